@@ -1,0 +1,125 @@
+# tfprofd. `make help` lists the targets; everything generated goes under build/.
+#   CC=gcc|clang   the compiler of the user-space code       SAN=address,undefined   a build with sanitizers, in build/san
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+
+CC := gcc
+CXX := g++
+CLANG ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
+PROTOC_C ?= protoc-c
+PREFIX ?= /usr/local
+DESTDIR ?=
+ARCH := $(subst x86_64,x86,$(shell uname -m))
+
+# Generated sources are the same for every compiler; objects and binaries are not.
+GEN := build/gen
+OUT := build
+ifneq ($(SAN),)
+OUT := build/san
+endif
+ifneq ($(VARIANT),)
+OUT := build/$(VARIANT)
+endif
+OBJ := $(OUT)/obj
+
+WARNINGS := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter
+CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE
+CFLAGS ?= -O2 -g
+ALL_CFLAGS := -std=gnu11 $(WARNINGS) -fPIE -fstack-protector-strong $(CFLAGS)
+LDFLAGS += -pie -Wl,-z,relro,-z,now
+LDLIBS := -lbpf -lelf -lz -lprotobuf-c -lnghttp2 -lZydis -lcap -lpthread
+ifneq ($(SAN),)
+ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+LDFLAGS += -fsanitize=$(SAN)
+else
+CPPFLAGS += -D_FORTIFY_SOURCE=2
+endif
+
+PROTOS := $(wildcard lib/proto/*.proto)
+PROTO_C := $(PROTOS:lib/proto/%.proto=$(GEN)/proto/%.pb-c.c)
+BPF_SRC := $(wildcard bpf/*.bpf.c)
+BPF_OBJ := $(BPF_SRC:bpf/%.bpf.c=$(GEN)/bpf/%.bpf.o)
+SKEL := $(GEN)/bpf/tfprofd.skel.h
+LIB_SRC := $(wildcard lib/*/*.c)
+DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))
+CLI_SRC := $(wildcard cli/*.c)
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+
+objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
+LIB_OBJ := $(call objects,$(LIB_SRC)) $(PROTO_C:$(GEN)/%.c=$(OBJ)/gen/%.o)
+DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
+
+.PHONY: all help deps demo check bench lint install clean unit live e2e fixtures
+all: $(OUT)/tfprofd $(OUT)/tfprofctl
+
+help:
+	@echo "make all      build/tfprofd and build/tfprofctl"
+	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
+	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
+	@echo "make check    lint and every test          make unit | live | e2e   some of them"
+	@echo "make bench    measurements                 make install | clean"
+
+$(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libcommon.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(OUT)/libcommon.a: $(LIB_OBJ)
+$(OUT)/libtfprofd.a: $(DAEMON_OBJ)
+$(OUT)/lib%.a:
+	@mkdir -p $(@D)
+	rm -f $@ && ar rcs $@ $^
+
+# The compiler is part of what an object depends on.
+FLAGS_STAMP := $(OBJ)/flags
+FLAGS_NOW := $(CC) $(CPPFLAGS) $(ALL_CFLAGS)
+ifneq ($(file <$(FLAGS_STAMP)),$(FLAGS_NOW))
+$(shell mkdir -p $(OBJ))
+$(file >$(FLAGS_STAMP),$(FLAGS_NOW))
+endif
+
+$(OBJ)/%.o: %.c $(FLAGS_STAMP) | $(PROTO_C) $(SKEL)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(OBJ)/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -I$(GEN)/proto $(ALL_CFLAGS) -Wno-unused-variable -MMD -MP -c -o $@ $<
+
+$(GEN)/proto/%.pb-c.c: lib/proto/%.proto
+	@mkdir -p $(@D)
+	$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
+
+# bpf/: CO-RE objects, linked into one, embedded by the skeleton.
+BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(ARCH) -O2 -g -Wall -Werror -Ivmlinux/$(ARCH) -I.
+$(GEN)/bpf/%.bpf.o: bpf/%.bpf.c
+	@mkdir -p $(@D)
+	$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+$(GEN)/bpf/tfprofd.linked.o: $(BPF_OBJ)
+	$(BPFTOOL) gen object $@ $^
+$(SKEL): $(GEN)/bpf/tfprofd.linked.o
+	$(BPFTOOL) gen skeleton $< name tfprofd_bpf > $@
+
+# Tests
+$(OUT)/tests/test_%: $(OBJ)/tests/unit/test_%.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+include tests/tests.mk
+
+deps:
+	./tests/install-deps
+
+install: all
+	install -D -m 0755 $(OUT)/tfprofd $(DESTDIR)$(PREFIX)/sbin/tfprofd
+	install -D -m 0755 $(OUT)/tfprofctl $(DESTDIR)$(PREFIX)/bin/tfprofctl
+
+clean:
+	rm -rf build
+
+-include $(shell find $(OBJ) $(GEN) -name '*.d' 2>/dev/null)

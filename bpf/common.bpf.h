@@ -1,0 +1,124 @@
+/* What every program shares: the control words, the rings, the counters, and how a record is made. */
+#pragma once
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "include/record.h"
+
+#define MAX_CPUS 1024
+
+/*
+ * Read-only for the programs; user space maps it and writes the window, the targets and the layouts. Weak, like the other
+ * shared maps: each program file declares them and the linker makes one of each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct record_control);
+} control SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct record_counters);
+} counters SEC(".maps") __weak;
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* A ring per CPU group. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, RECORD_MAX_RINGS);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps") __weak;
+
+/* cpu / cpus_per_ring is the CPU's group; set before load. */
+extern const volatile __u32 cpus_per_ring;
+
+static __always_inline struct record_control *control_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+/* The control words when the window is open at that time, else NULL. */
+static __always_inline struct record_control *window_open(__u64 now)
+{
+	struct record_control *c = control_get();
+
+	if (!c || now < c->window_start || now >= c->window_stop)
+		return NULL;
+	return c;
+}
+
+/* Index of a process among the targets, -1: none. */
+static __always_inline int target_find(const struct record_control *c, __u32 pid)
+{
+	for (int i = 0; i < RECORD_MAX_TARGETS; i++) {
+		if (i >= c->n_targets)
+			return -1;
+		if (c->targets[i] == pid)
+			return i;
+	}
+	return -1;
+}
+
+static __always_inline struct record_counters *counters_get(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&counters, &cpu);
+}
+
+#define COUNT(cpu, field)                                         \
+	do {                                                      \
+		struct record_counters *count_ = counters_get(cpu); \
+		if (count_)                                       \
+			count_->field++;                          \
+	} while (0)
+
+/* Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. */
+static __always_inline void *record_reserve(__u32 cpu, __u64 size)
+{
+	__u32 group = cpu / (cpus_per_ring ?: 1);
+	void *ring = bpf_map_lookup_elem(&rings, &group);
+	struct record_counters *n = counters_get(cpu);
+	void *r = NULL;
+
+	if (ring)
+		r = bpf_ringbuf_reserve(ring, size, 0);
+	if (n) {
+		if (r)
+			n->records++;
+		else
+			n->ring_full++;
+	}
+	return r;
+}
+
+/* User space drains on a timer: waking it for each record would cost 15 times what the record costs. */
+static __always_inline void record_submit(void *r)
+{
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void record_head(struct record *head, __u64 now, __u32 tid, __u8 kind, __u64 size)
+{
+	head->time = now;
+	head->tid = tid;
+	head->kind = kind;
+	head->site = 0;
+	head->size8 = size <= 255 * 8 ? size / 8 : 0;
+	head->target = 0;
+}

@@ -1,0 +1,142 @@
+/* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go. */
+#include "bpf/common.bpf.h"
+
+extern const volatile __u32 cpus_per_ring;
+
+/* Before 5.14 the field had another name. */
+struct task_struct___old {
+	long state;
+} __attribute__((preserve_access_index));
+
+/* The CPU's mode words of a system call number that is none. */
+#define NO_SYSCALL -1
+
+static __always_inline __u32 task_state(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ((struct task_struct___old *)task, state);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = bpf_get_smp_processor_id(), flags = 0;
+	struct record_control *c;
+	struct record_switch *r;
+
+	c = window_open(now);
+	if (!c)
+		return 0;
+	if (target_find(c, prev->tgid) >= 0)
+		flags |= SWITCH_OUT;
+	if (target_find(c, next->tgid) >= 0)
+		flags |= SWITCH_IN;
+	if (!flags)
+		return 0;
+	r = record_reserve(cpu, sizeof(*r));
+	if (!r)
+		return 0;
+	record_head(&r->head, now, prev->pid, RECORD_SWITCH, sizeof(*r));
+	r->next_tid = next->pid;
+	r->cpu = cpu;
+	r->state = task_state(prev);
+	r->syscall = NO_SYSCALL;
+	if (preempt || !r->state)
+		flags |= SWITCH_PREEMPTED;
+	if (flags & SWITCH_OUT) {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+
+		r->syscall = (__s32)BPF_CORE_READ(regs, orig_ax);
+	}
+	r->flags = flags;
+	record_submit(r);
+	return 0;
+}
+
+static __always_inline int on_wake(struct task_struct *task)
+{
+	__u64 now = bpf_ktime_get_ns(), self;
+	struct record_control *c;
+	struct record_wake *r;
+
+	c = window_open(now);
+	if (!c || target_find(c, task->tgid) < 0)
+		return 0;
+	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+	if (!r)
+		return 0;
+	self = bpf_get_current_pid_tgid();
+	record_head(&r->head, now, task->pid, RECORD_WAKE, sizeof(*r));
+	r->waker_tid = (__u32)self;
+	r->waker_pid = self >> 32;
+	record_submit(r);
+	return 0;
+}
+
+/* In the waker's context, before the woken thread is put on a run queue. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	return on_wake(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *task)
+{
+	return on_wake(task);
+}
+
+static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u64 now)
+{
+	struct record_thread *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+
+	if (!r)
+		return;
+	record_head(&r->head, now, task->pid, kind, sizeof(*r));
+	r->pid = task->tgid;
+	r->reserved = 0;
+	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), task->comm);
+	record_submit(r);
+}
+
+static __always_inline int on_task(struct task_struct *task, __u8 kind)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct record_control *c = window_open(now);
+
+	if (c && target_find(c, task->tgid) >= 0)
+		send_thread(task, kind, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	return on_task(task, RECORD_EXIT);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+	return on_task(task, RECORD_EXEC);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	return on_task(child, RECORD_FORK);
+}
+
+/* Run by user space when the window has closed: names of the threads that are alive. */
+SEC("iter/task")
+int name_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct record_control *c = control_get();
+
+	if (task && c && target_find(c, task->tgid) >= 0)
+		send_thread(task, RECORD_THREAD, bpf_ktime_get_ns());
+	return 0;
+}

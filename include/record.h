@@ -1,0 +1,160 @@
+/*
+ * What the kernel side tells user space: records in ring buffers, and the words that both share by mmap. Included by bpf/ and
+ * by daemon/, so it has no includes of its own: the includer has the fixed-width types (vmlinux.h or lib/base/types.h).
+ *
+ * Every record starts with struct record. Kinds are append-only; a reader skips a kind that it does not know, by its size.
+ * Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are those of the initial pid namespace.
+ */
+#pragma once
+
+#define RECORD_VERSION 1
+
+#define RECORD_MAX_TARGETS 16	 /* processes in one capture */
+#define RECORD_COMM_SIZE 16	 /* TASK_COMM_LEN */
+#define RECORD_NAME_SIZE 512	 /* bytes of an object's name that are kept; longer ones are cut and flagged */
+#define RECORD_TYPE_SIZE 96	 /* likewise its type */
+#define RECORD_CANDIDATES 10	 /* string views looked at when an object's layout is not known */
+#define RECORD_CANDIDATE_SIZE 200
+#define RECORD_OBJECT_BYTES 384	 /* of an object that are searched for string views */
+#define RECORD_MAX_RINGS 8
+
+enum record_kind {
+	RECORD_NONE = 0,
+	RECORD_PROBE = 1,  /* struct record_probe: a probed function was entered; .site says which */
+	RECORD_NAME = 2,   /* struct record_name: name and type of an object seen for the first time */
+	RECORD_OBJECT = 3, /* struct record_object: the same while the object's layout is not known */
+	RECORD_SWITCH = 4, /* struct record_switch: a CPU went from one thread to another */
+	RECORD_WAKE = 5,   /* struct record_wake: a thread of a target was woken */
+	RECORD_THREAD = 6, /* struct record_thread: a thread of a target and its name, at the end of the window */
+	RECORD_EXIT = 7,   /* struct record_thread: a thread of a target ended */
+	RECORD_EXEC = 8,   /* struct record_thread: a target became another program */
+	RECORD_FORK = 9,   /* struct record_thread: a target made a thread; .tid is the new one */
+};
+
+/* The head of every record. 16 bytes. */
+struct record {
+	__u64 time;
+	__u32 tid;   /* the thread that it is about */
+	__u8 kind;   /* enum record_kind */
+	__u8 site;   /* RECORD_PROBE: the number that the attach cookie carried */
+	__u8 size8;  /* size of the whole record in units of 8 bytes, for the fixed-size kinds; 0 for the others */
+	__u8 target; /* RECORD_PROBE, NAME, OBJECT: index of the process in the capture */
+};
+
+struct record_probe {
+	struct record head;
+	__u32 stack; /* low half of the stack pointer as it was at the function's entry */
+	__u32 tag;   /* low half of a second argument */
+	__u64 value; /* an argument, or what it pointed to */
+};
+
+/* A probe that reads a second 64-bit value. */
+struct record_probe2 {
+	struct record_probe probe;
+	__u64 value2;
+};
+
+struct record_name {
+	struct record head;
+	__u64 object;
+	__u32 name_size; /* as the object says; may exceed RECORD_NAME_SIZE */
+	__u32 type_size;
+	char name[RECORD_NAME_SIZE];
+	char type[RECORD_TYPE_SIZE];
+};
+
+struct record_candidate {
+	__u32 offset; /* of the string view {size, pointer} in the object */
+	__u32 size;   /* that it claims */
+	char bytes[RECORD_CANDIDATE_SIZE];
+};
+
+struct record_object {
+	struct record head;
+	__u64 object;
+	__u32 n_candidates;
+	__u32 reserved;
+	struct record_candidate candidates[RECORD_CANDIDATES];
+};
+
+enum record_switch_flag {
+	SWITCH_OUT = 1 << 0,	   /* .head.tid belongs to a target and left the CPU */
+	SWITCH_IN = 1 << 1,	   /* .next_tid belongs to a target and took it */
+	SWITCH_PREEMPTED = 1 << 2, /* it left although it could run on */
+};
+
+struct record_switch {
+	struct record head; /* .tid: who left */
+	__u32 next_tid;
+	__u16 cpu;
+	__u16 flags;
+	__u32 state;   /* of who left: TASK_* bits, 0 when runnable */
+	__s32 syscall; /* that it was in, -1: none */
+};
+
+struct record_wake {
+	struct record head; /* .tid: who was woken */
+	__u32 waker_tid;    /* 0: an interrupt or the idle task */
+	__u32 waker_pid;
+};
+
+struct record_thread {
+	struct record head;
+	__u32 pid;
+	__u32 reserved;
+	char comm[RECORD_COMM_SIZE];
+};
+
+/* Losses by cause; one per CPU, mapped by the reader. 64 bytes. */
+struct record_counters {
+	__u64 records;	   /* submitted */
+	__u64 ring_full;   /* records that found no room */
+	__u64 table_full;  /* objects that found no room in the table of seen ones: their name is not known */
+	__u64 read_failed; /* reads of the target's memory that failed */
+	__u64 reserved[4];
+};
+
+/* Where a string view lies in an object; 0: not known yet. */
+struct record_layout {
+	__u32 name_offset;
+	__u32 type_offset;
+};
+
+/* The control words, mapped by user space; all programs check the window first. */
+struct record_control {
+	__u64 window_start; /* 0 start and stop: closed */
+	__u64 window_stop;
+	struct record_layout layout[RECORD_MAX_TARGETS];
+	__u32 n_targets;
+	__u32 targets[RECORD_MAX_TARGETS]; /* process ids */
+	__u32 reserved[3];
+};
+
+/*
+ * The attach cookie of a probe, made by user space, read by the programs. Registers are numbered as the System V ABI passes
+ * integer arguments: 1 rdi, 2 rsi, 3 rdx, 4 rcx, 5 r8, 6 r9; 0 none.
+ *   bits  0-7  site            8-15 target index     16-19 register of value     20-23 register of tag
+ *   bits 24-27 register of value2     28 value is *(register + offset)     29 value2 is *(register + offset2)
+ *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site is below the entry's
+ */
+#define COOKIE_FIELD(cookie, shift, bits) (((cookie) >> (shift)) & ((1ULL << (bits)) - 1))
+#define COOKIE_SITE(c) COOKIE_FIELD(c, 0, 8)
+#define COOKIE_TARGET(c) COOKIE_FIELD(c, 8, 8)
+#define COOKIE_VALUE(c) COOKIE_FIELD(c, 16, 4)
+#define COOKIE_TAG(c) COOKIE_FIELD(c, 20, 4)
+#define COOKIE_VALUE2(c) COOKIE_FIELD(c, 24, 4)
+#define COOKIE_DEREF (1ULL << 28)
+#define COOKIE_DEREF2 (1ULL << 29)
+#define COOKIE_OFFSET(c) COOKIE_FIELD(c, 32, 12)
+#define COOKIE_OFFSET2(c) COOKIE_FIELD(c, 44, 12)
+#define COOKIE_STACK8(c) COOKIE_FIELD(c, 56, 8)
+
+_Static_assert(sizeof(struct record) == 16, "record header");
+_Static_assert(sizeof(struct record_probe) == 32, "probe record");
+_Static_assert(sizeof(struct record_probe2) == 40, "probe record with two values");
+_Static_assert(sizeof(struct record_switch) == 32, "switch record");
+_Static_assert(sizeof(struct record_wake) == 24, "wake record");
+_Static_assert(sizeof(struct record_thread) == 40, "thread record");
+_Static_assert(sizeof(struct record_name) % 8 == 0, "name record");
+_Static_assert(sizeof(struct record_object) % 8 == 0, "object record");
+_Static_assert(sizeof(struct record_counters) == 64, "counters");

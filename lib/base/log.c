@@ -1,0 +1,58 @@
+#include "lib/base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int max_level = LOG_INFO;
+static const char *role = "tfprofd";
+
+void log_set_level(int level)
+{
+	max_level = level;
+}
+
+void log_set_role(const char *name)
+{
+	role = name;
+}
+
+static void log_va(int level, const char *format, va_list ap)
+{
+	char line[1024];
+	int saved = errno, n = 0;
+
+	if (level > max_level)
+		return;
+	if (!isatty(STDERR_FILENO))
+		n = snprintf(line, sizeof(line), "<%d>", level);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: ", role);
+	errno = saved;
+	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	strcat(line, "\n");
+	/* One write per line, so that two roles on one terminal do not mix their lines. */
+	if (write(STDERR_FILENO, line, strlen(line)) < 0)
+		errno = saved;
+}
+
+void log_message(int level, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	log_va(level, format, ap);
+	va_end(ap);
+}
+
+int log_errno(int level, int error, const char *format, ...)
+{
+	va_list ap;
+
+	errno = error < 0 ? -error : error;
+	va_start(ap, format);
+	log_va(level, format, ap);
+	va_end(ap);
+	return error < 0 ? error : -error;
+}

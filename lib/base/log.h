@@ -1,0 +1,23 @@
+/*
+ * Messages of the daemon and the command line on standard error, with the <N> priority prefix that journald reads
+ * when standard error is not a terminal. Libraries do not log; callers log once, with context.
+ */
+#pragma once
+
+#include <syslog.h>
+
+/* Messages less urgent than this (LOG_ERR … LOG_DEBUG) are not printed; LOG_INFO at first. */
+void log_set_level(int level);
+/* A short word before every message, such as the role of the process; the string must live on. */
+void log_set_role(const char *role);
+
+__attribute__((format(printf, 2, 3))) void log_message(int level, const char *format, ...);
+/* Logs with %m standing for -error, and returns error (a negative errno), so that callers can return it. */
+__attribute__((format(printf, 3, 4))) int log_errno(int level, int error, const char *format, ...);
+
+#define log_error(...) log_message(LOG_ERR, __VA_ARGS__)
+#define log_warning(...) log_message(LOG_WARNING, __VA_ARGS__)
+#define log_info(...) log_message(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_message(LOG_DEBUG, __VA_ARGS__)
+#define log_error_errno(error, ...) log_errno(LOG_ERR, error, __VA_ARGS__)
+#define log_warning_errno(error, ...) log_errno(LOG_WARNING, error, __VA_ARGS__)
