@@ -4,6 +4,9 @@
 .DELETE_ON_ERROR:
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
+# V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 CC := gcc
 CXX := g++
@@ -26,7 +29,8 @@ endif
 OBJ := $(OUT)/obj
 
 WARNINGS := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter
-CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE
+VERSION := 0.1.0
+CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE -DTFPROFD_VERSION=\"$(VERSION)\"
 CFLAGS ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(WARNINGS) -fPIE -fstack-protector-strong $(CFLAGS)
 LDFLAGS += -pie -Wl,-z,relro,-z,now
@@ -64,16 +68,18 @@ help:
 	@echo "make bench    measurements                 make install | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libcommon.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(OUT)/libcommon.a: $(LIB_OBJ)
 $(OUT)/libtfprofd.a: $(DAEMON_OBJ)
 $(OUT)/lib%.a:
 	@mkdir -p $(@D)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 # The compiler is part of what an object depends on.
 FLAGS_STAMP := $(OBJ)/flags
@@ -85,30 +91,35 @@ endif
 
 $(OBJ)/%.o: %.c $(FLAGS_STAMP) | $(PROTO_C) $(SKEL)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(OBJ)/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -I$(GEN)/proto $(ALL_CFLAGS) -Wno-unused-variable -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -I$(GEN)/proto $(ALL_CFLAGS) -Wno-unused-variable -MMD -MP -c -o $@ $<
 
 $(GEN)/proto/%.pb-c.c: lib/proto/%.proto
 	@mkdir -p $(@D)
-	$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
+	$(call say,PROTO,$<)
+	$(Q)$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
 
 # bpf/: CO-RE objects, linked into one, embedded by the skeleton.
 BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(ARCH) -O2 -g -Wall -Werror -Ivmlinux/$(ARCH) -I.
 $(GEN)/bpf/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)
-	$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+	$(call say,BPF,$<)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
 $(GEN)/bpf/tfprofd.linked.o: $(BPF_OBJ)
-	$(BPFTOOL) gen object $@ $^
+	$(Q)$(BPFTOOL) gen object $@ $^
 $(SKEL): $(GEN)/bpf/tfprofd.linked.o
-	$(BPFTOOL) gen skeleton $< name tfprofd_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name tfprofd_bpf > $@
 
 # Tests
 $(OUT)/tests/test_%: $(OBJ)/tests/unit/test_%.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 include tests/tests.mk
 

@@ -95,6 +95,8 @@ int probe_entry_read(struct pt_regs *regs)
 	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
 	if (cookie & COOKIE_DEREF)
 		r->probe.value = read_word(r->probe.value + COOKIE_OFFSET(cookie), cpu);
+	if (cookie & COOKIE_DEREF_AGAIN)
+		r->probe.value = read_word(r->probe.value, cpu);
 	value2 = argument(regs, COOKIE_VALUE2(cookie));
 	if (cookie & COOKIE_DEREF2)
 		value2 = read_word(value2 + COOKIE_OFFSET2(cookie), cpu);

@@ -1,6 +1,6 @@
 /*
  * What the kernel side tells user space: records in ring buffers, and the words that both share by mmap. Included by bpf/ and
- * by daemon/, so it has no includes of its own: the includer has the fixed-width types (vmlinux.h or lib/base/types.h).
+ * by daemon/, so it has no includes of its own: the includer has the fixed-width types (vmlinux.h; user space includes record_types.h).
  *
  * Every record starts with struct record. Kinds are append-only; a reader skips a kind that it does not know, by its size.
  * Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are those of the initial pid namespace.
@@ -135,6 +135,7 @@ struct record_control {
  * integer arguments: 1 rdi, 2 rsi, 3 rdx, 4 rcx, 5 r8, 6 r9; 0 none.
  *   bits  0-7  site            8-15 target index     16-19 register of value     20-23 register of tag
  *   bits 24-27 register of value2     28 value is *(register + offset)     29 value2 is *(register + offset2)
+ *   bit  30    value is read once more, *(*(register + offset))
  *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site is below the entry's
  */
 #define COOKIE_FIELD(cookie, shift, bits) (((cookie) >> (shift)) & ((1ULL << (bits)) - 1))
@@ -145,6 +146,7 @@ struct record_control {
 #define COOKIE_VALUE2(c) COOKIE_FIELD(c, 24, 4)
 #define COOKIE_DEREF (1ULL << 28)
 #define COOKIE_DEREF2 (1ULL << 29)
+#define COOKIE_DEREF_AGAIN (1ULL << 30)
 #define COOKIE_OFFSET(c) COOKIE_FIELD(c, 32, 12)
 #define COOKIE_OFFSET2(c) COOKIE_FIELD(c, 44, 12)
 #define COOKIE_STACK8(c) COOKIE_FIELD(c, 56, 8)

@@ -94,3 +94,9 @@ struct timeline {
 	uint64_t n_runs, n_runs_cut, n_ops, n_lost_names;
 	uint64_t running_ns, runnable_ns, blocked_ns; /* of the threads, while inside a run or an executor */
 };
+
+/* Puts spans and slices in order, and computes depths, self times and sums. -ENOMEM. */
+int timeline_finish(struct timeline *t);
+/* Adds a sentence to the warnings; the text is copied. -ENOMEM. */
+__attribute__((format(printf, 2, 3))) int timeline_warn(struct timeline *t, const char *format, ...);
+struct timeline *timeline_free(struct timeline *t);

@@ -1,0 +1,309 @@
+#include "daemon/broker/attach.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "bpf/tfprofd.skel.h"
+#include "include/record_types.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* BPF_TRACE_UPROBE_MULTI of Linux 6.6; Debian 12's headers and libbpf do not know it. */
+#define ATTACH_TYPE_UPROBE_MULTI 48
+
+/* The part of bpf(2)'s attribute that makes such a link. */
+struct uprobe_multi_attr {
+	__u32 program_fd;
+	__u32 target_fd;
+	__u32 attach_type;
+	__u32 flags;
+	__u64 path;
+	__u64 offsets;
+	__u64 ref_ctr_offsets;
+	__u64 cookies;
+	__u32 count;
+	__u32 multi_flags;
+	__u32 pid;
+	__u32 reserved;
+};
+
+struct site_entry {
+	pid_t pid;
+	int file;
+	enum probe_program program;
+	uint64_t offset, cookie;
+};
+
+struct attachment {
+	enum attach_mode mode;
+	unsigned level;
+	bool scheduler; /* its programs are attached */
+	struct tfprofd_bpf *skel;
+	int rings[RECORD_MAX_RINGS];
+	unsigned n_rings;
+	struct site_entry sites[BROKER_MAX_SITES];
+	unsigned n_sites, n_attached;
+	int multi_links[BROKER_MAX_LINKS];
+	unsigned n_multi_links;
+	struct bpf_link *links[BROKER_MAX_SITES + 8];
+	unsigned n_links;
+};
+
+static int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, unsigned count, pid_t pid)
+{
+	struct uprobe_multi_attr attr = {
+		.program_fd = (__u32)program,
+		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
+		.path = (__u64)(uintptr_t)path,
+		.offsets = (__u64)(uintptr_t)offsets,
+		.cookies = (__u64)(uintptr_t)cookies,
+		.count = count,
+		.pid = (__u32)pid,
+	};
+	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : fd;
+}
+
+int attach_mode_find(void)
+{
+	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	_cleanup_close_ int program = -1;
+	uint64_t offset = 0;
+	int r;
+
+	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code), &options);
+	if (program < 0)
+		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
+	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
+	r = uprobe_multi_link(program, "/", &offset, NULL, 1, -1);
+	if (r >= 0)
+		close(r);
+	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
+}
+
+static struct bpf_program *program_of(const struct attachment *a, enum probe_program program)
+{
+	struct bpf_program *const by_kind[PROGRAM_COUNT] = {
+		[PROGRAM_ENTRY] = a->skel->progs.probe_entry,
+		[PROGRAM_ENTRY_READ] = a->skel->progs.probe_entry_read,
+		[PROGRAM_OBJECT] = a->skel->progs.probe_object,
+		[PROGRAM_OBJECT_FREE] = a->skel->progs.probe_object_free,
+	};
+
+	return by_kind[program];
+}
+
+static int make_rings(struct attachment *a)
+{
+	int outer = bpf_map__fd(a->skel->maps.rings);
+
+	for (__u32 i = 0; i < a->n_rings; i++) {
+		a->rings[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, BROKER_RING_BYTES, NULL);
+		if (a->rings[i] < 0)
+			return -errno;
+		if (bpf_map_update_elem(outer, &i, &a->rings[i], 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int attachment_new(enum attach_mode mode, unsigned level, struct attachment **ret, const char **ret_reason)
+{
+	int cpus = libbpf_num_possible_cpus(), r;
+	struct attachment *a;
+
+	if (cpus < 0)
+		return cpus;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->mode = mode;
+	a->level = level;
+	a->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
+	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
+		a->rings[i] = -1;
+	a->skel = tfprofd_bpf__open();
+	if (!a->skel) {
+		r = -errno;
+		*ret_reason = "cannot open the built-in BPF object";
+		goto fail;
+	}
+	a->skel->rodata->cpus_per_ring = ((unsigned)cpus + a->n_rings - 1) / a->n_rings;
+	if (mode == ATTACH_MULTI)
+		for (int p = 0; p < PROGRAM_COUNT; p++)
+			bpf_program__set_expected_attach_type(program_of(a, p), (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	r = tfprofd_bpf__load(a->skel);
+	if (r < 0) {
+		*ret_reason = r == -EPERM ? "loading BPF programs is not permitted here" : "the kernel refused the BPF programs";
+		goto fail;
+	}
+	r = make_rings(a);
+	if (r < 0) {
+		*ret_reason = "no memory for the ring buffers";
+		goto fail;
+	}
+	*ret = a;
+	return 0;
+fail:
+	attachment_free(a);
+	return r;
+}
+
+struct attachment *attachment_free(struct attachment *a)
+{
+	if (!a)
+		return NULL;
+	for (unsigned i = 0; i < a->n_multi_links; i++)
+		close(a->multi_links[i]);
+	for (unsigned i = 0; i < a->n_links; i++)
+		bpf_link__destroy(a->links[i]);
+	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
+		safe_close(a->rings[i]);
+	tfprofd_bpf__destroy(a->skel);
+	free(a);
+	return NULL;
+}
+
+unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
+{
+	unsigned n = 0;
+
+	ret_fds[n++] = bpf_map__fd(a->skel->maps.control);
+	ret_fds[n++] = bpf_map__fd(a->skel->maps.counters);
+	for (unsigned i = 0; i < a->n_rings; i++)
+		ret_fds[n++] = a->rings[i];
+	return n;
+}
+
+int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie)
+{
+	if (a->n_sites >= BROKER_MAX_SITES)
+		return -E2BIG;
+	a->sites[a->n_sites++] =
+		(struct site_entry){ .pid = pid, .file = file, .program = program, .offset = offset, .cookie = cookie };
+	return 0;
+}
+
+/* One link for all new sites of one process, file and program, beginning with the one at first. */
+static int attach_group(struct attachment *a, unsigned first, bool *done)
+{
+	const struct site_entry *site = &a->sites[first];
+	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES];
+	unsigned n = 0;
+	char path[32];
+	int link;
+
+	for (unsigned i = first; i < a->n_sites; i++) {
+		const struct site_entry *s = &a->sites[i];
+
+		if (done[i] || s->pid != site->pid || s->file != site->file || s->program != site->program)
+			continue;
+		done[i] = true;
+		offsets[n] = s->offset;
+		cookies[n++] = s->cookie;
+	}
+	if (a->n_multi_links >= BROKER_MAX_LINKS)
+		return -E2BIG;
+	/* The very file that the front has read, whatever its path means now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
+	link = uprobe_multi_link(bpf_program__fd(program_of(a, site->program)), path, offsets, cookies, n, site->pid);
+	if (link < 0)
+		return link;
+	a->multi_links[a->n_multi_links++] = link;
+	return 0;
+}
+
+static int attach_by_perf_event(struct attachment *a, const struct site_entry *site)
+{
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = site->cookie);
+	struct bpf_link *link;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
+	link = bpf_program__attach_uprobe_opts(program_of(a, site->program), site->pid, path, site->offset, &options);
+	if (!link)
+		return -errno;
+	a->links[a->n_links++] = link;
+	return 0;
+}
+
+static int attach_scheduler(struct attachment *a)
+{
+	struct bpf_program *const programs[] = {
+		a->skel->progs.on_exit,	  a->skel->progs.on_exec,   a->skel->progs.on_fork,
+		a->skel->progs.on_switch, a->skel->progs.on_waking, a->skel->progs.on_wakeup_new,
+	};
+
+	/* Runs alone do not need to know when threads ran. */
+	for (unsigned i = 0; i < (a->level >= 2 ? ARRAY_SIZE(programs) : 3); i++) {
+		struct bpf_link *link = bpf_program__attach(programs[i]);
+
+		if (!link)
+			return -errno;
+		a->links[a->n_links++] = link;
+	}
+	a->scheduler = true;
+	return 0;
+}
+
+int attachment_attach(struct attachment *a, const char **ret_reason)
+{
+	bool done[BROKER_MAX_SITES] = {};
+	int r = 0;
+
+	memset(done, 1, a->n_attached);
+	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++)
+		if (a->mode == ATTACH_PERF_EVENT)
+			r = attach_by_perf_event(a, &a->sites[i]);
+		else if (!done[i])
+			r = attach_group(a, i, done);
+	if (r < 0) {
+		*ret_reason = "the kernel refused a uprobe";
+		return r;
+	}
+	a->n_attached = a->n_sites;
+	if (!a->scheduler) {
+		r = attach_scheduler(a);
+		if (r < 0)
+			*ret_reason = "the kernel refused a scheduler tracepoint";
+	}
+	return r;
+}
+
+unsigned attachment_links(const struct attachment *a)
+{
+	return a->n_multi_links + a->n_links;
+}
+
+int attachment_name_threads(struct attachment *a)
+{
+	_cleanup_close_ int iterator = -1;
+	struct bpf_link *link;
+	char nothing[64];
+	int r = 0;
+
+	link = bpf_program__attach_iter(a->skel->progs.name_threads, NULL);
+	if (!link)
+		return -errno;
+	iterator = bpf_iter_create(bpf_link__fd(link));
+	if (iterator < 0) {
+		r = -errno;
+	} else {
+		ssize_t n;
+
+		do
+			n = read(iterator, nothing, sizeof(nothing));
+		while (n > 0 || (n < 0 && errno == EAGAIN));
+		if (n < 0)
+			r = -errno;
+	}
+	bpf_link__destroy(link);
+	return r;
+}

@@ -1,0 +1,506 @@
+#include "daemon/broker/broker.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "daemon/broker/attach.h"
+#include "daemon/broker/channel.h"
+#include "daemon/broker/code_range.h"
+#include "daemon/broker/identity.h"
+#include "daemon/broker/sideband.h"
+#include "include/record_types.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* How often the side-band is looked at. */
+#define SIDEBAND_MS 200
+/* Code of this size, mapped by whatever name, is worth a look: a program that holds a runtime statically. */
+#define BIG_CODE (8u << 20)
+
+struct client {
+	bool used;
+	uid_t uid;
+};
+
+struct file {
+	int fd; /* -1: free */
+	pid_t pid;
+};
+
+struct capture {
+	struct attachment *attachment; /* NULL: free */
+	uint32_t client;
+	struct attach_target {
+		pid_t pid;
+		int pidfd;
+	} targets[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+};
+
+struct broker {
+	int requests, events, diag;
+	enum attach_mode mode;
+	struct sideband *sideband;
+	struct client clients[BROKER_MAX_CLIENTS];
+	struct file files[BROKER_MAX_FILES];
+	struct capture captures[BROKER_MAX_CAPTURES];
+};
+
+#define FAIL(m, error, ...)                                        \
+	({                                                         \
+		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__); \
+		(error);                                           \
+	})
+
+static struct client *client_get(struct broker *b, uint32_t id)
+{
+	return id < BROKER_MAX_CLIENTS && b->clients[id].used ? &b->clients[id] : NULL;
+}
+
+static struct capture *capture_get(struct broker *b, uint32_t id)
+{
+	return id < BROKER_MAX_CAPTURES && b->captures[id].attachment ? &b->captures[id] : NULL;
+}
+
+static int pidfd_of(pid_t pid)
+{
+	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool pidfd_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static int on_client(struct broker *b, struct broker_message *m, int connection)
+{
+	uid_t uid;
+	int r;
+
+	if (connection < 0)
+		return -EINVAL;
+	r = identity_of_connection(connection, b->diag, &uid);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
+		if (!b->clients[i].used) {
+			b->clients[i] = (struct client){ .used = true, .uid = uid };
+			m->id = i;
+			m->uid = uid;
+			return 0;
+		}
+	return -EUSERS;
+}
+
+static int on_maps(struct broker_message *m, int *ret_fd)
+{
+	char path[32];
+	uid_t uid;
+	int fd, r;
+
+	r = identity_of_process((pid_t)m->pid, &uid);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	m->uid = uid;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Opens what a process has mapped there; only regular files, looked at before they are opened. */
+static int open_mapping(const struct broker_message *m)
+{
+	_cleanup_close_ int link = -1;
+	char path[80];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid, (unsigned long long)m->start, (unsigned long long)m->end);
+	link = open(path, O_PATH | O_CLOEXEC);
+	if (link < 0)
+		return -errno;
+	if (fstat(link, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EACCES;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", link);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
+{
+	for (uint32_t i = 0; i < BROKER_MAX_FILES; i++) {
+		struct file *f = &b->files[i];
+		int copy;
+
+		if (f->fd >= 0)
+			continue;
+		f->fd = open_mapping(m);
+		if (f->fd < 0)
+			return TAKE_FD(f->fd);
+		copy = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+		if (copy < 0) {
+			copy = -errno;
+			f->fd = safe_close(f->fd);
+			return copy;
+		}
+		f->pid = (pid_t)m->pid;
+		m->id = i;
+		*ret_fd = copy;
+		return 0;
+	}
+	return -EMFILE;
+}
+
+static void end_capture(struct capture *c)
+{
+	c->attachment = attachment_free(c->attachment);
+	for (unsigned i = 0; i < c->n_targets; i++)
+		close(c->targets[i].pidfd);
+	c->n_targets = 0;
+}
+
+static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+{
+	uint32_t client = m->id;
+
+	if (!client_get(b, client))
+		return -EINVAL;
+	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
+		struct capture *c = &b->captures[i];
+		const char *reason = NULL;
+		int r;
+
+		if (c->attachment)
+			continue;
+		r = attachment_new(b->mode, m->level, &c->attachment, &reason);
+		if (r < 0)
+			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
+		c->client = client;
+		m->id = i;
+		m->index = b->mode;
+		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
+		return 0;
+	}
+	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end", BROKER_MAX_CAPTURES);
+}
+
+static int on_target(struct broker *b, struct broker_message *m)
+{
+	struct capture *c = capture_get(b, m->id);
+	struct client *client = c ? client_get(b, c->client) : NULL;
+	uid_t owner;
+	int pidfd, r;
+
+	if (!client)
+		return -EINVAL;
+	if (c->n_targets >= RECORD_MAX_TARGETS)
+		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
+	/* The descriptor first: from now on the number cannot come to mean another process unnoticed. */
+	pidfd = pidfd_of((pid_t)m->pid);
+	if (pidfd < 0)
+		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
+	r = identity_of_process((pid_t)m->pid, &owner);
+	if (r >= 0 && client->uid != 0 && client->uid != owner)
+		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", client->uid, m->pid, owner);
+	if (r < 0) {
+		close(pidfd);
+		return r;
+	}
+	m->index = c->n_targets;
+	c->targets[c->n_targets].pid = (pid_t)m->pid;
+	c->targets[c->n_targets++].pidfd = pidfd;
+	return 0;
+}
+
+static int on_sites(struct broker *b, struct broker_message *m)
+{
+	struct capture *c = capture_get(b, m->id);
+	struct file *f = m->file < BROKER_MAX_FILES ? &b->files[m->file] : NULL;
+	struct code_ranges ranges;
+	int r;
+
+	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->program >= PROGRAM_COUNT)
+		return -EINVAL;
+	if (!f || f->fd < 0 || f->pid != c->targets[m->index].pid)
+		return -EINVAL;
+	r = code_ranges_read(f->fd, &ranges);
+	if (r < 0)
+		return FAIL(m, r, "not a program or library that can be probed");
+	for (uint32_t i = 0; i < m->count; i++) {
+		if (!code_ranges_contain(&ranges, m->sites[i].offset) || COOKIE_TARGET(m->sites[i].cookie) != m->index)
+			return -EINVAL;
+		r = attachment_add_site(c->attachment, f->pid, f->fd, m->program, m->sites[i].offset, m->sites[i].cookie);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int on_attach(struct broker *b, struct broker_message *m)
+{
+	struct capture *c = capture_get(b, m->id);
+	const char *reason = NULL;
+	int r;
+
+	if (!c)
+		return -EINVAL;
+	for (unsigned i = 0; i < c->n_targets; i++)
+		if (pidfd_ended(c->targets[i].pidfd))
+			return FAIL(m, -ESRCH, "process %d has ended", c->targets[i].pid);
+	r = attachment_attach(c->attachment, &reason);
+	if (r < 0)
+		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+	m->count = attachment_links(c->attachment);
+	return 0;
+}
+
+static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret_fds, unsigned *ret_n_fds)
+{
+	struct capture *c;
+
+	switch (m->type) {
+	case BROKER_CLIENT:
+		return on_client(b, m, fd);
+	case BROKER_CLIENT_GONE:
+		if (!client_get(b, m->id))
+			return -EINVAL;
+		b->clients[m->id].used = false;
+		return 0;
+	case BROKER_MAPS:
+		*ret_n_fds = 1;
+		return on_maps(m, &ret_fds[0]);
+	case BROKER_OPEN:
+		*ret_n_fds = 1;
+		return on_open(b, m, &ret_fds[0]);
+	case BROKER_CLOSE:
+		if (m->id >= BROKER_MAX_FILES || b->files[m->id].fd < 0)
+			return -EINVAL;
+		b->files[m->id].fd = safe_close(b->files[m->id].fd);
+		return 0;
+	case BROKER_CAPTURE:
+		return on_capture(b, m, ret_fds, ret_n_fds);
+	case BROKER_TARGET:
+		return on_target(b, m);
+	case BROKER_SITES:
+		return on_sites(b, m);
+	case BROKER_ATTACH:
+		return on_attach(b, m);
+	case BROKER_NAME_THREADS:
+		c = capture_get(b, m->id);
+		return c ? attachment_name_threads(c->attachment) : -EINVAL;
+	case BROKER_END:
+		c = capture_get(b, m->id);
+		if (!c)
+			return -EINVAL;
+		end_capture(c);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Descriptors that an answer passed on and that are not kept. */
+static bool answer_owns_fds(uint32_t type)
+{
+	return type == BROKER_MAPS || type == BROKER_OPEN;
+}
+
+static int serve_request(struct broker *b)
+{
+	int fds[BROKER_MAX_FDS], in[1] = { -1 };
+	struct broker_message m;
+	unsigned n_fds = 0, n_in = 0;
+	int r;
+
+	r = channel_receive(b->requests, &m, sizeof(m), in, 1, &n_in);
+	if (r < 0)
+		return r;
+	m.text[0] = 0;
+	m.result = dispatch(b, &m, in[0], fds, &n_fds);
+	if (n_in)
+		close(in[0]);
+	if (m.result < 0)
+		n_fds = 0;
+	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
+	for (unsigned i = 0; answer_owns_fds(m.type) && i < n_fds; i++)
+		close(fds[i]);
+	return r;
+}
+
+static void send_event(struct broker *b, enum broker_event_type type, pid_t pid)
+{
+	struct broker_event event = { .type = type, .pid = (uint32_t)pid };
+
+	/* A front that does not keep up looks at everything later: the socket never blocks the broker. */
+	if (send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
+		log_debug("cannot tell the front of a process: %m");
+}
+
+static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
+{
+	const char *base = strrchr(name, '/');
+
+	base = base ? base + 1 : name;
+	if (size >= BIG_CODE || pack_find(base, false) || pack_find(base, true))
+		send_event(data, BROKER_EVENT_MAPPED, pid);
+}
+
+static int keep_capabilities(void)
+{
+	static const cap_value_t kept[] = { CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE };
+	cap_t caps = cap_init();
+	int r = 0;
+
+	if (!caps)
+		return -ENOMEM;
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		bool keep = false;
+
+		for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
+			keep |= kept[i] == cap;
+		if (!keep && cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
+			r = -errno;
+	}
+	if (cap_set_flag(caps, CAP_PERMITTED, ARRAY_SIZE(kept), kept, CAP_SET) < 0 ||
+	    cap_set_flag(caps, CAP_EFFECTIVE, ARRAY_SIZE(kept), kept, CAP_SET) < 0 || cap_set_proc(caps) < 0)
+		r = -errno;
+	cap_free(caps);
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	return r;
+}
+
+int broker_check_host(char *ret_text, unsigned size)
+{
+	static const struct {
+		cap_value_t cap;
+		const char *name;
+	} needed[] = { { CAP_BPF, "CAP_BPF" }, { CAP_PERFMON, "CAP_PERFMON" }, { CAP_SYS_PTRACE, "CAP_SYS_PTRACE" },
+		       { CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE" }, { CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH" } };
+	cap_t caps = cap_get_proc();
+	const char *missing = NULL;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(needed); i++) {
+		cap_flag_value_t has = CAP_CLEAR;
+
+		if (!caps || cap_get_flag(caps, needed[i].cap, CAP_EFFECTIVE, &has) < 0 || has != CAP_SET)
+			missing = missing ?: needed[i].name;
+	}
+	cap_free(caps);
+	if (missing) {
+		snprintf(ret_text, size, "not permitted: %s is missing; start tfprofd as root", missing);
+		return -EPERM;
+	}
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
+		snprintf(ret_text, size, "this kernel gives no BTF (/sys/kernel/btf/vmlinux: %s); use a kernel built with CONFIG_DEBUG_INFO_BTF",
+			 strerror(errno));
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static int broker_setup(struct broker *b, const struct broker_options *options)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	int r;
+
+	libbpf_set_print(NULL);
+	b->requests = options->requests;
+	b->events = options->events;
+	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
+		b->files[i].fd = -1;
+	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */
+	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (b->diag < 0)
+		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
+	/* Kernels before 5.11 charge BPF memory to this limit. */
+	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) < 0)
+		log_debug("cannot raise RLIMIT_MEMLOCK: %m");
+	if (unshare(CLONE_NEWNET) < 0)
+		log_warning("cannot give up the network (%m); going on with it");
+	r = keep_capabilities();
+	if (r < 0)
+		return log_error_errno(r, "cannot give up privileges: %m");
+	r = sideband_new(&b->sideband);
+	if (r < 0)
+		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
+	r = attach_mode_find();
+	if (r < 0)
+		return log_error_errno(r, "cannot use BPF: %m");
+	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
+	return 0;
+}
+
+/* Blocks the signals that end the daemon, and gives a descriptor that tells of them. */
+static int watch_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static void on_signal(struct broker *b, int signals)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signals, &info, sizeof(info)) == sizeof(info))
+		send_event(b, BROKER_EVENT_STOP, 0);
+}
+
+int broker_run(const struct broker_options *options)
+{
+	struct broker *b = calloc(1, sizeof(*b));
+	_cleanup_close_ int signals = -1;
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	signals = watch_signals();
+	r = signals < 0 ? signals : broker_setup(b, options);
+	while (r == 0) {
+		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+
+		if (poll(p, ARRAY_SIZE(p), b->sideband ? SIDEBAND_MS : -1) < 0 && errno != EINTR)
+			r = -errno;
+		if (p[1].revents)
+			on_signal(b, signals);
+		if (p[0].revents)
+			r = serve_request(b);
+		if (b->sideband && sideband_read(b->sideband, on_mapped, b))
+			send_event(b, BROKER_EVENT_RESCAN, 0);
+	}
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		end_capture(&b->captures[i]);
+	sideband_free(b->sideband);
+	free(b);
+	return r == -EPIPE ? 0 : r;
+}

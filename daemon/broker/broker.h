@@ -1,0 +1,24 @@
+/*
+ * The role with capabilities and no network: finds out who asks, opens files of processes, loads and attaches. It serves one front
+ * over a socket pair and ends when the front does; whatever is attached then goes with it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct broker_options {
+	int requests; /* SOCK_SEQPACKET, owned by the broker */
+	int events;   /* likewise; written only */
+	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
+};
+
+/*
+ * What this host must have, checked before anything is served: BTF, the capabilities, BPF. Returns 0, or -errno with the sentence
+ * that says what to do in ret_text.
+ */
+int broker_check_host(char *ret_text, unsigned size);
+
+/*
+ * Serves until the front goes; gives up all other privileges first. SIGTERM and SIGINT ask the front to end. Returns 0 or -errno.
+ */
+int broker_run(const struct broker_options *options);

@@ -1,0 +1,46 @@
+#include "daemon/broker/code_range.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HEADERS_MAX 64
+
+int code_ranges_read(int fd, struct code_ranges *ret)
+{
+	Elf64_Phdr headers[HEADERS_MAX];
+	Elf64_Ehdr file;
+	unsigned count;
+	ssize_t n;
+
+	n = pread(fd, &file, sizeof(file), 0);
+	if (n < 0)
+		return -errno;
+	if (n != sizeof(file) || memcmp(file.e_ident, ELFMAG, SELFMAG) || file.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    file.e_phentsize != sizeof(headers[0]) || file.e_phoff > INT64_MAX)
+		return -ENOEXEC;
+	count = file.e_phnum < HEADERS_MAX ? file.e_phnum : HEADERS_MAX;
+	n = pread(fd, headers, count * sizeof(headers[0]), (off_t)file.e_phoff);
+	if (n < 0)
+		return -errno;
+	ret->n = 0;
+	for (unsigned i = 0; i < (size_t)n / sizeof(headers[0]) && ret->n < CODE_RANGES_MAX; i++) {
+		const Elf64_Phdr *h = &headers[i];
+		uint64_t end;
+
+		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X) || __builtin_add_overflow(h->p_offset, h->p_filesz, &end))
+			continue;
+		ret->range[ret->n].start = h->p_offset;
+		ret->range[ret->n++].end = end;
+	}
+	return ret->n ? 0 : -ENOEXEC;
+}
+
+bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset)
+{
+	for (unsigned i = 0; i < ranges->n; i++)
+		if (offset >= ranges->range[i].start && offset < ranges->range[i].end)
+			return true;
+	return false;
+}

@@ -1,0 +1,67 @@
+/*
+ * One capture: plans and attaches the probes of its targets, opens the window, drains the rings while it is open, and makes an
+ * XSpace of what was seen. Each runs in a thread of its own, with programs, rings and window of its own, so that captures never
+ * exclude one another. The functions here are called in the loop's thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/capture/target.h"
+#include "daemon/export/summary.h"
+#include "daemon/export/xspace.h"
+#include "include/record_types.h"
+
+#define CAPTURE_WARNINGS_MAX 64
+
+struct capture;
+
+/* What all captures share. */
+struct capture_shared;
+int capture_shared_new(struct loop *loop, struct proxy *proxy, const char *hostname, struct capture_shared **ret);
+/* No capture may be left. */
+struct capture_shared *capture_shared_free(struct capture_shared *shared);
+
+struct capture_request {
+	uint32_t client; /* the broker's number of who asks */
+	const struct target *targets[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+	uint64_t duration_ns;
+	uint64_t start_unix_ns; /* 0: at once */
+	unsigned level;		/* as host_tracer_level */
+	/* Called once in the loop's thread, when the result is there; the capture frees itself some time after. */
+	void (*done)(struct capture *capture, void *data);
+	void *data;
+};
+
+struct capture_progress {
+	uint64_t elapsed_ns; /* of the window */
+	uint64_t records;
+	uint64_t dropped;
+};
+
+struct capture_result {
+	int error; /* 0, or why there is no result: -EACCES, -ESRCH, -EBUSY, -ECANCELED … */
+	char text[256]; /* what to do about the error */
+	struct xspace_result xspace;
+	struct summary summary;
+	uint64_t window_ns;
+	uint64_t records;
+	uint64_t dropped; /* records lost, all causes */
+	bool cut;	  /* a target ended, or the window was ended, before its time */
+	char *warnings[CAPTURE_WARNINGS_MAX];
+	unsigned n_warnings;
+};
+
+/* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN. */
+int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret);
+/* Nobody wants the result any more: ends soon, and done() sees -ECANCELED. */
+void capture_cancel(struct capture *c);
+/* Closes the window now and delivers what was seen. */
+void capture_stop(struct capture *c);
+void capture_get_progress(struct capture *c, struct capture_progress *ret);
+/* To be used in done() only; what is taken out of it must be zeroed. */
+struct capture_result *capture_get_result(struct capture *c);
+/* Captures that are not freed yet. */
+unsigned capture_count(const struct capture_shared *shared);

@@ -1,0 +1,57 @@
+#include "daemon/correlate/frames.h"
+
+#include <stdlib.h>
+
+#define DEPTH_MAX 65536
+
+void frames_done(struct frames *f)
+{
+	free(f->frames);
+	*f = (struct frames){};
+}
+
+struct frame *frames_top(const struct frames *f)
+{
+	return f->n ? &f->frames[f->n - 1] : NULL;
+}
+
+struct frame *frames_push(struct frames *f)
+{
+	if (f->n == f->size) {
+		uint32_t size = f->size ? f->size * 2 : 16;
+		struct frame *frames = size <= DEPTH_MAX ? realloc(f->frames, size * sizeof(frames[0])) : NULL;
+
+		if (!frames)
+			return NULL;
+		f->frames = frames;
+		f->size = size;
+	}
+	return &f->frames[f->n++];
+}
+
+void frames_pop(struct frames *f)
+{
+	f->n--;
+}
+
+uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack)
+{
+	for (uint32_t i = f->n; i > 0; i--) {
+		const struct frame *frame = &f->frames[i - 1];
+
+		if (frame->role == ROLE_RUN_BEGIN && frame->group == group && !stack_at_or_above(stack, frame->stack))
+			return i - 1;
+	}
+	return FRAME_NONE;
+}
+
+uint32_t frames_find_op(const struct frames *f, uint32_t tag)
+{
+	for (uint32_t i = f->n; i > 0; i--) {
+		const struct frame *frame = &f->frames[i - 1];
+
+		if ((frame->role == ROLE_OP_BEGIN || frame->role == ROLE_OP_ASYNC_BEGIN) && frame->tag == tag)
+			return i - 1;
+	}
+	return FRAME_NONE;
+}

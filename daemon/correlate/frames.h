@@ -1,0 +1,42 @@
+/* The probed functions that a thread is inside of, outermost first. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/plan/pack.h"
+
+#define FRAME_NONE UINT32_MAX
+
+struct frame {
+	uint64_t span;	  /* index */
+	uint64_t last_ns; /* when something was last seen inside */
+	uint64_t next_ns; /* when its thread did the first thing after that entry; 0: nothing yet */
+	uint64_t run;	  /* of an executor: index of the run's span, UINT64_MAX: not known */
+	uint32_t stack;	  /* low half of the stack pointer at its entry */
+	uint32_t tag;
+	enum role role;
+	uint8_t group;
+};
+
+struct frames {
+	struct frame *frames;
+	uint32_t n, size;
+};
+
+/* Whether a stack pointer is at or above another of the same thread, by their low halves. */
+static inline bool stack_at_or_above(uint32_t stack, uint32_t other)
+{
+	return (int32_t)(stack - other) >= 0;
+}
+
+void frames_done(struct frames *f);
+/* NULL: none. */
+struct frame *frames_top(const struct frames *f);
+/* A new top, not set; NULL: no memory, or deeper than any program goes. */
+struct frame *frames_push(struct frames *f);
+void frames_pop(struct frames *f);
+/* The innermost run of a group that was entered above this stack pointer; FRAME_NONE. */
+uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack);
+/* The innermost operation with this context; FRAME_NONE. */
+uint32_t frames_find_op(const struct frames *f, uint32_t tag);

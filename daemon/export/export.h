@@ -1,0 +1,35 @@
+/*
+ * A timeline as an XSpace, with the names, stats and nesting that the runtime's own profiler would have written, so
+ * that every page of TensorBoard's Profile plugin reads it. Pure: memory in, memory out.
+ *
+ *   /host:CPU            a line per thread: runs, their pieces, operations, and what the thread waited for
+ *   /device:CUSTOM:sched a line per CPU: which thread ran (level 3)
+ *   Task Environment     when the window was, in Unix time
+ *
+ * What a host_tracer_level shows: 0 nothing; 1 runs; 2 also their pieces, operations that are not cheap, and time off
+ * CPU; 3 everything. Warnings and errors are there at every level, with one more when there is no event to show.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/correlate/timeline.h"
+#include "daemon/export/xspace.h"
+
+struct export_options {
+	unsigned int level;   /* host_tracer_level; more than 3 is 3 */
+	const char *hostname; /* NULL: none */
+	uint64_t max_bytes;   /* of the result; 0: XSPACE_SIZE_MAX */
+	/* What the timeline does not know of: each a sentence that TensorBoard shows. */
+	const char *const *errors;
+	unsigned int n_errors;
+	const char *const *warnings;
+	unsigned int n_warnings;
+};
+
+/*
+ * Encodes the timeline. The caller owns ret, xspace_result_done() frees it, and it does not refer to the timeline;
+ * ret->n_events tells whether there was anything to show. -ENOMEM; -EFBIG when the message would be longer than
+ * max_bytes: a lower level makes it shorter.
+ */
+int export_xspace(const struct timeline *t, const struct export_options *options, struct xspace_result *ret);

@@ -1,0 +1,124 @@
+#include "daemon/front.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "daemon/broker/channel.h"
+#include "daemon/rpc/service.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* The user that owns nothing. */
+#define NOBODY 65534
+
+struct front {
+	struct loop *loop;
+	struct service *service;
+};
+
+static int drop_privileges(void)
+{
+	struct rlimit files = { 4096, 4096 };
+	cap_t none;
+	int r = 0;
+
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		log_debug("cannot set RLIMIT_NOFILE: %m");
+	if (geteuid() == 0) {
+		for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+			if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
+				return -errno;
+		if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
+			return -errno;
+	}
+	none = cap_init();
+	if (!none)
+		return -ENOMEM;
+	if (cap_set_proc(none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	cap_free(none);
+	return r;
+}
+
+static void on_event(int fd, uint32_t events, void *data)
+{
+	struct broker_event event;
+	struct front *f = data;
+
+	while (recv(fd, &event, sizeof(event), MSG_DONTWAIT) == sizeof(event))
+		switch (event.type) {
+		case BROKER_EVENT_MAPPED:
+			targets_look_soon(f->service->targets, (pid_t)event.pid);
+			break;
+		case BROKER_EVENT_RESCAN:
+			targets_look_soon(f->service->targets, 0);
+			break;
+		case BROKER_EVENT_STOP:
+			service_stop(f->service);
+			break;
+		}
+	/* Without the broker nothing can be done, and what was attached went with it. */
+	if (events & EPOLLHUP)
+		loop_exit(f->loop, EXIT_FAILURE);
+}
+
+static int serve(struct front *f, const struct front_options *options)
+{
+	struct loop_source *events;
+	int r;
+
+	for (unsigned i = 0; i < options->n_listeners; i++) {
+		r = service_listen(f->service, options->listeners[i]);
+		if (r < 0)
+			return log_error_errno(r, "cannot serve a listener: %m");
+	}
+	r = loop_source_new(f->loop, options->events, EPOLLIN, on_event, f, &events);
+	if (r < 0)
+		return log_error_errno(r, "cannot listen to the broker: %m");
+	targets_scan(f->service->targets);
+	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
+		log_debug("cannot say that it is ready: %m");
+	r = loop_run(f->loop);
+	loop_source_free(events);
+	return r;
+}
+
+int front_run(const struct front_options *options)
+{
+	struct service_options service = { .max_duration_ns = options->max_duration_ns, .first_port = options->first_port,
+					   .last_port = options->last_port };
+	char hostname[256] = "localhost";
+	struct proxy *proxy = NULL;
+	struct front f = {};
+	int r;
+
+	r = drop_privileges();
+	if (r < 0)
+		return log_error_errno(r, "cannot give up privileges: %m");
+	gethostname(hostname, sizeof(hostname) - 1);
+	service.hostname = hostname;
+	r = loop_new(&f.loop);
+	if (r >= 0)
+		r = proxy_new(options->requests, &proxy);
+	service.loop = f.loop;
+	service.proxy = proxy;
+	if (r >= 0)
+		r = service_new(&service, &f.service);
+	if (r < 0)
+		log_error_errno(r, "cannot start: %m");
+	else
+		r = serve(&f, options);
+	/* Whatever still runs ends with the process: the loop's threads are not waited for. */
+	if (r == 0) {
+		service_free(f.service);
+		proxy_free(proxy);
+		loop_free(f.loop);
+	}
+	return r;
+}

@@ -1,0 +1,83 @@
+/*
+ * What is known of a runtime: how to recognise it and which of its functions tell what. One const table per runtime in a file
+ * of its own; a new runtime is a new file with a PACK() in it and nothing else.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an entry into a probed function means. */
+enum role {
+	ROLE_NONE,
+	ROLE_RUN_BEGIN,	     /* a run starts on this thread; value: its step id when PROBE_VALUE_IS_STEP */
+	ROLE_RUN_END,	     /* the innermost run of this group on this thread is over */
+	ROLE_EXECUTOR_START, /* a run hands its graph to an executor; value: step id, value2: the call's identity */
+	ROLE_EXECUTOR_RUN,   /* an executor works on this thread; value: step id, value2: the call's identity */
+	ROLE_EXECUTOR_END,   /* the same executor is done */
+	ROLE_DONE,	     /* the callback that ends an executor runs; value: step id */
+	ROLE_SCHEDULE,	     /* ready operations are handed on */
+	ROLE_OP_BEGIN,	     /* an operation starts; value: its object, tag: its context */
+	ROLE_OP_ASYNC_BEGIN, /* the same for one that may finish on another thread */
+	ROLE_OP_END,	     /* the context of an operation is destroyed; tag: the context */
+	ROLE_OBJECT_FREE,    /* an operation's object is destroyed; value: the object */
+};
+
+/* The BPF program that a probe runs. */
+enum probe_program {
+	PROGRAM_ENTRY,	     /* value and tag are registers */
+	PROGRAM_ENTRY_READ,  /* value and value2 may be behind pointers */
+	PROGRAM_OBJECT,	     /* value is a named object, whose name is sent first */
+	PROGRAM_OBJECT_FREE, /* such an object goes */
+	PROGRAM_COUNT,
+};
+
+/* Integer arguments in the order of the System V ABI. A function that returns a class by value has its result's address first. */
+enum argument {
+	ARGUMENT_NONE,
+	ARGUMENT_1,
+	ARGUMENT_2,
+	ARGUMENT_3,
+	ARGUMENT_4,
+	ARGUMENT_5,
+	ARGUMENT_6,
+};
+
+struct probe_read {
+	uint8_t argument; /* enum argument */
+	uint8_t deref;	  /* 1: the 64-bit word at argument + offset; 2: the word that this one points to (value only) */
+	uint16_t offset;  /* at most 4095 */
+};
+
+struct probe_spec {
+	const char *symbol; /* mangled name, with * and ? */
+	enum role role;
+	enum probe_program program;
+	struct probe_read value, value2;
+	uint8_t tag;	   /* enum argument */
+	uint8_t group;	   /* ROLE_RUN_BEGIN and ROLE_RUN_END of one kind share it */
+	uint8_t min_level; /* of the capture, for this probe to be planted */
+	const char *event; /* the name of the span that begins here, as the runtime's own profiler has it */
+	const char *lost;  /* what is not shown when no symbol matches; NULL: nothing is missed */
+};
+
+struct probe_pack {
+	const char *name;	  /* of the runtime, for people */
+	const char *const *files; /* base names of its shared libraries, with * and ?; NULL-terminated */
+	const char *const *executables; /* the same for programs that hold the runtime statically */
+	const struct probe_spec *probes;
+	unsigned n_probes;
+	const char *const *cheap_types; /* operations that its own profiler shows only at level 3; NULL-terminated */
+	bool (*is_name)(const char *s, uint32_t size); /* whether bytes can be the name, or the type, of an operation */
+	bool (*is_type)(const char *s, uint32_t size);
+	uint32_t type_distance; /* bytes from the string view of an object's name to that of its type */
+};
+
+/* All packs, NULL-terminated. */
+extern const struct probe_pack *const packs[];
+
+/* Whether a string matches a pattern in which * stands for any characters and ? for one. */
+bool pack_glob(const char *pattern, const char *string);
+
+/* The pack whose library or program has this base name, NULL: none. */
+const struct probe_pack *pack_find(const char *base_name, bool executable);

@@ -1,0 +1,337 @@
+#include "daemon/plan/site.h"
+
+#include <Zydis/Zydis.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+/* Prologues are shorter; further in, a site would fire noticeably later than the entry. */
+#define WALK_INSTRUCTIONS_MAX 48
+
+struct instruction {
+	ZydisDecodedInstruction head;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	const uint8_t *bytes;
+	uint32_t offset;
+};
+
+/* What the branches of the function say about its first instructions. */
+struct branches {
+	size_t first_target; /* lowest offset past the entry that a direct branch lands on, SIZE_MAX when none */
+	bool to_entry;
+	bool indirect; /* there are jumps whose targets are not known */
+};
+
+static bool is_endbr64(const struct instruction *in)
+{
+	return in->head.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+}
+
+static bool is_long_nop(const struct instruction *in)
+{
+	return in->head.length > 1 && in->head.mnemonic == ZYDIS_MNEMONIC_NOP;
+}
+
+/* push_setup_xol_ops: 50…57, with at most the prefix 41. */
+static bool is_emulated_push(const struct instruction *in)
+{
+	const uint8_t *b = in->bytes;
+
+	return (in->head.length == 1 && (b[0] & 0xf8) == 0x50) ||
+	       (in->head.length == 2 && b[0] == 0x41 && (b[1] & 0xf8) == 0x50);
+}
+
+/* branch_setup_xol_ops, without the prefixed forms, which kernels treat differently. */
+static bool is_emulated_branch(const struct instruction *in)
+{
+	const uint8_t *b = in->bytes;
+
+	switch (in->head.length) {
+	case 1:
+		return b[0] == 0x90;
+	case 2:
+		return b[0] == 0xeb || (b[0] & 0xf0) == 0x70;
+	case 5:
+		return b[0] == 0xe8 || b[0] == 0xe9;
+	case 6:
+		return b[0] == 0x0f && (b[1] & 0xf0) == 0x80;
+	default:
+		return false;
+	}
+}
+
+/* Opcodes that are 0 in the kernel's good_insns_64 and that decode in 64-bit mode. */
+static bool is_refused_opcode(uint8_t opcode)
+{
+	static const uint8_t refused[] = {
+		0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62, 0x6c, 0x6d, 0x6e,
+		0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf, 0xd4, 0xd5, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7, 0xea, 0xec, 0xed,
+		0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb,
+	};
+
+	return memchr(refused, opcode, sizeof(refused)) != NULL;
+}
+
+static bool is_repeated(const struct instruction *in)
+{
+	return in->head.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
+}
+
+static bool leaves_user_code(const struct instruction *in)
+{
+	switch (in->head.meta.category) {
+	case ZYDIS_CATEGORY_SYSCALL:
+	case ZYDIS_CATEGORY_SYSRET:
+	case ZYDIS_CATEGORY_INTERRUPT:
+		return true;
+	default:
+		break;
+	}
+	switch (in->head.mnemonic) {
+	case ZYDIS_MNEMONIC_UD0:
+	case ZYDIS_MNEMONIC_UD1:
+	case ZYDIS_MNEMONIC_UD2:
+	case ZYDIS_MNEMONIC_HLT:
+	case ZYDIS_MNEMONIC_XBEGIN:
+	case ZYDIS_MNEMONIC_XABORT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool writes_segment_register(const struct instruction *in)
+{
+	for (size_t i = 0; i < in->head.operand_count; i++)
+		if (in->operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    in->operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+		    ZydisRegisterGetClass(in->operands[i].reg.value) == ZYDIS_REGCLASS_SEGMENT)
+			return true;
+	return false;
+}
+
+/* Why the instruction cannot be single-stepped, by the kernel's rules or because it would go wrong, or NULL. */
+static const char *find_refusal(const struct instruction *in)
+{
+	const ZydisDecodedInstruction *head = &in->head;
+
+	for (size_t i = 0; i < head->raw.prefix_count; i++) {
+		switch (head->raw.prefixes[i].value) {
+		case 0x26:
+		case 0x2e:
+		case 0x36:
+		case 0x3e:
+			return "the kernel refuses probes on instructions with a segment prefix";
+		case 0xf0:
+			return "the kernel refuses probes on instructions with a lock prefix";
+		}
+	}
+	switch (head->encoding) {
+	case ZYDIS_INSTRUCTION_ENCODING_LEGACY:
+		if (head->opcode_map != ZYDIS_OPCODE_MAP_DEFAULT)
+			break;
+		__attribute__((fallthrough));
+	case ZYDIS_INSTRUCTION_ENCODING_VEX:
+	case ZYDIS_INSTRUCTION_ENCODING_EVEX:
+		/* The kernel looks the opcode of a VEX instruction up in the table of one-byte opcodes. */
+		if (is_refused_opcode(head->opcode))
+			return "the kernel refuses probes on this instruction";
+		break;
+	default:
+		return "the kernel refuses probes on this instruction";
+	}
+	if (leaves_user_code(in))
+		return "the instruction traps or enters the kernel";
+	if (writes_segment_register(in))
+		return "the instruction loads a segment register";
+	if (head->meta.category == ZYDIS_CATEGORY_STRINGOP && is_repeated(in))
+		return "a repeated string instruction fires once for each step";
+	if (head->mnemonic == ZYDIS_MNEMONIC_PUSHFQ || head->mnemonic == ZYDIS_MNEMONIC_PUSHF)
+		return "the instruction would store the trap flag of single-stepping";
+	return NULL;
+}
+
+static bool is_argument(ZydisRegister enclosing, uint64_t argument_mask)
+{
+	static const ZydisRegister arguments[] = {
+		ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX,
+		ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8,	ZYDIS_REGISTER_R9,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++)
+		if (argument_mask >> i & 1 && arguments[i] == enclosing)
+			return true;
+	return false;
+}
+
+/* Adds to *depth what the instruction moves the stack pointer down; false when that is not a constant. */
+static bool track_stack(const struct instruction *in, int64_t *depth)
+{
+	const ZydisDecodedOperand *first = &in->operands[0], *second = &in->operands[1];
+	bool is_rsp = first->type == ZYDIS_OPERAND_TYPE_REGISTER && first->reg.value == ZYDIS_REGISTER_RSP;
+
+	switch (in->head.mnemonic) {
+	case ZYDIS_MNEMONIC_PUSH:
+		*depth += in->head.operand_width / 8;
+		return true;
+	case ZYDIS_MNEMONIC_POP:
+		*depth -= in->head.operand_width / 8;
+		return !is_rsp && *depth >= 0;
+	case ZYDIS_MNEMONIC_SUB:
+	case ZYDIS_MNEMONIC_ADD:
+		if (!is_rsp || second->type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+			return false;
+		*depth += in->head.mnemonic == ZYDIS_MNEMONIC_SUB ? second->imm.value.s : -second->imm.value.s;
+		return *depth >= 0 && *depth <= UINT32_MAX;
+	case ZYDIS_MNEMONIC_LEA:
+		if (!is_rsp || second->mem.base != ZYDIS_REGISTER_RSP || second->mem.index != ZYDIS_REGISTER_NONE)
+			return false;
+		*depth -= second->mem.disp.value;
+		return *depth >= 0 && *depth <= UINT32_MAX;
+	default:
+		return false;
+	}
+}
+
+/* Whether a memory operand that is written lies below the return address: in the frame, or what a push stores. */
+static bool is_own_frame(const ZydisDecodedOperand *operand, int64_t depth)
+{
+	if (operand->mem.base != ZYDIS_REGISTER_RSP)
+		return false;
+	return operand->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN ||
+	       (operand->mem.index == ZYDIS_REGISTER_NONE &&
+		operand->mem.disp.value + operand->size / 8 <= depth);
+}
+
+/* Whether what a program sees after the instruction is still what it would see at the entry; moves *depth on. */
+static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, int64_t *depth)
+{
+	bool writes_stack_pointer = false;
+
+	if (in->head.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE || leaves_user_code(in) || is_repeated(in))
+		return false;
+	for (size_t i = 0; i < in->head.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &in->operands[i];
+		ZydisRegister enclosing;
+
+		if (!(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY) {
+			if (!is_own_frame(operand, *depth))
+				return false;
+			continue;
+		}
+		if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER)
+			continue;
+		enclosing = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value);
+		if (is_argument(enclosing, argument_mask))
+			return false;
+		writes_stack_pointer |= enclosing == ZYDIS_REGISTER_RSP;
+	}
+	return !writes_stack_pointer || track_stack(in, depth);
+}
+
+static void fill_site(struct site *site, const struct instruction *in, enum site_class class, int64_t depth)
+{
+	ZydisFormatter formatter;
+
+	*site = (struct site){
+		.offset = in->offset,
+		.class = class,
+		.stack_offset = (uint32_t)depth,
+		.length = in->head.length,
+	};
+	if (ZYAN_FAILED(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT)) ||
+	    ZYAN_FAILED(ZydisFormatterFormatInstruction(&formatter, &in->head, in->operands,
+							in->head.operand_count_visible, site->text,
+							sizeof(site->text), in->offset, NULL)))
+		strcpy(site->text, "?");
+}
+
+/* Walks from the entry to the site, looking no further than the first branch target. */
+static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, uint64_t argument_mask,
+		 const struct branches *branches, struct site *ret)
+{
+	struct site refused = { .class = SITE_REFUSED, .reason = NULL };
+	struct site fallback = { .class = SITE_REFUSED };
+	bool fallback_is_endbr64 = false;
+	struct instruction in = { .offset = 0 };
+	int64_t depth = 0;
+
+	for (unsigned n = 0; n < WALK_INSTRUCTIONS_MAX && in.offset < MIN(size, branches->first_target); n++) {
+		const char *refusal;
+
+		in.bytes = code + in.offset;
+		if (ZYAN_FAILED(ZydisDecoderDecodeFull(decoder, in.bytes, size - in.offset, &in.head, in.operands))) {
+			if (!refused.reason)
+				refused.reason = "the code is not a complete instruction";
+			break;
+		}
+		/* A push cannot be run again by a jump that goes unseen, because its effect adds up; the others can. */
+		if (is_emulated_push(&in) || (is_emulated_branch(&in) && (in.offset == 0 || !branches->indirect))) {
+			fill_site(ret, &in, SITE_EMULATED, depth);
+			return;
+		}
+		refusal = find_refusal(&in);
+		if (!refusal && is_long_nop(&in) && (in.offset > 0 || branches->to_entry))
+			refusal = "a nop of several bytes inside a function may be patched to a call by the kernel";
+		if (refusal && !refused.reason)
+			refused.reason = refusal;
+		if (!refusal && (fallback.class == SITE_REFUSED || fallback_is_endbr64)) {
+			fill_site(&fallback, &in, SITE_SINGLE_STEPPED, depth);
+			fallback_is_endbr64 = is_endbr64(&in);
+		}
+		if (!can_walk_over(&in, argument_mask, &depth))
+			break;
+		in.offset += in.head.length;
+	}
+	if (!refused.reason)
+		refused.reason = "the function has no code";
+	*ret = fallback.class == SITE_REFUSED ? refused : fallback;
+}
+
+/* Decodes the whole function and notes where its branches go. */
+static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct branches *ret)
+{
+	struct branches found = { .first_target = SIZE_MAX };
+
+	for (size_t offset = 0; offset < size;) {
+		ZydisDecodedInstruction head;
+
+		if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(decoder, NULL, code + offset, size - offset, &head))) {
+			offset++;
+			continue;
+		}
+		offset += head.length;
+		if (head.raw.imm[0].is_relative) {
+			uint64_t target = (uint64_t)offset + (uint64_t)head.raw.imm[0].value.s;
+
+			found.to_entry |= target == 0;
+			if (target > 0 && target < size)
+				found.first_target = MIN(found.first_target, target);
+		} else if (head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+			found.indirect = true;
+		}
+	}
+	*ret = found;
+}
+
+enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask, struct site *ret)
+{
+	struct branches branches = { .first_target = SIZE_MAX };
+	ZydisDecoder decoder;
+
+	size = MIN(size, UINT32_MAX);
+	if (ZYAN_FAILED(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
+		*ret = (struct site){ .class = SITE_REFUSED, .reason = "no decoder for this machine" };
+		return ret->class;
+	}
+	walk(&decoder, code, size, argument_mask, &branches, ret);
+	/* Past the entry, and for a patched nop also there, it matters where the function jumps back to. */
+	if (ret->class == SITE_REFUSED || (ret->class == SITE_EMULATED && ret->offset == 0))
+		return ret->class;
+	find_branches(&decoder, code, size, &branches);
+	walk(&decoder, code, size, argument_mask, &branches, ret);
+	return ret->class;
+}

@@ -1,0 +1,58 @@
+/*
+ * Chooses where in a function's first instructions an entry uprobe costs least and does no harm.
+ *
+ * The kernel emulates a few instructions (push of a register, nop, relative call, jmp and jcc) and single-steps all
+ * others out of line, which takes 3 to 20 times as long. So the site is the first emulated instruction of the
+ * straight-line code from the entry, as long as a program there sees what it would see at the entry:
+ *   - every instruction before it has run exactly once: none transfers control, and no direct branch of the function
+ *     lands between the entry and the site;
+ *   - the argument registers asked for still hold the arguments, and nothing outside the stack frame was stored to (a
+ *     destructor's first store changes the object that an argument points to);
+ *   - how far the stack pointer has moved is known.
+ * Without such an instruction it is the entry itself, or what follows endbr64. A nop of several bytes is a site at the
+ * entry only: kernels patch it to a call, which overwrites the red zone of a leaf function further in.
+ *
+ * What the kernel takes: arch/x86/kernel/uprobes.c of Linux 3.16 to 6.18 (branch_setup_xol_ops, push_setup_xol_ops and
+ * the tables of good instructions).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum site_class {
+	SITE_EMULATED,
+	SITE_SINGLE_STEPPED,
+	SITE_REFUSED, /* no place for a probe: see the reason */
+};
+
+/* Bits of an argument mask: the n-th integer or pointer argument of the System V calling convention, from 0. */
+enum {
+	SITE_RDI = 1 << 0,
+	SITE_RSI = 1 << 1,
+	SITE_RDX = 1 << 2,
+	SITE_RCX = 1 << 3,
+	SITE_R8 = 1 << 4,
+	SITE_R9 = 1 << 5,
+	SITE_ALL_ARGUMENTS = (1 << 6) - 1,
+};
+
+struct site {
+	uint32_t offset; /* bytes from the entry of the function to the instruction */
+	enum site_class class;
+	/*
+	 * Bytes by which the stack pointer at the site lies below its value at the entry, where it points at the return
+	 * address. A return probe may be placed only where this is 0.
+	 */
+	uint32_t stack_offset;
+	uint8_t length;	    /* of the instruction, in bytes */
+	char text[96];	    /* the instruction in AT&T syntax, branch targets as offsets from the entry */
+	const char *reason; /* why a site is refused, a constant; else NULL */
+};
+
+/*
+ * Chooses the site in the code of a whole function of x86-64, size bytes from its entry. With less than the whole,
+ * branches back into the prologue can go unseen. Returns the class, which is also in *ret; when it is SITE_REFUSED only
+ * the class and the reason are set. Never fails otherwise; takes no memory.
+ */
+enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask, struct site *ret);

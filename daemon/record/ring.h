@@ -1,0 +1,20 @@
+/*
+ * A reader of BPF ring buffers by mmap alone, for a process that may not call bpf(2). The layout is the kernel's
+ * (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the producer's, and the data, mapped twice in a row.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ring;
+
+/* Maps the ring buffer behind fd, of size bytes of data; fd is not kept. -errno of mmap. */
+int ring_open(int fd, size_t size, struct ring **ret);
+struct ring *ring_close(struct ring *ring);
+
+/* A record and its size; returns 0 or a negative errno to stop. */
+typedef int (*ring_fn)(const void *record, size_t size, void *data);
+
+/* Hands over all records that are complete and gives their room back. Returns 0 or what fn returned. */
+int ring_consume(struct ring *ring, ring_fn fn, void *data);

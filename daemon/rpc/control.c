@@ -1,0 +1,189 @@
+/* The service that tfprofctl calls. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/rpc/reply.h"
+#include "daemon/rpc/service.h"
+#include "lib/base/macro.h"
+#include "proto/control.pb-c.h"
+
+#define PROGRESS_NS 200000000ull
+
+/* Fields of CaptureReply and CaptureResult. */
+enum { RESULT_FIELD = 2, XSPACE_FIELD = 1 };
+
+void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tfprofd__ListTargetsResponse response = TFPROFD__LIST_TARGETS_RESPONSE__INIT;
+	Tfprofd__Target targets[RECORD_MAX_TARGETS], *list[RECORD_MAX_TARGETS];
+	const struct target *chosen[RECORD_MAX_TARGETS];
+	char addresses[RECORD_MAX_TARGETS][32];
+	struct grpc_body *body;
+	unsigned n = service_choose(data, call, chosen);
+
+	for (unsigned i = 0; i < n; i++) {
+		addresses[i][0] = 0;
+		if (chosen[i]->port)
+			snprintf(addresses[i], sizeof(addresses[i]), "localhost:%u", chosen[i]->port);
+		targets[i] = (Tfprofd__Target)TFPROFD__TARGET__INIT;
+		targets[i].pid = (uint32_t)chosen[i]->pid;
+		targets[i].uid = chosen[i]->uid;
+		targets[i].name = (char *)chosen[i]->name;
+		targets[i].runtime = (char *)chosen[i]->pack->name;
+		targets[i].version = (char *)chosen[i]->version;
+		targets[i].file = (char *)chosen[i]->files[0].path;
+		targets[i].address = addresses[i];
+		list[i] = &targets[i];
+	}
+	response.n_targets = n;
+	response.targets = list;
+	if (reply_message(&response.base, &body) < 0)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(call, body);
+}
+
+static void send_progress(void *data)
+{
+	Tfprofd__CaptureReply reply = TFPROFD__CAPTURE_REPLY__INIT;
+	Tfprofd__CaptureProgress progress = TFPROFD__CAPTURE_PROGRESS__INIT;
+	struct job *job = data;
+	struct capture_progress p;
+	struct grpc_body *body;
+
+	if (!job->capture || !job->call)
+		return;
+	capture_get_progress(job->capture, &p);
+	progress.elapsed_ns = p.elapsed_ns;
+	progress.records = p.records;
+	progress.dropped = p.dropped;
+	reply.progress = &progress;
+	loop_timer_set(job->progress, loop_now() + PROGRESS_NS);
+	/* A client that does not read gets no more of them. */
+	if (grpc_call_queued(job->call) == 0 && reply_message(&reply.base, &body) >= 0)
+		grpc_call_send(job->call, body);
+}
+
+static void answer(struct job *job, struct capture_result *result)
+{
+	Tfprofd__CaptureResult m = TFPROFD__CAPTURE_RESULT__INIT;
+	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *list[SUMMARY_OPS_MAX];
+	const struct summary *s = &result->summary;
+	struct grpc_body *body;
+
+	m.window_ns = result->window_ns;
+	m.records = result->records;
+	m.dropped = result->dropped;
+	m.cut = result->cut;
+	m.warnings = result->warnings;
+	m.n_warnings = result->n_warnings;
+	m.runs = s->n_runs;
+	m.runs_cut = s->n_runs_cut;
+	m.run_p50_ns = s->run_p50_ns;
+	m.run_p99_ns = s->run_p99_ns;
+	m.ops = s->n_ops;
+	m.running_ns = s->running_ns;
+	m.runnable_ns = s->runnable_ns;
+	m.blocked_ns = s->blocked_ns;
+	m.lost_names = s->n_lost_names;
+	m.hostname = (char *)job->service->options.hostname;
+	for (unsigned i = 0; i < s->n_top_ops; i++) {
+		ops[i] = (Tfprofd__OpSummary)TFPROFD__OP_SUMMARY__INIT;
+		ops[i].name = s->top_ops[i].name;
+		ops[i].type = s->top_ops[i].type;
+		ops[i].count = s->top_ops[i].count;
+		ops[i].total_ns = s->top_ops[i].total_ns;
+		ops[i].self_ns = s->top_ops[i].self_ns;
+		list[i] = &ops[i];
+	}
+	m.n_top_ops = s->n_top_ops;
+	m.top_ops = list;
+	if (reply_xspace(&result->xspace, RESULT_FIELD, XSPACE_FIELD, NULL, 0, &m.base, &body) < 0 ||
+	    grpc_call_send(job->call, body) < 0) {
+		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "the trace is too large to be sent: use a shorter window or a lower level");
+		return;
+	}
+	grpc_call_finish(job->call, GRPC_OK, NULL);
+}
+
+/* The targets that were named, or all that the client may profile; on failure the call is answered. */
+static int choose_targets(struct service *s, struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct capture_request *request)
+{
+	const struct peer *peer = grpc_call_peer(call);
+
+	if (m->n_pids > RECORD_MAX_TARGETS) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture", RECORD_MAX_TARGETS);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < m->n_pids; i++) {
+		struct target *t;
+		int error = 0;
+
+		for (unsigned k = 0; k < i; k++)
+			if (m->pids[k] == m->pids[i]) {
+				grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "process %u was named twice", m->pids[i]);
+				return -EINVAL;
+			}
+		t = m->pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)m->pids[i], &error) : NULL;
+		if (!t) {
+			if (error == -ESRCH || (!error && m->pids[i] > INT32_MAX))
+				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", m->pids[i]);
+			else if (error)
+				grpc_call_fail(call, status_of_error(error), "cannot look at process %u: %s", m->pids[i], strerror(-error));
+			else
+				grpc_call_fail(call, GRPC_NOT_FOUND,
+					       "process %u has no known runtime mapped; `tfprofctl targets` lists those that have", m->pids[i]);
+			return -ENOENT;
+		}
+		if (!peer || !peer_may(peer, t)) {
+			grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile process %u of user %u: ask as its user or as root",
+				       m->pids[i], t->uid);
+			return -EACCES;
+		}
+		request->targets[request->n_targets++] = t;
+	}
+	if (!m->n_pids)
+		request->n_targets = service_choose(s, call, request->targets);
+	if (request->n_targets)
+		return 0;
+	grpc_call_fail(call, GRPC_NOT_FOUND, "no process with a known runtime runs here that you may profile");
+	return -ENOENT;
+}
+
+void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tfprofd__CaptureRequest *m = tfprofd__capture_request__unpack(NULL, size, message);
+	struct capture_request request = {};
+	struct job job = { .answer = answer }, *started;
+	struct service *s = data;
+	int r;
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a CaptureRequest");
+		return;
+	}
+	request.duration_ns = m->duration_ns;
+	request.level = m->level;
+	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
+			       (double)s->options.max_duration_ns / 1e9);
+		r = -EINVAL;
+	} else if (request.level < 1 || request.level > 3) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u", request.level);
+		r = -EINVAL;
+	} else {
+		r = choose_targets(s, call, m, &request);
+	}
+	tfprofd__capture_request__free_unpacked(m, NULL);
+	if (r < 0)
+		return;
+	started = s->jobs;
+	job_start(s, call, &job, &request);
+	if (s->jobs == started)
+		return;
+	/* Without a timer there is no progress to see, and nothing else is lost. */
+	if (loop_timer_new(s->options.loop, send_progress, s->jobs, &s->jobs->progress) >= 0)
+		loop_timer_set(s->jobs->progress, loop_now() + PROGRESS_NS);
+}

@@ -1,0 +1,160 @@
+/* The service that TensorBoard's capture button calls. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/export/export.h"
+#include "daemon/rpc/reply.h"
+#include "daemon/rpc/service.h"
+#include "lib/base/macro.h"
+#include "proto/profiler_service.pb-c.h"
+
+#define LEVEL_DEFAULT 2
+
+/* Fields of ProfileResponse and ProfileToolData. */
+enum { TOOL_DATA_FIELD = 6, TOOL_NAME_FIELD = 1, TOOL_DATA_BYTES_FIELD = 2, XSPACE_FIELD = 8 };
+/* The file name that makes the client write the bytes as the run's trace; as a ProfileToolData.name on the wire. */
+static const char tool_name[] = "\x0a\x09xplane.pb";
+
+static void answer_message(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	struct grpc_body *body;
+
+	if (reply_message(message, &body) < 0)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(call, body);
+}
+
+static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, bool emit_xspace)
+{
+	struct grpc_body *body;
+	int r;
+
+	if (emit_xspace)
+		r = reply_xspace(xspace, 0, XSPACE_FIELD, NULL, 0, NULL, &body);
+	else
+		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name, sizeof(tool_name) - 1, NULL, &body);
+	if (r < 0)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(call, body);
+}
+
+static void answer(struct job *job, struct capture_result *result)
+{
+	answer_xspace(job->call, &result->xspace, job->emit_xspace);
+}
+
+/* A status reaches TensorBoard's user as one sentence that is always the same; an error in a trace is shown. */
+static void answer_error(struct service *s, struct grpc_call *call, const char *text, bool emit_xspace)
+{
+	struct timeline empty = {};
+	const struct export_options options = { .hostname = s->options.hostname, .errors = &text, .n_errors = 1 };
+	struct xspace_result xspace = {};
+
+	if (export_xspace(&empty, &options, &xspace) < 0)
+		grpc_call_fail(call, GRPC_NOT_FOUND, "%s", text);
+	else
+		answer_xspace(call, &xspace, emit_xspace);
+}
+
+void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
+	struct service *s = data;
+	struct capture_request request = { .level = LEVEL_DEFAULT };
+	struct job job = { .answer = answer };
+	uint64_t duration_ms;
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
+		return;
+	}
+	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
+	if (m->opts) {
+		request.start_unix_ns = m->opts->start_timestamp_ns;
+		if (m->opts->version)
+			request.level = MIN(m->opts->host_tracer_level, 3u);
+	}
+	job.emit_xspace = m->emit_xspace;
+	snprintf(job.session_id, sizeof(job.session_id), "%s", m->session_id ?: "");
+	tensorflow__profile_request__free_unpacked(m, NULL);
+	if (!duration_ms || duration_ms > s->options.max_duration_ns / 1000000) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be 1 to %llu ms (tfprofd --max-duration), not %llu",
+			       (unsigned long long)(s->options.max_duration_ns / 1000000), (unsigned long long)duration_ms);
+		return;
+	}
+	request.duration_ns = duration_ms * 1000000;
+	if (!request.level) {
+		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
+
+		response.empty_trace = true;
+		answer_message(call, &response.base);
+		return;
+	}
+	request.n_targets = service_choose(s, call, request.targets);
+	if (!request.n_targets) {
+		answer_error(s, call, "No process with a known runtime runs here that you may profile; `tfprofctl targets` lists them.",
+			     job.emit_xspace);
+		return;
+	}
+	job_start(s, call, &job, &request);
+}
+
+/* Ends the windows of a session; only those of the same user, since anybody can guess a session's name. */
+void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tensorflow__TerminateRequest *m = tensorflow__terminate_request__unpack(NULL, size, message);
+	Tensorflow__TerminateResponse response = TENSORFLOW__TERMINATE_RESPONSE__INIT;
+	const struct peer *peer = grpc_call_peer(call);
+	struct service *s = data;
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a TerminateRequest");
+		return;
+	}
+	for (struct job *j = s->jobs; j; j = j->next)
+		if (peer && (peer->uid == 0 || peer->uid == j->uid) && !strcmp(j->session_id, m->session_id ?: "") && j->capture)
+			capture_stop(j->capture);
+	tensorflow__terminate_request__free_unpacked(m, NULL);
+	answer_message(call, &response.base);
+}
+
+void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tensorflow__MonitorResponse response = TENSORFLOW__MONITOR_RESPONSE__INIT;
+	const struct target *targets[RECORD_MAX_TARGETS];
+	const struct peer *peer = grpc_call_peer(call);
+	struct service *s = data;
+	char *text = NULL;
+	size_t length = 0;
+	unsigned n;
+	FILE *f = open_memstream(&text, &length);
+
+	if (!f) {
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	n = service_choose(s, call, targets);
+	fprintf(f, "tfprofd on %s: %u process%s to profile\n", s->options.hostname, n, n == 1 ? "" : "es");
+	for (unsigned i = 0; i < n; i++) {
+		fprintf(f, "  %d %s, %s, %s", targets[i]->pid, targets[i]->name, targets[i]->pack->name, targets[i]->version);
+		if (targets[i]->port)
+			fprintf(f, ", localhost:%u", targets[i]->port);
+		fputc('\n', f);
+	}
+	for (struct job *j = s->jobs; j; j = j->next) {
+		struct capture_progress p;
+
+		if (!j->capture || !peer || (peer->uid != 0 && peer->uid != j->uid))
+			continue;
+		capture_get_progress(j->capture, &p);
+		fprintf(f, "  capture running for %.1f s: %llu records, %llu lost\n", (double)p.elapsed_ns / 1e9,
+			(unsigned long long)p.records, (unsigned long long)p.dropped);
+	}
+	fclose(f);
+	response.data = text;
+	answer_message(call, &response.base);
+	free(text);
+}

@@ -1,0 +1,114 @@
+#include "daemon/rpc/reply.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+#define WIRE_TYPE_BYTES 2
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		to[n++] = (uint8_t)(value | 0x80);
+	to[n++] = (uint8_t)value;
+	return n;
+}
+
+/* Tag and length of a bytes field or message. */
+static size_t put_field(uint8_t *to, unsigned field, uint64_t size)
+{
+	size_t n = put_varint(to, field << 3 | WIRE_TYPE_BYTES);
+
+	return n + put_varint(to + n, size);
+}
+
+int reply_message(const ProtobufCMessage *message, struct grpc_body **ret)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	struct grpc_body *body;
+	uint8_t *bytes;
+	int r;
+
+	bytes = malloc(MAX(size, (size_t)1));
+	if (!bytes)
+		return -ENOMEM;
+	protobuf_c_message_pack(message, bytes);
+	r = grpc_body_new(&body);
+	if (r < 0) {
+		free(bytes);
+		return r;
+	}
+	r = grpc_body_add_owned(body, bytes, size);
+	if (r < 0) {
+		grpc_body_free(body);
+		return r;
+	}
+	*ret = body;
+	return 0;
+}
+
+static void release_xspace(void *data)
+{
+	xspace_result_done(data);
+	free(data);
+}
+
+/* The chunks lie in memory that goes as a whole: the last one takes it along. */
+static int add_xspace(struct grpc_body *body, struct xspace_result *xspace)
+{
+	struct xspace_result *owned = malloc(sizeof(*owned));
+	int r = 0;
+
+	if (!owned)
+		return -ENOMEM;
+	*owned = *xspace;
+	*xspace = (struct xspace_result){};
+	for (size_t i = 0; i < owned->n_chunks && r >= 0; i++)
+		r = grpc_body_add(body, owned->chunks[i].iov_base, owned->chunks[i].iov_len, NULL, NULL);
+	if (r >= 0)
+		r = grpc_body_add(body, "", 0, release_xspace, owned);
+	if (r < 0)
+		release_xspace(owned);
+	return r;
+}
+
+int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size,
+		 const ProtobufCMessage *rest, struct grpc_body **ret)
+{
+	size_t rest_size = rest ? protobuf_c_message_get_packed_size(rest) : 0, n = 0, inner;
+	uint8_t head[32], inner_head[16], *tail = malloc(MAX(rest_size, (size_t)1));
+	struct grpc_body *body = NULL;
+	int r;
+
+	r = tail ? grpc_body_new(&body) : -ENOMEM;
+	if (r < 0) {
+		free(tail);
+		xspace_result_done(xspace);
+		return r;
+	}
+	inner = put_field(inner_head, field, xspace->size);
+	if (outer)
+		n = put_field(head, outer, prefix_size + inner + xspace->size + rest_size);
+	r = grpc_body_add_copy(body, head, n);
+	if (r >= 0)
+		r = grpc_body_add_copy(body, prefix, prefix_size);
+	if (r >= 0)
+		r = grpc_body_add_copy(body, inner_head, inner);
+	if (r >= 0)
+		r = add_xspace(body, xspace);
+	if (rest)
+		protobuf_c_message_pack(rest, tail);
+	if (r >= 0)
+		r = grpc_body_add_owned(body, TAKE_PTR(tail), rest_size);
+	free(tail);
+	xspace_result_done(xspace);
+	if (r < 0) {
+		grpc_body_free(body);
+		return r;
+	}
+	*ret = body;
+	return 0;
+}

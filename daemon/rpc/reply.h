@@ -1,0 +1,18 @@
+/* Answers that carry a trace: protobuf around the chunks of an XSpace, which are not copied. */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "daemon/export/xspace.h"
+#include "lib/grpc/body.h"
+
+/* A body that is one packed message. -ENOMEM. */
+int reply_message(const ProtobufCMessage *message, struct grpc_body **ret);
+
+/*
+ * A body in which an XSpace is a bytes field (number field), inside the message of field outer (0: at the top), which goes on with
+ * rest (NULL: nothing). prefix are fields before the XSpace in the same message. The XSpace's memory goes over to the body, and
+ * *xspace is then empty; on -ENOMEM too.
+ */
+int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size,
+		 const ProtobufCMessage *rest, struct grpc_body **ret);

@@ -1,0 +1,298 @@
+#include "daemon/rpc/service.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* What a listener stands for. */
+struct port {
+	int id;	   /* of the listener */
+	pid_t pid; /* 0: every target */
+};
+
+static const struct grpc_method methods[] = {
+	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
+	{ "/tensorflow.ProfilerService/Terminate", profiler_terminate },
+	{ "/tensorflow.ProfilerService/Monitor", profiler_monitor },
+	{ "/tfprofd.Control/ListTargets", control_list_targets },
+	{ "/tfprofd.Control/Capture", control_capture },
+};
+
+static int on_accepted(int fd, void *listener, void *data, void **ret_peer)
+{
+	struct broker_message m = { .type = BROKER_CLIENT };
+	struct service *s = data;
+	struct peer *peer;
+	int r;
+
+	r = proxy_call(s->options.proxy, &m, fd, NULL, NULL);
+	if (r < 0)
+		return log_warning_errno(r, "refused a connection whose owner is not known: %m");
+	peer = calloc(1, sizeof(*peer));
+	if (!peer) {
+		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, m.id);
+		return -ENOMEM;
+	}
+	*peer = (struct peer){ .client = m.id, .uid = m.uid };
+	*ret_peer = peer;
+	return 0;
+}
+
+static void on_released(void *data, void *user)
+{
+	struct service *s = user;
+	struct peer *peer = data;
+
+	proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
+	free(peer);
+}
+
+static void on_unlistened(void *listener, void *data)
+{
+	free(listener);
+}
+
+static int listen_on(struct service *s, int fd, pid_t pid, int *ret_id)
+{
+	struct port *port = calloc(1, sizeof(*port));
+	int r;
+
+	if (!port)
+		return -ENOMEM;
+	port->pid = pid;
+	r = grpc_server_listen(s->server, fd, port, &port->id);
+	if (r < 0) {
+		free(port);
+		return r;
+	}
+	*ret_id = port->id;
+	return 0;
+}
+
+static int bind_port(uint16_t number)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(number), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* Gives the target the first port of the range that is free. */
+static void on_target_added(struct target *target, void *data)
+{
+	struct service *s = data;
+
+	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name, target->version);
+	for (unsigned number = s->options.first_port; s->options.first_port && number <= s->options.last_port; number++) {
+		int fd = bind_port((uint16_t)number);
+
+		if (fd < 0)
+			continue;
+		if (listen_on(s, fd, target->pid, &target->listener) < 0) {
+			close(fd);
+			return;
+		}
+		target->port = (uint16_t)number;
+		return;
+	}
+}
+
+static void on_target_removed(struct target *target, void *data)
+{
+	struct service *s = data;
+
+	log_info("process %d (%s) has ended or is no target any more", target->pid, target->name);
+	if (target->port && s->server)
+		grpc_server_unlisten(s->server, target->listener);
+}
+
+int service_new(const struct service_options *options, struct service **ret)
+{
+	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accepted = on_accepted,
+					      .released = on_released, .unlistened = on_unlistened };
+	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added,
+					   .removed = on_target_removed };
+	struct service *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->options = *options;
+	server.data = targets.data = s;
+	r = grpc_server_new(options->loop, &server, &s->server);
+	if (r >= 0)
+		r = capture_shared_new(options->loop, options->proxy, options->hostname, &s->captures);
+	if (r >= 0)
+		r = targets_new(&targets, &s->targets);
+	if (r < 0) {
+		service_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct service *service_free(struct service *s)
+{
+	if (!s)
+		return NULL;
+	s->server = grpc_server_free(s->server);
+	targets_free(s->targets);
+	capture_shared_free(s->captures);
+	free(s);
+	return NULL;
+}
+
+int service_listen(struct service *s, int fd)
+{
+	int id;
+
+	return listen_on(s, fd, 0, &id);
+}
+
+static void end_when_idle(void *data)
+{
+	struct service *s = data;
+
+	/* Threads of captures that still detach use the loop. */
+	if (capture_count(s->captures))
+		loop_post(s->options.loop, end_when_idle, s);
+	else
+		loop_exit(s->options.loop, 0);
+}
+
+void service_stop(struct service *s)
+{
+	if (s->stopping)
+		return;
+	s->stopping = true;
+	for (struct job *j = s->jobs; j; j = j->next)
+		if (j->capture)
+			capture_stop(j->capture);
+	grpc_server_stop(s->server, end_when_idle, s);
+}
+
+bool peer_may(const struct peer *peer, const struct target *target)
+{
+	return peer->uid == 0 || peer->uid == target->uid;
+}
+
+unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target *ret_targets[RECORD_MAX_TARGETS])
+{
+	const struct port *port = grpc_call_listener(call);
+	const struct peer *peer = grpc_call_peer(call);
+	unsigned n = 0;
+
+	if (!port || !peer)
+		return 0;
+	if (!port->pid)
+		targets_scan(s->targets);
+	for (struct target *t = targets_next(s->targets, NULL); t && n < RECORD_MAX_TARGETS; t = targets_next(s->targets, t))
+		if ((!port->pid && peer_may(peer, t)) || port->pid == t->pid)
+			ret_targets[n++] = t;
+	return n;
+}
+
+enum grpc_status status_of_error(int error)
+{
+	switch (-error) {
+	case EACCES:
+		return GRPC_PERMISSION_DENIED;
+	case ESRCH:
+	case ENOENT:
+		return GRPC_NOT_FOUND;
+	case EBUSY:
+	case E2BIG:
+	case EFBIG:
+	case ENOMEM:
+		return GRPC_RESOURCE_EXHAUSTED;
+	case EPERM:
+	case EOPNOTSUPP:
+	case ENOEXEC:
+		return GRPC_FAILED_PRECONDITION;
+	case ECANCELED:
+		return GRPC_CANCELLED;
+	case EINVAL:
+		return GRPC_INVALID_ARGUMENT;
+	default:
+		return GRPC_INTERNAL;
+	}
+}
+
+static void job_free(struct job *job)
+{
+	for (struct job **j = &job->service->jobs; *j; j = &(*j)->next)
+		if (*j == job) {
+			*j = job->next;
+			break;
+		}
+	loop_timer_free(job->progress);
+	free(job);
+}
+
+static void on_capture_done(struct capture *capture, void *data)
+{
+	struct capture_result *result = capture_get_result(capture);
+	struct job *job = data;
+
+	job->capture = NULL;
+	if (job->call) {
+		grpc_call_on_cancel(job->call, NULL, NULL);
+		if (result->error)
+			grpc_call_fail(job->call, status_of_error(result->error), "%s", result->text);
+		else
+			job->answer(job, result);
+	}
+	job_free(job);
+}
+
+static void on_cancelled(void *data)
+{
+	struct job *job = data;
+
+	job->call = NULL;
+	if (job->capture)
+		capture_cancel(job->capture);
+}
+
+void job_start(struct service *s, struct grpc_call *call, const struct job *template, struct capture_request *request)
+{
+	const struct peer *peer = grpc_call_peer(call);
+	struct job *job = calloc(1, sizeof(*job));
+	int r = -ENOMEM;
+
+	if (job && peer && !s->stopping) {
+		*job = *template;
+		job->service = s;
+		job->call = call;
+		job->uid = peer->uid;
+		request->client = peer->client;
+		request->done = on_capture_done;
+		request->data = job;
+		r = capture_start(s->captures, request, &job->capture);
+		if (r >= 0) {
+			job->next = s->jobs;
+			s->jobs = job;
+			if (grpc_call_on_cancel(call, on_cancelled, job) < 0)
+				capture_cancel(job->capture);
+			return;
+		}
+	}
+	free(job);
+	if (s->stopping)
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+	else
+		grpc_call_fail(call, status_of_error(r), "cannot start a capture: %s", strerror(-r));
+}

@@ -1,0 +1,71 @@
+/* What the daemon answers: TensorBoard's ProfilerService and tfprofctl's Control, on every listener. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/broker/proxy.h"
+#include "daemon/capture/capture.h"
+#include "daemon/capture/target.h"
+#include "lib/base/loop.h"
+#include "lib/grpc/server.h"
+
+struct service_options {
+	struct loop *loop;
+	struct proxy *proxy;
+	const char *hostname;
+	uint64_t max_duration_ns;
+	/* Loopback ports for single targets; 0: none. */
+	uint16_t first_port, last_port;
+};
+
+/* A client, as the broker knows it. */
+struct peer {
+	uint32_t client;
+	uid_t uid;
+};
+
+struct service {
+	struct service_options options;
+	struct grpc_server *server;
+	struct capture_shared *captures;
+	struct targets *targets;
+	struct job *jobs;
+	bool stopping;
+};
+
+int service_new(const struct service_options *options, struct service **ret);
+/* Takes the socket, which listens for every target. */
+int service_listen(struct service *s, int fd);
+/* Ends the windows that are open, answers, and then ends the loop. */
+void service_stop(struct service *s);
+struct service *service_free(struct service *s);
+
+/* Whether a client may profile a target; the broker asks the kernel again. */
+bool peer_may(const struct peer *peer, const struct target *target);
+/* Whether the client may profile any target that the listener stands for: its own target, or all. */
+unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target *ret_targets[RECORD_MAX_TARGETS]);
+
+/* A capture for a call. */
+struct job {
+	struct service *service;
+	struct grpc_call *call;	 /* NULL: the client has gone */
+	struct capture *capture; /* NULL: it has delivered its result */
+	uid_t uid;
+	char session_id[64];
+	bool emit_xspace;
+	struct loop_timer *progress; /* Control only */
+	void (*answer)(struct job *job, struct capture_result *result);
+	struct job *next;
+};
+
+/* Starts a capture for a call. On failure the call is answered. */
+void job_start(struct service *s, struct grpc_call *call, const struct job *job, struct capture_request *request);
+/* The status for a negative errno of a capture. */
+enum grpc_status status_of_error(int error);
+
+void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

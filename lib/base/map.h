@@ -1,0 +1,18 @@
+/* A hash table from 64-bit keys to 64-bit values, with open addressing. Any key but UINT64_MAX. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct map {
+	struct map_slot *slots;
+	size_t size; /* a power of two, or 0 */
+	size_t used; /* slots that hold or held a key */
+};
+
+/* A map of zeros is empty. */
+void map_done(struct map *map);
+/* The value of a key, NULL: none. Valid until the next map_put(). */
+uint64_t *map_get(const struct map *map, uint64_t key);
+/* Sets the value of a key. -ENOMEM. */
+int map_put(struct map *map, uint64_t key, uint64_t value);
