@@ -82,7 +82,7 @@ int attach_mode_find(void)
 	if (program < 0)
 		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
 	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
-	r = uprobe_multi_link(program, "/", &offset, NULL, 1, -1);
+	r = uprobe_multi_link(program, "/", &offset, NULL, 1, 0);
 	if (r >= 0)
 		close(r);
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;

@@ -102,7 +102,7 @@ static bool is_type(const char *s, uint32_t size)
 static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*", "libtensorflow.so*", NULL };
 static const char *const executables[] = { "tensorflow_model_server*", NULL };
 static const char *const cheap_types[] = { "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Identity", "IdentityN", "NoOp", "Const",
-					   "ReadVariableOp", "Shape", "Reshape", "Squeeze", "ExpandDims", "VarHandleOp", "Switch", "Merge", NULL };
+					   "Shape", "Reshape", "Squeeze", "ExpandDims", "Switch", "Merge", NULL };
 
 const struct probe_pack pack_tensorflow = {
 	.name = "TensorFlow",

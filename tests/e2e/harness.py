@@ -1,0 +1,626 @@
+"""What end-to-end tests, the demo and the benches share: real servers, a real TensorBoard, the daemon and its command
+line, and ways to look at what they answer.
+
+A test file holds unittest.TestCase classes, derived from harness.TestCase, and ends with harness.main().
+"""
+import ctypes
+import dataclasses
+import glob
+import gzip
+import http.client
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+# tests run against another build, such as build/san, when asked to
+OUT = ROOT / os.environ.get("OUT", "build")
+PYTHON = BUILD / "venv/bin/python"
+MODELS = BUILD / "models"
+LOGS = BUILD / "logs"
+SERVERS = ROOT / "tests/servers"
+BPFTOOL = shutil.which("bpftool", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "bpftool"
+
+READY_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 15
+ANSWER_TIMEOUT_S = 120
+
+_PR_SET_PDEATHSIG = 1
+
+
+class HarnessError(Exception):
+    """Something that a test relies on did not work; says which log to read."""
+
+
+def free_port():
+    """A port of 127.0.0.1 that nothing listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def free_ports(count):
+    """The first of so many free ports in a row."""
+    for first in range(20000 + os.getpid() % 10000, 60000, count):
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+    raise HarnessError(f"no {count} free ports in a row")
+
+
+def wait_until(condition, timeout, what):
+    """Returns what condition() gives once it is true."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise HarnessError(f"{what}: not within {timeout} s")
+        time.sleep(0.02)
+
+
+class Process:
+    """A program in a process group of its own, its output in build/logs. It ends with this one, unless it is kept."""
+
+    count = 0
+
+    def __init__(self, name, argv, keep=False, env=None):
+        Process.count += 1
+        LOGS.mkdir(parents=True, exist_ok=True)
+        stem = LOGS / f"{os.getpid()}-{Process.count:03}-{name}"
+        self.name = name
+        self.stdout_path, self.stderr_path = stem.with_suffix(".out"), stem.with_suffix(".err")
+        self.argv = [str(a) for a in argv]
+        parent = os.getpid()
+
+        def end_with_parent():
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)
+
+        with open(self.stdout_path, "wb") as out, open(self.stderr_path, "wb") as err:
+            self.popen = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT,
+                                          start_new_session=True, preexec_fn=None if keep else end_with_parent,
+                                          env={**os.environ, **(env or {})})
+        self.pid = self.popen.pid
+
+    def stdout(self):
+        return self.stdout_path.read_text(errors="replace")
+
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace")
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def fail(self, what):
+        raise HarnessError(f"{self.name}: {what}; its last words in {self.stderr_path}:\n{self.stderr()[-2000:]}")
+
+    def wait_ready(self, condition, timeout=READY_TIMEOUT_S):
+        """Waits for condition(), or raises when the program ends or the time is over; cleans up then."""
+        end = time.monotonic() + timeout
+        while True:
+            value = condition()
+            if value:
+                return value
+            if not self.running() or time.monotonic() > end:
+                ended = not self.running()
+                self.stop()
+                self.fail(f"ended with {self.popen.returncode} before it was ready" if ended else
+                          f"not ready within {timeout} s")
+            time.sleep(0.05)
+
+    def line(self, pattern, text=None):
+        """The match of a whole line of its standard output."""
+        return re.search(rf"^{pattern}$", self.stdout() if text is None else text, re.MULTILINE)
+
+    def wait(self, timeout):
+        """Its exit status once it has ended by itself."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.fail(f"still runs after {timeout} s")
+
+    def send(self, number):
+        """Sends it a signal, unless it has ended."""
+        if self.running():
+            os.kill(self.pid, number)
+
+    def stop(self, timeout=STOP_TIMEOUT_S):
+        """Ends it by SIGTERM, then the rest of its group by SIGKILL. Returns its exit status (negative: the signal)."""
+        self.send(signal.SIGTERM)
+        try:
+            self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        # The group outlives its leader while it has members, and its number is not given to another one.
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        return self.popen.wait()
+
+
+class Server(Process):
+    """A test server; .port is where it serves and .address is HOST:PORT of its in-process profiler, None without."""
+
+    def __init__(self, name, argv, prefix, profiler, keep):
+        self.profiler_address = None
+        if profiler:
+            port = free_port()
+            self.profiler_address = f"127.0.0.1:{port}"
+            argv = [*argv, "--profiler-port", port]
+        super().__init__(name, [*prefix, *argv], keep)
+        self.wait_ready(lambda: self.line("ready"))
+        self.port = int(m[1]) if (m := self.line(r"listening on (\d+)")) else None
+
+
+class NativeServer(Server):
+    """The server in C. prefix is put before its command (["unshare", "-m"]); self_load threads run the models by
+    themselves, with rows instances at a time, and http=False then leaves out the REST API."""
+
+    def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, self_load=0, rows=1, http=True,
+                 keep=False):
+        argv = [BUILD / "servers/native_server", *(["--port", 0] if http else []),
+                *(["--self-load", self_load, "--rows", rows] if self_load else []), *(MODELS / m for m in models)]
+        super().__init__("native_server", argv, prefix, profiler, keep)
+
+    def runs_per_s(self, seconds):
+        """Runs per second of the self load, over so many seconds from now on."""
+        def report():
+            before = self.stdout().count("self-load:")
+            self.send(signal.SIGUSR1)
+            wait_until(lambda: self.stdout().count("self-load:") > before, 10, "a report of the self load")
+        report()
+        time.sleep(seconds)
+        report()
+        return float(re.findall(r"([\d.]+) runs/s", self.stdout())[-1])
+
+    def load_argv(self, model, clients=1):
+        return load_argv(["--rest", f"http://127.0.0.1:{self.port}"], model, clients)
+
+
+class GrpcServer(Server):
+    """The server in Python."""
+
+    def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, keep=False):
+        argv = [PYTHON, SERVERS / "grpc_server.py", *(MODELS / m for m in models)]
+        super().__init__("grpc_server", argv, prefix, profiler, keep)
+
+    def load_argv(self, model, clients=1):
+        return load_argv(["--grpc", f"127.0.0.1:{self.port}"], model, clients)
+
+
+def load_argv(where, model, clients):
+    return [PYTHON, SERVERS / "load.py", *where, "--model", model, "--clients", clients]
+
+
+class Load(Process):
+    """Requests to a server, by load.py: until finish(), or so many of them (then finish() waits for the last)."""
+
+    def __init__(self, server, model="half_plus_two", clients=1, count=None):
+        self.bounded = count is not None
+        amount = ["--count", count] if self.bounded else ["--duration", 600]
+        super().__init__("load", [*server.load_argv(model, clients), *amount])
+        self.wait_ready(lambda: self.line("started", self.stderr()))
+
+    def finish(self, timeout=ANSWER_TIMEOUT_S):
+        """What load.py found, as a dict: requests, errors, requests_per_s, p50_ms, p99_ms…"""
+        if not self.bounded:
+            self.send(signal.SIGTERM)
+        self.wait(timeout)
+        try:
+            return json.loads(self.stdout())
+        except ValueError:
+            self.fail("no result")
+
+
+class Daemon(Process):
+    """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path."""
+
+    TARGET_PORTS = 8
+
+    def __init__(self, *arguments, prefix=(), keep=False):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-"))
+        # Other users' clients must reach the socket: who may use it is the daemon's to decide.
+        self.directory.chmod(0o755)
+        self.socket = self.directory / "tfprofd.sock"
+        self.state = self.directory / "state"
+        first = free_ports(self.TARGET_PORTS + 1)
+        self.port = first
+        self.address = f"127.0.0.1:{first}"
+        self.target_ports = f"{first + 1}-{first + self.TARGET_PORTS}"
+        try:
+            super().__init__("tfprofd", [*prefix, OUT / "tfprofd", "--socket", self.socket, "--listen", self.address,
+                                         "--target-ports", self.target_ports, "--state-dir", self.state,
+                                         "--foreground", *arguments], keep)
+        except OSError:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise
+        self.wait_ready(self.answers)
+
+    def answers(self):
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(str(self.socket))
+            return True
+        except OSError:
+            return False
+
+    def pids(self):
+        """The processes of the daemon: the one that was started, and its children."""
+        return sorted(int(p) for p in group_members(self.pid))
+
+    def stop(self, timeout=STOP_TIMEOUT_S):
+        status = super().stop(timeout)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        return status
+
+
+def group_members(group):
+    """Processes in a process group that are alive."""
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            fields = pathlib.Path(path).read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] not in "ZX":
+            yield int(path.split("/")[2])
+
+
+@dataclasses.dataclass
+class Command:
+    """What a command did."""
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self):
+        return json.loads(self.stdout)
+
+
+def run(*argv, timeout=ANSWER_TIMEOUT_S, user=None, env=None):
+    """Runs a command to its end; user is a uid to run it as."""
+    done = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT,
+                          timeout=timeout, user=user, group=user, extra_groups=[] if user is not None else None,
+                          env={**os.environ, **(env or {})})
+    return Command(done.returncode, done.stdout, done.stderr)
+
+
+def ctl(daemon, *arguments, **how):
+    """Runs tfprofctl against a daemon, or without one when it is None."""
+    where = ["--daemon", f"unix:{daemon.socket}"] if daemon else []
+    return run(OUT / "tfprofctl", *where, *arguments, **how)
+
+
+def ctl_targets(daemon):
+    """The daemon's targets, by pid."""
+    command = ctl(daemon, "targets", "--json")
+    if command.status:
+        raise HarnessError(f"tfprofctl targets ended with {command.status}: {command.stderr}")
+    found = command.json
+    return {target["pid"]: target for target in (found["targets"] if isinstance(found, dict) else found)}
+
+
+def wait_target(daemon, pid, timeout=10):
+    """The daemon's entry for a process, once it has found it."""
+    return wait_until(lambda: ctl_targets(daemon).get(pid), timeout, f"tfprofd finds process {pid}")
+
+
+def ctl_capture(daemon, pids, logdir, *arguments, duration="2s", **how):
+    """Captures into logdir by tfprofctl; the Command has its JSON summary."""
+    which = [word for pid in pids for word in ("--pid", pid)]
+    return ctl(daemon, "capture", *which, "--duration", duration, "-o", logdir, "--json", *arguments, **how)
+
+
+def xspace_files(logdir):
+    """The XSpace files under a log directory, oldest first."""
+    return sorted(pathlib.Path(logdir).glob("plugins/profile/*/*.xplane.pb"), key=lambda p: p.stat().st_mtime)
+
+
+class TensorBoard(Process):
+    """The unmodified TensorBoard with its Profile plugin on a log directory."""
+
+    def __init__(self, logdir, keep=False):
+        self.logdir = pathlib.Path(logdir)
+        self.logdir.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"http://localhost:{self.port}/#profile"
+        super().__init__("tensorboard", [BUILD / "venv/bin/tensorboard", "--logdir", logdir, "--host", "127.0.0.1",
+                                         "--port", self.port, "--load_fast=false"], keep, {"TF_CPP_MIN_LOG_LEVEL": "1"})
+        self.wait_ready(self.answers)
+
+    def answers(self):
+        try:
+            return self.get("version")[0] == 200
+        except OSError:
+            return False
+
+    def get(self, route, timeout=ANSWER_TIMEOUT_S, **query):
+        """GET of a route of the Profile plugin: (HTTP status, body as bytes)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", f"/data/plugin/profile/{route}?{urllib.parse.urlencode(query)}")
+            response = connection.getresponse()
+            body = response.read()
+            # The plugin compresses whether it was asked to or not.
+            return response.status, gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
+        finally:
+            connection.close()
+
+    def get_json(self, route, **query):
+        status, body = self.get(route, **query)
+        if status != 200:
+            raise HarnessError(f"TensorBoard answers {route} with {status}: {body[:300]!r}")
+        return json.loads(body)
+
+    def capture(self, address, duration_ms=2000, level=2, retries=1):
+        """What the capture dialog does: (HTTP status, its message)."""
+        status, body = self.get("capture_profile", duration_ms / 1e3 * (retries + 1) + ANSWER_TIMEOUT_S,
+                                service_addr=address, is_tpu_name="false", duration=duration_ms, num_retry=retries,
+                                worker_list="", host_tracer_level=level, device_tracer_level=0, python_tracer_level=0,
+                                delay=0)
+        try:
+            answer = json.loads(body)
+        except ValueError:
+            return status, body.decode(errors="replace")
+        return status, answer.get("result") or answer.get("error") or body.decode(errors="replace")
+
+    def runs(self):
+        return self.get_json("runs")
+
+    def tools(self, run_name):
+        return self.get_json("run_tools", run=run_name)
+
+    def hosts(self, run_name, tag="trace_viewer@"):
+        return [h["hostname"] for h in self.get_json("hosts", run=run_name, tag=tag)]
+
+    def op_stats(self, run_name):
+        """Framework Op Stats without idle time, as a list of dicts by column id."""
+        host = self.hosts(run_name, "framework_op_stats")[-1]
+        tables = self.get_json("data", run=run_name, tag="framework_op_stats", host=host)
+        table = tables[1]
+        columns = [c["id"] for c in table["cols"]]
+        return [dict(zip(columns, (c["v"] if c else None for c in row["c"]))) for row in table["rows"]]
+
+    def trace(self, run_name):
+        """The events that the trace viewer shows, as Chrome trace events."""
+        hosts = ",".join(self.hosts(run_name))
+        return self.get_json("data", run=run_name, tag="trace_viewer@", hosts=hosts, host=hosts)["traceEvents"]
+
+
+def client_trace(address, logdir, duration_ms=2000, timeout=ANSWER_TIMEOUT_S):
+    """Captures by TensorFlow's own client, in a process of its own."""
+    program = ("import sys, tensorflow as tf; tf.profiler.experimental.client.trace("
+               "sys.argv[1], sys.argv[2], int(sys.argv[3]), num_tracing_attempts=1)")
+    return run(PYTHON, "-c", program, f"grpc://{address}", logdir, duration_ms, timeout=timeout,
+               env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+def profiler_service():
+    """The classes that protoc made of lib/proto/profiler_service.proto."""
+    path = str(BUILD / "gen/python")
+    if path not in sys.path:
+        sys.path.insert(0, path)
+    import profiler_service_pb2
+    return profiler_service_pb2
+
+
+def rpc(address, method, request, response_class, service="tensorflow.ProfilerService"):
+    """Starts a unary call and returns (channel, future); address is HOST:PORT or unix:PATH."""
+    import grpc
+
+    channel = grpc.insecure_channel(address, options=[
+        ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)])
+    call = channel.unary_unary(f"/{service}/{method}", request_serializer=lambda m: m.SerializeToString(),
+                               response_deserializer=response_class.FromString)
+    return channel, call.future(request, timeout=ANSWER_TIMEOUT_S)
+
+
+def profile_request(duration_ms=2000, level=2, emit_xspace=True, start_timestamp_ns=0, session_id="e2e"):
+    service = profiler_service()
+    options = service.ProfileOptions(version=1, host_tracer_level=level, duration_ms=duration_ms,
+                                     start_timestamp_ns=start_timestamp_ns)
+    return service.ProfileRequest(duration_ms=duration_ms, opts=options, emit_xspace=emit_xspace, session_id=session_id,
+                                  repository_root=str(BUILD / "logs"), host_name="e2e")
+
+
+def profile(address, timeout=ANSWER_TIMEOUT_S, **request):
+    """A raw Profile call: the ProfileResponse; raises grpc.RpcError."""
+    channel, future = rpc(address, "Profile", profile_request(**request), profiler_service().ProfileResponse)
+    with channel:
+        return future.result(timeout)
+
+
+def response_xspace(response):
+    """The XSpace in a ProfileResponse, in whichever field it came."""
+    data = response.xspace or next((t.data for t in response.tool_data if t.name.endswith("xplane.pb")), b"")
+    return XSpace(data)
+
+
+def xplane_class():
+    """TensorFlow's own XSpace class, loaded from the wheel's file: importing all of TensorFlow takes seconds."""
+    if "tfprofd_xplane" not in sys.modules:
+        packages = BUILD / "venv/lib/python3*/site-packages"
+        path = glob.glob(str(packages / "tensorflow/tsl/profiler/protobuf/xplane_pb2.py"))[0]
+        spec = importlib.util.spec_from_file_location("tfprofd_xplane", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules["tfprofd_xplane"] = module
+    return sys.modules["tfprofd_xplane"].XSpace
+
+
+OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[A-Z_][A-Za-z0-9_]*|_[A-Za-z0-9_/>-]*:_(Arg|Retval)")
+
+
+@dataclasses.dataclass
+class Event:
+    name: str
+    start_ps: int       # since the capture began: the line's timestamp and the event's offset
+    duration_ps: int
+    stats: dict
+
+
+class XSpace:
+    """A capture, read. planes: {plane name: {line name: [Event]}}, lines of one name being told apart by "#id";
+    plane_stats: {plane name: {stat: value}}; errors, warnings and hostnames as in the message, which is in .proto."""
+
+    def __init__(self, source):
+        data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+        self.size = len(data)
+        self.proto = xplane_class().FromString(data)
+        self.errors, self.warnings = list(self.proto.errors), list(self.proto.warnings)
+        self.hostnames = list(self.proto.hostnames)
+        self.planes, self.plane_stats = {}, {}
+        for plane in self.proto.planes:
+            stat_names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
+            self.plane_stats[plane.name] = self._stats(plane.stats, stat_names)
+            lines = self.planes.setdefault(plane.name, {})
+            for line in plane.lines:
+                name = line.display_name or line.name
+                lines[name if name not in lines else f"{name}#{line.id}"] = self._events(plane, line, stat_names)
+
+    @staticmethod
+    def _stats(stats, names):
+        values = {}
+        for stat in stats:
+            kind = stat.WhichOneof("value")
+            value = getattr(stat, kind) if kind else None
+            values[names.get(stat.metadata_id, "?")] = names.get(value, "?") if kind == "ref_value" else value
+        return values
+
+    def _events(self, plane, line, stat_names):
+        base, metadata = line.timestamp_ns * 1000, plane.event_metadata
+        return [Event(metadata[e.metadata_id].name, base + e.offset_ps, e.duration_ps, self._stats(e.stats, stat_names))
+                for e in line.events]
+
+    def lines(self, plane="/host:CPU"):
+        return self.planes.get(plane, {})
+
+    def events(self, name=None, plane="/host:CPU"):
+        """Every event of a plane, or those of one name."""
+        return [e for events in self.lines(plane).values() for e in events if name is None or e.name == name]
+
+    def ops(self):
+        """{"scope/op:Type": [duration_ps, …]} of every op event."""
+        found = {}
+        for e in self.events():
+            if "::" not in e.name and OP_NAME.fullmatch(e.name):
+                found.setdefault(e.name, []).append(e.duration_ps)
+        return found
+
+
+def bpf_objects():
+    """Every BPF link and program, and every perf event with one, of the host: {(kind, id): description}."""
+    found = {}
+    for kind in ("link", "prog"):
+        command = run(BPFTOOL, "-j", kind, "show")
+        if command.status:
+            raise HarnessError(f"bpftool {kind} show: {command.stderr or command.stdout}")
+        for entry in json.loads(command.stdout or "[]"):
+            found[kind, entry["id"]] = entry
+    command = run(BPFTOOL, "-j", "perf", "show")
+    for entry in json.loads(command.stdout or "[]") if not command.status else []:
+        found["perf", entry.get("pid"), entry.get("fd")] = entry
+    return found
+
+
+def _is_foreign(kind, entry):
+    """Whether somebody else's process holds it. What no process holds is not foreign: it may be pinned, or leaked."""
+    holders = {p["comm"] for p in entry.get("pids", [])}
+    if kind == "perf":
+        try:
+            holders = {pathlib.Path(f"/proc/{entry['pid']}/comm").read_text().strip()}
+        except OSError:
+            holders = set()
+    return bool(holders) and not any(h.startswith("tfprof") for h in holders)
+
+
+def leftovers(before, timeout=3):
+    """What tfprofd or nobody holds of BPF links, programs and perf events now and did not hold in before, an answer of
+    bpf_objects(); waits so long for it to become nothing, as probes are taken away after a capture was answered."""
+    end = time.monotonic() + timeout
+    while True:
+        found = [f"{key[0]} {entry}" for key, entry in bpf_objects().items()
+                 if key not in before and not _is_foreign(key[0], entry)]
+        if not found or time.monotonic() > end:
+            return found
+        time.sleep(0.1)
+
+
+class TestCase(unittest.TestCase):
+    """A test with a directory of its own; what it starts by start() is stopped after it, the last first."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def start(self, kind, *arguments, **options):
+        process = kind(*arguments, **options)
+        self.addCleanup(process.stop)
+        return process
+
+
+class _Result(unittest.TestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        self.passed += 1
+        print(f"ok   {test.id()}", flush=True)
+
+    def _failed(self, test, error):
+        print(f"FAIL {test.id()}\n{''.join(traceback.format_exception(*error))}", flush=True)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._failed(test, err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._failed(test, err)
+
+    def addSkip(self, test, reason):
+        # Nothing is skipped in silence: what a test needs and lacks is a failure.
+        super().addFailure(test, (AssertionError, AssertionError(f"skipped: {reason}"), None))
+        print(f"FAIL {test.id()}: skipped: {reason}", flush=True)
+
+
+def main():
+    """Runs the tests of the calling file, or those whose names contain a word of the command line; ends the process."""
+    words = sys.argv[1:]
+    result = _Result()
+    tests = unittest.TestSuite()
+    for suite in unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]):
+        for test in suite:
+            if not words or any(word in test.id() for word in words):
+                tests.addTest(test)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    try:
+        tests.run(result)
+    except KeyboardInterrupt:
+        print("interrupted")
+        result.failures.append((None, "interrupted"))
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.passed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed or not result.passed else 0)
