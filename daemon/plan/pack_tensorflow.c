@@ -51,7 +51,7 @@ static const struct probe_spec probes[] = {
 	  .event = "ExecutorState::Process", .lost = "executors" },
 	{ .symbol = EXECUTOR_STATE "6FinishEv", .role = ROLE_EXECUTOR_END, STATE_ARGUMENTS, .lost = "ends of executors" },
 	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data is. */
-	{ .symbol = "_ZNSt17_Function_handlerIFvvEZN10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEvEUlvE*_E9_M_invokeERKSt9_Any_data",
+	{ .symbol = "_ZNSt17_Function_handlerIFvvEZ*N10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEv*EUlvE*_E9_M_invokeERKSt9_Any_data",
 	  .role = ROLE_DONE, .program = PROGRAM_ENTRY_READ, .value = { ARGUMENT_1, 2, 0 }, .min_level = 2,
 	  .event = "ExecutorDoneCallback", .lost = "done callbacks" },
 	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*", .role = ROLE_SCHEDULE, .program = PROGRAM_ENTRY,

@@ -1,0 +1,42 @@
+/* Finds functions of an ELF file by their (mangled) names, many patterns in one pass over .symtab and .dynsym. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/elf/image.h"
+
+#define SYMBOLS_PATTERNS_MAX 1024
+#define SYMBOLS_MAX (16u << 20)
+#define SYMBOLS_MATCHES_MAX 65536
+/* Longer names are never matched; the longest in TensorFlow 2.21 has 21,343 bytes. */
+#define SYMBOLS_NAME_MAX 65535
+
+/* What a name must look like from its first to its last byte: '*' stands for any bytes or none, '?' for one byte. */
+struct symbol_pattern {
+	const char *text; /* 1 to 255 bytes */
+};
+
+/* One function that matches. */
+struct symbol_match {
+	size_t pattern;   /* index into the patterns */
+	const char *name; /* mangled; lives until the callback returns */
+	uint64_t address; /* virtual, as in the file */
+	uint64_t size;    /* bytes, never 0 */
+	uint64_t offset;  /* of the entry in the file, inside executable code */
+};
+
+/* Returns 0 to go on; another value ends the calls and becomes the result of elf_symbols_match. */
+typedef int (*symbol_callback)(const struct symbol_match *match, void *data);
+
+/*
+ * Calls callback for each function (local and global, with a size, defined in executable code of the file) whose name
+ * matches, in the order of patterns, then of addresses. A function that matches under several names (C1 and C2
+ * constructors, .symtab and .dynsym) comes once for each pattern, under one of those names. A file without symbols is
+ * no error. Takes a few megabytes of memory; the time is that of reading the string tables once.
+ *
+ * Returns 0, what the callback returned, -EINVAL for too many patterns or one that is empty or too long, or an error as
+ * listed in image.h. Nothing is reported on errors.
+ */
+int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns, size_t n_patterns,
+		      symbol_callback callback, void *data, const char **ret_reason);

@@ -1,0 +1,553 @@
+#include "lib/grpc/call.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/uio.h>
+
+#include "lib/base/macro.h"
+
+/* As the header list is counted in HTTP/2: names and values and 32 bytes for each header. */
+#define HEADER_BYTES_MAX 16384
+#define HEADER_OVERHEAD 32
+#define STATUS_MESSAGE_MAX 1000
+/* Pieces of memory in one DATA frame. */
+#define FRAME_PIECES 60
+
+#define HEADER(name_, value_)                                                                  \
+	((nghttp2_nv){ .name = (uint8_t *)(name_), .namelen = strlen(name_), .value = (uint8_t *)(value_), \
+		       .valuelen = strlen(value_) })
+
+static void call_timer(void *data);
+
+int grpc_call_new(struct grpc_connection *connection, int32_t stream_id, struct grpc_call **ret)
+{
+	struct grpc_call *call = calloc(1, sizeof(*call));
+	uint64_t now = loop_now();
+
+	if (!call)
+		return -ENOMEM;
+	if (loop_timer_new(connection->server->loop, call_timer, call, &call->timer) < 0) {
+		free(call);
+		return -ENOMEM;
+	}
+	call->connection = connection;
+	call->stream_id = stream_id;
+	call->encoding_known = true;
+	call->reader.max_size = connection->server->options.max_message;
+	call->request_by = now + connection->server->options.request_ns;
+	call->deadline_ns = LOOP_NEVER;
+	loop_timer_set(call->timer, call->request_by);
+
+	call->next = connection->calls;
+	call->link = &connection->calls;
+	if (call->next)
+		call->next->link = &call->next;
+	connection->calls = call;
+	*ret = call;
+	return 0;
+}
+
+static void call_free(struct grpc_call *call)
+{
+	loop_timer_free(call->timer);
+	grpc_reader_clear(&call->reader);
+	grpc_queue_clear(&call->queue);
+	free(call->message);
+	free(call->status_message);
+	free(call);
+}
+
+static void call_count_buffered(struct grpc_call *call)
+{
+	size_t now = call->reader.allocated + (call->message ? call->message_size : 0);
+
+	call->connection->server->buffered += now;
+	call->connection->server->buffered -= call->buffered;
+	call->buffered = now;
+}
+
+/* Sets the timer to the next moment at which something has to be decided. */
+static void call_arm(struct grpc_call *call)
+{
+	uint64_t at = LOOP_NEVER;
+
+	if (!call->request_done)
+		at = call->request_by;
+	if (!call->ended)
+		at = MIN(at, call->deadline_ns);
+	if (call->queue.size || call->ended)
+		at = MIN(at, call->progress_ns + call->connection->server->options.stall_ns);
+	loop_timer_set(call->timer, at);
+}
+
+/* nghttp2 fails to take an order only without memory, and its session is of no use then. */
+static void call_submitted(struct grpc_call *call, int r)
+{
+	if (r != 0)
+		call->connection->failed = true;
+	grpc_connection_wake(call->connection);
+}
+
+static void call_reset(struct grpc_call *call, uint32_t error)
+{
+	call_submitted(call, nghttp2_submit_rst_stream(call->connection->session, NGHTTP2_FLAG_NONE,
+						       call->stream_id, error));
+}
+
+static size_t call_trailers(struct grpc_call *call, char status[static 12], nghttp2_nv *headers)
+{
+	snprintf(status, 12, "%d", (int)call->status);
+	headers[0] = HEADER("grpc-status", status);
+	if (!call->status_message)
+		return 1;
+	headers[1] = HEADER("grpc-message", call->status_message);
+	return 2;
+}
+
+static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
+			 uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
+{
+	struct grpc_call *call = source->ptr;
+	struct iovec iov[FRAME_PIECES];
+	nghttp2_nv trailers[2];
+	size_t n = FRAME_PIECES;
+	char status[12];
+
+	length = grpc_queue_peek(&call->queue, length, iov, &n);
+	if (!length && !call->ended) {
+		call->deferred = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	if (length)
+		*data_flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+	if (call->ended && length == call->queue.size) {
+		*data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		n = call_trailers(call, status, trailers);
+		if (nghttp2_submit_trailer(session, stream_id, trailers, n) != 0)
+			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	return (ssize_t)length;
+}
+
+/*
+ * Sends the headers of the answer; the rest is read from the queue. Without a queue: all of a failed call's
+ * answer.
+ */
+static void call_start(struct grpc_call *call)
+{
+	nghttp2_data_provider provider = { .source.ptr = call, .read_callback = call_read };
+	bool whole = call->ended && !call->queue.size;
+	nghttp2_nv headers[5];
+	char status[12];
+	size_t n = 0;
+
+	headers[n++] = HEADER(":status", "200");
+	headers[n++] = HEADER("content-type", call->content_type[0] ? call->content_type : "application/grpc");
+	headers[n++] = HEADER("grpc-accept-encoding", "identity,gzip");
+	if (whole)
+		n += call_trailers(call, status, headers + n);
+	call->started = true;
+	call_submitted(call, nghttp2_submit_response(call->connection->session, call->stream_id, headers, n,
+						     whole ? NULL : &provider));
+}
+
+static void call_continue(struct grpc_call *call)
+{
+	if (!call->started) {
+		call_start(call);
+	} else if (call->deferred) {
+		call->deferred = false;
+		call_submitted(call, nghttp2_session_resume_data(call->connection->session, call->stream_id));
+	}
+}
+
+/* Makes the call's end known to the client, after what is in the queue. */
+static void call_end(struct grpc_call *call, enum grpc_status status, const char *message)
+{
+	char text[STATUS_MESSAGE_MAX + 1];
+
+	if (call->ended)
+		return;
+	call->ended = true;
+	call->status = status;
+	if (message && *message) {
+		size_t n = strnlen(message, STATUS_MESSAGE_MAX);
+
+		/* Not in the middle of a character. */
+		while (message[n] && n && ((unsigned char)message[n] & 0xc0) == 0x80)
+			n--;
+		memcpy(text, message, n);
+		text[n] = 0;
+		call->status_message = grpc_percent_encode(text);
+	}
+	grpc_reader_clear(&call->reader);
+	call_count_buffered(call);
+	if (!call->queue.size)
+		call->progress_ns = loop_now();
+	call_continue(call);
+	call_arm(call);
+}
+
+/* Tells the method that nobody waits any more; true when it has let go of the call. */
+static bool call_cancel(struct grpc_call *call)
+{
+	void (*cancelled)(void *data) = call->cancelled;
+
+	if (!call->held)
+		return true;
+	if (!cancelled)
+		return false;
+	call->cancelled = NULL;
+	call->cancelling = true;
+	cancelled(call->cancelled_data);
+	call->cancelling = false;
+	call->held = false;
+	return true;
+}
+
+static void call_timer(void *data)
+{
+	struct grpc_call *call = data;
+	uint64_t now = loop_now();
+
+	if (!call->headers_done && now >= call->request_by) {
+		/* Between the frames of a header block nothing else can be sent. */
+		call->connection->failed = true;
+		grpc_connection_wake(call->connection);
+		return;
+	}
+	if (!call->ended && now >= call->deadline_ns) {
+		call_cancel(call);
+		if (call->queue.in_middle) {
+			call->ended = true;
+			call_reset(call, NGHTTP2_CANCEL);
+			return;
+		}
+		grpc_queue_clear(&call->queue);
+		call_end(call, GRPC_DEADLINE_EXCEEDED, "the deadline passed before the call was answered");
+		return;
+	}
+	if ((!call->request_done && now >= call->request_by) ||
+	    ((call->queue.size || call->ended) &&
+	     now >= call->progress_ns + call->connection->server->options.stall_ns)) {
+		call_reset(call, NGHTTP2_CANCEL);
+		return;
+	}
+	call_arm(call);
+}
+
+static bool equals(const char *text, size_t size, const char *other)
+{
+	return size == strlen(other) && !memcmp(text, other, size);
+}
+
+void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
+		      const char *value, size_t value_size)
+{
+	const struct grpc_server_options *options = &call->connection->server->options;
+
+	call->header_bytes += name_size + value_size + HEADER_OVERHEAD;
+	if (call->header_bytes > HEADER_BYTES_MAX) {
+		call->http_status = 431;
+		return;
+	}
+	if (equals(name, name_size, ":method")) {
+		call->is_post = equals(value, value_size, "POST");
+	} else if (equals(name, name_size, ":path")) {
+		for (size_t i = 0; i < options->n_methods; i++)
+			if (equals(value, value_size, options->methods[i].path))
+				call->method = &options->methods[i];
+	} else if (equals(name, name_size, "content-type")) {
+		call->is_grpc = grpc_content_type_valid(value, value_size);
+		if (call->is_grpc && value_size < sizeof(call->content_type))
+			memcpy(call->content_type, value, value_size);
+	} else if (equals(name, name_size, "grpc-encoding")) {
+		call->encoding_gzip = equals(value, value_size, "gzip");
+		call->encoding_known = call->encoding_gzip || equals(value, value_size, "identity");
+	} else if (equals(name, name_size, "grpc-timeout")) {
+		uint64_t timeout_ns;
+
+		call->timeout_error = grpc_timeout_parse(value, value_size, &timeout_ns);
+		if (call->timeout_error == 0 && __builtin_add_overflow(loop_now(), timeout_ns, &call->deadline_ns))
+			call->deadline_ns = LOOP_NEVER;
+	}
+}
+
+void grpc_call_headers_done(struct grpc_call *call)
+{
+	call->headers_done = true;
+	if (!call->http_status && !call->is_post)
+		call->http_status = 405;
+	if (!call->http_status && !call->is_grpc)
+		call->http_status = 415;
+	if (call->http_status)
+		return;
+	if (!call->method)
+		call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
+	else if (!call->encoding_known)
+		call_end(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
+	else if (call->timeout_error < 0)
+		call_end(call, GRPC_INTERNAL, "malformed grpc-timeout");
+	else
+		call_arm(call);
+}
+
+static void call_end_errno(struct grpc_call *call, int error)
+{
+	char text[80];
+
+	switch (error) {
+	case -EMSGSIZE:
+		snprintf(text, sizeof(text), "the request is larger than %zu bytes", call->reader.max_size);
+		call_end(call, GRPC_RESOURCE_EXHAUSTED, text);
+		break;
+	case -ENOMEM:
+		call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
+		break;
+	default:
+		call_end(call, GRPC_INTERNAL, "the request is not framed as gRPC says");
+	}
+}
+
+/* Keeps the message that the reader completed. */
+static int call_take_message(struct grpc_call *call)
+{
+	bool compressed = call->reader.compressed;
+	int r;
+
+	if (compressed && !call->encoding_gzip)
+		return -EBADMSG;
+	r = grpc_reader_take(&call->reader, &call->message, &call->message_size);
+	if (r < 0)
+		return r;
+	call->has_message = true;
+	if (compressed) {
+		_cleanup_free_ uint8_t *packed = TAKE_PTR(call->message);
+
+		r = grpc_gunzip(packed, call->message_size, call->reader.max_size, &call->message,
+				&call->message_size);
+	}
+	return r;
+}
+
+void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
+{
+	struct grpc_server *server = call->connection->server;
+
+	while (size && !call->ended && !call->http_status) {
+		ssize_t n;
+		int r;
+
+		if (call->has_message) {
+			call_end(call, GRPC_UNIMPLEMENTED, "the method takes one message, and more were sent");
+			return;
+		}
+		n = grpc_reader_feed(&call->reader, bytes, size);
+		r = n < 0 ? (int)n : 0;
+		if (r == 0 && grpc_reader_complete(&call->reader))
+			r = call_take_message(call);
+		if (r < 0) {
+			call_end_errno(call, r);
+			return;
+		}
+		call_count_buffered(call);
+		if (server->buffered > server->options.max_buffered) {
+			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at a time");
+			return;
+		}
+		bytes += n;
+		size -= (size_t)n;
+	}
+}
+
+static const char http_text[] = "A gRPC server: it takes POST requests of the type application/grpc over HTTP/2.\n";
+
+static ssize_t http_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
+			 uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
+{
+	struct grpc_call *call = source->ptr;
+
+	length = MIN(length, sizeof(http_text) - 1 - call->http_sent);
+	memcpy(buffer, http_text + call->http_sent, length);
+	call->http_sent += length;
+	if (call->http_sent == sizeof(http_text) - 1)
+		*data_flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)length;
+}
+
+static void call_answer_http(struct grpc_call *call)
+{
+	nghttp2_data_provider provider = { .source.ptr = call, .read_callback = http_read };
+	nghttp2_nv headers[2];
+	char status[12];
+
+	snprintf(status, sizeof(status), "%d", call->http_status);
+	headers[0] = HEADER(":status", status);
+	headers[1] = HEADER("content-type", "text/plain");
+	call->started = call->ended = true;
+	call->progress_ns = loop_now();
+	call_submitted(call, nghttp2_submit_response(call->connection->session, call->stream_id, headers,
+						     ARRAY_SIZE(headers), &provider));
+	call_arm(call);
+}
+
+void grpc_call_request_done(struct grpc_call *call)
+{
+	_cleanup_free_ uint8_t *message = NULL;
+
+	call->request_done = true;
+	if (call->http_status) {
+		call_answer_http(call);
+		return;
+	}
+	if (call->ended)
+		return;
+	if (!grpc_reader_empty(&call->reader)) {
+		call_end(call, GRPC_INTERNAL, "the request ends in the middle of a message");
+		return;
+	}
+	if (!call->has_message) {
+		call_end(call, GRPC_UNIMPLEMENTED, "the method takes one message, and none was sent");
+		return;
+	}
+	/* The call may be over when handle() returns; the message lives on until then. */
+	message = TAKE_PTR(call->message);
+	call_count_buffered(call);
+	call_arm(call);
+	call->held = true;
+	call->method->handle(call, message, call->message_size, call->connection->server->options.data);
+}
+
+void grpc_call_closed(struct grpc_call *call)
+{
+	bool let_go = call_cancel(call);
+
+	*call->link = call->next;
+	if (call->next)
+		call->next->link = call->link;
+	grpc_reader_clear(&call->reader);
+	free(TAKE_PTR(call->message));
+	call_count_buffered(call);
+	grpc_queue_clear(&call->queue);
+	loop_timer_set(call->timer, LOOP_NEVER);
+	call->connection = NULL;
+	if (let_go) {
+		call_free(call);
+		return;
+	}
+	/* The loop may end before the method answers. */
+	call->timer = loop_timer_free(call->timer);
+}
+
+/* Whether the method's answer can still reach the client. */
+static bool call_open(const struct grpc_call *call)
+{
+	return call->connection && !call->ended && !call->cancelling;
+}
+
+/* The method lets go of the call, whose client has gone. */
+static void call_let_go(struct grpc_call *call)
+{
+	if (call->cancelling)
+		return;
+	call->held = false;
+	if (!call->connection)
+		call_free(call);
+}
+
+int grpc_call_send(struct grpc_call *call, struct grpc_body *body)
+{
+	int r;
+
+	if (!call_open(call)) {
+		grpc_body_free(body);
+		return -ECANCELED;
+	}
+	if (!call->queue.size)
+		call->progress_ns = loop_now();
+	r = grpc_queue_add(&call->queue, body);
+	if (r < 0)
+		return r;
+	call_continue(call);
+	call_arm(call);
+	return 0;
+}
+
+void grpc_call_reply(struct grpc_call *call, struct grpc_body *body)
+{
+	if (!call_open(call)) {
+		grpc_body_free(body);
+		call_let_go(call);
+		return;
+	}
+	if (!call->queue.size)
+		call->progress_ns = loop_now();
+	call->held = false;
+	if (grpc_queue_add(&call->queue, body) < 0)
+		call_end(call, GRPC_RESOURCE_EXHAUSTED, "the answer is larger than 2 GiB");
+	else
+		call_end(call, GRPC_OK, NULL);
+}
+
+void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message)
+{
+	if (!call_open(call)) {
+		call_let_go(call);
+		return;
+	}
+	call->held = false;
+	call_end(call, status, message);
+}
+
+void grpc_call_fail(struct grpc_call *call, enum grpc_status status, const char *format, ...)
+{
+	char text[STATUS_MESSAGE_MAX + 8];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	grpc_call_finish(call, status, text);
+}
+
+int grpc_call_on_cancel(struct grpc_call *call, void (*cancelled)(void *data), void *data)
+{
+	if (!call_open(call))
+		return -ECANCELED;
+	call->cancelled = cancelled;
+	call->cancelled_data = data;
+	return 0;
+}
+
+bool grpc_call_cancelled(const struct grpc_call *call)
+{
+	return !call_open(call);
+}
+
+void *grpc_call_peer(const struct grpc_call *call)
+{
+	return call->connection ? call->connection->peer : NULL;
+}
+
+void *grpc_call_listener(const struct grpc_call *call)
+{
+	return call->connection ? call->connection->listener->data : NULL;
+}
+
+int grpc_call_fd(const struct grpc_call *call)
+{
+	return call->connection ? call->connection->fd : -1;
+}
+
+uint64_t grpc_call_deadline(const struct grpc_call *call)
+{
+	return call->deadline_ns;
+}
+
+uint64_t grpc_call_queued(const struct grpc_call *call)
+{
+	return call->queue.size;
+}

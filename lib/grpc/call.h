@@ -1,0 +1,66 @@
+/*
+ * One call on a server, that is one stream of a connection: what the connection reports about it, and what
+ * it sends.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/grpc/body.h"
+#include "lib/grpc/connection.h"
+#include "lib/grpc/framing.h"
+#include "lib/grpc/server.h"
+
+struct grpc_call {
+	struct grpc_connection *connection; /* NULL when the stream is closed */
+	struct grpc_call *next, **link;
+	int32_t stream_id;
+	struct loop_timer *timer;
+
+	/* The request. */
+	const struct grpc_method *method;
+	size_t header_bytes;
+	bool is_post, is_grpc;
+	bool encoding_known, encoding_gzip; /* encoding_known: absent, identity or gzip */
+	bool headers_done, request_done;
+	char content_type[32]; /* to echo; empty when it is too long for that */
+	int http_status;       /* an error to answer once the request is whole, or 0 */
+	size_t http_sent;
+	int timeout_error;
+	uint64_t request_by;
+	uint64_t deadline_ns;
+	struct grpc_reader reader;
+	size_t buffered; /* counted in the server's sum */
+	uint8_t *message;
+	size_t message_size;
+	bool has_message;
+
+	/* The method's side. */
+	bool held;       /* the method has the pointer, and has not answered */
+	bool cancelling; /* its cancel function runs */
+	void (*cancelled)(void *data);
+	void *cancelled_data;
+
+	/* The answer. */
+	struct grpc_queue queue;
+	bool started;  /* its headers are submitted */
+	bool deferred; /* the session waits for more bytes */
+	bool ended;    /* status and message are final, and follow the queue */
+	enum grpc_status status;
+	char *status_message; /* percent-encoded, or NULL */
+	uint64_t progress_ns; /* when bytes were last taken from the queue, or began to wait in it */
+};
+
+/* The stream's first frame came. -ENOMEM. */
+int grpc_call_new(struct grpc_connection *connection, int32_t stream_id, struct grpc_call **ret);
+void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
+		      const char *value, size_t value_size);
+/* The request's headers are complete. */
+void grpc_call_headers_done(struct grpc_call *call);
+void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size);
+/* The client has sent all it wants to send. */
+void grpc_call_request_done(struct grpc_call *call);
+/* The stream is closed: frees the call, unless its method still holds it. */
+void grpc_call_closed(struct grpc_call *call);

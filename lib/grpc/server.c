@@ -1,0 +1,218 @@
+#include "lib/grpc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "lib/base/macro.h"
+#include "lib/grpc/connection.h"
+
+#define SECOND 1000000000ull
+#define ACCEPTS_PER_VISIT 16
+/* How long nothing is accepted when the process or the system is out of descriptors or memory. */
+#define ACCEPT_PAUSE_NS (SECOND / 10)
+
+static void resume_accepting(void *data);
+static void tell_stopped(void *data);
+
+#define SET_DEFAULT(field, value) ((field) = (field) ? (field) : (value))
+
+int grpc_server_new(struct loop *loop, const struct grpc_server_options *options, struct grpc_server **ret)
+{
+	struct grpc_server *server = calloc(1, sizeof(*server));
+	int r;
+
+	if (!server)
+		return -ENOMEM;
+	server->loop = loop;
+	server->options = *options;
+	SET_DEFAULT(server->options.max_message, (size_t)4 << 20);
+	SET_DEFAULT(server->options.max_buffered, (size_t)64 << 20);
+	SET_DEFAULT(server->options.max_connections, 256);
+	SET_DEFAULT(server->options.max_streams, 100);
+	SET_DEFAULT(server->options.handshake_ns, 10 * SECOND);
+	SET_DEFAULT(server->options.request_ns, 30 * SECOND);
+	SET_DEFAULT(server->options.stall_ns, 60 * SECOND);
+	SET_DEFAULT(server->options.ping_ns, 10 * SECOND);
+	r = loop_timer_new(loop, resume_accepting, server, &server->resume_timer);
+	if (r == 0)
+		r = loop_timer_new(loop, tell_stopped, server, &server->stop_timer);
+	if (r == 0)
+		r = grpc_connection_setup(server);
+	if (r < 0) {
+		grpc_server_free(server);
+		return r;
+	}
+	*ret = server;
+	return 0;
+}
+
+struct grpc_server *grpc_server_free(struct grpc_server *server)
+{
+	if (!server)
+		return NULL;
+	while (server->connections)
+		grpc_connection_close(server->connections);
+	while (server->listeners)
+		grpc_server_unlisten(server, server->listeners->id);
+	loop_timer_free(server->resume_timer);
+	loop_timer_free(server->stop_timer);
+	nghttp2_session_callbacks_del(server->callbacks);
+	nghttp2_option_del(server->session_options);
+	free(server);
+	return NULL;
+}
+
+static void resume_accepting(void *data)
+{
+	struct grpc_server *server = data;
+
+	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+		if (listener->fd >= 0)
+			loop_source_set(listener->source, EPOLLIN);
+}
+
+static void pause_accepting(struct grpc_server *server)
+{
+	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+		if (listener->fd >= 0)
+			loop_source_set(listener->source, 0);
+	loop_timer_set(server->resume_timer, loop_now() + ACCEPT_PAUSE_NS);
+}
+
+/* Closes the connection that has had no call for the longest time; false when all have one. */
+static bool evict_idle(struct grpc_server *server)
+{
+	struct grpc_connection *idlest = NULL;
+
+	for (struct grpc_connection *c = server->connections; c; c = c->next)
+		if (!c->calls && (!idlest || c->idle_ns < idlest->idle_ns))
+			idlest = c;
+	if (!idlest)
+		return false;
+	grpc_connection_close(idlest);
+	return true;
+}
+
+static void admit(struct grpc_listener *listener, int accepted_fd)
+{
+	struct grpc_server *server = listener->server;
+	_cleanup_close_ int fd = accepted_fd;
+	struct grpc_connection *connection;
+	void *peer = NULL;
+
+	if (server->n_connections >= server->options.max_connections && !evict_idle(server))
+		return;
+	if (server->options.accepted &&
+	    server->options.accepted(fd, listener->data, server->options.data, &peer) < 0)
+		return;
+	if (listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
+		if (server->options.released)
+			server->options.released(peer, server->options.data);
+		return;
+	}
+	TAKE_FD(fd);
+}
+
+static void listener_event(int fd, uint32_t events, void *data)
+{
+	struct grpc_listener *listener = data;
+
+	/* The hooks may close the listener. */
+	listener->n_holds++;
+	for (int i = 0; i < ACCEPTS_PER_VISIT && listener->fd >= 0; i++) {
+		int accepted = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (accepted >= 0) {
+			admit(listener, accepted);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno != EAGAIN && !((errno == EMFILE || errno == ENFILE) && evict_idle(listener->server)))
+			pause_accepting(listener->server);
+		break;
+	}
+	grpc_listener_release(listener);
+}
+
+int grpc_server_listen(struct grpc_server *server, int fd, void *listener_data, int *ret_id)
+{
+	struct grpc_listener *listener;
+	int r, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return -ENOMEM;
+	r = loop_source_new(server->loop, fd, EPOLLIN, listener_event, listener, &listener->source);
+	if (r < 0) {
+		free(listener);
+		return r;
+	}
+	listener->server = server;
+	listener->id = ++server->last_id;
+	listener->fd = fd;
+	listener->data = listener_data;
+	listener->n_holds = 1;
+	listener->next = server->listeners;
+	server->listeners = listener;
+	if (ret_id)
+		*ret_id = listener->id;
+	return 0;
+}
+
+void grpc_listener_release(struct grpc_listener *listener)
+{
+	struct grpc_server *server = listener->server;
+
+	if (--listener->n_holds)
+		return;
+	if (server->options.unlistened)
+		server->options.unlistened(listener->data, server->options.data);
+	free(listener);
+}
+
+void grpc_server_unlisten(struct grpc_server *server, int id)
+{
+	struct grpc_listener **link = &server->listeners, *listener;
+
+	while (*link && (*link)->id != id)
+		link = &(*link)->next;
+	listener = *link;
+	if (!listener)
+		return;
+	*link = listener->next;
+	loop_source_free(listener->source);
+	listener->fd = safe_close(listener->fd);
+	for (struct grpc_connection *c = server->connections; c; c = c->next)
+		if (c->listener == listener)
+			grpc_connection_drain(c);
+	grpc_listener_release(listener);
+}
+
+static void tell_stopped(void *data)
+{
+	struct grpc_server *server = data;
+
+	server->stopped(server->stopped_data);
+}
+
+void grpc_server_disconnected(struct grpc_server *server)
+{
+	if (server->stopping && !server->connections)
+		loop_timer_set(server->stop_timer, 0);
+}
+
+void grpc_server_stop(struct grpc_server *server, void (*stopped)(void *data), void *data)
+{
+	server->stopping = true;
+	server->stopped = stopped;
+	server->stopped_data = data;
+	while (server->listeners)
+		grpc_server_unlisten(server, server->listeners->id);
+	for (struct grpc_connection *c = server->connections; c; c = c->next)
+		grpc_connection_drain(c);
+	grpc_server_disconnected(server);
+}

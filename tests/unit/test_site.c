@@ -1,0 +1,278 @@
+#include "daemon/plan/site.h"
+#include "lib/base/macro.h"
+#include "tests/unit/check.h"
+
+#define ALL SITE_ALL_ARGUMENTS
+#define EMULATED SITE_EMULATED
+#define STEPPED SITE_SINGLE_STEPPED
+#define REFUSED SITE_REFUSED
+
+struct expectation {
+	const char *what;
+	const char *code; /* in hexadecimal, blanks between */
+	uint64_t arguments;
+	enum site_class class;
+	uint32_t offset, stack_offset;
+	const char *text; /* NULL: any */
+};
+
+static size_t read_hex(const char *hex, uint8_t *bytes, size_t size)
+{
+	size_t n = 0;
+	int used;
+
+	for (; n < size && sscanf(hex, "%2hhx%n", &bytes[n], &used) == 1; hex += used)
+		n++;
+	return n;
+}
+
+static void expect(const struct expectation *expected, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct expectation *e = &expected[i];
+		_cleanup_free_ uint8_t *exact = NULL;
+		uint8_t bytes[256];
+		struct site site;
+		size_t size = read_hex(e->code, bytes, sizeof(bytes));
+		enum site_class class;
+
+		/* A copy of just the size, so that the address sanitizer sees a read past the end. */
+		exact = malloc(MAX(size, 1u));
+		memcpy(exact, bytes, size);
+		class = site_choose(exact, size, e->arguments, &site);
+		if (class != e->class || (class != SITE_REFUSED && site.offset != e->offset))
+			fprintf(stderr, "  %s (got %s, %s):\n", e->what, class == SITE_REFUSED ? "refused" : site.text,
+				site.reason ? site.reason : "no reason");
+		CHECK_EQ(class, e->class);
+		CHECK_EQ(site.class, class);
+		CHECK_EQ(site.reason != NULL, class == SITE_REFUSED);
+		if (class == SITE_REFUSED)
+			continue;
+		CHECK_EQ(site.offset, e->offset);
+		CHECK_EQ(site.stack_offset, e->stack_offset);
+		CHECK(site.length > 0 && site.offset + site.length <= size);
+		if (e->text)
+			CHECK_STR(site.text, e->text);
+	}
+}
+
+TEST(an_emulated_first_instruction_is_the_site)
+{
+	static const struct expectation cases[] = {
+		{ "push rbp", "55 48 89 e5 c3", ALL, EMULATED, 0, 0, "push %rbp" },
+		{ "push r15", "41 57 c3", ALL, EMULATED, 0, 0, "push %r15" },
+		{ "push of an argument", "57 c3", ALL, EMULATED, 0, 0, "push %rdi" },
+		{ "one-byte nop", "90 c3", ALL, EMULATED, 0, 0, "nop" },
+		{ "call", "e8 00 00 00 00 c3", ALL, EMULATED, 0, 0, "call 0x0000000000000005" },
+		{ "jmp rel32", "e9 10 00 00 00", ALL, EMULATED, 0, 0, NULL },
+		{ "jmp rel8", "eb 10", ALL, EMULATED, 0, 0, NULL },
+		{ "jcc rel8", "74 10 c3", ALL, EMULATED, 0, 0, NULL },
+		{ "jcc rel32", "0f 84 10 00 00 00 c3", ALL, EMULATED, 0, 0, NULL },
+		{ "even where the function jumps back to", "55 5d eb fc", ALL, EMULATED, 0, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(instructions_that_change_nothing_a_probe_reads_are_walked_over)
+{
+	static const struct expectation cases[] = {
+		{ "endbr64; push rbp", "f3 0f 1e fa 55 c3", ALL, EMULATED, 4, 0, "push %rbp" },
+		{ "endbr64; nop", "f3 0f 1e fa 90 c3", ALL, EMULATED, 4, 0, "nop" },
+		{ "mov rax,rdi; push rbx", "48 89 f8 53 c3", ALL, EMULATED, 3, 0, "push %rbx" },
+		{ "lea; mov; push", "48 8d 47 08 49 89 f2 41 56 c3", ALL, EMULATED, 7, 0, "push %r14" },
+		{ "mov rax,fs:0x28; push", "64 48 8b 04 25 28 00 00 00 53 c3", ALL, EMULATED, 9, 0, NULL },
+		{ "test rdi,rdi; je", "48 85 ff 74 10 c3", ALL, EMULATED, 3, 0, NULL },
+		{ "xor eax,eax; jmp", "31 c0 e9 00 10 00 00", ALL, EMULATED, 2, 0, NULL },
+		{ "load through an argument; push", "48 8b 07 53 c3", ALL, EMULATED, 3, 0, NULL },
+		{ "nop5; push", "0f 1f 44 00 00 55 c3", ALL, EMULATED, 5, 0, "push %rbp" },
+		{ "endbr64; nop5; push", "f3 0f 1e fa 0f 1f 44 00 00 55 c3", ALL, EMULATED, 9, 0, "push %rbp" },
+		{ "mov edi,edi with rdi not asked for; push", "89 ff 55 c3", SITE_RSI, EMULATED, 2, 0, NULL },
+		{ "mov rcx,rdx; push, rcx not asked for", "48 89 d1 55 c3", SITE_RDI | SITE_RDX, EMULATED, 3, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(the_stack_pointer_is_followed)
+{
+	static const struct expectation cases[] = {
+		{ "sub rsp,8; call", "48 83 ec 08 e8 00 00 00 00 c3", ALL, EMULATED, 4, 8, NULL },
+		{ "sub rsp,0x128; push", "48 81 ec 28 01 00 00 53 c3", ALL, EMULATED, 7, 0x128, NULL },
+		{ "lea rsp,[rsp-0x98]; push", "48 8d a4 24 68 ff ff ff 53 c3", ALL, EMULATED, 8, 0x98, NULL },
+		{ "add rsp,-128; push", "48 83 c4 80 53 c3", ALL, EMULATED, 4, 128, NULL },
+		{ "sub; store to the frame; push", "48 83 ec 18 48 89 7c 24 08 53 c3", ALL, EMULATED, 9, 0x18, NULL },
+		{ "push imm8; push", "6a 01 53 c3", ALL, EMULATED, 2, 8, NULL },
+		{ "push mem; push", "ff 37 53 c3", ALL, EMULATED, 2, 8, NULL },
+		{ "sub; add; push", "48 83 ec 18 48 83 c4 18 53 c3", ALL, EMULATED, 8, 0, NULL },
+		{ "red zone store; push", "48 89 7c 24 f8 53 c3", ALL, EMULATED, 5, 0, NULL },
+		{ "and rsp,-32; push", "48 83 e4 e0 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "mov rsp,rax; push", "48 89 c4 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "sub rsp,rax; push", "48 29 c4 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "lea rsp,[rdi]; push", "48 8d 27 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "pop rax above the entry; push", "58 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "add rsp,8 above the entry; push", "48 83 c4 08 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "enter; push", "c8 10 00 00 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "leave; push", "c9 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "push16 is no emulated push", "66 50 53 c3", ALL, EMULATED, 2, 2, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(an_overwritten_argument_is_never_passed)
+{
+	static const struct expectation cases[] = {
+		{ "mov rdi,rsi; push", "48 89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, "mov %rsi, %rdi" },
+		{ "mov edi,esi; push", "89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "mov dil,1; push", "40 b7 01 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "xor esi,esi; push", "31 f6 53 c3", SITE_RSI, STEPPED, 0, 0, NULL },
+		{ "add rdx,1; push", "48 83 c2 01 53 c3", SITE_RDX, STEPPED, 0, 0, NULL },
+		{ "mov dh,1; push", "b6 01 53 c3", SITE_RDX, STEPPED, 0, 0, NULL },
+		{ "cqo writes rdx; push", "48 99 53 c3", SITE_RDX, STEPPED, 0, 0, NULL },
+		{ "cqo without rdx; push", "48 99 53 c3", SITE_RDI, EMULATED, 2, 0, NULL },
+		{ "mul writes rdx; push", "48 f7 e7 53 c3", SITE_RDX, STEPPED, 0, 0, NULL },
+		{ "cpuid writes rcx; push", "0f a2 53 c3", SITE_RCX, STEPPED, 0, 0, NULL },
+		{ "cmov may write rcx; push", "48 0f 44 cf 53 c3", SITE_RCX, STEPPED, 0, 0, NULL },
+		{ "mov r8,rdi; push", "49 89 f8 53 c3", SITE_R8, STEPPED, 0, 0, NULL },
+		{ "lea r9; push", "4c 8d 4f 08 53 c3", SITE_R9, STEPPED, 0, 0, NULL },
+		{ "pop rdi; push", "48 83 ec 08 5f 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "xchg rax,rsi; push", "48 96 53 c3", SITE_RSI, STEPPED, 0, 0, NULL },
+		{ "late: mov rax,rdi; mov rdi,rsi; push", "48 89 f8 48 89 f7 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "a store changes what an argument points to", "48 89 37 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "a store over the arguments on the stack", "48 89 7c 24 08 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "a store over the return address", "48 89 3c 24 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "a repeated store", "f3 48 ab 53 c3", 0, REFUSED, 0, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(the_walk_ends_where_control_may_leave)
+{
+	static const struct expectation cases[] = {
+		{ "ret", "c3 55", ALL, STEPPED, 0, 0, "ret" },
+		{ "jmp rax; push", "ff e0 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "call [rdi]; push", "ff 17 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "jrcxz; push", "e3 10 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "mov; syscall; push", "b8 01 00 00 00 0f 05 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "mov; int3; push", "b8 01 00 00 00 cc 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "mov; ud2; push", "b8 01 00 00 00 0f 0b 55 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "no emulated instruction: mov; ret", "48 8b 07 c3", ALL, STEPPED, 0, 0, "mov (%rdi), %rax" },
+		{ "endbr64; mov; ret", "f3 0f 1e fa 48 8b 07 c3", ALL, STEPPED, 4, 0, "mov (%rdi), %rax" },
+		{ "endbr64; ret", "f3 0f 1e fa c3", ALL, STEPPED, 4, 0, "ret" },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(no_site_lies_behind_a_branch_target)
+{
+	static const struct expectation cases[] = {
+		/* 0: mov eax,1  5: push rbx  6: pop rbx  7: jmp 5 */
+		{ "jump to the push", "b8 01 00 00 00 53 5b eb fc c3", ALL, STEPPED, 0, 0, NULL },
+		/* 0: mov eax,1  5: mov r10,rdi  8: push rbx  9: pop rbx  a: jne 5 */
+		{ "jcc before the push", "b8 01 00 00 00 49 89 fa 53 5b 75 f9 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "jcc rel32 before the push", "b8 01 00 00 00 49 89 fa 53 5b 0f 85 f5 ff ff ff c3", ALL,
+		  STEPPED, 0, 0, NULL },
+		{ "jump after the push", "b8 01 00 00 00 53 5b 75 fd c3", ALL, EMULATED, 5, 0, NULL },
+		{ "jump to the entry", "b8 01 00 00 00 53 5b 75 f7 c3", ALL, EMULATED, 5, 0, NULL },
+		{ "loop to the push", "b8 01 00 00 00 53 5b e2 fc c3", ALL, STEPPED, 0, 0, NULL },
+		{ "call of the push", "b8 01 00 00 00 53 5b e8 f9 ff ff ff c3", ALL, STEPPED, 0, 0, NULL },
+		{ "endbr64 with a jump behind it", "f3 0f 1e fa 55 5d 75 fc c3", ALL, STEPPED, 0, 0, "endbr64" },
+		{ "a nop site when all jumps are known", "48 89 f8 90 c3", ALL, EMULATED, 3, 0, "nop" },
+		{ "a nop site with jumps that are not", "48 89 f8 90 ff e0", ALL, STEPPED, 0, 0, NULL },
+		{ "a push site with jumps that are not", "48 89 f8 53 5b ff e0", ALL, EMULATED, 3, 0, NULL },
+		{ "a jump found after bytes that do not decode", "b8 01 00 00 00 53 5b c3 06 06 eb f9", ALL,
+		  STEPPED, 0, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(a_long_nop_is_a_site_at_the_entry_only)
+{
+	static const struct expectation cases[] = {
+		{ "nop5; ret", "0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "nop5 that is jumped back to", "0f 1f 44 00 00 75 f9 c3", ALL, EMULATED, 5, 0, NULL },
+		{ "nop5 that is jumped back to; ret", "0f 1f 44 00 00 c3 eb f8", ALL, STEPPED, 5, 0, "ret" },
+		{ "endbr64; nop5; ret", "f3 0f 1e fa 0f 1f 44 00 00 c3", ALL, STEPPED, 9, 0, "ret" },
+		{ "endbr64; nop5; red zone; ret", "f3 0f 1e fa 0f 1f 44 00 00 48 89 7c 24 f8 c3", ALL,
+		  STEPPED, 9, 0, NULL },
+		{ "red zone; nop5; ret", "48 89 7c 24 f8 0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "red zone; nop, nop5; ret", "48 89 7c 24 f8 90 0f 1f 44 00 00 c3", ALL, EMULATED, 5, 0, "nop" },
+		{ "lock; nop5; push", "f0 48 ff 07 0f 1f 44 00 00 55", ALL, REFUSED, 0, 0, NULL },
+		{ "nop10 with a segment prefix; nop5; jmp",
+		  "66 2e 0f 1f 84 00 00 00 00 00 0f 1f 44 00 00 e9 00 10 00 00", ALL, EMULATED, 15, 0, NULL },
+		{ "two-byte nop; push", "66 90 55 c3", ALL, EMULATED, 2, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(what_the_kernel_refuses_or_cannot_step_is_refused)
+{
+	static const struct expectation cases[] = {
+		{ "lock inc", "f0 ff 07 c3", ALL, REFUSED, 0, 0, NULL },
+		{ "int3", "cc c3", ALL, REFUSED, 0, 0, NULL },
+		{ "int 0x80", "cd 80 c3", ALL, REFUSED, 0, 0, NULL },
+		{ "hlt", "f4", ALL, REFUSED, 0, 0, NULL },
+		{ "ud2", "0f 0b", ALL, REFUSED, 0, 0, NULL },
+		{ "syscall", "0f 05 c3", ALL, REFUSED, 0, 0, NULL },
+		{ "in", "ec", ALL, REFUSED, 0, 0, NULL },
+		{ "notrack jmp", "3e ff e0", ALL, REFUSED, 0, 0, NULL },
+		{ "mov ss", "8e d0", ALL, REFUSED, 0, 0, NULL },
+		{ "rep movsb", "f3 a4 c3", ALL, REFUSED, 0, 0, NULL },
+		{ "vmovdqu (its opcode is outs)", "c5 fe 6f 07 c3", ALL, STEPPED, 4, 0, "ret" },
+		{ "vxorps", "c5 f8 57 c0 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "movdqu", "f3 0f 6f 07 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "pushf", "9c c3", ALL, REFUSED, 0, 0, NULL },
+		{ "refused, then one that is not: ss: mov; mov", "36 8b 07 89 f8 c3", ALL, STEPPED, 3, 0, NULL },
+		{ "no code", "", ALL, REFUSED, 0, 0, NULL },
+		{ "half an instruction", "48 83", ALL, REFUSED, 0, 0, NULL },
+		{ "an opcode that is none in 64-bit mode", "06 55 c3", ALL, REFUSED, 0, 0, NULL },
+		{ "code that ends in the middle", "48 89 f8 48", ALL, STEPPED, 0, 0, NULL },
+	};
+
+	expect(cases, ARRAY_SIZE(cases));
+}
+
+TEST(a_site_is_not_looked_for_far_from_the_entry)
+{
+	uint8_t code[400];
+	struct site site;
+
+	for (size_t i = 0; i + 2 <= sizeof(code); i += 2) {
+		code[i] = 0x31; /* xor eax,eax */
+		code[i + 1] = 0xc0;
+	}
+	code[sizeof(code) - 1] = 0x55;
+	CHECK_EQ(site_choose(code, sizeof(code), ALL, &site), SITE_SINGLE_STEPPED);
+	CHECK_EQ(site.offset, 0);
+	code[90] = 0x55;
+	CHECK_EQ(site_choose(code, sizeof(code), ALL, &site), SITE_EMULATED);
+	CHECK_EQ(site.offset, 90);
+}
+
+TEST(any_bytes_give_an_answer_inside_of_them)
+{
+	uint32_t random = 1;
+
+	for (int round = 0; round < 20000; round++) {
+		uint8_t code[48];
+		struct site site;
+		size_t size;
+
+		for (size_t i = 0; i < sizeof(code); i++) {
+			random = random * 1664525 + 1013904223;
+			code[i] = (uint8_t)(random >> 24);
+		}
+		size = random % (sizeof(code) + 1);
+		if (site_choose(code, size, random >> 8, &site) != SITE_REFUSED)
+			CHECK(site.offset + site.length <= size);
+		else
+			CHECK(site.reason != NULL);
+	}
+}
+
+CHECK_MAIN()
