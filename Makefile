@@ -57,14 +57,14 @@ LIB_OBJ := $(call objects,$(LIB_SRC)) $(PROTO_C:$(GEN)/%.c=$(OBJ)/gen/%.o)
 DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 
-.PHONY: all help deps demo check bench lint install clean unit live e2e fixtures
+.PHONY: all help deps demo check bench lint install clean unit e2e
 all: $(OUT)/tfprofd $(OUT)/tfprofctl
 
 help:
 	@echo "make all      build/tfprofd and build/tfprofctl"
 	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
 	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
-	@echo "make check    lint and every test          make unit | live | e2e   some of them"
+	@echo "make check    lint and every test          make lint | unit | e2e   some of them"
 	@echo "make bench    measurements                 make install | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
@@ -122,6 +122,9 @@ $(OUT)/tests/test_%: $(OBJ)/tests/unit/test_%.o $(OUT)/libtfprofd.a $(OUT)/libco
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 include tests/tests.mk
+
+lint:
+	./tests/lint
 
 deps:
 	./tests/install-deps

@@ -42,3 +42,34 @@ demo: deps
 	$(PYTHON) tests/demo/demo.py
 
 # What follows are the targets of the tests themselves.
+
+# The fixtures of end-to-end tests: a library with the names of a runtime's functions, and a program that throws
+# exceptions through them. Their functions begin with endbr64, as those of many distributions do.
+FIXTURE_CXXFLAGS := -std=gnu++17 -Wall -Wextra -Werror -O2 -g -I. -fcf-protection=full
+build/fixtures/libtensorflow_framework.so.2: tests/fixtures/runtime.cc tests/fixtures/runtime.h
+	@mkdir -p $(@D)
+	$(CXX) $(FIXTURE_CXXFLAGS) -fPIC -shared -Wl,--build-id=sha1 -o $@ $<
+build/fixtures/throwing: tests/fixtures/throwing.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
+	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
+fixtures: build/fixtures/throwing
+
+# Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
+E2E := $(sort $(wildcard tests/e2e/test_*.py))
+UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
+
+unit: $(UNIT_BIN)
+	./tests/run 300 $(UNIT_BIN)
+
+e2e: all servers fixtures
+	./tests/run 900 $(E2E:%="$(PYTHON) %")
+
+# The whole, after deps has installed the tools: one list of commands, one sum.
+check: deps
+	$(MAKE) -j$(shell nproc) all servers fixtures unit-programs
+	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
+		$(UNIT_NAMES:%=build/san/tests/%) $(E2E:%="$(PYTHON) %")
+
+.PHONY: unit-programs
+unit-programs: $(UNIT_BIN)
+	$(MAKE) VARIANT=clang CC=clang all $(UNIT_NAMES:%=build/clang/tests/%)
+	$(MAKE) SAN=address,undefined all $(UNIT_NAMES:%=build/san/tests/%)

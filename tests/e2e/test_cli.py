@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tfprofctl: what it prints, the exit codes that scripts rely on, that bad input is explained and leaves nothing behind, and its
-private daemon. As root."""
+"""tfprofctl: what it prints, the exit codes that scripts rely on, that bad input is explained and leaves nothing behind,
+and its private daemon. As root."""
 import concurrent.futures
 import json
 import os
@@ -12,15 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 import harness
 
 CTL = harness.OUT / "tfprofctl"
 NOBODY = 65534
 OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS, HOST = range(8)
-NUMBERS = ("xspace_bytes window_ns records dropped runs runs_cut runs_per_second run_p50_ns run_p99_ns ops lost_names running_ns "
-           "runnable_ns blocked_ns").split()
+NUMBERS = ("xspace_bytes window_ns records dropped runs runs_cut runs_per_second run_p50_ns run_p99_ns ops lost_names "
+           "running_ns runnable_ns blocked_ns").split()
 # Runs what follows where no daemon can be listening at the default address.
 HIDE_DAEMON = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
 # Likewise, and where the kernel's type information cannot be seen.
@@ -46,11 +45,13 @@ class CliTestCase(harness.TestCase):
         self.directory.chmod(0o755)
         self.logdir = self.directory / "logdir"
 
-    def assert_ends(self, command, status, message=""):
-        """The exit status, and what standard error must say in a line that begins with the program's name."""
+    def assert_ends(self, command, status, message=None):
+        """The exit status, and what standard error must say in a line that begins with the program's name; None: nothing."""
         self.assertEqual(command.status, status, command.stderr + command.stdout)
-        self.assertRegex(command.stderr, rf"(?m)^tfprofctl( \w+)?: .*{message}" if message else "")
-        self.assertNotIn("Sanitizer", command.stderr)
+        if message is None:
+            self.assertEqual(command.stderr, "")
+        else:
+            self.assertRegex(command.stderr, rf"(?m)^tfprofctl: .*{message}")
 
     def assert_nothing_left(self):
         self.assertFalse(self.logdir.exists(), list(self.logdir.rglob("*")))
@@ -91,13 +92,15 @@ class BadUsage(CliTestCase):
                 (["capture", "--duration", "61m"], "at most one hour, not '61m'"),
                 (["capture", "--duration", "soon"], "'soon' is no duration: write 500ms"),
                 (["capture", "--duration", ""], "'' is no duration")):
-            with self.subTest(arguments=arguments):
-                command = harness.run(CTL, *arguments, *(["-o", self.logdir] if "capture" in arguments else []))
-                self.assertEqual(command.status, USAGE)
-                self.assertIn(message, command.stderr.splitlines()[0])
-                self.assertIn("--help", command.stderr)
-                self.assertEqual(command.stdout, "")
-                self.assert_nothing_left()
+            words = [*arguments]
+            if words[:1] == ["capture"]:
+                words[1:1] = ["-o", self.logdir]
+            command = harness.run(CTL, *words)
+            self.assertEqual(command.status, USAGE)
+            self.assertIn(message, command.stderr.splitlines()[0])
+            self.assertIn("--help", command.stderr)
+            self.assertEqual(command.stdout, "")
+            self.assert_nothing_left()
 
     def test_help_and_version_are_answered_without_a_daemon(self):
         for arguments in (["--help"], ["--version"], ["capture", "--help"], ["targets", "--help"]):
@@ -114,9 +117,8 @@ class BadUsage(CliTestCase):
                 (f"127.0.0.1:{harness.free_port()}", INTERNAL, "no daemon listens at 127.0.0.1:"),
                 ("nonsense", USAGE, "'nonsense' is no address: write unix:PATH")):
             for command in (["targets"], ["capture", "-o", self.logdir]):
-                with self.subTest(address=address, command=command):
-                    self.assert_ends(harness.run(CTL, "--daemon", address, *command), status, re.escape(message))
-                    self.assert_nothing_left()
+                self.assert_ends(harness.run(CTL, "--daemon", address, *command), status, re.escape(message))
+                self.assert_nothing_left()
 
     def test_a_logdir_that_cannot_be_written_is_refused_before_a_daemon_is_asked(self):
         file = self.directory / "file"
@@ -124,13 +126,12 @@ class BadUsage(CliTestCase):
         closed = self.directory / "closed"
         closed.mkdir(mode=0o755)
         for logdir, user, message in (
-                (self.directory / "no" / "logdir", None, "cannot be made: the directory it would lie in does not exist"),
+                (self.directory / "no/logdir", None, "cannot be made: the directory it would lie in does not exist"),
                 (file, None, "cannot be written: Not a directory"),
                 ("/sys/kernel", None, "cannot be written: "),
                 (closed, NOBODY, "cannot be written: Permission denied"),
                 (closed / "logdir", NOBODY, "cannot be written: Permission denied")):
-            with self.subTest(logdir=logdir):
-                self.assert_ends(self.capture("-o", logdir, user=user), USAGE, f"LOGDIR {re.escape(str(logdir))} {message}")
+            self.assert_ends(self.capture("-o", logdir, user=user), USAGE, f"LOGDIR {re.escape(str(logdir))} {message}")
         self.assertEqual(sorted(self.directory.iterdir()), [closed, file])
         self.assertEqual(list(closed.iterdir()), [])
 
@@ -191,7 +192,8 @@ class WithDaemon(CliTestCase):
         command = self.capture("--pid", self.server.pid, "--duration", "500ms")
         self.assertEqual((command.status, command.stderr), (OK, ""))
         path = harness.xspace_files(self.logdir)[0]
-        for pattern in (r"^Captured 5\d\d ms: [\d,]+ runs, [\d,]+ operations$", r"^  runs +[\d.]+/s, p50 .* [mun]?s, p99 .* [mun]?s",
+        for pattern in (r"^Captured 5\d\d ms: [\d,]+ runs, [\d,]+ operations$",
+                        r"^  runs +[\d.]+/s, p50 [\d.]+ [mun]?s, p99 [\d.]+ [mun]?s",
                         r"^  threads +[\d.]+ % running, [\d.]+ % waiting for a CPU, [\d.]+ % blocked",
                         r"^  loss +none of [\d,]+ records", r"^ +self +% of work +total +count +type +operation$",
                         r"^ +[\d.]+ [mun]?s +[\d.]+ +[\d.]+ [mun]?s +[\d,]+ +MatMul +\S+$",
@@ -236,7 +238,8 @@ class WithDaemon(CliTestCase):
         self.directory.chmod(0o777)
         self.assert_ends(self.capture("--pid", self.server.pid, user=NOBODY), DENIED, "you may not use the daemon")
         for which in (["--pid", self.server.pid], ["--pid", self.server.pid, "--json"]):
-            command = harness.run(CTL, "--daemon", self.daemon.address, "capture", *which, "-o", self.logdir, user=NOBODY)
+            command = harness.run(CTL, "--daemon", self.daemon.address, "capture", *which, "-o", self.logdir,
+                                  user=NOBODY)
             self.assert_ends(command, DENIED, "may not profile")
             self.assertEqual(command.stdout, "")
         self.assert_nothing_left()
@@ -254,8 +257,8 @@ class WithDaemon(CliTestCase):
     def test_a_target_that_ends_in_the_window_leaves_what_was_seen_and_6(self):
         server = self.start(harness.NativeServer, ["layered"], self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", server.pid, "--duration", "5s",
-                             "-o", self.logdir, "--json")
+        process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", server.pid,
+                             "--duration", "5s", "-o", self.logdir, "--json")
         time.sleep(2.5)
         server.send(signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=60)
@@ -301,8 +304,9 @@ class WithDaemon(CliTestCase):
 
     def test_a_port_that_is_taken_is_named_by_the_daemon(self):
         socket = self.directory / "other.sock"
-        command = harness.run(harness.OUT / "tfprofd", "--socket", socket, "--listen", self.daemon.address, "--target-ports",
-                              self.daemon.target_ports, "--state-dir", self.directory / "state", "--foreground", timeout=20)
+        command = harness.run(harness.OUT / "tfprofd", "--socket", socket, "--listen", self.daemon.address,
+                              "--target-ports", self.daemon.target_ports, "--state-dir", self.directory / "state",
+                              "--foreground", timeout=20)
         self.assertNotEqual(command.status, 0)
         self.assertIn(str(self.daemon.port), command.stderr)
         self.assertFalse(socket.exists())
@@ -347,7 +351,8 @@ class PrivateDaemon(CliTestCase):
 
     def test_it_captures_and_is_gone_afterwards(self):
         before = harness.bpf_objects()
-        command = self.run_private("capture", "--pid", self.server.pid, "--duration", "500ms", "-o", self.logdir, "--json")
+        command = self.run_private("capture", "--pid", self.server.pid, "--duration", "500ms", "-o", self.logdir,
+                                   "--json")
         self.assertEqual((command.status, command.stderr), (OK, ""))
         self.assertGreater(command.json["ops"], 0)
         self.assertEqual([pathlib.Path(command.json["file"])], harness.xspace_files(self.logdir))
@@ -406,24 +411,25 @@ class PrivateDaemon(CliTestCase):
 
     def test_what_a_daemon_says_when_it_cannot_start_is_shown(self):
         for script, status, message in (
-                ("echo '<6>tfprofd: a note' >&2; echo '<3>tfprofd: no BTF here' >&2; exit 7", HOST, "tfprofd: no BTF here"),
+                ("echo '<6>tfprofd: a note' >&2; echo '<3>tfprofd: no BTF here' >&2; exit 7", HOST,
+                 "tfprofd: no BTF here"),
                 ("echo '<3>tfprofd: broken' >&2; exit 1", INTERNAL, "tfprofd: broken"),
                 ("exit 3", INTERNAL, "the private daemon ended too early, with code 3"),
                 ("kill -9 $$", INTERNAL, "the private daemon ended too early, with code 137"),
                 # more than is kept, which must not make it wait
                 ("yes '<3>tfprofd: again' | head -c 1000000 >&2; exit 7", HOST, "tfprofd: again")):
-            with self.subTest(script=script):
-                control = self.install_with(script)
-                command = harness.run(*HIDE_DAEMON, control, "capture", "-o", self.logdir)
-                self.assert_ends(command, status, message)
-                self.assertNotIn("a note", command.stderr)
-                self.assertNotIn("<3>", command.stderr)
-                self.assert_no_daemon_left()
-                self.assert_nothing_left()
-                shutil.rmtree(control.parent)
+            control = self.install_with(script)
+            command = harness.run(*HIDE_DAEMON, control, "capture", "-o", self.logdir)
+            self.assert_ends(command, status, message)
+            self.assertNotIn("a note", command.stderr)
+            self.assertNotIn("<3>", command.stderr)
+            self.assert_no_daemon_left()
+            self.assert_nothing_left()
+            shutil.rmtree(control.parent)
 
     def test_a_daemon_that_never_answers_is_given_up(self):
-        control = self.install_with("trap '' TERM INT; touch \"$3.other\"; sleep 1000 & wait")
+        # It is deaf, has a child, and has put something into its directory ($3 is its socket).
+        control = self.install_with("trap '' TERM INT; mkdir \"$3.other\"; touch \"$3.other/file\"; sleep 1000 & wait")
         started = time.monotonic()
         command = harness.run(*HIDE_DAEMON, control, "targets", timeout=60)
         self.assert_ends(command, INTERNAL, "the private daemon does not answer")
@@ -487,17 +493,15 @@ class Answers(CliTestCase):
     def ask(self, command, **answers):
         socket = self.directory / "fake.sock"
         daemon = FakeDaemon(socket, **answers)
+        logdir = ["-o", self.logdir] if command.startswith("capture") else []
         try:
-            arguments = ["-o", self.logdir] if command == "capture" else []
-            words = command.split()
-            return harness.run(CTL, "--daemon", socket, *words, *(arguments or
-                               (["-o", self.logdir] if "capture" in words else [])), timeout=20)
+            return harness.run(CTL, "--daemon", socket, *command.split(), *logdir, timeout=20)
         finally:
             daemon.stop()
 
     def result(self, **fields):
-        fields = {"window_ns": 10**9, "runs": 10, "ops": 100, "records": 1000, "hostname": "h", "xspace": b"x", **fields}
-        return control_messages().CaptureReply(result=control_messages().CaptureResult(**fields))
+        some = {"window_ns": 10**9, "runs": 10, "ops": 100, "records": 1000, "hostname": "h", "xspace": b"x"}
+        return control_messages().CaptureReply(result=control_messages().CaptureResult(**{**some, **fields}))
 
     def test_every_status_has_its_exit_code_and_its_message(self):
         import grpc
@@ -509,10 +513,9 @@ class Answers(CliTestCase):
         for status, outcome in expected.items():
             def fail(request, context):
                 context.abort(status, f"because of {status.name}")
-            with self.subTest(status=status):
-                self.assert_ends(self.ask("capture", capture=fail), outcome, f"because of {status.name}")
-                self.assert_ends(self.ask("targets", targets=fail), outcome, f"because of {status.name}")
-                self.assert_nothing_left()
+            self.assert_ends(self.ask("capture", capture=fail), outcome, f"because of {status.name}")
+            self.assert_ends(self.ask("targets", targets=fail), outcome, f"because of {status.name}")
+            self.assert_nothing_left()
 
     def test_the_request_says_what_was_asked_for(self):
         requests = []
@@ -537,23 +540,25 @@ class Answers(CliTestCase):
 
     def test_answers_that_make_no_sense_are_refused_and_leave_nothing(self):
         progress = control_messages().CaptureReply(progress=control_messages().CaptureProgress(elapsed_ns=1))
-        for replies, message in (([], "sent no result"), ([progress], "sent no result"), ([b"\xff\xff\xff"], "cannot be read"),
+        unreadable = b"\xff\xff\xff"
+        for replies, message in (([], "sent no result"), ([progress], "sent no result"), ([unreadable], "cannot be read"),
                                  ([self.result(), self.result()], "cannot be read")):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter(replies)), INTERNAL, message)
             self.assert_nothing_left()
-        self.assert_ends(self.ask("targets", targets=lambda request, context: b"\xff\xff\xff"), INTERNAL, "cannot be read")
+        self.assert_ends(self.ask("targets", targets=lambda request, context: unreadable), INTERNAL, "cannot be read")
 
     def test_an_empty_result_does_no_harm(self):
         empty = control_messages().CaptureReply(result=control_messages().CaptureResult())
-        self.assert_ends(self.ask("capture", capture=lambda request, context: iter([empty])), NOTHING, "nothing was captured")
-        self.assert_ends(self.ask("capture", capture=lambda request, context: iter([self.result(window_ns=0)])), OK)
+        for reply, status, message in ((empty, NOTHING, "nothing was captured"), (self.result(window_ns=0), OK, None)):
+            self.assert_ends(self.ask("capture", capture=lambda request, context: iter([reply])), status, message)
 
     def test_names_from_a_target_cannot_drive_the_terminal_or_break_the_json(self):
         messages = control_messages()
         ugly = "a\x1b[31m\u202e\n\"\\b"
 
         def capture(request, context):
-            yield self.result(hostname="../" + ugly, warnings=[ugly], top_ops=[messages.OpSummary(name=ugly, type=ugly, count=1)])
+            op = messages.OpSummary(name=ugly, type=ugly, count=1)
+            yield self.result(hostname="../" + ugly, warnings=[ugly], top_ops=[op])
 
         def targets(request, context):
             return messages.ListTargetsResponse(targets=[messages.Target(pid=1, name=ugly, runtime=ugly, version=ugly,

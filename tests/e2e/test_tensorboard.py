@@ -1,0 +1,274 @@
+"""TensorBoard's capture dialog, and what other clients of tensorflow.ProfilerService are promised, on both servers."""
+
+import time
+
+import grpc
+
+import harness
+
+WINDOW_MS = 1000
+LAYERED_OPS = {f"layer_{i}/{name}:{kind}" for i in (0, 23) for name, kind in (
+    ("matmul", "MatMul"), ("matmul/ReadVariableOp", "ReadVariableOp"), ("scale", "Mul"), ("bias_add", "BiasAdd"),
+    ("relu", "Relu"), ("residual", "AddV2"))} | {"softmax:Softmax"}
+HALF_PLUS_TWO_OPS = {"Mul:Mul", "Add:AddV2", "Mul/ReadVariableOp:ReadVariableOp", "Add/ReadVariableOp:ReadVariableOp"}
+# where a model's function ends up in the graph that is run
+NATIVE_SCOPE = "StatefulPartitionedCall/StatefulPartitionedCall/"
+PYTHON_SCOPE = "StatefulPartitionedCall/"
+ATTACH_MS = 15_000  # at most, before a window begins: a symbol table of 1.1 GB is read at the first capture
+
+
+def expected_ops(scope):
+    return {scope + name for name in LAYERED_OPS | HALF_PLUS_TWO_OPS}
+
+
+def window(xspace):
+    """(start, stop) in Unix nanoseconds."""
+    stats = xspace.plane_stats["Task Environment"]
+    return stats["profile_start_time"], stats["profile_stop_time"]
+
+
+def about(warnings, pids):
+    """The warnings but those about processes of others, which the port for everything captures, too."""
+    return [w for w in warnings if not w.startswith("Process ") or any(w.startswith(f"Process {p} ") or
+                                                                      w.startswith(f"Process {p}:") for p in pids)]
+
+
+class Environment(harness.TestCase):
+    """A daemon and both servers under load, shared by the tests of a class."""
+
+    @classmethod
+    def setUpClass(cls):
+        def start(kind, *arguments, **options):
+            process = kind(*arguments, **options)
+            cls.addClassCleanup(process.stop)
+            return process
+
+        cls.native = start(harness.NativeServer)
+        cls.python = start(harness.GrpcServer)
+        cls.loads = [start(harness.Load, server, model) for server in (cls.native, cls.python)
+                     for model in ("half_plus_two", "layered")]
+        cls.daemon = start(harness.Daemon)
+        cls.native_address = harness.wait_target(cls.daemon, cls.native.pid)["address"]
+        cls.python_address = harness.wait_target(cls.daemon, cls.python.pid)["address"]
+
+    def call(self, address, method="Profile", request=None, response="ProfileResponse", **options):
+        """A call in progress: its future, whose channel is closed after the test."""
+        service = harness.profiler_service()
+        channel, future = harness.rpc(address, method, request or harness.profile_request(**options),
+                                      getattr(service, response))
+        self.addCleanup(channel.close)
+        return future
+
+    def wait_window(self, address, count=1):
+        """Returns when so many windows are open."""
+        service = harness.profiler_service()
+
+        def opened():
+            text = self.call(address, "Monitor", service.MonitorRequest(), "MonitorResponse").result(10).data
+            running = [float(line.split("running for ")[1].split()[0]) for line in text.splitlines()
+                       if "capture running for" in line]
+            return sum(seconds > 0 for seconds in running) >= count
+        harness.wait_until(opened, ATTACH_MS / 1000, f"{count} windows open")
+
+
+class Dialog(Environment):
+    def capture_and_look(self, address, server, scope):
+        board = self.start(harness.TensorBoard, self.directory)
+        before = time.time_ns()
+        status, message = board.capture(address, WINDOW_MS)
+        self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
+        runs = board.runs()
+        self.assertEqual(len(runs), 1)
+        files = harness.xspace_files(self.directory)
+        self.assertEqual([f.parent.name for f in files], runs)
+        xspace = harness.XSpace(files[0])
+        self.assertEqual(about(xspace.warnings, (self.native.pid, self.python.pid)), [])
+        self.assertEqual(xspace.errors, [])
+        start, stop = window(xspace)
+        self.assertGreater(start, before)
+        self.assertAlmostEqual((stop - start) / 1e6, WINDOW_MS, delta=100)
+        for tool in ("overview_page", "trace_viewer@", "framework_op_stats"):
+            self.assertIn(tool, board.tools(runs[0]))
+        ops = expected_ops(scope)
+        self.assertEqual(ops - set(xspace.ops()), set())
+        self.assertEqual(ops - {e.get("args", {}).get("long_name", e["name"]) for e in board.trace(runs[0])} -
+                         {e["name"] for e in board.trace(runs[0])}, set())
+        self.assertEqual(ops - {f"{row['operation']}:{row['type']}" for row in board.op_stats(runs[0])}, set())
+        return board, runs[0], xspace
+
+    def overview_latency(self, board, run):
+        """{percentile: total latency in ms} of the overview page."""
+        host = board.hosts(run, "overview_page")[-1]
+        tables = board.get_json("data", run=run, tag="overview_page", host=host)
+        table = next(t for t in tables if t["cols"] and t["cols"][0]["id"] == "percentile")
+        return {row["c"][0]["v"]: row["c"][-1]["v"] for row in table["rows"]}
+
+    def test_dialog_on_the_native_servers_own_port_shows_its_ops_and_latencies(self):
+        board, run, xspace = self.capture_and_look(self.native_address, self.native, NATIVE_SCOPE)
+        rows = self.overview_latency(board, run)
+        self.assertEqual(set(rows), {"Avg", "50.0%", "75.0%", "90.0%", "99.0%", "99.9%"})
+        self.assertGreater(rows["50.0%"], 0)
+        self.assertLessEqual(rows["50.0%"], rows["99.9%"])
+        runs = xspace.events("SessionRun")
+        longest = max(e.duration_ps for e in runs) / 1e9
+        self.assertGreater(len(runs), 20)
+        self.assertLess(rows["50.0%"], longest + 1)
+        # Nothing of the other server is in it.
+        self.assertFalse(any(name.startswith(PYTHON_SCOPE + "layer_") for name in xspace.ops()))
+
+    def test_dialog_on_the_python_servers_own_port_shows_its_ops(self):
+        _, _, xspace = self.capture_and_look(self.python_address, self.python, PYTHON_SCOPE)
+        self.assertGreater(len(xspace.events("FunctionRun")), 20)
+        self.assertFalse(any(name.startswith(NATIVE_SCOPE + "layer_") for name in xspace.ops()))
+
+    def test_dialog_on_the_port_for_everything_shows_both_servers(self):
+        _, _, xspace = self.capture_and_look(self.daemon.address, self.native, NATIVE_SCOPE)
+        self.assertEqual(expected_ops(PYTHON_SCOPE) - set(xspace.ops()), set())
+
+    def test_dialog_reaches_the_abstract_socket_named_after_the_port(self):
+        self.capture_and_look(f"unix-abstract:{self.daemon.port}", self.native, NATIVE_SCOPE)
+
+    def test_dialog_shows_what_is_wrong_when_nothing_can_be_profiled(self):
+        """An error in the trace reaches the user; a status would be one generic sentence."""
+        daemon = self.start(harness.Daemon, prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        xspace = harness.response_xspace(harness.profile(daemon.address, duration_ms=WINDOW_MS))
+        self.assertEqual(len(xspace.errors), 1, xspace.errors)
+        self.assertIn("No process with a known runtime", xspace.errors[0])
+
+
+class Protocol(Environment):
+    def test_answer_is_tool_data_unless_xspace_is_asked_for(self):
+        tool = harness.profile(self.native_address, duration_ms=200, emit_xspace=False)
+        self.assertEqual([t.name for t in tool.tool_data], ["xplane.pb"])
+        self.assertEqual(tool.xspace, b"")
+        self.assertFalse(tool.empty_trace)
+        self.assertTrue(harness.response_xspace(tool).ops())
+        field = harness.profile(self.native_address, duration_ms=200, emit_xspace=True)
+        self.assertEqual(len(field.tool_data), 0)
+        self.assertTrue(harness.XSpace(field.xspace).ops())
+
+    def test_window_begins_at_the_time_that_was_asked_for_and_lasts_as_long(self):
+        harness.profile(self.native_address, duration_ms=1)  # so that attaching does not take longer than the delay
+        at = time.time_ns() + 2_000_000_000
+        xspace = harness.response_xspace(
+            harness.profile(self.native_address, duration_ms=500, start_timestamp_ns=at))
+        start, stop = window(xspace)
+        self.assertAlmostEqual((start - at) / 1e6, 0, delta=50)
+        self.assertAlmostEqual((stop - start) / 1e6, 500, delta=50)
+        events = xspace.events()
+        self.assertLessEqual(max(e.start_ps + e.duration_ps for e in events) / 1e9, 501)
+
+    def test_level_0_is_an_empty_trace_and_level_1_has_runs_but_no_ops(self):
+        self.assertTrue(harness.profile(self.native_address, duration_ms=200, level=0).empty_trace)
+        xspace = harness.response_xspace(harness.profile(self.native_address, duration_ms=500, level=1))
+        self.assertTrue(xspace.events("SessionRun"))
+        self.assertEqual([n for n in xspace.ops() if not n.startswith("off_cpu/")], [])
+
+    def test_terminate_ends_the_windows_of_its_session_with_what_they_have(self):
+        service = harness.profiler_service()
+        mine = self.call(self.native_address, duration_ms=60_000, session_id="mine")
+        other = self.call(self.native_address, duration_ms=4_000, session_id="other")
+        self.wait_window(self.native_address, 2)
+        time.sleep(1)
+        before = time.monotonic()
+        self.call(self.native_address, "Terminate", service.TerminateRequest(session_id="mine"),
+                  "TerminateResponse").result(5)
+        xspace = harness.response_xspace(mine.result(10))
+        self.assertLess(time.monotonic() - before, 2)
+        self.assertTrue(xspace.ops())
+        self.assertTrue(any("ended on request" in w for w in xspace.warnings), xspace.warnings)
+        start, stop = window(harness.response_xspace(other.result(20)))
+        self.assertAlmostEqual((stop - start) / 1e6, 4000, delta=100)
+
+    def test_monitor_tells_people_what_is_there_and_what_runs(self):
+        service = harness.profiler_service()
+        future = self.call(self.native_address, duration_ms=2_000)
+        self.wait_window(self.native_address)
+        text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(duration_ms=1),
+                         "MonitorResponse").result(5).data
+        self.assertRegex(text, rf"(?m)^  {self.native.pid} native_server, TensorFlow, .*{self.native_address}$")
+        self.assertRegex(text, rf"(?m)^  {self.python.pid} .*{self.python_address}$")
+        self.assertRegex(text, r"(?m)^  capture running for [\d.]+ s: \d+ records, 0 lost$")
+        future.result(20)
+
+    def test_other_calls_are_unimplemented(self):
+        service = harness.profiler_service()
+        for method in ("StartContinuousProfiling", "GetSnapshot", "NoSuchCall"):
+            with self.assertRaises(grpc.RpcError) as caught:
+                self.call(self.daemon.address, method, service.MonitorRequest(), "MonitorResponse").result(5)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        channel, future = harness.rpc(self.daemon.address, "Profile", service.MonitorRequest(), service.MonitorResponse,
+                                      service="tensorflow.NoSuchService")
+        with channel, self.assertRaises(grpc.RpcError) as caught:
+            future.result(5)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+
+    def test_bad_durations_are_refused_with_a_reason(self):
+        for duration_ms in (0, 3_600_000):
+            with self.assertRaises(grpc.RpcError) as caught:
+                harness.profile(self.native_address, duration_ms=duration_ms)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn("--max-duration", caught.exception.details())
+
+    def check_gone(self, before):
+        """Nothing is attached, and nothing runs, a moment after the clients went away."""
+        self.assertEqual(harness.leftovers(before), [])
+        service = harness.profiler_service()
+        text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(), "MonitorResponse").result(5).data
+        self.assertNotIn("capture running", text)
+
+    def test_cancelling_a_call_ends_its_capture_and_takes_the_probes_away(self):
+        before = harness.bpf_objects()
+        future = self.call(self.native_address, duration_ms=60_000)
+        self.wait_window(self.native_address)
+        self.assertNotEqual(harness.leftovers(before, timeout=0), [])
+        future.cancel()
+        self.check_gone(before)
+
+    def test_a_deadline_that_passes_ends_its_capture_and_takes_the_probes_away(self):
+        before = harness.bpf_objects()
+        service = harness.profiler_service()
+        channel = grpc.insecure_channel(self.native_address, [("grpc.use_local_subchannel_pool", 1)])
+        call = channel.unary_unary("/tensorflow.ProfilerService/Profile",
+                                   request_serializer=lambda m: m.SerializeToString(),
+                                   response_deserializer=service.ProfileResponse.FromString)
+        with channel, self.assertRaises(grpc.RpcError) as caught:
+            call(harness.profile_request(duration_ms=60_000), timeout=2)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.check_gone(before)
+
+    def test_captures_of_one_and_of_several_targets_run_at_once_each_with_its_window(self):
+        before = harness.bpf_objects()
+        wanted = [(self.native_address, 500), (self.native_address, 1500), (self.python_address, 1000),
+                  (self.daemon.address, 2000)]
+        futures = [self.call(address, duration_ms=duration, session_id=f"at once {i}")
+                   for i, (address, duration) in enumerate(wanted)]
+        scopes = {self.native_address: {NATIVE_SCOPE}, self.python_address: {PYTHON_SCOPE},
+                  self.daemon.address: {NATIVE_SCOPE, PYTHON_SCOPE}}
+        windows = []
+        for (address, duration), future in zip(wanted, futures):
+            xspace = harness.response_xspace(future.result(60))
+            self.assertEqual(about(xspace.warnings, (self.native.pid, self.python.pid)), [])
+            windows.append(window(xspace))
+            self.assertAlmostEqual((windows[-1][1] - windows[-1][0]) / 1e6, duration, delta=100)
+            for scope in (NATIVE_SCOPE, PYTHON_SCOPE):
+                self.assertEqual(f"{scope}softmax:Softmax" in xspace.ops(), scope in scopes[address], (address, scope))
+        self.assertLess(max(start for start, _ in windows), min(stop for _, stop in windows) + 2_000_000_000)
+        self.assertEqual(harness.leftovers(before), [])
+
+    def test_two_captures_of_one_target_see_the_same_runs_where_they_overlap(self):
+        at = time.time_ns() + 1_500_000_000
+        futures = [self.call(self.native_address, duration_ms=1000, start_timestamp_ns=at + i * 100_000_000,
+                             session_id=f"overlap {i}") for i in range(2)]
+        found = []
+        for future in futures:
+            xspace = harness.response_xspace(future.result(60))
+            begin = window(xspace)[0]
+            found.append({e.stats["id"]: begin + e.start_ps // 1000 for e in xspace.events("SessionRun")
+                          if at + 200_000_000 < begin + e.start_ps // 1000 < at + 900_000_000})
+        self.assertGreater(len(found[0]), 10)
+        self.assertEqual(set(found[0]), set(found[1]))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,428 @@
+/* Records in, spans out: nesting, identity, names, cuts. */
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+
+#include "daemon/correlate/correlate.h"
+#include "lib/base/macro.h"
+
+/* A runtime of the test's own, so that no real one's names are needed. */
+enum { S_RUN, S_RUN_END, S_START, S_WORK, S_FINISH, S_DONE, S_OP, S_ASYNC, S_OP_END, S_FREE, S_SCHEDULE, N_SITES };
+
+static const struct probe_spec probes[N_SITES] = {
+	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
+	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
+	[S_START] = { .role = ROLE_EXECUTOR_START, .program = PROGRAM_ENTRY_READ },
+	[S_WORK] = { .role = ROLE_EXECUTOR_RUN, .program = PROGRAM_ENTRY_READ, .event = "Work" },
+	[S_FINISH] = { .role = ROLE_EXECUTOR_END, .program = PROGRAM_ENTRY_READ },
+	[S_DONE] = { .role = ROLE_DONE, .program = PROGRAM_ENTRY_READ, .event = "Done" },
+	[S_OP] = { .role = ROLE_OP_BEGIN, .program = PROGRAM_OBJECT },
+	[S_ASYNC] = { .role = ROLE_OP_ASYNC_BEGIN, .program = PROGRAM_OBJECT },
+	[S_OP_END] = { .role = ROLE_OP_END },
+	[S_FREE] = { .role = ROLE_OBJECT_FREE },
+	[S_SCHEDULE] = { .role = ROLE_SCHEDULE, .event = "Schedule" },
+};
+
+static bool any(const char *s, uint32_t size)
+{
+	return size > 0;
+}
+
+static const char *const cheap[] = { "Cheap", NULL };
+static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .cheap_types = cheap, .is_name = any,
+					.is_type = any, .type_distance = 16 };
+
+#define RECORDS_MAX 128
+#define RECORD_BYTES 4096
+
+static union {
+	struct record head;
+	char bytes[RECORD_BYTES];
+} space[RECORDS_MAX];
+static const struct record *records[RECORDS_MAX];
+static unsigned n_records;
+
+static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
+{
+	struct record *r = &space[n_records].head;
+
+	memset(&space[n_records], 0, RECORD_BYTES);
+	*r = (struct record){ .time = time, .tid = tid, .kind = kind, .size8 = size <= 2040 ? (uint8_t)(size / 8) : 0 };
+	records[n_records++] = r;
+	return r;
+}
+
+/* Stack pointers grow downwards: 100 is inside of 200. */
+static void probe(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint32_t tag, uint64_t value)
+{
+	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(struct record_probe));
+
+	r->probe.head.site = site;
+	r->probe.stack = stack;
+	r->probe.tag = tag;
+	r->probe.value = value;
+}
+
+static void probe2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value, uint64_t value2)
+{
+	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(*r));
+
+	r->probe.head.site = site;
+	r->probe.stack = stack;
+	r->probe.value = value;
+	r->value2 = value2;
+}
+
+static void name(uint64_t time, uint64_t object, const char *op, const char *type)
+{
+	struct record_name *r = add(time, 1, RECORD_NAME, sizeof(*r));
+
+	r->object = object;
+	r->name_size = (uint32_t)strlen(op);
+	r->type_size = (uint32_t)strlen(type);
+	memcpy(r->name, op, r->name_size);
+	memcpy(r->type, type, r->type_size);
+}
+
+static void switched(uint64_t time, uint32_t prev, uint32_t next, uint16_t flags, uint32_t state, int32_t call)
+{
+	struct record_switch *r = add(time, prev, RECORD_SWITCH, sizeof(*r));
+
+	r->next_tid = next;
+	r->flags = flags;
+	r->state = state;
+	r->syscall = call;
+	r->cpu = 1;
+}
+
+static void woken(uint64_t time, uint32_t tid, uint32_t waker)
+{
+	struct record_wake *r = add(time, tid, RECORD_WAKE, sizeof(*r));
+
+	r->waker_tid = waker;
+	r->waker_pid = 77;
+}
+
+static struct timeline *run(void)
+{
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct correlate_input input = { .records = records, .n_records = n_records, .targets = &target, .n_targets = 1,
+					       .start_ns = 1000, .end_ns = 9000, .start_unix_ns = 5000000000 };
+	struct timeline *t = NULL;
+
+	CHECK_EQ(correlate(&input, &t), 0);
+	n_records = 0;
+	return t;
+}
+
+static const struct span *find(const struct timeline *t, const char *event, unsigned which)
+{
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (!strcmp(t->names[t->spans[i].name].name, event) && !which--)
+			return &t->spans[i];
+	return NULL;
+}
+
+/* The span with this name must have these times; another one stands in for one that is missing. */
+static const struct span *expect(const struct timeline *t, const char *event, unsigned which, uint64_t start, uint64_t end)
+{
+	static const struct span none;
+	const struct span *s = find(t, event, which);
+
+	CHECK(s != NULL);
+	if (!s)
+		return &none;
+	CHECK_EQ(s->start_ns, start);
+	CHECK_EQ(s->end_ns, end);
+	return s;
+}
+
+TEST(an_op_ends_where_its_context_is_destroyed)
+{
+	struct timeline *t;
+	const struct span *s;
+
+	name(1999, 0xa0, "scope/a", "MatMul");
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	probe(2500, 1, S_OP_END, 100, 7, 0);
+	t = run();
+	s = expect(t, "scope/a:MatMul", 0, 2000, 2500);
+	CHECK_STR(t->names[s->name].display, "MatMul");
+	CHECK_EQ(s->flags, 0);
+	CHECK_EQ(t->n_ops, 1);
+	timeline_free(t);
+}
+
+TEST(nested_ops_take_their_time_from_the_outer_one)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "outer", "Call");
+	name(1500, 0xb0, "inner", "Mul");
+	probe(2000, 1, S_OP, 200, 7, 0xa0);
+	probe(2100, 1, S_OP, 100, 8, 0xb0);
+	probe(2400, 1, S_OP_END, 100, 8, 0);
+	probe(3000, 1, S_OP_END, 200, 7, 0);
+	t = run();
+	CHECK_EQ(expect(t, "outer:Call", 0, 2000, 3000)->self_ns, 700);
+	CHECK_EQ(expect(t, "inner:Mul", 0, 2100, 2400)->depth, 1);
+	timeline_free(t);
+}
+
+TEST(an_op_whose_end_was_lost_ends_when_its_frame_must_have_returned)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "a", "Mul");
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	probe(2600, 1, S_OP, 100, 8, 0xa0); /* the same depth: the first one has returned */
+	probe(2700, 1, S_OP_END, 100, 8, 0);
+	t = run();
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags & SPAN_CUT_END, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "a:Mul", 1, 2600, 2700)->flags, 0);
+	timeline_free(t);
+}
+
+TEST(a_reused_address_gets_the_name_of_its_time)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "old", "Mul");
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	probe(2100, 1, S_OP_END, 100, 7, 0);
+	probe(3000, 2, S_FREE, 100, 0, 0xa0);
+	probe(4000, 1, S_OP, 100, 7, 0xa0); /* another CPU sends the name a little later */
+	name(4010, 0xa0, "new", "Add");
+	probe(4100, 1, S_OP_END, 100, 7, 0);
+	t = run();
+	expect(t, "old:Mul", 0, 2000, 2100);
+	expect(t, "new:Add", 0, 4000, 4100);
+	CHECK_EQ(t->n_lost_names, 0);
+	timeline_free(t);
+}
+
+TEST(an_op_without_a_name_is_shown_and_counted_as_such)
+{
+	struct timeline *t;
+
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	probe(2100, 1, S_OP_END, 100, 7, 0);
+	t = run();
+	CHECK_EQ(t->n_lost_names, 1);
+	CHECK_EQ(t->n_spans, 1);
+	CHECK(t->names[t->spans[0].name].lost);
+	timeline_free(t);
+}
+
+TEST(executors_on_other_threads_belong_to_the_run_whose_call_they_have)
+{
+	struct timeline *t;
+	const struct span *first, *second;
+
+	probe(2000, 1, S_RUN, 500, 0, 41);
+	probe2(2010, 1, S_START, 400, 41, 0xc1);
+	probe(2005, 2, S_RUN, 500, 0, 42);
+	probe2(2015, 2, S_START, 400, 42, 0xc2);
+	probe2(2100, 3, S_WORK, 300, 42, 0xc2);
+	probe(2110, 3, S_OP, 200, 7, 0xa0);
+	probe(2150, 3, S_OP_END, 200, 7, 0);
+	probe2(2200, 3, S_WORK, 300, 41, 0xc1);
+	probe(2210, 3, S_OP, 200, 7, 0xa0);
+	probe(2250, 3, S_OP_END, 200, 7, 0);
+	probe2(2260, 3, S_FINISH, 200, 41, 0xc1);
+	probe(2900, 2, S_RUN_END, 450, 0, 0);
+	probe(3000, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	first = expect(t, "Run", 0, 2000, 3000);
+	second = expect(t, "Run", 1, 2005, 2900);
+	CHECK_EQ(first->id, 41);
+	CHECK(first->context && second->context && first->context != second->context);
+	CHECK_EQ(expect(t, "Work", 0, 2100, 2150)->context, second->context);
+	CHECK_EQ(expect(t, "Work", 1, 2200, 2260)->context, first->context);
+	CHECK_EQ(t->n_runs, 2);
+	CHECK_EQ(t->n_runs_cut, 0);
+	timeline_free(t);
+}
+
+TEST(an_executor_of_a_run_from_before_the_window_is_nobodys)
+{
+	struct timeline *t;
+
+	probe2(2100, 3, S_WORK, 300, 42, 0xc2);
+	probe(2110, 3, S_OP, 200, 7, 0xa0);
+	probe(2150, 3, S_OP_END, 200, 7, 0);
+	t = run();
+	CHECK_EQ(expect(t, "Work", 0, 2100, 2150)->context, 0);
+	timeline_free(t);
+}
+
+TEST(a_call_object_used_again_belongs_to_the_later_run)
+{
+	struct timeline *t;
+
+	probe(2000, 1, S_RUN, 500, 0, 41);
+	probe2(2010, 1, S_START, 400, 41, 0xc1);
+	probe(2500, 1, S_RUN_END, 450, 0, 0);
+	probe(3000, 1, S_RUN, 500, 0, 42);
+	probe2(3010, 1, S_START, 400, 42, 0xc1);
+	probe2(3100, 3, S_WORK, 300, 42, 0xc1);
+	probe(3500, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	CHECK_EQ(find(t, "Work", 0)->context, find(t, "Run", 1)->context);
+	timeline_free(t);
+}
+
+TEST(a_done_callback_is_linked_only_when_one_run_has_its_step)
+{
+	struct timeline *t;
+
+	probe(2000, 1, S_RUN, 500, 0, 41);
+	probe2(2010, 1, S_START, 400, 41, 0xc1);
+	probe2(2020, 3, S_DONE, 300, 41, 0);
+	probe(2500, 1, S_RUN_END, 450, 0, 0);
+	probe(3000, 1, S_RUN, 500, 0, 41);
+	probe2(3010, 1, S_START, 400, 41, 0xc2);
+	probe2(3020, 3, S_DONE, 300, 41, 0);
+	probe(3500, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	CHECK_EQ(find(t, "Done", 0)->context, find(t, "Run", 0)->context);
+	CHECK_EQ(find(t, "Done", 1)->context, 0);
+	timeline_free(t);
+}
+
+TEST(runs_that_cross_the_window_are_cut_and_counted_as_cut)
+{
+	struct timeline *t;
+
+	probe(2000, 1, S_RUN_END, 450, 0, 0);
+	probe(8000, 1, S_RUN, 500, 0, 43);
+	t = run();
+	CHECK_EQ(expect(t, "Run", 0, 1000, 2000)->flags, SPAN_CUT_START);
+	CHECK_EQ(expect(t, "Run", 1, 8000, 9000)->flags, SPAN_CUT_END);
+	CHECK_EQ(t->n_runs, 0);
+	CHECK_EQ(t->n_runs_cut, 2);
+	timeline_free(t);
+}
+
+TEST(an_asynchronous_op_is_its_launch_also_when_it_finishes_elsewhere)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "recv", "Recv");
+	probe2(2000, 1, S_WORK, 300, 1, 2);
+	probe(2010, 1, S_ASYNC, 200, 7, 0xa0);
+	probe(2040, 1, S_OP, 200, 8, 0xb0);
+	probe(2050, 1, S_OP_END, 200, 8, 0);
+	probe(4000, 2, S_OP_END, 200, 7, 0);
+	t = run();
+	CHECK_EQ(expect(t, "recv:Recv", 0, 2010, 2040)->flags, SPAN_ASYNC | SPAN_CUT_END);
+	expect(t, "Work", 0, 2000, 2050);
+	timeline_free(t);
+}
+
+TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
+{
+	struct timeline *t;
+	const struct span *s;
+
+	name(1500, 0xa0, "a", "Mul");
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(1500, 9, 2, SWITCH_IN, 0, -1);
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	switched(2100, 1, 9, SWITCH_OUT, 1, 202 /* futex */);
+	woken(2300, 1, 2);
+	switched(2400, 9, 1, SWITCH_IN, 0, -1);
+	switched(2500, 1, 9, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
+	switched(2700, 9, 1, SWITCH_IN, 0, -1);
+	probe(3000, 1, S_OP_END, 100, 7, 0);
+	t = run();
+	s = expect(t, "futex", 0, 2100, 2300);
+	CHECK_EQ(s->kind, SPAN_BLOCKED);
+	CHECK_EQ(s->flags, SPAN_IN_OP);
+	CHECK(s->id >= 0 && t->threads[s->id].tid == 2);
+	CHECK_EQ(expect(t, "runqueue", 0, 2300, 2400)->kind, SPAN_RUNNABLE);
+	CHECK_EQ(expect(t, "preempted", 0, 2500, 2700)->kind, SPAN_RUNNABLE);
+	CHECK_EQ(t->slices[0].cpu, 1);
+	timeline_free(t);
+}
+
+TEST(shares_count_the_time_inside_of_runs_only)
+{
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	probe(2000, 1, S_RUN, 500, 0, 41);
+	switched(2100, 1, 9, SWITCH_OUT, 1, 202);
+	woken(2300, 1, 2);
+	switched(2400, 9, 1, SWITCH_IN, 0, -1);
+	probe(3000, 1, S_RUN_END, 450, 0, 0);
+	switched(3100, 1, 9, SWITCH_OUT, 1, 202);
+	t = run();
+	CHECK_EQ(t->blocked_ns, 200);
+	CHECK_EQ(t->runnable_ns, 100);
+	CHECK_EQ(t->running_ns, 700);
+	timeline_free(t);
+}
+
+TEST(spans_are_sorted_by_thread_start_and_length)
+{
+	struct timeline *t;
+
+	probe(8000, 1, S_RUN, 500, 0, 1);
+	probe(8000, 2, S_RUN, 500, 0, 2);
+	probe2(8000, 1, S_WORK, 400, 1, 0xc1);
+	probe(8100, 1, S_OP, 300, 7, 0xa0);
+	probe(8200, 1, S_OP_END, 300, 7, 0);
+	probe(1200, 3, S_RUN_END, 450, 0, 0);
+	t = run();
+	for (uint64_t i = 1; i < t->n_spans; i++) {
+		const struct span *a = &t->spans[i - 1], *b = &t->spans[i];
+
+		CHECK(a->thread < b->thread ||
+		      (a->thread == b->thread && (a->start_ns < b->start_ns || (a->start_ns == b->start_ns && a->end_ns >= b->end_ns))));
+	}
+	timeline_free(t);
+}
+
+TEST(records_that_make_no_sense_do_no_harm)
+{
+	struct timeline *t;
+	struct record *r;
+
+	probe(2000, 1, N_SITES + 3, 100, 7, 0xa0);
+	probe(2000, 1, S_WORK, 100, 7, 0xa0); /* without its second value */
+	r = add(2001, 1, RECORD_PROBE, sizeof(struct record_probe));
+	r->target = 200;
+	r = add(2002, 1, RECORD_NAME, sizeof(struct record_name));
+	r->target = 9;
+	((struct record_name *)r)->name_size = UINT32_MAX;
+	name(2003, 0xa0, "", "");
+	((struct record_name *)add(2004, 1, RECORD_NAME, sizeof(struct record_name)))->name_size = UINT32_MAX;
+	probe(2005, 1, S_OP_END, 100, 9, 0);
+	probe(2006, 1, S_FREE, 100, 0, 0xffff);
+	switched(2007, 5, 5, SWITCH_IN | SWITCH_OUT, 0, 9999);
+	woken(2008, 1, 1);
+	t = run();
+	CHECK_EQ(t->n_ops, 0);
+	timeline_free(t);
+}
+
+TEST(threads_get_their_last_name_and_ended_processes_are_marked)
+{
+	struct timeline *t;
+	struct record_thread *r;
+
+	probe(2000, 1, S_RUN, 500, 0, 1);
+	r = add(2500, 77, RECORD_EXIT, sizeof(*r));
+	r->pid = 77;
+	memcpy(r->comm, "main", 5);
+	r = add(2600, 1, RECORD_THREAD, sizeof(*r));
+	r->pid = 77;
+	memcpy(r->comm, "0123456789abcdef", 16); /* without an end */
+	t = run();
+	CHECK_STR(t->threads[0].name, "0123456789abcde");
+	CHECK(t->processes[0].ended);
+	timeline_free(t);
+}
+
+CHECK_MAIN()
