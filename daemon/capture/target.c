@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "daemon/plan/plan.h"
+#include "daemon/plan/version.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/elf/image.h"
@@ -143,32 +143,26 @@ static void read_comm(pid_t pid, char ret[16])
 	ret[strcspn(ret, "\n")] = 0;
 }
 
-/* The build-id of the first file that has one; its size and inode else. */
+/* The release that one of its files tells, or else the build-id of the first that has one. */
 static void read_version(struct targets *t, struct target *target)
 {
+	snprintf(target->version, sizeof(target->version), "unknown");
 	for (unsigned i = 0; i < target->n_files; i++) {
 		struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)target->pid, .start = target->files[i].start,
 					    .end = target->files[i].end };
 		_cleanup_(elf_image_freep) struct elf_image *image = NULL;
+		_cleanup_close_ int fd = -1;
+		char version[sizeof(target->version)];
 		const char *reason;
 		unsigned n_fds;
-		int fd;
 
 		if (proxy_call(t->options.proxy, &m, -1, &fd, &n_fds) < 0)
 			continue;
 		proxy_call_id(t->options.proxy, BROKER_CLOSE, m.id);
-		if (elf_image_open(fd, &image, &reason) >= 0) {
-			const char *id = elf_image_build_id(image);
-
-			if (*id)
-				snprintf(target->version, sizeof(target->version), "build-id:%s", id);
-			else if (!*target->version)
-				snprintf(target->version, sizeof(target->version), "no build-id, %llu bytes",
-					 (unsigned long long)elf_image_size(image));
-		}
-		close(fd);
-		if (!strncmp(target->version, "build-id:", 9))
-			return;
+		if (elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
+			continue;
+		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
+			strcpy(target->version, version);
 	}
 }
 

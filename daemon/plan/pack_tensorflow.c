@@ -108,6 +108,7 @@ const struct probe_pack pack_tensorflow = {
 	.name = "TensorFlow",
 	.files = files,
 	.executables = executables,
+	.version_function = "TF_Version",
 	.probes = probes,
 	.n_probes = sizeof(probes) / sizeof(probes[0]),
 	.cheap_types = cheap_types,
