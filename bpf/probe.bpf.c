@@ -59,23 +59,28 @@ static __always_inline void fill_probe(struct record_probe *r, const struct pt_r
 	r->value = argument(regs, COOKIE_VALUE(cookie));
 }
 
+static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
+{
+	struct record_probe *r = record_reserve(cpu, sizeof(*r));
+
+	if (!r)
+		return 0;
+	fill_probe(r, regs, cookie, now, sizeof(*r));
+	record_submit(r);
+	return 0;
+}
+
 /* A function was entered: one value, one tag. The plainest and most frequent probe. */
 SEC("uprobe")
 int probe_entry(struct pt_regs *regs)
 {
 	__u64 now = bpf_ktime_get_ns(), cookie;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct record_probe *r;
 
 	if (!window_open(now))
 		return 0;
 	cookie = bpf_get_attach_cookie(regs);
-	r = record_reserve(cpu, sizeof(*r));
-	if (!r)
-		return 0;
-	fill_probe(r, regs, cookie, now, sizeof(*r));
-	record_submit(r);
-	return 0;
+	return send_probe(regs, cookie, now, cpu);
 }
 
 /* The same with values that are read through pointers. */
@@ -180,7 +185,6 @@ int probe_object(struct pt_regs *regs)
 	__u64 now = bpf_ktime_get_ns(), cookie, object, key;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct record_control *c;
-	struct record_probe *r;
 
 	c = window_open(now);
 	if (!c)
@@ -201,12 +205,7 @@ int probe_object(struct pt_regs *regs)
 							send_object(object, cookie, now, cpu)))
 			bpf_map_delete_elem(&objects, &key);
 	}
-	r = record_reserve(cpu, sizeof(*r));
-	if (!r)
-		return 0;
-	fill_probe(r, regs, cookie, now, sizeof(*r));
-	record_submit(r);
-	return 0;
+	return send_probe(regs, cookie, now, cpu);
 }
 
 /* A named object is about to be destroyed: its address says nothing from now on. */
@@ -215,7 +214,6 @@ int probe_object_free(struct pt_regs *regs)
 {
 	__u64 now = bpf_ktime_get_ns(), cookie, key;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct record_probe *r;
 
 	if (!window_open(now))
 		return 0;
@@ -224,10 +222,5 @@ int probe_object_free(struct pt_regs *regs)
 	/* Never used in this capture: nobody needs to know. */
 	if (bpf_map_delete_elem(&objects, &key))
 		return 0;
-	r = record_reserve(cpu, sizeof(*r));
-	if (!r)
-		return 0;
-	fill_probe(r, regs, cookie, now, sizeof(*r));
-	record_submit(r);
-	return 0;
+	return send_probe(regs, cookie, now, cpu);
 }

@@ -298,7 +298,7 @@ static int make_listeners(const struct options *o, struct front_options *front)
 }
 
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
-static int run_roles(const struct options *o, struct front_options *front)
+static int run_roles(const struct options *o, int lock, struct front_options *front)
 {
 	int requests[2], events[2], status = 0, r;
 	pid_t parent = getpid(), child;
@@ -317,6 +317,7 @@ static int run_roles(const struct options *o, struct front_options *front)
 		signal(SIGINT, SIG_IGN);
 		signal(SIGPIPE, SIG_IGN);
 		log_set_role("tfprofd front");
+		close(lock);
 		close(requests[0]);
 		close(events[0]);
 		front->requests = requests[1];
@@ -398,5 +399,5 @@ int main(int argc, char *argv[])
 	front.max_duration_ns = o.max_duration_ns;
 	front.first_port = o.listen ? o.first_port : 0;
 	front.last_port = o.listen ? o.last_port : 0;
-	return run_roles(&o, &front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_roles(&o, lock, &front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

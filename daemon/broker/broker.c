@@ -367,9 +367,12 @@ static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
 		send_event(data, BROKER_EVENT_MAPPED, pid);
 }
 
-static int keep_capabilities(void)
+static int keep_capabilities(bool perf_event_uprobes)
 {
-	static const cap_value_t kept[] = { CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE };
+	/* The last one is for perf-event uprobes only, for which the kernel asks it. */
+	static const cap_value_t all[] = { CAP_BPF,		   CAP_PERFMON,		   CAP_SYS_PTRACE,
+					   CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN };
+	unsigned n = ARRAY_SIZE(all) - (perf_event_uprobes ? 0 : 1);
 	cap_t caps = cap_init();
 	int r = 0;
 
@@ -378,13 +381,13 @@ static int keep_capabilities(void)
 	for (int cap = 0; cap <= CAP_LAST_CAP; cap++) {
 		bool keep = false;
 
-		for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
-			keep |= kept[i] == cap;
+		for (unsigned i = 0; i < n; i++)
+			keep |= all[i] == cap;
 		if (!keep && cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
 			r = -errno;
 	}
-	if (cap_set_flag(caps, CAP_PERMITTED, ARRAY_SIZE(kept), kept, CAP_SET) < 0 ||
-	    cap_set_flag(caps, CAP_EFFECTIVE, ARRAY_SIZE(kept), kept, CAP_SET) < 0 || cap_set_proc(caps) < 0)
+	if (cap_set_flag(caps, CAP_PERMITTED, (int)n, all, CAP_SET) < 0 ||
+	    cap_set_flag(caps, CAP_EFFECTIVE, (int)n, all, CAP_SET) < 0 || cap_set_proc(caps) < 0)
 		r = -errno;
 	cap_free(caps);
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -440,16 +443,18 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		log_debug("cannot raise RLIMIT_MEMLOCK: %m");
 	if (unshare(CLONE_NEWNET) < 0)
 		log_warning("cannot give up the network (%m); going on with it");
-	r = keep_capabilities();
+	r = attach_mode_find();
+	if (r < 0)
+		return log_error_errno(r, "cannot use BPF: %m");
+	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
+	if (b->mode == ATTACH_PERF_EVENT)
+		log_warning("attaching by perf events, one per probe: taking them away will take about 0.1 s each");
+	r = keep_capabilities(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot give up privileges: %m");
 	r = sideband_new(&b->sideband);
 	if (r < 0)
 		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
-	r = attach_mode_find();
-	if (r < 0)
-		return log_error_errno(r, "cannot use BPF: %m");
-	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
 	return 0;
 }
 
