@@ -394,8 +394,12 @@ int main(int argc, char *argv[])
 			return EXIT_FAILURE;
 		}
 	}
-	if (make_listeners(&o, &front) < 0)
+	if (make_listeners(&o, &front) < 0) {
+		/* The Unix socket is the first: when it is there, it is ours. */
+		if (front.n_listeners)
+			unlink(o.socket);
 		return EXIT_FAILURE;
+	}
 	front.max_duration_ns = o.max_duration_ns;
 	front.first_port = o.listen ? o.first_port : 0;
 	front.last_port = o.listen ? o.last_port : 0;

@@ -73,3 +73,21 @@ check: deps
 unit-programs: $(UNIT_BIN)
 	$(MAKE) VARIANT=clang CC=clang all $(UNIT_NAMES:%=build/clang/tests/%)
 	$(MAKE) SAN=address,undefined all $(UNIT_NAMES:%=build/san/tests/%)
+
+# make bench
+$(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c
+	@mkdir -p $(@D)
+	$(call say,BPF,$<)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+$(GEN)/bench/empty.skel.h: $(GEN)/bench/empty.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name empty_bpf > $@
+$(OBJ)/tests/bench/empty_probe.o: $(GEN)/bench/empty.skel.h
+$(OUT)/bench/empty_probe: $(OBJ)/tests/bench/empty_probe.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# BENCH_SECONDS and BENCH_ROUNDS shorten or lengthen it; BENCH_ONLY names the parts to run.
+bench: deps
+	$(MAKE) all servers $(OUT)/bench/empty_probe
+	$(PYTHON) tests/bench/run.py

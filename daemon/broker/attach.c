@@ -191,6 +191,13 @@ int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_pr
 	return 0;
 }
 
+void attachment_forget(struct attachment *a, pid_t pid)
+{
+	for (unsigned i = a->n_attached; i < a->n_sites; i++)
+		if (a->sites[i].pid == pid)
+			a->sites[i].pid = 0;
+}
+
 /* One link for all new sites of one process, file and program, beginning with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
@@ -215,7 +222,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = uprobe_multi_link(bpf_program__fd(program_of(a, site->program)), path, offsets, cookies, n, site->pid);
 	if (link < 0)
-		return link;
+		return link == -ESRCH ? 0 : link;
 	a->multi_links[a->n_multi_links++] = link;
 	return 0;
 }
@@ -229,7 +236,7 @@ static int attach_by_perf_event(struct attachment *a, const struct site_entry *s
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = bpf_program__attach_uprobe_opts(program_of(a, site->program), site->pid, path, site->offset, &options);
 	if (!link)
-		return -errno;
+		return errno == ESRCH ? 0 : -errno;
 	a->links[a->n_links++] = link;
 	return 0;
 }
@@ -259,11 +266,11 @@ int attachment_attach(struct attachment *a, const char **ret_reason)
 	int r = 0;
 
 	memset(done, 1, a->n_attached);
-	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++)
-		if (a->mode == ATTACH_PERF_EVENT)
-			r = attach_by_perf_event(a, &a->sites[i]);
-		else if (!done[i])
-			r = attach_group(a, i, done);
+	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
+		if (!a->sites[i].pid || done[i])
+			continue;
+		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, &a->sites[i]) : attach_group(a, i, done);
+	}
 	if (r < 0) {
 		*ret_reason = "the kernel refused a uprobe";
 		return r;

@@ -35,7 +35,9 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 
 /* Adds a site; file is borrowed until attachment_attach. -E2BIG beyond BROKER_MAX_SITES. */
 int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie);
-/* Attaches every site that was added since the last call and, the first time, the scheduler programs. All or nothing. */
+/* Leaves out the sites of a process that has ended. */
+void attachment_forget(struct attachment *a, pid_t pid);
+/* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */
 int attachment_attach(struct attachment *a, const char **ret_reason);
 unsigned attachment_links(const struct attachment *a);
 /* Puts a record of every living thread of the targets into the rings. */

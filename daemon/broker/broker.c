@@ -266,9 +266,10 @@ static int on_attach(struct broker *b, struct broker_message *m)
 
 	if (!c)
 		return -EINVAL;
+	/* A number that became another process's must not be used: its sites are left out. */
 	for (unsigned i = 0; i < c->n_targets; i++)
 		if (pidfd_ended(c->targets[i].pidfd))
-			return FAIL(m, -ESRCH, "process %d has ended", c->targets[i].pid);
+			attachment_forget(c->attachment, c->targets[i].pid);
 	r = attachment_attach(c->attachment, &reason);
 	if (r < 0)
 		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));

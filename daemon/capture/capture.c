@@ -217,6 +217,9 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		r = export_xspace(timeline, &options, &c->result.xspace);
 	if (r >= 0)
 		r = summary_make(timeline, &c->result.summary);
+	/* Without the scheduler's records nobody knows when threads ran. */
+	if (c->request.level < 2)
+		c->result.summary.running_ns = c->result.summary.runnable_ns = c->result.summary.blocked_ns = 0;
 	timeline_free(timeline);
 	return r;
 }
@@ -278,8 +281,8 @@ static void *capture_thread(void *data)
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
-	r = session_new(c->shared->proxy, c->shared->plans, c->request.client, c->targets, c->request.n_targets, c->request.level, &s, text,
-			sizeof(text));
+	r = session_new(c->shared->proxy, c->shared->plans, c->request.client, c->targets, &c->request.n_targets, c->request.skip_ended,
+			c->request.level, &s, text, sizeof(text));
 	if (r < 0)
 		fail(c, r, text);
 	else

@@ -246,26 +246,36 @@ static int add_target(struct session *s, struct plan_store *plans, unsigned inde
 	return 0;
 }
 
-int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, const struct target *targets, unsigned n_targets,
-		unsigned level, struct session **ret, char *ret_text, size_t text_size)
+int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, struct target *targets, unsigned *n_targets,
+		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	unsigned left = *n_targets;
 	int r;
 
 	if (!s)
 		return -ENOMEM;
 	s->proxy = proxy;
 	s->level = level;
-	for (unsigned i = 0; i < n_targets; i++)
-		s->targets[i] = (struct session_target){ .target = &targets[i], .pidfd = -1 };
-	s->n_targets = n_targets;
 	r = open_capture(s, client, ret_text, text_size);
-	for (unsigned i = 0; i < n_targets && r >= 0; i++)
+	while (s->n_targets < left && r >= 0) {
+		unsigned i = s->n_targets;
+
+		s->targets[i] = (struct session_target){ .target = &targets[i], .pidfd = -1 };
 		r = add_target(s, plans, i, ret_text, text_size);
+		if (r == -ESRCH && skip_ended && left > 1 && !s->targets[i].n_files) {
+			warn(s, "Process %d (%s) had ended before the capture began.", targets[i].pid, targets[i].name);
+			memmove(&targets[i], &targets[i + 1], (--left - i) * sizeof(targets[0]));
+			r = 0;
+		} else {
+			s->n_targets++;
+		}
+	}
 	if (r < 0) {
 		session_free(s);
 		return r;
 	}
+	*n_targets = left;
 	*ret = s;
 	return 0;
 }
@@ -308,9 +318,9 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 
 void session_window(struct session *s, uint64_t start, uint64_t stop)
 {
-	/* Never open between two writes. */
-	__atomic_store_n(&s->control->window_stop, stop, __ATOMIC_SEQ_CST);
+	/* In this order it is not open before its time: it was closed by its end. */
 	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->control->window_stop, stop, __ATOMIC_SEQ_CST);
 }
 
 /* As soon as enough objects have told, the programs send names instead of objects. */

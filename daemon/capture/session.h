@@ -26,12 +26,13 @@ struct session_counts {
 };
 
 /*
- * Asks the broker for a capture of these targets on behalf of a client, and plans their probes. Nothing is attached yet. On failure
- * ret_text says what to do: -EACCES (not this client's process), -ESRCH, -EBUSY (too many captures), -ENOENT (a target has none of the
- * runtime's functions), and others.
+ * Asks the broker for a capture of these targets on behalf of a client, and plans their probes. Nothing is attached yet. With
+ * skip_ended, targets that have ended are taken out of the list, with a warning, as long as one is left. On failure ret_text says what
+ * to do: -EACCES (not this client's process), -ESRCH, -EBUSY (too many captures), -ENOENT (a target has none of the runtime's
+ * functions), and others.
  */
-int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, const struct target *targets, unsigned n_targets,
-		unsigned level, struct session **ret, char *ret_text, size_t text_size);
+int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, struct target *targets, unsigned *n_targets,
+		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size);
 /* Detaches everything. */
 struct session *session_free(struct session *s);
 

@@ -144,6 +144,7 @@ static int choose_targets(struct service *s, struct grpc_call *call, const Tfpro
 		}
 		request->targets[request->n_targets++] = t;
 	}
+	request->skip_ended = !m->n_pids;
 	if (!m->n_pids)
 		request->n_targets = service_choose(s, call, request->targets);
 	if (request->n_targets)

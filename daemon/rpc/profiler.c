@@ -63,7 +63,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
-	struct capture_request request = { .level = LEVEL_DEFAULT };
+	struct capture_request request = { .level = LEVEL_DEFAULT, .skip_ended = true };
 	struct job job = { .answer = answer };
 	uint64_t duration_ms;
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""tfprofctl: what it prints, the exit codes that scripts rely on, that bad input is explained and leaves nothing behind,
-and its private daemon. As root."""
+"""tfprofctl: what it prints, the exit codes that scripts rely on, that bad input is explained and leaves nothing
+behind, and its private daemon. As root."""
 import concurrent.futures
 import json
 import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -46,7 +47,7 @@ class CliTestCase(harness.TestCase):
         self.logdir = self.directory / "logdir"
 
     def assert_ends(self, command, status, message=None):
-        """The exit status, and what standard error must say in a line that begins with the program's name; None: nothing."""
+        """The exit status, and what a line of standard error must say after the program's name; None: it is empty."""
         self.assertEqual(command.status, status, command.stderr + command.stdout)
         if message is None:
             self.assertEqual(command.stderr, "")
@@ -151,6 +152,25 @@ class WithDaemon(CliTestCase):
     def capture(self, *arguments, **how):
         return harness.ctl(self.daemon, "capture", *arguments, "-o", self.logdir, **how)
 
+    def begin_on_terminal(self, *arguments):
+        """A capture whose standard error is a terminal: (process, the other side of the terminal)."""
+        terminal, slave = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", *arguments, "-o", self.logdir,
+                             preexec_fn=lambda: os.dup2(slave, 2))
+        # Held open, so that what was shown can be read after the process has ended.
+        self.addCleanup(os.close, slave)
+        return process, terminal
+
+    def await_shown(self, terminal, pattern, timeout=20):
+        """Reads what a terminal shows until it shows the pattern."""
+        shown, end = "", time.monotonic() + timeout
+        while not re.search(pattern, shown):
+            ready, _, _ = select.select([terminal], [], [], max(0, end - time.monotonic()))
+            self.assertTrue(ready, f"{pattern!r} is not shown: {shown!r}")
+            shown += os.read(terminal, 1 << 16).decode()
+        return shown
+
     def test_targets_shows_what_can_be_profiled_and_its_address(self):
         target = harness.ctl_targets(self.daemon)[self.server.pid]
         self.assertEqual(set(target), {"pid", "uid", "name", "runtime", "version", "address", "file"})
@@ -204,7 +224,8 @@ class WithDaemon(CliTestCase):
         other = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
         harness.wait_target(self.daemon, other.pid)
         command = self.capture("--duration", "500ms", "--json")
-        self.assertEqual(command.status, OK, command.stderr)
+        # Other processes of the host, which are captured as well, may end meanwhile.
+        self.assertIn(command.status, (OK, LOSS), command.stderr)
         lines = harness.XSpace(command.json["file"]).lines()
         for server in (self.server, other):
             threads = os.listdir(f"/proc/{server.pid}/task")
@@ -257,12 +278,11 @@ class WithDaemon(CliTestCase):
     def test_a_target_that_ends_in_the_window_leaves_what_was_seen_and_6(self):
         server = self.start(harness.NativeServer, ["layered"], self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", server.pid,
-                             "--duration", "5s", "-o", self.logdir, "--json")
-        time.sleep(2.5)
+        process, terminal = self.begin_on_terminal("--pid", server.pid, "--duration", "10s", "--json")
+        self.await_shown(terminal, r"[1-9][\d.]* s of 10.0 s")
         server.send(signal.SIGKILL)
-        stdout, stderr = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, LOSS, stderr)
+        stdout, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, LOSS)
         result = json.loads(stdout)
         self.assertTrue(result["cut"])
         self.assertGreater(result["ops"], 0)
@@ -272,23 +292,18 @@ class WithDaemon(CliTestCase):
     def test_an_interrupt_cancels_and_leaves_nothing(self):
         before = harness.bpf_objects()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", self.server.pid,
-                                 "--duration", "60s", "-o", self.logdir)
-            time.sleep(1)
+            process, terminal = self.begin_on_terminal("--pid", self.server.pid, "--duration", "60s")
+            self.await_shown(terminal, "[1-9][0-9,]* events")
             process.send_signal(number)
-            stdout, stderr = process.communicate(timeout=10)
+            stdout, _ = process.communicate(timeout=10)
             self.assertEqual((process.returncode, stdout), (INTERNAL, ""))
-            self.assertEqual(stderr, "tfprofctl: cancelled: nothing was written\n")
+            self.assertTrue(self.await_shown(terminal, "\r\x1b\\[Ktfprofctl: cancelled: nothing was written"))
             self.assert_nothing_left()
         self.assertEqual(harness.leftovers(before, timeout=10), [])
 
     def test_progress_is_shown_on_a_terminal_only(self):
-        terminal, slave = pty.openpty()
-        self.addCleanup(os.close, terminal)
-        process = self.begin(CTL, "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", self.server.pid,
-                             "--duration", "1s", "-o", self.logdir, "--json", preexec_fn=lambda: os.dup2(slave, 2))
+        process, terminal = self.begin_on_terminal("--pid", self.server.pid, "--duration", "1s", "--json")
         stdout, _ = process.communicate(timeout=60)
-        os.close(slave)
         shown = os.read(terminal, 1 << 20).decode()
         self.assertEqual(process.returncode, OK, shown)
         self.assertRegex(shown, r"\r\x1b\[K[\d.]+ m?s of 1.00 s, [\d,]+ events, 0 lost")
@@ -541,7 +556,8 @@ class Answers(CliTestCase):
     def test_answers_that_make_no_sense_are_refused_and_leave_nothing(self):
         progress = control_messages().CaptureReply(progress=control_messages().CaptureProgress(elapsed_ns=1))
         unreadable = b"\xff\xff\xff"
-        for replies, message in (([], "sent no result"), ([progress], "sent no result"), ([unreadable], "cannot be read"),
+        for replies, message in (([], "sent no result"), ([progress], "sent no result"),
+                                 ([unreadable], "cannot be read"),
                                  ([self.result(), self.result()], "cannot be read")):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter(replies)), INTERNAL, message)
             self.assert_nothing_left()

@@ -34,22 +34,17 @@ def about(warnings, pids):
 
 
 class Environment(harness.TestCase):
-    """A daemon and both servers under load, shared by the tests of a class."""
+    """Servers under load and a daemon, shared by the tests of a class."""
 
     @classmethod
-    def setUpClass(cls):
-        def start(kind, *arguments, **options):
-            process = kind(*arguments, **options)
-            cls.addClassCleanup(process.stop)
-            return process
+    def start_shared(cls, kind, *arguments, **options):
+        process = kind(*arguments, **options)
+        cls.addClassCleanup(process.stop)
+        return process
 
-        cls.native = start(harness.NativeServer)
-        cls.python = start(harness.GrpcServer)
-        cls.loads = [start(harness.Load, server, model) for server in (cls.native, cls.python)
-                     for model in ("half_plus_two", "layered")]
-        cls.daemon = start(harness.Daemon)
-        cls.native_address = harness.wait_target(cls.daemon, cls.native.pid)["address"]
-        cls.python_address = harness.wait_target(cls.daemon, cls.python.pid)["address"]
+    @classmethod
+    def address_of(cls, server):
+        return harness.wait_target(cls.daemon, server.pid)["address"]
 
     def call(self, address, method="Profile", request=None, response="ProfileResponse", **options):
         """A call in progress: its future, whose channel is closed after the test."""
@@ -72,10 +67,21 @@ class Environment(harness.TestCase):
 
 
 class Dialog(Environment):
-    def capture_and_look(self, address, server, scope):
+    @classmethod
+    def setUpClass(cls):
+        cls.native = cls.start_shared(harness.NativeServer)
+        cls.python = cls.start_shared(harness.GrpcServer)
+        for server in (cls.native, cls.python):
+            for model in ("half_plus_two", "layered"):
+                cls.start_shared(harness.Load, server, model)
+        cls.daemon = cls.start_shared(harness.Daemon)
+        cls.native_address, cls.python_address = cls.address_of(cls.native), cls.address_of(cls.python)
+
+    def capture_and_look(self, address, scopes, window_ms=WINDOW_MS):
+        """Captures as the dialog does, and opens the pages; returns TensorBoard, the run and the XSpace."""
         board = self.start(harness.TensorBoard, self.directory)
         before = time.time_ns()
-        status, message = board.capture(address, WINDOW_MS)
+        status, message = board.capture(address, window_ms)
         self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
         runs = board.runs()
         self.assertEqual(len(runs), 1)
@@ -86,13 +92,13 @@ class Dialog(Environment):
         self.assertEqual(xspace.errors, [])
         start, stop = window(xspace)
         self.assertGreater(start, before)
-        self.assertAlmostEqual((stop - start) / 1e6, WINDOW_MS, delta=100)
+        self.assertAlmostEqual((stop - start) / 1e6, window_ms, delta=100)
         for tool in ("overview_page", "trace_viewer@", "framework_op_stats"):
             self.assertIn(tool, board.tools(runs[0]))
-        ops = expected_ops(scope)
+        ops = set().union(*(expected_ops(scope) for scope in scopes))
         self.assertEqual(ops - set(xspace.ops()), set())
-        self.assertEqual(ops - {e.get("args", {}).get("long_name", e["name"]) for e in board.trace(runs[0])} -
-                         {e["name"] for e in board.trace(runs[0])}, set())
+        # The trace viewer shows an op by its type, as it does those of TensorFlow's own profiler.
+        self.assertEqual({op.rpartition(":")[2] for op in ops} - {e["name"] for e in board.trace(runs[0])}, set())
         self.assertEqual(ops - {f"{row['operation']}:{row['type']}" for row in board.op_stats(runs[0])}, set())
         return board, runs[0], xspace
 
@@ -104,7 +110,7 @@ class Dialog(Environment):
         return {row["c"][0]["v"]: row["c"][-1]["v"] for row in table["rows"]}
 
     def test_dialog_on_the_native_servers_own_port_shows_its_ops_and_latencies(self):
-        board, run, xspace = self.capture_and_look(self.native_address, self.native, NATIVE_SCOPE)
+        board, run, xspace = self.capture_and_look(self.native_address, [NATIVE_SCOPE])
         rows = self.overview_latency(board, run)
         self.assertEqual(set(rows), {"Avg", "50.0%", "75.0%", "90.0%", "99.0%", "99.9%"})
         self.assertGreater(rows["50.0%"], 0)
@@ -117,16 +123,16 @@ class Dialog(Environment):
         self.assertFalse(any(name.startswith(PYTHON_SCOPE + "layer_") for name in xspace.ops()))
 
     def test_dialog_on_the_python_servers_own_port_shows_its_ops(self):
-        _, _, xspace = self.capture_and_look(self.python_address, self.python, PYTHON_SCOPE)
+        _, _, xspace = self.capture_and_look(self.python_address, [PYTHON_SCOPE])
         self.assertGreater(len(xspace.events("FunctionRun")), 20)
         self.assertFalse(any(name.startswith(NATIVE_SCOPE + "layer_") for name in xspace.ops()))
 
     def test_dialog_on_the_port_for_everything_shows_both_servers(self):
-        _, _, xspace = self.capture_and_look(self.daemon.address, self.native, NATIVE_SCOPE)
-        self.assertEqual(expected_ops(PYTHON_SCOPE) - set(xspace.ops()), set())
+        # Short, as it captures whatever else runs on this host.
+        self.capture_and_look(self.daemon.address, [NATIVE_SCOPE, PYTHON_SCOPE], window_ms=400)
 
     def test_dialog_reaches_the_abstract_socket_named_after_the_port(self):
-        self.capture_and_look(f"unix-abstract:{self.daemon.port}", self.native, NATIVE_SCOPE)
+        self.capture_and_look(f"unix-abstract:{self.daemon.port}", [NATIVE_SCOPE])
 
     def test_dialog_shows_what_is_wrong_when_nothing_can_be_profiled(self):
         """An error in the trace reaches the user; a status would be one generic sentence."""
@@ -137,21 +143,31 @@ class Dialog(Environment):
 
 
 class Protocol(Environment):
+    @classmethod
+    def setUpClass(cls):
+        cls.small = cls.start_shared(harness.NativeServer, ["half_plus_two"])
+        cls.layered = cls.start_shared(harness.NativeServer, ["layered"])
+        cls.start_shared(harness.Load, cls.small, "half_plus_two")
+        cls.start_shared(harness.Load, cls.layered, "layered")
+        cls.daemon = cls.start_shared(harness.Daemon)
+        cls.small_address, cls.layered_address = cls.address_of(cls.small), cls.address_of(cls.layered)
+        # Attaching takes a moment only when the symbols were read once.
+        harness.profile(cls.small_address, duration_ms=1)
+
     def test_answer_is_tool_data_unless_xspace_is_asked_for(self):
-        tool = harness.profile(self.native_address, duration_ms=200, emit_xspace=False)
+        tool = harness.profile(self.small_address, duration_ms=200, emit_xspace=False)
         self.assertEqual([t.name for t in tool.tool_data], ["xplane.pb"])
         self.assertEqual(tool.xspace, b"")
         self.assertFalse(tool.empty_trace)
         self.assertTrue(harness.response_xspace(tool).ops())
-        field = harness.profile(self.native_address, duration_ms=200, emit_xspace=True)
+        field = harness.profile(self.small_address, duration_ms=200, emit_xspace=True)
         self.assertEqual(len(field.tool_data), 0)
         self.assertTrue(harness.XSpace(field.xspace).ops())
 
     def test_window_begins_at_the_time_that_was_asked_for_and_lasts_as_long(self):
-        harness.profile(self.native_address, duration_ms=1)  # so that attaching does not take longer than the delay
         at = time.time_ns() + 2_000_000_000
         xspace = harness.response_xspace(
-            harness.profile(self.native_address, duration_ms=500, start_timestamp_ns=at))
+            harness.profile(self.small_address, duration_ms=500, start_timestamp_ns=at))
         start, stop = window(xspace)
         self.assertAlmostEqual((start - at) / 1e6, 0, delta=50)
         self.assertAlmostEqual((stop - start) / 1e6, 500, delta=50)
@@ -159,35 +175,34 @@ class Protocol(Environment):
         self.assertLessEqual(max(e.start_ps + e.duration_ps for e in events) / 1e9, 501)
 
     def test_level_0_is_an_empty_trace_and_level_1_has_runs_but_no_ops(self):
-        self.assertTrue(harness.profile(self.native_address, duration_ms=200, level=0).empty_trace)
-        xspace = harness.response_xspace(harness.profile(self.native_address, duration_ms=500, level=1))
+        self.assertTrue(harness.profile(self.small_address, duration_ms=200, level=0).empty_trace)
+        xspace = harness.response_xspace(harness.profile(self.small_address, duration_ms=500, level=1))
         self.assertTrue(xspace.events("SessionRun"))
         self.assertEqual([n for n in xspace.ops() if not n.startswith("off_cpu/")], [])
 
     def test_terminate_ends_the_windows_of_its_session_with_what_they_have(self):
         service = harness.profiler_service()
-        mine = self.call(self.native_address, duration_ms=60_000, session_id="mine")
-        other = self.call(self.native_address, duration_ms=4_000, session_id="other")
-        self.wait_window(self.native_address, 2)
-        time.sleep(1)
+        mine = self.call(self.small_address, duration_ms=60_000, session_id="mine")
+        other = self.call(self.small_address, duration_ms=3_000, session_id="other")
+        self.wait_window(self.small_address, 2)
         before = time.monotonic()
-        self.call(self.native_address, "Terminate", service.TerminateRequest(session_id="mine"),
+        self.call(self.small_address, "Terminate", service.TerminateRequest(session_id="mine"),
                   "TerminateResponse").result(5)
         xspace = harness.response_xspace(mine.result(10))
-        self.assertLess(time.monotonic() - before, 2)
+        self.assertLess(time.monotonic() - before, 5)
         self.assertTrue(xspace.ops())
         self.assertTrue(any("ended on request" in w for w in xspace.warnings), xspace.warnings)
         start, stop = window(harness.response_xspace(other.result(20)))
-        self.assertAlmostEqual((stop - start) / 1e6, 4000, delta=100)
+        self.assertAlmostEqual((stop - start) / 1e6, 3000, delta=100)
 
     def test_monitor_tells_people_what_is_there_and_what_runs(self):
         service = harness.profiler_service()
-        future = self.call(self.native_address, duration_ms=2_000)
-        self.wait_window(self.native_address)
+        future = self.call(self.small_address, duration_ms=2_000)
+        self.wait_window(self.small_address)
         text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(duration_ms=1),
                          "MonitorResponse").result(5).data
-        self.assertRegex(text, rf"(?m)^  {self.native.pid} native_server, TensorFlow, .*{self.native_address}$")
-        self.assertRegex(text, rf"(?m)^  {self.python.pid} .*{self.python_address}$")
+        self.assertRegex(text, rf"(?m)^  {self.small.pid} native_server, TensorFlow, .*{self.small_address}$")
+        self.assertRegex(text, rf"(?m)^  {self.layered.pid} .*{self.layered_address}$")
         self.assertRegex(text, r"(?m)^  capture running for [\d.]+ s: \d+ records, 0 lost$")
         future.result(20)
 
@@ -206,7 +221,7 @@ class Protocol(Environment):
     def test_bad_durations_are_refused_with_a_reason(self):
         for duration_ms in (0, 3_600_000):
             with self.assertRaises(grpc.RpcError) as caught:
-                harness.profile(self.native_address, duration_ms=duration_ms)
+                harness.profile(self.small_address, duration_ms=duration_ms)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
             self.assertIn("--max-duration", caught.exception.details())
 
@@ -219,8 +234,8 @@ class Protocol(Environment):
 
     def test_cancelling_a_call_ends_its_capture_and_takes_the_probes_away(self):
         before = harness.bpf_objects()
-        future = self.call(self.native_address, duration_ms=60_000)
-        self.wait_window(self.native_address)
+        future = self.call(self.small_address, duration_ms=60_000)
+        self.wait_window(self.small_address)
         self.assertNotEqual(harness.leftovers(before, timeout=0), [])
         future.cancel()
         self.check_gone(before)
@@ -228,7 +243,7 @@ class Protocol(Environment):
     def test_a_deadline_that_passes_ends_its_capture_and_takes_the_probes_away(self):
         before = harness.bpf_objects()
         service = harness.profiler_service()
-        channel = grpc.insecure_channel(self.native_address, [("grpc.use_local_subchannel_pool", 1)])
+        channel = grpc.insecure_channel(self.small_address, [("grpc.use_local_subchannel_pool", 1)])
         call = channel.unary_unary("/tensorflow.ProfilerService/Profile",
                                    request_serializer=lambda m: m.SerializeToString(),
                                    response_deserializer=service.ProfileResponse.FromString)
@@ -239,26 +254,26 @@ class Protocol(Environment):
 
     def test_captures_of_one_and_of_several_targets_run_at_once_each_with_its_window(self):
         before = harness.bpf_objects()
-        wanted = [(self.native_address, 500), (self.native_address, 1500), (self.python_address, 1000),
-                  (self.daemon.address, 2000)]
+        wanted = [(self.small_address, 500), (self.small_address, 1500), (self.layered_address, 1000),
+                  (self.daemon.address, 1000)]
         futures = [self.call(address, duration_ms=duration, session_id=f"at once {i}")
                    for i, (address, duration) in enumerate(wanted)]
-        scopes = {self.native_address: {NATIVE_SCOPE}, self.python_address: {PYTHON_SCOPE},
-                  self.daemon.address: {NATIVE_SCOPE, PYTHON_SCOPE}}
+        ops = {f"{NATIVE_SCOPE}Mul:Mul": (self.small_address, self.daemon.address),
+               f"{NATIVE_SCOPE}softmax:Softmax": (self.layered_address, self.daemon.address)}
         windows = []
         for (address, duration), future in zip(wanted, futures):
             xspace = harness.response_xspace(future.result(60))
-            self.assertEqual(about(xspace.warnings, (self.native.pid, self.python.pid)), [])
+            self.assertEqual(about(xspace.warnings, (self.small.pid, self.layered.pid)), [])
             windows.append(window(xspace))
             self.assertAlmostEqual((windows[-1][1] - windows[-1][0]) / 1e6, duration, delta=100)
-            for scope in (NATIVE_SCOPE, PYTHON_SCOPE):
-                self.assertEqual(f"{scope}softmax:Softmax" in xspace.ops(), scope in scopes[address], (address, scope))
-        self.assertLess(max(start for start, _ in windows), min(stop for _, stop in windows) + 2_000_000_000)
+            for op, addresses in ops.items():
+                self.assertEqual(op in xspace.ops(), address in addresses, (address, op))
+        self.assertLess(windows[3][0], windows[1][1], "they were one after another")
         self.assertEqual(harness.leftovers(before), [])
 
     def test_two_captures_of_one_target_see_the_same_runs_where_they_overlap(self):
         at = time.time_ns() + 1_500_000_000
-        futures = [self.call(self.native_address, duration_ms=1000, start_timestamp_ns=at + i * 100_000_000,
+        futures = [self.call(self.small_address, duration_ms=1000, start_timestamp_ns=at + i * 100_000_000,
                              session_id=f"overlap {i}") for i in range(2)]
         found = []
         for future in futures:

@@ -1,0 +1,7 @@
+/* The commands of tfprofctl. argv[0] is "tfprofctl COMMAND", for messages; address is as session_open() takes it. */
+#pragma once
+
+#include "cli/outcome.h"
+
+enum outcome command_capture(int argc, char **argv, const char *address);
+enum outcome command_targets(int argc, char **argv, const char *address);

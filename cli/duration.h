@@ -1,0 +1,19 @@
+/* Durations as people write and read them. */
+#pragma once
+
+#include <stdint.h>
+
+/* The longest that is taken: beyond it nobody means what they typed. */
+#define DURATION_MAX_NS (3600 * UINT64_C(1000000000))
+
+/* Enough for any text that duration_text() writes. */
+#define DURATION_TEXT 32
+
+/*
+ * Reads "500ms", "2s", "1.5s", "1m", "1h"; a number alone is seconds. -EINVAL when it is no such text, -ERANGE when
+ * it is 0, negative, or more than DURATION_MAX_NS.
+ */
+int duration_parse(const char *text, uint64_t *ret_ns);
+
+/* Three digits and a unit: "310 ns", "12.3 us", "1.20 ms", "2.00 s", "200 s". Returns text. */
+const char *duration_text(uint64_t ns, char text[static DURATION_TEXT]);

@@ -1,0 +1,110 @@
+/* tfprofctl: the command line of tfprofd. */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "lib/base/macro.h"
+
+const char *argp_program_version = "tfprofctl 0.1";
+
+static const struct command {
+	const char *name;
+	char *full_name; /* for its messages */
+	enum outcome (*run)(int argc, char **argv, const char *address);
+} commands[] = {
+	{ "capture", "tfprofctl capture", command_capture },
+	{ "targets", "tfprofctl targets", command_targets },
+};
+
+struct main_options {
+	const char *address;
+	const struct command *command;
+	int first; /* where the command stands in argv */
+};
+
+static const struct argp_option options[] = {
+	{ "daemon", 'D', "ADDRESS", 0,
+	  "Where the daemon listens: unix:PATH, @NAME or HOST:PORT; " SESSION_DEFAULT_ADDRESS
+	  " unless given, and when no daemon is there, one is started for this command only", 0 },
+	{}
+};
+
+static void take_command(struct main_options *o, const char *name, struct argp_state *state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(name, commands[i].name))
+			o->command = &commands[i];
+	if (!o->command)
+		argp_error(state, "there is no command '%s': give capture or targets", name);
+	o->first = state->next - 1;
+	/* The rest is the command's. */
+	state->next = state->argc;
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+	struct main_options *o = state->input;
+
+	switch (key) {
+	case 'D':
+		o->address = text;
+		return 0;
+	case ARGP_KEY_ARG:
+		take_command(o, text, state);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no command: give capture or targets");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* So that no file that is opened later is taken for one of the standard three. */
+static int open_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse_option,
+		.args_doc = "capture|targets [OPTION...]",
+		.doc = "Profiles model servers from outside, by tfprofd.\v"
+		       "  capture   captures, writes a run for TensorBoard and prints a summary\n"
+		       "  targets   lists what can be profiled\n\n"
+		       "tfprofctl COMMAND --help tells more.",
+	};
+	struct main_options o = {};
+	enum outcome outcome;
+
+	if (open_standard_files() < 0)
+		return OUTCOME_INTERNAL;
+	argp_err_exit_status = OUTCOME_USAGE;
+	argv[0] = program_invocation_short_name;
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o))
+		return OUTCOME_USAGE;
+	argv[o.first] = o.command->full_name;
+	interrupt_catch();
+	outcome = o.command->run(argc - o.first, argv + o.first, o.address);
+	if (fflush(stdout) || ferror(stdout)) {
+		outcome_say("cannot write to standard output");
+		outcome = OUTCOME_INTERNAL;
+	}
+	return (int)outcome;
+}

@@ -1,0 +1,62 @@
+#include "cli/outcome.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/text.h"
+#include "lib/base/macro.h"
+
+enum outcome outcome_of_status(enum grpc_status status)
+{
+	switch (status) {
+	case GRPC_OK:
+		return OUTCOME_OK;
+	case GRPC_INVALID_ARGUMENT:
+	case GRPC_OUT_OF_RANGE:
+		return OUTCOME_USAGE;
+	case GRPC_PERMISSION_DENIED:
+	case GRPC_UNAUTHENTICATED:
+		return OUTCOME_DENIED;
+	case GRPC_NOT_FOUND:
+		return OUTCOME_NO_TARGET;
+	case GRPC_FAILED_PRECONDITION:
+	case GRPC_UNIMPLEMENTED:
+		return OUTCOME_HOST;
+	default:
+		return OUTCOME_INTERNAL;
+	}
+}
+
+enum outcome outcome_of_error(int error)
+{
+	switch (error) {
+	case -EINVAL:
+		return OUTCOME_USAGE;
+	case -EACCES:
+	case -EPERM:
+		return OUTCOME_DENIED;
+	default:
+		return OUTCOME_INTERNAL;
+	}
+}
+
+void outcome_say(const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&text, format, ap);
+	va_end(ap);
+	if (n < 0) {
+		text = NULL;
+		return;
+	}
+	/* A line of progress may stand where this one begins. */
+	fputs(isatty(STDERR_FILENO) ? "\r\033[Ktfprofctl: " : "tfprofctl: ", stderr);
+	text_write(stderr, text);
+	fputc('\n', stderr);
+}

@@ -1,0 +1,175 @@
+#include "cli/report.h"
+
+#include "cli/duration.h"
+#include "cli/json.h"
+#include "cli/text.h"
+#include "lib/base/macro.h"
+
+#define OPS_SHOWN 20
+#define PERCENT_TEXT 16
+
+double report_runs_per_second(const Tfprofd__CaptureResult *result)
+{
+	return result->window_ns ? (double)result->runs * 1e9 / (double)result->window_ns : 0;
+}
+
+/* "-" when there is no whole. */
+static const char *percent_text(uint64_t part, double whole, char text[static PERCENT_TEXT])
+{
+	if (whole > 0)
+		snprintf(text, PERCENT_TEXT, "%.1f", (double)part * 100 / whole);
+	else
+		snprintf(text, PERCENT_TEXT, "-");
+	return text;
+}
+
+/* The time that threads spent with the runs' work, on a CPU or not. */
+static double work_ns(const Tfprofd__CaptureResult *result)
+{
+	return (double)result->running_ns + (double)result->runnable_ns + (double)result->blocked_ns;
+}
+
+static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char p50[DURATION_TEXT], p99[DURATION_TEXT], number[TEXT_NUMBER];
+
+	fprintf(file, "  runs     %.1f/s", report_runs_per_second(result));
+	if (result->runs)
+		fprintf(file, ", p50 %s, p99 %s", duration_text(result->run_p50_ns, p50),
+			duration_text(result->run_p99_ns, p99));
+	if (result->runs_cut)
+		fprintf(file, "; %s more that began before the window or ended after it",
+			text_count(result->runs_cut, number));
+	fputc('\n', file);
+}
+
+static void print_threads(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char running[PERCENT_TEXT], runnable[PERCENT_TEXT], blocked[PERCENT_TEXT];
+	double work = work_ns(result);
+
+	if (work > 0)
+		fprintf(file, "  threads  %s %% running, %s %% waiting for a CPU, %s %% blocked, while in a run\n",
+			percent_text(result->running_ns, work, running), percent_text(result->runnable_ns, work, runnable),
+			percent_text(result->blocked_ns, work, blocked));
+	else
+		fputs("  threads  not known\n", file);
+}
+
+static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char dropped[TEXT_NUMBER], records[TEXT_NUMBER], names[TEXT_NUMBER];
+
+	text_count(result->records + result->dropped, records);
+	if (result->dropped)
+		fprintf(file, "  loss     %s of %s records dropped", text_count(result->dropped, dropped), records);
+	else
+		fprintf(file, "  loss     none of %s records", records);
+	if (result->lost_names)
+		fprintf(file, "; %s operations without a name", text_count(result->lost_names, names));
+	fputs(result->cut ? "; cut short: a process or the window ended early\n" : "\n", file);
+}
+
+/* One row: self, %, total, count, type, operation. */
+struct op_row {
+	char self[DURATION_TEXT], percent[PERCENT_TEXT], total[DURATION_TEXT], count[TEXT_NUMBER];
+};
+
+static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	static const struct text_column columns[] = { { "self", true },  { "% of work", true }, { "total", true },
+						      { "count", true }, { "type", false },     { "operation", false } };
+	const char *cells[OPS_SHOWN][ARRAY_SIZE(columns)];
+	struct op_row rows[OPS_SHOWN];
+	size_t n = MIN(result->n_top_ops, (size_t)OPS_SHOWN);
+
+	for (size_t i = 0; i < n; i++) {
+		const Tfprofd__OpSummary *op = result->top_ops[i];
+		struct op_row *row = &rows[i];
+
+		cells[i][0] = duration_text(op->self_ns, row->self);
+		cells[i][1] = percent_text(op->self_ns, work_ns(result), row->percent);
+		cells[i][2] = duration_text(op->total_ns, row->total);
+		cells[i][3] = text_count(op->count, row->count);
+		cells[i][4] = *op->type ? op->type : "-";
+		cells[i][5] = op->name;
+	}
+	if (n) {
+		fputs("\nOperations by self time:\n", file);
+		text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
+	}
+}
+
+void report_print(FILE *file, const struct report *report)
+{
+	const Tfprofd__CaptureResult *result = report->result;
+	char window[DURATION_TEXT], runs[TEXT_NUMBER], ops[TEXT_NUMBER], size[TEXT_NUMBER];
+
+	fprintf(file, "Captured %s: %s runs, %s operations\n", duration_text(result->window_ns, window),
+		text_count(result->runs, runs), text_count(result->ops, ops));
+	print_runs(file, result);
+	print_threads(file, result);
+	print_loss(file, result);
+	print_ops(file, result);
+	for (size_t i = 0; i < result->n_warnings; i++) {
+		fputs(i ? "warning: " : "\nwarning: ", file);
+		text_write(file, result->warnings[i]);
+		fputc('\n', file);
+	}
+	if (!report->path)
+		return;
+	fputs("\nWritten: ", file);
+	text_write(file, report->path);
+	fprintf(file, " (%s)\nTo look at it: tensorboard --logdir ", text_bytes(result->xspace.len, size));
+	text_write(file, report->logdir);
+	fputc('\n', file);
+}
+
+static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_array_begin(json, "top_ops");
+	for (size_t i = 0; i < result->n_top_ops; i++) {
+		const Tfprofd__OpSummary *op = result->top_ops[i];
+
+		json_object_begin(json, NULL);
+		json_string(json, "name", op->name);
+		json_string(json, "type", op->type);
+		json_number(json, "count", op->count);
+		json_number(json, "total_ns", op->total_ns);
+		json_number(json, "self_ns", op->self_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+void report_print_json(FILE *file, const struct report *report)
+{
+	const Tfprofd__CaptureResult *result = report->result;
+	struct json json = { .file = file };
+
+	json_object_begin(&json, NULL);
+	json_string(&json, "file", report->path);
+	json_string(&json, "logdir", report->logdir);
+	json_string(&json, "hostname", result->hostname);
+	json_number(&json, "xspace_bytes", result->xspace.len);
+	json_number(&json, "window_ns", result->window_ns);
+	json_number(&json, "records", result->records);
+	json_number(&json, "dropped", result->dropped);
+	json_bool(&json, "cut", result->cut);
+	json_number(&json, "runs", result->runs);
+	json_number(&json, "runs_cut", result->runs_cut);
+	json_real(&json, "runs_per_second", report_runs_per_second(result));
+	json_number(&json, "run_p50_ns", result->run_p50_ns);
+	json_number(&json, "run_p99_ns", result->run_p99_ns);
+	json_number(&json, "ops", result->ops);
+	json_number(&json, "lost_names", result->lost_names);
+	json_number(&json, "running_ns", result->running_ns);
+	json_number(&json, "runnable_ns", result->runnable_ns);
+	json_number(&json, "blocked_ns", result->blocked_ns);
+	print_json_ops(&json, result);
+	json_array_begin(&json, "warnings");
+	for (size_t i = 0; i < result->n_warnings; i++)
+		json_string(&json, NULL, result->warnings[i]);
+	json_array_end(&json);
+	json_object_end(&json);
+}

@@ -1,0 +1,18 @@
+/* The summary of a capture, for people and for programs. */
+#pragma once
+
+#include <stdio.h>
+
+#include "proto/control.pb-c.h"
+
+struct report {
+	const Tfprofd__CaptureResult *result;
+	const char *logdir;
+	const char *path; /* of the file that was written, NULL: none */
+};
+
+void report_print(FILE *file, const struct report *report);
+/* One JSON object with every number of the result; times in ns. */
+void report_print_json(FILE *file, const struct report *report);
+/* Runs that began and ended in the window, per second of it. */
+double report_runs_per_second(const Tfprofd__CaptureResult *result);

@@ -1,0 +1,216 @@
+#include "cli/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/interrupt.h"
+#include "cli/private_daemon.h"
+#include "lib/base/loop.h"
+#include "lib/base/macro.h"
+
+#define CONNECT_NS (5 * UINT64_C(1000000000))
+#define START_NS (10 * UINT64_C(1000000000))
+#define RETRY_NS 20000000
+
+struct session {
+	struct grpc_client *client;
+	struct private_daemon *daemon;
+	bool message_failed; /* the stream was ended by the receiver of its messages */
+	grpc_message_fn message;
+	void *data;
+};
+
+static void say_line(const char *text)
+{
+	outcome_say("%s", text);
+}
+
+static enum outcome explain_connect(const char *address, int error)
+{
+	switch (error) {
+	case -EINVAL:
+		outcome_say("'%s' is no address: write unix:PATH, @NAME or HOST:PORT", address);
+		break;
+	case -EACCES:
+	case -EPERM:
+		outcome_say("you may not use the daemon at %s: ask for access to its socket, or use sudo", address);
+		break;
+	case -ENOENT:
+	case -ECONNREFUSED:
+		outcome_say("no daemon listens at %s: start tfprofd, or leave --daemon out to use one for this command only",
+			    address);
+		break;
+	case -EHOSTUNREACH:
+		outcome_say("cannot reach the host of %s: check its name", address);
+		break;
+	default:
+		outcome_say("cannot connect to the daemon at %s: %s", address, strerror(-error));
+	}
+	return outcome_of_error(error);
+}
+
+static enum outcome explain_interrupt(void)
+{
+	outcome_say("cancelled: nothing was written");
+	return OUTCOME_INTERNAL;
+}
+
+/* What the daemon said before its end, when it has ended; its exit code decides when it says that the host cannot. */
+static enum outcome explain_private_end(struct session *session, enum outcome otherwise)
+{
+	int code;
+
+	if (!private_daemon_await_end(session->daemon, &code)) {
+		private_daemon_read_errors(session->daemon, say_line);
+		return otherwise;
+	}
+	private_daemon_read_errors(session->daemon, say_line);
+	if (code != OUTCOME_HOST)
+		outcome_say("the private daemon ended too early, with code %d", code);
+	return code == OUTCOME_HOST ? OUTCOME_HOST : otherwise;
+}
+
+static enum outcome connect_private(struct session *session)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_NS };
+	const char *address = private_daemon_address(session->daemon);
+	uint64_t give_up = loop_now() + START_NS;
+	int code, r;
+
+	for (;;) {
+		bool ended = private_daemon_ended(session->daemon, &code);
+
+		if (*interrupt_flag())
+			return explain_interrupt();
+		if (ended)
+			return explain_private_end(session, OUTCOME_INTERNAL);
+		r = grpc_client_connect(address, CONNECT_NS, &session->client);
+		if (!r)
+			return OUTCOME_OK;
+		if ((r != -ENOENT && r != -ECONNREFUSED && r != -EAGAIN && r != -EINTR) || loop_now() > give_up)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	outcome_say("the private daemon does not answer: %s", strerror(-r));
+	private_daemon_read_errors(session->daemon, say_line);
+	return OUTCOME_INTERNAL;
+}
+
+static enum outcome open_private(struct session *session)
+{
+	int r;
+
+	if (isatty(STDERR_FILENO))
+		outcome_say("no daemon is running: starting one for this command");
+	r = private_daemon_start(&session->daemon);
+	if (!r)
+		return connect_private(session);
+	if (r == -ENOENT)
+		outcome_say("no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
+			    SESSION_DEFAULT_ADDRESS);
+	else
+		outcome_say("cannot start a private daemon: %s", strerror(-r));
+	return OUTCOME_INTERNAL;
+}
+
+enum outcome session_open(const char *address, struct session **ret)
+{
+	struct session *session = calloc(1, sizeof(*session));
+	enum outcome outcome = OUTCOME_OK;
+	int r;
+
+	if (!session) {
+		outcome_say("out of memory");
+		return OUTCOME_INTERNAL;
+	}
+	r = grpc_client_connect(address ? address : SESSION_DEFAULT_ADDRESS, CONNECT_NS, &session->client);
+	if (r < 0) {
+		if (*interrupt_flag())
+			outcome = explain_interrupt();
+		else if (!address && (r == -ENOENT || r == -ECONNREFUSED))
+			outcome = open_private(session);
+		else
+			outcome = explain_connect(address ? address : SESSION_DEFAULT_ADDRESS, r);
+	}
+	if (outcome != OUTCOME_OK) {
+		session_free(session);
+		return outcome;
+	}
+	*ret = session;
+	return OUTCOME_OK;
+}
+
+struct session *session_free(struct session *session)
+{
+	if (!session)
+		return NULL;
+	grpc_client_free(session->client);
+	private_daemon_free(session->daemon);
+	free(session);
+	return NULL;
+}
+
+bool session_is_private(const struct session *session)
+{
+	return session->daemon;
+}
+
+/* What a call came to, said to the user unless all is well. */
+static enum outcome explain_call(struct session *session, int r, enum grpc_status status, const char *text)
+{
+	if (*interrupt_flag() && (r == -ECANCELED || r == -EINTR))
+		return explain_interrupt();
+	if (r < 0) {
+		outcome_say("the connection to the daemon failed: %s", strerror(-r));
+		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL) : OUTCOME_INTERNAL;
+	}
+	if (status == GRPC_OK)
+		return OUTCOME_OK;
+	if (text && *text)
+		outcome_say("%s", text);
+	else if (status == GRPC_UNIMPLEMENTED)
+		outcome_say("what answers there is no tfprofd, or another version of it");
+	else
+		outcome_say("the daemon answers %s", grpc_status_name(status));
+	return outcome_of_status(status);
+}
+
+enum outcome session_call(struct session *session, const char *path, const void *request, size_t size,
+			  uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size)
+{
+	const struct grpc_client_options options = { .timeout_ns = timeout_ns, .cancelled = interrupt_flag() };
+	_cleanup_free_ char *text = NULL;
+	enum grpc_status status = GRPC_UNKNOWN;
+	int r;
+
+	r = grpc_client_call(session->client, path, request, size, &options, ret_message, ret_size, &status, &text);
+	return explain_call(session, r, status, text);
+}
+
+static int on_message(uint8_t *bytes, size_t size, void *data)
+{
+	struct session *session = data;
+	int r = session->message(bytes, size, session->data);
+
+	session->message_failed = r < 0;
+	return r;
+}
+
+enum outcome session_stream(struct session *session, const char *path, const void *request, size_t size,
+			    uint64_t timeout_ns, grpc_message_fn message, void *data)
+{
+	const struct grpc_client_options options = { .timeout_ns = timeout_ns, .cancelled = interrupt_flag() };
+	_cleanup_free_ char *text = NULL;
+	enum grpc_status status = GRPC_UNKNOWN;
+	int r;
+
+	session->message = message;
+	session->data = data;
+	session->message_failed = false;
+	r = grpc_client_stream(session->client, path, request, size, &options, on_message, session, &status, &text);
+	if (session->message_failed)
+		return OUTCOME_INTERNAL;
+	return explain_call(session, r, status, text);
+}

@@ -1,0 +1,30 @@
+/* A command's connection to the daemon: the one that runs, the one that was named, or a private one. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/outcome.h"
+#include "lib/grpc/client.h"
+
+#define SESSION_DEFAULT_ADDRESS "unix:/run/tfprofd/tfprofd.sock"
+
+struct session;
+
+/*
+ * Connects to the address, or with NULL to the default one, and when no daemon is there starts a private one. Anything
+ * but OUTCOME_OK has been explained to the user.
+ */
+enum outcome session_open(const char *address, struct session **ret);
+/* Ends a private daemon, too. */
+struct session *session_free(struct session *session);
+
+/* Whether the daemon lives only as long as the session. */
+bool session_is_private(const struct session *session);
+
+/* As the calls of lib/grpc/client.h, cancelled by interrupt_flag(). */
+enum outcome session_call(struct session *session, const char *path, const void *request, size_t size,
+			  uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size);
+/* When message() returns a negative value, it has said why. */
+enum outcome session_stream(struct session *session, const char *path, const void *request, size_t size,
+			    uint64_t timeout_ns, grpc_message_fn message, void *data);

@@ -1,0 +1,38 @@
+/*
+ * Text for people: numbers, tables, and names that come from somebody else's process and must not be able to drive
+ * the reader's terminal.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Enough for any text that text_count() and text_bytes() write. */
+#define TEXT_NUMBER 32
+
+/* 1234567 as "1,234,567". Returns text. */
+const char *text_count(uint64_t number, char text[static TEXT_NUMBER]);
+/* A size as "712 B", "1.2 KB", "34.5 MB" (powers of 1000). Returns text. */
+const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER]);
+
+/*
+ * Writes untrusted text with control characters, marks that turn the direction of writing, and bytes that are no
+ * UTF-8 as \xNN or \u{NNNN}. Returns how many characters that took. With a file of NULL it only counts.
+ */
+size_t text_write(FILE *file, const char *text);
+
+#define TEXT_COLUMNS_MAX 16
+
+struct text_column {
+	const char *heading;
+	bool right; /* numbers */
+};
+
+/*
+ * Writes headings and rows, each indented by two spaces, columns two spaces apart and as wide as their widest cell.
+ * cells are n_rows times n_columns untrusted texts, row by row. At most TEXT_COLUMNS_MAX columns.
+ */
+void text_table(FILE *file, const struct text_column *columns, size_t n_columns, const char *const *cells,
+		size_t n_rows);

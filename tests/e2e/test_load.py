@@ -1,0 +1,91 @@
+"""What tfprofd loses, and how soon it answers, when a server runs as many operations as it can."""
+
+import time
+import unittest
+
+import harness
+
+WINDOW_MS = 4000
+OPS_PER_S = 150_000, 400_000
+ANSWER_S = 1
+ROWS = 64, 128, 256    # the more rows an op works on, the fewer ops run in a second
+OPS_PER_RUN = 268      # of the layered model, the cheap ones counted
+
+
+def busy_server(rows):
+    return harness.NativeServer(["layered"], self_load=2, rows=rows, http=False)
+
+
+def capture(address, **options):
+    """(XSpace, seconds from the end of the window until the answer was there). Level 3 shows every operation."""
+    response = harness.profile(address, duration_ms=WINDOW_MS, level=3, **options)
+    answered = time.time_ns()
+    xspace = harness.response_xspace(response)
+    return xspace, (answered - xspace.plane_stats["Task Environment"]["profile_stop_time"]) / 1e9
+
+
+def ops_per_s(xspace):
+    stats = xspace.plane_stats["Task Environment"]
+    seconds = (stats["profile_stop_time"] - stats["profile_start_time"]) / 1e9
+    return sum(len(durations) for name, durations in xspace.ops().items() if not name.startswith("off_cpu/")) / seconds
+
+
+class Load(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.daemon = self.start(harness.Daemon)
+
+    def prepared(self, server):
+        """The server's address, its symbols being known to the daemon already."""
+        address = harness.wait_target(self.daemon, server.pid)["address"]
+        harness.profile(address, duration_ms=1)
+        return address
+
+    def server_of_that_load(self):
+        """A server that runs fewer operations than the upper bound, yet as many as it can."""
+        for rows in ROWS:
+            server = self.start(busy_server, rows)
+            rate = server.runs_per_s(0.5) * OPS_PER_RUN
+            if rate <= OPS_PER_S[1]:
+                return server
+            server.stop()
+        self.fail(f"{rate:.0f} operations per second even with {rows} rows")
+
+    def test_150_000_ops_per_second_lose_nothing_and_answer_within_1_s(self):
+        server = self.server_of_that_load()
+        xspace, late = capture(self.prepared(server))
+        rate = ops_per_s(xspace)
+        print(f"     {rate:.0f} op events/s, answered after {late:.2f} s with {xspace.size / 1e6:.0f} MB")
+        self.assertGreaterEqual(rate, OPS_PER_S[0])
+        self.assertLessEqual(rate, OPS_PER_S[1])
+        self.assertEqual((xspace.warnings, xspace.errors), ([], []))
+        self.assertLessEqual(late, ANSWER_S)
+        self.check_complete(xspace)
+
+    def check_complete(self, xspace):
+        """Every run that lies in the window has all of its operations."""
+        runs = xspace.events("SessionRun")
+        whole = [e for e in runs if e.start_ps > 50e9 and e.start_ps + e.duration_ps < (WINDOW_MS - 50) * 1e9]
+        self.assertGreater(len(whole), 100)
+        counts = {name: len(durations) for name, durations in xspace.ops().items() if not name.startswith("off_cpu/")}
+        expected = max(counts.values())
+        # The runs that are cut, of which there are at most two at either end, lack some.
+        self.assertEqual({name: n for name, n in counts.items() if n % expected and n < expected - 4}, {})
+
+    def test_what_an_overload_loses_is_stated(self):
+        server = self.start(busy_server, 1)
+        xspace, _ = capture(self.prepared(server))
+        rate = ops_per_s(xspace)
+        print(f"     {rate:.0f} op events/s, warnings: {xspace.warnings}")
+        self.assertGreater(rate, OPS_PER_S[0])
+        self.assertEqual(xspace.errors, [])
+        lost = [w for w in xspace.warnings if "lost" in w]
+        self.assertEqual(xspace.warnings, lost, "only losses are to be warned of")
+        for text in lost:
+            self.assertRegex(text, r"\b[1-9]\d* records were lost because")
+        if not lost:
+            self.check_complete(xspace)
+
+
+if __name__ == "__main__":
+    harness.main()
