@@ -11,6 +11,7 @@
 #include "daemon/capture/target.h"
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
+#include "daemon/plan/plan.h"
 #include "include/record_types.h"
 
 #define CAPTURE_WARNINGS_MAX 64
@@ -19,7 +20,8 @@ struct capture;
 
 /* What all captures share. */
 struct capture_shared;
-int capture_shared_new(struct loop *loop, struct proxy *proxy, const char *hostname, struct capture_shared **ret);
+/* The plans are borrowed. */
+int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, const char *hostname, struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include <sys/syscall.h>
 
 #include "daemon/correlate/layout.h"
-#include "daemon/plan/plan.h"
 #include "daemon/record/ring.h"
 #include "daemon/record/store.h"
 #include "lib/base/macro.h"
@@ -19,11 +17,6 @@
 #define STORE_BYTES_MAX (2ull << 30)
 #define COUNTERS_CPUS 1024
 #define WARNINGS_MAX 32
-
-struct plan_store {
-	struct plan_cache *cache;
-	pthread_mutex_t lock;
-};
 
 struct session_target {
 	const struct target *target;
@@ -50,33 +43,6 @@ struct session {
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
 };
-
-int plan_store_new(struct plan_store **ret)
-{
-	struct plan_store *p = calloc(1, sizeof(*p));
-	int r;
-
-	if (!p)
-		return -ENOMEM;
-	r = plan_cache_new(&p->cache);
-	if (r < 0) {
-		free(p);
-		return r;
-	}
-	pthread_mutex_init(&p->lock, NULL);
-	*ret = p;
-	return 0;
-}
-
-struct plan_store *plan_store_free(struct plan_store *p)
-{
-	if (!p)
-		return NULL;
-	plan_cache_free(p->cache);
-	pthread_mutex_destroy(&p->lock);
-	free(p);
-	return NULL;
-}
 
 __attribute__((format(printf, 2, 3))) static void warn(struct session *s, const char *format, ...)
 {
@@ -175,13 +141,13 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 }
 
 /* Plans one file of a target; found[] gets the probes that have a site in it. */
-static int add_file(struct session *s, struct plan_store *plans, unsigned index, const struct target_file *file, bool *found, char *text,
+static int add_file(struct session *s, struct plan_cache *plans, unsigned index, const struct target_file *file, bool *found, char *text,
 		    size_t text_size)
 {
 	struct session_target *t = &s->targets[index];
 	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)t->target->pid, .start = file->start, .end = file->end };
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason = NULL;
-	const struct plan *plan;
 	unsigned n, stepped = 0;
 	int fd, r;
 
@@ -191,8 +157,7 @@ static int add_file(struct session *s, struct plan_store *plans, unsigned index,
 		return r;
 	}
 	t->files[t->n_files++] = m.id;
-	pthread_mutex_lock(&plans->lock);
-	r = plan_cache_get(plans->cache, fd, t->target->pack, &plan, &reason);
+	r = plan_cache_get(plans, fd, t->target->pack, &plan, &reason);
 	if (r < 0)
 		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
 	for (int p = 0; p < PROGRAM_COUNT && r >= 0; p++)
@@ -201,7 +166,6 @@ static int add_file(struct session *s, struct plan_store *plans, unsigned index,
 		found[plan->sites[i].spec] = true;
 		stepped += plan->sites[i].class == SITE_SINGLE_STEPPED && t->target->pack->probes[plan->sites[i].spec].min_level <= s->level;
 	}
-	pthread_mutex_unlock(&plans->lock);
 	close(fd);
 	if (stepped)
 		warn(s, "%u probes in %s cost some 20 times as much as others: their functions begin with instructions that are single-stepped.",
@@ -209,7 +173,7 @@ static int add_file(struct session *s, struct plan_store *plans, unsigned index,
 	return r;
 }
 
-static int add_target(struct session *s, struct plan_store *plans, unsigned index, char *text, size_t text_size)
+static int add_target(struct session *s, struct plan_cache *plans, unsigned index, char *text, size_t text_size)
 {
 	struct session_target *t = &s->targets[index];
 	struct broker_message m = { .type = BROKER_TARGET, .id = s->id, .pid = (uint32_t)t->target->pid };
@@ -246,7 +210,7 @@ static int add_target(struct session *s, struct plan_store *plans, unsigned inde
 	return 0;
 }
 
-int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, struct target *targets, unsigned *n_targets,
+int session_new(struct proxy *proxy, struct plan_cache *plans, uint32_t client, struct target *targets, unsigned *n_targets,
 		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size)
 {
 	struct session *s = calloc(1, sizeof(*s));

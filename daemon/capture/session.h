@@ -9,14 +9,10 @@
 
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/target.h"
+#include "daemon/plan/plan.h"
 #include "include/record_types.h"
 
 struct session;
-
-/* Plans of files seen before, for all captures; thread-safe. */
-struct plan_store;
-int plan_store_new(struct plan_store **ret);
-struct plan_store *plan_store_free(struct plan_store *plans);
 
 struct session_counts {
 	uint64_t records; /* read */
@@ -31,7 +27,7 @@ struct session_counts {
  * to do: -EACCES (not this client's process), -ESRCH, -EBUSY (too many captures), -ENOENT (a target has none of the runtime's
  * functions), and others.
  */
-int session_new(struct proxy *proxy, struct plan_store *plans, uint32_t client, struct target *targets, unsigned *n_targets,
+int session_new(struct proxy *proxy, struct plan_cache *plans, uint32_t client, struct target *targets, unsigned *n_targets,
 		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size);
 /* Detaches everything. */
 struct session *session_free(struct session *s);

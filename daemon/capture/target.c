@@ -13,6 +13,8 @@
 #include "lib/elf/image.h"
 #include "lib/proc/maps.h"
 
+/* A program with this much code that is no known one by its name may still hold a runtime statically. */
+#define BIG_CODE (8u << 20)
 /* A process that just mapped something is looked at when it had the time to map the rest. */
 #define LOOK_AFTER_NS 300000000ull
 #define PENDING_MAX 256
@@ -106,7 +108,16 @@ struct look {
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
+	struct target_file program; /* when it is big */
 };
+
+static struct target_file file_of(const struct maps_entry *e)
+{
+	struct target_file file = { .start = e->start, .end = e->end, .device = e->device, .inode = e->inode };
+
+	snprintf(file.path, sizeof(file.path), "%s", e->path);
+	return file;
+}
 
 static int on_mapping(const struct maps_entry *e, void *data)
 {
@@ -116,6 +127,8 @@ static int on_mapping(const struct maps_entry *e, void *data)
 
 	if (!e->executable || !e->inode || !base || base[1] == 0)
 		return 0;
+	if (look->n_mappings++ == 0 && e->end - e->start >= BIG_CODE)
+		look->program = file_of(e);
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
 	if (!pack || (look->pack && look->pack != pack) || look->n_files == TARGET_FILES_MAX)
 		return 0;
@@ -124,10 +137,38 @@ static int on_mapping(const struct maps_entry *e, void *data)
 		if (look->files[i].device == e->device && look->files[i].inode == e->inode)
 			return 0;
 	look->pack = pack;
-	look->files[look->n_files] = (struct target_file){ .start = e->start, .end = e->end, .device = e->device, .inode = e->inode };
-	snprintf(look->files[look->n_files].path, sizeof(look->files[0].path), "%s", e->path);
-	look->n_files++;
+	look->files[look->n_files++] = file_of(e);
 	return 0;
+}
+
+static int open_file(struct targets *t, pid_t pid, const struct target_file *file)
+{
+	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)pid, .start = file->start, .end = file->end };
+	unsigned n_fds;
+	int fd, r;
+
+	r = proxy_call(t->options.proxy, &m, -1, &fd, &n_fds);
+	if (r < 0)
+		return r;
+	/* The broker's copy is for attaching. */
+	proxy_call_id(t->options.proxy, BROKER_CLOSE, m.id);
+	return fd;
+}
+
+/* Looks into a big program for a runtime that its name does not tell; each file once. */
+static void look_into_program(struct targets *t, pid_t pid, struct look *look)
+{
+	_cleanup_close_ int fd = open_file(t, pid, &look->program);
+	const char *reason;
+
+	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !look->pack; pack++) {
+		_cleanup_(plan_unrefp) struct plan *plan = NULL;
+
+		if (plan_cache_get(t->options.plans, fd, *pack, &plan, &reason) < 0 || !plan_holds_runtime(plan))
+			continue;
+		look->pack = *pack;
+		look->files[look->n_files++] = look->program;
+	}
 }
 
 static void read_comm(pid_t pid, char ret[16])
@@ -148,18 +189,12 @@ static void read_version(struct targets *t, struct target *target)
 {
 	snprintf(target->version, sizeof(target->version), "unknown");
 	for (unsigned i = 0; i < target->n_files; i++) {
-		struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)target->pid, .start = target->files[i].start,
-					    .end = target->files[i].end };
+		_cleanup_close_ int fd = open_file(t, target->pid, &target->files[i]);
 		_cleanup_(elf_image_freep) struct elf_image *image = NULL;
-		_cleanup_close_ int fd = -1;
 		char version[sizeof(target->version)];
 		const char *reason;
-		unsigned n_fds;
 
-		if (proxy_call(t->options.proxy, &m, -1, &fd, &n_fds) < 0)
-			continue;
-		proxy_call_id(t->options.proxy, BROKER_CLOSE, m.id);
-		if (elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
+		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
 			continue;
 		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
 			strcpy(target->version, version);
@@ -225,6 +260,8 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 		*ret_error = r;
 		return NULL;
 	}
+	if (!look.pack && look.program.inode)
+		look_into_program(t, pid, &look);
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change that. */
 		if (look.pack == known->pack && look.n_files >= known->n_files) {

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/broker/proxy.h"
-#include "daemon/plan/pack.h"
+#include "daemon/plan/plan.h"
 #include "lib/base/loop.h"
 
 #define TARGETS_MAX 256
@@ -43,6 +43,7 @@ struct targets;
 struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
+	struct plan_cache *plans; /* borrowed */
 	/* Called for each target that comes and goes, in the loop's thread. Either may be NULL. */
 	void (*added)(struct target *target, void *data);
 	void (*removed)(struct target *target, void *data);

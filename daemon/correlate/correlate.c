@@ -123,7 +123,7 @@ static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end
 	if (!end && f->last_ns <= span->start_ns) {
 		/* Nothing was seen inside: it ended before the thread's next record, and this is only a bound. */
 		end = f->next_ns;
-		cut = true;
+		span->flags |= SPAN_END_BOUND;
 	}
 	span->end_ns = end ?: MAX(f->last_ns, span->start_ns);
 	if (cut)

@@ -24,6 +24,7 @@ enum stat {
 	STAT_CONSUMER,
 	STAT_ITERATION,
 	STAT_CUT,
+	STAT_END,
 	STAT_WAKER,
 	STAT_REASON,
 	STAT_TID,
@@ -42,6 +43,7 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_CONSUMER] = "_c",
 	[STAT_ITERATION] = "iter_num",
 	[STAT_CUT] = "cut",
+	[STAT_END] = "end",
 	[STAT_WAKER] = "waker",
 	[STAT_REASON] = "reason",
 	[STAT_TID] = "tid",
@@ -319,6 +321,8 @@ static void span_stats(struct writer *w, const struct span *s, struct stats *sta
 		stats_add_waker(w, stats, s->id);
 	if (cut)
 		stats_add_text(w, stats, STAT_CUT, cuts[cut]);
+	if (s->flags & SPAN_END_BOUND)
+		stats_add_text(w, stats, STAT_END, "not seen: no later than this");
 }
 
 /* Adds an event to the open line, unless it comes before its predecessor: such lines break the readers' nesting. */

@@ -1,6 +1,7 @@
 #include "daemon/plan/plan.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@
 
 #define SITES_MAX 256
 #define CODE_MAX (64u << 10)
-#define CACHE_FILES 32
+#define CACHE_FILES 128
 
 struct planner {
 	struct plan *plan;
@@ -73,9 +74,11 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	code = malloc(CODE_MAX);
 	plan = calloc(1, sizeof(*plan));
 	if (plan)
+		plan->references = 1;
+	if (plan)
 		plan->sites = calloc(SITES_MAX, sizeof(plan->sites[0]));
 	if (!patterns || !code || !plan || !plan->sites) {
-		plan_free(plan);
+		plan_unref(plan);
 		*ret_reason = "out of memory";
 		return -ENOMEM;
 	}
@@ -87,20 +90,31 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	*ret_reason = "too many functions match";
 	r = elf_symbols_match(image, patterns, pack->n_probes, on_symbol, &planner, ret_reason);
 	if (r < 0) {
-		plan_free(plan);
+		plan_unref(plan);
 		return r;
 	}
 	*ret = plan;
 	return 0;
 }
 
-struct plan *plan_free(struct plan *plan)
+struct plan *plan_unref(struct plan *plan)
 {
-	if (!plan)
+	if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL))
 		return NULL;
 	free(plan->sites);
 	free(plan);
 	return NULL;
+}
+
+bool plan_holds_runtime(const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->n_sites; i++) {
+		enum role role = plan->pack->probes[plan->sites[i].spec].role;
+
+		if (role == ROLE_RUN_BEGIN || role == ROLE_OP_BEGIN)
+			return true;
+	}
+	return false;
 }
 
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)
@@ -130,6 +144,7 @@ struct cached {
 };
 
 struct plan_cache {
+	pthread_mutex_t lock;
 	struct cached files[CACHE_FILES];
 	uint64_t clock;
 };
@@ -140,6 +155,7 @@ int plan_cache_new(struct plan_cache **ret)
 
 	if (!cache)
 		return -ENOMEM;
+	pthread_mutex_init(&cache->lock, NULL);
 	*ret = cache;
 	return 0;
 }
@@ -149,38 +165,69 @@ struct plan_cache *plan_cache_free(struct plan_cache *cache)
 	if (!cache)
 		return NULL;
 	for (unsigned i = 0; i < CACHE_FILES; i++)
-		plan_free(cache->files[i].plan);
+		plan_unref(cache->files[i].plan);
+	pthread_mutex_destroy(&cache->lock);
 	free(cache);
 	return NULL;
 }
 
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, const struct plan **ret, const char **ret_reason)
+static bool is_same_file(const struct cached *f, const struct stat *st)
+{
+	return f->device == st->st_dev && f->inode == st->st_ino && f->size == st->st_size &&
+	       f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* Under the lock: the plan with a reference for the caller, NULL: not there. */
+static struct plan *find(struct plan_cache *cache, const struct stat *st, const struct probe_pack *pack)
+{
+	for (unsigned i = 0; i < CACHE_FILES; i++) {
+		struct cached *f = &cache->files[i];
+
+		if (!f->plan || f->pack != pack || !is_same_file(f, st))
+			continue;
+		f->used = ++cache->clock;
+		__atomic_add_fetch(&f->plan->references, 1, __ATOMIC_RELAXED);
+		return f->plan;
+	}
+	return NULL;
+}
+
+/* Under the lock: keeps a reference, in the place of the plan that was used least lately. */
+static void keep(struct plan_cache *cache, const struct stat *st, struct plan *plan)
 {
 	struct cached *slot = &cache->files[0];
-	struct plan *plan;
+
+	for (unsigned i = 1; i < CACHE_FILES; i++)
+		if (cache->files[i].used < slot->used)
+			slot = &cache->files[i];
+	plan_unref(slot->plan);
+	__atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+	*slot = (struct cached){ .device = st->st_dev, .inode = st->st_ino, .size = st->st_size, .changed = st->st_ctim,
+				 .pack = plan->pack, .plan = plan, .used = ++cache->clock };
+}
+
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason)
+{
+	struct plan *plan, *other;
 	struct stat st;
 	int r;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	for (unsigned i = 0; i < CACHE_FILES; i++) {
-		struct cached *f = &cache->files[i];
-
-		if (f->plan && f->pack == pack && f->device == st.st_dev && f->inode == st.st_ino && f->size == st.st_size &&
-		    f->changed.tv_sec == st.st_ctim.tv_sec && f->changed.tv_nsec == st.st_ctim.tv_nsec) {
-			f->used = ++cache->clock;
-			*ret = f->plan;
-			return 0;
-		}
-		if (f->used < slot->used)
-			slot = f;
+	pthread_mutex_lock(&cache->lock);
+	plan = find(cache, &st, pack);
+	pthread_mutex_unlock(&cache->lock);
+	if (!plan) {
+		r = plan_new(fd, pack, &plan, ret_reason);
+		if (r < 0)
+			return r;
+		pthread_mutex_lock(&cache->lock);
+		other = find(cache, &st, pack);
+		if (!other)
+			keep(cache, &st, plan);
+		pthread_mutex_unlock(&cache->lock);
+		plan_unref(other);
 	}
-	r = plan_new(fd, pack, &plan, ret_reason);
-	if (r < 0)
-		return r;
-	plan_free(slot->plan);
-	*slot = (struct cached){ .device = st.st_dev, .inode = st.st_ino, .size = st.st_size, .changed = st.st_ctim,
-				 .pack = pack, .plan = plan, .used = ++cache->clock };
 	*ret = plan;
 	return 0;
 }

@@ -133,7 +133,10 @@ int service_new(const struct service_options *options, struct service **ret)
 	server.data = targets.data = s;
 	r = grpc_server_new(options->loop, &server, &s->server);
 	if (r >= 0)
-		r = capture_shared_new(options->loop, options->proxy, options->hostname, &s->captures);
+		r = plan_cache_new(&s->plans);
+	if (r >= 0)
+		r = capture_shared_new(options->loop, options->proxy, s->plans, options->hostname, &s->captures);
+	targets.plans = s->plans;
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
 	if (r < 0) {
@@ -151,6 +154,7 @@ struct service *service_free(struct service *s)
 	s->server = grpc_server_free(s->server);
 	targets_free(s->targets);
 	capture_shared_free(s->captures);
+	plan_cache_free(s->plans);
 	free(s);
 	return NULL;
 }

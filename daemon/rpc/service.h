@@ -28,6 +28,7 @@ struct peer {
 struct service {
 	struct service_options options;
 	struct grpc_server *server;
+	struct plan_cache *plans;
 	struct capture_shared *captures;
 	struct targets *targets;
 	struct job *jobs;

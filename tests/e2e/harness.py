@@ -555,12 +555,35 @@ def _is_foreign(kind, entry):
     return bool(holders) and not any(h.startswith("tfprof") for h in holders)
 
 
-def leftovers(before, timeout=3):
+def bpf_holders():
+    """The living processes that hold a BPF link or program by a descriptor: {(kind, id): {pid}}."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/fdinfo/*"):
+        try:
+            text = pathlib.Path(path).read_text()
+        except OSError:
+            continue
+        for m in re.finditer(r"^(link|prog)_id:\s*(\d+)$", text, re.MULTILINE):
+            found.setdefault((m[1], int(m[2])), set()).add(int(path.split("/")[2]))
+    return found
+
+
+def leftovers(before, timeout=3, daemon=None):
     """What tfprofd or nobody holds of BPF links, programs and perf events now and did not hold in before, an answer of
-    bpf_objects(); waits so long for it to become nothing, as probes are taken away after a capture was answered."""
+    bpf_objects(); waits so long for it to become nothing, as probes are taken away after a capture was answered. With a
+    daemon, what living processes besides that one hold is theirs, such as another tfprofd's."""
     end = time.monotonic() + timeout
     while True:
-        found = [f"{key[0]} {entry}" for key, entry in bpf_objects().items()
+        objects = bpf_objects()
+        if daemon:
+            own = set(group_members(daemon.pid))
+            held = {key for key, pids in bpf_holders().items() if not pids & own}
+            programs = {objects[key].get("prog_id") for key in held if key[0] == "link" and key in objects}
+            held |= {("prog", number) for number in programs}
+            now = bpf_objects()
+            objects = {key: entry for key, entry in objects.items() if key in now and key not in held and
+                       (key[0] != "perf" or key[1] in own)}
+        found = [f"{key[0]} {entry}" for key, entry in objects.items()
                  if key not in before and not _is_foreign(key[0], entry)]
         if not found or time.monotonic() > end:
             return found

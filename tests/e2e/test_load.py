@@ -1,7 +1,10 @@
 """What tfprofd loses, and how soon it answers, when a server runs as many operations as it can."""
 
+import os
+import re
+import signal
+import threading
 import time
-import unittest
 
 import harness
 
@@ -72,18 +75,34 @@ class Load(harness.TestCase):
         # The runs that are cut, of which there are at most two at either end, lack some.
         self.assertEqual({name: n for name, n in counts.items() if n % expected and n < expected - 4}, {})
 
-    def test_what_an_overload_loses_is_stated(self):
+    def test_what_is_lost_is_stated_beside_what_was_seen(self):
+        """The front is stopped for a part of the window, so that the rings fill up."""
+        server = self.start(busy_server, 1)
+        self.prepared(server)
+        front, = set(self.daemon.pids()) - {self.daemon.pid}
+        stopper = threading.Timer(1.5, lambda: (os.kill(front, signal.SIGSTOP), time.sleep(3),
+                                                os.kill(front, signal.SIGCONT)))
+        stopper.start()
+        command = harness.ctl_capture(self.daemon, [server.pid], self.directory / "logs", "--level", "3", duration="6s")
+        stopper.join()
+        self.assertEqual(command.status, 6, command.stderr)
+        result = command.json
+        self.assertGreater(result["dropped"], 0)
+        self.assertGreater(result["records"], 0)
+        warnings = harness.XSpace(harness.xspace_files(self.directory / "logs")[0]).warnings
+        self.assertEqual(warnings, result["warnings"])
+        lost = [re.search(r"\b([1-9]\d*) of ([1-9]\d*) records were lost", w) for w in warnings if "lost" in w]
+        self.assertTrue(lost and all(lost), f"what was lost, and of how much, is not stated: {warnings}")
+        self.assertEqual(sum(int(m[1]) for m in lost), result["dropped"])
+        self.assertEqual({int(m[2]) for m in lost}, {result["records"] + result["dropped"]})
+
+    def test_as_many_operations_as_two_cores_can_run_lose_nothing_or_say_so(self):
         server = self.start(busy_server, 1)
         xspace, _ = capture(self.prepared(server))
-        rate = ops_per_s(xspace)
-        print(f"     {rate:.0f} op events/s, warnings: {xspace.warnings}")
-        self.assertGreater(rate, OPS_PER_S[0])
-        self.assertEqual(xspace.errors, [])
-        lost = [w for w in xspace.warnings if "lost" in w]
-        self.assertEqual(xspace.warnings, lost, "only losses are to be warned of")
-        for text in lost:
-            self.assertRegex(text, r"\b[1-9]\d* records were lost because")
-        if not lost:
+        print(f"     {ops_per_s(xspace):.0f} op events/s, warnings: {xspace.warnings}")
+        self.assertGreater(ops_per_s(xspace), 0)
+        self.assertEqual([w for w in xspace.warnings if "records were lost" not in w], [])
+        if not xspace.warnings:
             self.check_complete(xspace)
 
 

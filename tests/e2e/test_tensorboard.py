@@ -227,7 +227,7 @@ class Protocol(Environment):
 
     def check_gone(self, before):
         """Nothing is attached, and nothing runs, a moment after the clients went away."""
-        self.assertEqual(harness.leftovers(before), [])
+        self.assertEqual(harness.leftovers(before, daemon=self.daemon), [])
         service = harness.profiler_service()
         text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(), "MonitorResponse").result(5).data
         self.assertNotIn("capture running", text)
@@ -236,7 +236,7 @@ class Protocol(Environment):
         before = harness.bpf_objects()
         future = self.call(self.small_address, duration_ms=60_000)
         self.wait_window(self.small_address)
-        self.assertNotEqual(harness.leftovers(before, timeout=0), [])
+        self.assertNotEqual(harness.leftovers(before, 0, self.daemon), [])
         future.cancel()
         self.check_gone(before)
 
@@ -269,7 +269,7 @@ class Protocol(Environment):
             for op, addresses in ops.items():
                 self.assertEqual(op in xspace.ops(), address in addresses, (address, op))
         self.assertLess(windows[3][0], windows[1][1], "they were one after another")
-        self.assertEqual(harness.leftovers(before), [])
+        self.assertEqual(harness.leftovers(before, daemon=self.daemon), [])
 
     def test_two_captures_of_one_target_see_the_same_runs_where_they_overlap(self):
         at = time.time_ns() + 1_500_000_000

@@ -178,7 +178,7 @@ TEST(an_op_whose_end_was_lost_ends_when_its_frame_must_have_returned)
 	probe(2600, 1, S_OP, 100, 8, 0xa0); /* the same depth: the first one has returned */
 	probe(2700, 1, S_OP_END, 100, 8, 0);
 	t = run();
-	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags & SPAN_CUT_END, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_BOUND);
 	CHECK_EQ(expect(t, "a:Mul", 1, 2600, 2700)->flags, 0);
 	timeline_free(t);
 }
@@ -315,7 +315,7 @@ TEST(an_asynchronous_op_is_its_launch_also_when_it_finishes_elsewhere)
 	probe(2050, 1, S_OP_END, 200, 8, 0);
 	probe(4000, 2, S_OP_END, 200, 7, 0);
 	t = run();
-	CHECK_EQ(expect(t, "recv:Recv", 0, 2010, 2040)->flags, SPAN_ASYNC | SPAN_CUT_END);
+	CHECK_EQ(expect(t, "recv:Recv", 0, 2010, 2040)->flags, SPAN_ASYNC | SPAN_END_BOUND);
 	expect(t, "Work", 0, 2000, 2050);
 	timeline_free(t);
 }

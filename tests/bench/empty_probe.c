@@ -1,0 +1,163 @@
+/*
+ * Attaches the programs of empty.bpf.c to a process, at the very sites that tfprofd plants at a level, until a signal
+ * ends it. With --count it prints in the end how often they ran on behalf of that process.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "bench/empty.skel.h"
+#include "daemon/plan/plan.h"
+#include "lib/base/macro.h"
+#include "lib/proc/maps.h"
+
+#define FILES_MAX 8
+#define SITES_MAX 512
+
+/* BPF_TRACE_UPROBE_MULTI of Linux 6.6, and what makes such a link; Debian 12's headers do not know them. */
+#define ATTACH_TYPE_UPROBE_MULTI 48
+struct uprobe_multi_attr {
+	__u32 program_fd, target_fd, attach_type, flags;
+	__u64 path, offsets, ref_ctr_offsets, cookies;
+	__u32 count, multi_flags, pid, reserved;
+};
+
+struct empty {
+	struct empty_bpf *skel;
+	pid_t pid;
+	unsigned level;
+	uint64_t inodes[FILES_MAX]; /* of the files that are done */
+	unsigned n_files, n_sites;
+};
+
+static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
+{
+	uint64_t offsets[SITES_MAX];
+	struct uprobe_multi_attr attr = {
+		.program_fd = (__u32)bpf_program__fd(e->skel->progs.on_probe),
+		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
+		.offsets = (__u64)(uintptr_t)offsets,
+		.pid = (__u32)e->pid,
+	};
+	const char *reason = "";
+	struct plan *plan;
+	char path[32];
+	int r;
+
+	r = plan_new(fd, pack, &plan, &reason);
+	if (r < 0) {
+		fprintf(stderr, "empty_probe: %s\n", reason);
+		return r;
+	}
+	for (unsigned i = 0; i < plan->n_sites && attr.count < SITES_MAX; i++)
+		if (pack->probes[plan->sites[i].spec].min_level <= e->level)
+			offsets[attr.count++] = plan->sites[i].offset;
+	plan_unref(plan);
+	if (!attr.count)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	attr.path = (__u64)(uintptr_t)path;
+	/* The link stays until the process ends. */
+	if (syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)) < 0)
+		return -errno;
+	e->n_sites += attr.count;
+	return 0;
+}
+
+static int on_mapping(const struct maps_entry *m, void *data)
+{
+	const char *base = strrchr(m->path, '/');
+	_cleanup_close_ int fd = -1;
+	const struct probe_pack *pack;
+	struct empty *e = data;
+	char path[80];
+
+	pack = base && m->executable ? pack_find(base + 1, false) : NULL;
+	for (unsigned i = 0; i < e->n_files; i++)
+		if (e->inodes[i] == m->inode)
+			pack = NULL;
+	if (!pack)
+		return 0;
+	if (e->n_files == FILES_MAX)
+		return -E2BIG;
+	e->inodes[e->n_files++] = m->inode;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", e->pid, (unsigned long long)m->start,
+		 (unsigned long long)m->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : attach_file(e, fd, pack);
+}
+
+static int attach_scheduler(struct empty *e)
+{
+	struct bpf_program *const programs[] = {
+		e->skel->progs.on_exit,	  e->skel->progs.on_exec,   e->skel->progs.on_fork,
+		e->skel->progs.on_switch, e->skel->progs.on_waking, e->skel->progs.on_wakeup_new,
+	};
+
+	/* As tfprofd does. */
+	for (unsigned i = 0; i < (e->level >= 2 ? ARRAY_SIZE(programs) : 3); i++)
+		if (!bpf_program__attach(programs[i]))
+			return -errno;
+	return 0;
+}
+
+static int attach(struct empty *e, bool counting)
+{
+	_cleanup_close_ int maps = -1;
+	char path[32];
+	int r;
+
+	e->skel = empty_bpf__open();
+	if (!e->skel)
+		return -errno;
+	e->skel->rodata->counting = counting;
+	e->skel->rodata->target = e->pid;
+	bpf_program__set_expected_attach_type(e->skel->progs.on_probe, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	r = empty_bpf__load(e->skel);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/maps", e->pid);
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	if (maps < 0)
+		return -errno;
+	r = maps_read(maps, on_mapping, e);
+	return r < 0 ? r : attach_scheduler(e);
+}
+
+int main(int argc, char *argv[])
+{
+	bool counting = argc > 1 && !strcmp(argv[1], "--count");
+	struct empty e = {};
+	sigset_t signals;
+	int r, number;
+
+	if (argc != 3 + counting) {
+		fputs("Usage: empty_probe [--count] LEVEL PID\n", stderr);
+		return 2;
+	}
+	e.level = (unsigned)strtoul(argv[1 + counting], NULL, 10);
+	e.pid = (pid_t)strtol(argv[2 + counting], NULL, 10);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	r = attach(&e, counting);
+	if (r < 0) {
+		fprintf(stderr, "empty_probe: cannot attach to process %d: %s\n", e.pid, strerror(-r));
+		return 1;
+	}
+	printf("attached %u sites\n", e.n_sites);
+	fflush(stdout);
+	sigwait(&signals, &number);
+	if (counting)
+		printf("probes %llu switches %llu wakes %llu threads %llu\n", (unsigned long long)e.skel->bss->n_probes,
+		       (unsigned long long)e.skel->bss->n_switches, (unsigned long long)e.skel->bss->n_wakes,
+		       (unsigned long long)e.skel->bss->n_threads);
+	return 0;
+}
