@@ -12,7 +12,7 @@
 #define MAX_CPUS 1024
 
 /*
- * Read-only for the programs; user space maps it and writes the window, the targets and the layouts. Weak, like the other
+ * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like the other
  * shared maps: each program file declares them and the linker makes one of each.
  */
 struct {
@@ -22,6 +22,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct record_control);
 } control SEC(".maps") __weak;
+
+/* Not mapped by anybody. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct record_targets);
+} targets SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -64,16 +72,21 @@ static __always_inline struct record_control *window_open(__u64 now)
 	return c;
 }
 
-/* Index of a process among the targets, -1: none. */
-static __always_inline int target_find(const struct record_control *c, __u32 pid)
+/* Whether a process is one of the targets. */
+static __always_inline bool is_target(__u32 pid)
 {
+	__u32 zero = 0;
+	const struct record_targets *t = bpf_map_lookup_elem(&targets, &zero);
+
+	if (!t)
+		return false;
 	for (int i = 0; i < RECORD_MAX_TARGETS; i++) {
-		if (i >= c->n_targets)
-			return -1;
-		if (c->targets[i] == pid)
-			return i;
+		if (i >= t->n)
+			return false;
+		if (t->pids[i] == pid)
+			return true;
 	}
-	return -1;
+	return false;
 }
 
 static __always_inline struct record_counters *counters_get(__u32 cpu)

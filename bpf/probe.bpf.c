@@ -173,6 +173,13 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 	return 0;
 }
 
+/* The front writes the layout: it may not reach beyond the object with it. */
+static __always_inline bool layout_known(const struct record_layout *layout)
+{
+	return layout->type_offset && layout->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
+	       layout->name_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view);
+}
+
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 {
 	return object | COOKIE_TARGET(cookie) << 56;
@@ -201,8 +208,8 @@ int probe_object(struct pt_regs *regs)
 
 		if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
 			COUNT(cpu, table_full);
-		else if (!err && (layout->type_offset ? send_name(object, layout, cookie, now, cpu) :
-							send_object(object, cookie, now, cpu)))
+		else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu) :
+							 send_object(object, cookie, now, cpu)))
 			bpf_map_delete_elem(&objects, &key);
 	}
 	return send_probe(regs, cookie, now, cpu);

@@ -23,15 +23,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 cpu = bpf_get_smp_processor_id(), flags = 0;
-	struct record_control *c;
 	struct record_switch *r;
 
-	c = window_open(now);
-	if (!c)
+	if (!window_open(now))
 		return 0;
-	if (target_find(c, prev->tgid) >= 0)
+	if (is_target(prev->tgid))
 		flags |= SWITCH_OUT;
-	if (target_find(c, next->tgid) >= 0)
+	if (is_target(next->tgid))
 		flags |= SWITCH_IN;
 	if (!flags)
 		return 0;
@@ -58,11 +56,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 static __always_inline int on_wake(struct task_struct *task)
 {
 	__u64 now = bpf_ktime_get_ns(), self;
-	struct record_control *c;
 	struct record_wake *r;
 
-	c = window_open(now);
-	if (!c || target_find(c, task->tgid) < 0)
+	if (!window_open(now) || !is_target(task->tgid))
 		return 0;
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
@@ -104,9 +100,8 @@ static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u
 static __always_inline int on_task(struct task_struct *task, __u8 kind)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct record_control *c = window_open(now);
 
-	if (c && target_find(c, task->tgid) >= 0)
+	if (window_open(now) && is_target(task->tgid))
 		send_thread(task, kind, now);
 	return 0;
 }
@@ -134,9 +129,8 @@ SEC("iter/task")
 int name_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct record_control *c = control_get();
 
-	if (task && c && target_find(c, task->tgid) >= 0)
+	if (task && is_target(task->tgid))
 		send_thread(task, RECORD_THREAD, bpf_ktime_get_ns());
 	return 0;
 }

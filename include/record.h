@@ -120,14 +120,17 @@ struct record_layout {
 	__u32 type_offset;
 };
 
-/* The control words, mapped by user space; all programs check the window first. */
+/* The control words, mapped and written by the front; all programs check the window first. */
 struct record_control {
 	__u64 window_start; /* 0 start and stop: closed */
 	__u64 window_stop;
 	struct record_layout layout[RECORD_MAX_TARGETS];
-	__u32 n_targets;
-	__u32 targets[RECORD_MAX_TARGETS]; /* process ids */
-	__u32 reserved[3];
+};
+
+/* The processes of a capture, by index; written by the broker alone, which has authorised them. */
+struct record_targets {
+	__u32 n;
+	__u32 pids[RECORD_MAX_TARGETS];
 };
 
 /*

@@ -48,7 +48,9 @@ struct attachment {
 	unsigned n_rings;
 	struct site_entry sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
-	int multi_links[BROKER_MAX_LINKS];
+	struct record_targets targets;
+	int multi_links[BROKER_MAX_LINKS]; /* -1: taken away */
+	pid_t multi_pids[BROKER_MAX_LINKS];
 	unsigned n_multi_links;
 	struct bpf_link *links[BROKER_MAX_SITES + 8];
 	unsigned n_links;
@@ -161,7 +163,7 @@ struct attachment *attachment_free(struct attachment *a)
 	if (!a)
 		return NULL;
 	for (unsigned i = 0; i < a->n_multi_links; i++)
-		close(a->multi_links[i]);
+		safe_close(a->multi_links[i]);
 	for (unsigned i = 0; i < a->n_links; i++)
 		bpf_link__destroy(a->links[i]);
 	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
@@ -182,6 +184,16 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 	return n;
 }
 
+int attachment_add_target(struct attachment *a, pid_t pid)
+{
+	__u32 zero = 0;
+
+	if (a->targets.n == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	a->targets.pids[a->targets.n++] = (__u32)pid;
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0) < 0 ? -errno : 0;
+}
+
 int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie)
 {
 	if (a->n_sites >= BROKER_MAX_SITES)
@@ -196,6 +208,9 @@ void attachment_forget(struct attachment *a, pid_t pid)
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
 		if (a->sites[i].pid == pid)
 			a->sites[i].pid = 0;
+	for (unsigned i = 0; i < a->n_multi_links; i++)
+		if (a->multi_pids[i] == pid)
+			a->multi_links[i] = safe_close(a->multi_links[i]);
 }
 
 /* One link for all new sites of one process, file and program, beginning with the one at first. */
@@ -223,6 +238,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	link = uprobe_multi_link(bpf_program__fd(program_of(a, site->program)), path, offsets, cookies, n, site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
+	a->multi_pids[a->n_multi_links] = site->pid;
 	a->multi_links[a->n_multi_links++] = link;
 	return 0;
 }

@@ -33,9 +33,11 @@ struct attachment *attachment_free(struct attachment *a);
 /* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns how many, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
+/* Adds a process whose scheduling and threads are recorded. -E2BIG beyond RECORD_MAX_TARGETS. */
+int attachment_add_target(struct attachment *a, pid_t pid);
 /* Adds a site; file is borrowed until attachment_attach. -E2BIG beyond BROKER_MAX_SITES. */
 int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie);
-/* Leaves out the sites of a process that has ended. */
+/* A process has ended: its sites are left out, and what was attached by its number goes. */
 void attachment_forget(struct attachment *a, pid_t pid);
 /* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */
 int attachment_attach(struct attachment *a, const char **ret_reason);

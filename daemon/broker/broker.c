@@ -24,6 +24,7 @@
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+#include "lib/proc/maps.h"
 
 /* How often the side-band is looked at. */
 #define SIDEBAND_MS 200
@@ -32,6 +33,7 @@
 
 struct client {
 	bool used;
+	uint32_t generation; /* of the place: a number is not given twice */
 	uid_t uid;
 };
 
@@ -42,7 +44,7 @@ struct file {
 
 struct capture {
 	struct attachment *attachment; /* NULL: free */
-	uint32_t client;
+	uid_t uid; /* who asked for it */
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -67,7 +69,9 @@ struct broker {
 
 static struct client *client_get(struct broker *b, uint32_t id)
 {
-	return id < BROKER_MAX_CLIENTS && b->clients[id].used ? &b->clients[id] : NULL;
+	struct client *c = &b->clients[id % BROKER_MAX_CLIENTS];
+
+	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
 }
 
 static struct capture *capture_get(struct broker *b, uint32_t id)
@@ -101,8 +105,10 @@ static int on_client(struct broker *b, struct broker_message *m, int connection)
 		return r;
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (!b->clients[i].used) {
-			b->clients[i] = (struct client){ .used = true, .uid = uid };
-			m->id = i;
+			b->clients[i].used = true;
+			b->clients[i].uid = uid;
+			b->clients[i].generation = (b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
+			m->id = b->clients[i].generation * BROKER_MAX_CLIENTS + i;
 			m->uid = uid;
 			return 0;
 		}
@@ -127,14 +133,27 @@ static int on_maps(struct broker_message *m, int *ret_fd)
 	return 0;
 }
 
-/* Opens what a process has mapped there; only regular files, looked at before they are opened. */
-static int open_mapping(const struct broker_message *m)
+static int is_mapping(const struct maps_entry *e, void *data)
 {
-	_cleanup_close_ int link = -1;
+	const struct broker_message *m = data;
+
+	return e->start == m->start && e->end == m->end && e->executable;
+}
+
+/* Opens what a process has mapped there; only code, and only regular files, looked at before they are opened. */
+static int open_mapping(struct broker_message *m)
+{
+	_cleanup_close_ int link = -1, maps = -1;
 	char path[80];
 	struct stat st;
 	int fd;
 
+	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	if (maps < 0)
+		return -errno;
+	if (maps_read(maps, is_mapping, m) != 1)
+		return -EACCES;
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid, (unsigned long long)m->start, (unsigned long long)m->end);
 	link = open(path, O_PATH | O_CLOEXEC);
 	if (link < 0)
@@ -183,10 +202,10 @@ static void end_capture(struct capture *c)
 
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
-	uint32_t client = m->id;
+	const struct client *client = client_get(b, m->id);
 
-	if (!client_get(b, client))
-		return -EINVAL;
+	if (!client)
+		return -ECANCELED; /* it has gone meanwhile */
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &b->captures[i];
 		const char *reason = NULL;
@@ -197,7 +216,7 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 		r = attachment_new(b->mode, m->level, &c->attachment, &reason);
 		if (r < 0)
 			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
-		c->client = client;
+		c->uid = client->uid;
 		m->id = i;
 		m->index = b->mode;
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
@@ -209,11 +228,10 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 static int on_target(struct broker *b, struct broker_message *m)
 {
 	struct capture *c = capture_get(b, m->id);
-	struct client *client = c ? client_get(b, c->client) : NULL;
 	uid_t owner;
 	int pidfd, r;
 
-	if (!client)
+	if (!c)
 		return -EINVAL;
 	if (c->n_targets >= RECORD_MAX_TARGETS)
 		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
@@ -222,8 +240,13 @@ static int on_target(struct broker *b, struct broker_message *m)
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
 	r = identity_of_process((pid_t)m->pid, &owner);
-	if (r >= 0 && client->uid != 0 && client->uid != owner)
-		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", client->uid, m->pid, owner);
+	if (r >= 0 && c->uid != 0 && c->uid != owner)
+		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", c->uid, m->pid, owner);
+	/* The owner was read by number: it is this process's only if that is still the one behind the descriptor. */
+	if (r >= 0 && pidfd_ended(pidfd))
+		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
+	if (r >= 0)
+		r = attachment_add_target(c->attachment, (pid_t)m->pid);
 	if (r < 0) {
 		close(pidfd);
 		return r;
@@ -273,6 +296,9 @@ static int on_attach(struct broker *b, struct broker_message *m)
 	r = attachment_attach(c->attachment, &reason);
 	if (r < 0)
 		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+	for (unsigned i = 0; i < c->n_targets; i++)
+		if (pidfd_ended(c->targets[i].pidfd))
+			attachment_forget(c->attachment, c->targets[i].pid);
 	m->count = attachment_links(c->attachment);
 	return 0;
 }
@@ -287,7 +313,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret
 	case BROKER_CLIENT_GONE:
 		if (!client_get(b, m->id))
 			return -EINVAL;
-		b->clients[m->id].used = false;
+		client_get(b, m->id)->used = false;
 		return 0;
 	case BROKER_MAPS:
 		*ret_n_fds = 1;

@@ -189,6 +189,8 @@ static int add_target(struct session *s, struct plan_cache *plans, unsigned inde
 		snprintf(text, text_size, "%s", m.text);
 		return r;
 	}
+	if (m.index != index)
+		return -EBADMSG;
 	t->pidfd = (int)syscall(SYS_pidfd_open, t->target->pid, 0);
 	t->search.pack = pack;
 	for (unsigned i = 0; i < t->target->n_files; i++) {
@@ -205,8 +207,6 @@ static int add_target(struct session *s, struct plan_cache *plans, unsigned inde
 		snprintf(text, text_size, "process %d maps %s, but none of its functions has a symbol", t->target->pid, pack->name);
 		return -ENOENT;
 	}
-	s->control->targets[index] = (uint32_t)t->target->pid;
-	s->control->n_targets = index + 1;
 	return 0;
 }
 

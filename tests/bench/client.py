@@ -152,15 +152,15 @@ class LoadedServer(harness.NativeServer):
     WARM_UP_S, WARM_UP_RUNS = 60, 200
 
     def __init__(self, rows, profiler=False):
+        self.runs = 0   # up to the last mark
         super().__init__(["layered"], self_load=self.THREADS, rows=rows, http=False, profiler=profiler)
         # The first runs take long: the graph is optimised then.
-        runs = 0
         end = time.monotonic() + self.WARM_UP_S
-        while runs < self.WARM_UP_RUNS:
-            runs += self.mark()[0]
+        while self.runs < self.WARM_UP_RUNS:
+            self.mark()
             if time.monotonic() > end:
                 self.stop()
-                self.fail(f"{runs} runs of its own load within {self.WARM_UP_S} s")
+                self.fail(f"{self.runs} runs of its own load within {self.WARM_UP_S} s")
 
     def mark(self):
         """Runs, and seconds, since the last mark."""
@@ -168,6 +168,7 @@ class LoadedServer(harness.NativeServer):
         self.send(signal.SIGUSR1)
         harness.wait_until(lambda: self.stdout().count("runs/s\n") > before, 10, "a report of the self load")
         runs, seconds = re.findall(r"(\d+) runs in ([\d.]+) s", self.stdout())[-1]
+        self.runs += int(runs)
         return int(runs), float(seconds)
 
 

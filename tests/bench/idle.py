@@ -6,6 +6,7 @@ import re
 import time
 
 import harness
+import kernel
 import settings
 from result import Result
 
@@ -18,12 +19,6 @@ def pss_mb(pids):
     """Memory of processes, what is shared counted by its share."""
     return sum(int(kb) for pid in pids for kb in re.findall(
         r"^(?:Pss|SwapPss):\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)) / 1024
-
-
-def cpu_ns(pids):
-    """Time on a CPU of all threads of processes; utime and stime, in hundredths of a second, are too coarse."""
-    return sum(int(pathlib.Path(path).read_text().split()[0]) for pid in pids
-               for path in glob.glob(f"/proc/{pid}/task/*/schedstat"))
 
 
 def held_objects(pids):
@@ -52,9 +47,9 @@ def run(stack):
     time.sleep(1)
     pids = daemon.pids()
     pss, objects = pss_mb(pids), held_objects(pids)
-    before, begun = cpu_ns(pids), time.monotonic_ns()
+    before, begun = kernel.cpu_ns(pids), time.monotonic_ns()
     rate = spawn(SECONDS)
-    share = 100 * (cpu_ns(pids) - before) / (time.monotonic_ns() - begun)
+    share = 100 * (kernel.cpu_ns(pids) - before) / (time.monotonic_ns() - begun)
     return [Result("idle: PSS of both roles", "MB", [pss], PSS_MB),
             Result("idle: BPF programs, links and maps held", "", [objects], 0),
             Result(f"idle: CPU of both roles at {rate:.0f} exec/s on the host", "%", [share], CPU_PERCENT)], {}

@@ -43,6 +43,13 @@ def memory_bytes(pid, field):
     return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1]) * 1024
 
 
+def cpu_ns(pids):
+    """Time on a CPU of all threads of processes that are alive; utime and stime, in hundredths of a second, are too
+    coarse."""
+    return sum(int(pathlib.Path(path).read_text().split()[0]) for pid in pids
+               for path in glob.glob(f"/proc/{pid}/task/*/schedstat"))
+
+
 def ring_bytes(pid):
     """Memory of a process that is BPF maps, each page as often as it is mapped: rings are mapped twice in a row."""
     mapping = r"^[^\n]*bpf-map[^\n]*\n(?:\w+:[^\n]*\n)*?Rss:\s+(\d+) kB"

@@ -17,7 +17,10 @@ LEAD_S, MARGIN_S = 0.7, 0.15
 OPS_PER_S_MAX = 300_000
 ROWS = [64, 128, 256, 512, 1024]
 
-IN_PROCESS, EMPTY, BPFTRACE, LEVEL_2 = "in-process profiler, level 3", "empty program", "bpftrace", "tfprofd, level 2"
+IN_PROCESS, EMPTY, BPFTRACE, LEVEL_2 = "in-process, level 3", "empty program", "bpftrace", "tfprofd, level 2"
+
+# The most that level 2 may lose, as a multiple of what they lose.
+IN_PROCESS_BAR, EMPTY_BAR = 0.4, 1.15
 
 # TensorFlow's device and the end of an operation, as tfprofd uses them.
 BPFTRACE_PROGRAM = """
@@ -29,37 +32,34 @@ interval:ms:200 {{ print(@ns); }}
 """
 
 
-def _rate(server):
-    """Runs per second from now on."""
+def nothing(server):
+    """Runs per second, and the server's time on a CPU for each, which other programs disturb less."""
     server.mark()
+    cpu = kernel.cpu_ns([server.pid])
     time.sleep(settings.SECONDS)
     runs, seconds = server.mark()
-    return runs / seconds
+    return {"rate": runs / seconds, "cpu_us": (kernel.cpu_ns([server.pid]) - cpu) / 1e3 / max(runs, 1)}
 
 
-def nothing(server):
-    return _rate(server), {}
-
-
-def profiled(address, level):
-    """By a capture over gRPC, of either profiler."""
+def profiled(address, level, pids=()):
+    """By a capture over gRPC, of either profiler; pids are the processes whose time on a CPU is of interest."""
     def measure(server):
+        duration_ms = int((settings.SECONDS + 2 * MARGIN_S) * 1000)
         opens = time.time_ns() + int(LEAD_S * 1e9)
-        duration_s = settings.SECONDS + 2 * MARGIN_S
         server.mark()
-        with client.profile(address, int(duration_s * 1000), level, opens) as answer:
+        runs, asked = server.runs, time.monotonic()
+        with client.profile(address, duration_ms, level, opens) as answer:
             time.sleep(max(0, opens / 1e9 + MARGIN_S - time.time()))
-            begun, before = time.time_ns(), server.mark()
-            time.sleep(settings.SECONDS)
-            inside = server.mark()
+            begun, cpu = time.time_ns(), kernel.cpu_ns(pids)
+            found = nothing(server)
+            found["daemon_percent"] = 100 * (kernel.cpu_ns(pids) - cpu) / (time.time_ns() - begun)
             answer.wait()
-            after = server.mark()
-            found = answer.read()
-        if found.opened_ns > begun:
+            server.mark()
+            found |= {"runs": server.runs - runs, "seconds": time.monotonic() - asked}
+            capture = answer.read()
+        if capture.opened_ns > begun:
             raise client.TooBusy
-        marks = (before, inside, after)
-        return inside[0] / inside[1], {"runs": sum(m[0] for m in marks), "seconds": sum(m[1] for m in marks),
-                                       "answer_s": found.answer_s, "events": found.events, "bytes": found.size}
+        return {**found, "answer_s": capture.answer_s, "events": capture.events, "bytes": capture.size}
     return measure
 
 
@@ -70,7 +70,7 @@ def beside(name, argv, ready):
         try:
             process.wait_ready(lambda: ready(process))
             time.sleep(MARGIN_S)
-            return _rate(server), {}
+            return nothing(server)
         finally:
             process.stop()
     return measure
@@ -94,7 +94,7 @@ def variants(daemon, server):
     address = harness.wait_target(daemon, server.pid)["address"]
     found = {"nothing": nothing}
     for level in (1, 2, 3):
-        found[f"tfprofd, level {level}"] = profiled(address, level)
+        found[f"tfprofd, level {level}"] = profiled(address, level, daemon.pids())
     found[IN_PROCESS] = profiled(server.profiler_address, 3)
     found[EMPTY] = beside("empty_probe", [harness.OUT / "bench/empty_probe", 2, server.pid],
                           lambda p: p.line(r"attached \d+ sites"))
@@ -127,7 +127,7 @@ def server_for(stack, daemon):
 
 
 def take_rounds(daemon, functions, server):
-    """[{name: (runs per second, more)}], a round after the other; the last has nothing but the first variant."""
+    """[{name: what it measured}], a round after the other; the last has nothing but the first variant."""
     rounds = []
     for i in range(settings.ROUNDS + 1):
         rounds.append({})
@@ -136,38 +136,37 @@ def take_rounds(daemon, functions, server):
             kernel.wait_detached(daemon)
             if i == settings.ROUNDS:
                 break
-        print(f"round {i + 1}:", "  ".join(f"{n} {r:.0f}" for n, (r, _) in rounds[-1].items()), "runs/s", flush=True)
+        print(f"round {i + 1}:", "  ".join(f"{n} {m['rate']:.0f}" for n, m in rounds[-1].items()), "runs/s", flush=True)
     return rounds
 
 
-def losses(rounds):
-    """{name: [share of the throughput lost, in percent, by round]}; what the server does with nothing beside it, before
-    and after, is the measure."""
-    found = {}
-    for this, following in zip(rounds, rounds[1:]):
-        base = (this["nothing"][0] + following["nothing"][0]) / 2
-        for name, (rate, _) in this.items():
-            if name != "nothing":
-                found.setdefault(name, []).append(100 * (1 - rate / base))
-    return found
+def by_round(rounds, name, value):
+    """[value(measured, what there was without a capture)]; of the latter the mean of before and after."""
+    def without(key):
+        return [(this["nothing"][key] + following["nothing"][key]) / 2 for this, following in zip(rounds, rounds[1:])]
+    return [value(r[name], {"rate": rate, "cpu_us": cpu})
+            for r, rate, cpu in zip(rounds, without("rate"), without("cpu_us"))]
 
 
-def lost_seconds(rounds, name):
-    """Seconds of full throughput that a capture cost in all, from the request to its answer, for each second shown."""
-    window = settings.SECONDS + 2 * MARGIN_S
-    found = []
-    for this, following in zip(rounds, rounds[1:]):
-        base = (this["nothing"][0] + following["nothing"][0]) / 2
-        more = this[name][1]
-        found.append((more["seconds"] - more["runs"] / base) / window)
-    return found
+def lost(measured, without):
+    """Share of the throughput that is lost, in percent."""
+    return 100 * (1 - measured["rate"] / without["rate"])
 
 
-def ratio(found, name, other, bar):
+def lost_cpu(measured, without):
+    """The same, from the server's time on a CPU for each run: what is lost when it gets as much CPU as before."""
+    return 100 * (1 - without["cpu_us"] / measured["cpu_us"])
+
+
+def lost_seconds(measured, without):
+    """Seconds of full throughput that a capture cost in all, until its answer, for each second of its window."""
+    return (measured["seconds"] - measured["runs"] / without["rate"]) / (settings.SECONDS + 2 * MARGIN_S)
+
+
+def ratio(what, samples, other, bar):
     """Of the medians: one disturbed round does not decide."""
-    value = statistics.median(found[name]) / max(statistics.median(found[other]), 0.01)
-    samples = [a / b if b > 0 else float("nan") for a, b in zip(found[name], found[other])]
-    return Result(f"loss of {name} / loss of {other}", "", samples, bar, value=value)
+    value = statistics.median(samples) / max(statistics.median(other), 0.01)
+    return Result(what, "", [a / b for a, b in zip(samples, other) if b > 0] or [value], bar, value=value)
 
 
 def run(stack):
@@ -176,13 +175,20 @@ def run(stack):
     stack.callback(daemon.stop)
     server, rate = server_for(stack, daemon)
     rounds = take_rounds(daemon, variants(daemon, server), server)
-    found = losses(rounds)
-    spans = [r["nothing"][0] * rate.per_run for r in rounds]
-    results = [Result("operations without a capture", "1/s", spans)]
-    results += [Result(f"throughput lost: {name}", "%", samples) for name, samples in found.items()]
-    results += [ratio(found, LEVEL_2, IN_PROCESS, 0.4), ratio(found, LEVEL_2, EMPTY, 1.15)]
+    names = [name for name in rounds[0] if name != "nothing"]
+    losses = {name: by_round(rounds, name, lost) for name in names}
+    on_cpu = {name: by_round(rounds, name, lost_cpu) for name in names}
+    results = [Result("operations without a capture", "1/s", [r["nothing"]["rate"] * rate.per_run for r in rounds])]
+    results += [Result(f"throughput lost: {name}", "%", losses[name]) for name in names]
+    for other, bar in ((IN_PROCESS, IN_PROCESS_BAR), (EMPTY, EMPTY_BAR)):
+        results.append(ratio(f"{LEVEL_2} / {other}", losses[LEVEL_2], losses[other], bar))
+    results += [Result(f"lost by the server's CPU time: {name}", "%", on_cpu[name]) for name in names]
+    for other in (IN_PROCESS, EMPTY):
+        results.append(ratio(f"by the server's CPU time: {LEVEL_2} / {other}", on_cpu[LEVEL_2], on_cpu[other], None))
+    results.append(Result(f"CPU of the daemon in the window: {LEVEL_2}", "%",
+                          [r[LEVEL_2]["daemon_percent"] for r in rounds[:-1]]))
     for name in (LEVEL_2, IN_PROCESS):
-        results.append(Result(f"lost until the answer: {name}", "s per s", lost_seconds(rounds, name)))
+        results.append(Result(f"lost until the answer: {name}", "s per s", by_round(rounds, name, lost_seconds)))
     for name in (LEVEL_2, IN_PROCESS):
-        results.append(Result(f"window's end to last byte: {name}", "s", [r[name][1]["answer_s"] for r in rounds[:-1]]))
+        results.append(Result(f"window's end to last byte: {name}", "s", [r[name]["answer_s"] for r in rounds[:-1]]))
     return results, rounds

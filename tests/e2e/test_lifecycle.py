@@ -215,7 +215,8 @@ class Targets(Lifecycle):
         self.assertEqual(command.status, 6, command.stderr)
         self.assertAlmostEqual(command.json["window_ns"] / 1e9, 2, delta=0.1)
         xspace = harness.XSpace(harness.xspace_files(self.directory / "logs")[0])
-        last = max(e.start_ps for name, events in xspace.lines().items() if str(fixtures[1].pid) in name for e in events)
+        last = max(e.start_ps for name, events in xspace.lines().items() if str(fixtures[1].pid) in name
+                   for e in events)
         self.assertGreater(last, 1.8e12)
         self.assertEqual(fixtures[1].finish()[3], 0)
 
