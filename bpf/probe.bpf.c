@@ -1,4 +1,7 @@
-/* Entry probes of a target's functions. What a probe reads, and which one it is, is in its attach cookie. */
+/*
+ * The entry probe of a target's functions: one program for all, so that a file of a target has one link, which comes and goes at once.
+ * What a probe reads, and which one it is, is in its attach cookie.
+ */
 #include "bpf/common.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -70,31 +73,12 @@ static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, 
 	return 0;
 }
 
-/* A function was entered: one value, one tag. The plainest and most frequent probe. */
-SEC("uprobe")
-int probe_entry(struct pt_regs *regs)
-{
-	__u64 now = bpf_ktime_get_ns(), cookie;
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	if (!window_open(now))
-		return 0;
-	cookie = bpf_get_attach_cookie(regs);
-	return send_probe(regs, cookie, now, cpu);
-}
-
 /* The same with values that are read through pointers. */
-SEC("uprobe")
-int probe_entry_read(struct pt_regs *regs)
+static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
 {
-	__u64 now = bpf_ktime_get_ns(), cookie, value2;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct record_probe2 *r;
+	struct record_probe2 *r = record_reserve(cpu, sizeof(*r));
+	__u64 value2;
 
-	if (!window_open(now))
-		return 0;
-	cookie = bpf_get_attach_cookie(regs);
-	r = record_reserve(cpu, sizeof(*r));
 	if (!r)
 		return 0;
 	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
@@ -110,10 +94,38 @@ int probe_entry_read(struct pt_regs *regs)
 	return 0;
 }
 
+struct object_search {
+	__u64 object;
+	struct record_object *record;
+};
+
+/* Looks at one place of an object. */
+static long look_for_view(__u32 i, struct object_search *search)
+{
+	struct record_object *r = search->record;
+	struct string_view view = {};
+	struct record_candidate *c;
+	__u32 n = r->n_candidates, size;
+
+	if (n >= RECORD_CANDIDATES || bpf_probe_read_user(&view, sizeof(view), (void *)(search->object + i * 8)))
+		return 1;
+	if (view.size == 0 || view.size > RECORD_NAME_SIZE || view.bytes < 4096 || view.bytes >> 47)
+		return 0;
+	c = &r->candidates[n];
+	size = view.size < RECORD_CANDIDATE_SIZE ? view.size : RECORD_CANDIDATE_SIZE;
+	if (bpf_probe_read_user(c->bytes, size, (void *)view.bytes))
+		return 0;
+	c->offset = i * 8;
+	c->size = view.size;
+	r->n_candidates = n + 1;
+	return 0;
+}
+
 /* Sends every string view that an object seems to hold, for user space to find out which is its name and which its type. */
 static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __u32 cpu)
 {
-	struct record_object *r = record_reserve(cpu, sizeof(*r));
+	struct object_search search = { .object = object, .record = record_reserve(cpu, sizeof(*search.record)) };
+	struct record_object *r = search.record;
 
 	if (!r)
 		return -1;
@@ -121,27 +133,8 @@ static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __
 	r->head.target = COOKIE_TARGET(cookie);
 	r->object = object;
 	r->reserved = 0;
-	/* Counted in the record: a number that the verifier does not follow keeps its work small. */
 	r->n_candidates = 0;
-	for (__u32 i = 0; i < RECORD_OBJECT_BYTES / 8 - 1; i++) {
-		struct string_view view = {};
-		struct record_candidate *c;
-		__u32 size, n = *(volatile __u32 *)&r->n_candidates;
-
-		if (bpf_probe_read_user(&view, sizeof(view), (void *)(object + i * 8)))
-			break;
-		if (view.size == 0 || view.size > RECORD_NAME_SIZE || view.bytes < 4096 || view.bytes >> 47)
-			continue;
-		if (n >= RECORD_CANDIDATES)
-			break;
-		c = &r->candidates[n];
-		size = view.size < RECORD_CANDIDATE_SIZE ? view.size : RECORD_CANDIDATE_SIZE;
-		if (bpf_probe_read_user(c->bytes, size, (void *)view.bytes))
-			continue;
-		c->offset = i * 8;
-		c->size = view.size;
-		r->n_candidates = n + 1;
-	}
+	bpf_loop(RECORD_OBJECT_BYTES / 8 - 1, look_for_view, &search, 0);
 	record_submit(r);
 	return 0;
 }
@@ -185,49 +178,47 @@ static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 	return object | COOKIE_TARGET(cookie) << 56;
 }
 
-/* A function that works on a named object was entered: its name goes before its first use. */
-SEC("uprobe")
-int probe_object(struct pt_regs *regs)
+/* Sends an object's name when it is used for the first time. */
+static __always_inline void introduce_object(const struct record_control *c, __u64 object, __u64 cookie, __u64 now, __u32 cpu)
 {
-	__u64 now = bpf_ktime_get_ns(), cookie, object, key;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct record_control *c;
+	const struct record_layout *layout = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
+	__u64 key = object_key(object, cookie);
+	__u8 seen = 1;
+	int err;
 
-	c = window_open(now);
-	if (!c)
-		return 0;
-	cookie = bpf_get_attach_cookie(regs);
-	object = argument(regs, COOKIE_VALUE(cookie));
-	key = object_key(object, cookie);
-	if (!bpf_map_lookup_elem(&objects, &key)) {
-		const struct record_layout *layout = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
-		__u8 seen = 1;
-
-		/* -EEXIST: another CPU is just sending it. */
-		int err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
-
-		if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
-			COUNT(cpu, table_full);
-		else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu) :
-							 send_object(object, cookie, now, cpu)))
-			bpf_map_delete_elem(&objects, &key);
-	}
-	return send_probe(regs, cookie, now, cpu);
+	if (bpf_map_lookup_elem(&objects, &key))
+		return;
+	/* -EEXIST: another CPU is just sending it. */
+	err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
+	if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
+		COUNT(cpu, table_full);
+	else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu) :
+						 send_object(object, cookie, now, cpu)))
+		bpf_map_delete_elem(&objects, &key);
 }
 
-/* A named object is about to be destroyed: its address says nothing from now on. */
 SEC("uprobe")
-int probe_object_free(struct pt_regs *regs)
+int probe(struct pt_regs *regs)
 {
 	__u64 now = bpf_ktime_get_ns(), cookie, key;
 	__u32 cpu = bpf_get_smp_processor_id();
+	struct record_control *c = window_open(now);
 
-	if (!window_open(now))
+	if (!c)
 		return 0;
 	cookie = bpf_get_attach_cookie(regs);
-	key = object_key(argument(regs, COOKIE_VALUE(cookie)), cookie);
-	/* Never used in this capture: nobody needs to know. */
-	if (bpf_map_delete_elem(&objects, &key))
-		return 0;
+	switch (COOKIE_ACTION(cookie)) {
+	case ACTION_READ:
+		return send_values(regs, cookie, now, cpu);
+	case ACTION_OBJECT:
+		introduce_object(c, argument(regs, COOKIE_VALUE(cookie)), cookie, now, cpu);
+		break;
+	case ACTION_OBJECT_FREE:
+		key = object_key(argument(regs, COOKIE_VALUE(cookie)), cookie);
+		/* Never used in this capture: nobody needs to know. */
+		if (bpf_map_delete_elem(&objects, &key))
+			return 0;
+		break;
+	}
 	return send_probe(regs, cookie, now, cpu);
 }

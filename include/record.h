@@ -133,20 +133,29 @@ struct record_targets {
 	__u32 pids[RECORD_MAX_TARGETS];
 };
 
+/* What a probe's entry does, in its cookie. */
+enum record_action {
+	ACTION_ENTRY = 0,	/* value and tag are registers */
+	ACTION_READ = 1,	/* value and value2 may be behind pointers */
+	ACTION_OBJECT = 2,	/* value is a named object, whose name is sent before its first use */
+	ACTION_OBJECT_FREE = 3, /* such an object goes */
+};
+
 /*
- * The attach cookie of a probe, made by user space, read by the programs. Registers are numbered as the System V ABI passes
+ * The attach cookie of a probe, made by user space, read by the program. Registers are numbered as the System V ABI passes
  * integer arguments: 1 rdi, 2 rsi, 3 rdx, 4 rcx, 5 r8, 6 r9; 0 none.
- *   bits  0-7  site            8-15 target index     16-19 register of value     20-23 register of tag
- *   bits 24-27 register of value2     28 value is *(register + offset)     29 value2 is *(register + offset2)
- *   bit  30    value is read once more, *(*(register + offset))
+ *   bits  0-7  site            8-15 target index     16-18 register of value     19-21 register of tag
+ *   bits 22-24 register of value2     25-26 enum record_action
+ *   bits 28 value is *(register + offset)     29 value2 is *(register + offset2)     30 value is read once more, *(*(register + offset))
  *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site is below the entry's
  */
 #define COOKIE_FIELD(cookie, shift, bits) (((cookie) >> (shift)) & ((1ULL << (bits)) - 1))
 #define COOKIE_SITE(c) COOKIE_FIELD(c, 0, 8)
 #define COOKIE_TARGET(c) COOKIE_FIELD(c, 8, 8)
-#define COOKIE_VALUE(c) COOKIE_FIELD(c, 16, 4)
-#define COOKIE_TAG(c) COOKIE_FIELD(c, 20, 4)
-#define COOKIE_VALUE2(c) COOKIE_FIELD(c, 24, 4)
+#define COOKIE_VALUE(c) COOKIE_FIELD(c, 16, 3)
+#define COOKIE_TAG(c) COOKIE_FIELD(c, 19, 3)
+#define COOKIE_VALUE2(c) COOKIE_FIELD(c, 22, 3)
+#define COOKIE_ACTION(c) COOKIE_FIELD(c, 25, 2)
 #define COOKIE_DEREF (1ULL << 28)
 #define COOKIE_DEREF2 (1ULL << 29)
 #define COOKIE_DEREF_AGAIN (1ULL << 30)

@@ -35,7 +35,6 @@ struct uprobe_multi_attr {
 struct site_entry {
 	pid_t pid;
 	int file;
-	enum probe_program program;
 	uint64_t offset, cookie;
 };
 
@@ -90,18 +89,6 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-static struct bpf_program *program_of(const struct attachment *a, enum probe_program program)
-{
-	struct bpf_program *const by_kind[PROGRAM_COUNT] = {
-		[PROGRAM_ENTRY] = a->skel->progs.probe_entry,
-		[PROGRAM_ENTRY_READ] = a->skel->progs.probe_entry_read,
-		[PROGRAM_OBJECT] = a->skel->progs.probe_object,
-		[PROGRAM_OBJECT_FREE] = a->skel->progs.probe_object_free,
-	};
-
-	return by_kind[program];
-}
-
 static int make_rings(struct attachment *a)
 {
 	int outer = bpf_map__fd(a->skel->maps.rings);
@@ -139,8 +126,7 @@ int attachment_new(enum attach_mode mode, unsigned level, struct attachment **re
 	}
 	a->skel->rodata->cpus_per_ring = ((unsigned)cpus + a->n_rings - 1) / a->n_rings;
 	if (mode == ATTACH_MULTI)
-		for (int p = 0; p < PROGRAM_COUNT; p++)
-			bpf_program__set_expected_attach_type(program_of(a, p), (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(a->skel->progs.probe, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
 	r = tfprofd_bpf__load(a->skel);
 	if (r < 0) {
 		*ret_reason = r == -EPERM ? "loading BPF programs is not permitted here" : "the kernel refused the BPF programs";
@@ -194,12 +180,12 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0) < 0 ? -errno : 0;
 }
 
-int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie)
+int attachment_add_site(struct attachment *a, pid_t pid, int file, uint64_t offset, uint64_t cookie)
 {
 	if (a->n_sites >= BROKER_MAX_SITES)
 		return -E2BIG;
 	a->sites[a->n_sites++] =
-		(struct site_entry){ .pid = pid, .file = file, .program = program, .offset = offset, .cookie = cookie };
+		(struct site_entry){ .pid = pid, .file = file, .offset = offset, .cookie = cookie };
 	return 0;
 }
 
@@ -213,7 +199,7 @@ void attachment_forget(struct attachment *a, pid_t pid)
 			a->multi_links[i] = safe_close(a->multi_links[i]);
 }
 
-/* One link for all new sites of one process, file and program, beginning with the one at first. */
+/* One link for all new sites of one process and file, beginning with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
 	const struct site_entry *site = &a->sites[first];
@@ -225,7 +211,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	for (unsigned i = first; i < a->n_sites; i++) {
 		const struct site_entry *s = &a->sites[i];
 
-		if (done[i] || s->pid != site->pid || s->file != site->file || s->program != site->program)
+		if (done[i] || s->pid != site->pid || s->file != site->file)
 			continue;
 		done[i] = true;
 		offsets[n] = s->offset;
@@ -235,7 +221,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 		return -E2BIG;
 	/* The very file that the front has read, whatever its path means now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = uprobe_multi_link(bpf_program__fd(program_of(a, site->program)), path, offsets, cookies, n, site->pid);
+	link = uprobe_multi_link(bpf_program__fd(a->skel->progs.probe), path, offsets, cookies, n, site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
 	a->multi_pids[a->n_multi_links] = site->pid;
@@ -250,7 +236,7 @@ static int attach_by_perf_event(struct attachment *a, const struct site_entry *s
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = bpf_program__attach_uprobe_opts(program_of(a, site->program), site->pid, path, site->offset, &options);
+	link = bpf_program__attach_uprobe_opts(a->skel->progs.probe, site->pid, path, site->offset, &options);
 	if (!link)
 		return errno == ESRCH ? 0 : -errno;
 	a->links[a->n_links++] = link;

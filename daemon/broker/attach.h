@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include "daemon/broker/limits.h"
-#include "daemon/plan/pack.h"
 
 struct attachment;
 
@@ -36,7 +35,7 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 /* Adds a process whose scheduling and threads are recorded. -E2BIG beyond RECORD_MAX_TARGETS. */
 int attachment_add_target(struct attachment *a, pid_t pid);
 /* Adds a site; file is borrowed until attachment_attach. -E2BIG beyond BROKER_MAX_SITES. */
-int attachment_add_site(struct attachment *a, pid_t pid, int file, enum probe_program program, uint64_t offset, uint64_t cookie);
+int attachment_add_site(struct attachment *a, pid_t pid, int file, uint64_t offset, uint64_t cookie);
 /* A process has ended: its sites are left out, and what was attached by its number goes. */
 void attachment_forget(struct attachment *a, pid_t pid);
 /* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */

@@ -21,6 +21,7 @@
 #include "daemon/broker/code_range.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/sideband.h"
+#include "daemon/plan/pack.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -264,7 +265,7 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	struct code_ranges ranges;
 	int r;
 
-	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->program >= PROGRAM_COUNT)
+	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE)
 		return -EINVAL;
 	if (!f || f->fd < 0 || f->pid != c->targets[m->index].pid)
 		return -EINVAL;
@@ -274,7 +275,7 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	for (uint32_t i = 0; i < m->count; i++) {
 		if (!code_ranges_contain(&ranges, m->sites[i].offset) || COOKIE_TARGET(m->sites[i].cookie) != m->index)
 			return -EINVAL;
-		r = attachment_add_site(c->attachment, f->pid, f->fd, m->program, m->sites[i].offset, m->sites[i].cookie);
+		r = attachment_add_site(c->attachment, f->pid, f->fd, m->sites[i].offset, m->sites[i].cookie);
 		if (r < 0)
 			return r;
 	}

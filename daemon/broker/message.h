@@ -19,7 +19,7 @@ enum broker_request {
 	BROKER_CLOSE,	     /* in: id of a file */
 	BROKER_CAPTURE,	     /* in: id of the client, level. out: id of the capture, fds: control, counters, rings */
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
-	BROKER_SITES,	     /* in: id of the capture, index, file, program, count and sites */
+	BROKER_SITES,	     /* in: id of the capture, index, file, count and sites */
 	BROKER_ATTACH,	     /* in: id of the capture. out: count of links */
 	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the targets into the rings */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
@@ -38,7 +38,6 @@ struct broker_message {
 	uint32_t uid;
 	uint32_t index;
 	uint32_t file;
-	uint32_t program; /* enum probe_program */
 	uint32_t level;
 	uint32_t count;
 	uint64_t start, end;

@@ -111,9 +111,8 @@ static int open_capture(struct session *s, uint32_t client, char *text, size_t t
 	return r;
 }
 
-/* The sites of one program, some per message. */
-static int send_sites(struct session *s, unsigned target, uint32_t file, const struct plan *plan, enum probe_program program, char *text,
-		      size_t text_size)
+/* The sites of one file, some per message. */
+static int send_sites(struct session *s, unsigned target, uint32_t file, const struct plan *plan, char *text, size_t text_size)
 {
 	struct broker_message m;
 	int r = 0;
@@ -122,7 +121,7 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
 		const struct probe_spec *spec = site ? &plan->pack->probes[site->spec] : NULL;
 
-		if (spec && spec->program == program && spec->min_level <= s->level)
+		if (spec && spec->min_level <= s->level)
 			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target) };
 		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
 			continue;
@@ -130,7 +129,6 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 		m.id = s->id;
 		m.index = target;
 		m.file = file;
-		m.program = program;
 		m.count = n;
 		r = proxy_call(s->proxy, &m, -1, NULL, NULL);
 		if (r < 0)
@@ -160,8 +158,8 @@ static int add_file(struct session *s, struct plan_cache *plans, unsigned index,
 	r = plan_cache_get(plans, fd, t->target->pack, &plan, &reason);
 	if (r < 0)
 		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
-	for (int p = 0; p < PROGRAM_COUNT && r >= 0; p++)
-		r = send_sites(s, index, t->files[t->n_files - 1], plan, p, text, text_size);
+	if (r >= 0)
+		r = send_sites(s, index, t->files[t->n_files - 1], plan, text, text_size);
 	for (unsigned i = 0; r >= 0 && i < plan->n_sites; i++) {
 		found[plan->sites[i].spec] = true;
 		stepped += plan->sites[i].class == SITE_SINGLE_STEPPED && t->target->pack->probes[plan->sites[i].spec].min_level <= s->level;

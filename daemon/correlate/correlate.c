@@ -377,8 +377,8 @@ static void on_probe(struct correlator *c, const struct record *head)
 	if (head->site >= pack->n_probes)
 		return;
 	spec = &pack->probes[head->site];
-	/* Only these programs send the second value. */
-	if (spec->program == PROGRAM_ENTRY_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
+	/* Only these probes send a second value. */
+	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
 		return;
 	thread = thread_get(c, head->tid);
 	if (c->error)

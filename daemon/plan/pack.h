@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "include/record_types.h"
+
 /* What an entry into a probed function means. */
 enum role {
 	ROLE_NONE,
@@ -21,15 +23,6 @@ enum role {
 	ROLE_OP_ASYNC_BEGIN, /* the same for one that may finish on another thread */
 	ROLE_OP_END,	     /* the context of an operation is destroyed; tag: the context */
 	ROLE_OBJECT_FREE,    /* an operation's object is destroyed; value: the object */
-};
-
-/* The BPF program that a probe runs. */
-enum probe_program {
-	PROGRAM_ENTRY,	     /* value and tag are registers */
-	PROGRAM_ENTRY_READ,  /* value and value2 may be behind pointers */
-	PROGRAM_OBJECT,	     /* value is a named object, whose name is sent first */
-	PROGRAM_OBJECT_FREE, /* such an object goes */
-	PROGRAM_COUNT,
 };
 
 /* Integer arguments in the order of the System V ABI. A function that returns a class by value has its result's address first. */
@@ -52,7 +45,7 @@ struct probe_read {
 struct probe_spec {
 	const char *symbol; /* mangled name, with * and ? */
 	enum role role;
-	enum probe_program program;
+	enum record_action action;
 	struct probe_read value, value2;
 	uint8_t tag;	   /* enum argument */
 	uint8_t group;	   /* ROLE_RUN_BEGIN and ROLE_RUN_END of one kind share it */

@@ -28,33 +28,33 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION };
 /* ExecutorState<PropagatorState>, <SimplePropagatorState>, <OrderedPropagatorState> */
 #define EXECUTOR_STATE "_ZN10tensorflow12_GLOBAL__N_113ExecutorStateINS_*PropagatorStateEE"
 
-#define OP_ARGUMENTS .program = PROGRAM_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
+#define OP_ARGUMENTS .action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
 #define STATE_ARGUMENTS                                                                                          \
-	.program = PROGRAM_ENTRY_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                             \
+	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                             \
 	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = ARGUMENT_1, .min_level = 2
 
 static const struct probe_spec probes[] = {
-	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*", .role = ROLE_RUN_BEGIN, .program = PROGRAM_ENTRY,
+	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY,
 	  /* Returns absl::Status by value: result, this, step_id. */
 	  .value = { ARGUMENT_3 }, .group = GROUP_SESSION, .min_level = 1, .event = "SessionRun", .lost = "session runs" },
-	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev", .role = ROLE_RUN_END, .program = PROGRAM_ENTRY,
+	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
 	  .group = GROUP_SESSION, .min_level = 1, .lost = "ends of session runs" },
-	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*", .role = ROLE_RUN_BEGIN, .program = PROGRAM_ENTRY,
+	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION, .min_level = 1, .event = "FunctionRun", .lost = "function runs" },
-	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev", .role = ROLE_RUN_END, .program = PROGRAM_ENTRY,
+	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION, .min_level = 1, .lost = "ends of function runs" },
 
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*", .role = ROLE_EXECUTOR_START,
-	  .program = PROGRAM_ENTRY_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
+	  .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
 	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME }, .min_level = 2, .lost = "which run an executor belongs to" },
 	{ .symbol = EXECUTOR_STATE "7ProcessE*", .role = ROLE_EXECUTOR_RUN, STATE_ARGUMENTS,
 	  .event = "ExecutorState::Process", .lost = "executors" },
 	{ .symbol = EXECUTOR_STATE "6FinishEv", .role = ROLE_EXECUTOR_END, STATE_ARGUMENTS, .lost = "ends of executors" },
 	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data is. */
 	{ .symbol = "_ZNSt17_Function_handlerIFvvEZ*N10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEv*EUlvE*_E9_M_invokeERKSt9_Any_data",
-	  .role = ROLE_DONE, .program = PROGRAM_ENTRY_READ, .value = { ARGUMENT_1, 2, 0 }, .min_level = 2,
+	  .role = ROLE_DONE, .action = ACTION_READ, .value = { ARGUMENT_1, 2, 0 }, .min_level = 2,
 	  .event = "ExecutorDoneCallback", .lost = "done callbacks" },
-	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*", .role = ROLE_SCHEDULE, .program = PROGRAM_ENTRY,
+	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*", .role = ROLE_SCHEDULE, .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 }, .min_level = 3, .event = "ExecutorState::ScheduleReady", .lost = "hand-over of ready ops" },
 
 	/* Not RenamedDevice: it hands on to one of these. */
@@ -72,9 +72,9 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "_ZN10tensorflow20XlaCompilationDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow9XlaDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev", .role = ROLE_OP_END, .program = PROGRAM_ENTRY,
+	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev", .role = ROLE_OP_END, .action = ACTION_ENTRY,
 	  .tag = ARGUMENT_1, .min_level = 2, .lost = "ends of ops" },
-	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .program = PROGRAM_OBJECT_FREE,
+	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name" },
 };
 

@@ -122,7 +122,8 @@ uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsi
 	const struct probe_spec *spec = &plan->pack->probes[site->spec];
 	uint64_t cookie = site->spec | (uint64_t)target << 8;
 
-	cookie |= (uint64_t)spec->value.argument << 16 | (uint64_t)spec->tag << 20 | (uint64_t)spec->value2.argument << 24;
+	cookie |= (uint64_t)spec->value.argument << 16 | (uint64_t)spec->tag << 19 | (uint64_t)spec->value2.argument << 22;
+	cookie |= (uint64_t)spec->action << 25;
 	if (spec->value.deref)
 		cookie |= COOKIE_DEREF;
 	if (spec->value.deref > 1)
