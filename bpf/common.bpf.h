@@ -94,11 +94,12 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 	return bpf_map_lookup_elem(&counters, &cpu);
 }
 
+/* Atomic: a program on a tracepoint can come in the middle of one on a probe. */
 #define COUNT(cpu, field)                                         \
 	do {                                                      \
 		struct record_counters *count_ = counters_get(cpu); \
 		if (count_)                                       \
-			count_->field++;                          \
+			__sync_fetch_and_add(&count_->field, 1);  \
 	} while (0)
 
 /* Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. */
@@ -113,9 +114,9 @@ static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 		r = bpf_ringbuf_reserve(ring, size, 0);
 	if (n) {
 		if (r)
-			n->records++;
+			__sync_fetch_and_add(&n->records, 1);
 		else
-			n->ring_full++;
+			__sync_fetch_and_add(&n->ring_full, 1);
 	}
 	return r;
 }

@@ -18,6 +18,14 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return BPF_CORE_READ((struct task_struct___old *)task, state);
 }
 
+/* The system call that a thread is in. */
+static __always_inline __s32 syscall_of(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	return (__s32)BPF_CORE_READ(regs, orig_ax);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -43,11 +51,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	r->syscall = NO_SYSCALL;
 	if (preempt || !r->state)
 		flags |= SWITCH_PREEMPTED;
-	if (flags & SWITCH_OUT) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
-
-		r->syscall = (__s32)BPF_CORE_READ(regs, orig_ax);
-	}
+	if (flags & SWITCH_OUT)
+		r->syscall = syscall_of(prev);
 	r->flags = flags;
 	record_submit(r);
 	return 0;
@@ -63,10 +68,11 @@ static __always_inline int on_wake(struct task_struct *task)
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
 		return 0;
+	/* An interrupt can have come upon this thread: its system call lets user space tell. */
 	self = bpf_get_current_pid_tgid();
 	record_head(&r->head, now, task->pid, RECORD_WAKE, sizeof(*r));
 	r->waker_tid = (__u32)self;
-	r->waker_pid = self >> 32;
+	r->waker_syscall = self ? syscall_of(bpf_get_current_task_btf()) : NO_SYSCALL;
 	record_submit(r);
 	return 0;
 }

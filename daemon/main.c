@@ -297,6 +297,16 @@ static int make_listeners(const struct options *o, struct front_options *front)
 	return 0;
 }
 
+/* When memory runs out, the profiler goes before the server that it watches. */
+static void prefer_for_oom(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "800", 3) < 0)
+		log_debug("cannot set the OOM score: %m");
+	safe_close(fd);
+}
+
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
 static int run_roles(const struct options *o, int lock, struct front_options *front)
 {
@@ -310,11 +320,14 @@ static int run_roles(const struct options *o, int lock, struct front_options *fr
 	if (child < 0)
 		return log_error_errno(-errno, "cannot fork: %m");
 	if (child == 0) {
-		/* The broker's end of the pairs tells when it goes; this is for the case that it goes before they are watched. */
+		/* For the time until its privileges are dropped; from then on the broker's end of the pairs tells when it goes. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(EXIT_FAILURE);
+		/* The broker says when to end. */
 		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		prefer_for_oom();
 		signal(SIGPIPE, SIG_IGN);
 		log_set_role("tfprofd front");
 		close(lock);
@@ -343,7 +356,7 @@ static int run_roles(const struct options *o, int lock, struct front_options *fr
 /* Goes to the background; the caller's process ends when the daemon is ready, or with its failure. */
 static int go_background(int *ret_ready)
 {
-	int ready[2];
+	int ready[2], null;
 	pid_t child;
 	char byte;
 
@@ -363,6 +376,11 @@ static int go_background(int *ret_ready)
 	}
 	close(ready[0]);
 	setsid();
+	/* What started the daemon must not wait for its output, and its directory must not be held. */
+	null = open("/dev/null", O_RDWR);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || chdir("/") < 0)
+		return -errno;
+	close(null);
 	*ret_ready = ready[1];
 	return 0;
 }

@@ -94,8 +94,8 @@ struct record_switch {
 
 struct record_wake {
 	struct record head; /* .tid: who was woken */
-	__u32 waker_tid;    /* 0: an interrupt or the idle task */
-	__u32 waker_pid;
+	__u32 waker_tid;     /* who ran there; 0: the idle task */
+	__s32 waker_syscall; /* that it was in, -1: none. An interrupt may have woken, and come upon it. */
 };
 
 struct record_thread {

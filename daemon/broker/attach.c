@@ -42,6 +42,7 @@ struct attachment {
 	enum attach_mode mode;
 	unsigned level;
 	bool scheduler; /* its programs are attached */
+	bool failed;	/* something could not be attached: there is no second try */
 	struct tfprofd_bpf *skel;
 	int rings[RECORD_MAX_RINGS];
 	unsigned n_rings;
@@ -51,7 +52,7 @@ struct attachment {
 	int multi_links[BROKER_MAX_LINKS]; /* -1: taken away */
 	pid_t multi_pids[BROKER_MAX_LINKS];
 	unsigned n_multi_links;
-	struct bpf_link *links[BROKER_MAX_SITES + 8];
+	struct bpf_link *links[BROKER_MAX_SITES + 8]; /* a site each, and the scheduler's */
 	unsigned n_links;
 };
 
@@ -267,6 +268,9 @@ int attachment_attach(struct attachment *a, const char **ret_reason)
 	bool done[BROKER_MAX_SITES] = {};
 	int r = 0;
 
+	if (a->failed)
+		return -EINVAL;
+	a->failed = true;
 	memset(done, 1, a->n_attached);
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
 		if (!a->sites[i].pid || done[i])
@@ -283,7 +287,16 @@ int attachment_attach(struct attachment *a, const char **ret_reason)
 		if (r < 0)
 			*ret_reason = "the kernel refused a scheduler tracepoint";
 	}
+	a->failed = r < 0;
 	return r;
+}
+
+bool attachment_uses(const struct attachment *a, int file)
+{
+	for (unsigned i = 0; i < a->n_sites; i++)
+		if (a->sites[i].file == file)
+			return true;
+	return false;
 }
 
 unsigned attachment_links(const struct attachment *a)

@@ -40,6 +40,8 @@ int attachment_add_site(struct attachment *a, pid_t pid, int file, uint64_t offs
 void attachment_forget(struct attachment *a, pid_t pid);
 /* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */
 int attachment_attach(struct attachment *a, const char **ret_reason);
+/* Whether sites were added that lie in the file with this descriptor. */
+bool attachment_uses(const struct attachment *a, int file);
 unsigned attachment_links(const struct attachment *a);
 /* Puts a record of every living thread of the targets into the rings. */
 int attachment_name_threads(struct attachment *a);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,8 +28,8 @@
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
 
-/* How often the side-band is looked at. */
-#define SIDEBAND_MS 200
+/* How often the side-band is looked at, and the front told what it could not be told before. */
+#define ROUND_MS 200
 /* Code of this size, mapped by whatever name, is worth a look: a program that holds a runtime statically. */
 #define BIG_CODE (8u << 20)
 
@@ -57,6 +58,7 @@ struct broker {
 	int requests, events, diag;
 	enum attach_mode mode;
 	struct sideband *sideband;
+	bool stop, rescan; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct capture captures[BROKER_MAX_CAPTURES];
@@ -193,9 +195,22 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 	return -EMFILE;
 }
 
+static void *detach(void *data)
+{
+	attachment_free(data);
+	return NULL;
+}
+
+/* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
 static void end_capture(struct capture *c)
 {
-	c->attachment = attachment_free(c->attachment);
+	pthread_t thread;
+
+	if (c->attachment && pthread_create(&thread, NULL, detach, c->attachment) == 0)
+		pthread_detach(thread);
+	else
+		attachment_free(c->attachment);
+	c->attachment = NULL;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		close(c->targets[i].pidfd);
 	c->n_targets = 0;
@@ -282,6 +297,14 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	return 0;
 }
 
+/* Whether a target has ended, or became by exec what the client may not watch. */
+static bool target_is_lost(const struct capture *c, const struct attach_target *t)
+{
+	uid_t owner;
+
+	return pidfd_ended(t->pidfd) || (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
+}
+
 static int on_attach(struct broker *b, struct broker_message *m)
 {
 	struct capture *c = capture_get(b, m->id);
@@ -292,13 +315,13 @@ static int on_attach(struct broker *b, struct broker_message *m)
 		return -EINVAL;
 	/* A number that became another process's must not be used: its sites are left out. */
 	for (unsigned i = 0; i < c->n_targets; i++)
-		if (pidfd_ended(c->targets[i].pidfd))
+		if (target_is_lost(c, &c->targets[i]))
 			attachment_forget(c->attachment, c->targets[i].pid);
 	r = attachment_attach(c->attachment, &reason);
 	if (r < 0)
 		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
 	for (unsigned i = 0; i < c->n_targets; i++)
-		if (pidfd_ended(c->targets[i].pidfd))
+		if (target_is_lost(c, &c->targets[i]))
 			attachment_forget(c->attachment, c->targets[i].pid);
 	m->count = attachment_links(c->attachment);
 	return 0;
@@ -325,6 +348,10 @@ static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret
 	case BROKER_CLOSE:
 		if (m->id >= BROKER_MAX_FILES || b->files[m->id].fd < 0)
 			return -EINVAL;
+		/* Sites name it by its descriptor, which must not become another file's. */
+		for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+			if (b->captures[i].attachment && attachment_uses(b->captures[i].attachment, b->files[m->id].fd))
+				return -EBUSY;
 		b->files[m->id].fd = safe_close(b->files[m->id].fd);
 		return 0;
 	case BROKER_CAPTURE:
@@ -377,22 +404,30 @@ static int serve_request(struct broker *b)
 	return r;
 }
 
-static void send_event(struct broker *b, enum broker_event_type type, pid_t pid)
+/* Never waits for a front that does not keep up; false: it was not told. */
+static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 {
 	struct broker_event event = { .type = type, .pid = (uint32_t)pid };
 
-	/* A front that does not keep up looks at everything later: the socket never blocks the broker. */
-	if (send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
-		log_debug("cannot tell the front of a process: %m");
+	return send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
+static void send_pending(struct broker *b)
+{
+	if (b->stop && send_event(b, BROKER_EVENT_STOP, 0))
+		b->stop = false;
+	if (b->rescan && send_event(b, BROKER_EVENT_RESCAN, 0))
+		b->rescan = false;
 }
 
 static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
 {
 	const char *base = strrchr(name, '/');
+	struct broker *b = data;
 
 	base = base ? base + 1 : name;
-	if (size >= BIG_CODE || pack_find(base, false) || pack_find(base, true))
-		send_event(data, BROKER_EVENT_MAPPED, pid);
+	if ((size >= BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_MAPPED, pid))
+		b->rescan = true;
 }
 
 static int keep_capabilities(bool perf_event_uprobes)
@@ -454,7 +489,7 @@ int broker_check_host(char *ret_text, unsigned size)
 
 static int broker_setup(struct broker *b, const struct broker_options *options)
 {
-	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY }, files;
 	int r;
 
 	libbpf_set_print(NULL);
@@ -466,6 +501,11 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
 		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
+	/* Files, programs, maps and links of several captures. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	/* Kernels before 5.11 charge BPF memory to this limit. */
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) < 0)
 		log_debug("cannot raise RLIMIT_MEMLOCK: %m");
@@ -506,7 +546,7 @@ static void on_signal(struct broker *b, int signals)
 	struct signalfd_siginfo info;
 
 	if (read(signals, &info, sizeof(info)) == sizeof(info))
-		send_event(b, BROKER_EVENT_STOP, 0);
+		b->stop = true;
 }
 
 int broker_run(const struct broker_options *options)
@@ -522,14 +562,15 @@ int broker_run(const struct broker_options *options)
 	while (r == 0) {
 		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
 
-		if (poll(p, ARRAY_SIZE(p), b->sideband ? SIDEBAND_MS : -1) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), ROUND_MS) < 0 && errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);
 		if (p[0].revents)
 			r = serve_request(b);
 		if (b->sideband && sideband_read(b->sideband, on_mapped, b))
-			send_event(b, BROKER_EVENT_RESCAN, 0);
+			b->rescan = true;
+		send_pending(b);
 	}
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		end_capture(&b->captures[i]);

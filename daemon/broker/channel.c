@@ -66,6 +66,9 @@ int channel_receive(int socket, void *data, size_t size, int *ret_fds, unsigned 
 				close(fd);
 		}
 	}
+	/* Descriptors that did not fit into this process are not silently missing. */
+	if (m.msg_flags & MSG_CTRUNC)
+		n = -1;
 	if (n == (ssize_t)size) {
 		*ret_n_fds = kept;
 		return 0;

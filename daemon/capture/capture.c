@@ -15,6 +15,8 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
+/* Attaching takes a few hundredths of a second, more on a busy machine. */
+#define ATTACH_BEFORE_NS 1000000000ull
 /* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte of sixteen. */
 #define DRAIN_NS 20000000ull
 
@@ -32,6 +34,7 @@ struct capture {
 	struct target targets[RECORD_MAX_TARGETS];
 	pthread_t thread;
 	struct capture_result result;
+	unsigned ended; /* a bit for each target that ended before the window did */
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
 	uint64_t window_start_ns, records, dropped;
@@ -110,7 +113,7 @@ static bool wait_until(struct capture *c, uint64_t time)
 		uint64_t now = clock_now(CLOCK_MONOTONIC);
 		struct timespec ts;
 
-		if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED) || __atomic_load_n(&c->stopped, __ATOMIC_RELAXED))
 			return false;
 		if (now >= time)
 			return true;
@@ -145,6 +148,8 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 	}
 	stop = MIN(stop, now);
 	session_window(s, start, stop);
+	for (unsigned i = 0; i < c->request.n_targets; i++)
+		c->ended |= (unsigned)session_target_ended(s, i) << i;
 	return stop;
 }
 
@@ -153,11 +158,14 @@ static void warn_of_session(struct capture *c, struct session *s, const struct s
 	for (unsigned i = 0; i < session_warnings(s); i++)
 		warn(c, "%s", session_warning(s, i));
 	if (counts->ring_full)
-		warn(c, "%llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
-		     (unsigned long long)counts->ring_full);
+		warn(c, "%llu of %llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
+		     (unsigned long long)counts->ring_full, (unsigned long long)(counts->records + counts->dropped));
+	if (counts->unread)
+		warn(c, "%llu of %llu records were lost because a CPU did not finish writing them in time.",
+		     (unsigned long long)counts->unread, (unsigned long long)(counts->records + counts->dropped));
 	if (counts->refused)
-		warn(c, "%llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
-		     (unsigned long long)counts->refused);
+		warn(c, "%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
+		     (unsigned long long)counts->refused, (unsigned long long)(counts->records + counts->dropped));
 	if (counts->malformed)
 		warn(c, "%llu records could not be understood.", (unsigned long long)counts->malformed);
 	if (counts->table_full)
@@ -183,6 +191,8 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	c->result.dropped = counts.dropped;
 	c->result.window_ns = stop - start;
 	warn_of_session(c, s, &counts);
+	if (c->request.n_left_out)
+		warn(c, "%u more processes were left out: a capture takes %d.", c->request.n_left_out, RECORD_MAX_TARGETS);
 	r = session_sort(s, &records, &input.n_records);
 	if (r < 0)
 		return r;
@@ -200,7 +210,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		return r;
 	correlated = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->request.n_targets; i++)
-		if (timeline->processes[i].ended || session_target_ended(s, i)) {
+		if (timeline->processes[i].ended || (c->ended & 1u << i)) {
 			warn(c, "Process %d (%s) ended, or became another program, within the window.", c->targets[i].pid, c->targets[i].name);
 			c->result.cut = true;
 		}
@@ -225,16 +235,21 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 
 static int run_window(struct capture *c, struct session *s)
 {
-	uint64_t start = clock_now(CLOCK_MONOTONIC), stop, offset = unix_offset();
+	uint64_t start, stop, offset = unix_offset(), begin = 0;
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
+	/* Probes cost the target something even before the window: they come shortly before it. */
+	if (c->request.start_unix_ns > offset)
+		begin = c->request.start_unix_ns - offset;
+	if (begin > ATTACH_BEFORE_NS && !wait_until(c, begin - ATTACH_BEFORE_NS))
+		return -ECANCELED;
 	r = session_attach(s, text, sizeof(text));
 	if (r < 0) {
 		fail(c, r, text);
 		return r;
 	}
-	if (c->request.start_unix_ns > offset && !wait_until(c, c->request.start_unix_ns - offset))
+	if (!wait_until(c, begin))
 		return -ECANCELED;
 	start = clock_now(CLOCK_MONOTONIC);
 	stop = start + c->request.duration_ns;

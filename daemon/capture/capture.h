@@ -29,6 +29,7 @@ struct capture_request {
 	uint32_t client; /* the broker's number of who asks */
 	const struct target *targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
+	unsigned n_left_out; /* targets beyond RECORD_MAX_TARGETS: the result says so */
 	bool skip_ended; /* a target that has ended is left out, with a warning, instead of failing the capture */
 	uint64_t duration_ns;
 	uint64_t start_unix_ns; /* 0: at once */

@@ -14,9 +14,11 @@
 #include "lib/base/macro.h"
 
 /* Of records, before they are put in order. */
-#define STORE_BYTES_MAX (2ull << 30)
+#define STORE_BYTES_MAX (1ull << 30)
 #define COUNTERS_CPUS 1024
 #define WARNINGS_MAX 32
+/* Of a millisecond each, for the last records to be complete. */
+#define FINISH_ROUNDS 200
 
 struct session_target {
 	const struct target *target;
@@ -40,6 +42,7 @@ struct session {
 	unsigned n_rings;
 	struct store *store;
 	uint64_t records, refused, malformed;
+	bool finished; /* the last record was read */
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
 };
@@ -147,7 +150,7 @@ static int add_file(struct session *s, struct plan_cache *plans, unsigned index,
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason = NULL;
 	unsigned n, stepped = 0;
-	int fd, r;
+	int fd = -1, r;
 
 	r = proxy_call(s->proxy, &m, -1, &fd, &n);
 	if (r < 0) {
@@ -341,12 +344,18 @@ void session_finish(struct session *s)
 {
 	if (proxy_call_id(s->proxy, BROKER_NAME_THREADS, s->id) < 0)
 		warn(s, "Names of threads are missing.");
-	/* A program that saw the window open may still be writing its record. */
-	for (int i = 0; i < 2; i++) {
+	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
+	for (int i = 0; i < FINISH_ROUNDS; i++) {
+		bool empty = true;
+
 		session_drain(s);
+		for (unsigned k = 0; k < s->n_rings; k++)
+			empty &= ring_is_empty(s->rings[k]);
+		if (empty && i > 0)
+			break;
 		poll(NULL, 0, 1);
 	}
-	session_drain(s);
+	s->finished = true;
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
 			warn(s, "Process %d: where this build keeps the names of operations was not found out (%u seen).",
@@ -355,20 +364,25 @@ void session_finish(struct session *s)
 
 void session_count(const struct session *s, struct session_counts *ret)
 {
+	uint64_t submitted = 0, seen = s->records + s->refused + s->malformed;
+
 	*ret = (struct session_counts){ .records = s->records, .refused = s->refused, .malformed = s->malformed };
 	for (unsigned i = 0; i < COUNTERS_CPUS; i++) {
+		submitted += s->counters[i].records;
 		ret->ring_full += s->counters[i].ring_full;
 		ret->table_full += s->counters[i].table_full;
 		ret->read_failed += s->counters[i].read_failed;
 	}
-	ret->dropped = ret->ring_full + ret->refused + ret->malformed;
+	if (s->finished && submitted > seen)
+		ret->unread = submitted - seen;
+	ret->dropped = ret->ring_full + ret->refused + ret->malformed + ret->unread;
 }
 
 bool session_target_ended(const struct session *s, unsigned target)
 {
 	struct pollfd p = { .fd = s->targets[target].pidfd, .events = POLLIN };
 
-	return p.fd < 0 || poll(&p, 1, 0) > 0;
+	return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
 bool session_targets_ended(const struct session *s)

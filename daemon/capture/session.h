@@ -17,7 +17,7 @@ struct session;
 struct session_counts {
 	uint64_t records; /* read */
 	uint64_t dropped; /* not read or not kept, all causes */
-	uint64_t ring_full, refused, malformed;
+	uint64_t ring_full, refused, malformed, unread;
 	uint64_t table_full, read_failed;
 };
 

@@ -145,7 +145,7 @@ static int open_file(struct targets *t, pid_t pid, const struct target_file *fil
 {
 	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)pid, .start = file->start, .end = file->end };
 	unsigned n_fds;
-	int fd, r;
+	int fd = -1, r;
 
 	r = proxy_call(t->options.proxy, &m, -1, &fd, &n_fds);
 	if (r < 0)
@@ -248,7 +248,7 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	struct target *known = find(t, pid);
 	struct look look = {};
 	unsigned n_fds;
-	int fd, r;
+	int fd = -1, r;
 
 	*ret_error = 0;
 	r = proxy_call(t->options.proxy, &m, -1, &fd, &n_fds);
@@ -265,9 +265,15 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change that. */
 		if (look.pack == known->pack && look.n_files >= known->n_files) {
+			bool changed = look.n_files != known->n_files || memcmp(known->files, look.files, sizeof(look.files));
+
 			memcpy(known->files, look.files, sizeof(look.files));
 			known->n_files = look.n_files;
 			known->uid = m.uid;
+			if (changed) {
+				read_comm(pid, known->name);
+				read_version(t, known);
+			}
 			return known;
 		}
 		target_remove(known);

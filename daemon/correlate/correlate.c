@@ -24,6 +24,7 @@ struct thread_state {
 	uint64_t cpu_since;
 	uint16_t cpu;
 	int32_t waker;	    /* of the time on the CPU that comes or is */
+	int32_t blocked_in; /* the system call that it waits in, -1: not known */
 	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 };
@@ -105,7 +106,7 @@ static uint32_t thread_get(struct correlator *c, uint32_t tid)
 		return 0;
 	}
 	c->t->threads[c->t->n_threads] = (struct thread){ .tid = tid, .process = UINT32_MAX };
-	c->states[c->t->n_threads] = (struct thread_state){ .waker = -1, .off_span = NO_SPAN };
+	c->states[c->t->n_threads] = (struct thread_state){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN };
 	return c->t->n_threads++;
 }
 
@@ -124,6 +125,8 @@ static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end
 		/* Nothing was seen inside: it ended before the thread's next record, and this is only a bound. */
 		end = f->next_ns;
 		span->flags |= SPAN_END_BOUND;
+	} else if (!end && f->role != ROLE_EXECUTOR_RUN && f->role != ROLE_DONE) {
+		span->flags |= SPAN_END_BOUND; /* its own end mark is missing */
 	}
 	span->end_ns = end ?: MAX(f->last_ns, span->start_ns);
 	if (cut)
@@ -214,6 +217,12 @@ static void put(struct correlator *c, struct map *map, uint64_t key, uint64_t va
 		c->error = -ENOMEM;
 }
 
+/* A call object's address comes back in later runs: the run of an executor is one that goes on. */
+static bool run_has_ended(const struct correlator *c, uint64_t run)
+{
+	return run != NO_SPAN && c->t->spans[run].end_ns != c->t->spans[run].start_ns;
+}
+
 static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
 {
 	struct frame *f;
@@ -270,7 +279,8 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 	frames_return(c, s, r->probe.stack);
 	frames_touch(s, r->probe.head.time);
 	run = run_of_thread(c, s);
-	put(c, &c->run_of_call, call_key(r), run);
+	if (r->value2)
+		put(c, &c->run_of_call, call_key(r), run);
 	if (run == NO_SPAN)
 		return;
 	if (c->t->spans[run].id < 0)
@@ -294,8 +304,8 @@ static void on_executor_run(struct correlator *c, uint32_t thread, const struct 
 	f = frame_push(c, thread, SPAN_EXECUTOR, &r->probe, spec);
 	if (!f)
 		return;
-	run = map_get(&c->run_of_call, call_key(r));
-	f->run = run ? *run : NO_SPAN;
+	run = r->value2 ? map_get(&c->run_of_call, call_key(r)) : NULL;
+	f->run = run && !run_has_ended(c, *run) ? *run : NO_SPAN;
 	span_of(c, f)->id = (int64_t)r->probe.value;
 	if (f->run != NO_SPAN)
 		span_of(c, f)->context = c->t->spans[f->run].context;
@@ -429,7 +439,7 @@ static bool is_cheap(const struct probe_pack *pack, const char *type)
 	return false;
 }
 
-static void add_object(struct correlator *c, uint8_t target, uint64_t object, const char *name, uint32_t name_size, const char *type,
+static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint64_t object, const char *name, uint32_t name_size, const char *type,
 		       uint32_t type_size, bool whole)
 {
 	const struct probe_pack *pack = c->in->targets[target].pack;
@@ -441,14 +451,14 @@ static void add_object(struct correlator *c, uint8_t target, uint64_t object, co
 	snprintf(type_text, sizeof(type_text), "%.*s", (int)type_size, type);
 	snprintf(text, sizeof(text), "%.*s%s:%s", (int)name_size, name, whole ? "" : "...", type_text);
 	if (names_add(&c->names, text, type_text, false, is_cheap(pack, type_text), &index) < 0 ||
-	    names_set_object(&c->names, (object & 0x00ffffffffffffffULL) | (uint64_t)target << 56, index) < 0)
+	    names_set_object(&c->names, (object & 0x00ffffffffffffffULL) | (uint64_t)target << 56, index, time) < 0)
 		c->error = -ENOMEM;
 }
 
 static void on_name(struct correlator *c, const struct record_name *r)
 {
 	if (r->head.target < c->in->n_targets)
-		add_object(c, r->head.target, r->object, r->name, MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
+		add_object(c, r->head.time, r->head.target, r->object, r->name, MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
 			   MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE), r->name_size <= RECORD_NAME_SIZE);
 }
 
@@ -466,7 +476,7 @@ static void on_object(struct correlator *c, const struct record_object *r)
 	name = object_view(r, target->layout.name_offset, &name_size);
 	type = object_view(r, target->layout.type_offset, &type_size);
 	if (name && type)
-		add_object(c, r->head.target, r->object, name, name_size, type, type_size, name_size < RECORD_CANDIDATE_SIZE);
+		add_object(c, r->head.time, r->head.target, r->object, name, name_size, type, type_size, name_size < RECORD_CANDIDATE_SIZE);
 }
 
 static void slice_add(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason)
@@ -548,6 +558,7 @@ static void on_switch(struct correlator *c, const struct record_switch *r)
 		off_span_end(c, &c->states[thread], now);
 		c->states[thread].on_cpu = false;
 		c->states[thread].waker = -1;
+		c->states[thread].blocked_in = r->syscall;
 		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now, preempted ? c->preempted_name : reason);
 	}
 	if (r->flags & SWITCH_IN) {
@@ -572,7 +583,7 @@ static void on_wake(struct correlator *c, const struct record_wake *r)
 	if (c->error)
 		return;
 	found = r->waker_tid ? map_get(&c->thread_of_tid, r->waker_tid) : NULL;
-	if (found) {
+	if (found && syscall_wakes(r->waker_syscall, c->states[thread].blocked_in)) {
 		struct frame *f = frames_top(&c->states[*found].frames);
 
 		waker = (int32_t)*found;

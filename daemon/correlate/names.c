@@ -88,14 +88,15 @@ static struct object_name *newest(const struct names *n, uint64_t key)
 	return o;
 }
 
-int names_set_object(struct names *n, uint64_t key, uint32_t name)
+int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time)
 {
 	struct object_name *last = newest(n, key);
 
 	/* Two CPUs may send one object's name at once. */
 	if (last && last->freed_ns == UINT64_MAX) {
-		last->name = name;
-		return 0;
+		if (last->name == name)
+			return 0;
+		last->freed_ns = time; /* its end was lost: here is another object already */
 	}
 	if (n->n_objects == n->objects_size) {
 		uint32_t size = n->objects_size ? n->objects_size * 2 : 256;

@@ -24,8 +24,8 @@ struct names {
 void names_done(struct names *names);
 /* The index of a name; display may be NULL. -ENOMEM. */
 int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap, uint32_t *ret);
-/* An object has this name from now on, until names_free_object() says that it went. -ENOMEM. */
-int names_set_object(struct names *n, uint64_t key, uint32_t name);
+/* An object has this name from that time on, until names_free_object() says that it went. -ENOMEM. */
+int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time);
 void names_free_object(struct names *n, uint64_t key, uint64_t time);
 /* The name that the object had at that time, NAME_NONE: not known. */
 uint32_t names_of_object(const struct names *n, uint64_t key, uint64_t time);

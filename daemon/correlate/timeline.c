@@ -140,7 +140,7 @@ static void count_runs(struct timeline *t)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (t->spans[i].kind == SPAN_RUN) {
-			if (t->spans[i].flags & (SPAN_CUT_START | SPAN_CUT_END))
+			if (t->spans[i].flags & SPAN_NOT_WHOLE)
 				t->n_runs_cut++;
 			else
 				t->n_runs++;

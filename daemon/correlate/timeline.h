@@ -24,9 +24,12 @@ enum span_flag {
 	SPAN_CUT_END = 1 << 1,   /* ended after the window: end_ns is a bound */
 	SPAN_CHEAP = 1 << 2,     /* an operation that the runtime's own profiler shows only at level 3 */
 	SPAN_IN_OP = 1 << 3,     /* off CPU while an operation ran on the thread */
-	SPAN_END_BOUND = 1 << 5, /* its end was not seen: it ended before end_ns, when the thread did something else */
+	SPAN_END_BOUND = 1 << 5, /* its end was not seen: end_ns is the last, or the next, that was seen of its thread */
 	SPAN_ASYNC = 1 << 4,     /* an operation that may finish on another thread: the span is its launch */
 };
+
+/* Its duration is a bound. */
+#define SPAN_NOT_WHOLE (SPAN_CUT_START | SPAN_CUT_END | SPAN_END_BOUND)
 
 /* 56 bytes; a capture has millions. */
 struct span {

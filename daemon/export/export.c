@@ -322,7 +322,7 @@ static void span_stats(struct writer *w, const struct span *s, struct stats *sta
 	if (cut)
 		stats_add_text(w, stats, STAT_CUT, cuts[cut]);
 	if (s->flags & SPAN_END_BOUND)
-		stats_add_text(w, stats, STAT_END, "not seen: no later than this");
+		stats_add_text(w, stats, STAT_END, "not seen");
 }
 
 /* Adds an event to the open line, unless it comes before its predecessor: such lines break the readers' nesting. */

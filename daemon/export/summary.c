@@ -51,7 +51,7 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 
 		if (run->kind != SPAN_RUN)
 			continue;
-		if (run->flags & (SPAN_CUT_START | SPAN_CUT_END))
+		if (run->flags & SPAN_NOT_WHOLE)
 			s->n_runs_cut++;
 		else
 			s->n_runs++;
@@ -65,7 +65,7 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	for (uint64_t i = 0; i < t->n_spans; i++) {
 		const struct span *run = &t->spans[i];
 
-		if (run->kind == SPAN_RUN && !(run->flags & (SPAN_CUT_START | SPAN_CUT_END)))
+		if (run->kind == SPAN_RUN && !(run->flags & SPAN_NOT_WHOLE))
 			durations[n++] = run->end_ns - run->start_ns;
 	}
 	qsort(durations, n, sizeof(*durations), compare_durations);

@@ -1,6 +1,6 @@
 /*
  * What is known of a runtime: how to recognise it and which of its functions tell what. One const table per runtime in a file
- * of its own; a new runtime is a new file with a PACK() in it and nothing else.
+ * of its own; a new runtime is a new file and its name in pack.c.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 /* What an entry into a probed function means. */
 enum role {
 	ROLE_NONE,
-	ROLE_RUN_BEGIN,	     /* a run starts on this thread; value: its step id when PROBE_VALUE_IS_STEP */
+	ROLE_RUN_BEGIN,	     /* a run starts on this thread; value: its step id, where the probe reads one */
 	ROLE_RUN_END,	     /* the innermost run of this group on this thread is over */
 	ROLE_EXECUTOR_START, /* a run hands its graph to an executor; value: step id, value2: the call's identity */
 	ROLE_EXECUTOR_RUN,   /* an executor works on this thread; value: step id, value2: the call's identity */

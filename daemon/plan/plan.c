@@ -41,6 +41,9 @@ static int on_symbol(const struct symbol_match *match, void *data)
 	size_t size = 0;
 	int r;
 
+	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other arguments. */
+	if (strchr(match->name, '.'))
+		return 0;
 	if (p->plan->n_sites >= SITES_MAX)
 		return -E2BIG;
 	r = elf_image_read_code(p->image, match->offset, p->code, MIN(match->size, CODE_MAX), &size);

@@ -51,6 +51,11 @@ struct ring *ring_close(struct ring *r)
 	return NULL;
 }
 
+bool ring_is_empty(const struct ring *r)
+{
+	return *r->consumer == __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
+}
+
 int ring_consume(struct ring *ring, ring_fn fn, void *data)
 {
 	unsigned long position = *ring->consumer, end = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);

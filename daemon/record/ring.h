@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@ struct ring;
 /* Maps the ring buffer behind fd, of size bytes of data; fd is not kept. -errno of mmap. */
 int ring_open(int fd, size_t size, struct ring **ret);
 struct ring *ring_close(struct ring *ring);
+
+/* Whether every record was taken. */
+bool ring_is_empty(const struct ring *ring);
 
 /* A record and its size; returns 0 or a negative errno to stop. */
 typedef int (*ring_fn)(const void *record, size_t size, void *data);

@@ -17,11 +17,14 @@ enum { RESULT_FIELD = 2, XSPACE_FIELD = 1 };
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tfprofd__ListTargetsResponse response = TFPROFD__LIST_TARGETS_RESPONSE__INIT;
-	Tfprofd__Target targets[RECORD_MAX_TARGETS], *list[RECORD_MAX_TARGETS];
-	const struct target *chosen[RECORD_MAX_TARGETS];
-	char addresses[RECORD_MAX_TARGETS][32];
+	Tfprofd__Target targets[TARGETS_MAX], *list[TARGETS_MAX];
+	const struct target *chosen[TARGETS_MAX];
+	char addresses[TARGETS_MAX][32];
 	struct grpc_body *body;
-	unsigned n = service_choose(data, call, chosen);
+	unsigned more, n;
+	bool denied;
+
+	n = service_choose(data, call, chosen, TARGETS_MAX, &more, &denied);
 
 	for (unsigned i = 0; i < n; i++) {
 		addresses[i][0] = 0;
@@ -112,6 +115,7 @@ static void answer(struct job *job, struct capture_result *result)
 static int choose_targets(struct service *s, struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
+	bool denied;
 
 	if (m->n_pids > RECORD_MAX_TARGETS) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture", RECORD_MAX_TARGETS);
@@ -146,7 +150,7 @@ static int choose_targets(struct service *s, struct grpc_call *call, const Tfpro
 	}
 	request->skip_ended = !m->n_pids;
 	if (!m->n_pids)
-		request->n_targets = service_choose(s, call, request->targets);
+		request->n_targets = service_choose(s, call, request->targets, RECORD_MAX_TARGETS, &request->n_left_out, &denied);
 	if (request->n_targets)
 		return 0;
 	grpc_call_fail(call, GRPC_NOT_FOUND, "no process with a known runtime runs here that you may profile");

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/export/export.h"
 #include "daemon/rpc/reply.h"
@@ -15,6 +16,14 @@
 enum { TOOL_DATA_FIELD = 6, TOOL_NAME_FIELD = 1, TOOL_DATA_BYTES_FIELD = 2, XSPACE_FIELD = 8 };
 /* The file name that makes the client write the bytes as the run's trace; as a ProfileToolData.name on the wire. */
 static const char tool_name[] = "\x0a\x09xplane.pb";
+
+static uint64_t now_unix(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
 
 static void answer_message(struct grpc_call *call, const ProtobufCMessage *message)
 {
@@ -59,13 +68,23 @@ static void answer_error(struct service *s, struct grpc_call *call, const char *
 		answer_xspace(call, &xspace, emit_xspace);
 }
 
+/* A client that may not is told so; everything else is told where its user can see it. */
+static bool answer_failure(struct job *job, const struct capture_result *result)
+{
+	if (result->error == -EACCES || result->error == -ECANCELED)
+		return false;
+	answer_error(job->service, job->call, result->text, job->emit_xspace);
+	return true;
+}
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
 	struct capture_request request = { .level = LEVEL_DEFAULT, .skip_ended = true };
-	struct job job = { .answer = answer };
+	struct job job = { .answer = answer, .answer_failure = answer_failure };
 	uint64_t duration_ms;
+	bool denied;
 
 	if (!m) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
@@ -86,6 +105,11 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	request.duration_ns = duration_ms * 1000000;
+	if (request.start_unix_ns > now_unix() + s->options.max_duration_ns) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the window would begin more than %llu s from now (tfprofd --max-duration)",
+			       (unsigned long long)(s->options.max_duration_ns / 1000000000));
+		return;
+	}
 	if (!request.level) {
 		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
 
@@ -93,7 +117,11 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		answer_message(call, &response.base);
 		return;
 	}
-	request.n_targets = service_choose(s, call, request.targets);
+	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS, &request.n_left_out, &denied);
+	if (!request.n_targets && denied) {
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile what runs here: ask as its user or as root");
+		return;
+	}
 	if (!request.n_targets) {
 		answer_error(s, call, "No process with a known runtime runs here that you may profile; `tfprofctl targets` lists them.",
 			     job.emit_xspace);
@@ -124,19 +152,20 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__MonitorResponse response = TENSORFLOW__MONITOR_RESPONSE__INIT;
-	const struct target *targets[RECORD_MAX_TARGETS];
+	const struct target *targets[TARGETS_MAX];
 	const struct peer *peer = grpc_call_peer(call);
 	struct service *s = data;
 	char *text = NULL;
 	size_t length = 0;
-	unsigned n;
+	unsigned n, more;
+	bool denied;
 	FILE *f = open_memstream(&text, &length);
 
 	if (!f) {
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	n = service_choose(s, call, targets);
+	n = service_choose(s, call, targets, TARGETS_MAX, &more, &denied);
 	fprintf(f, "tfprofd on %s: %u process%s to profile\n", s->options.hostname, n, n == 1 ? "" : "es");
 	for (unsigned i = 0; i < n; i++) {
 		fprintf(f, "  %d %s, %s, %s", targets[i]->pid, targets[i]->name, targets[i]->pack->name, targets[i]->version);

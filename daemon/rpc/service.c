@@ -193,19 +193,29 @@ bool peer_may(const struct peer *peer, const struct target *target)
 	return peer->uid == 0 || peer->uid == target->uid;
 }
 
-unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target *ret_targets[RECORD_MAX_TARGETS])
+unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
+			unsigned *ret_more, bool *ret_denied)
 {
 	const struct port *port = grpc_call_listener(call);
 	const struct peer *peer = grpc_call_peer(call);
 	unsigned n = 0;
 
+	*ret_more = 0;
+	*ret_denied = false;
 	if (!port || !peer)
 		return 0;
 	if (!port->pid)
 		targets_scan(s->targets);
-	for (struct target *t = targets_next(s->targets, NULL); t && n < RECORD_MAX_TARGETS; t = targets_next(s->targets, t))
-		if ((!port->pid && peer_may(peer, t)) || port->pid == t->pid)
+	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t)) {
+		if (port->pid && port->pid != t->pid)
+			continue;
+		if (!peer_may(peer, t))
+			*ret_denied = true;
+		else if (n < max)
 			ret_targets[n++] = t;
+		else
+			++*ret_more;
+	}
 	return n;
 }
 
@@ -254,7 +264,9 @@ static void on_capture_done(struct capture *capture, void *data)
 	job->capture = NULL;
 	if (job->call) {
 		grpc_call_on_cancel(job->call, NULL, NULL);
-		if (result->error)
+		if (result->error && job->answer_failure && job->answer_failure(job, result))
+			; /* done */
+		else if (result->error)
 			grpc_call_fail(job->call, status_of_error(result->error), "%s", result->text);
 		else
 			job->answer(job, result);

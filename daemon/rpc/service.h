@@ -44,8 +44,12 @@ struct service *service_free(struct service *s);
 
 /* Whether a client may profile a target; the broker asks the kernel again. */
 bool peer_may(const struct peer *peer, const struct target *target);
-/* Whether the client may profile any target that the listener stands for: its own target, or all. */
-unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target *ret_targets[RECORD_MAX_TARGETS]);
+/*
+ * The targets that the client may profile of those that the listener stands for: one, or all; at most max. *ret_denied: there are
+ * others, which it may not; *ret_more: how many were left out for max.
+ */
+unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
+			unsigned *ret_more, bool *ret_denied);
 
 /* A capture for a call. */
 struct job {
@@ -57,6 +61,8 @@ struct job {
 	bool emit_xspace;
 	struct loop_timer *progress; /* Control only */
 	void (*answer)(struct job *job, struct capture_result *result);
+	/* Answers a capture that failed; false: a status says it. May be NULL. */
+	bool (*answer_failure)(struct job *job, const struct capture_result *result);
 	struct job *next;
 };
 

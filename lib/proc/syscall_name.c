@@ -20,3 +20,50 @@ const char *syscall_name(int number)
 
 	return number >= 0 && (size_t)number < ARRAY_SIZE(names) ? names[number] : NULL;
 }
+
+bool syscall_wakes(int waker, int sleeper)
+{
+	switch (waker) {
+	case SYS_futex:
+		return sleeper == SYS_futex;
+	case SYS_exit:
+	case SYS_exit_group:
+	case SYS_kill:
+	case SYS_tgkill:
+		return true;
+	case SYS_write:
+	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_pwritev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
+	case SYS_splice:
+	case SYS_connect:
+	case SYS_shutdown:
+	case SYS_close:
+	case SYS_io_uring_enter:
+		switch (sleeper) {
+		case SYS_read:
+		case SYS_readv:
+		case SYS_recvfrom:
+		case SYS_recvmsg:
+		case SYS_recvmmsg:
+		case SYS_accept:
+		case SYS_accept4:
+		case SYS_poll:
+		case SYS_ppoll:
+		case SYS_select:
+		case SYS_pselect6:
+		case SYS_epoll_wait:
+		case SYS_epoll_pwait:
+		case SYS_io_uring_enter:
+			return true;
+		default:
+			return false;
+		}
+	default:
+		return false;
+	}
+}

@@ -1,5 +1,9 @@
 """TensorBoard's capture dialog, and what other clients of tensorflow.ProfilerService are promised, on both servers."""
 
+import pathlib
+import shutil
+import signal
+import tempfile
 import time
 
 import grpc
@@ -71,21 +75,33 @@ class Dialog(Environment):
     def setUpClass(cls):
         cls.native = cls.start_shared(harness.NativeServer)
         cls.python = cls.start_shared(harness.GrpcServer)
-        for server in (cls.native, cls.python):
-            for model in ("half_plus_two", "layered"):
-                cls.start_shared(harness.Load, server, model)
+        cls.loads = [cls.start_shared(harness.Load, server, model) for server in (cls.native, cls.python)
+                     for model in ("half_plus_two", "layered")]
+        # Four clients and two servers leave little to TensorBoard: they pause but for the captures.
+        cls.pause_loads(signal.SIGSTOP)
+        cls.addClassCleanup(cls.pause_loads, signal.SIGCONT)
+        cls.logdir = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.logdir, ignore_errors=True)
+        cls.board = cls.start_shared(harness.TensorBoard, cls.logdir)
         cls.daemon = cls.start_shared(harness.Daemon)
         cls.native_address, cls.python_address = cls.address_of(cls.native), cls.address_of(cls.python)
 
+    @classmethod
+    def pause_loads(cls, how):
+        for load in cls.loads:
+            load.send(how)
+
     def capture_and_look(self, address, scopes, window_ms=WINDOW_MS):
         """Captures as the dialog does, and opens the pages; returns TensorBoard, the run and the XSpace."""
-        board = self.start(harness.TensorBoard, self.directory)
+        board, known = self.board, set(self.board.runs())
         before = time.time_ns()
+        self.pause_loads(signal.SIGCONT)
         status, message = board.capture(address, window_ms)
+        self.pause_loads(signal.SIGSTOP)
         self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
-        runs = board.runs()
+        runs = sorted(set(board.runs()) - known)
         self.assertEqual(len(runs), 1)
-        files = harness.xspace_files(self.directory)
+        files = [f for f in harness.xspace_files(self.logdir) if f.parent.name not in known]
         self.assertEqual([f.parent.name for f in files], runs)
         xspace = harness.XSpace(files[0])
         self.assertEqual(about(xspace.warnings, (self.native.pid, self.python.pid)), [])

@@ -95,12 +95,12 @@ static void switched(uint64_t time, uint32_t prev, uint32_t next, uint16_t flags
 	r->cpu = 1;
 }
 
-static void woken(uint64_t time, uint32_t tid, uint32_t waker)
+static void woken(uint64_t time, uint32_t tid, uint32_t waker, int32_t waker_call)
 {
 	struct record_wake *r = add(time, tid, RECORD_WAKE, sizeof(*r));
 
 	r->waker_tid = waker;
-	r->waker_pid = 77;
+	r->waker_syscall = waker_call;
 }
 
 static struct timeline *run(void)
@@ -330,7 +330,7 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	switched(1500, 9, 2, SWITCH_IN, 0, -1);
 	probe(2000, 1, S_OP, 100, 7, 0xa0);
 	switched(2100, 1, 9, SWITCH_OUT, 1, 202 /* futex */);
-	woken(2300, 1, 2);
+	woken(2300, 1, 2, 202);
 	switched(2400, 9, 1, SWITCH_IN, 0, -1);
 	switched(2500, 1, 9, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
 	switched(2700, 9, 1, SWITCH_IN, 0, -1);
@@ -346,6 +346,23 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	timeline_free(t);
 }
 
+TEST(a_thread_that_an_interrupt_came_upon_is_not_taken_for_the_waker)
+{
+	static const int32_t calls[] = { -1, 0 /* read */, 1 /* write: wakes readers, not who waits for a futex */ };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct timeline *t;
+
+		switched(1500, 9, 2, SWITCH_IN, 0, -1);
+		switched(1600, 9, 1, SWITCH_IN, 0, -1);
+		switched(2100, 1, 9, SWITCH_OUT, 1, 202);
+		woken(2300, 1, 2, calls[i]);
+		t = run();
+		CHECK_EQ(expect(t, "futex", 0, 2100, 2300)->id, -1);
+		timeline_free(t);
+	}
+}
+
 TEST(shares_count_the_time_inside_of_runs_only)
 {
 	struct timeline *t;
@@ -353,7 +370,7 @@ TEST(shares_count_the_time_inside_of_runs_only)
 	switched(1500, 9, 1, SWITCH_IN, 0, -1);
 	probe(2000, 1, S_RUN, 500, 0, 41);
 	switched(2100, 1, 9, SWITCH_OUT, 1, 202);
-	woken(2300, 1, 2);
+	woken(2300, 1, 2, 202);
 	switched(2400, 9, 1, SWITCH_IN, 0, -1);
 	probe(3000, 1, S_RUN_END, 450, 0, 0);
 	switched(3100, 1, 9, SWITCH_OUT, 1, 202);
@@ -401,7 +418,7 @@ TEST(records_that_make_no_sense_do_no_harm)
 	probe(2005, 1, S_OP_END, 100, 9, 0);
 	probe(2006, 1, S_FREE, 100, 0, 0xffff);
 	switched(2007, 5, 5, SWITCH_IN | SWITCH_OUT, 0, 9999);
-	woken(2008, 1, 1);
+	woken(2008, 1, 1, 202);
 	t = run();
 	CHECK_EQ(t->n_ops, 0);
 	timeline_free(t);
