@@ -73,8 +73,8 @@ static int serve(struct front *f, const struct front_options *options)
 	struct loop_source *events;
 	int r;
 
-	for (unsigned i = 0; i < options->n_listeners; i++) {
-		r = service_listen(f->service, options->listeners[i]);
+	for (unsigned i = 0; i < options->first_target_listener; i++) {
+		r = service_listen(f->service, i);
 		if (r < 0)
 			return log_error_errno(r, "cannot serve a listener: %m");
 	}
@@ -91,8 +91,9 @@ static int serve(struct front *f, const struct front_options *options)
 
 int front_run(const struct front_options *options)
 {
-	struct service_options service = { .max_duration_ns = options->max_duration_ns, .first_port = options->first_port,
-					   .last_port = options->last_port };
+	struct service_options service = { .max_duration_ns = options->max_duration_ns, .listeners = options->listeners,
+					   .n_listeners = options->n_listeners,
+					   .first_target_listener = options->first_target_listener };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = {};

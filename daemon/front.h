@@ -3,15 +3,15 @@
 
 #include <stdint.h>
 
-#define FRONT_LISTENERS_MAX 3
+#include "daemon/broker/limits.h"
 
 struct front_options {
 	int requests, events; /* to the broker; owned by the front */
-	int listeners[FRONT_LISTENERS_MAX];
-	unsigned n_listeners;
+	/* Those before first_target_listener listen, for every target; the others are bound, for single targets. */
+	int listeners[BROKER_MAX_LISTENERS];
+	unsigned n_listeners, first_target_listener;
 	int ready; /* a byte is written to it when clients are served; -1: nobody waits */
 	uint64_t max_duration_ns;
-	uint16_t first_port, last_port; /* for single targets; 0: none */
 };
 
 /* Gives up every privilege and serves until it is told to end or the broker goes. Returns 0 or -errno. */

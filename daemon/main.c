@@ -254,17 +254,27 @@ static int listen_unix(const char *path)
 	return TAKE_FD(fd);
 }
 
-static int listen_tcp(const struct options *o)
+static int bind_tcp(const char *host, uint16_t port)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(o->port) };
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int one = 1;
 
-	inet_pton(AF_INET, o->host, &address.sin_addr);
+	inet_pton(AF_INET, host, &address.sin_addr);
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
-		return log_error_errno(-errno, "cannot listen on %s:%u: %m; choose another port with --listen, or --no-listen", o->host, o->port);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static int listen_tcp(const struct options *o)
+{
+	_cleanup_close_ int fd = bind_tcp(o->host, o->port);
+
+	if (fd < 0 || listen(fd, 64) < 0)
+		return log_error_errno(fd < 0 ? fd : -errno, "cannot listen on %s:%u: %m; choose another port with --listen, or --no-listen",
+				       o->host, o->port);
 	return TAKE_FD(fd);
 }
 
@@ -293,6 +303,13 @@ static int make_listeners(const struct options *o, struct front_options *front)
 		if (fd < 0)
 			return fd;
 		front->listeners[front->n_listeners++] = fd;
+	}
+	/* Bound now, since the broker gives its network up; they listen when there is a target. Ports that are taken are left out. */
+	front->first_target_listener = front->n_listeners;
+	for (unsigned port = o->first_port; o->listen && port <= o->last_port && front->n_listeners < BROKER_MAX_LISTENERS; port++) {
+		fd = bind_tcp("127.0.0.1", (uint16_t)port);
+		if (fd >= 0)
+			front->listeners[front->n_listeners++] = fd;
 	}
 	return 0;
 }
@@ -341,10 +358,9 @@ static int run_roles(const struct options *o, int lock, struct front_options *fr
 	log_set_role("tfprofd broker");
 	close(requests[1]);
 	close(events[1]);
-	for (unsigned i = 0; i < front->n_listeners; i++)
-		close(front->listeners[i]);
 	safe_close(front->ready);
-	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .perf_event_uprobes = o->perf_event_uprobes });
+	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = front->listeners,
+						 .n_listeners = front->n_listeners, .perf_event_uprobes = o->perf_event_uprobes });
 	close(requests[0]);
 	close(events[0]);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -419,7 +435,5 @@ int main(int argc, char *argv[])
 		return EXIT_FAILURE;
 	}
 	front.max_duration_ns = o.max_duration_ns;
-	front.first_port = o.listen ? o.first_port : 0;
-	front.last_port = o.listen ? o.last_port : 0;
 	return run_roles(&o, lock, &front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -56,6 +56,8 @@ struct capture {
 
 struct broker {
 	int requests, events, diag;
+	const int *listeners;
+	unsigned n_listeners;
 	enum attach_mode mode;
 	struct sideband *sideband;
 	bool stop, rescan; /* the front is to be told so, and was not yet */
@@ -96,16 +98,14 @@ static bool pidfd_ended(int pidfd)
 	return poll(&p, 1, 0) > 0;
 }
 
-static int on_client(struct broker *b, struct broker_message *m, int connection)
+static int add_client(struct broker *b, struct broker_message *m, int connection)
 {
 	uid_t uid;
 	int r;
 
-	if (connection < 0)
-		return -EINVAL;
 	r = identity_of_connection(connection, b->diag, &uid);
 	if (r < 0)
-		return r;
+		return -EACCES; /* nobody that the kernel knows: that connection alone is refused */
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (!b->clients[i].used) {
 			b->clients[i].used = true;
@@ -115,7 +115,32 @@ static int on_client(struct broker *b, struct broker_message *m, int connection)
 			m->uid = uid;
 			return 0;
 		}
-	return -EUSERS;
+	return -EACCES;
+}
+
+static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
+{
+	_cleanup_close_ int connection = -1;
+	int r;
+
+	if (m->index >= b->n_listeners)
+		return -EINVAL;
+	connection = accept4(b->listeners[m->index], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (connection < 0)
+		return -errno;
+	r = add_client(b, m, connection);
+	if (r >= 0)
+		*ret_fd = TAKE_FD(connection);
+	return r;
+}
+
+static int on_listen(struct broker *b, const struct broker_message *m)
+{
+	if (m->index >= b->n_listeners)
+		return -EINVAL;
+	if (m->type == BROKER_LISTEN)
+		return listen(b->listeners[m->index], 64) < 0 ? -errno : 0;
+	return shutdown(b->listeners[m->index], SHUT_RDWR) < 0 ? -errno : 0;
 }
 
 static int on_maps(struct broker_message *m, int *ret_fd)
@@ -327,13 +352,17 @@ static int on_attach(struct broker *b, struct broker_message *m)
 	return 0;
 }
 
-static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret_fds, unsigned *ret_n_fds)
+static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	struct capture *c;
 
 	switch (m->type) {
-	case BROKER_CLIENT:
-		return on_client(b, m, fd);
+	case BROKER_ACCEPT:
+		*ret_n_fds = 1;
+		return on_accept(b, m, &ret_fds[0]);
+	case BROKER_LISTEN:
+	case BROKER_UNLISTEN:
+		return on_listen(b, m);
 	case BROKER_CLIENT_GONE:
 		if (!client_get(b, m->id))
 			return -EINVAL;
@@ -379,23 +408,20 @@ static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret
 /* Descriptors that an answer passed on and that are not kept. */
 static bool answer_owns_fds(uint32_t type)
 {
-	return type == BROKER_MAPS || type == BROKER_OPEN;
+	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT;
 }
 
 static int serve_request(struct broker *b)
 {
-	int fds[BROKER_MAX_FDS], in[1] = { -1 };
+	int fds[BROKER_MAX_FDS], r;
 	struct broker_message m;
-	unsigned n_fds = 0, n_in = 0;
-	int r;
+	unsigned n_fds = 0, ignored;
 
-	r = channel_receive(b->requests, &m, sizeof(m), in, 1, &n_in);
+	r = channel_receive(b->requests, &m, sizeof(m), NULL, 0, &ignored);
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
-	m.result = dispatch(b, &m, in[0], fds, &n_fds);
-	if (n_in)
-		close(in[0]);
+	m.result = dispatch(b, &m, fds, &n_fds);
 	if (m.result < 0)
 		n_fds = 0;
 	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
@@ -495,6 +521,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	libbpf_set_print(NULL);
 	b->requests = options->requests;
 	b->events = options->events;
+	b->listeners = options->listeners;
+	b->n_listeners = options->n_listeners;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */

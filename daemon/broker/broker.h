@@ -9,6 +9,12 @@
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
 	int events;   /* likewise; written only */
+	/*
+	 * Sockets that are bound, shared with the front. Connections are accepted here, so that who is at their other end is known from
+	 * the kernel alone. The front names them by their index.
+	 */
+	const int *listeners;
+	unsigned n_listeners;
 	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
 };
 

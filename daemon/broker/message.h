@@ -12,7 +12,9 @@
 
 enum broker_request {
 	BROKER_NONE,
-	BROKER_CLIENT,	     /* in: fd of an accepted connection. out: id of the client, uid */
+	BROKER_ACCEPT,	     /* in: index of a listener. out: fd of the next connection, id of the client, uid; -EAGAIN: none */
+	BROKER_LISTEN,	     /* in: index of a listener that is bound: opens it */
+	BROKER_UNLISTEN,     /* in: the same: closes it again; it stays bound */
 	BROKER_CLIENT_GONE,  /* in: id */
 	BROKER_MAPS,	     /* in: pid. out: fd of its maps text, uid */
 	BROKER_OPEN,	     /* in: pid, start and end of a mapping. out: id of the file, fd */

@@ -33,7 +33,7 @@ struct proxy *proxy_free(struct proxy *p)
 	return NULL;
 }
 
-int proxy_call(struct proxy *p, struct broker_message *m, int fd, int *ret_fds, unsigned *ret_n_fds)
+int proxy_call(struct proxy *p, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	int fds[BROKER_MAX_FDS], r;
 	uint32_t type = m->type;
@@ -41,7 +41,7 @@ int proxy_call(struct proxy *p, struct broker_message *m, int fd, int *ret_fds, 
 
 	m->text[0] = 0;
 	pthread_mutex_lock(&p->lock);
-	r = channel_send(p->socket, m, sizeof(*m), &fd, fd >= 0);
+	r = channel_send(p->socket, m, sizeof(*m), NULL, 0);
 	if (r >= 0)
 		r = channel_receive(p->socket, m, sizeof(*m), fds, BROKER_MAX_FDS, &n);
 	pthread_mutex_unlock(&p->lock);
@@ -64,5 +64,5 @@ int proxy_call_id(struct proxy *p, enum broker_request type, uint32_t id)
 {
 	struct broker_message m = { .type = type, .id = id };
 
-	return proxy_call(p, &m, -1, NULL, NULL);
+	return proxy_call(p, &m, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static int open_capture(struct session *s, uint32_t client, char *text, size_t t
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
-	r = proxy_call(s->proxy, &m, -1, fds, &n);
+	r = proxy_call(s->proxy, &m, fds, &n);
 	if (r < 0) {
 		snprintf(text, text_size, "%s", m.text);
 		return r;
@@ -133,7 +133,7 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 		m.index = target;
 		m.file = file;
 		m.count = n;
-		r = proxy_call(s->proxy, &m, -1, NULL, NULL);
+		r = proxy_call(s->proxy, &m, NULL, NULL);
 		if (r < 0)
 			snprintf(text, text_size, "%s", m.text);
 		n = 0;
@@ -152,7 +152,7 @@ static int add_file(struct session *s, struct plan_cache *plans, unsigned index,
 	unsigned n, stepped = 0;
 	int fd = -1, r;
 
-	r = proxy_call(s->proxy, &m, -1, &fd, &n);
+	r = proxy_call(s->proxy, &m, &fd, &n);
 	if (r < 0) {
 		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path, t->target->pid, strerror(-r));
 		return r;
@@ -185,7 +185,7 @@ static int add_target(struct session *s, struct plan_cache *plans, unsigned inde
 
 	if (!found)
 		return -ENOMEM;
-	r = proxy_call(s->proxy, &m, -1, NULL, NULL);
+	r = proxy_call(s->proxy, &m, NULL, NULL);
 	if (r < 0) {
 		snprintf(text, text_size, "%s", m.text);
 		return r;
@@ -274,7 +274,7 @@ struct session *session_free(struct session *s)
 int session_attach(struct session *s, char *ret_text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_ATTACH, .id = s->id };
-	int r = proxy_call(s->proxy, &m, -1, NULL, NULL);
+	int r = proxy_call(s->proxy, &m, NULL, NULL);
 
 	if (r < 0)
 		snprintf(ret_text, text_size, "%s", m.text);

@@ -147,7 +147,7 @@ static int open_file(struct targets *t, pid_t pid, const struct target_file *fil
 	unsigned n_fds;
 	int fd = -1, r;
 
-	r = proxy_call(t->options.proxy, &m, -1, &fd, &n_fds);
+	r = proxy_call(t->options.proxy, &m, &fd, &n_fds);
 	if (r < 0)
 		return r;
 	/* The broker's copy is for attaching. */
@@ -251,7 +251,7 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	int fd = -1, r;
 
 	*ret_error = 0;
-	r = proxy_call(t->options.proxy, &m, -1, &fd, &n_fds);
+	r = proxy_call(t->options.proxy, &m, &fd, &n_fds);
 	if (r >= 0) {
 		r = maps_read(fd, on_mapping, &look);
 		close(fd);

@@ -30,7 +30,8 @@ struct target {
 	unsigned n_files;
 	char version[96];
 	uint16_t port; /* of its own, 0: none */
-	int listener;  /* of that port; set by who listens */
+	int listener;  /* of that port, with the server; set by who listens, like the next */
+	unsigned listener_index;
 	/* Private to the table. */
 	int pidfd;
 	struct loop_source *ended;

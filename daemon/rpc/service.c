@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 
 /* What a listener stands for. */
 struct port {
-	int id;	   /* of the listener */
-	pid_t pid; /* 0: every target */
+	unsigned index; /* of the listener */
+	pid_t pid;	/* 0: every target */
 };
 
 static const struct grpc_method methods[] = {
@@ -24,24 +25,29 @@ static const struct grpc_method methods[] = {
 	{ "/tfprofd.Control/Capture", control_capture },
 };
 
-static int on_accepted(int fd, void *listener, void *data, void **ret_peer)
+static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 {
-	struct broker_message m = { .type = BROKER_CLIENT };
+	const struct port *port = listener;
+	struct broker_message m = { .type = BROKER_ACCEPT, .index = port->index };
 	struct service *s = data;
+	int connection = -1, r;
 	struct peer *peer;
-	int r;
+	unsigned n;
 
-	r = proxy_call(s->options.proxy, &m, fd, NULL, NULL);
+	r = proxy_call(s->options.proxy, &m, &connection, &n);
+	if (r == -EACCES)
+		log_warning("refused a connection whose owner is not known");
 	if (r < 0)
-		return log_warning_errno(r, "refused a connection whose owner is not known: %m");
+		return r;
 	peer = calloc(1, sizeof(*peer));
 	if (!peer) {
 		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, m.id);
+		close(connection);
 		return -ENOMEM;
 	}
 	*peer = (struct peer){ .client = m.id, .uid = m.uid };
 	*ret_peer = peer;
-	return 0;
+	return connection;
 }
 
 static void on_released(void *data, void *user)
@@ -58,53 +64,43 @@ static void on_unlistened(void *listener, void *data)
 	free(listener);
 }
 
-static int listen_on(struct service *s, int fd, pid_t pid, int *ret_id)
+/* Serves a socket that listens already, by a copy of it. */
+static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 {
+	_cleanup_close_ int fd = fcntl(s->options.listeners[index], F_DUPFD_CLOEXEC, 0);
 	struct port *port = calloc(1, sizeof(*port));
-	int r;
+	int r = port && fd >= 0 ? 0 : -ENOMEM;
 
-	if (!port)
-		return -ENOMEM;
-	port->pid = pid;
-	r = grpc_server_listen(s->server, fd, port, &port->id);
-	if (r < 0) {
-		free(port);
-		return r;
+	if (r >= 0) {
+		*port = (struct port){ .index = index, .pid = pid };
+		r = grpc_server_listen(s->server, fd, port, ret_id);
 	}
-	*ret_id = port->id;
-	return 0;
+	if (r < 0)
+		free(port);
+	else
+		TAKE_FD(fd);
+	return r;
 }
 
-static int bind_port(uint16_t number)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(number), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int one = 1;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
-/* Gives the target the first port of the range that is free. */
+/* Gives the target the first port that is free. */
 static void on_target_added(struct target *target, void *data)
 {
 	struct service *s = data;
 
 	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name, target->version);
-	for (unsigned number = s->options.first_port; s->options.first_port && number <= s->options.last_port; number++) {
-		int fd = bind_port((uint16_t)number);
+	for (unsigned i = s->options.first_target_listener; i < s->options.n_listeners; i++) {
+		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
+		struct sockaddr_in address;
+		socklen_t size = sizeof(address);
 
-		if (fd < 0)
+		if (s->listener_used[i])
 			continue;
-		if (listen_on(s, fd, target->pid, &target->listener) < 0) {
-			close(fd);
-			return;
-		}
-		target->port = (uint16_t)number;
+		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 || serve(s, i, target->pid, &target->listener) < 0)
+			continue;
+		s->listener_used[i] = true;
+		target->listener_index = i;
+		if (getsockname(s->options.listeners[i], (struct sockaddr *)&address, &size) == 0)
+			target->port = ntohs(address.sin_port);
 		return;
 	}
 }
@@ -114,13 +110,17 @@ static void on_target_removed(struct target *target, void *data)
 	struct service *s = data;
 
 	log_info("process %d (%s) has ended or is no target any more", target->pid, target->name);
-	if (target->port && s->server)
+	if (!target->port)
+		return;
+	if (s->server)
 		grpc_server_unlisten(s->server, target->listener);
+	proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_UNLISTEN, .index = target->listener_index }, NULL, NULL);
+	s->listener_used[target->listener_index] = false;
 }
 
 int service_new(const struct service_options *options, struct service **ret)
 {
-	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accepted = on_accepted,
+	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accept = on_accept,
 					      .released = on_released, .unlistened = on_unlistened };
 	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added,
 					   .removed = on_target_removed };
@@ -159,11 +159,11 @@ struct service *service_free(struct service *s)
 	return NULL;
 }
 
-int service_listen(struct service *s, int fd)
+int service_listen(struct service *s, unsigned index)
 {
 	int id;
 
-	return listen_on(s, fd, 0, &id);
+	return serve(s, index, 0, &id);
 }
 
 static void end_when_idle(void *data)

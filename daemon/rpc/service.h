@@ -15,8 +15,9 @@ struct service_options {
 	struct proxy *proxy;
 	const char *hostname;
 	uint64_t max_duration_ns;
-	/* Loopback ports for single targets; 0: none. */
-	uint16_t first_port, last_port;
+	/* Sockets that the broker accepts on; those from first_target_listener are loopback ports, bound, for single targets. */
+	const int *listeners;
+	unsigned n_listeners, first_target_listener;
 };
 
 /* A client, as the broker knows it. */
@@ -33,11 +34,12 @@ struct service {
 	struct targets *targets;
 	struct job *jobs;
 	bool stopping;
+	bool listener_used[BROKER_MAX_LISTENERS];
 };
 
 int service_new(const struct service_options *options, struct service **ret);
-/* Takes the socket, which listens for every target. */
-int service_listen(struct service *s, int fd);
+/* Serves every target on the listener with this index. */
+int service_listen(struct service *s, unsigned index);
 /* Ends the windows that are open, answers, and then ends the loop. */
 void service_stop(struct service *s);
 struct service *service_free(struct service *s);

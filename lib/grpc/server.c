@@ -94,19 +94,24 @@ static bool evict_idle(struct grpc_server *server)
 	return true;
 }
 
-static void admit(struct grpc_listener *listener, int accepted_fd)
+static int accept_next(struct grpc_listener *listener, void **ret_peer)
+{
+	const struct grpc_server_options *options = &listener->server->options;
+	int fd;
+
+	if (options->accept)
+		return options->accept(listener->fd, listener->data, options->data, ret_peer);
+	fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 {
 	struct grpc_server *server = listener->server;
 	_cleanup_close_ int fd = accepted_fd;
 	struct grpc_connection *connection;
-	void *peer = NULL;
 
-	if (server->n_connections >= server->options.max_connections && !evict_idle(server))
-		return;
-	if (server->options.accepted &&
-	    server->options.accepted(fd, listener->data, server->options.data, &peer) < 0)
-		return;
-	if (listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
+	if ((server->n_connections >= server->options.max_connections && !evict_idle(server)) || listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
 		if (server->options.released)
 			server->options.released(peer, server->options.data);
 		return;
@@ -121,15 +126,16 @@ static void listener_event(int fd, uint32_t events, void *data)
 	/* The hooks may close the listener. */
 	listener->n_holds++;
 	for (int i = 0; i < ACCEPTS_PER_VISIT && listener->fd >= 0; i++) {
-		int accepted = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		void *peer = NULL;
+		int accepted = accept_next(listener, &peer);
 
 		if (accepted >= 0) {
-			admit(listener, accepted);
+			admit(listener, accepted, peer);
 			continue;
 		}
-		if (errno == EINTR || errno == ECONNABORTED)
+		if (accepted == -EINTR || accepted == -ECONNABORTED || accepted == -EACCES)
 			continue;
-		if (errno != EAGAIN && !((errno == EMFILE || errno == ENFILE) && evict_idle(listener->server)))
+		if (accepted != -EAGAIN && !((accepted == -EMFILE || accepted == -ENFILE) && evict_idle(listener->server)))
 			pause_accepting(listener->server);
 		break;
 	}

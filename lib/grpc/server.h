@@ -41,11 +41,12 @@ struct grpc_server_options {
 	void *data; /* passed to the methods and hooks */
 
 	/*
-	 * A connection was accepted on the listener: decides whether it may stay (0, or an error to close
-	 * it at once), and sets what grpc_call_peer() returns. NULL: all may stay.
+	 * Accepts the next connection of the listener that waits, and sets what grpc_call_peer() returns: its
+	 * non-blocking descriptor, which becomes the server's; -EAGAIN when there is none, -EACCES for one that may not stay
+	 * and was closed, another negative errno when it cannot. NULL: accept4(2).
 	 */
-	int (*accepted)(int fd, void *listener_data, void *data, void **ret_peer);
-	/* The connection that accepted() let in is closed and its calls are over or detached. May be NULL. */
+	int (*accept)(int listener_fd, void *listener_data, void *data, void **ret_peer);
+	/* The connection that accept() gave is closed and its calls are over or detached. May be NULL. */
 	void (*released)(void *peer, void *data);
 	/*
 	 * The listener is closed and none of its connections is left, so listener_data is not used any
@@ -74,7 +75,7 @@ struct grpc_server *grpc_server_free(struct grpc_server *server);
 
 /*
  * Serves the connections of a socket that listens (made non-blocking here), which the server owns from success on.
- * listener_data: see accepted() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
+ * listener_data: see accept() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
  */
 int grpc_server_listen(struct grpc_server *server, int fd, void *listener_data, int *ret_id);
 /*
@@ -115,7 +116,7 @@ int grpc_call_on_cancel(struct grpc_call *call, void (*cancelled)(void *data), v
 /* Whether nobody waits for the answer any more; only ever true for a call without a cancel function. */
 bool grpc_call_cancelled(const struct grpc_call *call);
 
-/* What accepted() set for the connection; NULL when the client has gone. */
+/* What accept() set for the connection; NULL when the client has gone. */
 void *grpc_call_peer(const struct grpc_call *call);
 /* listener_data of the listener that the connection came in by; NULL when the client has gone. */
 void *grpc_call_listener(const struct grpc_call *call);

@@ -181,15 +181,20 @@ static void work(struct grpc_call *call, const uint8_t *message, size_t size, vo
 	CHECK_EQ(pthread_create(&job->thread, NULL, job_work, job), 0);
 }
 
-static int accepted(int fd, void *listener_data, void *data, void **ret_peer)
+static int accept_one(int listener_fd, void *listener_data, void *data, void **ret_peer)
 {
 	struct fixture *f = data;
+	int fd = accept4(listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (f->refuse)
-		return -EPERM;
+	if (fd < 0)
+		return -errno;
+	if (f->refuse) {
+		close(fd);
+		return -EACCES;
+	}
 	f->n_peers++;
 	*ret_peer = f;
-	return 0;
+	return fd;
 }
 
 static void released(void *peer, void *data)
@@ -241,7 +246,7 @@ static void start_with(struct fixture *f, struct grpc_server_options options)
 	options.methods = methods;
 	options.n_methods = ARRAY_SIZE(methods);
 	options.data = f;
-	options.accepted = accepted;
+	options.accept = accept_one;
 	options.released = released;
 	options.unlistened = unlistened;
 	CHECK_EQ(loop_new(&f->loop), 0);
