@@ -28,7 +28,7 @@ OUT := build/$(VARIANT)
 endif
 OBJ := $(OUT)/obj
 
-WARNINGS := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter
+WARNINGS := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter -Wno-missing-field-initializers
 VERSION := 0.1.0
 CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE -DTFPROFD_VERSION=\"$(VERSION)\"
 CFLAGS ?= -O2 -g

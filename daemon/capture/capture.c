@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "daemon/capture/session.h"
-#include "daemon/correlate/correlate.h"
 #include "daemon/export/export.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -124,18 +123,18 @@ static bool wait_until(struct capture *c, uint64_t time)
 }
 
 /* Keeps the window open for its time; returns when it really closed. */
-static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
+static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, int *ret_error)
 {
 	struct session_counts counts = {};
 	uint64_t now;
 
 	for (;;) {
-		session_drain(s);
+		*ret_error = session_drain(s);
 		session_count(s, &counts);
 		__atomic_store_n(&c->records, counts.records, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->dropped, counts.dropped, __ATOMIC_RELAXED);
 		now = clock_now(CLOCK_MONOTONIC);
-		if (now >= stop || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
+		if (now >= stop || *ret_error < 0 || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
 		if (__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {
 			warn(c, "The window was ended on request after %.3f s.", (double)(now - start) / 1e9);
@@ -147,7 +146,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		wait_until(c, MIN(now + DRAIN_NS, stop));
 	}
 	stop = MIN(stop, now);
-	session_window(s, start, stop);
+	session_close(s, stop);
 	for (unsigned i = 0; i < c->request.n_targets; i++)
 		c->ended |= (unsigned)session_target_ended(s, i) << i;
 	return stop;
@@ -166,6 +165,8 @@ static void warn_of_session(struct capture *c, struct session *s, const struct s
 	if (counts->refused)
 		warn(c, "%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
 		     (unsigned long long)counts->refused, (unsigned long long)(counts->records + counts->dropped));
+	if (counts->late)
+		warn(c, "%llu records came late and may be shown with a wrong end.", (unsigned long long)counts->late);
 	if (counts->malformed)
 		warn(c, "%llu records could not be understood.", (unsigned long long)counts->malformed);
 	if (counts->table_full)
@@ -176,13 +177,9 @@ static void warn_of_session(struct capture *c, struct session *s, const struct s
 
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
-	struct correlate_target targets[RECORD_MAX_TARGETS] = {};
-	struct correlate_input input = { .targets = targets, .n_targets = c->request.n_targets, .start_ns = start, .end_ns = stop,
-					 .start_unix_ns = start + unix_offset() };
 	const struct export_options options = { .level = c->request.level, .hostname = c->shared->hostname };
-	uint64_t began = clock_now(CLOCK_MONOTONIC), sorted, correlated;
+	uint64_t began = clock_now(CLOCK_MONOTONIC), correlated;
 	struct session_counts counts = {};
-	const struct record **records;
 	struct timeline *timeline;
 	int r;
 
@@ -193,19 +190,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	warn_of_session(c, s, &counts);
 	if (c->request.n_left_out)
 		warn(c, "%u more processes were left out: a capture takes %d.", c->request.n_left_out, RECORD_MAX_TARGETS);
-	r = session_sort(s, &records, &input.n_records);
-	if (r < 0)
-		return r;
-	input.records = records;
-	sorted = clock_now(CLOCK_MONOTONIC);
-	for (unsigned i = 0; i < c->request.n_targets; i++) {
-		targets[i] = (struct correlate_target){ .pid = (uint32_t)c->targets[i].pid, .pack = c->targets[i].pack };
-		memcpy(targets[i].name, c->targets[i].name, sizeof(targets[i].name));
-		targets[i].layouts_known = session_layout(s, i, &targets[i].layout);
-	}
-	r = correlate(&input, &timeline);
-	free(records);
-	session_forget_records(s);
+	r = session_timeline(s, stop, start + unix_offset(), &timeline);
 	if (r < 0)
 		return r;
 	correlated = clock_now(CLOCK_MONOTONIC);
@@ -214,6 +199,11 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 			warn(c, "Process %d (%s) ended, or became another program, within the window.", c->targets[i].pid, c->targets[i].name);
 			c->result.cut = true;
 		}
+	if (timeline->n_spans_left_out) {
+		warn(c, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
+		     (unsigned long long)timeline->n_spans_left_out, (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
+		c->result.dropped += timeline->n_spans_left_out;
+	}
 	if (timeline->n_lost_names)
 		warn(c, "%llu operations are shown without their name.", (unsigned long long)timeline->n_lost_names);
 	for (unsigned i = 0; i < c->result.n_warnings && r >= 0; i++)
@@ -225,9 +215,9 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	/* Without the scheduler's records nobody knows when threads ran. */
 	if (c->request.level < 2)
 		c->result.summary.running_ns = c->result.summary.runnable_ns = c->result.summary.blocked_ns = 0;
-	log_debug("%llu records, %llu spans: put in order in %llu ms, correlated in %llu ms, exported in %llu ms",
-		  (unsigned long long)input.n_records, (unsigned long long)timeline->n_spans, (unsigned long long)((sorted - began) / 1000000),
-		  (unsigned long long)((correlated - sorted) / 1000000),
+	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
+		  (unsigned long long)counts.records, (unsigned long long)timeline->n_spans, (unsigned long long)((began - stop) / 1000000),
+		  (unsigned long long)((correlated - began) / 1000000),
 		  (unsigned long long)((clock_now(CLOCK_MONOTONIC) - correlated) / 1000000));
 	timeline_free(timeline);
 	return r;
@@ -253,13 +243,17 @@ static int run_window(struct capture *c, struct session *s)
 		return -ECANCELED;
 	start = clock_now(CLOCK_MONOTONIC);
 	stop = start + c->request.duration_ns;
-	session_window(s, start, stop);
+	r = session_open(s, start, stop);
+	if (r < 0)
+		return r;
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
-	stop = watch_window(c, s, start, stop);
+	stop = watch_window(c, s, start, stop, &r);
+	if (r < 0)
+		return r;
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
-	session_finish(s);
-	return make_result(c, s, start, stop);
+	r = session_finish(s);
+	return r < 0 ? r : make_result(c, s, start, stop);
 }
 
 static void on_done(void *data)

@@ -8,13 +8,16 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "daemon/correlate/correlate.h"
 #include "daemon/correlate/layout.h"
 #include "daemon/record/ring.h"
 #include "daemon/record/store.h"
 #include "lib/base/macro.h"
 
-/* Of records, before they are put in order. */
-#define STORE_BYTES_MAX (1ull << 30)
+/* Of records that wait to be put in order. */
+#define STORE_BYTES_MAX (256ull << 20)
+/* A record can come so much later than its time: between the two, its thread can lose its CPU. */
+#define REORDER_NS 50000000ull
 #define COUNTERS_CPUS 1024
 #define WARNINGS_MAX 32
 /* Of a millisecond each, for the last records to be complete. */
@@ -43,6 +46,9 @@ struct session {
 	struct store *store;
 	uint64_t records, refused, malformed;
 	bool finished; /* the last record was read */
+	struct correlator *correlator;
+	uint64_t last_ns, late;
+	int error; /* the first one */
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
 };
@@ -265,6 +271,7 @@ struct session *session_free(struct session *s)
 	if (s->counters)
 		munmap((void *)s->counters, COUNTERS_CPUS * sizeof(*s->counters));
 	store_free(s->store);
+	correlator_free(s->correlator);
 	for (unsigned i = 0; i < s->n_warnings; i++)
 		free(s->warnings[i]);
 	free(s);
@@ -281,10 +288,26 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	return r;
 }
 
-void session_window(struct session *s, uint64_t start, uint64_t stop)
+int session_open(struct session *s, uint64_t start, uint64_t stop)
 {
+	struct correlate_target targets[RECORD_MAX_TARGETS] = {};
+	int r;
+
+	for (unsigned i = 0; i < s->n_targets; i++) {
+		targets[i] = (struct correlate_target){ .pid = (uint32_t)s->targets[i].target->pid, .pack = s->targets[i].target->pack };
+		memcpy(targets[i].name, s->targets[i].target->name, sizeof(targets[i].name));
+	}
+	r = correlator_new(targets, s->n_targets, start, &s->correlator);
+	if (r < 0)
+		return r;
 	/* In this order it is not open before its time: it was closed by its end. */
 	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
+	session_close(s, stop);
+	return 0;
+}
+
+void session_close(struct session *s, uint64_t stop)
+{
 	__atomic_store_n(&s->control->window_stop, stop, __ATOMIC_SEQ_CST);
 }
 
@@ -302,6 +325,8 @@ static void learn_layout(struct session *s, const struct record_object *o)
 	if (!layout_search_result(&t->search, &t->layout))
 		return;
 	t->layout_known = true;
+	if (correlator_set_layout(s->correlator, o->head.target, &t->layout) < 0)
+		s->error = -ENOMEM;
 	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
 	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset, __ATOMIC_SEQ_CST);
 }
@@ -331,17 +356,39 @@ static int on_record(const void *record, size_t size, void *data)
 	return 0;
 }
 
-void session_drain(struct session *s)
+static int feed(const struct record *record, void *data)
 {
+	struct session *s = data;
+
+	s->late += record->time < s->last_ns;
+	s->last_ns = MAX(s->last_ns, record->time);
+	return correlator_feed(s->correlator, record);
+}
+
+int session_drain(struct session *s)
+{
+	uint64_t now = loop_now();
+	bool whole = true;
+	int r;
+
 	for (unsigned i = 0; i < s->n_rings; i++) {
 		struct drain d = { .session = s, .stream = i };
 
-		ring_consume(s->rings[i], on_record, &d);
+		whole &= ring_consume(s->rings[i], on_record, &d) == 0;
 	}
+	/* A ring that waits for a record holds back later ones, and what they must be put in order with. */
+	if (whole) {
+		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);
+		if (r < 0)
+			s->error = r;
+	}
+	return s->error;
 }
 
-void session_finish(struct session *s)
+int session_finish(struct session *s)
 {
+	int r;
+
 	if (proxy_call_id(s->proxy, BROKER_NAME_THREADS, s->id) < 0)
 		warn(s, "Names of threads are missing.");
 	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
@@ -356,17 +403,22 @@ void session_finish(struct session *s)
 		poll(NULL, 0, 1);
 	}
 	s->finished = true;
+	r = store_take(s->store, UINT64_MAX, feed, s);
+	if (r < 0)
+		s->error = r;
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
 			warn(s, "Process %d: where this build keeps the names of operations was not found out (%u seen).",
 			     s->targets[i].target->pid, s->targets[i].search.seen);
+	return s->error;
 }
 
 void session_count(const struct session *s, struct session_counts *ret)
 {
 	uint64_t submitted = 0, seen = s->records + s->refused + s->malformed;
 
-	*ret = (struct session_counts){ .records = s->records, .refused = s->refused, .malformed = s->malformed };
+	*ret = (struct session_counts){ .records = s->records, .refused = s->refused, .malformed = s->malformed,
+					.late = s->late };
 	for (unsigned i = 0; i < COUNTERS_CPUS; i++) {
 		submitted += s->counters[i].records;
 		ret->ring_full += s->counters[i].ring_full;
@@ -393,20 +445,7 @@ bool session_targets_ended(const struct session *s)
 	return true;
 }
 
-bool session_layout(const struct session *s, unsigned target, struct record_layout *ret)
+int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret)
 {
-	if (!s->targets[target].layout_known)
-		return false;
-	*ret = s->targets[target].layout;
-	return true;
-}
-
-int session_sort(struct session *s, const struct record ***ret, uint64_t *ret_n)
-{
-	return store_sort(s->store, ret, ret_n);
-}
-
-void session_forget_records(struct session *s)
-{
-	s->store = store_free(s->store);
+	return correlator_finish(s->correlator, stop, start_unix_ns, ret);
 }

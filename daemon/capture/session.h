@@ -9,6 +9,7 @@
 
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/target.h"
+#include "daemon/correlate/timeline.h"
 #include "daemon/plan/plan.h"
 #include "include/record_types.h"
 
@@ -18,6 +19,7 @@ struct session_counts {
 	uint64_t records; /* read */
 	uint64_t dropped; /* not read or not kept, all causes */
 	uint64_t ring_full, refused, malformed, unread;
+	uint64_t late; /* not lost, but not in order of time */
 	uint64_t table_full, read_failed;
 };
 
@@ -33,23 +35,22 @@ int session_new(struct proxy *proxy, struct plan_cache *plans, uint32_t client, 
 struct session *session_free(struct session *s);
 
 int session_attach(struct session *s, char *ret_text, size_t text_size);
-/* Opens the window for this time, or moves its end. */
-void session_window(struct session *s, uint64_t start, uint64_t stop);
-/* Takes what is in the rings. */
-void session_drain(struct session *s);
-/* After the window has closed: names of the threads, and the last records. */
-void session_finish(struct session *s);
+/* Opens the window for this time. -ENOMEM. */
+int session_open(struct session *s, uint64_t start, uint64_t stop);
+/* Moves the end of the window. */
+void session_close(struct session *s, uint64_t stop);
+/* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
+int session_drain(struct session *s);
+/* After the window has closed: names of the threads, and the last records. -ENOMEM. */
+int session_finish(struct session *s);
 
 void session_count(const struct session *s, struct session_counts *ret);
 /* Whether all targets have ended; whether this one has. */
 bool session_targets_ended(const struct session *s);
 bool session_target_ended(const struct session *s, unsigned target);
-/* Where the objects of a target keep their names, when that is known. */
-bool session_layout(const struct session *s, unsigned target, struct record_layout *ret);
 /* What will not be shown, and why: one sentence each. */
 unsigned session_warnings(const struct session *s);
 const char *session_warning(const struct session *s, unsigned i);
 
-/* All records in order of time; the caller frees the array, the records stay until session_forget_records(). */
-int session_sort(struct session *s, const struct record ***ret, uint64_t *ret_n);
-void session_forget_records(struct session *s);
+/* After session_finish(): what was seen. *ret is to be freed with timeline_free(). */
+int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret);

@@ -13,6 +13,8 @@
 #include "lib/proc/syscall_name.h"
 
 #define NO_SPAN UINT64_MAX
+/* 56 bytes each: below 1 GiB. */
+#define SPANS_MAX (16u << 20)
 /* task_struct.__state: an uninterruptible sleep, which disks and page faults are. */
 #define TASK_UNINTERRUPTIBLE 2
 
@@ -29,8 +31,22 @@ struct thread_state {
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 };
 
+/* An object that came before its target's layout was known. */
+struct waiting_object {
+	struct waiting_object *next;
+	struct record_object object;
+};
+
+#define WAITING_MAX 4096
+#define TARGETS_MAX RECORD_MAX_TARGETS
+
 struct correlator {
-	const struct correlate_input *in;
+	struct correlate_target targets[TARGETS_MAX];
+	unsigned n_targets;
+	uint64_t start_ns, end_ns;
+	struct record_layout layouts[TARGETS_MAX]; /* of zeros: not known */
+	struct waiting_object *waiting, **waiting_tail;
+	unsigned n_waiting;
 	struct timeline *t;
 	struct names names;
 	struct map thread_of_tid, run_of_call, run_of_step;
@@ -60,7 +76,13 @@ static void *grow(struct correlator *c, void *array, uint64_t *size, uint64_t ne
 
 static uint64_t span_add(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start)
 {
-	struct span *spans = grow(c, c->t->spans, &c->spans_size, c->t->n_spans, sizeof(spans[0]));
+	struct span *spans;
+
+	if (c->t->n_spans >= SPANS_MAX) {
+		c->t->n_spans_left_out++;
+		return NO_SPAN;
+	}
+	spans = grow(c, c->t->spans, &c->spans_size, c->t->n_spans, sizeof(spans[0]));
 
 	if (!spans)
 		return NO_SPAN;
@@ -243,7 +265,7 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 
 	if (at == FRAME_NONE) {
 		const struct probe_spec *begin = NULL;
-		const struct probe_pack *pack = c->in->targets[r->head.target].pack;
+		const struct probe_pack *pack = c->targets[r->head.target].pack;
 		uint64_t index;
 
 		/* It began before the window, unless another one has ended here since, and then something was lost. */
@@ -255,7 +277,7 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 		/* A function's end mark is not only its own: without anything seen of a run it says nothing. */
 		if (!begin->value.argument)
 			return;
-		index = span_add(c, thread, SPAN_RUN, c->in->start_ns);
+		index = span_add(c, thread, SPAN_RUN, c->start_ns);
 		if (index == NO_SPAN)
 			return;
 		c->t->spans[index].end_ns = r->head.time;
@@ -381,9 +403,9 @@ static void on_probe(struct correlator *c, const struct record *head)
 	const struct probe_spec *spec;
 	uint32_t thread;
 
-	if (head->target >= c->in->n_targets)
+	if (head->target >= c->n_targets)
 		return;
-	pack = c->in->targets[head->target].pack;
+	pack = c->targets[head->target].pack;
 	if (head->site >= pack->n_probes)
 		return;
 	spec = &pack->probes[head->site];
@@ -442,7 +464,7 @@ static bool is_cheap(const struct probe_pack *pack, const char *type)
 static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint64_t object, const char *name, uint32_t name_size, const char *type,
 		       uint32_t type_size, bool whole)
 {
-	const struct probe_pack *pack = c->in->targets[target].pack;
+	const struct probe_pack *pack = c->targets[target].pack;
 	char text[RECORD_NAME_SIZE + RECORD_TYPE_SIZE + 8], type_text[RECORD_TYPE_SIZE + 1];
 	uint32_t index;
 
@@ -457,26 +479,62 @@ static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint
 
 static void on_name(struct correlator *c, const struct record_name *r)
 {
-	if (r->head.target < c->in->n_targets)
+	if (r->head.target < c->n_targets)
 		add_object(c, r->head.time, r->head.target, r->object, r->name, MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
 			   MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE), r->name_size <= RECORD_NAME_SIZE);
 }
 
-static void on_object(struct correlator *c, const struct record_object *r)
+static void name_object(struct correlator *c, const struct record_object *r)
 {
-	const struct correlate_target *target;
+	const struct record_layout *layout = &c->layouts[r->head.target];
 	uint32_t name_size = 0, type_size = 0;
-	const char *name, *type;
+	const char *name = object_view(r, layout->name_offset, &name_size), *type = object_view(r, layout->type_offset, &type_size);
 
-	if (r->head.target >= c->in->n_targets)
-		return;
-	target = &c->in->targets[r->head.target];
-	if (!target->layouts_known)
-		return;
-	name = object_view(r, target->layout.name_offset, &name_size);
-	type = object_view(r, target->layout.type_offset, &type_size);
 	if (name && type)
 		add_object(c, r->head.time, r->head.target, r->object, name, name_size, type, type_size, name_size < RECORD_CANDIDATE_SIZE);
+}
+
+static void on_object(struct correlator *c, const struct record_object *r)
+{
+	struct waiting_object *w;
+
+	if (r->head.target >= c->n_targets)
+		return;
+	if (c->layouts[r->head.target].type_offset) {
+		name_object(c, r);
+		return;
+	}
+	/* Its operations are shown without a name, and counted, when it never gets one. */
+	if (c->n_waiting == WAITING_MAX)
+		return;
+	w = malloc(sizeof(*w));
+	if (!w) {
+		c->error = -ENOMEM;
+		return;
+	}
+	*w = (struct waiting_object){ .object = *r };
+	*c->waiting_tail = w;
+	c->waiting_tail = &w->next;
+	c->n_waiting++;
+}
+
+int correlator_set_layout(struct correlator *c, unsigned target, const struct record_layout *layout)
+{
+	struct waiting_object **at = &c->waiting, *w;
+
+	c->layouts[target] = *layout;
+	while ((w = *at)) {
+		if (w->object.head.target != target) {
+			at = &w->next;
+			continue;
+		}
+		name_object(c, &w->object);
+		*at = w->next;
+		c->n_waiting--;
+		free(w);
+	}
+	c->waiting_tail = at;
+	return c->error;
 }
 
 static void slice_add(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason)
@@ -521,10 +579,10 @@ static void thread_was(struct correlator *c, uint32_t thread, bool on_cpu, uint1
 	s->seen_running = true;
 	s->on_cpu = on_cpu;
 	s->cpu = cpu;
-	s->cpu_since = c->in->start_ns;
+	s->cpu_since = c->start_ns;
 	if (on_cpu)
 		return;
-	off_span_begin(c, thread, SPAN_BLOCKED, c->in->start_ns, c->unknown_name);
+	off_span_begin(c, thread, SPAN_BLOCKED, c->start_ns, c->unknown_name);
 	if (s->off_span != NO_SPAN)
 		c->t->spans[s->off_span].flags |= SPAN_CUT_START;
 }
@@ -605,8 +663,8 @@ static void on_thread(struct correlator *c, const struct record_thread *r)
 {
 	uint32_t thread;
 
-	for (unsigned i = 0; i < c->in->n_targets; i++) {
-		if (c->in->targets[i].pid != r->pid)
+	for (unsigned i = 0; i < c->n_targets; i++) {
+		if (c->targets[i].pid != r->pid)
 			continue;
 		thread = thread_get(c, r->head.tid);
 		if (c->error)
@@ -656,7 +714,7 @@ static void frames_note_next(struct correlator *c, const struct record *r)
 
 static void close_window(struct correlator *c)
 {
-	uint64_t end = c->in->end_ns;
+	uint64_t end = c->end_ns;
 
 	for (uint32_t i = 0; i < c->t->n_threads; i++) {
 		struct thread_state *s = &c->states[i];
@@ -710,69 +768,94 @@ static void name_ops(struct correlator *c)
 
 static int make_processes(struct correlator *c)
 {
-	c->t->n_processes = c->in->n_targets;
-	c->t->processes = calloc(MAX(c->in->n_targets, 1u), sizeof(c->t->processes[0]));
+	c->t->n_processes = c->n_targets;
+	c->t->processes = calloc(MAX(c->n_targets, 1u), sizeof(c->t->processes[0]));
 	if (!c->t->processes)
 		return -ENOMEM;
-	for (unsigned i = 0; i < c->in->n_targets; i++) {
-		c->t->processes[i].pid = c->in->targets[i].pid;
-		memcpy(c->t->processes[i].name, c->in->targets[i].name, sizeof(c->t->processes[i].name));
+	for (unsigned i = 0; i < c->n_targets; i++) {
+		c->t->processes[i].pid = c->targets[i].pid;
+		memcpy(c->t->processes[i].name, c->targets[i].name, sizeof(c->t->processes[i].name));
 	}
 	return 0;
 }
 
-static void read_records(struct correlator *c)
+int correlator_new(const struct correlate_target *targets, unsigned n_targets, uint64_t start_ns, struct correlator **ret)
 {
+	struct correlator *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	memcpy(c->targets, targets, n_targets * sizeof(targets[0]));
+	c->n_targets = n_targets;
+	c->start_ns = start_ns;
+	c->next_context = 1;
+	c->waiting_tail = &c->waiting;
+	c->t = calloc(1, sizeof(*c->t));
+	if (!c->t || make_processes(c) < 0) {
+		correlator_free(c);
+		return -ENOMEM;
+	}
 	c->unknown_name = name_of(c, "unknown");
 	c->preempted_name = name_of(c, "preempted");
 	c->runnable_name = name_of(c, "runqueue");
-	for (uint64_t i = 0; i < c->in->n_records && !c->error; i++) {
-		frames_note_next(c, c->in->records[i]);
-		on_record(c, c->in->records[i]);
+	*ret = c;
+	return 0;
+}
+
+struct correlator *correlator_free(struct correlator *c)
+{
+	if (!c)
+		return NULL;
+	for (uint32_t i = 0; c->t && i < c->t->n_threads; i++)
+		frames_done(&c->states[i].frames);
+	for (struct waiting_object *w = c->waiting, *next; w; w = next) {
+		next = w->next;
+		free(w);
 	}
+	free(c->states);
+	map_done(&c->thread_of_tid);
+	map_done(&c->run_of_call);
+	map_done(&c->run_of_step);
+	names_done(&c->names);
+	timeline_free(c->t);
+	free(c);
+	return NULL;
+}
+
+int correlator_feed(struct correlator *c, const struct record *record)
+{
+	if (!c->error) {
+		frames_note_next(c, record);
+		on_record(c, record);
+	}
+	return c->error;
+}
+
+int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix_ns, struct timeline **ret)
+{
+	struct timeline *t = c->t;
+
+	c->end_ns = end_ns;
+	t->start_ns = c->start_ns;
+	t->end_ns = end_ns;
+	t->start_unix_ns = start_unix_ns;
 	if (!c->error)
 		close_window(c);
 	if (!c->error)
 		name_ops(c);
-}
-
-int correlate(const struct correlate_input *input, struct timeline **ret)
-{
-	struct correlator c = { .in = input, .next_context = 1 };
-	struct timeline *t = calloc(1, sizeof(*t));
-	int r;
-
-	if (!t)
-		return -ENOMEM;
-	c.t = t;
-	t->start_ns = input->start_ns;
-	t->end_ns = input->end_ns;
-	t->start_unix_ns = input->start_unix_ns;
-	r = make_processes(&c);
-	if (r >= 0) {
-		read_records(&c);
-		r = c.error;
-	}
-	for (uint32_t i = 0; i < t->n_threads; i++) {
-		frames_done(&c.states[i].frames);
+	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;
-	}
-	free(c.states);
-	map_done(&c.thread_of_tid);
-	map_done(&c.run_of_call);
-	map_done(&c.run_of_step);
-	if (r >= 0)
-		r = timeline_finish(t);
+	if (!c->error)
+		c->error = timeline_finish(t);
+	if (c->error)
+		return c->error;
+	for (uint32_t i = 0; i < t->n_threads; i++)
+		frames_done(&c->states[i].frames);
 	/* The names go over to the timeline; the rest of their table is only for finding them. */
-	t->names = TAKE_PTR(c.names.names);
-	t->n_names = c.names.n;
-	c.names.n = 0;
-	names_done(&c.names);
-	if (r < 0) {
-		timeline_free(t);
-		return r;
-	}
-	*ret = t;
+	t->names = TAKE_PTR(c->names.names);
+	t->n_names = c->names.n;
+	c->names.n = 0;
+	*ret = TAKE_PTR(c->t);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Turns the records of a capture into spans. Pure: records in order of time in, a timeline out.
+ * Turns the records of a capture into spans, as they come. Pure: records in order of time in, a timeline out.
  *
  * Identity is exact or absent: an operation ends where the context that it was given is destroyed; an executor belongs to the run
  * whose call it was started for; a frame on a thread's stack has returned when a later entry on that thread has a stack pointer at
@@ -11,22 +11,23 @@
 #include "daemon/plan/pack.h"
 #include "include/record_types.h"
 
+/* A process, by the index that the records number it with. */
 struct correlate_target {
 	uint32_t pid;
 	char name[16];
 	const struct probe_pack *pack;
-	bool layouts_known; /* names came as names; else they are looked for in the objects */
-	struct record_layout layout;
 };
 
-struct correlate_input {
-	const struct record *const *records; /* in order of time */
-	uint64_t n_records;
-	const struct correlate_target *targets; /* as the records number them */
-	unsigned n_targets;
-	uint64_t start_ns, end_ns; /* the window */
-	uint64_t start_unix_ns;
-};
+struct correlator;
 
-/* Makes the timeline; free it with timeline_free(). -ENOMEM. */
-int correlate(const struct correlate_input *input, struct timeline **ret);
+/* start_ns: when the window opens. The targets are copied. -ENOMEM. */
+int correlator_new(const struct correlate_target *targets, unsigned n_targets, uint64_t start_ns, struct correlator **ret);
+struct correlator *correlator_free(struct correlator *c);
+
+/* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */
+int correlator_feed(struct correlator *c, const struct record *record);
+/* Where the objects of a target keep their names; objects that came before are named now. -ENOMEM. */
+int correlator_set_layout(struct correlator *c, unsigned target, const struct record_layout *layout);
+
+/* The window has closed, and no record comes any more: makes the timeline, to be freed with timeline_free(). -ENOMEM. */
+int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix_ns, struct timeline **ret);

@@ -20,5 +20,8 @@ bool ring_is_empty(const struct ring *ring);
 /* A record and its size; returns 0 or a negative errno to stop. */
 typedef int (*ring_fn)(const void *record, size_t size, void *data);
 
-/* Hands over all records that are complete and gives their room back. Returns 0 or what fn returned. */
+/*
+ * Hands over the records that were there when it was called and gives their room back. Returns 0; 1 when one of them was not complete
+ * yet, so that it and all later ones stay; or what fn returned.
+ */
 int ring_consume(struct ring *ring, ring_fn fn, void *data);

@@ -5,21 +5,28 @@
 
 #include "lib/base/macro.h"
 
-#define BLOCK_BYTES (1u << 20)
+#define BLOCK_BYTES (256u << 10)
 
 struct block {
 	struct block *next;
 	size_t used;
+	uint64_t kept; /* records that were not handed over yet */
 	char bytes[] __attribute__((aligned(8)));
+};
+
+struct entry {
+	const struct record *record;
+	struct block *block;
 };
 
 struct stream {
 	struct block *first, *last;
-	uint64_t records;
+	struct entry *entries; /* in order of time */
+	size_t from, n, size;  /* those from .from to .n are kept */
 };
 
 struct store {
-	uint64_t bytes, max_bytes, records, refused;
+	uint64_t bytes, max_bytes;
 	unsigned n_streams;
 	struct stream streams[];
 };
@@ -40,11 +47,13 @@ struct store *store_free(struct store *s)
 {
 	if (!s)
 		return NULL;
-	for (unsigned i = 0; i < s->n_streams; i++)
+	for (unsigned i = 0; i < s->n_streams; i++) {
 		for (struct block *b = s->streams[i].first, *next; b; b = next) {
 			next = b->next;
 			free(b);
 		}
+		free(s->streams[i].entries);
+	}
 	free(s);
 	return NULL;
 }
@@ -80,107 +89,113 @@ static size_t kept_size(const struct record *r)
 	return r->size8 ? MAX((size_t)r->size8 * 8, least) : least;
 }
 
+/* The block for a record of this size; NULL: no room. */
+static struct block *block_get(struct store *s, struct stream *t, size_t size)
+{
+	struct block *b = t->last;
+
+	if (b && BLOCK_BYTES - b->used >= size)
+		return b;
+	if (s->bytes + BLOCK_BYTES > s->max_bytes)
+		return NULL;
+	b = malloc(sizeof(*b) + BLOCK_BYTES);
+	if (!b)
+		return NULL;
+	*b = (struct block){};
+	*(t->last ? &t->last->next : &t->first) = b;
+	t->last = b;
+	s->bytes += BLOCK_BYTES;
+	return b;
+}
+
+static int entries_reserve(struct stream *t)
+{
+	struct entry *entries;
+	size_t size;
+
+	if (t->n < t->size)
+		return 0;
+	/* The room of what was handed over is used again before there is more. */
+	if (t->from > t->size / 2) {
+		memmove(t->entries, t->entries + t->from, (t->n - t->from) * sizeof(t->entries[0]));
+		t->n -= t->from;
+		t->from = 0;
+		return 0;
+	}
+	size = t->size ? t->size * 2 : 4096;
+	entries = realloc(t->entries, size * sizeof(entries[0]));
+	if (!entries)
+		return -ENOMEM;
+	t->entries = entries;
+	t->size = size;
+	return 0;
+}
+
 int store_add(struct store *s, unsigned stream, const void *record, size_t size)
 {
 	struct stream *t = &s->streams[stream];
 	const struct record *head = record;
-	struct block *b = t->last;
-	size_t least;
+	struct block *b;
+	size_t at;
 
 	if (size < sizeof(*head) || size % 8 || size > BLOCK_BYTES)
 		return -EBADMSG;
-	least = size_of_kind(head->kind);
-	if (!least)
+	if (!size_of_kind(head->kind))
 		return 0; /* a kind of a later version */
 	if (size != kept_size(head))
 		return -EBADMSG;
-	if (!b || BLOCK_BYTES - b->used < size) {
-		if (s->bytes + BLOCK_BYTES > s->max_bytes) {
-			s->refused++;
-			return -ENOBUFS;
-		}
-		b = malloc(sizeof(*b) + BLOCK_BYTES);
-		if (!b) {
-			s->refused++;
-			return -ENOBUFS;
-		}
-		b->next = NULL;
-		b->used = 0;
-		*(t->last ? &t->last->next : &t->first) = b;
-		t->last = b;
-		s->bytes += BLOCK_BYTES;
-	}
+	b = block_get(s, t, size);
+	if (!b || entries_reserve(t) < 0)
+		return -ENOBUFS;
 	memcpy(b->bytes + b->used, record, size);
+	/* A stream is nearly in order: records move over short distances only. */
+	for (at = t->n++; at > t->from && t->entries[at - 1].record->time > head->time; at--)
+		t->entries[at] = t->entries[at - 1];
+	t->entries[at] = (struct entry){ .record = (const void *)(b->bytes + b->used), .block = b };
 	b->used += size;
-	t->records++;
-	s->records++;
+	b->kept++;
 	return 0;
 }
 
-uint64_t store_records(const struct store *s)
+/* Frees the blocks whose records were all handed over; the last one takes more. */
+static void blocks_free(struct store *s, struct stream *t)
 {
-	return s->records;
+	while (t->first && t->first != t->last && !t->first->kept) {
+		struct block *b = t->first;
+
+		t->first = b->next;
+		free(b);
+		s->bytes -= BLOCK_BYTES;
+	}
 }
 
-uint64_t store_refused(const struct store *s)
+int store_take(struct store *s, uint64_t before, store_fn fn, void *data)
 {
-	return s->refused;
-}
+	int r = 0;
 
-/* Reads a stream in order of time: it is nearly sorted, so records move over short distances only. */
-static uint64_t sort_stream(const struct stream *t, const struct record **out)
-{
-	uint64_t n = 0;
+	while (r >= 0) {
+		struct stream *best = NULL;
 
-	for (const struct block *b = t->first; b; b = b->next)
-		for (size_t at = 0; at < b->used;) {
-			const struct record *r = (const void *)(b->bytes + at);
-			uint64_t i = n;
+		/* Few streams: looking at each head costs less than a heap. */
+		for (unsigned i = 0; i < s->n_streams; i++) {
+			struct stream *t = &s->streams[i];
 
-			for (; i > 0 && out[i - 1]->time > r->time; i--)
-				out[i] = out[i - 1];
-			out[i] = r;
-			n++;
-			at += kept_size(r);
+			if (t->from < t->n && t->entries[t->from].record->time < before &&
+			    (!best || t->entries[t->from].record->time < best->entries[best->from].record->time))
+				best = t;
 		}
-	return n;
+		if (!best)
+			break;
+		r = fn(best->entries[best->from].record, data);
+		if (r >= 0)
+			best->entries[best->from++].block->kept--;
+	}
+	for (unsigned i = 0; i < s->n_streams; i++)
+		blocks_free(s, &s->streams[i]);
+	return r < 0 ? r : 0;
 }
 
-int store_sort(struct store *s, const struct record ***ret, uint64_t *ret_n)
+uint64_t store_bytes(const struct store *s)
 {
-	const struct record **all, **part;
-	uint64_t *at, *end, n = 0, total = 0;
-
-	all = malloc(MAX(s->records, 1u) * sizeof(all[0]));
-	part = malloc(MAX(s->records, 1u) * sizeof(part[0]));
-	at = calloc(2 * (size_t)s->n_streams + 1, sizeof(at[0]));
-	if (!all || !part || !at) {
-		free(all);
-		free(part);
-		free(at);
-		return -ENOMEM;
-	}
-	end = at + s->n_streams;
-	for (unsigned i = 0; i < s->n_streams; i++) {
-		at[i] = total;
-		total += sort_stream(&s->streams[i], part + total);
-		end[i] = total;
-	}
-	/* Few streams: looking at each head costs less than a heap. */
-	while (n < total) {
-		unsigned best = 0;
-		uint64_t time = UINT64_MAX;
-
-		for (unsigned i = 0; i < s->n_streams; i++)
-			if (at[i] < end[i] && part[at[i]]->time < time) {
-				best = i;
-				time = part[at[i]]->time;
-			}
-		all[n++] = part[at[best]++];
-	}
-	free(part);
-	free(at);
-	*ret = all;
-	*ret_n = total;
-	return 0;
+	return s->bytes;
 }

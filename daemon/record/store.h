@@ -1,6 +1,6 @@
 /*
- * The records of one capture, as they came out of the rings, until they are put in order of time. Memory grows in blocks that
- * records do not cross, up to a cap; what does not fit is counted.
+ * Puts the records of one capture in order of time: they come in out of several rings, each nearly in order already, and go out as soon
+ * as nothing earlier can come. Memory grows in blocks that records do not cross, up to a cap.
  */
 #pragma once
 
@@ -11,15 +11,21 @@
 
 struct store;
 
-/* A stream is what came out of one ring: nearly in order already. */
+/* A stream is what comes out of one ring. */
 int store_new(unsigned n_streams, uint64_t max_bytes, struct store **ret);
 struct store *store_free(struct store *store);
 
-/* Checks a record's kind against its size and keeps it. -EBADMSG: malformed, not kept; -ENOBUFS: the cap is reached, counted. */
+/* Checks a record's kind against its size and keeps it. -EBADMSG: malformed, not kept; -ENOBUFS: the cap is reached. */
 int store_add(struct store *store, unsigned stream, const void *record, size_t size);
 
-uint64_t store_records(const struct store *store);
-uint64_t store_refused(const struct store *store);
+/* Returns 0 or a negative errno to stop. */
+typedef int (*store_fn)(const struct record *record, void *data);
 
-/* All records in order of time; valid as long as the store, to which nothing may be added any more. The caller frees *ret. */
-int store_sort(struct store *store, const struct record ***ret, uint64_t *ret_n);
+/*
+ * Hands over, in order of time, all records from before that time, and forgets them. Returns 0 or what fn returned; records that were
+ * not handed over then stay.
+ */
+int store_take(struct store *store, uint64_t before, store_fn fn, void *data);
+
+/* Bytes that records take now. */
+uint64_t store_bytes(const struct store *store);

@@ -106,11 +106,14 @@ static void woken(uint64_t time, uint32_t tid, uint32_t waker, int32_t waker_cal
 static struct timeline *run(void)
 {
 	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
-	const struct correlate_input input = { .records = records, .n_records = n_records, .targets = &target, .n_targets = 1,
-					       .start_ns = 1000, .end_ns = 9000, .start_unix_ns = 5000000000 };
+	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
-	CHECK_EQ(correlate(&input, &t), 0);
+	CHECK_EQ(correlator_new(&target, 1, 1000, &c), 0);
+	for (unsigned i = 0; i < n_records; i++)
+		CHECK_EQ(correlator_feed(c, records[i]), 0);
+	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
+	correlator_free(c);
 	n_records = 0;
 	return t;
 }
@@ -181,6 +184,32 @@ TEST(an_op_whose_end_was_lost_ends_when_its_frame_must_have_returned)
 	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_BOUND);
 	CHECK_EQ(expect(t, "a:Mul", 1, 2600, 2700)->flags, 0);
 	timeline_free(t);
+}
+
+TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
+{
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
+	struct correlator *c = NULL;
+	struct timeline *t = NULL;
+	struct record_object *o;
+
+	o = add(1999, 1, RECORD_OBJECT, sizeof(*o));
+	o->object = 0xa0;
+	o->n_candidates = 2;
+	o->candidates[0] = (struct record_candidate){ .offset = 200, .size = 1, .bytes = "a" };
+	o->candidates[1] = (struct record_candidate){ .offset = 216, .size = 3, .bytes = "Mul" };
+	probe(2000, 1, S_OP, 100, 7, 0xa0);
+	probe(2500, 1, S_OP_END, 100, 7, 0);
+	CHECK_EQ(correlator_new(&target, 1, 1000, &c), 0);
+	for (unsigned i = 0; i < n_records; i++)
+		CHECK_EQ(correlator_feed(c, records[i]), 0);
+	CHECK_EQ(correlator_set_layout(c, 0, &layout), 0);
+	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
+	expect(t, "a:Mul", 0, 2000, 2500);
+	timeline_free(t);
+	correlator_free(c);
+	n_records = 0;
 }
 
 TEST(a_reused_address_gets_the_name_of_its_time)
