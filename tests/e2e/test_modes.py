@@ -1,0 +1,80 @@
+"""What is rare: a kernel without multi links, a runtime inside a program of any name, too many captures, far starts."""
+
+import signal
+import time
+
+import harness
+
+
+def op_names(xspace):
+    return {name for name in xspace.ops() if not name.startswith("off_cpu/")}
+
+
+class Fixture(harness.Process):
+    """The throwing fixture, as one program that holds everything."""
+
+    def __init__(self):
+        super().__init__("one_program", [harness.BUILD / "fixtures/one_program"])
+
+
+class Modes(harness.TestCase):
+    def later(self, address, **request):
+        service = harness.profiler_service()
+        channel, future = harness.rpc(address, "Profile", harness.profile_request(**request), service.ProfileResponse)
+        self.addCleanup(channel.close)
+        return future
+
+    def test_perf_event_uprobes_capture_the_same_and_leave_nothing(self):
+        before = harness.bpf_objects()
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
+        address = harness.wait_target(daemon, server.pid)["address"]
+        xspace = harness.response_xspace(harness.profile(address, duration_ms=500, level=3))
+        self.assertEqual(xspace.errors + xspace.warnings, [])
+        self.assertIn("Mul", {name.rsplit(":", 1)[-1] for name in op_names(xspace)})
+        self.assertTrue(xspace.events("SessionRun"))
+        self.assertEqual(harness.leftovers(before, timeout=15), [])
+
+    def test_runtime_inside_a_program_of_any_name_is_found_and_captured(self):
+        daemon = self.start(harness.Daemon)
+        fixture = self.start(Fixture)
+        address = harness.wait_target(daemon, fixture.pid)["address"]
+        xspace = harness.response_xspace(harness.profile(address, duration_ms=500, level=3))
+        self.assertIn("block_7/kernel_63:Softmax", op_names(xspace))
+
+    def test_one_capture_too_many_is_told_so_in_its_trace(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        daemon = self.start(harness.Daemon)
+        address = harness.wait_target(daemon, server.pid)["address"]
+        futures = [self.later(address, duration_ms=3000, level=1) for _ in range(9)]
+        found = [harness.response_xspace(future.result(30)) for future in futures]
+        refused = [x for x in found if x.errors]
+        self.assertEqual(len(refused), 1, [x.errors for x in found])
+        self.assertIn("captures are running already", refused[0].errors[0])
+        for xspace in found:
+            self.assertTrue(xspace.errors or xspace.events("SessionRun"))
+
+    def test_start_in_the_far_future_is_refused(self):
+        import grpc
+
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        daemon = self.start(harness.Daemon, "--max-duration", "5")
+        address = harness.wait_target(daemon, server.pid)["address"]
+        with self.assertRaises(grpc.RpcError) as failed:
+            harness.profile(address, duration_ms=100, start_timestamp_ns=time.time_ns() + 60 * 10**9)
+        self.assertEqual(failed.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+
+    def test_daemon_that_waits_for_a_start_has_no_probe_and_ends_when_told(self):
+        before = harness.bpf_objects()
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        daemon = self.start(harness.Daemon)
+        address = harness.wait_target(daemon, server.pid)["address"]
+        self.later(address, duration_ms=100, start_timestamp_ns=time.time_ns() + 60 * 10**9)
+        time.sleep(1)
+        self.assertEqual([o for o in harness.leftovers(before, timeout=0) if o.startswith("link")], [])
+        daemon.send(signal.SIGTERM)
+        daemon.wait(10)
+
+
+if __name__ == "__main__":
+    harness.main()
