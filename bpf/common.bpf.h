@@ -9,8 +9,6 @@
 
 #include "include/record.h"
 
-#define MAX_CPUS 1024
-
 /*
  * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like the other
  * shared maps: each program file declares them and the linker makes one of each.
@@ -34,7 +32,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_CPUS);
+	__uint(max_entries, RECORD_MAX_CPUS);
 	__type(key, __u32);
 	__type(value, struct record_counters);
 } counters SEC(".maps") __weak;

@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#define RECORD_VERSION 1
-
 #define RECORD_MAX_TARGETS 16	 /* processes in one capture */
 #define RECORD_COMM_SIZE 16	 /* TASK_COMM_LEN */
 #define RECORD_NAME_SIZE 512	 /* bytes of an object's name that are kept; longer ones are cut and flagged */
@@ -17,6 +15,7 @@
 #define RECORD_CANDIDATE_SIZE 200
 #define RECORD_OBJECT_BYTES 384	 /* of an object that are searched for string views */
 #define RECORD_MAX_RINGS 8
+#define RECORD_MAX_CPUS 1024
 
 enum record_kind {
 	RECORD_NONE = 0,

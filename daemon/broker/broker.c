@@ -30,8 +30,6 @@
 
 /* How often the side-band is looked at, and the front told what it could not be told before. */
 #define ROUND_MS 200
-/* Code of this size, mapped by whatever name, is worth a look: a program that holds a runtime statically. */
-#define BIG_CODE (8u << 20)
 
 struct client {
 	bool used;
@@ -452,7 +450,7 @@ static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
 	struct broker *b = data;
 
 	base = base ? base + 1 : name;
-	if ((size >= BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_MAPPED, pid))
+	if ((size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_MAPPED, pid))
 		b->rescan = true;
 }
 

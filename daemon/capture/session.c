@@ -18,7 +18,6 @@
 #define STORE_BYTES_MAX (256ull << 20)
 /* A record can come so much later than its time: between the two, its thread can lose its CPU. */
 #define REORDER_NS 50000000ull
-#define COUNTERS_CPUS 1024
 #define WARNINGS_MAX 32
 /* Of a millisecond each, for the last records to be complete. */
 #define FINISH_ROUNDS 200
@@ -87,7 +86,7 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 		s->control = NULL;
 		return -errno;
 	}
-	s->counters = mmap(NULL, COUNTERS_CPUS * sizeof(*s->counters), PROT_READ, MAP_SHARED, fds[1], 0);
+	s->counters = mmap(NULL, RECORD_MAX_CPUS * sizeof(*s->counters), PROT_READ, MAP_SHARED, fds[1], 0);
 	if (s->counters == MAP_FAILED) {
 		s->counters = NULL;
 		return -errno;
@@ -269,7 +268,7 @@ struct session *session_free(struct session *s)
 	if (s->control)
 		munmap(s->control, (sizeof(*s->control) + page - 1) & ~(page - 1));
 	if (s->counters)
-		munmap((void *)s->counters, COUNTERS_CPUS * sizeof(*s->counters));
+		munmap((void *)s->counters, RECORD_MAX_CPUS * sizeof(*s->counters));
 	store_free(s->store);
 	correlator_free(s->correlator);
 	for (unsigned i = 0; i < s->n_warnings; i++)
@@ -419,7 +418,7 @@ void session_count(const struct session *s, struct session_counts *ret)
 
 	*ret = (struct session_counts){ .records = s->records, .refused = s->refused, .malformed = s->malformed,
 					.late = s->late };
-	for (unsigned i = 0; i < COUNTERS_CPUS; i++) {
+	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++) {
 		submitted += s->counters[i].records;
 		ret->ring_full += s->counters[i].ring_full;
 		ret->table_full += s->counters[i].table_full;

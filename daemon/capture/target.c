@@ -13,8 +13,6 @@
 #include "lib/elf/image.h"
 #include "lib/proc/maps.h"
 
-/* A program with this much code that is no known one by its name may still hold a runtime statically. */
-#define BIG_CODE (8u << 20)
 /* A process that just mapped something is looked at when it had the time to map the rest. */
 #define LOOK_AFTER_NS 300000000ull
 #define PENDING_MAX 256
@@ -127,7 +125,7 @@ static int on_mapping(const struct maps_entry *e, void *data)
 
 	if (!e->executable || !e->inode || !base || base[1] == 0)
 		return 0;
-	if (look->n_mappings++ == 0 && e->end - e->start >= BIG_CODE)
+	if (look->n_mappings++ == 0 && e->end - e->start >= PACK_BIG_CODE)
 		look->program = file_of(e);
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
 	if (!pack || (look->pack && look->pack != pack) || look->n_files == TARGET_FILES_MAX)

@@ -67,6 +67,9 @@ struct probe_pack {
 	uint32_t type_distance; /* bytes from the string view of an object's name to that of its type */
 };
 
+/* A program with this much code that is no known one by its name may still hold a runtime statically. */
+#define PACK_BIG_CODE (8u << 20)
+
 /* All packs, NULL-terminated. */
 extern const struct probe_pack *const packs[];
 

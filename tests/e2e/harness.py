@@ -299,10 +299,15 @@ class Command:
 
 
 def run(*argv, timeout=ANSWER_TIMEOUT_S, user=None, env=None):
-    """Runs a command to its end; user is a uid to run it as."""
-    done = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT,
-                          timeout=timeout, user=user, group=user, extra_groups=[] if user is not None else None,
-                          env={**os.environ, **(env or {})})
+    """Runs a command to its end; user is a uid to run it as, which need not be able to reach the tree."""
+    argv = [str(a) for a in argv]
+    with tempfile.TemporaryDirectory(prefix="tfprofd-bin-") as public:
+        if user is not None:
+            os.chmod(public, 0o755)
+            argv[0] = shutil.copy(argv[0], public)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              cwd=ROOT if user is None else "/", timeout=timeout, user=user, group=user,
+                              extra_groups=[] if user is not None else None, env={**os.environ, **(env or {})})
     return Command(done.returncode, done.stdout, done.stderr)
 
 

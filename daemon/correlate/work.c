@@ -1,0 +1,348 @@
+#include <errno.h>
+
+#include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
+
+static struct span *span_of(struct correlator *c, const struct frame *f)
+{
+	return &c->t->spans[f->span];
+}
+
+/* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after the window. */
+static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut)
+{
+	struct frame *f = frames_top(&s->frames);
+	struct span *span = span_of(c, f);
+
+	if (!end && f->last_ns <= span->start_ns) {
+		/* Nothing was seen inside: it ended before the thread's next record, and this is only a bound. */
+		end = f->next_ns;
+		span->flags |= SPAN_END_BOUND;
+	} else if (!end && f->role != ROLE_EXECUTOR_RUN && f->role != ROLE_DONE) {
+		span->flags |= SPAN_END_BOUND; /* its own end mark is missing */
+	}
+	span->end_ns = end ?: MAX(f->last_ns, span->start_ns);
+	if (cut)
+		span->flags |= SPAN_CUT_END;
+	end = span->end_ns;
+	frames_pop(&s->frames);
+	f = frames_top(&s->frames);
+	if (f)
+		f->last_ns = MAX(f->last_ns, end);
+}
+
+/* Pops the frames that must have returned, since this entry's stack pointer is at or above theirs. */
+static void frames_return(struct correlator *c, struct thread_state *s, uint32_t stack)
+{
+	struct frame *f;
+
+	while ((f = frames_top(&s->frames)) && stack_at_or_above(stack, f->stack))
+		frame_pop(c, s, 0, false);
+}
+
+/* Something happened inside the top frame. */
+static void frames_touch(struct thread_state *s, uint64_t time)
+{
+	struct frame *f = frames_top(&s->frames);
+
+	if (f)
+		f->last_ns = time;
+}
+
+static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span_kind kind, const struct record_probe *r,
+				const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	uint64_t index = correlator_add_span(c, thread, kind, r->head.time);
+	struct frame *f;
+
+	if (index == NO_SPAN)
+		return NULL;
+	if (spec->event)
+		c->t->spans[index].name = correlator_name(c, spec->event);
+	frames_touch(s, r->head.time);
+	f = frames_push(&s->frames);
+	if (!f) {
+		c->error = -ENOMEM;
+		return NULL;
+	}
+	*f = (struct frame){ .span = index, .stack = r->stack, .tag = r->tag, .role = spec->role, .group = spec->group,
+			     .last_ns = r->head.time };
+	return f;
+}
+
+bool work_has_op(const struct thread_state *s)
+{
+	for (uint32_t i = 0; i < s->frames.n; i++)
+		if (s->frames.frames[i].role == ROLE_OP_BEGIN || s->frames.frames[i].role == ROLE_OP_ASYNC_BEGIN)
+			return true;
+	return false;
+}
+
+/* The run that the thread is working for: its own, or that of the executor whose work it does. */
+static uint64_t run_of_thread(struct correlator *c, const struct thread_state *s)
+{
+	for (uint32_t i = s->frames.n; i > 0; i--) {
+		const struct frame *f = &s->frames.frames[i - 1];
+
+		if (f->role == ROLE_RUN_BEGIN)
+			return f->span;
+		if (f->role == ROLE_EXECUTOR_RUN && f->run != NO_SPAN)
+			return f->run;
+	}
+	return NO_SPAN;
+}
+
+static uint64_t call_key(const struct record_probe2 *r)
+{
+	/* User addresses have 47 bits; the target keeps equal addresses of two processes apart. */
+	return r->value2 ^ (uint64_t)r->probe.head.target << 56;
+}
+
+static uint64_t step_key(const struct record_probe *r)
+{
+	return (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+}
+
+static void put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
+{
+	if (map_put(map, key, value) < 0)
+		c->error = -ENOMEM;
+}
+
+/* A call object's address comes back in later runs: the run of an executor is one that goes on. */
+static bool run_has_ended(const struct correlator *c, uint64_t run)
+{
+	return run != NO_SPAN && c->t->spans[run].end_ns != c->t->spans[run].start_ns;
+}
+
+static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct frame *f;
+
+	frames_return(c, &c->states[thread], r->stack);
+	f = frame_push(c, thread, SPAN_RUN, r, spec);
+	if (!f)
+		return;
+	span_of(c, f)->context = c->next_context++;
+	if (spec->value.argument)
+		span_of(c, f)->id = (int64_t)r->value;
+}
+
+static void on_run_end(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = frames_find_run(&s->frames, spec->group, r->stack);
+
+	if (at == FRAME_NONE) {
+		const struct probe_spec *begin = NULL;
+		const struct probe_pack *pack = c->targets[r->head.target].pack;
+		uint64_t index;
+
+		/* It began before the window, unless another one has ended here since, and then something was lost. */
+		for (unsigned i = 0; i < pack->n_probes; i++)
+			if (pack->probes[i].role == ROLE_RUN_BEGIN && pack->probes[i].group == spec->group)
+				begin = &pack->probes[i];
+		if (s->run_closed || s->frames.n || !begin)
+			return;
+		/* A function's end mark is not only its own: without anything seen of a run it says nothing. */
+		if (!begin->value.argument)
+			return;
+		index = correlator_add_span(c, thread, SPAN_RUN, c->start_ns);
+		if (index == NO_SPAN)
+			return;
+		c->t->spans[index].end_ns = r->head.time;
+		c->t->spans[index].flags = SPAN_CUT_START;
+		c->t->spans[index].context = c->next_context++;
+		c->t->spans[index].name = correlator_name(c, begin->event);
+		s->run_closed = r->head.time;
+		return;
+	}
+	while (s->frames.n > at + 1)
+		frame_pop(c, s, 0, false);
+	frame_pop(c, s, r->head.time, false);
+	s->run_closed = r->head.time;
+}
+
+static void on_executor_start(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint64_t run, *other;
+
+	frames_return(c, s, r->probe.stack);
+	frames_touch(s, r->probe.head.time);
+	run = run_of_thread(c, s);
+	if (r->value2)
+		put(c, &c->run_of_call, call_key(r), run);
+	if (run == NO_SPAN)
+		return;
+	if (c->t->spans[run].id < 0)
+		c->t->spans[run].id = (int64_t)r->probe.value;
+	/* Step ids that several runs share name none of them. */
+	other = map_get(&c->run_of_step, step_key(&r->probe));
+	put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
+}
+
+static void on_executor_run(struct correlator *c, uint32_t thread, const struct record_probe2 *r, const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	struct frame *f;
+	uint64_t *run;
+
+	frames_return(c, s, r->probe.stack);
+	/* An executor is entered from within another one only while that runs an operation. */
+	f = frames_top(&s->frames);
+	if (f && f->role == ROLE_EXECUTOR_RUN)
+		frame_pop(c, s, 0, false);
+	f = frame_push(c, thread, SPAN_EXECUTOR, &r->probe, spec);
+	if (!f)
+		return;
+	run = r->value2 ? map_get(&c->run_of_call, call_key(r)) : NULL;
+	f->run = run && !run_has_ended(c, *run) ? *run : NO_SPAN;
+	span_of(c, f)->id = (int64_t)r->probe.value;
+	if (f->run != NO_SPAN)
+		span_of(c, f)->context = c->t->spans[f->run].context;
+}
+
+static void on_done(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	uint64_t *run = map_get(&c->run_of_step, step_key(r));
+	struct thread_state *s = &c->states[thread];
+	struct frame *f;
+
+	frames_return(c, s, r->stack);
+	f = frames_top(&s->frames);
+	if (f && f->role == ROLE_EXECUTOR_RUN)
+		frame_pop(c, s, 0, false);
+	f = frame_push(c, thread, SPAN_DONE, r, spec);
+	if (!f)
+		return;
+	span_of(c, f)->id = (int64_t)r->value;
+	if (run && *run != NO_SPAN)
+		span_of(c, f)->context = c->t->spans[*run].context;
+}
+
+static void on_op_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct frame *f;
+
+	frames_return(c, &c->states[thread], r->stack);
+	f = frame_push(c, thread, SPAN_OP, r, spec);
+	if (!f)
+		return;
+	/* Its name may come a little later than itself: the object stands in for it until all records are read. */
+	span_of(c, f)->context = (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+	if (spec->role == ROLE_OP_ASYNC_BEGIN)
+		span_of(c, f)->flags |= SPAN_ASYNC;
+}
+
+static void on_op_end(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = frames_find_op(&s->frames, r->tag);
+
+	if (at == FRAME_NONE) {
+		/* Of an asynchronous operation that was launched elsewhere, or one that began before the window. */
+		frames_return(c, s, r->stack);
+		frames_touch(s, r->head.time);
+		return;
+	}
+	while (s->frames.n > at + 1)
+		frame_pop(c, s, 0, false);
+	if (frames_top(&s->frames)->role == ROLE_OP_ASYNC_BEGIN)
+		frames_touch(s, r->head.time); /* finished within its launch, which goes on */
+	else
+		frame_pop(c, s, r->head.time, false);
+}
+
+static void on_schedule(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	uint64_t index;
+
+	frames_return(c, s, r->stack);
+	frames_touch(s, r->head.time);
+	index = correlator_add_span(c, thread, SPAN_SCHEDULE, r->head.time);
+	if (index != NO_SPAN)
+		c->t->spans[index].name = correlator_name(c, spec->event);
+}
+
+void work_on_probe(struct correlator *c, const struct record *head)
+{
+	const struct record_probe *r = (const void *)head;
+	const struct probe_pack *pack;
+	const struct probe_spec *spec;
+	uint32_t thread;
+
+	if (head->target >= c->n_targets)
+		return;
+	pack = c->targets[head->target].pack;
+	if (head->site >= pack->n_probes)
+		return;
+	spec = &pack->probes[head->site];
+	/* Only these probes send a second value. */
+	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
+		return;
+	thread = correlator_thread(c, head->tid);
+	if (c->error)
+		return;
+	c->t->threads[thread].process = head->target;
+	switch (spec->role) {
+	case ROLE_RUN_BEGIN:
+		on_run_begin(c, thread, r, spec);
+		break;
+	case ROLE_RUN_END:
+		on_run_end(c, thread, r, spec);
+		break;
+	case ROLE_EXECUTOR_START:
+		on_executor_start(c, thread, (const void *)r);
+		break;
+	case ROLE_EXECUTOR_RUN:
+		on_executor_run(c, thread, (const void *)r, spec);
+		break;
+	case ROLE_DONE:
+		on_done(c, thread, r, spec);
+		break;
+	case ROLE_OP_BEGIN:
+	case ROLE_OP_ASYNC_BEGIN:
+		on_op_begin(c, thread, r, spec);
+		break;
+	case ROLE_OP_END:
+		on_op_end(c, thread, r);
+		break;
+	case ROLE_SCHEDULE:
+		on_schedule(c, thread, r, spec);
+		break;
+	case ROLE_OBJECT_FREE:
+		names_free_object(&c->names, (r->value & 0x00ffffffffffffffULL) | (uint64_t)head->target << 56, head->time);
+		break;
+	case ROLE_EXECUTOR_END:
+	case ROLE_NONE:
+		frames_return(c, &c->states[thread], r->stack);
+		frames_touch(&c->states[thread], head->time);
+		break;
+	}
+}
+
+/* Notes when the thread did the first thing after it entered its top frame. */
+void work_note_next(struct correlator *c, const struct record *r)
+{
+	uint64_t *found = r->kind == RECORD_WAKE ? NULL : map_get(&c->thread_of_tid, r->tid);
+	struct frame *f = found ? frames_top(&c->states[*found].frames) : NULL;
+
+	if (f && !f->next_ns)
+		f->next_ns = r->time;
+}
+
+void work_close(struct correlator *c, struct thread_state *s)
+{
+	while (s->frames.n) {
+		const struct frame *f = frames_top(&s->frames);
+		bool piece = f->role == ROLE_EXECUTOR_RUN || f->role == ROLE_DONE;
+
+		if (piece && f->last_ns > span_of(c, f)->start_ns && f->last_ns < c->end_ns)
+			frame_pop(c, s, 0, false);
+		else
+			frame_pop(c, s, c->end_ns, true);
+	}
+}
