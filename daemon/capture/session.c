@@ -17,7 +17,7 @@
 /* Of records that wait to be put in order. */
 #define STORE_BYTES_MAX (256ull << 20)
 /* A record can come so much later than its time: between the two, its thread can lose its CPU. */
-#define REORDER_NS 50000000ull
+#define REORDER_NS 100000000ull
 #define WARNINGS_MAX 32
 /* Of a millisecond each, for the last records to be complete. */
 #define FINISH_ROUNDS 200
