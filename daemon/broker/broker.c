@@ -62,6 +62,7 @@ struct broker {
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct capture captures[BROKER_MAX_CAPTURES];
+	unsigned detaching; /* threads that do */
 };
 
 #define FAIL(m, error, ...)                                        \
@@ -218,21 +219,38 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 	return -EMFILE;
 }
 
+struct detach {
+	struct attachment *attachment;
+	unsigned *running;
+};
+
 static void *detach(void *data)
 {
-	attachment_free(data);
+	struct detach *d = data;
+
+	attachment_free(d->attachment);
+	__atomic_sub_fetch(d->running, 1, __ATOMIC_RELEASE);
+	free(d);
 	return NULL;
 }
 
 /* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
-static void end_capture(struct capture *c)
+static void end_capture(struct broker *b, struct capture *c)
 {
+	struct detach *d = c->attachment ? malloc(sizeof(*d)) : NULL;
 	pthread_t thread;
 
-	if (c->attachment && pthread_create(&thread, NULL, detach, c->attachment) == 0)
+	if (d) {
+		*d = (struct detach){ .attachment = c->attachment, .running = &b->detaching };
+		__atomic_add_fetch(&b->detaching, 1, __ATOMIC_RELAXED);
+	}
+	if (d && pthread_create(&thread, NULL, detach, d) == 0) {
 		pthread_detach(thread);
-	else
+	} else if (d) {
+		detach(d);
+	} else {
 		attachment_free(c->attachment);
+	}
 	c->attachment = NULL;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		close(c->targets[i].pidfd);
@@ -396,7 +414,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		c = capture_get(b, m->id);
 		if (!c)
 			return -EINVAL;
-		end_capture(c);
+		end_capture(b, c);
 		return 0;
 	default:
 		return -EOPNOTSUPP;
@@ -599,7 +617,10 @@ int broker_run(const struct broker_options *options)
 		send_pending(b);
 	}
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-		end_capture(&b->captures[i]);
+		end_capture(b, &b->captures[i]);
+	/* When the daemon has ended its probes are gone. */
+	while (__atomic_load_n(&b->detaching, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
 	sideband_free(b->sideband);
 	free(b);
 	return r == -EPIPE ? 0 : r;

@@ -135,7 +135,8 @@ static void name_ops(struct correlator *c)
 
 		if (s->kind != SPAN_OP)
 			continue;
-		s->name = names_of_object(&c->names, s->context, s->start_ns);
+		if (s->name == NAME_NONE)
+			s->name = names_of_object(&c->names, s->context, s->start_ns);
 		s->context = 0;
 		c->t->n_ops++;
 		if (s->name == NAME_NONE) {

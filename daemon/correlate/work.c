@@ -224,6 +224,8 @@ static void on_done(struct correlator *c, uint32_t thread, const struct record_p
 
 static void on_op_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
 {
+	uint64_t object;
+	uint32_t name;
 	struct frame *f;
 
 	frames_return(c, &c->states[thread], r->stack);
@@ -231,7 +233,11 @@ static void on_op_begin(struct correlator *c, uint32_t thread, const struct reco
 	if (!f)
 		return;
 	/* Its name may come a little later than itself: the object stands in for it until all records are read. */
-	span_of(c, f)->context = (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+	object = (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+	name = names_of_object(&c->names, object, r->head.time);
+	span_of(c, f)->name = name;
+	if (name == NAME_NONE)
+		span_of(c, f)->context = object;
 	if (spec->role == ROLE_OP_ASYNC_BEGIN)
 		span_of(c, f)->flags |= SPAN_ASYNC;
 }

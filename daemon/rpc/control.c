@@ -22,7 +22,7 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	char addresses[TARGETS_MAX][32];
 	struct grpc_body *body;
 	unsigned more, n;
-	bool denied;
+	pid_t denied;
 
 	n = service_choose(data, call, chosen, TARGETS_MAX, &more, &denied);
 
@@ -115,7 +115,7 @@ static void answer(struct job *job, struct capture_result *result)
 static int choose_targets(struct service *s, struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
-	bool denied;
+	pid_t denied;
 
 	if (m->n_pids > RECORD_MAX_TARGETS) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture", RECORD_MAX_TARGETS);

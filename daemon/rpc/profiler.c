@@ -84,7 +84,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	struct capture_request request = { .level = LEVEL_DEFAULT, .skip_ended = true };
 	struct job job = { .answer = answer, .answer_failure = answer_failure };
 	uint64_t duration_ms;
-	bool denied;
+	pid_t denied;
 
 	if (!m) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
@@ -119,7 +119,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	}
 	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS, &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {
-		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile what runs here: ask as its user or as root");
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile process %d: ask as its user or as root", denied);
 		return;
 	}
 	if (!request.n_targets) {
@@ -158,7 +158,7 @@ void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t siz
 	char *text = NULL;
 	size_t length = 0;
 	unsigned n, more;
-	bool denied;
+	pid_t denied;
 	FILE *f = open_memstream(&text, &length);
 
 	if (!f) {

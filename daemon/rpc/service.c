@@ -194,14 +194,14 @@ bool peer_may(const struct peer *peer, const struct target *target)
 }
 
 unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
-			unsigned *ret_more, bool *ret_denied)
+			unsigned *ret_more, pid_t *ret_denied)
 {
 	const struct port *port = grpc_call_listener(call);
 	const struct peer *peer = grpc_call_peer(call);
 	unsigned n = 0;
 
 	*ret_more = 0;
-	*ret_denied = false;
+	*ret_denied = 0;
 	if (!port || !peer)
 		return 0;
 	if (!port->pid)
@@ -210,7 +210,7 @@ unsigned service_choose(struct service *s, const struct grpc_call *call, const s
 		if (port->pid && port->pid != t->pid)
 			continue;
 		if (!peer_may(peer, t))
-			*ret_denied = true;
+			*ret_denied = port->pid;
 		else if (n < max)
 			ret_targets[n++] = t;
 		else

@@ -47,11 +47,11 @@ struct service *service_free(struct service *s);
 /* Whether a client may profile a target; the broker asks the kernel again. */
 bool peer_may(const struct peer *peer, const struct target *target);
 /*
- * The targets that the client may profile of those that the listener stands for: one, or all; at most max. *ret_denied: there are
- * others, which it may not; *ret_more: how many were left out for max.
+ * The targets that the client may profile of those that the listener stands for: one, or all; at most max. *ret_denied: the process
+ * of a listener for one, when the client may not, else 0; *ret_more: how many were left out for max.
  */
 unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
-			unsigned *ret_more, bool *ret_denied);
+			unsigned *ret_more, pid_t *ret_denied);
 
 /* A capture for a call. */
 struct job {

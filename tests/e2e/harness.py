@@ -304,7 +304,10 @@ def run(*argv, timeout=ANSWER_TIMEOUT_S, user=None, env=None):
     with tempfile.TemporaryDirectory(prefix="tfprofd-bin-") as public:
         if user is not None:
             os.chmod(public, 0o755)
-            argv[0] = shutil.copy(argv[0], public)
+            # With the program beside it, which tfprofctl looks for there.
+            for name in {pathlib.Path(argv[0]).name, "tfprofd"} if pathlib.Path(argv[0]).parent == OUT else ():
+                shutil.copy(OUT / name, public)
+            argv[0] = str(pathlib.Path(public) / pathlib.Path(argv[0]).name)
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               cwd=ROOT if user is None else "/", timeout=timeout, user=user, group=user,
                               extra_groups=[] if user is not None else None, env={**os.environ, **(env or {})})

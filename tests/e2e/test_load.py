@@ -10,8 +10,9 @@ import harness
 
 WINDOW_MS = 4000
 OPS_PER_S = 150_000, 400_000
+UNDISTURBED_MAX = 300_000   # of which a capture leaves well above the lower bound
 ANSWER_S = 1
-ROWS = 64, 128, 256    # the more rows an op works on, the fewer ops run in a second
+ROWS = 64, 80, 96, 112, 128, 160, 192, 256    # the more rows an op works on, the fewer ops run in a second
 OPS_PER_RUN = 268      # of the layered model, the cheap ones counted
 
 
@@ -45,11 +46,11 @@ class Load(harness.TestCase):
         return address
 
     def server_of_that_load(self):
-        """A server that runs fewer operations than the upper bound, yet as many as it can."""
+        """A server that runs fewer operations than the upper bound when undisturbed, yet as many as it can."""
         for rows in ROWS:
             server = self.start(busy_server, rows)
             rate = server.runs_per_s(0.5) * OPS_PER_RUN
-            if rate <= OPS_PER_S[1]:
+            if rate <= UNDISTURBED_MAX:
                 return server
             server.stop()
         self.fail(f"{rate:.0f} operations per second even with {rows} rows")
