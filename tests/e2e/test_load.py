@@ -12,7 +12,7 @@ WINDOW_MS = 4000
 OPS_PER_S = 150_000, 400_000
 UNDISTURBED_MAX = 300_000   # of which a capture leaves well above the lower bound
 ANSWER_S = 1
-ROWS = 64, 80, 96, 112, 128, 160, 192, 256    # the more rows an op works on, the fewer ops run in a second
+ROWS = 64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024    # the more rows an op works on, the fewer ops run in a second
 OPS_PER_RUN = 268      # of the layered model, the cheap ones counted
 
 
