@@ -48,6 +48,12 @@ struct correlator {
 	int error; /* the first one; everything after it is void */
 };
 
+/* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps equal ones of two processes apart. */
+static inline uint64_t target_key(uint64_t value, uint8_t target)
+{
+	return (value & 0x00ffffffffffffffULL) | (uint64_t)target << 56;
+}
+
 /* correlate.c: what all parts use. Failure is kept in .error. */
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need, size_t element);
 /* The index of a new span, NO_SPAN: no room. */

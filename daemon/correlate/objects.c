@@ -30,7 +30,7 @@ static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint
 	snprintf(type_text, sizeof(type_text), "%.*s", (int)type_size, type);
 	snprintf(text, sizeof(text), "%.*s%s:%s", (int)name_size, name, whole ? "" : "...", type_text);
 	if (names_add(&c->names, text, type_text, false, is_cheap(pack, type_text), &index) < 0 ||
-	    names_set_object(&c->names, (object & 0x00ffffffffffffffULL) | (uint64_t)target << 56, index, time) < 0)
+	    names_set_object(&c->names, target_key(object, target), index, time) < 0)
 		c->error = -ENOMEM;
 }
 

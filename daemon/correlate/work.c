@@ -95,13 +95,12 @@ static uint64_t run_of_thread(struct correlator *c, const struct thread_state *s
 
 static uint64_t call_key(const struct record_probe2 *r)
 {
-	/* User addresses have 47 bits; the target keeps equal addresses of two processes apart. */
-	return r->value2 ^ (uint64_t)r->probe.head.target << 56;
+	return target_key(r->value2, r->probe.head.target);
 }
 
 static uint64_t step_key(const struct record_probe *r)
 {
-	return (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+	return target_key(r->value, r->head.target);
 }
 
 static void put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
@@ -233,7 +232,7 @@ static void on_op_begin(struct correlator *c, uint32_t thread, const struct reco
 	if (!f)
 		return;
 	/* Its name may come a little later than itself: the object stands in for it until all records are read. */
-	object = (r->value & 0x00ffffffffffffffULL) | (uint64_t)r->head.target << 56;
+	object = target_key(r->value, r->head.target);
 	name = names_of_object(&c->names, object, r->head.time);
 	span_of(c, f)->name = name;
 	if (name == NAME_NONE)
@@ -320,7 +319,7 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		on_schedule(c, thread, r, spec);
 		break;
 	case ROLE_OBJECT_FREE:
-		names_free_object(&c->names, (r->value & 0x00ffffffffffffffULL) | (uint64_t)head->target << 56, head->time);
+		names_free_object(&c->names, target_key(r->value, head->target), head->time);
 		break;
 	case ROLE_EXECUTOR_END:
 	case ROLE_NONE:
