@@ -32,12 +32,21 @@ struct string_view {
 static __always_inline __u64 argument(const struct pt_regs *regs, __u64 number)
 {
 	switch (number) {
-		ARGUMENT(1, di)
-		ARGUMENT(2, si)
-		ARGUMENT(3, dx)
-		ARGUMENT(4, cx)
-		ARGUMENT(5, r8)
-		ARGUMENT(6, r9)
+		ARGUMENT(REGISTER_RDI, di)
+		ARGUMENT(REGISTER_RSI, si)
+		ARGUMENT(REGISTER_RDX, dx)
+		ARGUMENT(REGISTER_RCX, cx)
+		ARGUMENT(REGISTER_R8, r8)
+		ARGUMENT(REGISTER_R9, r9)
+		ARGUMENT(REGISTER_RAX, ax)
+		ARGUMENT(REGISTER_RBX, bx)
+		ARGUMENT(REGISTER_RBP, bp)
+		ARGUMENT(REGISTER_R10, r10)
+		ARGUMENT(REGISTER_R11, r11)
+		ARGUMENT(REGISTER_R12, r12)
+		ARGUMENT(REGISTER_R13, r13)
+		ARGUMENT(REGISTER_R14, r14)
+		ARGUMENT(REGISTER_R15, r15)
 	default:
 		return 0;
 	}

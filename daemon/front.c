@@ -14,9 +14,6 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
-/* The user that owns nothing. */
-#define NOBODY 65534
-
 struct front {
 	struct loop *loop;
 	struct service *service;
@@ -34,7 +31,7 @@ static int drop_privileges(void)
 		for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
 			if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
 				return -errno;
-		if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
+		if (setgroups(0, NULL) < 0 || setresgid(FRONT_USER, FRONT_USER, FRONT_USER) < 0 || setresuid(FRONT_USER, FRONT_USER, FRONT_USER) < 0)
 			return -errno;
 	}
 	none = cap_init();
@@ -53,7 +50,7 @@ static void on_event(int fd, uint32_t events, void *data)
 
 	while (recv(fd, &event, sizeof(event), MSG_DONTWAIT) == sizeof(event))
 		switch (event.type) {
-		case BROKER_EVENT_MAPPED:
+		case BROKER_EVENT_LOOK:
 			targets_look_soon(f->service->targets, (pid_t)event.pid);
 			break;
 		case BROKER_EVENT_RESCAN:
@@ -93,7 +90,7 @@ int front_run(const struct front_options *options)
 {
 	struct service_options service = { .max_duration_ns = options->max_duration_ns, .listeners = options->listeners,
 					   .n_listeners = options->n_listeners,
-					   .first_target_listener = options->first_target_listener };
+					   .first_target_listener = options->first_target_listener, .cache = options->cache };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = {};

@@ -5,6 +5,9 @@
 
 #include "daemon/broker/limits.h"
 
+/* The user that owns nothing but the cache. */
+#define FRONT_USER 65534
+
 struct front_options {
 	int requests, events; /* to the broker; owned by the front */
 	/* Those before first_target_listener listen, for every target; the others are bound, for single targets. */
@@ -12,6 +15,7 @@ struct front_options {
 	unsigned n_listeners, first_target_listener;
 	int ready; /* a byte is written to it when clients are served; -1: nobody waits */
 	uint64_t max_duration_ns;
+	int cache; /* a directory of the front's own, owned by it; -1: none */
 };
 
 /* Gives up every privilege and serves until it is told to end or the broker goes. Returns 0 or -errno. */

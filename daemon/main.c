@@ -208,6 +208,27 @@ static int lock_state(const char *path)
 	return fd;
 }
 
+/*
+ * A directory that the front, which owns nothing else, may write to; it is a cache, so that a daemon without one only takes longer. Others
+ * with the front's user cannot reach it: the state directory is root's.
+ */
+static int open_cache(const struct options *o)
+{
+	char path[600];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/cache", o->state);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		fd = -1;
+	else
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) || fchmod(fd, 0700) < 0) {
+		log_warning("cannot use %s: %m; plans are not kept", path);
+		return safe_close(fd);
+	}
+	return fd;
+}
+
 static bool socket_is_served(const struct sockaddr_un *address)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -359,6 +380,7 @@ static int run_roles(const struct options *o, int lock, struct front_options *fr
 	close(requests[1]);
 	close(events[1]);
 	safe_close(front->ready);
+	safe_close(front->cache);
 	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = front->listeners,
 						 .n_listeners = front->n_listeners, .perf_event_uprobes = o->perf_event_uprobes });
 	close(requests[0]);
@@ -405,7 +427,7 @@ int main(int argc, char *argv[])
 {
 	struct options o = { .socket = DEFAULT_SOCKET, .state = DEFAULT_STATE, .host = "127.0.0.1", .port = 8467, .first_port = 8468,
 			     .last_port = 8567, .listen = true, .max_duration_ns = 300000000000ull };
-	struct front_options front = { .ready = -1 };
+	struct front_options front = { .ready = -1, .cache = -1 };
 	char reason[256];
 	int r, lock;
 
@@ -435,5 +457,6 @@ int main(int argc, char *argv[])
 		return EXIT_FAILURE;
 	}
 	front.max_duration_ns = o.max_duration_ns;
+	front.cache = open_cache(&o);
 	return run_roles(&o, lock, &front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -140,27 +140,49 @@ enum record_action {
 	ACTION_OBJECT_FREE = 3, /* such an object goes */
 };
 
+/* A register that a probe reads: the arguments of the System V ABI first, in their order. */
+enum record_register {
+	REGISTER_NONE,
+	REGISTER_RDI,
+	REGISTER_RSI,
+	REGISTER_RDX,
+	REGISTER_RCX,
+	REGISTER_R8,
+	REGISTER_R9,
+	REGISTER_RAX,
+	REGISTER_RBX,
+	REGISTER_RBP,
+	REGISTER_R10,
+	REGISTER_R11,
+	REGISTER_R12,
+	REGISTER_R13,
+	REGISTER_R14,
+	REGISTER_R15,
+};
+
 /*
- * The attach cookie of a probe, made by user space, read by the program. Registers are numbered as the System V ABI passes
- * integer arguments: 1 rdi, 2 rsi, 3 rdx, 4 rcx, 5 r8, 6 r9; 0 none.
- *   bits  0-7  site            8-15 target index     16-18 register of value     19-21 register of tag
- *   bits 22-24 register of value2     25-26 enum record_action
- *   bits 28 value is *(register + offset)     29 value2 is *(register + offset2)     30 value is read once more, *(*(register + offset))
+ * The attach cookie of a probe, made by user space, read by the program. Registers are enum record_register.
+ *   bits  0-7  site            8-11 target index     12-15 register of value     16-19 register of tag
+ *   bits 20-23 register of value2     24-26 enum record_action
+ *   bits 27 value is *(register + offset)     28 value2 is *(register + offset2)     29 value is read once more, *(*(register + offset))
  *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site is below the entry's
  */
 #define COOKIE_FIELD(cookie, shift, bits) (((cookie) >> (shift)) & ((1ULL << (bits)) - 1))
 #define COOKIE_SITE(c) COOKIE_FIELD(c, 0, 8)
-#define COOKIE_TARGET(c) COOKIE_FIELD(c, 8, 8)
-#define COOKIE_VALUE(c) COOKIE_FIELD(c, 16, 3)
-#define COOKIE_TAG(c) COOKIE_FIELD(c, 19, 3)
-#define COOKIE_VALUE2(c) COOKIE_FIELD(c, 22, 3)
-#define COOKIE_ACTION(c) COOKIE_FIELD(c, 25, 2)
-#define COOKIE_DEREF (1ULL << 28)
-#define COOKIE_DEREF2 (1ULL << 29)
-#define COOKIE_DEREF_AGAIN (1ULL << 30)
+#define COOKIE_TARGET(c) COOKIE_FIELD(c, 8, 4)
+#define COOKIE_VALUE(c) COOKIE_FIELD(c, 12, 4)
+#define COOKIE_TAG(c) COOKIE_FIELD(c, 16, 4)
+#define COOKIE_VALUE2(c) COOKIE_FIELD(c, 20, 4)
+#define COOKIE_ACTION(c) COOKIE_FIELD(c, 24, 3)
+#define COOKIE_DEREF (1ULL << 27)
+#define COOKIE_DEREF2 (1ULL << 28)
+#define COOKIE_DEREF_AGAIN (1ULL << 29)
 #define COOKIE_OFFSET(c) COOKIE_FIELD(c, 32, 12)
 #define COOKIE_OFFSET2(c) COOKIE_FIELD(c, 44, 12)
 #define COOKIE_STACK8(c) COOKIE_FIELD(c, 56, 8)
+#define COOKIE_STACK_MAX (255 * 8)
+/* The same fields without their flags, put together. */
+#define COOKIE_MAKE(site, target, value, tag, value2, action, offset, offset2, stack)                                        	((__u64)(site) | (__u64)(target) << 8 | (__u64)(value) << 12 | (__u64)(tag) << 16 | (__u64)(value2) << 20 |          	 (__u64)(action) << 24 | (__u64)(offset) << 32 | (__u64)(offset2) << 44 | (__u64)((stack) / 8) << 56)
 
 _Static_assert(sizeof(struct record) == 16, "record header");
 _Static_assert(sizeof(struct record_probe) == 32, "probe record");

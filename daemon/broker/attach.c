@@ -32,10 +32,17 @@ struct uprobe_multi_attr {
 	__u32 reserved;
 };
 
-struct site_entry {
-	pid_t pid;
-	int file;
-	uint64_t offset, cookie;
+/* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
+struct attached {
+	int fd;		       /* of a link of many sites; -1: none */
+	struct bpf_link *link; /* otherwise */
+	pid_t pid;	       /* 0: a tracepoint */
+	enum probe_kind kind;
+};
+
+struct detached {
+	unsigned n;
+	struct attached links[];
 };
 
 struct attachment {
@@ -46,17 +53,16 @@ struct attachment {
 	struct tfprofd_bpf *skel;
 	int rings[RECORD_MAX_RINGS];
 	unsigned n_rings;
-	struct site_entry sites[BROKER_MAX_SITES];
+	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
 	struct record_targets targets;
-	int multi_links[BROKER_MAX_LINKS]; /* -1: taken away */
-	pid_t multi_pids[BROKER_MAX_LINKS];
-	unsigned n_multi_links;
-	struct bpf_link *links[BROKER_MAX_SITES + 8]; /* a site each, and the scheduler's */
+	struct attached links[BROKER_MAX_SITES + 8]; /* a site each at the most, and the scheduler's */
 	unsigned n_links;
+	bool shed[KIND_COUNT];
 };
 
-static int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, unsigned count, pid_t pid)
+static int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
+			     unsigned count, pid_t pid)
 {
 	struct uprobe_multi_attr attr = {
 		.program_fd = (__u32)program,
@@ -64,6 +70,7 @@ static int uprobe_multi_link(int program, const char *path, const uint64_t *offs
 		.path = (__u64)(uintptr_t)path,
 		.offsets = (__u64)(uintptr_t)offsets,
 		.cookies = (__u64)(uintptr_t)cookies,
+		.ref_ctr_offsets = (__u64)(uintptr_t)semaphores,
 		.count = count,
 		.pid = (__u32)pid,
 	};
@@ -84,7 +91,7 @@ int attach_mode_find(void)
 	if (program < 0)
 		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
 	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
-	r = uprobe_multi_link(program, "/", &offset, NULL, 1, 0);
+	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, 0);
 	if (r >= 0)
 		close(r);
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
@@ -145,14 +152,19 @@ fail:
 	return r;
 }
 
+static void attached_done(struct attached *link)
+{
+	safe_close(link->fd);
+	bpf_link__destroy(link->link);
+	*link = (struct attached){ .fd = -1 };
+}
+
 struct attachment *attachment_free(struct attachment *a)
 {
 	if (!a)
 		return NULL;
-	for (unsigned i = 0; i < a->n_multi_links; i++)
-		safe_close(a->multi_links[i]);
 	for (unsigned i = 0; i < a->n_links; i++)
-		bpf_link__destroy(a->links[i]);
+		attached_done(&a->links[i]);
 	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
 		safe_close(a->rings[i]);
 	tfprofd_bpf__destroy(a->skel);
@@ -181,12 +193,11 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0) < 0 ? -errno : 0;
 }
 
-int attachment_add_site(struct attachment *a, pid_t pid, int file, uint64_t offset, uint64_t cookie)
+int attachment_add_site(struct attachment *a, const struct attach_site *site)
 {
 	if (a->n_sites >= BROKER_MAX_SITES)
 		return -E2BIG;
-	a->sites[a->n_sites++] =
-		(struct site_entry){ .pid = pid, .file = file, .offset = offset, .cookie = cookie };
+	a->sites[a->n_sites++] = *site;
 	return 0;
 }
 
@@ -195,44 +206,78 @@ void attachment_forget(struct attachment *a, pid_t pid)
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
 		if (a->sites[i].pid == pid)
 			a->sites[i].pid = 0;
-	for (unsigned i = 0; i < a->n_multi_links; i++)
-		if (a->multi_pids[i] == pid)
-			a->multi_links[i] = safe_close(a->multi_links[i]);
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].fd >= 0 && a->links[i].pid == pid)
+			attached_done(&a->links[i]);
 }
 
-/* One link for all new sites of one process and file, beginning with the one at first. */
+int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
+{
+	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
+
+	if (!d)
+		return -ENOMEM;
+	a->shed[kind] = true;
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].kind == kind && (a->links[i].fd >= 0 || a->links[i].link)) {
+			d->links[d->n++] = a->links[i];
+			a->links[i] = (struct attached){ .fd = -1 };
+		}
+	*ret = d;
+	return 0;
+}
+
+struct detached *detached_free(struct detached *d)
+{
+	for (unsigned i = 0; d && i < d->n; i++)
+		attached_done(&d->links[i]);
+	free(d);
+	return NULL;
+}
+
+static int add_link(struct attachment *a, struct attached link)
+{
+	if (a->n_links >= ARRAY_SIZE(a->links)) {
+		attached_done(&link);
+		return -E2BIG;
+	}
+	a->links[a->n_links++] = link;
+	return 0;
+}
+
+/* One link for all new sites of one process, file and kind, beginning with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
-	const struct site_entry *site = &a->sites[first];
-	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES];
+	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES], semaphores[BROKER_MAX_SITES];
+	const struct attach_site *site = &a->sites[first];
+	bool any_semaphore = false;
 	unsigned n = 0;
 	char path[32];
 	int link;
 
 	for (unsigned i = first; i < a->n_sites; i++) {
-		const struct site_entry *s = &a->sites[i];
+		const struct attach_site *s = &a->sites[i];
 
-		if (done[i] || s->pid != site->pid || s->file != site->file)
+		if (done[i] || s->pid != site->pid || s->file != site->file || s->kind != site->kind)
 			continue;
 		done[i] = true;
 		offsets[n] = s->offset;
+		semaphores[n] = s->semaphore;
+		any_semaphore |= s->semaphore != 0;
 		cookies[n++] = s->cookie;
 	}
-	if (a->n_multi_links >= BROKER_MAX_LINKS)
-		return -E2BIG;
 	/* The very file that the front has read, whatever its path means now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = uprobe_multi_link(bpf_program__fd(a->skel->progs.probe), path, offsets, cookies, n, site->pid);
+	link = uprobe_multi_link(bpf_program__fd(a->skel->progs.probe), path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
+				 site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
-	a->multi_pids[a->n_multi_links] = site->pid;
-	a->multi_links[a->n_multi_links++] = link;
-	return 0;
+	return add_link(a, (struct attached){ .fd = link, .pid = site->pid, .kind = site->kind });
 }
 
-static int attach_by_perf_event(struct attachment *a, const struct site_entry *site)
+static int attach_by_perf_event(struct attachment *a, const struct attach_site *site)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = site->cookie);
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = site->cookie, .ref_ctr_offset = site->semaphore);
 	struct bpf_link *link;
 	char path[32];
 
@@ -240,8 +285,7 @@ static int attach_by_perf_event(struct attachment *a, const struct site_entry *s
 	link = bpf_program__attach_uprobe_opts(a->skel->progs.probe, site->pid, path, site->offset, &options);
 	if (!link)
 		return errno == ESRCH ? 0 : -errno;
-	a->links[a->n_links++] = link;
-	return 0;
+	return add_link(a, (struct attached){ .fd = -1, .link = link, .pid = site->pid, .kind = site->kind });
 }
 
 static int attach_scheduler(struct attachment *a)
@@ -250,14 +294,17 @@ static int attach_scheduler(struct attachment *a)
 		a->skel->progs.on_exit,	  a->skel->progs.on_exec,   a->skel->progs.on_fork,
 		a->skel->progs.on_switch, a->skel->progs.on_waking, a->skel->progs.on_wakeup_new,
 	};
+	enum { ALWAYS = 3 };
 
 	/* Runs alone do not need to know when threads ran. */
-	for (unsigned i = 0; i < (a->level >= 2 ? ARRAY_SIZE(programs) : 3); i++) {
+	for (unsigned i = 0; i < (a->level >= 2 ? ARRAY_SIZE(programs) : ALWAYS); i++) {
 		struct bpf_link *link = bpf_program__attach(programs[i]);
+		int r = link ? 0 : -errno;
 
-		if (!link)
-			return -errno;
-		a->links[a->n_links++] = link;
+		if (r >= 0)
+			r = add_link(a, (struct attached){ .fd = -1, .link = link, .kind = i < ALWAYS ? KIND_COUNT : KIND_SWITCHES });
+		if (r < 0)
+			return r;
 	}
 	a->scheduler = true;
 	return 0;
@@ -273,7 +320,7 @@ int attachment_attach(struct attachment *a, const char **ret_reason)
 	a->failed = true;
 	memset(done, 1, a->n_attached);
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
-		if (!a->sites[i].pid || done[i])
+		if (!a->sites[i].pid || done[i] || a->shed[a->sites[i].kind])
 			continue;
 		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, &a->sites[i]) : attach_group(a, i, done);
 	}
@@ -301,7 +348,11 @@ bool attachment_uses(const struct attachment *a, int file)
 
 unsigned attachment_links(const struct attachment *a)
 {
-	return a->n_multi_links + a->n_links;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < a->n_links; i++)
+		n += a->links[i].fd >= 0 || a->links[i].link;
+	return n;
 }
 
 int attachment_name_threads(struct attachment *a)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/broker/limits.h"
+#include "daemon/plan/pack.h"
 
 struct attachment;
 
@@ -34,12 +35,29 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 
 /* Adds a process whose scheduling and threads are recorded. -E2BIG beyond RECORD_MAX_TARGETS. */
 int attachment_add_target(struct attachment *a, pid_t pid);
-/* Adds a site; file is borrowed until attachment_attach. -E2BIG beyond BROKER_MAX_SITES. */
-int attachment_add_site(struct attachment *a, pid_t pid, int file, uint64_t offset, uint64_t cookie);
+
+/* An instruction of a file to be probed in one process. */
+struct attach_site {
+	pid_t pid;
+	int file; /* borrowed until attachment_attach() */
+	uint64_t offset, cookie;
+	uint64_t semaphore; /* offset of a counter that the kernel increments in the process while the probe is there; 0: none */
+	enum probe_kind kind;
+};
+
+/* -E2BIG beyond BROKER_MAX_SITES. */
+int attachment_add_site(struct attachment *a, const struct attach_site *site);
 /* A process has ended: its sites are left out, and what was attached by its number goes. */
 void attachment_forget(struct attachment *a, pid_t pid);
 /* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */
 int attachment_attach(struct attachment *a, const char **ret_reason);
+
+/* Links that were taken out of an attachment; they stay until they are freed, which takes a while. */
+struct detached;
+/* Takes what was attached of a kind out of it; nothing of it is attached again. *ret is NULL when there is nothing. -ENOMEM. */
+int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
+struct detached *detached_free(struct detached *d);
+
 /* Whether sites were added that lie in the file with this descriptor. */
 bool attachment_uses(const struct attachment *a, int file);
 unsigned attachment_links(const struct attachment *a);

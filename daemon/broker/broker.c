@@ -219,38 +219,47 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 	return -EMFILE;
 }
 
+/* Either of the two. */
 struct detach {
 	struct attachment *attachment;
+	struct detached *links;
 	unsigned *running;
 };
 
-static void *detach(void *data)
+static void *detach_thread(void *data)
 {
 	struct detach *d = data;
 
 	attachment_free(d->attachment);
+	detached_free(d->links);
 	__atomic_sub_fetch(d->running, 1, __ATOMIC_RELEASE);
 	free(d);
 	return NULL;
 }
 
 /* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
-static void end_capture(struct broker *b, struct capture *c)
+static void detach(struct broker *b, struct attachment *attachment, struct detached *links)
 {
-	struct detach *d = c->attachment ? malloc(sizeof(*d)) : NULL;
+	struct detach *d = malloc(sizeof(*d));
 	pthread_t thread;
 
-	if (d) {
-		*d = (struct detach){ .attachment = c->attachment, .running = &b->detaching };
-		__atomic_add_fetch(&b->detaching, 1, __ATOMIC_RELAXED);
+	if (!d) {
+		attachment_free(attachment);
+		detached_free(links);
+		return;
 	}
-	if (d && pthread_create(&thread, NULL, detach, d) == 0) {
+	*d = (struct detach){ .attachment = attachment, .links = links, .running = &b->detaching };
+	__atomic_add_fetch(&b->detaching, 1, __ATOMIC_RELAXED);
+	if (pthread_create(&thread, NULL, detach_thread, d) == 0)
 		pthread_detach(thread);
-	} else if (d) {
-		detach(d);
-	} else {
-		attachment_free(c->attachment);
-	}
+	else
+		detach_thread(d);
+}
+
+static void end_capture(struct broker *b, struct capture *c)
+{
+	if (c->attachment)
+		detach(b, c->attachment, NULL);
 	c->attachment = NULL;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		close(c->targets[i].pidfd);
@@ -321,7 +330,7 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	struct code_ranges ranges;
 	int r;
 
-	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE)
+	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->kind >= KIND_COUNT)
 		return -EINVAL;
 	if (!f || f->fd < 0 || f->pid != c->targets[m->index].pid)
 		return -EINVAL;
@@ -329,9 +338,15 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	if (r < 0)
 		return FAIL(m, r, "not a program or library that can be probed");
 	for (uint32_t i = 0; i < m->count; i++) {
-		if (!code_ranges_contain(&ranges, m->sites[i].offset) || COOKIE_TARGET(m->sites[i].cookie) != m->index)
+		const struct broker_site *site = &m->sites[i];
+
+		if (!code_ranges_contain(&ranges, site->offset) || COOKIE_TARGET(site->cookie) != m->index)
 			return -EINVAL;
-		r = attachment_add_site(c->attachment, f->pid, f->fd, m->sites[i].offset, m->sites[i].cookie);
+		if (site->semaphore && !code_ranges_hold_counter(&ranges, site->semaphore))
+			return -EINVAL;
+		r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = f->pid, .file = f->fd, .offset = site->offset,
+									      .cookie = site->cookie, .semaphore = site->semaphore,
+									      .kind = (enum probe_kind)m->kind });
 		if (r < 0)
 			return r;
 	}
@@ -366,6 +381,20 @@ static int on_attach(struct broker *b, struct broker_message *m)
 			attachment_forget(c->attachment, c->targets[i].pid);
 	m->count = attachment_links(c->attachment);
 	return 0;
+}
+
+static int on_shed(struct broker *b, const struct broker_message *m)
+{
+	struct capture *c = capture_get(b, m->id);
+	struct detached *links;
+	int r;
+
+	if (!c || m->kind >= KIND_COUNT)
+		return -EINVAL;
+	r = attachment_shed(c->attachment, (enum probe_kind)m->kind, &links);
+	if (r >= 0)
+		detach(b, NULL, links);
+	return r;
 }
 
 static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
@@ -410,6 +439,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	case BROKER_NAME_THREADS:
 		c = capture_get(b, m->id);
 		return c ? attachment_name_threads(c->attachment) : -EINVAL;
+	case BROKER_SHED:
+		return on_shed(b, m);
 	case BROKER_END:
 		c = capture_get(b, m->id);
 		if (!c)
@@ -468,7 +499,7 @@ static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
 	struct broker *b = data;
 
 	base = base ? base + 1 : name;
-	if ((size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_MAPPED, pid))
+	if ((size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_LOOK, pid))
 		b->rescan = true;
 }
 

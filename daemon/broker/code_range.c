@@ -24,15 +24,17 @@ int code_ranges_read(int fd, struct code_ranges *ret)
 	n = pread(fd, headers, count * sizeof(headers[0]), (off_t)file.e_phoff);
 	if (n < 0)
 		return -errno;
-	ret->n = 0;
-	for (unsigned i = 0; i < (size_t)n / sizeof(headers[0]) && ret->n < CODE_RANGES_MAX; i++) {
+	*ret = (struct code_ranges){};
+	for (unsigned i = 0; i < (size_t)n / sizeof(headers[0]); i++) {
 		const Elf64_Phdr *h = &headers[i];
-		uint64_t end;
+		struct code_range range = { .start = h->p_offset };
 
-		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X) || __builtin_add_overflow(h->p_offset, h->p_filesz, &end))
+		if (h->p_type != PT_LOAD || __builtin_add_overflow(h->p_offset, h->p_filesz, &range.end))
 			continue;
-		ret->range[ret->n].start = h->p_offset;
-		ret->range[ret->n++].end = end;
+		if (h->p_flags & PF_X && ret->n < CODE_RANGES_MAX)
+			ret->range[ret->n++] = range;
+		else if (h->p_flags & PF_W && ret->n_data < CODE_RANGES_MAX)
+			ret->data[ret->n_data++] = range;
 	}
 	return ret->n ? 0 : -ENOEXEC;
 }
@@ -42,5 +44,13 @@ bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset)
 	for (unsigned i = 0; i < ranges->n; i++)
 		if (offset >= ranges->range[i].start && offset < ranges->range[i].end)
 			return true;
+	return false;
+}
+
+bool code_ranges_hold_counter(const struct code_ranges *ranges, uint64_t offset)
+{
+	for (unsigned i = 0; i < ranges->n_data; i++)
+		if (offset >= ranges->data[i].start && offset < ranges->data[i].end && ranges->data[i].end - offset >= 2)
+			return offset % 2 == 0;
 	return false;
 }

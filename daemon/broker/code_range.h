@@ -6,13 +6,18 @@
 
 #define CODE_RANGES_MAX 16
 
+struct code_range {
+	uint64_t start, end; /* file offsets */
+};
+
 struct code_ranges {
-	unsigned n;
-	struct {
-		uint64_t start, end; /* file offsets */
-	} range[CODE_RANGES_MAX];
+	unsigned n, n_data;
+	struct code_range range[CODE_RANGES_MAX];
+	struct code_range data[CODE_RANGES_MAX]; /* what is mapped writable, and is no code */
 };
 
 /* -ENOEXEC: not a 64-bit ELF file with code; -errno of pread. Headers and ranges beyond the caps are not looked at. */
 int code_ranges_read(int fd, struct code_ranges *ret);
 bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset);
+/* Whether the 16-bit counter of a probe may lie there. */
+bool code_ranges_hold_counter(const struct code_ranges *ranges, uint64_t offset);

@@ -7,6 +7,5 @@
 #define BROKER_MAX_FILES 512
 #define BROKER_MAX_CAPTURES 8
 #define BROKER_MAX_SITES 1024 /* of one capture */
-#define BROKER_MAX_LINKS 128 /* of one capture */
 #define BROKER_MAX_FDS 16    /* with one message */
 #define BROKER_RING_BYTES (16u << 20)

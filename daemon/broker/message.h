@@ -21,15 +21,48 @@ enum broker_request {
 	BROKER_CLOSE,	     /* in: id of a file */
 	BROKER_CAPTURE,	     /* in: id of the client, level. out: id of the capture, fds: control, counters, rings */
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
-	BROKER_SITES,	     /* in: id of the capture, index, file, count and sites */
+	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */
 	BROKER_ATTACH,	     /* in: id of the capture. out: count of links */
 	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the targets into the rings */
+	BROKER_SHED,	     /* in: id of the capture, kind: detaches what was attached of it, soon */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
+	BROKER_CALIBRATE,    /* out: calibration */
+	BROKER_PREFLIGHT,    /* in: index of a finding, from 0. out: finding; -ENOENT: there are no more */
 };
 
 struct broker_site {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;
+	uint64_t semaphore; /* offset of a counter that the kernel increments while the probe is there; 0: none */
+};
+
+enum nop5_result {
+	NOP5_UNKNOWN,
+	NOP5_SAFE,
+	NOP5_CORRUPTS, /* a probe on a 5-byte nop inside a leaf function overwrites its red zone */
+};
+
+/* What a hit costs the thread that runs into it, with its record. */
+struct broker_calibration {
+	uint32_t emulated_ns; /* a probe on an instruction that the kernel emulates */
+	uint32_t stepped_ns;  /* on one that it single-steps */
+	uint32_t switch_ns;   /* a record of the scheduler's programs: a switch, or a wake-up */
+	uint32_t nop5;	      /* enum nop5_result */
+};
+
+enum finding_severity {
+	FINDING_OK,
+	FINDING_NOTE,	 /* good to know */
+	FINDING_WARNING, /* something is dearer, or not shown */
+	FINDING_ERROR,	 /* nothing can be captured */
+};
+
+/* What the preflight found: one sentence, and one remedy. */
+struct broker_finding {
+	uint32_t severity; /* enum finding_severity */
+	char code[32];	   /* "no-btf": stable, for programs */
+	char text[256];
+	char remedy[256]; /* "": none needed */
 };
 
 struct broker_message {
@@ -42,14 +75,19 @@ struct broker_message {
 	uint32_t file;
 	uint32_t level;
 	uint32_t count;
+	uint32_t kind; /* enum probe_kind */
 	uint64_t start, end;
 	char text[192];
-	struct broker_site sites[BROKER_SITES_PER_MESSAGE];
+	union {
+		struct broker_site sites[BROKER_SITES_PER_MESSAGE];
+		struct broker_calibration calibration;
+		struct broker_finding finding;
+	};
 };
 
 /* What the broker tells the front unasked, on a pair of its own. */
 enum broker_event_type {
-	BROKER_EVENT_MAPPED, /* a process mapped code that may be a runtime's: look at it */
+	BROKER_EVENT_LOOK, /* a process mapped code that may be a runtime's, or is one that was a target, or a child of one: look at it */
 	BROKER_EVENT_RESCAN, /* some of these were missed: look at every process */
 	BROKER_EVENT_STOP,   /* the daemon was told to end */
 };

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "daemon/capture/budget.h"
 #include "daemon/capture/session.h"
 #include "daemon/export/export.h"
 #include "lib/base/log.h"
@@ -24,22 +25,30 @@ struct capture_shared {
 	struct proxy *proxy;
 	char hostname[256];
 	struct plan_cache *plans;
+	int cache;
 	unsigned n_captures;
 };
 
 struct capture {
 	struct capture_shared *shared;
 	struct capture_request request;
-	struct target targets[RECORD_MAX_TARGETS];
+	struct target targets[RECORD_MAX_TARGETS]; /* as asked for */
+	struct prepared prepared[RECORD_MAX_TARGETS];
+	unsigned n_prepared;
 	pthread_t thread;
 	struct capture_result result;
 	unsigned ended; /* a bit for each target that ended before the window did */
+	/* Targets that are to join. */
+	pthread_mutex_t lock;
+	struct target joining[RECORD_MAX_TARGETS];
+	unsigned n_joining;
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
 	uint64_t window_start_ns, records, dropped;
 };
 
-int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, const char *hostname, struct capture_shared **ret)
+int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache, const char *hostname,
+		       struct capture_shared **ret)
 {
 	struct capture_shared *s = calloc(1, sizeof(*s));
 
@@ -48,6 +57,7 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 	s->loop = loop;
 	s->proxy = proxy;
 	s->plans = plans;
+	s->cache = cache;
 	snprintf(s->hostname, sizeof(s->hostname), "%s", hostname);
 	*ret = s;
 	return 0;
@@ -122,9 +132,94 @@ static bool wait_until(struct capture *c, uint64_t time)
 	}
 }
 
+static const char *describe(enum probe_kind kind, double overhead, double limit, char *text, size_t size)
+{
+	snprintf(text, size, "Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		 probe_kind_name(kind), overhead, limit);
+	return text;
+}
+
+/* Takes away what costs too much; the first that is taken is the dearest. */
+static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start, uint64_t now)
+{
+	struct session_counts counts;
+	struct budget_verdict verdict;
+	struct capture_shed *shed;
+	char text[160];
+
+	session_count(s, &counts);
+	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns,
+			       counts.records ? (double)counts.dropped / (double)counts.records : 0);
+	if (!verdict.exceeded || c->result.n_shed == KIND_COUNT)
+		return;
+	if (session_shed(s, verdict.kind, describe(verdict.kind, verdict.overhead, c->request.max_overhead, text, sizeof(text))) < 0)
+		return;
+	shed = &c->result.shed[c->result.n_shed++];
+	*shed = (struct capture_shed){ .kind = verdict.kind, .at_ns = now - start, .overhead = verdict.overhead };
+	warn(c, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+	     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
+}
+
+/* What of a target is not in the capture yet: it may have mapped one more file, or be the same program once more. */
+static struct target what_is_new(const struct capture *c, const struct target *target)
+{
+	struct target fresh = *target;
+
+	fresh.n_files = 0;
+	for (unsigned i = 0; i < target->n_files; i++) {
+		const struct target_file *file = &target->files[i];
+		bool known = false;
+
+		for (unsigned k = 0; k < c->n_prepared; k++)
+			for (unsigned f = 0; f < c->prepared[k].n_files && c->prepared[k].target.pid == target->pid; f++)
+				known |= c->prepared[k].target.files[f].device == file->device &&
+					 c->prepared[k].target.files[f].inode == file->inode;
+		if (!known)
+			fresh.files[fresh.n_files++] = *file;
+	}
+	return fresh;
+}
+
+/* Takes in who has come since the last time. */
+static void let_join(struct capture *c, struct session *s, uint64_t start, uint64_t now)
+{
+	struct target joining[RECORD_MAX_TARGETS];
+	char text[sizeof(c->result.text)] = "";
+	unsigned n;
+
+	pthread_mutex_lock(&c->lock);
+	n = c->n_joining;
+	memcpy(joining, c->joining, n * sizeof(joining[0]));
+	c->n_joining = 0;
+	pthread_mutex_unlock(&c->lock);
+	for (unsigned i = 0; i < n; i++) {
+		struct prepared *p = &c->prepared[c->n_prepared];
+		struct target fresh = what_is_new(c, &joining[i]);
+		int r = c->n_prepared < RECORD_MAX_TARGETS ? 0 : -E2BIG;
+
+		if (!fresh.n_files)
+			continue;
+		if (r >= 0)
+			r = prepare_target(c->shared->proxy, c->shared->plans, &fresh, p, text, sizeof(text));
+		if (r >= 0) {
+			c->n_prepared++;
+			r = session_add(s, p, text, sizeof(text));
+		}
+		if (r >= 0)
+			r = session_attach(s, text, sizeof(text));
+		if (r >= 0)
+			warn(c, "Process %d (%s) joined %.3f s after the window began.", joining[i].pid, joining[i].name,
+			     (double)(now - start) / 1e9);
+		else if (r != -ESRCH)
+			warn(c, "Process %d (%s) came within the window and is not shown: %s.", joining[i].pid, joining[i].name,
+			     *text ? text : strerror(-r));
+	}
+}
+
 /* Keeps the window open for its time; returns when it really closed. */
 static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, int *ret_error)
 {
+	struct budget budget = { .max_percent = c->request.max_overhead };
 	struct session_counts counts = {};
 	uint64_t now;
 
@@ -141,13 +236,16 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 			c->result.cut = true;
 			break;
 		}
+		if (c->request.max_overhead > 0)
+			keep_budget(c, s, &budget, start, now);
+		let_join(c, s, start, now);
 		if (session_targets_ended(s))
 			break;
 		wait_until(c, MIN(now + DRAIN_NS, stop));
 	}
 	stop = MIN(stop, now);
 	session_close(s, stop);
-	for (unsigned i = 0; i < c->request.n_targets; i++)
+	for (unsigned i = 0; i < session_n_targets(s); i++)
 		c->ended |= (unsigned)session_target_ended(s, i) << i;
 	return stop;
 }
@@ -177,7 +275,7 @@ static void warn_of_session(struct capture *c, struct session *s, const struct s
 
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
-	const struct export_options options = { .level = c->request.level, .hostname = c->shared->hostname };
+	const struct export_options options = { .level = c->request.detail.level, .hostname = c->shared->hostname };
 	uint64_t began = clock_now(CLOCK_MONOTONIC), correlated;
 	struct session_counts counts = {};
 	struct timeline *timeline;
@@ -194,9 +292,10 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	if (r < 0)
 		return r;
 	correlated = clock_now(CLOCK_MONOTONIC);
-	for (unsigned i = 0; i < c->request.n_targets; i++)
+	for (unsigned i = 0; i < timeline->n_processes; i++)
 		if (timeline->processes[i].ended || (c->ended & 1u << i)) {
-			warn(c, "Process %d (%s) ended, or became another program, within the window.", c->targets[i].pid, c->targets[i].name);
+			warn(c, "Process %u (%s) ended, or became another program, within the window.", timeline->processes[i].pid,
+			     timeline->processes[i].name);
 			c->result.cut = true;
 		}
 	if (timeline->n_spans_left_out) {
@@ -213,7 +312,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	if (r >= 0)
 		r = summary_make(timeline, &c->result.summary);
 	/* Without the scheduler's records nobody knows when threads ran. */
-	if (c->request.level < 2)
+	if (c->request.detail.level < 2)
 		c->result.summary.running_ns = c->result.summary.runnable_ns = c->result.summary.blocked_ns = 0;
 	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
 		  (unsigned long long)counts.records, (unsigned long long)timeline->n_spans, (unsigned long long)((began - stop) / 1000000),
@@ -223,9 +322,21 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	return r;
 }
 
+/* What the hits cost of the targets' CPU time in the window. */
+static double measure_overhead(const struct session *s, uint64_t cpu_before)
+{
+	uint64_t cpu = session_cpu_ns(s), cost = 0;
+	struct session_counts counts;
+
+	session_count(s, &counts);
+	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+		cost += counts.cost_ns[kind];
+	return cpu > cpu_before ? 100.0 * (double)cost / (double)(cpu - cpu_before) : 0;
+}
+
 static int run_window(struct capture *c, struct session *s)
 {
-	uint64_t start, stop, offset = unix_offset(), begin = 0;
+	uint64_t start, cpu, stop, offset = unix_offset(), begin = 0;
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
@@ -246,12 +357,14 @@ static int run_window(struct capture *c, struct session *s)
 	r = session_open(s, start, stop);
 	if (r < 0)
 		return r;
+	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
 	stop = watch_window(c, s, start, stop, &r);
 	if (r < 0)
 		return r;
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
+	c->result.overhead = measure_overhead(s, cpu);
 	r = session_finish(s);
 	return r < 0 ? r : make_result(c, s, start, stop);
 }
@@ -268,6 +381,7 @@ static void on_detached(void *data)
 	struct capture *c = data;
 
 	pthread_join(c->thread, NULL);
+	pthread_mutex_destroy(&c->lock);
 	for (unsigned i = 0; i < c->result.n_warnings; i++)
 		free(c->result.warnings[i]);
 	xspace_result_done(&c->result.xspace);
@@ -282,6 +396,63 @@ static void post(struct capture *c, loop_fn callback)
 		poll(NULL, 0, 100);
 }
 
+static void on_planned(void *data)
+{
+	struct capture *c = data;
+
+	c->request.planned(c, &c->result.plan, c->request.data);
+}
+
+static void warn_ended(struct capture *c, const struct target *target)
+{
+	warn(c, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
+}
+
+/* Finds out what is to be attached; a target that has ended may be left out. */
+static int prepare(struct capture *c, char *text, size_t size)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < c->request.n_targets && r >= 0; i++) {
+		r = prepare_target(c->shared->proxy, c->shared->plans, &c->targets[i], &c->prepared[c->n_prepared], text, size);
+		if (r == -ESRCH && c->request.skip_ended && c->n_prepared + c->request.n_targets - i > 1) {
+			warn_ended(c, &c->targets[i]);
+			r = 0;
+		} else {
+			c->n_prepared += r >= 0;
+		}
+	}
+	if (r < 0)
+		return r;
+	forecast_get(c->shared->proxy, c->shared->cache, &c->result.plan.forecast);
+	c->result.plan.targets = c->prepared;
+	c->result.plan.n_targets = c->n_prepared;
+	c->result.plan.detail = c->request.detail;
+	if (c->request.planned)
+		post(c, on_planned);
+	return 0;
+}
+
+static int run(struct capture *c, struct session **ret, char *text, size_t size)
+{
+	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
+					   .forecast = &c->result.plan.forecast };
+	int r;
+
+	r = prepare(c, text, size);
+	if (r < 0 || c->request.plan_only)
+		return r;
+	r = session_new(&options, ret, text, size);
+	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
+		r = session_add(*ret, &c->prepared[i], text, size);
+		if (r == -ESRCH && c->request.skip_ended && session_n_targets(*ret) + c->n_prepared - i > 1) {
+			warn_ended(c, &c->prepared[i].target);
+			r = 0;
+		}
+	}
+	return r < 0 ? r : run_window(c, *ret);
+}
+
 static void *capture_thread(void *data)
 {
 	struct capture *c = data;
@@ -289,17 +460,14 @@ static void *capture_thread(void *data)
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
-	r = session_new(c->shared->proxy, c->shared->plans, c->request.client, c->targets, &c->request.n_targets, c->request.skip_ended,
-			c->request.level, &s, text, sizeof(text));
-	if (r < 0)
-		fail(c, r, text);
-	else
-		r = run_window(c, s);
+	r = run(c, &s, text, sizeof(text));
 	if (r < 0 && !c->result.error)
-		fail(c, r, NULL);
+		fail(c, r, text);
 	/* The answer first: detaching takes a while, and nobody waits for it. */
 	post(c, on_done);
 	session_free(s);
+	for (unsigned i = 0; i < c->n_prepared; i++)
+		prepared_done(&c->prepared[i], c->shared->proxy);
 	post(c, on_detached);
 	return NULL;
 }
@@ -313,6 +481,9 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 		return -ENOMEM;
 	c->shared = shared;
 	c->request = *request;
+	c->result.max_overhead = request->max_overhead;
+	c->result.ops_at_entry = request->detail.ops_at_entry;
+	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned i = 0; i < request->n_targets; i++)
 		c->targets[i] = *request->targets[i];
 	r = pthread_create(&c->thread, NULL, capture_thread, c);
@@ -323,6 +494,14 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	shared->n_captures++;
 	*ret = c;
 	return 0;
+}
+
+void capture_join(struct capture *c, const struct target *target)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->n_joining < RECORD_MAX_TARGETS)
+		c->joining[c->n_joining++] = *target;
+	pthread_mutex_unlock(&c->lock);
 }
 
 void capture_cancel(struct capture *c)

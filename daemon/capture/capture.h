@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/capture/forecast.h"
+#include "daemon/capture/prepare.h"
 #include "daemon/capture/target.h"
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
-#include "daemon/plan/plan.h"
 #include "include/record_types.h"
 
 #define CAPTURE_WARNINGS_MAX 64
@@ -20,10 +21,26 @@ struct capture;
 
 /* What all captures share. */
 struct capture_shared;
-/* The plans are borrowed. */
-int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, const char *hostname, struct capture_shared **ret);
+/* The plans and the directory (-1: none) of what is kept are borrowed. */
+int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache, const char *hostname,
+		       struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
+
+/* What a capture attaches. It lives as long as the capture. */
+struct capture_plan {
+	const struct prepared *targets;
+	unsigned n_targets;
+	struct detail detail;
+	struct forecast forecast;
+};
+
+/* A kind of probes that was taken away because the budget was passed. */
+struct capture_shed {
+	enum probe_kind kind;
+	uint64_t at_ns;	 /* since the window began */
+	double overhead; /* percent, of all probes, then */
+};
 
 struct capture_request {
 	uint32_t client; /* the broker's number of who asks */
@@ -33,7 +50,11 @@ struct capture_request {
 	bool skip_ended; /* a target that has ended is left out, with a warning, instead of failing the capture */
 	uint64_t duration_ns;
 	uint64_t start_unix_ns; /* 0: at once */
-	unsigned level;		/* as host_tracer_level */
+	struct detail detail;
+	double max_overhead; /* percent of the targets' CPU time that the probes may cost; 0: no limit */
+	bool plan_only;	     /* nothing is attached, and there is no result besides the plan */
+	/* Called in the loop's thread before done(), when it is known what will be attached. May be NULL. */
+	void (*planned)(struct capture *capture, const struct capture_plan *plan, void *data);
 	/* Called once in the loop's thread, when the result is there; the capture frees itself some time after. */
 	void (*done)(struct capture *capture, void *data);
 	void *data;
@@ -53,6 +74,12 @@ struct capture_result {
 	uint64_t window_ns;
 	uint64_t records;
 	uint64_t dropped; /* records lost, all causes */
+	struct capture_shed shed[KIND_COUNT];
+	unsigned n_shed;
+	double max_overhead;
+	bool ops_at_entry;
+	struct capture_plan plan;
+	double overhead; /* percent of the targets' CPU time that the hits cost, by forecast */
 	bool cut;	  /* a target ended, or the window was ended, before its time */
 	char *warnings[CAPTURE_WARNINGS_MAX];
 	unsigned n_warnings;
@@ -60,6 +87,8 @@ struct capture_result {
 
 /* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN. */
 int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret);
+/* A process that came to be a target in the window joins it, if there is room. The target is copied. For captures of every target. */
+void capture_join(struct capture *c, const struct target *target);
 /* Nobody wants the result any more: ends soon, and done() sees -ECANCELED. */
 void capture_cancel(struct capture *c);
 /* Closes the window now and delivers what was seen. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/layout.h"
@@ -23,20 +24,19 @@
 #define FINISH_ROUNDS 200
 
 struct session_target {
-	const struct target *target;
+	const struct prepared *prepared;
 	int pidfd;
-	uint32_t files[TARGET_FILES_MAX]; /* the broker's numbers */
-	unsigned n_files;
 	struct layout_search search;
 	bool layout_known;
 	struct record_layout layout;
+	uint32_t *cost_ns; /* of a hit, by the pack's probes */
 };
 
 struct session {
-	struct proxy *proxy;
+	struct session_options options;
 	uint32_t id; /* the broker's number of the capture */
 	bool open;
-	unsigned level, n_targets;
+	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
 	const struct record_counters *counters;
@@ -44,6 +44,7 @@ struct session {
 	unsigned n_rings;
 	struct store *store;
 	uint64_t records, refused, malformed;
+	uint64_t cost_ns[KIND_COUNT];
 	bool finished; /* the last record was read */
 	struct correlator *correlator;
 	uint64_t last_ns, late;
@@ -100,13 +101,13 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 	return store_new(s->n_rings, STORE_BYTES_MAX, &s->store);
 }
 
-static int open_capture(struct session *s, uint32_t client, char *text, size_t text_size)
+static int open_capture(struct session *s, char *text, size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_CAPTURE, .id = client, .level = s->level };
+	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .level = s->options.detail.level };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
-	r = proxy_call(s->proxy, &m, fds, &n);
+	r = proxy_call(s->options.proxy, &m, fds, &n);
 	if (r < 0) {
 		snprintf(text, text_size, "%s", m.text);
 		return r;
@@ -119,9 +120,27 @@ static int open_capture(struct session *s, uint32_t client, char *text, size_t t
 	return r;
 }
 
-/* The sites of one file, some per message. */
-static int send_sites(struct session *s, unsigned target, uint32_t file, const struct plan *plan, char *text, size_t text_size)
+int session_new(const struct session_options *options, struct session **ret, char *ret_text, size_t text_size)
 {
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->options = *options;
+	r = open_capture(s, ret_text, text_size);
+	if (r < 0) {
+		session_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* The sites of one kind in one file, some per message. */
+static int send_sites(struct session *s, unsigned target, const struct prepared_file *file, enum probe_kind kind, char *text, size_t text_size)
+{
+	const struct plan *plan = file->plan;
 	struct broker_message m;
 	int r = 0;
 
@@ -129,16 +148,19 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
 		const struct probe_spec *spec = site ? &plan->pack->probes[site->spec] : NULL;
 
-		if (spec && spec->min_level <= s->level)
-			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target) };
+		if (spec && site->site.class != SITE_REFUSED && probe_kind_of_role(spec->role) == kind &&
+		    probe_is_wanted(spec, &s->options.detail))
+			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target),
+							     .semaphore = site->semaphore };
 		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
 			continue;
 		m.type = BROKER_SITES;
 		m.id = s->id;
 		m.index = target;
-		m.file = file;
+		m.file = file->id;
+		m.kind = kind;
 		m.count = n;
-		r = proxy_call(s->proxy, &m, NULL, NULL);
+		r = proxy_call(s->options.proxy, &m, NULL, NULL);
 		if (r < 0)
 			snprintf(text, text_size, "%s", m.text);
 		n = 0;
@@ -146,108 +168,98 @@ static int send_sites(struct session *s, unsigned target, uint32_t file, const s
 	return r;
 }
 
-/* Plans one file of a target; found[] gets the probes that have a site in it. */
-static int add_file(struct session *s, struct plan_cache *plans, unsigned index, const struct target_file *file, bool *found, char *text,
-		    size_t text_size)
+/* What a hit of each probe costs: the dearest of its sites. */
+static int count_costs(struct session *s, struct session_target *t, const struct prepared *p)
 {
-	struct session_target *t = &s->targets[index];
-	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)t->target->pid, .start = file->start, .end = file->end };
-	_cleanup_(plan_unrefp) struct plan *plan = NULL;
-	const char *reason = NULL;
-	unsigned n, stepped = 0;
-	int fd = -1, r;
+	if (!t->cost_ns)
+		t->cost_ns = calloc(p->target.pack->n_probes, sizeof(t->cost_ns[0]));
+	if (!t->cost_ns)
+		return -ENOMEM;
+	for (unsigned f = 0; f < p->n_files; f++)
+		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++) {
+			const struct plan_site *site = &p->files[f].plan->sites[i];
+			uint32_t *cost = &t->cost_ns[site->spec];
 
-	r = proxy_call(s->proxy, &m, &fd, &n);
-	if (r < 0) {
-		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path, t->target->pid, strerror(-r));
-		return r;
-	}
-	t->files[t->n_files++] = m.id;
-	r = plan_cache_get(plans, fd, t->target->pack, &plan, &reason);
-	if (r < 0)
-		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
-	if (r >= 0)
-		r = send_sites(s, index, t->files[t->n_files - 1], plan, text, text_size);
-	for (unsigned i = 0; r >= 0 && i < plan->n_sites; i++) {
-		found[plan->sites[i].spec] = true;
-		stepped += plan->sites[i].class == SITE_SINGLE_STEPPED && t->target->pack->probes[plan->sites[i].spec].min_level <= s->level;
-	}
-	close(fd);
-	if (stepped)
-		warn(s, "%u probes in %s cost some 20 times as much as others: their functions begin with instructions that are single-stepped.",
-		     stepped, file->path);
-	return r;
+			*cost = MAX(*cost, forecast_site(s->options.forecast, site));
+		}
+	return 0;
 }
 
-static int add_target(struct session *s, struct plan_cache *plans, unsigned index, char *text, size_t text_size)
+static void warn_of_probes(struct session *s, const struct prepared *p)
 {
-	struct session_target *t = &s->targets[index];
-	struct broker_message m = { .type = BROKER_TARGET, .id = s->id, .pid = (uint32_t)t->target->pid };
-	const struct probe_pack *pack = t->target->pack;
-	_cleanup_free_ bool *found = calloc(pack->n_probes, sizeof(found[0]));
-	bool any = false;
+	char text[256];
+
+	for (unsigned spec = 0; prepared_next_missing(p, &s->options.detail, &spec, text, sizeof(text));)
+		warn(s, "%s", text);
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct plan *plan = p->files[f].plan;
+		unsigned stepped = 0;
+
+		for (unsigned i = 0; i < plan->n_sites; i++)
+			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED &&
+				   probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail);
+		if (stepped)
+			warn(s, "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
+			     stepped, p->target.files[f].path,
+			     s->options.forecast->calibration.stepped_ns / MAX(s->options.forecast->calibration.emulated_ns, 1u));
+	}
+}
+
+static int tell_correlator(struct session *s, const struct session_target *t)
+{
+	struct correlate_target target = { .pid = (uint32_t)t->prepared->target.pid, .pack = t->prepared->target.pack };
+
+	memcpy(target.name, t->prepared->target.name, sizeof(target.name));
+	return correlator_add_target(s->correlator, &target);
+}
+
+/* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
+static unsigned find_target(const struct session *s, const struct target *target)
+{
+	unsigned i = 0;
+
+	while (i < s->n_targets && (s->targets[i].prepared->target.pid != target->pid || s->targets[i].search.pack != target->pack))
+		i++;
+	return i;
+}
+
+static int new_target(struct session *s, const struct prepared *target, char *text, size_t text_size)
+{
+	struct broker_message m = { .type = BROKER_TARGET, .id = s->id, .pid = (uint32_t)target->target.pid };
+	struct session_target *t;
 	int r;
 
-	if (!found)
-		return -ENOMEM;
-	r = proxy_call(s->proxy, &m, NULL, NULL);
+	if (s->n_targets == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	r = proxy_call(s->options.proxy, &m, NULL, NULL);
 	if (r < 0) {
 		snprintf(text, text_size, "%s", m.text);
 		return r;
 	}
-	if (m.index != index)
+	if (m.index != s->n_targets)
 		return -EBADMSG;
-	t->pidfd = (int)syscall(SYS_pidfd_open, t->target->pid, 0);
-	t->search.pack = pack;
-	for (unsigned i = 0; i < t->target->n_files; i++) {
-		r = add_file(s, plans, index, &t->target->files[i], found, text, text_size);
-		if (r < 0)
-			return r;
-	}
-	for (unsigned i = 0; i < pack->n_probes; i++) {
-		any |= found[i];
-		if (!found[i] && pack->probes[i].lost && pack->probes[i].min_level <= s->level)
-			warn(s, "Process %d: not shown: %s (no such function in this build).", t->target->pid, pack->probes[i].lost);
-	}
-	if (!any) {
-		snprintf(text, text_size, "process %d maps %s, but none of its functions has a symbol", t->target->pid, pack->name);
-		return -ENOENT;
-	}
-	return 0;
+	t = &s->targets[s->n_targets++];
+	*t = (struct session_target){ .prepared = target, .search.pack = target->target.pack };
+	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
+	return s->correlator ? tell_correlator(s, t) : 0;
 }
 
-int session_new(struct proxy *proxy, struct plan_cache *plans, uint32_t client, struct target *targets, unsigned *n_targets,
-		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size)
+int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size)
 {
-	struct session *s = calloc(1, sizeof(*s));
-	unsigned left = *n_targets;
-	int r;
+	unsigned index = find_target(s, &target->target);
+	bool is_new = index == s->n_targets;
+	int r = 0;
 
-	if (!s)
-		return -ENOMEM;
-	s->proxy = proxy;
-	s->level = level;
-	r = open_capture(s, client, ret_text, text_size);
-	while (s->n_targets < left && r >= 0) {
-		unsigned i = s->n_targets;
-
-		s->targets[i] = (struct session_target){ .target = &targets[i], .pidfd = -1 };
-		r = add_target(s, plans, i, ret_text, text_size);
-		if (r == -ESRCH && skip_ended && left > 1 && !s->targets[i].n_files) {
-			warn(s, "Process %d (%s) had ended before the capture began.", targets[i].pid, targets[i].name);
-			memmove(&targets[i], &targets[i + 1], (--left - i) * sizeof(targets[0]));
-			r = 0;
-		} else {
-			s->n_targets++;
-		}
-	}
-	if (r < 0) {
-		session_free(s);
-		return r;
-	}
-	*n_targets = left;
-	*ret = s;
-	return 0;
+	if (is_new)
+		r = new_target(s, target, ret_text, text_size);
+	if (r >= 0)
+		r = count_costs(s, &s->targets[index], target);
+	for (unsigned f = 0; f < target->n_files && r >= 0; f++)
+		for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+			r = send_sites(s, index, &target->files[f], kind, ret_text, text_size);
+	if (r >= 0 && is_new)
+		warn_of_probes(s, target);
+	return r;
 }
 
 struct session *session_free(struct session *s)
@@ -257,11 +269,10 @@ struct session *session_free(struct session *s)
 	if (!s)
 		return NULL;
 	if (s->open)
-		proxy_call_id(s->proxy, BROKER_END, s->id);
+		proxy_call_id(s->options.proxy, BROKER_END, s->id);
 	for (unsigned i = 0; i < s->n_targets; i++) {
-		for (unsigned f = 0; f < s->targets[i].n_files; f++)
-			proxy_call_id(s->proxy, BROKER_CLOSE, s->targets[i].files[f]);
 		safe_close(s->targets[i].pidfd);
+		free(s->targets[i].cost_ns);
 	}
 	for (unsigned i = 0; i < s->n_rings; i++)
 		ring_close(s->rings[i]);
@@ -280,7 +291,7 @@ struct session *session_free(struct session *s)
 int session_attach(struct session *s, char *ret_text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_ATTACH, .id = s->id };
-	int r = proxy_call(s->proxy, &m, NULL, NULL);
+	int r = proxy_call(s->options.proxy, &m, NULL, NULL);
 
 	if (r < 0)
 		snprintf(ret_text, text_size, "%s", m.text);
@@ -289,14 +300,11 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 
 int session_open(struct session *s, uint64_t start, uint64_t stop)
 {
-	struct correlate_target targets[RECORD_MAX_TARGETS] = {};
 	int r;
 
-	for (unsigned i = 0; i < s->n_targets; i++) {
-		targets[i] = (struct correlate_target){ .pid = (uint32_t)s->targets[i].target->pid, .pack = s->targets[i].target->pack };
-		memcpy(targets[i].name, s->targets[i].target->name, sizeof(targets[i].name));
-	}
-	r = correlator_new(targets, s->n_targets, start, &s->correlator);
+	r = correlator_new(start, s->options.detail.ops_at_entry, &s->correlator);
+	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
+		r = tell_correlator(s, &s->targets[i]);
 	if (r < 0)
 		return r;
 	/* In this order it is not open before its time: it was closed by its end. */
@@ -308,6 +316,16 @@ int session_open(struct session *s, uint64_t start, uint64_t stop)
 void session_close(struct session *s, uint64_t stop)
 {
 	__atomic_store_n(&s->control->window_stop, stop, __ATOMIC_SEQ_CST);
+}
+
+int session_shed(struct session *s, enum probe_kind kind, const char *text)
+{
+	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
+	int r;
+
+	/* What comes until the probes are gone is not counted as seen: some of them go before others. */
+	r = correlator_shed(s->correlator, kind, loop_now(), text);
+	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
 /* As soon as enough objects have told, the programs send names instead of objects. */
@@ -335,6 +353,16 @@ struct drain {
 	unsigned stream;
 };
 
+static void count_cost(struct session *s, const struct record *r)
+{
+	const struct session_target *t = r->target < s->n_targets ? &s->targets[r->target] : NULL;
+
+	if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
+		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
+	else if (r->kind == RECORD_PROBE && t && r->site < t->prepared->target.pack->n_probes)
+		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] += t->cost_ns[r->site];
+}
+
 static int on_record(const void *record, size_t size, void *data)
 {
 	struct drain *d = data;
@@ -349,6 +377,7 @@ static int on_record(const void *record, size_t size, void *data)
 		s->malformed++;
 	} else {
 		s->records++;
+		count_cost(s, head);
 		if (head->kind == RECORD_OBJECT)
 			learn_layout(s, record);
 	}
@@ -388,7 +417,7 @@ int session_finish(struct session *s)
 {
 	int r;
 
-	if (proxy_call_id(s->proxy, BROKER_NAME_THREADS, s->id) < 0)
+	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
 		warn(s, "Names of threads are missing.");
 	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
@@ -408,7 +437,7 @@ int session_finish(struct session *s)
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
 			warn(s, "Process %d: where this build keeps the names of operations was not found out (%u seen).",
-			     s->targets[i].target->pid, s->targets[i].search.seen);
+			     s->targets[i].prepared->target.pid, s->targets[i].search.seen);
 	return s->error;
 }
 
@@ -426,7 +455,27 @@ void session_count(const struct session *s, struct session_counts *ret)
 	}
 	if (s->finished && submitted > seen)
 		ret->unread = submitted - seen;
+	memcpy(ret->cost_ns, s->cost_ns, sizeof(ret->cost_ns));
 	ret->dropped = ret->ring_full + ret->refused + ret->malformed + ret->unread;
+}
+
+/* The clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
+static clockid_t cpu_clock_of(pid_t pid)
+{
+	return (clockid_t)(~(uint32_t)pid << 3 | 2);
+}
+
+uint64_t session_cpu_ns(const struct session *s)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < s->n_targets; i++) {
+		struct timespec ts;
+
+		if (!session_target_ended(s, i) && clock_gettime(cpu_clock_of(s->targets[i].prepared->target.pid), &ts) == 0)
+			sum += (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	}
+	return sum;
 }
 
 bool session_target_ended(const struct session *s, unsigned target)
@@ -434,6 +483,11 @@ bool session_target_ended(const struct session *s, unsigned target)
 	struct pollfd p = { .fd = s->targets[target].pidfd, .events = POLLIN };
 
 	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+unsigned session_n_targets(const struct session *s)
+{
+	return s->n_targets;
 }
 
 bool session_targets_ended(const struct session *s)

@@ -1,6 +1,6 @@
 /*
- * What a capture has of the broker and of the kernel: sites planned and attached, control words, counters and rings mapped, records
- * drained. Belongs to the capture's thread.
+ * What a capture has of the broker and of the kernel: sites attached, control words, counters and rings mapped, records drained and
+ * correlated, hits counted. Belongs to the capture's thread.
  */
 #pragma once
 
@@ -8,12 +8,19 @@
 #include <stdint.h>
 
 #include "daemon/broker/proxy.h"
-#include "daemon/capture/target.h"
+#include "daemon/capture/forecast.h"
+#include "daemon/capture/prepare.h"
 #include "daemon/correlate/timeline.h"
-#include "daemon/plan/plan.h"
 #include "include/record_types.h"
 
 struct session;
+
+struct session_options {
+	struct proxy *proxy;
+	const struct forecast *forecast; /* must live as long as the session */
+	uint32_t client;		 /* the broker's number of who asks */
+	struct detail detail;
+};
 
 struct session_counts {
 	uint64_t records; /* read */
@@ -21,30 +28,36 @@ struct session_counts {
 	uint64_t ring_full, refused, malformed, unread;
 	uint64_t late; /* not lost, but not in order of time */
 	uint64_t table_full, read_failed;
+	uint64_t cost_ns[KIND_COUNT]; /* what the hits of each kind that were read cost the targets, by forecast */
 };
 
-/*
- * Asks the broker for a capture of these targets on behalf of a client, and plans their probes. Nothing is attached yet. With
- * skip_ended, targets that have ended are taken out of the list, with a warning, as long as one is left. On failure ret_text says what
- * to do: -EACCES (not this client's process), -ESRCH, -EBUSY (too many captures), -ENOENT (a target has none of the runtime's
- * functions), and others.
- */
-int session_new(struct proxy *proxy, struct plan_cache *plans, uint32_t client, struct target *targets, unsigned *n_targets,
-		bool skip_ended, unsigned level, struct session **ret, char *ret_text, size_t text_size);
+/* Asks the broker for a capture on behalf of a client. On failure ret_text says what to do: -EBUSY (too many captures), and others. */
+int session_new(const struct session_options *options, struct session **ret, char *ret_text, size_t text_size);
 /* Detaches everything. */
 struct session *session_free(struct session *s);
 
+/*
+ * Adds a target, or more files of one; it must live as long as the session. A new one has the count of those before it as its number. Before or after session_open().
+ * -EACCES (not this client's process), -ESRCH (it has ended), -E2BIG, and others; ret_text says what to do.
+ */
+int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size);
+/* Attaches what was added since the last call. */
 int session_attach(struct session *s, char *ret_text, size_t text_size);
 /* Opens the window for this time. -ENOMEM. */
 int session_open(struct session *s, uint64_t start, uint64_t stop);
 /* Moves the end of the window. */
 void session_close(struct session *s, uint64_t stop);
+/* Takes the probes of a kind away: nothing of it is seen any more from now on. text says why, for the trace. */
+int session_shed(struct session *s, enum probe_kind kind, const char *text);
 /* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
 int session_drain(struct session *s);
 /* After the window has closed: names of the threads, and the last records. -ENOMEM. */
 int session_finish(struct session *s);
 
 void session_count(const struct session *s, struct session_counts *ret);
+/* The CPU time of all targets until now, in nanoseconds. */
+uint64_t session_cpu_ns(const struct session *s);
+unsigned session_n_targets(const struct session *s);
 /* Whether all targets have ended; whether this one has. */
 bool session_targets_ended(const struct session *s);
 bool session_target_ended(const struct session *s, unsigned target);

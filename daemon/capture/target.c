@@ -162,7 +162,7 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !look->pack; pack++) {
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (plan_cache_get(t->options.plans, fd, *pack, &plan, &reason) < 0 || !plan_holds_runtime(plan))
+		if (plan_cache_get(t->options.plans, fd, *pack, &plan, NULL, &reason) < 0 || !plan_holds_runtime(plan))
 			continue;
 		look->pack = *pack;
 		look->files[look->n_files++] = look->program;
@@ -271,6 +271,8 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 			if (changed) {
 				read_comm(pid, known->name);
 				read_version(t, known);
+				if (t->options.changed)
+					t->options.changed(known, t->options.data);
 			}
 			return known;
 		}

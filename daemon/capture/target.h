@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/broker/proxy.h"
-#include "daemon/plan/plan.h"
+#include "daemon/plan/plan_cache.h"
 #include "lib/base/loop.h"
 
 #define TARGETS_MAX 256
@@ -45,8 +45,9 @@ struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	struct plan_cache *plans; /* borrowed */
-	/* Called for each target that comes and goes, in the loop's thread. Either may be NULL. */
+	/* Called for each target that comes and goes, in the loop's thread. Each may be NULL. */
 	void (*added)(struct target *target, void *data);
+	void (*changed)(struct target *target, void *data); /* it mapped more files of its runtime */
 	void (*removed)(struct target *target, void *data);
 	void *data;
 };

@@ -9,6 +9,8 @@
 
 /* 56 bytes each: below 1 GiB. */
 #define SPANS_MAX (16u << 20)
+/* Executors of whom one must be linked to its run, if any can be. */
+#define LINK_PROOFS 16
 
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need, size_t element)
 {
@@ -96,10 +98,12 @@ static void on_record(struct correlator *c, const struct record *r)
 		objects_on_object(c, (const void *)r);
 		break;
 	case RECORD_SWITCH:
-		threads_on_switch(c, (const void *)r);
+		if (!c->shed[KIND_SWITCHES])
+			threads_on_switch(c, (const void *)r);
 		break;
 	case RECORD_WAKE:
-		threads_on_wake(c, (const void *)r);
+		if (!c->shed[KIND_SWITCHES])
+			threads_on_wake(c, (const void *)r);
 		break;
 	default:
 		threads_on_thread(c, (const void *)r);
@@ -148,40 +152,81 @@ static void name_ops(struct correlator *c)
 	}
 }
 
-static int make_processes(struct correlator *c)
+/* Where executors keep their call is known of some releases only; when it is elsewhere, nothing they hold is a call that was seen. */
+static void warn_of_links(struct correlator *c)
 {
-	c->t->n_processes = c->n_targets;
-	c->t->processes = calloc(MAX(c->n_targets, 1u), sizeof(c->t->processes[0]));
-	if (!c->t->processes)
-		return -ENOMEM;
-	for (unsigned i = 0; i < c->n_targets; i++) {
-		c->t->processes[i].pid = c->targets[i].pid;
-		memcpy(c->t->processes[i].name, c->targets[i].name, sizeof(c->t->processes[i].name));
-	}
-	return 0;
+	if (c->n_starts >= LINK_PROOFS && c->n_pieces >= LINK_PROOFS && !c->n_pieces_linked &&
+	    timeline_warn(c->t, "Which run an executor belongs to is not shown: this build keeps that elsewhere than the releases that are known.") < 0)
+		c->error = -ENOMEM;
 }
 
-int correlator_new(const struct correlate_target *targets, unsigned n_targets, uint64_t start_ns, struct correlator **ret)
+int correlator_new(uint64_t start_ns, bool ops_at_entry, struct correlator **ret)
 {
 	struct correlator *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
-	memcpy(c->targets, targets, n_targets * sizeof(targets[0]));
-	c->n_targets = n_targets;
 	c->start_ns = start_ns;
+	c->ops_at_entry = ops_at_entry;
 	c->next_context = 1;
 	c->waiting_tail = &c->waiting;
+	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+		c->shed_ns[kind] = UINT64_MAX;
 	c->t = calloc(1, sizeof(*c->t));
-	if (!c->t || make_processes(c) < 0) {
+	if (c->t)
+		c->t->processes = calloc(RECORD_MAX_TARGETS, sizeof(c->t->processes[0]));
+	if (!c->t || !c->t->processes) {
 		correlator_free(c);
 		return -ENOMEM;
 	}
+	c->t->ops_at_entry = ops_at_entry;
 	c->unknown_name = correlator_name(c, "unknown");
 	c->preempted_name = correlator_name(c, "preempted");
 	c->runnable_name = correlator_name(c, "runqueue");
 	*ret = c;
 	return 0;
+}
+
+int correlator_add_target(struct correlator *c, const struct correlate_target *target)
+{
+	struct process *process = &c->t->processes[c->n_targets];
+
+	if (c->n_targets == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	process->pid = target->pid;
+	memcpy(process->name, target->name, sizeof(process->name));
+	c->targets[c->n_targets++] = *target;
+	c->t->n_processes = c->n_targets;
+	return 0;
+}
+
+int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text)
+{
+	struct gap *gap = &c->t->gaps[c->t->n_gaps];
+
+	if (c->shed_ns[kind] != UINT64_MAX || c->t->n_gaps == TIMELINE_GAPS_MAX)
+		return 0;
+	gap->text = strdup(text);
+	if (!gap->text)
+		return -ENOMEM;
+	gap->start_ns = time;
+	c->t->n_gaps++;
+	c->shed_ns[kind] = time;
+	return 0;
+}
+
+/* What was shed until that time ends. */
+static void apply_sheds(struct correlator *c, uint64_t now)
+{
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		if (c->shed[kind] || c->shed_ns[kind] > now)
+			continue;
+		c->shed[kind] = true;
+		if (kind == KIND_SWITCHES)
+			threads_shed(c, c->shed_ns[kind]);
+		else
+			work_shed(c, kind, c->shed_ns[kind]);
+	}
 }
 
 struct correlator *correlator_free(struct correlator *c)
@@ -207,6 +252,8 @@ struct correlator *correlator_free(struct correlator *c)
 int correlator_feed(struct correlator *c, const struct record *record)
 {
 	if (!c->error) {
+		c->now = record->time;
+		apply_sheds(c, c->now);
 		work_note_next(c, record);
 		on_record(c, record);
 	}
@@ -221,10 +268,14 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	t->start_ns = c->start_ns;
 	t->end_ns = end_ns;
 	t->start_unix_ns = start_unix_ns;
-	if (!c->error)
+	if (!c->error) {
+		apply_sheds(c, end_ns);
 		close_window(c);
+	}
 	if (!c->error)
 		name_ops(c);
+	if (!c->error)
+		warn_of_links(c);
 	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "daemon/correlate/timeline.h"
 #include "daemon/plan/pack.h"
 #include "include/record_types.h"
@@ -20,8 +22,15 @@ struct correlate_target {
 
 struct correlator;
 
-/* start_ns: when the window opens. The targets are copied. -ENOMEM. */
-int correlator_new(const struct correlate_target *targets, unsigned n_targets, uint64_t start_ns, struct correlator **ret);
+/* start_ns: when the window opens. ops_at_entry: the ends of operations have no records. -ENOMEM. */
+int correlator_new(uint64_t start_ns, bool ops_at_entry, struct correlator **ret);
+/* A target, which gets the next number from 0; it is copied. -E2BIG beyond RECORD_MAX_TARGETS. */
+int correlator_add_target(struct correlator *c, const struct correlate_target *target);
+/*
+ * The probes of a kind are taken away: what was seen of it ends at that time, which is later than that of every record so far, and what
+ * still comes of it is left out. The timeline says so by this text. -ENOMEM.
+ */
+int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
 struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */

@@ -20,6 +20,7 @@ struct thread_state {
 	int32_t waker;	    /* of the time on the CPU that comes or is */
 	int32_t blocked_in; /* the system call that it waits in, -1: not known */
 	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
+	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 };
 
@@ -34,6 +35,13 @@ struct correlator {
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	uint64_t start_ns, end_ns;
+	uint64_t now;	   /* time of the record at hand */
+	bool ops_at_entry; /* operations have no end marks */
+	bool idle_between; /* the thread may have been without work since its last record */
+	uint64_t shed_ns[KIND_COUNT]; /* UINT64_MAX: not shed */
+	bool shed[KIND_COUNT];	      /* it has come into effect */
+	uint64_t n_pieces, n_pieces_linked; /* executors, and those whose run is known */
+	uint64_t n_starts;
 	struct record_layout layouts[RECORD_MAX_TARGETS]; /* of zeros: not known */
 	struct waiting_object *waiting, **waiting_tail;
 	unsigned n_waiting;
@@ -68,6 +76,8 @@ void work_on_probe(struct correlator *c, const struct record *record);
 void work_note_next(struct correlator *c, const struct record *record);
 /* The window has closed: ends the frames that are left. */
 void work_close(struct correlator *c, struct thread_state *s);
+/* The probes of a kind went at that time. */
+void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
 bool work_has_op(const struct thread_state *s);
 
 /* objects.c: the names of operations. */
@@ -79,4 +89,6 @@ void threads_on_switch(struct correlator *c, const struct record_switch *record)
 void threads_on_wake(struct correlator *c, const struct record_wake *record);
 void threads_on_thread(struct correlator *c, const struct record_thread *record);
 void threads_add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason);
+/* The scheduler's records end at that time. */
+void threads_shed(struct correlator *c, uint64_t time);
 void threads_end_off_span(struct correlator *c, struct thread_state *s, uint64_t time);

@@ -1,6 +1,7 @@
 #include "daemon/correlate/frames.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define DEPTH_MAX 65536
 
@@ -32,6 +33,19 @@ struct frame *frames_push(struct frames *f)
 void frames_pop(struct frames *f)
 {
 	f->n--;
+}
+
+void frames_remove(struct frames *f, uint32_t at)
+{
+	memmove(&f->frames[at], &f->frames[at + 1], (--f->n - at) * sizeof(f->frames[0]));
+}
+
+uint32_t frames_find_executor(const struct frames *f, uint32_t tag)
+{
+	for (uint32_t i = f->n; i > 0; i--)
+		if (f->frames[i - 1].role == ROLE_EXECUTOR_RUN && f->frames[i - 1].tag == tag)
+			return i - 1;
+	return FRAME_NONE;
 }
 
 uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack)

@@ -36,6 +36,9 @@ struct frame *frames_top(const struct frames *f);
 /* A new top, not set; NULL: no memory, or deeper than any program goes. */
 struct frame *frames_push(struct frames *f);
 void frames_pop(struct frames *f);
+void frames_remove(struct frames *f, uint32_t at);
+/* The innermost executor with this tag; FRAME_NONE. */
+uint32_t frames_find_executor(const struct frames *f, uint32_t tag);
 /* The innermost run of a group that was entered above this stack pointer; FRAME_NONE. */
 uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack);
 /* The innermost operation with this context; FRAME_NONE. */

@@ -25,6 +25,20 @@ void threads_end_off_span(struct correlator *c, struct thread_state *s, uint64_t
 	s->off_span = NO_SPAN;
 }
 
+void threads_shed(struct correlator *c, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++) {
+		struct thread_state *s = &c->states[i];
+
+		if (s->off_span != NO_SPAN)
+			c->t->spans[s->off_span].flags |= SPAN_CUT_END;
+		threads_end_off_span(c, s, time);
+		if (s->seen_running && s->on_cpu)
+			threads_add_slice(c, i, time, c->unknown_name);
+		s->on_cpu = false;
+	}
+}
+
 static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t time, uint32_t name)
 {
 	struct thread_state *s = &c->states[thread];
@@ -84,6 +98,7 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 			threads_add_slice(c, thread, now, reason);
 		threads_end_off_span(c, &c->states[thread], now);
 		c->states[thread].on_cpu = false;
+		c->states[thread].left_ns = now;
 		c->states[thread].waker = -1;
 		c->states[thread].blocked_in = r->syscall;
 		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now, preempted ? c->preempted_name : reason);

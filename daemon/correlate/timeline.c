@@ -41,6 +41,8 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->warnings[i]);
 	free(t->names);
 	free(t->warnings);
+	for (uint32_t i = 0; i < t->n_gaps; i++)
+		free(t->gaps[i].text);
 	free(t->spans);
 	free(t->slices);
 	free(t->threads);

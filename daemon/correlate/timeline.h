@@ -76,6 +76,14 @@ struct cpu_slice {
 	int32_t waker;   /* thread index of who woke it before the slice, -1: not woken, or by someone outside */
 };
 
+/* From that time on something was not captured any more. */
+struct gap {
+	uint64_t start_ns;
+	char *text;
+};
+
+#define TIMELINE_GAPS_MAX 8
+
 struct timeline {
 	/* The window, as it really was. */
 	uint64_t start_ns;
@@ -92,6 +100,9 @@ struct timeline {
 	uint32_t n_processes;
 	struct span_name *names;
 	uint32_t n_names;
+	struct gap gaps[TIMELINE_GAPS_MAX];
+	uint32_t n_gaps;
+	bool ops_at_entry; /* operations end where the next one starts, or their executor leaves */
 	char **warnings; /* one sentence each: loss, missing symbols, cut targets */
 	uint32_t n_warnings;
 

@@ -8,13 +8,22 @@ static struct span *span_of(struct correlator *c, const struct frame *f)
 	return &c->t->spans[f->span];
 }
 
+static bool is_op(const struct frame *f)
+{
+	return f->role == ROLE_OP_BEGIN || f->role == ROLE_OP_ASYNC_BEGIN;
+}
+
 /* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after the window. */
 static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut)
 {
 	struct frame *f = frames_top(&s->frames);
 	struct span *span = span_of(c, f);
 
-	if (!end && f->last_ns <= span->start_ns) {
+	if (!end && c->ops_at_entry && is_op(f)) {
+		/* Where the next one starts; before a thread takes up other work it may have been idle, which was off a CPU. */
+		end = c->idle_between && s->left_ns > span->start_ns ? s->left_ns : c->now;
+		span->flags |= SPAN_END_BOUND;
+	} else if (!end && f->last_ns <= span->start_ns) {
 		/* Nothing was seen inside: it ended before the thread's next record, and this is only a bound. */
 		end = f->next_ns;
 		span->flags |= SPAN_END_BOUND;
@@ -74,7 +83,7 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 bool work_has_op(const struct thread_state *s)
 {
 	for (uint32_t i = 0; i < s->frames.n; i++)
-		if (s->frames.frames[i].role == ROLE_OP_BEGIN || s->frames.frames[i].role == ROLE_OP_ASYNC_BEGIN)
+		if (is_op(&s->frames.frames[i]))
 			return true;
 	return false;
 }
@@ -170,6 +179,7 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 
 	frames_return(c, s, r->probe.stack);
 	frames_touch(s, r->probe.head.time);
+	c->n_starts++;
 	run = run_of_thread(c, s);
 	if (r->value2)
 		put(c, &c->run_of_call, call_key(r), run);
@@ -182,12 +192,19 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 	put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
 }
 
+/* Call and step must both agree: a wrong layout reads something else in either. */
+static bool is_step_of(const struct correlator *c, uint64_t run, uint64_t step)
+{
+	return run == NO_SPAN || c->t->spans[run].id < 0 || c->t->spans[run].id == (int64_t)step;
+}
+
 static void on_executor_run(struct correlator *c, uint32_t thread, const struct record_probe2 *r, const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	struct frame *f;
 	uint64_t *run;
 
+	c->idle_between = true;
 	frames_return(c, s, r->probe.stack);
 	/* An executor is entered from within another one only while that runs an operation. */
 	f = frames_top(&s->frames);
@@ -197,10 +214,13 @@ static void on_executor_run(struct correlator *c, uint32_t thread, const struct 
 	if (!f)
 		return;
 	run = r->value2 ? map_get(&c->run_of_call, call_key(r)) : NULL;
-	f->run = run && !run_has_ended(c, *run) ? *run : NO_SPAN;
+	f->run = run && !run_has_ended(c, *run) && is_step_of(c, *run, r->probe.value) ? *run : NO_SPAN;
 	span_of(c, f)->id = (int64_t)r->probe.value;
-	if (f->run != NO_SPAN)
-		span_of(c, f)->context = c->t->spans[f->run].context;
+	c->n_pieces++;
+	if (f->run == NO_SPAN)
+		return;
+	c->n_pieces_linked++;
+	span_of(c, f)->context = c->t->spans[f->run].context;
 }
 
 static void on_done(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
@@ -260,6 +280,18 @@ static void on_op_end(struct correlator *c, uint32_t thread, const struct record
 		frame_pop(c, s, r->head.time, false);
 }
 
+/* With ends marked this says nothing new; without, the last operation of the executor is over. */
+static void on_executor_end(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = c->ops_at_entry ? frames_find_executor(&s->frames, r->tag) : FRAME_NONE;
+
+	frames_return(c, s, r->stack);
+	while (at != FRAME_NONE && s->frames.n > at + 1)
+		frame_pop(c, s, 0, false);
+	frames_touch(s, r->head.time);
+}
+
 static void on_schedule(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
@@ -288,10 +320,13 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	/* Only these probes send a second value. */
 	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
 		return;
+	if (c->shed[probe_kind_of_role(spec->role)])
+		return;
 	thread = correlator_thread(c, head->tid);
 	if (c->error)
 		return;
 	c->t->threads[thread].process = head->target;
+	c->idle_between = false;
 	switch (spec->role) {
 	case ROLE_RUN_BEGIN:
 		on_run_begin(c, thread, r, spec);
@@ -322,6 +357,8 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		names_free_object(&c->names, target_key(r->value, head->target), head->time);
 		break;
 	case ROLE_EXECUTOR_END:
+		on_executor_end(c, thread, r);
+		break;
 	case ROLE_NONE:
 		frames_return(c, &c->states[thread], r->stack);
 		frames_touch(&c->states[thread], head->time);
@@ -345,9 +382,29 @@ void work_close(struct correlator *c, struct thread_state *s)
 		const struct frame *f = frames_top(&s->frames);
 		bool piece = f->role == ROLE_EXECUTOR_RUN || f->role == ROLE_DONE;
 
-		if (piece && f->last_ns > span_of(c, f)->start_ns && f->last_ns < c->end_ns)
+		c->idle_between = true;
+		if (c->ops_at_entry && is_op(f) && s->left_ns > span_of(c, f)->start_ns)
+			frame_pop(c, s, 0, false);
+		else if (piece && f->last_ns > span_of(c, f)->start_ns && f->last_ns < c->end_ns)
 			frame_pop(c, s, 0, false);
 		else
 			frame_pop(c, s, c->end_ns, true);
+	}
+}
+
+void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++) {
+		struct frames *frames = &c->states[i].frames;
+
+		for (uint32_t at = frames->n; at > 0; at--) {
+			struct span *span = span_of(c, &frames->frames[at - 1]);
+
+			if (probe_kind_of_role(frames->frames[at - 1].role) != kind)
+				continue;
+			span->end_ns = time;
+			span->flags |= SPAN_CUT_END;
+			frames_remove(frames, at - 1);
+		}
 	}
 }

@@ -10,6 +10,9 @@
 #define BASE_NS 1000
 #define PS_PER_NS 1000
 
+/* Line ids are thread ids, which are below this. */
+#define GAPS_LINE 0x7fffffff
+
 enum plane_id { PLANE_HOST = 1, PLANE_SCHED, PLANE_ENVIRONMENT };
 
 /* The type of the contexts that tie a run to its pieces; readers know 2 as an executor's. */
@@ -322,7 +325,7 @@ static void span_stats(struct writer *w, const struct span *s, struct stats *sta
 	if (cut)
 		stats_add_text(w, stats, STAT_CUT, cuts[cut]);
 	if (s->flags & SPAN_END_BOUND)
-		stats_add_text(w, stats, STAT_END, "not seen");
+		stats_add_text(w, stats, STAT_END, s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry" : "not seen");
 }
 
 /* Adds an event to the open line, unless it comes before its predecessor: such lines break the readers' nesting. */
@@ -393,10 +396,32 @@ static int write_thread(struct writer *w, const struct span *spans, uint64_t n_s
 	return open ? xspace_line_end(w->xspace) : 0;
 }
 
+/* What was not captured any more, and from when on, on a line of its own before the threads'. */
+static int write_gaps(struct writer *w)
+{
+	const struct timeline *t = w->timeline;
+	int r = 0;
+
+	for (uint32_t i = 0; i < t->n_gaps && r >= 0; i++) {
+		struct stats stats = { .n = 0 };
+		uint32_t name = 0;
+
+		if (!i)
+			r = line_begin(w, &(struct xspace_line){ .id = GAPS_LINE, .name = "not captured", .timestamp_ns = BASE_NS });
+		(void)xspace_event_name(w->xspace, t->gaps[i].text, NULL, &name);
+		if (r >= 0)
+			r = add_event(w, name, t->gaps[i].start_ns, t->end_ns, &stats);
+	}
+	return r < 0 || !t->n_gaps ? r : xspace_line_end(w->xspace);
+}
+
 static int write_host(struct writer *w)
 {
 	const struct timeline *t = w->timeline;
 	int r = plane_begin(w, PLANE_HOST, "/host:CPU");
+
+	if (r >= 0)
+		r = write_gaps(w);
 
 	for (uint64_t i = 0, end; i < t->n_spans && r >= 0; i = end) {
 		for (end = i + 1; end < t->n_spans && t->spans[end].thread == t->spans[i].thread;)

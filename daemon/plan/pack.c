@@ -24,3 +24,36 @@ const struct probe_pack *pack_find(const char *base_name, bool executable)
 				return *p;
 	return NULL;
 }
+
+enum probe_kind probe_kind_of_role(enum role role)
+{
+	switch (role) {
+	case ROLE_RUN_BEGIN:
+	case ROLE_RUN_END:
+		return KIND_RUNS;
+	case ROLE_OP_BEGIN:
+	case ROLE_OP_ASYNC_BEGIN:
+	case ROLE_OP_END:
+	case ROLE_OBJECT_FREE:
+		return KIND_OPS;
+	case ROLE_SCHEDULE:
+		return KIND_HANDOVER;
+	default:
+		return KIND_EXECUTORS;
+	}
+}
+
+const char *probe_kind_name(enum probe_kind kind)
+{
+	static const char *const names[KIND_COUNT] = {
+		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
+		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
+	};
+
+	return kind < KIND_COUNT ? names[kind] : "?";
+}
+
+bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
+{
+	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END);
+}

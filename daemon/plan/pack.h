@@ -25,6 +25,16 @@ enum role {
 	ROLE_OBJECT_FREE,    /* an operation's object is destroyed; value: the object */
 };
 
+/* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
+enum probe_kind {
+	KIND_RUNS,
+	KIND_EXECUTORS,
+	KIND_OPS,
+	KIND_HANDOVER,
+	KIND_SWITCHES, /* the scheduler's tracepoints: no probe of a pack */
+	KIND_COUNT,
+};
+
 /* Integer arguments in the order of the System V ABI. A function that returns a class by value has its result's address first. */
 enum argument {
 	ARGUMENT_NONE,
@@ -52,6 +62,13 @@ struct probe_spec {
 	uint8_t min_level; /* of the capture, for this probe to be planted */
 	const char *event; /* the name of the span that begins here, as the runtime's own profiler has it */
 	const char *lost;  /* what is not shown when no symbol matches; NULL: nothing is missed */
+	/*
+	 * Where the function is found when it has no symbol: the class of this typeinfo name (or those that derive from it), and the
+	 * slot of its virtual table, the first function being 0. NULL: nowhere.
+	 */
+	const char *class_name;
+	bool derived;
+	uint8_t slot;
 };
 
 struct probe_pack {
@@ -66,6 +83,19 @@ struct probe_pack {
 	bool (*is_type)(const char *s, uint32_t size);
 	uint32_t type_distance; /* bytes from the string view of an object's name to that of its type */
 };
+
+enum probe_kind probe_kind_of_role(enum role role);
+/* For people: "ops", … */
+const char *probe_kind_name(enum probe_kind kind);
+
+/* How much a capture is to see. */
+struct detail {
+	unsigned level;	   /* as host_tracer_level: 1 to 3 */
+	bool ops_at_entry; /* one probe per operation: it ends where the next one starts, or the executor leaves */
+};
+
+/* Whether a capture plants the probe. */
+bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail);
 
 /* A program with this much code that is no known one by its name may still hold a runtime statically. */
 #define PACK_BIG_CODE (8u << 20)

@@ -1,23 +1,30 @@
-/* Which instructions of a file to probe for a runtime: the symbols of its pack, found in the file, each with the best site. */
+/* Which instructions of a file to probe for a runtime: the functions of its pack, found in the file, each with the best site. */
 #pragma once
 
 #include <stdint.h>
 
 #include "daemon/plan/pack.h"
 #include "daemon/plan/site.h"
+#include "lib/elf/symbols.h"
+
+#define PLAN_SITES_MAX 256
 
 struct plan_site {
-	uint64_t offset; /* of the instruction, in the file */
-	uint32_t stack_offset;
-	enum site_class class;
-	unsigned spec; /* index into the pack's probes */
+	unsigned spec;		   /* index into the pack's probes */
+	enum symbol_source source; /* how the function was found */
+	char *symbol;		   /* its mangled name, or "class, slot n" */
+	uint64_t function;	   /* offset of its entry in the file */
+	uint64_t size;		   /* of the function, bytes */
+	uint64_t offset;	   /* of the instruction, in the file */
+	uint64_t semaphore;	   /* offset of a counter that the kernel increments while the probe is there; 0: none */
+	struct site site;	   /* class, instruction, where the arguments are; or why it is refused */
 };
 
 struct plan {
 	unsigned references;
 	const struct probe_pack *pack;
 	char build_id[64 + 1]; /* hexadecimal, "" when the file has none */
-	struct plan_site *sites;
+	struct plan_site *sites; /* in the order of the specs; refused ones, too */
 	unsigned n_sites;
 };
 
@@ -26,23 +33,23 @@ struct plan {
  * lib/elf/image.h. A file without any of the functions is no error: the plan is then empty.
  */
 int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason);
+struct plan *plan_ref(struct plan *plan);
 /* Gives one reference back, from any thread. */
 struct plan *plan_unref(struct plan *plan);
+
+/* An empty plan to be filled by plan_add(). -ENOMEM. */
+int plan_make(const struct probe_pack *pack, const char *build_id, struct plan **ret);
+/*
+ * Adds a function of the image and chooses its site. Of the entry only spec, source, symbol (copied), function, size and semaphore are
+ * read. -E2BIG beyond PLAN_SITES_MAX, -ENOMEM, and what reading the file returns.
+ */
+int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry);
 
 /* Whether the file holds the runtime: runs or operations begin in it. */
 bool plan_holds_runtime(const struct plan *plan);
 
-/* The attach cookie (include/record.h) of a site, for the target with this index in the capture. */
+/* The attach cookie (include/record.h) of a site that is not refused, for the target with this index in the capture. */
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target);
-
-/*
- * Plans of files seen before, by (device, inode, size, change time): a build-id is only a label. Bounded; for any thread. The caller
- * gets a reference of its own.
- */
-struct plan_cache;
-int plan_cache_new(struct plan_cache **ret);
-struct plan_cache *plan_cache_free(struct plan_cache *cache);
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason);
 
 static inline void plan_unrefp(struct plan **plan)
 {

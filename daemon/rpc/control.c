@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/rpc/plan_reply.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
@@ -73,6 +74,7 @@ static void answer(struct job *job, struct capture_result *result)
 {
 	Tfprofd__CaptureResult m = TFPROFD__CAPTURE_RESULT__INIT;
 	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *list[SUMMARY_OPS_MAX];
+	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
 	const struct summary *s = &result->summary;
 	struct grpc_body *body;
 
@@ -92,6 +94,18 @@ static void answer(struct job *job, struct capture_result *result)
 	m.blocked_ns = s->blocked_ns;
 	m.lost_names = s->n_lost_names;
 	m.hostname = (char *)job->service->options.hostname;
+	m.overhead = result->overhead;
+	m.max_overhead = result->max_overhead;
+	m.ops_at_entry = result->ops_at_entry;
+	for (unsigned i = 0; i < result->n_shed; i++) {
+		sheds[i] = (Tfprofd__Shed)TFPROFD__SHED__INIT;
+		sheds[i].kind = (char *)probe_kind_name(result->shed[i].kind);
+		sheds[i].at_ns = result->shed[i].at_ns;
+		sheds[i].overhead = result->shed[i].overhead;
+		shed_list[i] = &sheds[i];
+	}
+	m.n_shed = result->n_shed;
+	m.shed = shed_list;
 	for (unsigned i = 0; i < s->n_top_ops; i++) {
 		ops[i] = (Tfprofd__OpSummary)TFPROFD__OP_SUMMARY__INIT;
 		ops[i].name = s->top_ops[i].name;
@@ -112,44 +126,44 @@ static void answer(struct job *job, struct capture_result *result)
 }
 
 /* The targets that were named, or all that the client may profile; on failure the call is answered. */
-static int choose_targets(struct service *s, struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct capture_request *request)
+static int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	pid_t denied;
 
-	if (m->n_pids > RECORD_MAX_TARGETS) {
+	if (n_pids > RECORD_MAX_TARGETS) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture", RECORD_MAX_TARGETS);
 		return -EINVAL;
 	}
-	for (size_t i = 0; i < m->n_pids; i++) {
+	for (size_t i = 0; i < n_pids; i++) {
 		struct target *t;
 		int error = 0;
 
 		for (unsigned k = 0; k < i; k++)
-			if (m->pids[k] == m->pids[i]) {
-				grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "process %u was named twice", m->pids[i]);
+			if (pids[k] == pids[i]) {
+				grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "process %u was named twice", pids[i]);
 				return -EINVAL;
 			}
-		t = m->pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)m->pids[i], &error) : NULL;
+		t = pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)pids[i], &error) : NULL;
 		if (!t) {
-			if (error == -ESRCH || (!error && m->pids[i] > INT32_MAX))
-				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", m->pids[i]);
+			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
+				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", pids[i]);
 			else if (error)
-				grpc_call_fail(call, status_of_error(error), "cannot look at process %u: %s", m->pids[i], strerror(-error));
+				grpc_call_fail(call, status_of_error(error), "cannot look at process %u: %s", pids[i], strerror(-error));
 			else
 				grpc_call_fail(call, GRPC_NOT_FOUND,
-					       "process %u has no known runtime mapped; `tfprofctl targets` lists those that have", m->pids[i]);
+					       "process %u has no known runtime mapped; `tfprofctl targets` lists those that have", pids[i]);
 			return -ENOENT;
 		}
 		if (!peer || !peer_may(peer, t)) {
 			grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile process %u of user %u: ask as its user or as root",
-				       m->pids[i], t->uid);
+				       pids[i], t->uid);
 			return -EACCES;
 		}
 		request->targets[request->n_targets++] = t;
 	}
-	request->skip_ended = !m->n_pids;
-	if (!m->n_pids)
+	request->skip_ended = !n_pids;
+	if (!n_pids)
 		request->n_targets = service_choose(s, call, request->targets, RECORD_MAX_TARGETS, &request->n_left_out, &denied);
 	if (request->n_targets)
 		return 0;
@@ -157,11 +171,73 @@ static int choose_targets(struct service *s, struct grpc_call *call, const Tfpro
 	return -ENOENT;
 }
 
+/* The level is one that there is; on failure the call is answered. */
+static int check_level(struct grpc_call *call, uint32_t level)
+{
+	if (level >= 1 && level <= 3)
+		return 0;
+	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u", level);
+	return -EINVAL;
+}
+
+static void send_plan(struct job *job, const struct capture_plan *plan)
+{
+	Tfprofd__CaptureReply reply = TFPROFD__CAPTURE_REPLY__INIT;
+	struct grpc_body *body;
+
+	/* A plan that cannot be told is no reason not to capture. */
+	if (plan_reply_new(plan, &reply.plan) < 0)
+		return;
+	if (reply_message(&reply.base, &body) >= 0)
+		grpc_call_send(job->call, body);
+	plan_reply_free(reply.plan);
+}
+
+static void answer_plan(struct job *job, struct capture_result *result)
+{
+	Tfprofd__PlanReply *reply = NULL;
+	struct grpc_body *body;
+	int r;
+
+	r = plan_reply_new(&result->plan, &reply);
+	if (r >= 0) {
+		reply->warnings = result->warnings;
+		reply->n_warnings = result->n_warnings;
+		r = reply_message(&reply->base, &body);
+	}
+	if (r < 0)
+		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(job->call, body);
+	plan_reply_free(reply);
+}
+
+void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tfprofd__PlanRequest *m = tfprofd__plan_request__unpack(NULL, size, message);
+	struct capture_request request = { .plan_only = true };
+	struct job job = { .answer = answer_plan };
+	struct service *s = data;
+	int r;
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PlanRequest");
+		return;
+	}
+	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry };
+	r = check_level(call, m->level);
+	if (r >= 0)
+		r = choose_targets(s, call, m->pids, m->n_pids, &request);
+	tfprofd__plan_request__free_unpacked(m, NULL);
+	if (r >= 0)
+		job_start(s, call, &job, &request);
+}
+
 void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tfprofd__CaptureRequest *m = tfprofd__capture_request__unpack(NULL, size, message);
 	struct capture_request request = {};
-	struct job job = { .answer = answer }, *started;
+	struct job job = { .answer = answer, .plan = send_plan }, *started;
 	struct service *s = data;
 	int r;
 
@@ -170,16 +246,20 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		return;
 	}
 	request.duration_ns = m->duration_ns;
-	request.level = m->level;
+	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry };
+	request.max_overhead = m->max_overhead;
+	job.every_target = !m->n_pids;
 	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
 			       (double)s->options.max_duration_ns / 1e9);
 		r = -EINVAL;
-	} else if (request.level < 1 || request.level > 3) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u", request.level);
+	} else if (!(request.max_overhead >= 0 && request.max_overhead <= 100)) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the budget must be above 0 and at most 100 %%");
 		r = -EINVAL;
 	} else {
-		r = choose_targets(s, call, m, &request);
+		r = check_level(call, m->level);
+		if (r >= 0)
+			r = choose_targets(s, call, m->pids, m->n_pids, &request);
 	}
 	tfprofd__capture_request__free_unpacked(m, NULL);
 	if (r < 0)

@@ -81,8 +81,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
-	struct capture_request request = { .level = LEVEL_DEFAULT, .skip_ended = true };
-	struct job job = { .answer = answer, .answer_failure = answer_failure };
+	struct capture_request request = { .detail.level = LEVEL_DEFAULT, .skip_ended = true };
+	struct job job = { .answer = answer, .answer_failure = answer_failure, .every_target = service_is_for_all(call) };
 	uint64_t duration_ms;
 	pid_t denied;
 
@@ -94,7 +94,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	if (m->opts) {
 		request.start_unix_ns = m->opts->start_timestamp_ns;
 		if (m->opts->version)
-			request.level = MIN(m->opts->host_tracer_level, 3u);
+			request.detail.level = MIN(m->opts->host_tracer_level, 3u);
 	}
 	job.emit_xspace = m->emit_xspace;
 	snprintf(job.session_id, sizeof(job.session_id), "%s", m->session_id ?: "");
@@ -110,7 +110,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 			       (unsigned long long)(s->options.max_duration_ns / 1000000000));
 		return;
 	}
-	if (!request.level) {
+	if (!request.detail.level) {
 		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
 
 		response.empty_trace = true;

@@ -23,6 +23,7 @@ static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Monitor", profiler_monitor },
 	{ "/tfprofd.Control/ListTargets", control_list_targets },
 	{ "/tfprofd.Control/Capture", control_capture },
+	{ "/tfprofd.Control/Plan", control_plan },
 };
 
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)
@@ -82,11 +83,22 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 	return r;
 }
 
+/* Captures of every process take it in, when their client may. */
+static void on_target_changed(struct target *target, void *data)
+{
+	struct service *s = data;
+
+	for (struct job *j = s->jobs; j; j = j->next)
+		if (j->capture && j->every_target && (j->uid == 0 || j->uid == target->uid))
+			capture_join(j->capture, target);
+}
+
 /* Gives the target the first port that is free. */
 static void on_target_added(struct target *target, void *data)
 {
 	struct service *s = data;
 
+	on_target_changed(target, data);
 	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name, target->version);
 	for (unsigned i = s->options.first_target_listener; i < s->options.n_listeners; i++) {
 		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
@@ -122,7 +134,7 @@ int service_new(const struct service_options *options, struct service **ret)
 {
 	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accept = on_accept,
 					      .released = on_released, .unlistened = on_unlistened };
-	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added,
+	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added, .changed = on_target_changed,
 					   .removed = on_target_removed };
 	struct service *s = calloc(1, sizeof(*s));
 	int r;
@@ -133,9 +145,9 @@ int service_new(const struct service_options *options, struct service **ret)
 	server.data = targets.data = s;
 	r = grpc_server_new(options->loop, &server, &s->server);
 	if (r >= 0)
-		r = plan_cache_new(&s->plans);
+		r = plan_cache_new(options->cache, &s->plans);
 	if (r >= 0)
-		r = capture_shared_new(options->loop, options->proxy, s->plans, options->hostname, &s->captures);
+		r = capture_shared_new(options->loop, options->proxy, s->plans, options->cache, options->hostname, &s->captures);
 	targets.plans = s->plans;
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
@@ -155,6 +167,7 @@ struct service *service_free(struct service *s)
 	targets_free(s->targets);
 	capture_shared_free(s->captures);
 	plan_cache_free(s->plans);
+	safe_close(s->options.cache);
 	free(s);
 	return NULL;
 }
@@ -219,6 +232,13 @@ unsigned service_choose(struct service *s, const struct grpc_call *call, const s
 	return n;
 }
 
+bool service_is_for_all(const struct grpc_call *call)
+{
+	const struct port *port = grpc_call_listener(call);
+
+	return port && !port->pid;
+}
+
 enum grpc_status status_of_error(int error)
 {
 	switch (-error) {
@@ -274,6 +294,14 @@ static void on_capture_done(struct capture *capture, void *data)
 	job_free(job);
 }
 
+static void on_capture_planned(struct capture *capture, const struct capture_plan *plan, void *data)
+{
+	struct job *job = data;
+
+	if (job->call)
+		job->plan(job, plan);
+}
+
 static void on_cancelled(void *data)
 {
 	struct job *job = data;
@@ -297,6 +325,7 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		request->client = peer->client;
 		request->done = on_capture_done;
 		request->data = job;
+		request->planned = job->plan ? on_capture_planned : NULL;
 		r = capture_start(s->captures, request, &job->capture);
 		if (r >= 0) {
 			job->next = s->jobs;

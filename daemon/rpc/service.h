@@ -18,6 +18,7 @@ struct service_options {
 	/* Sockets that the broker accepts on; those from first_target_listener are loopback ports, bound, for single targets. */
 	const int *listeners;
 	unsigned n_listeners, first_target_listener;
+	int cache; /* a directory for what is worth keeping, owned by the service from now on; -1: none */
 };
 
 /* A client, as the broker knows it. */
@@ -53,6 +54,9 @@ bool peer_may(const struct peer *peer, const struct target *target);
 unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
 			unsigned *ret_more, pid_t *ret_denied);
 
+/* Whether the call came in on a listener that stands for every target. */
+bool service_is_for_all(const struct grpc_call *call);
+
 /* A capture for a call. */
 struct job {
 	struct service *service;
@@ -61,7 +65,10 @@ struct job {
 	uid_t uid;
 	char session_id[64];
 	bool emit_xspace;
+	bool every_target; /* not only those that were named: more may join */
 	struct loop_timer *progress; /* Control only */
+	/* What will be attached is known. May be NULL. */
+	void (*plan)(struct job *job, const struct capture_plan *plan);
 	void (*answer)(struct job *job, struct capture_result *result);
 	/* Answers a capture that failed; false: a status says it. May be NULL. */
 	bool (*answer_failure)(struct job *job, const struct capture_result *result);
@@ -77,4 +84,5 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

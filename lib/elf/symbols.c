@@ -427,3 +427,13 @@ int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern
 		return r;
 	return report_found(&scan, callback, data);
 }
+
+const char *symbol_source_name(enum symbol_source source)
+{
+	static const char *const names[] = {
+		[SYMBOL_SYMTAB] = ".symtab",	       [SYMBOL_DYNSYM] = ".dynsym", [SYMBOL_DEBUGDATA] = ".gnu_debugdata",
+		[SYMBOL_DEBUG_FILE] = "debug file", [SYMBOL_RTTI] = "RTTI",	    [SYMBOL_USDT] = "USDT",
+	};
+
+	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "?";
+}

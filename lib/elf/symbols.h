@@ -17,8 +17,22 @@ struct symbol_pattern {
 	const char *text; /* 1 to 255 bytes */
 };
 
+/* Where a function's name comes from. */
+enum symbol_source {
+	SYMBOL_SYMTAB,
+	SYMBOL_DYNSYM,
+	SYMBOL_DEBUGDATA,
+	SYMBOL_DEBUG_FILE,
+	SYMBOL_RTTI,
+	SYMBOL_USDT,
+};
+
+/* For people: ".symtab", … */
+const char *symbol_source_name(enum symbol_source source);
+
 /* One function that matches. */
 struct symbol_match {
+	enum symbol_source source;
 	size_t pattern;   /* index into the patterns */
 	const char *name; /* mangled; lives until the callback returns */
 	uint64_t address; /* virtual, as in the file */

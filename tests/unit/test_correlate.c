@@ -109,7 +109,8 @@ static struct timeline *run(void)
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
-	CHECK_EQ(correlator_new(&target, 1, 1000, &c), 0);
+	CHECK_EQ(correlator_new(1000, false, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++)
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
 	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
@@ -201,7 +202,8 @@ TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
 	o->candidates[1] = (struct record_candidate){ .offset = 216, .size = 3, .bytes = "Mul" };
 	probe(2000, 1, S_OP, 100, 7, 0xa0);
 	probe(2500, 1, S_OP_END, 100, 7, 0);
-	CHECK_EQ(correlator_new(&target, 1, 1000, &c), 0);
+	CHECK_EQ(correlator_new(1000, false, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++)
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
 	CHECK_EQ(correlator_set_layout(c, 0, &layout), 0);

@@ -1,0 +1,75 @@
+#include "daemon/capture/forecast.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+#define FILE_NAME "calibration"
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define LINE_MAX_BYTES 128
+
+/* A virtual machine with Linux 6.18. */
+static const struct broker_calibration elsewhere = { .emulated_ns = 600, .stepped_ns = 11600, .switch_ns = 150 };
+
+static bool read_line(int directory, const char *name, char ret[LINE_MAX_BYTES])
+{
+	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n = fd >= 0 ? read(fd, ret, LINE_MAX_BYTES - 1) : -1;
+
+	ret[n > 0 ? n : 0] = 0;
+	ret[strcspn(ret, "\n")] = 0;
+	return n > 0;
+}
+
+static bool load(int directory, const char *boot, struct broker_calibration *ret)
+{
+	char line[LINE_MAX_BYTES], of[64];
+
+	return read_line(directory, FILE_NAME, line) &&
+	       sscanf(line, "%63s %u %u %u %u", of, &ret->emulated_ns, &ret->stepped_ns, &ret->switch_ns, &ret->nop5) == 5 &&
+	       !strcmp(of, boot) && ret->emulated_ns && ret->stepped_ns;
+}
+
+static void store(int directory, const char *boot, const struct broker_calibration *c)
+{
+	_cleanup_close_ int fd = openat(directory, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0 ||
+	    dprintf(fd, "%s %u %u %u %u\n", boot, c->emulated_ns, c->stepped_ns, c->switch_ns, c->nop5) < 0 ||
+	    renameat(directory, FILE_NAME ".new", directory, FILE_NAME) < 0)
+		log_debug("cannot keep the calibration: %m");
+}
+
+void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
+{
+	struct broker_message m = { .type = BROKER_CALIBRATE };
+	char boot[LINE_MAX_BYTES] = "";
+	bool kept;
+
+	*ret = (struct forecast){ .measured = true };
+	kept = directory >= 0 && read_line(AT_FDCWD, BOOT_ID, boot);
+	if (kept && load(directory, boot, &ret->calibration))
+		return;
+	if (proxy_call(proxy, &m, NULL, NULL) < 0) {
+		*ret = (struct forecast){ .calibration = elsewhere };
+		return;
+	}
+	ret->calibration = m.calibration;
+	if (kept)
+		store(directory, boot, &m.calibration);
+}
+
+uint32_t forecast_site(const struct forecast *f, const struct plan_site *site)
+{
+	switch (site->site.class) {
+	case SITE_EMULATED:
+		return f->calibration.emulated_ns;
+	case SITE_SINGLE_STEPPED:
+		return f->calibration.stepped_ns;
+	default:
+		return 0;
+	}
+}

@@ -1,0 +1,105 @@
+#include "daemon/capture/prepare.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/macro.h"
+
+static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const struct target *target, const struct target_file *file,
+			struct prepared_file *ret, char *text, size_t text_size)
+{
+	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)target->pid, .start = file->start, .end = file->end };
+	_cleanup_close_ int fd = -1;
+	const char *reason = NULL;
+	struct stat st;
+	unsigned n;
+	int r;
+
+	r = proxy_call(proxy, &m, &fd, &n);
+	if (r < 0) {
+		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path, target->pid, strerror(-r));
+		return r;
+	}
+	*ret = (struct prepared_file){ .id = m.id };
+	if (fstat(fd, &st) == 0) {
+		ret->device = st.st_dev;
+		ret->inode = st.st_ino;
+		ret->size = (uint64_t)st.st_size;
+	}
+	r = plan_cache_get(plans, fd, target->pack, &ret->plan, &ret->known, &reason);
+	if (r < 0) {
+		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
+		proxy_call_id(proxy, BROKER_CLOSE, m.id);
+	}
+	return r;
+}
+
+int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target, struct prepared *ret, char *ret_text,
+		   size_t text_size)
+{
+	bool any = false;
+	int r = 0;
+
+	*ret = (struct prepared){ .target = *target };
+	for (unsigned i = 0; i < target->n_files && r >= 0; i++) {
+		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[i], ret_text, text_size);
+		ret->n_files += r >= 0;
+	}
+	for (unsigned i = 0; i < target->pack->n_probes && r >= 0; i++)
+		any |= prepared_has(ret, i);
+	if (r >= 0 && !any) {
+		snprintf(ret_text, text_size, "process %d maps %s, but none of its functions was found: its files have no symbols", target->pid,
+			 target->pack->name);
+		r = -ENOENT;
+	}
+	if (r < 0)
+		prepared_done(ret, proxy);
+	return r;
+}
+
+void prepared_done(struct prepared *p, struct proxy *proxy)
+{
+	for (unsigned i = 0; i < p->n_files; i++) {
+		proxy_call_id(proxy, BROKER_CLOSE, p->files[i].id);
+		plan_unref(p->files[i].plan);
+	}
+	p->n_files = 0;
+}
+
+bool prepared_has(const struct prepared *p, unsigned spec)
+{
+	for (unsigned f = 0; f < p->n_files; f++)
+		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++)
+			if (p->files[f].plan->sites[i].spec == spec && p->files[f].plan->sites[i].site.class != SITE_REFUSED)
+				return true;
+	return false;
+}
+
+/* Why the functions of a probe that were found cannot be probed; NULL: none was found. */
+static const char *refusal(const struct prepared *p, unsigned spec)
+{
+	for (unsigned f = 0; f < p->n_files; f++)
+		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++)
+			if (p->files[f].plan->sites[i].spec == spec)
+				return p->files[f].plan->sites[i].site.reason;
+	return NULL;
+}
+
+bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec, char *ret_text, size_t text_size)
+{
+	const struct probe_pack *pack = p->target.pack;
+
+	for (; *spec < pack->n_probes; ++*spec) {
+		const struct probe_spec *s = &pack->probes[*spec];
+
+		if (!s->lost || !probe_is_wanted(s, detail) || prepared_has(p, *spec))
+			continue;
+		snprintf(ret_text, text_size, "Process %d: not shown: %s (%s).", p->target.pid, s->lost,
+			 refusal(p, *spec) ?: "no such function in this build");
+		++*spec;
+		return true;
+	}
+	return false;
+}

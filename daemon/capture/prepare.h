@@ -1,0 +1,39 @@
+/* What of a target is to be probed: its files, opened by the broker, and a plan for each. Nothing is attached by it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/broker/proxy.h"
+#include "daemon/capture/target.h"
+#include "daemon/plan/plan_cache.h"
+
+struct prepared_file {
+	uint32_t id; /* the broker's number */
+	uint64_t device, inode, size;
+	bool known; /* the plan came from the cache */
+	struct plan *plan;
+};
+
+struct prepared {
+	struct target target; /* a copy; its files go with the following */
+	struct prepared_file files[TARGET_FILES_MAX];
+	unsigned n_files;
+};
+
+/*
+ * On failure ret_text says what to do: -ESRCH (it has ended), -ENOENT (it has none of the runtime's functions), and errors of reading
+ * its files. *ret is to be freed by prepared_done() when it succeeds.
+ */
+int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target, struct prepared *ret, char *ret_text,
+		   size_t text_size);
+/* The broker's files are not closed while a capture has sites in them. */
+void prepared_done(struct prepared *p, struct proxy *proxy);
+
+/* Whether a site of this probe can be planted. */
+bool prepared_has(const struct prepared *p, unsigned spec);
+/*
+ * The next sentence about what will not be shown; *spec is where the search goes on, 0 at first. False: there is none any more.
+ */
+bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec, char *ret_text, size_t text_size);

@@ -1,0 +1,312 @@
+#include "daemon/plan/plan_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/macro.h"
+#include "lib/elf/image.h"
+
+/* Of a file of the cache: PLAN_SITES_MAX lines. */
+#define TEXT_MAX (1u << 20)
+#define SYMBOL_MAX 3000
+#define FILE_PREFIX "plan-"
+
+struct cached {
+	dev_t device;
+	ino_t inode;
+	off_t size;
+	struct timespec changed;
+	const struct probe_pack *pack;
+	struct plan *plan;
+	uint64_t used; /* the larger the later */
+};
+
+struct plan_cache {
+	int directory;
+	pthread_mutex_t lock;
+	struct cached files[PLAN_CACHE_FILES];
+	uint64_t clock;
+};
+
+int plan_cache_new(int directory, struct plan_cache **ret)
+{
+	struct plan_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache)
+		return -ENOMEM;
+	cache->directory = directory;
+	pthread_mutex_init(&cache->lock, NULL);
+	*ret = cache;
+	return 0;
+}
+
+struct plan_cache *plan_cache_free(struct plan_cache *cache)
+{
+	if (!cache)
+		return NULL;
+	for (unsigned i = 0; i < PLAN_CACHE_FILES; i++)
+		plan_unref(cache->files[i].plan);
+	pthread_mutex_destroy(&cache->lock);
+	free(cache);
+	return NULL;
+}
+
+static bool is_same_file(const struct cached *f, const struct stat *st)
+{
+	return f->device == st->st_dev && f->inode == st->st_ino && f->size == st->st_size &&
+	       f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* Under the lock: the plan with a reference for the caller, NULL: not there. */
+static struct plan *find(struct plan_cache *cache, const struct stat *st, const struct probe_pack *pack)
+{
+	for (unsigned i = 0; i < PLAN_CACHE_FILES; i++) {
+		struct cached *f = &cache->files[i];
+
+		if (!f->plan || f->pack != pack || !is_same_file(f, st))
+			continue;
+		f->used = ++cache->clock;
+		return plan_ref(f->plan);
+	}
+	return NULL;
+}
+
+/* Under the lock: keeps a reference, in the place of the plan that was used least lately. */
+static void keep(struct plan_cache *cache, const struct stat *st, struct plan *plan)
+{
+	struct cached *slot = &cache->files[0];
+
+	for (unsigned i = 1; i < PLAN_CACHE_FILES; i++)
+		if (cache->files[i].used < slot->used)
+			slot = &cache->files[i];
+	plan_unref(slot->plan);
+	*slot = (struct cached){ .device = st->st_dev, .inode = st->st_ino, .size = st->st_size, .changed = st->st_ctim,
+				 .pack = plan->pack, .plan = plan_ref(plan), .used = ++cache->clock };
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ p[i]) * 0x100000001b3;
+	return h;
+}
+
+#define HASH_START 0xcbf29ce484222325
+
+/* What must be the same for a stored plan to be of use: the questions that were asked of the file. */
+static uint64_t pack_digest(const struct probe_pack *pack)
+{
+	uint64_t h = hash(HASH_START, TFPROFD_VERSION, sizeof(TFPROFD_VERSION));
+
+	for (unsigned i = 0; i < pack->n_probes; i++) {
+		const struct probe_spec *spec = &pack->probes[i];
+		const char *class_name = spec->class_name ?: "";
+
+		h = hash(h, spec->symbol, strlen(spec->symbol) + 1);
+		h = hash(h, class_name, strlen(class_name) + 1);
+		h = hash(h, &spec->slot, sizeof(spec->slot));
+		h = hash(h, &spec->derived, sizeof(spec->derived));
+	}
+	return h;
+}
+
+static void file_name(const struct stat *st, const struct probe_pack *pack, char ret[128])
+{
+	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev, (uint64_t)st->st_ino, pack->name);
+}
+
+/* The line that says which file a stored plan is of, and for which questions. */
+static int print_head(FILE *f, const struct stat *st, const struct probe_pack *pack)
+{
+	return fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 "\n", (uint64_t)st->st_dev,
+		       (uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack));
+}
+
+static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
+{
+	print_head(f, st, plan->pack);
+	for (unsigned i = 0; i < plan->n_sites; i++) {
+		const struct plan_site *s = &plan->sites[i];
+
+		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n'))
+			return -EINVAL;
+		fprintf(f, "%u %u %" PRIx64 " %" PRIx64 " %" PRIx64 " %s\n", s->spec, (unsigned)s->source, s->function, s->size,
+			s->semaphore, s->symbol);
+	}
+	return ferror(f) ? -EIO : 0;
+}
+
+/* Deletes the oldest plan when there are too many; others than plans are left alone. */
+static void make_room(struct plan_cache *cache)
+{
+	int copy = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
+	char oldest[256] = "";
+	struct timespec age = {};
+	struct dirent *entry;
+	unsigned n = 0;
+
+	if (!directory) {
+		safe_close(copy);
+		return;
+	}
+	while ((entry = readdir(directory))) {
+		struct stat st;
+
+		if (strncmp(entry->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) ||
+		    fstatat(cache->directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		n++;
+		if (*oldest && (st.st_mtim.tv_sec > age.tv_sec || (st.st_mtim.tv_sec == age.tv_sec && st.st_mtim.tv_nsec >= age.tv_nsec)))
+			continue;
+		snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+		age = st.st_mtim;
+	}
+	closedir(directory);
+	if (n >= PLAN_CACHE_FILES)
+		unlinkat(cache->directory, oldest, 0);
+}
+
+/* Failure costs nothing but time, the next time. */
+static void store(struct plan_cache *cache, const struct stat *st, const struct plan *plan)
+{
+	_cleanup_close_ int fd = -1;
+	char *text = NULL, name[128], temporary[160], end[32];
+	size_t size = 0;
+	FILE *f;
+	bool written;
+	int r;
+
+	if (cache->directory < 0)
+		return;
+	f = open_memstream(&text, &size);
+	r = f ? print_plan(f, st, plan) : -ENOMEM;
+	if (f && fclose(f))
+		r = -ENOMEM;
+	if (r < 0 || size > TEXT_MAX - sizeof(end)) {
+		free(text);
+		return;
+	}
+	snprintf(end, sizeof(end), "end %016" PRIx64 "\n", hash(HASH_START, text, size));
+	file_name(st, plan->pack, name);
+	snprintf(temporary, sizeof(temporary), "new-%s", name);
+	make_room(cache);
+	fd = openat(cache->directory, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	written = fd >= 0 && write(fd, text, size) == (ssize_t)size && write(fd, end, strlen(end)) == (ssize_t)strlen(end);
+	free(text);
+	if (!written || renameat(cache->directory, temporary, cache->directory, name) < 0)
+		unlinkat(cache->directory, temporary, 0);
+}
+
+/* The stored text without its last line, which must be its digest; NULL: there is none, or it is damaged. */
+static char *load_text(struct plan_cache *cache, const char *name)
+{
+	_cleanup_close_ int fd = openat(cache->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char *text = NULL, *end;
+	uint64_t digest;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > TEXT_MAX)
+		return NULL;
+	text = malloc((size_t)st.st_size + 1);
+	if (!text || read(fd, text, (size_t)st.st_size) != st.st_size)
+		goto bad;
+	text[st.st_size] = 0;
+	end = strstr(text, "\nend ");
+	if (!end || sscanf(end, "\nend %16" SCNx64, &digest) != 1 || hash(HASH_START, text, (size_t)(end + 1 - text)) != digest)
+		goto bad;
+	end[1] = 0;
+	return text;
+bad:
+	free(text);
+	return NULL;
+}
+
+static int parse_site(char *line, const struct probe_pack *pack, struct plan_site *ret)
+{
+	unsigned source;
+	int symbol = 0;
+
+	*ret = (struct plan_site){};
+	if (sscanf(line, "%u %u %" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source, &ret->function, &ret->size, &ret->semaphore,
+		   &symbol) < 5 || !symbol || !line[symbol] || ret->spec >= pack->n_probes || source > SYMBOL_USDT)
+		return -EBADMSG;
+	ret->source = (enum symbol_source)source;
+	ret->symbol = line + symbol;
+	return 0;
+}
+
+/* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the file. */
+static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack)
+{
+	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	_cleanup_free_ char *text = NULL, *head = NULL;
+	char name[128], *rest, *line;
+	size_t size = 0;
+	FILE *f;
+
+	if (cache->directory < 0)
+		return NULL;
+	file_name(st, pack, name);
+	text = load_text(cache, name);
+	f = text ? open_memstream(&head, &size) : NULL;
+	if (!f)
+		return NULL;
+	print_head(f, st, pack);
+	if (fclose(f) || strncmp(text, head, size) || elf_image_open(fd, &image, NULL) < 0 ||
+	    plan_make(pack, elf_image_build_id(image), &plan) < 0)
+		return NULL;
+	rest = text + size;
+	while ((line = strsep(&rest, "\n")) && *line) {
+		struct plan_site site;
+
+		if (parse_site(line, pack, &site) < 0 || plan_add(plan, image, &site) < 0)
+			return NULL;
+	}
+	return TAKE_PTR(plan);
+}
+
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
+		   const char **ret_reason)
+{
+	struct plan *plan, *other;
+	bool known = true;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	pthread_mutex_lock(&cache->lock);
+	plan = find(cache, &st, pack);
+	pthread_mutex_unlock(&cache->lock);
+	if (!plan) {
+		plan = load(cache, fd, &st, pack);
+		if (!plan) {
+			known = false;
+			r = plan_new(fd, pack, &plan, ret_reason);
+			if (r < 0)
+				return r;
+			store(cache, &st, plan);
+		}
+		pthread_mutex_lock(&cache->lock);
+		other = find(cache, &st, pack);
+		if (!other)
+			keep(cache, &st, plan);
+		pthread_mutex_unlock(&cache->lock);
+		plan_unref(other);
+	}
+	if (ret_known)
+		*ret_known = known;
+	*ret = plan;
+	return 0;
+}

@@ -1,0 +1,153 @@
+#include "daemon/rpc/plan_reply.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+/* The message and all that it points to, in one piece of memory for each count. */
+struct planned_target {
+	Tfprofd__PlannedTarget message;
+	Tfprofd__PlannedFile files[TARGET_FILES_MAX], *file_list[TARGET_FILES_MAX];
+	Tfprofd__PlannedProbe *probes, **probe_list;
+	char **missing;
+};
+
+struct plan_reply {
+	Tfprofd__PlanReply message;
+	Tfprofd__Calibration calibration;
+	Tfprofd__PlannedTarget *list[RECORD_MAX_TARGETS];
+	struct planned_target targets[RECORD_MAX_TARGETS];
+};
+
+static const char *class_name(enum site_class class)
+{
+	static const char *const names[] = {
+		[SITE_EMULATED] = "emulated", [SITE_SINGLE_STEPPED] = "single-stepped", [SITE_REFUSED] = "refused",
+	};
+
+	return names[class];
+}
+
+static void fill_probe(const struct capture_plan *plan, const struct prepared *p, unsigned file, const struct plan_site *site,
+		       Tfprofd__PlannedProbe *m)
+{
+	const struct probe_spec *spec = &p->target.pack->probes[site->spec];
+
+	*m = (Tfprofd__PlannedProbe)TFPROFD__PLANNED_PROBE__INIT;
+	m->kind = (char *)probe_kind_name(probe_kind_of_role(spec->role));
+	m->symbol = site->symbol;
+	m->file = file;
+	m->function = site->function;
+	m->offset = site->offset;
+	m->instruction = (char *)site->site.text;
+	m->class_ = (char *)class_name(site->site.class);
+	m->cost_ns = forecast_site(&plan->forecast, site);
+	m->source = (char *)symbol_source_name(site->source);
+	m->semaphore = site->semaphore;
+	m->planted = site->site.class != SITE_REFUSED && probe_is_wanted(spec, &plan->detail);
+	if (site->site.reason)
+		m->reason = (char *)site->site.reason;
+}
+
+static int add_missing(const struct capture_plan *plan, const struct prepared *p, struct planned_target *t)
+{
+	char text[256];
+
+	t->missing = calloc(p->target.pack->n_probes, sizeof(t->missing[0]));
+	if (!t->missing)
+		return -ENOMEM;
+	t->message.not_shown = t->missing;
+	for (unsigned spec = 0; prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text)); t->message.n_not_shown++) {
+		t->missing[t->message.n_not_shown] = strdup(text);
+		if (!t->missing[t->message.n_not_shown])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int fill_target(const struct capture_plan *plan, const struct prepared *p, struct planned_target *t)
+{
+	size_t n_probes = 0, n = 0;
+
+	for (unsigned f = 0; f < p->n_files; f++)
+		n_probes += p->files[f].plan->n_sites;
+	t->message = (Tfprofd__PlannedTarget)TFPROFD__PLANNED_TARGET__INIT;
+	t->message.pid = (uint32_t)p->target.pid;
+	t->message.name = (char *)p->target.name;
+	t->message.runtime = (char *)p->target.pack->name;
+	t->message.version = (char *)p->target.version;
+	t->probes = calloc(MAX(n_probes, (size_t)1), sizeof(t->probes[0]));
+	t->probe_list = calloc(MAX(n_probes, (size_t)1), sizeof(t->probe_list[0]));
+	if (!t->probes || !t->probe_list)
+		return -ENOMEM;
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct prepared_file *file = &p->files[f];
+		Tfprofd__PlannedFile *m = &t->files[f];
+
+		*m = (Tfprofd__PlannedFile)TFPROFD__PLANNED_FILE__INIT;
+		m->path = (char *)p->target.files[f].path;
+		m->build_id = file->plan->build_id;
+		m->device = file->device;
+		m->inode = file->inode;
+		m->size = file->size;
+		m->known = file->known;
+		t->file_list[f] = m;
+		for (unsigned i = 0; i < file->plan->n_sites; i++, n++) {
+			fill_probe(plan, p, f, &file->plan->sites[i], &t->probes[n]);
+			t->probe_list[n] = &t->probes[n];
+		}
+	}
+	t->message.n_files = p->n_files;
+	t->message.files = t->file_list;
+	t->message.n_probes = n_probes;
+	t->message.probes = t->probe_list;
+	return add_missing(plan, p, t);
+}
+
+int plan_reply_new(const struct capture_plan *plan, Tfprofd__PlanReply **ret)
+{
+	struct plan_reply *reply = calloc(1, sizeof(*reply));
+	int r = 0;
+
+	if (!reply)
+		return -ENOMEM;
+	reply->message = (Tfprofd__PlanReply)TFPROFD__PLAN_REPLY__INIT;
+	reply->calibration = (Tfprofd__Calibration)TFPROFD__CALIBRATION__INIT;
+	reply->calibration.emulated_ns = plan->forecast.calibration.emulated_ns;
+	reply->calibration.stepped_ns = plan->forecast.calibration.stepped_ns;
+	reply->calibration.switch_ns = plan->forecast.calibration.switch_ns;
+	reply->calibration.measured = plan->forecast.measured;
+	reply->message.calibration = &reply->calibration;
+	reply->message.targets = reply->list;
+	for (unsigned i = 0; i < plan->n_targets && r >= 0; i++) {
+		reply->list[i] = &reply->targets[i].message;
+		reply->message.n_targets++;
+		r = fill_target(plan, &plan->targets[i], &reply->targets[i]);
+	}
+	if (r < 0) {
+		plan_reply_free(&reply->message);
+		return r;
+	}
+	*ret = &reply->message;
+	return 0;
+}
+
+Tfprofd__PlanReply *plan_reply_free(Tfprofd__PlanReply *message)
+{
+	struct plan_reply *reply = container_of(message, struct plan_reply, message);
+
+	if (!message)
+		return NULL;
+	for (size_t i = 0; i < message->n_targets; i++) {
+		struct planned_target *t = &reply->targets[i];
+
+		for (size_t k = 0; t->missing && k < t->message.n_not_shown; k++)
+			free(t->missing[k]);
+		free(t->missing);
+		free(t->probes);
+		free(t->probe_list);
+	}
+	free(reply);
+	return NULL;
+}
