@@ -42,16 +42,47 @@ struct ring {
 	__uint(max_entries, 4096);
 };
 
-/* A ring per CPU group. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, RECORD_MAX_RINGS);
-	__type(key, __u32);
-	__array(values, struct ring);
-} rings SEC(".maps") __weak;
+/*
+ * A ring per CPU group. No map of maps, whose every update waits for an RCU grace period; rings that are not needed are not made, and
+ * the verifier drops the code for them.
+ */
+struct ring ring_0 SEC(".maps") __weak;
+struct ring ring_1 SEC(".maps") __weak;
+struct ring ring_2 SEC(".maps") __weak;
+struct ring ring_3 SEC(".maps") __weak;
+struct ring ring_4 SEC(".maps") __weak;
+struct ring ring_5 SEC(".maps") __weak;
+struct ring ring_6 SEC(".maps") __weak;
+struct ring ring_7 SEC(".maps") __weak;
 
 /* cpu / cpus_per_ring is the CPU's group; set before load. */
-extern const volatile __u32 cpus_per_ring;
+extern const volatile __u32 cpus_per_ring, n_rings;
+
+#define RESERVE(n) \
+	case n:    \
+		return bpf_ringbuf_reserve(&ring_##n, size, 0);
+
+static __noinline void *ring_reserve(__u64 group, __u64 size)
+{
+	if (group >= n_rings)
+		return NULL;
+	/* The bound above must be on the value that is switched on. */
+	asm volatile("" : "+r"(group));
+	switch (group) {
+		RESERVE(0)
+		RESERVE(1)
+		RESERVE(2)
+		RESERVE(3)
+		RESERVE(4)
+		RESERVE(5)
+		RESERVE(6)
+		RESERVE(7)
+	default:
+		return NULL;
+	}
+}
+
+_Static_assert(RECORD_MAX_RINGS == 8, "rings");
 
 static __always_inline struct record_control *control_get(void)
 {
@@ -103,13 +134,9 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 /* Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. */
 static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 {
-	__u32 group = cpu / (cpus_per_ring ?: 1);
-	void *ring = bpf_map_lookup_elem(&rings, &group);
+	void *r = ring_reserve(cpu / (cpus_per_ring ?: 1), size);
 	struct record_counters *n = counters_get(cpu);
-	void *r = NULL;
 
-	if (ring)
-		r = bpf_ringbuf_reserve(ring, size, 0);
 	if (n) {
 		if (r)
 			__sync_fetch_and_add(&n->records, 1);

@@ -6,7 +6,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u32 cpus_per_ring = 1;
+const volatile __u32 cpus_per_ring = 1, n_rings = 1;
 
 /* Objects whose name was sent in this capture, keyed by address and target. */
 struct {

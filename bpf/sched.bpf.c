@@ -1,8 +1,6 @@
 /* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go. */
 #include "bpf/common.bpf.h"
 
-extern const volatile __u32 cpus_per_ring;
-
 /* Before 5.14 the field had another name. */
 struct task_struct___old {
 	long state;

@@ -51,7 +51,7 @@ struct attachment {
 	bool scheduler; /* its programs are attached */
 	bool failed;	/* something could not be attached: there is no second try */
 	struct tfprofd_bpf *skel;
-	int rings[RECORD_MAX_RINGS];
+	struct bpf_map *rings[RECORD_MAX_RINGS]; /* the skeleton's */
 	unsigned n_rings;
 	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
@@ -97,18 +97,19 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-static int make_rings(struct attachment *a)
+/* Sizes the rings that are needed; the others are not made. */
+static int size_rings(struct attachment *a)
 {
-	int outer = bpf_map__fd(a->skel->maps.rings);
+	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
+		a->skel->maps.ring_0, a->skel->maps.ring_1, a->skel->maps.ring_2, a->skel->maps.ring_3,
+		a->skel->maps.ring_4, a->skel->maps.ring_5, a->skel->maps.ring_6, a->skel->maps.ring_7,
+	};
+	int r = 0;
 
-	for (__u32 i = 0; i < a->n_rings; i++) {
-		a->rings[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, BROKER_RING_BYTES, NULL);
-		if (a->rings[i] < 0)
-			return -errno;
-		if (bpf_map_update_elem(outer, &i, &a->rings[i], 0) < 0)
-			return -errno;
-	}
-	return 0;
+	memcpy(a->rings, rings, sizeof(rings));
+	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
+		r = i < a->n_rings ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES) : bpf_map__set_autocreate(rings[i], false);
+	return r;
 }
 
 int attachment_new(enum attach_mode mode, unsigned level, struct attachment **ret, const char **ret_reason)
@@ -124,25 +125,23 @@ int attachment_new(enum attach_mode mode, unsigned level, struct attachment **re
 	a->mode = mode;
 	a->level = level;
 	a->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
-	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
-		a->rings[i] = -1;
 	a->skel = tfprofd_bpf__open();
 	if (!a->skel) {
 		r = -errno;
 		*ret_reason = "cannot open the built-in BPF object";
 		goto fail;
 	}
+	a->skel->rodata->n_rings = a->n_rings;
 	a->skel->rodata->cpus_per_ring = ((unsigned)cpus + a->n_rings - 1) / a->n_rings;
 	if (mode == ATTACH_MULTI)
 		bpf_program__set_expected_attach_type(a->skel->progs.probe, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-	r = tfprofd_bpf__load(a->skel);
+	r = size_rings(a);
+	if (r >= 0)
+		r = tfprofd_bpf__load(a->skel);
 	if (r < 0) {
-		*ret_reason = r == -EPERM ? "loading BPF programs is not permitted here" : "the kernel refused the BPF programs";
-		goto fail;
-	}
-	r = make_rings(a);
-	if (r < 0) {
-		*ret_reason = "no memory for the ring buffers";
+		*ret_reason = r == -EPERM   ? "loading BPF programs is not permitted here" :
+			      r == -ENOMEM ? "no memory for the ring buffers" :
+					     "the kernel refused the BPF programs";
 		goto fail;
 	}
 	*ret = a;
@@ -165,8 +164,6 @@ struct attachment *attachment_free(struct attachment *a)
 		return NULL;
 	for (unsigned i = 0; i < a->n_links; i++)
 		attached_done(&a->links[i]);
-	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
-		safe_close(a->rings[i]);
 	tfprofd_bpf__destroy(a->skel);
 	free(a);
 	return NULL;
@@ -179,7 +176,7 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 	ret_fds[n++] = bpf_map__fd(a->skel->maps.control);
 	ret_fds[n++] = bpf_map__fd(a->skel->maps.counters);
 	for (unsigned i = 0; i < a->n_rings; i++)
-		ret_fds[n++] = a->rings[i];
+		ret_fds[n++] = bpf_map__fd(a->rings[i]);
 	return n;
 }
 

@@ -238,7 +238,7 @@ static int parse_site(char *line, const struct probe_pack *pack, struct plan_sit
 
 	*ret = (struct plan_site){};
 	if (sscanf(line, "%u %u %" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source, &ret->function, &ret->size, &ret->semaphore,
-		   &symbol) < 5 || !symbol || !line[symbol] || ret->spec >= pack->n_probes || source > SYMBOL_USDT)
+		   &symbol) < 5 || !symbol || !line[symbol] || !ret->size || ret->spec >= pack->n_probes || source > SYMBOL_USDT)
 		return -EBADMSG;
 	ret->source = (enum symbol_source)source;
 	ret->symbol = line + symbol;

@@ -103,19 +103,33 @@ static void woken(uint64_t time, uint32_t tid, uint32_t waker, int32_t waker_cal
 	r->waker_syscall = waker_call;
 }
 
+/* What a test may change of the run. */
+static struct {
+	bool ops_at_entry;
+	uint64_t shed_ns; /* 0: nothing is shed */
+	enum probe_kind shed;
+} how;
+
 static struct timeline *run(void)
 {
 	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
-	CHECK_EQ(correlator_new(1000, false, &c), 0);
+	CHECK_EQ(correlator_new(1000, how.ops_at_entry, &c), 0);
 	CHECK_EQ(correlator_add_target(c, &target), 0);
-	for (unsigned i = 0; i < n_records; i++)
+	for (unsigned i = 0; i < n_records; i++) {
+		/* As late as it can come: just before the first record that it concerns. */
+		if (how.shed_ns && records[i]->time >= how.shed_ns) {
+			CHECK_EQ(correlator_shed(c, how.shed, how.shed_ns, "too dear"), 0);
+			how.shed_ns = 0;
+		}
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
+	}
 	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
 	correlator_free(c);
 	n_records = 0;
+	memset(&how, 0, sizeof(how));
 	return t;
 }
 
@@ -470,6 +484,111 @@ TEST(threads_get_their_last_name_and_ended_processes_are_marked)
 	t = run();
 	CHECK_STR(t->threads[0].name, "0123456789abcde");
 	CHECK(t->processes[0].ended);
+	timeline_free(t);
+}
+
+TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leaves)
+{
+	struct timeline *t;
+
+	how.ops_at_entry = true;
+	name(1500, 0xa0, "a", "Mul");
+	name(1500, 0xb0, "b", "Mul");
+	name(1500, 0xc0, "c", "Mul");
+	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
+	probe(2000, 1, S_OP, 300, 7, 0xa0);
+	switched(2100, 1, 0, SWITCH_OUT, 1, 202); /* within a: it goes on */
+	switched(2300, 0, 1, SWITCH_IN, 0, -1);
+	probe(2600, 1, S_OP, 300, 8, 0xb0);
+	probe2(2700, 1, S_FINISH, 250, 1, 0xc1); /* deeper than the op was: it has returned all the same */
+	probe(2800, 1, S_OP, 300, 9, 0xc0);
+	switched(3000, 1, 0, SWITCH_OUT, 1, 202); /* c is over: nothing comes after it */
+	switched(5000, 0, 1, SWITCH_IN, 0, -1);
+	probe2(5100, 1, S_WORK, 400, 1, 0xc1);
+	t = run();
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_BOUND);
+	expect(t, "b:Mul", 0, 2600, 2700);
+	expect(t, "c:Mul", 0, 2800, 3000);
+	CHECK(t->ops_at_entry);
+	timeline_free(t);
+}
+
+TEST(without_end_marks_nested_ops_keep_their_outer_one)
+{
+	struct timeline *t;
+
+	how.ops_at_entry = true;
+	name(1500, 0xa0, "outer", "Call");
+	name(1500, 0xb0, "inner", "Mul");
+	name(1500, 0xc0, "next", "Mul");
+	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
+	probe(2000, 1, S_OP, 300, 7, 0xa0);
+	probe2(2050, 1, S_WORK, 200, 2, 0xc2); /* the function that the outer one calls */
+	probe(2100, 1, S_OP, 100, 8, 0xb0);
+	probe(2500, 1, S_OP, 300, 9, 0xc0);
+	probe2(2700, 1, S_FINISH, 250, 1, 0xc1);
+	t = run();
+	expect(t, "outer:Call", 0, 2000, 2500);
+	expect(t, "inner:Mul", 0, 2100, 2500);
+	expect(t, "next:Mul", 0, 2500, 2700);
+	timeline_free(t);
+}
+
+TEST(what_is_shed_ends_there_and_the_rest_goes_on)
+{
+	struct timeline *t;
+
+	how.shed = KIND_OPS;
+	how.shed_ns = 2400;
+	name(1500, 0xa0, "a", "Mul");
+	probe(1800, 1, S_RUN, 500, 0, 3);
+	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
+	probe(2000, 1, S_OP, 300, 7, 0xa0);
+	probe(2500, 1, S_OP, 300, 8, 0xa0); /* its probe went a little later than that of the end */
+	probe2(2700, 1, S_WORK, 400, 1, 0xc1);
+	probe(3000, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2400)->flags, SPAN_CUT_END);
+	CHECK_EQ(t->n_ops, 1);
+	CHECK(find(t, "Work", 1) != NULL);
+	expect(t, "Run", 0, 1800, 3000);
+	CHECK_EQ(t->n_gaps, 1);
+	CHECK_EQ(t->gaps[0].start_ns, 2400);
+	CHECK_STR(t->gaps[0].text, "too dear");
+	timeline_free(t);
+}
+
+TEST(shed_switches_end_what_a_thread_waited_for)
+{
+	struct timeline *t;
+
+	how.shed = KIND_SWITCHES;
+	how.shed_ns = 2400;
+	probe(1800, 1, S_RUN, 500, 0, 3);
+	switched(2000, 1, 0, SWITCH_OUT, 1, 202);
+	switched(2600, 0, 1, SWITCH_IN, 0, -1);
+	probe(3000, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	CHECK_EQ(expect(t, "futex", 0, 2000, 2400)->flags & SPAN_CUT_END, SPAN_CUT_END);
+	expect(t, "Run", 0, 1800, 3000);
+	timeline_free(t);
+}
+
+TEST(a_layout_that_links_no_executor_is_not_believed)
+{
+	struct timeline *t;
+
+	/* What is read at the place of the call is the same pointer, and the step another one. */
+	for (unsigned i = 0; i < 20; i++) {
+		probe(2000 + i * 100, 1, S_RUN, 500, 0, 10 + i);
+		probe2(2010 + i * 100, 1, S_START, 450, 10 + i, 0xc1);
+		probe2(2020 + i * 100, 2, S_WORK, 400, 0x7f0000000000, 0xc1);
+		probe(2090 + i * 100, 1, S_RUN_END, 450, 0, 0);
+	}
+	t = run();
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		CHECK(t->spans[i].kind != SPAN_EXECUTOR || !t->spans[i].context);
+	CHECK_EQ(t->n_warnings, 1);
 	timeline_free(t);
 }
 

@@ -1,0 +1,114 @@
+/* When, and what, a budget takes away. */
+#include "tests/unit/check.h"
+
+#include "daemon/capture/budget.h"
+
+#define MS 1000000ull
+
+/* A load: so many nanoseconds of cost per millisecond and kind, on a target with one busy CPU. */
+struct load {
+	uint64_t per_ms[KIND_COUNT];
+	bool shed[KIND_COUNT];
+};
+
+/* Runs a window of so many ms, looking every 20 ms; what is shed is hit for 60 ms more. Returns the overhead in percent. */
+static double run(struct budget *b, struct load *load, unsigned window_ms, unsigned *ret_sheds)
+{
+	uint64_t cost[KIND_COUNT] = {}, all = 0, gone_at[KIND_COUNT] = {};
+
+	*ret_sheds = 0;
+	for (unsigned ms = 1; ms <= window_ms; ms++) {
+		struct budget_verdict v = {};
+
+		for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+			if (!load->shed[kind] || ms < gone_at[kind])
+				cost[kind] += load->per_ms[kind];
+		if (ms % 20 == 0)
+			v = budget_check(b, ms * MS, ms * MS, cost, 0);
+		if (v.exceeded) {
+			load->shed[v.kind] = true;
+			gone_at[v.kind] = ms + 60;
+			++*ret_sheds;
+		}
+	}
+	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+		all += cost[kind];
+	return 100 * (double)all / (double)(window_ms * MS);
+}
+
+TEST(nothing_is_shed_within_the_budget)
+{
+	struct budget b = { .max_percent = 5 };
+	struct load load = { .per_ms = { [KIND_OPS] = 40000 } };
+	unsigned sheds;
+
+	run(&b, &load, 2000, &sheds);
+	CHECK_EQ(sheds, 0);
+}
+
+TEST(the_dearest_kind_goes_first_and_runs_stay)
+{
+	struct budget b = { .max_percent = 5 };
+	struct load load = { .per_ms = { [KIND_RUNS] = 40000, [KIND_EXECUTORS] = 8000, [KIND_OPS] = 300000 } };
+	unsigned sheds;
+
+	run(&b, &load, 2000, &sheds);
+	CHECK_EQ(sheds, 1);
+	CHECK(load.shed[KIND_OPS] && !load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
+}
+
+TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
+{
+	struct budget b = { .max_percent = 5 };
+	struct load load = { .per_ms = { [KIND_RUNS] = 48000, [KIND_EXECUTORS] = 8000 } };
+	unsigned sheds;
+
+	run(&b, &load, 2000, &sheds);
+	CHECK_EQ(sheds, 1);
+	CHECK(load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
+}
+
+TEST(runs_go_when_they_alone_are_too_dear)
+{
+	struct budget b = { .max_percent = 1 };
+	struct load load = { .per_ms = { [KIND_RUNS] = 100000 } };
+	unsigned sheds;
+
+	run(&b, &load, 2000, &sheds);
+	CHECK_EQ(sheds, 1);
+	CHECK(load.shed[KIND_RUNS]);
+}
+
+TEST(a_load_of_ten_times_the_budget_stays_within_it)
+{
+	for (double budget = 1; budget < 10; budget++) {
+		struct budget b = { .max_percent = budget };
+		struct load load = { .per_ms = { [KIND_RUNS] = (uint64_t)(budget * 1000), [KIND_OPS] = (uint64_t)(budget * 99000) } };
+		unsigned sheds;
+
+		CHECK(run(&b, &load, 2000, &sheds) <= budget + 0.5);
+		CHECK_EQ(sheds, 1);
+	}
+}
+
+TEST(lost_records_count_as_hits)
+{
+	struct budget b = { .max_percent = 5 };
+	uint64_t none[KIND_COUNT] = {}, cost[KIND_COUNT] = { [KIND_OPS] = 2 * MS };
+
+	CHECK(!budget_check(&b, 100 * MS, 100 * MS, none, 0).exceeded);
+	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).exceeded);
+	cost[KIND_OPS] += 2 * MS;
+	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 2).exceeded);
+}
+
+TEST(a_target_that_does_nothing_costs_nothing)
+{
+	struct budget b = { .max_percent = 1 };
+	uint64_t cost[KIND_COUNT] = {};
+
+	for (unsigned i = 0; i < 10; i++)
+		CHECK(!budget_check(&b, i * 100 * MS, 5 * MS, cost, 0).exceeded);
+}
+
+CHECK_MAIN()
