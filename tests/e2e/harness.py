@@ -175,12 +175,14 @@ class Server(Process):
 
 class NativeServer(Server):
     """The server in C. prefix is put before its command (["unshare", "-m"]); self_load threads run the models by
-    themselves, with rows instances at a time, and http=False then leaves out the REST API."""
+    themselves, with rows instances at a time, and http=False then leaves out the REST API; with reload, each of its
+    threads loads the next model after so many runs."""
 
     def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, self_load=0, rows=1, http=True,
-                 keep=False):
+                 reload=0, keep=False):
         argv = [BUILD / "servers/native_server", *(["--port", 0] if http else []),
-                *(["--self-load", self_load, "--rows", rows] if self_load else []), *(MODELS / m for m in models)]
+                *(["--self-load", self_load, "--rows", rows] if self_load else []),
+                *(["--reload", reload] if reload else []), *(MODELS / m for m in models)]
         super().__init__("native_server", argv, prefix, profiler, keep)
 
     def runs_per_s(self, seconds):

@@ -4,6 +4,7 @@
 half_plus_two  y = x / 2 + 2, as in TensorFlow Serving's examples
 layered        24 small layers of eight ops each: with one row what an op costs is mostly not its arithmetic (0.5 us),
                with 256 rows an op takes some 5 us
+twin_a twin_b  the same four layers under other names, so that one model takes the memory that the other one left
 """
 import argparse
 import os
@@ -31,12 +32,13 @@ class Layered(tf.Module):
     """The multiplication stands between matmul and bias_add because grappler would fuse the two; weights are variables
     because it would fold constants."""
 
-    def __init__(self):
+    def __init__(self, layers=LAYERS, scope="layer"):
         super().__init__()
         random = np.random.RandomState(7)
-        self.weight = [self._variable(random.randn(WIDTH, WIDTH) * 0.1, "weight", i) for i in range(LAYERS)]
-        self.scale = [self._variable(np.ones(WIDTH), "scale", i) for i in range(LAYERS)]
-        self.bias = [self._variable(random.randn(WIDTH) * 0.1, "bias", i) for i in range(LAYERS)]
+        self.scope = scope
+        self.weight = [self._variable(random.randn(WIDTH, WIDTH) * 0.1, "weight", i) for i in range(layers)]
+        self.scale = [self._variable(np.ones(WIDTH), "scale", i) for i in range(layers)]
+        self.bias = [self._variable(random.randn(WIDTH) * 0.1, "bias", i) for i in range(layers)]
 
     @staticmethod
     def _variable(value, name, layer):
@@ -44,8 +46,8 @@ class Layered(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None, WIDTH], tf.float32, name="x")])
     def serve(self, x):
-        for i in range(LAYERS):
-            with tf.name_scope(f"layer_{i}"):
+        for i in range(len(self.weight)):
+            with tf.name_scope(f"{self.scope}_{i}"):
                 h = tf.matmul(x, self.weight[i], name="matmul")
                 h = tf.multiply(h, self.scale[i], name="scale")
                 h = tf.nn.bias_add(h, self.bias[i], name="bias_add")
@@ -54,7 +56,8 @@ class Layered(tf.Module):
         return {"y": tf.nn.softmax(x, name="softmax")}
 
 
-MODELS = {"half_plus_two": HalfPlusTwo, "layered": Layered}
+MODELS = {"half_plus_two": HalfPlusTwo, "layered": Layered, "twin_a": lambda: Layered(4, "a"),
+          "twin_b": lambda: Layered(4, "b")}
 
 
 def main():

@@ -27,6 +27,7 @@ struct options {
 	long profiler_port;
 	long self_load;
 	long rows;
+	long reload;
 	const char *directories[MODELS_MAX];
 	size_t directories_n;
 };
@@ -34,6 +35,7 @@ struct options {
 struct loop {
 	pthread_t thread;
 	struct model *model;
+	const struct options *options;
 	int64_t rows;
 	const atomic_bool *stop;
 	atomic_uint_fast64_t runs;
@@ -48,7 +50,7 @@ struct self_load {
 	struct timespec reported_at;
 };
 
-enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS };
+enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS, KEY_RELOAD };
 
 static const struct argp_option option_list[] = {
 	{ "port", 'p', "PORT", 0, "Serve on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
@@ -57,6 +59,8 @@ static const struct argp_option option_list[] = {
 	{ "self-load", KEY_SELF_LOAD, "N", 0,
 	  "N threads run the models in a loop (thread i runs model i modulo their number); runs per second since the "
 	  "last such line are printed on SIGUSR1 and at the end", 0 },
+	{ "reload", KEY_RELOAD, "N", 0,
+	  "After every N runs a self-load thread unloads its model and loads the next one, which is its own", 0 },
 	{ "rows", KEY_ROWS, "N", 0, "Size of the open dimension of the input of a self-load run (1)", 0 },
 	{ 0 },
 };
@@ -81,6 +85,9 @@ static error_t option_read(int key, char *argument, struct argp_state *state)
 	case KEY_SELF_LOAD:
 		number = &o->self_load;
 		most = THREADS_MAX;
+		break;
+	case KEY_RELOAD:
+		number = &o->reload;
 		break;
 	case KEY_ROWS:
 		number = &o->rows;
@@ -111,26 +118,58 @@ static const struct argp argp = {
 	.doc = "Serves SavedModels (MODEL-DIRECTORY/VERSION/saved_model.pb) until SIGTERM or SIGINT.",
 };
 
-static void *loop_run(void *argument)
+/* Runs the model so many times (0: without end); false when it fails, or it is time to stop. */
+static bool loop_model(struct loop *l, struct model *model, long count)
 {
-	struct loop *l = argument;
 	struct tensor input = { 0 }, output;
 	_cleanup_free_ float *values = NULL;
 	char error[512];
 
-	pthread_setname_np(pthread_self(), "self_load");
-	input.dims_n = model_input_shape(l->model, l->rows, input.dims);
+	input.dims_n = model_input_shape(model, l->rows, input.dims);
 	values = calloc((size_t)(input.dims[0] * (input.dims_n == 2 ? input.dims[1] : 1)), sizeof(*values));
 	input.values = values;
-	while (values && !atomic_load_explicit(l->stop, memory_order_relaxed)) {
-		if (model_run(l->model, &input, error, sizeof(error), &output) < 0) {
-			fprintf(stderr, "native_server: %s: %s\n", model_name(l->model), error);
+	for (long i = 0; values && (!count || i < count); i++) {
+		if (atomic_load_explicit(l->stop, memory_order_relaxed))
+			return false;
+		if (model_run(model, &input, error, sizeof(error), &output) < 0) {
+			fprintf(stderr, "native_server: %s: %s\n", model_name(model), error);
 			l->failed = true;
-			return NULL;
+			return false;
 		}
 		free(output.values);
 		atomic_fetch_add_explicit(&l->runs, 1, memory_order_relaxed);
 	}
+	return values;
+}
+
+/* Loads, runs and unloads the models in turn. */
+static void loop_reload(struct loop *l)
+{
+	const struct options *o = l->options;
+	struct model *model = NULL;
+	bool more = true;
+	char error[512];
+
+	for (size_t i = 0; more; i++) {
+		if (model_load(o->directories[i % o->directories_n], error, sizeof(error), &model) < 0) {
+			fprintf(stderr, "native_server: %s\n", error);
+			l->failed = true;
+			return;
+		}
+		more = loop_model(l, model, o->reload);
+		model = model_free(model);
+	}
+}
+
+static void *loop_run(void *argument)
+{
+	struct loop *l = argument;
+
+	pthread_setname_np(pthread_self(), "self_load");
+	if (l->options->reload)
+		loop_reload(l);
+	else
+		loop_model(l, l->model, 0);
 	return NULL;
 }
 
@@ -142,6 +181,7 @@ static int self_load_start(struct self_load *s, const struct options *o, struct 
 
 		l->model = models[s->loops_n % models_n];
 		l->rows = o->rows;
+		l->options = o;
 		l->stop = &s->stop;
 		int r = -pthread_create(&l->thread, NULL, loop_run, l);
 

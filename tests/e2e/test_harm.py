@@ -1,0 +1,113 @@
+"""What a capture must never do to its target, over and over: names that go stale, and what a thousand of them leave behind."""
+import collections
+import concurrent.futures
+import glob
+import json
+import pathlib
+import re
+import urllib.request
+
+import harness
+
+CYCLES, AT_ONCE = 1000, 4
+# What a thousand captures may leave in a process: allocators keep some of what they were given back.
+KEPT_BYTES = 16 << 20
+
+
+def descriptors(pid):
+    return len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def status_kb(pid, field):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1])
+
+
+def mappings(pid):
+    """A process's mappings of code: a probe that stays would leave a private page behind."""
+    return [line.split()[:3] for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "r-xp" in line]
+
+
+class Reload(harness.TestCase):
+    """Two models of the same ops under other names, loaded in turn: each takes the memory that the other one left."""
+
+    NAME = re.compile(r"(?:.*/)?([ab])_(\d)/(\w+):(\w+)")
+
+    def test_names_are_right_when_models_are_unloaded_and_their_memory_is_used_again(self):
+        daemon = self.start(harness.Daemon)
+        server = self.start(harness.NativeServer, ["twin_a", "twin_b"], self_load=1, reload=40, http=False)
+        address = harness.wait_target(daemon, server.pid)["address"]
+        xspace = harness.response_xspace(harness.profile(address, duration_ms=4000, level=3))
+        runs = collections.Counter()
+        counts = collections.Counter()
+        for line in xspace.lines().values():
+            # The runs of a model stand together; in each, all ops are those of one model.
+            for event in line:
+                if match := self.NAME.fullmatch(event.name):
+                    twin, layer, op, kind = match.groups()
+                    counts[twin, layer, op] += 1
+                    runs[twin] += op == "matmul" and layer == "0"
+                    self.assertEqual(kind.lower(), {"scale": "mul", "bias_add": "biasadd", "residual": "addv2"}.get(op, op),
+                                     event.name)
+        print(f"     runs of the twins: {dict(runs)}")
+        # Both were loaded several times within the window.
+        self.assertGreater(runs["a"], 80)
+        self.assertGreater(runs["b"], 80)
+        ops = {key[1:] for key in counts}
+        self.assertGreaterEqual(len(ops), 4 * 5)
+        # An op that had the name of the other twin's would be one too many there and be missing here.
+        for twin, layer, op in counts:
+            self.assertLessEqual(abs(counts[twin, layer, op] - runs[twin]), 1, (twin, layer, op))
+        self.assertEqual([w for w in xspace.warnings if "name" in w], [])
+
+
+class Cycles(harness.TestCase):
+    def predict(self, server):
+        body = json.dumps({"instances": [1.0, 2.5, -3.0]}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v1/models/half_plus_two:predict", body)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read()
+
+    def state(self, daemon, server):
+        front = next(pid for pid in daemon.pids() if pid != daemon.pid)
+        return {"descriptors": [descriptors(pid) for pid in (daemon.pid, front, server.pid)],
+                "code": mappings(server.pid),
+                "memory": {pid: status_kb(pid, "VmRSS") * 1024 for pid in (daemon.pid, front)}}
+
+    def test_a_thousand_captures_leave_nothing_and_answers_stay_bit_identical(self):
+        before_all = harness.bpf_objects()
+        daemon = self.start(harness.Daemon)
+        server = self.start(harness.NativeServer, ["half_plus_two"])
+        address = harness.wait_target(daemon, server.pid)["address"]
+        right = self.predict(server)
+
+        def cycle(number):
+            answer = harness.profile(address, duration_ms=1, level=1 + number % 3)
+            if harness.response_xspace(answer).errors:
+                raise AssertionError(harness.response_xspace(answer).errors)
+            return self.predict(server)
+
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = collections.Counter(pool.map(cycle, range(40)))
+            self.settle(daemon, before_all)
+            first = self.state(daemon, server)
+            answers += collections.Counter(pool.map(cycle, range(CYCLES - 40)))
+        self.settle(daemon, before_all)
+        last = self.state(daemon, server)
+        self.assertEqual(dict(answers), {right: CYCLES})
+        self.assertEqual(last["descriptors"], first["descriptors"])
+        self.assertEqual(last["code"], first["code"])
+        grown = {pid: last["memory"][pid] - first["memory"][pid] for pid in first["memory"]}
+        print(f"     {CYCLES} captures: memory grew by {[f'{n >> 10} kB' for n in grown.values()]} (broker, front)")
+        for pid, size in grown.items():
+            self.assertLess(size, KEPT_BYTES, pid)
+
+    def settle(self, daemon, before):
+        """Until the last capture has gone altogether."""
+        self.assertEqual(harness.leftovers(before, 10, daemon), [])
+        harness.wait_until(lambda: not glob.glob(f"/proc/{daemon.pid}/task/*/") or
+                           len(glob.glob(f"/proc/{daemon.pid}/task/*/")) == 1, 10, "the broker's threads end")
+
+
+if __name__ == "__main__":
+    harness.main()
