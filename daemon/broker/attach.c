@@ -3,7 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,6 +15,7 @@
 
 /* BPF_TRACE_UPROBE_MULTI of Linux 6.6; Debian 12's headers and libbpf do not know it. */
 #define ATTACH_TYPE_UPROBE_MULTI 48
+#define CLOSERS_MAX 16u
 
 /* The part of bpf(2)'s attribute that makes such a link. */
 struct uprobe_multi_attr {
@@ -158,12 +159,45 @@ static void attached_done(struct attached *link)
 	*link = (struct attached){ .fd = -1 };
 }
 
+/* Every n-th link, beginning with the first. */
+struct closer {
+	struct attached *first, *end;
+	unsigned step;
+};
+
+static void *close_links(void *data)
+{
+	const struct closer *c = data;
+
+	for (struct attached *l = c->first; l < c->end; l += c->step)
+		attached_done(l);
+	return NULL;
+}
+
+/* Each link waits for grace periods of the kernel when it goes; side by side they wait for the same ones. */
+static void links_done(struct attached *links, unsigned n)
+{
+	struct closer closers[CLOSERS_MAX];
+	pthread_t threads[CLOSERS_MAX];
+	unsigned step = MIN(n, CLOSERS_MAX);
+	bool started[CLOSERS_MAX];
+
+	for (unsigned i = 0; i < step; i++) {
+		closers[i] = (struct closer){ .first = links + i, .end = links + n, .step = step };
+		started[i] = i + 1 < step && pthread_create(&threads[i], NULL, close_links, &closers[i]) == 0;
+		if (!started[i])
+			close_links(&closers[i]);
+	}
+	for (unsigned i = 0; i < step; i++)
+		if (started[i])
+			pthread_join(threads[i], NULL);
+}
+
 struct attachment *attachment_free(struct attachment *a)
 {
 	if (!a)
 		return NULL;
-	for (unsigned i = 0; i < a->n_links; i++)
-		attached_done(&a->links[i]);
+	links_done(a->links, a->n_links);
 	tfprofd_bpf__destroy(a->skel);
 	free(a);
 	return NULL;
@@ -226,8 +260,8 @@ int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached 
 
 struct detached *detached_free(struct detached *d)
 {
-	for (unsigned i = 0; d && i < d->n; i++)
-		attached_done(&d->links[i]);
+	if (d)
+		links_done(d->links, d->n);
 	free(d);
 	return NULL;
 }

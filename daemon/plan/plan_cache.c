@@ -124,16 +124,16 @@ static void file_name(const struct stat *st, const struct probe_pack *pack, char
 	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev, (uint64_t)st->st_ino, pack->name);
 }
 
-/* The line that says which file a stored plan is of, and for which questions. */
-static int print_head(FILE *f, const struct stat *st, const struct probe_pack *pack)
+/* The line that says which file a stored plan is of, and for which questions; the build-id is for people. */
+static void print_head(FILE *f, const struct stat *st, const struct probe_pack *pack, const char *build_id)
 {
-	return fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 "\n", (uint64_t)st->st_dev,
-		       (uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack));
+	fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 " build-id:%s\n", (uint64_t)st->st_dev,
+		(uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack), build_id);
 }
 
 static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 {
-	print_head(f, st, plan->pack);
+	print_head(f, st, plan->pack, plan->build_id);
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
@@ -259,12 +259,13 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 		return NULL;
 	file_name(st, pack, name);
 	text = load_text(cache, name);
-	f = text ? open_memstream(&head, &size) : NULL;
+	if (!text || elf_image_open(fd, &image, NULL) < 0)
+		return NULL;
+	f = open_memstream(&head, &size);
 	if (!f)
 		return NULL;
-	print_head(f, st, pack);
-	if (fclose(f) || strncmp(text, head, size) || elf_image_open(fd, &image, NULL) < 0 ||
-	    plan_make(pack, elf_image_build_id(image), &plan) < 0)
+	print_head(f, st, pack, elf_image_build_id(image));
+	if (fclose(f) || strncmp(text, head, size) || plan_make(pack, elf_image_build_id(image), &plan) < 0)
 		return NULL;
 	rest = text + size;
 	while ((line = strsep(&rest, "\n")) && *line) {
