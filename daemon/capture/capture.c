@@ -298,6 +298,9 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 			     timeline->processes[i].name);
 			c->result.cut = true;
 		}
+	c->result.ops_at_entry = timeline->ops_at_entry;
+	if (timeline->ops_at_entry)
+		warn(c, "Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
 	if (timeline->n_spans_left_out) {
 		warn(c, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
 		     (unsigned long long)timeline->n_spans_left_out, (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
@@ -482,7 +485,6 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	c->shared = shared;
 	c->request = *request;
 	c->result.max_overhead = request->max_overhead;
-	c->result.ops_at_entry = request->detail.ops_at_entry;
 	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned i = 0; i < request->n_targets; i++)
 		c->targets[i] = *request->targets[i];

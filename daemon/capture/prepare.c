@@ -77,6 +77,14 @@ bool prepared_has(const struct prepared *p, unsigned spec)
 	return false;
 }
 
+bool prepared_has_role(const struct prepared *p, enum role role)
+{
+	for (unsigned i = 0; i < p->target.pack->n_probes; i++)
+		if (p->target.pack->probes[i].role == role && prepared_has(p, i))
+			return true;
+	return false;
+}
+
 /* Why the functions of a probe that were found cannot be probed; NULL: none was found. */
 static const char *refusal(const struct prepared *p, unsigned spec)
 {

@@ -33,6 +33,7 @@ void prepared_done(struct prepared *p, struct proxy *proxy);
 
 /* Whether a site of this probe can be planted. */
 bool prepared_has(const struct prepared *p, unsigned spec);
+bool prepared_has_role(const struct prepared *p, enum role role);
 /*
  * The next sentence about what will not be shown; *spec is where the search goes on, 0 at first. False: there is none any more.
  */

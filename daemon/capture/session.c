@@ -207,9 +207,11 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 
 static int tell_correlator(struct session *s, const struct session_target *t)
 {
-	struct correlate_target target = { .pid = (uint32_t)t->prepared->target.pid, .pack = t->prepared->target.pack };
+	const struct target *of = &t->prepared->target;
+	struct correlate_target target = { .pid = (uint32_t)of->pid, .pack = of->pack, .ops_at_entry = s->options.detail.ops_at_entry };
 
-	memcpy(target.name, t->prepared->target.name, sizeof(target.name));
+	memcpy(target.name, of->name, sizeof(target.name));
+	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
 	return correlator_add_target(s->correlator, &target);
 }
 
@@ -302,7 +304,7 @@ int session_open(struct session *s, uint64_t start, uint64_t stop)
 {
 	int r;
 
-	r = correlator_new(start, s->options.detail.ops_at_entry, &s->correlator);
+	r = correlator_new(start, &s->correlator);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
 	if (r < 0)

@@ -116,7 +116,9 @@ static void close_window(struct correlator *c)
 
 	for (uint32_t i = 0; i < c->t->n_threads; i++) {
 		struct thread_state *s = &c->states[i];
+		uint32_t process = c->t->threads[i].process;
 
+		c->ops_at_entry = process < c->n_targets && c->targets[process].ops_at_entry;
 		work_close(c, s);
 		if (s->off_span != NO_SPAN)
 			c->t->spans[s->off_span].flags |= SPAN_CUT_END;
@@ -160,14 +162,13 @@ static void warn_of_links(struct correlator *c)
 		c->error = -ENOMEM;
 }
 
-int correlator_new(uint64_t start_ns, bool ops_at_entry, struct correlator **ret)
+int correlator_new(uint64_t start_ns, struct correlator **ret)
 {
 	struct correlator *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
 	c->start_ns = start_ns;
-	c->ops_at_entry = ops_at_entry;
 	c->next_context = 1;
 	c->waiting_tail = &c->waiting;
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
@@ -179,7 +180,6 @@ int correlator_new(uint64_t start_ns, bool ops_at_entry, struct correlator **ret
 		correlator_free(c);
 		return -ENOMEM;
 	}
-	c->t->ops_at_entry = ops_at_entry;
 	c->unknown_name = correlator_name(c, "unknown");
 	c->preempted_name = correlator_name(c, "preempted");
 	c->runnable_name = correlator_name(c, "runqueue");
@@ -196,6 +196,7 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
 	process->pid = target->pid;
 	memcpy(process->name, target->name, sizeof(process->name));
 	c->targets[c->n_targets++] = *target;
+	c->t->ops_at_entry |= target->ops_at_entry;
 	c->t->n_processes = c->n_targets;
 	return 0;
 }

@@ -18,12 +18,13 @@ struct correlate_target {
 	uint32_t pid;
 	char name[16];
 	const struct probe_pack *pack;
+	bool ops_at_entry; /* there are no records of the ends of operations */
 };
 
 struct correlator;
 
-/* start_ns: when the window opens. ops_at_entry: the ends of operations have no records. -ENOMEM. */
-int correlator_new(uint64_t start_ns, bool ops_at_entry, struct correlator **ret);
+/* start_ns: when the window opens. -ENOMEM. */
+int correlator_new(uint64_t start_ns, struct correlator **ret);
 /* A target, which gets the next number from 0; it is copied. -E2BIG beyond RECORD_MAX_TARGETS. */
 int correlator_add_target(struct correlator *c, const struct correlate_target *target);
 /*

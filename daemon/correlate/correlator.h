@@ -36,7 +36,7 @@ struct correlator {
 	unsigned n_targets;
 	uint64_t start_ns, end_ns;
 	uint64_t now;	   /* time of the record at hand */
-	bool ops_at_entry; /* operations have no end marks */
+	bool ops_at_entry; /* the process at hand has no end marks of operations */
 	bool idle_between; /* the thread may have been without work since its last record */
 	uint64_t shed_ns[KIND_COUNT]; /* UINT64_MAX: not shed */
 	bool shed[KIND_COUNT];	      /* it has come into effect */

@@ -327,6 +327,7 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		return;
 	c->t->threads[thread].process = head->target;
 	c->idle_between = false;
+	c->ops_at_entry = c->targets[head->target].ops_at_entry;
 	switch (spec->role) {
 	case ROLE_RUN_BEGIN:
 		on_run_begin(c, thread, r, spec);

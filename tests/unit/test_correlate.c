@@ -112,11 +112,11 @@ static struct {
 
 static struct timeline *run(void)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack, .ops_at_entry = how.ops_at_entry };
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
-	CHECK_EQ(correlator_new(1000, how.ops_at_entry, &c), 0);
+	CHECK_EQ(correlator_new(1000, &c), 0);
 	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++) {
 		/* As late as it can come: just before the first record that it concerns. */
@@ -216,7 +216,7 @@ TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
 	o->candidates[1] = (struct record_candidate){ .offset = 216, .size = 3, .bytes = "Mul" };
 	probe(2000, 1, S_OP, 100, 7, 0xa0);
 	probe(2500, 1, S_OP_END, 100, 7, 0);
-	CHECK_EQ(correlator_new(1000, false, &c), 0);
+	CHECK_EQ(correlator_new(1000, &c), 0);
 	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++)
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
