@@ -140,24 +140,26 @@ enum record_action {
 	ACTION_OBJECT_FREE = 3, /* such an object goes */
 };
 
-/* A register that a probe reads: the arguments of the System V ABI first, in their order. */
+/* The general registers, by their numbers in machine code. The stack pointer holds no argument: its number stands for none. */
 enum record_register {
-	REGISTER_NONE,
-	REGISTER_RDI,
-	REGISTER_RSI,
-	REGISTER_RDX,
+	REGISTER_RAX,
 	REGISTER_RCX,
+	REGISTER_RDX,
+	REGISTER_RBX,
+	REGISTER_RSP,
+	REGISTER_RBP,
+	REGISTER_RSI,
+	REGISTER_RDI,
 	REGISTER_R8,
 	REGISTER_R9,
-	REGISTER_RAX,
-	REGISTER_RBX,
-	REGISTER_RBP,
 	REGISTER_R10,
 	REGISTER_R11,
 	REGISTER_R12,
 	REGISTER_R13,
 	REGISTER_R14,
 	REGISTER_R15,
+	REGISTER_COUNT,
+	REGISTER_NONE = REGISTER_RSP,
 };
 
 /*

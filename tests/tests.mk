@@ -57,6 +57,46 @@ build/fixtures/one_program: tests/fixtures/throwing.cc tests/fixtures/runtime.cc
 	$(CXX) $(FIXTURE_CXXFLAGS) -static-pie -fPIE -o $@ $(filter-out %.h,$^) -lpthread
 fixtures: build/fixtures/throwing build/fixtures/one_program
 
+# Generated functions, by both compilers, and what puts probes at their sites; the seed of each library comes from its name.
+SITE_FUNCTIONS := 400
+SITE_LEVELS := 0 1 2 3
+SITE_NAMES := $(foreach cc,gcc clang,$(foreach level,$(SITE_LEVELS),$(cc)-O$(level) $(cc)-O$(level)-cf))
+SITE_LIBRARIES := $(SITE_NAMES:%=build/sites/%.so)
+SITE_CFLAGS := -std=gnu11 -g0 -w -I. -fPIC -shared -Wl,-Bsymbolic
+# What else changes prologues.
+SITE_CFLAGS_1 := -fno-omit-frame-pointer
+SITE_CFLAGS_2 := -fstack-clash-protection
+SITE_CFLAGS_3 := -fstack-protector-strong
+site_level = $(patsubst O%,%,$(word 2,$(subst -, ,$(1))))
+build/sites/%.c: tests/sites/generate.py
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)python3 $< $$(printf '%s' '$*' | cksum | cut -d' ' -f1) $(SITE_FUNCTIONS) $@
+build/sites/%.so: build/sites/%.c tests/sites/functions.h
+	$(call say,LINK,$@)
+	$(Q)$(firstword $(subst -, ,$*)) $(SITE_CFLAGS) -O$(call site_level,$*) $(SITE_CFLAGS_$(call site_level,$*)) \
+		-fcf-protection=$(if $(findstring -cf,$*),full,none) -o $@ $<
+
+# The BPF program of these tests, with its skeleton.
+$(GEN)/sites/trace.bpf.o: tests/sites/trace.bpf.c
+	@mkdir -p $(@D)
+	$(call say,BPF,$<)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+$(GEN)/sites/trace.skel.h: $(GEN)/sites/trace.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name trace_bpf > $@
+SITE_OBJ := $(call objects,$(filter-out %.bpf.c,$(wildcard tests/sites/*.c)))
+$(OBJ)/tests/sites/trace.o: $(GEN)/sites/trace.skel.h
+$(OUT)/sites/probe_sites: $(SITE_OBJ) $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -ldl
+build/sites/libstarts.so: tests/sites/starts.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -nostdlib -o $@ $<
+CHECK_SITES := build/sites/probe_sites check build/sites/*-O*.so
+sites: $(OUT)/sites/probe_sites $(SITE_LIBRARIES)
+.PHONY: sites
+
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
@@ -64,14 +104,14 @@ UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
 unit: $(UNIT_BIN)
 	./tests/run 300 $(UNIT_BIN)
 
-e2e: all servers fixtures
-	./tests/run 900 $(E2E:%="$(PYTHON) %")
+e2e: all servers fixtures sites
+	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
 # The whole, after deps has installed the tools: one list of commands, one sum.
 check: deps
-	$(MAKE) -j$(shell nproc) all servers fixtures unit-programs
+	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs
 	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
-		$(UNIT_NAMES:%=build/san/tests/%) $(E2E:%="$(PYTHON) %")
+		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_BIN)
@@ -93,5 +133,5 @@ $(OUT)/bench/empty_probe: $(OBJ)/tests/bench/empty_probe.o $(OUT)/libtfprofd.a $
 
 # BENCH_SECONDS and BENCH_ROUNDS shorten or lengthen it; BENCH_ONLY names the parts to run.
 bench: deps
-	$(MAKE) all servers $(OUT)/bench/empty_probe
+	$(MAKE) all servers $(OUT)/bench/empty_probe $(OUT)/sites/probe_sites build/sites/libstarts.so
 	$(PYTHON) tests/bench/run.py

@@ -193,11 +193,17 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 		warn(s, "%s", text);
 	for (unsigned f = 0; f < p->n_files; f++) {
 		const struct plan *plan = p->files[f].plan;
-		unsigned stepped = 0;
+		unsigned stepped = 0, repeating = 0;
 
-		for (unsigned i = 0; i < plan->n_sites; i++)
-			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED &&
-				   probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail);
+		for (unsigned i = 0; i < plan->n_sites; i++) {
+			if (!probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail))
+				continue;
+			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED;
+			repeating += plan->sites[i].site.class != SITE_REFUSED && plan->sites[i].site.may_repeat;
+		}
+		if (repeating)
+			warn(s, "%u functions in %s jump back to their entry: a call of them may be shown more than once.", repeating,
+			     p->target.files[f].path);
 		if (stepped)
 			warn(s, "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
 			     stepped, p->target.files[f].path,

@@ -60,9 +60,10 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED && site->site.stack_offset > COOKIE_STACK_MAX) {
+	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED &&
+	    (site->site.stack_offset > COOKIE_STACK_MAX || site->site.stack_offset % 8)) {
 		site->site.class = SITE_REFUSED;
-		site->site.reason = "the stack frame at the first cheap instruction is too large";
+		site->site.reason = "the stack pointer is too far from where it was at the entry";
 	}
 	site->offset = site->function + (site->site.class == SITE_REFUSED ? 0 : site->site.offset);
 	plan->n_sites++;
@@ -78,8 +79,8 @@ static int on_symbol(const struct symbol_match *match, void *data)
 {
 	struct planner *p = data;
 
-	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other arguments. */
-	if (strchr(match->name, '.'))
+	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other arguments. An alias has not. */
+	if (strchr(match->name, '.') && strcmp(strchr(match->name, '.'), ".localalias"))
 		return 0;
 	return plan_add(p->plan, p->image,
 			&(struct plan_site){ .spec = (unsigned)match->pattern, .source = match->source, .symbol = (char *)match->name,
@@ -143,7 +144,7 @@ bool plan_holds_runtime(const struct plan *plan)
 /* The register that an argument is in at the site. */
 static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 {
-	return argument == ARGUMENT_NONE ? REGISTER_NONE : argument;
+	return argument == ARGUMENT_NONE ? REGISTER_NONE : site->site.argument_register[argument - 1];
 }
 
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)

@@ -20,7 +20,20 @@ struct instruction {
 struct branches {
 	size_t first_target; /* lowest offset past the entry that a direct branch lands on, SIZE_MAX when none */
 	bool to_entry;
-	bool indirect; /* there are jumps whose targets are not known */
+	bool unseen; /* there are branches that may land anywhere */
+};
+
+#define NO_ARGUMENT (-1)
+
+/* What has become of the stack pointer and the arguments since the entry. */
+struct frame {
+	int64_t depth;		     /* bytes from the stack pointer up to the return address */
+	int8_t held[REGISTER_COUNT]; /* the number of the argument that all 64 bits of the register are, or NO_ARGUMENT */
+};
+
+static const uint8_t argument_registers[SITE_ARGUMENTS] = {
+	REGISTER_RDI, REGISTER_RSI, REGISTER_RDX,
+	REGISTER_RCX, REGISTER_R8,  REGISTER_R9,
 };
 
 static bool is_endbr64(const struct instruction *in)
@@ -111,6 +124,19 @@ static bool writes_segment_register(const struct instruction *in)
 	return false;
 }
 
+/*
+ * branch_setup_xol_ops looks at the opcode alone: of xchg %rax, %r8 it is that of nop, and of vpor that of jmp. What it
+ * takes for one of its own does not run.
+ */
+static bool is_taken_for_branch(const ZydisDecodedInstruction *head)
+{
+	uint8_t opcode = head->opcode;
+
+	if (head->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY)
+		return head->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && opcode == 0x90 && head->raw.rex.B;
+	return opcode == 0x90 || opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb || (opcode & 0xf0) == 0x70;
+}
+
 /* Why the instruction cannot be single-stepped, by the kernel's rules or because it would go wrong, or NULL. */
 static const char *find_refusal(const struct instruction *in)
 {
@@ -141,6 +167,8 @@ static const char *find_refusal(const struct instruction *in)
 	default:
 		return "the kernel refuses probes on this instruction";
 	}
+	if (is_taken_for_branch(head))
+		return "the kernel takes the instruction for another and skips it";
 	if (leaves_user_code(in))
 		return "the instruction traps or enters the kernel";
 	if (writes_segment_register(in))
@@ -152,17 +180,76 @@ static const char *find_refusal(const struct instruction *in)
 	return NULL;
 }
 
-static bool is_argument(ZydisRegister enclosing, uint64_t argument_mask)
+static struct frame frame_at_entry(void)
 {
-	static const ZydisRegister arguments[] = {
-		ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX,
-		ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8,	ZYDIS_REGISTER_R9,
-	};
+	struct frame frame = { .depth = 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++)
-		if (argument_mask >> i & 1 && arguments[i] == enclosing)
-			return true;
-	return false;
+	memset(frame.held, NO_ARGUMENT, sizeof(frame.held));
+	for (int8_t i = 0; i < SITE_ARGUMENTS; i++)
+		frame.held[argument_registers[i]] = i;
+	return frame;
+}
+
+/* The register that holds an argument: the one of the entry while it does; REGISTER_COUNT: none. */
+static uint8_t find_argument(const struct frame *frame, unsigned argument)
+{
+	uint8_t found = argument_registers[argument];
+
+	if (frame->held[found] == (int8_t)argument)
+		return found;
+	for (found = 0; found < REGISTER_COUNT && frame->held[found] != (int8_t)argument; found++)
+		;
+	return found;
+}
+
+static bool holds_arguments(const struct frame *frame, uint64_t argument_mask)
+{
+	for (unsigned i = 0; i < SITE_ARGUMENTS; i++)
+		if (argument_mask >> i & 1 && find_argument(frame, i) == REGISTER_COUNT)
+			return false;
+	return true;
+}
+
+/* The number of the general register that this is all of, or that it is a part of; REGISTER_COUNT: none. */
+static uint8_t register_number(ZydisRegister reg)
+{
+	reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+	return ZydisRegisterGetClass(reg) == ZYDIS_REGCLASS_GPR64 ? (uint8_t)ZydisRegisterGetId(reg) : REGISTER_COUNT;
+}
+
+/* Whether both operands are general registers in full: a 32-bit move clears the upper half. */
+static bool is_between_full_registers(const struct instruction *in)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (in->operands[i].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+		    ZydisRegisterGetClass(in->operands[i].reg.value) != ZYDIS_REGCLASS_GPR64)
+			return false;
+	return in->head.operand_count_visible == 2;
+}
+
+/* What the instruction does to the arguments in registers. */
+static void track_arguments(const struct instruction *in, struct frame *frame)
+{
+	const struct frame before = *frame;
+
+	for (size_t i = 0; i < in->head.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &in->operands[i];
+		uint8_t number;
+
+		if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER || !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		number = register_number(operand->reg.value);
+		if (number < REGISTER_COUNT)
+			frame->held[number] = NO_ARGUMENT;
+	}
+	if (is_between_full_registers(in)) {
+		uint8_t to = register_number(in->operands[0].reg.value), from = register_number(in->operands[1].reg.value);
+
+		if (in->head.mnemonic == ZYDIS_MNEMONIC_MOV || in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
+			frame->held[to] = before.held[from];
+		if (in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
+			frame->held[from] = before.held[to];
+	}
 }
 
 /* Adds to *depth what the instruction moves the stack pointer down; false when that is not a constant. */
@@ -174,7 +261,7 @@ static bool track_stack(const struct instruction *in, int64_t *depth)
 	switch (in->head.mnemonic) {
 	case ZYDIS_MNEMONIC_PUSH:
 		*depth += in->head.operand_width / 8;
-		return true;
+		return *depth <= UINT32_MAX;
 	case ZYDIS_MNEMONIC_POP:
 		*depth -= in->head.operand_width / 8;
 		return !is_rsp && *depth >= 0;
@@ -197,51 +284,91 @@ static bool track_stack(const struct instruction *in, int64_t *depth)
 /* Whether a memory operand that is written lies below the return address: in the frame, or what a push stores. */
 static bool is_own_frame(const ZydisDecodedOperand *operand, int64_t depth)
 {
-	if (operand->mem.base != ZYDIS_REGISTER_RSP)
+	if (operand->mem.base != ZYDIS_REGISTER_RSP || operand->mem.segment != ZYDIS_REGISTER_SS)
 		return false;
 	return operand->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN ||
-	       (operand->mem.index == ZYDIS_REGISTER_NONE &&
+	       (operand->mem.index == ZYDIS_REGISTER_NONE && operand->size > 0 &&
 		operand->mem.disp.value + operand->size / 8 <= depth);
 }
 
-/* Whether what a program sees after the instruction is still what it would see at the entry; moves *depth on. */
-static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, int64_t *depth)
+static bool writes_stack_pointer(const struct instruction *in)
 {
-	bool writes_stack_pointer = false;
+	for (size_t i = 0; i < in->head.operand_count; i++)
+		if (in->operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    in->operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+		    register_number(in->operands[i].reg.value) == REGISTER_RSP)
+			return true;
+	return false;
+}
 
-	if (in->head.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE || leaves_user_code(in) || is_repeated(in))
+static bool leaves_straight_line(const struct instruction *in)
+{
+	return in->head.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE || leaves_user_code(in) || is_repeated(in);
+}
+
+/* Whether what a program sees after the instruction is still what it would see at the entry; moves the frame on. */
+static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, struct frame *frame)
+{
+	if (leaves_straight_line(in))
 		return false;
 	for (size_t i = 0; i < in->head.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &in->operands[i];
-		ZydisRegister enclosing;
 
-		if (!(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
-			continue;
-		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY) {
-			if (!is_own_frame(operand, *depth))
-				return false;
-			continue;
-		}
-		if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER)
-			continue;
-		enclosing = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value);
-		if (is_argument(enclosing, argument_mask))
+		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+		    !is_own_frame(operand, frame->depth))
 			return false;
-		writes_stack_pointer |= enclosing == ZYDIS_REGISTER_RSP;
 	}
-	return !writes_stack_pointer || track_stack(in, depth);
+	track_arguments(in, frame);
+	return holds_arguments(frame, argument_mask) && (!writes_stack_pointer(in) || track_stack(in, &frame->depth));
 }
 
-static void fill_site(struct site *site, const struct instruction *in, enum site_class class, int64_t depth)
+static bool decode(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct instruction *in)
+{
+	in->bytes = code + in->offset;
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, in->bytes, size - in->offset, &in->head, in->operands));
+}
+
+/*
+ * Whether the straight line from an instruction on ends with the stack pointer lower than before it: then no jump leads
+ * back to it while the function's frame stands, as the effect would add up.
+ */
+static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct instruction in)
+{
+	/* Room for what is popped below the start. */
+	const int64_t start = UINT16_MAX;
+	int64_t depth = start;
+
+	for (unsigned n = 0; n < WALK_INSTRUCTIONS_MAX && in.offset < size; n++) {
+		if (!decode(decoder, code, size, &in))
+			return false;
+		/* What it calls leaves the stack as it was. */
+		if (in.head.meta.category == ZYDIS_CATEGORY_CALL || leaves_straight_line(&in))
+			break;
+		/* and $-32, %rsp and the like: lower by a number that is not known. */
+		if (writes_stack_pointer(&in) && !track_stack(&in, &depth))
+			return in.head.mnemonic == ZYDIS_MNEMONIC_AND && depth > start;
+		in.offset += in.head.length;
+	}
+	return depth > start;
+}
+
+static void fill_site(struct site *site, const struct instruction *in, enum site_class class, const struct frame *frame,
+		      bool may_repeat)
 {
 	ZydisFormatter formatter;
 
 	*site = (struct site){
 		.offset = in->offset,
 		.class = class,
-		.stack_offset = (uint32_t)depth,
+		.stack_offset = (uint32_t)frame->depth,
+		.may_repeat = may_repeat,
 		.length = in->head.length,
 	};
+	for (unsigned i = 0; i < SITE_ARGUMENTS; i++) {
+		uint8_t found = find_argument(frame, i);
+
+		site->argument_register[i] = found < REGISTER_COUNT ? found : argument_registers[i];
+	}
 	if (ZYAN_FAILED(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT)) ||
 	    ZYAN_FAILED(ZydisFormatterFormatInstruction(&formatter, &in->head, in->operands,
 							in->head.operand_count_visible, site->text,
@@ -257,32 +384,37 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, 
 	struct site fallback = { .class = SITE_REFUSED };
 	bool fallback_is_endbr64 = false;
 	struct instruction in = { .offset = 0 };
-	int64_t depth = 0;
+	struct frame frame = frame_at_entry();
+	bool comes_back = branches->to_entry || branches->unseen;
+	bool may_repeat = comes_back && !lowers_stack(decoder, code, size, in);
 
 	for (unsigned n = 0; n < WALK_INSTRUCTIONS_MAX && in.offset < MIN(size, branches->first_target); n++) {
 		const char *refusal;
+		bool reachable;
 
-		in.bytes = code + in.offset;
-		if (ZYAN_FAILED(ZydisDecoderDecodeFull(decoder, in.bytes, size - in.offset, &in.head, in.operands))) {
+		if (!decode(decoder, code, size, &in)) {
 			if (!refused.reason)
 				refused.reason = "the code is not a complete instruction";
 			break;
 		}
-		/* A push cannot be run again by a jump that goes unseen, because its effect adds up; the others can. */
-		if (is_emulated_push(&in) || (is_emulated_branch(&in) && (in.offset == 0 || !branches->indirect))) {
-			fill_site(ret, &in, SITE_EMULATED, depth);
+		/* By a branch that is not known. */
+		reachable = in.offset > 0 && branches->unseen && !lowers_stack(decoder, code, size, in);
+		if ((is_emulated_push(&in) || is_emulated_branch(&in)) && !reachable) {
+			fill_site(ret, &in, SITE_EMULATED, &frame, may_repeat);
 			return;
 		}
 		refusal = find_refusal(&in);
-		if (!refusal && is_long_nop(&in) && (in.offset > 0 || branches->to_entry))
+		if (!refusal && is_long_nop(&in) && (in.offset > 0 || comes_back))
 			refusal = "a nop of several bytes inside a function may be patched to a call by the kernel";
+		if (!refusal && reachable)
+			refusal = "branches whose targets are not known may land on the instruction";
 		if (refusal && !refused.reason)
 			refused.reason = refusal;
 		if (!refusal && (fallback.class == SITE_REFUSED || fallback_is_endbr64)) {
-			fill_site(&fallback, &in, SITE_SINGLE_STEPPED, depth);
+			fill_site(&fallback, &in, SITE_SINGLE_STEPPED, &frame, may_repeat);
 			fallback_is_endbr64 = is_endbr64(&in);
 		}
-		if (!can_walk_over(&in, argument_mask, &depth))
+		if (!can_walk_over(&in, argument_mask, &frame))
 			break;
 		in.offset += in.head.length;
 	}
@@ -307,11 +439,13 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 		if (head.raw.imm[0].is_relative) {
 			uint64_t target = (uint64_t)offset + (uint64_t)head.raw.imm[0].value.s;
 
-			found.to_entry |= target == 0;
+			found.to_entry |= target == 0 && head.meta.category != ZYDIS_CATEGORY_CALL;
 			if (target > 0 && target < size)
 				found.first_target = MIN(found.first_target, target);
+			/* To a part of the function that lies elsewhere; without a condition it is a call of another. */
+			found.unseen |= target >= size && head.meta.category == ZYDIS_CATEGORY_COND_BR;
 		} else if (head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
-			found.indirect = true;
+			found.unseen = true;
 		}
 	}
 	*ret = found;
@@ -320,6 +454,7 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask, struct site *ret)
 {
 	struct branches branches = { .first_target = SIZE_MAX };
+	struct instruction entry = { .offset = 0 };
 	ZydisDecoder decoder;
 
 	size = MIN(size, UINT32_MAX);
@@ -327,10 +462,12 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 		*ret = (struct site){ .class = SITE_REFUSED, .reason = "no decoder for this machine" };
 		return ret->class;
 	}
-	walk(&decoder, code, size, argument_mask, &branches, ret);
-	/* Past the entry, and for a patched nop also there, it matters where the function jumps back to. */
-	if (ret->class == SITE_REFUSED || (ret->class == SITE_EMULATED && ret->offset == 0))
+	/* Where the branches go does not matter to most functions that begin with a push: save the time. */
+	if (size > 0 && decode(&decoder, code, size, &entry) && is_emulated_push(&entry) &&
+	    lowers_stack(&decoder, code, size, entry)) {
+		walk(&decoder, code, size, argument_mask, &branches, ret);
 		return ret->class;
+	}
 	find_branches(&decoder, code, size, &branches);
 	walk(&decoder, code, size, argument_mask, &branches, ret);
 	return ret->class;

@@ -4,21 +4,30 @@
  * The kernel emulates a few instructions (push of a register, nop, relative call, jmp and jcc) and single-steps all
  * others out of line, which takes 3 to 20 times as long. So the site is the first emulated instruction of the
  * straight-line code from the entry, as long as a program there sees what it would see at the entry:
- *   - every instruction before it has run exactly once: none transfers control, and no direct branch of the function
- *     lands between the entry and the site;
- *   - the argument registers asked for still hold the arguments, and nothing outside the stack frame was stored to (a
- *     destructor's first store changes the object that an argument points to);
+ *   - every instruction before it has run exactly once: none transfers control, and no branch of the function lands
+ *     between the entry and the site. Where there are branches whose targets are not known (jump tables, conditional
+ *     branches out of the function, which may come back), only an instruction from which straight-line code lowers the
+ *     stack pointer is known to be no target, as the effect would add up;
+ *   - some register holds each argument asked for, if need be another than at the entry (mov %rdi, %rbx), and nothing
+ *     outside the stack frame was stored to (a destructor's first store changes the object that an argument points to);
  *   - how far the stack pointer has moved is known.
  * Without such an instruction it is the entry itself, or what follows endbr64. A nop of several bytes is a site at the
  * entry only: kernels patch it to a call, which overwrites the red zone of a leaf function further in.
+ *
+ * Not seen are: jumps from code elsewhere into the middle of the function (a second symbol inside of hand-written code,
+ * an exception's landing pad that a compiler put into a part of its own, name.cold, and that goes back to a loop which
+ * begins in the first straight line).
  *
  * What the kernel takes: arch/x86/kernel/uprobes.c of Linux 3.16 to 6.18 (branch_setup_xol_ops, push_setup_xol_ops and
  * the tables of good instructions).
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "include/record_types.h"
 
 enum site_class {
 	SITE_EMULATED,
@@ -37,6 +46,8 @@ enum {
 	SITE_ALL_ARGUMENTS = (1 << 6) - 1,
 };
 
+#define SITE_ARGUMENTS 6
+
 struct site {
 	uint32_t offset; /* bytes from the entry of the function to the instruction */
 	enum site_class class;
@@ -45,6 +56,16 @@ struct site {
 	 * address. A return probe may be placed only where this is 0.
 	 */
 	uint32_t stack_offset;
+	/*
+	 * Which register (enum record_register) holds each argument of the mask, all 64 bits of it, at the site: that of the
+	 * calling convention as long as it does, as it also says for arguments outside of the mask.
+	 */
+	uint8_t argument_register[SITE_ARGUMENTS];
+	/*
+	 * The function may jump back to its entry, with the stack as it was there: a loop over its parameters. A probe, here
+	 * as at the entry, fires each time.
+	 */
+	bool may_repeat;
 	uint8_t length;	    /* of the instruction, in bytes */
 	char text[96];	    /* the instruction in AT&T syntax, branch targets as offsets from the entry */
 	const char *reason; /* why a site is refused, a constant; else NULL */

@@ -46,6 +46,7 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 	m->source = (char *)symbol_source_name(site->source);
 	m->semaphore = site->semaphore;
 	m->planted = site->site.class != SITE_REFUSED && probe_is_wanted(spec, &plan->detail);
+	m->may_repeat = site->site.may_repeat;
 	if (site->site.reason)
 		m->reason = (char *)site->site.reason;
 }

@@ -5,7 +5,7 @@ Run by `make bench`, as root. What is compared is measured in one run, in turn, 
 met is reported and no failure: only what could not be measured is one.
 BENCH_SECONDS  of one measurement of throughput (2); less than 2 shortens the rest, too
 BENCH_ROUNDS   of every comparison (4)
-BENCH_ONLY     parts to run: idle, attach, volume, throughput
+BENCH_ONLY     parts to run: idle, sites, attach, volume, throughput
 """
 import contextlib
 import json
@@ -22,11 +22,13 @@ import attach
 import idle
 import result
 import settings
+import sites
 import throughput
 import volume
 
 PARTS = {
     "idle": ("The daemon while nobody captures", idle.run),
+    "sites": ("Probes on functions that begin in different ways", sites.run),
     "attach": ("Attaching and detaching", attach.run),
     "volume": ("Captures of many events", volume.run),
     "throughput": ("What captures cost the server", throughput.run),

@@ -1,10 +1,9 @@
 """What a capture costs the server: throughput while the window is open, of tfprofd and of what else there is."""
 import contextlib
-import shutil
 import statistics
-import subprocess
 import time
 
+import bpftrace
 import client
 import harness
 import kernel
@@ -76,19 +75,6 @@ def beside(name, argv, ready):
     return measure
 
 
-def bpftrace_available():
-    """Whether bpftrace is there, by its Debian package if need be."""
-    if shutil.which("bpftrace"):
-        return True
-    try:
-        subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", "bpftrace"], check=True,
-                       timeout=180, stdin=subprocess.DEVNULL, capture_output=True)
-        return bool(shutil.which("bpftrace"))
-    except (OSError, subprocess.SubprocessError) as e:
-        print(f"bpftrace: not measured, as it is not installed and could not be: {e}", flush=True)
-        return False
-
-
 def variants(daemon, server):
     """{name: function of the server that gives its runs per second}, nothing first."""
     address = harness.wait_target(daemon, server.pid)["address"]
@@ -98,7 +84,7 @@ def variants(daemon, server):
     found[IN_PROCESS] = profiled(server.profiler_address, 3)
     found[EMPTY] = beside("empty_probe", [harness.OUT / "bench/empty_probe", 2, server.pid],
                           lambda p: p.line(r"attached \d+ sites"))
-    if bpftrace_available():
+    if bpftrace.available():
         packages = harness.BUILD / "venv/lib"
         library = next(packages.glob("python3*/site-packages/tensorflow/libtensorflow_framework.so.2"))
         program = BPFTRACE_PROGRAM.format(library=library)

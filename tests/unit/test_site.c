@@ -82,7 +82,7 @@ TEST(instructions_that_change_nothing_a_probe_reads_are_walked_over)
 		{ "mov rax,rdi; push rbx", "48 89 f8 53 c3", ALL, EMULATED, 3, 0, "push %rbx" },
 		{ "lea; mov; push", "48 8d 47 08 49 89 f2 41 56 c3", ALL, EMULATED, 7, 0, "push %r14" },
 		{ "mov rax,fs:0x28; push", "64 48 8b 04 25 28 00 00 00 53 c3", ALL, EMULATED, 9, 0, NULL },
-		{ "test rdi,rdi; je", "48 85 ff 74 10 c3", ALL, EMULATED, 3, 0, NULL },
+		{ "test rdi,rdi; je", "48 85 ff 74 01 c3 c3", ALL, EMULATED, 3, 0, NULL },
 		{ "xor eax,eax; jmp", "31 c0 e9 00 10 00 00", ALL, EMULATED, 2, 0, NULL },
 		{ "load through an argument; push", "48 8b 07 53 c3", ALL, EMULATED, 3, 0, NULL },
 		{ "nop5; push", "0f 1f 44 00 00 55 c3", ALL, EMULATED, 5, 0, "push %rbp" },
@@ -137,8 +137,12 @@ TEST(an_overwritten_argument_is_never_passed)
 		{ "mov r8,rdi; push", "49 89 f8 53 c3", SITE_R8, STEPPED, 0, 0, NULL },
 		{ "lea r9; push", "4c 8d 4f 08 53 c3", SITE_R9, STEPPED, 0, 0, NULL },
 		{ "pop rdi; push", "48 83 ec 08 5f 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
-		{ "xchg rax,rsi; push", "48 96 53 c3", SITE_RSI, STEPPED, 0, 0, NULL },
-		{ "late: mov rax,rdi; mov rdi,rsi; push", "48 89 f8 48 89 f7 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "xchg eax,esi; push", "96 53 c3", SITE_RSI, STEPPED, 0, 0, NULL },
+		{ "mov edi,edi; push", "89 ff 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "movslq edi,rdi; push", "48 63 ff 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "mov di,si; push", "66 89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "rdsspq rdi; push", "f3 48 0f 1e cf 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
+		{ "a store through fs at the stack pointer", "64 48 89 44 24 f8 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "a store changes what an argument points to", "48 89 37 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "a store over the arguments on the stack", "48 89 7c 24 08 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "a store over the return address", "48 89 3c 24 53 c3", ALL, STEPPED, 0, 0, NULL },
@@ -146,6 +150,96 @@ TEST(an_overwritten_argument_is_never_passed)
 	};
 
 	expect(cases, ARRAY_SIZE(cases));
+}
+
+struct moved {
+	const char *what, *code;
+	uint64_t arguments;
+	uint32_t offset;
+	uint8_t registers[SITE_ARGUMENTS];
+};
+
+TEST(an_argument_is_found_in_the_register_it_moved_to)
+{
+	enum { DI = REGISTER_RDI, SI = REGISTER_RSI, DX = REGISTER_RDX, CX = REGISTER_RCX,
+	       R8 = REGISTER_R8, R9 = REGISTER_R9 };
+	static const struct moved cases[] = {
+		{ "not moved", "53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
+		{ "copied, and still there", "48 89 f8 53 c3", ALL, 3, { DI, SI, DX, CX, R8, R9 } },
+		{ "mov rax,rdi; mov rdi,rsi; push", "48 89 f8 48 89 f7 53 c3", ALL, 6,
+		  { REGISTER_RAX, SI, DX, CX, R8, R9 } },
+		{ "endbr64; mov r12,rsi; xor esi,esi; push", "f3 0f 1e fa 49 89 f4 31 f6 53 c3", ALL, 9,
+		  { DI, REGISTER_R12, DX, CX, R8, R9 } },
+		{ "mov rbx,r8; mov r15,rbx; xor r8d,r8d; xor ebx,ebx; push",
+		  "4c 89 c3 49 89 df 45 31 c0 31 db 53 c3", ALL, 11, { DI, SI, DX, CX, REGISTER_R15, R9 } },
+		{ "xchg rax,rsi; push", "48 96 53 c3", ALL, 2, { DI, REGISTER_RAX, DX, CX, R8, R9 } },
+		{ "xchg rdi,rsi; push", "48 87 f7 53 c3", ALL, 3, { SI, DI, DX, CX, R8, R9 } },
+		{ "rotated: mov rax,rdi; mov rdi,rsi; mov rsi,rdx; mov rdx,rax; push",
+		  "48 89 f8 48 89 f7 48 89 d6 48 89 c2 53 c3", SITE_RDI | SITE_RSI | SITE_RDX, 12,
+		  { REGISTER_RAX, DI, SI, CX, R8, R9 } },
+		{ "moved away and back", "48 89 f8 31 ff 48 89 c7 53 c3", ALL, 8, { DI, SI, DX, CX, R8, R9 } },
+		{ "lost, and not asked for", "31 ff 53 c3", SITE_RSI, 2, { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy that is no more: mov rax,rdi; xor eax,eax; xor edi,edi; push", "48 89 f8 31 c0 31 ff 53 c3",
+		  ALL, 0, { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy of 32 bits: mov eax,edi; xor edi,edi; push", "89 f8 31 ff 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy that is changed: mov rax,rdi; mov al,1; xor edi,edi; push", "48 89 f8 b0 01 31 ff 53 c3", ALL, 0,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy on a condition: cmove rax,rdi; xor edi,edi; push", "48 0f 44 c7 31 ff 53 c3", ALL, 0,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "xadd is no exchange", "48 0f c1 f8 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
+		{ "lea is no copy", "48 8d 47 08 31 ff 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint8_t bytes[64];
+		size_t size = read_hex(cases[i].code, bytes, sizeof(bytes));
+		struct site site;
+
+		CHECK(site_choose(bytes, size, cases[i].arguments, &site) != SITE_REFUSED);
+		if (site.offset != cases[i].offset ||
+		    memcmp(site.argument_register, cases[i].registers, sizeof(site.argument_register)))
+			fprintf(stderr, "  %s:\n", cases[i].what);
+		CHECK_EQ(site.offset, cases[i].offset);
+		for (size_t j = 0; j < SITE_ARGUMENTS; j++)
+			CHECK_EQ(site.argument_register[j], cases[i].registers[j]);
+	}
+}
+
+TEST(a_loop_back_to_the_entry_is_told)
+{
+	static const struct {
+		const char *what, *code;
+		bool may_repeat;
+		uint32_t offset;
+	} cases[] = {
+		{ "no branch", "48 89 f8 c3", false, 0 },
+		{ "mov; jmp to the entry", "48 89 f8 eb fb", true, 3 },
+		{ "test; jne to the entry", "48 85 ff 75 fb c3", true, 3 },
+		{ "a call of itself", "48 89 f8 e8 f8 ff ff ff c3", false, 3 },
+		{ "the stack is as it was: push; pop; jmp to the entry", "53 5b eb fc", true, 0 },
+		{ "a push that stays runs once for each call", "53 75 00 5b eb fa", false, 0 },
+		{ "so does what runs into one", "48 89 f8 53 75 00 5b eb f7", false, 3 },
+		{ "so does what comes before sub rsp", "48 83 ec 08 e8 f7 ff ff ff eb f5", false, 4 },
+		{ "so does what comes before and rsp", "53 48 83 e4 e0 ff e0", false, 0 },
+		{ "the stack is as it was: sub rsp; add rsp; jmp to the entry", "48 83 ec 08 48 83 c4 08 eb f6", true, 8 },
+		{ "a jump table may lead to the entry", "48 89 f8 ff e0", true, 0 },
+		{ "a jump table behind a push may not", "55 ff e0", false, 0 },
+		{ "one behind a push and its pop may", "55 5d ff e0", true, 0 },
+		{ "a jump to where nobody knows may come back", "48 85 ff 0f 84 00 10 00 00 c3", true, 0 },
+		{ "a call in tail position does not", "48 85 ff e9 00 10 00 00", false, 3 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint8_t bytes[64];
+		size_t size = read_hex(cases[i].code, bytes, sizeof(bytes));
+		struct site site;
+
+		CHECK(site_choose(bytes, size, ALL, &site) != SITE_REFUSED);
+		if (site.may_repeat != cases[i].may_repeat || site.offset != cases[i].offset)
+			fprintf(stderr, "  %s:\n", cases[i].what);
+		CHECK_EQ(site.may_repeat, cases[i].may_repeat);
+		CHECK_EQ(site.offset, cases[i].offset);
+	}
 }
 
 TEST(the_walk_ends_where_control_may_leave)
@@ -182,7 +276,18 @@ TEST(no_site_lies_behind_a_branch_target)
 		{ "endbr64 with a jump behind it", "f3 0f 1e fa 55 5d 75 fc c3", ALL, STEPPED, 0, 0, "endbr64" },
 		{ "a nop site when all jumps are known", "48 89 f8 90 c3", ALL, EMULATED, 3, 0, "nop" },
 		{ "a nop site with jumps that are not", "48 89 f8 90 ff e0", ALL, STEPPED, 0, 0, NULL },
-		{ "a push site with jumps that are not", "48 89 f8 53 5b ff e0", ALL, EMULATED, 3, 0, NULL },
+		{ "a push site with jumps that are not", "48 89 f8 53 ff e0", ALL, EMULATED, 3, 0, NULL },
+		{ "a push and its pop, with jumps that are not", "48 89 f8 53 5b ff e0", ALL, STEPPED, 0, 0, NULL },
+		{ "endbr64; then a site that unknown jumps may land on", "f3 0f 1e fa 48 89 f8 ff e0", ALL, STEPPED, 0, 0,
+		  "endbr64" },
+		{ "endbr64; sub rsp: no jump lands there", "f3 0f 1e fa 48 83 ec 08 ff e0", ALL, STEPPED, 4, 0, NULL },
+		{ "a nop that runs into a push", "48 89 f8 90 53 ff e0", ALL, EMULATED, 3, 0, "nop" },
+		{ "sub; call with unknown jumps: a loop may begin at the call", "48 83 ec 08 e8 00 00 10 00 ff e0", ALL,
+		  STEPPED, 0, 0, NULL },
+		{ "a part elsewhere may jump back: test; jne out; jmp", "48 85 ff 0f 85 00 10 00 00 c3", ALL, STEPPED, 0, 0,
+		  NULL },
+		{ "what a tail call jumps to does not: test; je; jmp out", "48 85 ff 74 05 e9 00 10 00 00 c3", ALL,
+		  EMULATED, 3, 0, NULL },
 		{ "a jump found after bytes that do not decode", "b8 01 00 00 00 53 5b c3 06 06 eb f9", ALL,
 		  STEPPED, 0, 0, NULL },
 	};
@@ -201,6 +306,7 @@ TEST(a_long_nop_is_a_site_at_the_entry_only)
 		  STEPPED, 9, 0, NULL },
 		{ "red zone; nop5; ret", "48 89 7c 24 f8 0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "red zone; nop, nop5; ret", "48 89 7c 24 f8 90 0f 1f 44 00 00 c3", ALL, EMULATED, 5, 0, "nop" },
+		{ "nop5 that unknown jumps may land on", "0f 1f 44 00 00 ff e0", ALL, REFUSED, 0, 0, NULL },
 		{ "lock; nop5; push", "f0 48 ff 07 0f 1f 44 00 00 55", ALL, REFUSED, 0, 0, NULL },
 		{ "nop10 with a segment prefix; nop5; jmp",
 		  "66 2e 0f 1f 84 00 00 00 00 00 0f 1f 44 00 00 e9 00 10 00 00", ALL, EMULATED, 15, 0, NULL },
@@ -225,6 +331,14 @@ TEST(what_the_kernel_refuses_or_cannot_step_is_refused)
 		{ "rep movsb", "f3 a4 c3", ALL, REFUSED, 0, 0, NULL },
 		{ "vmovdqu (its opcode is outs)", "c5 fe 6f 07 c3", ALL, STEPPED, 4, 0, "ret" },
 		{ "vxorps", "c5 f8 57 c0 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "xchg rax,r8 (its opcode is nop); ret", "49 90 c3", ALL, STEPPED, 2, 0, "ret" },
+		{ "xchg eax,r8d", "41 90 c3", 0, STEPPED, 2, 0, "ret" },
+		{ "xchg rax,rcx", "48 91 c3", 0, STEPPED, 0, 0, NULL },
+		{ "vpor (its opcode is jmp)", "c5 f9 eb c1 c3", ALL, STEPPED, 4, 0, "ret" },
+		{ "vpcmpeqb (its opcode is je)", "c5 f9 74 c1 c3", ALL, STEPPED, 4, 0, "ret" },
+		{ "vpord (with EVEX)", "62 f1 7d 08 eb c1 c3", ALL, STEPPED, 6, 0, "ret" },
+		{ "vzeroupper (its opcode is ja)", "c5 f8 77 c3", ALL, STEPPED, 3, 0, "ret" },
+		{ "por", "66 0f eb c1 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "movdqu", "f3 0f 6f 07 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "pushf", "9c c3", ALL, REFUSED, 0, 0, NULL },
 		{ "refused, then one that is not: ss: mov; mov", "36 8b 07 89 f8 c3", ALL, STEPPED, 3, 0, NULL },

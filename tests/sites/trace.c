@@ -1,0 +1,101 @@
+#include "tests/sites/trace.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "lib/base/macro.h"
+#include "sites/trace.skel.h"
+
+/* BPF_TRACE_UPROBE_MULTI of Linux 6.6, and what makes such a link; Debian 12's headers do not know them. */
+#define ATTACH_TYPE_UPROBE_MULTI 48
+struct uprobe_multi_attr {
+	__u32 program_fd, target_fd, attach_type, flags;
+	__u64 path, offsets, ref_ctr_offsets, cookies;
+	__u32 count, multi_flags, pid, reserved;
+};
+
+struct trace {
+	struct trace_bpf *skel;
+	const struct hit *hits;
+};
+
+int trace_new(const uint64_t *call_address, struct trace **ret)
+{
+	struct trace *trace = calloc(1, sizeof(*trace));
+	void *hits;
+	int r;
+
+	if (!trace)
+		return -ENOMEM;
+	trace->skel = trace_bpf__open();
+	if (!trace->skel) {
+		r = -errno;
+		goto fail;
+	}
+	trace->skel->rodata->call_address = (uint64_t)(uintptr_t)call_address;
+	bpf_program__set_expected_attach_type(trace->skel->progs.on_hit, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	bpf_program__set_expected_attach_type(trace->skel->progs.on_count, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	r = trace_bpf__load(trace->skel);
+	if (r < 0)
+		goto fail;
+	hits = mmap(NULL, HITS_MAX * sizeof(struct hit), PROT_READ, MAP_SHARED, bpf_map__fd(trace->skel->maps.hits), 0);
+	if (hits == MAP_FAILED) {
+		r = -errno;
+		goto fail;
+	}
+	trace->hits = hits;
+	*ret = trace;
+	return 0;
+fail:
+	trace_free(trace);
+	return r;
+}
+
+struct trace *trace_free(struct trace *trace)
+{
+	if (!trace)
+		return NULL;
+	if (trace->hits)
+		munmap((void *)trace->hits, HITS_MAX * sizeof(struct hit));
+	trace_bpf__destroy(trace->skel);
+	free(trace);
+	return NULL;
+}
+
+int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets, const uint64_t *cookies, unsigned count)
+{
+	struct bpf_program *program = cookies ? trace->skel->progs.on_hit : trace->skel->progs.on_count;
+	struct uprobe_multi_attr attr = {
+		.program_fd = (__u32)bpf_program__fd(program),
+		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
+		.offsets = (__u64)(uintptr_t)offsets,
+		.cookies = (__u64)(uintptr_t)cookies,
+		.count = count,
+		.pid = (__u32)pid,
+	};
+	char path[32];
+	int link;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	attr.path = (__u64)(uintptr_t)path;
+	link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	return link < 0 ? -errno : link;
+}
+
+uint64_t trace_take_hits(struct trace *trace, const struct hit **ret)
+{
+	uint64_t n = trace->skel->bss->n_hits;
+
+	trace->skel->bss->n_hits = 0;
+	*ret = trace->hits;
+	return n;
+}
+
+uint64_t trace_counted(const struct trace *trace)
+{
+	return trace->skel->bss->n_counted;
+}
