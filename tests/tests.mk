@@ -97,6 +97,13 @@ CHECK_SITES := build/sites/probe_sites check build/sites/*-O*.so
 sites: $(OUT)/sites/probe_sites $(SITE_LIBRARIES)
 .PHONY: sites
 
+# What lib/elf finds in a file, for tests/e2e/test_sources.py.
+build/fixtures/elf_sources: $(OBJ)/tests/sources/elf_sources.o $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+fixtures: build/fixtures/elf_sources
+
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)

@@ -385,6 +385,9 @@ static void on_detached(void *data)
 
 	pthread_join(c->thread, NULL);
 	pthread_mutex_destroy(&c->lock);
+	/* The result refers to them. */
+	for (unsigned i = 0; i < c->n_prepared; i++)
+		prepared_done(&c->prepared[i], c->shared->proxy);
 	for (unsigned i = 0; i < c->result.n_warnings; i++)
 		free(c->result.warnings[i]);
 	xspace_result_done(&c->result.xspace);
@@ -469,8 +472,6 @@ static void *capture_thread(void *data)
 	/* The answer first: detaching takes a while, and nobody waits for it. */
 	post(c, on_done);
 	session_free(s);
-	for (unsigned i = 0; i < c->n_prepared; i++)
-		prepared_done(&c->prepared[i], c->shared->proxy);
 	post(c, on_detached);
 	return NULL;
 }

@@ -68,11 +68,21 @@ void prepared_done(struct prepared *p, struct proxy *proxy)
 	p->n_files = 0;
 }
 
+bool prepared_uses(const struct prepared *p, const struct plan_site *site)
+{
+	const char *release = p->target.pack->slots_release, *version = p->target.version;
+
+	if (site->site.class == SITE_REFUSED)
+		return false;
+	/* A slot of another release's table would be another function. */
+	return site->source != SYMBOL_RTTI || !release || !strncmp(version, release, strlen(release));
+}
+
 bool prepared_has(const struct prepared *p, unsigned spec)
 {
 	for (unsigned f = 0; f < p->n_files; f++)
 		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++)
-			if (p->files[f].plan->sites[i].spec == spec && p->files[f].plan->sites[i].site.class != SITE_REFUSED)
+			if (p->files[f].plan->sites[i].spec == spec && prepared_uses(p, &p->files[f].plan->sites[i]))
 				return true;
 	return false;
 }
@@ -85,13 +95,20 @@ bool prepared_has_role(const struct prepared *p, enum role role)
 	return false;
 }
 
+const char *prepared_refusal(const struct prepared *p, const struct plan_site *site)
+{
+	if (prepared_uses(p, site))
+		return NULL;
+	return site->site.reason ?: "its place in a virtual table is known of other releases only";
+}
+
 /* Why the functions of a probe that were found cannot be probed; NULL: none was found. */
 static const char *refusal(const struct prepared *p, unsigned spec)
 {
 	for (unsigned f = 0; f < p->n_files; f++)
 		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++)
 			if (p->files[f].plan->sites[i].spec == spec)
-				return p->files[f].plan->sites[i].site.reason;
+				return prepared_refusal(p, &p->files[f].plan->sites[i]);
 	return NULL;
 }
 

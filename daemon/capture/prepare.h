@@ -31,6 +31,10 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 /* The broker's files are not closed while a capture has sites in them. */
 void prepared_done(struct prepared *p, struct proxy *proxy);
 
+/* Whether a site of the target can be planted: it is not refused, and not that of another release. */
+bool prepared_uses(const struct prepared *p, const struct plan_site *site);
+/* Why not; NULL: it can. */
+const char *prepared_refusal(const struct prepared *p, const struct plan_site *site);
 /* Whether a site of this probe can be planted. */
 bool prepared_has(const struct prepared *p, unsigned spec);
 bool prepared_has_role(const struct prepared *p, enum role role);

@@ -138,9 +138,10 @@ int session_new(const struct session_options *options, struct session **ret, cha
 }
 
 /* The sites of one kind in one file, some per message. */
-static int send_sites(struct session *s, unsigned target, const struct prepared_file *file, enum probe_kind kind, char *text, size_t text_size)
+static int send_sites(struct session *s, unsigned target, const struct prepared *p, unsigned file, enum probe_kind kind, char *text,
+		      size_t text_size)
 {
-	const struct plan *plan = file->plan;
+	const struct plan *plan = p->files[file].plan;
 	struct broker_message m;
 	int r = 0;
 
@@ -148,7 +149,7 @@ static int send_sites(struct session *s, unsigned target, const struct prepared_
 		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
 		const struct probe_spec *spec = site ? &plan->pack->probes[site->spec] : NULL;
 
-		if (spec && site->site.class != SITE_REFUSED && probe_kind_of_role(spec->role) == kind &&
+		if (spec && prepared_uses(p, site) && probe_kind_of_role(spec->role) == kind &&
 		    probe_is_wanted(spec, &s->options.detail))
 			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target),
 							     .semaphore = site->semaphore };
@@ -157,7 +158,7 @@ static int send_sites(struct session *s, unsigned target, const struct prepared_
 		m.type = BROKER_SITES;
 		m.id = s->id;
 		m.index = target;
-		m.file = file->id;
+		m.file = p->files[file].id;
 		m.kind = kind;
 		m.count = n;
 		r = proxy_call(s->options.proxy, &m, NULL, NULL);
@@ -193,17 +194,14 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 		warn(s, "%s", text);
 	for (unsigned f = 0; f < p->n_files; f++) {
 		const struct plan *plan = p->files[f].plan;
-		unsigned stepped = 0, repeating = 0;
+		unsigned stepped = 0;
 
 		for (unsigned i = 0; i < plan->n_sites; i++) {
-			if (!probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail))
+			if (!prepared_uses(p, &plan->sites[i]) ||
+			    !probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail))
 				continue;
 			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED;
-			repeating += plan->sites[i].site.class != SITE_REFUSED && plan->sites[i].site.may_repeat;
 		}
-		if (repeating)
-			warn(s, "%u functions in %s jump back to their entry: a call of them may be shown more than once.", repeating,
-			     p->target.files[f].path);
 		if (stepped)
 			warn(s, "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
 			     stepped, p->target.files[f].path,
@@ -264,7 +262,7 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 		r = count_costs(s, &s->targets[index], target);
 	for (unsigned f = 0; f < target->n_files && r >= 0; f++)
 		for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
-			r = send_sites(s, index, &target->files[f], kind, ret_text, text_size);
+			r = send_sites(s, index, target, f, kind, ret_text, text_size);
 	if (r >= 0 && is_new)
 		warn_of_probes(s, target);
 	return r;

@@ -75,6 +75,7 @@ struct probe_pack {
 	const char *name;	  /* of the runtime, for people */
 	const char *const *files; /* base names of its shared libraries, with * and ?; NULL-terminated */
 	const char *const *executables; /* the same for programs that hold the runtime statically */
+	const char *slots_release; /* the slots in its probes are those of the releases that begin so */
 	const char *version_function; /* exported, returns a constant string; NULL: none */
 	const struct probe_spec *probes;
 	unsigned n_probes;

@@ -28,6 +28,10 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION };
 /* ExecutorState<PropagatorState>, <SimplePropagatorState>, <OrderedPropagatorState> */
 #define EXECUTOR_STATE "_ZN10tensorflow12_GLOBAL__N_113ExecutorStateINS_*PropagatorStateEE"
 
+/* Virtual functions of Device, counted in 2.21. */
+#define SLOT_COMPUTE 23
+#define SLOT_COMPUTE_ASYNC 24
+
 #define OP_ARGUMENTS .action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
 #define STATE_ARGUMENTS                                                                                          \
 	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                             \
@@ -40,13 +44,15 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
 	  .group = GROUP_SESSION, .min_level = 1, .lost = "ends of session runs" },
 	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY,
-	  .group = GROUP_FUNCTION, .min_level = 1, .event = "FunctionRun", .lost = "function runs" },
+	  .group = GROUP_FUNCTION, .min_level = 1, .event = "FunctionRun", .lost = "function runs",
+	  .class_name = "N10tensorflow19KernelAndDeviceFuncE", .slot = 6 },
 	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION, .min_level = 1, .lost = "ends of function runs" },
 
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*", .role = ROLE_EXECUTOR_START,
 	  .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
-	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME }, .min_level = 2, .lost = "which run an executor belongs to" },
+	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME }, .min_level = 2, .lost = "which run an executor belongs to",
+	  .class_name = "N10tensorflow12_GLOBAL__N_112ExecutorImplE", .slot = 3 },
 	{ .symbol = EXECUTOR_STATE "7ProcessE*", .role = ROLE_EXECUTOR_RUN, STATE_ARGUMENTS,
 	  .event = "ExecutorState::Process", .lost = "executors" },
 	{ .symbol = EXECUTOR_STATE "6FinishEv", .role = ROLE_EXECUTOR_END, STATE_ARGUMENTS, .lost = "ends of executors" },
@@ -58,9 +64,10 @@ static const struct probe_spec probes[] = {
 	  .value = { ARGUMENT_1 }, .min_level = 3, .event = "ExecutorState::ScheduleReady", .lost = "hand-over of ready ops" },
 
 	/* Not RenamedDevice: it hands on to one of these. */
-	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS, .lost = "ops on CPU devices" },
+	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS, .lost = "ops on CPU devices",
+	  .class_name = "N10tensorflow16ThreadPoolDeviceE", .slot = SLOT_COMPUTE },
 	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS,
-	  .lost = "asynchronous ops on CPU devices" },
+	  .lost = "asynchronous ops on CPU devices", .class_name = "N10tensorflow16ThreadPoolDeviceE", .slot = SLOT_COMPUTE_ASYNC },
 	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow6Device12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow13BaseGPUDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
@@ -73,9 +80,10 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "_ZN10tensorflow9XlaDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev", .role = ROLE_OP_END, .action = ACTION_ENTRY,
-	  .tag = ARGUMENT_1, .min_level = 2, .lost = "ends of ops" },
+	  .tag = ARGUMENT_1, .min_level = 2, .lost = "ends of ops", .class_name = "N10tensorflow15OpKernelContextE", .slot = 0 },
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
-	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name" },
+	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",
+	  .class_name = "N10tensorflow8OpKernelE", .slot = 0 },
 };
 
 /* Grappler and function inlining add names with these beside the letters of a node name. */
@@ -108,6 +116,7 @@ const struct probe_pack pack_tensorflow = {
 	.name = "TensorFlow",
 	.files = files,
 	.executables = executables,
+	.slots_release = "2.21.",
 	.version_function = "TF_Version",
 	.probes = probes,
 	.n_probes = sizeof(probes) / sizeof(probes[0]),

@@ -6,7 +6,9 @@
 
 #include "include/record_types.h"
 #include "lib/base/macro.h"
-#include "lib/elf/image.h"
+#include "lib/elf/debug.h"
+#include "lib/elf/rtti.h"
+#include "lib/elf/unwind.h"
 
 #define CODE_MAX (64u << 10)
 
@@ -73,6 +75,8 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 struct planner {
 	struct plan *plan;
 	const struct elf_image *image;
+	unsigned spec; /* whose class is looked at */
+	struct rtti *rtti;
 };
 
 static int on_symbol(const struct symbol_match *match, void *data)
@@ -87,11 +91,70 @@ static int on_symbol(const struct symbol_match *match, void *data)
 					     .function = match->offset, .size = match->size });
 }
 
+static int on_class(const struct rtti_class *class, void *data)
+{
+	struct planner *p = data;
+	const struct probe_spec *spec = &p->plan->pack->probes[p->spec];
+	struct plan_site site = { .spec = p->spec, .source = SYMBOL_RTTI };
+	_cleanup_free_ char *symbol = NULL;
+	uint64_t address, start;
+
+	if (elf_rtti_slot(p->rtti, class, spec->slot, &address) < 0 || elf_image_code_offset(p->image, address, &site.function) < 0 ||
+	    elf_function_bounds(p->image, address, &start, &site.size) < 0 || start != address)
+		return 0;
+	/* Classes share the functions that they do not override. */
+	for (unsigned i = 0; i < p->plan->n_sites; i++)
+		if (p->plan->sites[i].function == site.function)
+			return 0;
+	if (asprintf(&symbol, "%s, slot %u", class->name, spec->slot) < 0)
+		return -ENOMEM;
+	site.symbol = symbol;
+	return plan_add(p->plan, p->image, &site);
+}
+
+static bool is_found(const struct plan *plan, unsigned spec)
+{
+	for (unsigned i = 0; i < plan->n_sites; i++)
+		if (plan->sites[i].spec == spec)
+			return true;
+	return false;
+}
+
+/* What no symbol tells may still be in the virtual tables, which are only read when there is something to look for. */
+static int look_into_classes(struct planner *p, const char **ret_reason)
+{
+	const struct probe_pack *pack = p->plan->pack;
+	int r = 0;
+
+	for (p->spec = 0; p->spec < pack->n_probes && r >= 0; p->spec++) {
+		const struct probe_spec *spec = &pack->probes[p->spec];
+
+		if (!spec->class_name || is_found(p->plan, p->spec))
+			continue;
+		if (!p->rtti)
+			r = elf_rtti_open(p->image, &p->rtti, ret_reason);
+		if (r >= 0)
+			r = elf_rtti_find(p->rtti, spec->class_name, spec->derived, on_class, p);
+	}
+	p->rtti = elf_rtti_free(p->rtti);
+	return r;
+}
+
+static int by_spec(const void *a, const void *b)
+{
+	const struct plan_site *x = a, *y = b;
+
+	if (x->spec != y->spec)
+		return x->spec < y->spec ? -1 : 1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
 int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason)
 {
-	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
+	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
 	_cleanup_free_ struct symbol_pattern *patterns = NULL;
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	_cleanup_close_ int debug_fd = -1;
 	struct planner planner = {};
 	int r;
 
@@ -105,10 +168,17 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	for (unsigned i = 0; i < pack->n_probes; i++)
 		patterns[i].text = pack->probes[i].symbol;
 	planner = (struct planner){ .plan = plan, .image = image };
+	/* One that is not to be trusted, or is of another build, is as good as none. */
+	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
+		elf_debug_open(image, debug_fd, &debug_file, NULL);
 	*ret_reason = "too many functions match";
-	r = elf_symbols_match(image, patterns, pack->n_probes, on_symbol, &planner, ret_reason);
+	r = elf_symbols_match_debug(image, debug_file, patterns, pack->n_probes, on_symbol, &planner, ret_reason);
+	if (r >= 0)
+		r = look_into_classes(&planner, ret_reason);
 	if (r < 0)
 		return r;
+	if (plan->n_sites)
+		qsort(plan->sites, plan->n_sites, sizeof(plan->sites[0]), by_spec);
 	*ret = TAKE_PTR(plan);
 	return 0;
 }

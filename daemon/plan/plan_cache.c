@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/macro.h"
+#include "lib/elf/debug.h"
 #include "lib/elf/image.h"
 
 /* Of a file of the cache: PLAN_SITES_MAX lines. */
@@ -124,11 +125,18 @@ static void file_name(const struct stat *st, const struct probe_pack *pack, char
 	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev, (uint64_t)st->st_ino, pack->name);
 }
 
-/* The line that says which file a stored plan is of, and for which questions; the build-id is for people. */
+/*
+ * The line that says which file a stored plan is of, and for which questions; the build-id is for people. A debug file that was
+ * installed since may answer more of them.
+ */
 static void print_head(FILE *f, const struct stat *st, const struct probe_pack *pack, const char *build_id)
 {
-	fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 " build-id:%s\n", (uint64_t)st->st_dev,
-		(uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack), build_id);
+	_cleanup_close_ int debug = -1;
+
+	elf_debug_find(build_id, DEBUG_ROOT, &debug);
+	fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 " build-id:%s debug-file:%d\n",
+		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec,
+		pack_digest(pack), build_id, debug >= 0);
 }
 
 static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)

@@ -45,10 +45,10 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 	m->cost_ns = forecast_site(&plan->forecast, site);
 	m->source = (char *)symbol_source_name(site->source);
 	m->semaphore = site->semaphore;
-	m->planted = site->site.class != SITE_REFUSED && probe_is_wanted(spec, &plan->detail);
+	m->planted = prepared_uses(p, site) && probe_is_wanted(spec, &plan->detail);
 	m->may_repeat = site->site.may_repeat;
-	if (site->site.reason)
-		m->reason = (char *)site->site.reason;
+	if (prepared_refusal(p, site))
+		m->reason = (char *)prepared_refusal(p, site);
 }
 
 static int add_missing(const struct capture_plan *plan, const struct prepared *p, struct planned_target *t)

@@ -11,12 +11,17 @@
 /* Real note sections hold a few hundred bytes; what lies further is not looked at. */
 #define NOTES_BYTES_MAX 65536
 #define NOTE_SECTIONS_MAX 64
+#define SECTION_NAME_MAX 64
 
 struct elf_image {
 	int fd;
 	uint64_t size;
+	uint16_t type;
+	bool is_system;
 	Elf64_Shdr *sections;
-	uint32_t n_sections;
+	uint32_t n_sections, section_names;
+	Elf64_Phdr *segments;
+	size_t n_segments;
 	Elf64_Phdr code[ELF_CODE_SEGMENTS_MAX];
 	size_t n_code;
 	size_t n_notes;
@@ -120,24 +125,24 @@ static int read_build_id(struct elf_image *image, uint64_t offset, uint64_t size
 
 static int read_segments(struct elf_image *image, const Elf64_Ehdr *header, const char **ret_reason)
 {
-	_cleanup_free_ Elf64_Phdr *segments = NULL;
-	size_t size = header->e_phnum * sizeof(*segments);
+	size_t size = header->e_phnum * sizeof(*image->segments);
 	int r;
 
 	if (header->e_phnum == 0)
 		return 0;
 	if (header->e_phnum > ELF_SEGMENTS_MAX)
 		return fail(ret_reason, -E2BIG, "the ELF file has too many program headers");
-	if (header->e_phentsize != sizeof(*segments) || !is_inside(header->e_phoff, size, image->size))
+	if (header->e_phentsize != sizeof(*image->segments) || !is_inside(header->e_phoff, size, image->size))
 		return fail(ret_reason, -EBADMSG, "the ELF program headers are malformed or lie outside of the file");
-	segments = malloc(size);
-	if (!segments)
+	image->segments = malloc(size);
+	if (!image->segments)
 		return fail(ret_reason, -ENOMEM, "out of memory");
-	r = elf_image_read(image, header->e_phoff, segments, size);
+	r = elf_image_read(image, header->e_phoff, image->segments, size);
 	if (r < 0)
 		return fail_read(ret_reason, r);
+	image->n_segments = header->e_phnum;
 	for (size_t i = 0; i < header->e_phnum; i++) {
-		const Elf64_Phdr *segment = &segments[i];
+		const Elf64_Phdr *segment = &image->segments[i];
 
 		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X && segment->p_filesz > 0 &&
 		    is_inside(segment->p_offset, segment->p_filesz, image->size) &&
@@ -187,6 +192,7 @@ static int read_sections(struct elf_image *image, const Elf64_Ehdr *header, cons
 	if (r < 0)
 		return fail_read(ret_reason, r);
 	image->n_sections = (uint32_t)count;
+	image->section_names = header->e_shstrndx == SHN_XINDEX ? image->sections[0].sh_link : header->e_shstrndx;
 	return 0;
 }
 
@@ -206,6 +212,7 @@ int elf_image_open(int fd, struct elf_image **ret, const char **ret_reason)
 	if (!S_ISREG(st.st_mode))
 		return fail(ret_reason, -ENOEXEC, "not a regular file");
 	image->size = (uint64_t)st.st_size;
+	image->is_system = st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
 	if (image->size < sizeof(header))
 		return fail(ret_reason, -ENOEXEC, "the file is too short for an ELF file");
 	r = elf_image_read(image, 0, &header, sizeof(header));
@@ -214,6 +221,7 @@ int elf_image_open(int fd, struct elf_image **ret, const char **ret_reason)
 	r = check_header(&header, ret_reason);
 	if (r < 0)
 		return r;
+	image->type = header.e_type;
 	r = read_segments(image, &header, ret_reason);
 	if (r < 0)
 		return r;
@@ -238,6 +246,7 @@ struct elf_image *elf_image_free(struct elf_image *image)
 	if (image) {
 		safe_close(image->fd);
 		free(image->sections);
+		free(image->segments);
 		free(image);
 	}
 	return NULL;
@@ -253,6 +262,16 @@ const char *elf_image_build_id(const struct elf_image *image)
 	return image->build_id;
 }
 
+bool elf_image_is_system(const struct elf_image *image)
+{
+	return image->is_system;
+}
+
+bool elf_image_is_fixed(const struct elf_image *image)
+{
+	return image->type == ET_EXEC;
+}
+
 const Elf64_Shdr *elf_image_find_section(const struct elf_image *image, uint32_t type)
 {
 	for (uint32_t i = 0; i < image->n_sections; i++)
@@ -264,6 +283,45 @@ const Elf64_Shdr *elf_image_find_section(const struct elf_image *image, uint32_t
 const Elf64_Shdr *elf_image_section(const struct elf_image *image, uint32_t index)
 {
 	return index < image->n_sections ? &image->sections[index] : NULL;
+}
+
+const Elf64_Shdr *elf_image_find_named(const struct elf_image *image, uint32_t type, const char *name)
+{
+	const Elf64_Shdr *names = elf_image_section(image, image->section_names);
+	size_t size = strlen(name) + 1;
+	char found[SECTION_NAME_MAX];
+
+	if (!names || names->sh_type != SHT_STRTAB || size > sizeof(found))
+		return NULL;
+	for (uint32_t i = 0; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+
+		if (section->sh_type == type && is_inside(section->sh_name, size, names->sh_size) &&
+		    is_inside(names->sh_offset, names->sh_size, image->size) &&
+		    elf_image_read(image, names->sh_offset + section->sh_name, found, size) == 0 && !memcmp(found, name, size))
+			return section;
+	}
+	return NULL;
+}
+
+const Elf64_Phdr *elf_image_segment(const struct elf_image *image, size_t index)
+{
+	return index < image->n_segments ? &image->segments[index] : NULL;
+}
+
+int elf_image_locate(const struct elf_image *image, uint64_t address, uint64_t *ret_offset, uint64_t *ret_room)
+{
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && address - segment->p_vaddr < segment->p_filesz &&
+		    is_inside(segment->p_offset, segment->p_filesz, image->size)) {
+			*ret_offset = segment->p_offset + (address - segment->p_vaddr);
+			*ret_room = segment->p_filesz - (address - segment->p_vaddr);
+			return 0;
+		}
+	}
+	return -ENOENT;
 }
 
 int elf_image_code_offset(const struct elf_image *image, uint64_t address, uint64_t *ret)

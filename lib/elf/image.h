@@ -38,9 +38,30 @@ uint64_t elf_image_size(const struct elf_image *image);
  */
 const char *elf_image_build_id(const struct elf_image *image);
 
+/*
+ * Whether the file was owned by root, and nobody else could write it, when it was opened: only then does its build-id
+ * tell what it holds.
+ */
+bool elf_image_is_system(const struct elf_image *image);
+
+/* Whether it is linked to the addresses it runs at, so that pointers in its data need no relocation. */
+bool elf_image_is_fixed(const struct elf_image *image);
+
 /* The first section of this type (SHT_…), and the section with this index; NULL when there is none. */
 const Elf64_Shdr *elf_image_find_section(const struct elf_image *image, uint32_t type);
 const Elf64_Shdr *elf_image_section(const struct elf_image *image, uint32_t index);
+
+/* The first section of this type and name (at most 63 bytes); NULL when there is none. */
+const Elf64_Shdr *elf_image_find_named(const struct elf_image *image, uint32_t type, const char *name);
+
+/* The program header with this index as it stands in the file, of any type and unchecked; NULL past the last. */
+const Elf64_Phdr *elf_image_segment(const struct elf_image *image, size_t index);
+
+/*
+ * The file offset of the byte at a virtual address, by all PT_LOADs that lie in the file, and how many bytes from there
+ * on belong to the same one (at least 1). -ENOENT: nothing of the file.
+ */
+int elf_image_locate(const struct elf_image *image, uint64_t address, uint64_t *ret_offset, uint64_t *ret_room);
 
 /*
  * The file offset of the code at a virtual address, by the executable PT_LOADs; uprobes take file offsets. An

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/macro.h"
+#include "lib/elf/debug.h"
 #include "lib/elf/pattern.h"
 
 /* Symbols are read, and their names visited in the order of the string table, in batches of this many. */
@@ -31,6 +32,7 @@ struct found {
 	uint64_t address, size, offset;
 	uint32_t pattern;
 	uint32_t order;
+	enum symbol_source source;
 	char *name;
 };
 
@@ -40,7 +42,9 @@ struct function_set {
 };
 
 struct scan {
-	const struct elf_image *image;
+	const struct elf_image *file;  /* that holds the code */
+	const struct elf_image *image; /* whose tables are read: the same, or one with the symbols of it */
+	enum symbol_source source;
 	const char **ret_reason;
 	struct pattern *patterns;
 	size_t n_patterns;
@@ -138,7 +142,7 @@ static int add_found(struct scan *scan, const struct found *found, const char *n
 static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *name, uint32_t symbol_index,
 		      uint32_t pattern)
 {
-	struct found found = { .pattern = pattern };
+	struct found found = { .pattern = pattern, .source = scan->source };
 	Elf64_Sym symbol;
 	int r;
 
@@ -149,7 +153,7 @@ static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *na
 		return r;
 	found.address = symbol.st_value;
 	found.size = symbol.st_size;
-	if (elf_image_code_offset(scan->image, symbol.st_value, &found.offset) < 0)
+	if (elf_image_code_offset(scan->file, symbol.st_value, &found.offset) < 0)
 		return 0;
 	return add_found(scan, &found, name);
 }
@@ -341,33 +345,63 @@ static int scan_table(struct scan *scan, const Elf64_Shdr *table, struct functio
 	return 0;
 }
 
-static int scan_tables(struct scan *scan)
+/* Scans .symtab of an image when it has one. */
+static int scan_symtab(struct scan *scan, const struct elf_image *image, enum symbol_source source)
 {
-	const Elf64_Shdr *symbols = elf_image_find_section(scan->image, SHT_SYMTAB);
-	const Elf64_Shdr *dynamic = elf_image_find_section(scan->image, SHT_DYNSYM);
+	const Elf64_Shdr *symbols = elf_image_find_section(image, SHT_SYMTAB);
+	int r;
+
+	if (!symbols)
+		return 0;
+	scan->image = image;
+	scan->source = source;
+	r = check_table(scan, symbols);
+	return r < 0 ? r : scan_table(scan, symbols, &scan->global);
+}
+
+static int scan_dynsym(struct scan *scan)
+{
+	const Elf64_Shdr *dynamic = elf_image_find_section(scan->file, SHT_DYNSYM);
 	struct function_set ignored = { 0 };
 	bool is_known = false;
 	int r;
 
-	if (symbols) {
-		r = check_table(scan, symbols);
-		if (r < 0)
-			return r;
-		r = scan_table(scan, symbols, &scan->global);
-		if (r < 0)
-			return r;
-	}
 	if (!dynamic)
 		return 0;
+	scan->image = scan->file;
+	scan->source = SYMBOL_DYNSYM;
 	r = check_table(scan, dynamic);
 	if (r < 0)
 		return r;
-	if (symbols) {
+	if (scan->global.count > 0) {
 		r = is_same_set(scan, dynamic, &is_known);
 		if (r < 0)
 			return r;
 	}
 	return is_known ? 0 : scan_table(scan, dynamic, &ignored);
+}
+
+static int scan_tables(struct scan *scan, const struct elf_image *debug_file)
+{
+	_cleanup_(elf_image_freep) struct elf_image *embedded = NULL;
+	bool is_stripped = !elf_image_find_section(scan->file, SHT_SYMTAB);
+	int r;
+
+	r = scan_symtab(scan, scan->file, SYMBOL_SYMTAB);
+	if (r < 0)
+		return r;
+	r = scan_dynsym(scan);
+	if (r < 0 || !is_stripped)
+		return r;
+	r = elf_debug_open_embedded(scan->file, &embedded, scan->ret_reason);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (embedded) {
+		r = scan_symtab(scan, embedded, SYMBOL_DEBUGDATA);
+		if (r < 0)
+			return r;
+	}
+	return debug_file ? scan_symtab(scan, debug_file, SYMBOL_DEBUG_FILE) : 0;
 }
 
 static int compare_found(const void *a, const void *b)
@@ -393,6 +427,7 @@ static int report_found(struct scan *scan, symbol_callback callback, void *data)
 			.address = found->address,
 			.size = found->size,
 			.offset = found->offset,
+			.source = found->source,
 		};
 		int r;
 
@@ -405,10 +440,25 @@ static int report_found(struct scan *scan, symbol_callback callback, void *data)
 	return 0;
 }
 
-int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns, size_t n_patterns,
-		      symbol_callback callback, void *data, const char **ret_reason)
+const char *symbol_source_name(enum symbol_source source)
 {
-	_cleanup_(scan_free) struct scan scan = { .image = image, .ret_reason = ret_reason };
+	static const char *const names[] = {
+		[SYMBOL_SYMTAB] = ".symtab",
+		[SYMBOL_DYNSYM] = ".dynsym",
+		[SYMBOL_DEBUGDATA] = ".gnu_debugdata",
+		[SYMBOL_DEBUG_FILE] = "debug file",
+		[SYMBOL_RTTI] = "RTTI",
+		[SYMBOL_USDT] = "USDT",
+	};
+
+	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "unknown";
+}
+
+int elf_symbols_match_debug(const struct elf_image *image, const struct elf_image *debug_file,
+			    const struct symbol_pattern *patterns, size_t n_patterns, symbol_callback callback,
+			    void *data, const char **ret_reason)
+{
+	_cleanup_(scan_free) struct scan scan = { .file = image, .image = image, .ret_reason = ret_reason };
 	int r;
 
 	if (n_patterns == 0)
@@ -422,18 +472,14 @@ int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern
 	scan.window = malloc(WINDOW_BYTES + WINDOW_TAIL + WINDOW_SLACK);
 	if (!scan.candidates || !scan.scratch || !scan.block || !scan.window)
 		return fail_memory(&scan);
-	r = scan_tables(&scan);
+	r = scan_tables(&scan, debug_file);
 	if (r < 0)
 		return r;
 	return report_found(&scan, callback, data);
 }
 
-const char *symbol_source_name(enum symbol_source source)
+int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns, size_t n_patterns,
+		      symbol_callback callback, void *data, const char **ret_reason)
 {
-	static const char *const names[] = {
-		[SYMBOL_SYMTAB] = ".symtab",	       [SYMBOL_DYNSYM] = ".dynsym", [SYMBOL_DEBUGDATA] = ".gnu_debugdata",
-		[SYMBOL_DEBUG_FILE] = "debug file", [SYMBOL_RTTI] = "RTTI",	    [SYMBOL_USDT] = "USDT",
-	};
-
-	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "?";
+	return elf_symbols_match_debug(image, NULL, patterns, n_patterns, callback, data, ret_reason);
 }
