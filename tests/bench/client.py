@@ -124,15 +124,16 @@ def profile(address, duration_ms, level, start_timestamp_ns=0):
         yield Pending(call.future(request, timeout=harness.ANSWER_TIMEOUT_S), sent)
 
 
-def capture(daemon, pid, duration_ms, level):
-    """A capture of one process by the Unix socket, as tfprofctl asks for it: its Answer."""
+def capture(daemon, pid, duration_ms, level, **options):
+    """A capture of one process by the Unix socket, as tfprofctl asks for it, with more fields of a CaptureRequest: its
+    Answer."""
     import grpc
 
     # makes the generated modules importable
     harness.profiler_service()
     import control_pb2 as control
 
-    request = control.CaptureRequest(pids=[pid], duration_ns=int(duration_ms * 1e6), level=level)
+    request = control.CaptureRequest(pids=[pid], duration_ns=int(duration_ms * 1e6), level=level, **options)
     with grpc.insecure_channel(f"unix:{daemon.socket}", options=_options()) as channel:
         grpc.channel_ready_future(channel).result(harness.ANSWER_TIMEOUT_S)
         call = channel.unary_stream("/tfprofd.Control/Capture",

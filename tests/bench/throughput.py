@@ -1,4 +1,5 @@
 """What a capture costs the server: throughput while the window is open, of tfprofd and of what else there is."""
+import concurrent.futures
 import contextlib
 import statistics
 import time
@@ -17,6 +18,9 @@ OPS_PER_S_MAX = 300_000
 ROWS = [64, 128, 256, 512, 1024]
 
 IN_PROCESS, EMPTY, BPFTRACE, LEVEL_2 = "in-process, level 3", "empty program", "bpftrace", "tfprofd, level 2"
+# In percent, and what a capture may cost above it.
+BUDGET, BUDGET_SLACK = 5, 0.5
+ENTRY, BUDGETED = "tfprofd, level 2, ops=entry", f"tfprofd, level 2, budget of {BUDGET} %"
 
 # The most that level 2 may lose, as a multiple of what they lose.
 IN_PROCESS_BAR, EMPTY_BAR = 0.4, 1.15
@@ -62,6 +66,23 @@ def profiled(address, level, pids=()):
     return measure
 
 
+def controlled(daemon, **options):
+    """By a capture as tfprofctl asks for it, at level 2, with options of it, from when its probes are there."""
+    def measure(server):
+        duration_ms = int((settings.SECONDS + 3 * MARGIN_S) * 1000)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            future = pool.submit(client.capture, daemon, server.pid, duration_ms, 2, **options)
+            kernel.wait_attached(daemon)
+            time.sleep(MARGIN_S)
+            found = nothing(server)
+            ended = time.time_ns()
+            answer = future.result()
+        if answer.closed_ns < ended:
+            raise client.TooBusy
+        return {**found, "forecast_percent": answer.result.overhead, "shed": [s.kind for s in answer.result.shed]}
+    return measure
+
+
 def beside(name, argv, ready):
     """While a program is attached to the server."""
     def measure(server):
@@ -81,6 +102,8 @@ def variants(daemon, server):
     found = {"nothing": nothing}
     for level in (1, 2, 3):
         found[f"tfprofd, level {level}"] = profiled(address, level, daemon.pids())
+    found[ENTRY] = controlled(daemon, ops_at_entry=True)
+    found[BUDGETED] = controlled(daemon, max_overhead=BUDGET)
     found[IN_PROCESS] = profiled(server.profiler_address, 3)
     found[EMPTY] = beside("empty_probe", [harness.OUT / "bench/empty_probe", 2, server.pid],
                           lambda p: p.line(r"attached \d+ sites"))
@@ -166,6 +189,10 @@ def run(stack):
     on_cpu = {name: by_round(rounds, name, lost_cpu) for name in names}
     results = [Result("operations without a capture", "1/s", [r["nothing"]["rate"] * rate.per_run for r in rounds])]
     results += [Result(f"throughput lost: {name}", "%", losses[name]) for name in names]
+    results += [Result(f"the same by its own forecast: {ENTRY}", "%", [r[ENTRY]["forecast_percent"] for r in rounds[:-1]]),
+                Result(f"the same by its own forecast: {BUDGETED}", "%",
+                       [r[BUDGETED]["forecast_percent"] for r in rounds[:-1]], BUDGET + BUDGET_SLACK)]
+    results.append(ratio(f"{ENTRY} / {IN_PROCESS}", losses[ENTRY], losses[IN_PROCESS], None))
     for other, bar in ((IN_PROCESS, IN_PROCESS_BAR), (EMPTY, EMPTY_BAR)):
         results.append(ratio(f"{LEVEL_2} / {other}", losses[LEVEL_2], losses[other], bar))
     results += [Result(f"lost by the server's CPU time: {name}", "%", on_cpu[name]) for name in names]
