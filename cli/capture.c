@@ -8,79 +8,49 @@
 #include "cli/command.h"
 #include "cli/duration.h"
 #include "cli/interrupt.h"
+#include "cli/percent.h"
+#include "cli/plan_report.h"
 #include "cli/report.h"
 #include "cli/run_directory.h"
+#include "cli/selection.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
-#define PIDS_MAX 256
-/* As PID_MAX_LIMIT of a 64-bit kernel. */
-#define PID_MAX 4194304
 #define DEFAULT_LOGDIR "tfprofd-logdir"
 #define DEFAULT_DURATION_NS (2 * UINT64_C(1000000000))
-#define DEFAULT_LEVEL 2
-#define LEVEL_MAX 3
 /* For attaching before the window, and for the answer after it. */
 #define GRACE_NS (120 * UINT64_C(1000000000))
 
 struct capture_options {
-	uint32_t pids[PIDS_MAX];
-	size_t n_pids;
+	struct selection selection;
 	uint64_t duration_ns;
-	uint32_t level;
+	double max_overhead; /* percent; 0: no limit */
 	const char *logdir;
+	bool explain;
 	bool json;
 };
 
 struct capture_reader {
-	uint64_t duration_ns;
+	const struct capture_options *options;
 	bool show_progress;
-	Tfprofd__CaptureReply *reply; /* the one that holds the result */
+	Tfprofd__CaptureReply *planned; /* the one that holds the plan, for a report that is to have it */
+	Tfprofd__CaptureReply *reply;	/* the one that holds the result */
 };
 
 static const struct argp_option options[] = {
-	{ "pid", 'p', "PID", 0, "Capture this process; may be given several times. Without it: all that you may profile",
-	  0 },
 	{ "duration", 'd', "TIME", 0, "500ms, 2s, 1m or seconds; 2s unless given", 0 },
-	{ "level", 'l', "1|2|3", 0, "1: runs, 2: and operations (the default), 3: and cheap operations, scheduler switches",
-	  0 },
 	{ "logdir", 'o', "LOGDIR", 0,
 	  "Directory for TensorBoard, made when it is missing; " DEFAULT_LOGDIR " unless given", 0 },
+	{ "explain", 'e', NULL, 0, "First show what is attached and what it costs, as tfprofctl plan does", 0 },
+	{ "max-overhead", 'm', "PERCENT", 0,
+	  "Give up kinds of probes, the dearest first and runs last, when all cost more of the processes' CPU time than this; "
+	  "no limit unless given",
+	  0 },
 	{ "json", 'j', NULL, 0, "Print the summary as one JSON object", 0 },
 	{}
 };
-
-/* A decimal number of first … last; false for any other text. */
-static bool parse_number(const char *text, unsigned long first, unsigned long last, uint32_t *ret)
-{
-	unsigned long number;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	number = strtoul(text, &end, 10);
-	if (*end || errno || number < first || number > last)
-		return false;
-	*ret = (uint32_t)number;
-	return true;
-}
-
-static void add_pid(struct argp_state *state, struct capture_options *o, const char *text)
-{
-	uint32_t pid;
-
-	if (!parse_number(text, 1, PID_MAX, &pid))
-		argp_error(state, "'%s' is no process id", text);
-	for (size_t i = 0; i < o->n_pids; i++)
-		if (o->pids[i] == pid)
-			return;
-	if (o->n_pids >= PIDS_MAX)
-		argp_error(state, "at most %d processes can be named", PIDS_MAX);
-	o->pids[o->n_pids++] = pid;
-}
 
 /* argp_error() does not return. */
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -89,8 +59,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	int r;
 
 	switch (key) {
-	case 'p':
-		add_pid(state, o, text);
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->selection;
 		return 0;
 	case 'd':
 		r = duration_parse(text, &o->duration_ns);
@@ -99,18 +69,21 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		if (r < 0)
 			argp_error(state, "the duration must be more than 0 and at most one hour, not '%s'", text);
 		return 0;
-	case 'l':
-		if (!parse_number(text, 1, LEVEL_MAX, &o->level))
-			argp_error(state, "'%s' is no level: give 1, 2 or 3", text);
+	case 'm':
+		r = percent_parse(text, &o->max_overhead);
+		if (r == -EINVAL)
+			argp_error(state, "'%s' is no share: write 1, 0.5 or 20%%", text);
+		if (r < 0)
+			argp_error(state, "the overhead must be more than 0 and at most 100 %%, not '%s'", text);
+		return 0;
+	case 'e':
+		o->explain = true;
 		return 0;
 	case 'o':
 		o->logdir = text;
 		return 0;
 	case 'j':
 		o->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s': processes are named by --pid", text);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -125,6 +98,28 @@ static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t dur
 		duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed), duration_text(duration_ns, total),
 		text_count(progress->records, records), text_count(progress->dropped, dropped),
 		progress->elapsed_ns >= duration_ns ? ", waiting for the result" : "");
+}
+
+/* Before the window opens: what is attached, or at the least what it costs. */
+static void show_plan(const Tfprofd__PlanReply *plan, const struct capture_options *o)
+{
+	_cleanup_free_ char *forecast = plan_report_forecast(plan);
+
+	/* Nobody waits for a text that there is no memory for. */
+	if (o->explain)
+		plan_report_print(stderr, plan, &o->selection);
+	else if (forecast)
+		outcome_say("forecast: %s", forecast);
+}
+
+static void take_plan(struct capture_reader *reader, Tfprofd__CaptureReply *reply)
+{
+	if (!reader->options->json)
+		show_plan(reply->plan, reader->options);
+	if (!reader->options->json || !reader->options->explain || reader->planned)
+		tfprofd__capture_reply__free_unpacked(reply, NULL);
+	else
+		reader->planned = reply;
 }
 
 static int on_reply(uint8_t *bytes, size_t size, void *data)
@@ -143,8 +138,12 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 		reader->reply = reply;
 		return 0;
 	}
+	if (reply->plan) {
+		take_plan(reader, reply);
+		return 0;
+	}
 	if (reply->progress && reader->show_progress)
-		show_progress(reply->progress, reader->duration_ns);
+		show_progress(reply->progress, reader->options->duration_ns);
 	tfprofd__capture_reply__free_unpacked(reply, NULL);
 	return 0;
 }
@@ -152,13 +151,15 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 static enum outcome ask_daemon(struct session *session, const struct capture_options *o, struct capture_reader *reader)
 {
 	Tfprofd__CaptureRequest request = TFPROFD__CAPTURE_REQUEST__INIT;
-	uint8_t packed[PIDS_MAX * 5 + 64];
+	uint8_t packed[SELECTION_PACKED_MAX + 64];
 	enum outcome outcome;
 
-	request.n_pids = o->n_pids;
-	request.pids = (uint32_t *)o->pids;
+	request.n_pids = o->selection.n_pids;
+	request.pids = (uint32_t *)o->selection.pids;
 	request.duration_ns = o->duration_ns;
-	request.level = o->level;
+	request.level = o->selection.level;
+	request.ops_at_entry = o->selection.ops_at_entry;
+	request.max_overhead = o->max_overhead;
 	if (tfprofd__capture_request__get_packed_size(&request) > sizeof(packed))
 		return OUTCOME_INTERNAL;
 	outcome = session_stream(session, "/tfprofd.Control/Capture", packed,
@@ -198,11 +199,13 @@ static enum outcome explain_nothing(const struct capture_options *o, const struc
 	return OUTCOME_NOTHING;
 }
 
-static enum outcome write_result(const struct capture_options *o, struct run_directory *run,
-				 const Tfprofd__CaptureResult *result)
+static enum outcome write_result(const struct capture_reader *reader, struct run_directory *run)
 {
+	const Tfprofd__CaptureResult *result = reader->reply->result;
+	const struct capture_options *o = reader->options;
+	struct report report = { .result = result, .plan = reader->planned ? reader->planned->plan : NULL,
+				 .selection = &o->selection, .logdir = o->logdir };
 	_cleanup_free_ char *path = NULL;
-	struct report report = { .result = result, .logdir = o->logdir };
 	int r;
 
 	if (!result->ops && !result->runs && !result->runs_cut)
@@ -221,12 +224,12 @@ static enum outcome write_result(const struct capture_options *o, struct run_dir
 		report_print_json(stdout, &report);
 	else
 		report_print(stdout, &report);
-	return result->dropped || result->cut ? OUTCOME_LOSS : OUTCOME_OK;
+	return result->dropped || result->cut || result->n_shed ? OUTCOME_LOSS : OUTCOME_OK;
 }
 
 static enum outcome capture(const struct capture_options *o, const char *address, struct run_directory *run)
 {
-	struct capture_reader reader = { .duration_ns = o->duration_ns, .show_progress = isatty(STDERR_FILENO) };
+	struct capture_reader reader = { .options = o, .show_progress = isatty(STDERR_FILENO) };
 	struct session *session = NULL;
 	enum outcome outcome;
 
@@ -234,7 +237,9 @@ static enum outcome capture(const struct capture_options *o, const char *address
 	if (outcome == OUTCOME_OK)
 		outcome = ask_daemon(session, o, &reader);
 	if (outcome == OUTCOME_OK)
-		outcome = write_result(o, run, reader.reply->result);
+		outcome = write_result(&reader, run);
+	if (reader.planned)
+		tfprofd__capture_reply__free_unpacked(reader.planned, NULL);
 	if (reader.reply)
 		tfprofd__capture_reply__free_unpacked(reader.reply, NULL);
 	session_free(session);
@@ -243,14 +248,17 @@ static enum outcome capture(const struct capture_options *o, const char *address
 
 enum outcome command_capture(int argc, char **argv, const char *address)
 {
+	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, {} };
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse_option,
+		.children = children,
 		.doc = "Captures what serving processes do, for TensorBoard, and prints a summary.\v"
 		       "Exit codes: 0 captured, 1 internal error or cancelled, 2 usage, 3 not permitted, 4 no such target, "
-		       "5 nothing captured, 6 captured with loss, 7 this host cannot.",
+		       "5 nothing captured, 6 captured, but not all: records were lost, probes were given up for the budget, or the "
+		       "window or a process ended early, 7 this host cannot.",
 	};
-	struct capture_options o = { .duration_ns = DEFAULT_DURATION_NS, .level = DEFAULT_LEVEL,
+	struct capture_options o = { .duration_ns = DEFAULT_DURATION_NS, .selection.level = SELECTION_DEFAULT_LEVEL,
 				     .logdir = DEFAULT_LOGDIR };
 	struct run_directory *run;
 	enum outcome outcome;

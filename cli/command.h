@@ -4,4 +4,6 @@
 #include "cli/outcome.h"
 
 enum outcome command_capture(int argc, char **argv, const char *address);
+enum outcome command_doctor(int argc, char **argv, const char *address);
+enum outcome command_plan(int argc, char **argv, const char *address);
 enum outcome command_targets(int argc, char **argv, const char *address);

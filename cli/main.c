@@ -16,10 +16,15 @@ static const struct command {
 	const char *name;
 	char *full_name; /* for its messages */
 	enum outcome (*run)(int argc, char **argv, const char *address);
+	const char *what;
 } commands[] = {
-	{ "capture", "tfprofctl capture", command_capture },
-	{ "targets", "tfprofctl targets", command_targets },
+	{ "capture", "tfprofctl capture", command_capture, "captures, writes a run for TensorBoard and prints a summary" },
+	{ "doctor", "tfprofctl doctor", command_doctor, "says what stands in the way of a capture" },
+	{ "plan", "tfprofctl plan", command_plan, "shows what a capture would attach, and what that would cost" },
+	{ "targets", "tfprofctl targets", command_targets, "lists what can be profiled" },
 };
+
+#define NAMES_MAX_BYTES 128
 
 struct main_options {
 	const char *address;
@@ -34,13 +39,25 @@ static const struct argp_option options[] = {
 	{}
 };
 
+/* "capture, plan, targets" */
+static const char *command_names(char text[static NAMES_MAX_BYTES])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands) && n < NAMES_MAX_BYTES; i++)
+		n += (size_t)snprintf(text + n, NAMES_MAX_BYTES - n, "%s%s", i ? ", " : "", commands[i].name);
+	return text;
+}
+
 static void take_command(struct main_options *o, const char *name, struct argp_state *state)
 {
+	char names[NAMES_MAX_BYTES];
+
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(name, commands[i].name))
 			o->command = &commands[i];
 	if (!o->command)
-		argp_error(state, "there is no command '%s': give capture or targets", name);
+		argp_error(state, "there is no command '%s': give one of %s", name, command_names(names));
 	o->first = state->next - 1;
 	/* The rest is the command's. */
 	state->next = state->argc;
@@ -49,6 +66,7 @@ static void take_command(struct main_options *o, const char *name, struct argp_s
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
 	struct main_options *o = state->input;
+	char names[NAMES_MAX_BYTES];
 
 	switch (key) {
 	case 'D':
@@ -58,11 +76,29 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		take_command(o, text, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command: give capture or targets");
+		argp_error(state, "no command: give one of %s", command_names(names));
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* The commands are told where --help ends; argp frees what this returns. */
+static char *filter_help(int key, const char *text, void *input)
+{
+	size_t size = 0;
+	FILE *file;
+	char *all;
+
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)text;
+	file = open_memstream(&all, &size);
+	if (!file)
+		return (char *)text;
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].what);
+	fprintf(file, "\n%s", text);
+	return fclose(file) ? NULL : all;
 }
 
 /* So that no file that is opened later is taken for one of the standard three. */
@@ -84,11 +120,9 @@ int main(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse_option,
-		.args_doc = "capture|targets [OPTION...]",
-		.doc = "Profiles model servers from outside, by tfprofd.\v"
-		       "  capture   captures, writes a run for TensorBoard and prints a summary\n"
-		       "  targets   lists what can be profiled\n\n"
-		       "tfprofctl COMMAND --help tells more.",
+		.args_doc = "COMMAND [OPTION...]",
+		.doc = "Profiles model servers from outside, by tfprofd.\vtfprofctl COMMAND --help tells more.",
+		.help_filter = filter_help,
 	};
 	struct main_options o = {};
 	enum outcome outcome;

@@ -276,7 +276,7 @@ static bool is_warning(const char **line)
 	return text[1] - '0' <= LOG_WARNING;
 }
 
-void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(const char *text))
+void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(const char *text, void *data), void *data)
 {
 	_cleanup_free_ char *text = malloc(ERRORS_MAX + 1);
 	size_t size = 0;
@@ -298,7 +298,7 @@ void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(cons
 		const char *one = strsep(&rest, "\n");
 
 		if (*one && is_warning(&one))
-			line(one);
+			line(one, data);
 	}
 }
 

@@ -21,6 +21,6 @@ bool private_daemon_ended(struct private_daemon *daemon, int *ret_code);
 /* Waits until it has ended, a few seconds at most; whether it has. */
 bool private_daemon_await_end(struct private_daemon *daemon, int *ret_code);
 /* Calls line for each line of warnings and errors that it wrote since the last time; at most 64 KiB are kept. */
-void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(const char *text));
+void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(const char *text, void *data), void *data);
 /* Ends it and removes its directory; waits for both. */
 struct private_daemon *private_daemon_free(struct private_daemon *daemon);

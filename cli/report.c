@@ -2,6 +2,7 @@
 
 #include "cli/duration.h"
 #include "cli/json.h"
+#include "cli/plan_report.h"
 #include "cli/text.h"
 #include "lib/base/macro.h"
 
@@ -70,6 +71,24 @@ static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
 	fputs(result->cut ? "; cut short: a process or the window ended early\n" : "\n", file);
 }
 
+static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char at[DURATION_TEXT];
+
+	fprintf(file, "  probes   cost some %.2f %% of the CPU time", result->overhead);
+	if (result->max_overhead > 0)
+		fprintf(file, "; the budget was %.4g %%", result->max_overhead);
+	fputc('\n', file);
+	for (size_t i = 0; i < result->n_shed; i++) {
+		fputs("  given up ", file);
+		text_write(file, result->shed[i]->kind);
+		fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(result->shed[i]->at_ns, at),
+			result->shed[i]->overhead);
+	}
+	if (result->ops_at_entry)
+		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n", file);
+}
+
 /* One row: self, %, total, count, type, operation. */
 struct op_row {
 	char self[DURATION_TEXT], percent[PERCENT_TEXT], total[DURATION_TEXT], count[TEXT_NUMBER];
@@ -110,6 +129,7 @@ void report_print(FILE *file, const struct report *report)
 	print_runs(file, result);
 	print_threads(file, result);
 	print_loss(file, result);
+	print_probes(file, result);
 	print_ops(file, result);
 	for (size_t i = 0; i < result->n_warnings; i++) {
 		fputs(i ? "warning: " : "\nwarning: ", file);
@@ -142,6 +162,25 @@ static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *resu
 	json_array_end(json);
 }
 
+static void print_json_probes(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_real(json, "overhead_percent", result->overhead);
+	if (result->max_overhead > 0)
+		json_real(json, "max_overhead_percent", result->max_overhead);
+	else
+		json_string(json, "max_overhead_percent", NULL);
+	json_array_begin(json, "shed");
+	for (size_t i = 0; i < result->n_shed; i++) {
+		json_object_begin(json, NULL);
+		json_string(json, "kind", result->shed[i]->kind);
+		json_number(json, "at_ns", result->shed[i]->at_ns);
+		json_real(json, "overhead_percent", result->shed[i]->overhead);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	json_bool(json, "ops_at_entry", result->ops_at_entry);
+}
+
 void report_print_json(FILE *file, const struct report *report)
 {
 	const Tfprofd__CaptureResult *result = report->result;
@@ -166,7 +205,10 @@ void report_print_json(FILE *file, const struct report *report)
 	json_number(&json, "running_ns", result->running_ns);
 	json_number(&json, "runnable_ns", result->runnable_ns);
 	json_number(&json, "blocked_ns", result->blocked_ns);
+	print_json_probes(&json, result);
 	print_json_ops(&json, result);
+	if (report->plan)
+		plan_report_json(&json, "plan", report->plan, report->selection);
 	json_array_begin(&json, "warnings");
 	for (size_t i = 0; i < result->n_warnings; i++)
 		json_string(&json, NULL, result->warnings[i]);

@@ -3,16 +3,19 @@
 
 #include <stdio.h>
 
+#include "cli/selection.h"
 #include "proto/control.pb-c.h"
 
 struct report {
 	const Tfprofd__CaptureResult *result;
+	const Tfprofd__PlanReply *plan; /* for the JSON object, NULL: not asked for */
+	const struct selection *selection;
 	const char *logdir;
 	const char *path; /* of the file that was written, NULL: none */
 };
 
 void report_print(FILE *file, const struct report *report);
-/* One JSON object with every number of the result; times in ns. */
+/* One JSON object with every number of the result; times in ns, the overhead in percent. */
 void report_print_json(FILE *file, const struct report *report);
 /* Runs that began and ended in the window, per second of it. */
 double report_runs_per_second(const Tfprofd__CaptureResult *result);

@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,40 +21,60 @@ struct session {
 	bool message_failed; /* the stream was ended by the receiver of its messages */
 	grpc_message_fn message;
 	void *data;
+	session_say_fn say; /* NULL: the user is told */
+	void *say_data;
 };
 
-static void say_line(const char *text)
+/* To the user, or to who opens the session. */
+__attribute__((format(printf, 2, 3))) static void say(const struct session *session, const char *format, ...)
 {
-	outcome_say("%s", text);
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&text, format, ap);
+	va_end(ap);
+	if (n < 0)
+		text = NULL;
+	else if (session->say)
+		session->say(text, session->say_data);
+	else
+		outcome_say("%s", text);
 }
 
-static enum outcome explain_connect(const char *address, int error)
+static void say_line(const char *text, void *data)
+{
+	say(data, "%s", text);
+}
+
+static enum outcome explain_connect(const struct session *session, const char *address, int error)
 {
 	switch (error) {
 	case -EINVAL:
-		outcome_say("'%s' is no address: write unix:PATH, @NAME or HOST:PORT", address);
+		say(session, "'%s' is no address: write unix:PATH, @NAME or HOST:PORT", address);
 		break;
 	case -EACCES:
 	case -EPERM:
-		outcome_say("you may not use the daemon at %s: ask for access to its socket, or use sudo", address);
+		say(session, "you may not use the daemon at %s: ask for access to its socket, or use sudo", address);
 		break;
 	case -ENOENT:
 	case -ECONNREFUSED:
-		outcome_say("no daemon listens at %s: start tfprofd, or leave --daemon out to use one for this command only",
+		say(session, "no daemon listens at %s: start tfprofd, or leave --daemon out to use one for this command only",
 			    address);
 		break;
 	case -EHOSTUNREACH:
-		outcome_say("cannot reach the host of %s: check its name", address);
+		say(session, "cannot reach the host of %s: check its name", address);
 		break;
 	default:
-		outcome_say("cannot connect to the daemon at %s: %s", address, strerror(-error));
+		say(session, "cannot connect to the daemon at %s: %s", address, strerror(-error));
 	}
 	return outcome_of_error(error);
 }
 
-static enum outcome explain_interrupt(void)
+static enum outcome explain_interrupt(const struct session *session)
 {
-	outcome_say("cancelled: nothing was written");
+	say(session, "cancelled: nothing was written");
 	return OUTCOME_INTERNAL;
 }
 
@@ -63,12 +84,12 @@ static enum outcome explain_private_end(struct session *session, enum outcome ot
 	int code;
 
 	if (!private_daemon_await_end(session->daemon, &code)) {
-		private_daemon_read_errors(session->daemon, say_line);
+		private_daemon_read_errors(session->daemon, say_line, session);
 		return otherwise;
 	}
-	private_daemon_read_errors(session->daemon, say_line);
+	private_daemon_read_errors(session->daemon, say_line, session);
 	if (code != OUTCOME_HOST)
-		outcome_say("the private daemon ended too early, with code %d", code);
+		say(session, "the private daemon ended too early, with code %d", code);
 	return code == OUTCOME_HOST ? OUTCOME_HOST : otherwise;
 }
 
@@ -83,7 +104,7 @@ static enum outcome connect_private(struct session *session)
 		bool ended = private_daemon_ended(session->daemon, &code);
 
 		if (*interrupt_flag())
-			return explain_interrupt();
+			return explain_interrupt(session);
 		if (ended)
 			return explain_private_end(session, OUTCOME_INTERNAL);
 		r = grpc_client_connect(address, CONNECT_NS, &session->client);
@@ -93,8 +114,8 @@ static enum outcome connect_private(struct session *session)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	outcome_say("the private daemon does not answer: %s", strerror(-r));
-	private_daemon_read_errors(session->daemon, say_line);
+	say(session, "the private daemon does not answer: %s", strerror(-r));
+	private_daemon_read_errors(session->daemon, say_line, session);
 	return OUTCOME_INTERNAL;
 }
 
@@ -108,14 +129,14 @@ static enum outcome open_private(struct session *session)
 	if (!r)
 		return connect_private(session);
 	if (r == -ENOENT)
-		outcome_say("no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
+		say(session, "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
 			    SESSION_DEFAULT_ADDRESS);
 	else
-		outcome_say("cannot start a private daemon: %s", strerror(-r));
+		say(session, "cannot start a private daemon: %s", strerror(-r));
 	return OUTCOME_INTERNAL;
 }
 
-enum outcome session_open(const char *address, struct session **ret)
+enum outcome session_open_saying(const char *address, session_say_fn line, void *data, struct session **ret)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	enum outcome outcome = OUTCOME_OK;
@@ -125,21 +146,29 @@ enum outcome session_open(const char *address, struct session **ret)
 		outcome_say("out of memory");
 		return OUTCOME_INTERNAL;
 	}
+	session->say = line;
+	session->say_data = data;
 	r = grpc_client_connect(address ? address : SESSION_DEFAULT_ADDRESS, CONNECT_NS, &session->client);
 	if (r < 0) {
 		if (*interrupt_flag())
-			outcome = explain_interrupt();
+			outcome = explain_interrupt(session);
 		else if (!address && (r == -ENOENT || r == -ECONNREFUSED))
 			outcome = open_private(session);
 		else
-			outcome = explain_connect(address ? address : SESSION_DEFAULT_ADDRESS, r);
+			outcome = explain_connect(session, address ? address : SESSION_DEFAULT_ADDRESS, r);
 	}
 	if (outcome != OUTCOME_OK) {
 		session_free(session);
 		return outcome;
 	}
+	session->say = NULL;
 	*ret = session;
 	return OUTCOME_OK;
+}
+
+enum outcome session_open(const char *address, struct session **ret)
+{
+	return session_open_saying(address, NULL, NULL, ret);
 }
 
 struct session *session_free(struct session *session)
@@ -161,7 +190,7 @@ bool session_is_private(const struct session *session)
 static enum outcome explain_call(struct session *session, int r, enum grpc_status status, const char *text)
 {
 	if (*interrupt_flag() && (r == -ECANCELED || r == -EINTR))
-		return explain_interrupt();
+		return explain_interrupt(session);
 	if (r < 0) {
 		outcome_say("the connection to the daemon failed: %s", strerror(-r));
 		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL) : OUTCOME_INTERNAL;

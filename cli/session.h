@@ -16,6 +16,10 @@ struct session;
  * but OUTCOME_OK has been explained to the user.
  */
 enum outcome session_open(const char *address, struct session **ret);
+/* Receives what would be said to the user: one line, without the program's name. */
+typedef void (*session_say_fn)(const char *text, void *data);
+/* The same, but what is to be said until it has connected goes to a function. NULL: to the user. */
+enum outcome session_open_saying(const char *address, session_say_fn say, void *data, struct session **ret);
 /* Ends a private daemon, too. */
 struct session *session_free(struct session *session);
 

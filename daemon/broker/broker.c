@@ -10,17 +10,18 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/capability.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "daemon/broker/attach.h"
+#include "daemon/broker/calibration.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/code_range.h"
 #include "daemon/broker/identity.h"
+#include "daemon/broker/preflight.h"
 #include "daemon/broker/sideband.h"
 #include "daemon/plan/pack.h"
 #include "include/record_types.h"
@@ -63,6 +64,11 @@ struct broker {
 	struct file files[BROKER_MAX_FILES];
 	struct capture captures[BROKER_MAX_CAPTURES];
 	unsigned detaching; /* threads that do */
+	struct bpf_facts bpf; /* of this kernel: they do not change */
+	bool tracepoint_known, calibrated;
+	struct broker_calibration calibration;
+	struct findings findings; /* the list that is being asked for */
+	unsigned n_host_findings; /* they come first in it */
 };
 
 #define FAIL(m, error, ...)                                        \
@@ -266,12 +272,74 @@ static void end_capture(struct broker *b, struct capture *c)
 	c->n_targets = 0;
 }
 
+static void judge_host(struct broker *b, struct findings *ret)
+{
+	struct host_facts host = { .mode = b->mode, .sideband = b->sideband };
+
+	host.bpf = b->bpf;
+	host_facts_find(&host);
+	ret->n = 0;
+	preflight_judge_host(&host, ret);
+}
+
+/* The list is made when its first finding is asked for. */
+static int on_preflight(struct broker *b, struct broker_message *m)
+{
+	struct process_facts process;
+
+	if (m->pid > INT32_MAX)
+		return -EINVAL;
+	if (m->index == 0) {
+		if (!b->tracepoint_known)
+			b->bpf.tracepoint = bpf_tracepoint_find();
+		b->tracepoint_known = true;
+		judge_host(b, &b->findings);
+		b->n_host_findings = b->findings.n;
+		if (m->pid) {
+			process_facts_find((pid_t)m->pid, &process);
+			preflight_judge_process((pid_t)m->pid, &process, &b->findings);
+		}
+	}
+	if (m->index >= b->findings.n)
+		return -ENOENT;
+	if (m->index < b->n_host_findings)
+		m->pid = 0;
+	m->finding = b->findings.list[m->index];
+	return 0;
+}
+
+/* Nobody else is served meanwhile, once while the broker lives: what others do would be measured, too. */
+static int on_calibrate(struct broker *b, struct broker_message *m)
+{
+	const char *reason = NULL;
+	int r;
+
+	if (!b->calibrated) {
+		r = calibration_measure(b->mode, &b->calibration, &reason);
+		if (r < 0) {
+			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
+			return FAIL(m, r, "%s (%s)", reason, strerror(-r));
+		}
+		b->calibrated = true;
+	}
+	m->calibration = b->calibration;
+	return 0;
+}
+
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	const struct client *client = client_get(b, m->id);
+	const struct broker_finding *error;
+	struct findings findings;
 
 	if (!client)
 		return -ECANCELED; /* it has gone meanwhile */
+	judge_host(b, &findings);
+	error = preflight_error(&findings);
+	if (error) {
+		preflight_describe(error, m->text, sizeof(m->text));
+		return -EOPNOTSUPP;
+	}
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &b->captures[i];
 		const char *reason = NULL;
@@ -447,6 +515,10 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 			return -EINVAL;
 		end_capture(b, c);
 		return 0;
+	case BROKER_CALIBRATE:
+		return on_calibrate(b, m);
+	case BROKER_PREFLIGHT:
+		return on_preflight(b, m);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -503,61 +575,23 @@ static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
 		b->rescan = true;
 }
 
-static int keep_capabilities(bool perf_event_uprobes)
-{
-	/* The last one is for perf-event uprobes only, for which the kernel asks it. */
-	static const cap_value_t all[] = { CAP_BPF,		   CAP_PERFMON,		   CAP_SYS_PTRACE,
-					   CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN };
-	unsigned n = ARRAY_SIZE(all) - (perf_event_uprobes ? 0 : 1);
-	cap_t caps = cap_init();
-	int r = 0;
-
-	if (!caps)
-		return -ENOMEM;
-	for (int cap = 0; cap <= CAP_LAST_CAP; cap++) {
-		bool keep = false;
-
-		for (unsigned i = 0; i < n; i++)
-			keep |= all[i] == cap;
-		if (!keep && cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
-			r = -errno;
-	}
-	if (cap_set_flag(caps, CAP_PERMITTED, (int)n, all, CAP_SET) < 0 ||
-	    cap_set_flag(caps, CAP_EFFECTIVE, (int)n, all, CAP_SET) < 0 || cap_set_proc(caps) < 0)
-		r = -errno;
-	cap_free(caps);
-	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		r = -errno;
-	return r;
-}
-
 int broker_check_host(char *ret_text, unsigned size)
 {
-	static const struct {
-		cap_value_t cap;
-		const char *name;
-	} needed[] = { { CAP_BPF, "CAP_BPF" }, { CAP_PERFMON, "CAP_PERFMON" }, { CAP_SYS_PTRACE, "CAP_SYS_PTRACE" },
-		       { CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE" }, { CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH" } };
-	cap_t caps = cap_get_proc();
-	const char *missing = NULL;
+	struct host_facts host = { .sideband = true };
+	const struct broker_finding *error;
+	struct findings findings = {};
+	int mode;
 
-	for (unsigned i = 0; i < ARRAY_SIZE(needed); i++) {
-		cap_flag_value_t has = CAP_CLEAR;
-
-		if (!caps || cap_get_flag(caps, needed[i].cap, CAP_EFFECTIVE, &has) < 0 || has != CAP_SET)
-			missing = missing ?: needed[i].name;
-	}
-	cap_free(caps);
-	if (missing) {
-		snprintf(ret_text, size, "not permitted: %s is missing; start tfprofd as root", missing);
-		return -EPERM;
-	}
-	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
-		snprintf(ret_text, size, "this kernel gives no BTF (/sys/kernel/btf/vmlinux: %s); use a kernel built with CONFIG_DEBUG_INFO_BTF",
-			 strerror(errno));
-		return -EOPNOTSUPP;
-	}
-	return 0;
+	libbpf_set_print(NULL);
+	mode = attach_mode_find();
+	host.mode = mode < 0 ? ATTACH_MULTI : (enum attach_mode)mode;
+	host_facts_find(&host);
+	bpf_facts_find(&host.bpf);
+	preflight_judge_host(&host, &findings);
+	error = preflight_error(&findings);
+	if (error)
+		preflight_describe(error, ret_text, size);
+	return error ? -EOPNOTSUPP : 0;
 }
 
 static int broker_setup(struct broker *b, const struct broker_options *options)
@@ -592,7 +626,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
 	if (b->mode == ATTACH_PERF_EVENT)
 		log_warning("attaching by perf events, one per probe: taking them away will take about 0.1 s each");
-	r = keep_capabilities(b->mode == ATTACH_PERF_EVENT);
+	bpf_facts_find(&b->bpf);
+	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot give up privileges: %m");
 	r = sideband_new(&b->sideband);

@@ -27,7 +27,7 @@ enum broker_request {
 	BROKER_SHED,	     /* in: id of the capture, kind: detaches what was attached of it, soon */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
 	BROKER_CALIBRATE,    /* out: calibration */
-	BROKER_PREFLIGHT,    /* in: index of a finding, from 0. out: finding; -ENOENT: there are no more */
+	BROKER_PREFLIGHT,    /* in: index of a finding, from 0, pid. out: finding, pid: 0 when it is about the host; -ENOENT: no more */
 };
 
 struct broker_site {

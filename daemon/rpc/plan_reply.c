@@ -13,8 +13,22 @@ struct planned_target {
 	char **missing;
 };
 
+/* What people count, and the entries that each of them is seen by. */
+static const struct unit {
+	const char *name;
+	enum role roles[2];
+} units[] = {
+	{ "run", { ROLE_RUN_BEGIN, ROLE_RUN_END } },
+	{ "op", { ROLE_OP_BEGIN, ROLE_OP_END } },
+	{ "executor piece", { ROLE_EXECUTOR_RUN } },
+	{ "hand-over of ops", { ROLE_SCHEDULE } },
+	/* From the scheduler. */
+	{ "switch or wake-up of a thread", {} },
+};
+
 struct plan_reply {
 	Tfprofd__PlanReply message;
+	Tfprofd__Cost costs[ARRAY_SIZE(units)], *cost_list[ARRAY_SIZE(units)];
 	Tfprofd__Calibration calibration;
 	Tfprofd__PlannedTarget *list[RECORD_MAX_TARGETS];
 	struct planned_target targets[RECORD_MAX_TARGETS];
@@ -106,6 +120,45 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 	return add_missing(plan, p, t);
 }
 
+/* Of the dearest planted site with this role; 0: there is none. */
+static uint32_t cost_of_role(const struct capture_plan *plan, enum role role)
+{
+	uint32_t cost = 0;
+
+	for (unsigned t = 0; t < plan->n_targets; t++)
+		for (unsigned f = 0; f < plan->targets[t].n_files; f++) {
+			const struct plan *p = plan->targets[t].files[f].plan;
+
+			for (unsigned i = 0; i < p->n_sites; i++)
+				if (p->pack->probes[p->sites[i].spec].role == role &&
+				    prepared_uses(&plan->targets[t], &p->sites[i]) &&
+				    probe_is_wanted(&p->pack->probes[p->sites[i].spec], &plan->detail))
+					cost = MAX(cost, forecast_site(&plan->forecast, &p->sites[i]));
+		}
+	return cost;
+}
+
+static void add_costs(const struct capture_plan *plan, struct plan_reply *reply)
+{
+	reply->message.costs = reply->cost_list;
+	for (size_t u = 0; u < ARRAY_SIZE(units); u++) {
+		Tfprofd__Cost *m = &reply->costs[reply->message.n_costs];
+
+		*m = (Tfprofd__Cost)TFPROFD__COST__INIT;
+		m->unit = (char *)units[u].name;
+		for (size_t i = 0; i < ARRAY_SIZE(units[u].roles) && units[u].roles[i] != ROLE_NONE; i++) {
+			uint32_t cost = cost_of_role(plan, units[u].roles[i]);
+
+			m->cost_ns += cost;
+			m->probes += cost > 0;
+		}
+		if (units[u].roles[0] == ROLE_NONE && plan->detail.level >= 2)
+			m->cost_ns = plan->forecast.calibration.switch_ns;
+		if (m->cost_ns)
+			reply->cost_list[reply->message.n_costs++] = m;
+	}
+}
+
 int plan_reply_new(const struct capture_plan *plan, Tfprofd__PlanReply **ret)
 {
 	struct plan_reply *reply = calloc(1, sizeof(*reply));
@@ -120,6 +173,7 @@ int plan_reply_new(const struct capture_plan *plan, Tfprofd__PlanReply **ret)
 	reply->calibration.switch_ns = plan->forecast.calibration.switch_ns;
 	reply->calibration.measured = plan->forecast.measured;
 	reply->message.calibration = &reply->calibration;
+	add_costs(plan, reply);
 	reply->message.targets = reply->list;
 	for (unsigned i = 0; i < plan->n_targets && r >= 0; i++) {
 		reply->list[i] = &reply->targets[i].message;

@@ -24,6 +24,7 @@ static const struct grpc_method methods[] = {
 	{ "/tfprofd.Control/ListTargets", control_list_targets },
 	{ "/tfprofd.Control/Capture", control_capture },
 	{ "/tfprofd.Control/Plan", control_plan },
+	{ "/tfprofd.Control/Doctor", control_doctor },
 };
 
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)

@@ -65,6 +65,7 @@ struct job {
 	uid_t uid;
 	char session_id[64];
 	bool emit_xspace;
+	pid_t pid;	   /* Doctor only: who is asked about */
 	bool every_target; /* not only those that were named: more may join */
 	struct loop_timer *progress; /* Control only */
 	/* What will be attached is known. May be NULL. */
@@ -85,4 +86,5 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

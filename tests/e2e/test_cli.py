@@ -74,8 +74,8 @@ class BadUsage(CliTestCase):
 
     def test_usage_errors_are_explained_in_a_line_and_end_with_2(self):
         for arguments, message in (
-                ([], "no command: give capture or targets"),
-                (["record"], "there is no command 'record'"),
+                ([], "no command: give one of capture, "),
+                (["record"], "there is no command 'record': give one of capture, "),
                 (["--nonsense", "targets"], "unrecognized option '--nonsense'"),
                 (["--daemon"], "option '--daemon' requires an argument"),
                 (["targets", "12"], "unexpected argument '12'"),
@@ -87,6 +87,16 @@ class BadUsage(CliTestCase):
                 (["capture", "--pid", "99999999999999999999"], "is no process id"),
                 (["capture", "--level", "0"], "'0' is no level: give 1, 2 or 3"),
                 (["capture", "--level", "4"], "'4' is no level"),
+                (["plan", "12"], "unexpected argument '12': processes are named by --pid"),
+                (["plan", "--pid", "0"], "'0' is no process id"),
+                (["plan", "--level", "4"], "'4' is no level: give 1, 2 or 3"),
+                (["plan", "--ops", "both"], "'both' is no way to see operations: give exact or entry"),
+                (["plan", "--duration", "1s"], "unrecognized option '--duration'"),
+                (["capture", "--ops="], "'' is no way to see operations: give exact or entry"),
+                (["capture", "--max-overhead", "0"], "the overhead must be more than 0 and at most 100 %, not '0'"),
+                (["capture", "--max-overhead=-1"], "the overhead must be more than 0 and at most 100 %, not '-1'"),
+                (["capture", "--max-overhead", "101%"], "at most 100 %, not '101%'"),
+                (["capture", "--max-overhead", "little"], "'little' is no share: write 1, 0.5 or 20%"),
                 (["capture", "--duration", "0"], "the duration must be more than 0"),
                 (["capture", "--duration", "0ms"], "the duration must be more than 0"),
                 (["capture", "--duration", "-1s"], "the duration must be more than 0"),
@@ -104,7 +114,7 @@ class BadUsage(CliTestCase):
             self.assert_nothing_left()
 
     def test_help_and_version_are_answered_without_a_daemon(self):
-        for arguments in (["--help"], ["--version"], ["capture", "--help"], ["targets", "--help"]):
+        for arguments in (["--help"], ["--version"], ["capture", "--help"], ["plan", "--help"], ["targets", "--help"]):
             command = harness.run(CTL, "--daemon", self.directory / "none", *arguments)
             self.assertEqual((command.status, command.stderr), (OK, ""))
             self.assertIn("tfprofctl", command.stdout)
@@ -117,7 +127,7 @@ class BadUsage(CliTestCase):
                 ("@tfprofctl-test-none", INTERNAL, "no daemon listens at @tfprofctl-test-none"),
                 (f"127.0.0.1:{harness.free_port()}", INTERNAL, "no daemon listens at 127.0.0.1:"),
                 ("nonsense", USAGE, "'nonsense' is no address: write unix:PATH")):
-            for command in (["targets"], ["capture", "-o", self.logdir]):
+            for command in (["targets"], ["plan"], ["capture", "-o", self.logdir]):
                 self.assert_ends(harness.run(CTL, "--daemon", address, *command), status, re.escape(message))
                 self.assert_nothing_left()
 
@@ -210,12 +220,13 @@ class WithDaemon(CliTestCase):
 
     def test_the_summary_is_for_people(self):
         command = self.capture("--pid", self.server.pid, "--duration", "500ms")
-        self.assertEqual((command.status, command.stderr), (OK, ""))
+        self.assert_ends(command, OK, "forecast: a run costs about ")
+        self.assertEqual(command.stderr.count("\n"), 1)
         path = harness.xspace_files(self.logdir)[0]
         for pattern in (r"^Captured 5\d\d ms: [\d,]+ runs, [\d,]+ operations$",
                         r"^  runs +[\d.]+/s, p50 [\d.]+ [mun]?s, p99 [\d.]+ [mun]?s",
                         r"^  threads +[\d.]+ % running, [\d.]+ % waiting for a CPU, [\d.]+ % blocked",
-                        r"^  loss +none of [\d,]+ records", r"^ +self +% of work +total +count +type +operation$",
+                        r"^  loss +none of [\d,]+ records", r"^  probes +cost some [\d.]+ % of the CPU time$", r"^ +self +% of work +total +count +type +operation$",
                         r"^ +[\d.]+ [mun]?s +[\d.]+ +[\d.]+ [mun]?s +[\d,]+ +MatMul +\S+$",
                         rf"^Written: {path} \(.*B\)$", rf"^To look at it: tensorboard --logdir {self.logdir}$"):
             self.assertRegex(command.stdout, f"(?m){pattern}")
@@ -396,7 +407,8 @@ class PrivateDaemon(CliTestCase):
             time.sleep(1)
             process.send_signal(number)
             _, stderr = process.communicate(timeout=20)
-            self.assertEqual((process.returncode, stderr), (INTERNAL, "tfprofctl: cancelled: nothing was written\n"))
+            self.assertEqual(process.returncode, INTERNAL)
+            self.assertRegex(stderr, r"\A(tfprofctl: forecast: .*\n)?tfprofctl: cancelled: nothing was written\n\Z")
             self.assert_no_daemon_left()
             self.assert_nothing_left()
 
@@ -485,7 +497,7 @@ def control_messages():
 class FakeDaemon:
     """Answers tfprofctl as a test wants. capture is a generator of messages or raw bytes, from (request, context)."""
 
-    def __init__(self, socket, capture=None, targets=None):
+    def __init__(self, socket, capture=None, targets=None, plan=None):
         import grpc
 
         messages = control_messages()
@@ -500,6 +512,8 @@ class FakeDaemon:
         if targets:
             handlers["ListTargets"] = grpc.unary_unary_rpc_method_handler(
                 targets, messages.ListTargetsRequest.FromString, serialize)
+        if plan:
+            handlers["Plan"] = grpc.unary_unary_rpc_method_handler(plan, messages.PlanRequest.FromString, serialize)
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tfprofd.Control", handlers),))
         self.server.add_insecure_port(f"unix:{socket}")
         self.server.start()
@@ -508,9 +522,7 @@ class FakeDaemon:
         self.server.stop(0).wait()
 
 
-class Answers(CliTestCase):
-    """What tfprofctl makes of a daemon's answers, also of those that a right one never gives."""
-
+class FakeTestCase(CliTestCase):
     def ask(self, command, **answers):
         socket = self.directory / "fake.sock"
         daemon = FakeDaemon(socket, **answers)
@@ -524,6 +536,10 @@ class Answers(CliTestCase):
         some = {"window_ns": 10**9, "runs": 10, "ops": 100, "records": 1000, "hostname": "h", "xspace": b"x"}
         return control_messages().CaptureReply(result=control_messages().CaptureResult(**{**some, **fields}))
 
+
+class Answers(FakeTestCase):
+    """What tfprofctl makes of a daemon's answers, also of those that a right one never gives."""
+
     def test_every_status_has_its_exit_code_and_its_message(self):
         import grpc
         code = grpc.StatusCode
@@ -535,7 +551,8 @@ class Answers(CliTestCase):
             def fail(request, context):
                 context.abort(status, f"because of {status.name}")
             self.assert_ends(self.ask("capture", capture=fail), outcome, f"because of {status.name}")
-            self.assert_ends(self.ask("targets", targets=fail), outcome, f"because of {status.name}")
+            for command in ("targets", "plan"):
+                self.assert_ends(self.ask(command, **{command: fail}), outcome, f"because of {status.name}")
             self.assert_nothing_left()
 
     def test_the_request_says_what_was_asked_for(self):
@@ -546,12 +563,25 @@ class Answers(CliTestCase):
             yield self.result()
         self.assert_ends(self.ask("capture --pid 7 --pid 8 --pid 7 --duration 1.5s --level 3", capture=capture), OK)
         self.assert_ends(self.ask("capture", capture=capture), OK)
-        first, second = requests
+        self.assert_ends(self.ask("capture --ops=entry --max-overhead 0.5% --ops exact", capture=capture), OK)
+        self.assert_ends(self.ask("capture --ops entry --max-overhead=20", capture=capture), OK)
+        first, second = requests[:2]
         self.assertEqual((list(first.pids), first.duration_ns, first.level), ([7, 8], 1500000000, 3))
         self.assertEqual((list(second.pids), second.duration_ns, second.level), ([], 2000000000, 2))
+        self.assertEqual([(r.ops_at_entry, r.max_overhead) for r in requests],
+                         [(False, 0), (False, 0), (False, 0.5), (True, 20)])
+
+        def plan(request, context):
+            requests.append(request)
+            return control_messages().PlanReply()
+        for words in ("plan", "plan --pid 7 --level 1 --ops entry --json"):
+            self.assert_ends(self.ask(words, plan=plan), OK)
+        self.assertEqual([(list(r.pids), r.level, r.ops_at_entry) for r in requests[4:]], [([], 2, False), ([7], 1, True)])
 
     def test_loss_ends_with_6_and_is_shown(self):
-        for fields, text in (({"dropped": 5}, "5 of 1,005 records dropped"), ({"cut": True}, "cut short")):
+        for fields, text in (({"dropped": 5}, "5 of 1,005 records dropped"), ({"cut": True}, "cut short"),
+                             ({"shed": [control_messages().Shed(kind="ops", at_ns=120_000_000, overhead=21.25)]},
+                              "given up ops, after 120 ms, when the probes cost 21.2 %")):
             command = self.ask("capture", capture=lambda request, context: iter([self.result(**fields)]))
             self.assert_ends(command, LOSS)
             self.assertIn(text, command.stdout)
@@ -567,7 +597,9 @@ class Answers(CliTestCase):
                                  ([self.result(), self.result()], "cannot be read")):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter(replies)), INTERNAL, message)
             self.assert_nothing_left()
-        self.assert_ends(self.ask("targets", targets=lambda request, context: unreadable), INTERNAL, "cannot be read")
+        for command in ("targets", "plan"):
+            answers = {command: lambda request, context: unreadable}
+            self.assert_ends(self.ask(command, **answers), INTERNAL, "cannot be read")
 
     def test_an_empty_result_does_no_harm(self):
         empty = control_messages().CaptureReply(result=control_messages().CaptureResult())

@@ -1,0 +1,78 @@
+#include "cli/selection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As PID_MAX_LIMIT of a 64-bit kernel. */
+#define PID_MAX 4194304
+#define LEVEL_MAX 3
+
+static const struct argp_option options[] = {
+	{ "pid", 'p', "PID", 0, "This process; may be given several times. Without it: all that you may profile", 0 },
+	{ "level", 'l', "1|2|3", 0, "1: runs, 2: and operations (the default), 3: and cheap operations, scheduler switches",
+	  0 },
+	{ "ops", 'O', "exact|entry", 0,
+	  "exact: operations end where they end (the default); entry: at one probe each instead of two they end where the "
+	  "next one starts, or where the executor leaves",
+	  0 },
+	{}
+};
+
+/* A decimal number of first … last; false for any other text. */
+static bool parse_number(const char *text, unsigned long first, unsigned long last, uint32_t *ret)
+{
+	unsigned long number;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (*end || errno || number < first || number > last)
+		return false;
+	*ret = (uint32_t)number;
+	return true;
+}
+
+static void add_pid(struct argp_state *state, struct selection *s, const char *text)
+{
+	uint32_t pid;
+
+	if (!parse_number(text, 1, PID_MAX, &pid))
+		argp_error(state, "'%s' is no process id", text);
+	for (size_t i = 0; i < s->n_pids; i++)
+		if (s->pids[i] == pid)
+			return;
+	if (s->n_pids >= SELECTION_PIDS_MAX)
+		argp_error(state, "at most %d processes can be named", SELECTION_PIDS_MAX);
+	s->pids[s->n_pids++] = pid;
+}
+
+/* argp_error() does not return. */
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+	struct selection *s = state->input;
+
+	switch (key) {
+	case 'p':
+		add_pid(state, s, text);
+		return 0;
+	case 'l':
+		if (!parse_number(text, 1, LEVEL_MAX, &s->level))
+			argp_error(state, "'%s' is no level: give 1, 2 or 3", text);
+		return 0;
+	case 'O':
+		s->ops_at_entry = !strcmp(text, "entry");
+		if (!s->ops_at_entry && strcmp(text, "exact"))
+			argp_error(state, "'%s' is no way to see operations: give exact or entry", text);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s': processes are named by --pid", text);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp selection_argp = { .options = options, .parser = parse_option };

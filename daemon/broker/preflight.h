@@ -1,0 +1,27 @@
+/*
+ * What on this host, or about a process, stands in the way of a capture: findings, judged from facts alone, each with a stable code,
+ * one sentence and one remedy. The worst of them are errors, with which nothing can be captured.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "daemon/broker/facts.h"
+#include "daemon/broker/message.h"
+
+#define PREFLIGHT_MAX 32
+
+struct findings {
+	unsigned n;
+	struct broker_finding list[PREFLIGHT_MAX];
+};
+
+/* Adds what there is to say about the host. */
+void preflight_judge_host(const struct host_facts *facts, struct findings *findings);
+/* Adds what there is to say about a process; nothing when it can be captured. */
+void preflight_judge_process(pid_t pid, const struct process_facts *facts, struct findings *findings);
+
+/* The first error, NULL: none. */
+const struct broker_finding *preflight_error(const struct findings *findings);
+/* "CODE: sentence; remedy", in one line. */
+void preflight_describe(const struct broker_finding *finding, char *ret_text, size_t size);
