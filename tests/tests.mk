@@ -55,7 +55,22 @@ build/fixtures/throwing: tests/fixtures/throwing.cc tests/fixtures/runtime.h bui
 build/fixtures/one_program: tests/fixtures/throwing.cc tests/fixtures/runtime.cc tests/fixtures/padding.S tests/fixtures/runtime.h
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -static-pie -fPIE -o $@ $(filter-out %.h,$^) -lpthread
-fixtures: build/fixtures/throwing build/fixtures/one_program
+# Does on command what a process can do to a profiler.
+build/fixtures/actor: tests/fixtures/actor.cc tests/fixtures/runtime.h
+	@mkdir -p $(@D)
+	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< -lpthread -ldl
+# Another library with the build-id of the first one: its functions lie elsewhere.
+build/fixtures/impostor/libtensorflow_framework.so.2: tests/fixtures/runtime.cc tests/fixtures/runtime.h \
+		build/fixtures/libtensorflow_framework.so.2
+	@mkdir -p $(@D)
+	$(CXX) $(FIXTURE_CXXFLAGS) -falign-functions=512 -fPIC -shared \
+		-Wl,--build-id=0x$$(readelf -n build/fixtures/libtensorflow_framework.so.2 | sed -n 's/.*Build ID: //p') -o $@ $<
+build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -fPIE -pie -o $@ $< -ldl
+fixtures: build/fixtures/marking
+fixtures: build/fixtures/throwing build/fixtures/one_program build/fixtures/actor \
+	build/fixtures/impostor/libtensorflow_framework.so.2
 
 # Generated functions, by both compilers, and what puts probes at their sites; the seed of each library comes from its name.
 SITE_FUNCTIONS := 400

@@ -234,12 +234,19 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site)
 
 void attachment_forget(struct attachment *a, pid_t pid)
 {
+	__u32 zero = 0;
+
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
 		if (a->sites[i].pid == pid)
 			a->sites[i].pid = 0;
 	for (unsigned i = 0; i < a->n_links; i++)
 		if (a->links[i].fd >= 0 && a->links[i].pid == pid)
 			attached_done(&a->links[i]);
+	/* Not 0, which is the idle task's. */
+	for (unsigned i = 0; i < a->targets.n; i++)
+		if (a->targets.pids[i] == (__u32)pid)
+			a->targets.pids[i] = UINT32_MAX;
+	bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0);
 }
 
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)

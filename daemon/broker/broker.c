@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "daemon/broker/attach.h"
 #include "daemon/broker/calibration.h"
@@ -23,7 +24,7 @@
 #include "daemon/broker/identity.h"
 #include "daemon/broker/preflight.h"
 #include "daemon/broker/sideband.h"
-#include "daemon/plan/pack.h"
+#include "daemon/broker/watch.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -58,8 +59,9 @@ struct broker {
 	const int *listeners;
 	unsigned n_listeners;
 	enum attach_mode mode;
-	struct sideband *sideband;
-	bool stop, rescan; /* the front is to be told so, and was not yet */
+	struct sideband *sideband; /* NULL: nobody tells */
+	struct watch *watch;
+	bool stop; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct capture captures[BROKER_MAX_CAPTURES];
@@ -87,6 +89,14 @@ static struct client *client_get(struct broker *b, uint32_t id)
 static struct capture *capture_get(struct broker *b, uint32_t id)
 {
 	return id < BROKER_MAX_CAPTURES && b->captures[id].attachment ? &b->captures[id] : NULL;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
 static int pidfd_of(pid_t pid)
@@ -166,16 +176,23 @@ static int on_maps(struct broker_message *m, int *ret_fd)
 	return 0;
 }
 
+struct mapping_search {
+	uint64_t start, end;
+	bool any; /* mapping at all: a process that has ended has none */
+};
+
 static int is_mapping(const struct maps_entry *e, void *data)
 {
-	const struct broker_message *m = data;
+	struct mapping_search *search = data;
 
-	return e->start == m->start && e->end == m->end && e->executable;
+	search->any = true;
+	return e->start == search->start && e->end == search->end && e->executable;
 }
 
 /* Opens what a process has mapped there; only code, and only regular files, looked at before they are opened. */
 static int open_mapping(struct broker_message *m)
 {
+	struct mapping_search search = { .start = m->start, .end = m->end };
 	_cleanup_close_ int link = -1, maps = -1;
 	char path[80];
 	struct stat st;
@@ -184,13 +201,13 @@ static int open_mapping(struct broker_message *m)
 	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
 	maps = open(path, O_RDONLY | O_CLOEXEC);
 	if (maps < 0)
-		return -errno;
-	if (maps_read(maps, is_mapping, m) != 1)
-		return -EACCES;
+		return errno == ENOENT ? -ESRCH : -errno;
+	if (maps_read(maps, is_mapping, &search) != 1)
+		return search.any ? -EACCES : -ESRCH;
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid, (unsigned long long)m->start, (unsigned long long)m->end);
 	link = open(path, O_PATH | O_CLOEXEC);
 	if (link < 0)
-		return -errno;
+		return errno == ENOENT ? -ESRCH : -errno; /* the mapping was there a moment ago */
 	if (fstat(link, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
@@ -218,6 +235,7 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 			return copy;
 		}
 		f->pid = (pid_t)m->pid;
+		watch_add(b->watch, f->pid, now_ns());
 		m->id = i;
 		*ret_fd = copy;
 		return 0;
@@ -559,20 +577,37 @@ static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 
 static void send_pending(struct broker *b)
 {
+	uint64_t now = now_ns();
+	pid_t pid;
+
 	if (b->stop && send_event(b, BROKER_EVENT_STOP, 0))
 		b->stop = false;
-	if (b->rescan && send_event(b, BROKER_EVENT_RESCAN, 0))
-		b->rescan = false;
+	if (watch_wants_rescan(b->watch, now) && send_event(b, BROKER_EVENT_RESCAN, 0))
+		watch_rescanned(b->watch, now);
+	while ((pid = watch_next(b->watch)) && send_event(b, BROKER_EVENT_LOOK, pid))
+		watch_told(b->watch);
 }
 
-static void on_mapped(pid_t pid, const char *name, uint64_t size, void *data)
+/* Whether a process whose first thread ended lives on: its task directory has a link for each thread, and two more. */
+static bool has_threads(pid_t pid)
 {
-	const char *base = strrchr(name, '/');
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &st) == 0 && st.st_nlink > 3;
+}
+
+static void on_sideband(const struct sideband_event *event, void *data)
+{
 	struct broker *b = data;
 
-	base = base ? base + 1 : name;
-	if ((size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true)) && !send_event(b, BROKER_EVENT_LOOK, pid))
-		b->rescan = true;
+	watch_event(b->watch, event, now_ns());
+	/* What is attached stays through an exec: not when that made it another user's. */
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES && event->kind == SIDEBAND_EXECUTED; i++)
+		for (unsigned k = 0; b->captures[i].attachment && k < b->captures[i].n_targets; k++)
+			if (b->captures[i].targets[k].pid == event->pid && target_is_lost(&b->captures[i], &b->captures[i].targets[k]))
+				attachment_forget(b->captures[i].attachment, event->pid);
 }
 
 int broker_check_host(char *ret_text, unsigned size)
@@ -630,6 +665,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot give up privileges: %m");
+	r = watch_new(has_threads, &b->watch);
+	if (r < 0)
+		return log_error_errno(r, "cannot start: %m");
 	r = sideband_new(&b->sideband);
 	if (r < 0)
 		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
@@ -670,7 +708,9 @@ int broker_run(const struct broker_options *options)
 	signals = watch_signals();
 	r = signals < 0 ? signals : broker_setup(b, options);
 	while (r == 0) {
-		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN },
+				      { .fd = signals, .events = POLLIN },
+				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN } };
 
 		if (poll(p, ARRAY_SIZE(p), ROUND_MS) < 0 && errno != EINTR)
 			r = -errno;
@@ -678,8 +718,8 @@ int broker_run(const struct broker_options *options)
 			on_signal(b, signals);
 		if (p[0].revents)
 			r = serve_request(b);
-		if (b->sideband && sideband_read(b->sideband, on_mapped, b))
-			b->rescan = true;
+		if (b->sideband && sideband_read(b->sideband, on_sideband, b))
+			watch_lost(b->watch);
 		send_pending(b);
 	}
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
@@ -688,6 +728,7 @@ int broker_run(const struct broker_options *options)
 	while (__atomic_load_n(&b->detaching, __ATOMIC_ACQUIRE))
 		poll(NULL, 0, 1);
 	sideband_free(b->sideband);
+	watch_free(b->watch);
 	free(b);
 	return r == -EPIPE ? 0 : r;
 }

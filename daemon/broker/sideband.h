@@ -1,6 +1,6 @@
 /*
- * Learns of code that processes map, by the kernel's perf side-band: no program runs in the kernel for it and nobody polls /proc.
- * The records wait in a buffer per CPU until they are looked at.
+ * Learns of processes that come, go, become another program and map code, by the kernel's perf side-band: no program runs in the kernel
+ * for it and nobody polls /proc. The records wait in a buffer per CPU until they are looked at; what does not fit is counted as lost.
  */
 #pragma once
 
@@ -9,11 +9,27 @@
 
 struct sideband;
 
-/* A process mapped a file for execution; name is its path as the process sees it. */
-typedef void (*sideband_mapped_fn)(pid_t pid, const char *name, uint64_t size, void *data);
+enum sideband_kind {
+	SIDEBAND_FORKED,   /* parent made the process pid; threads are not told */
+	SIDEBAND_EXECUTED, /* the process became another program, whose mappings come next */
+	SIDEBAND_MAPPED,   /* it mapped size bytes of a file for execution; name is the file's path as the process sees it */
+	SIDEBAND_EXITED,   /* its first thread ended, and with it the process, as a rule */
+};
 
-/* Needs CAP_PERFMON; -EPERM, -ENOSYS or another error of perf_event_open or mmap. */
+/* Numbers of processes are those of the caller's pid namespace; what that does not see is not told. */
+struct sideband_event {
+	enum sideband_kind kind;
+	pid_t pid, parent;
+	const char *name;
+	uint64_t size;
+};
+
+typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
+
+/* Needs CAP_PERFMON; -EPERM, -ENOSYS or another error of perf_event_open, mmap or epoll_create1. */
 int sideband_new(struct sideband **ret);
 struct sideband *sideband_free(struct sideband *sideband);
-/* Calls mapped for every record since the last time; returns 1 when some were lost, else 0. */
-int sideband_read(struct sideband *sideband, sideband_mapped_fn mapped, void *data);
+/* Becomes readable when a buffer is half full, until sideband_read(). */
+int sideband_fd(const struct sideband *sideband);
+/* Calls fn for everything since the last time, in the order of time; returns 1 when something was lost, else 0. */
+int sideband_read(struct sideband *sideband, sideband_fn fn, void *data);

@@ -41,7 +41,7 @@ struct capture {
 	/* Targets that are to join. */
 	pthread_mutex_t lock;
 	struct target joining[RECORD_MAX_TARGETS];
-	unsigned n_joining;
+	unsigned n_joining, n_refused; /* those that wait, and those for whom there was no room to */
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
 	uint64_t window_start_ns, records, dropped;
@@ -191,6 +191,8 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 	n = c->n_joining;
 	memcpy(joining, c->joining, n * sizeof(joining[0]));
 	c->n_joining = 0;
+	c->request.n_left_out += c->n_refused;
+	c->n_refused = 0;
 	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < n; i++) {
 		struct prepared *p = &c->prepared[c->n_prepared];
@@ -204,12 +206,17 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 		if (r >= 0) {
 			c->n_prepared++;
 			r = session_add(s, p, text, sizeof(text));
+			/* It ended meanwhile: another one may have its place. */
+			if (r == -ESRCH)
+				prepared_done(&c->prepared[--c->n_prepared], c->shared->proxy);
 		}
 		if (r >= 0)
 			r = session_attach(s, text, sizeof(text));
 		if (r >= 0)
 			warn(c, "Process %d (%s) joined %.3f s after the window began.", joining[i].pid, joining[i].name,
 			     (double)(now - start) / 1e9);
+		else if (r == -E2BIG)
+			c->request.n_left_out++;
 		else if (r != -ESRCH)
 			warn(c, "Process %d (%s) came within the window and is not shown: %s.", joining[i].pid, joining[i].name,
 			     *text ? text : strerror(-r));
@@ -499,11 +506,21 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	return 0;
 }
 
+bool capture_asks_for(const struct capture *c, pid_t pid)
+{
+	for (unsigned i = 0; i < c->request.n_targets; i++)
+		if (c->targets[i].pid == pid)
+			return true;
+	return false;
+}
+
 void capture_join(struct capture *c, const struct target *target)
 {
 	pthread_mutex_lock(&c->lock);
 	if (c->n_joining < RECORD_MAX_TARGETS)
 		c->joining[c->n_joining++] = *target;
+	else
+		c->n_refused++;
 	pthread_mutex_unlock(&c->lock);
 }
 

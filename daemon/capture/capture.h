@@ -87,7 +87,9 @@ struct capture_result {
 
 /* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN. */
 int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret);
-/* A process that came to be a target in the window joins it, if there is room. The target is copied. For captures of every target. */
+/* Whether a process was named when the capture was asked for. */
+bool capture_asks_for(const struct capture *c, pid_t pid);
+/* A process that came to be a target in the window, or has mapped more files, joins it, if there is room. The target is copied. */
 void capture_join(struct capture *c, const struct target *target);
 /* Nobody wants the result any more: ends soon, and done() sees -ECANCELED. */
 void capture_cancel(struct capture *c);

@@ -13,34 +13,118 @@
 #include "lib/elf/image.h"
 #include "lib/proc/maps.h"
 
-/* A process that just mapped something is looked at when it had the time to map the rest. */
-#define LOOK_AFTER_NS 300000000ull
+/* A process that just mapped something is looked at when it had the time to map the rest, and a child when it had that to exec. */
+#define LOOK_AFTER_NS 100000000ull
 #define PENDING_MAX 256
+/* Processes that are looked at in one go; then others have their turn, for this many times as long as that took. */
+#define LOOKS_AT_ONCE 16
+#define REST_FACTOR 4
+/* From one look at every process, which the broker asked for, to the next. */
+#define SCAN_EVERY_NS 1000000000ull
 
 struct targets {
 	struct targets_options options;
 	struct target targets[TARGETS_MAX];
-	pid_t pending[PENDING_MAX];
+	struct {
+		pid_t pid;
+		uint64_t at; /* when it is looked at; later ones wait longer */
+	} pending[PENDING_MAX];
 	unsigned n_pending;
 	bool scan_pending;
+	uint64_t scan_at; /* not before */
+	DIR *scan;	  /* of /proc, while it is read */
+	uint64_t rest_until;
 	struct loop_timer *timer;
 };
 
-static void on_timer(void *data)
+/* The next process of /proc, 0: there is none any more. */
+static pid_t next_process(DIR *proc)
 {
-	struct targets *t = data;
-	unsigned n = t->n_pending;
-	bool scan = t->scan_pending;
-	pid_t pids[PENDING_MAX];
+	struct dirent *entry;
+
+	while ((entry = readdir(proc))) {
+		char *end;
+		long pid = strtol(entry->d_name, &end, 10);
+
+		if (*end == 0 && pid > 0)
+			return (pid_t)pid;
+	}
+	return 0;
+}
+
+static DIR *open_processes(void)
+{
+	DIR *proc = opendir("/proc");
+
+	if (!proc)
+		log_warning("cannot list processes: %m");
+	return proc;
+}
+
+static void look_at_pending(struct targets *t, unsigned *looks)
+{
+	uint64_t now = loop_now();
+	pid_t pids[LOOKS_AT_ONCE];
+	unsigned n = 0;
 	int ignored;
 
-	memcpy(pids, t->pending, n * sizeof(pids[0]));
-	t->n_pending = 0;
-	t->scan_pending = false;
-	if (scan)
-		targets_scan(t);
-	for (unsigned i = 0; i < n && !scan; i++)
+	while (n < LOOKS_AT_ONCE && n < t->n_pending && t->pending[n].at <= now) {
+		pids[n] = t->pending[n].pid;
+		n++;
+	}
+	t->n_pending -= n;
+	memmove(t->pending, t->pending + n, t->n_pending * sizeof(t->pending[0]));
+	for (unsigned i = 0; i < n; i++)
 		targets_look(t, pids[i], &ignored);
+	*looks += n;
+}
+
+static void go_on_scanning(struct targets *t, unsigned *looks)
+{
+	uint64_t now = loop_now();
+	pid_t pid = 1;
+	int ignored;
+
+	if (!t->scan && t->scan_pending && t->scan_at <= now) {
+		t->scan_pending = false;
+		t->scan_at = now + SCAN_EVERY_NS;
+		t->scan = open_processes();
+	}
+	for (; t->scan && *looks < LOOKS_AT_ONCE && pid; ++*looks) {
+		pid = next_process(t->scan);
+		if (pid)
+			targets_look(t, pid, &ignored);
+	}
+	if (t->scan && !pid) {
+		closedir(t->scan);
+		t->scan = NULL;
+	}
+}
+
+static void set_timer(struct targets *t)
+{
+	uint64_t at = LOOP_NEVER;
+
+	if (t->n_pending)
+		at = t->pending[0].at;
+	if (t->scan)
+		at = 0;
+	else if (t->scan_pending)
+		at = MIN(at, t->scan_at);
+	loop_timer_set(t->timer, at == LOOP_NEVER ? at : MAX(at, t->rest_until));
+}
+
+static void on_timer(void *data)
+{
+	uint64_t begin = loop_now(), end;
+	struct targets *t = data;
+	unsigned looks = 0;
+
+	look_at_pending(t, &looks);
+	go_on_scanning(t, &looks);
+	end = loop_now();
+	t->rest_until = end + REST_FACTOR * (end - begin);
+	set_timer(t);
 }
 
 int targets_new(const struct targets_options *options, struct targets **ret)
@@ -79,21 +163,27 @@ struct targets *targets_free(struct targets *t)
 		if (t->targets[i].used)
 			target_remove(&t->targets[i]);
 	loop_timer_free(t->timer);
+	if (t->scan)
+		closedir(t->scan);
 	free(t);
 	return NULL;
 }
 
 void targets_look_soon(struct targets *t, pid_t pid)
 {
+	uint64_t now = loop_now();
+
 	for (unsigned i = 0; i < t->n_pending; i++)
-		if (t->pending[i] == pid)
+		if (t->pending[i].pid == pid)
 			return;
-	if (t->n_pending < PENDING_MAX && pid > 0)
-		t->pending[t->n_pending++] = pid;
-	else
+	if (t->n_pending < PENDING_MAX && pid > 0) {
+		t->pending[t->n_pending].pid = pid;
+		t->pending[t->n_pending++].at = now + LOOK_AFTER_NS;
+	} else if (!t->scan_pending) {
 		t->scan_pending = true;
-	if (loop_timer_at(t->timer) == LOOP_NEVER)
-		loop_timer_set(t->timer, loop_now() + LOOK_AFTER_NS);
+		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);
+	}
+	set_timer(t);
 }
 
 static void on_ended(int fd, uint32_t events, void *data)
@@ -106,7 +196,8 @@ struct look {
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
-	struct target_file program; /* when it is big */
+	struct target_file program;
+	bool program_is_big;
 };
 
 static struct target_file file_of(const struct maps_entry *e)
@@ -125,8 +216,10 @@ static int on_mapping(const struct maps_entry *e, void *data)
 
 	if (!e->executable || !e->inode || !base || base[1] == 0)
 		return 0;
-	if (look->n_mappings++ == 0 && e->end - e->start >= PACK_BIG_CODE)
+	if (look->n_mappings++ == 0) {
 		look->program = file_of(e);
+		look->program_is_big = e->end - e->start >= PACK_BIG_CODE;
+	}
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
 	if (!pack || (look->pack && look->pack != pack) || look->n_files == TARGET_FILES_MAX)
 		return 0;
@@ -169,6 +262,25 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 	}
 }
 
+/* A server that marks its requests does so in its own program. */
+static void look_for_marks(struct targets *t, pid_t pid, struct look *look)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	_cleanup_close_ int fd = -1;
+	const char *reason;
+
+	for (unsigned i = 0; i < look->n_files; i++)
+		if (look->files[i].device == look->program.device && look->files[i].inode == look->program.inode)
+			return;
+	if (look->n_files == TARGET_FILES_MAX || !look->program.inode)
+		return;
+	fd = open_file(t, pid, &look->program);
+	if (fd < 0 || plan_cache_get(t->options.plans, fd, look->pack, &plan, NULL, &reason) < 0 || !plan_has_marks(plan))
+		return;
+	look->program.marks_only = true;
+	look->files[look->n_files++] = look->program;
+}
+
 static void read_comm(pid_t pid, char ret[16])
 {
 	_cleanup_close_ int fd = -1;
@@ -192,6 +304,8 @@ static void read_version(struct targets *t, struct target *target)
 		char version[sizeof(target->version)];
 		const char *reason;
 
+		if (target->files[i].marks_only)
+			continue;
 		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
 			continue;
 		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
@@ -258,8 +372,10 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 		*ret_error = r;
 		return NULL;
 	}
-	if (!look.pack && look.program.inode)
+	if (!look.pack && look.program_is_big)
 		look_into_program(t, pid, &look);
+	if (look.pack)
+		look_for_marks(t, pid, &look);
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change that. */
 		if (look.pack == known->pack && look.n_files >= known->n_files) {
@@ -285,21 +401,14 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 
 void targets_scan(struct targets *t)
 {
-	DIR *proc = opendir("/proc");
-	struct dirent *entry;
+	DIR *proc = open_processes();
 	int ignored;
+	pid_t pid;
 
-	if (!proc) {
-		log_warning("cannot list processes: %m");
+	if (!proc)
 		return;
-	}
-	while ((entry = readdir(proc))) {
-		char *end;
-		long pid = strtol(entry->d_name, &end, 10);
-
-		if (*end == 0 && pid > 0)
-			targets_look(t, (pid_t)pid, &ignored);
-	}
+	while ((pid = next_process(proc)))
+		targets_look(t, pid, &ignored);
 	closedir(proc);
 }
 

@@ -19,6 +19,7 @@ struct target_file {
 	uint64_t start, end; /* of the executable mapping */
 	uint64_t device, inode;
 	char path[256]; /* as the process sees it; for people */
+	bool marks_only; /* not the runtime's: the program has static probes for us */
 };
 
 struct target {
@@ -55,7 +56,7 @@ struct targets_options {
 int targets_new(const struct targets_options *options, struct targets **ret);
 struct targets *targets_free(struct targets *t);
 
-/* Looks at a process, soon: a program maps its libraries one after the other. */
+/* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process, a few at a time. */
 void targets_look_soon(struct targets *t, pid_t pid);
 /* Looks at every process now. */
 void targets_scan(struct targets *t);

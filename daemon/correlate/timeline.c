@@ -105,6 +105,7 @@ struct open_span {
 	struct span *span;
 	struct span *op; /* the innermost operation that encloses what comes next */
 	bool working;	 /* inside a run or a piece of one */
+	bool running;	 /* inside a run */
 };
 
 /* One pass over a thread: depths, self times, and what its work spent off the CPU. */
@@ -122,6 +123,8 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, str
 		up = depth ? &stack[depth - 1] : NULL;
 		s->depth = (uint16_t)MIN(depth, (uint32_t)UINT16_MAX);
 		s->self_ns = duration;
+		if (s->kind == SPAN_RUN && up && up->running)
+			s->flags |= SPAN_INNER;
 		if (s->kind == SPAN_OP && up && up->op)
 			up->op->self_ns -= MIN(up->op->self_ns, duration);
 		if (s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE) {
@@ -134,6 +137,7 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, str
 		}
 		if (depth < stack_size)
 			stack[depth++] = (struct open_span){ .end_ns = s->end_ns, .span = s, .op = s->kind == SPAN_OP ? s : up ? up->op : NULL,
+							     .running = s->kind == SPAN_RUN || (up && up->running),
 							     .working = (up && up->working) || s->kind < SPAN_BLOCKED };
 	}
 }
@@ -141,7 +145,7 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, str
 static void count_runs(struct timeline *t)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_RUN) {
+		if (t->spans[i].kind == SPAN_RUN && !(t->spans[i].flags & SPAN_INNER)) {
 			if (t->spans[i].flags & SPAN_NOT_WHOLE)
 				t->n_runs_cut++;
 			else

@@ -25,6 +25,7 @@ enum span_flag {
 	SPAN_CHEAP = 1 << 2,     /* an operation that the runtime's own profiler shows only at level 3 */
 	SPAN_IN_OP = 1 << 3,     /* off CPU while an operation ran on the thread */
 	SPAN_END_BOUND = 1 << 5, /* its end was not seen: end_ns is the last, or the next, that was seen of its thread */
+	SPAN_INNER = 1 << 6,     /* a run within another run of its thread */
 	SPAN_ASYNC = 1 << 4,     /* an operation that may finish on another thread: the span is its launch */
 };
 

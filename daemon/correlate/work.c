@@ -3,6 +3,9 @@
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
+/* Added to the stack pointer at a mark: it stands for more than the function that it is in, which may return before. */
+#define MARK_STACK (1u << 24)
+
 static struct span *span_of(struct correlator *c, const struct frame *f)
 {
 	return &c->t->spans[f->span];
@@ -126,12 +129,19 @@ static bool run_has_ended(const struct correlator *c, uint64_t run)
 
 static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
 {
+	struct thread_state *s = &c->states[thread];
 	struct frame *f;
 
-	frames_return(c, &c->states[thread], r->stack);
+	frames_return(c, s, r->stack);
+	/* A static probe is no function's entry: what it marks ends by its other mark, or where the thread's next one begins. */
+	if (spec->usdt)
+		while (frames_find_run(&s->frames, spec->group, r->stack) != FRAME_NONE)
+			frame_pop(c, s, 0, false);
 	f = frame_push(c, thread, SPAN_RUN, r, spec);
 	if (!f)
 		return;
+	if (spec->usdt)
+		f->stack += MARK_STACK;
 	span_of(c, f)->context = c->next_context++;
 	if (spec->value.argument)
 		span_of(c, f)->id = (int64_t)r->value;

@@ -49,7 +49,7 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	for (uint64_t i = 0; i < t->n_spans; i++) {
 		const struct span *run = &t->spans[i];
 
-		if (run->kind != SPAN_RUN)
+		if (run->kind != SPAN_RUN || run->flags & SPAN_INNER)
 			continue;
 		if (run->flags & SPAN_NOT_WHOLE)
 			s->n_runs_cut++;
@@ -65,7 +65,7 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	for (uint64_t i = 0; i < t->n_spans; i++) {
 		const struct span *run = &t->spans[i];
 
-		if (run->kind == SPAN_RUN && !(run->flags & SPAN_NOT_WHOLE))
+		if (run->kind == SPAN_RUN && !(run->flags & (SPAN_NOT_WHOLE | SPAN_INNER)))
 			durations[n++] = run->end_ns - run->start_ns;
 	}
 	qsort(durations, n, sizeof(*durations), compare_durations);

@@ -53,7 +53,8 @@ struct probe_read {
 };
 
 struct probe_spec {
-	const char *symbol; /* mangled name, with * and ? */
+	const char *symbol; /* mangled name, with * and ?; NULL for a static probe */
+	const char *usdt;   /* name of a static probe of the provider PACK_PROVIDER; arguments are the probe's then, 64 bits in a register */
 	enum role role;
 	enum record_action action;
 	struct probe_read value, value2;
@@ -97,6 +98,9 @@ struct detail {
 
 /* Whether a capture plants the probe. */
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail);
+
+/* The provider of the static probes that a server may have for us (include/tfprof.h). */
+#define PACK_PROVIDER "tfprof"
 
 /* A program with this much code that is no known one by its name may still hold a runtime statically. */
 #define PACK_BIG_CODE (8u << 20)

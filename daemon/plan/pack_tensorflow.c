@@ -14,7 +14,7 @@
 
 #include "daemon/plan/pack.h"
 
-enum { GROUP_SESSION = 1, GROUP_FUNCTION };
+enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK };
 
 /*
  * ExecutorState copies from Executor::Args (ExecutorImpl::RunAsyncInternal): step_id at 0 to 16, call_frame at 40 to 176.
@@ -48,6 +48,11 @@ static const struct probe_spec probes[] = {
 	  .class_name = "N10tensorflow19KernelAndDeviceFuncE", .slot = 6 },
 	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION, .min_level = 1, .lost = "ends of function runs" },
+
+	/* What a server says itself: which request (a number of 64 bits) its thread works for, from here until there. */
+	{ .usdt = "request_begin", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .group = GROUP_MARK,
+	  .min_level = 1, .event = "Request" },
+	{ .usdt = "request_end", .role = ROLE_RUN_END, .action = ACTION_ENTRY, .group = GROUP_MARK, .min_level = 1 },
 
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*", .role = ROLE_EXECUTOR_START,
 	  .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },

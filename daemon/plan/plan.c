@@ -9,6 +9,7 @@
 #include "lib/elf/debug.h"
 #include "lib/elf/rtti.h"
 #include "lib/elf/unwind.h"
+#include "lib/elf/usdt.h"
 
 #define CODE_MAX (64u << 10)
 
@@ -88,7 +89,7 @@ static int on_symbol(const struct symbol_match *match, void *data)
 		return 0;
 	return plan_add(p->plan, p->image,
 			&(struct plan_site){ .spec = (unsigned)match->pattern, .source = match->source, .symbol = (char *)match->name,
-					     .function = match->offset, .size = match->size });
+					     .index = match->index, .function = match->offset, .size = match->size });
 }
 
 static int on_class(const struct rtti_class *class, void *data)
@@ -149,6 +150,80 @@ static int by_spec(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
+static bool has_static_probes(const struct probe_pack *pack)
+{
+	for (unsigned i = 0; i < pack->n_probes; i++)
+		if (pack->probes[i].usdt)
+			return true;
+	return false;
+}
+
+static const uint8_t register_of_usdt[] = {
+	[USDT_R15] = REGISTER_R15, [USDT_R14] = REGISTER_R14, [USDT_R13] = REGISTER_R13, [USDT_R12] = REGISTER_R12,
+	[USDT_RBP] = REGISTER_RBP, [USDT_RBX] = REGISTER_RBX, [USDT_R11] = REGISTER_R11, [USDT_R10] = REGISTER_R10,
+	[USDT_R9] = REGISTER_R9,   [USDT_R8] = REGISTER_R8,   [USDT_RAX] = REGISTER_RAX, [USDT_RCX] = REGISTER_RCX,
+	[USDT_RDX] = REGISTER_RDX, [USDT_RSI] = REGISTER_RSI, [USDT_RDI] = REGISTER_RDI,
+};
+
+/* Where a static probe's arguments are, in place of the calling convention's registers. */
+static void place_arguments(struct plan_site *planned, const struct probe_spec *spec, const struct usdt_site *site)
+{
+	for (unsigned i = 0; i < SITE_ARGUMENTS; i++) {
+		const struct usdt_argument *a = &site->arguments[i];
+
+		planned->site.argument_register[i] = REGISTER_NONE;
+		if (!(argument_mask(spec) & 1u << i))
+			continue;
+		if (i < site->n_arguments && a->kind == USDT_REGISTER && abs(a->size) == 8 && a->base >= 0 &&
+		    (size_t)a->base < ARRAY_SIZE(register_of_usdt)) {
+			planned->site.argument_register[i] = register_of_usdt[a->base];
+			continue;
+		}
+		planned->site.class = SITE_REFUSED;
+		planned->site.reason = "an argument of the static probe is not 64 bits in a register";
+	}
+}
+
+static int on_static_probe(const struct usdt_site *site, void *data)
+{
+	struct planner *p = data;
+	const struct probe_pack *pack = p->plan->pack;
+
+	/* It guards the probe, and nobody can raise it. */
+	if (site->semaphore_address && !site->semaphore)
+		return 0;
+
+	for (unsigned spec = 0; spec < pack->n_probes; spec++) {
+		struct plan_site entry = { .spec = spec, .source = SYMBOL_USDT, .function = site->offset, .size = 1,
+					   .semaphore = site->semaphore };
+		_cleanup_free_ char *symbol = NULL;
+		int r;
+
+		if (!pack->probes[spec].usdt || strcmp(pack->probes[spec].usdt, site->name))
+			continue;
+		if (asprintf(&symbol, "%s:%s%s%s", site->provider, site->name, *site->text ? " " : "", site->text) < 0)
+			return -ENOMEM;
+		entry.symbol = symbol;
+		r = plan_add(p->plan, p->image, &entry);
+		if (r < 0)
+			return r;
+		place_arguments(&p->plan->sites[p->plan->n_sites - 1], &pack->probes[spec], site);
+	}
+	return 0;
+}
+
+int plan_add_static_probes(struct plan *plan, const struct elf_image *image, const char **ret_reason)
+{
+	struct planner planner = { .plan = plan, .image = image };
+	int r = 0;
+
+	if (has_static_probes(plan->pack))
+		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner, ret_reason);
+	if (r >= 0 && plan->n_sites)
+		qsort(plan->sites, plan->n_sites, sizeof(plan->sites[0]), by_spec);
+	return r;
+}
+
 int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
@@ -165,20 +240,21 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	patterns = calloc(pack->n_probes, sizeof(patterns[0]));
 	if (!patterns || plan_make(pack, elf_image_build_id(image), &plan) < 0)
 		return -ENOMEM;
+	/* Static probes have no symbol: their pattern is one that no function's name can match. */
 	for (unsigned i = 0; i < pack->n_probes; i++)
-		patterns[i].text = pack->probes[i].symbol;
+		patterns[i].text = pack->probes[i].symbol ?: ":";
 	planner = (struct planner){ .plan = plan, .image = image };
 	/* One that is not to be trusted, or is of another build, is as good as none. */
 	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
 		elf_debug_open(image, debug_fd, &debug_file, NULL);
 	*ret_reason = "too many functions match";
 	r = elf_symbols_match_debug(image, debug_file, patterns, pack->n_probes, on_symbol, &planner, ret_reason);
-	if (r >= 0)
+	if (r >= 0 && !elf_image_find_section(image, SHT_SYMTAB))
 		r = look_into_classes(&planner, ret_reason);
+	if (r >= 0)
+		r = plan_add_static_probes(plan, image, ret_reason);
 	if (r < 0)
 		return r;
-	if (plan->n_sites)
-		qsort(plan->sites, plan->n_sites, sizeof(plan->sites[0]), by_spec);
 	*ret = TAKE_PTR(plan);
 	return 0;
 }
@@ -208,6 +284,14 @@ bool plan_holds_runtime(const struct plan *plan)
 		if (role == ROLE_RUN_BEGIN || role == ROLE_OP_BEGIN)
 			return true;
 	}
+	return false;
+}
+
+bool plan_has_marks(const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->n_sites; i++)
+		if (plan->sites[i].source == SYMBOL_USDT)
+			return true;
 	return false;
 }
 

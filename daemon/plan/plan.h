@@ -12,7 +12,8 @@
 struct plan_site {
 	unsigned spec;		   /* index into the pack's probes */
 	enum symbol_source source; /* how the function was found */
-	char *symbol;		   /* its mangled name, or "class, slot n" */
+	char *symbol;		   /* its mangled name, "class, slot n", or "provider:name" */
+	uint32_t index;		   /* of the symbol in its table, where the source is one */
 	uint64_t function;	   /* offset of its entry in the file */
 	uint64_t size;		   /* of the function, bytes */
 	uint64_t offset;	   /* of the instruction, in the file */
@@ -40,13 +41,19 @@ struct plan *plan_unref(struct plan *plan);
 /* An empty plan to be filled by plan_add(). -ENOMEM. */
 int plan_make(const struct probe_pack *pack, const char *build_id, struct plan **ret);
 /*
- * Adds a function of the image and chooses its site. Of the entry only spec, source, symbol (copied), function, size and semaphore are
+ * Adds a function of the image and chooses its site. Of the entry only spec, source, symbol (copied), index, function, size and semaphore are
  * read. -E2BIG beyond PLAN_SITES_MAX, -ENOMEM, and what reading the file returns.
  */
 int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry);
 
+/* Adds the static probes that the pack asks for, and puts all sites in order. Errors as plan_new(). */
+int plan_add_static_probes(struct plan *plan, const struct elf_image *image, const char **ret_reason);
+
 /* Whether the file holds the runtime: runs or operations begin in it. */
 bool plan_holds_runtime(const struct plan *plan);
+
+/* Whether it has static probes. */
+bool plan_has_marks(const struct plan *plan);
 
 /* The attach cookie (include/record.h) of a site that is not refused, for the target with this index in the capture. */
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target);

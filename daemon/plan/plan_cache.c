@@ -13,6 +13,8 @@
 #include "lib/base/macro.h"
 #include "lib/elf/debug.h"
 #include "lib/elf/image.h"
+#include "lib/elf/lookup.h"
+#include "lib/elf/pattern.h"
 
 /* Of a file of the cache: PLAN_SITES_MAX lines. */
 #define TEXT_MAX (1u << 20)
@@ -110,10 +112,10 @@ static uint64_t pack_digest(const struct probe_pack *pack)
 
 	for (unsigned i = 0; i < pack->n_probes; i++) {
 		const struct probe_spec *spec = &pack->probes[i];
-		const char *class_name = spec->class_name ?: "";
+		const char *const texts[] = { spec->symbol, spec->class_name, spec->usdt };
 
-		h = hash(h, spec->symbol, strlen(spec->symbol) + 1);
-		h = hash(h, class_name, strlen(class_name) + 1);
+		for (unsigned k = 0; k < ARRAY_SIZE(texts); k++)
+			h = hash(h, texts[k] ?: "", strlen(texts[k] ?: "") + 1);
 		h = hash(h, &spec->slot, sizeof(spec->slot));
 		h = hash(h, &spec->derived, sizeof(spec->derived));
 	}
@@ -139,16 +141,24 @@ static void print_head(FILE *f, const struct stat *st, const struct probe_pack *
 		pack_digest(pack), build_id, debug >= 0);
 }
 
+/* Whether a function that was read from a stored plan can be compared with the file: what cannot is not stored. */
+static bool can_be_checked(const struct plan_site *s)
+{
+	return (s->source == SYMBOL_SYMTAB || s->source == SYMBOL_DYNSYM) && !s->semaphore;
+}
+
 static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 {
 	print_head(f, st, plan->pack, plan->build_id);
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
-		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n'))
+		/* Looked for again: that costs little. */
+		if (s->source == SYMBOL_USDT)
+			continue;
+		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n') || !can_be_checked(s))
 			return -EINVAL;
-		fprintf(f, "%u %u %" PRIx64 " %" PRIx64 " %" PRIx64 " %s\n", s->spec, (unsigned)s->source, s->function, s->size,
-			s->semaphore, s->symbol);
+		fprintf(f, "%u %u %u %" PRIx64 " %" PRIx64 " %s\n", s->spec, (unsigned)s->source, s->index, s->function, s->size, s->symbol);
 	}
 	return ferror(f) ? -EIO : 0;
 }
@@ -245,12 +255,31 @@ static int parse_site(char *line, const struct probe_pack *pack, struct plan_sit
 	int symbol = 0;
 
 	*ret = (struct plan_site){};
-	if (sscanf(line, "%u %u %" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source, &ret->function, &ret->size, &ret->semaphore,
+	if (sscanf(line, "%u %u %" SCNu32 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source, &ret->index, &ret->function, &ret->size,
 		   &symbol) < 5 || !symbol || !line[symbol] || !ret->size || ret->spec >= pack->n_probes || source > SYMBOL_USDT)
 		return -EBADMSG;
 	ret->source = (enum symbol_source)source;
 	ret->symbol = line + symbol;
 	return 0;
+}
+
+/* No function twice: as plan_new() has them, they are in the order of probes, then of places. */
+static bool comes_after(const struct plan *plan, const struct plan_site *s)
+{
+	const struct plan_site *last = plan->n_sites ? &plan->sites[plan->n_sites - 1] : NULL;
+
+	return !last || s->spec > last->spec || (s->spec == last->spec && s->function > last->function);
+}
+
+/* Whether the file has that function there, under a name that its probe asks for. */
+static bool is_of_file(const struct plan_site *s, const struct probe_pack *pack, const struct elf_image *image)
+{
+	struct pattern pattern;
+	uint64_t steps = 0;
+
+	return can_be_checked(s) && pack->probes[s->spec].symbol && pattern_compile(pack->probes[s->spec].symbol, &pattern) >= 0 &&
+	       pattern_matches(&pattern, s->symbol, &steps) &&
+	       elf_lookup_check(image, s->source, s->index, s->symbol, s->function, s->size) >= 0;
 }
 
 /* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the file. */
@@ -279,10 +308,11 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 	while ((line = strsep(&rest, "\n")) && *line) {
 		struct plan_site site;
 
-		if (parse_site(line, pack, &site) < 0 || plan_add(plan, image, &site) < 0)
+		if (parse_site(line, pack, &site) < 0 || !comes_after(plan, &site) || !is_of_file(&site, pack, image) ||
+		    plan_add(plan, image, &site) < 0)
 			return NULL;
 	}
-	return TAKE_PTR(plan);
+	return plan_add_static_probes(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
 }
 
 int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, bool *ret_known,

@@ -1,7 +1,7 @@
 /*
  * Plans of files seen before, by (device, inode, size, change time): a build-id is only a label that anyone can copy. In memory, and in
- * files of a directory that outlive the daemon. Such a file is only a hint: what it names is looked up in the binary again, so that a
- * wrong one can cost time, not a wrong probe. It may be deleted at any time. Bounded; for any thread.
+ * files of a directory that outlive the daemon. Such a file is only a hint: each function in it is compared with the binary's own symbol,
+ * so that a wrong one can cost time or leave a probe out, not plant a wrong one. It may be deleted at any time. Bounded; for any thread.
  */
 #pragma once
 

@@ -84,13 +84,14 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 	return r;
 }
 
-/* Captures of every process take it in, when their client may. */
+/* Captures of every process take it in, when their client may; those of this one process take what it has mapped since. */
 static void on_target_changed(struct target *target, void *data)
 {
 	struct service *s = data;
 
 	for (struct job *j = s->jobs; j; j = j->next)
-		if (j->capture && j->every_target && (j->uid == 0 || j->uid == target->uid))
+		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
+		    (j->uid == 0 || j->uid == target->uid))
 			capture_join(j->capture, target);
 }
 

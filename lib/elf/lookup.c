@@ -1,6 +1,7 @@
 #include "lib/elf/lookup.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "lib/base/macro.h"
@@ -85,6 +86,37 @@ int elf_lookup(const struct elf_image *image, const char *name, uint64_t *ret_ad
 			return -ENOENT;
 	}
 	return -EBADMSG;
+}
+
+int elf_lookup_check(const struct elf_image *image, enum symbol_source source, uint32_t index, const char *name, uint64_t offset,
+		     uint64_t size)
+{
+	bool dynamic = source == SYMBOL_DYNSYM;
+	const Elf64_Shdr *symbols = elf_image_find_section(image, dynamic ? SHT_DYNSYM : SHT_SYMTAB);
+	const Elf64_Shdr *strings = symbols ? elf_image_section(image, symbols->sh_link) : NULL;
+	_cleanup_free_ char *found = NULL;
+	size_t length = strlen(name) + 1;
+	uint64_t entry;
+	Elf64_Sym symbol;
+	int r;
+
+	if ((!dynamic && source != SYMBOL_SYMTAB) || !strings || length > SYMBOLS_NAME_MAX || index >= symbols->sh_size / sizeof(symbol))
+		return -ENOENT;
+	r = elf_image_read(image, symbols->sh_offset + (uint64_t)index * sizeof(symbol), &symbol, sizeof(symbol));
+	if (r < 0)
+		return r;
+	if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || !symbol.st_size || symbol.st_size != size ||
+	    symbol.st_name >= strings->sh_size || length > strings->sh_size - symbol.st_name)
+		return -ENOENT;
+	if (elf_image_code_offset(image, symbol.st_value, &entry) < 0 || entry != offset)
+		return -ENOENT;
+	found = malloc(length);
+	if (!found)
+		return -ENOMEM;
+	r = elf_image_read(image, strings->sh_offset + symbol.st_name, found, length);
+	if (r < 0)
+		return r;
+	return memcmp(found, name, length) ? -ENOENT : 0;
 }
 
 int elf_data_offset(const struct elf_image *image, uint64_t address, uint64_t *ret_offset)

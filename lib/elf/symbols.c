@@ -32,6 +32,7 @@ struct found {
 	uint64_t address, size, offset;
 	uint32_t pattern;
 	uint32_t order;
+	uint32_t index;
 	enum symbol_source source;
 	char *name;
 };
@@ -142,7 +143,7 @@ static int add_found(struct scan *scan, const struct found *found, const char *n
 static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *name, uint32_t symbol_index,
 		      uint32_t pattern)
 {
-	struct found found = { .pattern = pattern, .source = scan->source };
+	struct found found = { .pattern = pattern, .index = symbol_index, .source = scan->source };
 	Elf64_Sym symbol;
 	int r;
 
@@ -428,6 +429,7 @@ static int report_found(struct scan *scan, symbol_callback callback, void *data)
 			.size = found->size,
 			.offset = found->offset,
 			.source = found->source,
+			.index = found->index,
 		};
 		int r;
 

@@ -41,6 +41,7 @@ struct symbol_match {
 	uint64_t size;    /* bytes, never 0 */
 	uint64_t offset;  /* of the entry in the file, inside executable code */
 	enum symbol_source source;
+	uint32_t index;	  /* of the symbol in its table */
 };
 
 /* Returns 0 to go on; another value ends the calls and becomes the result of elf_symbols_match. */

@@ -24,6 +24,9 @@ import traceback
 import unittest
 import urllib.parse
 
+# Before grpc is imported: its handler of forks has aborted a child between fork and exec.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 # tests run against another build, such as build/san, when asked to
