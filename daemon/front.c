@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "daemon/broker/channel.h"
+#include "daemon/capture/forecast.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -68,6 +69,7 @@ static void on_event(int fd, uint32_t events, void *data)
 static int serve(struct front *f, const struct front_options *options)
 {
 	struct loop_source *events;
+	struct forecast forecast;
 	int r;
 
 	for (unsigned i = 0; i < options->first_target_listener; i++) {
@@ -78,6 +80,8 @@ static int serve(struct front *f, const struct front_options *options)
 	r = loop_source_new(f->loop, options->events, EPOLLIN, on_event, f, &events);
 	if (r < 0)
 		return log_error_errno(r, "cannot listen to the broker: %m");
+	/* Once per boot, before the first capture waits for it. */
+	forecast_get(f->service->options.proxy, options->cache, &forecast);
 	targets_scan(f->service->targets);
 	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
 		log_debug("cannot say that it is ready: %m");

@@ -346,7 +346,7 @@ static double measure_overhead(const struct session *s, uint64_t cpu_before)
 
 static int run_window(struct capture *c, struct session *s)
 {
-	uint64_t start, cpu, stop, offset = unix_offset(), begin = 0;
+	uint64_t start, attached, cpu, stop, offset = unix_offset(), begin = 0;
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
@@ -355,11 +355,13 @@ static int run_window(struct capture *c, struct session *s)
 		begin = c->request.start_unix_ns - offset;
 	if (begin > ATTACH_BEFORE_NS && !wait_until(c, begin - ATTACH_BEFORE_NS))
 		return -ECANCELED;
+	attached = clock_now(CLOCK_MONOTONIC);
 	r = session_attach(s, text, sizeof(text));
 	if (r < 0) {
 		fail(c, r, text);
 		return r;
 	}
+	log_debug("attached in %.1f ms", (double)(clock_now(CLOCK_MONOTONIC) - attached) / 1e6);
 	if (!wait_until(c, begin))
 		return -ECANCELED;
 	start = clock_now(CLOCK_MONOTONIC);
@@ -450,12 +452,15 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 {
 	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
 					   .forecast = &c->result.plan.forecast };
+	uint64_t begun = clock_now(CLOCK_MONOTONIC), prepared, loaded;
 	int r;
 
 	r = prepare(c, text, size);
 	if (r < 0 || c->request.plan_only)
 		return r;
+	prepared = clock_now(CLOCK_MONOTONIC);
 	r = session_new(&options, ret, text, size);
+	loaded = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
 		r = session_add(*ret, &c->prepared[i], text, size);
 		if (r == -ESRCH && c->request.skip_ended && session_n_targets(*ret) + c->n_prepared - i > 1) {
@@ -463,6 +468,8 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 			r = 0;
 		}
 	}
+	log_debug("%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites told in %.1f ms", c->n_prepared,
+		  (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6, (double)(clock_now(CLOCK_MONOTONIC) - loaded) / 1e6);
 	return r < 0 ? r : run_window(c, *ret);
 }
 
