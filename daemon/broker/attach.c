@@ -3,12 +3,14 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-#include "bpf/tfprofd.skel.h"
+#include "daemon/broker/programs.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -35,9 +37,9 @@ struct uprobe_multi_attr {
 
 /* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
 struct attached {
-	int fd;		       /* of a link of many sites; -1: none */
-	struct bpf_link *link; /* otherwise */
-	pid_t pid;	       /* 0: a tracepoint */
+	int fd;	   /* of the link; -1: none */
+	int event; /* the perf event that it is a link of; -1: none */
+	pid_t pid; /* 0: a tracepoint */
 	enum probe_kind kind;
 };
 
@@ -51,9 +53,7 @@ struct attachment {
 	unsigned level;
 	bool scheduler; /* its programs are attached */
 	bool failed;	/* something could not be attached: there is no second try */
-	struct tfprofd_bpf *skel;
-	struct bpf_map *rings[RECORD_MAX_RINGS]; /* the skeleton's */
-	unsigned n_rings;
+	struct programs bpf;
 	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
 	struct record_targets targets;
@@ -98,65 +98,29 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-/* Sizes the rings that are needed; the others are not made. */
-static int size_rings(struct attachment *a)
+int attachment_new(enum attach_mode mode, unsigned level, struct program_cache *cache, struct attachment **ret, const char **ret_reason)
 {
-	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
-		a->skel->maps.ring_0, a->skel->maps.ring_1, a->skel->maps.ring_2, a->skel->maps.ring_3,
-		a->skel->maps.ring_4, a->skel->maps.ring_5, a->skel->maps.ring_6, a->skel->maps.ring_7,
-	};
-	int r = 0;
+	struct attachment *a = calloc(1, sizeof(*a));
+	int r;
 
-	memcpy(a->rings, rings, sizeof(rings));
-	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
-		r = i < a->n_rings ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES) : bpf_map__set_autocreate(rings[i], false);
-	return r;
-}
-
-int attachment_new(enum attach_mode mode, unsigned level, struct attachment **ret, const char **ret_reason)
-{
-	int cpus = libbpf_num_possible_cpus(), r;
-	struct attachment *a;
-
-	if (cpus < 0)
-		return cpus;
-	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
 	a->mode = mode;
 	a->level = level;
-	a->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
-	a->skel = tfprofd_bpf__open();
-	if (!a->skel) {
-		r = -errno;
-		*ret_reason = "cannot open the built-in BPF object";
-		goto fail;
-	}
-	a->skel->rodata->n_rings = a->n_rings;
-	a->skel->rodata->cpus_per_ring = ((unsigned)cpus + a->n_rings - 1) / a->n_rings;
-	if (mode == ATTACH_MULTI)
-		bpf_program__set_expected_attach_type(a->skel->progs.probe, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-	r = size_rings(a);
-	if (r >= 0)
-		r = tfprofd_bpf__load(a->skel);
+	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, &a->bpf, ret_reason);
 	if (r < 0) {
-		*ret_reason = r == -EPERM   ? "loading BPF programs is not permitted here" :
-			      r == -ENOMEM ? "no memory for the ring buffers" :
-					     "the kernel refused the BPF programs";
-		goto fail;
+		free(a);
+		return r;
 	}
 	*ret = a;
 	return 0;
-fail:
-	attachment_free(a);
-	return r;
 }
 
 static void attached_done(struct attached *link)
 {
 	safe_close(link->fd);
-	bpf_link__destroy(link->link);
-	*link = (struct attached){ .fd = -1 };
+	safe_close(link->event);
+	*link = (struct attached){ .fd = -1, .event = -1 };
 }
 
 /* Every n-th link, beginning with the first. */
@@ -198,7 +162,7 @@ struct attachment *attachment_free(struct attachment *a)
 	if (!a)
 		return NULL;
 	links_done(a->links, a->n_links);
-	tfprofd_bpf__destroy(a->skel);
+	programs_done(&a->bpf);
 	free(a);
 	return NULL;
 }
@@ -207,10 +171,10 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 {
 	unsigned n = 0;
 
-	ret_fds[n++] = bpf_map__fd(a->skel->maps.control);
-	ret_fds[n++] = bpf_map__fd(a->skel->maps.counters);
-	for (unsigned i = 0; i < a->n_rings; i++)
-		ret_fds[n++] = bpf_map__fd(a->rings[i]);
+	ret_fds[n++] = a->bpf.control;
+	ret_fds[n++] = a->bpf.counters;
+	for (unsigned i = 0; i < a->bpf.n_rings; i++)
+		ret_fds[n++] = a->bpf.rings[i];
 	return n;
 }
 
@@ -221,7 +185,7 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 	if (a->targets.n == RECORD_MAX_TARGETS)
 		return -E2BIG;
 	a->targets.pids[a->targets.n++] = (__u32)pid;
-	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0) < 0 ? -errno : 0;
+	return bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0) < 0 ? -errno : 0;
 }
 
 int attachment_add_site(struct attachment *a, const struct attach_site *site)
@@ -246,7 +210,7 @@ void attachment_forget(struct attachment *a, pid_t pid)
 	for (unsigned i = 0; i < a->targets.n; i++)
 		if (a->targets.pids[i] == (__u32)pid)
 			a->targets.pids[i] = UINT32_MAX;
-	bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &zero, &a->targets, 0);
+	bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0);
 }
 
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
@@ -257,9 +221,9 @@ int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached 
 		return -ENOMEM;
 	a->shed[kind] = true;
 	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].kind == kind && (a->links[i].fd >= 0 || a->links[i].link)) {
+		if (a->links[i].kind == kind && a->links[i].fd >= 0) {
 			d->links[d->n++] = a->links[i];
-			a->links[i] = (struct attached){ .fd = -1 };
+			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
 		}
 	*ret = d;
 	return 0;
@@ -306,41 +270,67 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	}
 	/* The very file that the front has read, whatever its path means now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = uprobe_multi_link(bpf_program__fd(a->skel->progs.probe), path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
+	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
 				 site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
-	return add_link(a, (struct attached){ .fd = link, .pid = site->pid, .kind = site->kind });
+	return add_link(a, (struct attached){ .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
+}
+
+/* The number of the kernel's uprobe events. */
+static int uprobe_event_type(void)
+{
+	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	int type = -1;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "%d", &type) != 1)
+		type = -ENOENT;
+	fclose(f);
+	return type;
 }
 
 static int attach_by_perf_event(struct attachment *a, const struct attach_site *site)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = site->cookie, .ref_ctr_offset = site->semaphore);
-	struct bpf_link *link;
+	LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = site->cookie);
+	struct perf_event_attr attr = { .size = sizeof(attr), .config2 = site->offset };
+	struct attached link = { .fd = -1, .event = -1, .pid = site->pid, .kind = site->kind };
+	int type = uprobe_event_type();
 	char path[32];
 
+	if (type < 0)
+		return type;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = bpf_program__attach_uprobe_opts(a->skel->progs.probe, site->pid, path, site->offset, &options);
-	if (!link)
+	attr.type = (__u32)type;
+	attr.config1 = (__u64)(uintptr_t)path;
+	/* The format of these events has the counter's offset in the upper half. */
+	attr.config = site->semaphore << 32;
+	link.event = (int)syscall(SYS_perf_event_open, &attr, site->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (link.event < 0)
 		return errno == ESRCH ? 0 : -errno;
-	return add_link(a, (struct attached){ .fd = -1, .link = link, .pid = site->pid, .kind = site->kind });
+	link.fd = bpf_link_create(a->bpf.programs[PROGRAM_PROBE], link.event, BPF_PERF_EVENT, &options);
+	if (link.fd < 0 || ioctl(link.event, PERF_EVENT_IOC_ENABLE, 0) < 0) {
+		int r = -errno;
+
+		attached_done(&link);
+		return r;
+	}
+	return add_link(a, link);
 }
 
 static int attach_scheduler(struct attachment *a)
 {
-	struct bpf_program *const programs[] = {
-		a->skel->progs.on_exit,	  a->skel->progs.on_exec,   a->skel->progs.on_fork,
-		a->skel->progs.on_switch, a->skel->progs.on_waking, a->skel->progs.on_wakeup_new,
-	};
+	static const enum program programs[] = { PROGRAM_EXIT, PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_SWITCH, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW };
 	enum { ALWAYS = 3 };
 
 	/* Runs alone do not need to know when threads ran. */
 	for (unsigned i = 0; i < (a->level >= 2 ? ARRAY_SIZE(programs) : ALWAYS); i++) {
-		struct bpf_link *link = bpf_program__attach(programs[i]);
-		int r = link ? 0 : -errno;
+		int fd = bpf_link_create(a->bpf.programs[programs[i]], 0, BPF_TRACE_RAW_TP, NULL);
+		int r = fd < 0 ? -errno : 0;
 
 		if (r >= 0)
-			r = add_link(a, (struct attached){ .fd = -1, .link = link, .kind = i < ALWAYS ? KIND_COUNT : KIND_SWITCHES });
+			r = add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = i < ALWAYS ? KIND_COUNT : KIND_SWITCHES });
 		if (r < 0)
 			return r;
 	}
@@ -389,32 +379,23 @@ unsigned attachment_links(const struct attachment *a)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < a->n_links; i++)
-		n += a->links[i].fd >= 0 || a->links[i].link;
+		n += a->links[i].fd >= 0;
 	return n;
 }
 
 int attachment_name_threads(struct attachment *a)
 {
-	_cleanup_close_ int iterator = -1;
-	struct bpf_link *link;
+	_cleanup_close_ int link = bpf_link_create(a->bpf.programs[PROGRAM_NAME_THREADS], 0, BPF_TRACE_ITER, NULL), iterator = -1;
 	char nothing[64];
-	int r = 0;
+	ssize_t n;
 
-	link = bpf_program__attach_iter(a->skel->progs.name_threads, NULL);
-	if (!link)
+	if (link < 0)
 		return -errno;
-	iterator = bpf_iter_create(bpf_link__fd(link));
-	if (iterator < 0) {
-		r = -errno;
-	} else {
-		ssize_t n;
-
-		do
-			n = read(iterator, nothing, sizeof(nothing));
-		while (n > 0 || (n < 0 && errno == EAGAIN));
-		if (n < 0)
-			r = -errno;
-	}
-	bpf_link__destroy(link);
-	return r;
+	iterator = bpf_iter_create(link);
+	if (iterator < 0)
+		return -errno;
+	do
+		n = read(iterator, nothing, sizeof(nothing));
+	while (n > 0 || (n < 0 && errno == EAGAIN));
+	return n < 0 ? -errno : 0;
 }

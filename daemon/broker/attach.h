@@ -12,6 +12,7 @@
 #include "daemon/plan/pack.h"
 
 struct attachment;
+struct program_cache;
 
 /* How uprobes are attached here. */
 enum attach_mode {
@@ -26,7 +27,7 @@ int attach_mode_find(void);
  * Loads the programs, for a capture at this level. Nothing is attached. ret_reason: what failed, a constant string.
  * Errors: -EPERM, -ENOMEM, and what bpf(2) returns.
  */
-int attachment_new(enum attach_mode mode, unsigned level, struct attachment **ret, const char **ret_reason);
+int attachment_new(enum attach_mode mode, unsigned level, struct program_cache *cache, struct attachment **ret, const char **ret_reason);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 

@@ -23,6 +23,7 @@
 #include "daemon/broker/code_range.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/preflight.h"
+#include "daemon/broker/programs.h"
 #include "daemon/broker/sideband.h"
 #include "daemon/broker/watch.h"
 #include "include/record_types.h"
@@ -61,6 +62,7 @@ struct broker {
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: nobody tells */
 	struct watch *watch;
+	struct program_cache *programs;
 	bool stop; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
@@ -333,7 +335,7 @@ static int on_calibrate(struct broker *b, struct broker_message *m)
 	int r;
 
 	if (!b->calibrated) {
-		r = calibration_measure(b->mode, &b->calibration, &reason);
+		r = calibration_measure(b->mode, b->programs, &b->calibration, &reason);
 		if (r < 0) {
 			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
 			return FAIL(m, r, "%s (%s)", reason, strerror(-r));
@@ -365,7 +367,7 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 
 		if (c->attachment)
 			continue;
-		r = attachment_new(b->mode, m->level, &c->attachment, &reason);
+		r = attachment_new(b->mode, m->level, b->programs, &c->attachment, &reason);
 		if (r < 0)
 			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
 		c->uid = client->uid;
@@ -665,6 +667,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot give up privileges: %m");
+	r = program_cache_new(&b->programs);
+	if (r < 0)
+		return r;
 	r = watch_new(has_threads, &b->watch);
 	if (r < 0)
 		return log_error_errno(r, "cannot start: %m");
@@ -729,6 +734,7 @@ int broker_run(const struct broker_options *options)
 		poll(NULL, 0, 1);
 	sideband_free(b->sideband);
 	watch_free(b->watch);
+	program_cache_free(b->programs);
 	free(b);
 	return r == -EPIPE ? 0 : r;
 }

@@ -391,7 +391,7 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 	return 0;
 }
 
-int calibration_measure(enum attach_mode mode, struct broker_calibration *ret, const char **ret_reason)
+int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, const char **ret_reason)
 {
 	struct broker_calibration measured;
 	struct attachment *a = NULL;
@@ -403,7 +403,7 @@ int calibration_measure(enum attach_mode mode, struct broker_calibration *ret, c
 	if (r < 0)
 		return r;
 	/* At this level the scheduler's programs are among them. */
-	r = attachment_new(mode, 2, &a, ret_reason);
+	r = attachment_new(mode, 2, cache, &a, ret_reason);
 	if (r >= 0)
 		r = measure(a, &child, &measured, ret_reason);
 	end_child(&child);

@@ -12,4 +12,4 @@
  * Nothing is left attached, and the child is gone. Needs CAP_BPF and CAP_PERFMON. ret_reason: what failed, a constant string. Errors:
  * -ETIMEDOUT, what fork(2) returns, and those of attaching.
  */
-int calibration_measure(enum attach_mode mode, struct broker_calibration *ret, const char **ret_reason);
+int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, const char **ret_reason);

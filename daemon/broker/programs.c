@@ -1,0 +1,370 @@
+#include "daemon/broker/programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "bpf/tfprofd.skel.h"
+#include "daemon/broker/limits.h"
+#include "lib/base/macro.h"
+
+#define MAPS_MAX 16
+#define SUBPROGRAMS_MAX 16
+
+static const char *const program_names[PROGRAM_COUNT] = {
+	[PROGRAM_PROBE] = "probe",	 [PROGRAM_EXIT] = "on_exit",	 [PROGRAM_EXEC] = "on_exec",
+	[PROGRAM_FORK] = "on_fork",	 [PROGRAM_SWITCH] = "on_switch", [PROGRAM_WAKING] = "on_waking",
+	[PROGRAM_WAKEUP_NEW] = "on_wakeup_new", [PROGRAM_NAME_THREADS] = "name_threads",
+};
+
+struct kept_map {
+	char name[BPF_OBJ_NAME_LEN];
+	enum bpf_map_type type;
+	__u32 key_size, value_size, max_entries, flags;
+	int fd; /* that the instructions name */
+	void *value; /* of the only entry, which programs cannot change; NULL: none */
+};
+
+struct kept_program {
+	enum bpf_prog_type type;
+	__u32 attach_type, attach_btf_id;
+	struct bpf_insn *instructions;
+	size_t n_instructions;
+	struct bpf_func_info functions[SUBPROGRAMS_MAX];
+	__u32 n_functions;
+};
+
+struct program_cache {
+	pthread_mutex_t lock;
+	bool filled;
+	int attach_type;
+	int btf; /* the programs' types */
+	struct kept_map maps[MAPS_MAX];
+	unsigned n_maps;
+	struct kept_program programs[PROGRAM_COUNT];
+};
+
+int program_cache_new(struct program_cache **ret)
+{
+	struct program_cache *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->btf = -1;
+	pthread_mutex_init(&c->lock, NULL);
+	*ret = c;
+	return 0;
+}
+
+static void forget(struct program_cache *c)
+{
+	c->btf = safe_close(c->btf);
+	for (unsigned i = 0; i < c->n_maps; i++)
+		free(c->maps[i].value);
+	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
+		free(c->programs[i].instructions);
+	c->n_maps = 0;
+	memset(c->programs, 0, sizeof(c->programs));
+	c->filled = false;
+}
+
+struct program_cache *program_cache_free(struct program_cache *c)
+{
+	if (!c)
+		return NULL;
+	forget(c);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+	return NULL;
+}
+
+void programs_done(struct programs *p)
+{
+	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
+		safe_close(p->programs[i]);
+	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
+		safe_close(p->rings[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(p->others); i++)
+		safe_close(p->others[i]);
+	safe_close(p->control);
+	safe_close(p->targets);
+	safe_close(p->counters);
+}
+
+static void programs_init(struct programs *p)
+{
+	memset(p, 0xff, sizeof(*p));
+	p->n_rings = 0;
+}
+
+/* Puts a map where its users look for it; the descriptor is the set's from now on. */
+static int take_map(struct programs *p, const char *name, int fd)
+{
+	if (!strcmp(name, "control"))
+		p->control = fd;
+	else if (!strcmp(name, "targets"))
+		p->targets = fd;
+	else if (!strcmp(name, "counters"))
+		p->counters = fd;
+	else if (!strncmp(name, "ring_", 5) && p->n_rings < RECORD_MAX_RINGS)
+		p->rings[p->n_rings++] = fd;
+	else
+		for (unsigned i = 0;; i++) {
+			if (i == ARRAY_SIZE(p->others)) {
+				close(fd);
+				return -E2BIG;
+			}
+			if (p->others[i] < 0) {
+				p->others[i] = fd;
+				break;
+			}
+		}
+	return 0;
+}
+
+static int copy_fd(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 ? -errno : copy;
+}
+
+/* Where the functions of a program begin: at its first instruction, and wherever it calls or refers to itself. */
+static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPROGRAMS_MAX])
+{
+	__u32 found = 1;
+
+	ret[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		bool calls = in[i].code == (BPF_JMP | BPF_CALL) && in[i].src_reg == BPF_PSEUDO_CALL;
+		bool refers = in[i].code == (BPF_LD | BPF_IMM | BPF_DW) && in[i].src_reg == BPF_PSEUDO_FUNC;
+		__u32 at = (__u32)((int)i + in[i].imm + 1), k;
+
+		if (!calls && !refers)
+			continue;
+		for (k = found; k > 0 && ret[k - 1] > at; k--)
+			;
+		if (k > 0 && ret[k - 1] == at)
+			continue;
+		if (found == SUBPROGRAMS_MAX)
+			return 0;
+		memmove(&ret[k + 1], &ret[k], (found - k) * sizeof(ret[0]));
+		ret[k] = at;
+		found++;
+	}
+	return found;
+}
+
+/* What the kernel was told of a program, as far as it is not in its instructions. */
+static int keep_program(const struct bpf_program *program, struct kept_program *ret)
+{
+	struct bpf_func_info functions[SUBPROGRAMS_MAX];
+	struct bpf_prog_info info = {};
+	__u32 size = sizeof(info), at[SUBPROGRAMS_MAX];
+
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
+		return -errno;
+	if (info.nr_func_info > SUBPROGRAMS_MAX || info.func_info_rec_size != sizeof(functions[0]))
+		return -EOPNOTSUPP;
+	ret->attach_btf_id = info.attach_btf_id;
+	info = (struct bpf_prog_info){ .nr_func_info = info.nr_func_info, .func_info_rec_size = info.func_info_rec_size,
+				       .func_info = (__u64)(uintptr_t)functions };
+	size = sizeof(info);
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
+		return -errno;
+	ret->type = bpf_program__type(program);
+	ret->attach_type = bpf_program__expected_attach_type(program);
+	ret->n_instructions = bpf_program__insn_cnt(program);
+	ret->instructions = malloc(ret->n_instructions * sizeof(ret->instructions[0]));
+	if (!ret->instructions)
+		return -ENOMEM;
+	memcpy(ret->instructions, bpf_program__insns(program), ret->n_instructions * sizeof(ret->instructions[0]));
+	/* The kernel gives the types in order, with the places that the functions have after its own changes. */
+	ret->n_functions = find_functions(ret->instructions, ret->n_instructions, at);
+	if (ret->n_functions != info.nr_func_info || (ret->type == BPF_PROG_TYPE_TRACING && !ret->attach_btf_id))
+		return -EOPNOTSUPP;
+	for (__u32 i = 0; i < ret->n_functions; i++)
+		ret->functions[i] = (struct bpf_func_info){ .insn_off = at[i], .type_id = functions[i].type_id };
+	return 0;
+}
+
+static int keep_map(const struct bpf_map *map, struct kept_map *ret)
+{
+	size_t size = 0;
+	const void *value = bpf_map__initial_value((struct bpf_map *)map, &size);
+
+	*ret = (struct kept_map){ .type = bpf_map__type(map), .key_size = bpf_map__key_size(map), .value_size = bpf_map__value_size(map),
+				  .max_entries = bpf_map__max_entries(map), .flags = bpf_map__map_flags(map), .fd = bpf_map__fd(map) };
+	strncpy(ret->name, bpf_map__name(map), sizeof(ret->name) - 1);
+	if (!value)
+		return 0;
+	ret->value = malloc(size);
+	if (!ret->value)
+		return -ENOMEM;
+	memcpy(ret->value, value, size);
+	return size == ret->value_size ? 0 : -EOPNOTSUPP;
+}
+
+/* Keeps what was loaded. Without success the next capture is loaded by libbpf again. */
+static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int attach_type)
+{
+	const struct bpf_map *map;
+	int r = 0;
+
+	forget(c);
+	c->attach_type = attach_type;
+	bpf_object__for_each_map(map, skel->obj) {
+		if (!bpf_map__autocreate(map))
+			continue;
+		if (c->n_maps == MAPS_MAX)
+			r = -E2BIG;
+		if (r >= 0)
+			r = keep_map(map, &c->maps[c->n_maps++]);
+	}
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
+		r = keep_program(bpf_object__find_program_by_name(skel->obj, program_names[i]), &c->programs[i]);
+	if (r >= 0)
+		r = c->btf = copy_fd(bpf_object__btf_fd(skel->obj));
+	if (r < 0)
+		forget(c);
+	else
+		c->filled = true;
+}
+
+/* Sizes the rings that are needed; the others are not made. */
+static int size_rings(struct tfprofd_bpf *skel, unsigned n)
+{
+	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
+		skel->maps.ring_0, skel->maps.ring_1, skel->maps.ring_2, skel->maps.ring_3,
+		skel->maps.ring_4, skel->maps.ring_5, skel->maps.ring_6, skel->maps.ring_7,
+	};
+	int r = 0;
+
+	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
+		r = i < n ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES) : bpf_map__set_autocreate(rings[i], false);
+	return r;
+}
+
+static const char *explain(int error)
+{
+	return error == -EPERM	  ? "loading BPF programs is not permitted here" :
+	       error == -ENOMEM ? "no memory for the ring buffers" :
+				    "the kernel refused the BPF programs";
+}
+
+static int load_by_libbpf(struct program_cache *c, int attach_type, struct programs *ret)
+{
+	int cpus = libbpf_num_possible_cpus(), r = 0;
+	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
+	const struct bpf_map *map;
+
+	if (!skel)
+		return cpus < 0 ? cpus : -errno;
+	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
+	skel->rodata->cpus_per_ring = ((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
+	if (attach_type)
+		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
+	r = size_rings(skel, skel->rodata->n_rings);
+	if (r >= 0)
+		r = tfprofd_bpf__load(skel);
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
+		r = ret->programs[i] = copy_fd(bpf_program__fd(bpf_object__find_program_by_name(skel->obj, program_names[i])));
+	if (r >= 0)
+		bpf_object__for_each_map(map, skel->obj) {
+			if (r < 0 || !bpf_map__autocreate(map))
+				continue;
+			r = copy_fd(bpf_map__fd(map));
+			if (r >= 0)
+				r = take_map(ret, bpf_map__name(map), r);
+		}
+	if (r >= 0)
+		keep(c, skel, attach_type);
+	tfprofd_bpf__destroy(skel);
+	return r;
+}
+
+static int make_map(const struct kept_map *kept)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = kept->flags);
+	__u32 zero = 0;
+	int fd, r = 0;
+
+	fd = bpf_map_create(kept->type, kept->name, kept->key_size, kept->value_size, kept->max_entries, &options);
+	if (fd < 0)
+		return -errno;
+	/* The verifier relies on what cannot change any more. */
+	if (kept->value && (bpf_map_update_elem(fd, &zero, kept->value, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0))
+		r = -errno;
+	if (r < 0)
+		close(fd);
+	return r < 0 ? r : fd;
+}
+
+/* Loads a program whose instructions name the maps of now instead of those that it was kept with. */
+static int make_program(const struct program_cache *c, const struct kept_program *kept, const char *name, const int fds[MAPS_MAX])
+{
+	_cleanup_free_ struct bpf_insn *in = malloc(kept->n_instructions * sizeof(in[0]));
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)kept->attach_type,
+		    .attach_btf_id = kept->attach_btf_id, .prog_btf_fd = (__u32)c->btf, .func_info = kept->functions,
+		    .func_info_cnt = kept->n_functions, .func_info_rec_size = sizeof(kept->functions[0]));
+	int fd;
+
+	if (!in)
+		return -ENOMEM;
+	memcpy(in, kept->instructions, kept->n_instructions * sizeof(in[0]));
+	for (size_t i = 0; i + 1 < kept->n_instructions; i++) {
+		unsigned k = 0;
+
+		if (in[i].code != (BPF_LD | BPF_IMM | BPF_DW))
+			continue;
+		if (in[i].src_reg == BPF_PSEUDO_MAP_FD || in[i].src_reg == BPF_PSEUDO_MAP_VALUE) {
+			while (k < c->n_maps && c->maps[k].fd != in[i].imm)
+				k++;
+			if (k == c->n_maps)
+				return -EBADMSG;
+			in[i].imm = fds[k];
+		}
+		i++; /* it takes two */
+	}
+	fd = bpf_prog_load(kept->type, name, "GPL", in, kept->n_instructions, &options);
+	return fd < 0 ? -errno : fd;
+}
+
+static int load_kept(const struct program_cache *c, struct programs *ret)
+{
+	int fds[MAPS_MAX], r = 0;
+
+	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
+		r = fds[i] = make_map(&c->maps[i]);
+		if (r >= 0)
+			r = take_map(ret, c->maps[i].name, fds[i]);
+	}
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
+		r = ret->programs[i] = make_program(c, &c->programs[i], program_names[i], fds);
+	return r;
+}
+
+int programs_load(struct program_cache *c, int attach_type, struct programs *ret, const char **ret_reason)
+{
+	int r;
+
+	programs_init(ret);
+	pthread_mutex_lock(&c->lock);
+	if (c->filled && c->attach_type == attach_type)
+		r = load_kept(c, ret);
+	else
+		r = load_by_libbpf(c, attach_type, ret);
+	pthread_mutex_unlock(&c->lock);
+	if (r >= 0)
+		return 0;
+	*ret_reason = explain(r);
+	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
+		ret->programs[i] = MAX(ret->programs[i], -1);
+	programs_done(ret);
+	return r;
+}
