@@ -53,7 +53,7 @@ struct scan {
 	uint64_t work;
 
 	struct candidate *candidates, *scratch;
-	size_t n_candidates;
+	size_t n_candidates, candidates_room;
 	Elf64_Sym *block;
 	char *window;
 	struct function_set global; /* of .symtab */
@@ -316,12 +316,32 @@ static int is_same_set(struct scan *scan, const Elf64_Shdr *table, bool *ret)
 	return 0;
 }
 
+/* Makes room for the candidates of a table: most have far fewer symbols than a batch. There are no candidates now. */
+static int reserve_candidates(struct scan *scan, uint32_t n_symbols)
+{
+	size_t room = MIN(n_symbols, BATCH_SYMBOLS);
+
+	if (room <= scan->candidates_room)
+		return 0;
+	free(scan->candidates);
+	free(scan->scratch);
+	scan->candidates = malloc(room * sizeof(*scan->candidates));
+	scan->scratch = malloc(room * sizeof(*scan->scratch));
+	if (!scan->candidates || !scan->scratch)
+		return fail_memory(scan);
+	scan->candidates_room = room;
+	return 0;
+}
+
 static int scan_table(struct scan *scan, const Elf64_Shdr *table, struct function_set *global)
 {
 	const Elf64_Shdr *strings = elf_image_section(scan->image, table->sh_link);
 	uint32_t n_symbols = (uint32_t)(table->sh_size / sizeof(Elf64_Sym)), n;
 	int r;
 
+	r = reserve_candidates(scan, n_symbols);
+	if (r < 0)
+		return r;
 	for (uint32_t begin = 0; begin < n_symbols; begin += n) {
 		r = read_block(scan, table, begin, &n);
 		if (r < 0)
@@ -468,11 +488,9 @@ int elf_symbols_match_debug(const struct elf_image *image, const struct elf_imag
 	r = compile_patterns(&scan, patterns, n_patterns);
 	if (r < 0)
 		return r;
-	scan.candidates = malloc(BATCH_SYMBOLS * sizeof(*scan.candidates));
-	scan.scratch = malloc(BATCH_SYMBOLS * sizeof(*scan.scratch));
 	scan.block = malloc(BLOCK_SYMBOLS * sizeof(*scan.block));
 	scan.window = malloc(WINDOW_BYTES + WINDOW_TAIL + WINDOW_SLACK);
-	if (!scan.candidates || !scan.scratch || !scan.block || !scan.window)
+	if (!scan.block || !scan.window)
 		return fail_memory(&scan);
 	r = scan_tables(&scan, debug_file);
 	if (r < 0)

@@ -83,9 +83,9 @@ typedef int (*usdt_callback)(const struct usdt_site *site, void *data);
 
 /*
  * Calls callback for each site, in the order of the notes, whose provider and name match the patterns ('*' any bytes or none, '?' one
- * byte; NULL: all; longer names than 255 bytes match NULL only). A site that does not lie in executable code of the file, as those of functions that the linker dropped, is passed
- * by. A file without notes, or without section headers, is no error. Addresses are as the file is now, when prelink has moved it.
- * Takes memory for the notes and 48 bytes a site.
+ * byte; NULL: all; names longer than 255 bytes match NULL only). A site that does not lie in executable code of the file, as those of
+ * functions that the linker dropped, is passed by. A file without notes or without section names is no error. Addresses are as the file
+ * is now, when prelink has moved it. Takes memory for the notes and 48 bytes a site.
  *
  * Returns 0, what the callback returned, -EINVAL for a pattern that is empty or too long, or an error as listed in image.h. Nothing is
  * reported on errors.
