@@ -483,7 +483,7 @@ static void *capture_thread(void *data)
 	r = run(c, &s, text, sizeof(text));
 	if (r < 0 && !c->result.error)
 		fail(c, r, text);
-	/* The answer first: detaching takes a while, and nobody waits for it. */
+	/* The answer first: nobody waits for what is left to be taken down. */
 	post(c, on_done);
 	session_free(s);
 	post(c, on_detached);

@@ -268,14 +268,20 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 	return r;
 }
 
+static void end_capture(struct session *s)
+{
+	if (s->open)
+		proxy_call_id(s->options.proxy, BROKER_END, s->id);
+	s->open = false;
+}
+
 struct session *session_free(struct session *s)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	if (!s)
 		return NULL;
-	if (s->open)
-		proxy_call_id(s->options.proxy, BROKER_END, s->id);
+	end_capture(s);
 	for (unsigned i = 0; i < s->n_targets; i++) {
 		safe_close(s->targets[i].pidfd);
 		free(s->targets[i].cost_ns);
@@ -437,6 +443,8 @@ int session_finish(struct session *s)
 		poll(NULL, 0, 1);
 	}
 	s->finished = true;
+	/* Taking the probes away goes on while the answer is made. */
+	end_capture(s);
 	r = store_take(s->store, UINT64_MAX, feed, s);
 	if (r < 0)
 		s->error = r;

@@ -51,7 +51,7 @@ void session_close(struct session *s, uint64_t stop);
 int session_shed(struct session *s, enum probe_kind kind, const char *text);
 /* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
 int session_drain(struct session *s);
-/* After the window has closed: names of the threads, and the last records. -ENOMEM. */
+/* After the window has closed: names of the threads, and the last records; begins to detach. -ENOMEM. */
 int session_finish(struct session *s);
 
 void session_count(const struct session *s, struct session_counts *ret);
