@@ -79,9 +79,9 @@ struct measurement {
 
 /*
  * What a program does between two hits: it has data and code of its own in the caches, which the kernel's part of a hit puts out of them.
- * In a loop without it a hit costs half of what it costs a server.
+ * In a loop without it a hit costs half of what it costs a busy server (make bench compares the two).
  */
-#define CHURN_BYTES (256u << 10)
+#define CHURN_BYTES (1u << 20)
 
 static uint8_t churn[CHURN_BYTES];
 

@@ -12,7 +12,7 @@
 #define LINE_MAX_BYTES 128
 
 /* A virtual machine with Linux 6.18. */
-static const struct broker_calibration elsewhere = { .emulated_ns = 1200, .stepped_ns = 12500, .switch_ns = 300 };
+static const struct broker_calibration elsewhere = { .emulated_ns = 1500, .stepped_ns = 16000, .switch_ns = 400 };
 
 static bool read_line(int directory, const char *name, char ret[LINE_MAX_BYTES])
 {
