@@ -190,7 +190,11 @@ static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 /* Sends an object's name when it is used for the first time. */
 static __always_inline void introduce_object(const struct record_control *c, __u64 object, __u64 cookie, __u64 now, __u32 cpu)
 {
-	const struct record_layout *layout = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
+	const struct record_layout *shared = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
+	/* Read once: the front may change it between a check and a use. */
+	struct record_layout copy = { .name_offset = *(const volatile __u32 *)&shared->name_offset,
+				      .type_offset = *(const volatile __u32 *)&shared->type_offset };
+	const struct record_layout *layout = &copy;
 	__u64 key = object_key(object, cookie);
 	__u8 seen = 1;
 	int err;

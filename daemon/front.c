@@ -54,6 +54,9 @@ static void on_event(int fd, uint32_t events, void *data)
 		case BROKER_EVENT_LOOK:
 			targets_look_soon(f->service->targets, (pid_t)event.pid);
 			break;
+		case BROKER_EVENT_EXECUTED:
+			targets_executed(f->service->targets, (pid_t)event.pid);
+			break;
 		case BROKER_EVENT_RESCAN:
 			targets_look_soon(f->service->targets, 0);
 			break;

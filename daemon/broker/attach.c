@@ -52,7 +52,6 @@ struct attachment {
 	enum attach_mode mode;
 	unsigned level;
 	bool scheduler; /* its programs are attached */
-	bool failed;	/* something could not be attached: there is no second try */
 	struct programs bpf;
 	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
@@ -182,6 +181,9 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 {
 	__u32 zero = 0;
 
+	for (unsigned i = 0; i < a->targets.n; i++)
+		if (a->targets.pids[i] == (__u32)pid)
+			return 0;
 	if (a->targets.n == RECORD_MAX_TARGETS)
 		return -E2BIG;
 	a->targets.pids[a->targets.n++] = (__u32)pid;
@@ -196,37 +198,43 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site)
 	return 0;
 }
 
-void attachment_forget(struct attachment *a, pid_t pid)
+/* Moves the links that are chosen to a list of their own; NULL: there are none. -ENOMEM. */
+static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind, struct detached **ret)
+{
+	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
+
+	if (!d)
+		return -ENOMEM;
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].fd >= 0 && (by_pid ? a->links[i].pid == pid : a->links[i].kind == kind)) {
+			d->links[d->n++] = a->links[i];
+			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
+		}
+	*ret = d;
+	return 0;
+}
+
+int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret)
 {
 	__u32 zero = 0;
 
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
 		if (a->sites[i].pid == pid)
 			a->sites[i].pid = 0;
-	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].fd >= 0 && a->links[i].pid == pid)
-			attached_done(&a->links[i]);
+	if (watch)
+		return take_links(a, true, pid, KIND_COUNT, ret);
 	/* Not 0, which is the idle task's. */
 	for (unsigned i = 0; i < a->targets.n; i++)
 		if (a->targets.pids[i] == (__u32)pid)
 			a->targets.pids[i] = UINT32_MAX;
 	bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0);
+	return take_links(a, true, pid, KIND_COUNT, ret);
 }
 
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
 {
-	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
-
-	if (!d)
-		return -ENOMEM;
 	a->shed[kind] = true;
-	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].kind == kind && a->links[i].fd >= 0) {
-			d->links[d->n++] = a->links[i];
-			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
-		}
-	*ret = d;
-	return 0;
+	return take_links(a, false, 0, kind, ret);
 }
 
 struct detached *detached_free(struct detached *d)
@@ -338,31 +346,46 @@ static int attach_scheduler(struct attachment *a)
 	return 0;
 }
 
-int attachment_attach(struct attachment *a, const char **ret_reason)
+static bool is_among(const struct refused *refused, pid_t pid)
+{
+	for (unsigned i = 0; i < refused->n; i++)
+		if (refused->pids[i] == pid)
+			return true;
+	return false;
+}
+
+int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
 {
 	bool done[BROKER_MAX_SITES] = {};
-	int r = 0;
+	int r = 0, refused = 0;
 
-	if (a->failed)
-		return -EINVAL;
-	a->failed = true;
+	ret_refused->n = 0;
 	memset(done, 1, a->n_attached);
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
-		if (!a->sites[i].pid || done[i] || a->shed[a->sites[i].kind])
+		const struct attach_site *site = &a->sites[i];
+
+		if (!site->pid || done[i] || a->shed[site->kind] || is_among(ret_refused, site->pid))
 			continue;
-		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, &a->sites[i]) : attach_group(a, i, done);
+		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site) : attach_group(a, i, done);
+		/* What one process has in its file costs that process only. */
+		if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && ret_refused->n < RECORD_MAX_TARGETS) {
+			ret_refused->pids[ret_refused->n++] = site->pid;
+			refused = r;
+			r = 0;
+		}
 	}
+	a->n_attached = a->n_sites;
+	if (r >= 0 && refused && !attachment_links(a))
+		r = refused;
 	if (r < 0) {
 		*ret_reason = "the kernel refused a uprobe";
 		return r;
 	}
-	a->n_attached = a->n_sites;
-	if (!a->scheduler) {
-		r = attach_scheduler(a);
-		if (r < 0)
-			*ret_reason = "the kernel refused a scheduler tracepoint";
-	}
-	a->failed = r < 0;
+	if (a->scheduler)
+		return 0;
+	r = attach_scheduler(a);
+	if (r < 0)
+		*ret_reason = "the kernel refused a scheduler tracepoint";
 	return r;
 }
 

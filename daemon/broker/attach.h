@@ -48,14 +48,26 @@ struct attach_site {
 
 /* -E2BIG beyond BROKER_MAX_SITES. */
 int attachment_add_site(struct attachment *a, const struct attach_site *site);
-/* A process has ended: its sites are left out, and what was attached by its number goes. */
-void attachment_forget(struct attachment *a, pid_t pid);
-/* Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is no error. */
-int attachment_attach(struct attachment *a, const char **ret_reason);
+/* Processes of which the kernel refused something. */
+struct refused {
+	unsigned n;
+	pid_t pids[RECORD_MAX_TARGETS];
+};
+
+/*
+ * Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is
+ * no error, and one that is refused is one only when nothing else is attached.
+ */
+int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason);
 
 /* Links that were taken out of an attachment; they stay until they are freed, which takes a while. */
 struct detached;
-/* Takes what was attached of a kind out of it; nothing of it is attached again. *ret is NULL when there is nothing. -ENOMEM. */
+/*
+ * A process has ended, or became another program: its sites are left out, and what was attached to it is taken out. watch: its
+ * scheduling and threads are still recorded. -ENOMEM.
+ */
+int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret);
+/* Takes what was attached of a kind out of it; nothing of it is attached again. -ENOMEM. */
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
 struct detached *detached_free(struct detached *d);
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,14 +15,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "daemon/broker/attach.h"
 #include "daemon/broker/calibration.h"
 #include "daemon/broker/capabilities.h"
+#include "daemon/broker/captures.h"
 #include "daemon/broker/channel.h"
-#include "daemon/broker/code_range.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/preflight.h"
-#include "daemon/broker/programs.h"
 #include "daemon/broker/sideband.h"
 #include "daemon/broker/watch.h"
 #include "include/record_types.h"
@@ -33,6 +30,10 @@
 
 /* How often the side-band is looked at, and the front told what it could not be told before. */
 #define ROUND_MS 200
+/* How often the processes of captures are looked at when nobody tells of what they do. */
+#define CHECK_NS 1000000000ull
+/* A measurement that failed is not tried again at once: the broker does nothing else meanwhile. */
+#define CALIBRATE_AGAIN_NS 60000000000ull
 
 struct client {
 	bool used;
@@ -45,16 +46,6 @@ struct file {
 	pid_t pid;
 };
 
-struct capture {
-	struct attachment *attachment; /* NULL: free */
-	uid_t uid; /* who asked for it */
-	struct attach_target {
-		pid_t pid;
-		int pidfd;
-	} targets[RECORD_MAX_TARGETS];
-	unsigned n_targets;
-};
-
 struct broker {
 	int requests, events, diag;
 	const int *listeners;
@@ -62,15 +53,14 @@ struct broker {
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: nobody tells */
 	struct watch *watch;
-	struct program_cache *programs;
 	bool stop; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
-	struct capture captures[BROKER_MAX_CAPTURES];
-	unsigned detaching; /* threads that do */
+	struct captures *captures;
 	struct bpf_facts bpf; /* of this kernel: they do not change */
 	bool tracepoint_known, calibrated;
 	struct broker_calibration calibration;
+	uint64_t calibration_failed_ns; /* 0: it did not */
 	struct findings findings; /* the list that is being asked for */
 	unsigned n_host_findings; /* they come first in it */
 };
@@ -88,31 +78,12 @@ static struct client *client_get(struct broker *b, uint32_t id)
 	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
 }
 
-static struct capture *capture_get(struct broker *b, uint32_t id)
-{
-	return id < BROKER_MAX_CAPTURES && b->captures[id].attachment ? &b->captures[id] : NULL;
-}
-
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-static int pidfd_of(pid_t pid)
-{
-	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static bool pidfd_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
 }
 
 static int add_client(struct broker *b, struct broker_message *m, int connection)
@@ -215,7 +186,8 @@ static int open_mapping(struct broker_message *m)
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", link);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* Its owner may hold a lease on it, for whose end a plain open would wait. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -243,53 +215,6 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 		return 0;
 	}
 	return -EMFILE;
-}
-
-/* Either of the two. */
-struct detach {
-	struct attachment *attachment;
-	struct detached *links;
-	unsigned *running;
-};
-
-static void *detach_thread(void *data)
-{
-	struct detach *d = data;
-
-	attachment_free(d->attachment);
-	detached_free(d->links);
-	__atomic_sub_fetch(d->running, 1, __ATOMIC_RELEASE);
-	free(d);
-	return NULL;
-}
-
-/* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
-static void detach(struct broker *b, struct attachment *attachment, struct detached *links)
-{
-	struct detach *d = malloc(sizeof(*d));
-	pthread_t thread;
-
-	if (!d) {
-		attachment_free(attachment);
-		detached_free(links);
-		return;
-	}
-	*d = (struct detach){ .attachment = attachment, .links = links, .running = &b->detaching };
-	__atomic_add_fetch(&b->detaching, 1, __ATOMIC_RELAXED);
-	if (pthread_create(&thread, NULL, detach_thread, d) == 0)
-		pthread_detach(thread);
-	else
-		detach_thread(d);
-}
-
-static void end_capture(struct broker *b, struct capture *c)
-{
-	if (c->attachment)
-		detach(b, c->attachment, NULL);
-	c->attachment = NULL;
-	for (unsigned i = 0; i < c->n_targets; i++)
-		close(c->targets[i].pidfd);
-	c->n_targets = 0;
 }
 
 static void judge_host(struct broker *b, struct findings *ret)
@@ -331,16 +256,21 @@ static int on_preflight(struct broker *b, struct broker_message *m)
 /* Nobody else is served meanwhile, once while the broker lives: what others do would be measured, too. */
 static int on_calibrate(struct broker *b, struct broker_message *m)
 {
+	bool just_failed = b->calibration_failed_ns && now_ns() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
 	const char *reason = NULL;
 	int r;
 
-	if (!b->calibrated) {
-		r = calibration_measure(b->mode, b->programs, &b->calibration, &reason);
+	if (just_failed && !b->calibration.emulated_ns)
+		return FAIL(m, -EAGAIN, "what probes cost could not be measured just now");
+	if (!b->calibrated && !just_failed) {
+		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, &reason);
 		if (r < 0) {
+			b->calibration_failed_ns = now_ns();
 			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
 			return FAIL(m, r, "%s (%s)", reason, strerror(-r));
 		}
-		b->calibrated = true;
+		b->calibrated = b->calibration.steady;
+		b->calibration_failed_ns = b->calibrated ? 0 : now_ns();
 	}
 	m->calibration = b->calibration;
 	return 0;
@@ -360,135 +290,18 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 		preflight_describe(error, m->text, sizeof(m->text));
 		return -EOPNOTSUPP;
 	}
-	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
-		struct capture *c = &b->captures[i];
-		const char *reason = NULL;
-		int r;
-
-		if (c->attachment)
-			continue;
-		r = attachment_new(b->mode, m->level, b->programs, &c->attachment, &reason);
-		if (r < 0)
-			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
-		c->uid = client->uid;
-		m->id = i;
-		m->index = b->mode;
-		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
-		return 0;
-	}
-	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end", BROKER_MAX_CAPTURES);
-}
-
-static int on_target(struct broker *b, struct broker_message *m)
-{
-	struct capture *c = capture_get(b, m->id);
-	uid_t owner;
-	int pidfd, r;
-
-	if (!c)
-		return -EINVAL;
-	if (c->n_targets >= RECORD_MAX_TARGETS)
-		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
-	/* The descriptor first: from now on the number cannot come to mean another process unnoticed. */
-	pidfd = pidfd_of((pid_t)m->pid);
-	if (pidfd < 0)
-		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
-	r = identity_of_process((pid_t)m->pid, &owner);
-	if (r >= 0 && c->uid != 0 && c->uid != owner)
-		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", c->uid, m->pid, owner);
-	/* The owner was read by number: it is this process's only if that is still the one behind the descriptor. */
-	if (r >= 0 && pidfd_ended(pidfd))
-		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
-	if (r >= 0)
-		r = attachment_add_target(c->attachment, (pid_t)m->pid);
-	if (r < 0) {
-		close(pidfd);
-		return r;
-	}
-	m->index = c->n_targets;
-	c->targets[c->n_targets].pid = (pid_t)m->pid;
-	c->targets[c->n_targets++].pidfd = pidfd;
-	return 0;
+	return captures_begin(b->captures, client->uid, m, ret_fds, ret_n_fds);
 }
 
 static int on_sites(struct broker *b, struct broker_message *m)
 {
-	struct capture *c = capture_get(b, m->id);
-	struct file *f = m->file < BROKER_MAX_FILES ? &b->files[m->file] : NULL;
-	struct code_ranges ranges;
-	int r;
+	const struct file *f = m->file < BROKER_MAX_FILES ? &b->files[m->file] : NULL;
 
-	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->kind >= KIND_COUNT)
-		return -EINVAL;
-	if (!f || f->fd < 0 || f->pid != c->targets[m->index].pid)
-		return -EINVAL;
-	r = code_ranges_read(f->fd, &ranges);
-	if (r < 0)
-		return FAIL(m, r, "not a program or library that can be probed");
-	for (uint32_t i = 0; i < m->count; i++) {
-		const struct broker_site *site = &m->sites[i];
-
-		if (!code_ranges_contain(&ranges, site->offset) || COOKIE_TARGET(site->cookie) != m->index)
-			return -EINVAL;
-		if (site->semaphore && !code_ranges_hold_counter(&ranges, site->semaphore))
-			return -EINVAL;
-		r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = f->pid, .file = f->fd, .offset = site->offset,
-									      .cookie = site->cookie, .semaphore = site->semaphore,
-									      .kind = (enum probe_kind)m->kind });
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/* Whether a target has ended, or became by exec what the client may not watch. */
-static bool target_is_lost(const struct capture *c, const struct attach_target *t)
-{
-	uid_t owner;
-
-	return pidfd_ended(t->pidfd) || (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
-}
-
-static int on_attach(struct broker *b, struct broker_message *m)
-{
-	struct capture *c = capture_get(b, m->id);
-	const char *reason = NULL;
-	int r;
-
-	if (!c)
-		return -EINVAL;
-	/* A number that became another process's must not be used: its sites are left out. */
-	for (unsigned i = 0; i < c->n_targets; i++)
-		if (target_is_lost(c, &c->targets[i]))
-			attachment_forget(c->attachment, c->targets[i].pid);
-	r = attachment_attach(c->attachment, &reason);
-	if (r < 0)
-		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
-	for (unsigned i = 0; i < c->n_targets; i++)
-		if (target_is_lost(c, &c->targets[i]))
-			attachment_forget(c->attachment, c->targets[i].pid);
-	m->count = attachment_links(c->attachment);
-	return 0;
-}
-
-static int on_shed(struct broker *b, const struct broker_message *m)
-{
-	struct capture *c = capture_get(b, m->id);
-	struct detached *links;
-	int r;
-
-	if (!c || m->kind >= KIND_COUNT)
-		return -EINVAL;
-	r = attachment_shed(c->attachment, (enum probe_kind)m->kind, &links);
-	if (r >= 0)
-		detach(b, NULL, links);
-	return r;
+	return f && f->fd >= 0 ? captures_sites(b->captures, m, f->fd, f->pid) : -EINVAL;
 }
 
 static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
-	struct capture *c;
-
 	switch (m->type) {
 	case BROKER_ACCEPT:
 		*ret_n_fds = 1;
@@ -511,30 +324,26 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		if (m->id >= BROKER_MAX_FILES || b->files[m->id].fd < 0)
 			return -EINVAL;
 		/* Sites name it by its descriptor, which must not become another file's. */
-		for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-			if (b->captures[i].attachment && attachment_uses(b->captures[i].attachment, b->files[m->id].fd))
-				return -EBUSY;
+		if (captures_use(b->captures, b->files[m->id].fd))
+			return -EBUSY;
 		b->files[m->id].fd = safe_close(b->files[m->id].fd);
 		return 0;
 	case BROKER_CAPTURE:
 		return on_capture(b, m, ret_fds, ret_n_fds);
 	case BROKER_TARGET:
-		return on_target(b, m);
+		return captures_target(b->captures, m);
 	case BROKER_SITES:
 		return on_sites(b, m);
 	case BROKER_ATTACH:
-		return on_attach(b, m);
+		return captures_attach(b->captures, m);
+	case BROKER_FORGET:
+		return captures_forget(b->captures, m);
 	case BROKER_NAME_THREADS:
-		c = capture_get(b, m->id);
-		return c ? attachment_name_threads(c->attachment) : -EINVAL;
+		return captures_name_threads(b->captures, m);
 	case BROKER_SHED:
-		return on_shed(b, m);
+		return captures_shed(b->captures, m);
 	case BROKER_END:
-		c = capture_get(b, m->id);
-		if (!c)
-			return -EINVAL;
-		end_capture(b, c);
-		return 0;
+		return captures_end(b->captures, m);
 	case BROKER_CALIBRATE:
 		return on_calibrate(b, m);
 	case BROKER_PREFLIGHT:
@@ -604,12 +413,13 @@ static void on_sideband(const struct sideband_event *event, void *data)
 {
 	struct broker *b = data;
 
+	/* What is attached stays through an exec, but what it tells is of another program then, perhaps another user's. */
+	if (event->kind == SIDEBAND_EXECUTED && watch_knows(b->watch, event->pid, now_ns())) {
+		captures_executed(b->captures, event->pid);
+		if (!send_event(b, BROKER_EVENT_EXECUTED, event->pid))
+			watch_lost(b->watch);
+	}
 	watch_event(b->watch, event, now_ns());
-	/* What is attached stays through an exec: not when that made it another user's. */
-	for (unsigned i = 0; i < BROKER_MAX_CAPTURES && event->kind == SIDEBAND_EXECUTED; i++)
-		for (unsigned k = 0; b->captures[i].attachment && k < b->captures[i].n_targets; k++)
-			if (b->captures[i].targets[k].pid == event->pid && target_is_lost(&b->captures[i], &b->captures[i].targets[k]))
-				attachment_forget(b->captures[i].attachment, event->pid);
 }
 
 int broker_check_host(char *ret_text, unsigned size)
@@ -667,7 +477,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot give up privileges: %m");
-	r = program_cache_new(&b->programs);
+	r = captures_new(b->mode, &b->captures);
 	if (r < 0)
 		return r;
 	r = watch_new(has_threads, &b->watch);
@@ -706,6 +516,7 @@ int broker_run(const struct broker_options *options)
 {
 	struct broker *b = calloc(1, sizeof(*b));
 	_cleanup_close_ int signals = -1;
+	uint64_t checked = 0;
 	int r;
 
 	if (!b)
@@ -723,18 +534,19 @@ int broker_run(const struct broker_options *options)
 			on_signal(b, signals);
 		if (p[0].revents)
 			r = serve_request(b);
-		if (b->sideband && sideband_read(b->sideband, on_sideband, b))
+		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
+			captures_check(b->captures);
+		} else if (!b->sideband && now_ns() - checked > CHECK_NS) {
+			checked = now_ns();
+			captures_check(b->captures);
+		}
 		send_pending(b);
 	}
-	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-		end_capture(b, &b->captures[i]);
 	/* When the daemon has ended its probes are gone. */
-	while (__atomic_load_n(&b->detaching, __ATOMIC_ACQUIRE))
-		poll(NULL, 0, 1);
+	captures_free(b->captures);
 	sideband_free(b->sideband);
 	watch_free(b->watch);
-	program_cache_free(b->programs);
 	free(b);
 	return r == -EPIPE ? 0 : r;
 }

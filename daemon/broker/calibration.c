@@ -19,11 +19,13 @@
 #include "lib/proc/maps.h"
 
 /*
- * As many rounds as there is time for. What else runs on the machine makes most of the disturbed ones longer, and few shorter: the first
- * quartile of them counts.
+ * Several batches of as many rounds as there is time for. In each round the same is done with and without a probe, so that what else
+ * runs on the machine disturbs both; the median counts, and batches that disagree are no measurement.
  */
+#define BATCHES 5
 #define ROUNDS 64
-#define ROUNDS_NS 80000000ull
+#define ROUNDS_NS 20000000ull
+#define SPREAD_MAX 0.4
 #define EMULATED_CALLS 50
 #define STEPPED_CALLS 8
 /* Each may wait for the time slices of all others that want the CPU. */
@@ -36,46 +38,43 @@
 
 /*
  * Functions whose probed instructions are known: push is emulated by the kernel, mov is single-stepped, and the leaf keeps its argument
- * below the stack pointer across a 5-byte nop, as compilers let it. They are reached by direct calls only.
+ * below the stack pointer across a 5-byte nop, as compilers let it. They are reached by calls only; a
+ * twin of each has no probe.
  */
+#define TWICE(name, body) PLACE(name, body) PLACE(name "_plain", body)
+#define PLACE(name, body)                                                                                                      \
+	"	.p2align 4\n	.type " name ", @function\n" name ":\n" body ".size " name ", . - " name "\n"
 __asm__(".pushsection .text\n"
-	".p2align 4\n"
-	".type calibration_emulated, @function\n"
-	"calibration_emulated:\n"
-	"	push	%rbp\n"
-	"	mov	%rsp, %rbp\n"
-	"	mov	%rdi, %rax\n"
-	"	pop	%rbp\n"
-	"	ret\n"
-	".size calibration_emulated, . - calibration_emulated\n"
-	".p2align 4\n"
-	".type calibration_stepped, @function\n"
-	"calibration_stepped:\n"
-	"	mov	%rdi, %rax\n"
-	"	ret\n"
-	".size calibration_stepped, . - calibration_stepped\n"
-	".p2align 4\n"
-	".type calibration_leaf, @function\n"
-	"calibration_leaf:\n"
+	TWICE("calibration_emulated", "	push	%rbp\n"
+				      "	mov	%rsp, %rbp\n"
+				      "	mov	%rdi, %rax\n"
+				      "	pop	%rbp\n"
+				      "	ret\n")
+	TWICE("calibration_stepped", "	mov	%rdi, %rax\n"
+				     "	ret\n")
+	PLACE("calibration_leaf",
 	"	mov	%rdi, -8(%rsp)\n"
 	"	mov	%rdi, -16(%rsp)\n"
 	"calibration_leaf_nop:\n"
 	"	.byte	0x0f, 0x1f, 0x44, 0x00, 0x00\n"
 	"	mov	-8(%rsp), %rax\n"
 	"	add	-16(%rsp), %rax\n"
-	"	ret\n"
-	".size calibration_leaf, . - calibration_leaf\n"
+	"	ret\n")
 	".popsection\n");
 uint64_t calibration_emulated(uint64_t value);
+uint64_t calibration_emulated_plain(uint64_t value);
 uint64_t calibration_stepped(uint64_t value);
+uint64_t calibration_stepped_plain(uint64_t value);
 uint64_t calibration_leaf(uint64_t value);
 extern const char calibration_leaf_nop[];
 
-/* What the child answers: nanoseconds of CPU time per call, and per turn with its partner. */
+/* What the child answers for a batch: nanoseconds of CPU time that a hit costs, and that a turn with its partner takes. */
 struct measurement {
 	double emulated, stepped, turn;
 	uint32_t wrong; /* results of the leaf */
 };
+
+enum batch { BATCH_CALLS = 'c', BATCH_TURNS = 't' };
 
 /*
  * What a program does between two hits: it has data and code of its own in the caches, which the kernel's part of a hit puts out of them.
@@ -133,22 +132,28 @@ static void add_sample(struct samples *s, double value)
 	s->value[i] = value;
 }
 
-static double quartile(const struct samples *s)
+static double median(const struct samples *s)
 {
-	return s->n ? s->value[s->n / 4] : 0;
+	return s->n ? s->value[s->n / 2] : 0;
+}
+
+/* Nanoseconds for each of so many calls. */
+static double time_calls(uint64_t (*function)(uint64_t), unsigned n)
+{
+	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID);
+
+	for (uint64_t i = 0; i < n; i++)
+		function(work(i));
+	return (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / n;
 }
 
 static void measure_calls(struct samples *emulated, struct samples *stepped)
 {
-	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID), middle;
+	double plain = time_calls(calibration_emulated_plain, EMULATED_CALLS);
 
-	for (uint64_t i = 0; i < EMULATED_CALLS; i++)
-		calibration_emulated(work(i));
-	middle = now(CLOCK_THREAD_CPUTIME_ID);
-	for (uint64_t i = 0; i < STEPPED_CALLS; i++)
-		calibration_stepped(work(i));
-	add_sample(emulated, (double)(middle - begin) / EMULATED_CALLS);
-	add_sample(stepped, (double)(now(CLOCK_THREAD_CPUTIME_ID) - middle) / STEPPED_CALLS);
+	add_sample(emulated, time_calls(calibration_emulated, EMULATED_CALLS) - plain);
+	plain = time_calls(calibration_stepped_plain, STEPPED_CALLS);
+	add_sample(stepped, time_calls(calibration_stepped, STEPPED_CALLS) - plain);
 }
 
 static uint64_t count_switches(void)
@@ -237,19 +242,27 @@ static void run_child(int socket)
 		struct measurement m = {};
 
 		begin = now(CLOCK_MONOTONIC);
-		for (unsigned i = 0; i < ROUNDS && now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++) {
-			measure_calls(&emulated, &stepped);
-			measure_turns(&turns, &partner);
-		}
-		m.emulated = quartile(&emulated);
-		m.stepped = quartile(&stepped);
-		m.turn = quartile(&turns);
-		for (uint64_t i = 0; i < LEAF_CALLS; i++)
+		for (unsigned i = 0; i < ROUNDS && now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++)
+			if (byte == BATCH_CALLS)
+				measure_calls(&emulated, &stepped);
+			else
+				measure_turns(&turns, &partner);
+		m.emulated = median(&emulated);
+		m.stepped = median(&stepped);
+		m.turn = median(&turns);
+		for (uint64_t i = 0; byte == BATCH_CALLS && i < LEAF_CALLS; i++)
 			m.wrong += calibration_leaf(i) != 2 * i;
 		if (write(socket, &m, sizeof(m)) != sizeof(m))
 			break;
 	}
 	_exit(EXIT_SUCCESS);
+}
+
+static void close_others(int kept)
+{
+	if (kept > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, (unsigned)kept - 1, 0);
+	close_range((unsigned)kept + 1, ~0u, 0);
 }
 
 static int start_child(struct child *ret)
@@ -263,6 +276,8 @@ static int start_child(struct child *ret)
 	if (pid == 0) {
 		die_with(self);
 		close(pair[0]);
+		/* The broker's links to other processes are not held by this one. */
+		close_others(pair[1]);
 		run_child(pair[1]);
 	}
 	close(pair[1]);
@@ -296,9 +311,11 @@ static int child_read(const struct child *child, void *to, size_t size)
 	return read(child->socket, to, size) == (ssize_t)size ? 0 : -ECHILD;
 }
 
-static int child_measure(const struct child *child, struct measurement *ret)
+static int child_measure(const struct child *child, enum batch batch, struct measurement *ret)
 {
-	if (send(child->socket, "", 1, MSG_NOSIGNAL) != 1)
+	char byte = (char)batch;
+
+	if (send(child->socket, &byte, 1, MSG_NOSIGNAL) != 1)
 		return -errno;
 	return child_read(child, ret, sizeof(*ret));
 }
@@ -339,9 +356,8 @@ static int attach(struct attachment *a, const struct child *child, pid_t partner
 {
 	const void *const places[] = { (const void *)calibration_emulated, (const void *)calibration_stepped, calibration_leaf_nop };
 	_cleanup_close_ int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	const struct record_control control = { .window_start = 1, .window_stop = UINT64_MAX };
-	int fds[BROKER_MAX_FDS], r;
-	uint32_t zero = 0;
+	struct refused refused = {};
+	int r;
 
 	r = program < 0 ? -errno : attachment_add_target(a, child->pid);
 	if (r >= 0)
@@ -349,51 +365,91 @@ static int attach(struct attachment *a, const struct child *child, pid_t partner
 	for (unsigned i = 0; i < ARRAY_SIZE(places) && r >= 0; i++)
 		r = add_site(a, child->pid, program, places[i]);
 	if (r >= 0)
-		r = attachment_attach(a, ret_reason);
-	if (r < 0)
-		return r;
+		r = attachment_attach(a, &refused, ret_reason);
+	if (r >= 0 && refused.n)
+		r = -EACCES;
+	return r;
+}
+
+static int open_window(const struct attachment *a, bool open)
+{
+	const struct record_control control = { .window_start = open, .window_stop = open ? UINT64_MAX : 0 };
+	int fds[BROKER_MAX_FDS];
+	uint32_t zero = 0;
+
 	attachment_fds(a, fds);
 	return bpf_map_update_elem(fds[0], &zero, &control, 0) < 0 ? -errno : 0;
 }
 
-/* 0: no figure that a kernel could have. */
-static uint32_t cost(double with, double without)
+/* Nanoseconds, 0: no figure that a kernel could have. */
+static uint32_t cost(const struct samples *batches)
 {
-	double ns = with - without;
+	double ns = median(batches);
 
 	return ns >= COST_MIN_NS && ns <= COST_MAX_NS ? (uint32_t)ns : 0;
 }
 
+/* Whether all but the lowest and the highest batch are near one another. */
+static bool agree(const struct samples *b)
+{
+	return b->n >= 3 && b->value[b->n - 2] - b->value[1] <= SPREAD_MAX * median(b);
+}
+
+static int measure_batches(struct attachment *a, const struct child *child, struct broker_calibration *ret)
+{
+	struct samples emulated = {}, stepped = {}, turns = {};
+	struct measurement without, with, calls = {};
+	int r = 0;
+
+	for (unsigned i = 0; i < BATCHES && r >= 0; i++) {
+		r = open_window(a, false);
+		if (r >= 0)
+			r = child_measure(child, BATCH_TURNS, &without);
+		if (r >= 0)
+			r = open_window(a, true);
+		if (r >= 0)
+			r = child_measure(child, BATCH_TURNS, &with);
+		if (r >= 0)
+			r = child_measure(child, BATCH_CALLS, &calls);
+		add_sample(&emulated, calls.emulated);
+		add_sample(&stepped, calls.stepped);
+		add_sample(&turns, with.turn - without.turn);
+	}
+	if (r < 0)
+		return r;
+	ret->nop5 = calls.wrong ? NOP5_CORRUPTS : NOP5_SAFE;
+	ret->emulated_ns = cost(&emulated);
+	ret->stepped_ns = cost(&stepped);
+	ret->steady = agree(&emulated);
+	/* Beside a switch itself it is little, and may be lost in it: it is a part of what a probe does. */
+	ret->switch_ns = cost(&turns) ?: ret->emulated_ns / 4;
+	return ret->emulated_ns && ret->stepped_ns > ret->emulated_ns ? 0 : -EBUSY;
+}
+
 static int measure(struct attachment *a, const struct child *child, struct broker_calibration *ret, const char **ret_reason)
 {
-	struct measurement without, with;
+	struct measurement before;
 	pid_t partner;
 	int r;
 
 	r = child_read(child, &partner, sizeof(partner));
 	if (r >= 0)
-		r = child_measure(child, &without);
+		r = child_measure(child, BATCH_CALLS, &before);
 	if (r >= 0)
 		r = attach(a, child, partner, ret_reason);
-	*ret_reason = "the machine is too busy to measure what probes cost";
-	if (r >= 0)
-		r = child_measure(child, &with);
 	if (r < 0)
 		return r;
+	*ret_reason = "the machine is too busy to measure what probes cost";
+	r = measure_batches(a, child, ret);
 	/* Wrong without a probe: what it tells with one is worth nothing. */
-	ret->nop5 = without.wrong ? NOP5_UNKNOWN : with.wrong ? NOP5_CORRUPTS : NOP5_SAFE;
-	ret->emulated_ns = cost(with.emulated, without.emulated);
-	ret->stepped_ns = cost(with.stepped, without.stepped);
-	/* The cheapest of them is what other processes disturb first; it is little beside the rest. */
-	ret->switch_ns = cost(with.turn, without.turn) ?: COST_MIN_NS;
-	if (!ret->emulated_ns || ret->stepped_ns <= ret->emulated_ns)
-		return -EBUSY;
-	return 0;
+	if (r >= 0 && before.wrong)
+		ret->nop5 = NOP5_UNKNOWN;
+	return r;
 }
 
 int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, const char **ret_reason)
 {
-	struct broker_calibration measured;
+	struct broker_calibration measured = {};
 	struct attachment *a = NULL;
 	struct child child = { .socket = -1 };
 	int r;

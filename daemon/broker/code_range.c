@@ -27,7 +27,7 @@ int code_ranges_read(int fd, struct code_ranges *ret)
 	*ret = (struct code_ranges){};
 	for (unsigned i = 0; i < (size_t)n / sizeof(headers[0]); i++) {
 		const Elf64_Phdr *h = &headers[i];
-		struct code_range range = { .start = h->p_offset };
+		struct code_range range = { .start = h->p_offset, .address = h->p_vaddr };
 
 		if (h->p_type != PT_LOAD || __builtin_add_overflow(h->p_offset, h->p_filesz, &range.end))
 			continue;
@@ -47,10 +47,34 @@ bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset)
 	return false;
 }
 
-bool code_ranges_hold_counter(const struct code_ranges *ranges, uint64_t offset)
+/* Whether an address lies at an offset of the file. */
+static bool is_at(const struct code_range *ranges, unsigned n, uint64_t address, uint64_t offset, uint64_t size)
 {
-	for (unsigned i = 0; i < ranges->n_data; i++)
-		if (offset >= ranges->data[i].start && offset < ranges->data[i].end && ranges->data[i].end - offset >= 2)
-			return offset % 2 == 0;
+	for (unsigned i = 0; i < n; i++)
+		if (offset >= ranges[i].start && offset < ranges[i].end && ranges[i].end - offset >= size)
+			return address - ranges[i].address == offset - ranges[i].start;
 	return false;
+}
+
+int code_ranges_check_counter(const struct code_ranges *ranges, int fd, uint64_t note, uint64_t instruction, uint64_t counter)
+{
+	struct {
+		Elf64_Nhdr head;
+		char owner[8];
+		uint32_t words[6]; /* three addresses: of the instruction, of the section's base, of the counter */
+	} found;
+	uint64_t addresses[3];
+	ssize_t n;
+
+	if (note > INT64_MAX)
+		return -EINVAL;
+	n = pread(fd, &found, sizeof(found), (off_t)note);
+	if (n < 0)
+		return -errno;
+	memcpy(addresses, found.words, sizeof(addresses));
+	if (n != sizeof(found) || found.head.n_type != 3 || found.head.n_namesz != sizeof(found.owner) ||
+	    found.head.n_descsz < sizeof(addresses) || memcmp(found.owner, "stapsdt", sizeof(found.owner)))
+		return -EINVAL;
+	return is_at(ranges->range, ranges->n, addresses[0], instruction, 1) && counter % 2 == 0 &&
+	       is_at(ranges->data, ranges->n_data, addresses[2], counter, sizeof(uint16_t)) ? 0 : -EINVAL;
 }

@@ -8,6 +8,7 @@
 
 struct code_range {
 	uint64_t start, end; /* file offsets */
+	uint64_t address;    /* of start */
 };
 
 struct code_ranges {
@@ -19,5 +20,8 @@ struct code_ranges {
 /* -ENOEXEC: not a 64-bit ELF file with code; -errno of pread. Headers and ranges beyond the caps are not looked at. */
 int code_ranges_read(int fd, struct code_ranges *ret);
 bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset);
-/* Whether the 16-bit counter of a probe may lie there. */
-bool code_ranges_hold_counter(const struct code_ranges *ranges, uint64_t offset);
+/*
+ * Whether the note at that offset of the file is that of a static probe (USDT) whose instruction and whose counter lie at these offsets:
+ * 0. -EINVAL: it is not; -errno of pread. Reads so many bytes as the head of such a note has.
+ */
+int code_ranges_check_counter(const struct code_ranges *ranges, int fd, uint64_t note, uint64_t instruction, uint64_t counter);

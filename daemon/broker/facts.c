@@ -169,7 +169,7 @@ static bool is_foreign(pid_t pid)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && !memcmp(head.e_ident, ELFMAG, SELFMAG) &&
 	       (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64);
 }

@@ -22,7 +22,8 @@ enum broker_request {
 	BROKER_CAPTURE,	     /* in: id of the client, level. out: id of the capture, fds: control, counters, rings */
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
 	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */
-	BROKER_ATTACH,	     /* in: id of the capture. out: count of links */
+	BROKER_ATTACH,	     /* in: id of the capture. out: count of links; index: a bit for each target that was refused and is left out */
+	BROKER_FORGET,	     /* in: id of the capture, index: takes away what there is of a target */
 	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the targets into the rings */
 	BROKER_SHED,	     /* in: id of the capture, kind: detaches what was attached of it, soon */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
@@ -34,6 +35,7 @@ struct broker_site {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;
 	uint64_t semaphore; /* offset of a counter that the kernel increments while the probe is there; 0: none */
+	uint64_t note;	    /* offset of the note in the file that says so of this site */
 };
 
 enum nop5_result {
@@ -48,6 +50,7 @@ struct broker_calibration {
 	uint32_t stepped_ns;  /* on one that it single-steps */
 	uint32_t switch_ns;   /* a record of the scheduler's programs: a switch, or a wake-up */
 	uint32_t nop5;	      /* enum nop5_result */
+	uint32_t steady;      /* several measurements agreed; else it is to be measured again some time */
 };
 
 enum finding_severity {
@@ -88,6 +91,7 @@ struct broker_message {
 /* What the broker tells the front unasked, on a pair of its own. */
 enum broker_event_type {
 	BROKER_EVENT_LOOK, /* a process mapped code that may be a runtime's, or is one that was a target, or a child of one: look at it */
+	BROKER_EVENT_EXECUTED, /* a process that may be a target became another program; BROKER_EVENT_LOOK follows */
 	BROKER_EVENT_RESCAN, /* some of these were missed: look at every process */
 	BROKER_EVENT_STOP,   /* the daemon was told to end */
 };

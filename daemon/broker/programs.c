@@ -85,6 +85,7 @@ struct program_cache *program_cache_free(struct program_cache *c)
 
 void programs_done(struct programs *p)
 {
+	/* A negative one is that error, or none. */
 	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
 		safe_close(p->programs[i]);
 	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
@@ -355,16 +356,21 @@ int programs_load(struct program_cache *c, int attach_type, struct programs *ret
 
 	programs_init(ret);
 	pthread_mutex_lock(&c->lock);
-	if (c->filled && c->attach_type == attach_type)
+	if (c->filled && c->attach_type == attach_type) {
 		r = load_kept(c, ret);
-	else
+		if (r < 0) {
+			/* Not for what was kept of them, perhaps. */
+			programs_done(ret);
+			programs_init(ret);
+			forget(c);
+		}
+	}
+	if (!c->filled || c->attach_type != attach_type)
 		r = load_by_libbpf(c, attach_type, ret);
 	pthread_mutex_unlock(&c->lock);
 	if (r >= 0)
 		return 0;
 	*ret_reason = explain(r);
-	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
-		ret->programs[i] = MAX(ret->programs[i], -1);
 	programs_done(ret);
 	return r;
 }

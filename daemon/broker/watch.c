@@ -42,12 +42,19 @@ struct watch *watch_free(struct watch *w)
 	return NULL;
 }
 
-static struct known *find(struct watch *w, pid_t pid)
+static struct known *find(const struct watch *w, pid_t pid)
 {
 	for (unsigned i = 0; i < w->n_known; i++)
 		if (w->known[i].pid == pid)
-			return &w->known[i];
+			return (struct known *)&w->known[i];
 	return NULL;
+}
+
+bool watch_knows(const struct watch *w, pid_t pid, uint64_t now)
+{
+	const struct known *k = find(w, pid);
+
+	return k && k->until > now;
 }
 
 static void know(struct watch *w, pid_t pid, uint64_t now, uint64_t until)

@@ -22,6 +22,8 @@ int watch_new(bool (*has_threads)(pid_t pid), struct watch **ret);
 struct watch *watch_free(struct watch *watch);
 
 void watch_event(struct watch *watch, const struct sideband_event *event, uint64_t now_ns);
+/* Whether the process is, or may be, a target. */
+bool watch_knows(const struct watch *watch, pid_t pid, uint64_t now_ns);
 /* The front has opened a file of the process: it is, or may be, a target. */
 void watch_add(struct watch *watch, pid_t pid, uint64_t now_ns);
 /* The side-band lost something: every process is to be looked at. */

@@ -19,6 +19,7 @@
 #define ATTACH_BEFORE_NS 1000000000ull
 /* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte of sixteen. */
 #define DRAIN_NS 20000000ull
+#define CAPTURES_MAX 32
 
 struct capture_shared {
 	struct loop *loop;
@@ -160,7 +161,7 @@ static void keep_budget(struct capture *c, struct session *s, struct budget *bud
 	     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
 }
 
-/* What of a target is not in the capture yet: it may have mapped one more file, or be the same program once more. */
+/* What of a target is not in the capture yet: it may have mapped one more file. */
 static struct target what_is_new(const struct capture *c, const struct target *target)
 {
 	struct target fresh = *target;
@@ -171,7 +172,7 @@ static struct target what_is_new(const struct capture *c, const struct target *t
 		bool known = false;
 
 		for (unsigned k = 0; k < c->n_prepared; k++)
-			for (unsigned f = 0; f < c->prepared[k].n_files && c->prepared[k].target.pid == target->pid; f++)
+			for (unsigned f = 0; f < c->prepared[k].n_files && c->prepared[k].target.program == target->program; f++)
 				known |= c->prepared[k].target.files[f].device == file->device &&
 					 c->prepared[k].target.files[f].inode == file->inode;
 		if (!known)
@@ -180,47 +181,50 @@ static struct target what_is_new(const struct capture *c, const struct target *t
 	return fresh;
 }
 
-/* Takes in who has come since the last time. */
+static int join(struct capture *c, struct session *s, const struct target *target, char *text, size_t size)
+{
+	struct prepared *p = &c->prepared[c->n_prepared];
+	int r = c->n_prepared < RECORD_MAX_TARGETS ? 0 : -E2BIG;
+
+	if (r >= 0)
+		r = prepare_target(c->shared->proxy, c->shared->plans, target, p, text, size);
+	if (r < 0)
+		return r;
+	c->n_prepared++;
+	r = session_add(s, p, text, size);
+	/* It ended meanwhile: another one may have its place. */
+	if (r == -ESRCH)
+		prepared_done(&c->prepared[--c->n_prepared], c->shared->proxy);
+	return r < 0 ? r : session_attach(s, text, size);
+}
+
+/* Takes in one of those who have come: planning takes time, and records wait meanwhile. */
 static void let_join(struct capture *c, struct session *s, uint64_t start, uint64_t now)
 {
-	struct target joining[RECORD_MAX_TARGETS];
 	char text[sizeof(c->result.text)] = "";
-	unsigned n;
+	struct target joining = {};
+	int r;
 
 	pthread_mutex_lock(&c->lock);
-	n = c->n_joining;
-	memcpy(joining, c->joining, n * sizeof(joining[0]));
-	c->n_joining = 0;
+	if (c->n_joining) {
+		joining = c->joining[0];
+		memmove(&c->joining[0], &c->joining[1], --c->n_joining * sizeof(joining));
+	}
 	c->request.n_left_out += c->n_refused;
 	c->n_refused = 0;
 	pthread_mutex_unlock(&c->lock);
-	for (unsigned i = 0; i < n; i++) {
-		struct prepared *p = &c->prepared[c->n_prepared];
-		struct target fresh = what_is_new(c, &joining[i]);
-		int r = c->n_prepared < RECORD_MAX_TARGETS ? 0 : -E2BIG;
-
-		if (!fresh.n_files)
-			continue;
-		if (r >= 0)
-			r = prepare_target(c->shared->proxy, c->shared->plans, &fresh, p, text, sizeof(text));
-		if (r >= 0) {
-			c->n_prepared++;
-			r = session_add(s, p, text, sizeof(text));
-			/* It ended meanwhile: another one may have its place. */
-			if (r == -ESRCH)
-				prepared_done(&c->prepared[--c->n_prepared], c->shared->proxy);
-		}
-		if (r >= 0)
-			r = session_attach(s, text, sizeof(text));
-		if (r >= 0)
-			warn(c, "Process %d (%s) joined %.3f s after the window began.", joining[i].pid, joining[i].name,
-			     (double)(now - start) / 1e9);
-		else if (r == -E2BIG)
-			c->request.n_left_out++;
-		else if (r != -ESRCH)
-			warn(c, "Process %d (%s) came within the window and is not shown: %s.", joining[i].pid, joining[i].name,
-			     *text ? text : strerror(-r));
-	}
+	if (joining.pid)
+		joining = what_is_new(c, &joining);
+	if (!joining.n_files)
+		return;
+	r = join(c, s, &joining, text, sizeof(text));
+	if (r >= 0)
+		warn(c, "Process %d (%s) joined %.3f s after the window began.", joining.pid, joining.name, (double)(now - start) / 1e9);
+	else if (r == -E2BIG)
+		c->request.n_left_out++;
+	else if (r != -ESRCH)
+		warn(c, "Process %d (%s) came within the window and is not shown: %s.", joining.pid, joining.name,
+		     *text ? text : strerror(-r));
 }
 
 /* Keeps the window open for its time; returns when it really closed. */
@@ -333,15 +337,18 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 }
 
 /* What the hits cost of the targets' CPU time in the window. */
-static double measure_overhead(const struct session *s, uint64_t cpu_before)
+static double measure_overhead(struct session *s, uint64_t cpu_before)
 {
 	uint64_t cpu = session_cpu_ns(s), cost = 0;
 	struct session_counts counts;
+	double lost;
 
 	session_count(s, &counts);
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
 		cost += counts.cost_ns[kind];
-	return cpu > cpu_before ? 100.0 * (double)cost / (double)(cpu - cpu_before) : 0;
+	/* What was lost was hit, too. */
+	lost = counts.records ? (double)counts.dropped / (double)counts.records : 0;
+	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost) / (double)(cpu - cpu_before) : 0;
 }
 
 static int run_window(struct capture *c, struct session *s)
@@ -354,6 +361,8 @@ static int run_window(struct capture *c, struct session *s)
 	if (c->request.start_unix_ns > offset)
 		begin = c->request.start_unix_ns - offset;
 	if (begin > ATTACH_BEFORE_NS && !wait_until(c, begin - ATTACH_BEFORE_NS))
+		return -ECANCELED;
+	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	attached = clock_now(CLOCK_MONOTONIC);
 	r = session_attach(s, text, sizeof(text));
@@ -418,9 +427,18 @@ static void on_planned(void *data)
 	c->request.planned(c, &c->result.plan, c->request.data);
 }
 
-static void warn_ended(struct capture *c, const struct target *target)
+/* Where no process was named, one that cannot be captured does not keep the others from it. */
+static bool may_be_left_out(const struct capture *c, int error, unsigned n_targets)
 {
-	warn(c, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
+	return error < 0 && error != -ENOMEM && c->request.skip_ended && n_targets > 1;
+}
+
+static void warn_left_out(struct capture *c, const struct target *target, int error, const char *text)
+{
+	if (error == -ESRCH)
+		warn(c, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
+	else
+		warn(c, "Process %d (%s) is left out: %s.", target->pid, target->name, *text ? text : strerror(-error));
 }
 
 /* Finds out what is to be attached; a target that has ended may be left out. */
@@ -430,8 +448,8 @@ static int prepare(struct capture *c, char *text, size_t size)
 
 	for (unsigned i = 0; i < c->request.n_targets && r >= 0; i++) {
 		r = prepare_target(c->shared->proxy, c->shared->plans, &c->targets[i], &c->prepared[c->n_prepared], text, size);
-		if (r == -ESRCH && c->request.skip_ended && c->n_prepared + c->request.n_targets - i > 1) {
-			warn_ended(c, &c->targets[i]);
+		if (may_be_left_out(c, r, c->n_prepared + c->request.n_targets - i)) {
+			warn_left_out(c, &c->targets[i], r, text);
 			r = 0;
 		} else {
 			c->n_prepared += r >= 0;
@@ -463,8 +481,8 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	loaded = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
 		r = session_add(*ret, &c->prepared[i], text, size);
-		if (r == -ESRCH && c->request.skip_ended && session_n_targets(*ret) + c->n_prepared - i > 1) {
-			warn_ended(c, &c->prepared[i].target);
+		if (may_be_left_out(c, r, session_n_targets(*ret) + c->n_prepared - i)) {
+			warn_left_out(c, &c->prepared[i].target, r, text);
 			r = 0;
 		}
 	}
@@ -492,9 +510,13 @@ static void *capture_thread(void *data)
 
 int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret)
 {
-	struct capture *c = calloc(1, sizeof(*c));
+	struct capture *c;
 	int r;
 
+	/* The broker limits captures, but not what is planned before them. */
+	if (shared->n_captures >= CAPTURES_MAX)
+		return -EBUSY;
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->shared = shared;
@@ -523,11 +545,18 @@ bool capture_asks_for(const struct capture *c, pid_t pid)
 
 void capture_join(struct capture *c, const struct target *target)
 {
+	unsigned i;
+
 	pthread_mutex_lock(&c->lock);
-	if (c->n_joining < RECORD_MAX_TARGETS)
-		c->joining[c->n_joining++] = *target;
-	else
+	/* One that waits already has only mapped more. */
+	for (i = 0; i < c->n_joining && c->joining[i].pid != target->pid; i++)
+		;
+	if (i < RECORD_MAX_TARGETS) {
+		c->joining[i] = *target;
+		c->n_joining = MAX(c->n_joining, i + 1);
+	} else {
 		c->n_refused++;
+	}
 	pthread_mutex_unlock(&c->lock);
 }
 

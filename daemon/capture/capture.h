@@ -47,7 +47,7 @@ struct capture_request {
 	const struct target *targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	unsigned n_left_out; /* targets beyond RECORD_MAX_TARGETS: the result says so */
-	bool skip_ended; /* a target that has ended is left out, with a warning, instead of failing the capture */
+	bool skip_ended; /* a target that has ended, or cannot be captured, is left out, with a warning, instead of failing the capture */
 	uint64_t duration_ns;
 	uint64_t start_unix_ns; /* 0: at once */
 	struct detail detail;
@@ -85,7 +85,7 @@ struct capture_result {
 	unsigned n_warnings;
 };
 
-/* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN. */
+/* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN; -EBUSY: too many at once. */
 int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret);
 /* Whether a process was named when the capture was asked for. */
 bool capture_asks_for(const struct capture *c, pid_t pid);

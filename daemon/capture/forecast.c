@@ -58,7 +58,8 @@ void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
 		return;
 	}
 	ret->calibration = m.calibration;
-	if (kept)
+	ret->measured = m.calibration.steady;
+	if (kept && ret->measured)
 		store(directory, boot, &m.calibration);
 }
 

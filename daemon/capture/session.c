@@ -30,6 +30,7 @@ struct session_target {
 	bool layout_known;
 	struct record_layout layout;
 	uint32_t *cost_ns; /* of a hit, by the pack's probes */
+	uint64_t cpu_base_ns, cpu_ns; /* CPU time: when it was added, and what was last known */
 };
 
 struct session {
@@ -152,7 +153,7 @@ static int send_sites(struct session *s, unsigned target, const struct prepared 
 		if (spec && prepared_uses(p, site) && probe_kind_of_role(spec->role) == kind &&
 		    probe_is_wanted(spec, &s->options.detail))
 			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target),
-							     .semaphore = site->semaphore };
+							     .semaphore = site->semaphore, .note = site->note };
 		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
 			continue;
 		m.type = BROKER_SITES;
@@ -209,6 +210,15 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 	}
 }
 
+/* Nanoseconds, by the clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
+static uint64_t cpu_time_of(pid_t pid)
+{
+	clockid_t clock = (clockid_t)(~(uint32_t)pid << 3 | 2);
+	struct timespec ts;
+
+	return clock_gettime(clock, &ts) < 0 ? 0 : (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 static int tell_correlator(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
@@ -224,7 +234,7 @@ static unsigned find_target(const struct session *s, const struct target *target
 {
 	unsigned i = 0;
 
-	while (i < s->n_targets && (s->targets[i].prepared->target.pid != target->pid || s->targets[i].search.pack != target->pack))
+	while (i < s->n_targets && (s->targets[i].prepared->target.program != target->program || s->targets[i].search.pack != target->pack))
 		i++;
 	return i;
 }
@@ -247,6 +257,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	t = &s->targets[s->n_targets++];
 	*t = (struct session_target){ .prepared = target, .search.pack = target->target.pack };
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
+	t->cpu_base_ns = t->cpu_ns = cpu_time_of(target->target.pid);
 	return s->correlator ? tell_correlator(s, t) : 0;
 }
 
@@ -265,6 +276,9 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 			r = send_sites(s, index, target, f, kind, ret_text, text_size);
 	if (r >= 0 && is_new)
 		warn_of_probes(s, target);
+	/* What was told of it already must not be attached with the next one. */
+	if (r < 0 && index < s->n_targets)
+		proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = index }, NULL, NULL);
 	return r;
 }
 
@@ -307,6 +321,10 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 
 	if (r < 0)
 		snprintf(ret_text, text_size, "%s", m.text);
+	for (unsigned i = 0; r >= 0 && i < s->n_targets; i++)
+		if (m.index & 1u << i)
+			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.", s->targets[i].prepared->target.pid,
+			     s->targets[i].prepared->target.name);
 	return r;
 }
 
@@ -473,21 +491,17 @@ void session_count(const struct session *s, struct session_counts *ret)
 	ret->dropped = ret->ring_full + ret->refused + ret->malformed + ret->unread;
 }
 
-/* The clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
-static clockid_t cpu_clock_of(pid_t pid)
-{
-	return (clockid_t)(~(uint32_t)pid << 3 | 2);
-}
-
-uint64_t session_cpu_ns(const struct session *s)
+uint64_t session_cpu_ns(struct session *s)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < s->n_targets; i++) {
-		struct timespec ts;
+		struct session_target *t = &s->targets[i];
 
-		if (!session_target_ended(s, i) && clock_gettime(cpu_clock_of(s->targets[i].prepared->target.pid), &ts) == 0)
-			sum += (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+		/* Of one that has ended the last reading stays. */
+		if (!session_target_ended(s, i))
+			t->cpu_ns = MAX(t->cpu_ns, cpu_time_of(t->prepared->target.pid));
+		sum += t->cpu_ns - t->cpu_base_ns;
 	}
 	return sum;
 }

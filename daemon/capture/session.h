@@ -55,8 +55,8 @@ int session_drain(struct session *s);
 int session_finish(struct session *s);
 
 void session_count(const struct session *s, struct session_counts *ret);
-/* The CPU time of all targets until now, in nanoseconds. */
-uint64_t session_cpu_ns(const struct session *s);
+/* The CPU time of all targets since they were added, in nanoseconds; it never falls. */
+uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);
 /* Whether all targets have ended; whether this one has. */
 bool session_targets_ended(const struct session *s);

@@ -18,6 +18,8 @@
 #define PENDING_MAX 256
 /* Processes that are looked at in one go; then others have their turn, for this many times as long as that took. */
 #define LOOKS_AT_ONCE 16
+/* Nor longer than this, with one more. */
+#define LOOKS_NS 20000000ull
 #define REST_FACTOR 4
 /* From one look at every process, which the broker asked for, to the next. */
 #define SCAN_EVERY_NS 1000000000ull
@@ -25,6 +27,7 @@
 struct targets {
 	struct targets_options options;
 	struct target targets[TARGETS_MAX];
+	uint32_t n_programs;
 	struct {
 		pid_t pid;
 		uint64_t at; /* when it is looked at; later ones wait longer */
@@ -74,8 +77,13 @@ static void look_at_pending(struct targets *t, unsigned *looks)
 	}
 	t->n_pending -= n;
 	memmove(t->pending, t->pending + n, t->n_pending * sizeof(t->pending[0]));
-	for (unsigned i = 0; i < n; i++)
-		targets_look(t, pids[i], &ignored);
+	for (unsigned i = 0; i < n; i++) {
+		/* Some files take long: others that wait on the loop come first, then. */
+		if (loop_now() - now > LOOKS_NS)
+			targets_look_soon(t, pids[i]);
+		else
+			targets_look(t, pids[i], &ignored);
+	}
 	*looks += n;
 }
 
@@ -90,7 +98,7 @@ static void go_on_scanning(struct targets *t, unsigned *looks)
 		t->scan_at = now + SCAN_EVERY_NS;
 		t->scan = open_processes();
 	}
-	for (; t->scan && *looks < LOOKS_AT_ONCE && pid; ++*looks) {
+	for (; t->scan && *looks < LOOKS_AT_ONCE && pid && loop_now() - now < LOOKS_NS; ++*looks) {
 		pid = next_process(t->scan);
 		if (pid)
 			targets_look(t, pid, &ignored);
@@ -325,7 +333,8 @@ static struct target *target_add(struct targets *t, pid_t pid, uid_t uid, const 
 		*ret_error = -E2BIG;
 		return NULL;
 	}
-	*target = (struct target){ .pid = pid, .uid = uid, .pack = look->pack, .n_files = look->n_files, .table = t };
+	*target = (struct target){ .pid = pid, .uid = uid, .pack = look->pack, .n_files = look->n_files, .table = t,
+				    .program = ++t->n_programs };
 	memcpy(target->files, look->files, sizeof(look->files));
 	target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (target->pidfd < 0) {
@@ -352,6 +361,15 @@ static struct target *find(struct targets *t, pid_t pid)
 		if (t->targets[i].used && t->targets[i].pid == pid)
 			return &t->targets[i];
 	return NULL;
+}
+
+void targets_executed(struct targets *t, pid_t pid)
+{
+	struct target *known = find(t, pid);
+
+	if (known)
+		target_remove(known);
+	targets_look_soon(t, pid);
 }
 
 struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)

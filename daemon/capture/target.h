@@ -24,6 +24,7 @@ struct target_file {
 
 struct target {
 	pid_t pid;
+	uint32_t program; /* a number of its own for each program that a process has been */
 	uid_t uid; /* who may profile it besides root */
 	char name[16];
 	const struct probe_pack *pack;
@@ -58,6 +59,8 @@ struct targets *targets_free(struct targets *t);
 
 /* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process, a few at a time. */
 void targets_look_soon(struct targets *t, pid_t pid);
+/* A process became another program: if it is to be a target again, that is a new one. */
+void targets_executed(struct targets *t, pid_t pid);
 /* Looks at every process now. */
 void targets_scan(struct targets *t);
 /* Looks at one process now; NULL: it has no known runtime, or *ret_error says why it could not be looked at. */

@@ -39,6 +39,7 @@ struct correlator {
 	bool ops_at_entry; /* the process at hand has no end marks of operations */
 	bool idle_between; /* the thread may have been without work since its last record */
 	uint64_t shed_ns[KIND_COUNT]; /* UINT64_MAX: not shed */
+	bool gone[RECORD_MAX_TARGETS]; /* the process became another program: what still comes is not of the target */
 	bool shed[KIND_COUNT];	      /* it has come into effect */
 	uint64_t n_pieces, n_pieces_linked; /* executors, and those whose run is known */
 	uint64_t n_starts;
@@ -76,6 +77,8 @@ void work_on_probe(struct correlator *c, const struct record *record);
 void work_note_next(struct correlator *c, const struct record *record);
 /* The window has closed: ends the frames that are left. */
 void work_close(struct correlator *c, struct thread_state *s);
+/* A process became another program: whatever its threads were inside of has ended. */
+void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* The probes of a kind went at that time. */
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
 bool work_has_op(const struct thread_state *s);

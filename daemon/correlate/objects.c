@@ -36,7 +36,7 @@ static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint
 
 void objects_on_name(struct correlator *c, const struct record_name *r)
 {
-	if (r->head.target < c->n_targets)
+	if (r->head.target < c->n_targets && !c->gone[r->head.target])
 		add_object(c, r->head.time, r->head.target, r->object, r->name, MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
 			   MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE), r->name_size <= RECORD_NAME_SIZE);
 }
@@ -55,7 +55,7 @@ void objects_on_object(struct correlator *c, const struct record_object *r)
 {
 	struct waiting_object *w;
 
-	if (r->head.target >= c->n_targets)
+	if (r->head.target >= c->n_targets || c->gone[r->head.target])
 		return;
 	if (c->layouts[r->head.target].type_offset) {
 		name_object(c, r);

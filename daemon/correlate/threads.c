@@ -148,7 +148,7 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 	uint32_t thread;
 
 	for (unsigned i = 0; i < c->n_targets; i++) {
-		if (c->targets[i].pid != r->pid)
+		if (c->targets[i].pid != r->pid || c->gone[i])
 			continue;
 		thread = correlator_thread(c, r->head.tid);
 		if (c->error)
@@ -159,5 +159,9 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 		/* The thread group's first thread goes last. */
 		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) || r->head.kind == RECORD_EXEC)
 			c->t->processes[i].ended = true;
+		if (r->head.kind == RECORD_EXEC) {
+			work_end_process(c, i, r->head.time);
+			c->gone[i] = true;
+		}
 	}
 }

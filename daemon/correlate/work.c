@@ -321,7 +321,7 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	const struct probe_spec *spec;
 	uint32_t thread;
 
-	if (head->target >= c->n_targets)
+	if (head->target >= c->n_targets || c->gone[head->target])
 		return;
 	pack = c->targets[head->target].pack;
 	if (head->site >= pack->n_probes)
@@ -403,19 +403,29 @@ void work_close(struct correlator *c, struct thread_state *s)
 	}
 }
 
+static void cut_frame(struct correlator *c, struct frames *frames, uint32_t at, uint64_t time)
+{
+	struct span *span = span_of(c, &frames->frames[at]);
+
+	span->end_ns = time;
+	span->flags |= SPAN_CUT_END;
+	frames_remove(frames, at);
+}
+
+void work_end_process(struct correlator *c, uint32_t process, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++)
+		while (c->t->threads[i].process == process && c->states[i].frames.n)
+			cut_frame(c, &c->states[i].frames, c->states[i].frames.n - 1, time);
+}
+
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++) {
 		struct frames *frames = &c->states[i].frames;
 
-		for (uint32_t at = frames->n; at > 0; at--) {
-			struct span *span = span_of(c, &frames->frames[at - 1]);
-
-			if (probe_kind_of_role(frames->frames[at - 1].role) != kind)
-				continue;
-			span->end_ns = time;
-			span->flags |= SPAN_CUT_END;
-			frames_remove(frames, at - 1);
-		}
+		for (uint32_t at = frames->n; at > 0; at--)
+			if (probe_kind_of_role(frames->frames[at - 1].role) == kind)
+				cut_frame(c, frames, at - 1, time);
 	}
 }

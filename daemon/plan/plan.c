@@ -189,13 +189,17 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	struct planner *p = data;
 	const struct probe_pack *pack = p->plan->pack;
 
-	/* It guards the probe, and nobody can raise it. */
-	if (site->semaphore_address && !site->semaphore)
+	/* It guards the probe, and nobody can raise it, or say that it is this probe's. */
+	if (site->semaphore_address && (!site->semaphore || !site->note))
 		return 0;
+	/* The kernel takes an instruction with one counter only. */
+	for (unsigned i = 0; i < p->plan->n_sites; i++)
+		if (p->plan->sites[i].offset == site->offset)
+			return 0;
 
 	for (unsigned spec = 0; spec < pack->n_probes; spec++) {
 		struct plan_site entry = { .spec = spec, .source = SYMBOL_USDT, .function = site->offset, .size = 1,
-					   .semaphore = site->semaphore };
+					   .semaphore = site->semaphore, .note = site->note };
 		_cleanup_free_ char *symbol = NULL;
 		int r;
 

@@ -18,6 +18,7 @@ struct plan_site {
 	uint64_t size;		   /* of the function, bytes */
 	uint64_t offset;	   /* of the instruction, in the file */
 	uint64_t semaphore;	   /* offset of a counter that the kernel increments while the probe is there; 0: none */
+	uint64_t note;		   /* offset of the note that says so, in the file */
 	struct site site;	   /* class, instruction, where the arguments are; or why it is refused */
 };
 

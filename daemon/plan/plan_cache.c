@@ -33,7 +33,7 @@ struct cached {
 
 struct plan_cache {
 	int directory;
-	pthread_mutex_t lock;
+	pthread_mutex_t lock, planning; /* a file at a time: some take a lot of memory */
 	struct cached files[PLAN_CACHE_FILES];
 	uint64_t clock;
 };
@@ -46,6 +46,7 @@ int plan_cache_new(int directory, struct plan_cache **ret)
 		return -ENOMEM;
 	cache->directory = directory;
 	pthread_mutex_init(&cache->lock, NULL);
+	pthread_mutex_init(&cache->planning, NULL);
 	*ret = cache;
 	return 0;
 }
@@ -57,6 +58,7 @@ struct plan_cache *plan_cache_free(struct plan_cache *cache)
 	for (unsigned i = 0; i < PLAN_CACHE_FILES; i++)
 		plan_unref(cache->files[i].plan);
 	pthread_mutex_destroy(&cache->lock);
+	pthread_mutex_destroy(&cache->planning);
 	free(cache);
 	return NULL;
 }
@@ -315,35 +317,57 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 	return plan_add_static_probes(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
 }
 
+/* The plan that somebody else has made, with a reference for the caller; NULL: nobody. */
+static struct plan *find_made(struct plan_cache *cache, const struct stat *st, const struct probe_pack *pack)
+{
+	struct plan *plan;
+
+	pthread_mutex_lock(&cache->lock);
+	plan = find(cache, st, pack);
+	pthread_mutex_unlock(&cache->lock);
+	return plan;
+}
+
+static int make(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
+		const char **ret_reason)
+{
+	struct plan *plan = load(cache, fd, st, pack);
+	int r;
+
+	*ret_known = plan;
+	if (!plan) {
+		r = plan_new(fd, pack, &plan, ret_reason);
+		if (r < 0)
+			return r;
+		store(cache, st, plan);
+	}
+	pthread_mutex_lock(&cache->lock);
+	keep(cache, st, plan);
+	pthread_mutex_unlock(&cache->lock);
+	*ret = plan;
+	return 0;
+}
+
 int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
 		   const char **ret_reason)
 {
-	struct plan *plan, *other;
+	struct plan *plan;
 	bool known = true;
 	struct stat st;
-	int r;
+	int r = 0;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	pthread_mutex_lock(&cache->lock);
-	plan = find(cache, &st, pack);
-	pthread_mutex_unlock(&cache->lock);
+	plan = find_made(cache, &st, pack);
 	if (!plan) {
-		plan = load(cache, fd, &st, pack);
-		if (!plan) {
-			known = false;
-			r = plan_new(fd, pack, &plan, ret_reason);
-			if (r < 0)
-				return r;
-			store(cache, &st, plan);
-		}
-		pthread_mutex_lock(&cache->lock);
-		other = find(cache, &st, pack);
-		if (!other)
-			keep(cache, &st, plan);
-		pthread_mutex_unlock(&cache->lock);
-		plan_unref(other);
+		pthread_mutex_lock(&cache->planning);
+		plan = find_made(cache, &st, pack);
+		if (!plan)
+			r = make(cache, fd, &st, pack, &plan, &known, ret_reason);
+		pthread_mutex_unlock(&cache->planning);
 	}
+	if (r < 0)
+		return r;
 	if (ret_known)
 		*ret_known = known;
 	*ret = plan;

@@ -248,7 +248,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	request.duration_ns = m->duration_ns;
 	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry };
 	request.max_overhead = m->max_overhead;
-	job.every_target = !m->n_pids;
+	job.every_target = !m->n_pids && service_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
 			       (double)s->options.max_duration_ns / 1e9);

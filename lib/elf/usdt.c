@@ -17,6 +17,7 @@
 
 /* A note; its strings are in the bytes that were read. */
 struct note {
+	uint64_t offset; /* in the file */
 	uint64_t address, base, semaphore;
 	const char *provider, *name, *text;
 };
@@ -79,7 +80,7 @@ static const char *take_string(const char **at, const char *end)
 	return nul ? string : NULL;
 }
 
-static int parse_description(struct reader *reader, const char *at, size_t size)
+static int parse_description(struct reader *reader, uint64_t offset, const char *at, size_t size)
 {
 	const char *end = at + size;
 	uint64_t words[3];
@@ -89,7 +90,7 @@ static int parse_description(struct reader *reader, const char *at, size_t size)
 		return fail(reader, -EBADMSG, "a USDT note is malformed");
 	memcpy(words, at, sizeof(words));
 	at += sizeof(words);
-	note = (struct note){ .address = words[0], .base = words[1], .semaphore = words[2] };
+	note = (struct note){ .offset = offset, .address = words[0], .base = words[1], .semaphore = words[2] };
 	note.provider = take_string(&at, end);
 	note.name = note.provider ? take_string(&at, end) : NULL;
 	note.text = note.name ? take_string(&at, end) : NULL;
@@ -98,7 +99,7 @@ static int parse_description(struct reader *reader, const char *at, size_t size)
 	return add_note(reader, &note);
 }
 
-static int parse_notes(struct reader *reader, const char *bytes, uint64_t size)
+static int parse_notes(struct reader *reader, uint64_t offset, const char *bytes, uint64_t size)
 {
 	for (uint64_t at = 0, name, description; at < size;) {
 		Elf64_Nhdr note;
@@ -113,7 +114,7 @@ static int parse_notes(struct reader *reader, const char *bytes, uint64_t size)
 			return fail(reader, -EBADMSG, "a USDT note is malformed");
 		if (note.n_type == NOTE_TYPE && note.n_namesz == sizeof(NOTE_OWNER) &&
 		    !memcmp(bytes + name, NOTE_OWNER, sizeof(NOTE_OWNER))) {
-			r = parse_description(reader, bytes + description, note.n_descsz);
+			r = parse_description(reader, offset + at, bytes + description, note.n_descsz);
 			if (r < 0)
 				return r;
 		}
@@ -136,7 +137,7 @@ static int read_notes(struct reader *reader, const Elf64_Shdr *section)
 	r = elf_image_read(reader->image, section->sh_offset, reader->bytes, section->sh_size);
 	if (r < 0)
 		return fail(reader, r, r == -EBADMSG ? "the file became shorter while it was read" : "the file cannot be read");
-	return parse_notes(reader, reader->bytes, section->sh_size);
+	return parse_notes(reader, section->sh_offset, reader->bytes, section->sh_size);
 }
 
 /* The file offset of a semaphore, 0 when the kernel could not count in it. */
@@ -163,6 +164,7 @@ static bool make_site(const struct elf_image *image, const struct note *note, co
 		.provider = note->provider,
 		.name = note->name,
 		.text = note->text,
+		.note = moved ? 0 : note->offset,
 		.address = note->address + moved,
 		.semaphore_address = note->semaphore ? note->semaphore + moved : 0,
 	};

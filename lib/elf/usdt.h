@@ -66,6 +66,7 @@ struct usdt_argument {
 struct usdt_site {
 	const char *provider, *name;
 	const char *text;	    /* of the arguments, as in the file */
+	uint64_t note;		    /* offset of its note in the file; 0: prelink has moved what the note says */
 	uint64_t address;	    /* of the probe's instruction, virtual, as in the file */
 	uint64_t offset;	    /* of it in the file, inside executable code */
 	uint64_t semaphore_address; /* virtual; 0: the probe has none */

@@ -1,0 +1,349 @@
+#include "daemon/broker/captures.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "daemon/broker/code_range.h"
+#include "daemon/broker/identity.h"
+#include "daemon/broker/programs.h"
+#include "include/record_types.h"
+#include "lib/base/macro.h"
+
+/* Of one process, so that one does not take the room of all others. */
+#define SITES_OF_TARGET_MAX 256
+
+struct capture {
+	struct attachment *attachment; /* NULL: free */
+	uid_t uid; /* who asked for it */
+	struct attach_target {
+		pid_t pid;
+		int pidfd;
+		unsigned n_sites;
+	} targets[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+};
+
+struct captures {
+	enum attach_mode mode;
+	struct program_cache *programs;
+	struct capture captures[BROKER_MAX_CAPTURES];
+	unsigned detaching; /* threads that do */
+};
+
+#define FAIL(m, error, ...)                                        \
+	({                                                         \
+		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__); \
+		(error);                                           \
+	})
+
+static struct capture *capture_get(struct captures *s, uint32_t id)
+{
+	return id < BROKER_MAX_CAPTURES && s->captures[id].attachment ? &s->captures[id] : NULL;
+}
+
+static int pidfd_of(pid_t pid)
+{
+	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool pidfd_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Either of the two. */
+struct detach {
+	struct attachment *attachment;
+	struct detached *links;
+	unsigned *running;
+};
+
+static void *detach_thread(void *data)
+{
+	struct detach *d = data;
+
+	attachment_free(d->attachment);
+	detached_free(d->links);
+	__atomic_sub_fetch(d->running, 1, __ATOMIC_RELEASE);
+	free(d);
+	return NULL;
+}
+
+/* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
+static void detach(struct captures *s, struct attachment *attachment, struct detached *links)
+{
+	struct detach *d = malloc(sizeof(*d));
+	pthread_t thread;
+
+	if (!d) {
+		attachment_free(attachment);
+		detached_free(links);
+		return;
+	}
+	*d = (struct detach){ .attachment = attachment, .links = links, .running = &s->detaching };
+	__atomic_add_fetch(&s->detaching, 1, __ATOMIC_RELAXED);
+	if (pthread_create(&thread, NULL, detach_thread, d) == 0)
+		pthread_detach(thread);
+	else
+		detach_thread(d);
+}
+
+static void end_capture(struct captures *s, struct capture *c)
+{
+	if (c->attachment)
+		detach(s, c->attachment, NULL);
+	c->attachment = NULL;
+	for (unsigned i = 0; i < c->n_targets; i++)
+		close(c->targets[i].pidfd);
+	c->n_targets = 0;
+}
+
+int captures_new(enum attach_mode mode, struct captures **ret)
+{
+	struct captures *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->mode = mode;
+	if (program_cache_new(&s->programs) < 0) {
+		free(s);
+		return -ENOMEM;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct captures *captures_free(struct captures *s)
+{
+	if (!s)
+		return NULL;
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		end_capture(s, &s->captures[i]);
+	while (__atomic_load_n(&s->detaching, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
+	program_cache_free(s->programs);
+	free(s);
+	return NULL;
+}
+
+struct program_cache *captures_programs(struct captures *s)
+{
+	return s->programs;
+}
+
+int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+{
+	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
+		struct capture *c = &s->captures[i];
+		const char *reason = NULL;
+		int r;
+
+		if (c->attachment)
+			continue;
+		r = attachment_new(s->mode, m->level, s->programs, &c->attachment, &reason);
+		if (r < 0)
+			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
+		c->uid = uid;
+		m->id = i;
+		m->index = s->mode;
+		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
+		return 0;
+	}
+	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end", BROKER_MAX_CAPTURES);
+}
+
+int captures_target(struct captures *s, struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+	uid_t owner;
+	int pidfd, r;
+
+	if (!c)
+		return -EINVAL;
+	if (c->n_targets >= RECORD_MAX_TARGETS)
+		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
+	/* The descriptor first: from now on the number cannot come to mean another process unnoticed. */
+	pidfd = pidfd_of((pid_t)m->pid);
+	if (pidfd < 0)
+		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
+	r = identity_of_process((pid_t)m->pid, &owner);
+	if (r >= 0 && c->uid != 0 && c->uid != owner)
+		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", c->uid, m->pid, owner);
+	/* The owner was read by number: it is this process's only if that is still the one behind the descriptor. */
+	if (r >= 0 && pidfd_ended(pidfd))
+		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
+	if (r >= 0)
+		r = attachment_add_target(c->attachment, (pid_t)m->pid);
+	if (r < 0) {
+		close(pidfd);
+		return r;
+	}
+	m->index = c->n_targets;
+	c->targets[c->n_targets++] = (struct attach_target){ .pid = (pid_t)m->pid, .pidfd = pidfd };
+	return 0;
+}
+
+static int check_site(const struct broker_site *site, const struct code_ranges *ranges, int file)
+{
+	if (!code_ranges_contain(ranges, site->offset))
+		return -EINVAL;
+	/* The kernel will write there: the file itself must say that it is this probe's. */
+	return site->semaphore ? code_ranges_check_counter(ranges, file, site->note, site->offset, site->semaphore) : 0;
+}
+
+int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid)
+{
+	struct capture *c = capture_get(s, m->id);
+	struct code_ranges ranges;
+	struct attach_target *t;
+	int r;
+
+	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->kind >= KIND_COUNT)
+		return -EINVAL;
+	t = &c->targets[m->index];
+	if (pid != t->pid)
+		return -EINVAL;
+	if (t->n_sites + m->count > SITES_OF_TARGET_MAX)
+		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", pid, SITES_OF_TARGET_MAX);
+	r = code_ranges_read(file, &ranges);
+	if (r < 0)
+		return FAIL(m, r, "not a program or library that can be probed");
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct broker_site *site = &m->sites[i];
+
+		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file) : -EINVAL;
+		if (r >= 0)
+			r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = pid, .file = file, .offset = site->offset,
+										      .cookie = site->cookie, .semaphore = site->semaphore,
+										      .kind = (enum probe_kind)m->kind });
+		if (r < 0)
+			return r;
+		t->n_sites++;
+	}
+	return 0;
+}
+
+/* Whether a target has ended, or became by exec what the client may not watch. */
+static bool target_is_lost(const struct capture *c, const struct attach_target *t)
+{
+	uid_t owner;
+
+	return pidfd_ended(t->pidfd) || (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
+}
+
+static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
+{
+	struct detached *links = NULL;
+
+	attachment_forget(c->attachment, pid, watch, &links);
+	if (links)
+		detach(s, NULL, links);
+}
+
+static void check_capture(struct captures *s, struct capture *c)
+{
+	for (unsigned i = 0; i < c->n_targets; i++)
+		if (target_is_lost(c, &c->targets[i]))
+			forget(s, c, c->targets[i].pid, false);
+}
+
+void captures_check(struct captures *s)
+{
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		if (s->captures[i].attachment)
+			check_capture(s, &s->captures[i]);
+}
+
+void captures_executed(struct captures *s, pid_t pid)
+{
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		for (unsigned k = 0; s->captures[i].attachment && k < s->captures[i].n_targets; k++)
+			if (s->captures[i].targets[k].pid == pid) {
+				/* The record of the exec itself is still to come, unless nobody may see it. */
+				forget(s, &s->captures[i], pid, !target_is_lost(&s->captures[i], &s->captures[i].targets[k]));
+				break;
+			}
+}
+
+int captures_attach(struct captures *s, struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+	const char *reason = NULL;
+	struct refused refused;
+	int r;
+
+	if (!c)
+		return -EINVAL;
+	/* A number that became another process's must not be used: its sites are left out. */
+	check_capture(s, c);
+	r = attachment_attach(c->attachment, &refused, &reason);
+	if (r < 0)
+		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+	check_capture(s, c);
+	m->count = attachment_links(c->attachment);
+	m->index = 0;
+	for (unsigned i = 0; i < c->n_targets; i++)
+		for (unsigned k = 0; k < refused.n; k++)
+			if (c->targets[i].pid == refused.pids[k]) {
+				m->index |= 1u << i;
+				forget(s, c, refused.pids[k], false);
+			}
+	return 0;
+}
+
+int captures_forget(struct captures *s, const struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+
+	if (!c || m->index >= c->n_targets)
+		return -EINVAL;
+	forget(s, c, c->targets[m->index].pid, false);
+	return 0;
+}
+
+int captures_name_threads(struct captures *s, const struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+
+	return c ? attachment_name_threads(c->attachment) : -EINVAL;
+}
+
+int captures_shed(struct captures *s, const struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+	struct detached *links;
+	int r;
+
+	if (!c || m->kind >= KIND_COUNT)
+		return -EINVAL;
+	r = attachment_shed(c->attachment, (enum probe_kind)m->kind, &links);
+	if (r >= 0)
+		detach(s, NULL, links);
+	return r;
+}
+
+int captures_end(struct captures *s, const struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+
+	if (!c)
+		return -EINVAL;
+	end_capture(s, c);
+	return 0;
+}
+
+bool captures_use(const struct captures *s, int file)
+{
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		if (s->captures[i].attachment && attachment_uses(s->captures[i].attachment, file))
+			return true;
+	return false;
+}
