@@ -11,7 +11,7 @@
 
 double report_runs_per_second(const Tfprofd__CaptureResult *result)
 {
-	return result->window_ns ? (double)result->runs * 1e9 / (double)result->window_ns : 0;
+	return result->runs_seen_ns ? (double)result->runs * 1e9 / (double)result->runs_seen_ns : 0;
 }
 
 /* "-" when there is no whole. */
@@ -39,8 +39,8 @@ static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
 		fprintf(file, ", p50 %s, p99 %s", duration_text(result->run_p50_ns, p50),
 			duration_text(result->run_p99_ns, p99));
 	if (result->runs_cut)
-		fprintf(file, "; %s more that began before the window or ended after it",
-			text_count(result->runs_cut, number));
+		fprintf(file, "; %s more that began before the window or ended after %s", text_count(result->runs_cut, number),
+			result->runs_seen_ns < result->window_ns ? "runs were given up" : "it");
 	fputc('\n', file);
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Long enough for a rate, short enough to be at once. */
-#define INTERVAL_NS 40000000ull
+#define INTERVAL_NS 20000000ull
 /* Taking probes away takes so long at the most, and until then they are hit. */
 #define SETTLE_NS 100000000ull
 
@@ -15,11 +15,21 @@ static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint
 	memcpy(b->cost_ns, cost_ns, sizeof(b->cost_ns));
 }
 
+/* The dearest kind that is still there, runs only when nothing else is; KIND_COUNT: none. */
+static enum probe_kind dearest(const struct budget *b, const double cost[KIND_COUNT])
+{
+	enum probe_kind found = KIND_COUNT;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (kind != KIND_RUNS && !b->shed[kind] && cost[kind] > 0 && (found == KIND_COUNT || cost[kind] > cost[found]))
+			found = kind;
+	return found == KIND_COUNT && !b->shed[KIND_RUNS] ? KIND_RUNS : found;
+}
+
 struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT], double lost)
 {
 	struct budget_verdict verdict = {};
-	double cost[KIND_COUNT], all = 0, cpu;
-	bool found = false;
+	double cost[KIND_COUNT], all = 0, limit;
 
 	if (!b->begun || now < b->ignore_until_ns) {
 		remember(b, now, cpu_ns, cost_ns);
@@ -27,24 +37,23 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 	}
 	if (now - b->at_ns < INTERVAL_NS || cpu_ns <= b->cpu_ns)
 		return verdict;
-	cpu = (double)(cpu_ns - b->cpu_ns);
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
 		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
 		all += cost[kind];
-		if (b->shed[kind] || cost[kind] <= 0 || kind == KIND_RUNS)
-			continue;
-		if (!found || cost[kind] > cost[verdict.kind])
-			verdict.kind = kind;
-		found = true;
 	}
-	if (!found)
-		verdict.kind = KIND_RUNS;
-	verdict.overhead = 100 * all / cpu;
-	verdict.exceeded = verdict.overhead > b->max_percent && !b->shed[verdict.kind];
+	limit = b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
+	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
 	remember(b, now, cpu_ns, cost_ns);
-	if (verdict.exceeded) {
-		b->shed[verdict.kind] = true;
-		b->ignore_until_ns = now + SETTLE_NS;
+	while (all > limit) {
+		enum probe_kind kind = dearest(b, cost);
+
+		if (kind == KIND_COUNT)
+			break;
+		verdict.kinds |= 1u << kind;
+		b->shed[kind] = true;
+		all -= cost[kind];
 	}
+	if (verdict.kinds)
+		b->ignore_until_ns = now + SETTLE_NS;
 	return verdict;
 }

@@ -1,5 +1,5 @@
 /*
- * Decides which kind of probes is taken away when a capture costs its targets more than it may: the dearest, runs last. Pure: times and
+ * Decides which kinds of probes are taken away when a capture costs its targets more than it may: the dearest first, runs last. Pure: times and
  * counts in, a verdict out.
  */
 #pragma once
@@ -20,9 +20,8 @@ struct budget {
 };
 
 struct budget_verdict {
-	bool exceeded;
-	enum probe_kind kind; /* to be taken away, when exceeded */
-	double overhead;      /* percent, since the last verdict */
+	unsigned kinds;	 /* a bit for each kind that is to be taken away; 0: within the budget */
+	double overhead; /* percent, since the last verdict */
 };
 
 /*

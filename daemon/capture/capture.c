@@ -151,14 +151,15 @@ static void keep_budget(struct capture *c, struct session *s, struct budget *bud
 	session_count(s, &counts);
 	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns,
 			       counts.records ? (double)counts.dropped / (double)counts.records : 0);
-	if (!verdict.exceeded || c->result.n_shed == KIND_COUNT)
-		return;
-	if (session_shed(s, verdict.kind, describe(verdict.kind, verdict.overhead, c->request.max_overhead, text, sizeof(text))) < 0)
-		return;
-	shed = &c->result.shed[c->result.n_shed++];
-	*shed = (struct capture_shed){ .kind = verdict.kind, .at_ns = now - start, .overhead = verdict.overhead };
-	warn(c, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
-	     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && c->result.n_shed < KIND_COUNT; kind++) {
+		if (!(verdict.kinds & 1u << kind) ||
+		    session_shed(s, kind, describe(kind, verdict.overhead, c->request.max_overhead, text, sizeof(text))) < 0)
+			continue;
+		shed = &c->result.shed[c->result.n_shed++];
+		*shed = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };
+		warn(c, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
+	}
 }
 
 /* What of a target is not in the capture yet: it may have mapped one more file. */
@@ -325,8 +326,8 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		r = export_xspace(timeline, &options, &c->result.xspace);
 	if (r >= 0)
 		r = summary_make(timeline, &c->result.summary);
-	/* Without the scheduler's records nobody knows when threads ran. */
-	if (c->request.detail.level < 2)
+	/* Without the scheduler's records, or without knowing who works, nobody knows when threads ran for what. */
+	if (c->request.detail.level < 2 || c->result.n_shed)
 		c->result.summary.running_ns = c->result.summary.runnable_ns = c->result.summary.blocked_ns = 0;
 	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
 		  (unsigned long long)counts.records, (unsigned long long)timeline->n_spans, (unsigned long long)((began - stop) / 1000000),

@@ -154,11 +154,20 @@ static void name_ops(struct correlator *c)
 	}
 }
 
-/* Where executors keep their call is known of some releases only; when it is elsewhere, nothing they hold is a call that was seen. */
-static void warn_of_links(struct correlator *c)
+/* Where executors keep their call and step is known of some releases only; elsewhere nothing that they hold is a call that was seen. */
+static void check_links(struct correlator *c, unsigned target)
 {
-	if (c->n_starts >= LINK_PROOFS && c->n_pieces >= LINK_PROOFS && !c->n_pieces_linked &&
-	    timeline_warn(c->t, "Which run an executor belongs to is not shown: this build keeps that elsewhere than the releases that are known.") < 0)
+	const struct links *l = &c->links[target];
+
+	if (l->n_linked)
+		return;
+	/* What was read beside it is worth nothing then. */
+	for (uint64_t i = 0; i < c->t->n_spans; i++)
+		if (c->t->spans[i].flags & SPAN_ID_READ && c->t->threads[c->t->spans[i].thread].process == target)
+			c->t->spans[i].id = -1;
+	if (l->n_starts >= LINK_PROOFS && l->n_pieces >= LINK_PROOFS &&
+	    timeline_warn(c->t, "Process %u: which run an executor belongs to is not shown: nothing in it is where the releases that are known keep it.",
+			  c->targets[target].pid) < 0)
 		c->error = -ENOMEM;
 }
 
@@ -275,8 +284,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	}
 	if (!c->error)
 		name_ops(c);
-	if (!c->error)
-		warn_of_links(c);
+	for (unsigned i = 0; i < c->n_targets && !c->error; i++)
+		check_links(c, i);
 	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;

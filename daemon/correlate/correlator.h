@@ -31,6 +31,11 @@ struct waiting_object {
 };
 
 
+/* Of a process: executors that runs started, their pieces, and those pieces whose run is known. */
+struct links {
+	uint64_t n_starts, n_pieces, n_linked;
+};
+
 struct correlator {
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
@@ -41,8 +46,7 @@ struct correlator {
 	uint64_t shed_ns[KIND_COUNT]; /* UINT64_MAX: not shed */
 	bool gone[RECORD_MAX_TARGETS]; /* the process became another program: what still comes is not of the target */
 	bool shed[KIND_COUNT];	      /* it has come into effect */
-	uint64_t n_pieces, n_pieces_linked; /* executors, and those whose run is known */
-	uint64_t n_starts;
+	struct links links[RECORD_MAX_TARGETS];
 	struct record_layout layouts[RECORD_MAX_TARGETS]; /* of zeros: not known */
 	struct waiting_object *waiting, **waiting_tail;
 	unsigned n_waiting;

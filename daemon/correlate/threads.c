@@ -98,7 +98,9 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 			threads_add_slice(c, thread, now, reason);
 		threads_end_off_span(c, &c->states[thread], now);
 		c->states[thread].on_cpu = false;
-		c->states[thread].left_ns = now;
+		/* Who was preempted was not done. */
+		if (!preempted)
+			c->states[thread].left_ns = now;
 		c->states[thread].waker = -1;
 		c->states[thread].blocked_in = r->syscall;
 		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now, preempted ? c->preempted_name : reason);

@@ -26,6 +26,7 @@ enum span_flag {
 	SPAN_IN_OP = 1 << 3,     /* off CPU while an operation ran on the thread */
 	SPAN_END_BOUND = 1 << 5, /* its end was not seen: end_ns is the last, or the next, that was seen of its thread */
 	SPAN_INNER = 1 << 6,     /* a run within another run of its thread */
+	SPAN_ID_READ = 1 << 7,   /* its id was read at a place that is known of some releases only */
 	SPAN_ASYNC = 1 << 4,     /* an operation that may finish on another thread: the span is its launch */
 };
 

@@ -182,6 +182,11 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 	s->run_closed = r->head.time;
 }
 
+static struct links *links_of(struct correlator *c, const struct record_probe2 *r)
+{
+	return &c->links[r->probe.head.target];
+}
+
 static void on_executor_start(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
 {
 	struct thread_state *s = &c->states[thread];
@@ -189,14 +194,16 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 
 	frames_return(c, s, r->probe.stack);
 	frames_touch(s, r->probe.head.time);
-	c->n_starts++;
 	run = run_of_thread(c, s);
 	if (r->value2)
 		put(c, &c->run_of_call, call_key(r), run);
 	if (run == NO_SPAN)
 		return;
-	if (c->t->spans[run].id < 0)
+	links_of(c, r)->n_starts++;
+	if (c->t->spans[run].id < 0) {
 		c->t->spans[run].id = (int64_t)r->probe.value;
+		c->t->spans[run].flags |= SPAN_ID_READ;
+	}
 	/* Step ids that several runs share name none of them. */
 	other = map_get(&c->run_of_step, step_key(&r->probe));
 	put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
@@ -226,10 +233,11 @@ static void on_executor_run(struct correlator *c, uint32_t thread, const struct 
 	run = r->value2 ? map_get(&c->run_of_call, call_key(r)) : NULL;
 	f->run = run && !run_has_ended(c, *run) && is_step_of(c, *run, r->probe.value) ? *run : NO_SPAN;
 	span_of(c, f)->id = (int64_t)r->probe.value;
-	c->n_pieces++;
+	span_of(c, f)->flags |= SPAN_ID_READ;
+	links_of(c, r)->n_pieces++;
 	if (f->run == NO_SPAN)
 		return;
-	c->n_pieces_linked++;
+	links_of(c, r)->n_linked++;
 	span_of(c, f)->context = c->t->spans[f->run].context;
 }
 
@@ -247,6 +255,7 @@ static void on_done(struct correlator *c, uint32_t thread, const struct record_p
 	if (!f)
 		return;
 	span_of(c, f)->id = (int64_t)r->value;
+	span_of(c, f)->flags |= SPAN_ID_READ;
 	if (run && *run != NO_SPAN)
 		span_of(c, f)->context = c->t->spans[*run].context;
 }

@@ -104,6 +104,10 @@ static void answer(struct job *job, struct capture_result *result)
 		sheds[i].overhead = result->shed[i].overhead;
 		shed_list[i] = &sheds[i];
 	}
+	m.runs_seen_ns = result->window_ns;
+	for (unsigned i = 0; i < result->n_shed; i++)
+		if (result->shed[i].kind == KIND_RUNS)
+			m.runs_seen_ns = result->shed[i].at_ns;
 	m.n_shed = result->n_shed;
 	m.shed = shed_list;
 	for (unsigned i = 0; i < s->n_top_ops; i++) {

@@ -146,8 +146,13 @@ static void answer_planned(struct job *job, struct capture_result *result)
 		else if (result->error == -ENOENT)
 			add(d, FINDING_ERROR, "no-symbols", "use a build of the server that is not stripped, or install its debug symbols", "%s",
 			    result->text);
-		else
+		else if (result->error == -ESRCH)
+			add(d, FINDING_ERROR, "ended", "start it again", "%s", result->text);
+		else if (result->error == -EACCES || result->error == -EPERM)
 			add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "%s", result->text);
+		else
+			add(d, FINDING_ERROR, "malformed", "use an intact build of the server: a file of its runtime cannot be read", "%s",
+			    result->text);
 	}
 	answer_findings(job->call, job->service, d);
 	free(d);

@@ -257,6 +257,7 @@ enum grpc_status status_of_error(int error)
 	case EPERM:
 	case EOPNOTSUPP:
 	case ENOEXEC:
+	case EBADMSG:
 		return GRPC_FAILED_PRECONDITION;
 	case ECANCELED:
 		return GRPC_CANCELLED;

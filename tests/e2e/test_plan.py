@@ -138,7 +138,7 @@ class Plan(LivePlan):
         for cost in plan["costs"]:
             self.assert_shape(cost, COST_KEYS)
         probes = {cost["unit"]: cost["probes"] for cost in plan["costs"]}
-        self.assertEqual((probes["run"], probes["op"]), (2, 2))
+        self.assertEqual((probes["run"], probes["op"], probes["executor"], probes["executor piece"]), (2, 2, 3, 1))
 
     def test_levels_and_ops_at_their_entry_cost_less(self):
         def costs(*options):

@@ -25,11 +25,12 @@ static double run(struct budget *b, struct load *load, unsigned window_ms, unsig
 				cost[kind] += load->per_ms[kind];
 		if (ms % 20 == 0)
 			v = budget_check(b, ms * MS, ms * MS, cost, 0);
-		if (v.exceeded) {
-			load->shed[v.kind] = true;
-			gone_at[v.kind] = ms + 60;
-			++*ret_sheds;
-		}
+		for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+			if (v.kinds & 1u << kind) {
+				load->shed[kind] = true;
+				gone_at[kind] = ms + 60;
+				++*ret_sheds;
+			}
 	}
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
 		all += cost[kind];
@@ -68,6 +69,17 @@ TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
 	CHECK(load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
 }
 
+TEST(what_is_too_dear_together_goes_at_once)
+{
+	struct budget b = { .max_percent = 1 };
+	struct load load = { .per_ms = { [KIND_RUNS] = 5000, [KIND_EXECUTORS] = 100000, [KIND_OPS] = 300000, [KIND_HANDOVER] = 2000 } };
+	unsigned sheds;
+
+	CHECK(run(&b, &load, 4000, &sheds) < 2);
+	CHECK_EQ(sheds, 2);
+	CHECK(!load.shed[KIND_RUNS] && !load.shed[KIND_HANDOVER]);
+}
+
 TEST(runs_go_when_they_alone_are_too_dear)
 {
 	struct budget b = { .max_percent = 1 };
@@ -96,10 +108,10 @@ TEST(lost_records_count_as_hits)
 	struct budget b = { .max_percent = 5 };
 	uint64_t none[KIND_COUNT] = {}, cost[KIND_COUNT] = { [KIND_OPS] = 2 * MS };
 
-	CHECK(!budget_check(&b, 100 * MS, 100 * MS, none, 0).exceeded);
-	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).exceeded);
+	CHECK(!budget_check(&b, 100 * MS, 100 * MS, none, 0).kinds);
+	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).kinds);
 	cost[KIND_OPS] += 2 * MS;
-	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 2).exceeded);
+	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 2).kinds);
 }
 
 TEST(a_target_that_does_nothing_costs_nothing)
@@ -108,7 +120,7 @@ TEST(a_target_that_does_nothing_costs_nothing)
 	uint64_t cost[KIND_COUNT] = {};
 
 	for (unsigned i = 0; i < 10; i++)
-		CHECK(!budget_check(&b, i * 100 * MS, 5 * MS, cost, 0).exceeded);
+		CHECK(!budget_check(&b, i * 100 * MS, 5 * MS, cost, 0).kinds);
 }
 
 CHECK_MAIN()

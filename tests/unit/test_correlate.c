@@ -513,6 +513,22 @@ TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leav
 	timeline_free(t);
 }
 
+TEST(without_end_marks_an_op_goes_on_where_its_thread_was_preempted)
+{
+	struct timeline *t;
+
+	how.ops_at_entry = true;
+	name(1500, 0xa0, "a", "Mul");
+	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
+	probe(2000, 1, S_OP, 300, 7, 0xa0);
+	switched(2010, 1, 0, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
+	switched(2020, 0, 1, SWITCH_IN, 0, -1);
+	probe2(5100, 1, S_WORK, 400, 1, 0xc1);
+	t = run();
+	expect(t, "a:Mul", 0, 2000, 5100);
+	timeline_free(t);
+}
+
 TEST(without_end_marks_nested_ops_keep_their_outer_one)
 {
 	struct timeline *t;
