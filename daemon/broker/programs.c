@@ -352,7 +352,7 @@ static int load_kept(const struct program_cache *c, struct programs *ret)
 
 int programs_load(struct program_cache *c, int attach_type, struct programs *ret, const char **ret_reason)
 {
-	int r;
+	int r = 0;
 
 	programs_init(ret);
 	pthread_mutex_lock(&c->lock);

@@ -449,6 +449,8 @@ int session_finish(struct session *s)
 
 	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
 		warn(s, "Names of threads are missing.");
+	/* Nothing is recorded any more: taking the probes away goes on while the rest is read and the answer is made. */
+	end_capture(s);
 	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
 		bool empty = true;
@@ -461,8 +463,6 @@ int session_finish(struct session *s)
 		poll(NULL, 0, 1);
 	}
 	s->finished = true;
-	/* Taking the probes away goes on while the answer is made. */
-	end_capture(s);
 	r = store_take(s->store, UINT64_MAX, feed, s);
 	if (r < 0)
 		s->error = r;

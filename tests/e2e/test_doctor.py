@@ -117,6 +117,22 @@ class WithDaemon(DoctorTestCase):
         command, found = self.doctor("--pid", program.pid, daemon=self.daemon)
         self.assert_not_ready(command, found, "no-symbols", NO_TARGET, str(program.pid))
 
+    def test_a_file_that_cannot_be_read_is_explained_and_ends_as_a_capture_would(self):
+        library = self.directory / "libtensorflow_framework.so.2"
+        library.write_bytes(b"\x7fELF" + bytes(8188))
+        program = ("import mmap, sys, time; f = open(sys.argv[1], 'rb'); "
+                   "m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC); print('ready', flush=True); time.sleep(60)")
+        mapped = self.start(harness.Process, "mapped", [harness.PYTHON, "-c", program, library])
+        mapped.wait_ready(lambda: mapped.line("ready"))
+        command, found = self.doctor("--pid", mapped.pid, daemon=self.daemon)
+        self.assertIn("malformed", found)
+        self.assertNotIn("root", found["malformed"][2])
+        self.assertEqual(command.status, harness.ctl(self.daemon, "plan", "--pid", mapped.pid).status)
+        # It keeps nobody from capturing the others.
+        command = harness.ctl(self.daemon, "capture", "--duration", "300ms", "-o", self.directory / "log", "--json")
+        self.assertEqual(command.status, OK, command.stderr)
+        self.assertTrue(any(f"Process {mapped.pid} (python) is left out" in w for w in command.json["warnings"]), command.json["warnings"])
+
     def test_a_process_of_another_user_is_not_permitted(self):
         address = ["--daemon", self.daemon.address]
         command = harness.run(CTL, *address, "doctor", "--json", "--pid", self.server.pid, user=NOBODY, env=NO_PROXY)
