@@ -354,6 +354,15 @@ static bool is_among(const struct refused *refused, pid_t pid)
 	return false;
 }
 
+/* Whether any process is probed that was not refused. */
+static bool any_other(const struct attachment *a, const struct refused *refused)
+{
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].fd >= 0 && a->links[i].pid && !is_among(refused, a->links[i].pid))
+			return true;
+	return false;
+}
+
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
 {
 	bool done[BROKER_MAX_SITES] = {};
@@ -375,7 +384,7 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		}
 	}
 	a->n_attached = a->n_sites;
-	if (r >= 0 && refused && !attachment_links(a))
+	if (r >= 0 && refused && !any_other(a, ret_refused))
 		r = refused;
 	if (r < 0) {
 		*ret_reason = "the kernel refused a uprobe";

@@ -265,12 +265,15 @@ static int on_calibrate(struct broker *b, struct broker_message *m)
 	if (!b->calibrated && !just_failed) {
 		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, &reason);
 		if (r < 0) {
-			b->calibration_failed_ns = now_ns();
 			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
-			return FAIL(m, r, "%s (%s)", reason, strerror(-r));
+			b->calibration_failed_ns = now_ns();
+			/* What an earlier one found is better than nothing. */
+			if (!b->calibration.emulated_ns)
+				return FAIL(m, r, "%s (%s)", reason, strerror(-r));
+		} else {
+			b->calibrated = b->calibration.steady;
+			b->calibration_failed_ns = b->calibrated ? 0 : now_ns();
 		}
-		b->calibrated = b->calibration.steady;
-		b->calibration_failed_ns = b->calibrated ? 0 : now_ns();
 	}
 	m->calibration = b->calibration;
 	return 0;
@@ -414,9 +417,9 @@ static void on_sideband(const struct sideband_event *event, void *data)
 	struct broker *b = data;
 
 	/* What is attached stays through an exec, but what it tells is of another program then, perhaps another user's. */
-	if (event->kind == SIDEBAND_EXECUTED && watch_knows(b->watch, event->pid, now_ns())) {
+	if (event->kind == SIDEBAND_EXECUTED) {
 		captures_executed(b->captures, event->pid);
-		if (!send_event(b, BROKER_EVENT_EXECUTED, event->pid))
+		if (watch_knows(b->watch, event->pid, now_ns()) && !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
 	}
 	watch_event(b->watch, event, now_ns());

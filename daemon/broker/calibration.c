@@ -401,7 +401,7 @@ static int measure_batches(struct attachment *a, const struct child *child, stru
 	struct measurement without, with, calls = {};
 	int r = 0;
 
-	for (unsigned i = 0; i < BATCHES && r >= 0; i++) {
+	for (unsigned i = 0; i < BATCHES; i++) {
 		r = open_window(a, false);
 		if (r >= 0)
 			r = child_measure(child, BATCH_TURNS, &without);
@@ -411,12 +411,12 @@ static int measure_batches(struct attachment *a, const struct child *child, stru
 			r = child_measure(child, BATCH_TURNS, &with);
 		if (r >= 0)
 			r = child_measure(child, BATCH_CALLS, &calls);
+		if (r < 0)
+			return r;
 		add_sample(&emulated, calls.emulated);
 		add_sample(&stepped, calls.stepped);
 		add_sample(&turns, with.turn - without.turn);
 	}
-	if (r < 0)
-		return r;
 	ret->nop5 = calls.wrong ? NOP5_CORRUPTS : NOP5_SAFE;
 	ret->emulated_ns = cost(&emulated);
 	ret->stepped_ns = cost(&stepped);

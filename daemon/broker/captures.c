@@ -160,6 +160,15 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end", BROKER_MAX_CAPTURES);
 }
 
+static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
+{
+	struct detached *links = NULL;
+
+	attachment_forget(c->attachment, pid, watch, &links);
+	if (links)
+		detach(s, NULL, links);
+}
+
 int captures_target(struct captures *s, struct broker_message *m)
 {
 	struct capture *c = capture_get(s, m->id);
@@ -180,6 +189,10 @@ int captures_target(struct captures *s, struct broker_message *m)
 	/* The owner was read by number: it is this process's only if that is still the one behind the descriptor. */
 	if (r >= 0 && pidfd_ended(pidfd))
 		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
+	/* It is a target again only as another program: what is attached to it would tell everything twice. */
+	for (unsigned i = 0; i < c->n_targets && r >= 0; i++)
+		if (c->targets[i].pid == (pid_t)m->pid)
+			forget(s, c, (pid_t)m->pid, true);
 	if (r >= 0)
 		r = attachment_add_target(c->attachment, (pid_t)m->pid);
 	if (r < 0) {
@@ -239,15 +252,6 @@ static bool target_is_lost(const struct capture *c, const struct attach_target *
 	return pidfd_ended(t->pidfd) || (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
 }
 
-static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
-{
-	struct detached *links = NULL;
-
-	attachment_forget(c->attachment, pid, watch, &links);
-	if (links)
-		detach(s, NULL, links);
-}
-
 static void check_capture(struct captures *s, struct capture *c)
 {
 	for (unsigned i = 0; i < c->n_targets; i++)
@@ -285,10 +289,6 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	/* A number that became another process's must not be used: its sites are left out. */
 	check_capture(s, c);
 	r = attachment_attach(c->attachment, &refused, &reason);
-	if (r < 0)
-		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
-	check_capture(s, c);
-	m->count = attachment_links(c->attachment);
 	m->index = 0;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		for (unsigned k = 0; k < refused.n; k++)
@@ -296,6 +296,10 @@ int captures_attach(struct captures *s, struct broker_message *m)
 				m->index |= 1u << i;
 				forget(s, c, refused.pids[k], false);
 			}
+	if (r < 0)
+		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+	check_capture(s, c);
+	m->count = attachment_links(c->attachment);
 	return 0;
 }
 

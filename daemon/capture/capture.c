@@ -434,12 +434,13 @@ static bool may_be_left_out(const struct capture *c, int error, unsigned n_targe
 	return error < 0 && error != -ENOMEM && c->request.skip_ended && n_targets > 1;
 }
 
-static void warn_left_out(struct capture *c, const struct target *target, int error, const char *text)
+static void warn_left_out(struct capture *c, const struct target *target, int error, char *text)
 {
 	if (error == -ESRCH)
 		warn(c, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
 	else
 		warn(c, "Process %d (%s) is left out: %s.", target->pid, target->name, *text ? text : strerror(-error));
+	*text = 0;
 }
 
 /* Finds out what is to be attached; a target that has ended may be left out. */
@@ -482,7 +483,7 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	loaded = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
 		r = session_add(*ret, &c->prepared[i], text, size);
-		if (may_be_left_out(c, r, session_n_targets(*ret) + c->n_prepared - i)) {
+		if (may_be_left_out(c, r, session_n_captured(*ret) + c->n_prepared - i)) {
 			warn_left_out(c, &c->prepared[i].target, r, text);
 			r = 0;
 		}

@@ -58,8 +58,8 @@ void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
 		return;
 	}
 	ret->calibration = m.calibration;
-	ret->measured = m.calibration.steady;
-	if (kept && ret->measured)
+	/* One that varied is for now only. */
+	if (kept && m.calibration.steady)
 		store(directory, boot, &m.calibration);
 }
 

@@ -28,7 +28,7 @@ static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const str
 		ret->inode = st.st_ino;
 		ret->size = (uint64_t)st.st_size;
 	}
-	r = plan_cache_get(plans, fd, target->pack, &ret->plan, &ret->known, &reason);
+	r = plan_cache_get(plans, fd, target->pack, true, &ret->plan, &ret->known, &reason);
 	if (r < 0) {
 		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
 		proxy_call_id(proxy, BROKER_CLOSE, m.id);

@@ -30,6 +30,8 @@ struct session_target {
 	bool layout_known;
 	struct record_layout layout;
 	uint32_t *cost_ns; /* of a hit, by the pack's probes */
+	bool left_out; /* it was refused, or is a target again as another program */
+	uint64_t added_ns;
 	uint64_t cpu_base_ns, cpu_ns; /* CPU time: when it was added, and what was last known */
 };
 
@@ -222,7 +224,8 @@ static uint64_t cpu_time_of(pid_t pid)
 static int tell_correlator(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
-	struct correlate_target target = { .pid = (uint32_t)of->pid, .pack = of->pack, .ops_at_entry = s->options.detail.ops_at_entry };
+	struct correlate_target target = { .pid = (uint32_t)of->pid, .pack = of->pack, .ops_at_entry = s->options.detail.ops_at_entry,
+					  .since_ns = t->added_ns };
 
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
@@ -254,9 +257,13 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	}
 	if (m.index != s->n_targets)
 		return -EBADMSG;
+	for (unsigned i = 0; i < s->n_targets; i++)
+		if (s->targets[i].prepared->target.pid == target->target.pid)
+			s->targets[i].left_out = true;
 	t = &s->targets[s->n_targets++];
 	*t = (struct session_target){ .prepared = target, .search.pack = target->target.pack };
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
+	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = cpu_time_of(target->target.pid);
 	return s->correlator ? tell_correlator(s, t) : 0;
 }
@@ -277,8 +284,10 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 	if (r >= 0 && is_new)
 		warn_of_probes(s, target);
 	/* What was told of it already must not be attached with the next one. */
-	if (r < 0 && index < s->n_targets)
+	if (r < 0 && is_new && index < s->n_targets) {
+		s->targets[index].left_out = true;
 		proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = index }, NULL, NULL);
+	}
 	return r;
 }
 
@@ -322,9 +331,11 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	if (r < 0)
 		snprintf(ret_text, text_size, "%s", m.text);
 	for (unsigned i = 0; r >= 0 && i < s->n_targets; i++)
-		if (m.index & 1u << i)
+		if (m.index & 1u << i && !s->targets[i].left_out) {
+			s->targets[i].left_out = true;
 			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.", s->targets[i].prepared->target.pid,
 			     s->targets[i].prepared->target.name);
+		}
 	return r;
 }
 
@@ -499,7 +510,7 @@ uint64_t session_cpu_ns(struct session *s)
 		struct session_target *t = &s->targets[i];
 
 		/* Of one that has ended the last reading stays. */
-		if (!session_target_ended(s, i))
+		if (!t->left_out && !session_target_ended(s, i))
 			t->cpu_ns = MAX(t->cpu_ns, cpu_time_of(t->prepared->target.pid));
 		sum += t->cpu_ns - t->cpu_base_ns;
 	}
@@ -518,10 +529,19 @@ unsigned session_n_targets(const struct session *s)
 	return s->n_targets;
 }
 
+unsigned session_n_captured(const struct session *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->n_targets; i++)
+		n += !s->targets[i].left_out;
+	return n;
+}
+
 bool session_targets_ended(const struct session *s)
 {
 	for (unsigned i = 0; i < s->n_targets; i++)
-		if (!session_target_ended(s, i))
+		if (!s->targets[i].left_out && !session_target_ended(s, i))
 			return false;
 	return true;
 }

@@ -58,6 +58,8 @@ void session_count(const struct session *s, struct session_counts *ret);
 /* The CPU time of all targets since they were added, in nanoseconds; it never falls. */
 uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);
+/* Those that are not left out. */
+unsigned session_n_captured(const struct session *s);
 /* Whether all targets have ended; whether this one has. */
 bool session_targets_ended(const struct session *s);
 bool session_target_ended(const struct session *s, unsigned target);

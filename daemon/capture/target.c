@@ -263,7 +263,7 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !look->pack; pack++) {
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (plan_cache_get(t->options.plans, fd, *pack, &plan, NULL, &reason) < 0 || !plan_holds_runtime(plan))
+		if (plan_cache_get(t->options.plans, fd, *pack, false, &plan, NULL, &reason) < 0 || !plan_holds_runtime(plan))
 			continue;
 		look->pack = *pack;
 		look->files[look->n_files++] = look->program;
@@ -283,7 +283,7 @@ static void look_for_marks(struct targets *t, pid_t pid, struct look *look)
 	if (look->n_files == TARGET_FILES_MAX || !look->program.inode)
 		return;
 	fd = open_file(t, pid, &look->program);
-	if (fd < 0 || plan_cache_get(t->options.plans, fd, look->pack, &plan, NULL, &reason) < 0 || !plan_has_marks(plan))
+	if (fd < 0 || plan_cache_get(t->options.plans, fd, look->pack, false, &plan, NULL, &reason) < 0 || !plan_has_marks(plan))
 		return;
 	look->program.marks_only = true;
 	look->files[look->n_files++] = look->program;

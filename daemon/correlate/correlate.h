@@ -18,6 +18,7 @@ struct correlate_target {
 	uint32_t pid;
 	char name[16];
 	const struct probe_pack *pack;
+	uint64_t since_ns; /* it became a target: an earlier exec made it what it is */
 	bool ops_at_entry; /* there are no records of the ends of operations */
 };
 

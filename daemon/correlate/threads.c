@@ -150,14 +150,19 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 	uint32_t thread;
 
 	for (unsigned i = 0; i < c->n_targets; i++) {
-		if (c->targets[i].pid != r->pid || c->gone[i])
+		if (c->targets[i].pid != r->pid || (r->head.kind == RECORD_EXEC && r->head.time < c->targets[i].since_ns))
 			continue;
 		thread = correlator_thread(c, r->head.tid);
 		if (c->error)
 			return;
+		/* Threads that nobody else claims are still of that process. */
+		if (c->gone[i] && c->t->threads[thread].process != UINT32_MAX)
+			continue;
 		c->t->threads[thread].process = i;
 		memcpy(c->t->threads[thread].name, r->comm, sizeof(r->comm));
 		c->t->threads[thread].name[sizeof(r->comm) - 1] = 0;
+		if (c->gone[i])
+			continue;
 		/* The thread group's first thread goes last. */
 		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) || r->head.kind == RECORD_EXEC)
 			c->t->processes[i].ended = true;

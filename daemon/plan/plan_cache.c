@@ -328,46 +328,50 @@ static struct plan *find_made(struct plan_cache *cache, const struct stat *st, c
 	return plan;
 }
 
-static int make(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
-		const char **ret_reason)
+/* Makes the plan of a file that was never seen, unless somebody else just does. */
+static int plan_file(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack, bool alone, struct plan **ret,
+		     const char **ret_reason)
 {
-	struct plan *plan = load(cache, fd, st, pack);
-	int r;
+	int r = 0;
 
-	*ret_known = plan;
-	if (!plan) {
-		r = plan_new(fd, pack, &plan, ret_reason);
-		if (r < 0)
-			return r;
-		store(cache, st, plan);
-	}
-	pthread_mutex_lock(&cache->lock);
-	keep(cache, st, plan);
-	pthread_mutex_unlock(&cache->lock);
-	*ret = plan;
-	return 0;
+	if (alone)
+		pthread_mutex_lock(&cache->planning);
+	*ret = find_made(cache, st, pack);
+	if (!*ret)
+		r = plan_new(fd, pack, ret, ret_reason);
+	if (alone)
+		pthread_mutex_unlock(&cache->planning);
+	if (r >= 0)
+		store(cache, st, *ret);
+	return r;
 }
 
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone, struct plan **ret, bool *ret_known,
 		   const char **ret_reason)
 {
-	struct plan *plan;
+	struct plan *plan, *other;
 	bool known = true;
 	struct stat st;
-	int r = 0;
+	int r;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	plan = find_made(cache, &st, pack);
 	if (!plan) {
-		pthread_mutex_lock(&cache->planning);
-		plan = find_made(cache, &st, pack);
-		if (!plan)
-			r = make(cache, fd, &st, pack, &plan, &known, ret_reason);
-		pthread_mutex_unlock(&cache->planning);
+		plan = load(cache, fd, &st, pack);
+		known = plan;
+		if (!plan) {
+			r = plan_file(cache, fd, &st, pack, alone, &plan, ret_reason);
+			if (r < 0)
+				return r;
+		}
+		pthread_mutex_lock(&cache->lock);
+		other = find(cache, &st, pack);
+		if (!other)
+			keep(cache, &st, plan);
+		pthread_mutex_unlock(&cache->lock);
+		plan_unref(other);
 	}
-	if (r < 0)
-		return r;
 	if (ret_known)
 		*ret_known = known;
 	*ret = plan;

@@ -15,7 +15,8 @@ struct plan_cache;
 int plan_cache_new(int directory, struct plan_cache **ret);
 struct plan_cache *plan_cache_free(struct plan_cache *cache);
 /*
- * The plan of a file; the caller gets a reference of its own. *ret_known (may be NULL): whether it was seen before. Errors as plan_new().
+ * The plan of a file; the caller gets a reference of its own. alone: while somebody else plans a file that was never seen, this waits,
+ * since some files take a lot of memory; not for callers that others wait for. *ret_known (may be NULL): whether it was seen before. Errors as plan_new().
  */
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, struct plan **ret, bool *ret_known,
-		   const char **ret_reason);
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone, struct plan **ret,
+		   bool *ret_known, const char **ret_reason);

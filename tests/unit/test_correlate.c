@@ -608,4 +608,42 @@ TEST(a_layout_that_links_no_executor_is_not_believed)
 	timeline_free(t);
 }
 
+TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
+{
+	const struct correlate_target before = { .pid = 77, .name = "before", .pack = &pack };
+	struct correlate_target after = { .pid = 77, .name = "after", .pack = &pack, .since_ns = 3000 };
+	struct correlator *c = NULL;
+	struct timeline *t = NULL;
+	struct record_thread *r;
+	unsigned n;
+
+	name(1999, 0xa0, "old", "Mul");
+	probe(2000, 77, S_OP, 100, 7, 0xa0);
+	r = add(2500, 77, RECORD_EXEC, sizeof(*r));
+	r->pid = 77;
+	probe(2600, 77, S_OP, 100, 7, 0xa0); /* the new program has something else there */
+	n = n_records;
+	name(3100, 0xa0, "new", "Mul");
+	((struct record *)records[n_records - 1])->target = 1;
+	probe(3200, 77, S_OP, 100, 8, 0xa0);
+	((struct record *)records[n_records - 1])->target = 1;
+	probe(3300, 77, S_OP_END, 100, 8, 0);
+	((struct record *)records[n_records - 1])->target = 1;
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &before), 0);
+	/* It may be known as the new program before the record of the exec is read. */
+	CHECK_EQ(correlator_add_target(c, &after), 0);
+	for (unsigned i = 0; i < n_records; i++)
+		CHECK_EQ(correlator_feed(c, records[i]), 0);
+	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
+	CHECK_EQ(expect(t, "old:Mul", 0, 2000, 2500)->flags, SPAN_CUT_END);
+	CHECK(find(t, "old:Mul", 1) == NULL);
+	expect(t, "new:Mul", 0, 3200, 3300);
+	CHECK(t->processes[0].ended && !t->processes[1].ended);
+	CHECK(n < n_records);
+	timeline_free(t);
+	correlator_free(c);
+	n_records = 0;
+}
+
 CHECK_MAIN()

@@ -66,7 +66,7 @@ static uint64_t planned(struct plan_cache *cache, int fd, bool *ret_known)
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason;
 
-	if (plan_cache_get(cache, fd, &pack, &plan, ret_known, &reason) < 0 || plan->n_sites != 1)
+	if (plan_cache_get(cache, fd, &pack, true, &plan, ret_known, &reason) < 0 || plan->n_sites != 1)
 		return 0;
 	return plan->sites[0].offset;
 }
