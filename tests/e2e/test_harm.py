@@ -95,7 +95,9 @@ class Cycles(harness.TestCase):
         self.settle(daemon, before_all)
         last = self.state(daemon, server)
         self.assertEqual(dict(answers), {right: CYCLES})
-        self.assertEqual(last["descriptors"], first["descriptors"])
+        # Another server of this host that comes and goes takes some for its time.
+        harness.wait_until(lambda: self.state(daemon, server)["descriptors"] == first["descriptors"], 30,
+                           f"as many descriptors as {first['descriptors']}, not {last['descriptors']}")
         self.assertEqual(last["code"], first["code"])
         grown = {pid: last["memory"][pid] - first["memory"][pid] for pid in first["memory"]}
         print(f"     {CYCLES} captures: memory grew by {[f'{n >> 10} kB' for n in grown.values()]} (broker, front)")
