@@ -44,19 +44,11 @@ enum outcome outcome_of_error(int error)
 
 void outcome_say(const char *format, ...)
 {
-	_cleanup_free_ char *text = NULL;
 	va_list ap;
-	int n;
 
-	va_start(ap, format);
-	n = vasprintf(&text, format, ap);
-	va_end(ap);
-	if (n < 0) {
-		text = NULL;
-		return;
-	}
 	/* A line of progress may stand where this one begins. */
 	fputs(isatty(STDERR_FILENO) ? "\r\033[Ktfprofctl: " : "tfprofctl: ", stderr);
-	text_write(stderr, text);
-	fputc('\n', stderr);
+	va_start(ap, format);
+	text_write_line(stderr, format, ap);
+	va_end(ap);
 }

@@ -18,19 +18,11 @@
 /* A line of which parts come from elsewhere. */
 __attribute__((format(printf, 2, 3))) static void write_line(FILE *file, const char *format, ...)
 {
-	_cleanup_free_ char *text = NULL;
 	va_list ap;
-	int n;
 
 	va_start(ap, format);
-	n = vasprintf(&text, format, ap);
+	text_write_line(file, format, ap);
 	va_end(ap);
-	if (n < 0) {
-		text = NULL;
-		return;
-	}
-	text_write(file, text);
-	fputc('\n', file);
 }
 
 static const char *or_dash(const char *text)

@@ -67,6 +67,17 @@ size_t text_write(FILE *file, const char *text)
 	return columns;
 }
 
+void text_write_line(FILE *file, const char *format, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, format, ap) < 0)
+		return;
+	text_write(file, text);
+	fputc('\n', file);
+	free(text);
+}
+
 static void write_row(FILE *file, const struct text_column *columns, size_t n_columns, const char *const *cells,
 		      const size_t *widths)
 {

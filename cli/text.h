@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,8 @@ const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER]);
  * UTF-8 as \xNN or \u{NNNN}. Returns how many characters that took. With a file of NULL it only counts.
  */
 size_t text_write(FILE *file, const char *text);
+/* The same with a format, and the end of the line; nothing when memory runs out. */
+__attribute__((format(printf, 2, 0))) void text_write_line(FILE *file, const char *format, va_list ap);
 
 #define TEXT_COLUMNS_MAX 16
 
