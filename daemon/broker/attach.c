@@ -11,29 +11,12 @@
 #include <sys/syscall.h>
 
 #include "daemon/broker/programs.h"
+#include "daemon/broker/uprobe_multi.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
-/* BPF_TRACE_UPROBE_MULTI of Linux 6.6; Debian 12's headers and libbpf do not know it. */
-#define ATTACH_TYPE_UPROBE_MULTI 48
 #define CLOSERS_MAX 16u
-
-/* The part of bpf(2)'s attribute that makes such a link. */
-struct uprobe_multi_attr {
-	__u32 program_fd;
-	__u32 target_fd;
-	__u32 attach_type;
-	__u32 flags;
-	__u64 path;
-	__u64 offsets;
-	__u64 ref_ctr_offsets;
-	__u64 cookies;
-	__u32 count;
-	__u32 multi_flags;
-	__u32 pid;
-	__u32 reserved;
-};
 
 /* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
 struct attached {
@@ -60,24 +43,6 @@ struct attachment {
 	unsigned n_links;
 	bool shed[KIND_COUNT];
 };
-
-static int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
-			     unsigned count, pid_t pid)
-{
-	struct uprobe_multi_attr attr = {
-		.program_fd = (__u32)program,
-		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
-		.path = (__u64)(uintptr_t)path,
-		.offsets = (__u64)(uintptr_t)offsets,
-		.cookies = (__u64)(uintptr_t)cookies,
-		.ref_ctr_offsets = (__u64)(uintptr_t)semaphores,
-		.count = count,
-		.pid = (__u32)pid,
-	};
-	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-
-	return fd < 0 ? -errno : fd;
-}
 
 int attach_mode_find(void)
 {

@@ -13,7 +13,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/broker/calibration.h"
 #include "daemon/broker/capabilities.h"
@@ -25,6 +24,7 @@
 #include "daemon/broker/watch.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
 
@@ -76,14 +76,6 @@ static struct client *client_get(struct broker *b, uint32_t id)
 	struct client *c = &b->clients[id % BROKER_MAX_CLIENTS];
 
 	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
 static int add_client(struct broker *b, struct broker_message *m, int connection)
@@ -209,7 +201,7 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 			return copy;
 		}
 		f->pid = (pid_t)m->pid;
-		watch_add(b->watch, f->pid, now_ns());
+		watch_add(b->watch, f->pid, loop_now());
 		m->id = i;
 		*ret_fd = copy;
 		return 0;
@@ -256,7 +248,7 @@ static int on_preflight(struct broker *b, struct broker_message *m)
 /* Nobody else is served meanwhile, once while the broker lives: what others do would be measured, too. */
 static int on_calibrate(struct broker *b, struct broker_message *m)
 {
-	bool just_failed = b->calibration_failed_ns && now_ns() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
+	bool just_failed = b->calibration_failed_ns && loop_now() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
 	const char *reason = NULL;
 	int r;
 
@@ -266,13 +258,13 @@ static int on_calibrate(struct broker *b, struct broker_message *m)
 		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, &reason);
 		if (r < 0) {
 			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
-			b->calibration_failed_ns = now_ns();
+			b->calibration_failed_ns = loop_now();
 			/* What an earlier one found is better than nothing. */
 			if (!b->calibration.emulated_ns)
 				return FAIL(m, r, "%s (%s)", reason, strerror(-r));
 		} else {
 			b->calibrated = b->calibration.steady;
-			b->calibration_failed_ns = b->calibrated ? 0 : now_ns();
+			b->calibration_failed_ns = b->calibrated ? 0 : loop_now();
 		}
 	}
 	m->calibration = b->calibration;
@@ -391,7 +383,7 @@ static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 
 static void send_pending(struct broker *b)
 {
-	uint64_t now = now_ns();
+	uint64_t now = loop_now();
 	pid_t pid;
 
 	if (b->stop && send_event(b, BROKER_EVENT_STOP, 0))
@@ -419,10 +411,10 @@ static void on_sideband(const struct sideband_event *event, void *data)
 	/* What is attached stays through an exec, but what it tells is of another program then, perhaps another user's. */
 	if (event->kind == SIDEBAND_EXECUTED) {
 		captures_executed(b->captures, event->pid);
-		if (watch_knows(b->watch, event->pid, now_ns()) && !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
+		if (watch_knows(b->watch, event->pid, loop_now()) && !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
 	}
-	watch_event(b->watch, event, now_ns());
+	watch_event(b->watch, event, loop_now());
 }
 
 int broker_check_host(char *ret_text, unsigned size)
@@ -540,8 +532,8 @@ int broker_run(const struct broker_options *options)
 		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
 			captures_check(b->captures);
-		} else if (!b->sideband && now_ns() - checked > CHECK_NS) {
-			checked = now_ns();
+		} else if (!b->sideband && loop_now() - checked > CHECK_NS) {
+			checked = loop_now();
 			captures_check(b->captures);
 		}
 		send_pending(b);

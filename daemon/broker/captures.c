@@ -47,7 +47,7 @@ static struct capture *capture_get(struct captures *s, uint32_t id)
 
 static int pidfd_of(pid_t pid)
 {
-	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	return fd < 0 ? -errno : fd;
 }

@@ -140,6 +140,12 @@ static const char *describe(enum probe_kind kind, double overhead, double limit,
 	return text;
 }
 
+/* Records that were lost, for each that was seen: what was lost was hit, too. */
+static double lost_of_seen(const struct session_counts *counts)
+{
+	return counts->records ? (double)counts->dropped / (double)counts->records : 0;
+}
+
 /* Takes away what costs too much; the first that is taken is the dearest. */
 static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start, uint64_t now)
 {
@@ -149,8 +155,7 @@ static void keep_budget(struct capture *c, struct session *s, struct budget *bud
 	char text[160];
 
 	session_count(s, &counts);
-	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns,
-			       counts.records ? (double)counts.dropped / (double)counts.records : 0);
+	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
 	for (enum probe_kind kind = 0; kind < KIND_COUNT && c->result.n_shed < KIND_COUNT; kind++) {
 		if (!(verdict.kinds & 1u << kind) ||
 		    session_shed(s, kind, describe(kind, verdict.overhead, c->request.max_overhead, text, sizeof(text))) < 0)
@@ -342,14 +347,11 @@ static double measure_overhead(struct session *s, uint64_t cpu_before)
 {
 	uint64_t cpu = session_cpu_ns(s), cost = 0;
 	struct session_counts counts;
-	double lost;
 
 	session_count(s, &counts);
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
 		cost += counts.cost_ns[kind];
-	/* What was lost was hit, too. */
-	lost = counts.records ? (double)counts.dropped / (double)counts.records : 0;
-	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost) / (double)(cpu - cpu_before) : 0;
+	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
 }
 
 static int run_window(struct capture *c, struct session *s)

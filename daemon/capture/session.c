@@ -237,7 +237,7 @@ static unsigned find_target(const struct session *s, const struct target *target
 {
 	unsigned i = 0;
 
-	while (i < s->n_targets && (s->targets[i].prepared->target.program != target->program || s->targets[i].search.pack != target->pack))
+	while (i < s->n_targets && s->targets[i].prepared->target.program != target->program)
 		i++;
 	return i;
 }

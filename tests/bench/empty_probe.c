@@ -10,23 +10,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "bench/empty.skel.h"
+#include "daemon/broker/uprobe_multi.h"
 #include "daemon/plan/plan.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
 
 #define FILES_MAX 8
 #define SITES_MAX 512
-
-/* BPF_TRACE_UPROBE_MULTI of Linux 6.6, and what makes such a link; Debian 12's headers do not know them. */
-#define ATTACH_TYPE_UPROBE_MULTI 48
-struct uprobe_multi_attr {
-	__u32 program_fd, target_fd, attach_type, flags;
-	__u64 path, offsets, ref_ctr_offsets, cookies;
-	__u32 count, multi_flags, pid, reserved;
-};
 
 struct empty {
 	struct empty_bpf *skel;
@@ -39,13 +31,9 @@ struct empty {
 static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
 {
 	uint64_t offsets[SITES_MAX];
-	struct uprobe_multi_attr attr = {
-		.program_fd = (__u32)bpf_program__fd(e->skel->progs.on_probe),
-		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
-		.offsets = (__u64)(uintptr_t)offsets,
-		.pid = (__u32)e->pid,
-	};
+	const struct detail detail = { .level = e->level };
 	const char *reason = "";
+	unsigned n = 0;
 	struct plan *plan;
 	char path[32];
 	int r;
@@ -55,18 +43,18 @@ static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
 		fprintf(stderr, "empty_probe: %s\n", reason);
 		return r;
 	}
-	for (unsigned i = 0; i < plan->n_sites && attr.count < SITES_MAX; i++)
-		if (pack->probes[plan->sites[i].spec].min_level <= e->level)
-			offsets[attr.count++] = plan->sites[i].offset;
+	for (unsigned i = 0; i < plan->n_sites && n < SITES_MAX; i++)
+		if (plan->sites[i].site.class != SITE_REFUSED && probe_is_wanted(&pack->probes[plan->sites[i].spec], &detail))
+			offsets[n++] = plan->sites[i].offset;
 	plan_unref(plan);
-	if (!attr.count)
+	if (!n)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	attr.path = (__u64)(uintptr_t)path;
 	/* The link stays until the process ends. */
-	if (syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)) < 0)
-		return -errno;
-	e->n_sites += attr.count;
+	r = uprobe_multi_link(bpf_program__fd(e->skel->progs.on_probe), path, offsets, NULL, NULL, n, e->pid);
+	if (r < 0)
+		return r;
+	e->n_sites += n;
 	return 0;
 }
 

@@ -5,18 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
+#include "daemon/broker/uprobe_multi.h"
 #include "lib/base/macro.h"
 #include "sites/trace.skel.h"
-
-/* BPF_TRACE_UPROBE_MULTI of Linux 6.6, and what makes such a link; Debian 12's headers do not know them. */
-#define ATTACH_TYPE_UPROBE_MULTI 48
-struct uprobe_multi_attr {
-	__u32 program_fd, target_fd, attach_type, flags;
-	__u64 path, offsets, ref_ctr_offsets, cookies;
-	__u32 count, multi_flags, pid, reserved;
-};
 
 struct trace {
 	struct trace_bpf *skel;
@@ -69,21 +61,10 @@ struct trace *trace_free(struct trace *trace)
 int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets, const uint64_t *cookies, unsigned count)
 {
 	struct bpf_program *program = cookies ? trace->skel->progs.on_hit : trace->skel->progs.on_count;
-	struct uprobe_multi_attr attr = {
-		.program_fd = (__u32)bpf_program__fd(program),
-		.attach_type = ATTACH_TYPE_UPROBE_MULTI,
-		.offsets = (__u64)(uintptr_t)offsets,
-		.cookies = (__u64)(uintptr_t)cookies,
-		.count = count,
-		.pid = (__u32)pid,
-	};
 	char path[32];
-	int link;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	attr.path = (__u64)(uintptr_t)path;
-	link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	return link < 0 ? -errno : link;
+	return uprobe_multi_link(bpf_program__fd(program), path, offsets, cookies, NULL, count, pid);
 }
 
 uint64_t trace_take_hits(struct trace *trace, const struct hit **ret)

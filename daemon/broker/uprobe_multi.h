@@ -1,0 +1,16 @@
+/* Links of many uprobes: BPF_TRACE_UPROBE_MULTI of Linux 6.6, which Debian 12's headers and libbpf do not know. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What a program must expect to be attached by, said before it is loaded. */
+#define ATTACH_TYPE_UPROBE_MULTI 48
+
+/*
+ * Attaches a program to count instructions of the file at path, in the process pid only (0: in every one). offsets and semaphores
+ * (counters that the kernel increments; NULL: none) are offsets in the file; cookies may be NULL. The link's descriptor, or a negative
+ * errno of bpf(2): -EBADF when the path is no regular file, -ESRCH when the process has ended.
+ */
+int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
+		      unsigned count, pid_t pid);
