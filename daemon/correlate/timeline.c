@@ -45,6 +45,13 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->gaps[i].text);
 	free(t->spans);
 	free(t->slices);
+	free(t->requests);
+	free(t->segments);
+	free(t->batches);
+	free(t->batch_tasks);
+	for (uint32_t i = 0; i < t->n_texts; i++)
+		free(t->texts[i]);
+	free(t->texts);
 	free(t->threads);
 	free(t->processes);
 	free(t);

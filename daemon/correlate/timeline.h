@@ -14,6 +14,8 @@ enum span_kind {
 	SPAN_DONE,     /* the callback that ends a run's executor */
 	SPAN_OP,       /* one execution of one operation */
 	SPAN_SCHEDULE, /* the hand-over of ready operations to other threads */
+	SPAN_BATCH,    /* the processing of a batch on the batch thread; id: index into batches */
+	SPAN_HANDLER,  /* a server's own handler of a request */
 	SPAN_BLOCKED,  /* the thread was off CPU, waiting for something */
 	SPAN_RUNNABLE, /* the thread was off CPU, waiting for a CPU: woken or preempted */
 	SPAN_KIND_COUNT,
@@ -38,14 +40,15 @@ struct span {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	uint64_t context;  /* SPAN_RUN makes it, SPAN_EXECUTOR and SPAN_DONE use it; unique in a timeline; 0: not known */
-	int64_t id;        /* step id of a run and its pieces, -1: not known; for off-CPU spans the waker's thread index or -1 */
+	/* Step id of a run and its pieces; thread index of who woke a blocked thread, or had the CPU that a runnable one waited for; -1: not known. */
+	int64_t id;
 	uint64_t self_ns;  /* duration less that of the operations nested in it */
 	uint32_t thread;   /* index into threads */
 	uint32_t name;     /* index into names */
 	uint8_t kind;      /* enum span_kind */
 	uint8_t flags;     /* enum span_flag */
 	uint16_t depth;    /* spans on the same thread that enclose it */
-	uint32_t reserved;
+	uint32_t request;  /* that a run is of: index into requests + 1; 0: not known, or another kind of span */
 };
 
 /* A name that many spans share. */
@@ -57,14 +60,123 @@ struct span_name {
 
 struct thread {
 	uint32_t tid;
-	uint32_t process; /* index into processes */
+	uint32_t process; /* index into processes; that of one that is not captured is 0 */
 	char name[16];
+	bool foreign; /* of a process that is not captured: it only had a CPU that others waited for */
 };
 
 struct process {
 	uint32_t pid;
 	char name[16];
 	bool ended; /* within the window */
+};
+
+/* Where a request's time went. Every moment of it is in one of these. */
+enum phase {
+	PHASE_READ,	/* from its first byte's reading to its last one's */
+	PHASE_DECODE,	/* from then on until its first run begins, on the thread that runs it */
+	PHASE_QUEUE,	/* nobody works for it: its bytes wait to be read, or it waits to be taken up by a thread */
+	PHASE_BATCH,	/* it waits in a batch that is not being processed yet */
+	PHASE_RUNNING,	/* execution, on a CPU */
+	PHASE_RUNNABLE, /* execution: the thread that it waits for waits for a CPU */
+	PHASE_BLOCKED,	/* execution: the thread that it waits for waits for something else */
+	PHASE_EXECUTE,	/* execution, where it was not captured whether its threads ran */
+	PHASE_ENCODE,	/* from the end of its last run until its first byte is sent */
+	PHASE_WRITE,	/* from then on until the last byte is sent */
+	PHASE_UNKNOWN,
+	PHASE_COUNT,
+};
+
+/* What the thread on a request's critical path did. */
+enum activity {
+	ACTIVITY_UNKNOWN,
+	ACTIVITY_RUNNING,
+	ACTIVITY_RUNNABLE, /* waited for a CPU */
+	ACTIVITY_BLOCKED,
+	ACTIVITY_WAITING, /* no thread worked for the request: it waited to be read, to be taken up, or for its batch */
+};
+
+/* How it is known whose work a run is. */
+enum attribution {
+	ATTRIBUTION_NONE,     /* it is not: no run is shown for the request */
+	ATTRIBUTION_EXACT,    /* by an object's identity, or by nesting on one thread */
+	ATTRIBUTION_INFERRED, /* by a wake-up */
+};
+
+enum protocol {
+	PROTOCOL_UNKNOWN,
+	PROTOCOL_HTTP1,
+	PROTOCOL_HTTP2,
+	PROTOCOL_MARK,	  /* marked by the server itself (include/tfprof.h) */
+	PROTOCOL_HANDLER, /* a handler of the server's that is known by name */
+};
+
+enum request_flag {
+	REQUEST_CUT_START = 1 << 0, /* it began before the window: start_ns is a bound, and so are its latency and its first phase */
+	REQUEST_CUT_END = 1 << 1,   /* it ended after the window: the same of end_ns */
+	REQUEST_LOST = 1 << 2,	    /* records were lost while it lived: what is shown may not be all of it */
+	REQUEST_RESET = 1 << 3,	    /* the client, or the server, broke it off */
+	REQUEST_NO_ARRIVAL = 1 << 4, /* when its first byte could be read is not known: it begins where that was read */
+	REQUEST_FILTERED = 1 << 5, /* the capture was asked to leave it out */
+};
+
+/* It is not counted in percentiles. */
+#define REQUEST_NOT_WHOLE (REQUEST_CUT_START | REQUEST_CUT_END | REQUEST_LOST | REQUEST_RESET | REQUEST_FILTERED)
+
+#define THREAD_NONE UINT32_MAX
+#define TEXT_NONE UINT32_MAX
+
+/* A request, from its first byte to the answer's last. Times that are not known are 0. */
+struct request {
+	uint64_t start_ns;	 /* its first byte could be read, or was */
+	uint64_t read_start_ns;	 /* the call that read its first byte was entered */
+	uint64_t read_end_ns;	 /* its last byte was read */
+	uint64_t write_start_ns; /* the call that sent its answer's first byte was entered */
+	uint64_t end_ns;	 /* the call that sent the last one returned */
+	uint64_t connection;	 /* a number of its own for each connection in the capture; 0: not at a socket */
+	uint64_t id;		 /* PROTOCOL_MARK: as the server gave it */
+	uint64_t bytes_in, bytes_out;
+	uint64_t phases[PHASE_COUNT]; /* their sum is end_ns - start_ns */
+	uint64_t first_segment, n_segments; /* index into segments: its critical path, without gap or overlap */
+	uint32_t process;	 /* index */
+	uint32_t read_thread, write_thread, run_thread; /* indices; THREAD_NONE. The last byte was read, the first one sent; its first run */
+	uint32_t stream;	 /* HTTP/2; HTTP/1: which request of the connection since the window opened, from 1 */
+	uint32_t n_runs;
+	uint32_t method, path, model, version; /* index into texts, TEXT_NONE */
+	int32_t status;		 /* HTTP's, -1: not known */
+	int32_t grpc_status;	 /* -1 */
+	uint32_t lane;
+	uint16_t local_port, peer_port; /* 0: none */
+	uint8_t protocol;	 /* enum protocol */
+	uint8_t attribution;	 /* enum attribution */
+	uint8_t flags;		 /* enum request_flag */
+	uint8_t reserved;
+};
+
+/* A piece of a request's critical path. */
+struct segment {
+	uint64_t start_ns, end_ns;
+	uint32_t thread; /* that the request waited for, or that worked for it; THREAD_NONE */
+	uint32_t name;	 /* index into names: the op, or what it was blocked in; TEXT_NONE */
+	int32_t by;	 /* thread index of who woke it, or (ACTIVITY_RUNNABLE) who had the CPU; -1: not known */
+	uint8_t phase, activity;
+	uint16_t reserved;
+};
+
+/* A batch of several requests' work. */
+struct batch {
+	uint64_t start_ns, end_ns; /* its processing */
+	uint32_t thread;
+	uint32_t flags; /* enum span_flag */
+	uint64_t first_task, n_tasks; /* index into batch_tasks */
+	uint64_t size, padded; /* rows before and after padding; 0: not known */
+};
+
+struct batch_task {
+	uint64_t queued_ns;
+	uint32_t batch;	  /* index; UINT32_MAX: it was not processed within the window */
+	uint32_t request; /* index + 1 of the request whose work it is; 0: not known */
+	uint64_t run;	  /* span context of the run that it is of; 0: not known */
 };
 
 /* A thread's time on a CPU. */
@@ -102,6 +214,18 @@ struct timeline {
 	uint32_t n_processes;
 	struct span_name *names;
 	uint32_t n_names;
+	struct request *requests; /* by start */
+	uint32_t n_requests;
+	struct segment *segments;
+	uint64_t n_segments;
+	struct batch *batches; /* by start */
+	uint32_t n_batches;
+	struct batch_task *batch_tasks; /* by batch */
+	uint64_t n_batch_tasks;
+	char **texts; /* of requests: paths, methods, models; each once */
+	uint32_t n_texts;
+	uint32_t n_lanes; /* of requests: those of one lane do not overlap */
+	uint64_t n_runs_exact, n_runs_inferred, n_runs_orphaned; /* outermost ones, by how they found their request */
 	struct gap gaps[TIMELINE_GAPS_MAX];
 	uint32_t n_gaps;
 	bool ops_at_entry; /* operations end where the next one starts, or their executor leaves */

@@ -379,7 +379,7 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	case ROLE_EXECUTOR_END:
 		on_executor_end(c, thread, r);
 		break;
-	case ROLE_NONE:
+	default:
 		frames_return(c, &c->states[thread], r->stack);
 		frames_touch(&c->states[thread], head->time);
 		break;

@@ -23,6 +23,13 @@ enum role {
 	ROLE_OP_ASYNC_BEGIN, /* the same for one that may finish on another thread */
 	ROLE_OP_END,	     /* the context of an operation is destroyed; tag: the context */
 	ROLE_OBJECT_FREE,    /* an operation's object is destroyed; value: the object */
+	ROLE_BATCH_ADD,	     /* the thread adds its operation's work to a batch; value: the batch */
+	ROLE_BATCH_BEGIN,    /* the thread begins to process a batch; value: the batch */
+	ROLE_BATCH_SIZE,     /* value: rows in the batch that the thread is processing */
+	ROLE_BATCH_END,	     /* the innermost batch on this thread is done */
+	ROLE_TASK,	     /* a closure of a thread pool is put into a queue, or taken out of one; value: the closure */
+	ROLE_REQUEST_BEGIN,  /* a handler of the server begins to work for a request on this thread */
+	ROLE_REQUEST_END,    /* the innermost handler of this group on this thread is done */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
