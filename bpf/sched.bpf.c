@@ -1,6 +1,16 @@
 /* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go. */
 #include "bpf/common.bpf.h"
 
+#define FOREIGN_MAX 4096
+
+/* Threads of other processes whose names were sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FOREIGN_MAX);
+	__type(key, __u32);
+	__type(value, __u8);
+} foreign SEC(".maps");
+
 /* Before 5.14 the field had another name. */
 struct task_struct___old {
 	long state;
@@ -24,6 +34,30 @@ static __always_inline __s32 syscall_of(struct task_struct *task)
 	return (__s32)BPF_CORE_READ(regs, orig_ax);
 }
 
+static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u64 now)
+{
+	struct record_thread *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+
+	if (!r)
+		return;
+	record_head(&r->head, now, task->pid, kind, sizeof(*r));
+	r->pid = task->tgid;
+	r->reserved = 0;
+	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), task->comm);
+	record_submit(r);
+}
+
+/* Says who has the CPU that a target's thread wants, or left; those beyond the table stay nameless. */
+static __always_inline void introduce(struct task_struct *task, __u64 now)
+{
+	__u32 tid = task->pid;
+	__u8 seen = 1;
+
+	if (!tid || bpf_map_lookup_elem(&foreign, &tid) || bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST))
+		return;
+	send_thread(task, RECORD_FOREIGN, now);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -39,6 +73,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		flags |= SWITCH_IN;
 	if (!flags)
 		return 0;
+	if (!(flags & SWITCH_OUT))
+		introduce(prev, now);
+	if (!(flags & SWITCH_IN))
+		introduce(next, now);
 	r = record_reserve(cpu, sizeof(*r));
 	if (!r)
 		return 0;
@@ -86,19 +124,6 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *task)
 {
 	return on_wake(task);
-}
-
-static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u64 now)
-{
-	struct record_thread *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
-
-	if (!r)
-		return;
-	record_head(&r->head, now, task->pid, kind, sizeof(*r));
-	r->pid = task->tgid;
-	r->reserved = 0;
-	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), task->comm);
-	record_submit(r);
 }
 
 static __always_inline int on_task(struct task_struct *task, __u8 kind)

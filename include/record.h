@@ -28,6 +28,11 @@ enum record_kind {
 	RECORD_EXIT = 7,   /* struct record_thread: a thread of a target ended */
 	RECORD_EXEC = 8,   /* struct record_thread: a target became another program */
 	RECORD_FORK = 9,   /* struct record_thread: a target made a thread; .tid is the new one */
+	RECORD_FOREIGN = 10, /* struct record_thread: a thread of another process, that had a CPU which a target's thread wanted or left */
+	RECORD_MESSAGE = 11, /* struct record_message or record_headers: part of a message passed through a socket of a target */
+	RECORD_FIELD = 12,   /* struct record_field: a literal field of an HTTP/2 header block, or the line that an HTTP/1 message begins with */
+	RECORD_READY = 13,   /* struct record_ready: bytes came to a socket on which a target serves */
+	RECORD_UNSEEN = 14,  /* struct record_unseen: something of a target that cannot be followed */
 };
 
 /* The head of every record. 16 bytes. */
@@ -102,6 +107,106 @@ struct record_thread {
 	__u32 pid;
 	__u32 reserved;
 	char comm[RECORD_COMM_SIZE];
+};
+
+enum message_direction {
+	MESSAGE_READ,
+	MESSAGE_WRITTEN,
+};
+
+enum message_protocol {
+	MESSAGE_NEW, /* not known yet */
+	MESSAGE_HTTP1,
+	MESSAGE_HTTP2,
+	MESSAGE_OTHER,
+};
+
+enum message_part {
+	MESSAGE_FIRST = 1 << 0,	   /* HTTP/1: the message's first byte. HTTP/2: a frame's */
+	MESSAGE_LAST = 1 << 1,	   /* the last byte of the message; HTTP/2: of its stream in this direction */
+	MESSAGE_IS_REQUEST = 1 << 2, /* HTTP/1: it began as a request does, not as a response */
+	MESSAGE_LOST = 1 << 3,	   /* bytes passed unseen, or what was seen is no such message: what was going on here cannot be followed */
+	MESSAGE_CLOSED = 1 << 4,   /* the target closes the connection, or its own half of it: .began is when bytes last passed */
+	MESSAGE_SERVER = 1 << 5,   /* the connection was made to the target, not by it */
+	MESSAGE_PREFACE = 1 << 6,  /* HTTP/2: the connection's first bytes: header fields can be followed from here on */
+	MESSAGE_NO_FIELDS = 1 << 7, /* HTTP/2: a header block could not be followed: earlier fields are not known any more */
+};
+
+/* What a call passed of one message: 64 bytes. */
+struct record_message {
+	struct record head;  /* .time: the call returned */
+	__u64 began;	     /* it was entered */
+	__u64 socket;	     /* a number for the connection; it can be another's after this one was closed */
+	__u32 inode;	     /* of the socket: tells those apart */
+	__u32 position;	     /* TCP: the sequence number behind the last byte that this is about */
+	__u32 stream;	     /* HTTP/2 */
+	__u32 bytes;	     /* HTTP/1: of the message so far, head and body. HTTP/2: of the frame */
+	__u16 local_port, peer_port; /* 0: no TCP */
+	__u16 part;	     /* enum message_part */
+	__u16 status;	     /* HTTP/1: of a response; 0: none yet */
+	__u8 direction;	     /* enum message_direction */
+	__u8 protocol;	     /* enum message_protocol */
+	__u8 type, flags;    /* HTTP/2: of the frame */
+	__u32 reserved;
+};
+
+#define RECORD_REFERENCES 14
+
+/* A block of header fields. Fields that a table holds are named by how many were put into it before them. */
+struct record_headers {
+	struct record_message message;
+	__u32 inserted; /* fields put into the table of this direction until the block's end, since it was first seen */
+	__u8 status;	/* index of a static field :status, 0: none */
+	__u8 method;	/* likewise :method */
+	__u8 path;	/* likewise :path */
+	__u8 n_references;
+	__u16 references[RECORD_REFERENCES]; /* low half of their numbers */
+	__u32 reserved;
+};
+
+#define RECORD_FIELD_SIZE 160
+
+enum record_field_name {
+	FIELD_PATH,
+	FIELD_METHOD,
+	FIELD_STATUS,
+	FIELD_GRPC_STATUS,
+	FIELD_REQUEST_LINE, /* HTTP/1, without a query */
+};
+
+struct record_field {
+	struct record head;
+	__u64 socket;
+	__u32 inode;
+	__u32 stream;
+	__u32 number;	/* of the field in the table, if it was put there; its low half is what refers to it */
+	__u16 size;	/* may exceed what is kept */
+	__u8 direction;
+	__u8 name;	/* enum record_field_name */
+	__u8 inserted;	/* it was put into the table */
+	__u8 huffman;	/* text is in HPACK's Huffman code */
+	__u8 reserved[6];
+	char text[RECORD_FIELD_SIZE];
+};
+
+struct record_ready {
+	struct record head; /* .tid: 0 */
+	__u64 socket;
+	__u32 position; /* the sequence number behind the last byte that came */
+	__u32 reserved;
+};
+
+enum unseen {
+	UNSEEN_IO_URING, /* bytes that pass by io_uring */
+	UNSEEN_TLS,	 /* an encrypted connection */
+	UNSEEN_OTHER,	 /* a protocol that is not known */
+};
+
+struct record_unseen {
+	struct record head; /* .site: enum unseen */
+	__u64 socket;
+	__u32 inode;
+	__u32 reserved;
 };
 
 /* Losses by cause; one per CPU, mapped by the reader. 64 bytes. */
@@ -192,6 +297,10 @@ _Static_assert(sizeof(struct record_probe2) == 40, "probe record with two values
 _Static_assert(sizeof(struct record_switch) == 32, "switch record");
 _Static_assert(sizeof(struct record_wake) == 24, "wake record");
 _Static_assert(sizeof(struct record_thread) == 40, "thread record");
+_Static_assert(sizeof(struct record_message) == 64, "message record");
+_Static_assert(sizeof(struct record_headers) == 104, "headers record");
+_Static_assert(sizeof(struct record_field) % 8 == 0, "field record");
+_Static_assert(sizeof(struct record_ready) == 32 && sizeof(struct record_unseen) == 32, "socket records");
 _Static_assert(sizeof(struct record_name) % 8 == 0, "name record");
 _Static_assert(sizeof(struct record_object) % 8 == 0, "object record");
 _Static_assert(sizeof(struct record_counters) == 64, "counters");

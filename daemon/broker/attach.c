@@ -34,12 +34,13 @@ struct detached {
 struct attachment {
 	enum attach_mode mode;
 	unsigned level;
-	bool scheduler; /* its programs are attached */
+	bool scheduler; /* its programs are attached, and those of sockets */
+	unsigned n_listeners_found; /* of so many targets */
 	struct programs bpf;
 	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
 	struct record_targets targets;
-	struct attached links[BROKER_MAX_SITES + 8]; /* a site each at the most, and the scheduler's */
+	struct attached links[BROKER_MAX_SITES + 16]; /* a site each at the most, and the tracepoints */
 	unsigned n_links;
 	bool shed[KIND_COUNT];
 };
@@ -62,7 +63,8 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-int attachment_new(enum attach_mode mode, unsigned level, struct program_cache *cache, struct attachment **ret, const char **ret_reason)
+int attachment_new(enum attach_mode mode, unsigned level, bool sockets, struct program_cache *cache, struct attachment **ret,
+		   const char **ret_reason)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 	int r;
@@ -71,7 +73,7 @@ int attachment_new(enum attach_mode mode, unsigned level, struct program_cache *
 		return -ENOMEM;
 	a->mode = mode;
 	a->level = level;
-	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, &a->bpf, ret_reason);
+	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, sockets, &a->bpf, ret_reason);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -142,15 +144,26 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 	return n;
 }
 
+bool attachment_follows_sockets(const struct attachment *a)
+{
+	return a->bpf.sockets;
+}
+
+/* Not 0, which is the idle task's. */
+static void clear_target(struct attachment *a, pid_t pid)
+{
+	for (unsigned i = 0; i < a->targets.n; i++)
+		if (a->targets.pids[i] == (__u32)pid)
+			a->targets.pids[i] = UINT32_MAX;
+}
+
 int attachment_add_target(struct attachment *a, pid_t pid)
 {
 	__u32 zero = 0;
 
-	for (unsigned i = 0; i < a->targets.n; i++)
-		if (a->targets.pids[i] == (__u32)pid)
-			return 0;
 	if (a->targets.n == RECORD_MAX_TARGETS)
 		return -E2BIG;
+	clear_target(a, pid);
 	a->targets.pids[a->targets.n++] = (__u32)pid;
 	return bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0) < 0 ? -errno : 0;
 }
@@ -188,10 +201,7 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 			a->sites[i].pid = 0;
 	if (watch)
 		return take_links(a, true, pid, KIND_COUNT, ret);
-	/* Not 0, which is the idle task's. */
-	for (unsigned i = 0; i < a->targets.n; i++)
-		if (a->targets.pids[i] == (__u32)pid)
-			a->targets.pids[i] = UINT32_MAX;
+	clear_target(a, pid);
 	bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0);
 	return take_links(a, true, pid, KIND_COUNT, ret);
 }
@@ -292,23 +302,66 @@ static int attach_by_perf_event(struct attachment *a, const struct attach_site *
 	return add_link(a, link);
 }
 
-static int attach_scheduler(struct attachment *a)
+static int attach_tracepoint(struct attachment *a, enum program program, enum probe_kind kind)
 {
-	static const enum program programs[] = { PROGRAM_EXIT, PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_SWITCH, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW };
-	enum { ALWAYS = 3 };
+	int fd = bpf_link_create(a->bpf.programs[program], 0, BPF_TRACE_RAW_TP, NULL);
 
-	/* Runs alone do not need to know when threads ran. */
-	for (unsigned i = 0; i < (a->level >= 2 ? ARRAY_SIZE(programs) : ALWAYS); i++) {
-		int fd = bpf_link_create(a->bpf.programs[programs[i]], 0, BPF_TRACE_RAW_TP, NULL);
-		int r = fd < 0 ? -errno : 0;
+	return fd < 0 ? -errno : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
+}
 
-		if (r >= 0)
-			r = add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = i < ALWAYS ? KIND_COUNT : KIND_SWITCHES });
-		if (r < 0)
-			return r;
+static int attach_tracepoints(struct attachment *a)
+{
+	static const struct {
+		enum program program;
+		enum probe_kind kind; /* KIND_COUNT: it stays until the end */
+	} all[] = {
+		{ PROGRAM_EXIT, KIND_COUNT },	      { PROGRAM_EXEC, KIND_COUNT },	{ PROGRAM_FORK, KIND_COUNT },
+		{ PROGRAM_SWITCH, KIND_SWITCHES },    { PROGRAM_WAKING, KIND_SWITCHES }, { PROGRAM_WAKEUP_NEW, KIND_SWITCHES },
+		{ PROGRAM_DATA_READY, KIND_SOCKETS }, { PROGRAM_SYS_ENTER, KIND_SOCKETS }, { PROGRAM_SYS_EXIT, KIND_SOCKETS },
+	};
+	int r = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(all) && r >= 0; i++) {
+		/* Runs alone do not need to know when threads ran. */
+		if ((all[i].kind == KIND_SWITCHES && a->level < 2) || (all[i].kind == KIND_SOCKETS && !a->bpf.sockets) ||
+		    a->bpf.programs[all[i].program] < 0)
+			continue;
+		r = attach_tracepoint(a, all[i].program, all[i].kind);
 	}
-	a->scheduler = true;
-	return 0;
+	a->scheduler = r >= 0;
+	return r;
+}
+
+/* Runs an iterator's program: what it returns is in maps and rings. */
+static int iterate(int program, pid_t pid)
+{
+	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+	_cleanup_close_ int link = -1, iterator = -1;
+	char nothing[64];
+	ssize_t n;
+
+	link = bpf_link_create(program, 0, BPF_TRACE_ITER, pid ? &options : NULL);
+	/* Before 6.1 an iterator sees every process. */
+	if (link < 0 && pid && errno == EINVAL)
+		link = bpf_link_create(program, 0, BPF_TRACE_ITER, NULL);
+	if (link < 0)
+		return -errno;
+	iterator = bpf_iter_create(link);
+	if (iterator < 0)
+		return -errno;
+	do
+		n = read(iterator, nothing, sizeof(nothing));
+	while (n > 0 || (n < 0 && errno == EAGAIN));
+	return n < 0 ? -errno : 0;
+}
+
+/* Where the targets listen; what is not found is learned when they accept. */
+static void find_listeners(struct attachment *a)
+{
+	for (; a->n_listeners_found < a->targets.n && a->bpf.sockets; a->n_listeners_found++)
+		if (a->targets.pids[a->n_listeners_found] != UINT32_MAX)
+			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS], (pid_t)a->targets.pids[a->n_listeners_found]);
 }
 
 static bool is_among(const struct refused *refused, pid_t pid)
@@ -355,11 +408,12 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		*ret_reason = "the kernel refused a uprobe";
 		return r;
 	}
+	find_listeners(a);
 	if (a->scheduler)
 		return 0;
-	r = attach_scheduler(a);
+	r = attach_tracepoints(a);
 	if (r < 0)
-		*ret_reason = "the kernel refused a scheduler tracepoint";
+		*ret_reason = "the kernel refused a tracepoint";
 	return r;
 }
 
@@ -382,17 +436,5 @@ unsigned attachment_links(const struct attachment *a)
 
 int attachment_name_threads(struct attachment *a)
 {
-	_cleanup_close_ int link = bpf_link_create(a->bpf.programs[PROGRAM_NAME_THREADS], 0, BPF_TRACE_ITER, NULL), iterator = -1;
-	char nothing[64];
-	ssize_t n;
-
-	if (link < 0)
-		return -errno;
-	iterator = bpf_iter_create(link);
-	if (iterator < 0)
-		return -errno;
-	do
-		n = read(iterator, nothing, sizeof(nothing));
-	while (n > 0 || (n < 0 && errno == EAGAIN));
-	return n < 0 ? -errno : 0;
+	return iterate(a->bpf.programs[PROGRAM_NAME_THREADS], 0);
 }

@@ -24,17 +24,23 @@ enum attach_mode {
 int attach_mode_find(void);
 
 /*
- * Loads the programs, for a capture at this level. Nothing is attached. ret_reason: what failed, a constant string.
- * Errors: -EPERM, -ENOMEM, and what bpf(2) returns.
+ * Loads the programs, for a capture at this level; sockets: also those that follow the messages at sockets. Nothing is attached. ret_reason:
+ * what failed, a constant string. Errors: -EPERM, -ENOMEM, and what bpf(2) returns.
  */
-int attachment_new(enum attach_mode mode, unsigned level, struct program_cache *cache, struct attachment **ret, const char **ret_reason);
+int attachment_new(enum attach_mode mode, unsigned level, bool sockets, struct program_cache *cache, struct attachment **ret,
+		   const char **ret_reason);
+/* Whether sockets are followed: the kernel may have refused it. */
+bool attachment_follows_sockets(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 
 /* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns how many, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
-/* Adds a process whose scheduling and threads are recorded. -E2BIG beyond RECORD_MAX_TARGETS. */
+/*
+ * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number from 0, also when it is there already under
+ * another one, which then means nobody. -E2BIG beyond RECORD_MAX_TARGETS.
+ */
 int attachment_add_target(struct attachment *a, pid_t pid);
 
 /* An instruction of a file to be probed in one process. */

@@ -459,7 +459,7 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache, stru
 	if (r < 0)
 		return r;
 	/* At this level the scheduler's programs are among them. */
-	r = attachment_new(mode, 2, cache, &a, ret_reason);
+	r = attachment_new(mode, 2, false, cache, &a, ret_reason);
 	if (r >= 0)
 		r = measure(a, &child, &measured, ret_reason);
 	end_child(&child);

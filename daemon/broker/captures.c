@@ -148,12 +148,13 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 
 		if (c->attachment)
 			continue;
-		r = attachment_new(s->mode, m->level, s->programs, &c->attachment, &reason);
+		r = attachment_new(s->mode, m->level, m->kind == KIND_SOCKETS, s->programs, &c->attachment, &reason);
 		if (r < 0)
 			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
 		c->uid = uid;
 		m->id = i;
 		m->index = s->mode;
+		m->kind = attachment_follows_sockets(c->attachment) ? KIND_SOCKETS : KIND_COUNT;
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}

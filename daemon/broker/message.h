@@ -19,7 +19,8 @@ enum broker_request {
 	BROKER_MAPS,	     /* in: pid. out: fd of its maps text, uid */
 	BROKER_OPEN,	     /* in: pid, start and end of a mapping. out: id of the file, fd */
 	BROKER_CLOSE,	     /* in: id of a file */
-	BROKER_CAPTURE,	     /* in: id of the client, level. out: id of the capture, fds: control, counters, rings */
+	/* In: id of the client, level, kind: KIND_SOCKETS to follow sockets. Out: id of the capture, kind likewise, fds: control, counters, rings. */
+	BROKER_CAPTURE,
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
 	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */
 	BROKER_ATTACH,	     /* in: id of the capture. out: count of links; index: a bit for each target that was refused and is left out */
@@ -49,6 +50,8 @@ struct broker_calibration {
 	uint32_t emulated_ns; /* a probe on an instruction that the kernel emulates */
 	uint32_t stepped_ns;  /* on one that it single-steps */
 	uint32_t switch_ns;   /* a record of the scheduler's programs: a switch, or a wake-up */
+	uint32_t call_ns;     /* a call on a socket that passes a message, with its record */
+	uint32_t any_call_ns; /* any system call of any process, while sockets are followed */
 	uint32_t nop5;	      /* enum nop5_result */
 	uint32_t steady;      /* several measurements agreed; else it is to be measured again some time */
 };

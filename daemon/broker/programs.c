@@ -8,19 +8,25 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "bpf/tfprofd.skel.h"
 #include "daemon/broker/limits.h"
 #include "lib/base/macro.h"
 
-#define MAPS_MAX 16
-#define SUBPROGRAMS_MAX 16
+#define MAPS_MAX 24
+#define SUBPROGRAMS_MAX 32
 
 static const char *const program_names[PROGRAM_COUNT] = {
 	[PROGRAM_PROBE] = "probe",	 [PROGRAM_EXIT] = "on_exit",	 [PROGRAM_EXEC] = "on_exec",
 	[PROGRAM_FORK] = "on_fork",	 [PROGRAM_SWITCH] = "on_switch", [PROGRAM_WAKING] = "on_waking",
 	[PROGRAM_WAKEUP_NEW] = "on_wakeup_new", [PROGRAM_NAME_THREADS] = "name_threads",
+	[PROGRAM_SYS_ENTER] = "on_sys_enter", [PROGRAM_SYS_EXIT] = "on_sys_exit", [PROGRAM_DATA_READY] = "on_data_ready",
+	[PROGRAM_FIND_LISTENERS] = "find_listeners",
 };
+
+/* Only the programs that follow sockets use these. */
+static const char *const socket_maps[] = { "calls", "listeners", "flows", "windows" };
 
 struct kept_map {
 	char name[BPF_OBJ_NAME_LEN];
@@ -31,6 +37,7 @@ struct kept_map {
 };
 
 struct kept_program {
+	bool there;
 	enum bpf_prog_type type;
 	__u32 attach_type, attach_btf_id;
 	struct bpf_insn *instructions;
@@ -41,7 +48,7 @@ struct kept_program {
 
 struct program_cache {
 	pthread_mutex_t lock;
-	bool filled;
+	bool filled, sockets;
 	int attach_type;
 	int btf; /* the programs' types */
 	struct kept_map maps[MAPS_MAX];
@@ -178,6 +185,7 @@ static int keep_program(const struct bpf_program *program, struct kept_program *
 	size = sizeof(info);
 	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
 		return -errno;
+	ret->there = true;
 	ret->type = bpf_program__type(program);
 	ret->attach_type = bpf_program__expected_attach_type(program);
 	ret->n_instructions = bpf_program__insn_cnt(program);
@@ -212,13 +220,14 @@ static int keep_map(const struct bpf_map *map, struct kept_map *ret)
 }
 
 /* Keeps what was loaded. Without success the next capture is loaded by libbpf again. */
-static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int attach_type)
+static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int attach_type, bool sockets)
 {
 	const struct bpf_map *map;
 	int r = 0;
 
 	forget(c);
 	c->attach_type = attach_type;
+	c->sockets = sockets;
 	bpf_object__for_each_map(map, skel->obj) {
 		if (!bpf_map__autocreate(map))
 			continue;
@@ -227,8 +236,12 @@ static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int at
 		if (r >= 0)
 			r = keep_map(map, &c->maps[c->n_maps++]);
 	}
-	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
-		r = keep_program(bpf_object__find_program_by_name(skel->obj, program_names[i]), &c->programs[i]);
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
+		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_names[i]);
+
+		if (bpf_program__autoload(program))
+			r = keep_program(program, &c->programs[i]);
+	}
 	if (r >= 0)
 		r = c->btf = copy_fd(bpf_object__btf_fd(skel->obj));
 	if (r < 0)
@@ -258,23 +271,41 @@ static const char *explain(int error)
 				    "the kernel refused the BPF programs";
 }
 
-static int load_by_libbpf(struct program_cache *c, int attach_type, struct programs *ret)
+static bool is_socket_map(const char *name)
 {
-	int cpus = libbpf_num_possible_cpus(), r = 0;
-	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
-	const struct bpf_map *map;
+	for (unsigned i = 0; i < ARRAY_SIZE(socket_maps); i++)
+		if (!strcmp(name, socket_maps[i]))
+			return true;
+	return false;
+}
 
-	if (!skel)
-		return cpus < 0 ? cpus : -errno;
-	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
-	skel->rodata->cpus_per_ring = ((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
-	if (attach_type)
-		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
-	r = size_rings(skel, skel->rodata->n_rings);
-	if (r >= 0)
-		r = tfprofd_bpf__load(skel);
-	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
-		r = ret->programs[i] = copy_fd(bpf_program__fd(bpf_object__find_program_by_name(skel->obj, program_names[i])));
+/* Leaves out what is not wanted, or not there on this kernel. */
+static int choose_programs(struct tfprofd_bpf *skel, bool sockets)
+{
+	struct bpf_map *map;
+	int r = 0;
+
+	for (unsigned i = PROGRAM_SOCKETS; i < PROGRAM_COUNT; i++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_names[i]), sockets);
+	if (libbpf_find_vmlinux_btf_id("sk_data_ready", BPF_TRACE_RAW_TP) < 0)
+		bpf_program__set_autoload(skel->progs.on_data_ready, false);
+	bpf_object__for_each_map(map, skel->obj)
+		if (r >= 0 && is_socket_map(bpf_map__name(map)))
+			r = bpf_map__set_autocreate(map, sockets);
+	return r;
+}
+
+static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
+{
+	const struct bpf_map *map;
+	int r = 0;
+
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
+		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_names[i]);
+
+		if (bpf_program__autoload(program))
+			r = ret->programs[i] = copy_fd(bpf_program__fd(program));
+	}
 	if (r >= 0)
 		bpf_object__for_each_map(map, skel->obj) {
 			if (r < 0 || !bpf_map__autocreate(map))
@@ -283,8 +314,34 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, struct progr
 			if (r >= 0)
 				r = take_map(ret, bpf_map__name(map), r);
 		}
+	return r;
+}
+
+static int load_by_libbpf(struct program_cache *c, int attach_type, bool sockets, struct programs *ret)
+{
+	int cpus = libbpf_num_possible_cpus(), r = 0;
+	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
+	uint64_t secret = 0;
+
+	if (!skel)
+		return cpus < 0 ? cpus : -errno;
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		r = -EIO;
+	skel->rodata->socket_secret = secret;
+	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
+	skel->rodata->cpus_per_ring = ((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
+	if (attach_type)
+		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
 	if (r >= 0)
-		keep(c, skel, attach_type);
+		r = size_rings(skel, skel->rodata->n_rings);
+	if (r >= 0)
+		r = choose_programs(skel, sockets);
+	if (r >= 0)
+		r = tfprofd_bpf__load(skel);
+	if (r >= 0)
+		r = take_loaded(skel, ret);
+	if (r >= 0)
+		keep(c, skel, attach_type, sockets);
 	tfprofd_bpf__destroy(skel);
 	return r;
 }
@@ -336,28 +393,38 @@ static int make_program(const struct program_cache *c, const struct kept_program
 	return fd < 0 ? -errno : fd;
 }
 
-static int load_kept(const struct program_cache *c, struct programs *ret)
+static int load_kept(const struct program_cache *c, bool sockets, struct programs *ret)
 {
+	unsigned n = sockets ? PROGRAM_COUNT : PROGRAM_SOCKETS;
 	int fds[MAPS_MAX], r = 0;
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
+		fds[i] = -1;
+		if (!sockets && is_socket_map(c->maps[i].name))
+			continue;
 		r = fds[i] = make_map(&c->maps[i]);
 		if (r >= 0)
 			r = take_map(ret, c->maps[i].name, fds[i]);
 	}
-	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++)
-		r = ret->programs[i] = make_program(c, &c->programs[i], program_names[i], fds);
+	for (unsigned i = 0; i < n && r >= 0; i++)
+		if (c->programs[i].there)
+			r = ret->programs[i] = make_program(c, &c->programs[i], program_names[i], fds);
 	return r;
 }
 
-int programs_load(struct program_cache *c, int attach_type, struct programs *ret, const char **ret_reason)
+/* What is kept of more programs serves for fewer. */
+static bool is_kept(const struct program_cache *c, int attach_type, bool sockets)
+{
+	return c->filled && c->attach_type == attach_type && c->sockets >= sockets;
+}
+
+static int load(struct program_cache *c, int attach_type, bool sockets, struct programs *ret)
 {
 	int r = 0;
 
 	programs_init(ret);
-	pthread_mutex_lock(&c->lock);
-	if (c->filled && c->attach_type == attach_type) {
-		r = load_kept(c, ret);
+	if (is_kept(c, attach_type, sockets)) {
+		r = load_kept(c, sockets, ret);
 		if (r < 0) {
 			/* Not for what was kept of them, perhaps. */
 			programs_done(ret);
@@ -365,12 +432,25 @@ int programs_load(struct program_cache *c, int attach_type, struct programs *ret
 			forget(c);
 		}
 	}
-	if (!c->filled || c->attach_type != attach_type)
-		r = load_by_libbpf(c, attach_type, ret);
+	if (!is_kept(c, attach_type, sockets))
+		r = load_by_libbpf(c, attach_type, sockets, ret);
+	if (r < 0)
+		programs_done(ret);
+	ret->sockets = sockets;
+	return r;
+}
+
+int programs_load(struct program_cache *c, int attach_type, bool sockets, struct programs *ret, const char **ret_reason)
+{
+	int r;
+
+	pthread_mutex_lock(&c->lock);
+	r = load(c, attach_type, sockets, ret);
+	/* Whatever the kernel has against them: the rest can do without. */
+	if (r < 0 && sockets && r != -EPERM && r != -ENOMEM)
+		r = load(c, attach_type, false, ret);
 	pthread_mutex_unlock(&c->lock);
-	if (r >= 0)
-		return 0;
-	*ret_reason = explain(r);
-	programs_done(ret);
+	if (r < 0)
+		*ret_reason = explain(r);
 	return r;
 }

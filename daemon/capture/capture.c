@@ -64,6 +64,15 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 	return 0;
 }
 
+bool capture_plan_follows_sockets(const struct capture_plan *plan)
+{
+	/* A server whose own functions tell of its requests needs nothing that every process of the host pays for. */
+	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
+		if (!prepared_has_role(&plan->targets[i], ROLE_REQUEST_BEGIN))
+			return true;
+	return false;
+}
+
 struct capture_shared *capture_shared_free(struct capture_shared *s)
 {
 	free(s);
@@ -481,6 +490,7 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	if (r < 0 || c->request.plan_only)
 		return r;
 	prepared = clock_now(CLOCK_MONOTONIC);
+	options.sockets = capture_plan_follows_sockets(&c->result.plan);
 	r = session_new(&options, ret, text, size);
 	loaded = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {

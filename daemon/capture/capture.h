@@ -35,6 +35,9 @@ struct capture_plan {
 	struct forecast forecast;
 };
 
+/* Whether its requests are looked for at sockets: where a target has no functions that tell of them. */
+bool capture_plan_follows_sockets(const struct capture_plan *plan);
+
 /* A kind of probes that was taken away because the budget was passed. */
 struct capture_shed {
 	enum probe_kind kind;

@@ -106,7 +106,8 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .level = s->options.detail.level };
+	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .level = s->options.detail.level,
+				    .kind = s->options.sockets ? KIND_SOCKETS : KIND_COUNT };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
@@ -117,6 +118,8 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	}
 	s->id = m.id;
 	s->open = true;
+	if (s->options.sockets && m.kind != KIND_SOCKETS)
+		warn(s, "Requests are not looked for at sockets: the kernel refused the programs for it.");
 	r = map_everything(s, fds, n);
 	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
@@ -398,7 +401,9 @@ static void count_cost(struct session *s, const struct record *r)
 {
 	const struct session_target *t = r->target < s->n_targets ? &s->targets[r->target] : NULL;
 
-	if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
+	if (r->kind == RECORD_MESSAGE)
+		s->cost_ns[KIND_SOCKETS] += s->options.forecast->calibration.call_ns;
+	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
 		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
 	else if (r->kind == RECORD_PROBE && t && r->site < t->prepared->target.pack->n_probes)
 		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] += t->cost_ns[r->site];

@@ -20,6 +20,7 @@ struct session_options {
 	const struct forecast *forecast; /* must live as long as the session */
 	uint32_t client;		 /* the broker's number of who asks */
 	struct detail detail;
+	bool sockets; /* requests are looked for at sockets */
 };
 
 struct session_counts {

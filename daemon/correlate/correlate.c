@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/lifetime.h"
+#include "daemon/correlate/requests_finish.h"
 #include "lib/base/macro.h"
 
 /* 56 bytes each: below 1 GiB. */
@@ -105,6 +107,16 @@ static void on_record(struct correlator *c, const struct record *r)
 		if (!c->shed[KIND_SWITCHES])
 			threads_on_wake(c, (const void *)r);
 		break;
+	case RECORD_MESSAGE:
+	case RECORD_FIELD:
+	case RECORD_READY:
+	case RECORD_UNSEEN:
+		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target])
+			requests_on_record(c, r);
+		break;
+	case RECORD_FOREIGN:
+		threads_on_foreign(c, (const void *)r);
+		break;
 	default:
 		threads_on_thread(c, (const void *)r);
 		break;
@@ -185,7 +197,7 @@ int correlator_new(uint64_t start_ns, struct correlator **ret)
 	c->t = calloc(1, sizeof(*c->t));
 	if (c->t)
 		c->t->processes = calloc(RECORD_MAX_TARGETS, sizeof(c->t->processes[0]));
-	if (!c->t || !c->t->processes) {
+	if (!c->t || !c->t->processes || requests_new(&c->requests) < 0) {
 		correlator_free(c);
 		return -ENOMEM;
 	}
@@ -234,6 +246,8 @@ static void apply_sheds(struct correlator *c, uint64_t now)
 		c->shed[kind] = true;
 		if (kind == KIND_SWITCHES)
 			threads_shed(c, c->shed_ns[kind]);
+		else if (kind == KIND_SOCKETS)
+			requests_cut(c, c->shed_ns[kind]);
 		else
 			work_shed(c, kind, c->shed_ns[kind]);
 	}
@@ -250,6 +264,7 @@ struct correlator *correlator_free(struct correlator *c)
 		free(w);
 	}
 	free(c->states);
+	requests_free(c->requests);
 	map_done(&c->thread_of_tid);
 	map_done(&c->run_of_call);
 	map_done(&c->run_of_step);
@@ -283,6 +298,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		close_window(c);
 	}
 	if (!c->error)
+		requests_close(c);
+	if (!c->error)
 		name_ops(c);
 	for (unsigned i = 0; i < c->n_targets && !c->error; i++)
 		check_links(c, i);
@@ -291,6 +308,10 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 			t->threads[i].process = 0;
 	if (!c->error)
 		c->error = timeline_finish(t);
+	if (!c->error)
+		c->error = requests_finish(t);
+	if (!c->error)
+		c->error = lifetime_make(t);
 	if (c->error)
 		return c->error;
 	for (uint32_t i = 0; i < t->n_threads; i++)

@@ -7,6 +7,7 @@
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/frames.h"
 #include "daemon/correlate/names.h"
+#include "daemon/correlate/requests.h"
 
 #define NO_SPAN UINT64_MAX
 
@@ -52,6 +53,7 @@ struct correlator {
 	unsigned n_waiting;
 	struct timeline *t;
 	struct names names;
+	struct requests *requests;
 	struct map thread_of_tid, run_of_call, run_of_step;
 	struct thread_state *states; /* beside t->threads */
 	uint32_t threads_size;
@@ -95,6 +97,7 @@ void objects_on_object(struct correlator *c, const struct record_object *record)
 void threads_on_switch(struct correlator *c, const struct record_switch *record);
 void threads_on_wake(struct correlator *c, const struct record_wake *record);
 void threads_on_thread(struct correlator *c, const struct record_thread *record);
+void threads_on_foreign(struct correlator *c, const struct record_thread *record);
 void threads_add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason);
 /* The scheduler's records end at that time. */
 void threads_shed(struct correlator *c, uint64_t time);

@@ -81,6 +81,19 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 	return correlator_name(c, r->syscall < 0 && r->state & TASK_UNINTERRUPTIBLE ? "page_fault" : "sleep");
 }
 
+/* Who had the CPU that a thread waited for: of one that was woken, who left it last. */
+static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
+{
+	uint64_t span = c->states[thread].off_span;
+	uint32_t other;
+
+	if (span == NO_SPAN || c->t->spans[span].kind != SPAN_RUNNABLE || c->t->spans[span].id >= 0 || !tid)
+		return;
+	other = correlator_thread(c, tid);
+	if (!c->error)
+		c->t->spans[span].id = other;
+}
+
 void threads_on_switch(struct correlator *c, const struct record_switch *r)
 {
 	uint64_t now = r->head.time;
@@ -104,12 +117,15 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		c->states[thread].waker = -1;
 		c->states[thread].blocked_in = r->syscall;
 		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now, preempted ? c->preempted_name : reason);
+		if (preempted)
+			had_cpu(c, thread, r->next_tid);
 	}
 	if (r->flags & SWITCH_IN) {
 		thread = correlator_thread(c, r->next_tid);
 		if (c->error)
 			return;
 		thread_was(c, thread, false, r->cpu);
+		had_cpu(c, thread, r->head.tid);
 		threads_end_off_span(c, &c->states[thread], now);
 		c->states[thread].on_cpu = true;
 		c->states[thread].cpu = r->cpu;
@@ -135,6 +151,7 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		if (f && f->role == ROLE_DONE)
 			f->last_ns = r->head.time;
 	}
+	attribution_on_wake(c, thread, r->head.time);
 	thread_was(c, thread, false, 0);
 	s = &c->states[thread];
 	if (s->on_cpu || s->off_span == NO_SPAN || c->t->spans[s->off_span].kind != SPAN_BLOCKED)
@@ -171,4 +188,19 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 			c->gone[i] = true;
 		}
 	}
+}
+
+void threads_on_foreign(struct correlator *c, const struct record_thread *r)
+{
+	uint32_t thread = correlator_thread(c, r->head.tid);
+	struct thread *t;
+
+	if (c->error)
+		return;
+	t = &c->t->threads[thread];
+	if (t->process != UINT32_MAX)
+		return;
+	t->foreign = true;
+	memcpy(t->name, r->comm, sizeof(r->comm));
+	t->name[sizeof(r->comm) - 1] = 0;
 }

@@ -27,9 +27,11 @@ enum span_flag {
 	SPAN_CHEAP = 1 << 2,     /* an operation that the runtime's own profiler shows only at level 3 */
 	SPAN_IN_OP = 1 << 3,     /* off CPU while an operation ran on the thread */
 	SPAN_END_BOUND = 1 << 5, /* its end was not seen: end_ns is the last, or the next, that was seen of its thread */
-	SPAN_INNER = 1 << 6,     /* a run within another run of its thread */
+	SPAN_INNER = 1 << 6,     /* a run within another run, or within a piece of one */
 	SPAN_ID_READ = 1 << 7,   /* its id was read at a place that is known of some releases only */
 	SPAN_ASYNC = 1 << 4,     /* an operation that may finish on another thread: the span is its launch */
+	SPAN_INFERRED = SPAN_IN_OP, /* of a run: whose request it works for is inferred */
+	SPAN_MARK = SPAN_ASYNC,  /* of a run: it is none, but what the server itself marked as its work for a request */
 };
 
 /* Its duration is a bound. */

@@ -127,21 +127,37 @@ static bool run_has_ended(const struct correlator *c, uint64_t run)
 	return run != NO_SPAN && c->t->spans[run].end_ns != c->t->spans[run].start_ns;
 }
 
+static bool is_working(const struct thread_state *s)
+{
+	for (uint32_t i = 0; i < s->frames.n; i++)
+		if (s->frames.frames[i].role == ROLE_RUN_BEGIN || s->frames.frames[i].role == ROLE_EXECUTOR_RUN)
+			return true;
+	return false;
+}
+
 static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	struct frame *f;
+	bool inner;
 
 	frames_return(c, s, r->stack);
 	/* A static probe is no function's entry: what it marks ends by its other mark, or where the thread's next one begins. */
 	if (spec->usdt)
 		while (frames_find_run(&s->frames, spec->group, r->stack) != FRAME_NONE)
 			frame_pop(c, s, 0, false);
+	inner = is_working(s);
 	f = frame_push(c, thread, SPAN_RUN, r, spec);
 	if (!f)
 		return;
-	if (spec->usdt)
+	if (spec->usdt) {
 		f->stack += MARK_STACK;
+		span_of(c, f)->flags |= SPAN_MARK;
+	}
+	if (inner)
+		span_of(c, f)->flags |= SPAN_INNER;
+	else
+		attribution_on_run(c, thread, f->span);
 	span_of(c, f)->context = c->next_context++;
 	if (spec->value.argument)
 		span_of(c, f)->id = (int64_t)r->value;

@@ -48,6 +48,7 @@ const char *probe_kind_name(enum probe_kind kind)
 	static const char *const names[KIND_COUNT] = {
 		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
 		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
+		[KIND_SOCKETS] = "requests at sockets",
 	};
 
 	return kind < KIND_COUNT ? names[kind] : "?";

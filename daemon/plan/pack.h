@@ -39,6 +39,7 @@ enum probe_kind {
 	KIND_OPS,
 	KIND_HANDOVER,
 	KIND_SWITCHES, /* the scheduler's tracepoints: no probe of a pack */
+	KIND_SOCKETS,  /* those of system calls and sockets: likewise */
 	KIND_COUNT,
 };
 
@@ -100,6 +101,7 @@ const char *probe_kind_name(enum probe_kind kind);
 /* How much a capture is to see. */
 struct detail {
 	unsigned level;	   /* as host_tracer_level: 1 to 3 */
+	bool no_sockets;   /* requests are not looked for at sockets */
 	bool ops_at_entry; /* one probe per operation: it ends where the next one starts, or the executor leaves */
 };
 

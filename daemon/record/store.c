@@ -75,7 +75,16 @@ static size_t size_of_kind(uint8_t kind)
 	case RECORD_EXIT:
 	case RECORD_EXEC:
 	case RECORD_FORK:
+	case RECORD_FOREIGN:
 		return sizeof(struct record_thread);
+	case RECORD_MESSAGE:
+		return sizeof(struct record_message);
+	case RECORD_FIELD:
+		return sizeof(struct record_field);
+	case RECORD_READY:
+		return sizeof(struct record_ready);
+	case RECORD_UNSEEN:
+		return sizeof(struct record_unseen);
 	default:
 		return 0;
 	}

@@ -1,0 +1,130 @@
+/*
+ * The requests that pass through the sockets of the targets, and whose work each run is. Used within this folder only.
+ *
+ *   messages.c     parts of HTTP messages in, requests with their times out
+ *   attribution.c  which request a run is of
+ */
+#pragma once
+
+#include "daemon/correlate/names.h"
+#include "daemon/correlate/timeline.h"
+#include "include/record_types.h"
+#include "lib/base/map.h"
+
+struct correlator;
+
+#define NO_REQUEST UINT32_MAX
+/* 300 bytes each with what is kept beside it. */
+#define REQUESTS_MAX (1u << 20)
+
+/* What is kept of a request until the window closes. */
+struct request_state {
+	uint32_t connection; /* index */
+	uint32_t next;	     /* HTTP/1: the next one of the connection that is not answered */
+	bool read, answering, done;
+	uint32_t n_inferred; /* of its runs */
+	uint64_t last_run;   /* index of the latest one's span */
+};
+
+#define READY_MAX 16
+#define FIELDS_MAX 128
+
+/* A field that a connection's table holds. */
+struct known_field {
+	uint32_t number;
+	uint8_t name;  /* enum record_field_name */
+	bool set;
+	uint32_t text; /* index into texts */
+};
+
+/* The fields of one direction. */
+struct fields {
+	struct known_field known[FIELDS_MAX]; /* the latest, by their number modulo FIELDS_MAX */
+	/* Literals of the block that is coming. */
+	uint32_t stream, pending[FIELD_REQUEST_LINE + 1]; /* TEXT_NONE */
+};
+
+struct connection {
+	uint64_t socket, number;
+	uint32_t inode;
+	uint32_t process;
+	uint32_t first, last;	/* HTTP/1: requests that are not answered, the oldest first */
+	uint32_t reading;	/* HTTP/1: the request that is being read */
+	uint32_t n_requests;	/* HTTP/1 */
+	uint32_t n_open;
+	bool server, client, open;
+	uint64_t last_ns;	/* something last passed */
+	struct fields *fields;	/* HTTP/2: two, one for each direction; NULL: none yet */
+	uint32_t line;		/* HTTP/1: of the request that begins; TEXT_NONE */
+};
+
+/* When bytes came to a socket. */
+struct arrivals {
+	struct {
+		uint64_t time;
+		uint32_t position;
+	} entries[READY_MAX];
+	unsigned n; /* so far */
+};
+
+/* What is known of a thread's requests. */
+#define THREAD_RUNS_MAX 32
+#define THREAD_REQUESTS_MAX 16
+struct thread_requests {
+	uint64_t runs[THREAD_RUNS_MAX]; /* outermost ones, that are nobody's yet: since it last wrote an answer's beginning */
+	uint32_t n_runs;
+	uint32_t read[THREAD_REQUESTS_MAX]; /* requests that it read and that are not answered */
+	uint32_t n_read;
+	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run */
+	uint32_t n_written;
+	bool overflow; /* there were more of them */
+	uint64_t woken_ns; /* it was last woken */
+};
+
+struct requests {
+	struct request *list;
+	struct request_state *states; /* beside list */
+	uint64_t size;
+	uint32_t n;
+	struct connection *connections;
+	uint64_t connections_size;
+	uint32_t n_connections;
+	struct arrivals *arrivals;
+	uint64_t arrivals_size;
+	uint32_t n_arrivals;
+	struct map connection_of_socket, arrivals_of_socket, request_of_stream;
+	struct names texts;
+	struct thread_requests *threads; /* beside the timeline's */
+	uint64_t threads_size;
+	uint32_t *waiting; /* requests that were read and have no run yet */
+	uint64_t waiting_size;
+	uint32_t n_waiting;
+	uint64_t n_left_out, n_finished;
+	uint64_t n_unseen[UNSEEN_OTHER + 1];
+	uint64_t n_unknown_role; /* messages on connections of which nobody knows who serves */
+};
+
+int requests_new(struct requests **ret);
+struct requests *requests_free(struct requests *r);
+
+/* messages.c */
+/* Of the kinds that tell of sockets, and of a target that there is. */
+void requests_on_record(struct correlator *c, const struct record *record);
+/* Nothing more is seen at sockets from that time on: what goes on is cut. */
+void requests_cut(struct correlator *c, uint64_t time);
+/* The window has closed: hands the requests over to the timeline. */
+void requests_close(struct correlator *c);
+
+/* attribution.c */
+struct thread_requests *attribution_thread(struct correlator *c, uint32_t thread);
+/* A thread entered an outermost run, the span with this index. */
+void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+void attribution_on_wake(struct correlator *c, uint32_t thread, uint64_t time);
+/* A thread read the last byte of a request. */
+void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request);
+/* A thread wrote the first byte of its answer. */
+void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request);
+/* Nobody works for it any more. */
+void attribution_on_end(struct correlator *c, uint32_t request);
+/* The window has closed: takes back what can be meant otherwise. */
+void attribution_close(struct correlator *c);

@@ -1,0 +1,10 @@
+/* The last steps of a timeline's requests; used within this folder only. */
+#pragma once
+
+#include "daemon/correlate/timeline.h"
+
+/*
+ * After timeline_finish(): handlers and marks that are part of no request at a socket become requests of their own, runs within them theirs;
+ * batches learn whose tasks they hold; requests are put in order, and runs counted by how they found theirs. -ENOMEM.
+ */
+int requests_finish(struct timeline *t);
