@@ -65,13 +65,14 @@ help:
 	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
 	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
 	@echo "make check    lint and every test          make lint | unit | e2e   some of them"
+	@echo "make golden   keep what replayed recordings give now, as what tests expect"
 	@echo "make bench    measurements                 make install | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libcommon.a
+$(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 

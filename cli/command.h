@@ -6,4 +6,5 @@
 enum outcome command_capture(int argc, char **argv, const char *address);
 enum outcome command_doctor(int argc, char **argv, const char *address);
 enum outcome command_plan(int argc, char **argv, const char *address);
+enum outcome command_replay(int argc, char **argv, const char *address);
 enum outcome command_targets(int argc, char **argv, const char *address);

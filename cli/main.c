@@ -21,6 +21,7 @@ static const struct command {
 	{ "capture", "tfprofctl capture", command_capture, "captures, writes a run for TensorBoard and prints a summary" },
 	{ "doctor", "tfprofctl doctor", command_doctor, "says what stands in the way of a capture" },
 	{ "plan", "tfprofctl plan", command_plan, "shows what a capture would attach, and what that would cost" },
+	{ "replay", "tfprofctl replay", command_replay, "makes of a recording what its capture made" },
 	{ "targets", "tfprofctl targets", command_targets, "lists what can be profiled" },
 };
 

@@ -143,6 +143,11 @@ void report_print(FILE *file, const struct report *report)
 	fprintf(file, " (%s)\nTo look at it: tensorboard --logdir ", text_bytes(result->xspace.len, size));
 	text_write(file, report->logdir);
 	fputc('\n', file);
+	if (!report->recording)
+		return;
+	fputs("Recording: ", file);
+	text_write(file, report->recording);
+	fprintf(file, " (%s)\n", text_bytes(report->recording_bytes, size));
 }
 
 static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *result)
@@ -189,6 +194,7 @@ void report_print_json(FILE *file, const struct report *report)
 	json_object_begin(&json, NULL);
 	json_string(&json, "file", report->path);
 	json_string(&json, "logdir", report->logdir);
+	json_string(&json, "recording", report->recording);
 	json_string(&json, "hostname", result->hostname);
 	json_number(&json, "xspace_bytes", result->xspace.len);
 	json_number(&json, "window_ns", result->window_ns);

@@ -12,6 +12,8 @@ struct report {
 	const struct selection *selection;
 	const char *logdir;
 	const char *path; /* of the file that was written, NULL: none */
+	const char *recording; /* path, NULL: none */
+	uint64_t recording_bytes;
 };
 
 void report_print(FILE *file, const struct report *report);

@@ -1,7 +1,7 @@
 # The servers, models and Python environment that end-to-end tests, the demo and the benches use.
 VENV := build/venv/requirements.sha256
 PYTHON := build/venv/bin/python
-SERVERS := build/servers/native_server
+SERVERS := build/servers/native_server build/servers/load_client build/servers/hog
 MODELS := build/models/stamp
 GEN_PYTHON := $(PROTOS:lib/proto/%.proto=$(GEN)/python/%_pb2.py)
 
@@ -9,7 +9,7 @@ $(VENV): tests/install-deps tests/requirements.txt
 	./tests/install-deps
 
 # TensorFlow's C headers and libraries are those of the wheel, found again at run time beside the binary.
-NATIVE_SRC := $(wildcard tests/servers/*.c)
+NATIVE_SRC := $(filter-out $(wildcard tests/servers/load_*.c) tests/servers/hog.c,$(wildcard tests/servers/*.c))
 NATIVE_DEP := $(wildcard tests/servers/*.h) lib/base/macro.h tests/servers/reference_profiler.cc
 build/servers/native_server: $(NATIVE_SRC) $(NATIVE_DEP) $(VENV)
 	@mkdir -p $(@D)
@@ -21,8 +21,19 @@ build/servers/native_server: $(NATIVE_SRC) $(NATIVE_DEP) $(VENV)
 		$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -I. -D_GNU_SOURCE -isystem $$wheel/include \
 			-c -o $@.$$(basename $$source .c).o $$source; \
 	done; \
-	$(CXX) -pie -o $@ $@.*.o -L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -lpthread \
+	$(CXX) -pie -o $@ $@.*.o -L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -lnghttp2 -lpthread \
 		"-Wl,-rpath,\$$ORIGIN/../../$$wheel"
+
+# The load client knows no TensorFlow: what it shares with the server are messages.
+LOAD_SRC := $(wildcard tests/servers/load_*.c) $(addprefix tests/servers/,buffer.c predict_json.c predict_proto.c wire.c)
+build/servers/load_client: $(LOAD_SRC) $(wildcard tests/servers/*.h) lib/base/macro.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $(LOAD_SRC) -lnghttp2 -lm
+build/servers/hog: tests/servers/hog.c
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $<
 
 $(MODELS): tests/servers/make_models.py $(VENV)
 	@mkdir -p $(@D)
@@ -122,9 +133,16 @@ fixtures: build/fixtures/elf_sources
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
+# Recordings of captures, replayed.
+CHECK_GOLDEN := tests/golden/check
+.PHONY: golden
 
-unit: $(UNIT_BIN)
-	./tests/run 300 $(UNIT_BIN)
+unit: $(UNIT_BIN) $(OUT)/tfprofctl
+	./tests/run 300 $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
+
+# After a change of what is shown: its difference is to be looked at before it is committed.
+golden: build/tfprofctl
+	$(CHECK_GOLDEN) --update build/tfprofctl
 
 e2e: all servers fixtures sites
 	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
@@ -133,7 +151,8 @@ e2e: all servers fixtures sites
 check: deps
 	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs
 	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
-		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
+		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/clang/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
+		"$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_BIN)

@@ -10,8 +10,9 @@
 #include <time.h>
 
 #include "daemon/capture/budget.h"
+#include "daemon/capture/recording.h"
+#include "daemon/capture/result.h"
 #include "daemon/capture/session.h"
-#include "daemon/export/export.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -28,6 +29,7 @@ struct capture_shared {
 	struct plan_cache *plans;
 	int cache;
 	unsigned n_captures;
+	struct journal_budget recordings;
 };
 
 struct capture {
@@ -60,6 +62,7 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 	s->plans = plans;
 	s->cache = cache;
 	snprintf(s->hostname, sizeof(s->hostname), "%s", hostname);
+	s->recordings.max_bytes = CAPTURE_RECORDING_BYTES;
 	*ret = s;
 	return 0;
 }
@@ -88,18 +91,6 @@ static void fail(struct capture *c, int error, const char *text)
 {
 	c->result.error = error;
 	snprintf(c->result.text, sizeof(c->result.text), "%s", text && *text ? text : strerror(-error));
-}
-
-__attribute__((format(printf, 2, 3))) static void warn(struct capture *c, const char *format, ...)
-{
-	va_list ap;
-
-	if (c->result.n_warnings == CAPTURE_WARNINGS_MAX)
-		return;
-	va_start(ap, format);
-	if (vasprintf(&c->result.warnings[c->result.n_warnings], format, ap) >= 0)
-		c->result.n_warnings++;
-	va_end(ap);
 }
 
 static uint64_t clock_now(clockid_t clock)
@@ -171,7 +162,7 @@ static void keep_budget(struct capture *c, struct session *s, struct budget *bud
 			continue;
 		shed = &c->result.shed[c->result.n_shed++];
 		*shed = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };
-		warn(c, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		result_warn(&c->result, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
 		     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
 	}
 }
@@ -234,11 +225,11 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 		return;
 	r = join(c, s, &joining, text, sizeof(text));
 	if (r >= 0)
-		warn(c, "Process %d (%s) joined %.3f s after the window began.", joining.pid, joining.name, (double)(now - start) / 1e9);
+		result_warn(&c->result, "Process %d (%s) joined %.3f s after the window began.", joining.pid, joining.name, (double)(now - start) / 1e9);
 	else if (r == -E2BIG)
 		c->request.n_left_out++;
 	else if (r != -ESRCH)
-		warn(c, "Process %d (%s) came within the window and is not shown: %s.", joining.pid, joining.name,
+		result_warn(&c->result, "Process %d (%s) came within the window and is not shown: %s.", joining.pid, joining.name,
 		     *text ? text : strerror(-r));
 }
 
@@ -258,7 +249,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		if (now >= stop || *ret_error < 0 || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
 		if (__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {
-			warn(c, "The window was ended on request after %.3f s.", (double)(now - start) / 1e9);
+			result_warn(&c->result, "The window was ended on request after %.3f s.", (double)(now - start) / 1e9);
 			c->result.cut = true;
 			break;
 		}
@@ -276,76 +267,42 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 	return stop;
 }
 
-static void warn_of_session(struct capture *c, struct session *s, const struct session_counts *counts)
+static const char *explain_recording(int error)
 {
-	for (unsigned i = 0; i < session_warnings(s); i++)
-		warn(c, "%s", session_warning(s, i));
-	if (counts->ring_full)
-		warn(c, "%llu of %llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
-		     (unsigned long long)counts->ring_full, (unsigned long long)(counts->records + counts->dropped));
-	if (counts->unread)
-		warn(c, "%llu of %llu records were lost because a CPU did not finish writing them in time.",
-		     (unsigned long long)counts->unread, (unsigned long long)(counts->records + counts->dropped));
-	if (counts->refused)
-		warn(c, "%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
-		     (unsigned long long)counts->refused, (unsigned long long)(counts->records + counts->dropped));
-	if (counts->late)
-		warn(c, "%llu records came late and may be shown with a wrong end.", (unsigned long long)counts->late);
-	if (counts->malformed)
-		warn(c, "%llu records could not be understood.", (unsigned long long)counts->malformed);
-	if (counts->table_full)
-		warn(c, "%llu operations have no name: more different ones ran than the table holds.", (unsigned long long)counts->table_full);
-	if (counts->read_failed)
-		warn(c, "%llu reads of the target's memory failed; identities or names are missing.", (unsigned long long)counts->read_failed);
+	return error == -ENOBUFS ? "recordings would take more memory than they may: use a shorter window or a lower level" : strerror(-error);
+}
+
+/* The capture does without a recording that failed. */
+static void end_recording(struct capture *c, const struct result_facts *facts)
+{
+	int r = recording_end(c->result.recording, facts, &c->result);
+
+	if (r >= 0)
+		return;
+	result_warn(&c->result, "The recording was given up: %s.", explain_recording(r));
+	c->result.recording = journal_free(c->result.recording);
 }
 
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
-	const struct export_options options = { .level = c->request.detail.level, .hostname = c->shared->hostname };
+	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + unix_offset(), .detail = c->request.detail,
+				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended };
 	uint64_t began = clock_now(CLOCK_MONOTONIC), correlated;
-	struct session_counts counts = {};
 	struct timeline *timeline;
 	int r;
 
-	session_count(s, &counts);
-	c->result.records = counts.records;
-	c->result.dropped = counts.dropped;
-	c->result.window_ns = stop - start;
-	warn_of_session(c, s, &counts);
-	if (c->request.n_left_out)
-		warn(c, "%u more processes were left out: a capture takes %d.", c->request.n_left_out, RECORD_MAX_TARGETS);
-	r = session_timeline(s, stop, start + unix_offset(), &timeline);
+	session_count(s, &facts.counts);
+	for (unsigned i = 0; i < session_warnings(s); i++)
+		result_warn(&c->result, "%s", session_warning(s, i));
+	end_recording(c, &facts);
+	r = session_timeline(s, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
 	correlated = clock_now(CLOCK_MONOTONIC);
-	for (unsigned i = 0; i < timeline->n_processes; i++)
-		if (timeline->processes[i].ended || (c->ended & 1u << i)) {
-			warn(c, "Process %u (%s) ended, or became another program, within the window.", timeline->processes[i].pid,
-			     timeline->processes[i].name);
-			c->result.cut = true;
-		}
-	c->result.ops_at_entry = timeline->ops_at_entry;
-	if (timeline->ops_at_entry)
-		warn(c, "Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
-	if (timeline->n_spans_left_out) {
-		warn(c, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
-		     (unsigned long long)timeline->n_spans_left_out, (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
-		c->result.dropped += timeline->n_spans_left_out;
-	}
-	if (timeline->n_lost_names)
-		warn(c, "%llu operations are shown without their name.", (unsigned long long)timeline->n_lost_names);
-	for (unsigned i = 0; i < c->result.n_warnings && r >= 0; i++)
-		r = timeline_warn(timeline, "%s", c->result.warnings[i]);
-	if (r >= 0)
-		r = export_xspace(timeline, &options, &c->result.xspace);
-	if (r >= 0)
-		r = summary_make(timeline, &c->result.summary);
-	/* Without the scheduler's records, or without knowing who works, nobody knows when threads ran for what. */
-	if (c->request.detail.level < 2 || c->result.n_shed)
-		c->result.summary.running_ns = c->result.summary.runnable_ns = c->result.summary.blocked_ns = 0;
+	r = result_make(timeline, &facts, &c->result);
 	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
-		  (unsigned long long)counts.records, (unsigned long long)timeline->n_spans, (unsigned long long)((began - stop) / 1000000),
-		  (unsigned long long)((correlated - began) / 1000000),
+		  (unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
+		  (unsigned long long)((began - stop) / 1000000), (unsigned long long)((correlated - began) / 1000000),
 		  (unsigned long long)((clock_now(CLOCK_MONOTONIC) - correlated) / 1000000));
 	timeline_free(timeline);
 	return r;
@@ -418,10 +375,7 @@ static void on_detached(void *data)
 	/* The result refers to them. */
 	for (unsigned i = 0; i < c->n_prepared; i++)
 		prepared_done(&c->prepared[i], c->shared->proxy);
-	for (unsigned i = 0; i < c->result.n_warnings; i++)
-		free(c->result.warnings[i]);
-	xspace_result_done(&c->result.xspace);
-	summary_done(&c->result.summary);
+	result_done(&c->result);
 	c->shared->n_captures--;
 	free(c);
 }
@@ -448,9 +402,9 @@ static bool may_be_left_out(const struct capture *c, int error, unsigned n_targe
 static void warn_left_out(struct capture *c, const struct target *target, int error, char *text)
 {
 	if (error == -ESRCH)
-		warn(c, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
+		result_warn(&c->result, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
 	else
-		warn(c, "Process %d (%s) is left out: %s.", target->pid, target->name, *text ? text : strerror(-error));
+		result_warn(&c->result, "Process %d (%s) is left out: %s.", target->pid, target->name, *text ? text : strerror(-error));
 	*text = 0;
 }
 
@@ -479,6 +433,14 @@ static int prepare(struct capture *c, char *text, size_t size)
 	return 0;
 }
 
+static void begin_recording(struct capture *c)
+{
+	int r = c->request.record ? journal_new(&c->shared->recordings, &c->result.recording) : 0;
+
+	if (r < 0)
+		result_warn(&c->result, "There is no recording: %s.", explain_recording(r));
+}
+
 static int run(struct capture *c, struct session **ret, char *text, size_t size)
 {
 	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
@@ -491,6 +453,8 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 		return r;
 	prepared = clock_now(CLOCK_MONOTONIC);
 	options.sockets = capture_plan_follows_sockets(&c->result.plan);
+	begin_recording(c);
+	options.recording = c->result.recording;
 	r = session_new(&options, ret, text, size);
 	loaded = clock_now(CLOCK_MONOTONIC);
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {

@@ -16,6 +16,8 @@
 #include "include/record_types.h"
 
 #define CAPTURE_WARNINGS_MAX 64
+/* Of all recordings that are made, or wait to be sent. */
+#define CAPTURE_RECORDING_BYTES (512ull << 20)
 
 struct capture;
 
@@ -55,6 +57,7 @@ struct capture_request {
 	uint64_t start_unix_ns; /* 0: at once */
 	struct detail detail;
 	double max_overhead; /* percent of the targets' CPU time that the probes may cost; 0: no limit */
+	bool record;	     /* keep the raw records, for a replay */
 	bool plan_only;	     /* nothing is attached, and there is no result besides the plan */
 	/* Called in the loop's thread before done(), when it is known what will be attached. May be NULL. */
 	void (*planned)(struct capture *capture, const struct capture_plan *plan, void *data);
@@ -86,6 +89,7 @@ struct capture_result {
 	bool cut;	  /* a target ended, or the window was ended, before its time */
 	char *warnings[CAPTURE_WARNINGS_MAX];
 	unsigned n_warnings;
+	struct journal *recording; /* as asked for; not finished yet. NULL: none, and a warning says why */
 };
 
 /* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN; -EBUSY: too many at once. */

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "daemon/capture/recording.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/layout.h"
 #include "daemon/record/ring.h"
@@ -232,6 +233,7 @@ static int tell_correlator(struct session *s, const struct session_target *t)
 
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
+	recording_add_target(s->options.recording, &target);
 	return correlator_add_target(s->correlator, &target);
 }
 
@@ -346,6 +348,7 @@ int session_open(struct session *s, uint64_t start, uint64_t stop)
 {
 	int r;
 
+	recording_begin(s->options.recording, start);
 	r = correlator_new(start, &s->correlator);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
@@ -365,10 +368,12 @@ void session_close(struct session *s, uint64_t stop)
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
 	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
+	uint64_t now = loop_now();
 	int r;
 
 	/* What comes until the probes are gone is not counted as seen: some of them go before others. */
-	r = correlator_shed(s->correlator, kind, loop_now(), text);
+	recording_shed(s->options.recording, kind, now, text);
+	r = correlator_shed(s->correlator, kind, now, text);
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
@@ -386,6 +391,7 @@ static void learn_layout(struct session *s, const struct record_object *o)
 	if (!layout_search_result(&t->search, &t->layout))
 		return;
 	t->layout_known = true;
+	recording_set_layout(s->options.recording, o->head.target, &t->layout);
 	if (correlator_set_layout(s->correlator, o->head.target, &t->layout) < 0)
 		s->error = -ENOMEM;
 	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
@@ -436,6 +442,7 @@ static int feed(const struct record *record, void *data)
 
 	s->late += record->time < s->last_ns;
 	s->last_ns = MAX(s->last_ns, record->time);
+	recording_feed(s->options.recording, record);
 	return correlator_feed(s->correlator, record);
 }
 

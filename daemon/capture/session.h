@@ -14,6 +14,7 @@
 #include "include/record_types.h"
 
 struct session;
+struct journal;
 
 struct session_options {
 	struct proxy *proxy;
@@ -21,6 +22,7 @@ struct session_options {
 	uint32_t client;		 /* the broker's number of who asks */
 	struct detail detail;
 	bool sockets; /* requests are looked for at sockets */
+	struct journal *recording; /* gets all that the correlator gets; must live as long as the session. NULL: none */
 };
 
 struct session_counts {

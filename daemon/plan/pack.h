@@ -9,7 +9,7 @@
 
 #include "include/record_types.h"
 
-/* What an entry into a probed function means. */
+/* What an entry into a probed function means. Recordings hold it as a number: new ones go to the end. */
 enum role {
 	ROLE_NONE,
 	ROLE_RUN_BEGIN,	     /* a run starts on this thread; value: its step id, where the probe reads one */

@@ -98,6 +98,11 @@ static size_t kept_size(const struct record *r)
 	return r->size8 ? MAX((size_t)r->size8 * 8, least) : least;
 }
 
+size_t store_record_size(const struct record *record)
+{
+	return size_of_kind(record->kind) ? kept_size(record) : 0;
+}
+
 /* The block for a record of this size; NULL: no room. */
 static struct block *block_get(struct store *s, struct stream *t, size_t size)
 {

@@ -15,6 +15,9 @@ struct store;
 int store_new(unsigned n_streams, uint64_t max_bytes, struct store **ret);
 struct store *store_free(struct store *store);
 
+/* The size in bytes that a record with this head must have to be kept; 0: of a kind that is not known. */
+size_t store_record_size(const struct record *record);
+
 /* Checks a record's kind against its size and keeps it. -EBADMSG: malformed, not kept; -ENOBUFS: the cap is reached. */
 int store_add(struct store *store, unsigned stream, const void *record, size_t size);
 

@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/capture/result.h"
+#include "daemon/record/journal.h"
 #include "daemon/rpc/plan_reply.h"
 #include "daemon/rpc/reply.h"
+#include "daemon/rpc/result_reply.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -13,7 +16,7 @@
 #define PROGRESS_NS 200000000ull
 
 /* Fields of CaptureReply and CaptureResult. */
-enum { RESULT_FIELD = 2, XSPACE_FIELD = 1 };
+enum { RESULT_FIELD = 2, RECORDING_FIELD = 20, RESULT_XSPACE_FIELD = 1 };
 
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
@@ -70,58 +73,62 @@ static void send_progress(void *data)
 		grpc_call_send(job->call, body);
 }
 
+/* For a replay that explains, too. */
+static int add_plan(struct journal *recording, const struct capture_plan *plan)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	Tfprofd__PlanReply *message;
+	int r = plan_reply_new(plan, &message);
+
+	if (r < 0)
+		return r;
+	bytes = malloc(MAX(tfprofd__plan_reply__get_packed_size(message), (size_t)1));
+	r = bytes ? journal_add(recording, JOURNAL_PLAN, bytes, tfprofd__plan_reply__pack(message, bytes)) : -ENOMEM;
+	plan_reply_free(message);
+	return r;
+}
+
+/* The blocks go to the socket from where they lie, each released once it is sent. */
+static int send_recording(struct job *job, struct capture_result *result, uint64_t *ret_size)
+{
+	struct journal *recording = result->recording;
+	const void *bytes;
+	size_t size;
+	void *block;
+	int r;
+
+	*ret_size = 0;
+	if (!recording)
+		return 0;
+	r = add_plan(recording, &result->plan);
+	if (r >= 0)
+		r = journal_finish(recording);
+	if (r < 0) {
+		result_warn(result, "The recording was given up: %s.", strerror(-r));
+		return 0;
+	}
+	*ret_size = journal_bytes(recording);
+	while (r >= 0 && journal_take(recording, &bytes, &size, &block)) {
+		struct grpc_body *body;
+
+		r = reply_bytes(RECORDING_FIELD, bytes, size, journal_release, block, &body);
+		if (r >= 0)
+			r = grpc_call_send(job->call, body);
+	}
+	return r;
+}
+
 static void answer(struct job *job, struct capture_result *result)
 {
-	Tfprofd__CaptureResult m = TFPROFD__CAPTURE_RESULT__INIT;
-	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *list[SUMMARY_OPS_MAX];
-	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
-	const struct summary *s = &result->summary;
+	struct result_reply reply;
 	struct grpc_body *body;
+	uint64_t recording;
+	int r;
 
-	m.window_ns = result->window_ns;
-	m.records = result->records;
-	m.dropped = result->dropped;
-	m.cut = result->cut;
-	m.warnings = result->warnings;
-	m.n_warnings = result->n_warnings;
-	m.runs = s->n_runs;
-	m.runs_cut = s->n_runs_cut;
-	m.run_p50_ns = s->run_p50_ns;
-	m.run_p99_ns = s->run_p99_ns;
-	m.ops = s->n_ops;
-	m.running_ns = s->running_ns;
-	m.runnable_ns = s->runnable_ns;
-	m.blocked_ns = s->blocked_ns;
-	m.lost_names = s->n_lost_names;
-	m.hostname = (char *)job->service->options.hostname;
-	m.overhead = result->overhead;
-	m.max_overhead = result->max_overhead;
-	m.ops_at_entry = result->ops_at_entry;
-	for (unsigned i = 0; i < result->n_shed; i++) {
-		sheds[i] = (Tfprofd__Shed)TFPROFD__SHED__INIT;
-		sheds[i].kind = (char *)probe_kind_name(result->shed[i].kind);
-		sheds[i].at_ns = result->shed[i].at_ns;
-		sheds[i].overhead = result->shed[i].overhead;
-		shed_list[i] = &sheds[i];
-	}
-	m.runs_seen_ns = result->window_ns;
-	for (unsigned i = 0; i < result->n_shed; i++)
-		if (result->shed[i].kind == KIND_RUNS)
-			m.runs_seen_ns = result->shed[i].at_ns;
-	m.n_shed = result->n_shed;
-	m.shed = shed_list;
-	for (unsigned i = 0; i < s->n_top_ops; i++) {
-		ops[i] = (Tfprofd__OpSummary)TFPROFD__OP_SUMMARY__INIT;
-		ops[i].name = s->top_ops[i].name;
-		ops[i].type = s->top_ops[i].type;
-		ops[i].count = s->top_ops[i].count;
-		ops[i].total_ns = s->top_ops[i].total_ns;
-		ops[i].self_ns = s->top_ops[i].self_ns;
-		list[i] = &ops[i];
-	}
-	m.n_top_ops = s->n_top_ops;
-	m.top_ops = list;
-	if (reply_xspace(&result->xspace, RESULT_FIELD, XSPACE_FIELD, NULL, 0, &m.base, &body) < 0 ||
+	r = send_recording(job, result, &recording);
+	result_reply_fill(&reply, result, job->service->options.hostname);
+	reply.message.recording_bytes = recording;
+	if (r < 0 || reply_xspace(&result->xspace, RESULT_FIELD, RESULT_XSPACE_FIELD, NULL, 0, &reply.message.base, &body) < 0 ||
 	    grpc_call_send(job->call, body) < 0) {
 		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "the trace is too large to be sent: use a shorter window or a lower level");
 		return;
@@ -252,6 +259,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	request.duration_ns = m->duration_ns;
 	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry };
 	request.max_overhead = m->max_overhead;
+	request.record = m->record;
 	job.every_target = !m->n_pids && service_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",

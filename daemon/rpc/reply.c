@@ -50,6 +50,29 @@ int reply_message(const ProtobufCMessage *message, struct grpc_body **ret)
 	return 0;
 }
 
+int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data), void *data, struct grpc_body **ret)
+{
+	struct grpc_body *body;
+	uint8_t head[16];
+	int r;
+
+	r = grpc_body_new(&body);
+	if (r < 0) {
+		release(data);
+		return r;
+	}
+	r = grpc_body_add_copy(body, head, put_field(head, field, size));
+	if (r >= 0)
+		r = grpc_body_add(body, bytes, size, release, data);
+	if (r < 0) {
+		release(data);
+		grpc_body_free(body);
+		return r;
+	}
+	*ret = body;
+	return 0;
+}
+
 static void release_xspace(void *data)
 {
 	xspace_result_done(data);

@@ -10,6 +10,11 @@
 int reply_message(const ProtobufCMessage *message, struct grpc_body **ret);
 
 /*
+ * A body that is a message with this one field of bytes, which stay where they are until release(data), on -ENOMEM before this returns.
+ */
+int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data), void *data, struct grpc_body **ret);
+
+/*
  * A body in which an XSpace is a bytes field (number field), inside the message of field outer (0: at the top), which goes on with
  * rest (NULL: nothing). prefix are fields before the XSpace in the same message. The XSpace's memory goes over to the body, and
  * *xspace is then empty; on -ENOMEM too.

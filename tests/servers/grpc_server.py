@@ -1,39 +1,26 @@
 #!/usr/bin/env python3
-"""A Python model server for tests: tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, four threads.
+"""A Python model server for tests: tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, a pool of threads.
 
 Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SIGTERM or SIGINT. Prints
 "listening on PORT" and "ready".
 """
 import argparse
 import concurrent.futures
-import os
-import signal
 import sys
+import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+from serving import Truth, VALUES_MAX, add_arguments, load_models, run_until_signal, tf
 import grpc
-import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-VALUES_MAX = 65536
-
-
-class Model:
-    def __init__(self, directory):
-        versions = [name for name in os.listdir(directory) if name.isdigit()]
-        if not versions:
-            raise ValueError(f"{directory}: no version of a model there")
-        self.version = max(map(int, versions))
-        # The loaded object must outlive its functions.
-        self.loaded = tf.saved_model.load(os.path.join(directory, str(self.version)))
-        self.run = self.loaded.signatures["serving_default"]
-
-
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    def __init__(self, models):
+    def __init__(self, models, truth):
         self.models = models
+        self.truth = truth
 
     def Predict(self, request, context):
+        # grpc has parsed the request by now; what comes before is its own.
+        read_ns = time.monotonic_ns()
         model = self.models.get(request.model_spec.name)
         if model is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no model named {request.model_spec.name!r}")
@@ -41,7 +28,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
             if any(value.shape.num_elements() > VALUES_MAX for value in inputs.values()):
                 raise ValueError("the input is too large")
-            outputs = model.run(**inputs)
+            outputs, run = model.run(**inputs)
         except (TypeError, ValueError, tf.errors.OpError) as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(e))
         response = predict_pb2.PredictResponse()
@@ -49,40 +36,34 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         response.model_spec.version.value = model.version
         response.model_spec.signature_name = "serving_default"
         for name, value in outputs.items():
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(value.numpy()))
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        if self.truth:
+            identity = dict(context.invocation_metadata()).get("x-request-id", 0)
+            self.truth.add(id=int(identity), protocol="http2", peer_port=int(context.peer().rsplit(":", 1)[1]),
+                           read_ns=read_ns, **run)
         return response
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--profiler-port", type=int, help="start TensorFlow's in-process profiler there")
-    parser.add_argument("directories", nargs="+", metavar="MODEL-DIRECTORY")
+    add_arguments(parser)
+    parser.add_argument("--workers", type=int, default=4, metavar="N", help="threads that serve requests (4)")
     options = parser.parse_args()
+    models = load_models("grpc_server", options)
+    truth = Truth(options.truth) if options.truth else None
 
-    # TensorFlow's threads inherit this, so that only sigwait below takes them.
-    signals = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
-    try:
-        models = {os.path.basename(d.rstrip("/")): Model(d) for d in options.directories}
-    except (OSError, ValueError) as e:
-        sys.exit(f"grpc_server: {e}")
-    if options.profiler_port:
-        tf.profiler.experimental.server.start(options.profiler_port)
-
-    pool = concurrent.futures.ThreadPoolExecutor(4, thread_name_prefix="grpc_worker")
+    pool = concurrent.futures.ThreadPoolExecutor(options.workers, thread_name_prefix="grpc_worker")
     server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models), server)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models, truth), server)
     try:
         port = server.add_insecure_port(f"127.0.0.1:{options.port}")
     except RuntimeError as e:
         sys.exit(f"grpc_server: {e}")
     server.start()
-    print(f"listening on {port}\nready", flush=True)
-    signal.sigwait(signals)
+    run_until_signal(port)
     server.stop(5).wait()
+    if truth:
+        truth.write()
 
 
 if __name__ == "__main__":

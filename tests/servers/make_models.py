@@ -4,6 +4,10 @@
 half_plus_two  y = x / 2 + 2, as in TensorFlow Serving's examples
 layered        24 small layers of eight ops each: with one row what an op costs is mostly not its arithmetic (0.5 us),
                with 256 rows an op takes some 5 us
+batched        requests are put together to batches of up to 16 rows, padded to a power of two, within 2 ms; to x it answers
+               [x / 2 + 2, the largest x of the batch, the rows of the batch with padding]: with an x of its own, every
+               request knows whom it shared its batch with. Whole numbers up to 2^23 are exact.
+batched_slow   the same with batches of up to 64 rows, not padded, within 10 ms, which a lone request waits
 twin_a twin_b  the same four layers under other names, so that one model takes the memory that the other one left
 """
 import argparse
@@ -56,8 +60,43 @@ class Layered(tf.Module):
         return {"y": tf.nn.softmax(x, name="softmax")}
 
 
+class Batched(tf.Module):
+    """Some layers stand within the batch, so that it takes time; they count for nothing in the answer, which grappler does
+    not know."""
+
+    WIDTH = 128
+    LAYERS = 6
+
+    def __init__(self, rows_max, timeout_us, allowed_sizes):
+        super().__init__()
+        random = np.random.RandomState(11)
+        self.weight = [tf.Variable((random.randn(self.WIDTH, self.WIDTH) * 0.1).astype("f"), name=f"weight_{i}")
+                       for i in range(self.LAYERS)]
+        self.nothing = tf.Variable(0.0, name="nothing")
+        # A request that does not fit is not split: it is of one batch.
+        batch = tf.nondifferentiable_batch_function(num_batch_threads=2, max_batch_size=rows_max,
+                                                    batch_timeout_micros=timeout_us, allowed_batch_sizes=allowed_sizes,
+                                                    max_enqueued_batches=1000, enable_large_batch_splitting=False)
+        self.batch = batch(self.run_batch)
+
+    def run_batch(self, x):
+        h = tf.tile(tf.sin(x)[:, tf.newaxis], [1, self.WIDTH])
+        for i, weight in enumerate(self.weight):
+            h = tf.tanh(tf.matmul(h, weight, name=f"matmul_{i}"), name=f"tanh_{i}")
+        y = x / 2 + 2 + self.nothing * tf.reduce_sum(h, axis=1)
+        largest = tf.fill(tf.shape(x), tf.reduce_max(x))
+        rows = tf.fill(tf.shape(x), tf.cast(tf.size(x), tf.float32))
+        return tf.stack([y, largest, rows], axis=1)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def serve(self, x):
+        y = self.batch(x)
+        return {"y": tf.ensure_shape(y, [None, 3])}
+
+
 MODELS = {"half_plus_two": HalfPlusTwo, "layered": Layered, "twin_a": lambda: Layered(4, "a"),
-          "twin_b": lambda: Layered(4, "b")}
+          "twin_b": lambda: Layered(4, "b"), "batched": lambda: Batched(16, 2000, [1, 2, 4, 8, 16]),
+          "batched_slow": lambda: Batched(64, 10000, None)}
 
 
 def main():

@@ -9,6 +9,7 @@
 #include <tensorflow/c/c_api.h>
 
 #include "lib/base/macro.h"
+#include "tests/servers/wire.h"
 
 /*
  * ConfigProto: intra_op_parallelism_threads (2) = 1, inter_op_parallelism_threads (5) = 2. The first session makes
@@ -32,78 +33,13 @@ struct model {
 	TF_Output input_at, output_at;
 };
 
-struct reader {
-	const uint8_t *at, *end;
-};
-
-struct field {
-	uint32_t number;
-	uint64_t value;      /* of a varint */
-	struct reader bytes; /* of a length-delimited field */
-};
-
-static bool varint_read(struct reader *r, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (int shift = 0; shift < 64 && r->at < r->end; shift += 7) {
-		uint8_t byte = *r->at++;
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80)) {
-			*ret = value;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The next field of a protobuf message; false at its end, or when it is malformed. */
-static bool field_next(struct reader *r, struct field *ret)
-{
-	uint64_t key, size;
-
-	*ret = (struct field){ 0 };
-	if (!varint_read(r, &key))
-		return false;
-	ret->number = (uint32_t)(key >> 3);
-	switch (key & 7) {
-	case 0:
-		return varint_read(r, &ret->value);
-	case 1:
-		size = 8;
-		break;
-	case 2:
-		if (!varint_read(r, &size))
-			return false;
-		break;
-	case 5:
-		size = 4;
-		break;
-	default:
-		return false;
-	}
-	if (size > (uint64_t)(r->end - r->at))
-		return false;
-	ret->bytes = (struct reader){ r->at, r->at + size };
-	r->at += size;
-	return true;
-}
-
-static bool bytes_equal(struct reader bytes, const char *text)
-{
-	size_t size = strlen(text);
-
-	return (size_t)(bytes.end - bytes.at) == size && !memcmp(bytes.at, text, size);
-}
-
 /* TensorShapeProto: dim (2) { size (1) }, unknown_rank (3). */
-static void shape_read(struct reader shape, struct endpoint *e)
+static void shape_read(struct wire shape, struct endpoint *e)
 {
-	struct field f, d;
+	struct wire_field f, d;
 
 	e->dims_n = 0;
-	while (field_next(&shape, &f)) {
+	while (wire_next(&shape, &f)) {
 		if (f.number == 3 && f.value) {
 			e->dims_n = -1;
 			return;
@@ -116,7 +52,7 @@ static void shape_read(struct reader shape, struct endpoint *e)
 		}
 		int64_t size = 0;
 
-		while (field_next(&f.bytes, &d))
+		while (wire_next(&f.bytes, &d))
 			if (d.number == 1)
 				size = (int64_t)d.value;
 		e->dims[e->dims_n++] = size;
@@ -124,17 +60,17 @@ static void shape_read(struct reader shape, struct endpoint *e)
 }
 
 /* An entry of map<string, TensorInfo>; TensorInfo: name (1), dtype (2), tensor_shape (3). */
-static int endpoint_read(struct reader entry, struct endpoint *e)
+static int endpoint_read(struct wire entry, struct endpoint *e)
 {
-	struct field f, t;
+	struct wire_field f, t;
 
 	if (e->name)
 		return -EINVAL;
 	e->dims_n = -1;
-	while (field_next(&entry, &f)) {
+	while (wire_next(&entry, &f)) {
 		if (f.number != 2)
 			continue;
-		while (field_next(&f.bytes, &t)) {
+		while (wire_next(&f.bytes, &t)) {
 			if (t.number == 1 && !e->name)
 				e->name = strndup((const char *)t.bytes.at, (size_t)(t.bytes.end - t.bytes.at));
 			else if (t.number == 2)
@@ -149,25 +85,25 @@ static int endpoint_read(struct reader entry, struct endpoint *e)
 }
 
 /* MetaGraphDef: signature_def (5), a map<string, SignatureDef>; SignatureDef: inputs (1), outputs (2). */
-static int signature_read(struct reader meta_graph, struct model *m)
+static int signature_read(struct wire meta_graph, struct model *m)
 {
-	struct field f, e;
+	struct wire_field f, e;
 
-	while (field_next(&meta_graph, &f)) {
-		struct reader signature = { 0 };
+	while (wire_next(&meta_graph, &f)) {
+		struct wire signature = { 0 };
 		bool wanted = false;
 
 		if (f.number != 5)
 			continue;
-		while (field_next(&f.bytes, &e)) {
+		while (wire_next(&f.bytes, &e)) {
 			if (e.number == 1)
-				wanted = bytes_equal(e.bytes, "serving_default");
+				wanted = wire_equal(e.bytes, "serving_default");
 			else if (e.number == 2)
 				signature = e.bytes;
 		}
 		if (!wanted)
 			continue;
-		while (field_next(&signature, &e)) {
+		while (wire_next(&signature, &e)) {
 			int r = e.number == 1 ? endpoint_read(e.bytes, &m->input) :
 				e.number == 2 ? endpoint_read(e.bytes, &m->output) :
 						0;
@@ -241,7 +177,7 @@ static int session_load(struct model *m, const char *path, char *error, size_t e
 	} else {
 		const uint8_t *bytes = meta_graph->data;
 
-		r = signature_read((struct reader){ bytes, bytes + meta_graph->length }, m);
+		r = signature_read((struct wire){ bytes, bytes + meta_graph->length }, m);
 		if (r >= 0)
 			r = endpoint_find(m, &m->input, &m->input_at);
 		if (r >= 0)
@@ -316,6 +252,11 @@ const char *model_name(const struct model *m)
 const char *model_version(const struct model *m)
 {
 	return m->version;
+}
+
+bool model_is_batched(const struct model *m)
+{
+	return m->input.dims_n == 1 && m->output.dims_n == 2 && m->output.dims[1] == 3;
 }
 
 int model_input_shape(const struct model *m, int64_t rows, int64_t dims[2])

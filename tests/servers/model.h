@@ -1,6 +1,7 @@
 /* A SavedModel with one float input and one float output, loaded and run through TensorFlow's C API. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ const char *model_name(const struct model *m);
 const char *model_version(const struct model *m);
 /* Fills dims with a shape that the model accepts, its open dimensions being rows; returns how many it has. */
 int model_input_shape(const struct model *m, int64_t rows, int64_t dims[2]);
+
+/* Whether it answers [x / 2 + 2, largest x of the batch, rows of the batch] to each x, as batched of make_models.py. */
+bool model_is_batched(const struct model *m);
 
 /*
  * Runs the model; any number of threads may at once. The caller frees ret->values. Returns 0, -EINVAL when the input

@@ -1,10 +1,11 @@
 /*
  * A native multi-threaded model server for tests: SavedModels through TensorFlow's C API, behind TensorFlow Serving's
- * REST predict API or run in a loop. Ops run on two inter-op threads, by DirectSession, as in TensorFlow Serving.
+ * REST or gRPC predict API, or run in a loop. Ops run on two inter-op threads, by DirectSession, as in TensorFlow Serving.
  */
 #include <argp.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,16 +14,26 @@
 #include <time.h>
 
 #include "lib/base/macro.h"
+#include "tests/servers/grpc.h"
 #include "tests/servers/model.h"
 #include "tests/servers/reference_profiler.h"
 #include "tests/servers/rest.h"
+#include "tests/servers/rest_async.h"
+#include "tests/servers/service.h"
 
 #define MODELS_MAX 16
 #define THREADS_MAX 256
 #define ROWS_MAX 1024
+#define DELAY_MS_MAX 10000
+#define ANSWER_PAD_MAX (64 << 20)
 
 struct options {
-	long port; /* -1: no HTTP */
+	long port;	/* of REST; -1: none */
+	long grpc_port; /* -1: none */
+	bool async_rest;
+	long pin; /* CPU, -1: any */
+	long answer_pad;
+	struct service_options service;
 	long workers;
 	long profiler_port;
 	long self_load;
@@ -50,11 +61,26 @@ struct self_load {
 	struct timespec reported_at;
 };
 
-enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS, KEY_RELOAD };
+enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS, KEY_RELOAD, KEY_GRPC_PORT, KEY_ASYNC_REST, KEY_TRUTH,
+       KEY_DELAY_LOCK, KEY_DELAY_DECODE, KEY_ANSWER_PAD, KEY_PIN };
+
+/* What serves, each NULL when it was not asked for. */
+struct fronts {
+	struct rest *rest;
+	struct rest_async *async;
+	struct grpc *grpc;
+};
 
 static const struct argp_option option_list[] = {
 	{ "port", 'p', "PORT", 0, "Serve on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
-	{ "workers", 'w', "N", 0, "Threads that serve HTTP (4)", 0 },
+	{ "async-rest", KEY_ASYNC_REST, NULL, 0, "One thread reads all REST requests and writes all answers", 0 },
+	{ "grpc-port", KEY_GRPC_PORT, "PORT", 0, "Serve gRPC on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
+	{ "workers", 'w', "N", 0, "Threads that serve requests, of REST and of gRPC each (4)", 0 },
+	{ "truth", KEY_TRUTH, "FILE", 0, "At the end, write there who served which request", 0 },
+	{ "delay-lock", KEY_DELAY_LOCK, "MS", 0, "A thread holds so long a lock that each 20th request's run needs", 0 },
+	{ "delay-decode", KEY_DELAY_DECODE, "MS", 0, "Each 20th request sleeps so long while it is decoded", 0 },
+	{ "answer-pad", KEY_ANSWER_PAD, "BYTES", 0, "White space after each REST answer", 0 },
+	{ "pin", KEY_PIN, "CPU", 0, "Run every thread on that CPU", 0 },
 	{ "profiler-port", KEY_PROFILER_PORT, "PORT", 0, "Start TensorFlow's in-process profiler there", 0 },
 	{ "self-load", KEY_SELF_LOAD, "N", 0,
 	  "N threads run the models in a loop (thread i runs model i modulo their number); runs per second since the "
@@ -68,12 +94,40 @@ static const struct argp_option option_list[] = {
 static error_t option_read(int key, char *argument, struct argp_state *state)
 {
 	struct options *o = state->input;
-	long *number = NULL, most = 65535;
+	long *number = NULL, least = 1, most = 65535;
 	char *end;
 
 	switch (key) {
 	case 'p':
 		number = &o->port;
+		least = 0;
+		break;
+	case KEY_GRPC_PORT:
+		number = &o->grpc_port;
+		least = 0;
+		break;
+	case KEY_ASYNC_REST:
+		o->async_rest = true;
+		return 0;
+	case KEY_TRUTH:
+		o->service.truth = argument;
+		return 0;
+	case KEY_DELAY_LOCK:
+		number = &o->service.delay_lock_ms;
+		most = DELAY_MS_MAX;
+		break;
+	case KEY_DELAY_DECODE:
+		number = &o->service.delay_decode_ms;
+		most = DELAY_MS_MAX;
+		break;
+	case KEY_ANSWER_PAD:
+		number = &o->answer_pad;
+		most = ANSWER_PAD_MAX;
+		break;
+	case KEY_PIN:
+		number = &o->pin;
+		least = 0;
+		most = CPU_SETSIZE - 1;
 		break;
 	case KEY_PROFILER_PORT:
 		number = &o->profiler_port;
@@ -106,8 +160,8 @@ static error_t option_read(int key, char *argument, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 	*number = strtol(argument, &end, 10);
-	if (!*argument || *end || *number < (key == 'p' ? 0 : 1) || *number > most)
-		argp_error(state, "'%s' is not a number up to %ld", argument, most);
+	if (!*argument || *end || *number < least || *number > most)
+		argp_error(state, "'%s' is not a number from %ld to %ld", argument, least, most);
 	return 0;
 }
 
@@ -225,22 +279,59 @@ static bool self_load_stop(struct self_load *s)
 	return good;
 }
 
-/* Serves until a signal says to end. */
-static int serve(const struct options *o, struct model *const *models, size_t models_n, const sigset_t *signals)
+static int fronts_start(struct fronts *f, const struct options *o, struct service *service)
 {
-	static struct self_load load;
-	struct rest *rest = NULL;
-	int number, r = 0;
+	size_t workers = (size_t)o->workers;
+	int r = 0;
 
 	if (o->port >= 0) {
-		r = rest_new(models, models_n, (uint16_t)o->port, (size_t)o->workers, &rest);
+		uint16_t port = (uint16_t)o->port;
+
+		r = o->async_rest ? rest_async_new(service, port, workers, &f->async) :
+				    rest_new(service, port, workers, &f->rest);
 		if (r < 0) {
 			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n", o->port, strerror(-r));
 			return r;
 		}
-		printf("listening on %u\n", rest_port(rest));
+		printf("listening on %u\n", f->async ? rest_async_port(f->async) : rest_port(f->rest));
 	}
-	r = self_load_start(&load, o, models, models_n);
+	if (o->grpc_port >= 0) {
+		r = grpc_new(service, (uint16_t)o->grpc_port, workers, &f->grpc);
+		if (r < 0) {
+			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n", o->grpc_port,
+				strerror(-r));
+			return r;
+		}
+		printf("grpc on %u\n", grpc_port(f->grpc));
+	}
+	return 0;
+}
+
+static void fronts_stop(struct fronts *f)
+{
+	uint64_t served = (f->rest ? rest_requests(f->rest) : 0) + (f->async ? rest_async_requests(f->async) : 0) +
+			  (f->grpc ? grpc_requests(f->grpc) : 0);
+
+	if (f->rest || f->async || f->grpc)
+		printf("served %llu requests\n", (unsigned long long)served);
+	f->rest = rest_free(f->rest);
+	f->async = rest_async_free(f->async);
+	f->grpc = grpc_free(f->grpc);
+}
+
+/* Serves until a signal says to end. */
+static int serve(const struct options *o, struct service *service, struct model *const *models, const sigset_t *signals)
+{
+	static struct self_load load;
+	struct fronts fronts = { NULL };
+	int number, r;
+
+	r = fronts_start(&fronts, o, service);
+	if (r < 0) {
+		fronts_stop(&fronts);
+		return r;
+	}
+	r = self_load_start(&load, o, models, o->directories_n);
 	if (r < 0)
 		fprintf(stderr, "native_server: cannot start a thread: %s\n", strerror(-r));
 	puts("ready");
@@ -250,16 +341,29 @@ static int serve(const struct options *o, struct model *const *models, size_t mo
 	self_load_report(&load);
 	if (!self_load_stop(&load))
 		r = -EIO;
-	if (rest)
-		printf("served %llu requests\n", (unsigned long long)rest_requests(rest));
-	rest_free(rest);
+	fronts_stop(&fronts);
 	return r;
+}
+
+/* Threads that are started after this run on that CPU, too. */
+static int cpu_pin(long cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0) {
+		fprintf(stderr, "native_server: cannot run on CPU %ld: %m\n", cpu);
+		return -errno;
+	}
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = { .port = -1, .workers = 4, .rows = 1 };
+	struct options o = { .port = -1, .grpc_port = -1, .pin = -1, .workers = 4, .rows = 1 };
 	struct model *models[MODELS_MAX] = { NULL };
+	struct service *service = NULL;
 	char error[1024];
 	sigset_t signals;
 	int r = 0;
@@ -272,17 +376,26 @@ int main(int argc, char **argv)
 	sigaddset(&signals, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
+	if (o.pin >= 0)
+		r = cpu_pin(o.pin);
 	for (size_t i = 0; i < o.directories_n && r >= 0; i++) {
 		r = model_load(o.directories[i], error, sizeof(error), &models[i]);
 		if (r < 0)
 			fprintf(stderr, "native_server: %s\n", error);
 	}
+	o.service.answer_pad = (size_t)o.answer_pad;
+	if (r >= 0) {
+		r = service_new(models, o.directories_n, &o.service, &service);
+		if (r < 0)
+			fprintf(stderr, "native_server: cannot start: %s\n", strerror(-r));
+	}
 	if (r >= 0) {
 		if (o.profiler_port)
 			reference_profiler_start((int)o.profiler_port);
-		r = serve(&o, models, o.directories_n, &signals);
+		r = serve(&o, service, models, &signals);
 		reference_profiler_stop();
 	}
+	service_free(service);
 	for (size_t i = 0; i < o.directories_n; i++)
 		model_free(models[i]);
 	return r < 0 ? 1 : 0;

@@ -131,13 +131,14 @@ static const char *instances_read(const char *at, struct tensor *t)
 	return row_read(at, t->values, &t->dims[0]);
 }
 
-int predict_json_decode(const char *body, const char **reason, struct tensor *ret)
+int predict_json_decode(const char *body, const char *member, const char **reason, struct tensor *ret)
 {
 	/* A number and what parts it from the next take two bytes at least. */
 	size_t room = MIN((strlen(body) + 1) / 2, (size_t)TENSOR_VALUES_MAX);
 	_cleanup_free_ float *values = malloc((room + 1) * sizeof(*values));
 	struct tensor t = { .values = values };
 	const char *at = expect(body, '{');
+	size_t member_size = strlen(member);
 
 	if (!values)
 		return -ENOMEM;
@@ -150,7 +151,8 @@ int predict_json_decode(const char *body, const char **reason, struct tensor *re
 		at = after ? expect(after, ':') : NULL;
 		if (!at)
 			return -EINVAL;
-		if (after - key == 11 && !memcmp(key, "\"instances\"", 11))
+		/* Between its quotation marks. */
+		if ((size_t)(after - key) == member_size + 2 && !memcmp(key + 1, member, member_size))
 			at = instances_read(at, &t);
 		else
 			at = value_skip(at, 0);

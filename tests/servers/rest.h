@@ -1,21 +1,21 @@
 /*
- * TensorFlow Serving's REST API on 127.0.0.1: POST /v1/models/NAME:predict and GET /v1/models/NAME, with keep-alive.
- * Worker threads share one epoll, so that idle connections hold no thread.
+ * The REST API on 127.0.0.1, with keep-alive and pipelining, by threads that each read, run and answer. They share one
+ * epoll, so that idle connections hold no thread.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/servers/model.h"
+#include "tests/servers/service.h"
 
 struct rest;
 
 /*
- * Listens on the port, or on a free one when it is 0, and starts the workers. The models must live until rest_free().
+ * Listens on the port, or on a free one when it is 0, and starts the workers. The service must live until rest_free().
  * Returns 0 or a negative errno.
  */
-int rest_new(struct model *const *models, size_t models_n, uint16_t port, size_t workers, struct rest **ret);
+int rest_new(struct service *service, uint16_t port, size_t workers, struct rest **ret);
 /* Lets requests in progress finish, closes every connection and ends the workers. */
 struct rest *rest_free(struct rest *s);
 

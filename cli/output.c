@@ -1,0 +1,142 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cli/duration.h"
+#include "cli/interrupt.h"
+#include "cli/plan_report.h"
+#include "cli/report.h"
+#include "lib/base/macro.h"
+
+static const struct argp_option options[] = {
+	{ "logdir", 'o', "LOGDIR", 0,
+	  "Directory for TensorBoard, made when it is missing; " OUTPUT_DEFAULT_LOGDIR " unless given", 0 },
+	{ "explain", 'e', NULL, 0, "First show what is attached and what it costs, as tfprofctl plan does", 0 },
+	{ "json", 'j', NULL, 0, "Print the summary as one JSON object", 0 },
+	{}
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+	struct output_options *o = state->input;
+
+	switch (key) {
+	case 'o':
+		o->logdir = text;
+		return 0;
+	case 'e':
+		o->explain = true;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp output_argp = { .options = options, .parser = parse_option };
+
+static enum outcome explain_logdir(const char *logdir, int error)
+{
+	if (error == -ENOENT)
+		outcome_say("LOGDIR %s cannot be made: the directory it would lie in does not exist", logdir);
+	else
+		outcome_say("LOGDIR %s cannot be written: %s", logdir, strerror(-error));
+	return OUTCOME_USAGE;
+}
+
+enum outcome output_prepare(const struct output_options *o, struct run_directory **ret)
+{
+	int r = run_directory_prepare(o->logdir, ret);
+
+	return r < 0 ? explain_logdir(o->logdir, r) : OUTCOME_OK;
+}
+
+/* Before the window opens: what is attached, or at the least what it costs. */
+static void show_plan(const Tfprofd__PlanReply *plan, const struct output_options *o, const struct selection *selection)
+{
+	_cleanup_free_ char *forecast = plan_report_forecast(plan);
+
+	/* Nobody waits for a text that there is no memory for. */
+	if (o->explain)
+		plan_report_print(stderr, plan, selection);
+	else if (forecast)
+		outcome_say("forecast: %s", forecast);
+}
+
+void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply)
+{
+	const struct output_options *o = output->options;
+
+	if (!o->json)
+		show_plan(reply->plan, o, output->selection);
+	if (!o->json || !o->explain || output->planned)
+		tfprofd__capture_reply__free_unpacked(reply, NULL);
+	else
+		output->planned = reply;
+}
+
+/* Nothing was seen: says so, with what the daemon knows about why. */
+static enum outcome explain_nothing(const struct output_options *o, const struct report *report)
+{
+	const Tfprofd__CaptureResult *result = report->result;
+	char window[DURATION_TEXT];
+
+	if (o->json)
+		report_print_json(stdout, report);
+	else
+		for (size_t i = 0; i < result->n_warnings; i++)
+			outcome_say("%s", result->warnings[i]);
+	outcome_say("nothing was captured in %s, and nothing was written: does the process get requests?",
+		    duration_text(result->window_ns, window));
+	return OUTCOME_NOTHING;
+}
+
+enum outcome output_write(const struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
+			  enum outcome (*commit)(void *data), void *data)
+{
+	const Tfprofd__CaptureResult *result = output->reply->result;
+	const struct output_options *o = output->options;
+	struct report report = { .result = result, .plan = output->planned ? output->planned->plan : NULL,
+				 .selection = output->selection, .logdir = o->logdir };
+	enum outcome outcome = OUTCOME_OK;
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!result->ops && !result->runs && !result->runs_cut)
+		return explain_nothing(o, &report);
+	if (*interrupt_flag()) {
+		outcome_say("cancelled: nothing was written");
+		return OUTCOME_INTERNAL;
+	}
+	r = run_directory_write(run, time, result->hostname, result->xspace.data, result->xspace.len, &path);
+	if (r < 0) {
+		outcome_say("cannot write the capture into %s: %s", o->logdir, strerror(-r));
+		return OUTCOME_INTERNAL;
+	}
+	if (commit)
+		outcome = commit(data);
+	report.path = path;
+	if (recording && outcome == OUTCOME_OK) {
+		report.recording = recording->path;
+		report.recording_bytes = recording->size;
+	}
+	if (o->json)
+		report_print_json(stdout, &report);
+	else
+		report_print(stdout, &report);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	return result->dropped || result->cut || result->n_shed ? OUTCOME_LOSS : OUTCOME_OK;
+}
+
+void output_done(struct output *output)
+{
+	if (output->planned)
+		tfprofd__capture_reply__free_unpacked(output->planned, NULL);
+	if (output->reply)
+		tfprofd__capture_reply__free_unpacked(output->reply, NULL);
+	output->planned = output->reply = NULL;
+}

@@ -1,0 +1,49 @@
+/* What a command makes of a capture, whether it has just been made or is a recording: a run for TensorBoard, and a summary. */
+#pragma once
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "cli/outcome.h"
+#include "cli/run_directory.h"
+#include "cli/selection.h"
+#include "proto/control.pb-c.h"
+
+#define OUTPUT_DEFAULT_LOGDIR "tfprofd-logdir"
+
+struct output_options {
+	const char *logdir;
+	bool explain;
+	bool json;
+};
+
+/* --logdir, --explain and --json; to be made a child of a command's parser, with a struct output_options as its input. */
+extern const struct argp output_argp;
+
+/* The messages of a capture that are kept until its end; zeroed but for options and selection. */
+struct output {
+	const struct output_options *options;
+	const struct selection *selection; /* as the capture was asked for */
+	Tfprofd__CaptureReply *planned;	   /* the one that holds the plan, for a report that is to have it */
+	Tfprofd__CaptureReply *reply;	   /* the one that holds the result */
+};
+
+/* Prepares options->logdir; anything but OUTCOME_OK has been explained to the user. */
+enum outcome output_prepare(const struct output_options *options, struct run_directory **ret);
+/* The plan came: shows it, or keeps it for the report. Takes the message. */
+void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply);
+/* The recording that was made, or is replayed. */
+struct output_recording {
+	const char *path;
+	uint64_t size; /* bytes */
+};
+/*
+ * The result came, output->reply: writes the run, named after this time, and prints the summary. commit(data) is called, unless it is NULL, before
+ * anything is printed, once there is something to keep; what it returns counts when it is not OUTCOME_OK. recording: NULL: none.
+ */
+enum outcome output_write(const struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
+			  enum outcome (*commit)(void *data), void *data);
+void output_done(struct output *output);

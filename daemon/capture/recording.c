@@ -1,0 +1,172 @@
+#include "daemon/capture/recording.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+#include "proto/recording.pb-c.h"
+
+/* -ENOMEM, -ENOBUFS: the journal is given up. */
+static int add_message(struct journal *j, enum journal_kind kind, const ProtobufCMessage *message)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	_cleanup_free_ uint8_t *bytes = malloc(MAX(size, (size_t)1));
+
+	if (!bytes)
+		return journal_give_up(j, -ENOMEM);
+	protobuf_c_message_pack(message, bytes);
+	return journal_add(j, kind, bytes, size);
+}
+
+struct pack_message {
+	Tfprofd__RecordingPack message;
+	Tfprofd__RecordingProbe **list;
+	Tfprofd__RecordingProbe probes[];
+};
+
+static struct pack_message *pack_message_new(const struct probe_pack *pack)
+{
+	struct pack_message *m = calloc(1, sizeof(*m) + pack->n_probes * (sizeof(m->probes[0]) + sizeof(m->list[0])));
+
+	if (!m)
+		return NULL;
+	m->message = (Tfprofd__RecordingPack)TFPROFD__RECORDING_PACK__INIT;
+	m->list = (void *)&m->probes[pack->n_probes];
+	for (unsigned i = 0; i < pack->n_probes; i++) {
+		const struct probe_spec *spec = &pack->probes[i];
+
+		m->list[i] = &m->probes[i];
+		m->probes[i] = (Tfprofd__RecordingProbe)TFPROFD__RECORDING_PROBE__INIT;
+		m->probes[i].symbol = (char *)(spec->usdt ?: spec->symbol);
+		m->probes[i].usdt = spec->usdt != NULL;
+		m->probes[i].role = spec->role;
+	}
+	m->message.name = (char *)pack->name;
+	m->message.n_probes = pack->n_probes;
+	m->message.probes = m->list;
+	return m;
+}
+
+static unsigned count_packs(void)
+{
+	unsigned n = 0;
+
+	while (packs[n])
+		n++;
+	return n;
+}
+
+void recording_begin(struct journal *j, uint64_t start_ns)
+{
+	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
+	unsigned n = count_packs();
+	_cleanup_free_ Tfprofd__RecordingPack **list = calloc(n + 1, sizeof(list[0]));
+	bool whole = list != NULL;
+
+	if (!j)
+		return;
+	head.program = (char *)TFPROFD_VERSION;
+	head.start_ns = start_ns;
+	head.packs = list;
+	for (unsigned i = 0; i < n && whole; i++) {
+		struct pack_message *m = pack_message_new(packs[i]);
+
+		whole = m != NULL;
+		if (m)
+			list[head.n_packs++] = &m->message;
+	}
+	if (whole)
+		add_message(j, JOURNAL_HEAD, &head.base);
+	else
+		journal_give_up(j, -ENOMEM);
+	for (size_t i = 0; i < head.n_packs; i++)
+		free(container_of(list[i], struct pack_message, message));
+}
+
+void recording_add_target(struct journal *j, const struct correlate_target *target)
+{
+	Tfprofd__RecordingTarget m = TFPROFD__RECORDING_TARGET__INIT;
+	char name[sizeof(target->name) + 1] = "";
+
+	if (!j)
+		return;
+	memcpy(name, target->name, sizeof(target->name));
+	m.pid = target->pid;
+	m.name = name;
+	while (packs[m.pack] && packs[m.pack] != target->pack)
+		m.pack++;
+	m.since_ns = target->since_ns;
+	m.ops_at_entry = target->ops_at_entry;
+	add_message(j, JOURNAL_TARGET, &m.base);
+}
+
+void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout)
+{
+	Tfprofd__RecordingLayout m = TFPROFD__RECORDING_LAYOUT__INIT;
+
+	m.target = target;
+	m.name_offset = layout->name_offset;
+	m.type_offset = layout->type_offset;
+	if (j)
+		add_message(j, JOURNAL_LAYOUT, &m.base);
+}
+
+void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text)
+{
+	Tfprofd__RecordingShed m = TFPROFD__RECORDING_SHED__INIT;
+
+	m.kind = (char *)probe_kind_name(kind);
+	m.time_ns = time;
+	m.text = (char *)text;
+	if (j)
+		add_message(j, JOURNAL_SHED, &m.base);
+}
+
+void recording_feed(struct journal *j, const struct record *record)
+{
+	if (j && journal_add_record(j, record) == -EINVAL)
+		journal_give_up(j, -EINVAL);
+}
+
+int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result)
+{
+	Tfprofd__RecordingResult m = TFPROFD__RECORDING_RESULT__INIT;
+	Tfprofd__RecordingCounts counts = TFPROFD__RECORDING_COUNTS__INIT;
+	Tfprofd__RecordingGivenUp given_up[KIND_COUNT], *list[KIND_COUNT];
+
+	if (!j)
+		return 0;
+	m.start_ns = facts->start_ns;
+	m.stop_ns = facts->stop_ns;
+	m.start_unix_ns = facts->start_unix_ns;
+	m.level = facts->detail.level;
+	m.ops_at_entry = facts->detail.ops_at_entry;
+	m.hostname = (char *)facts->hostname;
+	m.ended = facts->ended;
+	m.left_out = facts->n_left_out;
+	m.cut = result->cut;
+	m.overhead = result->overhead;
+	m.max_overhead = result->max_overhead;
+	for (unsigned i = 0; i < result->n_shed; i++) {
+		list[i] = &given_up[i];
+		given_up[i] = (Tfprofd__RecordingGivenUp)TFPROFD__RECORDING_GIVEN_UP__INIT;
+		given_up[i].kind = (char *)probe_kind_name(result->shed[i].kind);
+		given_up[i].at_ns = result->shed[i].at_ns;
+		given_up[i].overhead = result->shed[i].overhead;
+	}
+	m.n_given_up = result->n_shed;
+	m.given_up = list;
+	m.n_warnings = result->n_warnings;
+	m.warnings = (char **)result->warnings;
+	counts.records = facts->counts.records;
+	counts.dropped = facts->counts.dropped;
+	counts.ring_full = facts->counts.ring_full;
+	counts.refused = facts->counts.refused;
+	counts.malformed = facts->counts.malformed;
+	counts.unread = facts->counts.unread;
+	counts.late = facts->counts.late;
+	counts.table_full = facts->counts.table_full;
+	counts.read_failed = facts->counts.read_failed;
+	m.counts = &counts;
+	return add_message(j, JOURNAL_RESULT, &m.base);
+}

@@ -1,0 +1,21 @@
+/*
+ * What a capture keeps for a later replay: each call that its session makes to the correlator, in order, and at the end what goes
+ * into the result besides. A capture goes on without a recording that failed: the journal keeps the error, for recording_end() to return it.
+ * A journal of NULL is none.
+ */
+#pragma once
+
+#include "daemon/capture/capture.h"
+#include "daemon/capture/result.h"
+#include "daemon/correlate/correlate.h"
+#include "daemon/record/journal.h"
+
+/* Begins: the window opens at start_ns. */
+void recording_begin(struct journal *j, uint64_t start_ns);
+/* As correlator_add_target(), correlator_set_layout(), correlator_shed() and correlator_feed(). */
+void recording_add_target(struct journal *j, const struct correlate_target *target);
+void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout);
+void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
+void recording_feed(struct journal *j, const struct record *record);
+/* What result_make() is given; the journal may be finished. 0, or the first error: -ENOMEM, -ENOBUFS (no room for more). */
+int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result);

@@ -1,0 +1,313 @@
+#include "daemon/capture/replay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/correlate/correlate.h"
+#include "daemon/record/journal.h"
+#include "lib/base/macro.h"
+#include "proto/recording.pb-c.h"
+
+#define PACKS_MAX 16
+/* Site numbers have 8 bits. */
+#define SITES 256
+
+/* A pack of the recording, as this program has it. */
+struct known_pack {
+	const struct probe_pack *pack;	  /* NULL: it has none of that name */
+	const Tfprofd__RecordingPack *recorded;
+	int16_t sites[SITES]; /* this program's number of a site in the recording; -1: none */
+};
+
+struct replaying {
+	struct journal_reader reader;
+	struct replay *replay;
+	Tfprofd__RecordingHead *head;
+	struct known_pack packs[PACKS_MAX];
+	const struct known_pack *targets[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+	struct correlator *correlator;
+	bool has_result;
+	uint8_t *record; /* room for one, to be changed */
+	size_t record_size;
+};
+
+static int unsupported(struct replaying *p, uint64_t offset, const char *what, const char *name)
+{
+	journal_bad(&p->reader, offset, "%s '%.80s', which this version of tfprofctl does not know", what, name);
+	return -EPROTONOSUPPORT;
+}
+
+static int find_site(const struct probe_pack *pack, const Tfprofd__RecordingProbe *probe)
+{
+	for (unsigned i = 0; i < pack->n_probes && i < SITES; i++) {
+		const struct probe_spec *spec = &pack->probes[i];
+		const char *symbol = spec->usdt ?: spec->symbol;
+
+		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt && spec->role == probe->role)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* Sites are numbered by their place in a pack, which another version may have changed: names and roles decide. */
+static int read_head(struct replaying *p, const struct journal_section *s)
+{
+	if (p->head)
+		return journal_bad(&p->reader, s->offset, "it begins twice");
+	p->head = tfprofd__recording_head__unpack(NULL, s->size, s->bytes);
+	if (!p->head || p->head->n_packs > PACKS_MAX)
+		return journal_bad(&p->reader, s->offset, "its first section cannot be read");
+	for (size_t i = 0; i < p->head->n_packs; i++) {
+		struct known_pack *known = &p->packs[i];
+
+		known->recorded = p->head->packs[i];
+		for (const struct probe_pack *const *pack = packs; *pack; pack++)
+			if (!strcmp((*pack)->name, known->recorded->name))
+				known->pack = *pack;
+		for (size_t k = 0; k < SITES; k++)
+			known->sites[k] = known->pack && k < known->recorded->n_probes ?
+						  (int16_t)find_site(known->pack, known->recorded->probes[k]) : -1;
+	}
+	return correlator_new(p->head->start_ns, &p->correlator);
+}
+
+static int read_target(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingTarget *m = tfprofd__recording_target__unpack(NULL, s->size, s->bytes);
+	struct correlate_target target = {};
+	int r = 0;
+
+	if (!m || m->pack >= p->head->n_packs || p->n_targets == RECORD_MAX_TARGETS) {
+		r = journal_bad(&p->reader, s->offset, "a process in it cannot be read");
+	} else if (!p->packs[m->pack].pack) {
+		r = unsupported(p, s->offset, "it is of a process with the runtime", p->head->packs[m->pack]->name);
+	} else {
+		target = (struct correlate_target){ .pid = m->pid, .pack = p->packs[m->pack].pack, .since_ns = m->since_ns,
+						    .ops_at_entry = m->ops_at_entry };
+		snprintf(target.name, sizeof(target.name), "%s", m->name);
+		p->targets[p->n_targets++] = &p->packs[m->pack];
+		r = correlator_add_target(p->correlator, &target);
+	}
+	if (m)
+		tfprofd__recording_target__free_unpacked(m, NULL);
+	return r;
+}
+
+static int read_layout(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingLayout *m = tfprofd__recording_layout__unpack(NULL, s->size, s->bytes);
+	int r;
+
+	if (!m || m->target >= p->n_targets)
+		r = journal_bad(&p->reader, s->offset, "a layout in it cannot be read");
+	else
+		r = correlator_set_layout(p->correlator, m->target,
+					  &(struct record_layout){ .name_offset = m->name_offset, .type_offset = m->type_offset });
+	if (m)
+		tfprofd__recording_layout__free_unpacked(m, NULL);
+	return r;
+}
+
+static bool find_kind(const char *name, enum probe_kind *ret)
+{
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (!strcmp(name, probe_kind_name(kind))) {
+			*ret = kind;
+			return true;
+		}
+	return false;
+}
+
+static int read_shed(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingShed *m = tfprofd__recording_shed__unpack(NULL, s->size, s->bytes);
+	enum probe_kind kind;
+	int r;
+
+	if (!m)
+		r = journal_bad(&p->reader, s->offset, "what was given up in it cannot be read");
+	else if (!find_kind(m->kind, &kind))
+		r = unsupported(p, s->offset, "it gives up probes of the kind", m->kind);
+	else
+		r = correlator_shed(p->correlator, kind, m->time_ns, m->text);
+	if (m)
+		tfprofd__recording_shed__free_unpacked(m, NULL);
+	return r;
+}
+
+/* The correlator gets a copy with this program's site number. */
+static int feed(struct replaying *p, const struct record *record, size_t size, uint64_t offset)
+{
+	const struct known_pack *known = record->target < p->n_targets ? p->targets[record->target] : NULL;
+	struct record *copy;
+
+	if (size > p->record_size) {
+		uint8_t *bigger = realloc(p->record, size);
+
+		if (!bigger)
+			return -ENOMEM;
+		p->record = bigger;
+		p->record_size = size;
+	}
+	copy = memcpy(p->record, record, size);
+	if (record->kind == RECORD_PROBE) {
+		/* What was not understood when it was captured is not now. */
+		if (!known || record->site >= known->recorded->n_probes)
+			return 0;
+		if (known->sites[record->site] < 0)
+			return unsupported(p, offset, "it has hits of the probe", known->recorded->probes[record->site]->symbol);
+		copy->site = (uint8_t)known->sites[record->site];
+	}
+	return correlator_feed(p->correlator, copy);
+}
+
+static int read_records(struct replaying *p, const struct journal_section *s)
+{
+	const struct record *record;
+	size_t at = 0, size;
+	int r;
+
+	while ((r = journal_next_record(&p->reader, s, &at, &record, &size)) > 0) {
+		r = feed(p, record, size, s->offset + at - size);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int read_given_up(struct replaying *p, const Tfprofd__RecordingGivenUp *m, uint64_t offset)
+{
+	struct capture_result *result = &p->replay->result;
+	struct capture_shed *shed = &result->shed[result->n_shed];
+
+	if (result->n_shed == KIND_COUNT)
+		return journal_bad(&p->reader, offset, "it gives up more than there is");
+	if (!find_kind(m->kind, &shed->kind))
+		return unsupported(p, offset, "it gives up probes of the kind", m->kind);
+	shed->at_ns = m->at_ns;
+	shed->overhead = m->overhead;
+	result->n_shed++;
+	return 0;
+}
+
+static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, uint64_t offset)
+{
+	struct result_facts *facts = &p->replay->facts;
+	struct capture_result *result = &p->replay->result;
+	int r = 0;
+
+	if (p->has_result || !m->counts || m->stop_ns < m->start_ns || m->level > 3)
+		return journal_bad(&p->reader, offset, "its result cannot be right");
+	p->has_result = true;
+	p->replay->hostname = strdup(m->hostname);
+	if (!p->replay->hostname)
+		return -ENOMEM;
+	*facts = (struct result_facts){ .start_ns = m->start_ns, .stop_ns = m->stop_ns, .start_unix_ns = m->start_unix_ns,
+					.detail = { .level = m->level, .ops_at_entry = m->ops_at_entry }, .hostname = p->replay->hostname,
+					.n_left_out = m->left_out, .ended = m->ended };
+	facts->counts = (struct session_counts){ .records = m->counts->records, .dropped = m->counts->dropped,
+						 .ring_full = m->counts->ring_full, .refused = m->counts->refused,
+						 .malformed = m->counts->malformed, .unread = m->counts->unread, .late = m->counts->late,
+						 .table_full = m->counts->table_full, .read_failed = m->counts->read_failed };
+	result->cut = m->cut;
+	result->overhead = m->overhead;
+	result->max_overhead = m->max_overhead;
+	for (size_t i = 0; i < m->n_warnings; i++)
+		result_warn(result, "%s", m->warnings[i]);
+	for (size_t i = 0; i < m->n_given_up && r >= 0; i++)
+		r = read_given_up(p, m->given_up[i], offset);
+	return r;
+}
+
+static int read_result(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingResult *m = tfprofd__recording_result__unpack(NULL, s->size, s->bytes);
+	int r;
+
+	if (!m)
+		return journal_bad(&p->reader, s->offset, "its result cannot be read");
+	r = take_result(p, m, s->offset);
+	tfprofd__recording_result__free_unpacked(m, NULL);
+	return r;
+}
+
+static int read_section(struct replaying *p, const struct journal_section *s)
+{
+	if (!p->head && s->kind != JOURNAL_HEAD)
+		return journal_bad(&p->reader, s->offset, "it does not begin with its first section");
+	if (p->has_result && !(s->kind & JOURNAL_OPTIONAL))
+		return journal_bad(&p->reader, s->offset, "something follows its result");
+	switch (s->kind) {
+	case JOURNAL_HEAD:
+		return read_head(p, s);
+	case JOURNAL_TARGET:
+		return read_target(p, s);
+	case JOURNAL_LAYOUT:
+		return read_layout(p, s);
+	case JOURNAL_SHED:
+		return read_shed(p, s);
+	case JOURNAL_RECORDS:
+		return read_records(p, s);
+	case JOURNAL_RESULT:
+		return read_result(p, s);
+	default:
+		p->replay->plan = s->bytes;
+		p->replay->plan_size = s->size;
+		return 0;
+	}
+}
+
+static int read_all(struct replaying *p)
+{
+	struct journal_section section;
+	int r = journal_open(&p->reader);
+
+	while (r >= 0 && (r = journal_next(&p->reader, &section)) > 0)
+		r = read_section(p, &section);
+	if (r >= 0 && !p->has_result)
+		r = journal_bad(&p->reader, p->reader.size, "it has no result");
+	return r;
+}
+
+static int make(struct replaying *p)
+{
+	struct result_facts *facts = &p->replay->facts;
+	struct timeline *timeline;
+	int r;
+
+	r = correlator_finish(p->correlator, facts->stop_ns, facts->start_unix_ns, &timeline);
+	if (r < 0)
+		return r;
+	r = result_make(timeline, facts, &p->replay->result);
+	timeline_free(timeline);
+	return r;
+}
+
+int replay_make(const void *recording, size_t size, struct replay *ret, char *ret_text, size_t text_size)
+{
+	struct replaying p = { .reader = { .bytes = recording, .size = size }, .replay = ret };
+	int r;
+
+	*ret = (struct replay){};
+	r = read_all(&p);
+	if (r >= 0)
+		r = make(&p);
+	if (r < 0) {
+		snprintf(ret_text, text_size, "%s", *p.reader.error ? p.reader.error : strerror(-r));
+		replay_done(ret);
+	}
+	correlator_free(p.correlator);
+	if (p.head)
+		tfprofd__recording_head__free_unpacked(p.head, NULL);
+	free(p.record);
+	return r;
+}
+
+void replay_done(struct replay *replay)
+{
+	result_done(&replay->result);
+	free(replay->hostname);
+	*replay = (struct replay){};
+}

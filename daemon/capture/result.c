@@ -1,0 +1,98 @@
+#include "daemon/capture/result.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "daemon/export/export.h"
+#include "daemon/record/journal.h"
+#include "lib/base/macro.h"
+
+void result_warn(struct capture_result *result, const char *format, ...)
+{
+	va_list ap;
+
+	if (result->n_warnings == CAPTURE_WARNINGS_MAX)
+		return;
+	va_start(ap, format);
+	if (vasprintf(&result->warnings[result->n_warnings], format, ap) >= 0)
+		result->n_warnings++;
+	va_end(ap);
+}
+
+static void warn_of_counts(struct capture_result *result, const struct session_counts *counts)
+{
+	unsigned long long all = counts->records + counts->dropped;
+
+	if (counts->ring_full)
+		result_warn(result, "%llu of %llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
+			    (unsigned long long)counts->ring_full, all);
+	if (counts->unread)
+		result_warn(result, "%llu of %llu records were lost because a CPU did not finish writing them in time.",
+			    (unsigned long long)counts->unread, all);
+	if (counts->refused)
+		result_warn(result, "%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
+			    (unsigned long long)counts->refused, all);
+	if (counts->late)
+		result_warn(result, "%llu records came late and may be shown with a wrong end.", (unsigned long long)counts->late);
+	if (counts->malformed)
+		result_warn(result, "%llu records could not be understood.", (unsigned long long)counts->malformed);
+	if (counts->table_full)
+		result_warn(result, "%llu operations have no name: more different ones ran than the table holds.",
+			    (unsigned long long)counts->table_full);
+	if (counts->read_failed)
+		result_warn(result, "%llu reads of the target's memory failed; identities or names are missing.",
+			    (unsigned long long)counts->read_failed);
+}
+
+static void warn_of_timeline(struct capture_result *result, const struct result_facts *facts, const struct timeline *timeline)
+{
+	for (unsigned i = 0; i < timeline->n_processes; i++)
+		if (timeline->processes[i].ended || (facts->ended & 1u << i)) {
+			result_warn(result, "Process %u (%s) ended, or became another program, within the window.", timeline->processes[i].pid,
+				    timeline->processes[i].name);
+			result->cut = true;
+		}
+	if (timeline->ops_at_entry)
+		result_warn(result, "Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
+	if (timeline->n_spans_left_out)
+		result_warn(result, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
+			    (unsigned long long)timeline->n_spans_left_out,
+			    (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
+	if (timeline->n_lost_names)
+		result_warn(result, "%llu operations are shown without their name.", (unsigned long long)timeline->n_lost_names);
+}
+
+int result_make(struct timeline *timeline, const struct result_facts *facts, struct capture_result *result)
+{
+	const struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname };
+	int r = 0;
+
+	result->window_ns = facts->stop_ns - facts->start_ns;
+	result->records = facts->counts.records;
+	result->dropped = facts->counts.dropped + timeline->n_spans_left_out;
+	result->ops_at_entry = timeline->ops_at_entry;
+	warn_of_counts(result, &facts->counts);
+	if (facts->n_left_out)
+		result_warn(result, "%u more processes were left out: a capture takes %d.", facts->n_left_out, RECORD_MAX_TARGETS);
+	warn_of_timeline(result, facts, timeline);
+	for (unsigned i = 0; i < result->n_warnings && r >= 0; i++)
+		r = timeline_warn(timeline, "%s", result->warnings[i]);
+	if (r >= 0)
+		r = export_xspace(timeline, &options, &result->xspace);
+	if (r >= 0)
+		r = summary_make(timeline, &result->summary);
+	/* Without the scheduler's records, or without knowing who works, nobody knows when threads ran for what. */
+	if (facts->detail.level < 2 || result->n_shed)
+		result->summary.running_ns = result->summary.runnable_ns = result->summary.blocked_ns = 0;
+	return r;
+}
+
+void result_done(struct capture_result *result)
+{
+	for (unsigned i = 0; i < result->n_warnings; i++)
+		free(result->warnings[i]);
+	result->n_warnings = 0;
+	xspace_result_done(&result->xspace);
+	summary_done(&result->summary);
+	result->recording = journal_free(result->recording);
+}

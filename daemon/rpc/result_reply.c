@@ -1,0 +1,109 @@
+#include "daemon/rpc/result_reply.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+static void fill_sheds(struct result_reply *reply, const struct capture_result *result)
+{
+	Tfprofd__CaptureResult *m = &reply->message;
+
+	m->runs_seen_ns = result->window_ns;
+	for (unsigned i = 0; i < result->n_shed; i++) {
+		Tfprofd__Shed *shed = reply->shed_list[i] = &reply->sheds[i];
+
+		*shed = (Tfprofd__Shed)TFPROFD__SHED__INIT;
+		shed->kind = (char *)probe_kind_name(result->shed[i].kind);
+		shed->at_ns = result->shed[i].at_ns;
+		shed->overhead = result->shed[i].overhead;
+		if (result->shed[i].kind == KIND_RUNS)
+			m->runs_seen_ns = result->shed[i].at_ns;
+	}
+	m->n_shed = result->n_shed;
+	m->shed = reply->shed_list;
+}
+
+static void fill_ops(struct result_reply *reply, const struct summary *s)
+{
+	for (unsigned i = 0; i < s->n_top_ops; i++) {
+		Tfprofd__OpSummary *op = reply->op_list[i] = &reply->ops[i];
+
+		*op = (Tfprofd__OpSummary)TFPROFD__OP_SUMMARY__INIT;
+		op->name = s->top_ops[i].name;
+		op->type = s->top_ops[i].type;
+		op->count = s->top_ops[i].count;
+		op->total_ns = s->top_ops[i].total_ns;
+		op->self_ns = s->top_ops[i].self_ns;
+	}
+	reply->message.n_top_ops = s->n_top_ops;
+	reply->message.top_ops = reply->op_list;
+}
+
+void result_reply_fill(struct result_reply *reply, const struct capture_result *result, const char *hostname)
+{
+	Tfprofd__CaptureResult *m = &reply->message;
+	const struct summary *s = &result->summary;
+
+	*m = (Tfprofd__CaptureResult)TFPROFD__CAPTURE_RESULT__INIT;
+	m->window_ns = result->window_ns;
+	m->records = result->records;
+	m->dropped = result->dropped;
+	m->cut = result->cut;
+	m->warnings = (char **)result->warnings;
+	m->n_warnings = result->n_warnings;
+	m->runs = s->n_runs;
+	m->runs_cut = s->n_runs_cut;
+	m->run_p50_ns = s->run_p50_ns;
+	m->run_p99_ns = s->run_p99_ns;
+	m->ops = s->n_ops;
+	m->running_ns = s->running_ns;
+	m->runnable_ns = s->runnable_ns;
+	m->blocked_ns = s->blocked_ns;
+	m->lost_names = s->n_lost_names;
+	m->hostname = (char *)hostname;
+	m->overhead = result->overhead;
+	m->max_overhead = result->max_overhead;
+	m->ops_at_entry = result->ops_at_entry;
+	fill_sheds(reply, result);
+	fill_ops(reply, s);
+}
+
+static int join_xspace(const struct xspace_result *xspace, ProtobufCBinaryData *ret)
+{
+	uint8_t *bytes = malloc(MAX(xspace->size, UINT64_C(1)));
+	size_t n = 0;
+
+	if (!bytes)
+		return -ENOMEM;
+	for (size_t i = 0; i < xspace->n_chunks; i++) {
+		memcpy(bytes + n, xspace->chunks[i].iov_base, xspace->chunks[i].iov_len);
+		n += xspace->chunks[i].iov_len;
+	}
+	*ret = (ProtobufCBinaryData){ .len = n, .data = bytes };
+	return 0;
+}
+
+int result_reply_new(const struct capture_result *result, const char *hostname, Tfprofd__CaptureReply **ret)
+{
+	Tfprofd__CaptureReply outer = TFPROFD__CAPTURE_REPLY__INIT, *reply;
+	_cleanup_free_ uint8_t *packed = NULL;
+	struct result_reply inner;
+	int r;
+
+	result_reply_fill(&inner, result, hostname);
+	outer.result = &inner.message;
+	packed = malloc(tfprofd__capture_reply__get_packed_size(&outer));
+	if (!packed)
+		return -ENOMEM;
+	reply = tfprofd__capture_reply__unpack(NULL, tfprofd__capture_reply__pack(&outer, packed), packed);
+	if (!reply)
+		return -ENOMEM;
+	r = join_xspace(&result->xspace, &reply->result->xspace);
+	if (r < 0) {
+		tfprofd__capture_reply__free_unpacked(reply, NULL);
+		return r;
+	}
+	*ret = reply;
+	return 0;
+}

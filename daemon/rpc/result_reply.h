@@ -1,0 +1,17 @@
+/* The result of a capture, or of a replay, as a message of the Control service. */
+#pragma once
+
+#include "daemon/capture/capture.h"
+#include "proto/control.pb-c.h"
+
+/* Room for a CaptureResult and what it refers to. */
+struct result_reply {
+	Tfprofd__CaptureResult message;
+	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *op_list[SUMMARY_OPS_MAX];
+	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
+};
+
+/* Fills reply->message with all but the XSpace; it refers to the reply, to the result and to the hostname. */
+void result_reply_fill(struct result_reply *reply, const struct capture_result *result, const char *hostname);
+/* The whole result as a client gets it, to be freed with tfprofd__capture_reply__free_unpacked(). -ENOMEM. */
+int result_reply_new(const struct capture_result *result, const char *hostname, Tfprofd__CaptureReply **ret);

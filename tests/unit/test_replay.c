@@ -1,0 +1,350 @@
+/* What a session tells the correlator is kept, and a replay makes the same result of it; whatever else a file holds does no harm. */
+#include "tests/unit/check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "daemon/capture/recording.h"
+#include "daemon/capture/replay.h"
+#include "lib/base/macro.h"
+#include "proto/recording.pb-c.h"
+
+#define TIME 1000000000ull
+#define GOLDEN "tests/golden/half_plus_two.tfp"
+
+struct file {
+	uint8_t *bytes;
+	size_t size;
+};
+
+static struct journal_budget budget = { .max_bytes = 64u << 20 };
+
+static struct file collect(struct journal *j)
+{
+	struct file f = { .bytes = malloc(journal_bytes(j)) };
+	const void *bytes;
+	size_t size;
+	void *owner;
+
+	while (journal_take(j, &bytes, &size, &owner)) {
+		memcpy(f.bytes + f.size, bytes, size);
+		f.size += size;
+		journal_release(owner);
+	}
+	journal_free(j);
+	return f;
+}
+
+static uint8_t site_of(enum role role)
+{
+	unsigned i = 0;
+
+	while (i < packs[0]->n_probes && packs[0]->probes[i].role != role)
+		i++;
+	return (uint8_t)i;
+}
+
+/* Tells a correlator and a journal the same, as a session does. */
+struct teller {
+	struct correlator *correlator;
+	struct journal *journal;
+};
+
+static void tell(struct teller *t, const struct record *record)
+{
+	recording_feed(t->journal, record);
+	CHECK_EQ(correlator_feed(t->correlator, record), 0);
+}
+
+static void tell_probe(struct teller *t, uint64_t time, enum role role, uint32_t stack)
+{
+	struct record_probe r = { .head = { .time = TIME + time, .tid = 11, .kind = RECORD_PROBE, .site = site_of(role), .size8 = sizeof(r) / 8 },
+				  .stack = stack, .value = time };
+
+	tell(t, &r.head);
+}
+
+static void tell_everything(struct teller *t)
+{
+	struct correlate_target target = { .pid = 10, .name = "server", .pack = packs[0], .since_ns = TIME - 5 };
+	struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
+	struct record_thread thread = { .head = { .time = TIME + 900, .tid = 11, .kind = RECORD_THREAD, .size8 = sizeof(thread) / 8 },
+					.pid = 10, .comm = "worker" };
+
+	recording_begin(t->journal, TIME);
+	CHECK_EQ(correlator_new(TIME, &t->correlator), 0);
+	recording_add_target(t->journal, &target);
+	CHECK_EQ(correlator_add_target(t->correlator, &target), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		tell_probe(t, 10 + 100 * i, ROLE_RUN_BEGIN, 1000);
+		tell_probe(t, 60 + 101 * i, ROLE_RUN_END, 900);
+	}
+	recording_set_layout(t->journal, 0, &layout);
+	CHECK_EQ(correlator_set_layout(t->correlator, 0, &layout), 0);
+	recording_shed(t->journal, KIND_HANDOVER, TIME + 600, "given up");
+	CHECK_EQ(correlator_shed(t->correlator, KIND_HANDOVER, TIME + 600, "given up"), 0);
+	tell_probe(t, 700, ROLE_RUN_BEGIN, 1000);
+	tell(t, &thread.head);
+}
+
+static const struct result_facts facts = {
+	.start_ns = TIME, .stop_ns = TIME + 1000, .start_unix_ns = 1795289393ull * 1000000000, .detail = { .level = 3, .ops_at_entry = true },
+	.hostname = "host", .n_left_out = 3, .ended = 1,
+	.counts = { .records = 12, .dropped = 5, .ring_full = 4, .refused = 3, .malformed = 2, .unread = 1, .late = 6, .table_full = 7,
+		    .read_failed = 8 },
+};
+
+static void fill_result(struct capture_result *result)
+{
+	result->cut = true;
+	result->overhead = 1.0 / 3;
+	result->max_overhead = 0.1;
+	result->shed[result->n_shed++] = (struct capture_shed){ .kind = KIND_HANDOVER, .at_ns = 600, .overhead = 7.7 };
+	result_warn(result, "One %s.", "warning");
+}
+
+static struct file record(struct capture_result *result)
+{
+	struct teller t = {};
+	struct timeline *timeline = NULL;
+
+	*result = (struct capture_result){};
+	CHECK_EQ(journal_new(&budget, &t.journal), 0);
+	tell_everything(&t);
+	fill_result(result);
+	CHECK_EQ(recording_end(t.journal, &facts, result), 0);
+	CHECK_EQ(correlator_finish(t.correlator, facts.stop_ns, facts.start_unix_ns, &timeline), 0);
+	CHECK_EQ(result_make(timeline, &facts, result), 0);
+	timeline_free(timeline);
+	correlator_free(t.correlator);
+	CHECK_EQ(journal_add(t.journal, JOURNAL_PLAN, "plan", 4), 0);
+	CHECK_EQ(journal_finish(t.journal), 0);
+	return collect(t.journal);
+}
+
+static int replay(struct file f, char error[static 256])
+{
+	struct replay replay;
+	int r;
+
+	error[0] = 0;
+	r = replay_make(f.bytes, f.size, &replay, error, 256);
+	if (r >= 0)
+		replay_done(&replay);
+	return r;
+}
+
+static bool same_xspace(const struct xspace_result *a, const struct xspace_result *b)
+{
+	if (a->n_chunks != b->n_chunks || a->size != b->size)
+		return false;
+	for (size_t i = 0; i < a->n_chunks; i++)
+		if (a->chunks[i].iov_len != b->chunks[i].iov_len ||
+		    memcmp(a->chunks[i].iov_base, b->chunks[i].iov_base, a->chunks[i].iov_len))
+			return false;
+	return true;
+}
+
+TEST(a_replay_makes_the_result_of_the_capture_again)
+{
+	struct capture_result result;
+	struct file f = record(&result);
+	struct replay again;
+	char error[256] = "";
+
+	CHECK_EQ(replay_make(f.bytes, f.size, &again, error, sizeof(error)), 0);
+	CHECK_STR(error, "");
+	CHECK(result.xspace.n_events >= 6);
+	CHECK(same_xspace(&result.xspace, &again.result.xspace));
+	CHECK_EQ(result.n_warnings, again.result.n_warnings);
+	CHECK(result.n_warnings >= 9);
+	for (unsigned i = 0; i < MIN(result.n_warnings, again.result.n_warnings); i++)
+		CHECK_STR(again.result.warnings[i], result.warnings[i]);
+	CHECK_EQ(again.result.summary.n_runs, 5);
+	CHECK_EQ(again.result.summary.n_runs, result.summary.n_runs);
+	CHECK_EQ(again.result.summary.run_p99_ns, result.summary.run_p99_ns);
+	CHECK_EQ(again.result.records, 12);
+	CHECK_EQ(again.result.dropped, 5);
+	CHECK(again.result.cut);
+	CHECK(again.result.overhead == result.overhead && again.result.max_overhead == result.max_overhead);
+	CHECK_EQ(again.result.n_shed, 1);
+	CHECK_EQ(again.result.shed[0].kind, KIND_HANDOVER);
+	CHECK_EQ(again.result.shed[0].at_ns, 600);
+	CHECK_EQ(again.facts.start_unix_ns, facts.start_unix_ns);
+	CHECK_EQ(again.facts.detail.level, 3);
+	CHECK(again.facts.detail.ops_at_entry);
+	CHECK_STR(again.facts.hostname, "host");
+	CHECK_EQ(again.plan_size, 4);
+	CHECK(!memcmp(again.plan, "plan", 4));
+	replay_done(&again);
+	result_done(&result);
+	free(f.bytes);
+	CHECK_EQ(budget.used_bytes, 0);
+}
+
+TEST(a_recording_that_was_given_up_says_so_at_its_end)
+{
+	struct journal_budget tight = { .max_bytes = 3u << 19 };
+	struct capture_result result = {};
+	struct record_object object = { .head = { .kind = RECORD_OBJECT } };
+	struct journal *j = NULL;
+
+	CHECK_EQ(journal_new(&tight, &j), 0);
+	recording_begin(j, TIME);
+	for (unsigned i = 0; i < 1000; i++)
+		recording_feed(j, &object.head);
+	CHECK_EQ(recording_end(j, &facts, &result), -ENOBUFS);
+	CHECK_EQ(tight.used_bytes, 0);
+	journal_free(j);
+	/* None was asked for. */
+	recording_begin(NULL, TIME);
+	recording_feed(NULL, &object.head);
+	CHECK_EQ(recording_end(NULL, &facts, &result), 0);
+}
+
+/* A recording whose first section is this one; the rest is a target, a hit of site 0, and a result. */
+static struct file with_head(Tfprofd__RecordingHead *head)
+{
+	struct record_probe probe = { .head = { .time = TIME + 1, .tid = 3, .kind = RECORD_PROBE, .size8 = sizeof(probe) / 8 }, .stack = 100 };
+	struct correlate_target target = { .pid = 10, .name = "server", .pack = packs[0] };
+	size_t size = tfprofd__recording_head__get_packed_size(head);
+	_cleanup_free_ uint8_t *bytes = malloc(size + 1);
+	struct capture_result result = {};
+	struct journal *j = NULL;
+
+	CHECK_EQ(journal_new(&budget, &j), 0);
+	tfprofd__recording_head__pack(head, bytes);
+	CHECK_EQ(journal_add(j, JOURNAL_HEAD, bytes, size), 0);
+	recording_add_target(j, &target);
+	recording_feed(j, &probe.head);
+	CHECK_EQ(recording_end(j, &facts, &result), 0);
+	CHECK_EQ(journal_finish(j), 0);
+	return collect(j);
+}
+
+TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
+{
+	const struct probe_spec *begin = &packs[0]->probes[site_of(ROLE_OP_BEGIN)];
+	Tfprofd__RecordingProbe probe = TFPROFD__RECORDING_PROBE__INIT, *probes[] = { &probe };
+	Tfprofd__RecordingPack pack = TFPROFD__RECORDING_PACK__INIT, *list[] = { &pack };
+	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
+	char error[256] = "";
+	struct replay replayed;
+	struct file f;
+
+	/* Its site 0 is another one here, which begins no run. */
+	CHECK(site_of(ROLE_OP_BEGIN) != 0 && packs[0]->probes[0].role == ROLE_RUN_BEGIN);
+	probe.symbol = (char *)begin->symbol;
+	probe.role = begin->role;
+	pack.name = (char *)packs[0]->name;
+	pack.n_probes = 1;
+	pack.probes = probes;
+	head.start_ns = TIME;
+	head.n_packs = 1;
+	head.packs = list;
+	f = with_head(&head);
+	CHECK_EQ(replay_make(f.bytes, f.size, &replayed, error, sizeof(error)), 0);
+	CHECK_EQ(replayed.result.summary.n_ops, 1);
+	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
+	replay_done(&replayed);
+	free(f.bytes);
+
+	probe.symbol = "function_of_a_later_version";
+	f = with_head(&head);
+	CHECK_EQ(replay(f, error), -EPROTONOSUPPORT);
+	CHECK(strstr(error, "function_of_a_later_version"));
+	free(f.bytes);
+
+	probe.symbol = (char *)begin->symbol;
+	pack.name = "runtime of a later version";
+	f = with_head(&head);
+	CHECK_EQ(replay(f, error), -EPROTONOSUPPORT);
+	CHECK(strstr(error, "runtime of a later version"));
+	free(f.bytes);
+}
+
+TEST(a_recording_that_is_cut_anywhere_is_refused)
+{
+	struct capture_result result;
+	struct file f = record(&result);
+	char error[256];
+
+	for (size_t size = 0; size < f.size; size++) {
+		struct file cut = { .bytes = malloc(size + 1), .size = size };
+
+		memcpy(cut.bytes, f.bytes, size);
+		CHECK_EQ(replay(cut, error), -EBADMSG);
+		CHECK(*error);
+		free(cut.bytes);
+	}
+	result_done(&result);
+	free(f.bytes);
+}
+
+/* Makes every check sum right again, as far as sections can be told apart. */
+static void mend(struct file f)
+{
+	size_t at = sizeof(struct journal_file);
+
+	while (f.size - at >= sizeof(struct journal_section_head)) {
+		struct journal_section_head *head = (void *)(f.bytes + at);
+		size_t left = f.size - at - sizeof(*head), padded = ((size_t)head->size + 7) & ~(size_t)7;
+
+		if (padded > left)
+			break;
+		head->checksum = (uint32_t)crc32(crc32(0, (const Bytef *)head, 8), (const Bytef *)(head + 1), head->size);
+		at += sizeof(*head) + padded;
+	}
+}
+
+/* Flips bits of the file, one or several at a time, so many times; the answer may be any, but there is one. */
+static void flip(struct file f, unsigned times, unsigned seed)
+{
+	uint8_t *copy = malloc(f.size);
+	unsigned n_replayed = 0;
+	char error[256];
+
+	memcpy(copy, f.bytes, f.size);
+	for (unsigned i = 0; i < times; i++) {
+		memcpy(f.bytes, copy, f.size);
+		for (unsigned k = 0; k <= i % 4; k++) {
+			seed = seed * 1103515245 + 12345;
+			f.bytes[(seed >> 8) % f.size] ^= (uint8_t)(1u << (seed >> 4) % 8);
+		}
+		mend(f);
+		n_replayed += replay(f, error) == 0;
+	}
+	/* Most are hits of the records, and reach the correlator. */
+	CHECK(n_replayed > times / 10);
+	free(copy);
+}
+
+TEST(bits_that_were_flipped_on_purpose_do_no_harm)
+{
+	struct capture_result result;
+	struct file f = record(&result);
+
+	flip(f, 4000, 1);
+	result_done(&result);
+	free(f.bytes);
+}
+
+TEST(a_real_recording_with_flipped_bits_does_no_harm)
+{
+	FILE *file = fopen(GOLDEN, "re");
+	struct file f = { .bytes = malloc(1u << 20) };
+	char error[256];
+
+	CHECK(file);
+	if (file) {
+		f.size = fread(f.bytes, 1, 1u << 20, file);
+		fclose(file);
+		CHECK_EQ(replay(f, error), 0);
+		flip(f, 1500, 2);
+	}
+	free(f.bytes);
+}
+
+CHECK_MAIN()
