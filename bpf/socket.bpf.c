@@ -129,7 +129,7 @@ struct flow {
 	__u64 last_ns;	 /* bytes last passed */
 	__u32 expected;	 /* the next sequence number */
 	__u32 bytes;	 /* of the message */
-	__u32 stream, inserted, number, left, block, value, shift;
+	__u32 ordinal, stream, inserted, number, left, block, value, shift;
 	__u16 status, line, name_bytes, kept;
 	__u8 protocol, state, n, tries;
 	__u8 is_request, first_line, target, query, chunked, has_length, is_head, pending;
@@ -292,7 +292,7 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->protocol = f->protocol;
 	r->type = f->type;
 	r->flags = f->frame_flags;
-	r->reserved = 0;
+	r->ordinal = f->ordinal;
 }
 
 ENTRY send_message(struct pass *p, struct flow *f, __u32 part)
@@ -433,6 +433,7 @@ ENTRY head_end(struct pass *p, struct flow *f)
 			flow_lost(p, f);
 			return 0;
 		}
+		f->ordinal--;
 		flow_restart(f);
 		return 0;
 	}
@@ -921,6 +922,7 @@ ENTRY detect(struct pass *p, struct flow *f)
 	if (request || IS(f->raw, "HTTP/1.")) {
 		f->protocol = MESSAGE_HTTP1;
 		f->state = STATE_LINE;
+		f->ordinal++;
 		f->first_line = 1;
 		f->is_request = request;
 		f->spaces = f->query = f->chunked = f->has_length = 0;

@@ -147,7 +147,7 @@ struct record_message {
 	__u8 direction;	     /* enum message_direction */
 	__u8 protocol;	     /* enum message_protocol */
 	__u8 type, flags;    /* HTTP/2: of the frame */
-	__u32 reserved;
+	__u32 ordinal;	     /* HTTP/1: which message of this direction, since it was first seen, from 1 */
 };
 
 #define RECORD_REFERENCES 14

@@ -122,6 +122,16 @@ void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, cons
 		add_message(j, JOURNAL_SHED, &m.base);
 }
 
+void recording_loss(struct journal *j, uint64_t from, uint64_t to)
+{
+	Tfprofd__RecordingLoss m = TFPROFD__RECORDING_LOSS__INIT;
+
+	m.from_ns = from;
+	m.to_ns = to;
+	if (j)
+		add_message(j, JOURNAL_LOSS, &m.base);
+}
+
 void recording_feed(struct journal *j, const struct record *record)
 {
 	if (j && journal_add_record(j, record) == -EINVAL)

@@ -137,6 +137,18 @@ static int read_shed(struct replaying *p, const struct journal_section *s)
 	return r;
 }
 
+static int read_loss(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingLoss *m = tfprofd__recording_loss__unpack(NULL, s->size, s->bytes);
+	int r;
+
+	if (!m)
+		return journal_bad(&p->reader, s->offset, "a loss in it cannot be read");
+	r = correlator_note_loss(p->correlator, m->from_ns, m->to_ns);
+	tfprofd__recording_loss__free_unpacked(m, NULL);
+	return r;
+}
+
 /* The correlator gets a copy with this program's site number. */
 static int feed(struct replaying *p, const struct record *record, size_t size, uint64_t offset)
 {
@@ -248,6 +260,8 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 		return read_layout(p, s);
 	case JOURNAL_SHED:
 		return read_shed(p, s);
+	case JOURNAL_LOSS:
+		return read_loss(p, s);
 	case JOURNAL_RECORDS:
 		return read_records(p, s);
 	case JOURNAL_RESULT:

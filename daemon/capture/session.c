@@ -52,6 +52,8 @@ struct session {
 	bool finished; /* the last record was read */
 	struct correlator *correlator;
 	uint64_t last_ns, late;
+	uint64_t drained_ns; /* the rings were last read; from then on what is lost now was lost */
+	uint64_t n_lost;     /* that the correlator was told of */
 	int error; /* the first one */
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
@@ -436,14 +438,37 @@ static int on_record(const void *record, size_t size, void *data)
 	return 0;
 }
 
+static void note_loss(struct session *s, uint64_t from, uint64_t to)
+{
+	recording_loss(s->options.recording, from, to);
+	if (correlator_note_loss(s->correlator, from, to) < 0)
+		s->error = -ENOMEM;
+}
+
 static int feed(const struct record *record, void *data)
 {
 	struct session *s = data;
 
-	s->late += record->time < s->last_ns;
+	if (record->time < s->last_ns) {
+		s->late++;
+		note_loss(s, record->time, s->last_ns);
+	}
 	s->last_ns = MAX(s->last_ns, record->time);
 	recording_feed(s->options.recording, record);
 	return correlator_feed(s->correlator, record);
+}
+
+/* Whether anything was lost since the rings were read before, and when. */
+static void look_for_loss(struct session *s, uint64_t now)
+{
+	uint64_t lost = s->refused + s->malformed;
+
+	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++)
+		lost += s->counters[i].ring_full;
+	if (lost > s->n_lost && s->correlator)
+		note_loss(s, s->drained_ns, now);
+	s->n_lost = lost;
+	s->drained_ns = now;
 }
 
 int session_drain(struct session *s)
@@ -457,6 +482,7 @@ int session_drain(struct session *s)
 
 		whole &= ring_consume(s->rings[i], on_record, &d) == 0;
 	}
+	look_for_loss(s, now);
 	/* A ring that waits for a record holds back later ones, and what they must be put in order with. */
 	if (whole) {
 		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);
@@ -486,6 +512,9 @@ int session_finish(struct session *s)
 		poll(NULL, 0, 1);
 	}
 	s->finished = true;
+	for (unsigned i = 0; i < s->n_rings; i++)
+		if (!ring_is_empty(s->rings[i]))
+			note_loss(s, s->last_ns, UINT64_MAX);
 	r = store_take(s->store, UINT64_MAX, feed, s);
 	if (r < 0)
 		s->error = r;

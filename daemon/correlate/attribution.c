@@ -343,6 +343,20 @@ static bool take_back(struct crossing *x)
 	return changed;
 }
 
+/* Where records were lost, or an answer may have been another's, nothing is said. */
+static void drop_doubtful(struct correlator *c)
+{
+	struct requests *r = c->requests;
+
+	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+		const struct span *s = span_at(c, i);
+
+		if (s->kind == SPAN_RUN && s->request &&
+		    (r->states[s->request - 1].doubtful || (r->n_losses && requests_lost_within(r, s->start_ns, s->end_ns))))
+			unclaim(c, i);
+	}
+}
+
 static void conclude(struct requests *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
@@ -369,5 +383,6 @@ void attribution_close(struct correlator *c)
 	}
 	free(x.runs);
 	free(x.requests);
+	drop_doubtful(c);
 	conclude(c->requests);
 }

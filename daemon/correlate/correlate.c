@@ -237,6 +237,13 @@ int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, c
 	return 0;
 }
 
+int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to)
+{
+	if (!c->error)
+		requests_note_loss(c, from, to);
+	return c->error;
+}
+
 /* What was shed until that time ends. */
 static void apply_sheds(struct correlator *c, uint64_t now)
 {

@@ -33,6 +33,8 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
  * still comes of it is left out. The timeline says so by this text. -ENOMEM.
  */
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
+/* Records of that time were lost: nothing is said of the requests that went on then. -ENOMEM. */
+int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */

@@ -31,6 +31,7 @@ struct requests *requests_free(struct requests *r)
 	free(r->arrivals);
 	free(r->threads);
 	free(r->waiting);
+	free(r->losses);
 	map_done(&r->connection_of_socket);
 	map_done(&r->arrivals_of_socket);
 	map_done(&r->request_of_stream);
@@ -477,6 +478,7 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 		conn = &r->connections[connection];
 		request_begin(c, request, m, m->position - m->bytes, PROTOCOL_HTTP1);
 		r->list[request].stream = ++conn->n_requests;
+		r->states[request].ordinal = conn->read_ordinal = m->ordinal;
 		conn->reading = request;
 		if (conn->last == NO_REQUEST)
 			conn->first = request;
@@ -484,7 +486,7 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 			r->states[conn->last].next = request;
 		conn->last = request;
 	}
-	if (request == NO_REQUEST)
+	if (request == NO_REQUEST || r->states[request].ordinal != m->ordinal)
 		return;
 	r->list[request].bytes_in = m->bytes;
 	if (conn->line != TEXT_NONE) {
@@ -497,19 +499,66 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 	}
 }
 
+/* More answers than requests: those of before the window were still to come, and each of them was taken for that of a later request. */
+static void connection_doubt(struct correlator *c, uint32_t connection)
+{
+	struct requests *r = c->requests;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->states[i].connection == connection) {
+			r->list[i].flags |= REQUEST_LOST;
+			r->states[i].doubtful = true;
+		}
+}
+
+/* The request that is answered: the oldest, unless records of others were lost. */
+static uint32_t find_answered(struct correlator *c, uint32_t connection, const struct record_message *m)
+{
+	struct requests *r = c->requests;
+	struct connection *conn = &r->connections[connection];
+	uint32_t request = conn->first;
+
+	if (!conn->offset_known) {
+		conn->offset = m->ordinal - (request == NO_REQUEST ? conn->read_ordinal : r->states[request].ordinal);
+		conn->offset_known = true;
+	}
+	while (request != NO_REQUEST && (int32_t)(m->ordinal - conn->offset - r->states[request].ordinal) > 0) {
+		request_end(c, request, m->head.time, REQUEST_LOST);
+		conn = &r->connections[connection];
+		request = conn->first;
+	}
+	if (request != NO_REQUEST && r->states[request].ordinal == m->ordinal - conn->offset)
+		return request;
+	if (!(m->part & MESSAGE_FIRST))
+		return NO_REQUEST;
+	/* Of a request whose own records were lost, or from before the window. */
+	if (request == NO_REQUEST && (int32_t)(m->ordinal - conn->offset - conn->read_ordinal) > 0) {
+		connection_doubt(c, connection);
+		conn->offset = m->ordinal - conn->read_ordinal;
+	}
+	request = request_from_before(c, connection, m, PROTOCOL_HTTP1);
+	if (request == NO_REQUEST)
+		return request;
+	conn = &r->connections[connection];
+	r->states[request].ordinal = m->ordinal - conn->offset;
+	r->states[request].next = conn->first;
+	if (conn->first == NO_REQUEST)
+		conn->last = request;
+	conn->first = request;
+	return request;
+}
+
 static void on_http1_written(struct correlator *c, uint32_t connection, const struct record_message *m)
 {
 	struct requests *r = c->requests;
-	uint32_t request = r->connections[connection].first;
+	uint32_t request;
 
-	if (request == NO_REQUEST && !(m->part & MESSAGE_FIRST))
+	/* Closing says nothing of a message, unless it ends one. */
+	if (m->part & MESSAGE_CLOSED && !(m->part & MESSAGE_LAST))
 		return;
-	if (request == NO_REQUEST) {
-		request = request_from_before(c, connection, m, PROTOCOL_HTTP1);
-		if (request == NO_REQUEST)
-			return;
-		r->connections[connection].first = r->connections[connection].last = request;
-	}
+	request = find_answered(c, connection, m);
+	if (request == NO_REQUEST)
+		return;
 	if (m->part & MESSAGE_FIRST)
 		request_answer(c, request, m);
 	if (m->status)
@@ -672,6 +721,48 @@ void requests_on_record(struct correlator *c, const struct record *r)
 		on_unseen(c, (const void *)r);
 }
 
+void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to)
+{
+	struct requests *r = c->requests;
+	struct loss *losses;
+
+	if (r->n_losses && r->losses[r->n_losses - 1].to_ns >= from) {
+		r->losses[r->n_losses - 1].to_ns = MAX(to, r->losses[r->n_losses - 1].to_ns);
+		return;
+	}
+	losses = correlator_grow(c, r->losses, &r->losses_size, r->n_losses, sizeof(*losses));
+	if (!losses)
+		return;
+	r->losses = losses;
+	losses[r->n_losses++] = (struct loss){ .from_ns = from, .to_ns = to };
+}
+
+bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to)
+{
+	uint32_t low = 0, high = r->n_losses;
+
+	/* The first that ends at or after from. */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (r->losses[middle].to_ns < from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < r->n_losses && r->losses[low].from_ns <= to;
+}
+
+/* Of what went on while records were lost something may be missing: its times, its end, whose it is. */
+static void mark_lost(struct requests *r)
+{
+	for (uint32_t i = 0; i < r->n && r->n_losses; i++)
+		if (requests_lost_within(r, r->list[i].start_ns, r->list[i].end_ns)) {
+			r->list[i].flags |= REQUEST_LOST;
+			r->states[i].doubtful = true;
+		}
+}
+
 void requests_cut(struct correlator *c, uint64_t time)
 {
 	struct requests *r = c->requests;
@@ -718,6 +809,7 @@ void requests_close(struct correlator *c)
 	struct requests *r = c->requests;
 
 	requests_cut(c, c->end_ns);
+	mark_lost(r);
 	attribution_close(c);
 	if (!c->error && take_texts(c) < 0)
 		c->error = -ENOMEM;

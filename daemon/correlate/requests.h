@@ -21,7 +21,9 @@ struct correlator;
 struct request_state {
 	uint32_t connection; /* index */
 	uint32_t next;	     /* HTTP/1: the next one of the connection that is not answered */
+	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
+	bool doubtful;	     /* nothing is said of its runs */
 	uint32_t n_inferred; /* of its runs */
 	uint64_t last_run;   /* index of the latest one's span */
 };
@@ -51,6 +53,9 @@ struct connection {
 	uint32_t first, last;	/* HTTP/1: requests that are not answered, the oldest first */
 	uint32_t reading;	/* HTTP/1: the request that is being read */
 	uint32_t n_requests;	/* HTTP/1 */
+	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message */
+	uint32_t offset;	/* HTTP/1: from a request's ordinal to its answer's */
+	bool offset_known;
 	uint32_t n_open;
 	bool server, client, open;
 	uint64_t last_ns;	/* something last passed */
@@ -99,6 +104,11 @@ struct requests {
 	uint32_t *waiting; /* requests that were read and have no run yet */
 	uint64_t waiting_size;
 	uint32_t n_waiting;
+	struct loss {
+		uint64_t from_ns, to_ns;
+	} *losses; /* when records were lost; by time, they do not overlap */
+	uint64_t losses_size;
+	uint32_t n_losses;
 	uint64_t n_left_out, n_finished;
 	uint64_t n_unseen[UNSEEN_OTHER + 1];
 	uint64_t n_unknown_role; /* messages on connections of which nobody knows who serves */
@@ -110,6 +120,10 @@ struct requests *requests_free(struct requests *r);
 /* messages.c */
 /* Of the kinds that tell of sockets, and of a target that there is. */
 void requests_on_record(struct correlator *c, const struct record *record);
+/* Records were lost within that time. */
+void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
+/* Whether any were, within that time. */
+bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to);
 /* Nothing more is seen at sockets from that time on: what goes on is cut. */
 void requests_cut(struct correlator *c, uint64_t time);
 /* The window has closed: hands the requests over to the timeline. */

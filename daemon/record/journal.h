@@ -23,6 +23,7 @@ enum journal_kind {
 	JOURNAL_RECORDS = 5, /* records of include/record.h, one after the other */
 	JOURNAL_RESULT = 6,  /* RecordingResult */
 	JOURNAL_END = 7,     /* struct journal_end; the last one */
+	JOURNAL_LOSS = 8,    /* RecordingLoss */
 	JOURNAL_OPTIONAL = 1 << 16,
 	JOURNAL_PLAN, /* PlanReply of lib/proto/control.proto */
 };
