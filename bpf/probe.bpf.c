@@ -103,6 +103,34 @@ static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie,
 	return 0;
 }
 
+/* The same with a string; no more of the target's memory is read than its size, nor than a record holds. */
+static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
+{
+	struct record_text *r = record_reserve(cpu, sizeof(*r));
+	__u64 claimed;
+	__u32 size;
+
+	if (!r)
+		return 0;
+	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
+	r->probe.head.kind = RECORD_TEXT;
+	if (cookie & COOKIE_DEREF)
+		r->probe.value = read_word(r->probe.value + COOKIE_OFFSET(cookie), cpu);
+	claimed = argument(regs, COOKIE_VALUE2(cookie));
+	if (cookie & COOKIE_DEREF2)
+		claimed = read_word(claimed + COOKIE_OFFSET2(cookie), cpu);
+	size = claimed < RECORD_TEXT_SIZE ? claimed : RECORD_TEXT_SIZE;
+	r->size = claimed < 0xffffffff ? claimed : 0xffffffff;
+	r->reserved = 0;
+	__builtin_memset(r->text, 0, sizeof(r->text));
+	if (bpf_probe_read_user(r->text, size, (void *)r->probe.value)) {
+		r->size = 0;
+		COUNT(cpu, read_failed);
+	}
+	record_submit(r);
+	return 0;
+}
+
 struct object_search {
 	__u64 object;
 	struct record_object *record;
@@ -223,6 +251,8 @@ int probe(struct pt_regs *regs)
 	switch (COOKIE_ACTION(cookie)) {
 	case ACTION_READ:
 		return send_values(regs, cookie, now, cpu);
+	case ACTION_TEXT:
+		return send_text(regs, cookie, now, cpu);
 	case ACTION_OBJECT:
 		introduce_object(c, argument(regs, COOKIE_VALUE(cookie)), cookie, now, cpu);
 		break;

@@ -14,6 +14,7 @@
 #define RECORD_CANDIDATES 10	 /* string views looked at when an object's layout is not known */
 #define RECORD_CANDIDATE_SIZE 200
 #define RECORD_OBJECT_BYTES 384	 /* of an object that are searched for string views */
+#define RECORD_TEXT_SIZE 96	 /* bytes of a function's string argument that are kept */
 #define RECORD_MAX_RINGS 8
 #define RECORD_MAX_CPUS 1024
 
@@ -33,6 +34,7 @@ enum record_kind {
 	RECORD_FIELD = 12,   /* struct record_field: a literal field of an HTTP/2 header block, or the line that an HTTP/1 message begins with */
 	RECORD_READY = 13,   /* struct record_ready: bytes came to a socket on which a target serves */
 	RECORD_UNSEEN = 14,  /* struct record_unseen: something of a target that cannot be followed */
+	RECORD_TEXT = 15,  /* struct record_text: a probed function was entered with a string */
 };
 
 /* The head of every record. 16 bytes. */
@@ -56,6 +58,14 @@ struct record_probe {
 struct record_probe2 {
 	struct record_probe probe;
 	__u64 value2;
+};
+
+/* A probe that reads a string: .value is where it lies. */
+struct record_text {
+	struct record_probe probe;
+	__u32 size; /* that the target says; may exceed RECORD_TEXT_SIZE. 0: it could not be read */
+	__u32 reserved;
+	char text[RECORD_TEXT_SIZE];
 };
 
 struct record_name {
@@ -243,6 +253,7 @@ enum record_action {
 	ACTION_READ = 1,	/* value and value2 may be behind pointers */
 	ACTION_OBJECT = 2,	/* value is a named object, whose name is sent before its first use */
 	ACTION_OBJECT_FREE = 3, /* such an object goes */
+	ACTION_TEXT = 4,	/* value is where a string lies, value2 its size in bytes; either may be behind a pointer */
 };
 
 /* The general registers, by their numbers in machine code. The stack pointer holds no argument: its number stands for none. */
@@ -294,6 +305,7 @@ enum record_register {
 _Static_assert(sizeof(struct record) == 16, "record header");
 _Static_assert(sizeof(struct record_probe) == 32, "probe record");
 _Static_assert(sizeof(struct record_probe2) == 40, "probe record with two values");
+_Static_assert(sizeof(struct record_text) == 136, "probe record with a string");
 _Static_assert(sizeof(struct record_switch) == 32, "switch record");
 _Static_assert(sizeof(struct record_wake) == 24, "wake record");
 _Static_assert(sizeof(struct record_thread) == 40, "thread record");

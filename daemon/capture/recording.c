@@ -97,6 +97,7 @@ void recording_add_target(struct journal *j, const struct correlate_target *targ
 		m.pack++;
 	m.since_ns = target->since_ns;
 	m.ops_at_entry = target->ops_at_entry;
+	m.has_handlers = target->has_handlers;
 	add_message(j, JOURNAL_TARGET, &m.base);
 }
 

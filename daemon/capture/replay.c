@@ -85,7 +85,7 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 		r = unsupported(p, s->offset, "it is of a process with the runtime", p->head->packs[m->pack]->name);
 	} else {
 		target = (struct correlate_target){ .pid = m->pid, .pack = p->packs[m->pack].pack, .since_ns = m->since_ns,
-						    .ops_at_entry = m->ops_at_entry };
+						    .ops_at_entry = m->ops_at_entry, .has_handlers = m->has_handlers };
 		snprintf(target.name, sizeof(target.name), "%s", m->name);
 		p->targets[p->n_targets++] = &p->packs[m->pack];
 		r = correlator_add_target(p->correlator, &target);

@@ -234,6 +234,7 @@ static int tell_correlator(struct session *s, const struct session_target *t)
 					  .since_ns = t->added_ns };
 
 	memcpy(target.name, of->name, sizeof(target.name));
+	target.has_handlers = prepared_has_role(t->prepared, ROLE_REQUEST_BEGIN);
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
 	recording_add_target(s->options.recording, &target);
 	return correlator_add_target(s->correlator, &target);
@@ -413,7 +414,7 @@ static void count_cost(struct session *s, const struct record *r)
 		s->cost_ns[KIND_SOCKETS] += s->options.forecast->calibration.call_ns;
 	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
 		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
-	else if (r->kind == RECORD_PROBE && t && r->site < t->prepared->target.pack->n_probes)
+	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t && r->site < t->prepared->target.pack->n_probes)
 		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] += t->cost_ns[r->site];
 }
 

@@ -91,6 +91,7 @@ static void on_record(struct correlator *c, const struct record *r)
 {
 	switch (r->kind) {
 	case RECORD_PROBE:
+	case RECORD_TEXT:
 		work_on_probe(c, r);
 		break;
 	case RECORD_NAME:
@@ -111,7 +112,7 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_FIELD:
 	case RECORD_READY:
 	case RECORD_UNSEEN:
-		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target])
+		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target] && !c->targets[r->target].has_handlers)
 			requests_on_record(c, r);
 		break;
 	case RECORD_FOREIGN:
@@ -275,6 +276,8 @@ struct correlator *correlator_free(struct correlator *c)
 	map_done(&c->thread_of_tid);
 	map_done(&c->run_of_call);
 	map_done(&c->run_of_step);
+	map_done(&c->text_of_hash);
+	batches_done(&c->batches);
 	names_done(&c->names);
 	timeline_free(c->t);
 	free(c);
@@ -313,6 +316,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;
+	if (!c->error)
+		c->error = batches_finish(c);
 	if (!c->error)
 		c->error = timeline_finish(t);
 	if (!c->error)

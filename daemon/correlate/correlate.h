@@ -19,6 +19,7 @@ struct correlate_target {
 	char name[16];
 	const struct probe_pack *pack;
 	uint64_t since_ns; /* it became a target: an earlier exec made it what it is */
+	bool has_handlers; /* its own functions tell of its requests: they are not looked for at its sockets */
 	bool ops_at_entry; /* there are no records of the ends of operations */
 };
 

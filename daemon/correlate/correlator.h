@@ -10,6 +10,7 @@
 #include "daemon/correlate/requests.h"
 
 #define NO_SPAN UINT64_MAX
+#define BATCH_NONE UINT32_MAX
 
 /* What is known of a thread while the records are read. */
 struct thread_state {
@@ -23,6 +24,7 @@ struct thread_state {
 	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
 	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
+	bool handled;	     /* a handler began or ended here: likewise */
 };
 
 /* An object that came before its target's layout was known. */
@@ -31,6 +33,22 @@ struct waiting_object {
 	struct record_object object;
 };
 
+enum batch_progress {
+	BATCH_OPEN, /* tasks are added to it */
+	BATCH_BEGUN,
+};
+
+/* Beside a batch of the timeline, which has its times at the end only. */
+struct batch_state {
+	uint64_t span; /* index, NO_SPAN: its processing was not seen */
+	enum batch_progress progress;
+};
+
+struct batch_list {
+	struct map at; /* address and target: the batch that lives there now, BATCH_NONE: none any more */
+	struct batch_state *states;
+	uint64_t size, states_size, tasks_size;
+};
 
 /* Of a process: executors that runs started, their pieces, and those pieces whose run is known. */
 struct links {
@@ -54,10 +72,11 @@ struct correlator {
 	struct timeline *t;
 	struct names names;
 	struct requests *requests;
-	struct map thread_of_tid, run_of_call, run_of_step;
+	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
+	struct batch_list batches;
 	struct thread_state *states; /* beside t->threads */
 	uint32_t threads_size;
-	uint64_t spans_size, slices_size;
+	uint64_t spans_size, slices_size, texts_size, handlers_size;
 	uint64_t next_context;
 	uint32_t unknown_name, preempted_name, runnable_name;
 	int error; /* the first one; everything after it is void */
@@ -88,6 +107,27 @@ void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* The probes of a kind went at that time. */
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
 bool work_has_op(const struct thread_state *s);
+
+/* batches.c: which runs' work was processed together. A batch is an object; its key is target_key() of its address. */
+/* A task of the run, or handler, with that context (0: not known) goes into the batch. */
+void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run);
+/* Its processing is that span from now on; a number for what follows. BATCH_NONE: no room. */
+uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span);
+void batches_size(struct correlator *c, uint32_t batch, uint64_t rows);
+void batches_padded(struct correlator *c, uint64_t key, uint64_t rows);
+/* The object goes. The number of a batch that was processed, but not seen to begin, to be given its span; else BATCH_NONE. */
+uint32_t batches_end(struct correlator *c, uint64_t key);
+void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span);
+/* All spans have their ends: puts batches and tasks in order. -ENOMEM. */
+int batches_finish(struct correlator *c);
+void batches_done(struct batch_list *list);
+
+/* handlers.c: what the handlers of requests were called with. */
+/* The index of a text of the timeline, TEXT_NONE: no room. size: bytes, without a NUL among them. */
+uint32_t correlator_text(struct correlator *c, const char *text, size_t size);
+void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *record);
+/* The span's name says it, too. */
+void handlers_set_model(struct correlator *c, uint64_t span, const struct record_text *record);
 
 /* objects.c: the names of operations. */
 void objects_on_name(struct correlator *c, const struct record_name *record);

@@ -40,23 +40,43 @@ void frames_remove(struct frames *f, uint32_t at)
 	memmove(&f->frames[at], &f->frames[at + 1], (--f->n - at) * sizeof(f->frames[0]));
 }
 
-uint32_t frames_find_executor(const struct frames *f, uint32_t tag)
+static uint32_t find_tagged(const struct frames *f, enum role role, uint32_t tag)
 {
 	for (uint32_t i = f->n; i > 0; i--)
-		if (f->frames[i - 1].role == ROLE_EXECUTOR_RUN && f->frames[i - 1].tag == tag)
+		if (f->frames[i - 1].role == role && f->frames[i - 1].tag == tag)
 			return i - 1;
+	return FRAME_NONE;
+}
+
+uint32_t frames_find_executor(const struct frames *f, uint32_t tag)
+{
+	return find_tagged(f, ROLE_EXECUTOR_RUN, tag);
+}
+
+uint32_t frames_find_batch(const struct frames *f, uint32_t tag)
+{
+	return find_tagged(f, ROLE_BATCH_BEGIN, tag);
+}
+
+static uint32_t find_above(const struct frames *f, enum role role, uint8_t group, uint32_t stack)
+{
+	for (uint32_t i = f->n; i > 0; i--) {
+		const struct frame *frame = &f->frames[i - 1];
+
+		if (frame->role == role && frame->group == group && !stack_at_or_above(stack, frame->stack))
+			return i - 1;
+	}
 	return FRAME_NONE;
 }
 
 uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack)
 {
-	for (uint32_t i = f->n; i > 0; i--) {
-		const struct frame *frame = &f->frames[i - 1];
+	return find_above(f, ROLE_RUN_BEGIN, group, stack);
+}
 
-		if (frame->role == ROLE_RUN_BEGIN && frame->group == group && !stack_at_or_above(stack, frame->stack))
-			return i - 1;
-	}
-	return FRAME_NONE;
+uint32_t frames_find_handler(const struct frames *f, uint8_t group, uint32_t stack)
+{
+	return find_above(f, ROLE_REQUEST_BEGIN, group, stack);
 }
 
 uint32_t frames_find_op(const struct frames *f, uint32_t tag)

@@ -12,7 +12,7 @@ struct frame {
 	uint64_t span;	  /* index */
 	uint64_t last_ns; /* when something was last seen inside */
 	uint64_t next_ns; /* when its thread did the first thing after that entry; 0: nothing yet */
-	uint64_t run;	  /* of an executor: index of the run's span, UINT64_MAX: not known */
+	uint64_t run;	  /* of an executor: index of the span of the run, or batch, UINT64_MAX: not known; of a batch: its number */
 	uint32_t stack;	  /* low half of the stack pointer at its entry */
 	uint32_t tag;
 	enum role role;
@@ -41,5 +41,9 @@ void frames_remove(struct frames *f, uint32_t at);
 uint32_t frames_find_executor(const struct frames *f, uint32_t tag);
 /* The innermost run of a group that was entered above this stack pointer; FRAME_NONE. */
 uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack);
+/* The innermost handler, likewise; FRAME_NONE. */
+uint32_t frames_find_handler(const struct frames *f, uint8_t group, uint32_t stack);
+/* The innermost batch with this tag; FRAME_NONE. */
+uint32_t frames_find_batch(const struct frames *f, uint32_t tag);
 /* The innermost operation with this context; FRAME_NONE. */
 uint32_t frames_find_op(const struct frames *f, uint32_t tag);

@@ -7,7 +7,6 @@
 #include "lib/base/macro.h"
 
 #define CONNECTIONS_MAX (1u << 18)
-#define TEXTS_MAX 16384u
 /* Frames of HTTP/2 (RFC 9113, 6). */
 enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST_STREAM = 3, FRAME_CONTINUATION = 9 };
 /* A position is behind another one by less than this; sequence numbers wrap. */
@@ -35,34 +34,13 @@ struct requests *requests_free(struct requests *r)
 	map_done(&r->connection_of_socket);
 	map_done(&r->arrivals_of_socket);
 	map_done(&r->request_of_stream);
-	names_done(&r->texts);
 	free(r);
 	return NULL;
 }
 
-static uint32_t text_add(struct correlator *c, const char *bytes, size_t size)
-{
-	struct names *texts = &c->requests->texts;
-	char text[RECORD_FIELD_SIZE * 4 + 1];
-	uint32_t index;
-
-	if (texts->n >= TEXTS_MAX) {
-		bytes = "(other)";
-		size = strlen(bytes);
-	}
-	size = MIN(size, sizeof(text) - 1);
-	memcpy(text, bytes, size);
-	text[size] = 0;
-	if (names_add(texts, text, NULL, false, false, &index) < 0) {
-		c->error = -ENOMEM;
-		return TEXT_NONE;
-	}
-	return index;
-}
-
 static const char *text_of(const struct correlator *c, uint32_t text)
 {
-	return text == TEXT_NONE ? "" : c->requests->texts.names[text].name;
+	return text == TEXT_NONE ? "" : c->t->texts[text];
 }
 
 static void put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
@@ -293,7 +271,7 @@ static uint32_t text_of_huffman(struct correlator *c, const uint8_t *bytes, size
 		return TEXT_NONE;
 	}
 	if (nghttp2_hd_inflate_hd2(inflater, &field, &flags, block, n, 1) >= 0 && flags & NGHTTP2_HD_INFLATE_EMIT)
-		text = text_add(c, (const char *)field.value, field.valuelen);
+		text = correlator_text(c, (const char *)field.value, field.valuelen);
 	nghttp2_hd_inflate_del(inflater);
 	return text;
 }
@@ -302,10 +280,10 @@ static uint32_t text_of_field(struct correlator *c, const struct record_field *r
 {
 	/* The part of a text that is kept may end within a code; the whole is not known then. */
 	if (r->size > RECORD_FIELD_SIZE && (r->huffman || r->name != FIELD_REQUEST_LINE))
-		return text_add(c, "(too long)", strlen("(too long)"));
+		return correlator_text(c, "(too long)", strlen("(too long)"));
 	if (r->huffman)
 		return text_of_huffman(c, (const uint8_t *)r->text, r->size);
-	return text_add(c, r->text, MIN(r->size, RECORD_FIELD_SIZE));
+	return correlator_text(c, r->text, MIN(r->size, RECORD_FIELD_SIZE));
 }
 
 static void on_field(struct correlator *c, const struct record_field *r)
@@ -366,7 +344,7 @@ static void set_model(struct correlator *c, struct request *q)
 	n = strcspn(rest, "/:");
 	if (!n)
 		return;
-	q->model = text_add(c, rest, n);
+	q->model = correlator_text(c, rest, n);
 	rest = text_of(c, q->path) + sizeof(prefix) - 1 + n;
 	version = "/versions/";
 	if (strncmp(rest, version, strlen(version)))
@@ -374,7 +352,7 @@ static void set_model(struct correlator *c, struct request *q)
 	rest += strlen(version);
 	n = strcspn(rest, "/:");
 	if (n)
-		q->version = text_add(c, rest, n);
+		q->version = correlator_text(c, rest, n);
 }
 
 static void set_request_line(struct correlator *c, struct request *q, uint32_t line)
@@ -385,9 +363,9 @@ static void set_request_line(struct correlator *c, struct request *q, uint32_t l
 	if (!target)
 		return;
 	before = (size_t)(target - text);
-	q->method = text_add(c, text, before);
+	q->method = correlator_text(c, text, before);
 	text = text_of(c, line) + before + 1;
-	q->path = text_add(c, text, strcspn(text, " "));
+	q->path = correlator_text(c, text, strcspn(text, " "));
 	set_model(c, q);
 }
 
@@ -602,13 +580,13 @@ static void set_headers(struct correlator *c, uint32_t request, const struct rec
 	if (h->message.direction == MESSAGE_READ) {
 		q->method = field_of(f, h, FIELD_METHOD);
 		if (h->method)
-			q->method = text_add(c, methods[h->method & 1], strlen(methods[h->method & 1]));
+			q->method = correlator_text(c, methods[h->method & 1], strlen(methods[h->method & 1]));
 		q->path = field_of(f, h, FIELD_PATH);
 		if (h->path)
-			q->path = text_add(c, paths[h->path & 1], strlen(paths[h->path & 1]));
+			q->path = correlator_text(c, paths[h->path & 1], strlen(paths[h->path & 1]));
 		/* A query is nobody's business. */
 		if (q->path != TEXT_NONE && strchr(text_of(c, q->path), '?'))
-			q->path = text_add(c, text_of(c, q->path), strcspn(text_of(c, q->path), "?"));
+			q->path = correlator_text(c, text_of(c, q->path), strcspn(text_of(c, q->path), "?"));
 		set_model(c, q);
 	} else {
 		text = field_of(f, h, FIELD_STATUS);
@@ -772,19 +750,6 @@ void requests_cut(struct correlator *c, uint64_t time)
 			request_end(c, i, time, REQUEST_CUT_END);
 }
 
-static int take_texts(struct correlator *c)
-{
-	struct names *texts = &c->requests->texts;
-	struct timeline *t = c->t;
-
-	t->texts = calloc(texts->n + 1, sizeof(t->texts[0]));
-	if (!t->texts)
-		return -ENOMEM;
-	for (; t->n_texts < texts->n; t->n_texts++)
-		t->texts[t->n_texts] = TAKE_PTR(texts->names[t->n_texts].name);
-	return 0;
-}
-
 static void warn_of_unseen(struct correlator *c)
 {
 	static const char *const texts[] = {
@@ -811,8 +776,6 @@ void requests_close(struct correlator *c)
 	requests_cut(c, c->end_ns);
 	mark_lost(r);
 	attribution_close(c);
-	if (!c->error && take_texts(c) < 0)
-		c->error = -ENOMEM;
 	warn_of_unseen(c);
 	c->t->requests = TAKE_PTR(r->list);
 	c->t->n_requests = r->n;

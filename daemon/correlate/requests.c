@@ -38,10 +38,14 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 		f->size = size;
 	}
 	t->requests[t->n_requests] = (struct request){
-		.start_ns = s->start_ns, .end_ns = s->end_ns, .id = s->id >= 0 ? (uint64_t)s->id : 0, .process = t->threads[s->thread].process,
+		.start_ns = s->start_ns, .end_ns = s->end_ns, .process = t->threads[s->thread].process,
 		.read_thread = THREAD_NONE, .write_thread = THREAD_NONE, .run_thread = s->thread, .method = TEXT_NONE, .path = TEXT_NONE,
 		.model = TEXT_NONE, .version = TEXT_NONE, .status = -1, .grpc_status = -1, .protocol = (uint8_t)protocol,
 		.attribution = ATTRIBUTION_EXACT, };
+	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < t->n_handlers) {
+		t->requests[t->n_requests].path = t->handlers[s->id].path;
+		t->requests[t->n_requests].model = t->handlers[s->id].model;
+	}
 	if (s->flags & SPAN_CUT_START)
 		t->requests[t->n_requests].flags |= REQUEST_CUT_START;
 	if (s->flags & (SPAN_CUT_END | SPAN_END_BOUND))
@@ -87,7 +91,7 @@ static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
 		r = request_of_span(f, s, up, &request);
 		if (r < 0)
 			return r;
-		if (s->kind == SPAN_RUN && request && s->context && map_put(&f->request_of_context, s->context, request) < 0)
+		if (request && s->context && map_put(&f->request_of_context, s->context, request) < 0)
 			return -ENOMEM;
 		/* What is within a mark are the runs; what is within a run is part of that one. */
 		if (s->kind == SPAN_RUN && !mark && !(up && up->run)) {

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "daemon/correlate/names.h"
 #include "daemon/correlate/timeline.h"
 #include "include/record_types.h"
 #include "lib/base/map.h"
@@ -98,7 +97,6 @@ struct requests {
 	uint64_t arrivals_size;
 	uint32_t n_arrivals;
 	struct map connection_of_socket, arrivals_of_socket, request_of_stream;
-	struct names texts;
 	struct thread_requests *threads; /* beside the timeline's */
 	uint64_t threads_size;
 	uint32_t *waiting; /* requests that were read and have no run yet */

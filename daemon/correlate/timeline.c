@@ -49,6 +49,7 @@ struct timeline *timeline_free(struct timeline *t)
 	free(t->segments);
 	free(t->batches);
 	free(t->batch_tasks);
+	free(t->handlers);
 	for (uint32_t i = 0; i < t->n_texts; i++)
 		free(t->texts[i]);
 	free(t->texts);

@@ -15,7 +15,7 @@ enum span_kind {
 	SPAN_OP,       /* one execution of one operation */
 	SPAN_SCHEDULE, /* the hand-over of ready operations to other threads */
 	SPAN_BATCH,    /* the processing of a batch on the batch thread; id: index into batches */
-	SPAN_HANDLER,  /* a server's own handler of a request */
+	SPAN_HANDLER,  /* a server's own handler of a request; id: index into handlers, -1: nothing is known of it */
 	SPAN_BLOCKED,  /* the thread was off CPU, waiting for something */
 	SPAN_RUNNABLE, /* the thread was off CPU, waiting for a CPU: woken or preempted */
 	SPAN_KIND_COUNT,
@@ -41,7 +41,7 @@ enum span_flag {
 struct span {
 	uint64_t start_ns;
 	uint64_t end_ns;
-	uint64_t context;  /* SPAN_RUN makes it, SPAN_EXECUTOR and SPAN_DONE use it; unique in a timeline; 0: not known */
+	uint64_t context;  /* SPAN_RUN, SPAN_BATCH and SPAN_HANDLER make it, SPAN_EXECUTOR and SPAN_DONE use it; unique in a timeline; 0: not known */
 	/* Step id of a run and its pieces; thread index of who woke a blocked thread, or had the CPU that a runnable one waited for; -1: not known. */
 	int64_t id;
 	uint64_t self_ns;  /* duration less that of the operations nested in it */
@@ -178,7 +178,13 @@ struct batch_task {
 	uint64_t queued_ns;
 	uint32_t batch;	  /* index; UINT32_MAX: it was not processed within the window */
 	uint32_t request; /* index + 1 of the request whose work it is; 0: not known */
-	uint64_t run;	  /* span context of the run that it is of; 0: not known */
+	uint64_t run;	  /* span context of the run, or of the handler, that added it; 0: not known */
+};
+
+/* What a server's handler was called with: indices into texts, TEXT_NONE. */
+struct handler {
+	uint32_t path;
+	uint32_t model;
 };
 
 /* A thread's time on a CPU. */
@@ -224,6 +230,8 @@ struct timeline {
 	uint32_t n_batches;
 	struct batch_task *batch_tasks; /* by batch */
 	uint64_t n_batch_tasks;
+	struct handler *handlers; /* in no order */
+	uint32_t n_handlers;
 	char **texts; /* of requests: paths, methods, models; each once */
 	uint32_t n_texts;
 	uint32_t n_lanes; /* of requests: those of one lane do not overlap */

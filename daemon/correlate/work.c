@@ -5,6 +5,8 @@
 
 /* Added to the stack pointer at a mark: it stands for more than the function that it is in, which may return before. */
 #define MARK_STACK (1u << 24)
+/* Likewise to that at a handler: its end is an entry that its caller makes, next to it on the stack. More than arguments take there. */
+#define HANDLER_STACK 1024
 
 static struct span *span_of(struct correlator *c, const struct frame *f)
 {
@@ -91,13 +93,13 @@ bool work_has_op(const struct thread_state *s)
 	return false;
 }
 
-/* The run that the thread is working for: its own, or that of the executor whose work it does. */
+/* The run, or batch, that the thread is working for: its own, or that of the executor whose work it does. */
 static uint64_t run_of_thread(struct correlator *c, const struct thread_state *s)
 {
 	for (uint32_t i = s->frames.n; i > 0; i--) {
 		const struct frame *f = &s->frames.frames[i - 1];
 
-		if (f->role == ROLE_RUN_BEGIN)
+		if (f->role == ROLE_RUN_BEGIN || f->role == ROLE_BATCH_BEGIN)
 			return f->span;
 		if (f->role == ROLE_EXECUTOR_RUN && f->run != NO_SPAN)
 			return f->run;
@@ -339,6 +341,144 @@ static void on_schedule(struct correlator *c, uint32_t thread, const struct reco
 		c->t->spans[index].name = correlator_name(c, spec->event);
 }
 
+static uint64_t batch_key(const struct record_probe *r)
+{
+	return target_key(r->value, r->head.target);
+}
+
+/* What was inside the frame has ended, too. */
+static void frames_end(struct correlator *c, struct thread_state *s, uint32_t at, uint64_t time)
+{
+	while (s->frames.n > at + 1)
+		frame_pop(c, s, 0, false);
+	frame_pop(c, s, time, false);
+}
+
+static void on_batch_add(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint64_t run;
+
+	frames_return(c, s, r->stack);
+	frames_touch(s, r->head.time);
+	run = run_of_thread(c, s);
+	/* Before there is any run: a session that batches is called by the handler itself. */
+	for (uint32_t i = s->frames.n; run == NO_SPAN && i > 0; i--)
+		if (s->frames.frames[i - 1].role == ROLE_REQUEST_BEGIN)
+			run = s->frames.frames[i - 1].span;
+	batches_add(c, batch_key(r), r->head.time, run == NO_SPAN ? 0 : c->t->spans[run].context);
+}
+
+static void on_batch_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct frame *f;
+
+	frames_return(c, &c->states[thread], r->stack);
+	f = frame_push(c, thread, SPAN_BATCH, r, spec);
+	if (!f)
+		return;
+	span_of(c, f)->context = c->next_context++;
+	f->tag = (uint32_t)r->value;
+	f->run = batches_begin(c, batch_key(r), f->span);
+}
+
+static void on_batch_size(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	int32_t rows = (int32_t)r->value;
+
+	frames_return(c, s, r->stack);
+	frames_touch(s, r->head.time);
+	for (uint32_t i = s->frames.n; rows > 0 && i > 0; i--) {
+		if (s->frames.frames[i - 1].role != ROLE_BATCH_BEGIN)
+			continue;
+		batches_size(c, (uint32_t)s->frames.frames[i - 1].run, (uint64_t)rows);
+		return;
+	}
+}
+
+static void on_batch_padded(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+{
+	struct thread_state *s = &c->states[thread];
+
+	frames_return(c, s, r->probe.stack);
+	frames_touch(s, r->probe.head.time);
+	batches_padded(c, batch_key(&r->probe), r->value2);
+}
+
+static void on_batch_end(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = frames_find_batch(&s->frames, (uint32_t)r->value), batch = batches_end(c, batch_key(r));
+	uint64_t index;
+
+	if (at != FRAME_NONE) {
+		frames_end(c, s, at, r->head.time);
+		return;
+	}
+	frames_return(c, s, r->stack);
+	frames_touch(s, r->head.time);
+	if (batch == BATCH_NONE || s->frames.n)
+		return;
+	index = correlator_add_span(c, thread, SPAN_BATCH, c->start_ns);
+	if (index == NO_SPAN)
+		return;
+	c->t->spans[index].end_ns = r->head.time;
+	c->t->spans[index].flags = SPAN_CUT_START;
+	c->t->spans[index].context = c->next_context++;
+	c->t->spans[index].name = correlator_name(c, "ProcessBatch");
+	batches_set_span(c, batch, index);
+}
+
+static void on_request_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at;
+	struct frame *f;
+
+	/* Handlers are not called by one another: the last one's end was lost. */
+	while ((at = frames_find_handler(&s->frames, spec->group, r->stack)) != FRAME_NONE)
+		while (s->frames.n > at)
+			frame_pop(c, s, 0, false);
+	frames_return(c, s, r->stack);
+	f = frame_push(c, thread, SPAN_HANDLER, r, spec);
+	if (!f)
+		return;
+	f->stack += HANDLER_STACK;
+	s->handled = true;
+	span_of(c, f)->context = c->next_context++;
+	if (r->head.kind == RECORD_TEXT)
+		handlers_set_path(c, f->span, (const void *)r);
+}
+
+static void on_request_end(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = frames_find_handler(&s->frames, spec->group, r->stack);
+	uint64_t span;
+
+	if (at != FRAME_NONE) {
+		span = s->frames.frames[at].span;
+		frames_end(c, s, at, r->head.time);
+	} else {
+		frames_return(c, s, r->stack);
+		frames_touch(s, r->head.time);
+		/* It began before the window, unless another one was seen here since. */
+		if (s->handled || s->frames.n || !spec->event)
+			return;
+		span = correlator_add_span(c, thread, SPAN_HANDLER, c->start_ns);
+		if (span == NO_SPAN)
+			return;
+		c->t->spans[span].end_ns = r->head.time;
+		c->t->spans[span].flags = SPAN_CUT_START;
+		c->t->spans[span].context = c->next_context++;
+		c->t->spans[span].name = correlator_name(c, spec->event);
+	}
+	s->handled = true;
+	if (r->head.kind == RECORD_TEXT)
+		handlers_set_model(c, span, (const void *)r);
+}
+
 void work_on_probe(struct correlator *c, const struct record *head)
 {
 	const struct record_probe *r = (const void *)head;
@@ -354,6 +494,8 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	spec = &pack->probes[head->site];
 	/* Only these probes send a second value. */
 	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
+		return;
+	if (head->kind == RECORD_TEXT && spec->action != ACTION_TEXT)
 		return;
 	if (c->shed[probe_kind_of_role(spec->role)])
 		return;
@@ -394,6 +536,27 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		break;
 	case ROLE_EXECUTOR_END:
 		on_executor_end(c, thread, r);
+		break;
+	case ROLE_BATCH_ADD:
+		on_batch_add(c, thread, r);
+		break;
+	case ROLE_BATCH_BEGIN:
+		on_batch_begin(c, thread, r, spec);
+		break;
+	case ROLE_BATCH_SIZE:
+		on_batch_size(c, thread, r);
+		break;
+	case ROLE_BATCH_PADDED:
+		on_batch_padded(c, thread, (const void *)r);
+		break;
+	case ROLE_BATCH_END:
+		on_batch_end(c, thread, r);
+		break;
+	case ROLE_REQUEST_BEGIN:
+		on_request_begin(c, thread, r, spec);
+		break;
+	case ROLE_REQUEST_END:
+		on_request_end(c, thread, r, spec);
 		break;
 	default:
 		frames_return(c, &c->states[thread], r->stack);

@@ -30,6 +30,14 @@ enum probe_kind probe_kind_of_role(enum role role)
 	switch (role) {
 	case ROLE_RUN_BEGIN:
 	case ROLE_RUN_END:
+	/* Whose run a run is: without these the runs themselves say little. */
+	case ROLE_BATCH_ADD:
+	case ROLE_BATCH_BEGIN:
+	case ROLE_BATCH_SIZE:
+	case ROLE_BATCH_PADDED:
+	case ROLE_BATCH_END:
+	case ROLE_REQUEST_BEGIN:
+	case ROLE_REQUEST_END:
 		return KIND_RUNS;
 	case ROLE_OP_BEGIN:
 	case ROLE_OP_ASYNC_BEGIN:

@@ -25,11 +25,11 @@ enum role {
 	ROLE_OBJECT_FREE,    /* an operation's object is destroyed; value: the object */
 	ROLE_BATCH_ADD,	     /* the thread adds its operation's work to a batch; value: the batch */
 	ROLE_BATCH_BEGIN,    /* the thread begins to process a batch; value: the batch */
-	ROLE_BATCH_SIZE,     /* value: rows in the batch that the thread is processing */
-	ROLE_BATCH_END,	     /* the innermost batch on this thread is done */
-	ROLE_TASK,	     /* a closure of a thread pool is put into a queue, or taken out of one; value: the closure */
-	ROLE_REQUEST_BEGIN,  /* a handler of the server begins to work for a request on this thread */
-	ROLE_REQUEST_END,    /* the innermost handler of this group on this thread is done */
+	ROLE_BATCH_SIZE,     /* value: rows in the batch that the thread is processing, 32 bits */
+	ROLE_BATCH_PADDED,   /* a batch was processed, by whichever thread; value: the batch, value2: its rows with what was added to fill it */
+	ROLE_BATCH_END,	     /* a batch goes: it was processed, if this thread began that; value: the batch */
+	ROLE_REQUEST_BEGIN,  /* a handler of the server begins to work for a request on this thread; text: the request's path */
+	ROLE_REQUEST_END,    /* the innermost handler of this group on this thread is done; text: the model's name */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
@@ -67,9 +67,9 @@ struct probe_spec {
 	enum record_action action;
 	struct probe_read value, value2;
 	uint8_t tag;	   /* enum argument */
-	uint8_t group;	   /* ROLE_RUN_BEGIN and ROLE_RUN_END of one kind share it */
+	uint8_t group;	   /* ROLE_RUN_BEGIN and ROLE_RUN_END of one kind share it; so do those of requests */
 	uint8_t min_level; /* of the capture, for this probe to be planted */
-	const char *event; /* the name of the span that begins here, as the runtime's own profiler has it */
+	const char *event; /* the name of the span that begins here, as the runtime's own profiler has it; at an end: when its begin was not seen */
 	const char *lost;  /* what is not shown when no symbol matches; NULL: nothing is missed */
 	/*
 	 * Where the function is found when it has no symbol: the class of this typeinfo name (or those that derive from it), and the

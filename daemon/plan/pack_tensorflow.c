@@ -7,6 +7,14 @@
  *   an op         Device::Compute            → ~OpKernelContext of the context that Compute was given
  *   a session run DirectSession::RunInternal → ~RunState, a local variable of RunInternal
  *   a function    KernelAndDeviceFunc::Run   → ~ScopedSetRound, a local variable around the run
+ *   a batch       BatchResourceBase::Process*Batch → ~Batch of the batch that it was given, by its caller
+ *   a request     HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller does next
+ *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing that it does
+ *
+ * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession, handlers) were read off TensorFlow Serving's source;
+ * the types in them say where the arguments are. Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are
+ * entered for each, but the thread that takes one does so in code that was inlined into MaybeGetTask: of 954,503 that were scheduled
+ * 17,634 passed Task::operator=, the stolen ones.
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -14,7 +22,7 @@
 
 #include "daemon/plan/pack.h"
 
-enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK };
+enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFERENCE };
 
 /*
  * ExecutorState copies from Executor::Args (ExecutorImpl::RunAsyncInternal): step_id at 0 to 16, call_frame at 40 to 176.
@@ -31,6 +39,17 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK };
 /* Virtual functions of Device, counted in 2.21. */
 #define SLOT_COMPUTE 23
 #define SLOT_COMPUTE_ASYNC 24
+
+/* Batch<BatchResourceBase::BatchTask>, of the op BatchFunction, and Batch<BatchingSessionTask>, of TensorFlow Serving. */
+#define BATCH "_ZN10tensorflow7serving5BatchINS0_*TaskEE"
+#define BATCH_RESOURCE "17BatchResourceBase"
+/* A unique_ptr is passed by reference: the batch is what it points to. */
+#define BATCH_POINTER(argument) .action = ACTION_READ, .value = { argument, 1, 0 }, .min_level = 2
+/* libstdc++'s std::string, which __cxx11 in the name stands for. */
+#define STRING_DATA 0
+#define STRING_SIZE 8
+/* One of TensorFlow Serving's two implementations of the gRPC service. */
+#define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
 
 #define OP_ARGUMENTS .action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
 #define STATE_ARGUMENTS                                                                                          \
@@ -86,6 +105,55 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev", .role = ROLE_OP_END, .action = ACTION_ENTRY,
 	  .tag = ARGUMENT_1, .min_level = 2, .lost = "ends of ops", .class_name = "N10tensorflow15OpKernelContextE", .slot = 0 },
+	/* On the thread of the op, for each of its tasks: several when a large one is split. Every scheduler calls it. */
+	{ .symbol = BATCH "7AddTaskE*", .role = ROLE_BATCH_ADD, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .min_level = 2,
+	  .lost = "which runs a batch is of" },
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "16ProcessFuncBatchE*", .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_2), .event = "ProcessBatch", .lost = "batches" },
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "12ProcessBatchE*", .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_2), .event = "ProcessBatch" },
+	{ .symbol = "_ZN10tensorflow7serving15BatchingSession12ProcessBatchE*", .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_3), .event = "ProcessBatch" },
+	{ .symbol = "_ZN10tensorflow7serving23GetNextAllowedBatchSizeEiRKSt6vector*", .role = ROLE_BATCH_SIZE, .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 }, .min_level = 2 },
+	/* Of releases that do not inline it. */
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "29RoundToLowestAllowedBatchSizeEi*", .role = ROLE_BATCH_SIZE,
+	  .action = ACTION_ENTRY, .value = { ARGUMENT_2 }, .min_level = 2 },
+	{ .symbol = "_ZN10tensorflow7serving29RoundToLowestAllowedBatchSizeERKSt6vectorIiSaIiEEi", .role = ROLE_BATCH_SIZE,
+	  .action = ACTION_ENTRY, .value = { ARGUMENT_2 }, .min_level = 2 },
+	/* (model, op, costs, rows with padding, batch): when the batch's tasks are told that they are done. */
+	{ .symbol = "_ZN10tensorflow7serving" BATCH_RESOURCE "31SplitBatchCostsAndRecordMetricsERKNSt7__cxx1112basic_string*ES9_RKSt6vector*ElRNS0_5Batch*",
+	  .role = ROLE_BATCH_PADDED, .action = ACTION_READ, .value = { ARGUMENT_5 }, .value2 = { ARGUMENT_4 }, .min_level = 2 },
+	{ .symbol = BATCH "D0Ev", .role = ROLE_BATCH_END, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .min_level = 2,
+	  .lost = "ends of batches" },
+	{ .symbol = "_ZN10tensorflow7serving8internal9ASBSBatchINS0_*TaskEED0Ev", .role = ROLE_BATCH_END, .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 }, .min_level = 2 },
+
+	/*
+	 * TensorFlow Serving's handlers. This one returns absl::Status by value: result, this, method, path, body; the middle ones are string
+	 * views in two registers each: the standard library's, {size, pointer}, and that of older builds of Abseil, {pointer, size}.
+	 */
+	{ .symbol = "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestESt17basic_string_view*", .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_TEXT, .value = { ARGUMENT_6 }, .value2 = { ARGUMENT_5 }, .group = GROUP_HANDLER, .min_level = 1,
+	  .event = "HttpRestApiHandler::ProcessRequest" },
+	{ .symbol = "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestEN4absl*11string_viewE*", .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_TEXT, .value = { ARGUMENT_5 }, .value2 = { ARGUMENT_6 }, .group = GROUP_HANDLER, .min_level = 1,
+	  .event = "HttpRestApiHandler::ProcessRequest" },
+	{ .symbol = PREDICTION_SERVICE "7PredictE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
+	  .min_level = 1, .event = "PredictionService::Predict" },
+	{ .symbol = PREDICTION_SERVICE "8ClassifyE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
+	  .min_level = 1, .event = "PredictionService::Classify" },
+	{ .symbol = PREDICTION_SERVICE "7RegressE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
+	  .min_level = 1, .event = "PredictionService::Regress" },
+	{ .symbol = "_ZN10tensorflow7serving23RecordModelRequestCountERKNSt7__cxx1112basic_string*", .role = ROLE_REQUEST_END,
+	  .action = ACTION_TEXT, .value = { ARGUMENT_1, 1, STRING_DATA }, .value2 = { ARGUMENT_1, 1, STRING_SIZE },
+	  .group = GROUP_HANDLER, .min_level = 1, .event = "request" },
+	/* The one that counts no model's requests; its status is turned into gRPC's at its end. Other services do that, too. */
+	{ .symbol = PREDICTION_SERVICE "14MultiInferenceE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_INFERENCE,
+	  .min_level = 1, .event = "PredictionService::MultiInference" },
+	{ .symbol = "_ZN10tensorflow7serving12ToGRPCStatusE*", .role = ROLE_REQUEST_END, .action = ACTION_ENTRY,
+	  .group = GROUP_INFERENCE, .min_level = 1 },
+
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",
 	  .class_name = "N10tensorflow8OpKernelE", .slot = 0 },

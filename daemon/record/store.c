@@ -63,6 +63,8 @@ static size_t size_of_kind(uint8_t kind)
 	switch (kind) {
 	case RECORD_PROBE:
 		return sizeof(struct record_probe);
+	case RECORD_TEXT:
+		return sizeof(struct record_text);
 	case RECORD_NAME:
 		return sizeof(struct record_name);
 	case RECORD_OBJECT:

@@ -16,13 +16,16 @@ struct planned_target {
 /* What people count, and the entries that each of them is seen by. */
 static const struct unit {
 	const char *name;
-	enum role roles[3];
+	enum role roles[4];
 } units[] = {
 	{ "run", { ROLE_RUN_BEGIN, ROLE_RUN_END } },
+	{ "request", { ROLE_REQUEST_BEGIN, ROLE_REQUEST_END } },
 	{ "op", { ROLE_OP_BEGIN, ROLE_OP_END } },
 	/* A run has one at least, and one for each function that it calls; it works in pieces. */
 	{ "executor", { ROLE_EXECUTOR_START, ROLE_EXECUTOR_END, ROLE_DONE } },
 	{ "executor piece", { ROLE_EXECUTOR_RUN } },
+	{ "task of a batch", { ROLE_BATCH_ADD } },
+	{ "batch", { ROLE_BATCH_BEGIN, ROLE_BATCH_SIZE, ROLE_BATCH_PADDED, ROLE_BATCH_END } },
 	{ "hand-over of ops", { ROLE_SCHEDULE } },
 	/* From the scheduler. */
 	{ "switch or wake-up of a thread", {} },

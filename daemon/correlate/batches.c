@@ -1,0 +1,203 @@
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
+
+/* Together below 200 MB. */
+#define BATCHES_MAX (1u << 20)
+#define TASKS_MAX (4u << 20)
+
+static struct batch_state *state_of(struct correlator *c, uint32_t batch)
+{
+	return &c->batches.states[batch];
+}
+
+/* The batch that lives at that address, BATCH_NONE. */
+static uint32_t find(const struct correlator *c, uint64_t key)
+{
+	const uint64_t *found = map_get(&c->batches.at, key);
+
+	return found ? (uint32_t)*found : BATCH_NONE;
+}
+
+static void set(struct correlator *c, uint64_t key, uint32_t batch)
+{
+	if (map_put(&c->batches.at, key, batch) < 0)
+		c->error = -ENOMEM;
+}
+
+static uint32_t add(struct correlator *c, uint64_t key)
+{
+	struct timeline *t = c->t;
+	struct batch_list *list = &c->batches;
+	struct batch *batches;
+	struct batch_state *states;
+
+	if (t->n_batches == BATCHES_MAX)
+		return BATCH_NONE;
+	batches = correlator_grow(c, t->batches, &list->size, t->n_batches, sizeof(batches[0]));
+	if (batches)
+		t->batches = batches;
+	states = correlator_grow(c, list->states, &list->states_size, t->n_batches, sizeof(states[0]));
+	if (states)
+		list->states = states;
+	if (!batches || !states)
+		return BATCH_NONE;
+	t->batches[t->n_batches] = (struct batch){ .thread = THREAD_NONE };
+	list->states[t->n_batches] = (struct batch_state){ .span = NO_SPAN };
+	set(c, key, t->n_batches);
+	return t->n_batches++;
+}
+
+/* The batch that is filled at that address: one that was begun was another. */
+static uint32_t find_open(struct correlator *c, uint64_t key)
+{
+	uint32_t batch = find(c, key);
+
+	return batch != BATCH_NONE && state_of(c, batch)->progress == BATCH_OPEN ? batch : add(c, key);
+}
+
+void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run)
+{
+	uint32_t batch = find_open(c, key);
+	struct batch_task *tasks;
+
+	if (batch == BATCH_NONE || c->t->n_batch_tasks == TASKS_MAX)
+		return;
+	tasks = correlator_grow(c, c->t->batch_tasks, &c->batches.tasks_size, c->t->n_batch_tasks, sizeof(tasks[0]));
+	if (!tasks)
+		return;
+	c->t->batch_tasks = tasks;
+	tasks[c->t->n_batch_tasks++] = (struct batch_task){ .queued_ns = time, .batch = batch, .run = run };
+}
+
+uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span)
+{
+	uint32_t batch = find_open(c, key);
+
+	if (batch != BATCH_NONE)
+		*state_of(c, batch) = (struct batch_state){ .span = span, .progress = BATCH_BEGUN };
+	return batch;
+}
+
+void batches_size(struct correlator *c, uint32_t batch, uint64_t rows)
+{
+	if (batch != BATCH_NONE && !c->t->batches[batch].size)
+		c->t->batches[batch].size = rows;
+}
+
+void batches_padded(struct correlator *c, uint64_t key, uint64_t rows)
+{
+	uint32_t batch = find(c, key);
+
+	/* Nothing was seen of it: it began before the window, and its end is yet to come. */
+	if (batch == BATCH_NONE) {
+		batch = add(c, key);
+		if (batch != BATCH_NONE)
+			state_of(c, batch)->progress = BATCH_BEGUN;
+	}
+	if (batch != BATCH_NONE && state_of(c, batch)->progress == BATCH_BEGUN && rows <= INT32_MAX)
+		c->t->batches[batch].padded = rows;
+}
+
+uint32_t batches_end(struct correlator *c, uint64_t key)
+{
+	uint32_t batch = find(c, key);
+
+	if (batch == BATCH_NONE)
+		return BATCH_NONE;
+	set(c, key, BATCH_NONE);
+	return state_of(c, batch)->progress == BATCH_BEGUN && state_of(c, batch)->span == NO_SPAN ? batch : BATCH_NONE;
+}
+
+void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span)
+{
+	state_of(c, batch)->span = span;
+}
+
+struct place {
+	uint64_t start_ns;
+	uint32_t batch;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->batch < y->batch ? -1 : x->batch > y->batch;
+}
+
+/* Tasks by batch, in each as they came. */
+static int sort_tasks(struct timeline *t, const uint32_t *place_of)
+{
+	struct batch_task *sorted = malloc(MAX(t->n_batch_tasks, (uint64_t)1) * sizeof(sorted[0]));
+	_cleanup_free_ uint64_t *at = calloc((size_t)t->n_batches + 2, sizeof(at[0]));
+
+	if (!sorted || !at) {
+		free(sorted);
+		return -ENOMEM;
+	}
+	for (uint64_t i = 0; i < t->n_batch_tasks; i++) {
+		struct batch_task *task = &t->batch_tasks[i];
+
+		task->batch = place_of[task->batch];
+		at[MIN(task->batch, t->n_batches) + 1]++;
+	}
+	for (uint32_t i = 0; i <= t->n_batches; i++) {
+		if (i < t->n_batches) {
+			t->batches[i].first_task = at[i];
+			t->batches[i].n_tasks = at[i + 1];
+		}
+		at[i + 1] += at[i];
+	}
+	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
+		sorted[at[MIN(t->batch_tasks[i].batch, t->n_batches)]++] = t->batch_tasks[i];
+	free(t->batch_tasks);
+	t->batch_tasks = sorted;
+	return 0;
+}
+
+int batches_finish(struct correlator *c)
+{
+	struct timeline *t = c->t;
+	uint32_t n = t->n_batches, n_begun = 0;
+	_cleanup_free_ struct place *places = calloc(MAX(n, 1u), sizeof(places[0]));
+	_cleanup_free_ uint32_t *place_of = malloc(MAX(n, 1u) * sizeof(place_of[0]));
+	struct batch *batches = calloc(MAX(n, 1u), sizeof(batches[0]));
+
+	if (!places || !place_of || !batches) {
+		free(batches);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		place_of[i] = UINT32_MAX;
+		if (state_of(c, i)->span != NO_SPAN)
+			places[n_begun++] = (struct place){ t->spans[state_of(c, i)->span].start_ns, i };
+	}
+	qsort(places, n_begun, sizeof(places[0]), compare_places);
+	for (uint32_t i = 0; i < n_begun; i++) {
+		struct span *span = &t->spans[state_of(c, places[i].batch)->span];
+
+		place_of[places[i].batch] = i;
+		batches[i] = t->batches[places[i].batch];
+		batches[i].start_ns = span->start_ns;
+		batches[i].end_ns = span->end_ns;
+		batches[i].thread = span->thread;
+		batches[i].flags = span->flags & SPAN_NOT_WHOLE;
+		span->id = i;
+		span->flags &= (uint8_t)~SPAN_ID_READ;
+	}
+	free(t->batches);
+	t->batches = batches;
+	t->n_batches = n_begun;
+	return sort_tasks(t, place_of);
+}
+
+void batches_done(struct batch_list *list)
+{
+	map_done(&list->at);
+	free(list->states);
+}

@@ -1,0 +1,109 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
+
+/* A client can make up paths: what comes beyond these is shown without. */
+#define TEXTS_MAX 65536
+#define HANDLERS_MAX (4u << 20)
+
+static uint64_t hash_text(const char *text, size_t size)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+	return h >> 1;
+}
+
+uint32_t correlator_text(struct correlator *c, const char *text, size_t size)
+{
+	uint64_t key, *found;
+	char **texts, *copy;
+
+	size = strnlen(text, size);
+	key = hash_text(text, size);
+
+	/* Two texts of one hash take neighbouring keys. */
+	for (; (found = map_get(&c->text_of_hash, key)); key++)
+		if (!strncmp(c->t->texts[*found], text, size) && !c->t->texts[*found][size])
+			return (uint32_t)*found;
+	if (c->t->n_texts == TEXTS_MAX)
+		return TEXT_NONE;
+	texts = correlator_grow(c, c->t->texts, &c->texts_size, c->t->n_texts, sizeof(texts[0]));
+	if (!texts)
+		return TEXT_NONE;
+	c->t->texts = texts;
+	copy = strndup(text, size);
+	if (!copy || map_put(&c->text_of_hash, key, c->t->n_texts) < 0) {
+		free(copy);
+		c->error = -ENOMEM;
+		return TEXT_NONE;
+	}
+	texts[c->t->n_texts] = copy;
+	return c->t->n_texts++;
+}
+
+/* They are another program's bytes: what is no printable character of ASCII becomes a question mark. */
+static uint32_t text_of(struct correlator *c, const struct record_text *r)
+{
+	char text[RECORD_TEXT_SIZE + 3];
+	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
+
+	if (!size)
+		return TEXT_NONE;
+	for (size_t i = 0; i < size; i++)
+		text[i] = r->text[i] > ' ' && r->text[i] < 0x7f ? r->text[i] : '?';
+	if (r->size > RECORD_TEXT_SIZE) {
+		memcpy(text + size, "...", 3);
+		size += 3;
+	}
+	return correlator_text(c, text, size);
+}
+
+static int64_t add(struct correlator *c)
+{
+	struct handler *handlers;
+
+	if (c->t->n_handlers == HANDLERS_MAX)
+		return -1;
+	handlers = correlator_grow(c, c->t->handlers, &c->handlers_size, c->t->n_handlers, sizeof(handlers[0]));
+	if (!handlers)
+		return -1;
+	c->t->handlers = handlers;
+	handlers[c->t->n_handlers] = (struct handler){ .path = TEXT_NONE, .model = TEXT_NONE };
+	return c->t->n_handlers++;
+}
+
+static struct handler *handler_of(struct correlator *c, struct span *span)
+{
+	if (span->id < 0)
+		span->id = add(c);
+	return span->id < 0 ? NULL : &c->t->handlers[span->id];
+}
+
+void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *r)
+{
+	struct handler *handler = handler_of(c, &c->t->spans[span]);
+
+	if (handler)
+		handler->path = text_of(c, r);
+}
+
+void handlers_set_model(struct correlator *c, uint64_t span, const struct record_text *r)
+{
+	struct handler *handler = handler_of(c, &c->t->spans[span]);
+	const struct timeline *t = c->t;
+	char name[RECORD_TEXT_SIZE + 128];
+
+	if (!handler)
+		return;
+	handler->model = text_of(c, r);
+	if (handler->model == TEXT_NONE)
+		return;
+	snprintf(name, sizeof(name), "%.100s (%s)", c->names.names[t->spans[span].name].name, t->texts[handler->model]);
+	c->t->spans[span].name = correlator_name(c, name);
+}

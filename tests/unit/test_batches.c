@@ -1,0 +1,433 @@
+/* Which runs a batch is of, and which handler a thread is in: by objects and by nesting. */
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+
+#include "daemon/correlate/correlate.h"
+#include "lib/base/macro.h"
+
+enum { S_RUN, S_RUN_END, S_START, S_WORK, S_ADD, S_BATCH, S_SIZE, S_PADDED, S_BATCH_END, S_REST, S_GRPC, S_ANSWERED, N_SITES };
+
+static const struct probe_spec probes[N_SITES] = {
+	[S_RUN] = { .role = ROLE_RUN_BEGIN, .group = 1, .event = "Run" },
+	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
+	[S_START] = { .role = ROLE_EXECUTOR_START, .action = ACTION_READ },
+	[S_WORK] = { .role = ROLE_EXECUTOR_RUN, .action = ACTION_READ, .event = "Work" },
+	[S_ADD] = { .role = ROLE_BATCH_ADD },
+	[S_BATCH] = { .role = ROLE_BATCH_BEGIN, .action = ACTION_READ, .event = "Batch" },
+	[S_SIZE] = { .role = ROLE_BATCH_SIZE },
+	[S_PADDED] = { .role = ROLE_BATCH_PADDED, .action = ACTION_READ },
+	[S_BATCH_END] = { .role = ROLE_BATCH_END },
+	[S_REST] = { .role = ROLE_REQUEST_BEGIN, .action = ACTION_TEXT, .group = 2, .event = "Rest" },
+	[S_GRPC] = { .role = ROLE_REQUEST_BEGIN, .group = 2, .event = "Grpc" },
+	[S_ANSWERED] = { .role = ROLE_REQUEST_END, .action = ACTION_TEXT, .group = 2, .event = "Answered" },
+};
+
+static bool any(const char *s, uint32_t size)
+{
+	return s && size > 0;
+}
+
+static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .is_name = any, .is_type = any };
+
+static struct correlator *c;
+
+static void begin(void)
+{
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+}
+
+static struct timeline *finish(void)
+{
+	struct timeline *t = NULL;
+
+	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
+	c = correlator_free(c);
+	return t;
+}
+
+static struct record head(uint64_t time, uint32_t tid, uint8_t kind, uint8_t site, size_t size)
+{
+	return (struct record){ .time = time, .tid = tid, .kind = kind, .site = site, .size8 = (uint8_t)(size / 8) };
+}
+
+/* Stack pointers grow downwards: 100 is inside of 200. */
+static void feed2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value, uint64_t value2)
+{
+	struct record_probe2 r = { .probe = { .head = head(time, tid, RECORD_PROBE, site, sizeof(r)), .stack = stack, .value = value },
+				   .value2 = value2 };
+
+	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
+}
+
+static void feed(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value)
+{
+	feed2(time, tid, site, stack, value, 0);
+}
+
+static void feed_of(uint8_t target, uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value)
+{
+	struct record_probe2 r = { .probe = { .head = head(time, tid, RECORD_PROBE, site, sizeof(r)), .stack = stack, .value = value } };
+
+	r.probe.head.target = target;
+	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
+}
+
+static void feed_text(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, const char *text, uint32_t size)
+{
+	struct record_text r = { .probe = { .head = head(time, tid, RECORD_TEXT, site, sizeof(r)), .stack = stack }, .size = size };
+
+	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
+	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
+}
+
+static const struct span *find(const struct timeline *t, enum span_kind kind, unsigned which)
+{
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == kind && !which--)
+			return &t->spans[i];
+	return NULL;
+}
+
+static uint64_t run_of_task(const struct timeline *t, unsigned batch, unsigned task)
+{
+	return batch < t->n_batches && task < t->batches[batch].n_tasks ? t->batch_tasks[t->batches[batch].first_task + task].run : 0;
+}
+
+/* The batch span says which batch it is, and that one lies where it does. */
+static void check_batches(const struct timeline *t)
+{
+	unsigned n = 0;
+
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *s = &t->spans[i];
+
+		if (s->kind != SPAN_BATCH)
+			continue;
+		n++;
+		CHECK(s->id >= 0 && s->id < t->n_batches);
+		CHECK(s->context > 0);
+		if (s->id < 0 || s->id >= t->n_batches)
+			continue;
+		CHECK_EQ(t->batches[s->id].start_ns, s->start_ns);
+		CHECK_EQ(t->batches[s->id].end_ns, s->end_ns);
+		CHECK_EQ(t->batches[s->id].thread, s->thread);
+	}
+	CHECK_EQ(n, t->n_batches);
+	for (uint32_t i = 0; i + 1 < t->n_batches; i++)
+		CHECK(t->batches[i].start_ns <= t->batches[i + 1].start_ns);
+	for (uint64_t i = 0; i < t->n_batch_tasks; i++) {
+		uint32_t batch = t->batch_tasks[i].batch;
+
+		if (batch == UINT32_MAX)
+			continue;
+		CHECK(batch < t->n_batches && i >= t->batches[batch].first_task &&
+		      i < t->batches[batch].first_task + t->batches[batch].n_tasks);
+	}
+}
+
+TEST(a_batch_is_of_the_runs_whose_threads_added_to_it)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_RUN, 500, 0);
+	feed(1110, 2, S_RUN, 500, 0);
+	feed(1200, 1, S_ADD, 400, 0xb0);
+	feed(1210, 2, S_ADD, 400, 0xb0);
+	feed(1300, 9, S_BATCH, 300, 0xb0);
+	feed(1310, 9, S_SIZE, 200, 2);
+	feed2(1340, 9, S_PADDED, 250, 0xb0, 4);
+	feed(1350, 9, S_BATCH_END, 320, 0xb0);
+	feed(1400, 1, S_RUN_END, 450, 0);
+	feed(1410, 2, S_RUN_END, 450, 0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 1);
+	CHECK_EQ(t->batches[0].start_ns, 1300);
+	CHECK_EQ(t->batches[0].end_ns, 1350);
+	CHECK_EQ(t->batches[0].size, 2);
+	CHECK_EQ(t->batches[0].padded, 4);
+	CHECK_EQ(t->batches[0].flags, 0);
+	CHECK_EQ(t->batches[0].n_tasks, 2);
+	CHECK_EQ(run_of_task(t, 0, 0), find(t, SPAN_RUN, 0)->context);
+	CHECK_EQ(run_of_task(t, 0, 1), find(t, SPAN_RUN, 1)->context);
+	CHECK_EQ(t->batch_tasks[1].queued_ns, 1210);
+	CHECK_EQ(t->n_runs, 2);
+	timeline_free(t);
+}
+
+TEST(an_executor_that_a_batch_starts_is_of_the_batch)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1300, 9, S_BATCH, 300, 0xb0);
+	feed2(1310, 9, S_START, 200, 5, 0xf00);
+	feed2(1320, 3, S_WORK, 300, 5, 0xf00);
+	feed(1330, 3, S_SIZE, 200, 7); /* of no batch: that one is on another thread */
+	feed(1340, 3, S_RUN, 100, 0);
+	feed(1345, 3, S_RUN_END, 90, 0);
+	feed(1350, 9, S_BATCH_END, 320, 0xb0);
+	feed2(1360, 3, S_WORK, 300, 5, 0xf00); /* its call's address is another's by now */
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 1);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 0)->context, find(t, SPAN_BATCH, 0)->context);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 1)->context, 0);
+	CHECK_EQ(t->batches[0].size, 0);
+	CHECK_EQ(t->batches[0].n_tasks, 0);
+	timeline_free(t);
+}
+
+TEST(the_next_batch_at_an_address_is_another)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_RUN, 500, 0);
+	feed(1110, 2, S_RUN, 500, 0);
+	feed(1200, 1, S_ADD, 400, 0xb0);
+	feed(1300, 9, S_BATCH, 300, 0xb0);
+	/* While that one is processed the scheduler fills the next; one whose end was lost counts likewise. */
+	feed(1310, 2, S_ADD, 400, 0xb8);
+	feed(1350, 9, S_BATCH_END, 320, 0xb0);
+	feed(1360, 1, S_ADD, 400, 0xb0);
+	feed(1400, 8, S_BATCH, 300, 0xb0);
+	feed(1410, 2, S_ADD, 400, 0xb0);
+	feed(1500, 9, S_BATCH, 300, 0xb0);
+	feed(1510, 7, S_BATCH, 300, 0xb8);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 4);
+	for (unsigned i = 0; i < 4; i++)
+		CHECK_EQ(t->batches[i].n_tasks, 1);
+	CHECK_EQ(run_of_task(t, 0, 0), run_of_task(t, 1, 0));
+	CHECK_EQ(run_of_task(t, 2, 0), run_of_task(t, 3, 0));
+	CHECK(run_of_task(t, 0, 0) != run_of_task(t, 2, 0));
+	CHECK_EQ(t->batches[3].flags & SPAN_CUT_END, SPAN_CUT_END);
+	timeline_free(t);
+}
+
+TEST(batches_of_two_processes_are_told_apart)
+{
+	struct timeline *t;
+
+	begin();
+	feed_of(0, 1100, 1, S_RUN, 500, 0);
+	feed_of(1, 1110, 2, S_RUN, 500, 0);
+	feed_of(0, 1200, 1, S_ADD, 400, 0xb0);
+	feed_of(1, 1210, 2, S_ADD, 400, 0xb0);
+	feed_of(1, 1300, 9, S_BATCH, 300, 0xb0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 1);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	CHECK_EQ(t->batch_tasks[0].queued_ns, 1210);
+	CHECK_EQ(t->n_batch_tasks, 2);
+	CHECK_EQ(t->batch_tasks[1].batch, UINT32_MAX);
+	timeline_free(t);
+}
+
+TEST(batches_are_in_order_of_their_processing_and_tasks_in_order_of_the_batches)
+{
+	struct timeline *t;
+
+	begin();
+	for (unsigned i = 0; i < 6; i++)
+		feed(1100 + i, 1 + i, S_RUN, 500, 0);
+	/* Opened in one order, processed in the other, and two never within the window. */
+	for (unsigned i = 0; i < 6; i++)
+		feed(1200 + i, 1 + i, S_ADD, 400, 0xb0 + i);
+	for (unsigned i = 0; i < 6; i++)
+		feed(1210 + i, 1 + i, S_ADD, 400, 0xb0 + i);
+	for (unsigned i = 0; i < 4; i++)
+		feed(1300 + i, 20 + i, S_BATCH, 300, 0xb5 - i);
+	for (unsigned i = 0; i < 4; i++)
+		feed2(1400 + i, 40, S_PADDED, 250, 0xb5 - i, 10 + i);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 4);
+	CHECK_EQ(t->n_batch_tasks, 12);
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK_EQ(t->batches[i].start_ns, 1300 + i);
+		CHECK_EQ(t->batches[i].padded, 10 + i);
+		CHECK_EQ(t->batches[i].n_tasks, 2);
+		CHECK_EQ(run_of_task(t, i, 0), find(t, SPAN_RUN, 5 - i)->context);
+		CHECK_EQ(run_of_task(t, i, 1), find(t, SPAN_RUN, 5 - i)->context);
+	}
+	for (unsigned i = 8; i < 12; i++)
+		CHECK_EQ(t->batch_tasks[i].batch, UINT32_MAX);
+	timeline_free(t);
+}
+
+TEST(a_batch_that_goes_without_being_processed_is_none)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_RUN, 500, 0);
+	feed(1200, 1, S_ADD, 400, 0xb0);
+	feed(1210, 9, S_BATCH_END, 400, 0xb0);
+	feed(1220, 9, S_BATCH_END, 400, 0xb8);
+	/* The next one at its address has no tasks of it. */
+	feed(1300, 1, S_ADD, 400, 0xb0);
+	feed(1400, 9, S_BATCH, 300, 0xb0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 1);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	CHECK_EQ(t->n_batch_tasks, 2);
+	CHECK_EQ(t->batch_tasks[0].queued_ns, 1300);
+	CHECK_EQ(t->batch_tasks[1].batch, UINT32_MAX);
+	timeline_free(t);
+}
+
+TEST(a_batch_that_began_before_the_window_is_cut)
+{
+	struct timeline *t;
+
+	begin();
+	feed2(1200, 3, S_PADDED, 400, 0xb0, 8);
+	feed(1210, 9, S_BATCH_END, 400, 0xb0);
+	feed(1300, 9, S_BATCH, 300, 0xb0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 2);
+	CHECK_EQ(t->batches[0].start_ns, 1000);
+	CHECK_EQ(t->batches[0].end_ns, 1210);
+	CHECK_EQ(t->batches[0].padded, 8);
+	CHECK_EQ(t->batches[0].flags, SPAN_CUT_START);
+	CHECK_EQ(t->batches[1].flags, SPAN_CUT_END);
+	timeline_free(t);
+}
+
+TEST(a_handler_holds_the_runs_of_its_thread_and_knows_path_and_model)
+{
+	const struct span *rest, *grpc, *run;
+	struct timeline *t;
+
+	begin();
+	feed_text(1100, 1, S_REST, 500, "/v1/models/m:predict", 20);
+	feed(1150, 1, S_RUN, 400, 0);
+	feed(1160, 1, S_RUN_END, 390, 0);
+	/* Called by the handler's caller, and a little further up. */
+	feed_text(1200, 1, S_ANSWERED, 540, "m", 1);
+	feed(1300, 1, S_GRPC, 500, 0);
+	feed_text(1350, 1, S_ANSWERED, 460, "m", 1);
+	t = finish();
+	rest = find(t, SPAN_HANDLER, 0);
+	grpc = find(t, SPAN_HANDLER, 1);
+	run = find(t, SPAN_RUN, 0);
+	CHECK_EQ(rest->start_ns, 1100);
+	CHECK_EQ(rest->end_ns, 1200);
+	CHECK_EQ(rest->flags, 0);
+	CHECK_EQ(run->depth, 1);
+	CHECK_EQ(run->flags, 0);
+	CHECK_EQ(grpc->end_ns, 1350);
+	CHECK_EQ(grpc->flags, 0);
+	CHECK(rest->context && grpc->context && rest->context != grpc->context);
+	CHECK_STR(t->names[rest->name].name, "Rest (m)");
+	CHECK_STR(t->names[grpc->name].name, "Grpc (m)");
+	CHECK_STR(t->texts[t->handlers[rest->id].path], "/v1/models/m:predict");
+	CHECK_STR(t->texts[t->handlers[rest->id].model], "m");
+	CHECK_EQ(t->handlers[grpc->id].path, TEXT_NONE);
+	CHECK_EQ(t->handlers[grpc->id].model, t->handlers[rest->id].model);
+	CHECK_EQ(t->n_texts, 2);
+	timeline_free(t);
+}
+
+TEST(a_handler_whose_end_was_lost_ends_before_the_next_and_is_marked)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_GRPC, 500, 0);
+	feed(1150, 1, S_RUN, 400, 0);
+	feed(1160, 1, S_RUN_END, 390, 0);
+	feed(1300, 1, S_GRPC, 500, 0);
+	feed_text(1350, 1, S_ANSWERED, 460, "m", 1);
+	t = finish();
+	CHECK_EQ(find(t, SPAN_HANDLER, 0)->end_ns, 1160);
+	CHECK_EQ(find(t, SPAN_HANDLER, 0)->flags, SPAN_END_BOUND);
+	CHECK_EQ(find(t, SPAN_HANDLER, 1)->depth, 0);
+	timeline_free(t);
+}
+
+TEST(a_handler_at_an_edge_of_the_window_is_cut)
+{
+	const struct span *first;
+	struct timeline *t;
+
+	begin();
+	feed(1050, 1, S_RUN_END, 400, 0);
+	feed_text(1100, 1, S_ANSWERED, 540, "m", 1);
+	feed_text(1150, 1, S_ANSWERED, 540, "m", 1); /* its begin was lost: it is not that it was before the window */
+	feed(1200, 1, S_GRPC, 500, 0);
+	t = finish();
+	first = find(t, SPAN_HANDLER, 0);
+	CHECK_EQ(first->start_ns, 1000);
+	CHECK_EQ(first->end_ns, 1100);
+	CHECK_EQ(first->flags, SPAN_CUT_START);
+	CHECK_STR(t->names[first->name].name, "Answered (m)");
+	CHECK_EQ(find(t, SPAN_HANDLER, 1)->start_ns, 1200);
+	CHECK_EQ(find(t, SPAN_HANDLER, 1)->flags, SPAN_CUT_END);
+	CHECK(!find(t, SPAN_HANDLER, 2));
+	timeline_free(t);
+}
+
+TEST(a_handler_that_batches_before_any_run_is_whose_task_it_is)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_GRPC, 500, 0);
+	feed(1150, 1, S_ADD, 400, 0xb0);
+	feed(1200, 9, S_BATCH, 500, 0xb0);
+	feed(1210, 9, S_RUN, 400, 0);
+	feed(1220, 9, S_RUN_END, 390, 0);
+	feed(1300, 9, S_BATCH_END, 520, 0xb0);
+	feed_text(1350, 1, S_ANSWERED, 460, "m", 1);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(run_of_task(t, 0, 0), find(t, SPAN_HANDLER, 0)->context);
+	CHECK_EQ(find(t, SPAN_RUN, 0)->depth, 1);
+	timeline_free(t);
+}
+
+TEST(bytes_of_a_text_are_made_printable_and_a_cut_one_says_so)
+{
+	char path[RECORD_TEXT_SIZE + 1] = "";
+	struct timeline *t;
+
+	memset(path, 'p', RECORD_TEXT_SIZE);
+	begin();
+	feed_text(1100, 1, S_REST, 500, "/a\n\x1b\xff b", 7);
+	feed_text(1200, 1, S_ANSWERED, 540, "", 0);
+	feed_text(1300, 1, S_REST, 500, path, UINT32_MAX);
+	t = finish();
+	CHECK_STR(t->texts[t->handlers[find(t, SPAN_HANDLER, 0)->id].path], "/a????b");
+	CHECK_EQ(t->handlers[find(t, SPAN_HANDLER, 0)->id].model, TEXT_NONE);
+	CHECK_STR(t->names[find(t, SPAN_HANDLER, 0)->name].name, "Rest");
+	CHECK_EQ(strlen(t->texts[1]), RECORD_TEXT_SIZE + 3);
+	CHECK_STR(t->texts[1] + RECORD_TEXT_SIZE, "...");
+	timeline_free(t);
+}
+
+TEST(a_text_of_a_site_that_sends_none_is_left_out)
+{
+	struct timeline *t;
+
+	begin();
+	feed_text(1100, 1, S_START, 500, "x", 1);
+	feed_text(1200, 1, S_RUN, 500, "x", 1);
+	t = finish();
+	CHECK_EQ(t->n_spans, 0);
+	timeline_free(t);
+}
+
+CHECK_MAIN()
