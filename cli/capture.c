@@ -6,23 +6,29 @@
 #include <time.h>
 
 #include "cli/command.h"
-#include "cli/duration.h"
 #include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
-#include "cli/percent.h"
+#include "cli/request_options.h"
 #include "cli/selection.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "lib/base/duration.h"
 #include "lib/base/macro.h"
+#include "lib/base/percent.h"
 #include "proto/control.pb-c.h"
 
 #define DEFAULT_DURATION_NS (2 * UINT64_C(1000000000))
+/* Where the window is to end by the count of requests. */
+#define DEFAULT_LIMIT_NS (60 * UINT64_C(1000000000))
 /* For attaching before the window, and for the answer after it. */
 #define GRACE_NS (120 * UINT64_C(1000000000))
+/* For the requests, which may be a million. */
+#define REQUESTS_GRACE_NS (600 * UINT64_C(1000000000))
 
 struct capture_options {
 	struct selection selection;
+	struct request_options requests;
 	uint64_t duration_ns;
 	double max_overhead; /* percent; 0: no limit */
 	struct output_options output;
@@ -56,6 +62,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->selection;
 		state->child_inputs[1] = &o->output;
+		state->child_inputs[2] = &o->requests;
+		state->child_inputs[3] = &o->requests;
 		return 0;
 	case 'd':
 		r = duration_parse(text, &o->duration_ns);
@@ -79,13 +87,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	}
 }
 
-static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t duration_ns)
+static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t duration_ns, uint64_t count)
 {
 	char elapsed[DURATION_TEXT], total[DURATION_TEXT], records[TEXT_NUMBER], dropped[TEXT_NUMBER];
 
-	fprintf(stderr, "\r\033[K%s of %s, %s events, %s lost%s",
-		duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed), duration_text(duration_ns, total),
-		text_count(progress->records, records), text_count(progress->dropped, dropped),
+	fprintf(stderr, "\r\033[K%s of %s, ", duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed),
+		duration_text(duration_ns, total));
+	if (count)
+		fprintf(stderr, "%llu of %llu requests, ", (unsigned long long)progress->requests, (unsigned long long)count);
+	fprintf(stderr, "%s events, %s lost%s", text_count(progress->records, records), text_count(progress->dropped, dropped),
 		progress->elapsed_ns >= duration_ns ? ", waiting for the result" : "");
 }
 
@@ -119,10 +129,12 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 		output_take_plan(&reader->output, reply);
 		return 0;
 	}
+	if (reply->n_requests || reply->n_slowest)
+		return request_reader_take(&reader->output.requests, reply);
 	if (reply->recording.len)
 		r = on_recording(reader, &reply->recording);
 	if (reply->progress && reader->show_progress)
-		show_progress(reply->progress, reader->options->duration_ns);
+		show_progress(reply->progress, reader->options->duration_ns, reader->options->requests.count);
 	tfprofd__capture_reply__free_unpacked(reply, NULL);
 	return r;
 }
@@ -130,7 +142,8 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 static enum outcome ask_daemon(struct session *session, const struct capture_options *o, struct capture_reader *reader)
 {
 	Tfprofd__CaptureRequest request = TFPROFD__CAPTURE_REQUEST__INIT;
-	uint8_t packed[SELECTION_PACKED_MAX + 64];
+	_cleanup_free_ uint8_t *packed = NULL;
+	Tfprofd__RequestFilter filter;
 	enum outcome outcome;
 
 	request.n_pids = o->selection.n_pids;
@@ -140,11 +153,14 @@ static enum outcome ask_daemon(struct session *session, const struct capture_opt
 	request.ops_at_entry = o->selection.ops_at_entry;
 	request.max_overhead = o->max_overhead;
 	request.record = o->record != NULL;
-	if (tfprofd__capture_request__get_packed_size(&request) > sizeof(packed))
+	request_options_fill(&o->requests, &request, &filter);
+	packed = malloc(tfprofd__capture_request__get_packed_size(&request) + 1);
+	if (!packed) {
+		outcome_say("out of memory");
 		return OUTCOME_INTERNAL;
-	outcome = session_stream(session, "/tfprofd.Control/Capture", packed,
-				 tfprofd__capture_request__pack(&request, packed), o->duration_ns + GRACE_NS, on_reply,
-				 reader);
+	}
+	outcome = session_stream(session, "/tfprofd.Control/Capture", packed, tfprofd__capture_request__pack(&request, packed),
+				 o->duration_ns + (o->requests.file ? REQUESTS_GRACE_NS : GRACE_NS), on_reply, reader);
 	if (reader->show_progress)
 		fputs("\r\033[K", stderr);
 	if (outcome == OUTCOME_OK && !reader->output.reply) {
@@ -196,10 +212,13 @@ static enum outcome write_result(struct capture_reader *reader, struct run_direc
 static enum outcome capture(const struct capture_options *o, const char *address, struct run_directory *run, struct new_file *recording)
 {
 	struct capture_reader reader = { .options = o, .show_progress = isatty(STDERR_FILENO), .recording = recording,
-					 .output = { .options = &o->output, .selection = &o->selection } };
+					 .output = { .options = &o->output, .selection = &o->selection,
+						     .request_options = &o->requests } };
 	struct session *session = NULL;
 	enum outcome outcome;
 
+	if (request_reader_open(&reader.output.requests, &o->requests) < 0)
+		return OUTCOME_USAGE;
 	outcome = session_open(address, &session);
 	if (outcome == OUTCOME_OK)
 		outcome = ask_daemon(session, o, &reader);
@@ -212,7 +231,8 @@ static enum outcome capture(const struct capture_options *o, const char *address
 
 enum outcome command_capture(int argc, char **argv, const char *address)
 {
-	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, { &output_argp, 0, NULL, 0 }, {} };
+	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, { &output_argp, 0, NULL, 0 },
+						      { &request_output_argp, 0, NULL, 1 }, { &request_filter_argp, 0, NULL, 1 }, {} };
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse_option,
@@ -222,8 +242,7 @@ enum outcome command_capture(int argc, char **argv, const char *address)
 		       "5 nothing captured, 6 captured, but not all: records were lost, probes were given up for the budget, or the "
 		       "window or a process ended early, 7 this host cannot.",
 	};
-	struct capture_options o = { .duration_ns = DEFAULT_DURATION_NS, .selection.level = SELECTION_DEFAULT_LEVEL,
-				     .output.logdir = OUTPUT_DEFAULT_LOGDIR };
+	struct capture_options o = { .selection.level = SELECTION_DEFAULT_LEVEL, .output.logdir = OUTPUT_DEFAULT_LOGDIR };
 	struct new_file *recording = NULL;
 	struct run_directory *run = NULL;
 	enum outcome outcome;
@@ -231,6 +250,8 @@ enum outcome command_capture(int argc, char **argv, const char *address)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return OUTCOME_USAGE;
+	if (!o.duration_ns)
+		o.duration_ns = o.requests.count ? DEFAULT_LIMIT_NS : DEFAULT_DURATION_NS;
 	outcome = output_prepare(&o.output, &run);
 	if (outcome != OUTCOME_OK)
 		return outcome;

@@ -23,13 +23,30 @@ static void write_escaped(FILE *file, uint32_t code)
 	}
 }
 
+/* How many characters of ASCII that stand for themselves a text begins with. */
+static size_t plain_length(const char *text)
+{
+	size_t n = 0;
+
+	while (text[n] >= 0x20 && text[n] < 0x7f && text[n] != '"' && text[n] != '\\')
+		n++;
+	return n;
+}
+
 static void write_string(FILE *file, const char *text)
 {
 	fputc('"', file);
 	while (*text) {
 		uint32_t code;
-		size_t size = utf8_next(text, &code);
+		size_t size = plain_length(text);
 
+		/* Nearly everything is. */
+		if (size) {
+			fwrite(text, 1, size, file);
+			text += size;
+			continue;
+		}
+		size = utf8_next(text, &code);
 		if (!size)
 			fputs("\xef\xbf\xbd", file); /* U+FFFD */
 		else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == '"' || code == '\\')
@@ -41,15 +58,21 @@ static void write_string(FILE *file, const char *text)
 	fputc('"', file);
 }
 
+static void begin_line(const struct json *json)
+{
+	if (!json->compact)
+		fprintf(json->file, "\n%*s", (int)json->depth * 2, "");
+}
+
 static void begin_value(struct json *json, const char *key)
 {
 	if (json->comma)
 		fputc(',', json->file);
 	if (json->depth)
-		fprintf(json->file, "\n%*s", (int)json->depth * 2, "");
+		begin_line(json);
 	if (key) {
 		write_string(json->file, key);
-		fputs(": ", json->file);
+		fputs(json->compact ? ":" : ": ", json->file);
 	}
 	json->comma = true;
 }
@@ -66,7 +89,7 @@ static void end_level(struct json *json, char bracket)
 {
 	json->depth--;
 	if (json->comma)
-		fprintf(json->file, "\n%*s", (int)json->depth * 2, "");
+		begin_line(json);
 	fputc(bracket, json->file);
 	json->comma = true;
 	if (!json->depth)
@@ -106,6 +129,12 @@ void json_number(struct json *json, const char *key, uint64_t number)
 {
 	begin_value(json, key);
 	fprintf(json->file, "%llu", (unsigned long long)number);
+}
+
+void json_integer(struct json *json, const char *key, int64_t number)
+{
+	begin_value(json, key);
+	fprintf(json->file, "%lld", (long long)number);
 }
 
 void json_real(struct json *json, const char *key, double number)

@@ -13,6 +13,7 @@ struct json {
 	FILE *file;
 	unsigned int depth;
 	bool comma; /* something precedes on this level */
+	bool compact; /* in one line; to be set at first */
 };
 
 void json_object_begin(struct json *json, const char *key);
@@ -23,6 +24,7 @@ void json_array_end(struct json *json);
 /* Bytes that are no UTF-8 become U+FFFD; control characters are escaped. NULL writes null. */
 void json_string(struct json *json, const char *key, const char *text);
 void json_number(struct json *json, const char *key, uint64_t number);
+void json_integer(struct json *json, const char *key, int64_t number);
 /* With three digits after the point; null when it is no finite number. */
 void json_real(struct json *json, const char *key, double number);
 void json_bool(struct json *json, const char *key, bool value);

@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/duration.h"
 #include "cli/interrupt.h"
 #include "cli/plan_report.h"
 #include "cli/report.h"
+#include "cli/request_report.h"
+#include "lib/base/duration.h"
 #include "lib/base/macro.h"
 
 static const struct argp_option options[] = {
@@ -89,23 +90,31 @@ static enum outcome explain_nothing(const struct output_options *o, const struct
 	else
 		for (size_t i = 0; i < result->n_warnings; i++)
 			outcome_say("%s", result->warnings[i]);
-	outcome_say("nothing was captured in %s, and nothing was written: does the process get requests?",
-		    duration_text(result->window_ns, window));
+	outcome_say("nothing was captured in %s, and nothing was written: does the process get %s?",
+		    duration_text(result->window_ns, window), result->requests && result->requests->filtered ? "such requests" : "requests");
 	return OUTCOME_NOTHING;
 }
 
-enum outcome output_write(const struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
+/* Who waits for requests wants those, and not what else there was. */
+static bool is_nothing(const struct request_options *o, const Tfprofd__CaptureResult *result)
+{
+	if (request_report_has_any(result->requests))
+		return false;
+	return o->count || (!result->ops && !result->runs && !result->runs_cut);
+}
+
+enum outcome output_write(struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
 			  enum outcome (*commit)(void *data), void *data)
 {
 	const Tfprofd__CaptureResult *result = output->reply->result;
 	const struct output_options *o = output->options;
 	struct report report = { .result = result, .plan = output->planned ? output->planned->plan : NULL,
-				 .selection = output->selection, .logdir = o->logdir };
+				 .selection = output->selection, .logdir = o->logdir, .requests = &output->requests };
 	enum outcome outcome = OUTCOME_OK;
 	_cleanup_free_ char *path = NULL;
 	int r;
 
-	if (!result->ops && !result->runs && !result->runs_cut)
+	if (is_nothing(output->request_options, result))
 		return explain_nothing(o, &report);
 	if (*interrupt_flag()) {
 		outcome_say("cancelled: nothing was written");
@@ -116,6 +125,9 @@ enum outcome output_write(const struct output *output, struct run_directory *run
 		outcome_say("cannot write the capture into %s: %s", o->logdir, strerror(-r));
 		return OUTCOME_INTERNAL;
 	}
+	if (request_reader_commit(&output->requests, output->request_options) < 0)
+		return OUTCOME_INTERNAL;
+	report.requests_file = output->request_options->file;
 	if (commit)
 		outcome = commit(data);
 	report.path = path;
@@ -138,5 +150,6 @@ void output_done(struct output *output)
 		tfprofd__capture_reply__free_unpacked(output->planned, NULL);
 	if (output->reply)
 		tfprofd__capture_reply__free_unpacked(output->reply, NULL);
+	request_reader_done(&output->requests);
 	output->planned = output->reply = NULL;
 }

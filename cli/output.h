@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cli/outcome.h"
+#include "cli/request_options.h"
 #include "cli/run_directory.h"
 #include "cli/selection.h"
 #include "proto/control.pb-c.h"
@@ -27,6 +28,8 @@ extern const struct argp output_argp;
 struct output {
 	const struct output_options *options;
 	const struct selection *selection; /* as the capture was asked for */
+	const struct request_options *request_options;
+	struct request_reader requests; /* to be opened, and given what comes, by the command */
 	Tfprofd__CaptureReply *planned;	   /* the one that holds the plan, for a report that is to have it */
 	Tfprofd__CaptureReply *reply;	   /* the one that holds the result */
 };
@@ -44,6 +47,6 @@ struct output_recording {
  * The result came, output->reply: writes the run, named after this time, and prints the summary. commit(data) is called, unless it is NULL, before
  * anything is printed, once there is something to keep; what it returns counts when it is not OUTCOME_OK. recording: NULL: none.
  */
-enum outcome output_write(const struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
+enum outcome output_write(struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
 			  enum outcome (*commit)(void *data), void *data);
 void output_done(struct output *output);

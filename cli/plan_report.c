@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli/duration.h"
 #include "cli/symbol.h"
 #include "cli/text.h"
+#include "lib/base/duration.h"
 #include "lib/base/macro.h"
 
 #define LINE_COLUMNS 120

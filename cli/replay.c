@@ -17,6 +17,7 @@
 
 struct replay_options {
 	struct output_options output;
+	struct request_options requests;
 	const char *file;
 };
 
@@ -33,6 +34,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->output;
+		state->child_inputs[1] = &o->requests;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->file)
@@ -103,18 +105,38 @@ static void take_plan(struct output *output, const struct replay *replay)
 		tfprofd__capture_reply__free_unpacked(reply, NULL);
 }
 
+/* The requests, as the daemon would have sent them. */
+static int take_requests(struct output *output, const struct request_list *list)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < list->n_messages && r >= 0; i++) {
+		Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(NULL, list->messages[i].size, list->messages[i].bytes);
+
+		if (!reply)
+			return -ENOMEM;
+		r = request_reader_take(&output->requests, reply);
+	}
+	return r;
+}
+
 static enum outcome write_output(const struct replay_options *o, const struct replay *replay, const struct recording *recording,
 				 struct run_directory *run)
 {
 	const struct selection selection = { .level = replay->facts.detail.level, .ops_at_entry = replay->facts.detail.ops_at_entry };
 	const struct output_recording file = { .path = o->file, .size = recording->size };
-	struct output output = { .options = &o->output, .selection = &selection };
+	struct output output = { .options = &o->output, .selection = &selection, .request_options = &o->requests };
 	enum outcome outcome;
 	int r;
 
+	if (request_reader_open(&output.requests, &o->requests) < 0)
+		return OUTCOME_USAGE;
+
 	if (o->output.explain)
 		take_plan(&output, replay);
-	r = result_reply_new(&replay->result, replay->hostname, &output.reply);
+	r = take_requests(&output, &replay->result.requests);
+	if (r >= 0)
+		r = result_reply_new(&replay->result, replay->hostname, &output.reply);
 	if (r < 0) {
 		outcome_say("out of memory");
 		outcome = OUTCOME_INTERNAL;
@@ -145,6 +167,7 @@ static enum outcome explain_file(const char *path, int error)
 
 static enum outcome replay_file(const struct replay_options *o, struct run_directory *run)
 {
+	const struct request_list_options requests = { .all = o->requests.file != NULL, .slowest = o->requests.slowest };
 	struct recording recording = {};
 	enum outcome outcome;
 	struct replay replay;
@@ -154,7 +177,7 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 	r = read_file(o->file, &recording);
 	if (r < 0)
 		return explain_file(o->file, r);
-	r = replay_make(recording.bytes, recording.size, &replay, text, sizeof(text));
+	r = replay_make(recording.bytes, recording.size, &requests, &replay, text, sizeof(text));
 	if (r >= 0) {
 		outcome = write_output(o, &replay, &recording, run);
 		replay_done(&replay);
@@ -168,7 +191,7 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 
 enum outcome command_replay(int argc, char **argv, const char *address)
 {
-	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, {} };
+	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { &request_output_argp, 0, NULL, 1 }, {} };
 	static const struct argp argp = {
 		.parser = parse_option,
 		.children = children,

@@ -1,9 +1,11 @@
 #include "cli/report.h"
 
-#include "cli/duration.h"
 #include "cli/json.h"
 #include "cli/plan_report.h"
+#include "cli/request_report.h"
+#include "cli/slowest.h"
 #include "cli/text.h"
+#include "lib/base/duration.h"
 #include "lib/base/macro.h"
 
 #define OPS_SHOWN 20
@@ -127,10 +129,14 @@ void report_print(FILE *file, const struct report *report)
 	fprintf(file, "Captured %s: %s runs, %s operations\n", duration_text(result->window_ns, window),
 		text_count(result->runs, runs), text_count(result->ops, ops));
 	print_runs(file, result);
+	request_report_print(file, result->requests);
 	print_threads(file, result);
 	print_loss(file, result);
 	print_probes(file, result);
+	request_report_print_tables(file, result->requests);
 	print_ops(file, result);
+	if (report->requests)
+		slowest_print(file, report->requests->slowest, report->requests->n_slowest);
 	for (size_t i = 0; i < result->n_warnings; i++) {
 		fputs(i ? "warning: " : "\nwarning: ", file);
 		text_write(file, result->warnings[i]);
@@ -140,7 +146,12 @@ void report_print(FILE *file, const struct report *report)
 		return;
 	fputs("\nWritten: ", file);
 	text_write(file, report->path);
-	fprintf(file, " (%s)\nTo look at it: tensorboard --logdir ", text_bytes(result->xspace.len, size));
+	fprintf(file, " (%s)", text_bytes(result->xspace.len, size));
+	if (report->requests_file) {
+		fputs("\nRequests: ", file);
+		text_write(file, report->requests_file);
+	}
+	fputs("\nTo look at it: tensorboard --logdir ", file);
 	text_write(file, report->logdir);
 	fputc('\n', file);
 	if (!report->recording)
@@ -212,6 +223,9 @@ void report_print_json(FILE *file, const struct report *report)
 	json_number(&json, "runnable_ns", result->runnable_ns);
 	json_number(&json, "blocked_ns", result->blocked_ns);
 	print_json_probes(&json, result);
+	request_report_json(&json, "requests", result->requests);
+	json_string(&json, "requests_file", report->requests_file);
+	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL, report->requests ? report->requests->n_slowest : 0);
 	print_json_ops(&json, result);
 	if (report->plan)
 		plan_report_json(&json, "plan", report->plan, report->selection);

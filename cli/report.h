@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "cli/request_options.h"
 #include "cli/selection.h"
 #include "proto/control.pb-c.h"
 
@@ -14,6 +15,8 @@ struct report {
 	const char *path; /* of the file that was written, NULL: none */
 	const char *recording; /* path, NULL: none */
 	uint64_t recording_bytes;
+	const struct request_reader *requests; /* NULL: none were asked for */
+	const char *requests_file; /* that was written, NULL: none */
 };
 
 void report_print(FILE *file, const struct report *report);

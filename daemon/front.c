@@ -97,7 +97,8 @@ int front_run(const struct front_options *options)
 {
 	struct service_options service = { .max_duration_ns = options->max_duration_ns, .listeners = options->listeners,
 					   .n_listeners = options->n_listeners,
-					   .first_target_listener = options->first_target_listener, .cache = options->cache };
+					   .first_target_listener = options->first_target_listener, .cache = options->cache,
+					   .config = options->config };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = {};

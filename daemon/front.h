@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "daemon/broker/limits.h"
+#include "daemon/config.h"
 
 /* The user that owns nothing but the cache. */
 #define FRONT_USER 65534
@@ -15,6 +16,7 @@ struct front_options {
 	unsigned n_listeners, first_target_listener;
 	int ready; /* a byte is written to it when clients are served; -1: nobody waits */
 	uint64_t max_duration_ns;
+	const struct config *config; /* NULL: none */
 	int cache; /* a directory of the front's own, owned by it; -1: none */
 };
 

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/config.h"
 #include "daemon/front.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -29,7 +30,7 @@
 enum exit_code { EXIT_USAGE = 2, EXIT_HOST = 7 };
 
 struct options {
-	const char *socket, *state;
+	const char *socket, *state, *config;
 	char host[64];
 	uint16_t port, first_port, last_port;
 	bool listen, foreground, verbose, perf_event_uprobes;
@@ -48,6 +49,7 @@ static const char help[] =
 	"  --max-duration SECONDS     longest window that a client may ask for (300)\n"
 	"  --probe-links multi|perf-event\n"
 	"                             how to attach probes (multi where the kernel can; perf-event is for older kernels)\n"
+	"  --config FILE              what captures at single processes' ports are like; none unless given\n"
 	"  --foreground               stay in the foreground\n"
 	"  --verbose                  say more\n"
 	"  --help, --version\n";
@@ -117,7 +119,8 @@ static int parse_options(int argc, char *argv[], struct options *o)
 		{ "state-dir", required_argument, NULL, 'd' },	  { "foreground", no_argument, NULL, 'f' },
 		{ "max-duration", required_argument, NULL, 'm' }, { "probe-links", required_argument, NULL, 'p' },
 		{ "verbose", no_argument, NULL, 'v' },		  { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },		  {},
+		{ "version", no_argument, NULL, 'V' },		  { "config", required_argument, NULL, 'c' },
+		{},
 	};
 	unsigned long number;
 	int c, r = 0;
@@ -138,6 +141,9 @@ static int parse_options(int argc, char *argv[], struct options *o)
 			break;
 		case 'd':
 			o->state = optarg;
+			break;
+		case 'c':
+			o->config = optarg;
 			break;
 		case 'f':
 			o->foreground = true;
@@ -428,7 +434,8 @@ int main(int argc, char *argv[])
 	struct options o = { .socket = DEFAULT_SOCKET, .state = DEFAULT_STATE, .host = "127.0.0.1", .port = 8467, .first_port = 8468,
 			     .last_port = 8567, .listen = true, .max_duration_ns = 300000000000ull };
 	struct front_options front = { .ready = -1, .cache = -1 };
-	char reason[256];
+	struct config *config = NULL;
+	char reason[600];
 	int r, lock;
 
 	r = parse_options(argc, argv, &o);
@@ -436,6 +443,11 @@ int main(int argc, char *argv[])
 		return r > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	if (o.verbose)
 		log_set_level(LOG_DEBUG);
+	if (o.config && config_read(o.config, &config, reason, sizeof(reason)) < 0) {
+		log_error("%s", reason);
+		return EXIT_USAGE;
+	}
+	front.config = config;
 	if (broker_check_host(reason, sizeof(reason)) < 0) {
 		log_error("%s", reason);
 		return EXIT_HOST;

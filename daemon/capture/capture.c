@@ -47,7 +47,8 @@ struct capture {
 	unsigned n_joining, n_refused; /* those that wait, and those for whom there was no room to */
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
-	uint64_t window_start_ns, records, dropped;
+	uint64_t window_start_ns, records, dropped, finished;
+	char *path, *model; /* of the filter */
 };
 
 int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache, const char *hostname,
@@ -233,6 +234,12 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 		     *text ? text : strerror(-r));
 }
 
+/* As many requests have finished as were asked for. */
+static bool enough_requests(const struct capture *c)
+{
+	return c->request.filter.count && c->finished >= c->request.filter.count;
+}
+
 /* Keeps the window open for its time; returns when it really closed. */
 static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, int *ret_error)
 {
@@ -245,6 +252,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		session_count(s, &counts);
 		__atomic_store_n(&c->records, counts.records, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->dropped, counts.dropped, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
 		now = clock_now(CLOCK_MONOTONIC);
 		if (now >= stop || *ret_error < 0 || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
@@ -256,7 +264,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		if (c->request.max_overhead > 0)
 			keep_budget(c, s, &budget, start, now);
 		let_join(c, s, start, now);
-		if (session_targets_ended(s))
+		if (session_targets_ended(s) || enough_requests(c))
 			break;
 		wait_until(c, MIN(now + DRAIN_NS, stop));
 	}
@@ -286,7 +294,7 @@ static void end_recording(struct capture *c, const struct result_facts *facts)
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
 	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + unix_offset(), .detail = c->request.detail,
-				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended };
+				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended, .requests = c->request.requests };
 	uint64_t began = clock_now(CLOCK_MONOTONIC), correlated;
 	struct timeline *timeline;
 	int r;
@@ -356,7 +364,13 @@ static int run_window(struct capture *c, struct session *s)
 		return -ECANCELED;
 	c->result.overhead = measure_overhead(s, cpu);
 	r = session_finish(s);
-	return r < 0 ? r : make_result(c, s, start, stop);
+	if (r < 0)
+		return r;
+	__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
+	if (c->request.filter.count && !enough_requests(c))
+		result_warn(&c->result, "The window ended after %.3f s with %llu of the %llu requests that it was to see.", (double)(stop - start) / 1e9,
+		     (unsigned long long)c->finished, (unsigned long long)c->request.filter.count);
+	return make_result(c, s, start, stop);
 }
 
 static void on_done(void *data)
@@ -376,6 +390,8 @@ static void on_detached(void *data)
 	for (unsigned i = 0; i < c->n_prepared; i++)
 		prepared_done(&c->prepared[i], c->shared->proxy);
 	result_done(&c->result);
+	free(c->path);
+	free(c->model);
 	c->shared->n_captures--;
 	free(c);
 }
@@ -444,7 +460,7 @@ static void begin_recording(struct capture *c)
 static int run(struct capture *c, struct session **ret, char *text, size_t size)
 {
 	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
-					   .forecast = &c->result.plan.forecast };
+					   .forecast = &c->result.plan.forecast, .filter = c->request.filter };
 	uint64_t begun = clock_now(CLOCK_MONOTONIC), prepared, loaded;
 	int r;
 
@@ -486,6 +502,21 @@ static void *capture_thread(void *data)
 	return NULL;
 }
 
+/* The texts of the filter are the client's message's: the capture outlives it. */
+static int copy_filter(struct capture *c)
+{
+	struct request_filter *filter = &c->request.filter;
+
+	c->path = filter->path ? strdup(filter->path) : NULL;
+	c->model = filter->model ? strdup(filter->model) : NULL;
+	if ((filter->path && !c->path) || (filter->model && !c->model))
+		return -ENOMEM;
+	filter->path = c->path;
+	filter->model = c->model;
+	c->result.filter = *filter;
+	return 0;
+}
+
 int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret)
 {
 	struct capture *c;
@@ -503,10 +534,14 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned i = 0; i < request->n_targets; i++)
 		c->targets[i] = *request->targets[i];
-	r = pthread_create(&c->thread, NULL, capture_thread, c);
-	if (r) {
+	r = copy_filter(c);
+	if (r >= 0)
+		r = -pthread_create(&c->thread, NULL, capture_thread, c);
+	if (r < 0) {
+		free(c->path);
+		free(c->model);
 		free(c);
-		return -r;
+		return r;
 	}
 	shared->n_captures++;
 	*ret = c;
@@ -555,6 +590,7 @@ void capture_get_progress(struct capture *c, struct capture_progress *ret)
 	ret->elapsed_ns = start ? MIN(now - start, c->request.duration_ns) : 0;
 	ret->records = __atomic_load_n(&c->records, __ATOMIC_RELAXED);
 	ret->dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED);
+	ret->requests = __atomic_load_n(&c->finished, __ATOMIC_RELAXED);
 }
 
 struct capture_result *capture_get_result(struct capture *c)

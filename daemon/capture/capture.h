@@ -11,6 +11,8 @@
 #include "daemon/capture/forecast.h"
 #include "daemon/capture/prepare.h"
 #include "daemon/capture/target.h"
+#include "daemon/correlate/filter.h"
+#include "daemon/export/request_list.h"
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
 #include "include/record_types.h"
@@ -58,6 +60,8 @@ struct capture_request {
 	struct detail detail;
 	double max_overhead; /* percent of the targets' CPU time that the probes may cost; 0: no limit */
 	bool record;	     /* keep the raw records, for a replay */
+	struct request_filter filter;	     /* its texts are copied */
+	struct request_list_options requests; /* which requests the result tells one by one */
 	bool plan_only;	     /* nothing is attached, and there is no result besides the plan */
 	/* Called in the loop's thread before done(), when it is known what will be attached. May be NULL. */
 	void (*planned)(struct capture *capture, const struct capture_plan *plan, void *data);
@@ -70,6 +74,7 @@ struct capture_progress {
 	uint64_t elapsed_ns; /* of the window */
 	uint64_t records;
 	uint64_t dropped;
+	uint64_t requests; /* that have finished and pass the filter */
 };
 
 struct capture_result {
@@ -77,6 +82,8 @@ struct capture_result {
 	char text[256]; /* what to do about the error */
 	struct xspace_result xspace;
 	struct summary summary;
+	struct request_filter filter; /* as asked for */
+	struct request_list requests;
 	uint64_t window_ns;
 	uint64_t records;
 	uint64_t dropped; /* records lost, all causes */

@@ -56,7 +56,7 @@ static unsigned count_packs(void)
 	return n;
 }
 
-void recording_begin(struct journal *j, uint64_t start_ns)
+void recording_begin(struct journal *j, uint64_t start_ns, const struct request_filter *filter)
 {
 	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
 	unsigned n = count_packs();
@@ -67,6 +67,10 @@ void recording_begin(struct journal *j, uint64_t start_ns)
 		return;
 	head.program = (char *)TFPROFD_VERSION;
 	head.start_ns = start_ns;
+	head.slower_than_ns = filter->slower_than_ns;
+	head.path = (char *)(filter->path ?: "");
+	head.model = (char *)(filter->model ?: "");
+	head.count = filter->count;
 	head.packs = list;
 	for (unsigned i = 0; i < n && whole; i++) {
 		struct pack_message *m = pack_message_new(packs[i]);

@@ -10,8 +10,8 @@
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/journal.h"
 
-/* Begins: the window opens at start_ns. */
-void recording_begin(struct journal *j, uint64_t start_ns);
+/* Begins: the window opens at start_ns, and the filter says which requests are shown. */
+void recording_begin(struct journal *j, uint64_t start_ns, const struct request_filter *filter);
 /* As correlator_add_target(), correlator_set_layout(), correlator_shed(), correlator_note_loss() and correlator_feed(). */
 void recording_add_target(struct journal *j, const struct correlate_target *target);
 void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout);

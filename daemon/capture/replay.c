@@ -51,9 +51,24 @@ static int find_site(const struct probe_pack *pack, const Tfprofd__RecordingProb
 	return -1;
 }
 
+static int set_filter_texts(struct replaying *p)
+{
+	struct replay *replay = p->replay;
+
+	replay->path = strdup(p->head->path);
+	replay->model = strdup(p->head->model);
+	if (!replay->path || !replay->model)
+		return -ENOMEM;
+	replay->result.filter.path = *replay->path ? replay->path : NULL;
+	replay->result.filter.model = *replay->model ? replay->model : NULL;
+	return 0;
+}
+
 /* Sites are numbered by their place in a pack, which another version may have changed: names and roles decide. */
 static int read_head(struct replaying *p, const struct journal_section *s)
 {
+	int r;
+
 	if (p->head)
 		return journal_bad(&p->reader, s->offset, "it begins twice");
 	p->head = tfprofd__recording_head__unpack(NULL, s->size, s->bytes);
@@ -70,7 +85,13 @@ static int read_head(struct replaying *p, const struct journal_section *s)
 			known->sites[k] = known->pack && k < known->recorded->n_probes ?
 						  (int16_t)find_site(known->pack, known->recorded->probes[k]) : -1;
 	}
-	return correlator_new(p->head->start_ns, &p->correlator);
+	p->replay->result.filter = (struct request_filter){ .slower_than_ns = p->head->slower_than_ns, .count = p->head->count };
+	r = set_filter_texts(p);
+	if (r >= 0)
+		r = correlator_new(p->head->start_ns, &p->correlator);
+	if (r >= 0)
+		correlator_set_filter(p->correlator, &p->replay->result.filter);
+	return r;
 }
 
 static int read_target(struct replaying *p, const struct journal_section *s)
@@ -299,13 +320,15 @@ static int make(struct replaying *p)
 	return r;
 }
 
-int replay_make(const void *recording, size_t size, struct replay *ret, char *ret_text, size_t text_size)
+int replay_make(const void *recording, size_t size, const struct request_list_options *requests, struct replay *ret, char *ret_text,
+		size_t text_size)
 {
 	struct replaying p = { .reader = { .bytes = recording, .size = size }, .replay = ret };
 	int r;
 
 	*ret = (struct replay){};
 	r = read_all(&p);
+	ret->facts.requests = *requests;
 	if (r >= 0)
 		r = make(&p);
 	if (r < 0) {
@@ -323,5 +346,7 @@ void replay_done(struct replay *replay)
 {
 	result_done(&replay->result);
 	free(replay->hostname);
+	free(replay->path);
+	free(replay->model);
 	*replay = (struct replay){};
 }

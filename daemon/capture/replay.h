@@ -11,6 +11,7 @@ struct replay {
 	struct result_facts facts;
 	struct capture_result result;
 	char *hostname;	     /* what the facts refer to */
+	char *path, *model;  /* what the result's filter refers to */
 	const uint8_t *plan; /* PlanReply of lib/proto/control.proto, within the recording; NULL: none */
 	size_t plan_size;
 };
@@ -20,5 +21,6 @@ struct replay {
  * ret_text says what is wrong, without the file's name: -EBADMSG (no recording, or a damaged one), -EPROTONOSUPPORT (of a version, or a
  * pack of probes, that this program does not know), -EFBIG, -ENOMEM.
  */
-int replay_make(const void *recording, size_t size, struct replay *ret, char *ret_text, size_t text_size);
+int replay_make(const void *recording, size_t size, const struct request_list_options *requests, struct replay *ret, char *ret_text,
+		size_t text_size);
 void replay_done(struct replay *replay);

@@ -75,6 +75,10 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 	if (facts->n_left_out)
 		result_warn(result, "%u more processes were left out: a capture takes %d.", facts->n_left_out, RECORD_MAX_TARGETS);
 	warn_of_timeline(result, facts, timeline);
+	r = request_list_make(timeline, &facts->requests, &result->requests);
+	if (r >= 0 && result->requests.n_left_out)
+		result_warn(result, "%llu requests are not in the list of requests for lack of room: use a shorter window, or show fewer of them.",
+			    (unsigned long long)result->requests.n_left_out);
 	for (unsigned i = 0; i < result->n_warnings && r >= 0; i++)
 		r = timeline_warn(timeline, "%s", result->warnings[i]);
 	if (r >= 0)
@@ -94,5 +98,6 @@ void result_done(struct capture_result *result)
 	result->n_warnings = 0;
 	xspace_result_done(&result->xspace);
 	summary_done(&result->summary);
+	request_list_done(&result->requests);
 	result->recording = journal_free(result->recording);
 }

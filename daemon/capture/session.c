@@ -351,8 +351,10 @@ int session_open(struct session *s, uint64_t start, uint64_t stop)
 {
 	int r;
 
-	recording_begin(s->options.recording, start);
+	recording_begin(s->options.recording, start, &s->options.filter);
 	r = correlator_new(start, &s->correlator);
+	if (r >= 0)
+		correlator_set_filter(s->correlator, &s->options.filter);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
 	if (r < 0)
@@ -542,6 +544,11 @@ void session_count(const struct session *s, struct session_counts *ret)
 		ret->unread = submitted - seen;
 	memcpy(ret->cost_ns, s->cost_ns, sizeof(ret->cost_ns));
 	ret->dropped = ret->ring_full + ret->refused + ret->malformed + ret->unread;
+}
+
+uint64_t session_n_finished(const struct session *s)
+{
+	return s->correlator ? correlator_n_finished(s->correlator) : 0;
 }
 
 uint64_t session_cpu_ns(struct session *s)

@@ -10,6 +10,7 @@
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/forecast.h"
 #include "daemon/capture/prepare.h"
+#include "daemon/correlate/filter.h"
 #include "daemon/correlate/timeline.h"
 #include "include/record_types.h"
 
@@ -23,6 +24,7 @@ struct session_options {
 	struct detail detail;
 	bool sockets; /* requests are looked for at sockets */
 	struct journal *recording; /* gets all that the correlator gets; must live as long as the session. NULL: none */
+	struct request_filter filter; /* its texts must live as long as the session */
 };
 
 struct session_counts {
@@ -58,6 +60,8 @@ int session_drain(struct session *s);
 int session_finish(struct session *s);
 
 void session_count(const struct session *s, struct session_counts *ret);
+/* Requests that have finished so far and pass the filter. */
+uint64_t session_n_finished(const struct session *s);
 /* The CPU time of all targets since they were added, in nanoseconds; it never falls. */
 uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);

@@ -245,6 +245,16 @@ int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 	return c->error;
 }
 
+void correlator_set_filter(struct correlator *c, const struct request_filter *filter)
+{
+	c->filter = *filter;
+}
+
+uint64_t correlator_n_finished(const struct correlator *c)
+{
+	return c->n_finished;
+}
+
 /* What was shed until that time ends. */
 static void apply_sheds(struct correlator *c, uint64_t now)
 {
@@ -321,7 +331,7 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	if (!c->error)
 		c->error = timeline_finish(t);
 	if (!c->error)
-		c->error = requests_finish(t);
+		c->error = requests_finish(t, &c->filter);
 	if (!c->error)
 		c->error = lifetime_make(t);
 	if (c->error)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "daemon/correlate/filter.h"
 #include "daemon/correlate/timeline.h"
 #include "daemon/plan/pack.h"
 #include "include/record_types.h"
@@ -36,6 +37,10 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
 /* Records of that time were lost: nothing is said of the requests that went on then. -ENOMEM. */
 int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
+/* Which requests are shown, before the first record; the filter is copied, its texts are not. Without a call all of them are. */
+void correlator_set_filter(struct correlator *c, const struct request_filter *filter);
+/* Requests that have finished so far and pass the filter. */
+uint64_t correlator_n_finished(const struct correlator *c);
 struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */

@@ -79,6 +79,8 @@ struct correlator {
 	uint64_t spans_size, slices_size, texts_size, handlers_size;
 	uint64_t next_context;
 	uint32_t unknown_name, preempted_name, runnable_name;
+	struct request_filter filter;
+	uint64_t n_finished; /* requests that pass it */
 	int error; /* the first one; everything after it is void */
 };
 

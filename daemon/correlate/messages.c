@@ -179,8 +179,8 @@ static void request_end(struct correlator *c, uint32_t request, uint64_t end, un
 		}
 	if (conn->reading == request)
 		conn->reading = NO_REQUEST;
-	if (!(q->flags & REQUEST_NOT_WHOLE))
-		r->n_finished++;
+	if (!(q->flags & REQUEST_NOT_WHOLE) && request_filter_passes(&c->filter, c->t, q))
+		c->n_finished++;
 }
 
 /* Everything that goes on at a connection. */

@@ -173,7 +173,7 @@ static int sort(struct timeline *t)
 	return 0;
 }
 
-int requests_finish(struct timeline *t)
+int requests_finish(struct timeline *t, const struct request_filter *filter)
 {
 	struct finish f = { .t = t, .size = t->n_requests };
 	int r = 0;
@@ -188,6 +188,9 @@ int requests_finish(struct timeline *t)
 	map_done(&f.request_of_context);
 	if (r >= 0)
 		r = sort(t);
+	for (uint32_t i = 0; i < t->n_requests && r >= 0; i++)
+		if (!request_filter_passes(filter, t, &t->requests[i]))
+			t->requests[i].flags |= REQUEST_FILTERED;
 	if (r >= 0)
 		count(t);
 	return r;

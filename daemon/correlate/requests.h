@@ -107,7 +107,7 @@ struct requests {
 	} *losses; /* when records were lost; by time, they do not overlap */
 	uint64_t losses_size;
 	uint32_t n_losses;
-	uint64_t n_left_out, n_finished;
+	uint64_t n_left_out;
 	uint64_t n_unseen[UNSEEN_OTHER + 1];
 	uint64_t n_unknown_role; /* messages on connections of which nobody knows who serves */
 };

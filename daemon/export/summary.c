@@ -35,12 +35,6 @@ static int compare_self(const void *a, const void *b)
 	return compare_names(a, b);
 }
 
-/* The smallest duration that at least percent of them do not exceed. */
-static uint64_t percentile(const uint64_t *sorted, uint64_t n, unsigned int percent)
-{
-	return n ? sorted[(n * percent + 99) / 100 - 1] : 0;
-}
-
 static int summarise_runs(const struct timeline *t, struct summary *s)
 {
 	_cleanup_free_ uint64_t *durations = NULL;
@@ -164,10 +158,12 @@ int summary_make(const struct timeline *t, struct summary *ret)
 	if (r < 0)
 		return r;
 	r = summarise_ops(t, &s);
+	if (r >= 0)
+		r = request_summary_make(t, &s.requests);
 	if (r < 0)
 		return r;
 	*ret = s;
-	s.n_top_ops = 0; /* now the caller's */
+	s = (struct summary){}; /* now the caller's */
 	return 0;
 }
 
@@ -175,5 +171,6 @@ void summary_done(struct summary *s)
 {
 	for (unsigned int i = 0; i < s->n_top_ops; i++)
 		free(s->top_ops[i].name);
+	request_summary_done(&s->requests);
 	*s = (struct summary){};
 }

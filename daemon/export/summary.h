@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "daemon/correlate/timeline.h"
+#include "daemon/export/request_summary.h"
 
 #define SUMMARY_OPS_MAX 20
 
@@ -27,6 +28,7 @@ struct summary {
 	unsigned int n_top_ops;
 	uint64_t running_ns, runnable_ns, blocked_ns;
 	uint64_t n_lost_names;
+	struct request_summary requests;
 };
 
 /* Summarises a timeline; summary_done() frees what ret holds, which does not refer to the timeline. -ENOMEM. */

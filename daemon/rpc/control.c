@@ -9,6 +9,7 @@
 #include "daemon/rpc/plan_reply.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/result_reply.h"
+#include "daemon/rpc/requests_reply.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -66,6 +67,7 @@ static void send_progress(void *data)
 	progress.elapsed_ns = p.elapsed_ns;
 	progress.records = p.records;
 	progress.dropped = p.dropped;
+	progress.requests = p.requests;
 	reply.progress = &progress;
 	loop_timer_set(job->progress, loop_now() + PROGRESS_NS);
 	/* A client that does not read gets no more of them. */
@@ -122,10 +124,12 @@ static void answer(struct job *job, struct capture_result *result)
 {
 	struct result_reply reply;
 	struct grpc_body *body;
-	uint64_t recording;
+	uint64_t recording = 0;
 	int r;
 
-	r = send_recording(job, result, &recording);
+	r = requests_reply_send(job->call, &result->requests);
+	if (r >= 0)
+		r = send_recording(job, result, &recording);
 	result_reply_fill(&reply, result, job->service->options.hostname);
 	reply.message.recording_bytes = recording;
 	if (r < 0 || reply_xspace(&result->xspace, RESULT_FIELD, RESULT_XSPACE_FIELD, NULL, 0, &reply.message.base, &body) < 0 ||
@@ -260,6 +264,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry };
 	request.max_overhead = m->max_overhead;
 	request.record = m->record;
+	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	job.every_target = !m->n_pids && service_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
@@ -271,13 +276,15 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	} else {
 		r = check_level(call, m->level);
 		if (r >= 0)
+			r = requests_reply_check(call, m, &request.filter);
+		if (r >= 0)
 			r = choose_targets(s, call, m->pids, m->n_pids, &request);
 	}
-	tfprofd__capture_request__free_unpacked(m, NULL);
-	if (r < 0)
-		return;
 	started = s->jobs;
-	job_start(s, call, &job, &request);
+	if (r >= 0)
+		job_start(s, call, &job, &request);
+	/* The filter's texts lie in it. */
+	tfprofd__capture_request__free_unpacked(m, NULL);
 	if (s->jobs == started)
 		return;
 	/* Without a timer there is no progress to see, and nothing else is lost. */

@@ -77,6 +77,21 @@ static bool answer_failure(struct job *job, const struct capture_result *result)
 	return true;
 }
 
+/* What was configured for a process, at its own port; what the client can say itself is the level, which the configuration overrides. */
+static void apply_config(const struct service *s, const struct grpc_call *call, struct capture_request *request)
+{
+	const struct target *target = request->targets[0];
+	const struct config_target *config;
+
+	config = service_is_for_all(call) ? NULL : config_find(s->options.config, target->pid, target->name);
+	if (!config)
+		return;
+	request->filter = config->filter;
+	request->max_overhead = config->max_overhead;
+	if (config->level)
+		request->detail.level = config->level;
+}
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
@@ -127,6 +142,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 			     job.emit_xspace);
 		return;
 	}
+	apply_config(s, call, &request);
 	job_start(s, call, &job, &request);
 }
 

@@ -67,6 +67,8 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->ops_at_entry = result->ops_at_entry;
 	fill_sheds(reply, result);
 	fill_ops(reply, s);
+	requests_reply_fill(&reply->requests, result);
+	m->requests = &reply->requests.message;
 }
 
 static int join_xspace(const struct xspace_result *xspace, ProtobufCBinaryData *ret)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/capture/capture.h"
+#include "daemon/rpc/requests_reply.h"
 #include "proto/control.pb-c.h"
 
 /* Room for a CaptureResult and what it refers to. */
@@ -9,6 +10,7 @@ struct result_reply {
 	Tfprofd__CaptureResult message;
 	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *op_list[SUMMARY_OPS_MAX];
 	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
+	struct requests_reply requests;
 };
 
 /* Fills reply->message with all but the XSpace; it refers to the reply, to the result and to the hostname. */

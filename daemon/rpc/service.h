@@ -7,6 +7,7 @@
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/target.h"
+#include "daemon/config.h"
 #include "lib/base/loop.h"
 #include "lib/grpc/server.h"
 
@@ -18,6 +19,7 @@ struct service_options {
 	/* Sockets that the broker accepts on; those from first_target_listener are loopback ports, bound, for single targets. */
 	const int *listeners;
 	unsigned n_listeners, first_target_listener;
+	const struct config *config; /* borrowed, NULL: none */
 	int cache; /* a directory for what is worth keeping, owned by the service from now on; -1: none */
 };
 

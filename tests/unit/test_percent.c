@@ -1,5 +1,5 @@
 /* Shares as tfprofctl reads them. */
-#include "cli/percent.c"
+#include "lib/base/percent.c"
 
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"

@@ -1,4 +1,4 @@
-#include "cli/percent.h"
+#include "lib/base/percent.h"
 
 #include <errno.h>
 #include <stdlib.h>

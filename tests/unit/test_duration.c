@@ -1,5 +1,5 @@
-/* Durations as tfprofctl reads and writes them. */
-#include "cli/duration.c"
+/* Durations as people write and read them. */
+#include "lib/base/duration.c"
 
 #include "tests/unit/check.h"
 

@@ -1,4 +1,4 @@
-#include "cli/duration.h"
+#include "lib/base/duration.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,0 +1,27 @@
+#include "lib/base/glob.h"
+
+#include <stddef.h>
+
+bool glob_matches(const char *pattern, const char *text)
+{
+	const char *star = NULL, *after = NULL;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			after = text;
+		} else if (*pattern == '?' || *pattern == *text) {
+			pattern++;
+			text++;
+		} else if (star) {
+			/* The last star takes one byte more; earlier ones need not change. */
+			pattern = star;
+			text = ++after;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}

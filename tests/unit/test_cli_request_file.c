@@ -1,0 +1,102 @@
+/* A file of requests is there when it is complete, and nothing is left of one that is not. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cli/json.c"
+#include "cli/request.c"
+#include "cli/request_file.c"
+#include "cli/request_json.c"
+#include "cli/utf8.c"
+#include "tests/unit/check.h"
+
+static char directory[64], path[128];
+
+static void enter(void)
+{
+	strcpy(directory, "/tmp/tfprofd-requests-XXXXXX");
+	if (mkdtemp(directory))
+		snprintf(path, sizeof(path), "%s/r.ndjson", directory);
+}
+
+/* How many files there are, hidden ones too. */
+static unsigned count_files(void)
+{
+	struct dirent *entry;
+	unsigned n = 0;
+	DIR *d = opendir(directory);
+
+	while ((entry = readdir(d)))
+		n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	closedir(d);
+	return n;
+}
+
+static void leave(void)
+{
+	unlink(path);
+	CHECK_EQ(rmdir(directory), 0);
+}
+
+static unsigned count_lines(void)
+{
+	FILE *file = fopen(path, "re");
+	unsigned n = 0;
+	int c;
+
+	while (file && (c = getc(file)) >= 0)
+		n += c == '\n';
+	if (file)
+		fclose(file);
+	return n;
+}
+
+TEST(a_file_has_its_name_when_it_is_complete)
+{
+	Tfprofd__Request request = TFPROFD__REQUEST__INIT;
+	struct request_file *file;
+
+	enter();
+	CHECK_EQ(request_file_new(path, &file), 0);
+	CHECK_EQ(request_file_add(file, &request), 0);
+	CHECK_EQ(request_file_add(file, &request), 0);
+	CHECK(access(path, F_OK) < 0);
+	CHECK_EQ(request_file_commit(file), 0);
+	CHECK_EQ(count_lines(), 2);
+	request_file_free(file);
+	CHECK_EQ(count_files(), 1);
+	/* Another one takes its place. */
+	CHECK_EQ(request_file_new(path, &file), 0);
+	CHECK_EQ(request_file_commit(file), 0);
+	request_file_free(file);
+	CHECK_EQ(count_lines(), 0);
+	CHECK_EQ(count_files(), 1);
+	leave();
+}
+
+TEST(nothing_is_left_of_a_file_that_was_given_up)
+{
+	Tfprofd__Request request = TFPROFD__REQUEST__INIT;
+	struct request_file *file;
+
+	enter();
+	CHECK_EQ(request_file_new(path, &file), 0);
+	CHECK_EQ(request_file_add(file, &request), 0);
+	CHECK_EQ(count_files(), 1);
+	request_file_free(file);
+	CHECK_EQ(count_files(), 0);
+	leave();
+}
+
+TEST(what_cannot_be_written_is_found_out_at_first)
+{
+	struct request_file *file;
+
+	enter();
+	CHECK_EQ(request_file_new(directory, &file), -EISDIR);
+	CHECK_EQ(request_file_new("", &file), -ENOENT);
+	CHECK_EQ(request_file_new("/nowhere/x", &file), -ENOENT);
+	leave();
+}
+
+CHECK_MAIN()

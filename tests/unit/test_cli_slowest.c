@@ -1,0 +1,254 @@
+/* The slowest requests as people and programs read them. */
+#include <stdlib.h>
+
+#include "cli/json.c"
+#include "cli/request.c"
+#include "cli/request_json.c"
+#include "cli/slowest.c"
+#include "cli/text.c"
+#include "cli/utf8.c"
+#include "tests/unit/check.h"
+
+#define MS 1000000ull
+
+/* A request of 100 ms with threads and names to refer to, and room for pieces. */
+struct sample {
+	Tfprofd__Request request;
+	Tfprofd__RequestThread threads[3], *thread_list[3];
+	Tfprofd__RequestSegment segments[64], *segment_list[64];
+	Tfprofd__RequestCause cause;
+	char *names[2];
+	uint64_t phases[REQUEST_PHASES];
+};
+
+static void sample_init(struct sample *s)
+{
+	static const char *const thread_names[] = { "worker", "holder", "hog" };
+
+	memset(s, 0, sizeof(*s));
+	s->request = (Tfprofd__Request)TFPROFD__REQUEST__INIT;
+	s->cause = (Tfprofd__RequestCause)TFPROFD__REQUEST_CAUSE__INIT;
+	for (unsigned i = 0; i < 3; i++) {
+		s->threads[i] = (Tfprofd__RequestThread)TFPROFD__REQUEST_THREAD__INIT;
+		s->threads[i].tid = 12 + i;
+		s->threads[i].name = (char *)thread_names[i];
+		s->thread_list[i] = &s->threads[i];
+	}
+	s->names[0] = (char *)"futex";
+	s->names[1] = (char *)"a/MatMul:MatMul";
+	s->request.number = 17;
+	s->request.start_ns = 1000;
+	s->request.end_ns = 1000 + 100 * MS;
+	s->request.n_threads = 3;
+	s->request.threads = s->thread_list;
+	s->request.n_names = 2;
+	s->request.names = s->names;
+	s->request.critical_path = s->segment_list;
+	s->request.phases = s->phases;
+	s->request.n_phases = REQUEST_PHASES;
+	s->request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_EXACT;
+}
+
+static void add_piece(struct sample *s, uint64_t length, unsigned phase, unsigned activity, uint32_t thread, uint32_t name, uint32_t by)
+{
+	size_t n = s->request.n_critical_path++;
+	Tfprofd__RequestSegment *segment = s->segment_list[n] = &s->segments[n];
+
+	*segment = (Tfprofd__RequestSegment)TFPROFD__REQUEST_SEGMENT__INIT;
+	segment->start_ns = n ? s->segments[n - 1].end_ns : s->request.start_ns;
+	segment->end_ns = segment->start_ns + length;
+	segment->phase = (Tfprofd__Phase)phase;
+	segment->activity = (Tfprofd__Activity)activity;
+	segment->thread = thread;
+	segment->name = name;
+	segment->by = by;
+}
+
+/* What is printed of it. */
+static char *printed(const struct sample *s)
+{
+	Tfprofd__Request *const list[] = { (Tfprofd__Request *)&s->request };
+	size_t size;
+	char *text;
+	FILE *file = open_memstream(&text, &size);
+
+	slowest_print(file, list, 1);
+	fclose(file);
+	return text;
+}
+
+static void expect_verdict(struct sample *s, unsigned phase, uint64_t phase_ns, uint64_t cause_ns, unsigned activity, uint32_t thread,
+			   uint32_t name, uint32_t by, const char *expected)
+{
+	char *verdict;
+
+	s->request.cause = &s->cause;
+	s->cause.phase = (Tfprofd__Phase)phase;
+	s->cause.phase_ns = phase_ns;
+	s->cause.cause_ns = cause_ns;
+	s->cause.activity = (Tfprofd__Activity)activity;
+	s->cause.thread = thread;
+	s->cause.name = name;
+	s->cause.by = by;
+	verdict = slowest_verdict(&s->request);
+	CHECK_STR(verdict, expected);
+	free(verdict);
+}
+
+TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
+{
+	struct sample s;
+
+	sample_init(&s);
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_DECODE, 92 * MS, 92 * MS, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0,
+		       "92 % decode: blocked in futex, thread worker/12");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, 80 * MS, 79 * MS, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2,
+		       "80 % execute: blocked in futex, woken by holder/13, thread worker/12");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 50 * MS, 50 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
+		       "50 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 50 * MS, 10 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
+		       "50 % execute, 20 % of it running a/MatMul:MatMul, thread worker/12");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+		       "99 % batch wait: in a batch queue");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+		       "99 % queue wait: waiting to be taken up");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_UNKNOWN, 60 * MS, 60 * MS, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0,
+		       "60 % unknown: not known");
+	s.request.cause = NULL;
+	CHECK(!slowest_verdict(&s.request));
+}
+
+TEST(a_request_is_a_head_a_verdict_and_a_timeline)
+{
+	struct sample s;
+	char *text;
+
+	sample_init(&s);
+	s.request.method = (char *)"POST";
+	s.request.path = (char *)"/v1/models/m:predict";
+	s.request.model = (char *)"m";
+	s.request.version = (char *)"3";
+	s.request.status = 201;
+	s.request.run_thread = 1;
+	s.request.cause = &s.cause;
+	s.cause.phase = TFPROFD__PHASE__PHASE_DECODE;
+	s.cause.phase_ns = s.cause.cause_ns = 60 * MS;
+	s.cause.activity = TFPROFD__ACTIVITY__ACTIVITY_BLOCKED;
+	s.cause.thread = 1;
+	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
+	add_piece(&s, 60 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 0, 0);
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
+	text = printed(&s);
+	CHECK_STR(text, "\nThe slowest request:\n"
+			"\n1. 100 ms, request 17: POST /v1/models/m:predict, status 200, model m version 3, thread worker/12\n"
+			"   60 % decode: blocked, thread worker/12\n"
+			"       at      for  phase    thread     what\n"
+			"     0 ns  10.0 ms  read     worker/12  running\n"
+			"  10.0 ms  60.0 ms  decode   worker/12  blocked\n"
+			"  70.0 ms  30.0 ms  execute  worker/12  blocked in futex, woken by holder/13\n");
+	free(text);
+}
+
+TEST(short_pieces_are_told_together)
+{
+	struct sample s;
+	char *text;
+
+	sample_init(&s);
+	s.request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED;
+	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
+	for (unsigned i = 0; i < 20; i++)
+		add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0);
+	/* One alone is as well told by itself, unless it stands for several already. */
+	add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
+	add_piece(&s, 17 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
+	add_piece(&s, 900000, TFPROFD__PHASE__PHASE_UNKNOWN, 0, 0, 0, 0);
+	s.segments[s.request.n_critical_path - 1].pieces = 40;
+	text = printed(&s);
+	CHECK_STR(text, "\nThe slowest request:\n"
+			"\n1. 100 ms, request 17, its runs are inferred\n"
+			"       at      for  phase    thread     what\n"
+			"     0 ns  50.0 ms  read     worker/12  running\n"
+			"  50.0 ms  2.00 ms  …                   20 short pieces\n"
+			"  52.0 ms  30.0 ms  execute             not known\n"
+			"  82.0 ms   100 us  encode   worker/12  running\n"
+			"  82.1 ms  17.0 ms  encode   worker/12  waiting for a CPU while hog/14 ran\n"
+			"  99.1 ms   900 us  …                   40 short pieces\n");
+	free(text);
+}
+
+TEST(hostile_texts_and_references_do_no_harm)
+{
+	struct sample s;
+	char *text;
+
+	sample_init(&s);
+	s.request.path = (char *)"/\x1b[2J\"\n\xff";
+	s.request.run_thread = 99;
+	s.request.n_phases = 2;
+	s.request.n_threads = 2;
+	s.request.n_names = 1;
+	s.threads[0].name = (char *)"\x1b]0;x\x07";
+	s.request.attribution = (Tfprofd__Attribution)77;
+	add_piece(&s, 50 * MS, 4000, 4000, 99, 99, 99);
+	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 2, 3);
+	/* Backwards. */
+	s.segments[1].start_ns = 5;
+	s.segments[1].end_ns = 0;
+	text = printed(&s);
+	CHECK(!strchr(text, '\x1b') && !strchr(text, '\x07'));
+	CHECK(!strstr(text, "hog") && !strstr(text, "MatMul"));
+	CHECK(strstr(text, ": request /\\x1b[2J\"\\x0a\\xff, its runs are not known\n"));
+	free(text);
+}
+
+TEST(a_line_of_json_is_one_line_with_everything)
+{
+	Tfprofd__RequestRun run = TFPROFD__REQUEST_RUN__INIT, *runs[] = { &run };
+	Tfprofd__RequestBatch batch = TFPROFD__REQUEST_BATCH__INIT, *batches[] = { &batch };
+	struct sample s;
+	size_t size;
+	char *text;
+	FILE *file = open_memstream(&text, &size);
+	struct json json = { .file = file, .compact = true };
+
+	sample_init(&s);
+	s.request.start_unix_ns = 1700000000000000000ull;
+	s.request.path = (char *)"/\x1b\"\\\n\xff";
+	s.request.status = 201;
+	s.request.read_thread = 1;
+	s.request.read_end_ns = 1500;
+	s.request.stream = 3;
+	s.request.connection = 5;
+	s.request.cut_end = true;
+	s.phases[1] = 7;
+	run.thread = 2;
+	run.start_ns = 1;
+	run.end_ns = 2;
+	run.id = -1;
+	batch.number = 4;
+	s.request.runs = runs;
+	s.request.n_runs = 1;
+	s.request.batches = batches;
+	s.request.n_batches = 1;
+	add_piece(&s, 100 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
+	request_json(&json, NULL, &s.request);
+	fclose(file);
+	CHECK_STR(text, "{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"read_start_ns\":null,"
+			"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
+			"\"reset\":false,\"no_arrival\":false,\"phases\":{\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
+			"\"execute_runnable\":0,\"execute_blocked\":0,\"execute\":0,\"encode\":0,\"write\":0,\"unknown\":0},\"cause\":null,"
+			"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
+			"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"
+			"\"local_port\":null,\"peer_port\":null,\"stream\":3,\"bytes_in\":0,\"bytes_out\":0,"
+			"\"threads\":{\"read\":{\"tid\":12,\"name\":\"worker\"},\"run\":null,\"write\":null},"
+			"\"runs\":[{\"tid\":13,\"start_ns\":1,\"end_ns\":2,\"id\":null,\"whole\":true}],\"runs_left_out\":0,"
+			"\"batches\":[{\"batch\":4,\"queued_ns\":null,\"start_ns\":null,\"end_ns\":null,\"tasks\":null,\"rows\":null,"
+			"\"padded_rows\":null}],\"batches_left_out\":0,"
+			"\"critical_path\":[{\"start_ns\":1000,\"end_ns\":100001000,\"phase\":\"execute_blocked\",\"activity\":\"blocked\","
+			"\"thread\":{\"tid\":12,\"name\":\"worker\"},\"name\":\"futex\",\"by\":{\"tid\":13,\"name\":\"holder\"}}]}\n");
+	free(text);
+}
+
+CHECK_MAIN()
