@@ -135,6 +135,13 @@ build/fixtures/elf_sources: $(OBJ)/tests/sources/elf_sources.o $(OUT)/libcommon.
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/elf_sources
 
+# Made-up requests and batches as an XSpace, for tests/e2e/test_request_pages.py.
+build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+fixtures: build/fixtures/requests_xspace
+
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)

@@ -334,6 +334,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		c->error = requests_finish(t, &c->filter);
 	if (!c->error)
 		c->error = lifetime_make(t);
+	if (!c->error)
+		c->error = timeline_assign_lanes(t);
 	if (c->error)
 		return c->error;
 	for (uint32_t i = 0; i < t->n_threads; i++)

@@ -182,3 +182,42 @@ int timeline_finish(struct timeline *t)
 	count_runs(t);
 	return 0;
 }
+
+/*
+ * A tree over the lanes whose leaves are when a lane is free, 0 for one that was never used, and whose nodes are the
+ * earliest of these below them.
+ */
+static uint32_t take_lane(uint64_t *free_at, uint32_t n_leaves, uint64_t start_ns, uint64_t end_ns)
+{
+	uint32_t node = 1;
+
+	while (node < n_leaves)
+		node = 2 * node + (free_at[2 * node] > start_ns);
+	free_at[node] = end_ns + 1;
+	for (uint32_t up = node / 2; up; up /= 2)
+		free_at[up] = MIN(free_at[2 * up], free_at[2 * up + 1]);
+	return node - n_leaves;
+}
+
+int timeline_assign_lanes(struct timeline *t)
+{
+	_cleanup_free_ uint64_t *free_at = NULL;
+	uint32_t n_leaves = 1;
+
+	while (n_leaves < t->n_requests)
+		n_leaves *= 2;
+	free_at = calloc(2 * (size_t)n_leaves, sizeof(free_at[0]));
+	if (!free_at)
+		return -ENOMEM;
+	t->n_lanes = 0;
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		struct request *q = &t->requests[i];
+
+		q->lane = 0;
+		if (q->flags & REQUEST_FILTERED)
+			continue;
+		q->lane = take_lane(free_at, n_leaves, q->start_ns, q->end_ns);
+		t->n_lanes = MAX(t->n_lanes, q->lane + 1);
+	}
+	return 0;
+}

@@ -249,6 +249,11 @@ struct timeline {
 
 /* Puts spans and slices in order, and computes depths, self times and sums. -ENOMEM. */
 int timeline_finish(struct timeline *t);
+/*
+ * Gives every request the lowest lane that is free when it starts, in order of start, and counts the lanes; requests are
+ * in that order already. One that is filtered has none. -ENOMEM.
+ */
+int timeline_assign_lanes(struct timeline *t);
 /* Adds a sentence to the warnings; the text is copied. -ENOMEM. */
 __attribute__((format(printf, 2, 3))) int timeline_warn(struct timeline *t, const char *format, ...);
 struct timeline *timeline_free(struct timeline *t);

@@ -2,12 +2,13 @@
  * A timeline as an XSpace, with the names, stats and nesting that the runtime's own profiler would have written, so
  * that every page of TensorBoard's Profile plugin reads it. Pure: memory in, memory out.
  *
- *   /host:CPU            a line per thread: runs, their pieces, operations, and what the thread waited for
+ *   /host:CPU            a line per lane of requests: each with its phases; a line per thread: runs, their pieces,
+ *                        batches, operations, and what the thread waited for
  *   /device:CUSTOM:sched a line per CPU: which thread ran (level 3)
  *   Task Environment     when the window was, in Unix time
  *
- * What a host_tracer_level shows: 0 nothing; 1 runs; 2 also their pieces, operations that are not cheap, and time off
- * CPU; 3 everything. Warnings and errors are there at every level, with one more when there is no event to show.
+ * What a host_tracer_level shows: 0 nothing; 1 requests with their phases, runs, batches; 2 also what is inside the
+ * phases, pieces of runs, operations that are not cheap, and time off CPU; 3 everything. Warnings and errors are there at every level, with one more when there is no event to show.
  */
 #pragma once
 

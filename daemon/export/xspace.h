@@ -19,7 +19,7 @@
 
 /* Protobuf readers take messages below 2 GiB; the rest is for the message around this one. */
 #define XSPACE_SIZE_MAX ((UINT64_C(1) << 31) - (UINT64_C(1) << 16))
-#define XSPACE_EVENT_STATS_MAX 8
+#define XSPACE_EVENT_STATS_MAX 32
 
 struct xspace;
 

@@ -16,9 +16,11 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 INTEGER_STATS = {"id", "_r", "_pt", "_ct", "iter_num", "step_num", "tid", "pid", "batching_input_task_size", "size",
                  "batch_size_before_padding", "batch_size_after_padding", "padding_amount", "_ipl_stage_id",
                  "bytes_reserved", "bytes_allocated", "bytes_available", "peak_bytes_in_use", "requested_bytes",
-                 "allocation_bytes", "addr", "data_type"}
+                 "allocation_bytes", "addr", "data_type", "flow", "request", "status", "grpc_status"}
 CONTEXT_STATS = {"_p", "_c"}
+CONTEXT_BATCH = 4  # every task of a batch makes its batch's context
 STEP_MARKER = re.compile(r"(train|test|TraceContext)[^/]*$")
+READS_AS_OPERATION = re.compile(r"[^:]*:[^ :]")
 OFF_CPU = re.compile(r"off_cpu/[A-Za-z0-9_./>-]+:OffCpu(Blocked|Runnable)$")
 DERIVED_LINES = range(0xDEADBEEF, 0xDEADBEEF + 389)
 SECOND = 10**9
@@ -89,6 +91,9 @@ class Checker:
             self.require(last <= key, "a line is sorted by offset, longer events first", here)
             last = key
             self.require(event.metadata_id in plane.event_metadata, "event metadata exists", here)
+            self.require(not (line.name.startswith("requests ") and
+                              READS_AS_OPERATION.match(plane.event_metadata[event.metadata_id].name)),
+                         "nothing of a request reads as an operation", here)
             if event.stats:
                 self.check_event_stats(plane, line, event, here)
         self.n_events += len(line.events)
@@ -108,7 +113,7 @@ class Checker:
         self.require(not (produces and consumes), "no event both makes and uses a context", place)
         if produces and "_pt" in values:
             context = (values["_pt"].int64_value, self.integer(values["_p"]))
-            self.require(context not in self.producers, "contexts are unique in the XSpace",
+            self.require(context not in self.producers or context[0] == CONTEXT_BATCH, "contexts are unique in the XSpace",
                          f"{context}: {self.producers.get(context)} and {place}")
             self.producers[context] = place
         self.n_contexts_used += consumes

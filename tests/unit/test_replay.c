@@ -19,6 +19,9 @@ struct file {
 	size_t size;
 };
 
+static const struct request_list_options no_requests;
+static const struct request_filter no_filter;
+
 static struct journal_budget budget = { .max_bytes = 64u << 20 };
 
 static struct file collect(struct journal *j)
@@ -73,7 +76,7 @@ static void tell_everything(struct teller *t)
 	struct record_thread thread = { .head = { .time = TIME + 900, .tid = 11, .kind = RECORD_THREAD, .size8 = sizeof(thread) / 8 },
 					.pid = 10, .comm = "worker" };
 
-	recording_begin(t->journal, TIME);
+	recording_begin(t->journal, TIME, &no_filter);
 	CHECK_EQ(correlator_new(TIME, &t->correlator), 0);
 	recording_add_target(t->journal, &target);
 	CHECK_EQ(correlator_add_target(t->correlator, &target), 0);
@@ -130,7 +133,7 @@ static int replay(struct file f, char error[static 256])
 	int r;
 
 	error[0] = 0;
-	r = replay_make(f.bytes, f.size, &replay, error, 256);
+	r = replay_make(f.bytes, f.size, &no_requests, &replay, error, 256);
 	if (r >= 0)
 		replay_done(&replay);
 	return r;
@@ -154,7 +157,7 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	struct replay again;
 	char error[256] = "";
 
-	CHECK_EQ(replay_make(f.bytes, f.size, &again, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &again, error, sizeof(error)), 0);
 	CHECK_STR(error, "");
 	CHECK(result.xspace.n_events >= 6);
 	CHECK(same_xspace(&result.xspace, &again.result.xspace));
@@ -192,14 +195,14 @@ TEST(a_recording_that_was_given_up_says_so_at_its_end)
 	struct journal *j = NULL;
 
 	CHECK_EQ(journal_new(&tight, &j), 0);
-	recording_begin(j, TIME);
+	recording_begin(j, TIME, &no_filter);
 	for (unsigned i = 0; i < 1000; i++)
 		recording_feed(j, &object.head);
 	CHECK_EQ(recording_end(j, &facts, &result), -ENOBUFS);
 	CHECK_EQ(tight.used_bytes, 0);
 	journal_free(j);
 	/* None was asked for. */
-	recording_begin(NULL, TIME);
+	recording_begin(NULL, TIME, &no_filter);
 	recording_feed(NULL, &object.head);
 	CHECK_EQ(recording_end(NULL, &facts, &result), 0);
 }
@@ -245,7 +248,7 @@ TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
 	head.n_packs = 1;
 	head.packs = list;
 	f = with_head(&head);
-	CHECK_EQ(replay_make(f.bytes, f.size, &replayed, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &replayed, error, sizeof(error)), 0);
 	CHECK_EQ(replayed.result.summary.n_ops, 1);
 	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
 	replay_done(&replayed);

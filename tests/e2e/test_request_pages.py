@@ -1,0 +1,149 @@
+"""What the pages of TensorBoard's Profile plugin say of requests and batches, by its own converters, on made-up ones."""
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when the converters are loaded
+
+import harness
+
+PROGRAM = harness.BUILD / "fixtures/requests_xspace"
+CHECKER = pathlib.Path(__file__).with_name("check_xspace.py")
+
+
+def rows(table):
+    return [[cell.get("v") for cell in row["c"]] for row in table.get("rows") or []]
+
+
+def percentile(values, percent):
+    """The nearest rank."""
+    return sorted(values)[max(math.ceil(len(values) * percent / 100) - 1, 0)]
+
+
+class Pages(harness.TestCase):
+    level = 2
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.directory / "host.xplane.pb"
+        command = subprocess.run([PROGRAM, self.path, str(self.level)], capture_output=True, text=True)
+        self.assertEqual(command.returncode, 0, command.stderr)
+        self.truth = json.loads(command.stdout)
+        self.latencies = {model: [ns / 1e6 for ns in all_ns] for model, all_ns in self.truth["latencies"].items()}
+        self.all = [ms for all_ms in self.latencies.values() for ms in all_ms]
+
+    def page(self, tool):
+        from xprof.convert import raw_to_tool_data
+        parameters = {"use_saved_result": False, "hosts": ["host"], "host": "host",
+                      "trace_viewer_options": {"resolution": 8000}}
+        data, _ = raw_to_tool_data.xspace_to_tool_data([str(self.path)], tool, parameters)
+        return json.loads(data)
+
+    def steps(self):
+        return next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "stepnum")
+
+    def models(self):
+        """{model: (table of requests, table of batches)}"""
+        tables = self.page("inference_profile")
+        self.assertEqual(tables[0]["p"]["hasBatching"], "true")
+        return {row[0]: (tables[1 + 2 * i], tables[2 + 2 * i]) for i, row in enumerate(rows(tables[0]))}
+
+    def test_file_obeys_the_rules_whose_violation_breaks_pages(self):
+        command = subprocess.run([sys.executable, CHECKER, self.path], capture_output=True, text=True)
+        self.assertEqual((command.returncode, command.stderr), (0, ""))
+
+    def test_overview_has_the_latencies_of_whole_requests_and_of_nothing_else(self):
+        table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "percentile")
+        found = {row[0]: row[-1] for row in rows(table)}
+        self.assertAlmostEqual(found["Avg"], sum(self.all) / len(self.all), delta=0.001)
+        for percent in (50, 75, 90, 99, 99.9):
+            expected = percentile(self.all, percent)
+            self.assertAlmostEqual(found[f"{percent:.1f}%"], expected, delta=0.02 * expected)
+
+    def test_each_model_has_its_own_latencies(self):
+        models = self.models()
+        self.assertEqual(set(models), set(self.latencies))
+        for model, (requests, _) in models.items():
+            expected = self.latencies[model]
+            self.assertAlmostEqual(float(requests["p"]["averageLatencyMs"]), sum(expected) / len(expected), delta=0.001)
+
+    def test_each_request_is_a_step_that_its_phases_cover(self):
+        table = self.steps()
+        # The plugin leaves the first and the last one out.
+        n_requests = len(self.all) - len(self.latencies["runs of other/900"])
+        self.assertEqual(len(rows(table)), n_requests + self.truth["batches"] - 2)
+        input_ms = host_ms = 0
+        for row in rows(table):
+            columns = dict(zip((column["id"] for column in table["cols"]), row))
+            if columns["stepnum"].startswith("ProcessBatch "):
+                continue
+            self.assertRegex(columns["stepnum"], r"^(POST /v1/models/alpha predict|gRPC Predict|GET /healthz) \d+$")
+            self.assertLess(columns["otherTimeMs"], 0.001)
+            if columns["stepnum"].startswith("POST "):
+                # A tenth is reading and decoding.
+                self.assertAlmostEqual(columns["infeedTimeMs"], columns["stepTimeMs"] / 10, delta=0.001)
+                input_ms, host_ms = input_ms + columns["infeedTimeMs"], host_ms + columns["hostComputeTimeMs"]
+        self.assertAlmostEqual(host_ms, 9 * input_ms, delta=0.1)
+
+    def test_batches_are_those_that_were_whole_with_their_sizes_and_padding(self):
+        requests, batches = self.models()["beta:2"]
+        names = [column["id"] for column in batches["cols"]]
+        found = [dict(zip(names, row)) for row in rows(batches) if row[0] != "Aggregated"]
+        whole = [b for b in found if str(b["percentile"])[0].isdigit()]
+        self.assertEqual(len(whole), self.truth["batches"])
+        for batch in whole:
+            self.assertEqual(batch["batch_size_after_padding"], 8)
+            self.assertIn(batch["padding_amount"], (0, 4))
+            self.assertAlmostEqual(batch["batching_delay_us"], 10, delta=0.001)  # the column is in ms
+        self.assertEqual(sum(b["padding_amount"] for b in whole), self.truth["batches"] / 2 * 4)
+        names = [column["id"] for column in requests["cols"]]
+        sizes = {dict(zip(names, row))["batching_request_size"] for row in rows(requests) if str(row[0])[0].isdigit()}
+        self.assertLessEqual(sizes, {0, 1})
+
+    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+        table = self.page("framework_op_stats")[1]
+        names = [column["id"] for column in table["cols"]]
+        found = {(row["type"], row["operation"]): row["occurrences"] for row in (dict(zip(names, r)) for r in rows(table))}
+        self.assertEqual(found, {("MatMul", "dense/MatMul"): self.truth["ops"]})
+
+    def test_trace_has_lanes_on_top_and_arrows_from_requests_to_their_runs_and_from_these_to_their_pieces(self):
+        events = self.page("trace_viewer@")["traceEvents"]
+        order = {e["tid"]: e["args"]["sort_index"] for e in events if e["name"] == "thread_sort_index"}
+        titles = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        lanes = {tid for tid, title in titles.items() if title.startswith("requests ")}
+        self.assertEqual(len(lanes), self.truth["lanes"])
+        rest = [order[tid] for tid in titles if tid not in lanes and "CPU" not in titles[tid]]
+        self.assertLess(max(order[tid] for tid in lanes), min(rest))
+        slices = [e for e in events if e["ph"] == "X"]
+        arrows = {}
+        for e in slices:
+            if "bind_id" in e and (e["tid"] in lanes or not e.get("cat")):
+                arrows.setdefault(e["bind_id"], []).append(e)
+        linked = [(from_, to) for from_, to in (a for a in arrows.values() if len(a) == 2)
+                  if from_.get("flow_out") and to.get("flow_in")]
+        self.assertGreater(len(linked), 10)
+        for request, link in linked:
+            self.assertIn(request["tid"], lanes)
+            self.assertTrue(request["name"].startswith(link["name"]))
+            self.assertLessEqual(request["ts"], link["ts"])
+            self.assertLessEqual(link["ts"] + link["dur"], request["ts"] + request["dur"] + 1)
+        runs = [e for e in slices if e["name"] == "SessionRun" and e.get("flow_out")]
+        self.assertTrue({e["bind_id"] for e in runs} & {e["bind_id"] for e in slices
+                                                       if e["name"] == "ExecutorState::Process" and e.get("flow_in")})
+
+
+class PagesOfLevelOne(Pages):
+    """Level 1 has no operations and no pieces; requests and batches are the same."""
+    level = 1
+
+    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+        self.assertEqual(rows(self.page("framework_op_stats")[1]), [])
+
+    test_trace_has_lanes_on_top_and_arrows_from_requests_to_their_runs_and_from_these_to_their_pieces = None
+
+
+if __name__ == "__main__":
+    harness.main()
