@@ -16,6 +16,10 @@ static const struct argp_option options[] = {
 	  "exact: operations end where they end (the default); entry: at one probe each instead of two they end where the "
 	  "next one starts, or where the executor leaves",
 	  0 },
+	{ "sockets", 'S', "auto|off", 0,
+	  "auto: requests are seen at the processes' sockets, unless their own functions tell of them (the default); off: not at "
+	  "sockets, which costs every process of this host a little at each system call",
+	  0 },
 	{}
 };
 
@@ -66,6 +70,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		s->ops_at_entry = !strcmp(text, "entry");
 		if (!s->ops_at_entry && strcmp(text, "exact"))
 			argp_error(state, "'%s' is no way to see operations: give exact or entry", text);
+		return 0;
+	case 'S':
+		s->no_sockets = !strcmp(text, "off");
+		if (!s->no_sockets && strcmp(text, "auto"))
+			argp_error(state, "'%s' is no way to follow sockets: give auto or off", text);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': processes are named by --pid", text);

@@ -15,6 +15,7 @@ struct selection {
 	uint32_t pids[SELECTION_PIDS_MAX]; /* none: all that the user may profile */
 	size_t n_pids;
 	uint32_t level;
+	bool no_sockets;
 	bool ops_at_entry;
 };
 

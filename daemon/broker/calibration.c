@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -30,6 +31,7 @@
 #define STEPPED_CALLS 8
 /* Each may wait for the time slices of all others that want the CPU. */
 #define YIELDS 32
+#define SYSTEM_CALLS 64
 /* The kernel replaces the breakpoint by a call at one of the first hits. */
 #define LEAF_CALLS 1000
 #define ANSWER_MS 500
@@ -71,10 +73,11 @@ extern const char calibration_leaf_nop[];
 /* What the child answers for a batch: nanoseconds of CPU time that a hit costs, and that a turn with its partner takes. */
 struct measurement {
 	double emulated, stepped, turn;
+	double call, message; /* a system call that nobody follows; one that passes a message through a socket */
 	uint32_t wrong; /* results of the leaf */
 };
 
-enum batch { BATCH_CALLS = 'c', BATCH_TURNS = 't' };
+enum batch { BATCH_CALLS = 'c', BATCH_TURNS = 't', BATCH_SYSTEM = 's' };
 
 /*
  * What a program does between two hits: it has data and code of its own in the caches, which the kernel's part of a hit puts out of them.
@@ -187,6 +190,26 @@ static void measure_turns(struct samples *samples, const struct partner *partner
 		add_sample(samples, (double)begin / (double)turns);
 }
 
+/* Calls that only the tracepoints themselves see, and a small request that is written and read. */
+static void measure_system(struct samples *calls, struct samples *messages, const int pair[2])
+{
+	static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char bytes[sizeof(request)];
+	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID);
+
+	for (unsigned i = 0; i < SYSTEM_CALLS; i++)
+		syscall(SYS_getppid);
+	add_sample(calls, (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
+	begin = now(CLOCK_THREAD_CPUTIME_ID);
+	for (unsigned i = 0; i < SYSTEM_CALLS / 2; i++) {
+		if (write(pair[0], request, sizeof(request) - 1) != sizeof(request) - 1 ||
+		    read(pair[1], bytes, sizeof(bytes)) != sizeof(request) - 1)
+			_exit(EXIT_FAILURE);
+		work(i);
+	}
+	add_sample(messages, (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
+}
+
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -233,23 +256,30 @@ static void run_child(int socket)
 {
 	struct partner partner;
 	uint64_t begin;
+	int pair[2];
 	char byte;
 
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		_exit(EXIT_FAILURE);
 	if (!start_partner(&partner) || write(socket, &partner.pid, sizeof(partner.pid)) != sizeof(partner.pid))
 		_exit(EXIT_FAILURE);
 	while (read(socket, &byte, 1) == 1) {
-		struct samples emulated = {}, stepped = {}, turns = {};
+		struct samples emulated = {}, stepped = {}, turns = {}, calls = {}, messages = {};
 		struct measurement m = {};
 
 		begin = now(CLOCK_MONOTONIC);
 		for (unsigned i = 0; i < ROUNDS && now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++)
 			if (byte == BATCH_CALLS)
 				measure_calls(&emulated, &stepped);
+			else if (byte == BATCH_SYSTEM)
+				measure_system(&calls, &messages, pair);
 			else
 				measure_turns(&turns, &partner);
 		m.emulated = median(&emulated);
 		m.stepped = median(&stepped);
 		m.turn = median(&turns);
+		m.call = median(&calls);
+		m.message = median(&messages);
 		for (uint64_t i = 0; byte == BATCH_CALLS && i < LEAF_CALLS; i++)
 			m.wrong += calibration_leaf(i) != 2 * i;
 		if (write(socket, &m, sizeof(m)) != sizeof(m))
@@ -395,6 +425,25 @@ static bool agree(const struct samples *b)
 	return b->n >= 3 && b->value[b->n - 2] - b->value[1] <= SPREAD_MAX * median(b);
 }
 
+/* What following sockets adds to calls, from before it was attached to now. 0: they are not followed, or too little to be seen. */
+static int measure_sockets(const struct child *child, const struct measurement *before, struct broker_calibration *ret)
+{
+	struct samples calls = {}, messages = {};
+	struct measurement with;
+	int r = 0;
+
+	for (unsigned i = 0; i < BATCHES && r >= 0; i++) {
+		r = child_measure(child, BATCH_SYSTEM, &with);
+		if (r < 0)
+			return r;
+		add_sample(&calls, with.call - before->call);
+		add_sample(&messages, with.message - before->message);
+	}
+	ret->any_call_ns = (uint32_t)MAX(median(&calls), 1.0);
+	ret->call_ns = cost(&messages);
+	return 0;
+}
+
 static int measure_batches(struct attachment *a, const struct child *child, struct broker_calibration *ret)
 {
 	struct samples emulated = {}, stepped = {}, turns = {};
@@ -428,19 +477,23 @@ static int measure_batches(struct attachment *a, const struct child *child, stru
 
 static int measure(struct attachment *a, const struct child *child, struct broker_calibration *ret, const char **ret_reason)
 {
-	struct measurement before;
+	struct measurement before, system = {};
 	pid_t partner;
 	int r;
 
 	r = child_read(child, &partner, sizeof(partner));
 	if (r >= 0)
 		r = child_measure(child, BATCH_CALLS, &before);
+	for (unsigned i = 0; r >= 0 && i < 2; i++)
+		r = child_measure(child, BATCH_SYSTEM, &system);
 	if (r >= 0)
 		r = attach(a, child, partner, ret_reason);
 	if (r < 0)
 		return r;
 	*ret_reason = "the machine is too busy to measure what probes cost";
 	r = measure_batches(a, child, ret);
+	if (r >= 0 && attachment_follows_sockets(a))
+		r = measure_sockets(child, &system, ret);
 	/* Wrong without a probe: what it tells with one is worth nothing. */
 	if (r >= 0 && before.wrong)
 		ret->nop5 = NOP5_UNKNOWN;
@@ -459,7 +512,7 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache, stru
 	if (r < 0)
 		return r;
 	/* At this level the scheduler's programs are among them. */
-	r = attachment_new(mode, 2, false, cache, &a, ret_reason);
+	r = attachment_new(mode, 2, true, cache, &a, ret_reason);
 	if (r >= 0)
 		r = measure(a, &child, &measured, ret_reason);
 	end_child(&child);

@@ -12,7 +12,8 @@
 #define LINE_MAX_BYTES 128
 
 /* A virtual machine with Linux 6.18. */
-static const struct broker_calibration elsewhere = { .emulated_ns = 1500, .stepped_ns = 16000, .switch_ns = 400 };
+static const struct broker_calibration elsewhere = { .emulated_ns = 1500, .stepped_ns = 16000, .switch_ns = 400,
+							      .call_ns = 2500, .any_call_ns = 100 };
 
 static bool read_line(int directory, const char *name, char ret[LINE_MAX_BYTES])
 {
@@ -29,7 +30,8 @@ static bool load(int directory, const char *boot, struct broker_calibration *ret
 	char line[LINE_MAX_BYTES], of[64];
 
 	return read_line(directory, FILE_NAME, line) &&
-	       sscanf(line, "%63s %u %u %u %u", of, &ret->emulated_ns, &ret->stepped_ns, &ret->switch_ns, &ret->nop5) == 5 &&
+	       sscanf(line, "%63s %u %u %u %u %u %u", of, &ret->emulated_ns, &ret->stepped_ns, &ret->switch_ns, &ret->nop5, &ret->call_ns,
+		      &ret->any_call_ns) == 7 &&
 	       !strcmp(of, boot) && ret->emulated_ns && ret->stepped_ns;
 }
 
@@ -38,7 +40,7 @@ static void store(int directory, const char *boot, const struct broker_calibrati
 	_cleanup_close_ int fd = openat(directory, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0 ||
-	    dprintf(fd, "%s %u %u %u %u\n", boot, c->emulated_ns, c->stepped_ns, c->switch_ns, c->nop5) < 0 ||
+	    dprintf(fd, "%s %u %u %u %u %u %u\n", boot, c->emulated_ns, c->stepped_ns, c->switch_ns, c->nop5, c->call_ns, c->any_call_ns) < 0 ||
 	    renameat(directory, FILE_NAME ".new", directory, FILE_NAME) < 0)
 		log_debug("cannot keep the calibration: %m");
 }

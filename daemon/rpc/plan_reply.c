@@ -13,6 +13,10 @@ struct planned_target {
 	char **missing;
 };
 
+#define SWITCH "switch or wake-up of a thread"
+#define MESSAGE "call that passes a message at a socket"
+#define ANY_CALL "system call of any process of this host"
+
 /* What people count, and the entries that each of them is seen by. */
 static const struct unit {
 	const char *name;
@@ -27,8 +31,10 @@ static const struct unit {
 	{ "task of a batch", { ROLE_BATCH_ADD } },
 	{ "batch", { ROLE_BATCH_BEGIN, ROLE_BATCH_SIZE, ROLE_BATCH_PADDED, ROLE_BATCH_END } },
 	{ "hand-over of ops", { ROLE_SCHEDULE } },
-	/* From the scheduler. */
-	{ "switch or wake-up of a thread", {} },
+	/* Seen without probes. */
+	{ SWITCH, {} },
+	{ MESSAGE, {} },
+	{ ANY_CALL, {} },
 };
 
 struct plan_reply {
@@ -143,6 +149,17 @@ static uint32_t cost_of_role(const struct capture_plan *plan, enum role role)
 	return cost;
 }
 
+static uint32_t cost_without_probes(const struct capture_plan *plan, const char *unit)
+{
+	const struct broker_calibration *c = &plan->forecast.calibration;
+
+	if (!strcmp(unit, SWITCH))
+		return plan->detail.level >= 2 ? c->switch_ns : 0;
+	if (!capture_plan_follows_sockets(plan))
+		return 0;
+	return !strcmp(unit, MESSAGE) ? c->call_ns : c->any_call_ns;
+}
+
 static void add_costs(const struct capture_plan *plan, struct plan_reply *reply)
 {
 	reply->message.costs = reply->cost_list;
@@ -157,8 +174,8 @@ static void add_costs(const struct capture_plan *plan, struct plan_reply *reply)
 			m->cost_ns += cost;
 			m->probes += cost > 0;
 		}
-		if (units[u].roles[0] == ROLE_NONE && plan->detail.level >= 2)
-			m->cost_ns = plan->forecast.calibration.switch_ns;
+		if (units[u].roles[0] == ROLE_NONE)
+			m->cost_ns = cost_without_probes(plan, units[u].name);
 		if (m->cost_ns)
 			reply->cost_list[reply->message.n_costs++] = m;
 	}
