@@ -105,6 +105,9 @@ $(GEN)/proto/%.pb-c.c: lib/proto/%.proto
 	$(call say,PROTO,$<)
 	$(Q)$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
 
+# The headers come with them: without a rule of their own what includes them would be looked at before they are new.
+$(GEN)/proto/%.pb-c.h: $(GEN)/proto/%.pb-c.c ;
+
 # bpf/: CO-RE objects, linked into one, embedded by the skeleton.
 BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(ARCH) -O2 -g -Wall -Werror -Ivmlinux/$(ARCH) -I.
 $(GEN)/bpf/%.bpf.o: bpf/%.bpf.c

@@ -7,7 +7,7 @@
 
 #include <bpf/bpf_endian.h>
 
-#define FLOWS_MAX 16384
+#define FLOWS_MAX 32768
 #define CALLS_MAX 8192
 #define LISTENERS_MAX 1024
 /* Of one call: bytes of framing that are looked at one by one, and pieces that are passed over. */
@@ -142,8 +142,10 @@ struct flow {
 	char text[RECORD_FIELD_SIZE];
 };
 
+/* Memory for them is taken when they come: that of all would take longer to clear than everything else. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, FLOWS_MAX);
 	__type(key, struct flow_key);
 	__type(value, struct flow);

@@ -25,6 +25,13 @@ static const char *const program_names[PROGRAM_COUNT] = {
 	[PROGRAM_FIND_LISTENERS] = "find_listeners",
 };
 
+/* The longest first, so that nobody waits for one at the end. */
+static const enum program load_order[PROGRAM_COUNT] = {
+	PROGRAM_PROBE, PROGRAM_SYS_EXIT, PROGRAM_SYS_ENTER, PROGRAM_SWITCH, PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_EXIT,
+	PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW, PROGRAM_NAME_THREADS,
+};
+#define LOADERS 4
+
 /* Only the programs that follow sockets use these. */
 static const char *const socket_maps[] = { "calls", "listeners", "flows", "windows" };
 
@@ -393,9 +400,48 @@ static int make_program(const struct program_cache *c, const struct kept_program
 	return fd < 0 ? -errno : fd;
 }
 
+/* The verifier takes most of the time: programs are loaded side by side. */
+struct loading {
+	const struct program_cache *cache;
+	const int *fds; /* of the maps */
+	struct programs *programs;
+	unsigned next, n; /* the next one in load_order that nobody has taken yet */
+	unsigned limit;	  /* programs from here on are not wanted */
+	int error;
+};
+
+static void *load_programs(void *data)
+{
+	struct loading *l = data;
+	unsigned i;
+
+	while ((i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < l->n) {
+		const struct kept_program *kept = &l->cache->programs[load_order[i]];
+		int r = 0;
+
+		if (kept->there && load_order[i] < l->limit)
+			r = l->programs->programs[load_order[i]] = make_program(l->cache, kept, program_names[load_order[i]], l->fds);
+		if (r < 0)
+			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static int load_all(struct loading *l)
+{
+	pthread_t threads[LOADERS - 1];
+	unsigned n = 0;
+
+	while (n < ARRAY_SIZE(threads) && pthread_create(&threads[n], NULL, load_programs, l) == 0)
+		n++;
+	load_programs(l);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	return l->error;
+}
+
 static int load_kept(const struct program_cache *c, bool sockets, struct programs *ret)
 {
-	unsigned n = sockets ? PROGRAM_COUNT : PROGRAM_SOCKETS;
 	int fds[MAPS_MAX], r = 0;
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
@@ -406,10 +452,8 @@ static int load_kept(const struct program_cache *c, bool sockets, struct program
 		if (r >= 0)
 			r = take_map(ret, c->maps[i].name, fds[i]);
 	}
-	for (unsigned i = 0; i < n && r >= 0; i++)
-		if (c->programs[i].there)
-			r = ret->programs[i] = make_program(c, &c->programs[i], program_names[i], fds);
-	return r;
+	return r < 0 ? r : load_all(&(struct loading){ .cache = c, .fds = fds, .programs = ret, .n = PROGRAM_COUNT,
+							.limit = sockets ? PROGRAM_COUNT : PROGRAM_SOCKETS });
 }
 
 /* What is kept of more programs serves for fewer. */
