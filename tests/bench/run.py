@@ -5,7 +5,7 @@ Run by `make bench`, as root. What is compared is measured in one run, in turn, 
 met is reported and no failure: only what could not be measured is one.
 BENCH_SECONDS  of one measurement of throughput (2); less than 2 shortens the rest, too
 BENCH_ROUNDS   of every comparison (4)
-BENCH_ONLY     parts to run: idle, sites, attach, volume, throughput
+BENCH_ONLY     parts to run: idle, sites, attach, volume, throughput, requests
 """
 import contextlib
 import json
@@ -20,6 +20,7 @@ import harness
 
 import attach
 import idle
+import request_cost
 import result
 import settings
 import sites
@@ -32,6 +33,7 @@ PARTS = {
     "attach": ("Attaching and detaching", attach.run),
     "volume": ("Captures of many events", volume.run),
     "throughput": ("What captures cost the server", throughput.run),
+    "requests": ("What seeing requests costs", request_cost.run),
 }
 OUTPUT = harness.BUILD / "bench.json"
 

@@ -146,7 +146,11 @@ class Plan(LivePlan):
         exact, entry, runs = costs("--level", 2), costs("--level", 2, "--ops=entry"), costs("--level", 1)
         self.assertEqual((exact["op"][1], entry["op"][1]), (2, 1))
         self.assertLess(entry["op"][0], exact["op"][0])
-        self.assertEqual(list(runs), ["run"])
+        sockets = ["call that passes a message at a socket", "system call of any process of this host"]
+        self.assertEqual(list(runs), ["run", *sockets])
+        self.assertEqual([runs[unit][1] for unit in sockets], [0, 0])
+        self.assertGreater(runs[sockets[0]][0], runs[sockets[1]][0])
+        self.assertEqual(list(costs("--level", 1, "--sockets=off")), ["run"])
 
     def test_the_text_is_for_people(self):
         plan = self.plan_json()
