@@ -1,5 +1,6 @@
 """Functions that TensorFlow's model server has beside TensorFlow's own: its handlers are requests, and its sessions batch."""
 import collections
+import json
 import re
 import signal
 
@@ -65,6 +66,36 @@ class Serving(harness.TestCase):
         server.send(signal.SIGTERM)
         server.wait(10)
         self.assertTrue(server.line(r"rest \d+ grpc \d+ batched \d+ batches \d+"))
+
+    def test_each_handler_is_a_request_with_its_runs_and_batches(self):
+        daemon = self.start(harness.Daemon)
+        server = self.start(harness.Process, "serving", [SERVER])
+        server.wait_ready(lambda: server.line("ready"))
+        harness.wait_target(daemon, server.pid)
+        path = self.directory / "requests.ndjson"
+        command = harness.ctl_capture(daemon, [server.pid], self.directory / "log", "--requests", path, duration="1s")
+        self.assertEqual(command.status, 0, command.stderr)
+        requests = [json.loads(line) for line in path.read_text().splitlines()]
+        whole = [r for r in requests if not (r["cut_start"] or r["cut_end"] or r["lost"])]
+        self.assertGreater(len(whole), 200)
+        self.assertEqual({r["protocol"] for r in requests}, {"handler"})
+        models = collections.Counter(r["model"] for r in whole)
+        self.assertLessEqual({"half_plus_two", "a_model", "batched_model"}, set(models))
+        for r in whole:
+            self.assertEqual(sum(r["phases"].values()), r["latency_ns"], r)
+            self.assertEqual(r["attribution"], "exact")
+            for run in r["runs"]:
+                self.assertTrue(r["start_ns"] <= run["start_ns"] <= run["end_ns"] <= r["end_ns"], r)
+            if r["model"] == "a_model":
+                self.assertEqual((len(r["runs"]), r["batches"]), (1, []))
+            # What it adds to a batch is run by the batch's thread.
+            if r["model"] == "batched_model":
+                self.assertEqual(r["runs"], [])
+                self.assertTrue(r["batches"])
+        # Nothing of it is looked for at sockets, which every process would pay for.
+        plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--json").json
+        self.assertFalse([cost for cost in plan["costs"] if "socket" in cost["unit"] or "system call" in cost["unit"]])
+        print(f"     {len(whole)} requests: {dict(models)}")
 
     def test_handlers_of_another_runtimes_program_are_not_looked_for(self):
         daemon = self.start(harness.Daemon)
