@@ -78,8 +78,8 @@ def demonstrate(stack, keep):
     run = capture_by_tensorboard(board, address)
     files = harness.xspace_files(LOGDIR)
 
-    say(f"{SECONDS} s captured by tfprofctl")
-    command = harness.ctl(daemon, "capture", "--pid", server.pid, "--duration", f"{SECONDS}s", "-o", LOGDIR)
+    say(f"{SECONDS} s captured by tfprofctl, with the slowest requests")
+    command = harness.ctl(daemon, "capture", "--pid", server.pid, "--duration", f"{SECONDS}s", "-o", LOGDIR, "--slowest", 2)
     print(command.stdout + command.stderr, end="")
     if command.status:
         raise harness.HarnessError(f"tfprofctl capture ended with {command.status}")
