@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +12,8 @@
 #define NAMES_TRIED 1000
 
 struct new_file {
-	char *path, *temporary; /* temporary: NULL once it is gone */
+	char *path, *temporary; /* temporary: NULL once it is gone, or there is none */
+	bool direct;		/* it is no regular file: nothing takes its place */
 	int fd;
 	uint64_t size;
 	int error;
@@ -39,22 +41,49 @@ static int open_temporary(struct new_file *file)
 	return -EEXIST;
 }
 
-int new_file_open(const char *path, struct new_file **ret)
+/* In place of a regular file, which keeps its mode, or of nothing. */
+static int open_beside(struct new_file *file, const char *path, const struct stat *there)
 {
-	struct new_file *file;
-	struct stat there;
 	int r;
 
-	if (!*path)
+	/* A link stays: what it points to is replaced. */
+	file->path = there ? realpath(path, NULL) : strdup(path);
+	if (!file->path)
+		return there && errno ? -errno : -ENOMEM;
+	r = open_temporary(file);
+	if (r >= 0 && there && fchmod(file->fd, there->st_mode & 07777) < 0)
+		r = -errno;
+	return r;
+}
+
+static int open_direct(struct new_file *file, const char *path)
+{
+	file->direct = true;
+	file->fd = open(path, O_WRONLY | O_CLOEXEC);
+	return file->fd < 0 ? -errno : 0;
+}
+
+int new_file_open(const char *path, struct new_file **ret)
+{
+	size_t length = strlen(path);
+	struct new_file *file;
+	struct stat there;
+	bool exists;
+	int r;
+
+	if (!length)
 		return -ENOENT;
-	if (!stat(path, &there) && S_ISDIR(there.st_mode))
+	exists = stat(path, &there) == 0;
+	if (path[length - 1] == '/' || (exists && S_ISDIR(there.st_mode)))
 		return -EISDIR;
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return -ENOMEM;
 	file->fd = -1;
-	file->path = strdup(path);
-	r = file->path ? open_temporary(file) : -ENOMEM;
+	if (exists && !S_ISREG(there.st_mode))
+		r = open_direct(file, path);
+	else
+		r = open_beside(file, path, exists ? &there : NULL);
 	if (r < 0) {
 		new_file_free(file);
 		return r;
@@ -92,7 +121,7 @@ int new_file_commit(struct new_file *file)
 {
 	if (file->error)
 		return file->error;
-	if (close(TAKE_FD(file->fd)) < 0 || rename(file->temporary, file->path) < 0) {
+	if (close(TAKE_FD(file->fd)) < 0 || (!file->direct && rename(file->temporary, file->path) < 0)) {
 		file->error = -errno;
 		return file->error;
 	}

@@ -1,6 +1,6 @@
 /*
  * A file that is there as a whole or not at all: it is written beside its place under a hidden name, and takes its place, and that of a file
- * that was there before, at the end.
+ * that was there before, at the end. Of a link it is the file behind it; a device or a pipe is written to as it is.
  */
 #pragma once
 

@@ -66,10 +66,15 @@ static bool is_run_of_request(const struct timeline *t, const struct span *s)
 	return s->kind == SPAN_RUN && s->request && s->request <= t->n_requests;
 }
 
+static bool is_orphan(const struct span *s)
+{
+	return s->kind == SPAN_RUN && !s->request && !(s->flags & (SPAN_INNER | SPAN_MARK));
+}
+
 static int collect_runs(struct lifetimes *l)
 {
 	const struct timeline *t = l->t;
-	uint64_t n = 0;
+	uint64_t n = 0, n_orphans = 0;
 
 	l->runs_first = calloc((size_t)t->n_requests + 1, sizeof(l->runs_first[0]));
 	if (!l->runs_first)
@@ -80,7 +85,9 @@ static int collect_runs(struct lifetimes *l)
 	for (uint32_t i = 0; i < t->n_requests; i++)
 		l->runs_first[i + 1] += l->runs_first[i];
 	l->runs = calloc(MAX(l->runs_first[t->n_requests], 1u), sizeof(l->runs[0]));
-	l->finished = calloc(MAX(l->runs_first[t->n_requests] + t->n_requests, 1u), sizeof(l->finished[0]));
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		n_orphans += is_orphan(&t->spans[i]);
+	l->finished = calloc(MAX(l->runs_first[t->n_requests] + t->n_requests + n_orphans, 1u), sizeof(l->finished[0]));
 	if (!l->runs || !l->finished)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < t->n_spans; i++)
@@ -89,6 +96,10 @@ static int collect_runs(struct lifetimes *l)
 	qsort(l->runs, n, sizeof(l->runs[0]), compare_runs);
 	for (uint64_t i = 0; i < n; i++)
 		l->finished[l->n_finished++] = (struct finished){ l->runs[i]->end_ns, l->runs[i]->thread, l->runs[i]->request - 1 };
+	/* Who is busy with work that is nobody's is not free either. */
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (is_orphan(&t->spans[i]))
+			l->finished[l->n_finished++] = (struct finished){ t->spans[i].end_ns, t->spans[i].thread, UINT32_MAX };
 	for (uint32_t i = 0; i < t->n_requests; i++)
 		if (t->requests[i].write_thread < t->n_threads && t->requests[i].write_start_ns)
 			l->finished[l->n_finished++] = (struct finished){ t->requests[i].end_ns, t->requests[i].write_thread, i };
@@ -171,11 +182,33 @@ static uint32_t handler_thread(const struct lifetimes *l, const struct request *
 	return r->read_thread < l->t->n_threads ? r->read_thread : known_thread(l, r->run_thread);
 }
 
+/* Until when the thread that did the run can have made the answer, which another one sent: it has stopped for something else then. */
+static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end, uint64_t write_start)
+{
+	const struct span *off;
+
+	for (uint64_t at = run_end; at < write_start; at = off->end_ns + 1) {
+		off = span_index_off_after(l->index, thread, at);
+		if (!off || off->start_ns >= write_start)
+			break;
+		if (off->kind == SPAN_BLOCKED)
+			return MAX(off->start_ns, run_end);
+	}
+	return write_start;
+}
+
 /* From the end of the last run on. */
 static void tell_answer(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, uint32_t thread, uint64_t run_end)
 {
 	if (b->write_known)
 		path_tell(p, PHASE_WRITE, known_thread(l, r->write_thread), MAX(b->write_start, run_end));
+	/* Between two threads it lies in a queue. Without the scheduler's records nobody knows from when on. */
+	if (b->write_known && !b->handler && r->write_thread != thread && r->write_thread < l->t->n_threads) {
+		if (b->write_start > span_index_known_until(l->index))
+			path_tell(p, PHASE_UNKNOWN, thread, run_end);
+		else
+			path_tell(p, PHASE_QUEUE, r->write_thread, answer_made(l, thread, run_end, b->write_start));
+	}
 	/* Of one that is cut there the answer had not begun. */
 	path_tell(p, b->write_known || b->handler || r->flags & REQUEST_CUT_END ? PHASE_ENCODE : PHASE_UNKNOWN, thread, run_end);
 }
@@ -222,6 +255,9 @@ static void tell_until_run(struct lifetimes *l, struct path *p, const struct req
 		path_tell(p, PHASE_UNKNOWN, run->thread, read_start);
 	} else {
 		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);
+		/* Without the scheduler's records nobody knows when a thread that did not read it took it up. */
+		if (run->thread != r->read_thread && run_start > span_index_known_until(l->index))
+			path_tell(p, PHASE_UNKNOWN, run->thread, taken);
 		path_tell(p, PHASE_DECODE, run->thread, taken);
 		path_tell(p, PHASE_QUEUE, run->thread, read_end);
 	}

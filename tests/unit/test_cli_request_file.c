@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <sys/stat.h>
+
 #include "cli/json.c"
+#include "cli/new_file.c"
 #include "cli/request.c"
 #include "cli/request_file.c"
 #include "cli/request_json.c"
@@ -96,6 +99,39 @@ TEST(what_cannot_be_written_is_found_out_at_first)
 	CHECK_EQ(request_file_new(directory, &file), -EISDIR);
 	CHECK_EQ(request_file_new("", &file), -ENOENT);
 	CHECK_EQ(request_file_new("/nowhere/x", &file), -ENOENT);
+	leave();
+}
+
+TEST(what_is_no_regular_file_is_written_to_and_stays)
+{
+	Tfprofd__Request request = TFPROFD__REQUEST__INIT;
+	struct request_file *file;
+	struct stat st;
+	char link[160];
+
+	/* A device. */
+	CHECK_EQ(request_file_new("/dev/null", &file), 0);
+	CHECK_EQ(request_file_add(file, &request), 0);
+	CHECK_EQ(request_file_commit(file), 0);
+	request_file_free(file);
+	CHECK_EQ(stat("/dev/null", &st), 0);
+	CHECK(S_ISCHR(st.st_mode));
+	/* What a link points to is replaced, and keeps its mode. */
+	enter();
+	snprintf(link, sizeof(link), "%s/link", directory);
+	CHECK_EQ(symlink(path, link), 0);
+	fclose(fopen(path, "we"));
+	CHECK_EQ(chmod(path, 0600), 0);
+	CHECK_EQ(request_file_new(link, &file), 0);
+	CHECK_EQ(request_file_add(file, &request), 0);
+	CHECK_EQ(request_file_commit(file), 0);
+	request_file_free(file);
+	CHECK_EQ(lstat(link, &st), 0);
+	CHECK(S_ISLNK(st.st_mode));
+	CHECK_EQ(stat(path, &st), 0);
+	CHECK_EQ(st.st_mode & 07777, 0600);
+	CHECK_EQ(count_lines(), 1);
+	unlink(link);
 	leave();
 }
 

@@ -223,7 +223,7 @@ TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
 	run(t, 1, 200, 800, 1, 1);
 	piece(t, 2, 300, 500, 1);
 	batch(t, 3, 450, 700, 5, 400, 1);
-	check_all(t, "100 queue waiting t0|110 read unknown t0|120 decode unknown t1|200 execute unknown t1|400 batch waiting t3|"
+	check_all(t, "100 queue waiting t0|110 read unknown t0|120 unknown unknown t1|200 execute unknown t1|400 batch waiting t3|"
 		     "450 execute unknown t3|700 execute unknown t1|800 encode unknown t1|900 write unknown t1");
 }
 
@@ -394,7 +394,7 @@ TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
 	request(t);
 	run(t, 1, 400, 400, 1, 1);
 	make(t);
-	CHECK_STR(story(t, 0, 120, 900), "120 decode unknown t1|400 encode unknown t1");
+	CHECK_STR(story(t, 0, 120, 900), "120 unknown unknown t1|400 encode unknown t1");
 	timeline_free(t);
 	/* Without a known end of its answer it is the run's. */
 	t = scene_new();
@@ -404,7 +404,29 @@ TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
 	run(t, 1, 20, 200, 2, 2);
 	run(t, 1, 400, 800, 1, 1);
 	make(t);
-	CHECK_STR(story(t, 0, 120, 400), "120 queue waiting t1|200 decode unknown t1");
+	CHECK_STR(story(t, 0, 120, 400), "120 queue waiting t1|200 unknown unknown t1");
+	timeline_free(t);
+}
+
+TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
+{
+	struct timeline *t = scene_new();
+	struct request *r = request(t);
+
+	/* Thread 1 makes it until 600, and then waits for its next work; thread 0 sends it. */
+	r->write_thread = 0;
+	run(t, 1, 200, 500, 1, 1);
+	blocked(t, 1, 600, 850, 0, 0);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1|600 queue running t0|900 write running t0");
+	timeline_free(t);
+	/* Nobody knows from when on, where it is not known when threads ran. */
+	t = scene_new();
+	r = request(t);
+	r->write_thread = 0;
+	run(t, 1, 200, 500, 1, 1);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 unknown unknown t1|900 write unknown t0");
 	timeline_free(t);
 }
 
