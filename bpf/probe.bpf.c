@@ -150,6 +150,7 @@ static long look_for_view(__u32 i, struct object_search *search)
 		return 0;
 	c = &r->candidates[n];
 	size = view.size < RECORD_CANDIDATE_SIZE ? view.size : RECORD_CANDIDATE_SIZE;
+	__builtin_memset(c->bytes, 0, sizeof(c->bytes));
 	if (bpf_probe_read_user(c->bytes, size, (void *)view.bytes))
 		return 0;
 	c->offset = i * 8;

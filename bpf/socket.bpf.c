@@ -11,9 +11,9 @@
 #define CALLS_MAX 8192
 #define LISTENERS_MAX 1024
 /* Of one call: bytes of framing that are looked at one by one, and pieces that are passed over. */
-#define STEPS_MAX 65536
+#define STEPS_MAX 16384
 #define PIECES_MAX 1024
-#define WINDOW_BYTES 64
+#define WINDOW_BYTES 128 /* a power of two */
 #define LINE_BYTES 40
 #define FRAME_BYTES 9
 /* Calls without anything known in them, until that is told. */
@@ -24,11 +24,16 @@
 #define AF_INET 2
 #define AF_INET6 10
 #define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+#define TCP_CLOSE_WAIT 8
+#define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
+#define TCP_CLOSING 11
 #define S_IFMT 00170000
 #define S_IFSOCK 0140000
 #define MSG_OOB 1
 #define MSG_PEEK 2
+#define MSG_TRUNC 0x20
 #define MSG_ERRQUEUE 0x2000
 
 /* x86-64 */
@@ -54,8 +59,8 @@ enum call {
 	(BIT(CALL_READ) | BIT(CALL_WRITE) | BIT(CALL_CLOSE) | BIT(CALL_READV) | BIT(CALL_WRITEV) | BIT(CALL_SENDFILE) |        \
 	 BIT(CALL_ACCEPT) | BIT(CALL_SENDTO) | BIT(CALL_RECVFROM) | BIT(CALL_SENDMSG) | BIT(CALL_RECVMSG) | BIT(CALL_SHUTDOWN))
 
-/* Makes numbers of the kernel's addresses; set before load. */
-const volatile __u64 socket_secret = 0;
+/* Makes numbers of the kernel's addresses; another one for each capture, set before load. */
+const volatile __u64 socket_secret[2] = {};
 
 /* When the call that a thread is in was entered. */
 struct {
@@ -70,12 +75,17 @@ struct serving_port {
 	__u32 port;
 };
 
-/* Where targets serve; the value is the target's index. */
+struct serving_socket {
+	__u32 target; /* its index */
+	__u32 uid;    /* whose the socket is: another user's process can serve at the same port, of another address */
+};
+
+/* Where targets serve. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, LISTENERS_MAX);
 	__type(key, struct serving_port);
-	__type(value, __u32);
+	__type(value, struct serving_socket);
 } listeners SEC(".maps");
 
 struct flow_key {
@@ -122,20 +132,36 @@ enum field_kind {
 #define STATIC_LAST 61
 #define NAME_GRPC_STATUS 0xff
 
+/* HPACK's Huffman code (RFC 7541, appendix B) of '?', and the longest code of what a path can hold. */
+#define CODE_QUERY 0x3fc
+#define CODE_QUERY_BITS 10
+#define CODE_BITS_MAX 15
+/* No connection begins with a larger frame of header fields: peers have to agree on that first. */
+#define FIRST_BLOCK_MAX 16384
+
 /* One direction of a connection: how far its bytes are understood. */
 struct flow {
 	__u64 skip;	 /* bytes to be passed over */
 	__u64 length;	 /* of a body */
 	__u64 last_ns;	 /* bytes last passed */
+	__u64 began;	 /* the call was entered that passed the first byte of the message, or frame */
+	__u64 raw_began; /* likewise of what is in .raw */
 	__u32 expected;	 /* the next sequence number */
 	__u32 bytes;	 /* of the message */
 	__u32 ordinal, stream, inserted, number, left, block, value, shift;
+	__u32 code; /* that a text in Huffman code is in, so many bits of it */
+	__u8 code_bits;
 	__u16 status, line, name_bytes, kept;
 	__u8 protocol, state, n, tries;
 	__u8 is_request, first_line, target, query, chunked, has_length, is_head, pending;
 	__u8 type, frame_flags, ends_stream, padding;
 	__u8 field, kind, name, huffman;
 	__u8 fields_lost, seen_status, seen_method, seen_path, n_references, told, spaces;
+	__u8 followed; /* .expected is known */
+	__u8 passing;  /* nothing more is wanted of the line */
+	__u8 has_grpc_status;
+	__u32 grpc_status; /* number of a field of that name in the table */
+	__u8 busy; /* a thread is at it */
 	__u8 raw[FRAME_BYTES + 3];
 	__u16 references[RECORD_REFERENCES];
 	char bytes_of_line[LINE_BYTES];
@@ -189,7 +215,11 @@ struct pass {
 
 static __always_inline __u64 socket_number(__u64 sock)
 {
-	return (sock ^ socket_secret) * 0x9e3779b97f4a7c15ULL;
+	sock ^= socket_secret[0];
+	sock = (sock ^ sock >> 29) * 0xbf58476d1ce4e5b9ULL;
+	sock ^= socket_secret[1];
+	sock = (sock ^ sock >> 32) * 0x94d049bb133111ebULL;
+	return sock ^ sock >> 31;
 }
 
 static __always_inline bool is_followed(long id)
@@ -267,7 +297,8 @@ static __always_inline bool find_place(__u32 fd, struct place *ret)
 	}
 	if (family != AF_INET && family != AF_INET6)
 		return false;
-	ret->tcp = true;
+	/* Of other protocols only the bytes are known, not their numbers. */
+	ret->tcp = BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP;
 	listener_of(sk, &l);
 	ret->net = l.net;
 	ret->local_port = (__u16)l.port;
@@ -280,7 +311,7 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 {
 	record_head(&r->head, p->now, p->tid, RECORD_MESSAGE, size);
 	r->head.target = p->target;
-	r->began = p->began;
+	r->began = part & MESSAGE_FIRST ? f->began : p->began;
 	r->socket = socket_number(p->sock);
 	r->inode = p->inode;
 	r->position = p->position;
@@ -382,11 +413,25 @@ static __always_inline void flow_restart(struct flow *f)
 	f->pending = 0;
 	f->ends_stream = 0;
 	f->is_request = 0;
+	f->first_line = 0;
+}
+
+/* Nothing that is known begins here. */
+static __always_inline void flow_unknown(struct pass *p, struct flow *f)
+{
+	if (f->tries < 255 && ++f->tries == TRIES_MAX && !f->told) {
+		send_unseen(p->now, p->tid, p->target, p->sock, p->inode, UNSEEN_OTHER);
+		f->told = 1;
+	}
+	p->dead = 1;
 }
 
 /* What passes here cannot be followed any more. */
 static __always_inline void flow_lost(struct pass *p, struct flow *f)
 {
+	/* It was a message so far. */
+	if (f->pending && !f->first_line)
+		send_message(p, f, f->pending);
 	send_message(p, f, MESSAGE_LOST);
 	f->fields_lost = 1;
 	flow_restart(f);
@@ -405,6 +450,7 @@ static __always_inline void message_end(struct pass *p, struct flow *f)
 static __always_inline void line_begin(struct flow *f)
 {
 	f->line = 0;
+	f->passing = 0;
 }
 
 /* With a literal, of which nothing is left but constants: data of its own would need a section. */
@@ -471,6 +517,11 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 
 			if (i >= f->line)
 				break;
+			/* Whoever takes it for something else than we do sees other messages. */
+			if ((c < '0' || c > '9') && c != ' ' && c != '\t') {
+				flow_lost(p, f);
+				return;
+			}
 			if (c >= '0' && c <= '9')
 				value = value * 10 + (__u64)(c - '0');
 		}
@@ -482,24 +533,40 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 	line_begin(f);
 }
 
+static __always_inline void first_line_end(struct pass *p, struct flow *f)
+{
+	/* Many protocols have lines that begin as a request does. */
+	if (f->is_request && (f->spaces < 2 || f->line != 8 || !IS(f->bytes_of_line, "HTTP/1."))) {
+		flow_restart(f);
+		flow_unknown(p, f);
+		return;
+	}
+	f->first_line = 0;
+	f->ordinal++;
+	f->number = 0;
+	f->kind = KIND_LITERAL;
+	f->huffman = 0;
+	if (f->is_request) {
+		f->is_head = f->text[0] == 'H' && f->text[1] == 'E';
+		if (p->direction == MESSAGE_READ)
+			send_field(p, f, FIELD_REQUEST_LINE);
+	}
+	line_begin(f);
+}
+
 /* A byte of the first line: "POST /path?query HTTP/1.1", or "HTTP/1.1 200 OK". */
 static __always_inline void first_line_byte(struct pass *p, struct flow *f, __u8 b)
 {
+	__u32 at;
+
 	if (b == '\n') {
-		f->first_line = 0;
-		f->number = 0;
-		f->kind = KIND_LITERAL;
-		f->huffman = 0;
-		if (f->is_request) {
-			f->is_head = f->text[0] == 'H' && f->text[1] == 'E';
-			send_field(p, f, FIELD_REQUEST_LINE);
-		}
-		line_begin(f);
+		first_line_end(p, f);
 		return;
 	}
 	if (b == ' ') {
-		f->spaces++;
-		f->query = 0;
+		if (f->spaces < 255)
+			f->spaces++;
+		line_begin(f);
 	} else if (b == '?' && f->spaces == 1) {
 		f->query = 1;
 	}
@@ -508,13 +575,23 @@ static __always_inline void first_line_byte(struct pass *p, struct flow *f, __u8
 			f->status = f->status * 10 + (b - '0');
 		return;
 	}
-	if (!f->query && b != '\r') {
-		__u32 at = f->kept;
-
-		if (at < RECORD_FIELD_SIZE)
-			f->text[at] = (char)b;
-		f->kept++;
+	if (b == ' ' ? f->spaces > 1 : b == '\r')
+		return;
+	at = f->line;
+	if (b != ' ') {
+		if (at < LINE_BYTES)
+			f->bytes_of_line[at] = (char)b;
+		if (f->line < 0xffff)
+			f->line++;
 	}
+	/* Only method and path are kept. */
+	at = f->kept;
+	if (f->query || f->spaces > 1)
+		return;
+	if (at < RECORD_FIELD_SIZE)
+		f->text[at] = (char)b;
+	if (f->kept < 0xffff)
+		f->kept++;
 }
 
 ENTRY head_byte(struct pass *p, struct flow *f, __u32 byte)
@@ -535,10 +612,18 @@ ENTRY head_byte(struct pass *p, struct flow *f, __u32 byte)
 	if (b == '\r')
 		return 0;
 	at = f->line;
+	b = b >= 'A' && b <= 'Z' ? b + 32 : b;
 	if (at < LINE_BYTES)
-		f->bytes_of_line[at] = (char)(b >= 'A' && b <= 'Z' ? b + 32 : b);
+		f->bytes_of_line[at] = (char)b;
 	if (f->line < 0xffff)
 		f->line++;
+	/* Most lines are none that is looked for. */
+	if (f->line == 1)
+		f->passing = b != 'c' && b != 't';
+	else if (f->line == 8)
+		f->passing = !IS(f->bytes_of_line, "content-") && !IS(f->bytes_of_line, "transfer");
+	else if (f->line >= LINE_BYTES)
+		f->passing = 1;
 	return 0;
 }
 
@@ -558,8 +643,8 @@ static __always_inline void chunk_byte(struct pass *p, struct flow *f, __u8 b)
 		line_begin(f);
 		return;
 	}
-	/* What follows a semicolon is no part of the size. */
-	if (b == ';')
+	/* What follows a semicolon, or space, is no part of the size. */
+	if (b == ';' || b == ' ' || b == '\t')
 		f->line = 1;
 	if (f->line || b == '\r')
 		return;
@@ -622,9 +707,11 @@ static __always_inline void block_begin(struct flow *f)
 /* The frame has passed. */
 static __always_inline void frame_end(struct pass *p, struct flow *f)
 {
-	if (f->ends_stream)
+	/* END_STREAM is on HEADERS and takes effect when their block has ended. */
+	if (f->ends_stream && (f->type == 0 || f->frame_flags & 4 /* END_HEADERS */)) {
 		send_message(p, f, MESSAGE_LAST);
-	f->ends_stream = 0;
+		f->ends_stream = 0;
+	}
 	f->n = 0;
 	f->state = STATE_FRAME;
 }
@@ -641,6 +728,7 @@ ENTRY block_end(struct pass *p, struct flow *f)
 			part |= MESSAGE_NO_FIELDS;
 			f->n_references = 0;
 		}
+		f->type = 1;
 		send_headers(p, f, part);
 	}
 	f->state = STATE_FRAME;
@@ -671,13 +759,17 @@ ENTRY frame_begin(struct pass *p, struct flow *f)
 	f->type = f->raw[3];
 	f->frame_flags = f->raw[4];
 	f->stream = ((__u32)f->raw[5] << 24 | (__u32)f->raw[6] << 16 | (__u32)f->raw[7] << 8 | f->raw[8]) & 0x7fffffff;
-	f->bytes = length;
 	f->padding = 0;
 	f->skip = length;
-	f->ends_stream = f->type == 0 && (f->frame_flags & 1);
+	/* A block that goes on is one with its beginning. */
+	if (f->type == 9) {
+		f->bytes += length;
+	} else {
+		f->bytes = length;
+		f->began = f->raw_began;
+		f->ends_stream = f->type <= 1 && (f->frame_flags & 1);
+	}
 	if (f->type == 1 || f->type == 9) {
-		/* END_STREAM is on HEADERS and takes effect when their block has ended. */
-		f->ends_stream = f->type == 1 && (f->frame_flags & 1);
 		if (f->type == 1)
 			block_begin(f);
 		f->state = STATE_BLOCK;
@@ -746,16 +838,35 @@ static __always_inline void field_end(struct pass *p, struct flow *f)
 	int wanted = field_wanted(f);
 
 	f->number = f->inserted;
-	if (f->kind == KIND_INSERTED)
+	if (f->kind == KIND_INSERTED) {
+		if (f->name == NAME_GRPC_STATUS) {
+			f->has_grpc_status = 1;
+			f->grpc_status = f->number;
+		}
 		f->inserted++;
-	if (wanted >= 0)
+	}
+	/* What a target asks of others is its own business. */
+	if (wanted >= 0 && (p->server || p->direction == MESSAGE_READ))
 		send_field(p, f, (__u32)wanted);
 	f->field = FIELD_BEGIN;
+}
+
+/* Passes over a text that nobody asks for, as far as it is in this frame. */
+static __always_inline void text_skip(struct flow *f)
+{
+	__u32 n = f->left < f->block ? f->left : f->block;
+
+	f->skip = n;
+	f->left -= n;
+	f->block -= n;
 }
 
 static __always_inline void value_begin(struct pass *p, struct flow *f)
 {
 	f->kept = 0;
+	f->query = 0;
+	f->code = 0;
+	f->code_bits = 0;
 	f->left = f->value;
 	f->field = FIELD_VALUE_BYTES;
 	if (!f->left)
@@ -780,6 +891,8 @@ static __always_inline void index_end(struct flow *f)
 		return;
 	if (f->kind != KIND_INDEXED) {
 		f->name = index <= STATIC_LAST ? (__u8)index : 0;
+		if (index > STATIC_LAST && f->has_grpc_status && f->inserted - 1 - (index - STATIC_LAST - 1) == f->grpc_status)
+			f->name = NAME_GRPC_STATUS;
 		f->field = index ? FIELD_VALUE_LENGTH : FIELD_NAME_LENGTH;
 		return;
 	}
@@ -826,6 +939,91 @@ static __always_inline void name_end(struct flow *f)
 
 	f->name = is_coded || is_plain ? NAME_GRPC_STATUS : 0;
 	f->field = FIELD_VALUE_LENGTH;
+}
+
+/* Whether so many bits are a whole code; the shorter ones are smaller. */
+static __always_inline bool code_ends(__u32 code, __u8 bits)
+{
+	switch (bits) {
+	case 5:
+		return code <= 0x9;
+	case 6:
+		return code <= 0x2d;
+	case 7:
+		return code <= 0x7b;
+	case 8:
+		return code <= 0xfd;
+	case 10:
+		return code <= 0x3fc;
+	case 11:
+		return code <= 0x7fc;
+	case 12:
+		return code <= 0xffb;
+	case 13:
+		return code <= 0x1ffd;
+	case 14:
+		return code <= 0x3ffd;
+	case 15:
+		return code <= 0x7ffe;
+	default:
+		return false;
+	}
+}
+
+/* Ends the path in front of a '?' in Huffman code, whose first bits, all ones, are what a text is filled up with. */
+ENTRY find_query(struct flow *f, __u32 byte)
+{
+	if (!f)
+		return 0;
+	for (__u32 i = 0; i < 8; i++) {
+		f->code = f->code << 1 | (byte >> (7 - i) & 1);
+		f->code_bits++;
+		if (f->code_bits == CODE_QUERY_BITS && f->code == CODE_QUERY) {
+			f->query = 1;
+			f->kept = (f->kept * 8u + i + 1 - CODE_QUERY_BITS + 7) / 8;
+			return 0;
+		}
+		if (code_ends(f->code, f->code_bits)) {
+			f->code = 0;
+			f->code_bits = 0;
+		} else if (f->code_bits > CODE_BITS_MAX) {
+			f->query = 1;
+			f->kept = 0xffff;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+/* What is looked for of a value: of a path what is in front of its query. */
+static __always_inline void value_byte(struct flow *f, __u8 b)
+{
+	int wanted = field_wanted(f);
+	__u32 at;
+
+	if (wanted == FIELD_PATH && !f->query) {
+		if (f->huffman)
+			find_query(f, b);
+		else
+			f->query = b == '?';
+	}
+	if (f->query)
+		return;
+	at = f->kept;
+	if (at < RECORD_FIELD_SIZE && wanted >= 0)
+		f->text[at] = (char)b;
+	if (f->kept < 0xffff)
+		f->kept++;
+}
+
+static __always_inline bool text_is_unwanted(const struct flow *f)
+{
+	if (!f->left || !f->block)
+		return false;
+	if (f->field == FIELD_VALUE_BYTES)
+		return !f->kept && field_wanted(f) < 0;
+	/* The lengths of grpc-status, in Huffman code and without. */
+	return f->field == FIELD_NAME_BYTES && !f->name_bytes && f->left != 8 && f->left != 11;
 }
 
 ENTRY field_byte(struct pass *p, struct flow *f, __u32 byte)
@@ -875,18 +1073,17 @@ ENTRY field_byte(struct pass *p, struct flow *f, __u32 byte)
 			name_end(f);
 		break;
 	case FIELD_VALUE_BYTES:
-		at = f->kept;
-		if (at < RECORD_FIELD_SIZE && field_wanted(f) >= 0)
-			f->text[at] = (char)b;
-		if (f->kept < 0xffff)
-			f->kept++;
+		value_byte(f, b);
 		if (!--f->left)
 			field_end(p, f);
 		break;
 	}
 	if (p->dead)
 		return 0;
-	if (!--f->block)
+	f->block--;
+	if (text_is_unwanted(f))
+		text_skip(f);
+	if (!f->block && !f->skip)
 		block_end(p, f);
 	return 0;
 }
@@ -900,6 +1097,21 @@ static __always_inline bool is_method(const __u8 *raw)
 			return false;
 	}
 	return false;
+}
+
+/* In the middle of a connection nine bytes alone prove nothing: the frame ends with the call, or another one follows. */
+static __always_inline bool frame_is_followed(struct pass *p, const struct flow *f)
+{
+	__u32 length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
+	__u8 next[FRAME_BYTES + 3] = {};
+
+	if (f->raw[3] == 1 && length > FIRST_BLOCK_MAX)
+		return false;
+	if (length == p->left)
+		return true;
+	if (length + FRAME_BYTES > p->room || !p->address)
+		return false;
+	return !bpf_probe_read_user(next, FRAME_BYTES, (void *)(p->address + length)) && is_frame(next);
 }
 
 /* The first nine bytes of a message are there. */
@@ -924,8 +1136,9 @@ ENTRY detect(struct pass *p, struct flow *f)
 	if (request || IS(f->raw, "HTTP/1.")) {
 		f->protocol = MESSAGE_HTTP1;
 		f->state = STATE_LINE;
-		f->ordinal++;
 		f->first_line = 1;
+		f->line = 0;
+		f->began = f->raw_began;
 		f->is_request = request;
 		f->spaces = f->query = f->chunked = f->has_length = 0;
 		f->status = f->kept = 0;
@@ -943,16 +1156,12 @@ ENTRY detect(struct pass *p, struct flow *f)
 		p->dead = 1;
 		return 0;
 	}
-	if (is_frame(f->raw)) {
+	if (is_frame(f->raw) && f->raw[3] != 9 && frame_is_followed(p, f)) {
 		/* What was put into the tables before is not known. */
 		frame_begin(p, f);
 		return 0;
 	}
-	if (f->tries < 255 && ++f->tries == TRIES_MAX && !f->told) {
-		send_unseen(p->now, p->tid, p->target, p->sock, p->inode, UNSEEN_OTHER);
-		f->told = 1;
-	}
-	p->dead = 1;
+	flow_unknown(p, f);
 	return 0;
 }
 
@@ -965,7 +1174,16 @@ ENTRY flow_byte(struct pass *p, struct flow *f, __u32 byte)
 		return 0;
 	switch (f->state) {
 	case STATE_DETECT:
+		/* Empty lines may come before a request. */
+		if (!f->n && (b == '\r' || b == '\n'))
+			break;
+		/* fall through */
 	case STATE_FRAME:
+		if (!f->n) {
+			f->raw_began = p->began;
+			if (f->state == STATE_DETECT)
+				f->bytes = 1;
+		}
 		at = f->n;
 		if (at < FRAME_BYTES)
 			f->raw[at] = b;
@@ -1008,6 +1226,11 @@ ENTRY flow_skipped(struct pass *p, struct flow *f)
 		frame_end(p, f);
 		break;
 	case STATE_BLOCK:
+		/* A text was passed over, or what is before the block. */
+		if (!f->left && f->field == FIELD_NAME_BYTES)
+			name_end(f);
+		else if (!f->left && f->field == FIELD_VALUE_BYTES)
+			field_end(p, f);
 		if (!f->block)
 			block_end(p, f);
 		break;
@@ -1023,6 +1246,22 @@ static __always_inline void pass_take(struct pass *p, struct flow *f, __u64 n)
 	p->position += (__u32)n;
 	if (f->protocol != MESSAGE_HTTP2)
 		f->bytes += (__u32)n;
+}
+
+/* Passes over what is left of a line that nobody asks for, as far as it was copied; 0: its end is next. */
+ENTRY line_pass(struct pass *p, struct flow *f, struct window *w, __u32 from)
+{
+	__u32 n = 0;
+
+	if (!p || !f || !w)
+		return 0;
+	for (__u32 i = 0; i < WINDOW_BYTES; i++) {
+		if (from + i >= p->window_bytes || w->bytes[(from + i) % WINDOW_BYTES] == '\n')
+			break;
+		n++;
+	}
+	pass_take(p, f, n);
+	return n > 0;
 }
 
 /* What a step works on. */
@@ -1075,6 +1314,8 @@ static long pass_step(__u32 i, struct steps *s)
 		p->window_bytes = n;
 		at = 0;
 	}
+	if (f->state == STATE_LINE && f->passing && !f->first_line && line_pass(p, f, w, (__u32)at))
+		return 0;
 	pass_take(p, f, 1);
 	if (at < WINDOW_BYTES)
 		flow_byte(p, f, w->bytes[at]);
@@ -1101,6 +1342,17 @@ static __always_inline void pass_place(struct pass *p, const struct place *place
 	p->server = place->server;
 }
 
+/* The sequence number behind the last byte that was read. */
+static __always_inline __u32 read_position(struct tcp_sock *tp)
+{
+	__u8 state = BPF_CORE_READ((struct sock *)tp, __sk_common.skc_state);
+	__u32 end = BPF_CORE_READ(tp, copied_seq);
+	bool ended = state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING;
+
+	/* The peer's FIN has a number, too. */
+	return ended && end == BPF_CORE_READ(tp, rcv_nxt) ? end - 1 : end;
+}
+
 static __always_inline void follow(struct steps *s, const struct place *place, __u64 bytes)
 {
 	struct flow_key key = place->key;
@@ -1114,29 +1366,51 @@ static __always_inline void follow(struct steps *s, const struct place *place, _
 		return;
 	f = s->flow = flow_get(&key, s->window);
 	if (!f) {
-		COUNT(p->cpu, table_full);
+		COUNT(p->cpu, flows_full);
 		return;
 	}
+	/* Of two threads at one direction of a connection the second is left out; that its bytes are missing is seen by their number. */
+	if (*(volatile __u8 *)&f->busy)
+		return;
+	*(volatile __u8 *)&f->busy = 1;
 	p->left = bytes;
 	pass_place(p, place);
 	if (place->tcp) {
 		struct tcp_sock *tp = (struct tcp_sock *)key.sock;
 
-		end = p->direction == MESSAGE_READ ? BPF_CORE_READ(tp, copied_seq) : BPF_CORE_READ(tp, write_seq);
+		end = p->direction == MESSAGE_READ ? read_position(tp) : BPF_CORE_READ(tp, write_seq);
 		p->position = end - (__u32)bytes;
-		if (f->protocol != MESSAGE_NEW && f->expected != p->position) {
+		if (f->followed && f->expected != p->position) {
 			flow_lost(p, f);
 			p->dead = 0;
 		}
 		f->expected = end;
+		f->followed = 1;
 	}
 	bpf_loop(STEPS_MAX, pass_step, s, 0);
 	if (p->unread || (p->left && !p->dead))
 		flow_lost(p, f);
-	else if (f->pending && !p->dead)
-		send_message(p, f, f->pending);
-	f->pending = 0;
+	/* Before the end of its first line nobody knows that it is a message. */
+	if (f->pending && !f->first_line) {
+		if (!p->dead)
+			send_message(p, f, f->pending);
+		f->pending = 0;
+	}
 	f->last_ns = p->now;
+	*(volatile __u8 *)&f->busy = 0;
+}
+
+struct file___counted {
+	atomic_long_t f_count;
+} __attribute__((preserve_access_index));
+
+/* Whether the file stays when a descriptor of it is closed; also while another thread is in a call with it. */
+static __always_inline bool is_shared(struct file *file)
+{
+	if (bpf_core_field_exists(((struct file___counted *)file)->f_count))
+		return BPF_CORE_READ((struct file___counted *)file, f_count.counter) > 1;
+	/* One less than there are. */
+	return BPF_CORE_READ(file, f_ref.refcnt.counter) > 0;
 }
 
 /* Both directions end with the descriptor, unless it is one of several. */
@@ -1145,20 +1419,27 @@ static __always_inline void on_close(struct pass *p, __u32 fd, bool forget)
 	struct place place;
 	struct flow *f;
 
-	if (!find_place(fd, &place))
+	if (!find_place(fd, &place) || (forget && is_shared(file_of(fd))))
 		return;
-	place.key.direction = MESSAGE_WRITTEN;
+	/* Of a connection on which nothing was written, by what was read. */
+	place.key.direction = p->direction = MESSAGE_WRITTEN;
 	f = bpf_map_lookup_elem(&flows, &place.key);
+	if (!f) {
+		place.key.direction = p->direction = MESSAGE_READ;
+		f = bpf_map_lookup_elem(&flows, &place.key);
+	}
 	if (f) {
+		bool ends = p->direction == MESSAGE_WRITTEN && f->state == STATE_UNTIL_CLOSE;
+
 		pass_place(p, &place);
-		p->direction = MESSAGE_WRITTEN;
 		p->began = f->last_ns;
-		send_message(p, f, MESSAGE_CLOSED | (f->state == STATE_UNTIL_CLOSE ? MESSAGE_LAST : 0));
-		if (f->state == STATE_UNTIL_CLOSE)
+		send_message(p, f, MESSAGE_CLOSED | (ends ? MESSAGE_LAST : 0));
+		if (ends)
 			flow_restart(f);
 	}
 	if (!forget)
 		return;
+	place.key.direction = MESSAGE_WRITTEN;
 	bpf_map_delete_elem(&flows, &place.key);
 	place.key.direction = MESSAGE_READ;
 	bpf_map_delete_elem(&flows, &place.key);
@@ -1190,11 +1471,22 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		return 0;
 	}
 	if (id == CALL_IO_URING_ENTER) {
-		send_unseen(now, tid, target, 0, 0, UNSEEN_IO_URING);
+		/* Once: no thread has such a number. */
+		tid = 1u << 31 | (__u32)target;
+		if (!bpf_map_update_elem(&calls, &tid, &now, BPF_NOEXIST))
+			send_unseen(now, (__u32)self, target, 0, 0, UNSEEN_IO_URING);
 		return 0;
 	}
-	bpf_map_update_elem(&calls, &tid, &now, BPF_ANY);
+	if (bpf_map_update_elem(&calls, &tid, &now, BPF_ANY))
+		COUNT(bpf_get_smp_processor_id(), flows_full);
 	return 0;
+}
+
+static __always_inline void listener_add(const struct serving_port *port, struct sock *sk, __u32 target)
+{
+	struct serving_socket l = { .target = target, .uid = BPF_CORE_READ(sk, sk_uid.val) };
+
+	bpf_map_update_elem(&listeners, port, &l, BPF_NOEXIST);
 }
 
 static __always_inline void on_accept(__u32 fd, __u32 target)
@@ -1205,7 +1497,7 @@ static __always_inline void on_accept(__u32 fd, __u32 target)
 	if (!find_place(fd, &place) || !place.tcp)
 		return;
 	l = (struct serving_port){ .net = place.net, .port = place.local_port };
-	bpf_map_update_elem(&listeners, &l, &target, BPF_NOEXIST);
+	listener_add(&l, (struct sock *)place.key.sock, target);
 }
 
 SEC("tp_btf/sys_exit")
@@ -1219,7 +1511,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	__u64 self, *began;
 	int target;
 
-	if (!is_followed(id) || result < 0 || id == CALL_CLOSE || id == CALL_SHUTDOWN || id == CALL_IO_URING_ENTER)
+	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN || id == CALL_IO_URING_ENTER)
 		return 0;
 	self = bpf_get_current_pid_tgid();
 	target = target_index(self >> 32);
@@ -1231,6 +1523,12 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	p->tid = (__u32)self;
 	p->cpu = bpf_get_smp_processor_id();
 	p->target = target;
+	/* Threads come and go; their entries do not stay. */
+	began = bpf_map_lookup_elem(&calls, &p->tid);
+	p->began = began ? *began : p->now;
+	bpf_map_delete_elem(&calls, &p->tid);
+	if (result < 0)
+		return 0;
 	if (id == CALL_ACCEPT || id == CALL_ACCEPT4) {
 		on_accept((__u32)result, target);
 		return 0;
@@ -1280,13 +1578,16 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	}
 	if (flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))
 		return 0;
+	/* They were thrown away, not copied. */
+	if (flags & MSG_TRUNC) {
+		p->address = 0;
+		p->vector = 0;
+	}
 	if (!find_place(fd, &place))
 		return 0;
 	/* A piece of which only the length is known can be passed over, not read. */
 	if (!p->vector)
 		p->room = (__u64)result;
-	began = bpf_map_lookup_elem(&calls, &p->tid);
-	p->began = began ? *began : p->now;
 	follow(&s, &place, (__u64)result);
 	return 0;
 }
@@ -1297,19 +1598,19 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	struct record_ready *r;
 	struct serving_port l;
-	__u32 *target;
+	const struct serving_socket *listener;
 	__u64 now, address;
 	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
 
-	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!window_open(now))
 		return 0;
 	listener_of(sk, &l);
-	target = bpf_map_lookup_elem(&listeners, &l);
+	listener = bpf_map_lookup_elem(&listeners, &l);
 	/* A connection that nobody has accepted yet comes to its listener. */
-	if (!target || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN)
+	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN || BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
 		return 0;
 	/* The verifier lets nobody compute with the pointer itself. */
 	if (bpf_probe_read_kernel(&address, sizeof(address), ctx))
@@ -1318,7 +1619,7 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 	if (!r)
 		return 0;
 	record_head(&r->head, now, 0, RECORD_READY, sizeof(*r));
-	r->head.target = *target;
+	r->head.target = (__u8)listener->target;
 	r->socket = socket_number(address);
 	r->position = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt);
 	r->reserved = 0;
@@ -1342,7 +1643,6 @@ int find_listeners(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 	struct serving_port l;
 	struct sock *sk;
-	__u32 target;
 	int index;
 
 	if (!task || !file)
@@ -1359,7 +1659,6 @@ int find_listeners(struct bpf_iter__task_file *ctx)
 	if (!sk || BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_LISTEN)
 		return 0;
 	listener_of(sk, &l);
-	target = (__u32)index;
-	bpf_map_update_elem(&listeners, &l, &target, BPF_ANY);
+	listener_add(&l, sk, (__u32)index);
 	return 0;
 }

@@ -225,7 +225,8 @@ struct record_counters {
 	__u64 ring_full;   /* records that found no room */
 	__u64 table_full;  /* objects that found no room in the table of seen ones: their name is not known */
 	__u64 read_failed; /* reads of the target's memory that failed */
-	__u64 reserved[4];
+	__u64 flows_full;  /* calls on sockets for which the tables had no room */
+	__u64 reserved[3];
 };
 
 /* Where a string view lies in an object; 0: not known yet. */

@@ -76,6 +76,11 @@ build/fixtures/impostor/libtensorflow_framework.so.2: tests/fixtures/runtime.cc 
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -falign-functions=512 -fPIC -shared \
 		-Wl,--build-id=0x$$(readelf -n build/fixtures/libtensorflow_framework.so.2 | sed -n 's/.*Build ID: //p') -o $@ $<
+# Serves bytes on command; and what lists the requests that a recording of it has.
+build/fixtures/sockets: tests/fixtures/sockets.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
+	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
+fixtures: build/fixtures/sockets
+
 build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -fPIE -pie -o $@ $< -ldl

@@ -193,7 +193,10 @@ static void measure_turns(struct samples *samples, const struct partner *partner
 /* Calls that only the tracepoints themselves see, and a small request that is written and read. */
 static void measure_system(struct samples *calls, struct samples *messages, const int pair[2])
 {
-	static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	/* Of the usual length. */
+	static const char request[] = "POST /v1/models/some_model:predict HTTP/1.1\r\nHost: localhost:8501\r\nUser-Agent: some-client/1.2.3\r\n"
+				      "Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
+				      "Content-Type: application/json\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 0\r\n\r\n";
 	char bytes[sizeof(request)];
 	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID);
 

@@ -56,6 +56,8 @@ struct kept_program {
 struct program_cache {
 	pthread_mutex_t lock;
 	bool filled, sockets;
+	bool refused; /* the kernel does not take the programs that follow sockets */
+	size_t secret; /* offset of the secret in the programs' constants */
 	int attach_type;
 	int btf; /* the programs' types */
 	struct kept_map maps[MAPS_MAX];
@@ -328,13 +330,14 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, bool sockets
 {
 	int cpus = libbpf_num_possible_cpus(), r = 0;
 	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
-	uint64_t secret = 0;
+	uint64_t secret[2];
 
 	if (!skel)
 		return cpus < 0 ? cpus : -errno;
-	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		r = -EIO;
-	skel->rodata->socket_secret = secret;
+	memcpy((void *)skel->rodata->socket_secret, secret, sizeof(secret));
+	c->secret = (size_t)((const char *)skel->rodata->socket_secret - (const char *)skel->rodata);
 	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
 	skel->rodata->cpus_per_ring = ((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
 	if (attach_type)
@@ -351,6 +354,15 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, bool sockets
 		keep(c, skel, attach_type, sockets);
 	tfprofd_bpf__destroy(skel);
 	return r;
+}
+
+/* Of every capture its own. */
+static int renew_secret(const struct program_cache *c)
+{
+	for (unsigned i = 0; i < c->n_maps; i++)
+		if (c->maps[i].value && strstr(c->maps[i].name, ".rodata") && c->secret + 16 <= c->maps[i].value_size)
+			return getrandom((char *)c->maps[i].value + c->secret, 16, 0) == 16 ? 0 : -EIO;
+	return -ENOENT;
 }
 
 static int make_map(const struct kept_map *kept)
@@ -442,7 +454,7 @@ static int load_all(struct loading *l)
 
 static int load_kept(const struct program_cache *c, bool sockets, struct programs *ret)
 {
-	int fds[MAPS_MAX], r = 0;
+	int fds[MAPS_MAX], r = sockets ? renew_secret(c) : 0;
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
 		fds[i] = -1;
@@ -489,10 +501,13 @@ int programs_load(struct program_cache *c, int attach_type, bool sockets, struct
 	int r;
 
 	pthread_mutex_lock(&c->lock);
+	sockets = sockets && !c->refused;
 	r = load(c, attach_type, sockets, ret);
 	/* Whatever the kernel has against them: the rest can do without. */
-	if (r < 0 && sockets && r != -EPERM && r != -ENOMEM)
+	if (r < 0 && sockets && r != -EPERM && r != -ENOMEM) {
 		r = load(c, attach_type, false, ret);
+		c->refused = r >= 0;
+	}
 	pthread_mutex_unlock(&c->lock);
 	if (r < 0)
 		*ret_reason = explain(r);

@@ -182,6 +182,7 @@ int recording_end(struct journal *j, const struct result_facts *facts, const str
 	counts.late = facts->counts.late;
 	counts.table_full = facts->counts.table_full;
 	counts.read_failed = facts->counts.read_failed;
+	counts.flows_full = facts->counts.flows_full;
 	m.counts = &counts;
 	return add_message(j, JOURNAL_RESULT, &m.base);
 }

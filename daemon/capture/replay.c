@@ -185,7 +185,7 @@ static int feed(struct replaying *p, const struct record *record, size_t size, u
 		p->record_size = size;
 	}
 	copy = memcpy(p->record, record, size);
-	if (record->kind == RECORD_PROBE) {
+	if (record->kind == RECORD_PROBE || record->kind == RECORD_TEXT) {
 		/* What was not understood when it was captured is not now. */
 		if (!known || record->site >= known->recorded->n_probes)
 			return 0;
@@ -243,7 +243,7 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	facts->counts = (struct session_counts){ .records = m->counts->records, .dropped = m->counts->dropped,
 						 .ring_full = m->counts->ring_full, .refused = m->counts->refused,
 						 .malformed = m->counts->malformed, .unread = m->counts->unread, .late = m->counts->late,
-						 .table_full = m->counts->table_full, .read_failed = m->counts->read_failed };
+						 .table_full = m->counts->table_full, .read_failed = m->counts->read_failed, .flows_full = m->counts->flows_full };
 	result->cut = m->cut;
 	result->overhead = m->overhead;
 	result->max_overhead = m->max_overhead;

@@ -39,6 +39,8 @@ static void warn_of_counts(struct capture_result *result, const struct session_c
 	if (counts->table_full)
 		result_warn(result, "%llu operations have no name: more different ones ran than the table holds.",
 			    (unsigned long long)counts->table_full);
+	if (counts->flows_full)
+		result_warn(result, "Some requests are not seen: there were more connections, or threads in calls, than the tables hold.");
 	if (counts->read_failed)
 		result_warn(result, "%llu reads of the target's memory failed; identities or names are missing.",
 			    (unsigned long long)counts->read_failed);
@@ -65,6 +67,7 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 int result_make(struct timeline *timeline, const struct result_facts *facts, struct capture_result *result)
 {
 	const struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname };
+	unsigned n_result, n_timeline;
 	int r = 0;
 
 	result->window_ns = facts->stop_ns - facts->start_ns;
@@ -79,8 +82,13 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 	if (r >= 0 && result->requests.n_left_out)
 		result_warn(result, "%llu requests are not in the list of requests for lack of room: use a shorter window, or show fewer of them.",
 			    (unsigned long long)result->requests.n_left_out);
-	for (unsigned i = 0; i < result->n_warnings && r >= 0; i++)
+	/* Each of the two knows some that the other does not. */
+	n_result = result->n_warnings;
+	n_timeline = timeline->n_warnings;
+	for (unsigned i = 0; i < n_result && r >= 0; i++)
 		r = timeline_warn(timeline, "%s", result->warnings[i]);
+	for (unsigned i = 0; i < n_timeline && r >= 0; i++)
+		result_warn(result, "%s", timeline->warnings[i]);
 	if (r >= 0)
 		r = export_xspace(timeline, &options, &result->xspace);
 	if (r >= 0)

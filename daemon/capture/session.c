@@ -539,6 +539,7 @@ void session_count(const struct session *s, struct session_counts *ret)
 		ret->ring_full += s->counters[i].ring_full;
 		ret->table_full += s->counters[i].table_full;
 		ret->read_failed += s->counters[i].read_failed;
+		ret->flows_full += s->counters[i].flows_full;
 	}
 	if (s->finished && submitted > seen)
 		ret->unread = submitted - seen;

@@ -32,7 +32,7 @@ struct session_counts {
 	uint64_t dropped; /* not read or not kept, all causes */
 	uint64_t ring_full, refused, malformed, unread;
 	uint64_t late; /* not lost, but not in order of time */
-	uint64_t table_full, read_failed;
+	uint64_t table_full, read_failed, flows_full;
 	uint64_t cost_ns[KIND_COUNT]; /* what the hits of each kind that were read cost the targets, by forecast */
 };
 

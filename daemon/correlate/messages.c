@@ -328,8 +328,8 @@ static uint32_t field_of(const struct fields *f, const struct record_headers *h,
 	return TEXT_NONE;
 }
 
-/* "/v1/models/NAME[/versions/VERSION][:verb]", as model servers have it, also with v2. */
-static void set_model(struct correlator *c, struct request *q)
+/* "/v1/models/NAME[/versions/VERSION][:verb]", as model servers have it, also with v2. cut: the path goes on, so what ends with it may, too. */
+static void set_model(struct correlator *c, struct request *q, bool cut)
 {
 	const char *path = text_of(c, q->path), *rest, *version;
 	char prefix[12] = "/v_/models/";
@@ -342,7 +342,7 @@ static void set_model(struct correlator *c, struct request *q)
 		return;
 	rest = path + sizeof(prefix) - 1;
 	n = strcspn(rest, "/:");
-	if (!n)
+	if (!n || (cut && !rest[n]))
 		return;
 	q->model = correlator_text(c, rest, n);
 	rest = text_of(c, q->path) + sizeof(prefix) - 1 + n;
@@ -351,13 +351,14 @@ static void set_model(struct correlator *c, struct request *q)
 		return;
 	rest += strlen(version);
 	n = strcspn(rest, "/:");
-	if (n)
+	if (n && !(cut && !rest[n]))
 		q->version = correlator_text(c, rest, n);
 }
 
 static void set_request_line(struct correlator *c, struct request *q, uint32_t line)
 {
 	const char *text = text_of(c, line), *target = strchr(text, ' ');
+	bool cut = strlen(text) >= RECORD_FIELD_SIZE;
 	size_t before;
 
 	if (!target)
@@ -366,7 +367,7 @@ static void set_request_line(struct correlator *c, struct request *q, uint32_t l
 	q->method = correlator_text(c, text, before);
 	text = text_of(c, line) + before + 1;
 	q->path = correlator_text(c, text, strcspn(text, " "));
-	set_model(c, q);
+	set_model(c, q, cut);
 }
 
 static void request_begin(struct correlator *c, uint32_t request, const struct record_message *m, uint32_t first_position, uint8_t protocol)
@@ -578,16 +579,21 @@ static void set_headers(struct correlator *c, uint32_t request, const struct rec
 	if (!f)
 		return;
 	if (h->message.direction == MESSAGE_READ) {
-		q->method = field_of(f, h, FIELD_METHOD);
+		/* Trailers have neither. */
+		text = field_of(f, h, FIELD_METHOD);
+		if (text != TEXT_NONE)
+			q->method = text;
 		if (h->method)
 			q->method = correlator_text(c, methods[h->method & 1], strlen(methods[h->method & 1]));
-		q->path = field_of(f, h, FIELD_PATH);
+		text = field_of(f, h, FIELD_PATH);
+		if (text != TEXT_NONE)
+			q->path = text;
 		if (h->path)
 			q->path = correlator_text(c, paths[h->path & 1], strlen(paths[h->path & 1]));
 		/* A query is nobody's business. */
 		if (q->path != TEXT_NONE && strchr(text_of(c, q->path), '?'))
 			q->path = correlator_text(c, text_of(c, q->path), strcspn(text_of(c, q->path), "?"));
-		set_model(c, q);
+		set_model(c, q, false);
 	} else {
 		text = field_of(f, h, FIELD_STATUS);
 		if (h->status >= 8 && h->status <= 14)

@@ -418,7 +418,7 @@ TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
 	run(t, 1, 200, 500, 1, 1);
 	blocked(t, 1, 600, 850, 0, 0);
 	make(t);
-	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1|600 queue running t0|900 write running t0");
+	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1|600 queue waiting t0|900 write running t0");
 	timeline_free(t);
 	/* Nobody knows from when on, where it is not known when threads ran. */
 	t = scene_new();

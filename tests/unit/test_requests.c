@@ -1,0 +1,1135 @@
+/* Parts of messages at sockets in, requests out: what each one is, when, and whose work runs are. */
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+
+#include "daemon/correlate/correlate.h"
+#include "lib/base/macro.h"
+
+enum { S_RUN, S_RUN_END, N_SITES };
+
+static const struct probe_spec probes[N_SITES] = {
+	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
+	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
+};
+
+static bool any(const char *s, uint32_t size)
+{
+	return size > 0;
+}
+
+static const char *const cheap[] = { NULL };
+static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .cheap_types = cheap, .is_name = any,
+					.is_type = any, .type_distance = 16 };
+
+#define WINDOW_START 1000
+#define WINDOW_END 900000
+#define RECORDS_MAX 1024
+#define PORT 8501
+
+static union {
+	struct record head;
+	struct record_message message;
+	struct record_headers headers;
+	struct record_field field;
+	struct record_ready ready;
+	struct record_unseen unseen;
+	struct record_probe probe;
+	struct record_wake wake;
+} space[RECORDS_MAX];
+static unsigned n_records;
+
+/* What the next records are of. */
+static uint8_t target;
+static uint32_t inode;	   /* 0: the socket's number */
+static bool server = true; /* it is known that the target serves there */
+
+static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
+{
+	struct record *r = &space[n_records].head;
+
+	memset(&space[n_records++], 0, sizeof(space[0]));
+	*r = (struct record){ .time = time, .tid = tid, .kind = kind, .size8 = (uint8_t)(size / 8), .target = target };
+	return r;
+}
+
+static void fill(struct record_message *m, uint64_t socket, uint8_t direction, uint8_t protocol, unsigned part)
+{
+	m->began = m->head.time - 10;
+	m->socket = socket;
+	m->inode = inode ?: (uint32_t)socket;
+	m->bytes = 100;
+	m->local_port = PORT;
+	m->peer_port = (uint16_t)(40000 + socket);
+	m->part = (uint16_t)(part | (server ? MESSAGE_SERVER : 0));
+	m->direction = direction;
+	m->protocol = protocol;
+}
+
+/* HTTP/1: part of a message. */
+static struct record_message *message(uint64_t time, uint32_t tid, uint64_t socket, uint8_t direction, unsigned part)
+{
+	struct record_message *m = add(time, tid, RECORD_MESSAGE, sizeof(*m));
+
+	fill(m, socket, direction, MESSAGE_HTTP1, part);
+	return m;
+}
+
+static struct record_field *text(uint64_t time, uint64_t socket, uint8_t name, const char *bytes, size_t size)
+{
+	struct record_field *r = add(time, 1, RECORD_FIELD, sizeof(*r));
+
+	r->socket = socket;
+	r->inode = inode ?: (uint32_t)socket;
+	r->direction = MESSAGE_READ;
+	r->name = name;
+	r->size = (uint16_t)size;
+	memcpy(r->text, bytes, MIN(size, sizeof(r->text)));
+	return r;
+}
+
+static void line(uint64_t time, uint64_t socket, const char *bytes)
+{
+	text(time, socket, FIELD_REQUEST_LINE, bytes, strlen(bytes));
+}
+
+/* A whole request, "POST /path". */
+static struct record_message *asked(uint64_t time, uint32_t tid, uint64_t socket, const char *bytes)
+{
+	line(time, socket, bytes);
+	return message(time, tid, socket, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
+}
+
+static struct record_message *answered(uint64_t time, uint32_t tid, uint64_t socket, uint16_t status)
+{
+	struct record_message *m = message(time, tid, socket, MESSAGE_WRITTEN, MESSAGE_FIRST | MESSAGE_LAST);
+
+	m->status = status;
+	return m;
+}
+
+enum { DATA = 0, HEADERS = 1, RST_STREAM = 3 };
+#define STATIC_200 8
+#define STATIC_POST 3
+
+/* HTTP/2: a frame, or the end of a stream. */
+static struct record_message *frame(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream, uint8_t direction, uint8_t type,
+				    unsigned part)
+{
+	struct record_message *m = add(time, tid, RECORD_MESSAGE, sizeof(*m));
+
+	fill(m, socket, direction, MESSAGE_HTTP2, part);
+	m->stream = stream;
+	m->type = type;
+	return m;
+}
+
+static struct record_headers *headers(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream, uint8_t direction)
+{
+	struct record_headers *h = add(time, tid, RECORD_MESSAGE, sizeof(*h));
+
+	fill(&h->message, socket, direction, MESSAGE_HTTP2, MESSAGE_FIRST);
+	h->message.stream = stream;
+	h->message.type = HEADERS;
+	return h;
+}
+
+static struct record_field *field(uint64_t time, uint64_t socket, uint32_t stream, uint8_t name, const char *bytes)
+{
+	struct record_field *r = text(time, socket, name, bytes, strlen(bytes));
+
+	r->stream = stream;
+	return r;
+}
+
+static void asked2(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream, const char *path)
+{
+	field(time, socket, stream, FIELD_PATH, path);
+	headers(time, tid, socket, stream, MESSAGE_READ)->method = STATIC_POST;
+	frame(time, tid, socket, stream, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST);
+}
+
+static void answered2(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream)
+{
+	headers(time, tid, socket, stream, MESSAGE_WRITTEN)->status = STATIC_200;
+	frame(time, tid, socket, stream, MESSAGE_WRITTEN, DATA, MESSAGE_FIRST | MESSAGE_LAST);
+}
+
+static void ready(uint64_t time, uint64_t socket, uint32_t position)
+{
+	struct record_ready *r = add(time, 0, RECORD_READY, sizeof(*r));
+
+	r->socket = socket;
+	r->position = position;
+}
+
+static void unseen(uint64_t time, uint8_t what)
+{
+	struct record_unseen *r = add(time, 1, RECORD_UNSEEN, sizeof(*r));
+
+	r->head.site = what;
+}
+
+/* A run, known by its start. */
+static void ran(uint64_t start, uint64_t end, uint32_t tid)
+{
+	struct record_probe *r = add(start, tid, RECORD_PROBE, sizeof(*r));
+
+	r->head.site = S_RUN;
+	r->stack = 500;
+	r->value = start;
+	r = add(end, tid, RECORD_PROBE, sizeof(*r));
+	r->head.site = S_RUN_END;
+	r->stack = 450;
+}
+
+static void woken(uint64_t time, uint32_t tid)
+{
+	struct record_wake *r = add(time, tid, RECORD_WAKE, sizeof(*r));
+
+	r->waker_tid = 1;
+	r->waker_syscall = -1;
+}
+
+static uint64_t shed_ns; /* 0: nothing is shed */
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t x = space[*(const unsigned *)a].head.time, y = space[*(const unsigned *)b].head.time;
+
+	return x != y ? (x < y ? -1 : 1) : *(const unsigned *)a < *(const unsigned *)b ? -1 : 1;
+}
+
+/* What is true of every timeline, whatever came. */
+static void check_all(const struct timeline *t)
+{
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		const struct request *q = &t->requests[i];
+		uint64_t sum = 0;
+
+		for (unsigned p = 0; p < PHASE_COUNT; p++)
+			sum += q->phases[p];
+		CHECK_EQ(sum, q->end_ns - q->start_ns);
+		CHECK(q->start_ns >= t->start_ns && q->start_ns <= q->end_ns && q->end_ns <= t->end_ns);
+		CHECK(!i || t->requests[i - 1].start_ns <= q->start_ns);
+	}
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		CHECK(t->spans[i].request <= t->n_requests);
+}
+
+/* Feeds what was added, in order of time, as the rings are read. */
+static struct timeline *run(void)
+{
+	const struct correlate_target targets[] = { { .pid = 77, .name = "server", .pack = &pack }, { .pid = 78, .name = "other", .pack = &pack } };
+	struct correlator *c = NULL;
+	struct timeline *t = NULL;
+	unsigned order[RECORDS_MAX];
+
+	for (unsigned i = 0; i < n_records; i++)
+		order[i] = i;
+	qsort(order, n_records, sizeof(order[0]), compare);
+	CHECK_EQ(correlator_new(WINDOW_START, &c), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(targets); i++)
+		CHECK_EQ(correlator_add_target(c, &targets[i]), 0);
+	for (unsigned i = 0; i < n_records; i++) {
+		if (shed_ns && space[order[i]].head.time >= shed_ns) {
+			CHECK_EQ(correlator_shed(c, KIND_SOCKETS, shed_ns, "too dear"), 0);
+			shed_ns = 0;
+		}
+		CHECK_EQ(correlator_feed(c, &space[order[i]].head), 0);
+	}
+	CHECK_EQ(correlator_finish(c, WINDOW_END, 5000000000, &t), 0);
+	correlator_free(c);
+	n_records = 0;
+	shed_ns = 0;
+	target = 0;
+	inode = 0;
+	server = true;
+	check_all(t);
+	return t;
+}
+
+static const char *text_at(const struct timeline *t, uint32_t index)
+{
+	return index == TEXT_NONE ? "" : t->texts[index];
+}
+
+/* The request with this path ("": none); another one stands in for one that is missing. */
+static const struct request *find(const struct timeline *t, const char *path)
+{
+	static const struct request none = { .status = -2 };
+
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		if (!strcmp(text_at(t, t->requests[i].path), path))
+			return &t->requests[i];
+	fprintf(stderr, "  no request '%s'\n", path);
+	check_failures++;
+	return &none;
+}
+
+/* The path of the request that the run which began then is of; NULL: nobody's. */
+static const char *owner(const struct timeline *t, uint64_t start)
+{
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == SPAN_RUN && t->spans[i].start_ns == start)
+			return t->spans[i].request ? text_at(t, t->requests[t->spans[i].request - 1].path) : NULL;
+	return "no such run";
+}
+
+static void expect_times(const struct request *q, uint64_t start, uint64_t read_start, uint64_t read_end, uint64_t write_start, uint64_t end)
+{
+	CHECK_EQ(q->start_ns, start);
+	CHECK_EQ(q->read_start_ns, read_start);
+	CHECK_EQ(q->read_end_ns, read_end);
+	CHECK_EQ(q->write_start_ns, write_start);
+	CHECK_EQ(q->end_ns, end);
+}
+
+static bool warns(const struct timeline *t, const char *part)
+{
+	for (uint32_t i = 0; i < t->n_warnings; i++)
+		if (strstr(t->warnings[i], part))
+			return true;
+	return false;
+}
+
+TEST(requests_of_a_kept_connection_follow_each_other)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	answered(2500, 1, 5, 200);
+	asked(3000, 1, 5, "GET /b");
+	answered(3500, 2, 5, 404);
+	t = run();
+	CHECK_EQ(t->n_requests, 2);
+	expect_times(find(t, "/a"), 2000, 2000, 2000, 2490, 2500);
+	CHECK_EQ(find(t, "/a")->status, 200);
+	CHECK_EQ(find(t, "/a")->stream, 1);
+	CHECK_EQ(find(t, "/b")->status, 404);
+	CHECK_EQ(find(t, "/b")->stream, 2);
+	CHECK_STR(text_at(t, find(t, "/b")->method), "GET");
+	CHECK_EQ(find(t, "/b")->connection, find(t, "/a")->connection);
+	CHECK_EQ(find(t, "/b")->local_port, PORT);
+	CHECK_EQ(find(t, "/b")->peer_port, 40005);
+	CHECK_EQ(find(t, "/b")->protocol, PROTOCOL_HTTP1);
+	CHECK_EQ(find(t, "/b")->flags, REQUEST_NO_ARRIVAL);
+	CHECK_EQ(t->threads[find(t, "/b")->read_thread].tid, 1);
+	CHECK_EQ(t->threads[find(t, "/b")->write_thread].tid, 2);
+	timeline_free(t);
+}
+
+TEST(a_message_in_several_calls_is_one)
+{
+	struct timeline *t;
+
+	line(2000, 5, "POST /a");
+	message(2000, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST)->bytes = 50;
+	message(2200, 3, 5, MESSAGE_READ, MESSAGE_LAST | MESSAGE_IS_REQUEST)->bytes = 700;
+	message(2500, 1, 5, MESSAGE_WRITTEN, MESSAGE_FIRST)->status = 200;
+	message(2900, 1, 5, MESSAGE_WRITTEN, MESSAGE_LAST)->bytes = 9000;
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	expect_times(find(t, "/a"), 2000, 2000, 2200, 2490, 2900);
+	CHECK_EQ(find(t, "/a")->bytes_in, 700);
+	CHECK_EQ(find(t, "/a")->bytes_out, 9000);
+	CHECK_EQ(t->threads[find(t, "/a")->read_thread].tid, 3);
+	timeline_free(t);
+}
+
+TEST(pipelined_requests_are_answered_in_their_order)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2000, 1, 5, "POST /b");
+	asked(2000, 1, 5, "POST /c");
+	answered(2500, 1, 5, 201);
+	asked(2600, 1, 5, "POST /d");
+	answered(2700, 1, 5, 202);
+	answered(2700, 1, 5, 203);
+	answered(2900, 1, 5, 205);
+	t = run();
+	CHECK_EQ(t->n_requests, 4);
+	CHECK_EQ(find(t, "/a")->status, 201);
+	CHECK_EQ(find(t, "/b")->status, 202);
+	CHECK_EQ(find(t, "/c")->status, 203);
+	CHECK_EQ(find(t, "/d")->status, 205);
+	CHECK_EQ(find(t, "/c")->stream, 3);
+	timeline_free(t);
+}
+
+TEST(an_answer_before_the_request_was_read_is_its_answer)
+{
+	struct timeline *t;
+
+	line(2000, 5, "POST /early");
+	message(2000, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
+	answered(2500, 1, 5, 413);
+	message(2600, 1, 5, MESSAGE_READ, MESSAGE_LAST | MESSAGE_IS_REQUEST);
+	asked(3000, 1, 5, "POST /next");
+	answered(3500, 1, 5, 200);
+	t = run();
+	CHECK_EQ(t->n_requests, 2);
+	CHECK_EQ(find(t, "/early")->status, 413);
+	CHECK_EQ(find(t, "/early")->end_ns, 2500);
+	CHECK_EQ(find(t, "/early")->read_end_ns, 0);
+	CHECK_EQ(find(t, "/next")->status, 200);
+	timeline_free(t);
+}
+
+TEST(an_answer_that_ends_with_its_connection_was_sent_when_its_last_bytes_were)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	asked(2000, 1, 5, "GET /a");
+	message(2500, 1, 5, MESSAGE_WRITTEN, MESSAGE_FIRST)->status = 200;
+	m = message(4000, 1, 5, MESSAGE_WRITTEN, MESSAGE_LAST | MESSAGE_CLOSED);
+	m->began = 2600;
+	m->bytes = 5000;
+	t = run();
+	CHECK_EQ(find(t, "/a")->end_ns, 2600);
+	CHECK_EQ(find(t, "/a")->bytes_out, 5000);
+	CHECK_EQ(find(t, "/a")->flags, REQUEST_NO_ARRIVAL);
+	timeline_free(t);
+}
+
+TEST(a_connection_that_closes_breaks_off_what_goes_on)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /done");
+	answered(2100, 1, 5, 200);
+	asked(2200, 1, 5, "POST /waits");
+	line(2300, 5, "POST /half");
+	message(2300, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
+	message(2400, 1, 5, MESSAGE_READ, MESSAGE_CLOSED | MESSAGE_IS_REQUEST)->protocol = MESSAGE_NEW;
+	t = run();
+	CHECK_EQ(t->n_requests, 3);
+	CHECK_EQ(find(t, "/done")->flags, REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/waits")->flags, REQUEST_NO_ARRIVAL | REQUEST_RESET);
+	CHECK_EQ(find(t, "/half")->flags, REQUEST_NO_ARRIVAL | REQUEST_RESET);
+	CHECK_EQ(find(t, "/half")->end_ns, 2400);
+	timeline_free(t);
+}
+
+TEST(what_goes_on_at_either_end_of_the_window_is_cut)
+{
+	struct timeline *t;
+
+	answered(2000, 1, 5, 200);
+	message(2100, 1, 6, MESSAGE_WRITTEN, MESSAGE_LAST); /* the rest of an answer that began before */
+	asked(3000, 1, 5, "POST /after");
+	line(4000, 7, "POST /half");
+	message(4000, 1, 7, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
+	t = run();
+	CHECK_EQ(t->n_requests, 3);
+	CHECK_EQ(find(t, "")->flags, REQUEST_CUT_START);
+	expect_times(find(t, ""), WINDOW_START, 0, 0, 1990, 2000);
+	CHECK_EQ(find(t, "/after")->flags, REQUEST_CUT_END | REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/after")->end_ns, WINDOW_END);
+	CHECK_EQ(find(t, "/half")->flags, REQUEST_CUT_END | REQUEST_NO_ARRIVAL);
+	timeline_free(t);
+}
+
+TEST(what_cannot_be_followed_is_lost_and_what_comes_after_is_not)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /lost");
+	message(2100, 1, 5, MESSAGE_READ, MESSAGE_LOST)->protocol = MESSAGE_NEW;
+	asked(2200, 1, 5, "POST /whole");
+	answered(2300, 1, 5, 200);
+	line(3000, 6, "POST /restarted");
+	message(3000, 1, 6, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
+	asked(3100, 1, 6, "POST /instead"); /* its end was not told */
+	answered(3200, 1, 6, 200);
+	t = run();
+	CHECK_EQ(t->n_requests, 4);
+	CHECK(find(t, "/lost")->flags & REQUEST_LOST);
+	CHECK_EQ(find(t, "/whole")->flags, REQUEST_NO_ARRIVAL);
+	CHECK(find(t, "/restarted")->flags & REQUEST_LOST);
+	CHECK_EQ(find(t, "/instead")->status, 200);
+	timeline_free(t);
+}
+
+TEST(what_a_target_asks_others_is_no_request_of_its_own)
+{
+	struct timeline *t;
+
+	line(2000, 5, "POST /client");
+	space[n_records - 1].field.direction = MESSAGE_WRITTEN;
+	message(2000, 1, 5, MESSAGE_WRITTEN, MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
+	message(2500, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_LAST)->status = 200;
+	server = false;
+	frame(3000, 1, 6, 0, MESSAGE_WRITTEN, 0, MESSAGE_PREFACE);
+	field(3000, 6, 1, FIELD_PATH, "/client2");
+	headers(3000, 1, 6, 1, MESSAGE_WRITTEN);
+	headers(3100, 1, 6, 1, MESSAGE_READ)->status = STATIC_200;
+	frame(3100, 1, 6, 1, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST);
+	t = run();
+	CHECK_EQ(t->n_requests, 0);
+	CHECK_EQ(t->n_warnings, 0);
+	timeline_free(t);
+}
+
+TEST(streams_are_told_apart_whatever_their_order)
+{
+	struct timeline *t;
+
+	server = false;
+	frame(1900, 1, 5, 0, MESSAGE_READ, 0, MESSAGE_PREFACE);
+	for (uint32_t s = 1; s < 9; s += 2) {
+		field(2000 + s, 5, s, FIELD_PATH, (char[]){ '/', (char)('0' + s), 0 });
+		headers(2000 + s, 1, 5, s, MESSAGE_READ)->method = STATIC_POST;
+	}
+	for (uint32_t s = 7; s < 9; s -= 2)
+		frame(2100 + s, 2, 5, s, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST)->bytes = 1000 + s;
+	for (uint32_t s = 1; s < 9; s += 2)
+		headers(2200 + s, 3, 5, s, MESSAGE_WRITTEN)->status = STATIC_200;
+	for (uint32_t s = 7; s < 9; s -= 2) {
+		frame(2300 + s, 3, 5, s, MESSAGE_WRITTEN, DATA, MESSAGE_FIRST)->bytes = 2000 + s;
+		frame(2400 + s, 3, 5, s, MESSAGE_WRITTEN, DATA, MESSAGE_LAST);
+	}
+	t = run();
+	CHECK_EQ(t->n_requests, 4);
+	for (uint32_t s = 1; s < 9; s += 2) {
+		const struct request *q = find(t, (char[]){ '/', (char)('0' + s), 0 });
+
+		expect_times(q, 2000 + s, 2000 + s, 2100 + s, 2190 + s, 2400 + s);
+		CHECK_EQ(q->stream, s);
+		CHECK_EQ(q->protocol, PROTOCOL_HTTP2);
+		CHECK_EQ(q->bytes_in, 1100 + s);
+		CHECK_EQ(q->bytes_out, 2100 + s);
+		CHECK_EQ(q->status, 200);
+		CHECK_EQ(q->grpc_status, -1);
+		CHECK_STR(text_at(t, q->method), "POST");
+		CHECK_EQ(t->threads[q->read_thread].tid, 2);
+	}
+	timeline_free(t);
+}
+
+TEST(trailers_end_a_stream_and_take_nothing_away)
+{
+	struct timeline *t;
+	struct record_field *f;
+
+	field(2000, 5, 1, FIELD_PATH, "/pkg.Service/Call");
+	headers(2000, 1, 5, 1, MESSAGE_READ)->method = STATIC_POST;
+	headers(2050, 1, 5, 1, MESSAGE_READ); /* the request has trailers, too */
+	frame(2050, 1, 5, 1, MESSAGE_READ, HEADERS, MESSAGE_LAST);
+	headers(2100, 1, 5, 1, MESSAGE_WRITTEN)->status = STATIC_200;
+	frame(2150, 1, 5, 1, MESSAGE_WRITTEN, DATA, MESSAGE_FIRST);
+	f = field(2200, 5, 1, FIELD_GRPC_STATUS, "14");
+	f->direction = MESSAGE_WRITTEN;
+	headers(2200, 1, 5, 1, MESSAGE_WRITTEN);
+	frame(2200, 1, 5, 1, MESSAGE_WRITTEN, HEADERS, MESSAGE_LAST);
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	expect_times(find(t, "/pkg.Service/Call"), 2000, 2000, 2050, 2090, 2200);
+	CHECK_STR(text_at(t, find(t, "/pkg.Service/Call")->method), "POST");
+	CHECK_EQ(find(t, "/pkg.Service/Call")->status, 200);
+	CHECK_EQ(find(t, "/pkg.Service/Call")->grpc_status, 14);
+	timeline_free(t);
+}
+
+TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/client");
+	frame(2100, 1, 5, 1, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST);
+	answered2(2150, 1, 5, 1); /* on its way already */
+	asked2(2200, 1, 5, 3, "/server");
+	headers(2300, 1, 5, 3, MESSAGE_WRITTEN)->status = STATIC_200;
+	frame(2400, 1, 5, 3, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
+	asked2(2500, 1, 5, 5, "/over");
+	answered2(2600, 1, 5, 5);
+	frame(2700, 1, 5, 5, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
+	frame(2800, 1, 5, 7, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST); /* of streams that nobody has seen */
+	frame(2800, 1, 5, 9, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
+	frame(2800, 1, 5, 11, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST);
+	t = run();
+	CHECK_EQ(t->n_requests, 3);
+	CHECK(find(t, "/client")->flags & REQUEST_RESET);
+	CHECK_EQ(find(t, "/client")->end_ns, 2100);
+	CHECK_EQ(find(t, "/client")->status, -1);
+	CHECK_EQ(find(t, "/client")->bytes_out, 0);
+	CHECK(find(t, "/server")->flags & REQUEST_RESET);
+	CHECK_EQ(find(t, "/server")->status, 200);
+	CHECK_EQ(find(t, "/over")->end_ns, 2600);
+	CHECK(!(find(t, "/over")->flags & REQUEST_RESET));
+	timeline_free(t);
+}
+
+TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
+{
+	static const uint8_t coded[] = { 0x60, 0xd5, 0x48, 0x5f, 0x2b, 0xce, 0x9a, 0x68 }; /* "/index.html" */
+	struct record_headers *h;
+	struct record_field *f;
+	struct timeline *t;
+
+	f = field(2000, 5, 1, FIELD_PATH, "/kept");
+	f->inserted = 1;
+	f->number = 70000;
+	h = headers(2000, 1, 5, 1, MESSAGE_READ);
+	h->inserted = 70001;
+	answered2(2010, 1, 5, 1);
+	/* Only the low halves of numbers are told. */
+	h = headers(2100, 1, 5, 3, MESSAGE_READ);
+	h->inserted = 70003;
+	h->n_references = 2;
+	h->references[0] = (uint16_t)70002;
+	h->references[1] = (uint16_t)70000;
+	answered2(2110, 1, 5, 3);
+	f = text(2200, 5, FIELD_PATH, (const char *)coded, sizeof(coded));
+	f->stream = 5;
+	f->huffman = 1;
+	headers(2200, 1, 5, 5, MESSAGE_READ);
+	answered2(2210, 1, 5, 5);
+	headers(2300, 1, 5, 7, MESSAGE_READ)->path = 4; /* of the static table */
+	answered2(2310, 1, 5, 7);
+	/* Another connection's table is another one. */
+	h = headers(2400, 1, 6, 1, MESSAGE_READ);
+	h->inserted = 70003;
+	h->n_references = 1;
+	h->references[0] = (uint16_t)70000;
+	answered2(2410, 1, 6, 1);
+	t = run();
+	CHECK_EQ(t->n_requests, 5);
+	for (uint32_t i = 0; i < 5; i++)
+		CHECK_STR(text_at(t, t->requests[i].path), ((const char *[]){ "/kept", "/kept", "/index.html", "/", "" })[i]);
+	timeline_free(t);
+}
+
+TEST(after_a_block_that_was_lost_the_table_names_nothing)
+{
+	for (unsigned by_loss = 0; by_loss < 2; by_loss++) {
+		struct record_headers *h;
+		struct record_field *f;
+		struct timeline *t;
+
+		f = field(2000, 5, 1, FIELD_PATH, "/kept");
+		f->inserted = 1;
+		headers(2000, 1, 5, 1, MESSAGE_READ)->inserted = 1;
+		answered2(2010, 1, 5, 1);
+		if (by_loss)
+			message(2050, 1, 5, MESSAGE_READ, MESSAGE_LOST);
+		h = headers(2100, 1, 5, 3, MESSAGE_READ);
+		h->message.part |= by_loss ? 0 : MESSAGE_NO_FIELDS;
+		h->inserted = 1;
+		h->n_references = 1;
+		answered2(2110, 1, 5, 3);
+		t = run();
+		CHECK_EQ(t->n_requests, 2);
+		CHECK_STR(text_at(t, t->requests[0].path), "/kept");
+		CHECK_EQ(t->requests[1].path, TEXT_NONE);
+		timeline_free(t);
+	}
+}
+
+TEST(a_path_without_its_end_is_not_shown_as_one)
+{
+	char long_path[400];
+	struct timeline *t;
+
+	memset(long_path, 'x', sizeof(long_path) - 1);
+	long_path[0] = '/';
+	long_path[sizeof(long_path) - 1] = 0;
+	asked2(2000, 1, 5, 1, long_path);
+	asked2(2100, 1, 5, 3, "/a?secret=1");
+	t = run();
+	CHECK_STR(text_at(t, t->requests[0].path), "(too long)");
+	CHECK_STR(text_at(t, t->requests[1].path), "/a");
+	timeline_free(t);
+}
+
+TEST(an_answer_to_a_stream_from_before_the_window_is_cut)
+{
+	struct timeline *t;
+
+	answered2(2000, 1, 5, 41);
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	CHECK_EQ(t->requests[0].stream, 41);
+	expect_times(&t->requests[0], WINDOW_START, 0, 0, 1990, 2000);
+	timeline_free(t);
+}
+
+TEST(a_request_begins_when_its_first_byte_came)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	/* The bytes of both came before the first was read; numbers wrap. */
+	for (unsigned i = 0; i < 2; i++) {
+		const uint32_t base = i ? UINT32_MAX - 150 : 5000;
+		const uint64_t socket = 5 + i, at = 2000 + 10000 * i;
+
+		ready(at, socket, base + 100);
+		ready(at + 10, socket, base + 100); /* the same once more */
+		ready(at + 100, socket, base + 250);
+		m = asked(at + 500, 1, socket, i ? "POST /c" : "POST /a");
+		m->position = base + 100;
+		m = asked(at + 500, 1, socket, i ? "POST /d" : "POST /b");
+		m->position = base + 250;
+		m->bytes = 150;
+		answered(at + 600, 1, socket, 200);
+		answered(at + 700, 1, socket, 200);
+	}
+	t = run();
+	expect_times(find(t, "/a"), 2000, 2490, 2500, 2590, 2600);
+	expect_times(find(t, "/b"), 2100, 2490, 2500, 2690, 2700);
+	expect_times(find(t, "/c"), 12000, 12490, 12500, 12590, 12600);
+	expect_times(find(t, "/d"), 12100, 12490, 12500, 12690, 12700);
+	CHECK_EQ(find(t, "/c")->flags, 0);
+	timeline_free(t);
+}
+
+TEST(bytes_that_come_while_the_call_waits_begin_the_request)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	ready(2400, 5, 100);
+	m = asked(2500, 1, 5, "POST /a");
+	m->began = 1500;
+	m->position = 100;
+	answered(2600, 1, 5, 200);
+	t = run();
+	expect_times(find(t, "/a"), 2400, 2400, 2500, 2590, 2600);
+	timeline_free(t);
+}
+
+TEST(a_socket_of_the_same_number_is_another_connection)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	ready(2000, 5, 1000);
+	m = asked(2100, 1, 5, "POST /first");
+	m->position = 1000;
+	inode = 999;
+	ready(3000, 5, 800);
+	m = asked(3100, 1, 5, "POST /second");
+	m->position = 800;
+	answered(3200, 1, 5, 200);
+	t = run();
+	CHECK_EQ(t->n_requests, 2);
+	CHECK(find(t, "/first")->flags & REQUEST_LOST);
+	CHECK_EQ(find(t, "/first")->end_ns, 2100);
+	CHECK_EQ(find(t, "/second")->start_ns, 3000);
+	CHECK_EQ(find(t, "/second")->stream, 1);
+	CHECK(find(t, "/second")->connection != find(t, "/first")->connection);
+	timeline_free(t);
+}
+
+TEST(an_arrival_that_may_have_been_forgotten_is_not_guessed)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	for (uint32_t i = 0; i < 40; i++)
+		ready(2000 + i, 5, 1000 + 10 * i);
+	m = asked(2100, 1, 5, "POST /a");
+	m->position = 1390;
+	m->bytes = 390;
+	answered(2200, 1, 5, 200);
+	t = run();
+	CHECK_EQ(find(t, "/a")->flags, REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/a")->start_ns, 2100);
+	timeline_free(t);
+}
+
+TEST(where_nobody_knows_who_serves_nothing_is_shown_and_that_is_said)
+{
+	struct timeline *t;
+
+	server = false;
+	asked2(2000, 1, 5, 1, "/a");
+	answered2(2100, 1, 5, 1);
+	t = run();
+	CHECK_EQ(t->n_requests, 0);
+	CHECK(warns(t, "it is not known which side serves"));
+	timeline_free(t);
+}
+
+TEST(models_and_versions_are_those_of_paths_that_have_them)
+{
+	static const struct {
+		const char *line, *path, *model, *version;
+	} cases[] = {
+		{ "POST /v1/models/half:predict", "/v1/models/half:predict", "half", "" },
+		{ "POST /v1/models/half/versions/12:predict", "/v1/models/half/versions/12:predict", "half", "12" },
+		{ "GET /v2/models/a-b.c/infer", "/v2/models/a-b.c/infer", "a-b.c", "" },
+		{ "GET /v2/models/m/versions/3/infer", "/v2/models/m/versions/3/infer", "m", "3" },
+		{ "GET /v1/models/", "/v1/models/", "", "" },
+		{ "GET /v3/models/m", "/v3/models/m", "", "" },
+		{ "GET /x/v1/models/m", "/x/v1/models/m", "", "" },
+		{ "GET / HTTP/1.1", "/", "", "" },
+	};
+	struct timeline *t;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		asked(2000 + 100 * i, 1, 5, cases[i].line);
+		answered(2050 + 100 * i, 1, 5, 200);
+	}
+	t = run();
+	CHECK_EQ(t->n_requests, ARRAY_SIZE(cases));
+	for (uint32_t i = 0; i < MIN(t->n_requests, (uint32_t)ARRAY_SIZE(cases)); i++) {
+		CHECK_STR(text_at(t, t->requests[i].path), cases[i].path);
+		CHECK_STR(text_at(t, t->requests[i].model), cases[i].model);
+		CHECK_STR(text_at(t, t->requests[i].version), cases[i].version);
+	}
+	timeline_free(t);
+}
+
+TEST(a_model_whose_name_may_go_on_is_not_known)
+{
+	char bytes[RECORD_FIELD_SIZE + 1];
+	struct timeline *t;
+
+	memset(bytes, 'm', sizeof(bytes) - 1);
+	memcpy(bytes, "POST /v1/models/", 16);
+	bytes[sizeof(bytes) - 1] = 0;
+	text(2000, 5, FIELD_REQUEST_LINE, bytes, 300);
+	message(2000, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
+	answered(2050, 1, 5, 200);
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	CHECK_EQ(t->requests[0].model, TEXT_NONE);
+	timeline_free(t);
+}
+
+TEST(what_is_not_seen_is_said_once)
+{
+	struct timeline *t;
+
+	for (unsigned i = 0; i < 5; i++)
+		for (uint8_t what = UNSEEN_IO_URING; what <= UNSEEN_OTHER; what++)
+			unseen(2000 + i, what);
+	unseen(2100, 77);
+	t = run();
+	CHECK_EQ(t->n_warnings, 3);
+	CHECK(warns(t, "io_uring"));
+	CHECK(warns(t, "encrypted"));
+	CHECK(warns(t, "protocol that is not known"));
+	timeline_free(t);
+}
+
+TEST(what_is_shed_ends_then)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	answered(2100, 1, 5, 200);
+	asked(2500, 1, 5, "POST /b");
+	shed_ns = 3000;
+	answered(3500, 1, 5, 200);
+	asked(3600, 1, 5, "POST /c");
+	t = run();
+	CHECK_EQ(t->n_requests, 2);
+	CHECK(!(find(t, "/a")->flags & REQUEST_CUT_END));
+	CHECK(find(t, "/b")->flags & REQUEST_CUT_END);
+	CHECK_EQ(find(t, "/b")->end_ns, 3000);
+	timeline_free(t);
+}
+
+TEST(what_a_thread_runs_between_reading_and_answering_is_that_requests)
+{
+	struct timeline *t;
+
+	ran(1500, 1600, 1);
+	asked(2000, 1, 5, "POST /a");
+	ran(2100, 2200, 1);
+	ran(2300, 2400, 1);
+	answered(2500, 1, 5, 200);
+	ran(2600, 2700, 1);
+	asked(3000, 1, 6, "POST /b");
+	answered(3500, 1, 6, 200);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_STR(owner(t, 2300), "/a");
+	CHECK(!owner(t, 1500));
+	CHECK(!owner(t, 2600));
+	CHECK_EQ(find(t, "/a")->n_runs, 2);
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_NONE);
+	CHECK_EQ(t->n_runs_exact, 2);
+	CHECK_EQ(t->n_runs_orphaned, 2);
+	timeline_free(t);
+}
+
+TEST(who_only_writes_an_answer_has_done_its_runs)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/a");
+	ran(2100, 2200, 2);
+	ran(2210, 2290, 2);
+	answered2(2300, 2, 5, 1);
+	asked2(2400, 1, 5, 3, "/b");
+	ran(2500, 2600, 2);
+	answered2(2700, 2, 5, 3);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_STR(owner(t, 2210), "/a");
+	CHECK_STR(owner(t, 2500), "/b");
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(find(t, "/a")->run_thread, find(t, "/a")->write_thread);
+	timeline_free(t);
+}
+
+TEST(a_run_before_two_answers_is_nobodys)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2010, 1, 5, 3, "/b");
+	ran(2100, 2200, 2);
+	answered2(2300, 2, 5, 1);
+	answered2(2310, 2, 5, 3);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK_EQ(t->n_runs_orphaned, 1);
+	timeline_free(t);
+}
+
+TEST(a_run_of_a_thread_that_has_read_two_requests_is_nobodys)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2010, 1, 6, "POST /b");
+	ran(2100, 2200, 1);
+	answered(2300, 1, 5, 200);
+	/* Of the one that is left there is no doubt. */
+	ran(2400, 2500, 1);
+	answered(2600, 1, 6, 200);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK_STR(owner(t, 2400), "/b");
+	timeline_free(t);
+}
+
+TEST(pipelined_requests_of_one_thread_are_worked_for_in_their_order)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2000, 1, 5, "POST /b");
+	ran(2100, 2200, 1);
+	answered(2300, 1, 5, 200);
+	ran(2400, 2500, 1);
+	answered(2600, 1, 5, 200);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_STR(owner(t, 2400), "/b");
+	timeline_free(t);
+}
+
+TEST(who_answers_for_another_while_its_own_waits_claims_nothing)
+{
+	struct timeline *t;
+
+	for (uint32_t writer = 1; writer <= 3; writer++) {
+		asked(2000, 1, 5, "POST /own");
+		asked(2010, 2, 6, "POST /others");
+		ran(2100, 2200, 1);
+		answered(2300, 1, 6, 200);
+		answered(2400, writer, 5, 200);
+		t = run();
+		CHECK(!owner(t, 2100));
+		timeline_free(t);
+	}
+}
+
+TEST(a_request_that_was_broken_off_leaves_its_thread_to_the_next)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /gone");
+	message(2050, 1, 5, MESSAGE_READ, MESSAGE_CLOSED)->protocol = MESSAGE_NEW;
+	asked(2100, 1, 6, "POST /next");
+	ran(2200, 2300, 1);
+	answered(2400, 1, 6, 200);
+	t = run();
+	CHECK_STR(owner(t, 2200), "/next");
+	timeline_free(t);
+}
+
+TEST(claims_that_can_be_crossed_are_taken_back)
+{
+	struct timeline *t;
+
+	/* 2: one that went on when the answer began, and so cannot have been that one's. */
+	for (unsigned other_run = 0; other_run < 3; other_run++) {
+		asked2(2000, 1, 5, 1, "/a");
+		asked2(2010, 1, 5, 3, "/b");
+		ran(2100, 2200, 2);
+		if (other_run)
+			ran(2110, other_run == 2 ? 2350 : 2210, 3);
+		/* Its headers, and maybe those of the other one's worker. */
+		answered2(2300, 2, 5, 3);
+		answered2(2400, 4, 5, 1);
+		t = run();
+		if (other_run == 1)
+			CHECK(!owner(t, 2100));
+		else
+			CHECK_STR(owner(t, 2100), "/b");
+		timeline_free(t);
+	}
+}
+
+TEST(a_run_on_a_thread_that_was_woken_since_is_inferred_when_one_request_waits)
+{
+	struct timeline *t;
+
+	asked(1500, 1, 5, "POST /without");
+	answered(1600, 1, 5, 200);
+	asked(2000, 1, 5, "POST /a");
+	woken(2050, 2);
+	ran(2100, 2200, 2);
+	answered(2300, 3, 5, 200);
+	/* Woken before it was read. */
+	woken(2900, 2);
+	asked(3000, 1, 5, "POST /b");
+	ran(3100, 3200, 2);
+	answered(3300, 3, 5, 200);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_INFERRED);
+	CHECK(!owner(t, 3100));
+	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_NONE);
+	CHECK_EQ(t->n_runs_inferred, 1);
+	CHECK_EQ(t->n_runs_orphaned, 1);
+	timeline_free(t);
+}
+
+TEST(nothing_is_inferred_when_two_requests_wait)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2010, 4, 6, "POST /b");
+	woken(2050, 2);
+	ran(2100, 2200, 2);
+	answered(2300, 3, 5, 200);
+	answered(2400, 3, 6, 200);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK_EQ(t->n_runs_inferred, 0);
+	timeline_free(t);
+}
+
+TEST(what_was_inferred_gives_way_to_what_is_known)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	woken(2050, 2);
+	ran(2100, 2200, 2);
+	answered(2300, 2, 5, 200);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(find(t, "/a")->n_runs, 1);
+	timeline_free(t);
+}
+
+TEST(the_runs_of_one_process_are_not_for_the_requests_of_another)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	target = 1;
+	woken(2050, 2);
+	ran(2100, 2200, 2);
+	asked(2300, 2, 6, "POST /b");
+	ran(2400, 2500, 2);
+	answered(2600, 2, 6, 200);
+	target = 0;
+	answered(2700, 1, 5, 200);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK_STR(owner(t, 2400), "/b");
+	CHECK_EQ(t->processes[find(t, "/b")->process].pid, 78);
+	CHECK_EQ(t->processes[find(t, "/a")->process].pid, 77);
+	timeline_free(t);
+}
+
+TEST(more_runs_than_are_kept_are_claimed_by_nobody)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	for (unsigned i = 0; i < 100; i++)
+		ran(2100 + 10 * i, 2105 + 10 * i, 1);
+	answered(9000, 1, 5, 200);
+	asked(9100, 1, 5, "POST /b");
+	ran(9200, 9300, 1);
+	answered(9400, 1, 5, 200);
+	t = run();
+	CHECK_EQ(find(t, "/a")->n_runs, 0);
+	CHECK_STR(owner(t, 9200), "/b");
+	timeline_free(t);
+}
+
+static uint64_t chance(uint64_t below)
+{
+	static uint64_t state = 7;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (state >> 33) % below;
+}
+
+TEST(no_order_of_records_makes_a_wrong_time)
+{
+	static const char bytes[RECORD_FIELD_SIZE] = "GET /x";
+
+	for (unsigned round = 0; round < 300; round++) {
+		for (unsigned i = 0; i < 200; i++) {
+			const uint64_t time = 1000 + chance(5000), socket = 1 + chance(3);
+			const uint32_t tid = 1 + (uint32_t)chance(4);
+			const unsigned part = (unsigned)chance(512);
+			struct record_message *m;
+			struct record_headers *h;
+
+			inode = 1 + (uint32_t)chance(2);
+			switch (chance(7)) {
+			case 0:
+				m = message(time, tid, socket, (uint8_t)chance(2), part);
+				m->position = (uint32_t)chance(300);
+				break;
+			case 1:
+				m = frame(time, tid, socket, 1 + 2 * (uint32_t)chance(3), (uint8_t)chance(2), (uint8_t)chance(11), part);
+				m->position = (uint32_t)chance(300);
+				break;
+			case 2:
+				h = headers(time, tid, socket, 1 + 2 * (uint32_t)chance(3), (uint8_t)chance(2));
+				h->n_references = (uint8_t)chance(256);
+				h->inserted = (uint32_t)chance(4);
+				h->status = (uint8_t)chance(256);
+				h->method = (uint8_t)chance(256);
+				h->path = (uint8_t)chance(256);
+				break;
+			case 3:
+				text(time, socket, (uint8_t)chance(7), bytes, (size_t)chance(300))->huffman = (uint8_t)chance(2);
+				break;
+			case 4:
+				ready(time, socket, (uint32_t)chance(300));
+				break;
+			case 5:
+				woken(time, tid);
+				break;
+			default:
+				ran(time, time + 1 + chance(50), tid);
+			}
+		}
+		timeline_free(run());
+	}
+}
+
+CHECK_MAIN()
