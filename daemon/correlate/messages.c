@@ -9,6 +9,7 @@
 #define CONNECTIONS_MAX (1u << 18)
 /* Frames of HTTP/2 (RFC 9113, 6). */
 enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST_STREAM = 3, FRAME_CONTINUATION = 9 };
+#define STATUS_REQUEST_TIMEOUT 408
 /* A position is behind another one by less than this; sequence numbers wrap. */
 #define POSITION_MAX (1u << 30)
 
@@ -425,16 +426,22 @@ static void request_answer(struct correlator *c, uint32_t request, const struct 
 	attribution_on_answer(c, thread, request);
 }
 
-/* An answer to what was read before the window opened. */
+/*
+ * An answer to what was not seen: it was read before the window opened, if nothing on the connection says otherwise; else records of it, or bytes,
+ * were lost, and when it began is not known.
+ */
 static uint32_t request_from_before(struct correlator *c, uint32_t connection, const struct record_message *m, uint8_t protocol)
 {
-	uint32_t request = request_add(c, connection, c->start_ns);
+	const struct connection *conn = &c->requests->connections[connection];
+	bool before = protocol == PROTOCOL_HTTP2 ? !conn->first_stream || m->stream < conn->first_stream : !conn->n_requests;
+	uint32_t request = request_add(c, connection, before ? c->start_ns : MAX(m->began, c->start_ns));
 	struct request *q;
 
 	if (request == NO_REQUEST)
 		return request;
 	q = &c->requests->list[request];
-	q->flags |= REQUEST_CUT_START;
+	q->flags |= before ? REQUEST_CUT_START : REQUEST_LOST;
+	c->requests->states[request].doubtful = !before;
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
@@ -510,6 +517,11 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 		return request;
 	if (!(m->part & MESSAGE_FIRST))
 		return NO_REQUEST;
+	/* Nobody asked for it: an idle connection is told that it took too long. */
+	if (request == NO_REQUEST && m->status == STATUS_REQUEST_TIMEOUT && conn->n_requests) {
+		conn->offset++;
+		return NO_REQUEST;
+	}
 	/* Of a request whose own records were lost, or from before the window. */
 	if (request == NO_REQUEST && (int32_t)(m->ordinal - conn->offset - conn->read_ordinal) > 0) {
 		connection_doubt(c, connection);
@@ -651,6 +663,8 @@ static void on_http2(struct correlator *c, uint32_t connection, const struct rec
 		conn = &r->connections[connection];
 		r->list[request].stream = m->stream;
 		put(c, &r->request_of_stream, stream_key(conn, m->stream), request);
+		if (read && !conn->first_stream)
+			conn->first_stream = m->stream;
 		if (read)
 			request_begin(c, request, m, m->position - m->bytes - 9, PROTOCOL_HTTP2);
 	}
@@ -682,6 +696,7 @@ static void on_message(struct correlator *c, const struct record_message *m)
 	if (m->part & MESSAGE_LOST) {
 		forget_fields(&c->requests->connections[at], m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
+		c->requests->connections[at].offset_known = false;
 		return;
 	}
 	if (m->protocol == MESSAGE_HTTP1)

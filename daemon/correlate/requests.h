@@ -55,6 +55,7 @@ struct connection {
 	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message */
 	uint32_t offset;	/* HTTP/1: from a request's ordinal to its answer's */
 	bool offset_known;
+	uint32_t first_stream;	/* HTTP/2: the first one that was read; 0: none yet */
 	uint32_t n_open;
 	bool server, client, open;
 	uint64_t last_ns;	/* something last passed */
