@@ -158,6 +158,7 @@ struct flow {
 	__u8 field, kind, name, huffman;
 	__u8 fields_lost, seen_status, seen_method, seen_path, n_references, told, spaces;
 	__u8 followed; /* .expected is known */
+	__u8 accepted; /* since the window opened */
 	__u8 passing;  /* nothing more is wanted of the line */
 	__u8 has_grpc_status;
 	__u32 grpc_status; /* number of a field of that name in the table */
@@ -319,7 +320,8 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->bytes = f->bytes;
 	r->local_port = p->local_port;
 	r->peer_port = p->peer_port;
-	r->part = part | (p->server ? MESSAGE_SERVER : 0) | (f->is_request ? MESSAGE_IS_REQUEST : 0);
+	r->part = part | (p->server ? MESSAGE_SERVER : 0) | (f->is_request ? MESSAGE_IS_REQUEST : 0) |
+		  (f->accepted ? MESSAGE_ACCEPTED : 0);
 	r->status = f->status;
 	r->direction = p->direction;
 	r->protocol = f->protocol;
@@ -1491,10 +1493,20 @@ static __always_inline void listener_add(const struct serving_port *port, struct
 
 static __always_inline void on_accept(__u32 fd, __u32 target)
 {
-	struct place place;
+	const struct window *w;
 	struct serving_port l;
+	struct place place;
+	struct flow *f;
+	__u32 zero = 0;
 
-	if (!find_place(fd, &place) || !place.tcp)
+	if (!find_place(fd, &place))
+		return;
+	place.key.direction = MESSAGE_READ;
+	w = bpf_map_lookup_elem(&windows, &zero);
+	f = w ? flow_get(&place.key, w) : NULL;
+	if (f)
+		f->accepted = 1;
+	if (!place.net)
 		return;
 	l = (struct serving_port){ .net = place.net, .port = place.local_port };
 	listener_add(&l, (struct sock *)place.key.sock, target);

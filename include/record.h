@@ -140,6 +140,7 @@ enum message_part {
 	MESSAGE_SERVER = 1 << 5,   /* the connection was made to the target, not by it */
 	MESSAGE_PREFACE = 1 << 6,  /* HTTP/2: the connection's first bytes: header fields can be followed from here on */
 	MESSAGE_NO_FIELDS = 1 << 7, /* HTTP/2: a header block could not be followed: earlier fields are not known any more */
+	MESSAGE_ACCEPTED = 1 << 8, /* the connection was accepted since the window opened */
 };
 
 /* What a call passed of one message: 64 bytes. */

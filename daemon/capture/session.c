@@ -52,7 +52,7 @@ struct session {
 	bool finished; /* the last record was read */
 	struct correlator *correlator;
 	uint64_t last_ns, late;
-	uint64_t drained_ns; /* the rings were last read; from then on what is lost now was lost */
+	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost */
 	uint64_t n_lost;     /* that the correlator was told of */
 	int error; /* the first one */
 	char *warnings[WARNINGS_MAX];
@@ -461,17 +461,18 @@ static int feed(const struct record *record, void *data)
 	return correlator_feed(s->correlator, record);
 }
 
-/* Whether anything was lost since the rings were read before, and when. */
-static void look_for_loss(struct session *s, uint64_t now)
+/* Whether anything was lost since the counters were read before, and when. */
+static void look_for_loss(struct session *s)
 {
-	uint64_t lost = s->refused + s->malformed;
+	uint64_t before = loop_now(), lost = s->refused + s->malformed;
 
 	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++)
 		lost += s->counters[i].ring_full;
+	/* Reading the rings takes time, too, in which they can be full. */
 	if (lost > s->n_lost && s->correlator)
-		note_loss(s, s->drained_ns, now);
+		note_loss(s, s->drained_ns, loop_now());
 	s->n_lost = lost;
-	s->drained_ns = now;
+	s->drained_ns = before;
 }
 
 int session_drain(struct session *s)
@@ -485,7 +486,7 @@ int session_drain(struct session *s)
 
 		whole &= ring_consume(s->rings[i], on_record, &d) == 0;
 	}
-	look_for_loss(s, now);
+	look_for_loss(s);
 	/* A ring that waits for a record holds back later ones, and what they must be put in order with. */
 	if (whole) {
 		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);

@@ -238,7 +238,9 @@ struct crossing {
 	struct correlator *c;
 	uint64_t *runs; /* outermost ones that are nobody's, by their start */
 	uint64_t n_runs;
-	uint32_t *requests; /* those without a run, by their start */
+	const uint32_t *order; /* all requests, by when they can have begun */
+	uint32_t *requests; /* those without a run, in that order */
+	uint64_t *until;    /* until when one of them, and of those before, can have had a run */
 	uint32_t n_requests;
 };
 
@@ -253,6 +255,12 @@ static bool fits(struct correlator *c, const struct span *run, const struct requ
 	return read && q->process == c->t->threads[run->thread].process && (!q->write_start_ns || run->end_ns <= q->write_start_ns);
 }
 
+/* Whose reading was not seen can have been read at any time. */
+static uint64_t earliest(const struct requests *r, uint32_t request)
+{
+	return r->list[request].read_end_ns ? r->list[request].start_ns : r->states[request].since_ns;
+}
+
 /* Another request that has no run, and that this run can be of. */
 static bool has_other_request(const struct crossing *x, const struct span *run, uint32_t request, bool same_connection)
 {
@@ -262,14 +270,17 @@ static bool has_other_request(const struct crossing *x, const struct span *run, 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (r->list[x->requests[middle]].start_ns <= run->start_ns)
+		if (earliest(r, x->requests[middle]) <= run->start_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (uint32_t i = low; i > 0 && low - i < NEAR_MAX; i--) {
+	for (uint32_t i = low; i > 0 && x->until[i - 1] >= run->end_ns; i--) {
 		uint32_t other = x->requests[i - 1];
 
+		/* Rather nobody's than another's. */
+		if (low - i == NEAR_MAX)
+			return true;
 		if (same_connection && r->states[other].connection != r->states[request].connection)
 			continue;
 		if (other != request && fits(x->c, run, &r->list[other]))
@@ -301,7 +312,7 @@ static bool has_other_run(const struct crossing *x, const struct request *q)
 	return false;
 }
 
-/* Both lists are made of what comes in order of time. */
+/* Spans are in order of time. */
 static void crossing_fill(struct crossing *x)
 {
 	struct correlator *c = x->c;
@@ -312,9 +323,15 @@ static void crossing_fill(struct crossing *x)
 	for (uint64_t i = 0; i < c->t->n_spans; i++)
 		if (c->t->spans[i].kind == SPAN_RUN && !c->t->spans[i].request && !(c->t->spans[i].flags & SPAN_INNER))
 			x->runs[x->n_runs++] = i;
-	for (uint32_t i = 0; i < r->n; i++)
-		if (!r->list[i].n_runs)
-			x->requests[x->n_requests++] = i;
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct request *q = &r->list[x->order[i]];
+		uint64_t until = q->write_start_ns ?: UINT64_MAX;
+
+		if (q->n_runs)
+			continue;
+		x->until[x->n_requests] = x->n_requests ? MAX(x->until[x->n_requests - 1], until) : until;
+		x->requests[x->n_requests++] = x->order[i];
+	}
 }
 
 /* Whether any claim was taken back. */
@@ -329,7 +346,14 @@ static bool take_back(struct crossing *x)
 		uint32_t request = run->request - 1;
 		bool last;
 
-		if (run->kind != SPAN_RUN || !run->request || run->flags & SPAN_INFERRED || r->list[request].read_thread == run->thread)
+		if (run->kind != SPAN_RUN || !run->request)
+			continue;
+		/* Another one waited, too: it was read before the window, or what was seen of its run was taken back. */
+		if (run->flags & SPAN_INFERRED && has_other_request(x, run, request, false)) {
+			unclaim(c, i);
+			changed = true;
+		}
+		if (!run->request || run->flags & SPAN_INFERRED || r->list[request].read_thread == run->thread)
 			continue;
 		/* The last run before an answer can only have been another request's of that connection; one before it, of any. */
 		last = r->states[request].last_run == i;
@@ -363,9 +387,20 @@ static void conclude(struct requests *r)
 		r->list[i].attribution = !r->list[i].n_runs ? ATTRIBUTION_NONE : r->states[i].n_inferred ? ATTRIBUTION_INFERRED : ATTRIBUTION_EXACT;
 }
 
+static int compare_starts(const void *a, const void *b, void *requests)
+{
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	uint64_t x = earliest(requests, i), y = earliest(requests, k);
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return i < k ? -1 : 1;
+}
+
 void attribution_close(struct correlator *c)
 {
 	struct crossing x = { .c = c };
+	_cleanup_free_ uint32_t *order = NULL;
 
 	for (uint32_t i = 0; i < c->t->n_threads && i < c->requests->threads_size && !c->error; i++)
 		resolve(c, &c->requests->threads[i]);
@@ -373,8 +408,14 @@ void attribution_close(struct correlator *c)
 		return;
 	x.runs = malloc((c->t->n_spans + 1) * sizeof(x.runs[0]));
 	x.requests = malloc(((size_t)c->requests->n + 1) * sizeof(x.requests[0]));
-	if (!x.runs || !x.requests)
+	x.until = malloc(((size_t)c->requests->n + 1) * sizeof(x.until[0]));
+	x.order = order = malloc(((size_t)c->requests->n + 1) * sizeof(order[0]));
+	if (!x.runs || !x.requests || !x.until || !order)
 		c->error = -ENOMEM;
+	for (uint32_t i = 0; order && i < c->requests->n; i++)
+		order[i] = i;
+	if (order)
+		qsort_r(order, c->requests->n, sizeof(order[0]), compare_starts, c->requests);
 	/* Each that is taken back may make others doubtful. */
 	for (unsigned round = 0; round < ROUNDS_MAX && !c->error; round++) {
 		crossing_fill(&x);
@@ -383,6 +424,7 @@ void attribution_close(struct correlator *c)
 	}
 	free(x.runs);
 	free(x.requests);
+	free(x.until);
 	drop_doubtful(c);
 	conclude(c->requests);
 }

@@ -35,7 +35,7 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
  * still comes of it is left out. The timeline says so by this text. -ENOMEM.
  */
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
-/* Records of that time were lost: nothing is said of the requests that went on then. -ENOMEM. */
+/* Records of that time were lost: nothing is said of the requests that went on then. Times may overlap, and come in any order. -ENOMEM. */
 int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 /* Which requests are shown, before the first record; the filter is copied, its texts are not. Without a call all of them are. */
 void correlator_set_filter(struct correlator *c, const struct request_filter *filter);

@@ -39,6 +39,12 @@ struct requests *requests_free(struct requests *r)
 	return NULL;
 }
 
+/* Counts of messages, and of bytes, wrap. */
+static bool is_behind(uint32_t number, uint32_t other)
+{
+	return (int32_t)(number - other) < 0;
+}
+
 static const char *text_of(const struct correlator *c, uint32_t text)
 {
 	return text == TEXT_NONE ? "" : c->t->texts[text];
@@ -84,6 +90,7 @@ static void on_ready(struct correlator *c, const struct record_ready *record)
 {
 	struct arrivals *a = arrivals_get(c, record->socket);
 
+	c->requests->n_ready++;
 	if (!a)
 		return;
 	/* The same bytes can be told of more than once. */
@@ -94,28 +101,39 @@ static void on_ready(struct correlator *c, const struct record_ready *record)
 	a->n++;
 }
 
-/* When the byte at that sequence number came, 0: not known. */
-static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t position)
+/*
+ * When the byte at that sequence number came, 0: not known. *ret_since: what was lost before that time changes nothing about it.
+ * *ret_until: the number behind the last byte that came with it.
+ */
+static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t position, uint64_t *ret_since, uint32_t *ret_until)
 {
 	const struct arrivals *a = arrivals_get(c, socket);
 	uint32_t most = POSITION_MAX;
 	uint64_t first = 0;
 	unsigned n;
 
+	*ret_since = c->start_ns;
 	if (!a)
 		return 0;
 	n = MIN(a->n, (unsigned)READY_MAX);
 	for (unsigned i = 1; i <= n; i++) {
+		uint64_t time = a->entries[(a->n - i) % READY_MAX].time;
 		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
 
 		/* The earliest that tells of more than what came before; those of an earlier connection are not in their order. */
-		if (!behind || behind > most)
+		if (!behind || behind > most) {
+			*ret_since = time;
 			return first;
+		}
 		most = behind;
-		first = a->entries[(a->n - i) % READY_MAX].time;
+		first = time;
+		*ret_until = position + behind;
 	}
+	if (a->n <= READY_MAX)
+		return first;
 	/* When even the oldest one does, an older one may have been forgotten. */
-	return a->n > READY_MAX ? 0 : first;
+	*ret_since = first;
+	return 0;
 }
 
 static void on_unseen(struct correlator *c, const struct record_unseen *record)
@@ -373,9 +391,12 @@ static void set_request_line(struct correlator *c, struct request *q, uint32_t l
 
 static void request_begin(struct correlator *c, uint32_t request, const struct record_message *m, uint32_t first_position, uint8_t protocol)
 {
+	struct request_state *s = &c->requests->states[request];
 	struct request *q = &c->requests->list[request];
-	uint64_t arrival = m->local_port ? arrival_of(c, m->socket, first_position) : 0;
+	uint64_t arrival;
 
+	s->since_ns = m->head.time;
+	arrival = m->local_port ? arrival_of(c, m->socket, first_position, &s->since_ns, &s->came_until) : 0;
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
@@ -387,6 +408,8 @@ static void request_begin(struct correlator *c, uint32_t request, const struct r
 	} else {
 		q->start_ns = q->read_start_ns = m->head.time;
 		q->flags |= REQUEST_NO_ARRIVAL;
+		/* Nothing has come to the connection since the window opened. */
+		s->came_before = m->local_port && s->since_ns == c->start_ns && !(m->part & MESSAGE_ACCEPTED);
 	}
 }
 
@@ -400,6 +423,17 @@ static uint32_t thread_of(struct correlator *c, const struct record_message *m)
 	return thread;
 }
 
+/* What came with bytes behind the request's may have waited for them since before the window. */
+static void note_end(struct correlator *c, uint32_t request, const struct record_message *m)
+{
+	struct request_state *s = &c->requests->states[request];
+	bool ahead = m->protocol == MESSAGE_HTTP2 && m->type == FRAME_DATA && m->part & MESSAGE_FIRST;
+	uint32_t end = m->position + (ahead ? m->bytes : 0);
+
+	if (s->since_ns == c->start_ns && !(c->requests->list[request].flags & REQUEST_NO_ARRIVAL) && is_behind(end, s->came_until))
+		s->came_before = m->local_port && !(m->part & MESSAGE_ACCEPTED);
+}
+
 static void request_read(struct correlator *c, uint32_t request, const struct record_message *m)
 {
 	struct requests *r = c->requests;
@@ -408,6 +442,7 @@ static void request_read(struct correlator *c, uint32_t request, const struct re
 	if (c->error || r->states[request].read)
 		return;
 	r->states[request].read = true;
+	note_end(c, request, m);
 	r->list[request].read_end_ns = m->head.time;
 	r->list[request].read_thread = thread;
 	attribution_on_read(c, thread, request);
@@ -427,26 +462,81 @@ static void request_answer(struct correlator *c, uint32_t request, const struct 
 }
 
 /*
- * An answer to what was not seen: it was read before the window opened, if nothing on the connection says otherwise; else records of it, or bytes,
- * were lost, and when it began is not known.
+ * An answer to what was not seen being read. before: nothing else that was read tells that it was read within the window; then it was before
+ * that, unless records were lost.
  */
-static uint32_t request_from_before(struct correlator *c, uint32_t connection, const struct record_message *m, uint8_t protocol)
+static uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m, uint8_t protocol, bool before)
 {
-	const struct connection *conn = &c->requests->connections[connection];
-	bool before = protocol == PROTOCOL_HTTP2 ? !conn->first_stream || m->stream < conn->first_stream : !conn->n_requests;
-	uint32_t request = request_add(c, connection, before ? c->start_ns : MAX(m->began, c->start_ns));
+	bool cut = before && !requests_lost_within(c->requests, c->start_ns, m->head.time);
+	uint32_t request = request_add(c, connection, cut ? c->start_ns : MAX(m->began, c->start_ns));
 	struct request *q;
 
 	if (request == NO_REQUEST)
 		return request;
 	q = &c->requests->list[request];
-	q->flags |= before ? REQUEST_CUT_START : REQUEST_LOST;
-	c->requests->states[request].doubtful = !before;
+	q->flags |= cut ? REQUEST_CUT_START : REQUEST_LOST;
+	c->requests->states[request].since_ns = c->start_ns;
+	c->requests->states[request].doubtful = !cut;
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
 	c->requests->states[request].read = true;
 	return request;
+}
+
+/* Nothing is said of the requests of the connection so far: their answers may be others'. */
+static void connection_doubt(struct correlator *c, uint32_t connection)
+{
+	struct requests *r = c->requests;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->states[i].connection == connection) {
+			r->list[i].flags |= REQUEST_LOST;
+			r->states[i].doubtful = true;
+		}
+}
+
+/*
+ * More was answered than was read. Either records of requests were lost, and then their numbers are missing; or answers to requests of
+ * before the window were still to come, and each of them was taken for that of a later request.
+ */
+static void connection_explain(struct correlator *c, uint32_t connection, uint32_t n_missing)
+{
+	struct connection *conn = &c->requests->connections[connection];
+	uint32_t n_before = conn->ahead - MIN(conn->ahead, n_missing);
+
+	/* Those before the first one that was read were taken for answers to what came before the window. */
+	if (conn->n_requests ? n_before : n_missing)
+		connection_doubt(c, connection);
+	conn->offset += n_before;
+	conn->ahead = 0;
+}
+
+/* A message's number shows that records were lost, of which nobody told. */
+static void notice_loss(struct correlator *c, uint64_t from, uint64_t to)
+{
+	from = MAX(from, c->start_ns);
+	if (!requests_lost_within(c->requests, from, to))
+		requests_note_loss(c, from, to);
+}
+
+/* The first bytes of the next request were read. */
+static void connection_reads(struct correlator *c, uint32_t connection, const struct record_message *m)
+{
+	struct connection *conn = &c->requests->connections[connection];
+
+	if (conn->n_requests && !is_behind(conn->read_ordinal, m->ordinal)) {
+		connection_end_requests(c, connection, m->head.time, REQUEST_LOST);
+		conn->counts_lost = true;
+	}
+	if (is_behind(conn->read_ordinal + 1, m->ordinal))
+		notice_loss(c, conn->read_ns, m->head.time);
+	if (conn->ahead)
+		connection_explain(c, connection, m->ordinal - conn->read_ordinal - 1);
+	if (!conn->n_requests)
+		conn->first_ordinal = m->ordinal;
+	conn->read_ordinal = m->ordinal;
+	conn->read_ns = m->head.time;
 }
 
 static void on_http1_read(struct correlator *c, uint32_t connection, const struct record_message *m)
@@ -458,13 +548,14 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 	if (m->part & MESSAGE_FIRST) {
 		if (request != NO_REQUEST)
 			request_end(c, request, m->head.time, REQUEST_LOST);
+		connection_reads(c, connection, m);
 		request = request_add(c, connection, m->head.time);
 		if (request == NO_REQUEST)
 			return;
 		conn = &r->connections[connection];
 		request_begin(c, request, m, m->position - m->bytes, PROTOCOL_HTTP1);
 		r->list[request].stream = ++conn->n_requests;
-		r->states[request].ordinal = conn->read_ordinal = m->ordinal;
+		r->states[request].ordinal = m->ordinal;
 		conn->reading = request;
 		if (conn->last == NO_REQUEST)
 			conn->first = request;
@@ -485,35 +576,30 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 	}
 }
 
-/* More answers than requests: those of before the window were still to come, and each of them was taken for that of a later request. */
-static void connection_doubt(struct correlator *c, uint32_t connection)
-{
-	struct requests *r = c->requests;
-
-	for (uint32_t i = 0; i < r->n; i++)
-		if (r->states[i].connection == connection) {
-			r->list[i].flags |= REQUEST_LOST;
-			r->states[i].doubtful = true;
-		}
-}
-
 /* The request that is answered: the oldest, unless records of others were lost. */
 static uint32_t find_answered(struct correlator *c, uint32_t connection, const struct record_message *m)
 {
 	struct requests *r = c->requests;
 	struct connection *conn = &r->connections[connection];
-	uint32_t request = conn->first;
+	uint32_t request = conn->first, ordinal;
 
-	if (!conn->offset_known) {
+	/* The counts began anew: the oldest is taken for the one that is answered. */
+	if (m->part & MESSAGE_FIRST && conn->written_ordinal && !is_behind(conn->written_ordinal, m->ordinal))
+		conn->counts_lost = true;
+	if (conn->counts_lost)
 		conn->offset = m->ordinal - (request == NO_REQUEST ? conn->read_ordinal : r->states[request].ordinal);
-		conn->offset_known = true;
-	}
-	while (request != NO_REQUEST && (int32_t)(m->ordinal - conn->offset - r->states[request].ordinal) > 0) {
+	conn->counts_lost = false;
+	ordinal = m->ordinal - conn->offset;
+	if (is_behind(conn->written_ordinal + 1, m->ordinal))
+		notice_loss(c, conn->written_ns, m->head.time);
+	conn->written_ordinal = m->ordinal;
+	conn->written_ns = m->head.time;
+	while (request != NO_REQUEST && is_behind(r->states[request].ordinal, ordinal)) {
 		request_end(c, request, m->head.time, REQUEST_LOST);
 		conn = &r->connections[connection];
 		request = conn->first;
 	}
-	if (request != NO_REQUEST && r->states[request].ordinal == m->ordinal - conn->offset)
+	if (request != NO_REQUEST && r->states[request].ordinal == ordinal)
 		return request;
 	if (!(m->part & MESSAGE_FIRST))
 		return NO_REQUEST;
@@ -522,16 +608,14 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 		conn->offset++;
 		return NO_REQUEST;
 	}
-	/* Of a request whose own records were lost, or from before the window. */
-	if (request == NO_REQUEST && (int32_t)(m->ordinal - conn->offset - conn->read_ordinal) > 0) {
-		connection_doubt(c, connection);
-		conn->offset = m->ordinal - conn->read_ordinal;
-	}
-	request = request_from_before(c, connection, m, PROTOCOL_HTTP1);
+	/* Of a request whose own records were lost, or from before the window: what is read next tells. */
+	if (request == NO_REQUEST && is_behind(conn->read_ordinal, ordinal))
+		conn->ahead = ordinal - conn->read_ordinal;
+	request = request_unread(c, connection, m, PROTOCOL_HTTP1, !conn->n_requests || is_behind(ordinal, conn->first_ordinal));
 	if (request == NO_REQUEST)
 		return request;
 	conn = &r->connections[connection];
-	r->states[request].ordinal = m->ordinal - conn->offset;
+	r->states[request].ordinal = ordinal;
 	r->states[request].next = conn->first;
 	if (conn->first == NO_REQUEST)
 		conn->last = request;
@@ -557,7 +641,7 @@ static void on_http1_written(struct correlator *c, uint32_t connection, const st
 	r->list[request].bytes_out = m->bytes;
 	/* An answer whose end is the connection's was sent when its last bytes were. */
 	if (m->part & MESSAGE_LAST)
-		request_end(c, request, m->part & MESSAGE_CLOSED ? m->began : m->head.time, 0);
+		request_end(c, request, m->part & MESSAGE_CLOSED ? m->began : m->head.time, r->states[request].answering ? 0 : REQUEST_LOST);
 }
 
 static void on_http1(struct correlator *c, uint32_t connection, const struct record_message *m)
@@ -657,14 +741,16 @@ static void on_http2(struct correlator *c, uint32_t connection, const struct rec
 			return;
 		if (!read && m->type == FRAME_RST_STREAM)
 			return;
-		request = read ? request_add(c, connection, m->head.time) : request_from_before(c, connection, m, PROTOCOL_HTTP2);
+		/* Streams begin in the order of their numbers. */
+		request = read ? request_add(c, connection, m->head.time) :
+				 request_unread(c, connection, m, PROTOCOL_HTTP2, !conn->n_requests || m->stream < conn->first_ordinal);
 		if (request == NO_REQUEST)
 			return;
 		conn = &r->connections[connection];
+		if (read && !conn->n_requests++)
+			conn->first_ordinal = m->stream;
 		r->list[request].stream = m->stream;
 		put(c, &r->request_of_stream, stream_key(conn, m->stream), request);
-		if (read && !conn->first_stream)
-			conn->first_stream = m->stream;
 		if (read)
 			request_begin(c, request, m, m->position - m->bytes - 9, PROTOCOL_HTTP2);
 	}
@@ -696,7 +782,7 @@ static void on_message(struct correlator *c, const struct record_message *m)
 	if (m->part & MESSAGE_LOST) {
 		forget_fields(&c->requests->connections[at], m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
-		c->requests->connections[at].offset_known = false;
+		c->requests->connections[at].counts_lost = true;
 		return;
 	}
 	if (m->protocol == MESSAGE_HTTP1)
@@ -723,17 +809,23 @@ void requests_on_record(struct correlator *c, const struct record *r)
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 {
 	struct requests *r = c->requests;
+	uint32_t at = r->n_losses, end;
 	struct loss *losses;
 
-	if (r->n_losses && r->losses[r->n_losses - 1].to_ns >= from) {
-		r->losses[r->n_losses - 1].to_ns = MAX(to, r->losses[r->n_losses - 1].to_ns);
-		return;
+	/* They come nearly in order. */
+	while (at > 0 && r->losses[at - 1].to_ns >= from)
+		at--;
+	for (end = at; end < r->n_losses && r->losses[end].from_ns <= to; end++) {
+		from = MIN(from, r->losses[end].from_ns);
+		to = MAX(to, r->losses[end].to_ns);
 	}
 	losses = correlator_grow(c, r->losses, &r->losses_size, r->n_losses, sizeof(*losses));
 	if (!losses)
 		return;
 	r->losses = losses;
-	losses[r->n_losses++] = (struct loss){ .from_ns = from, .to_ns = to };
+	memmove(&losses[at + 1], &losses[end], (r->n_losses - end) * sizeof(losses[0]));
+	losses[at] = (struct loss){ .from_ns = from, .to_ns = to };
+	r->n_losses += 1 - (end - at);
 }
 
 bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to)
@@ -756,10 +848,18 @@ bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to)
 static void mark_lost(struct requests *r)
 {
 	for (uint32_t i = 0; i < r->n && r->n_losses; i++)
-		if (requests_lost_within(r, r->list[i].start_ns, r->list[i].end_ns)) {
+		if (requests_lost_within(r, MIN(r->list[i].start_ns, r->states[i].since_ns), r->list[i].end_ns)) {
 			r->list[i].flags |= REQUEST_LOST;
 			r->states[i].doubtful = true;
 		}
+}
+
+/* What was read and never came has come before the window; where nothing is seen to come, that is not known. */
+static void mark_cut(struct requests *r)
+{
+	for (uint32_t i = 0; i < r->n && r->n_ready; i++)
+		if (r->states[i].came_before && !(r->list[i].flags & REQUEST_LOST))
+			r->list[i].flags |= REQUEST_CUT_START;
 }
 
 void requests_cut(struct correlator *c, uint64_t time)
@@ -796,6 +896,7 @@ void requests_close(struct correlator *c)
 
 	requests_cut(c, c->end_ns);
 	mark_lost(r);
+	mark_cut(r);
 	attribution_close(c);
 	warn_of_unseen(c);
 	c->t->requests = TAKE_PTR(r->list);

@@ -23,6 +23,9 @@ struct request_state {
 	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
 	bool doubtful;	     /* nothing is said of its runs */
+	bool came_before;    /* its bytes may have come before the window */
+	uint32_t came_until; /* the sequence number behind those that came with its first one */
+	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
 	uint32_t n_inferred; /* of its runs */
 	uint64_t last_run;   /* index of the latest one's span */
 };
@@ -51,11 +54,13 @@ struct connection {
 	uint32_t process;
 	uint32_t first, last;	/* HTTP/1: requests that are not answered, the oldest first */
 	uint32_t reading;	/* HTTP/1: the request that is being read */
-	uint32_t n_requests;	/* HTTP/1 */
-	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message */
+	uint32_t n_requests;	/* that were read */
+	uint32_t first_ordinal; /* of the first one; HTTP/2: its stream */
+	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message; 0: none since the window opened */
+	uint64_t read_ns, written_ns; /* HTTP/1: when that was */
 	uint32_t offset;	/* HTTP/1: from a request's ordinal to its answer's */
-	bool offset_known;
-	uint32_t first_stream;	/* HTTP/2: the first one that was read; 0: none yet */
+	uint32_t ahead;		/* HTTP/1: answers for which no request was read, since the last one that was */
+	bool counts_lost;	/* HTTP/1: the offset is not known */
 	uint32_t n_open;
 	bool server, client, open;
 	uint64_t last_ns;	/* something last passed */
@@ -108,6 +113,7 @@ struct requests {
 	} *losses; /* when records were lost; by time, they do not overlap */
 	uint64_t losses_size;
 	uint32_t n_losses;
+	uint64_t n_ready; /* times that bytes were seen coming */
 	uint64_t n_left_out;
 	uint64_t n_unseen[UNSEEN_OTHER + 1];
 	uint64_t n_unknown_role; /* messages on connections of which nobody knows who serves */

@@ -1,6 +1,7 @@
 #include "daemon/record/store.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "lib/base/macro.h"
@@ -147,6 +148,12 @@ static int entries_reserve(struct stream *t)
 	return 0;
 }
 
+/* Of one time, whose they are decides, so that it does not matter which rings they came through. What one thread sent stays in its order. */
+static bool goes_before(const struct record *a, const struct record *b)
+{
+	return a->time != b->time ? a->time < b->time : a->tid < b->tid;
+}
+
 int store_add(struct store *s, unsigned stream, const void *record, size_t size)
 {
 	struct stream *t = &s->streams[stream];
@@ -165,7 +172,7 @@ int store_add(struct store *s, unsigned stream, const void *record, size_t size)
 		return -ENOBUFS;
 	memcpy(b->bytes + b->used, record, size);
 	/* A stream is nearly in order: records move over short distances only. */
-	for (at = t->n++; at > t->from && t->entries[at - 1].record->time > head->time; at--)
+	for (at = t->n++; at > t->from && goes_before(head, t->entries[at - 1].record); at--)
 		t->entries[at] = t->entries[at - 1];
 	t->entries[at] = (struct entry){ .record = (const void *)(b->bytes + b->used), .block = b };
 	b->used += size;
@@ -197,7 +204,7 @@ int store_take(struct store *s, uint64_t before, store_fn fn, void *data)
 			struct stream *t = &s->streams[i];
 
 			if (t->from < t->n && t->entries[t->from].record->time < before &&
-			    (!best || t->entries[t->from].record->time < best->entries[best->from].record->time))
+			    (!best || goes_before(t->entries[t->from].record, best->entries[best->from].record)))
 				best = t;
 		}
 		if (!best)

@@ -25,8 +25,8 @@ int store_add(struct store *store, unsigned stream, const void *record, size_t s
 typedef int (*store_fn)(const struct record *record, void *data);
 
 /*
- * Hands over, in order of time, all records from before that time, and forgets them. Returns 0 or what fn returned; records that were
- * not handed over then stay.
+ * Hands over, in order of time (and of thread ids within one), all records from before that time, and forgets them. Returns 0 or what fn
+ * returned; records that were not handed over then stay.
  */
 int store_take(struct store *store, uint64_t before, store_fn fn, void *data);
 

@@ -66,12 +66,18 @@ static void fill(struct record_message *m, uint64_t socket, uint8_t direction, u
 	m->protocol = protocol;
 }
 
+/* As the kernel's side counts them. */
+static uint32_t ordinals[64][2];
+
 /* HTTP/1: part of a message. */
 static struct record_message *message(uint64_t time, uint32_t tid, uint64_t socket, uint8_t direction, unsigned part)
 {
 	struct record_message *m = add(time, tid, RECORD_MESSAGE, sizeof(*m));
+	uint32_t *ordinal = &ordinals[(socket ^ inode) % 64][direction];
 
 	fill(m, socket, direction, MESSAGE_HTTP1, part);
+	*ordinal += (part & MESSAGE_FIRST) != 0;
+	m->ordinal = *ordinal;
 	return m;
 }
 
@@ -241,6 +247,7 @@ static struct timeline *run(void)
 	CHECK_EQ(correlator_finish(c, WINDOW_END, 5000000000, &t), 0);
 	correlator_free(c);
 	n_records = 0;
+	memset(ordinals, 0, sizeof(ordinals));
 	shed_ns = 0;
 	target = 0;
 	inode = 0;
@@ -443,8 +450,8 @@ TEST(what_cannot_be_followed_is_lost_and_what_comes_after_is_not)
 	answered(2300, 1, 5, 200);
 	line(3000, 6, "POST /restarted");
 	message(3000, 1, 6, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
-	asked(3100, 1, 6, "POST /instead"); /* its end was not told */
-	answered(3200, 1, 6, 200);
+	asked(3100, 1, 6, "POST /instead"); /* its end was not told, and its answer neither */
+	answered(3200, 1, 6, 200)->ordinal = 2;
 	t = run();
 	CHECK_EQ(t->n_requests, 4);
 	CHECK(find(t, "/lost")->flags & REQUEST_LOST);
