@@ -331,7 +331,7 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	if (!c->error)
 		c->error = timeline_finish(t);
 	if (!c->error)
-		c->error = requests_finish(t, &c->filter);
+		c->error = requests_finish(t, &c->filter, c->requests);
 	if (!c->error)
 		c->error = lifetime_make(t);
 	if (!c->error)

@@ -806,6 +806,25 @@ void requests_on_record(struct correlator *c, const struct record *r)
 		on_unseen(c, (const void *)r);
 }
 
+void requests_note_finished(struct correlator *c, uint64_t span)
+{
+	const struct span *s = &c->t->spans[span];
+	uint32_t process = c->t->threads[s->thread].process;
+	struct request q = { .start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE };
+
+	/* What is marked within a request at a socket is that one. */
+	for (uint32_t i = c->requests->n; s->kind == SPAN_RUN && i > 0; i--)
+		if (c->requests->list[i - 1].process == process)
+			return;
+	if (s->flags & SPAN_NOT_WHOLE)
+		return;
+	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < c->t->n_handlers) {
+		q.path = c->t->handlers[s->id].path;
+		q.model = c->t->handlers[s->id].model;
+	}
+	c->n_finished += request_filter_passes(&c->filter, c->t, &q);
+}
+
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 {
 	struct requests *r = c->requests;

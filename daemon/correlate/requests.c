@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/correlate.h"
+#include "daemon/correlate/correlator.h"
 #include "daemon/correlate/requests_finish.h"
 #include "lib/base/macro.h"
 #include "lib/base/map.h"
@@ -19,6 +19,7 @@ struct enclosing {
 
 struct finish {
 	struct timeline *t;
+	const struct requests *requests;
 	struct map request_of_context; /* of runs: index + 1 */
 	uint64_t size;
 };
@@ -50,6 +51,8 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 		t->requests[t->n_requests].flags |= REQUEST_CUT_START;
 	if (s->flags & (SPAN_CUT_END | SPAN_END_BOUND))
 		t->requests[t->n_requests].flags |= s->flags & SPAN_CUT_END ? REQUEST_CUT_END : REQUEST_LOST;
+	if (requests_lost_within(f->requests, s->start_ns, s->end_ns))
+		t->requests[t->n_requests].flags |= REQUEST_LOST;
 	*ret = ++t->n_requests;
 	return 0;
 }
@@ -121,6 +124,17 @@ static void link_batches(struct finish *f)
 	}
 }
 
+/* A handler, or a mark, of which no work is known. */
+static void mark_without_work(struct timeline *t)
+{
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		if ((t->requests[i].protocol == PROTOCOL_MARK || t->requests[i].protocol == PROTOCOL_HANDLER) && !t->requests[i].n_runs)
+			t->requests[i].attribution = ATTRIBUTION_NONE;
+	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
+		if (t->batch_tasks[i].request && t->requests[t->batch_tasks[i].request - 1].attribution == ATTRIBUTION_NONE)
+			t->requests[t->batch_tasks[i].request - 1].attribution = ATTRIBUTION_EXACT;
+}
+
 static void count(struct timeline *t)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++) {
@@ -173,9 +187,9 @@ static int sort(struct timeline *t)
 	return 0;
 }
 
-int requests_finish(struct timeline *t, const struct request_filter *filter)
+int requests_finish(struct timeline *t, const struct request_filter *filter, const struct requests *requests)
 {
-	struct finish f = { .t = t, .size = t->n_requests };
+	struct finish f = { .t = t, .size = t->n_requests, .requests = requests };
 	int r = 0;
 
 	for (uint64_t first = 0, end; first < t->n_spans && r >= 0; first = end) {
@@ -183,8 +197,10 @@ int requests_finish(struct timeline *t, const struct request_filter *filter)
 			end++;
 		r = finish_thread(&f, first, end);
 	}
-	if (r >= 0)
+	if (r >= 0) {
 		link_batches(&f);
+		mark_without_work(t);
+	}
 	map_done(&f.request_of_context);
 	if (r >= 0)
 		r = sort(t);

@@ -125,6 +125,8 @@ struct requests *requests_free(struct requests *r);
 /* messages.c */
 /* Of the kinds that tell of sockets, and of a target that there is. */
 void requests_on_record(struct correlator *c, const struct record *record);
+/* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes the filter. */
+void requests_note_finished(struct correlator *c, uint64_t span);
 /* Records were lost within that time. */
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 /* Whether any were, within that time. */

@@ -169,6 +169,7 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 {
 	struct thread_state *s = &c->states[thread];
 	uint32_t at = frames_find_run(&s->frames, spec->group, r->stack);
+	uint64_t span;
 
 	if (at == FRAME_NONE) {
 		const struct probe_spec *begin = NULL;
@@ -196,8 +197,11 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 	}
 	while (s->frames.n > at + 1)
 		frame_pop(c, s, 0, false);
+	span = frames_top(&s->frames)->span;
 	frame_pop(c, s, r->head.time, false);
 	s->run_closed = r->head.time;
+	if (spec->usdt && !(c->t->spans[span].flags & SPAN_INNER))
+		requests_note_finished(c, span);
 }
 
 static struct links *links_of(struct correlator *c, const struct record_probe2 *r)
@@ -477,6 +481,7 @@ static void on_request_end(struct correlator *c, uint32_t thread, const struct r
 	s->handled = true;
 	if (r->head.kind == RECORD_TEXT)
 		handlers_set_model(c, span, (const void *)r);
+	requests_note_finished(c, span);
 }
 
 void work_on_probe(struct correlator *c, const struct record *head)
