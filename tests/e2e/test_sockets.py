@@ -196,7 +196,7 @@ class Sockets(Lifecycle):
 
     def check_secrets(self, printed):
         """Nothing that a message carries comes out, plain or in HPACK's code at any place in a byte."""
-        files = [self.recording, *harness.xspace_files(self.directory / "log")]
+        files = [self.recording, self.directory / "requests.ndjson", *harness.xspace_files(self.directory / "log")]
         coded = [bytes_of_bits("1" * shift + huffman_bits(CANARY))[1:-1] for shift in range(8)]
         for name, data in [("output", printed.encode()), *((str(f), f.read_bytes()) for f in files)]:
             for secret in (CANARY.encode(), *coded):
