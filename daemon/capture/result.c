@@ -60,6 +60,9 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 		result_warn(result, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
 			    (unsigned long long)timeline->n_spans_left_out,
 			    (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
+	if (timeline->n_paths_cut)
+		result_warn(result, "%llu requests have too many pieces to be told whole: where the time at their beginning went is unknown.",
+			    (unsigned long long)timeline->n_paths_cut);
 	if (timeline->n_lost_names)
 		result_warn(result, "%llu operations are shown without their name.", (unsigned long long)timeline->n_lost_names);
 }

@@ -7,7 +7,7 @@
 #include "daemon/correlate/span_index.h"
 
 /* Segments of one path; where there would be more, the rest of it is one of PHASE_UNKNOWN. */
-#define PATH_SEGMENTS_MAX 4096
+#define PATH_SEGMENTS_MAX 65536
 /* A run, within it a batch, within that a run, … */
 #define PATH_DEPTH_MAX 8
 

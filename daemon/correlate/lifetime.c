@@ -329,6 +329,7 @@ static int make_request(struct lifetimes *l, uint32_t index)
 		return 0;
 	path_begin(&p, l->index, l->path, (uint32_t)MIN(left, (uint64_t)PATH_SEGMENTS_MAX), r->end_ns);
 	tell_request(l, &p, index);
+	t->n_paths_cut += p.full;
 	path_end(&p, r->start_ns);
 	k = reserve(l, p.n);
 	if (k < 0)
@@ -350,6 +351,7 @@ static int make_all(struct timeline *t, uint64_t segments_max)
 
 	free(TAKE_PTR(t->segments));
 	t->n_segments = 0;
+	t->n_paths_cut = 0;
 	l.path = malloc(PATH_SEGMENTS_MAX * sizeof(l.path[0]));
 	r = l.path ? span_index_new(t, &l.index) : -ENOMEM;
 	if (r == 0)

@@ -244,6 +244,7 @@ struct timeline {
 
 	uint64_t n_runs, n_runs_cut, n_ops, n_lost_names;
 	uint64_t n_spans_left_out; /* for lack of room */
+	uint64_t n_paths_cut; /* requests whose critical path has too many pieces: its beginning is unknown */
 	uint64_t running_ns, runnable_ns, blocked_ns; /* of the threads, while inside a run or an executor */
 };
 

@@ -331,9 +331,11 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
 	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {
 		const struct segment *s = &t->segments[p->first + i];
+		/* Which operations ran is told by their threads' lines; here it would double the trace. */
+		bool shown = w->level >= 3 || s->phase != PHASE_RUNNING;
 
 		r = write_tasks(w, tasks, s->start_ns);
-		if (r >= 0 && s->end_ns > s->start_ns)
+		if (r >= 0 && shown && s->end_ns > s->start_ns)
 			r = write_segment(w, s);
 	}
 	return r;

@@ -742,10 +742,10 @@ TEST(beyond_its_segments_a_request_is_unknown)
 {
 	struct timeline *t = scene_new();
 
-	request(t)->end_ns = 100000;
-	t->requests[0].write_start_ns = 100000;
-	run(t, 1, 200, 90000, 1, 1);
-	for (uint64_t i = 0; i < 5000; i++)
+	request(t)->end_ns = 1000000;
+	t->requests[0].write_start_ns = 1000000;
+	run(t, 1, 200, 900000, 1, 1);
+	for (uint64_t i = 0; i < 50000; i++)
 		blocked(t, 1, 10000 + 10 * i, 10005 + 10 * i, 9, -1);
 	make(t);
 	CHECK_EQ(t->n_segments, PATH_SEGMENTS_MAX);
