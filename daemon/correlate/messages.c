@@ -185,6 +185,10 @@ static void request_end(struct correlator *c, uint32_t request, uint64_t end, un
 		return;
 	s->done = true;
 	q->end_ns = MAX(end, q->start_ns);
+	/* Records still come while the window closes. */
+	q->read_start_ns = MIN(q->read_start_ns, q->end_ns);
+	q->read_end_ns = MIN(q->read_end_ns, q->end_ns);
+	q->write_start_ns = MIN(q->write_start_ns, q->end_ns);
 	q->flags |= (uint8_t)flags;
 	conn->n_open--;
 	attribution_on_end(c, request);

@@ -3,6 +3,7 @@
  *
  *   messages.c     parts of HTTP messages in, requests with their times out
  *   attribution.c  which request a run is of
+ *   crossing.c     where that can be meant otherwise
  */
 #pragma once
 
@@ -88,7 +89,12 @@ struct thread_requests {
 	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run */
 	uint32_t n_written;
 	bool overflow; /* there were more of them */
+	uint32_t n_answered; /* answers that it began, each the only one after a run of its own */
 	uint64_t woken_ns; /* it was last woken */
+	uint32_t woken_by; /* THREAD_NONE: not known */
+	bool ran;	   /* since then */
+	bool is_worker, is_reader; /* it has done runs; has read requests */
+	bool writes_others;	   /* it has begun answers that no run of its own led to */
 };
 
 struct requests {
@@ -140,12 +146,20 @@ void requests_close(struct correlator *c);
 struct thread_requests *attribution_thread(struct correlator *c, uint32_t thread);
 /* A thread entered an outermost run, the span with this index. */
 void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span);
-void attribution_on_wake(struct correlator *c, uint32_t thread, uint64_t time);
+/* A thread left one that began before the window. */
+void attribution_on_cut_run(struct correlator *c, uint32_t thread, uint64_t span);
+void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time);
 /* A thread read the last byte of a request. */
 void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request);
 /* A thread wrote the first byte of its answer. */
 void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request);
 /* Nobody works for it any more. */
 void attribution_on_end(struct correlator *c, uint32_t request);
+/* The run is nobody's again. */
+void attribution_unclaim(struct correlator *c, uint64_t span);
 /* The window has closed: takes back what can be meant otherwise. */
 void attribution_close(struct correlator *c);
+
+/* crossing.c */
+/* Takes back claims by who wrote an answer, where the run can have been another request's and the answer another run's. */
+void crossing_take_back(struct correlator *c);

@@ -151,7 +151,7 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		if (f && f->role == ROLE_DONE)
 			f->last_ns = r->head.time;
 	}
-	attribution_on_wake(c, thread, r->head.time);
+	attribution_on_wake(c, thread, waker < 0 ? THREAD_NONE : (uint32_t)waker, r->head.time);
 	thread_was(c, thread, false, 0);
 	s = &c->states[thread];
 	if (s->on_cpu || s->off_span == NO_SPAN || c->t->spans[s->off_span].kind != SPAN_BLOCKED)

@@ -193,6 +193,7 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 		c->t->spans[index].context = c->next_context++;
 		c->t->spans[index].name = correlator_name(c, begin->event);
 		s->run_closed = r->head.time;
+		attribution_on_cut_run(c, thread, index);
 		return;
 	}
 	while (s->frames.n > at + 1)

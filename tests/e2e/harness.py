@@ -179,14 +179,16 @@ class Server(Process):
 class NativeServer(Server):
     """The server in C. prefix is put before its command (["unshare", "-m"]); self_load threads run the models by
     themselves, with rows instances at a time, and http=False then leaves out the REST API; with reload, each of its
-    threads loads the next model after so many runs."""
+    threads loads the next model after so many runs. arguments are more of its command line; with --grpc-port among
+    them, .grpc_port is that of its gRPC API."""
 
     def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, self_load=0, rows=1, http=True,
-                 reload=0, keep=False):
+                 reload=0, keep=False, arguments=()):
         argv = [BUILD / "servers/native_server", *(["--port", 0] if http else []),
                 *(["--self-load", self_load, "--rows", rows] if self_load else []),
-                *(["--reload", reload] if reload else []), *(MODELS / m for m in models)]
+                *(["--reload", reload] if reload else []), *arguments, *(MODELS / m for m in models)]
         super().__init__("native_server", argv, prefix, profiler, keep)
+        self.grpc_port = int(m[1]) if (m := self.line(r"grpc on (\d+)")) else None
 
     def runs_per_s(self, seconds):
         """Runs per second of the self load, over so many seconds from now on."""
@@ -206,12 +208,20 @@ class NativeServer(Server):
 class GrpcServer(Server):
     """The server in Python."""
 
-    def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, keep=False):
-        argv = [PYTHON, SERVERS / "grpc_server.py", *(MODELS / m for m in models)]
+    def __init__(self, models=("half_plus_two", "layered"), prefix=(), profiler=False, keep=False, arguments=()):
+        argv = [PYTHON, SERVERS / "grpc_server.py", *arguments, *(MODELS / m for m in models)]
         super().__init__("grpc_server", argv, prefix, profiler, keep)
 
     def load_argv(self, model, clients=1):
         return load_argv(["--grpc", f"127.0.0.1:{self.port}"], model, clients)
+
+
+class HttpServer(Server):
+    """The server in Python that has a thread for each connection."""
+
+    def __init__(self, models=("half_plus_two",), keep=False, arguments=()):
+        argv = [PYTHON, SERVERS / "http_server.py", *arguments, *(MODELS / m for m in models)]
+        super().__init__("http_server", argv, (), False, keep)
 
 
 def load_argv(where, model, clients):
@@ -236,6 +246,25 @@ class Load(Process):
             return json.loads(self.stdout())
         except ValueError:
             self.fail("no result")
+
+
+class LoadClient(Process):
+    """Requests to a server by load_client, whose log says of each when it was sent and answered. rest says whether port
+    is that of a REST API; prefix is put before its command, and arguments are more of its command line."""
+
+    def __init__(self, port, rest, log, *arguments, prefix=()):
+        self.log = pathlib.Path(log)
+        super().__init__("load_client", [*prefix, BUILD / "servers/load_client", "--rest" if rest else "--grpc",
+                                         f"127.0.0.1:{port}", "--log", log, "--wait-start", *arguments])
+        self.wait_ready(lambda: self.line("connected"))
+
+    def finish(self, timeout=ANSWER_TIMEOUT_S):
+        """Ends it, unless it does so by itself, and returns its log."""
+        if not {"--count", "--duration"} & set(self.argv):
+            self.send(signal.SIGTERM)
+        if status := self.wait(timeout):
+            self.fail(f"ended with {status}: {self.stdout()[-500:]}")
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 class Daemon(Process):

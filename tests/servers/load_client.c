@@ -574,8 +574,10 @@ static int load_open(struct load *l)
 
 static void load_close(struct load *l)
 {
+	/* Not all of them were made where one could not be opened. */
 	for (size_t i = 0; i < l->connections_n; i++)
-		link_close(&l->connections[i].link, "it was broken off");
+		if (l->connections[i].link.protocol)
+			link_close(&l->connections[i].link, "it was broken off");
 	for (size_t i = 0; i < l->done_n; i++)
 		free(l->done[i]);
 	free(l->done);

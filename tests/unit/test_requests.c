@@ -189,12 +189,28 @@ static void ran(uint64_t start, uint64_t end, uint32_t tid)
 	r->stack = 450;
 }
 
-static void woken(uint64_t time, uint32_t tid)
+#define SYSCALL_FUTEX 202
+
+static void waits(uint64_t time, uint32_t tid)
+{
+	struct record_switch *r = add(time, tid, RECORD_SWITCH, sizeof(*r));
+
+	r->flags = SWITCH_OUT;
+	r->state = 1;
+	r->syscall = SYSCALL_FUTEX;
+}
+
+static void woken_by(uint64_t time, uint32_t tid, uint32_t waker)
 {
 	struct record_wake *r = add(time, tid, RECORD_WAKE, sizeof(*r));
 
-	r->waker_tid = 1;
-	r->waker_syscall = -1;
+	r->waker_tid = waker;
+	r->waker_syscall = SYSCALL_FUTEX;
+}
+
+static void woken(uint64_t time, uint32_t tid)
+{
+	woken_by(time, tid, 1);
 }
 
 static uint64_t shed_ns; /* 0: nothing is shed */
@@ -999,22 +1015,38 @@ TEST(a_run_on_a_thread_that_was_woken_since_is_inferred_when_one_request_waits)
 
 	asked(1500, 1, 5, "POST /without");
 	answered(1600, 1, 5, 200);
+	waits(1700, 2);
 	asked(2000, 1, 5, "POST /a");
 	woken(2050, 2);
 	ran(2100, 2200, 2);
 	answered(2300, 3, 5, 200);
 	/* Woken before it was read. */
+	waits(2350, 2);
 	woken(2900, 2);
 	asked(3000, 1, 5, "POST /b");
 	ran(3100, 3200, 2);
 	answered(3300, 3, 5, 200);
+	/* Woken by somebody else; and its second run since it was woken. */
+	waits(3350, 2);
+	asked(4000, 1, 5, "POST /c");
+	woken_by(4050, 2, 3);
+	ran(4100, 4200, 2);
+	answered(4300, 3, 5, 200);
+	waits(4350, 2);
+	woken(4400, 2);
+	ran(4450, 4480, 2);
+	asked(4500, 1, 5, "POST /d");
+	ran(4600, 4700, 2);
+	answered(4800, 3, 5, 200);
 	t = run();
 	CHECK_STR(owner(t, 2100), "/a");
 	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_INFERRED);
 	CHECK(!owner(t, 3100));
 	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_NONE);
+	CHECK_EQ(find(t, "/c")->attribution, ATTRIBUTION_NONE);
+	CHECK_EQ(find(t, "/d")->attribution, ATTRIBUTION_NONE);
 	CHECK_EQ(t->n_runs_inferred, 1);
-	CHECK_EQ(t->n_runs_orphaned, 1);
+	CHECK_EQ(t->n_runs_orphaned, 4);
 	timeline_free(t);
 }
 

@@ -226,7 +226,7 @@ static void check_parents(const struct trial *trial)
 		struct known_run key = { s->start_ns, t->threads[s->thread].tid, 0 }, *known;
 		uint32_t match;
 
-		if (!s->request)
+		if (!s->request || s->flags & SPAN_CUT_START)
 			continue;
 		known = bsearch(&key, trial->truth->runs, trial->truth->n_runs, sizeof(key), compare_runs);
 		match = s->request <= t->n_requests ? trial->match[s->request - 1] : NOT_FOUND;
