@@ -282,6 +282,7 @@ struct correlator *correlator_free(struct correlator *c)
 		free(w);
 	}
 	free(c->states);
+	cpus_done(&c->cpus);
 	requests_free(c->requests);
 	map_done(&c->thread_of_tid);
 	map_done(&c->run_of_call);

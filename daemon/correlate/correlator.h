@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "daemon/correlate/correlate.h"
+#include "daemon/correlate/cpus.h"
 #include "daemon/correlate/frames.h"
 #include "daemon/correlate/names.h"
 #include "daemon/correlate/requests.h"
@@ -75,6 +76,7 @@ struct correlator {
 	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
 	struct batch_list batches;
 	struct thread_state *states; /* beside t->threads */
+	struct cpus cpus;
 	uint32_t threads_size;
 	uint64_t spans_size, slices_size, texts_size, handlers_size;
 	uint64_t next_context;

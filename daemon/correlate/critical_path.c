@@ -292,6 +292,65 @@ static void leave_work(struct path *p)
 		go_to_latest(p);
 }
 
+/* Whether the thread was, at that time, inside of what it did itself of the work. */
+static bool works_itself(const struct path *p, uint64_t at)
+{
+	uint32_t work = span_index_work_before(p->index, p->thread, at);
+
+	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX; work = span_index_work_above(p->index, work), i++) {
+		const struct span *s = span_index_work(p->index, work);
+
+		if (s->end_ns > at && (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE || s->kind == SPAN_OP))
+			return true;
+	}
+	return false;
+}
+
+/* When the piece's thread was done with it, at that time at the latest: where its end is a bound, it may have gone to wait before. */
+static uint64_t piece_done(const struct path *p, const struct span *piece, uint64_t at)
+{
+	uint64_t end = MIN(piece->end_ns, at);
+	const struct span *off = span_index_off_before(p->index, piece->thread, end);
+
+	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_BOUND))
+		return end;
+	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end && off->start_ns > piece->start_ns ? off->start_ns : end;
+}
+
+/*
+ * The work's own thread had nothing to do but to wait for its pieces on others, and they ended while it waited for a CPU: from then
+ * on it was this that took the time, and before it was them. False: so it is not.
+ */
+static bool follow_others(struct path *p, const struct span *off)
+{
+	const struct timeline *t = span_index_timeline(p->index);
+	uint32_t root = top(p)->root, batch = span_index_latest_batch(p->index, root, p->at);
+	const struct span *piece = span_index_latest_piece(p->index, root, p->at);
+	const struct span *before = span_index_off_before(p->index, p->thread, off->start_ns);
+	uint64_t piece_end = piece ? piece_done(p, piece, p->at) : 0;
+	uint64_t batch_end = batch != INDEX_NONE ? MIN(t->batches[batch].end_ns, p->at) : 0;
+	uint64_t moment = MAX(piece_end, batch_end);
+
+	/* It did wait, and a wake-up ended that. */
+	if (before && before->kind == SPAN_BLOCKED && before->end_ns >= off->start_ns)
+		return false;
+	if (p->thread != top(p)->thread || moment <= MAX(off->start_ns, top(p)->start_ns) || works_itself(p, off->start_ns))
+		return false;
+	if (moment == piece_end && piece->thread == p->thread)
+		return false;
+	while (p->at > moment && take_step(p))
+		tell_activity(p, PHASE_EXECUTE, p->thread, moment, off);
+	if (p->full)
+		return true;
+	if (moment == piece_end)
+		return enter_piece(p, piece->thread);
+	if (!push_batch(p, batch))
+		return false;
+	p->thread = top(p)->thread;
+	p->piece_start = top(p)->start_ns;
+	return true;
+}
+
 /* One segment, or one change of the thread. */
 static void step(struct path *p)
 {
@@ -310,6 +369,10 @@ static void step(struct path *p)
 	if (off && off->kind == SPAN_BLOCKED && off->end_ns == p->at && off->id >= 0 && off->id < UINT32_MAX &&
 	    p->jumps++ < JUMPS_MAX && enter_piece(p, (uint32_t)off->id))
 		return;
+	if (off && off->kind == SPAN_RUNNABLE && off->end_ns >= p->at && p->jumps < JUMPS_MAX && follow_others(p, off)) {
+		p->jumps++;
+		return;
+	}
 	tell_activity(p, PHASE_EXECUTE, p->thread, from, off);
 }
 

@@ -81,24 +81,38 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 	return correlator_name(c, r->syscall < 0 && r->state & TASK_UNINTERRUPTIBLE ? "page_fault" : "sleep");
 }
 
-/* Who had the CPU that a thread waited for: of one that was woken, who left it last. */
+/* Who had the CPU that the thread waits for, or waited for. */
 static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
 {
 	uint64_t span = c->states[thread].off_span;
 	uint32_t other;
 
-	if (span == NO_SPAN || c->t->spans[span].kind != SPAN_RUNNABLE || c->t->spans[span].id >= 0 || !tid)
+	if (span == NO_SPAN || c->t->spans[span].kind != SPAN_RUNNABLE || !tid)
 		return;
 	other = correlator_thread(c, tid);
 	if (!c->error)
 		c->t->spans[span].id = other;
 }
 
+/* It has come to a CPU: who had that one while the thread waited? */
+static void had_cpu_longest(struct correlator *c, uint32_t thread, uint16_t cpu, uint64_t now)
+{
+	uint64_t span = c->states[thread].off_span;
+
+	if (span != NO_SPAN)
+		had_cpu(c, thread, cpus_longest(&c->cpus, cpu, c->t->spans[span].start_ns, now));
+}
+
 void threads_on_switch(struct correlator *c, const struct record_switch *r)
 {
 	uint64_t now = r->head.time;
 	uint32_t thread;
+	int k = cpus_switch(&c->cpus, r->cpu, now, r->head.tid, r->next_tid);
 
+	if (k < 0) {
+		c->error = k;
+		return;
+	}
 	if (r->flags & SWITCH_OUT) {
 		uint32_t reason = reason_of(c, r);
 		bool preempted = r->flags & SWITCH_PREEMPTED;
@@ -125,7 +139,7 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		if (c->error)
 			return;
 		thread_was(c, thread, false, r->cpu);
-		had_cpu(c, thread, r->head.tid);
+		had_cpu_longest(c, thread, r->cpu, now);
 		threads_end_off_span(c, &c->states[thread], now);
 		c->states[thread].on_cpu = true;
 		c->states[thread].cpu = r->cpu;

@@ -42,7 +42,7 @@ struct span {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	uint64_t context;  /* SPAN_RUN, SPAN_BATCH and SPAN_HANDLER make it, SPAN_EXECUTOR and SPAN_DONE use it; unique in a timeline; 0: not known */
-	/* Step id of a run and its pieces; thread index of who woke a blocked thread, or had the CPU that a runnable one waited for; -1: not known. */
+	/* Step id of a run and its pieces; thread index of who woke a blocked thread, or had, for the longest, the CPU that a runnable one waited for; -1: not known. */
 	int64_t id;
 	uint64_t self_ns;  /* duration less that of the operations nested in it */
 	uint32_t thread;   /* index into threads */

@@ -209,7 +209,7 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 	uint64_t context = lanes_batch_context(t, (uint32_t)s->id);
 	uint64_t answer = next && next->start_ns == s->start_ns ? UINT64_MAX : first_answer(t, b);
 	struct stats stats = { .n = 0 };
-	uint32_t whole = 0, processing = 0;
+	uint32_t whole = 0, processing = 0, work = 0;
 	int r = 0;
 
 	line->batch_end_ns = s->end_ns;
@@ -225,7 +225,13 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 	(void)xspace_event_name(w->xspace, "ProcessBatch", NULL, &processing);
 	if (b->size && b->padded >= b->size)
 		line->inputs = b;
-	return writer_event(w, processing, s->start_ns, MIN(s->end_ns, answer), &stats);
+	r = writer_event(w, processing, s->start_ns, MIN(s->end_ns, answer), &stats);
+	if (r < 0)
+		return r;
+	/* Readers show no step of which they know nothing but its name. */
+	stats.n = 0;
+	(void)xspace_event_name(w->xspace, "process", NULL, &work);
+	return writer_event(w, work, s->start_ns, MIN(s->end_ns, answer), &stats);
 }
 
 static int write_span(struct writer *w, const struct span *s, const struct span *next, struct thread_line *line)

@@ -70,9 +70,14 @@ void link_close(struct link *l, const char *error)
 
 int link_flush(struct link *l)
 {
+	uint64_t now = link_now_ns();
 	size_t sent = 0;
 	int r = l->output.failed ? -ENOMEM : 0;
 
+	/* To make a large request takes longer than to send it. */
+	for (struct exchange *e = l->outstanding; e && l->output.used; e = e->next)
+		if (!e->send_ns)
+			e->send_ns = now;
 	while (r >= 0 && sent < l->output.used) {
 		ssize_t n = send(l->fd, l->output.bytes + sent, l->output.used - sent, MSG_NOSIGNAL);
 
@@ -97,7 +102,6 @@ int link_request(struct link *l, struct exchange *e, bool hold)
 	*l->last = e;
 	l->last = &e->next;
 	/* Those that were held back go out with this one, and so are sent now, too. */
-	e->send_ns = link_now_ns();
 	r = l->protocol->request(l, e);
 	return r < 0 || hold ? r : link_flush(l);
 }

@@ -118,6 +118,32 @@ TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
 	CHECK(!slowest_verdict(&s.request));
 }
 
+TEST(the_verdict_says_how_many_tasks_the_batch_had_that_was_waited_for)
+{
+	Tfprofd__RequestBatch short_wait = TFPROFD__REQUEST_BATCH__INIT, long_wait = TFPROFD__REQUEST_BATCH__INIT, unseen = TFPROFD__REQUEST_BATCH__INIT;
+	Tfprofd__RequestBatch *batches[] = { &long_wait, &short_wait, &unseen };
+	struct sample s;
+
+	sample_init(&s);
+	s.request.batches = batches;
+	s.request.n_batches = 3;
+	long_wait.queued_ns = 10 * MS;
+	long_wait.start_ns = 90 * MS;
+	long_wait.tasks = 1;
+	short_wait.queued_ns = 90 * MS;
+	short_wait.start_ns = 92 * MS;
+	short_wait.tasks = 7;
+	unseen.start_ns = 95 * MS;
+	unseen.tasks = 9;
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 1, 0, 0,
+		       "99 % batch wait: in a batch queue, for a batch of 1 task, thread worker/12");
+	long_wait.tasks = 12;
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+		       "99 % batch wait: in a batch queue, for a batch of 12 tasks");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+		       "99 % queue wait: waiting to be taken up");
+}
+
 TEST(a_request_is_a_head_a_verdict_and_a_timeline)
 {
 	struct sample s;
@@ -170,11 +196,47 @@ TEST(short_pieces_are_told_together)
 			"\n1. 100 ms, request 17, its runs are inferred\n"
 			"       at      for  phase    thread     what\n"
 			"     0 ns  50.0 ms  read     worker/12  running\n"
-			"  50.0 ms  2.00 ms  …                   20 short pieces\n"
+			"  50.0 ms  2.00 ms  execute  worker/12  20 short pieces, 100 % running\n"
 			"  52.0 ms  30.0 ms  execute             not known\n"
 			"  82.0 ms   100 us  encode   worker/12  running\n"
 			"  82.1 ms  17.0 ms  encode   worker/12  waiting for a CPU while hog/14 ran\n"
 			"  99.1 ms   900 us  …                   40 short pieces\n");
+	free(text);
+}
+
+TEST(a_hog_that_takes_a_little_of_each_phase_is_told_with_what_it_took_in_all)
+{
+	struct sample s;
+
+	sample_init(&s);
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
+	add_piece(&s, 40 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
+	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 2);
+	add_piece(&s, 20 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 40 * MS, 40 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
+		       "40 % execute: running a/MatMul:MatMul, thread worker/12; in all 50 % waiting for a CPU while hog/14 ran");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 45 * MS, 45 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
+		       "45 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
+}
+
+TEST(a_long_timeline_is_told_in_a_few_lines)
+{
+	unsigned lines = 0;
+	struct sample s;
+	char *text;
+
+	sample_init(&s);
+	add_piece(&s, 37 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		add_piece(&s, MS * 4 / 5, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+		add_piece(&s, MS * 7 / 10, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, i ? 1 : 2, 0, 0);
+	}
+	add_piece(&s, 33 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+	text = printed(&s);
+	for (const char *c = text; *c; c++)
+		lines += *c == '\n';
+	CHECK(lines < 30);
+	CHECK(strstr(text, "  37.0 ms  30.0 ms  write             40 short pieces, 53 % blocked\n"));
 	free(text);
 }
 

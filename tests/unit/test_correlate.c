@@ -391,6 +391,41 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	timeline_free(t);
 }
 
+TEST(a_wait_for_a_cpu_names_who_had_it_for_the_longest)
+{
+	struct timeline *t;
+
+	/* Woken while 9 has the CPU; 2 has it last, 8 the most of the time. */
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(2000, 1, 9, SWITCH_OUT, 1, 202);
+	woken(2100, 1, 9, 202);
+	switched(2200, 9, 2, SWITCH_IN, 0, -1);
+	switched(2250, 2, 8, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
+	switched(2900, 8, 2, SWITCH_IN, 0, -1);
+	switched(3000, 2, 1, SWITCH_OUT | SWITCH_IN, 1, 202);
+	/* Preempted by 2, which soon leaves the CPU to 8. */
+	switched(4000, 1, 2, SWITCH_OUT | SWITCH_IN | SWITCH_PREEMPTED, 0, -1);
+	switched(4100, 2, 8, SWITCH_OUT, 1, 202);
+	switched(4500, 8, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(t->threads[expect(t, "runqueue", 0, 2100, 3000)->id].tid, 8);
+	CHECK_EQ(t->threads[expect(t, "preempted", 0, 4000, 4500)->id].tid, 8);
+	timeline_free(t);
+}
+
+TEST(a_wait_for_a_cpu_that_was_idle_names_nobody)
+{
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(2000, 1, 9, SWITCH_OUT, 1, 202);
+	woken(2100, 1, 9, 202);
+	switched(2200, 0, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(expect(t, "runqueue", 0, 2100, 2200)->id, -1);
+	timeline_free(t);
+}
+
 TEST(a_thread_that_an_interrupt_came_upon_is_not_taken_for_the_waker)
 {
 	static const int32_t calls[] = { -1, 0 /* read */, 1 /* write: wakes readers, not who waits for a futex */ };

@@ -173,22 +173,32 @@ TEST(phases_cover_a_request_and_a_hole_is_unknown)
 	space_free(space);
 }
 
-TEST(from_level_two_on_phases_hold_what_the_threads_did)
+TEST(from_level_two_on_phases_hold_what_the_threads_waited_for)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 2);
 	const XPlane *host = find_plane(space, "/host:CPU");
 	const XLine *line = host->lines[0];
-	const XEvent *running = find_event(host, line, "running: dense/MatMul:MatMul");
 	const XEvent *waiting = find_event(host, line, "waiting for a CPU"), *blocked = find_event(host, line, "blocked: futex");
 
-	CHECK_EQ(line->n_events, 13);
-	check_event(host, running, "running: MatMul", 3000, 5000);
+	CHECK_EQ(line->n_events, 12);
 	check_event(host, waiting, "waiting for a CPU", 5000, 6000);
 	CHECK_STR(stat_text(host, waiting, "on_cpu"), "batch/72");
 	CHECK_STR(stat_text(host, waiting, "thread"), "pool/73");
 	check_event(host, blocked, "blocked: futex", 6000, 7000);
 	CHECK_STR(stat_text(host, blocked, "waker"), "handler/71");
+	space_free(space);
+}
+
+TEST(at_level_three_phases_hold_the_operations_too)
+{
+	struct timeline t = sample();
+	XSpace *space = export_at(&t, 3);
+	const XPlane *host = find_plane(space, "/host:CPU");
+	const XLine *line = host->lines[0];
+
+	CHECK_EQ(line->n_events, 13);
+	check_event(host, find_event(host, line, "running: dense/MatMul:MatMul"), "running: MatMul", 3000, 5000);
 	space_free(space);
 }
 
@@ -319,8 +329,9 @@ TEST(what_readers_take_for_a_batch_ends_with_its_first_answer_within_the_whole)
 	line = find_line(host, "batch/72");
 	check_event(host, line->events[0], "batch", 4000, 9500);
 	check_event(host, line->events[1], "ProcessBatch", 4000, 9000);
-	check_event(host, line->events[2], "ConcatInputTensors", 4000, 4000);
-	check_event(host, line->events[3], "SessionRun", 4001, 4500);
+	check_event(host, line->events[2], "process", 4000, 9000);
+	check_event(host, line->events[3], "ConcatInputTensors", 4000, 4000);
+	check_event(host, line->events[4], "SessionRun", 4001, 4500);
 	CHECK(!find_stat(host, line->events[0], "_c") && find_stat(host, line->events[1], "_c"));
 	space_free(space);
 	spans[5].start_ns--;

@@ -638,6 +638,65 @@ TEST(a_hog_on_the_same_cpu_is_named_by_the_run_queue)
 			   "600 running running t1 n11|700 running running t1");
 }
 
+TEST(who_waits_for_a_cpu_while_others_do_its_run_waits_for_them_first)
+{
+	struct timeline *t = scene_new();
+
+	/* Thread 1 hands its run to 2 and is preempted before it can wait for it. */
+	request(t);
+	run(t, 1, 200, 800, 1, 1);
+	runnable(t, 1, 310, 700, 7);
+	blocked(t, 2, 10, 300, 9, 1);
+	piece(t, 2, 320, 500, 1);
+	op(t, 2, 320, 480, 12);
+	runnable(t, 2, 350, 450, 7);
+	check_execution(t, "200 running running t1|300 running running t2|320 running running t2 n12|350 runnable runnable t2 by7|"
+			   "450 running running t2 n12|480 running running t2|500 runnable runnable t1 by7|700 running running t1");
+}
+
+TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
+{
+	struct timeline *t = scene_new();
+
+	request(t);
+	run(t, 1, 200, 800, 1, 1);
+	runnable(t, 1, 310, 700, 7);
+	blocked(t, 2, 10, 300, 9, 1);
+	piece(t, 2, 320, 690, 1);
+	t->spans[t->n_spans - 1].flags = SPAN_END_BOUND;
+	op(t, 2, 320, 480, 12);
+	blocked(t, 2, 500, 750, 9, 3);
+	check_execution(t, "200 running running t1|300 running running t2|320 running running t2 n12|480 running running t2|"
+			   "500 runnable runnable t1 by7|700 running running t1");
+}
+
+TEST(who_is_preempted_within_its_own_piece_waits_for_a_cpu_and_for_nobody_else)
+{
+	struct timeline *t = scene_new();
+
+	request(t);
+	run(t, 1, 200, 800, 1, 1);
+	piece(t, 1, 250, 750, 1);
+	op(t, 1, 300, 720, 11);
+	runnable(t, 1, 310, 700, 7);
+	blocked(t, 2, 10, 300, 9, 1);
+	piece(t, 2, 320, 760, 1);
+	check_execution(t, "200 running running t1|300 running running t1 n11|310 runnable runnable t1 by7|700 running running t1 n11|"
+			   "720 running running t1");
+}
+
+TEST(a_batch_that_is_processed_while_its_runs_thread_waits_for_a_cpu_is_execution)
+{
+	struct timeline *t = scene_new();
+
+	request(t);
+	run(t, 1, 200, 800, 1, 1);
+	runnable(t, 1, 260, 700, 7);
+	batch(t, 5, 400, 600, 9, 250, 1);
+	check_execution(t, "200 running running t1|250 batch waiting t5|400 running running t5|600 runnable runnable t1 by7|"
+			   "700 running running t1");
+}
+
 TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
 {
 	struct timeline *t = scene_new();

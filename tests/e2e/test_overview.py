@@ -1,0 +1,152 @@
+"""What TensorBoard's pages say of a server's requests is what its clients measured: latency percentiles per model, steps, batches.
+Captured by TensorBoard's own dialog and by tfprofctl. As root."""
+import bisect
+import math
+import time
+
+import harness
+import test_delays
+
+WINDOW_S = 4
+LAYERED = ["--rows", 64, "--width", 64]  # some milliseconds, of which the client's own share is small
+SHARE = 0.05
+PERCENTS = (50, 75, 90)
+MS = 1_000_000
+
+
+def rows(table):
+    names = [column["id"] for column in table["cols"]]
+    return [dict(zip(names, (cell.get("v") for cell in row["c"]))) for row in table.get("rows") or []]
+
+
+def latency_ms(exchange):
+    return test_delays.latency(exchange) / MS
+
+
+class Batches:
+    """What the answers tell of the batches in a window: how many, of how many tasks and rows. Those at the edges make ranges."""
+
+    def __init__(self, log, start, end):
+        members = {}
+        for exchange in log:
+            largest, padded = exchange["batch"]
+            members.setdefault((largest, padded), []).append(exchange)
+        touched = {key: list_ for key, list_ in members.items()
+                   if any(e["receive_ns"] > start and e["send_ns"] < end for e in list_)}
+        inside = {key: list_ for key, list_ in touched.items() if all(e["send_ns"] > start and e["receive_ns"] < end for e in list_)}
+        self.least, self.most = len(inside), len(touched)
+        self.tasks = sum(map(len, inside.values())) / len(inside)
+        self.padded = sum(padded for _, padded in inside) / len(inside)
+
+
+class Overview(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.daemon = self.start(harness.Daemon)
+        self.server = self.start(test_delays.Server, self.directory, ["layered", "batched"])
+        self.address = harness.wait_target(self.daemon, self.server.pid)["address"]
+        self.logdir = self.directory / "logdir"
+        self.board = self.start(harness.TensorBoard, self.logdir)
+        self.clients = {"layered": self.start(test_delays.Client, self.directory, self.server, "layered", *LAYERED, clients=2, rate=50),
+                        "batched": self.start(test_delays.Client, self.directory, self.server, "batched", clients=8, rate=500,
+                                              id_base=100001)}
+        time.sleep(0.5)
+
+    def page(self, tool):
+        run, = self.board.runs()
+        return self.board.get_json("data", run=run, tag=tool, host=self.board.hosts(run, tool)[-1])
+
+    def finish(self):
+        """The clients' logs, and of them what lay wholly inside of the window, by model; the batches in it."""
+        time.sleep(0.5)
+        logs = {model: client.finish() for model, client in self.clients.items()}
+        file, = harness.xspace_files(self.logdir)
+        stats = harness.XSpace(file).plane_stats["Task Environment"]
+        offset = time.time_ns() - time.monotonic_ns()
+        start, end = stats["profile_start_time"] - offset, stats["profile_stop_time"] - offset
+        inside = {model: [e for e in log if e["send_ns"] > start and e["receive_ns"] < end] for model, log in logs.items()}
+        return inside, Batches(logs["batched"], start, end)
+
+    def assert_near(self, found, expected, what, share=SHARE):
+        print(f"     {what}: {found:.3f}, measured {expected:.3f}, {(found / expected - 1) * 100:+.1f} %")
+        self.assertAlmostEqual(found, expected, delta=share * expected, msg=what)
+
+    def check_latencies(self, inside):
+        models = {row["model_name"]: i for i, row in enumerate(rows(self.page("inference_profile")[0]))}
+        self.assertEqual(set(models), set(inside))
+        tables = self.page("inference_profile")
+        for model, i in models.items():
+            expected = [latency_ms(e) for e in inside[model]]
+            table = tables[1 + 2 * i]
+            self.assert_near(float(table["p"]["averageLatencyMs"]), sum(expected) / len(expected), f"{model}, average")
+            self.assert_near(float(table["p"]["throughput"]), len(expected) / WINDOW_S, f"{model}, requests per second")
+            # The page shows samples around percentiles, each with its own.
+            found = [(float(row["percentile"]), row["latency_ms"]) for row in rows(table) if row["percentile"][0].isdigit()]
+            for percent in PERCENTS:
+                at = bisect.bisect_left(found, (percent, 0))
+                self.assertLess(found[at][0], percent + 1)
+                self.assert_near(found[at][1], test_delays.nearest_rank(expected, percent), f"{model}, {percent} %")
+        table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "percentile")
+        found = {row["percentile"]: row["totalTimeMs"] for row in rows(table)}
+        expected = [latency_ms(e) for log in inside.values() for e in log]
+        self.assert_near(found["Avg"], sum(expected) / len(expected), "overview, average")
+        for percent in PERCENTS:
+            self.assert_near(found[f"{percent:.1f}%"], test_delays.nearest_rank(expected, percent), f"overview, {percent} %")
+
+    def check_steps(self, inside, batches):
+        table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "stepnum")
+        steps = [row["stepnum"] for row in rows(table)]
+        n_batches = sum(step.startswith("ProcessBatch ") for step in steps)
+        for model, log in inside.items():
+            found = sum(f"/v1/models/{model}" in step for step in steps)
+            # The plugin leaves out the first and the last step; some lie within the window for the server and not for the client.
+            self.assertAlmostEqual(found, len(log), delta=12, msg=model)
+        self.assertGreaterEqual(n_batches, batches.least - 2)
+        self.assertLessEqual(n_batches, batches.most)
+        print(f"     {len(steps)} steps, {n_batches} of them batches; {batches.least} to {batches.most} by the answers")
+
+    def check_batching_table(self, batches):
+        tables = self.page("inference_profile")
+        i = [row["model_name"] for row in rows(tables[0])].index("batched")
+        table = tables[2 + 2 * i]
+        average = next(row for row in rows(table) if row["percentile"] == "Aggregated")
+        # The page has whole numbers for rows.
+        self.assertEqual(average["batch_size_after_padding"], math.floor(batches.padded))
+        self.assert_near(average["batching_efficiency"], batches.tasks / batches.padded, "efficiency of batches", 0.02)
+        for row in rows(table):
+            if row["percentile"][0].isdigit():
+                self.assertIn(row["batch_size_after_padding"], (1, 2, 4, 8, 16))
+                self.assertLess(2 * row["padding_amount"], row["batch_size_after_padding"])
+        self.assert_near(float(table["p"]["throughput"]), (batches.least + batches.most) / 2 / WINDOW_S, "batches per second")
+
+    def test_dialogs_capture_shows_what_the_clients_measured(self):
+        status, message = self.board.capture(self.address, WINDOW_S * 1000)
+        self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
+        inside, batches = self.finish()
+        self.check_latencies(inside)
+        self.check_steps(inside, batches)
+        self.check_batching_table(batches)
+
+    def test_tfprofctls_capture_shows_and_tells_what_the_clients_measured(self):
+        command = harness.ctl_capture(self.daemon, [self.server.pid], self.logdir, duration=f"{WINDOW_S}s")
+        self.assertEqual(command.status, 0, command.stderr)
+        inside, batches = self.finish()
+        told = command.json["requests"]
+        self.assertEqual({model["name"] for model in told["models"]}, set(inside))
+        for model in told["models"]:
+            expected = [latency_ms(e) for e in inside[model["name"]]]
+            self.assertAlmostEqual(model["count"], len(expected), delta=12)
+            self.assert_near(model["p50_ns"] / MS, test_delays.nearest_rank(expected, 50), f"{model['name']}, 50 %, told")
+        found = told["batches"]
+        self.assertGreaterEqual(found["count"], batches.least)
+        self.assertLessEqual(found["count"], batches.most)
+        self.assert_near(found["tasks"] / found["count"], batches.tasks, "tasks of a batch, told", 0.02)
+        self.assert_near(found["rows"] / found["sized"], batches.tasks, "rows of a batch, told", 0.02)
+        self.assert_near(found["padded_rows"] / found["sized"], batches.padded, "the same with padding, told", 0.02)
+        self.check_latencies(inside)
+        self.check_steps(inside, batches)
+        self.check_batching_table(batches)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,84 @@
+/* Who had a CPU for the most of a time. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "tests/unit/check.h"
+
+static bool fail;
+
+#define calloc(n, size) (fail ? NULL : calloc(n, size))
+#include "daemon/correlate/cpus.c"
+#undef calloc
+
+TEST(the_longest_within_the_time_counts_and_stints_add_up)
+{
+	struct cpus c = { 0 };
+
+	CHECK_EQ(cpus_longest(&c, 3, 0, 1000), 0);
+	CHECK_EQ(cpus_switch(&c, 3, 100, 1, 2), 0);
+	CHECK_EQ(cpus_switch(&c, 3, 200, 2, 3), 0);
+	CHECK_EQ(cpus_switch(&c, 3, 260, 3, 2), 0);
+	CHECK_EQ(cpus_switch(&c, 3, 280, 2, 3), 0);
+	CHECK_EQ(cpus_switch(&c, 3, 330, 3, 1), 0);
+	CHECK_EQ(cpus_longest(&c, 3, 0, 1000), 2);
+	CHECK_EQ(cpus_longest(&c, 3, 190, 1000), 3);
+	CHECK_EQ(cpus_longest(&c, 3, 150, 205), 2);
+	CHECK_EQ(cpus_longest(&c, 2, 0, 1000), 0);
+	CHECK_EQ(cpus_longest(&c, 4, 0, 1000), 0);
+	CHECK_EQ(cpus_longest(&c, 3, 330, 1000), 0);
+	cpus_done(&c);
+	CHECK_EQ(cpus_longest(&c, 3, 0, 1000), 0);
+}
+
+TEST(what_was_not_seen_between_two_is_half_of_each)
+{
+	struct cpus c = { 0 };
+
+	/* 2 was given the CPU, and 3 left it; 2 has it again. Or 4, with more than the half. */
+	cpus_switch(&c, 0, 100, 1, 2);
+	cpus_switch(&c, 0, 300, 3, 1);
+	CHECK_EQ(cpus_longest(&c, 0, 150, 300), 3);
+	cpus_switch(&c, 0, 310, 1, 2);
+	cpus_switch(&c, 0, 350, 2, 4);
+	CHECK_EQ(cpus_longest(&c, 0, 100, 350), 2);
+	cpus_switch(&c, 0, 560, 4, 1);
+	CHECK_EQ(cpus_longest(&c, 0, 100, 560), 4);
+	cpus_done(&c);
+}
+
+TEST(an_idle_cpu_is_nobody)
+{
+	struct cpus c = { 0 };
+
+	cpus_switch(&c, 65535, 100, 1, 0);
+	cpus_switch(&c, 65535, 300, 0, 2);
+	cpus_switch(&c, 65535, 310, 2, 1);
+	CHECK_EQ(cpus_longest(&c, 65535, 100, 310), 0);
+	CHECK_EQ(cpus_longest(&c, 65535, 290, 310), 2);
+	cpus_done(&c);
+}
+
+TEST(of_a_long_wait_the_last_stints_count)
+{
+	struct cpus c = { 0 };
+
+	for (uint32_t i = 0; i < 3 * CPU_STINTS; i++)
+		cpus_switch(&c, 0, 100 * i, i % 2 ? 7 : 8, i % 2 ? 8 : 7);
+	cpus_switch(&c, 0, 100 * 3 * CPU_STINTS + 10, 8, 1);
+	CHECK_EQ(cpus_longest(&c, 0, 0, UINT64_MAX), 8);
+	cpus_done(&c);
+}
+
+TEST(no_memory_is_told)
+{
+	struct cpus c = { 0 };
+
+	fail = true;
+	CHECK_EQ(cpus_switch(&c, 1, 100, 1, 2), -ENOMEM);
+	fail = false;
+	CHECK_EQ(cpus_switch(&c, 1, 100, 1, 2), 0);
+	cpus_done(&c);
+}
+
+CHECK_MAIN()
