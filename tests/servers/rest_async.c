@@ -12,6 +12,7 @@
 #include "tests/servers/jobs.h"
 #include "tests/servers/listener.h"
 #include "tests/servers/rest_answer.h"
+#include "tests/servers/workers.h"
 
 #define RECEIVE_SIZE 16384
 #define CONNECTIONS_MAX 1024
@@ -52,8 +53,8 @@ struct rest_async {
 	struct jobs todo, done;
 	struct connection *connections;
 	size_t connections_n;
-	pthread_t io, *workers;
-	size_t workers_n;
+	pthread_t io;
+	struct workers workers;
 	bool has_io;
 };
 
@@ -294,7 +295,7 @@ static int epoll_open(struct rest_async *s)
 int rest_async_new(struct service *service, uint16_t port, size_t workers, struct rest_async **ret)
 {
 	struct rest_async *s = calloc(1, sizeof(*s));
-	int r = -ENOMEM;
+	int r;
 
 	if (!s)
 		return -ENOMEM;
@@ -302,20 +303,15 @@ int rest_async_new(struct service *service, uint16_t port, size_t workers, struc
 	s->listener = s->epoll = s->wake = -1;
 	jobs_init(&s->todo);
 	jobs_init(&s->done);
-	s->workers = calloc(workers, sizeof(*s->workers));
-	if (s->workers)
-		r = s->listener = listener_open(port, &s->port);
+	r = s->listener = listener_open(port, &s->port);
 	if (r >= 0)
 		r = epoll_open(s);
 	if (r >= 0) {
 		r = -pthread_create(&s->io, NULL, io_run, s);
 		s->has_io = r >= 0;
 	}
-	while (r >= 0 && s->workers_n < workers) {
-		r = -pthread_create(&s->workers[s->workers_n], NULL, worker_run, s);
-		if (r >= 0)
-			s->workers_n++;
-	}
+	if (r >= 0)
+		r = workers_start(&s->workers, workers, worker_run, s);
 	if (r < 0) {
 		rest_async_free(s);
 		return r;
@@ -329,8 +325,7 @@ struct rest_async *rest_async_free(struct rest_async *s)
 	if (!s)
 		return NULL;
 	jobs_stop(&s->todo);
-	for (size_t i = 0; i < s->workers_n; i++)
-		pthread_join(s->workers[i], NULL);
+	workers_join(&s->workers);
 	atomic_store(&s->stop, true);
 	if (s->has_io && eventfd_write(s->wake, 1) >= 0)
 		pthread_join(s->io, NULL);
@@ -341,7 +336,6 @@ struct rest_async *rest_async_free(struct rest_async *s)
 	safe_close(s->wake);
 	jobs_destroy(&s->todo);
 	jobs_destroy(&s->done);
-	free(s->workers);
 	free(s);
 	return NULL;
 }

@@ -1,0 +1,286 @@
+/*
+ * How far the bytes of one direction of a connection are understood, the bytes of one call as they are gone through, and the records that
+ * tell of them. Framing is read in the kernel, so that nothing else leaves it: of a message only its method and path, its status,
+ * and lengths.
+ */
+#pragma once
+
+#include "bpf/common.bpf.h"
+
+#define FLOWS_MAX 32768
+#define WINDOW_BYTES 128 /* a power of two */
+#define LINE_BYTES 40
+#define FRAME_BYTES 9
+/* Calls without anything known in them, until that is told. */
+#define TRIES_MAX 8
+
+/* Makes numbers of the kernel's addresses; another one for each capture, set before load. */
+const volatile __u64 socket_secret[2] = {};
+
+struct flow_key {
+	__u64 sock;
+	__u32 inode;
+	__u32 direction;
+};
+
+enum flow_state {
+	STATE_DETECT,	   /* collects the bytes that tell the protocol */
+	STATE_LINE,	   /* in an HTTP/1 head */
+	STATE_BODY,	   /* passes over a body of a known length */
+	STATE_CHUNK,	   /* reads the size of a chunk, or passes over one */
+	STATE_TRAILER,	   /* in the lines after the last chunk */
+	STATE_UNTIL_CLOSE, /* passes over all that comes */
+	STATE_FRAME,	   /* collects the head of an HTTP/2 frame, or passes over one */
+	STATE_PADDING,	   /* reads how much padding a frame has */
+	STATE_BLOCK,	   /* in a block of header fields */
+};
+
+enum field_state {
+	FIELD_BEGIN,
+	FIELD_INDEX, /* goes on */
+	FIELD_NAME_LENGTH,
+	FIELD_NAME_LENGTH_ON,
+	FIELD_NAME_BYTES,
+	FIELD_VALUE_LENGTH,
+	FIELD_VALUE_LENGTH_ON,
+	FIELD_VALUE_BYTES,
+};
+
+enum field_kind {
+	KIND_INDEXED,
+	KIND_INSERTED,
+	KIND_LITERAL,
+	KIND_RESIZE,
+};
+
+/* One direction of a connection: how far its bytes are understood. */
+struct flow {
+	__u64 skip;	 /* bytes to be passed over */
+	__u64 length;	 /* of a body */
+	__u64 last_ns;	 /* bytes last passed */
+	__u64 began;	 /* the call was entered that passed the first byte of the message, or frame */
+	__u64 raw_began; /* likewise of what is in .raw */
+	__u32 expected;	 /* the next sequence number */
+	__u32 bytes;	 /* of the message */
+	__u32 ordinal, stream, inserted, number, left, block, value, shift;
+	__u32 code; /* that a text in Huffman code is in, so many bits of it */
+	__u8 code_bits;
+	__u16 status, line, name_bytes, kept;
+	__u8 protocol, state, n, tries;
+	__u8 is_request, first_line, target, query, chunked, has_length, is_head, pending;
+	__u8 type, frame_flags, ends_stream, padding;
+	__u8 field, kind, name, huffman;
+	__u8 fields_lost, seen_status, seen_method, seen_path, n_references, told, spaces;
+	__u8 followed; /* .expected is known */
+	__u8 accepted; /* since the window opened */
+	__u8 passing;  /* nothing more is wanted of the line */
+	__u8 has_grpc_status;
+	__u32 grpc_status; /* number of a field of that name in the table */
+	__u8 busy; /* a thread is at it */
+	__u8 raw[FRAME_BYTES + 3];
+	__u16 references[RECORD_REFERENCES];
+	char bytes_of_line[LINE_BYTES];
+	char text[RECORD_FIELD_SIZE];
+};
+
+/* Memory for them is taken when they come: that of all would take longer to clear than everything else. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, FLOWS_MAX);
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* What is copied of user memory at a time. */
+struct window {
+	__u8 bytes[WINDOW_BYTES];
+	struct flow fresh; /* of zeros */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct window);
+} windows SEC(".maps");
+
+/* The bytes of one call, as they are gone through. No pointers, so that the functions below can be verified one by one. */
+struct pass {
+	__u64 now, began, sock;
+	__u64 vector; /* address of the pieces that are left */
+	__u64 address, room; /* of the piece at hand */
+	__u64 left;	     /* of all pieces */
+	__u64 window_at;
+	__u32 window_bytes, pieces, position, inode, tid, cpu, target;
+	__u16 local_port, peer_port;
+	__u8 direction, server, unread, dead;
+};
+
+/* The functions that are verified by themselves, each once, do not trust that there is anything behind their arguments. */
+#define ENTRY __attribute__((noinline)) int
+
+static __always_inline __u64 socket_number(__u64 sock)
+{
+	sock ^= socket_secret[0];
+	sock = (sock ^ sock >> 29) * 0xbf58476d1ce4e5b9ULL;
+	sock ^= socket_secret[1];
+	sock = (sock ^ sock >> 32) * 0x94d049bb133111ebULL;
+	return sock ^ sock >> 31;
+}
+
+/* With a literal, of which nothing is left but constants: data of its own would need a section. */
+#define IS(bytes, literal)                                                  \
+	({                                                                  \
+		bool is_ = true;                                            \
+		_Pragma("unroll") for (unsigned i_ = 0; i_ < sizeof(literal) - 1; i_++) \
+			is_ &= (__u8)(bytes)[i_] == (__u8)literal[i_];      \
+		is_;                                                        \
+	})
+
+static __always_inline void fill_message(struct record_message *r, const struct pass *p, const struct flow *f, __u16 part, __u64 size)
+{
+	record_head(&r->head, p->now, p->tid, RECORD_MESSAGE, size);
+	r->head.target = p->target;
+	r->began = part & MESSAGE_FIRST ? f->began : p->began;
+	r->socket = socket_number(p->sock);
+	r->inode = p->inode;
+	r->position = p->position;
+	r->stream = f->stream;
+	r->bytes = f->bytes;
+	r->local_port = p->local_port;
+	r->peer_port = p->peer_port;
+	r->part = part | (p->server ? MESSAGE_SERVER : 0) | (f->is_request ? MESSAGE_IS_REQUEST : 0) |
+		  (f->accepted ? MESSAGE_ACCEPTED : 0);
+	r->status = f->status;
+	r->direction = p->direction;
+	r->protocol = f->protocol;
+	r->type = f->type;
+	r->flags = f->frame_flags;
+	r->ordinal = f->ordinal;
+}
+
+ENTRY send_message(struct pass *p, struct flow *f, __u32 part)
+{
+	struct record_message *r;
+
+	if (!p || !f)
+		return 0;
+	r = record_reserve(p->cpu, sizeof(*r));
+	if (!r)
+		return 0;
+	fill_message(r, p, f, (__u16)part, sizeof(*r));
+	record_submit(r);
+	return 0;
+}
+
+static __always_inline void send_headers(struct pass *p, struct flow *f, __u16 part)
+{
+	struct record_headers *r = record_reserve(p->cpu, sizeof(*r));
+
+	if (!r)
+		return;
+	fill_message(&r->message, p, f, part, sizeof(*r));
+	r->inserted = f->inserted;
+	r->status = f->seen_status;
+	r->method = f->seen_method;
+	r->path = f->seen_path;
+	r->n_references = f->n_references;
+	r->reserved = 0;
+	__builtin_memcpy(r->references, f->references, sizeof(r->references));
+	record_submit(r);
+}
+
+ENTRY send_field(struct pass *p, struct flow *f, __u32 name)
+{
+	struct record_field *r;
+
+	if (!p || !f)
+		return 0;
+	r = record_reserve(p->cpu, sizeof(*r));
+	if (!r)
+		return 0;
+	record_head(&r->head, p->now, p->tid, RECORD_FIELD, sizeof(*r));
+	r->head.target = p->target;
+	r->socket = socket_number(p->sock);
+	r->inode = p->inode;
+	r->stream = f->stream;
+	r->number = f->number;
+	r->size = f->kept;
+	r->direction = p->direction;
+	r->name = (__u8)name;
+	r->inserted = f->kind == KIND_INSERTED;
+	r->huffman = f->huffman;
+	__builtin_memset(r->reserved, 0, sizeof(r->reserved));
+	__builtin_memcpy(r->text, f->text, sizeof(r->text));
+	record_submit(r);
+	return 0;
+}
+
+static __always_inline void send_unseen(__u64 now, __u32 tid, __u32 target, __u64 sock, __u32 inode, __u8 what)
+{
+	struct record_unseen *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+
+	if (!r)
+		return;
+	record_head(&r->head, now, tid, RECORD_UNSEEN, sizeof(*r));
+	r->head.target = target;
+	r->head.site = what;
+	r->socket = socket_number(sock);
+	r->inode = inode;
+	r->reserved = 0;
+	record_submit(r);
+}
+
+/* Begins anew: with the next bytes, or with the next call's. */
+static __always_inline void flow_restart(struct flow *f)
+{
+	f->protocol = MESSAGE_NEW;
+	f->state = STATE_DETECT;
+	f->n = 0;
+	f->skip = 0;
+	f->bytes = 0;
+	f->status = 0;
+	f->stream = 0;
+	f->pending = 0;
+	f->ends_stream = 0;
+	f->is_request = 0;
+	f->first_line = 0;
+}
+
+/* Nothing that is known begins here. What the process asks of others is not looked for. */
+static __always_inline void flow_unknown(struct pass *p, struct flow *f)
+{
+	if (p->server && f->tries < 255 && ++f->tries == TRIES_MAX && !f->told) {
+		send_unseen(p->now, p->tid, p->target, p->sock, p->inode, UNSEEN_OTHER);
+		f->told = 1;
+	}
+	p->dead = 1;
+}
+
+/* What passes here cannot be followed any more. */
+static __always_inline void flow_lost(struct pass *p, struct flow *f)
+{
+	/* It was a message so far. */
+	if (f->pending && !f->first_line)
+		send_message(p, f, f->pending);
+	send_message(p, f, MESSAGE_LOST);
+	f->fields_lost = 1;
+	flow_restart(f);
+	p->dead = 1;
+}
+
+/* The message's last byte has passed. */
+static __always_inline void message_end(struct pass *p, struct flow *f)
+{
+	__u8 part = f->pending | MESSAGE_LAST;
+
+	send_message(p, f, part);
+	flow_restart(f);
+}
+
+static __always_inline void line_begin(struct flow *f)
+{
+	f->line = 0;
+	f->passing = 0;
+}

@@ -1,0 +1,244 @@
+/* Which protocol the bytes of a call are of, and the call's pieces, one after the other. */
+#pragma once
+
+#include "bpf/http1.bpf.h"
+#include "bpf/http2.bpf.h"
+
+/* No connection begins with a larger frame of header fields: peers have to agree on that first. */
+#define FIRST_BLOCK_MAX 16384
+/* Of one call: pieces that are passed over. */
+#define PIECES_MAX 1024
+
+static __always_inline bool is_method(const __u8 *raw)
+{
+	for (int i = 0; i < FRAME_BYTES; i++) {
+		if (raw[i] == ' ')
+			return i >= 3;
+		if (raw[i] < 'A' || raw[i] > 'Z')
+			return false;
+	}
+	return false;
+}
+
+/* In the middle of a connection nine bytes alone prove nothing: the frame ends with the call, or another one follows. */
+static __always_inline bool frame_is_followed(struct pass *p, const struct flow *f)
+{
+	__u32 length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
+	__u8 next[FRAME_BYTES + 3] = {};
+
+	if (f->raw[3] == 1 && length > FIRST_BLOCK_MAX)
+		return false;
+	if (length == p->left)
+		return true;
+	if (length + FRAME_BYTES > p->room || !p->address)
+		return false;
+	return !bpf_probe_read_user(next, FRAME_BYTES, (void *)(p->address + length)) && is_frame(next);
+}
+
+/* The first nine bytes of a message are there. */
+ENTRY detect(struct pass *p, struct flow *f)
+{
+	bool request;
+
+	if (!p || !f)
+		return 0;
+	request = is_method(f->raw);
+	f->n = 0;
+	if (IS(f->raw, "PRI * HTT")) {
+		f->protocol = MESSAGE_HTTP2;
+		f->state = STATE_FRAME;
+		f->skip = 24 - FRAME_BYTES;
+		f->fields_lost = 0;
+		f->inserted = 0;
+		f->stream = 0;
+		send_message(p, f, MESSAGE_PREFACE);
+		return 0;
+	}
+	if (request || IS(f->raw, "HTTP/1.")) {
+		f->protocol = MESSAGE_HTTP1;
+		f->state = STATE_LINE;
+		f->first_line = 1;
+		f->line = 0;
+		f->began = f->raw_began;
+		f->is_request = request;
+		f->spaces = f->query = f->chunked = f->has_length = 0;
+		f->status = f->kept = 0;
+		f->length = 0;
+		f->stream = 0;
+		f->pending = MESSAGE_FIRST;
+		for (int i = 0; i < FRAME_BYTES; i++)
+			head_byte(p, f, f->raw[i]);
+		return 0;
+	}
+	if (f->raw[0] >= 0x14 && f->raw[0] <= 0x17 && f->raw[1] == 3 && f->raw[2] <= 4) {
+		if (p->server && !f->told)
+			send_unseen(p->now, p->tid, p->target, p->sock, p->inode, UNSEEN_TLS);
+		f->told = 1;
+		p->dead = 1;
+		return 0;
+	}
+	if (is_frame(f->raw) && f->raw[3] != 9 && frame_is_followed(p, f)) {
+		/* What was put into the tables before is not known. */
+		frame_begin(p, f);
+		return 0;
+	}
+	flow_unknown(p, f);
+	return 0;
+}
+
+ENTRY flow_byte(struct pass *p, struct flow *f, __u32 byte)
+{
+	__u8 b = (__u8)byte;
+	__u32 at;
+
+	if (!p || !f)
+		return 0;
+	switch (f->state) {
+	case STATE_DETECT:
+		/* Empty lines may come before a request. */
+		if (!f->n && (b == '\r' || b == '\n'))
+			break;
+		/* fall through */
+	case STATE_FRAME:
+		if (!f->n) {
+			f->raw_began = p->began;
+			if (f->state == STATE_DETECT)
+				f->bytes = 1;
+		}
+		at = f->n;
+		if (at < FRAME_BYTES)
+			f->raw[at] = b;
+		if (++f->n < FRAME_BYTES)
+			break;
+		if (f->state == STATE_DETECT)
+			detect(p, f);
+		else
+			frame_begin(p, f);
+		break;
+	case STATE_LINE:
+		head_byte(p, f, b);
+		break;
+	case STATE_CHUNK:
+		chunk_byte(p, f, b);
+		break;
+	case STATE_TRAILER:
+		trailer_byte(p, f, b);
+		break;
+	case STATE_PADDING:
+		padding_byte(p, f, b);
+		break;
+	case STATE_BLOCK:
+		field_byte(p, f, b);
+		break;
+	}
+	return 0;
+}
+
+/* All that was to be passed over has passed. */
+ENTRY flow_skipped(struct pass *p, struct flow *f)
+{
+	if (!p || !f)
+		return 0;
+	switch (f->state) {
+	case STATE_BODY:
+		message_end(p, f);
+		break;
+	case STATE_FRAME:
+		frame_end(p, f);
+		break;
+	case STATE_BLOCK:
+		/* A text was passed over, or what is before the block. */
+		if (!f->left && f->field == FIELD_NAME_BYTES)
+			name_end(f);
+		else if (!f->left && f->field == FIELD_VALUE_BYTES)
+			field_end(p, f);
+		if (!f->block)
+			block_end(p, f);
+		break;
+	}
+	return 0;
+}
+
+static __always_inline void pass_take(struct pass *p, struct flow *f, __u64 n)
+{
+	p->address += n;
+	p->room -= n;
+	p->left -= n;
+	p->position += (__u32)n;
+	if (f->protocol != MESSAGE_HTTP2)
+		f->bytes += (__u32)n;
+}
+
+/* Passes over what is left of a line that nobody asks for, as far as it was copied; 0: its end is next. */
+ENTRY line_pass(struct pass *p, struct flow *f, struct window *w, __u32 from)
+{
+	__u32 n = 0;
+
+	if (!p || !f || !w)
+		return 0;
+	for (__u32 i = 0; i < WINDOW_BYTES; i++) {
+		if (from + i >= p->window_bytes || w->bytes[(from + i) % WINDOW_BYTES] == '\n')
+			break;
+		n++;
+	}
+	pass_take(p, f, n);
+	return n > 0;
+}
+
+/* What a step works on. */
+struct steps {
+	struct flow *flow;
+	struct window *window;
+	struct pass pass;
+};
+
+/* The next byte, or all that can be passed over at once, or the next piece. */
+static long pass_step(__u32 i, struct steps *s)
+{
+	struct flow *f = s->flow;
+	struct window *w = s->window;
+	struct pass *p = &s->pass;
+	__u64 at;
+
+	if (!p->left || p->dead || !f || !w)
+		return 1;
+	if (!p->room) {
+		struct iovec v = {};
+
+		if (!p->vector || ++p->pieces > PIECES_MAX || bpf_probe_read_user(&v, sizeof(v), (void *)p->vector)) {
+			p->unread = 1;
+			return 1;
+		}
+		p->vector += sizeof(v);
+		p->address = (__u64)v.iov_base;
+		p->room = v.iov_len < p->left ? v.iov_len : p->left;
+		return 0;
+	}
+	if (f->skip) {
+		__u64 n = f->skip < p->room ? f->skip : p->room;
+
+		f->skip -= n;
+		pass_take(p, f, n);
+		if (!f->skip)
+			flow_skipped(p, f);
+		return 0;
+	}
+	at = p->address - p->window_at;
+	if (at >= p->window_bytes) {
+		__u32 n = p->room < WINDOW_BYTES ? (__u32)p->room : WINDOW_BYTES;
+
+		if (!p->address || bpf_probe_read_user(w->bytes, n, (void *)p->address)) {
+			p->unread = 1;
+			return 1;
+		}
+		p->window_at = p->address;
+		p->window_bytes = n;
+		at = 0;
+	}
+	if (f->state == STATE_LINE && f->passing && !f->first_line && line_pass(p, f, w, (__u32)at))
+		return 0;
+	pass_take(p, f, 1);
+	if (at < WINDOW_BYTES)
+		flow_byte(p, f, w->bytes[at]);
+	return 0;
+}
