@@ -19,8 +19,6 @@ WINDOW_S = 0.4
 BUSY_REQUESTS, BUSY_REQUESTS_PYTHON, BUSY_WINDOW_S = 400, 80, 3
 # Of medians, at moderate load, on native servers.
 LATENCY_ERROR_NS = 100_000
-# The machine may be busy with something else: the best of so many captures counts.
-LATENCY_TRIES = 3
 INFERRED_RIGHT = 0.99
 # So many requests of a case are looked at with their critical paths.
 PATHS_MAX = 150
@@ -102,11 +100,6 @@ def is_whole(request):
 def latency_error_ns(request, entry):
     """The client's latency less ours."""
     return entry["receive_ns"] - entry["send_ns"] - request["latency_ns"]
-
-
-def agrees(case):
-    errors = [latency_error_ns(request, entry) for request, entry in join(case)[0] if is_whole(request)]
-    return abs(statistics.median(errors or [0])) <= LATENCY_ERROR_NS
 
 
 def check_times(request, figures):
@@ -293,17 +286,18 @@ class Requests(harness.TestCase):
     def run_cases(self, server, truth_path, cases, exact=False):
         harness.wait_target(self.daemon, server.pid)
         for case in cases:
-            for _ in range(LATENCY_TRIES if case.calm else 1):
-                self.capture(case, server.pid, server.port if case.rest else server.grpc_port)
-                if agrees(case):
-                    break
+            self.capture(case, server.pid, server.port if case.rest else server.grpc_port)
         self.assertEqual(server.stop(), 0)
         truth = {}
         for line in truth_path.read_text().splitlines():
             record = json.loads(line)
             truth[record["id"]] = record
-        found = [self.judge(case, compare(case, truth), exact) for case in cases]
+        figures = [compare(case, truth) for case in cases]
+        found = [self.judge(*pair, exact) for pair in zip(cases, figures)]
         self.assertEqual([problem for problems in found for problem in problems[:2]], [])
+        # Of all together: with one client on an idle machine most of it is how long the client's own CPU takes to wake up.
+        errors = [error for case, of_case in zip(cases, figures) if case.calm for error in of_case.errors_ns]
+        self.assertLessEqual(abs(statistics.median(errors or [0])), LATENCY_ERROR_NS)
 
     def judge(self, case, figures, exact):
         """Adds a line to the table; what is not as promised."""
@@ -323,8 +317,6 @@ class Requests(harness.TestCase):
             problems.append(f"{name} only {right} of {figures.whole}")
         if figures.whole < (5 if case.rate else 1):
             problems.append(f"{name} only {figures.whole} whole requests")
-        if case.calm and abs(p50) * 1e3 > LATENCY_ERROR_NS:
-            problems.append(f"{name} latency is {p50} us off")
         return problems
 
     def matrix(self, label, rest, python=False, calm=False):
