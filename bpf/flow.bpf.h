@@ -251,6 +251,8 @@ static __always_inline void flow_restart(struct flow *f)
 /* Nothing that is known begins here. What the process asks of others is not looked for. */
 static __always_inline void flow_unknown(struct pass *p, struct flow *f)
 {
+	if (p->server && p->direction == MESSAGE_READ && !f->tries)
+		send_message(p, f, MESSAGE_PASSED);
 	if (p->server && f->tries < 255 && ++f->tries == TRIES_MAX && !f->told) {
 		send_unseen(p->now, p->tid, p->target, p->sock, p->inode, UNSEEN_OTHER);
 		f->told = 1;

@@ -141,6 +141,7 @@ enum message_part {
 	MESSAGE_PREFACE = 1 << 6,  /* HTTP/2: the connection's first bytes: header fields can be followed from here on */
 	MESSAGE_NO_FIELDS = 1 << 7, /* HTTP/2: a header block could not be followed: earlier fields are not known any more */
 	MESSAGE_ACCEPTED = 1 << 8, /* the connection was accepted since the window opened */
+	MESSAGE_PASSED = 1 << 9, /* bytes were read in which nothing known begins, messages among them perhaps: told once */
 };
 
 /* What a call passed of one message: 64 bytes. */

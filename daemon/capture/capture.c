@@ -350,14 +350,12 @@ static int run_window(struct capture *c, struct session *s)
 	log_debug("attached in %.1f ms", (double)(clock_now(CLOCK_MONOTONIC) - attached) / 1e6);
 	if (!wait_until(c, begin))
 		return -ECANCELED;
-	start = clock_now(CLOCK_MONOTONIC);
-	stop = start + c->request.duration_ns;
-	r = session_open(s, start, stop);
+	r = session_open(s, c->request.duration_ns, &start);
 	if (r < 0)
 		return r;
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
-	stop = watch_window(c, s, start, stop, &r);
+	stop = watch_window(c, s, start, start + c->request.duration_ns, &r);
 	if (r < 0)
 		return r;
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))

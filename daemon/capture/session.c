@@ -20,6 +20,8 @@
 #define STORE_BYTES_MAX (256ull << 20)
 /* A record can come so much later than its time: between the two, its thread can lose its CPU. */
 #define REORDER_NS 100000000ull
+/* The programs know of the window by then. */
+#define OPEN_AFTER_NS 100000
 #define WARNINGS_MAX 32
 /* Of a millisecond each, for the last records to be complete. */
 #define FINISH_ROUNDS 200
@@ -347,22 +349,29 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	return r;
 }
 
-int session_open(struct session *s, uint64_t start, uint64_t stop)
+int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 {
+	uint64_t start = loop_now() + OPEN_AFTER_NS, now;
 	int r;
 
+	/* In this order it is not open before its time: it was closed by its end. */
+	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
+	session_close(s, start + duration);
+	now = loop_now();
+	/* Held up until after its time: from now on, at least, everything is seen. */
+	if (now > start) {
+		start = now;
+		__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
+		session_close(s, start + duration);
+	}
+	*ret_start = start;
 	recording_begin(s->options.recording, start, &s->options.filter);
 	r = correlator_new(start, &s->correlator);
 	if (r >= 0)
 		correlator_set_filter(s->correlator, &s->options.filter);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
-	if (r < 0)
-		return r;
-	/* In this order it is not open before its time: it was closed by its end. */
-	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
-	session_close(s, stop);
-	return 0;
+	return MIN(r, 0);
 }
 
 void session_close(struct session *s, uint64_t stop)

@@ -48,8 +48,8 @@ struct session *session_free(struct session *s);
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size);
 /* Attaches what was added since the last call. */
 int session_attach(struct session *s, char *ret_text, size_t text_size);
-/* Opens the window for this time. -ENOMEM. */
-int session_open(struct session *s, uint64_t start, uint64_t stop);
+/* Opens the window for so long. *ret_start: from when on it is open for every program, which is the time that it begins. -ENOMEM. */
+int session_open(struct session *s, uint64_t duration, uint64_t *ret_start);
 /* Moves the end of the window. */
 void session_close(struct session *s, uint64_t stop);
 /* Takes the probes of a kind away: nothing of it is seen any more from now on. text says why, for the trace. */

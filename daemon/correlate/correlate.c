@@ -295,9 +295,16 @@ struct correlator *correlator_free(struct correlator *c)
 	return NULL;
 }
 
+/* What happened at its time; the others tell what there is, from before the window, too. */
+static bool is_event(const struct record *r)
+{
+	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE ||
+	       r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD || r->kind == RECORD_READY;
+}
+
 int correlator_feed(struct correlator *c, const struct record *record)
 {
-	if (!c->error) {
+	if (!c->error && (record->time >= c->start_ns || !is_event(record))) {
 		c->now = record->time;
 		apply_sheds(c, c->now);
 		work_note_next(c, record);

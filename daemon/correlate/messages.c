@@ -466,7 +466,7 @@ static void request_answer(struct correlator *c, uint32_t request, const struct 
 }
 
 /*
- * An answer to what was not seen being read. before: nothing else that was read tells that it was read within the window; then it was before
+ * An answer to what was not seen being read. before: nothing that was read can have been it since the window opened; then it was read before
  * that, unless records were lost.
  */
 static uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m, uint8_t protocol, bool before)
@@ -586,6 +586,7 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 	struct requests *r = c->requests;
 	struct connection *conn = &r->connections[connection];
 	uint32_t request = conn->first, ordinal;
+	bool before;
 
 	/* The counts began anew: the oldest is taken for the one that is answered. */
 	if (m->part & MESSAGE_FIRST && conn->written_ordinal && !is_behind(conn->written_ordinal, m->ordinal))
@@ -615,7 +616,9 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 	/* Of a request whose own records were lost, or from before the window: what is read next tells. */
 	if (request == NO_REQUEST && is_behind(conn->read_ordinal, ordinal))
 		conn->ahead = ordinal - conn->read_ordinal;
-	request = request_unread(c, connection, m, PROTOCOL_HTTP1, !conn->n_requests || is_behind(ordinal, conn->first_ordinal));
+	/* What passed before the first answer was the rest of what it answers. */
+	before = (!conn->n_requests || is_behind(ordinal, conn->first_ordinal)) && (!conn->passed || m->ordinal == 1);
+	request = request_unread(c, connection, m, PROTOCOL_HTTP1, before);
 	if (request == NO_REQUEST)
 		return request;
 	conn = &r->connections[connection];
@@ -718,7 +721,7 @@ static void on_http2(struct correlator *c, uint32_t connection, const struct rec
 {
 	struct requests *r = c->requests;
 	struct connection *conn = &r->connections[connection];
-	bool read = m->direction == MESSAGE_READ, first = m->part & MESSAGE_FIRST;
+	bool read = m->direction == MESSAGE_READ, first = m->part & MESSAGE_FIRST, before;
 	uint64_t *found;
 	uint32_t request;
 
@@ -746,8 +749,8 @@ static void on_http2(struct correlator *c, uint32_t connection, const struct rec
 		if (!read && m->type == FRAME_RST_STREAM)
 			return;
 		/* Streams begin in the order of their numbers. */
-		request = read ? request_add(c, connection, m->head.time) :
-				 request_unread(c, connection, m, PROTOCOL_HTTP2, !conn->n_requests || m->stream < conn->first_ordinal);
+		before = (!conn->n_requests || m->stream < conn->first_ordinal) && !conn->passed;
+		request = read ? request_add(c, connection, m->head.time) : request_unread(c, connection, m, PROTOCOL_HTTP2, before);
 		if (request == NO_REQUEST)
 			return;
 		conn = &r->connections[connection];
@@ -789,7 +792,9 @@ static void on_message(struct correlator *c, const struct record_message *m)
 		c->requests->connections[at].counts_lost = true;
 		return;
 	}
-	if (m->protocol == MESSAGE_HTTP1)
+	if (m->part & MESSAGE_PASSED)
+		c->requests->connections[at].passed = true;
+	else if (m->protocol == MESSAGE_HTTP1)
 		on_http1(c, at, m);
 	else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED))
 		on_http2(c, at, m);

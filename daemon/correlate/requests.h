@@ -64,6 +64,7 @@ struct connection {
 	bool counts_lost;	/* HTTP/1: the offset is not known */
 	uint32_t n_open;
 	bool server, client, open;
+	bool passed;		/* bytes were read in which requests may have begun that nobody saw */
 	uint64_t last_ns;	/* something last passed */
 	struct fields *fields;	/* HTTP/2: two, one for each direction; NULL: none yet */
 	uint32_t line;		/* HTTP/1: of the request that begins; TEXT_NONE */

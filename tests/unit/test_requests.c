@@ -684,6 +684,44 @@ TEST(an_answer_to_a_stream_from_before_the_window_is_cut)
 	timeline_free(t);
 }
 
+TEST(an_answer_to_what_may_have_passed_in_the_window_is_not_told_to_be_from_before)
+{
+	struct timeline *t;
+
+	/* HTTP/2: any of the bytes may have been its beginning. */
+	frame(1500, 1, 5, 0, MESSAGE_READ, DATA, MESSAGE_PASSED);
+	answered2(2000, 1, 5, 41);
+	/* HTTP/1: they end the request that is answered next; of the one after it nothing is known. */
+	message(2100, 1, 6, MESSAGE_READ, MESSAGE_PASSED)->protocol = MESSAGE_NEW;
+	answered(2200, 1, 6, 200);
+	answered(2300, 1, 6, 201);
+	t = run();
+	CHECK_EQ(t->n_requests, 3);
+	CHECK_EQ(t->requests[0].status, 200);
+	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	expect_times(&t->requests[0], WINDOW_START, 0, 0, 2190, 2200);
+	CHECK_EQ(t->requests[1].stream, 41);
+	CHECK_EQ(t->requests[1].flags, REQUEST_LOST);
+	expect_times(&t->requests[1], 1990, 0, 0, 1990, 2000);
+	CHECK_EQ(t->requests[2].status, 201);
+	CHECK_EQ(t->requests[2].flags, REQUEST_LOST);
+	expect_times(&t->requests[2], 2290, 0, 0, 2290, 2300);
+	timeline_free(t);
+}
+
+TEST(what_happened_before_the_window_is_not_of_it)
+{
+	struct timeline *t;
+
+	asked(WINDOW_START - 20, 1, 5, "GET /early");
+	answered(2000, 1, 5, 200);
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	CHECK_EQ(t->requests[0].path, TEXT_NONE);
+	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	timeline_free(t);
+}
+
 TEST(a_request_begins_when_its_first_byte_came)
 {
 	struct timeline *t;
