@@ -127,7 +127,7 @@ static bool may_be_runtime(const char *name, uint64_t size)
 	const char *base = strrchr(name, '/');
 
 	base = base ? base + 1 : name;
-	return size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true);
+	return size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true) || pack_is_beside(base);
 }
 
 void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)

@@ -75,7 +75,8 @@ bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 	if (site->site.class == SITE_REFUSED)
 		return false;
 	/* A slot of another release's table would be another function. */
-	return site->source != SYMBOL_RTTI || !release || !strncmp(version, release, strlen(release));
+	return site->source != SYMBOL_RTTI || !release || p->target.pack->probes[site->spec].any_release ||
+	       !strncmp(version, release, strlen(release));
 }
 
 bool prepared_has(const struct prepared *p, unsigned spec)

@@ -203,6 +203,7 @@ struct look {
 	const struct probe_pack *pack;
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
+	struct target_file beside; /* a library that may be looked at with the runtime's; .inode 0: none */
 	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
 	struct target_file program;
 	bool program_is_big;
@@ -228,6 +229,8 @@ static int on_mapping(const struct maps_entry *e, void *data)
 		look->program = file_of(e);
 		look->program_is_big = e->end - e->start >= PACK_BIG_CODE;
 	}
+	if (pack_is_beside(base + 1) && !look->beside.inode)
+		look->beside = file_of(e);
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
 	if (!pack || (look->pack && look->pack != pack) || look->n_files == TARGET_FILES_MAX)
 		return 0;
@@ -270,6 +273,14 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 	}
 }
 
+static void look_beside(struct look *look)
+{
+	if (!look->beside.inode || look->n_files == TARGET_FILES_MAX)
+		return;
+	look->beside.is_beside = true;
+	look->files[look->n_files++] = look->beside;
+}
+
 /* A server that marks its requests does so in its own program. */
 static void look_for_marks(struct targets *t, pid_t pid, struct look *look)
 {
@@ -285,7 +296,7 @@ static void look_for_marks(struct targets *t, pid_t pid, struct look *look)
 	fd = open_file(t, pid, &look->program);
 	if (fd < 0 || plan_cache_get(t->options.plans, fd, look->pack, false, &plan, NULL, &reason) < 0 || !plan_has_marks(plan))
 		return;
-	look->program.marks_only = true;
+	look->program.is_beside = true;
 	look->files[look->n_files++] = look->program;
 }
 
@@ -312,7 +323,7 @@ static void read_version(struct targets *t, struct target *target)
 		char version[sizeof(target->version)];
 		const char *reason;
 
-		if (target->files[i].marks_only)
+		if (target->files[i].is_beside)
 			continue;
 		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
 			continue;
@@ -392,8 +403,10 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	}
 	if (!look.pack && look.program_is_big)
 		look_into_program(t, pid, &look);
-	if (look.pack)
+	if (look.pack) {
+		look_beside(&look);
 		look_for_marks(t, pid, &look);
+	}
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change that. */
 		if (look.pack == known->pack && look.n_files >= known->n_files) {

@@ -19,7 +19,7 @@ struct target_file {
 	uint64_t start, end; /* of the executable mapping */
 	uint64_t device, inode;
 	char path[256]; /* as the process sees it; for people */
-	bool marks_only; /* not the runtime's: the program has static probes for us */
+	bool is_beside; /* not the runtime's: the program has static probes for us, or a library that serves tells of its requests */
 };
 
 struct target {

@@ -1,7 +1,7 @@
 /*
  * Whose work a run is. It is exact where a thread read one request, did the run and wrote that request's answer (nesting), and where a thread that has
  * read nothing which still waits wrote the beginning of an answer next after the run: the connection and stream it wrote to are the
- * request's identity. It is inferred where the thread was woken after the request was read, and no other request waited for a
+ * request's identity; what streams.c says goes before that. It is inferred where the thread was woken after the request was read, and no other request waited for a
  * run then. Where another request can be meant as well, the run is nobody's.
  */
 #include <string.h>
@@ -52,7 +52,7 @@ void attribution_unclaim(struct correlator *c, uint64_t span)
 	r->list[request].n_runs--;
 }
 
-static void claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred)
+void attribution_claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred)
 {
 	struct requests *r = c->requests;
 
@@ -68,8 +68,7 @@ static void claim(struct correlator *c, uint64_t span, uint32_t request, bool in
 	waiting_remove(r, request);
 }
 
-/* The request was read before the run began, and the run has begun before its answer did. */
-static bool can_be_of(struct correlator *c, uint64_t span, uint32_t request)
+bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request)
 {
 	const struct request *q = &c->requests->list[request];
 	const struct span *s = span_at(c, span);
@@ -92,13 +91,13 @@ static void resolve(struct correlator *c, struct thread_requests *t)
 		uint64_t last = t->runs[t->n_runs - 1];
 
 		for (uint32_t i = 0; i < t->n_written; i++)
-			if (can_be_of(c, last, t->written[i])) {
+			if (attribution_can_be_of(c, last, t->written[i])) {
 				found = t->written[i];
 				n++;
 			}
 		for (uint32_t i = 0; i < t->n_runs && n == 1; i++)
-			if (can_be_of(c, t->runs[i], found))
-				claim(c, t->runs[i], found, false);
+			if (attribution_can_be_of(c, t->runs[i], found))
+				attribution_claim(c, t->runs[i], found, false);
 	}
 	if (t->n_written) {
 		t->n_runs = 0;
@@ -119,10 +118,10 @@ static void infer(struct correlator *c, uint32_t thread, struct thread_requests 
 			found = r->waiting[i];
 			n++;
 		}
-	if (n != 1 || t->ran || !can_be_of(c, span, found) || t->woken_ns < r->list[found].read_end_ns ||
+	if (n != 1 || t->ran || !attribution_can_be_of(c, span, found) || t->woken_ns < r->list[found].read_end_ns ||
 	    t->woken_by != r->list[found].read_thread)
 		return;
-	claim(c, span, found, true);
+	attribution_claim(c, span, found, true);
 }
 
 static void add_run(struct correlator *c, struct thread_requests *t, uint64_t span)
@@ -145,6 +144,7 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	if (!t)
 		return;
 	add_run(c, t, span);
+	streams_on_run(t, span);
 	if (!t->n_read)
 		infer(c, thread, t, span);
 	/* Who runs after reading one request does that one's work, or it is not known whose: nobody else is to get it by inference. */
@@ -240,8 +240,8 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 	}
 	if (has_read_only(r, t, request) && !t->overflow && !t->n_written)
 		for (uint32_t i = 0; i < t->n_runs; i++)
-			if (can_be_of(c, t->runs[i], request))
-				claim(c, t->runs[i], request, false);
+			if (attribution_can_be_of(c, t->runs[i], request))
+				attribution_claim(c, t->runs[i], request, false);
 	t->n_runs = 0;
 	t->n_written = 0;
 	t->overflow = false;
@@ -287,6 +287,7 @@ void attribution_close(struct correlator *c)
 		resolve(c, &c->requests->threads[i]);
 	if (c->error || !c->requests->n)
 		return;
+	streams_close(c);
 	crossing_take_back(c);
 	drop_doubtful(c);
 	conclude(c->requests);

@@ -30,6 +30,12 @@ void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_
 	return p;
 }
 
+void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
+{
+	if (map_put(map, key, value) < 0)
+		c->error = -ENOMEM;
+}
+
 uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start)
 {
 	struct span *spans;

@@ -94,6 +94,8 @@ static inline uint64_t target_key(uint64_t value, uint8_t target)
 
 /* correlate.c: what all parts use. Failure is kept in .error. */
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need, size_t element);
+/* Sets the value of a key; without memory the correlator fails. */
+void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value);
 /* The index of a new span, NO_SPAN: no room. */
 uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start);
 uint32_t correlator_name(struct correlator *c, const char *text);

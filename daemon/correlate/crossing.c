@@ -217,7 +217,10 @@ static void find_free(struct crossing *x)
 /* Whether a claim is by who wrote the answer. */
 static bool is_by_writer(const struct crossing *x, const struct span *run)
 {
-	return run->request && !(run->flags & SPAN_INFERRED) && x->c->requests->list[run->request - 1].read_thread != run->thread;
+	const struct requests *r = x->c->requests;
+
+	return run->request && !(run->flags & SPAN_INFERRED) && !r->states[run->request - 1].handed &&
+	       r->list[run->request - 1].read_thread != run->thread;
 }
 
 static bool is_orderly(const struct crossing *x, const struct span *run)

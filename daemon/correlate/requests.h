@@ -1,8 +1,9 @@
 /*
  * The requests that pass through the sockets of the targets, and whose work each run is. Used within this folder only.
  *
- *   messages.c     parts of HTTP messages in, requests with their times out
+ *   messages.c     parts of HTTP messages in, requests with their times out (messages.h)
  *   attribution.c  which request a run is of
+ *   streams.c      the same by the objects that gRPC's library has for streams
  *   crossing.c     where that can be meant otherwise
  */
 #pragma once
@@ -24,6 +25,7 @@ struct request_state {
 	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
 	bool doubtful;	     /* nothing is said of its runs */
+	bool handed;	     /* a thread said that it has the answer */
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */
 	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
@@ -90,6 +92,10 @@ struct thread_requests {
 	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run */
 	uint32_t n_written;
 	bool overflow; /* there were more of them */
+	uint32_t handed; /* index + 1 of the last stream's object of which it wanted something, when that was to send its answer */
+	uint64_t since[THREAD_RUNS_MAX]; /* outermost runs, since it took up a stream or had the answer of one */
+	uint32_t n_since;
+	bool since_overflow;
 	uint32_t n_answered; /* answers that it began, each the only one after a run of its own */
 	uint64_t woken_ns; /* it was last woken */
 	uint32_t woken_by; /* THREAD_NONE: not known */
@@ -98,7 +104,38 @@ struct thread_requests {
 	bool writes_others;	   /* it has begun answers that no run of its own led to */
 };
 
+/* An object of gRPC's library for a connection. */
+struct transport {
+	uint32_t last_stream;
+	uint32_t connection; /* index + 1, when that is known; 0 */
+	bool doubtful;	     /* it can be more than one */
+};
+
+/* Its object for a stream. */
+struct stream_object {
+	uint64_t time; /* it was made */
+	uint32_t transport, stream;
+	uint32_t connection; /* index + 1, of the one to which the thread that had its answer wrote next; 0 */
+	bool handed;	     /* a thread had the answer */
+};
+
+/* A run whose thread then had the answer of a stream. */
+struct handed_run {
+	uint64_t span;
+	uint32_t object;
+};
+
+struct streams {
+	struct transport *transports;
+	struct stream_object *objects;
+	struct handed_run *runs;
+	uint64_t transports_size, objects_size, runs_size;
+	uint32_t n_transports, n_objects, n_runs;
+	struct map transport_at, object_at; /* by address */
+};
+
 struct requests {
+	struct streams streams;
 	struct request *list;
 	struct request_state *states; /* beside list */
 	uint64_t size;
@@ -134,6 +171,8 @@ struct requests *requests_free(struct requests *r);
 void requests_on_record(struct correlator *c, const struct record *record);
 /* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes the filter. */
 void requests_note_finished(struct correlator *c, uint64_t span);
+/* The request of an HTTP/2 connection with this stream's number; NO_REQUEST. */
+uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream);
 /* Records were lost within that time. */
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 /* Whether any were, within that time. */
@@ -156,10 +195,26 @@ void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request
 void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request);
 /* Nobody works for it any more. */
 void attribution_on_end(struct correlator *c, uint32_t request);
+/* The run is of that request, or taken to be. */
+void attribution_claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred);
+/* Whether it can be: that was read before the run began, and the run has begun before its answer did. */
+bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request);
 /* The run is nobody's again. */
 void attribution_unclaim(struct correlator *c, uint64_t span);
 /* The window has closed: takes back what can be meant otherwise. */
 void attribution_close(struct correlator *c);
+
+/* streams.c */
+/* ROLE_STREAM_BEGIN and ROLE_STREAM_OPERATIONS. */
+void streams_on_begin(struct correlator *c, const struct record_probe2 *r);
+void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r);
+/* A thread wrote header fields of a stream. */
+void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream);
+/* A thread entered an outermost run. */
+void streams_on_run(struct thread_requests *t, uint64_t span);
+/* The window has closed: says whose the runs are of which that is known. */
+void streams_close(struct correlator *c);
+void streams_done(struct streams *s);
 
 /* crossing.c */
 /* Takes back claims by who wrote an answer, where the run can have been another request's and the answer another run's. */

@@ -117,12 +117,6 @@ static uint64_t step_key(const struct record_probe *r)
 	return target_key(r->value, r->head.target);
 }
 
-static void put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
-{
-	if (map_put(map, key, value) < 0)
-		c->error = -ENOMEM;
-}
-
 /* A call object's address comes back in later runs: the run of an executor is one that goes on. */
 static bool run_has_ended(const struct correlator *c, uint64_t run)
 {
@@ -219,7 +213,7 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 	frames_touch(s, r->probe.head.time);
 	run = run_of_thread(c, s);
 	if (r->value2)
-		put(c, &c->run_of_call, call_key(r), run);
+		correlator_put(c, &c->run_of_call, call_key(r), run);
 	if (run == NO_SPAN)
 		return;
 	links_of(c, r)->n_starts++;
@@ -229,7 +223,7 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 	}
 	/* Step ids that several runs share name none of them. */
 	other = map_get(&c->run_of_step, step_key(&r->probe));
-	put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
+	correlator_put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
 }
 
 /* Call and step must both agree: a wrong layout reads something else in either. */
@@ -563,6 +557,12 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		break;
 	case ROLE_REQUEST_END:
 		on_request_end(c, thread, r, spec);
+		break;
+	case ROLE_STREAM_BEGIN:
+		streams_on_begin(c, (const void *)r);
+		break;
+	case ROLE_STREAM_OPERATIONS:
+		streams_on_operations(c, thread, (const void *)r);
 		break;
 	default:
 		frames_return(c, &c->states[thread], r->stack);

@@ -25,6 +25,15 @@ const struct probe_pack *pack_find(const char *base_name, bool executable)
 	return NULL;
 }
 
+bool pack_is_beside(const char *base_name)
+{
+	for (const struct probe_pack *const *p = packs; *p; p++)
+		for (const char *const *f = (*p)->beside; f && *f; f++)
+			if (pack_glob(*f, base_name))
+				return true;
+	return false;
+}
+
 enum probe_kind probe_kind_of_role(enum role role)
 {
 	switch (role) {
@@ -38,6 +47,8 @@ enum probe_kind probe_kind_of_role(enum role role)
 	case ROLE_BATCH_END:
 	case ROLE_REQUEST_BEGIN:
 	case ROLE_REQUEST_END:
+	case ROLE_STREAM_BEGIN:
+	case ROLE_STREAM_OPERATIONS:
 		return KIND_RUNS;
 	case ROLE_OP_BEGIN:
 	case ROLE_OP_ASYNC_BEGIN:
@@ -64,5 +75,7 @@ const char *probe_kind_name(enum probe_kind kind)
 
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 {
-	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END);
+	bool at_sockets = spec->role == ROLE_STREAM_BEGIN || spec->role == ROLE_STREAM_OPERATIONS;
+
+	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) && !(detail->no_sockets && at_sockets);
 }

@@ -30,6 +30,8 @@ enum role {
 	ROLE_BATCH_END,	     /* a batch goes: it was processed, if this thread began that; value: the batch */
 	ROLE_REQUEST_BEGIN,  /* a handler of the server begins to work for a request on this thread; text: the request's path */
 	ROLE_REQUEST_END,    /* the innermost handler of this group on this thread is done; text: the model's name */
+	ROLE_STREAM_BEGIN,   /* an object is made for an HTTP/2 stream; tag: its connection's object, value: its own, value2: the stream's number */
+	ROLE_STREAM_OPERATIONS, /* the thread wants something of a stream; value: its object, value2: bits of what */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
@@ -77,13 +79,16 @@ struct probe_spec {
 	 */
 	const char *class_name;
 	bool derived;
+	bool any_release; /* what it tells is compared with what is seen elsewhere: of another release it tells nothing */
 	uint8_t slot;
+	uint8_t slot_from_end; /* not 0: instead of slot; 1 is the last one */
 };
 
 struct probe_pack {
 	const char *name;	  /* of the runtime, for people */
 	const char *const *files; /* base names of its shared libraries, with * and ?; NULL-terminated */
 	const char *const *executables; /* the same for programs that hold the runtime statically */
+	const char *const *beside; /* base names of libraries that have some of its functions where the runtime is used; NULL-terminated */
 	const char *slots_release; /* the slots in its probes are those of the releases that begin so */
 	const char *version_function; /* exported, returns a constant string; NULL: none */
 	const struct probe_spec *probes;
@@ -122,3 +127,5 @@ bool pack_glob(const char *pattern, const char *string);
 
 /* The pack whose library or program has this base name, NULL: none. */
 const struct probe_pack *pack_find(const char *base_name, bool executable);
+/* Whether a library of this base name is one that is looked at beside some runtime. */
+bool pack_is_beside(const char *base_name);

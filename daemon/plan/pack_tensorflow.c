@@ -51,6 +51,11 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 /* One of TensorFlow Serving's two implementations of the gRPC service. */
 #define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
 
+/* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits (grpc_transport_stream_op_batch). */
+#define GRPC_TRANSPORT_CLASS "21grpc_chttp2_transport"
+#define GRPC_TRANSPORT "_ZN" GRPC_TRANSPORT_CLASS
+#define BATCH_BITS 16
+
 #define OP_ARGUMENTS .action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
 #define STATE_ARGUMENTS                                                                                          \
 	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                             \
@@ -154,6 +159,18 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "_ZN10tensorflow7serving12ToGRPCStatusE*", .role = ROLE_REQUEST_END, .action = ACTION_ENTRY,
 	  .group = GROUP_INFERENCE, .min_level = 1 },
 
+	/*
+	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a server the second argument but one is the
+	 * stream's number, made a pointer. Python's has no symbols; the base class's functions are the last ones of the class's table, in the
+	 * order SizeOfStream, InitStream, HackyDisable…, PerformStreamOp, DestroyStream (grpcio 1.85.1).
+	 */
+	{ .symbol = GRPC_TRANSPORT "10InitStreamE*", .role = ROLE_STREAM_BEGIN, .action = ACTION_READ, .value = { ARGUMENT_2 },
+	  .value2 = { ARGUMENT_4 }, .tag = ARGUMENT_1, .min_level = 1, .class_name = GRPC_TRANSPORT_CLASS, .slot_from_end = 4,
+	  .any_release = true },
+	{ .symbol = GRPC_TRANSPORT "15PerformStreamOpE*", .role = ROLE_STREAM_OPERATIONS, .action = ACTION_READ, .value = { ARGUMENT_2 },
+	  .value2 = { ARGUMENT_3, 1, BATCH_BITS }, .tag = ARGUMENT_1, .min_level = 1, .class_name = GRPC_TRANSPORT_CLASS,
+	  .slot_from_end = 2, .any_release = true },
+
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",
 	  .class_name = "N10tensorflow8OpKernelE", .slot = 0 },
@@ -182,6 +199,8 @@ static bool is_type(const char *s, uint32_t size)
 
 static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*", "libtensorflow.so*", NULL };
 static const char *const executables[] = { "tensorflow_model_server*", NULL };
+/* Python's gRPC. */
+static const char *const beside[] = { "cygrpc.*.so", NULL };
 static const char *const cheap_types[] = { "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Identity", "IdentityN", "NoOp", "Const",
 					   "Shape", "Reshape", "Squeeze", "ExpandDims", "Switch", "Merge", NULL };
 
@@ -189,6 +208,7 @@ const struct probe_pack pack_tensorflow = {
 	.name = "TensorFlow",
 	.files = files,
 	.executables = executables,
+	.beside = beside,
 	.slots_release = "2.21.",
 	.version_function = "TF_Version",
 	.probes = probes,

@@ -97,17 +97,18 @@ static int on_class(const struct rtti_class *class, void *data)
 	struct planner *p = data;
 	const struct probe_spec *spec = &p->plan->pack->probes[p->spec];
 	struct plan_site site = { .spec = p->spec, .source = SYMBOL_RTTI };
+	uint32_t slot = spec->slot_from_end ? class->n_slots - spec->slot_from_end : spec->slot;
 	_cleanup_free_ char *symbol = NULL;
 	uint64_t address, start;
 
-	if (elf_rtti_slot(p->rtti, class, spec->slot, &address) < 0 || elf_image_code_offset(p->image, address, &site.function) < 0 ||
+	if (elf_rtti_slot(p->rtti, class, slot, &address) < 0 || elf_image_code_offset(p->image, address, &site.function) < 0 ||
 	    elf_function_bounds(p->image, address, &start, &site.size) < 0 || start != address)
 		return 0;
 	/* Classes share the functions that they do not override. */
 	for (unsigned i = 0; i < p->plan->n_sites; i++)
 		if (p->plan->sites[i].function == site.function)
 			return 0;
-	if (asprintf(&symbol, "%s, slot %u", class->name, spec->slot) < 0)
+	if (asprintf(&symbol, "%s, slot %u", class->name, slot) < 0)
 		return -ENOMEM;
 	site.symbol = symbol;
 	return plan_add(p->plan, p->image, &site);

@@ -119,6 +119,7 @@ static uint64_t pack_digest(const struct probe_pack *pack)
 		for (unsigned k = 0; k < ARRAY_SIZE(texts); k++)
 			h = hash(h, texts[k] ?: "", strlen(texts[k] ?: "") + 1);
 		h = hash(h, &spec->slot, sizeof(spec->slot));
+		h = hash(h, &spec->slot_from_end, sizeof(spec->slot_from_end));
 		h = hash(h, &spec->derived, sizeof(spec->derived));
 	}
 	return h;

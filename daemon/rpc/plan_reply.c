@@ -31,6 +31,8 @@ static const struct unit {
 	{ "task of a batch", { ROLE_BATCH_ADD } },
 	{ "batch", { ROLE_BATCH_BEGIN, ROLE_BATCH_SIZE, ROLE_BATCH_PADDED, ROLE_BATCH_END } },
 	{ "hand-over of ops", { ROLE_SCHEDULE } },
+	/* A request at a socket has one of the first, and several of the second. */
+	{ "stream of gRPC", { ROLE_STREAM_BEGIN, ROLE_STREAM_OPERATIONS } },
 	/* Seen without probes. */
 	{ SWITCH, {} },
 	{ MESSAGE, {} },

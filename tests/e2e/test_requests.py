@@ -351,7 +351,10 @@ class Requests(harness.TestCase):
         server = self.start(harness.GrpcServer, ["half_plus_two", "batched"], arguments=["--truth", truth])
         server.grpc_port = server.port
         self.run_cases(server, truth, self.matrix("Python gRPC", False, python=True) + [
-            Case("Python gRPC, shared", False, "batched", 64, 0, True, 0.3, arguments=("--shared", 3)),
+            Case("Python gRPC, shared", False, "half_plus_two", 8, 200, True, INFERRED_RIGHT, arguments=("--shared", 2)),
+            Case("Python gRPC, shared", False, "batched", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 3)),
+            Case("Python gRPC, shared", False, "half_plus_two", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 1)),
+            Case("Python gRPC, shared", False, "batched", 256, 0, True, INFERRED_RIGHT, arguments=("--shared", 2)),
             Case("Python gRPC, new", False, "half_plus_two", 8, 100, True, INFERRED_RIGHT, fresh=True)])
 
     def test_python_http(self):

@@ -6,11 +6,13 @@
 #include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
 
-enum { S_RUN, S_RUN_END, N_SITES };
+enum { S_RUN, S_RUN_END, S_STREAM, S_OPERATIONS, N_SITES };
 
 static const struct probe_spec probes[N_SITES] = {
 	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
 	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
+	[S_STREAM] = { .role = ROLE_STREAM_BEGIN, .action = ACTION_READ },
+	[S_OPERATIONS] = { .role = ROLE_STREAM_OPERATIONS, .action = ACTION_READ },
 };
 
 static bool any(const char *s, uint32_t size)
@@ -34,7 +36,7 @@ static union {
 	struct record_field field;
 	struct record_ready ready;
 	struct record_unseen unseen;
-	struct record_probe probe;
+	struct record_probe2 probe;
 	struct record_wake wake;
 } space[RECORDS_MAX];
 static unsigned n_records;
@@ -187,6 +189,30 @@ static void ran(uint64_t start, uint64_t end, uint32_t tid)
 	r = add(end, tid, RECORD_PROBE, sizeof(*r));
 	r->head.site = S_RUN_END;
 	r->stack = 450;
+}
+
+/* gRPC's library makes an object for a stream of a transport. */
+static void stream_begins(uint64_t time, uint32_t tid, uint32_t transport, uint64_t object, uint64_t stream)
+{
+	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(*r));
+
+	r->probe.head.site = S_STREAM;
+	r->probe.stack = 400;
+	r->probe.tag = transport;
+	r->probe.value = object;
+	r->value2 = stream;
+}
+
+enum { SEND_HEADERS = 1, SEND_TRAILERS = 2, SEND_MESSAGE = 4, RECEIVE_MESSAGE = 16 };
+
+static void stream_wants(uint64_t time, uint32_t tid, uint64_t object, uint64_t bits)
+{
+	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(*r));
+
+	r->probe.head.site = S_OPERATIONS;
+	r->probe.stack = 400;
+	r->probe.value = object;
+	r->value2 = 0xabcdef00 | bits;
 }
 
 #define SYSCALL_FUTEX 202
@@ -946,6 +972,140 @@ TEST(who_only_writes_an_answer_has_done_its_runs)
 	timeline_free(t);
 }
 
+TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2000, 1, 5, 3, "/b");
+	stream_begins(2010, 4, 9, 71, 1);
+	stream_begins(2011, 4, 9, 73, 3);
+	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
+	stream_wants(2021, 3, 73, RECEIVE_MESSAGE);
+	ran(2100, 2200, 2);
+	ran(2110, 2190, 3);
+	/* One thread writes both answers, its own last. */
+	stream_wants(2300, 2, 71, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+	stream_wants(2301, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+	answered2(2310, 3, 5, 1);
+	answered2(2311, 3, 5, 3);
+	/* Another object at that address; a thread that runs no more writes for it. */
+	asked2(2400, 1, 5, 5, "/c");
+	stream_begins(2410, 4, 9, 71, 5);
+	ran(2500, 2600, 4);
+	stream_wants(2610, 4, 71, SEND_TRAILERS);
+	answered2(2620, 2, 5, 5);
+	t = run();
+	CHECK_STR(owner(t, 2100), "/a");
+	CHECK_STR(owner(t, 2110), "/b");
+	CHECK_STR(owner(t, 2500), "/c");
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(t->n_runs_orphaned, 0);
+	timeline_free(t);
+}
+
+TEST(what_a_thread_did_before_it_took_a_stream_up_was_not_for_that)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2001, 1, 5, 3, "/b");
+	stream_begins(2010, 1, 9, 71, 1);
+	stream_begins(2011, 1, 9, 73, 3);
+	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
+	ran(2100, 2200, 2);
+	/* Nobody is told of the first one's answer: it was cancelled. */
+	frame(2150, 1, 5, 1, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST);
+	stream_wants(2210, 2, 73, RECEIVE_MESSAGE);
+	ran(2220, 2290, 2);
+	stream_wants(2300, 2, 73, SEND_HEADERS);
+	answered2(2310, 2, 5, 3);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK_STR(owner(t, 2220), "/b");
+	timeline_free(t);
+}
+
+/* Two streams of a transport that is taken for a connection; another thread writes the second one's answer. */
+static void two_streams(uint32_t stream, uint32_t transport)
+{
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2000, 1, 5, 3, "/b");
+	stream_begins(2010, 4, 9, 71, 1);
+	stream_begins(2011, 4, transport, 73, stream);
+	ran(2100, 2200, 2);
+	ran(2110, 2190, 3);
+	stream_wants(2300, 2, 71, SEND_HEADERS);
+	answered2(2310, 2, 5, 1);
+	stream_wants(2320, 3, 73, SEND_HEADERS);
+}
+
+TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
+{
+	struct timeline *t;
+
+	two_streams(3, 9);
+	answered2(2330, 4, 5, 3);
+	t = run();
+	CHECK_STR(owner(t, 2110), "/b");
+	timeline_free(t);
+	/* The connection has no such stream, or not yet. */
+	two_streams(5, 9);
+	answered2(2330, 4, 5, 3);
+	asked2(2400, 1, 5, 5, "/late");
+	t = run();
+	CHECK(!owner(t, 2110));
+	timeline_free(t);
+	/* Another transport is taken for it, too. */
+	two_streams(3, 8);
+	answered2(2330, 3, 5, 3);
+	ran(2400, 2500, 3);
+	asked2(2350, 1, 5, 5, "/c");
+	stream_begins(2360, 4, 8, 75, 5);
+	stream_wants(2510, 3, 75, SEND_HEADERS);
+	answered2(2520, 4, 5, 5);
+	t = run();
+	CHECK(!owner(t, 2400));
+	timeline_free(t);
+	/* Or no stream is told of its answer: this one is a client's, that one from before the window. */
+	stream_begins(2005, 4, 9, 73, 0);
+	stream_begins(2006, 4, 9, 73, 1ull << 40);
+	two_streams(3, 9);
+	stream_begins(2015, 4, 9, 73, 0);
+	answered2(2330, 4, 5, 3);
+	t = run();
+	CHECK_STR(owner(t, 2110), "/b");
+	timeline_free(t);
+}
+
+TEST(a_transport_at_an_old_ones_address_is_another_connection)
+{
+	struct timeline *t;
+
+	asked2(2000, 1, 5, 1, "/a");
+	stream_begins(2010, 1, 9, 71, 1);
+	stream_wants(2020, 1, 71, SEND_HEADERS);
+	answered2(2030, 1, 5, 1);
+	frame(2040, 1, 5, 0, MESSAGE_WRITTEN, DATA, MESSAGE_CLOSED);
+	asked2(2100, 1, 6, 1, "/b");
+	asked2(2100, 1, 6, 3, "/c");
+	stream_begins(2110, 1, 9, 71, 1);
+	stream_begins(2110, 1, 9, 73, 3);
+	ran(2200, 2300, 2);
+	ran(2200, 2300, 3);
+	stream_wants(2310, 2, 71, SEND_HEADERS);
+	answered2(2320, 2, 6, 1);
+	stream_wants(2330, 3, 73, SEND_HEADERS);
+	answered2(2340, 2, 6, 3);
+	t = run();
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == SPAN_RUN)
+			CHECK(t->spans[i].request && !strcmp(text_at(t, t->requests[t->spans[i].request - 1].path),
+							     t->threads[t->spans[i].thread].tid == 2 ? "/b" : "/c"));
+	timeline_free(t);
+}
+
 TEST(a_run_before_two_answers_is_nobodys)
 {
 	struct timeline *t;
@@ -1178,7 +1338,7 @@ TEST(no_order_of_records_makes_a_wrong_time)
 			struct record_headers *h;
 
 			inode = 1 + (uint32_t)chance(2);
-			switch (chance(7)) {
+			switch (chance(9)) {
 			case 0:
 				m = message(time, tid, socket, (uint8_t)chance(2), part);
 				m->position = (uint32_t)chance(300);
@@ -1203,6 +1363,12 @@ TEST(no_order_of_records_makes_a_wrong_time)
 				break;
 			case 5:
 				woken(time, tid);
+				break;
+			case 6:
+				stream_begins(time, tid, (uint32_t)chance(2), chance(3), chance(6));
+				break;
+			case 7:
+				stream_wants(time, tid, chance(3), chance(256));
 				break;
 			default:
 				ran(time, time + 1 + chance(50), tid);
