@@ -4,6 +4,8 @@
 
 /* Long enough for a rate, short enough to be at once. */
 #define INTERVAL_NS 20000000ull
+/* Where records are read late, hits of a longer time than the CPU time's are counted. */
+#define LONG_INTERVAL_NS 100000000ull
 /* Taking probes away takes so long at the most, and until then they are hit. */
 #define SETTLE_NS 100000000ull
 
@@ -41,6 +43,9 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
 		all += cost[kind];
 	}
+	/* No more can have been taken than there was: what is read next tells better. */
+	if (all > (double)(cpu_ns - b->cpu_ns) && now - b->at_ns < LONG_INTERVAL_NS)
+		return verdict;
 	limit = b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
 	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
 	remember(b, now, cpu_ns, cost_ns);

@@ -147,7 +147,7 @@ class Plan(LivePlan):
         self.assertEqual((exact["op"][1], entry["op"][1]), (2, 1))
         self.assertLess(entry["op"][0], exact["op"][0])
         sockets = ["call that passes a message at a socket", "system call of any process of this host"]
-        self.assertEqual(list(runs), ["run", *sockets])
+        self.assertEqual(list(runs), ["run", "stream of gRPC", *sockets])
         self.assertEqual([runs[unit][1] for unit in sockets], [0, 0])
         self.assertGreater(runs[sockets[0]][0], runs[sockets[1]][0])
         self.assertEqual(list(costs("--level", 1, "--sockets=off")), ["run"])

@@ -114,6 +114,21 @@ TEST(lost_records_count_as_hits)
 	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 2).kinds);
 }
 
+TEST(what_was_read_late_is_judged_over_a_longer_time)
+{
+	struct budget b = { .max_percent = 50 };
+	uint64_t none[KIND_COUNT] = {}, cost[KIND_COUNT] = { [KIND_OPS] = 30 * MS };
+
+	/* 30 ms of 20 cannot be: those of 80 ms were read at once. */
+	CHECK(!budget_check(&b, 100 * MS, 100 * MS, none, 0).kinds);
+	CHECK(!budget_check(&b, 120 * MS, 120 * MS, cost, 0).kinds);
+	CHECK(!budget_check(&b, 180 * MS, 180 * MS, cost, 0).kinds);
+	/* Not for ever. */
+	cost[KIND_OPS] += 90 * MS;
+	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).kinds);
+	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 0).kinds);
+}
+
 TEST(a_target_that_does_nothing_costs_nothing)
 {
 	struct budget b = { .max_percent = 1 };
