@@ -74,11 +74,17 @@ static int compare_runs(const void *a, const void *b, void *spans)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-static int compare_requests(const void *a, const void *b, void *list)
+/* The earliest that it can have begun: of one of which only the answer was seen that is not known. */
+static uint64_t earliest_start(const struct requests *r, uint32_t request)
 {
-	const struct request *x = (const struct request *)list + *(const uint32_t *)a, *y = (const struct request *)list + *(const uint32_t *)b;
+	return r->list[request].read_end_ns ? r->list[request].start_ns : r->states[request].since_ns;
+}
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+static int compare_requests(const void *a, const void *b, void *requests)
+{
+	uint64_t x = earliest_start(requests, *(const uint32_t *)a), y = earliest_start(requests, *(const uint32_t *)b);
+
+	return x < y ? -1 : x > y;
 }
 
 /* The first answer of that connection that began after that time: index into answers; n_answers: none did. */
@@ -139,7 +145,7 @@ static bool has_other_request(const struct crossing *x, const struct outermost *
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (r->list[x->requests[middle]].start_ns <= start)
+		if (earliest_start(r, x->requests[middle]) <= start)
 			low = middle + 1;
 		else
 			high = middle;
@@ -211,7 +217,7 @@ static void find_free(struct crossing *x)
 	for (uint32_t i = 0; i < r->n; i++)
 		if (!r->list[i].n_runs)
 			x->requests[x->n_requests++] = i;
-	qsort_r(x->requests, x->n_requests, sizeof(x->requests[0]), compare_requests, r->list);
+	qsort_r(x->requests, x->n_requests, sizeof(x->requests[0]), compare_requests, r);
 }
 
 /* Whether a claim is by who wrote the answer. */

@@ -25,7 +25,7 @@ struct request_state {
 	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
 	bool doubtful;	     /* nothing is said of its runs */
-	bool handed;	     /* a thread said that it has the answer */
+	bool handed;	     /* its runs are known by its stream's object */
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */
 	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
@@ -116,12 +116,12 @@ struct stream_object {
 	uint64_t time; /* it was made */
 	uint32_t transport, stream;
 	uint32_t connection; /* index + 1, of the one to which the thread that had its answer wrote next; 0 */
-	bool handed;	     /* a thread had the answer */
+	uint8_t process;
 };
 
 /* A run whose thread then had the answer of a stream. */
 struct handed_run {
-	uint64_t span;
+	uint64_t span, time; /* it had it by then */
 	uint32_t object;
 };
 

@@ -68,7 +68,7 @@ void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 		return;
 	transport->last_stream = (uint32_t)r->value2;
 	objects[s->n_objects] = (struct stream_object){ .time = r->probe.head.time, .transport = (uint32_t)(transport - s->transports),
-							.stream = transport->last_stream };
+							.stream = transport->last_stream, .process = r->probe.head.target };
 	correlator_put(c, &s->object_at, target_key(r->probe.value, r->probe.head.target), s->n_objects++);
 }
 
@@ -84,14 +84,13 @@ void streams_on_operations(struct correlator *c, uint32_t thread, const struct r
 	t->handed = 0;
 	/* Of a stream from before the window it is not known which one that is, only that the runs were for it. */
 	if (found && !t->since_overflow && r->value2 & (SEND_INITIAL_METADATA | SEND_TRAILING_METADATA)) {
-		s->objects[*found].handed = true;
 		t->handed = (uint32_t)*found + 1;
 		for (uint32_t i = 0; i < t->n_since; i++) {
 			runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
 			if (!runs)
 				return;
 			s->runs = runs;
-			runs[s->n_runs++] = (struct handed_run){ .span = t->since[i], .object = (uint32_t)*found };
+			runs[s->n_runs++] = (struct handed_run){ .span = t->since[i], .time = r->probe.head.time, .object = (uint32_t)*found };
 		}
 	}
 	t->n_since = 0;
@@ -131,7 +130,9 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 	for (uint32_t i = 0; i < s->n_objects; i++) {
 		struct transport *t = &s->transports[s->objects[i].transport];
 
-		t->doubtful |= t->connection && request_on(r, &s->objects[i], t->connection - 1) == NO_REQUEST;
+		/* Where nothing was lost, what was read of it was seen. */
+		t->doubtful |= t->connection && request_on(r, &s->objects[i], t->connection - 1) == NO_REQUEST &&
+			       !requests_lost_within(r, c->start_ns, s->objects[i].time);
 	}
 	for (uint32_t i = 0; i < s->n_transports; i++) {
 		struct transport *t = &s->transports[i];
@@ -142,6 +143,14 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 		else if (other)
 			*other = i + 1;
 	}
+}
+
+/* Whether what was had then, after the run, can have been that request's answer: an object of which the end was lost may be another stream's by then. */
+static bool is_its_answer(struct correlator *c, const struct handed_run *run, uint32_t request)
+{
+	const struct request *q = &c->requests->list[request];
+
+	return attribution_can_be_of(c, run->span, request) && (!q->write_start_ns || run->time <= q->write_start_ns);
 }
 
 /* The request of an object; NO_REQUEST: not known. */
@@ -156,6 +165,7 @@ void streams_close(struct correlator *c)
 {
 	struct requests *r = c->requests;
 	struct streams *s = &r->streams;
+	bool has_objects[RECORD_MAX_TARGETS] = { 0 };
 	uint32_t *transport_of = calloc((size_t)r->n_connections + 1, sizeof(transport_of[0])), request;
 
 	if (!transport_of) {
@@ -164,18 +174,21 @@ void streams_close(struct correlator *c)
 	}
 	find_connections(c, transport_of);
 	free(transport_of);
-	for (uint32_t i = 0; i < s->n_objects; i++) {
-		request = request_of(r, &s->objects[i]);
-		if (request != NO_REQUEST && s->objects[i].handed)
-			r->states[request].handed = true;
-	}
-	/* Who wrote its answer need not have made it. */
-	for (uint64_t i = 0; i < c->t->n_spans && s->n_objects; i++)
-		if (c->t->spans[i].kind == SPAN_RUN && c->t->spans[i].request && r->states[c->t->spans[i].request - 1].handed)
+	for (uint32_t i = 0; i < s->n_objects; i++)
+		has_objects[s->objects[i].process] = true;
+	/* Who reads or writes in its library need not be who works. */
+	for (uint64_t i = 0; i < c->t->n_spans && s->n_objects; i++) {
+		const struct span *run = &c->t->spans[i];
+		const struct request *q = run->kind == SPAN_RUN && run->request ? &r->list[run->request - 1] : NULL;
+
+		if (q && q->protocol == PROTOCOL_HTTP2 && has_objects[q->process])
 			attribution_unclaim(c, i);
+	}
 	for (uint32_t i = 0; i < s->n_runs; i++) {
 		request = request_of(r, &s->objects[s->runs[i].object]);
-		if (request != NO_REQUEST && attribution_can_be_of(c, s->runs[i].span, request))
-			attribution_claim(c, s->runs[i].span, request, false);
+		if (request == NO_REQUEST || !is_its_answer(c, &s->runs[i], request))
+			continue;
+		attribution_claim(c, s->runs[i].span, request, false);
+		r->states[request].handed = true;
 	}
 }
