@@ -115,6 +115,15 @@ static uint32_t request_on(const struct requests *r, const struct stream_object 
 	return request != NO_REQUEST && r->list[request].read_start_ns && r->list[request].read_start_ns <= o->time ? request : NO_REQUEST;
 }
 
+/* Whether the connection should have had the stream's request by then, and has not: what was read before the window is not seen, nor what is lost. */
+static bool is_missing(const struct correlator *c, const struct stream_object *o, uint32_t connection)
+{
+	const struct connection *conn = &c->requests->connections[connection];
+
+	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests && o->stream > conn->first_ordinal && !conn->passed &&
+	       !requests_lost_within(c->requests, c->start_ns, o->time);
+}
+
 /* Finds the connection of each transport. */
 static void find_connections(struct correlator *c, uint32_t *transport_of)
 {
@@ -130,9 +139,7 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 	for (uint32_t i = 0; i < s->n_objects; i++) {
 		struct transport *t = &s->transports[s->objects[i].transport];
 
-		/* Where nothing was lost, what was read of it was seen. */
-		t->doubtful |= t->connection && request_on(r, &s->objects[i], t->connection - 1) == NO_REQUEST &&
-			       !requests_lost_within(r, c->start_ns, s->objects[i].time);
+		t->doubtful |= t->connection && is_missing(c, &s->objects[i], t->connection - 1);
 	}
 	for (uint32_t i = 0; i < s->n_transports; i++) {
 		struct transport *t = &s->transports[i];
