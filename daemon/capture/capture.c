@@ -178,10 +178,11 @@ static struct target what_is_new(const struct capture *c, const struct target *t
 		const struct target_file *file = &target->files[i];
 		bool known = false;
 
+		/* What is beside the runtime does not come later by itself. */
 		for (unsigned k = 0; k < c->n_prepared; k++)
 			for (unsigned f = 0; f < c->prepared[k].n_files && c->prepared[k].target.program == target->program; f++)
-				known |= c->prepared[k].target.files[f].device == file->device &&
-					 c->prepared[k].target.files[f].inode == file->inode;
+				known |= file->is_beside || (c->prepared[k].target.files[f].device == file->device &&
+							     c->prepared[k].target.files[f].inode == file->inode);
 		if (!known)
 			fresh.files[fresh.n_files++] = *file;
 	}

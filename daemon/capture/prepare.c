@@ -44,11 +44,16 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 
 	*ret = (struct prepared){ .target = *target };
 	for (unsigned i = 0; i < target->n_files && r >= 0; i++) {
-		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[i], ret_text, text_size);
+		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[ret->n_files], ret_text, text_size);
+		ret->target.files[ret->n_files] = target->files[i];
 		ret->n_files += r >= 0;
+		/* The runtime can be seen without what is beside it. */
+		if (target->files[i].is_beside)
+			r = 0;
 	}
+	ret->target.n_files = ret->n_files;
 	for (unsigned i = 0; i < target->pack->n_probes && r >= 0; i++)
-		any |= prepared_has(ret, i);
+		any |= !role_is_of_streams(target->pack->probes[i].role) && prepared_has(ret, i);
 	if (r >= 0 && !any) {
 		snprintf(ret_text, text_size, "process %d maps %s, but none of its functions was found: its files have no symbols", target->pid,
 			 target->pack->name);

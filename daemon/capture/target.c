@@ -404,8 +404,8 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	if (!look.pack && look.program_is_big)
 		look_into_program(t, pid, &look);
 	if (look.pack) {
-		look_beside(&look);
 		look_for_marks(t, pid, &look);
+		look_beside(&look);
 	}
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change that. */

@@ -121,7 +121,7 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 	if (request == NO_REQUEST && is_behind(conn->read_ordinal, ordinal))
 		conn->ahead = ordinal - conn->read_ordinal;
 	/* What passed before the first answer was the rest of what it answers. */
-	before = (!conn->n_requests || is_behind(ordinal, conn->first_ordinal)) && (!conn->passed || m->ordinal == 1);
+	before = (!conn->n_requests || is_behind(ordinal, conn->first_ordinal)) && (!conn->passed || (conn->passed == PASSED_FIRST && m->ordinal == 1));
 	request = request_unread(c, connection, m, PROTOCOL_HTTP1, before);
 	if (request == NO_REQUEST)
 		return request;

@@ -40,6 +40,8 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 		conn = &r->connections[connection];
 		if (read && !conn->n_requests++)
 			conn->first_ordinal = m->stream;
+		if (read)
+			conn->read_ordinal = m->stream;
 		request_set_stream(c, request, m->stream);
 		if (read)
 			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES, PROTOCOL_HTTP2);

@@ -50,10 +50,12 @@ static void on_message(struct correlator *c, const struct record_message *m)
 		fields_forget(&c->requests->connections[at], m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
 		c->requests->connections[at].counts_lost = true;
+		if (m->direction == MESSAGE_READ)
+			c->requests->connections[at].passed = PASSED_ANY;
 		return;
 	}
 	if (m->part & MESSAGE_PASSED)
-		c->requests->connections[at].passed = true;
+		c->requests->connections[at].passed = MAX(c->requests->connections[at].passed, PASSED_FIRST);
 	else if (m->protocol == MESSAGE_HTTP1)
 		http1_on_message(c, at, m);
 	else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED))

@@ -25,7 +25,8 @@ struct request_state {
 	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
 	bool doubtful;	     /* nothing is said of its runs */
-	bool handed;	     /* its runs are known by its stream's object */
+	bool has_object;     /* gRPC's library made one for it */
+	bool handed;	     /* its runs are known by that */
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */
 	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
@@ -51,6 +52,13 @@ struct fields {
 	uint32_t stream, pending[FIELD_REQUEST_LINE + 1]; /* TEXT_NONE */
 };
 
+/* Bytes were read in which requests may have begun that nobody saw. */
+enum passed {
+	PASSED_NONE,
+	PASSED_FIRST, /* the first ones of the window, and of an HTTP/1 request perhaps that had begun */
+	PASSED_ANY,
+};
+
 struct connection {
 	uint64_t socket, number;
 	uint32_t inode;
@@ -59,14 +67,15 @@ struct connection {
 	uint32_t reading;	/* HTTP/1: the request that is being read */
 	uint32_t n_requests;	/* that were read */
 	uint32_t first_ordinal; /* of the first one; HTTP/2: its stream */
-	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message; 0: none since the window opened */
+	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message; 0: none since the window opened. HTTP/2: the last stream read */
 	uint64_t read_ns, written_ns; /* HTTP/1: when that was */
 	uint32_t offset;	/* HTTP/1: from a request's ordinal to its answer's */
 	uint32_t ahead;		/* HTTP/1: answers for which no request was read, since the last one that was */
 	bool counts_lost;	/* HTTP/1: the offset is not known */
 	uint32_t n_open;
 	bool server, client, open;
-	bool passed;		/* bytes were read in which requests may have begun that nobody saw */
+	uint8_t passed;		/* enum passed */
+	bool has_transport;	/* gRPC's library has made an object for it, or may have */
 	uint64_t last_ns;	/* something last passed */
 	struct fields *fields;	/* HTTP/2: two, one for each direction; NULL: none yet */
 	uint32_t line;		/* HTTP/1: of the request that begins; TEXT_NONE */
@@ -84,6 +93,7 @@ struct arrivals {
 /* What is known of a thread's requests. */
 #define THREAD_RUNS_MAX 32
 #define THREAD_REQUESTS_MAX 16
+#define STREAMS_TAKEN_MAX 8
 struct thread_requests {
 	uint64_t runs[THREAD_RUNS_MAX]; /* outermost ones, that are nobody's yet: since it last wrote an answer's beginning */
 	uint32_t n_runs;
@@ -92,7 +102,9 @@ struct thread_requests {
 	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run */
 	uint32_t n_written;
 	bool overflow; /* there were more of them */
-	uint32_t handed; /* index + 1 of the last stream's object of which it wanted something, when that was to send its answer */
+	uint32_t last_object; /* index + 1 of the stream's object of which it wanted something last; 0: none */
+	uint32_t handed;      /* the same, when that was to send its answer and nothing came since */
+	uint32_t taken[STREAMS_TAKEN_MAX], n_taken; /* indexes of objects of which it wanted something, and which are not answered */
 	uint64_t since[THREAD_RUNS_MAX]; /* outermost runs, since it took up a stream or had the answer of one */
 	uint32_t n_since;
 	bool since_overflow;
@@ -107,22 +119,24 @@ struct thread_requests {
 /* An object of gRPC's library for a connection. */
 struct transport {
 	uint32_t last_stream;
-	uint32_t connection; /* index + 1, when that is known; 0 */
-	bool doubtful;	     /* it can be more than one */
+	uint32_t connection;   /* index + 1, when that is known; 0 */
+	uint32_t first_stream; /* of those that were seen */
+	bool doubtful;	       /* it can be more than one */
 };
 
 /* Its object for a stream. */
 struct stream_object {
 	uint64_t time; /* it was made */
 	uint32_t transport, stream;
-	uint32_t connection; /* index + 1, of the one to which the thread that had its answer wrote next; 0 */
 	uint8_t process;
+	bool ended; /* it was told of the end of its answer */
 };
 
 /* A run whose thread then had the answer of a stream. */
 struct handed_run {
 	uint64_t span, time; /* it had it by then */
 	uint32_t object;
+	bool taken; /* the thread had taken the stream up before the run, and no other one */
 };
 
 struct streams {
@@ -166,13 +180,15 @@ struct requests {
 int requests_new(struct requests **ret);
 struct requests *requests_free(struct requests *r);
 
+/* connections.c */
+/* The request of an HTTP/2 connection with this stream's number; NO_REQUEST. */
+uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream);
+
 /* messages.c */
 /* Of the kinds that tell of sockets, and of a target that there is. */
 void requests_on_record(struct correlator *c, const struct record *record);
 /* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes the filter. */
 void requests_note_finished(struct correlator *c, uint64_t span);
-/* The request of an HTTP/2 connection with this stream's number; NO_REQUEST. */
-uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream);
 /* Records were lost within that time. */
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 /* Whether any were, within that time. */
@@ -208,7 +224,7 @@ void attribution_close(struct correlator *c);
 /* ROLE_STREAM_BEGIN and ROLE_STREAM_OPERATIONS. */
 void streams_on_begin(struct correlator *c, const struct record_probe2 *r);
 void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r);
-/* A thread wrote header fields of a stream. */
+/* A thread wrote header fields of a stream to a connection. */
 void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream);
 /* A thread entered an outermost run. */
 void streams_on_run(struct thread_requests *t, uint64_t span);

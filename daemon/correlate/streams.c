@@ -3,17 +3,24 @@
  * thread that has the answer, whichever thread writes the bytes then. So the object says whose the runs before are.
  *
  * Which connection the objects of a transport are of is seen when the thread that had an answer writes next: where nobody else is about to
- * write to the connection, it does so itself. All streams of the transport must be that connection's, and no other transport may be taken
- * to be it.
+ * write to the connection, it does so itself. Both must have had the same streams, and no other transport may be taken to be it.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
 
 /* What is wanted of a stream: the first bits of grpc_transport_stream_op_batch (gRPC 1.85). */
 #define SEND_INITIAL_METADATA (1u << 0)
 #define SEND_TRAILING_METADATA (1u << 1)
+
+/* Of an object that no stream is known of, and one that the process asks others by. */
+#define UNKNOWN UINT32_MAX
+#define CLIENT (UINT32_MAX - 1)
+
+/* What is kept of runs until the window closes: 100 MB. */
+#define HANDED_RUNS_MAX (4u << 20)
 
 void streams_done(struct streams *s)
 {
@@ -26,6 +33,7 @@ void streams_done(struct streams *s)
 
 void streams_on_run(struct thread_requests *t, uint64_t span)
 {
+	t->handed = 0;
 	if (t->n_since < THREAD_RUNS_MAX)
 		t->since[t->n_since++] = span;
 	else
@@ -46,17 +54,19 @@ static struct transport *transport_get(struct correlator *c, const struct record
 		return NULL;
 	s->transports = transports;
 	correlator_put(c, &s->transport_at, key, s->n_transports);
-	transports[s->n_transports] = (struct transport){ 0 };
+	transports[s->n_transports] = (struct transport){ .first_stream = (uint32_t)r->value2 };
 	return &transports[s->n_transports++];
 }
 
 void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 {
 	struct streams *s = &c->requests->streams;
+	uint64_t key = target_key(r->probe.value, r->probe.head.target);
 	struct stream_object *objects;
 	struct transport *transport;
 
-	/* Those of a client have no number yet. */
+	/* What was at that address before is no more. Those of a client have no number yet. */
+	correlator_put(c, &s->object_at, key, r->value2 ? UNKNOWN : CLIENT);
 	if (!r->value2 || r->value2 > INT32_MAX || s->n_objects >= REQUESTS_MAX)
 		return;
 	objects = correlator_grow(c, s->objects, &s->objects_size, s->n_objects, sizeof(objects[0]));
@@ -69,42 +79,7 @@ void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 	transport->last_stream = (uint32_t)r->value2;
 	objects[s->n_objects] = (struct stream_object){ .time = r->probe.head.time, .transport = (uint32_t)(transport - s->transports),
 							.stream = transport->last_stream, .process = r->probe.head.target };
-	correlator_put(c, &s->object_at, target_key(r->probe.value, r->probe.head.target), s->n_objects++);
-}
-
-void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
-{
-	struct streams *s = &c->requests->streams;
-	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
-	struct thread_requests *t = attribution_thread(c, thread);
-	struct handed_run *runs;
-
-	if (!t)
-		return;
-	t->handed = 0;
-	/* Of a stream from before the window it is not known which one that is, only that the runs were for it. */
-	if (found && !t->since_overflow && r->value2 & (SEND_INITIAL_METADATA | SEND_TRAILING_METADATA)) {
-		t->handed = (uint32_t)*found + 1;
-		for (uint32_t i = 0; i < t->n_since; i++) {
-			runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
-			if (!runs)
-				return;
-			s->runs = runs;
-			runs[s->n_runs++] = (struct handed_run){ .span = t->since[i], .time = r->probe.head.time, .object = (uint32_t)*found };
-		}
-	}
-	t->n_since = 0;
-	t->since_overflow = false;
-}
-
-void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream)
-{
-	struct streams *s = &c->requests->streams;
-	struct thread_requests *t = attribution_thread(c, thread);
-
-	/* Along with it, or instead, it may write those of other streams of the connection. */
-	if (t && t->handed && s->objects[t->handed - 1].stream == stream)
-		s->objects[t->handed - 1].connection = connection + 1;
+	correlator_put(c, &s->object_at, key, s->n_objects++);
 }
 
 /* The request that an object is for, if it is of that connection; NO_REQUEST. */
@@ -115,32 +90,121 @@ static uint32_t request_on(const struct requests *r, const struct stream_object 
 	return request != NO_REQUEST && r->list[request].read_start_ns && r->list[request].read_start_ns <= o->time ? request : NO_REQUEST;
 }
 
-/* Whether the connection should have had the stream's request by then, and has not: what was read before the window is not seen, nor what is lost. */
+/* The request of an object; NO_REQUEST: not known. */
+static uint32_t request_of(const struct requests *r, const struct stream_object *o)
+{
+	const struct transport *t = &r->streams.transports[o->transport];
+
+	return t->connection && !t->doubtful ? request_on(r, o, t->connection - 1) : NO_REQUEST;
+}
+
+/* Whether nobody will answer any more. */
+static bool is_over(const struct requests *r, const struct stream_object *o)
+{
+	uint32_t request = o->ended ? NO_REQUEST : request_of(r, o);
+
+	return o->ended || (request != NO_REQUEST && r->states[request].done);
+}
+
+/* The thread wants something of a stream. Whether it had taken it up already; *ret_alone: it has no other one. */
+static bool take(struct correlator *c, struct thread_requests *t, uint32_t object, bool *ret_alone)
+{
+	const struct requests *r = c->requests;
+	bool known = false;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->n_taken; i++)
+		if (t->taken[i] == object || !is_over(r, &r->streams.objects[t->taken[i]])) {
+			known |= t->taken[i] == object;
+			t->taken[n++] = t->taken[i];
+		}
+	*ret_alone = n <= known;
+	t->n_taken = n;
+	if (!known && n < STREAMS_TAKEN_MAX)
+		t->taken[t->n_taken++] = object;
+	return known;
+}
+
+/* What the thread has done since it last wanted something of a stream was for this one, if it was for any. */
+static void hand_over(struct correlator *c, const struct thread_requests *t, uint32_t object, uint64_t time, bool taken)
+{
+	struct streams *s = &c->requests->streams;
+
+	for (uint32_t i = 0; i < t->n_since && s->n_runs < HANDED_RUNS_MAX; i++) {
+		struct handed_run *runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
+
+		if (!runs)
+			return;
+		s->runs = runs;
+		runs[s->n_runs++] = (struct handed_run){ .span = t->since[i], .time = time, .object = object, .taken = taken };
+	}
+}
+
+void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+{
+	struct streams *s = &c->requests->streams;
+	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
+	uint32_t object = found ? (uint32_t)*found : UNKNOWN;
+	struct thread_requests *t = attribution_thread(c, thread);
+	bool known, alone;
+
+	/* What the process asks of others is part of its work. */
+	if (!t || object == CLIENT)
+		return;
+	t->handed = 0;
+	if (object != UNKNOWN) {
+		known = take(c, t, object, &alone);
+		if (r->value2 & (SEND_INITIAL_METADATA | SEND_TRAILING_METADATA)) {
+			t->handed = object + 1;
+			if (alone && !t->since_overflow)
+				hand_over(c, t, object, r->probe.head.time, known && t->last_object == object + 1);
+		}
+		s->objects[object].ended |= (r->value2 & SEND_TRAILING_METADATA) != 0;
+	}
+	t->last_object = object == UNKNOWN ? 0 : object + 1;
+	t->n_since = 0;
+	t->since_overflow = false;
+}
+
+void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream)
+{
+	struct streams *s = &c->requests->streams;
+	struct thread_requests *t = attribution_thread(c, thread);
+	struct transport *transport;
+
+	/* Along with it, or instead, it may write those of other streams of the connection. */
+	if (!t || !t->handed || s->objects[t->handed - 1].stream != stream)
+		return;
+	transport = &s->transports[s->objects[t->handed - 1].transport];
+	transport->doubtful |= transport->connection && transport->connection != connection + 1;
+	transport->connection = connection + 1;
+	c->requests->connections[connection].has_transport = true;
+	t->handed = 0;
+}
+
+/* Whether the connection should have had the stream's request by then, and has not: it had later ones. */
 static bool is_missing(const struct correlator *c, const struct stream_object *o, uint32_t connection)
 {
 	const struct connection *conn = &c->requests->connections[connection];
 
-	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests && o->stream > conn->first_ordinal && !conn->passed &&
-	       !requests_lost_within(c->requests, c->start_ns, o->time);
+	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests && o->stream > conn->first_ordinal &&
+	       o->stream < conn->read_ordinal && !conn->passed && !requests_lost_within(c->requests, c->start_ns, o->time);
 }
 
-/* Finds the connection of each transport. */
+/* Whether the library should have an object for the request, and has not: it has made those of an earlier and of a later one. */
+static bool is_strange(const struct requests *r, uint32_t request, const struct transport *t)
+{
+	const struct request *q = &r->list[request];
+
+	return !r->states[request].has_object && q->stream > t->first_stream && q->stream < t->last_stream && !(q->flags & REQUEST_NOT_WHOLE);
+}
+
+/* Which transport is each connection's: index + 1, in transport_of; those that are not certain become doubtful. */
 static void find_connections(struct correlator *c, uint32_t *transport_of)
 {
 	struct requests *r = c->requests;
 	struct streams *s = &r->streams;
 
-	for (uint32_t i = 0; i < s->n_objects; i++) {
-		struct transport *t = &s->transports[s->objects[i].transport];
-
-		t->doubtful |= t->connection && s->objects[i].connection && s->objects[i].connection != t->connection;
-		t->connection = s->objects[i].connection ?: t->connection;
-	}
-	for (uint32_t i = 0; i < s->n_objects; i++) {
-		struct transport *t = &s->transports[s->objects[i].transport];
-
-		t->doubtful |= t->connection && is_missing(c, &s->objects[i], t->connection - 1);
-	}
 	for (uint32_t i = 0; i < s->n_transports; i++) {
 		struct transport *t = &s->transports[i];
 		uint32_t *other = t->connection ? &transport_of[t->connection - 1] : NULL;
@@ -150,52 +214,62 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 		else if (other)
 			*other = i + 1;
 	}
+	for (uint32_t i = 0; i < s->n_objects; i++) {
+		struct transport *t = &s->transports[s->objects[i].transport];
+		uint32_t request = t->connection ? request_on(r, &s->objects[i], t->connection - 1) : NO_REQUEST;
+
+		if (request != NO_REQUEST)
+			r->states[request].has_object = true;
+		t->doubtful |= t->connection && is_missing(c, &s->objects[i], t->connection - 1);
+	}
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t transport = transport_of[r->states[i].connection];
+
+		if (transport && is_strange(r, i, &s->transports[transport - 1]) && !requests_lost_within(r, c->start_ns, r->list[i].end_ns))
+			s->transports[transport - 1].doubtful = true;
+	}
 }
 
-/* Whether what was had then, after the run, can have been that request's answer: an object of which the end was lost may be another stream's by then. */
-static bool is_its_answer(struct correlator *c, const struct handed_run *run, uint32_t request)
+/*
+ * The request that a run was for, NO_REQUEST: not known. Where its thread had not taken up the stream, only if it then also wrote the answer. An object of
+ * which the end was lost may be another stream's by then.
+ */
+static uint32_t request_of_run(struct correlator *c, const struct handed_run *run)
 {
-	const struct request *q = &c->requests->list[request];
+	const struct requests *r = c->requests;
+	const struct span *span = &c->t->spans[run->span];
+	uint32_t request = request_of(r, &r->streams.objects[run->object]);
+	const struct request *q = request == NO_REQUEST ? NULL : &r->list[request];
 
-	return attribution_can_be_of(c, run->span, request) && (!q->write_start_ns || run->time <= q->write_start_ns);
-}
-
-/* The request of an object; NO_REQUEST: not known. */
-static uint32_t request_of(const struct requests *r, const struct stream_object *o)
-{
-	const struct transport *t = &r->streams.transports[o->transport];
-
-	return t->connection && !t->doubtful ? request_on(r, o, t->connection - 1) : NO_REQUEST;
+	if (!q || !attribution_can_be_of(c, run->span, request) || run->time > q->end_ns || (q->write_start_ns && run->time > q->write_start_ns))
+		return NO_REQUEST;
+	return run->taken || (span->request == request + 1 && !(span->flags & SPAN_INFERRED)) ? request : NO_REQUEST;
 }
 
 void streams_close(struct correlator *c)
 {
 	struct requests *r = c->requests;
 	struct streams *s = &r->streams;
-	bool has_objects[RECORD_MAX_TARGETS] = { 0 };
-	uint32_t *transport_of = calloc((size_t)r->n_connections + 1, sizeof(transport_of[0])), request;
+	_cleanup_free_ uint32_t *transport_of = calloc((size_t)r->n_connections + 1, sizeof(transport_of[0]));
+	_cleanup_free_ uint32_t *requests = calloc((size_t)s->n_runs + 1, sizeof(requests[0]));
 
-	if (!transport_of) {
+	if (!transport_of || !requests) {
 		c->error = -ENOMEM;
 		return;
 	}
 	find_connections(c, transport_of);
-	free(transport_of);
-	for (uint32_t i = 0; i < s->n_objects; i++)
-		has_objects[s->objects[i].process] = true;
+	for (uint32_t i = 0; i < s->n_runs; i++)
+		requests[i] = request_of_run(c, &s->runs[i]);
 	/* Who reads or writes in its library need not be who works. */
 	for (uint64_t i = 0; i < c->t->n_spans && s->n_objects; i++) {
 		const struct span *run = &c->t->spans[i];
-		const struct request *q = run->kind == SPAN_RUN && run->request ? &r->list[run->request - 1] : NULL;
 
-		if (q && q->protocol == PROTOCOL_HTTP2 && has_objects[q->process])
+		if (run->kind == SPAN_RUN && run->request && r->connections[r->states[run->request - 1].connection].has_transport)
 			attribution_unclaim(c, i);
 	}
-	for (uint32_t i = 0; i < s->n_runs; i++) {
-		request = request_of(r, &s->objects[s->runs[i].object]);
-		if (request == NO_REQUEST || !is_its_answer(c, &s->runs[i], request))
-			continue;
-		attribution_claim(c, s->runs[i].span, request, false);
-		r->states[request].handed = true;
-	}
+	for (uint32_t i = 0; i < s->n_runs; i++)
+		if (requests[i] != NO_REQUEST) {
+			attribution_claim(c, s->runs[i].span, requests[i], false);
+			r->states[requests[i]].handed = true;
+		}
 }

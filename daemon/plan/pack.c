@@ -62,6 +62,11 @@ enum probe_kind probe_kind_of_role(enum role role)
 	}
 }
 
+bool role_is_of_streams(enum role role)
+{
+	return role == ROLE_STREAM_BEGIN || role == ROLE_STREAM_OPERATIONS;
+}
+
 const char *probe_kind_name(enum probe_kind kind)
 {
 	static const char *const names[KIND_COUNT] = {
@@ -75,7 +80,6 @@ const char *probe_kind_name(enum probe_kind kind)
 
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 {
-	bool at_sockets = spec->role == ROLE_STREAM_BEGIN || spec->role == ROLE_STREAM_OPERATIONS;
-
-	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) && !(detail->no_sockets && at_sockets);
+	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) &&
+	       !(detail->no_sockets && role_is_of_streams(spec->role));
 }

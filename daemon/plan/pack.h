@@ -79,7 +79,7 @@ struct probe_spec {
 	 */
 	const char *class_name;
 	bool derived;
-	bool any_release; /* what it tells is compared with what is seen elsewhere: of another release it tells nothing */
+	bool any_release; /* what it tells is believed only as far as it agrees with what is seen elsewhere: another release's slot does no harm */
 	uint8_t slot;
 	uint8_t slot_from_end; /* not 0: instead of slot; 1 is the last one */
 };
@@ -100,6 +100,8 @@ struct probe_pack {
 };
 
 enum probe_kind probe_kind_of_role(enum role role);
+/* Whether it is of the library that serves beside the runtime, and says nothing without the requests at sockets. */
+bool role_is_of_streams(enum role role);
 /* For people: "ops", … */
 const char *probe_kind_name(enum probe_kind kind);
 

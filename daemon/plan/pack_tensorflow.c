@@ -160,7 +160,7 @@ static const struct probe_spec probes[] = {
 	  .group = GROUP_INFERENCE, .min_level = 1 },
 
 	/*
-	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a server the second argument but one is the
+	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a server the last argument but one is the
 	 * stream's number, made a pointer. Python's has no symbols; the base class's functions are the last ones of the class's table, in the
 	 * order SizeOfStream, InitStream, HackyDisable…, PerformStreamOp, DestroyStream (grpcio 1.85.1).
 	 */

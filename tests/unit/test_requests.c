@@ -989,10 +989,13 @@ TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
 	stream_wants(2301, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
 	answered2(2310, 3, 5, 1);
 	answered2(2311, 3, 5, 3);
-	/* Another object at that address; a thread that runs no more writes for it. */
+	/* Another object at that address; a thread that runs no more writes for it. What its own thread asks of others is part of its work. */
 	asked2(2400, 1, 5, 5, "/c");
 	stream_begins(2410, 4, 9, 71, 5);
+	stream_wants(2420, 4, 71, RECEIVE_MESSAGE);
 	ran(2500, 2600, 4);
+	stream_begins(2601, 4, 8, 90, 0);
+	stream_wants(2602, 4, 90, SEND_HEADERS | SEND_TRAILERS);
 	stream_wants(2610, 4, 71, SEND_TRAILERS);
 	answered2(2620, 2, 5, 5);
 	t = run();
@@ -1009,18 +1012,22 @@ TEST(what_a_thread_did_before_it_took_a_stream_up_was_not_for_that)
 {
 	struct timeline *t;
 
-	asked2(2000, 1, 5, 1, "/a");
-	asked2(2001, 1, 5, 3, "/b");
-	stream_begins(2010, 1, 9, 71, 1);
-	stream_begins(2011, 1, 9, 73, 3);
+	asked2(1500, 1, 5, 1, "/first");
+	stream_begins(1510, 1, 9, 69, 1);
+	stream_wants(1520, 2, 69, SEND_HEADERS | SEND_TRAILERS);
+	answered2(1530, 2, 5, 1);
+	asked2(2000, 1, 5, 3, "/a");
+	asked2(2001, 1, 5, 5, "/b");
+	stream_begins(2010, 1, 9, 71, 3);
+	stream_begins(2011, 1, 9, 73, 5);
 	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
 	ran(2100, 2200, 2);
 	/* Nobody is told of the first one's answer: it was cancelled. */
-	frame(2150, 1, 5, 1, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST);
+	frame(2150, 1, 5, 3, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST);
 	stream_wants(2210, 2, 73, RECEIVE_MESSAGE);
 	ran(2220, 2290, 2);
 	stream_wants(2300, 2, 73, SEND_HEADERS);
-	answered2(2310, 2, 5, 3);
+	answered2(2310, 1, 5, 5);
 	t = run();
 	CHECK(!owner(t, 2100));
 	CHECK_STR(owner(t, 2220), "/b");
@@ -1034,11 +1041,49 @@ static void two_streams(uint32_t stream, uint32_t transport)
 	asked2(2000, 1, 5, 3, "/b");
 	stream_begins(2010, 4, 9, 71, 1);
 	stream_begins(2011, 4, transport, 73, stream);
+	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
+	stream_wants(2021, 3, 73, RECEIVE_MESSAGE);
 	ran(2100, 2200, 2);
 	ran(2110, 2190, 3);
 	stream_wants(2300, 2, 71, SEND_HEADERS);
 	answered2(2310, 2, 5, 1);
 	stream_wants(2320, 3, 73, SEND_HEADERS);
+}
+
+TEST(a_thread_that_has_taken_up_two_streams_has_done_its_runs_for_either)
+{
+	struct timeline *t;
+
+	/* As an event loop does, that runs one and goes on with the other one while that waits. */
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2000, 1, 5, 3, "/b");
+	stream_begins(2010, 1, 9, 71, 1);
+	stream_begins(2011, 1, 9, 73, 3);
+	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
+	stream_wants(2021, 2, 73, RECEIVE_MESSAGE);
+	ran(2100, 2200, 2);
+	ran(2210, 2290, 2);
+	stream_wants(2300, 2, 71, SEND_HEADERS | SEND_TRAILERS);
+	answered2(2310, 2, 5, 1);
+	stream_wants(2320, 2, 73, SEND_HEADERS | SEND_TRAILERS);
+	answered2(2330, 2, 5, 3);
+	/* It has none now; who has not taken a stream up must have written its answer, too. */
+	asked2(2400, 1, 5, 5, "/c");
+	asked2(2400, 1, 5, 7, "/d");
+	stream_begins(2410, 1, 9, 75, 5);
+	stream_begins(2410, 1, 9, 77, 7);
+	ran(2420, 2430, 2);
+	stream_wants(2440, 2, 75, SEND_HEADERS | SEND_TRAILERS);
+	answered2(2450, 2, 5, 5);
+	ran(2460, 2470, 2);
+	stream_wants(2480, 2, 77, SEND_HEADERS | SEND_TRAILERS);
+	answered2(2490, 1, 5, 7);
+	t = run();
+	CHECK(!owner(t, 2100));
+	CHECK(!owner(t, 2210));
+	CHECK_STR(owner(t, 2420), "/c");
+	CHECK(!owner(t, 2460));
+	timeline_free(t);
 }
 
 TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
@@ -1068,15 +1113,16 @@ TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
 	t = run();
 	CHECK(!owner(t, 2400));
 	timeline_free(t);
-	/* Or no stream is told of its answer: this one is a client's, that one from before the window. */
-	stream_begins(2005, 4, 9, 73, 0);
-	stream_begins(2006, 4, 9, 73, 1ull << 40);
-	two_streams(3, 9);
-	stream_begins(2015, 4, 9, 73, 0);
-	answered2(2330, 4, 5, 3);
-	t = run();
-	CHECK_STR(owner(t, 2110), "/b");
-	timeline_free(t);
+	/* What is at an address now is no stream of it any more: a client's, or one of which nothing is known. */
+	for (unsigned i = 0; i < 2; i++) {
+		two_streams(3, 9);
+		stream_begins(2310, 4, 9, 73, i ? 1ull << 40 : 0);
+		answered2(2330, 4, 5, 3);
+		t = run();
+		CHECK_STR(owner(t, 2100), "/a");
+		CHECK(!owner(t, 2110));
+		timeline_free(t);
+	}
 }
 
 TEST(a_transport_at_an_old_ones_address_is_another_connection)
@@ -1092,6 +1138,8 @@ TEST(a_transport_at_an_old_ones_address_is_another_connection)
 	asked2(2100, 1, 6, 3, "/c");
 	stream_begins(2110, 1, 9, 71, 1);
 	stream_begins(2110, 1, 9, 73, 3);
+	stream_wants(2120, 2, 71, RECEIVE_MESSAGE);
+	stream_wants(2120, 3, 73, RECEIVE_MESSAGE);
 	ran(2200, 2300, 2);
 	ran(2200, 2300, 3);
 	stream_wants(2310, 2, 71, SEND_HEADERS);
