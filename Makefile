@@ -90,7 +90,7 @@ $(shell mkdir -p $(OBJ))
 $(file >$(FLAGS_STAMP),$(FLAGS_NOW))
 endif
 
-$(OBJ)/%.o: %.c $(FLAGS_STAMP) | $(PROTO_C) $(SKEL)
+$(OBJ)/%.o: %.c $(FLAGS_STAMP) | $(PROTO_C) $(GEN)/proto/descriptor_set.h $(SKEL)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
@@ -104,6 +104,14 @@ $(GEN)/proto/%.pb-c.c: lib/proto/%.proto
 	@mkdir -p $(@D)
 	$(call say,PROTO,$<)
 	$(Q)$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
+
+# What the daemon tells of itself by reflection.
+SERVED_PROTOS := $(addprefix lib/proto/,profiler_service.proto control.proto health.proto reflection_v1alpha.proto)
+$(GEN)/proto/descriptor_set.h: $(SERVED_PROTOS) lib/proto/reflection.proto
+	@mkdir -p $(@D)
+	$(call say,PROTO,$@)
+	$(Q)$(PROTOC_C) -Ilib/proto --include_imports --descriptor_set_out=$(@:.h=.bin) $(SERVED_PROTOS)
+	$(Q){ echo 'static const unsigned char descriptor_set[] = {'; od -An -v -tx1 $(@:.h=.bin) | sed 's/ \(..\)/0x\1,/g'; echo '};'; } > $@
 
 # The headers come with them: without a rule of their own what includes them would be looked at before they are new.
 $(GEN)/proto/%.pb-c.h: $(GEN)/proto/%.pb-c.c ;

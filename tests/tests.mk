@@ -44,6 +44,13 @@ $(GEN)/python/%_pb2.py: lib/proto/%.proto
 	@mkdir -p $(@D)
 	protoc -Ilib/proto --python_out=$(@D) $<
 
+# Others' tools: each of the release that tests/go says.
+GO_TOOLS := build/go/bin/grpcurl build/go/bin/h2spec
+$(GO_TOOLS) &: tests/go/go.mod tests/go/go.sum tests/go/tools.go
+	cd tests/go && GOFLAGS='-mod=readonly -modcacherw' GOTOOLCHAIN=local GOPATH='$(CURDIR)/build/go' GOCACHE='$(CURDIR)/build/go/cache' \
+		GOBIN='$(CURDIR)/build/go/bin' go install $$(sed -n 's/^	_ "\(.*\)"$$/\1/p' tools.go)
+	@touch $(GO_TOOLS)
+
 .PHONY: servers
 servers: $(SERVERS) $(MODELS) $(GEN_PYTHON)
 
@@ -161,12 +168,12 @@ unit: $(UNIT_BIN) $(OUT)/tfprofctl
 golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
-e2e: all servers fixtures sites
+e2e: all servers fixtures sites $(GO_TOOLS)
 	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
 # The whole, after deps has installed the tools: one list of commands, one sum.
 check: deps
-	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs
+	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs $(GO_TOOLS)
 	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
 		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/clang/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
 		"$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")

@@ -21,11 +21,25 @@ static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
 	{ "/tensorflow.ProfilerService/Terminate", profiler_terminate },
 	{ "/tensorflow.ProfilerService/Monitor", profiler_monitor },
+	{ "/grpc.health.v1.Health/Check", health_check },
+	{ "/grpc.health.v1.Health/Watch", health_watch },
+	{ "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },
+	{ "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },
 	{ "/tfprofd.Control/ListTargets", control_list_targets },
 	{ "/tfprofd.Control/Capture", control_capture },
 	{ "/tfprofd.Control/Plan", control_plan },
 	{ "/tfprofd.Control/Doctor", control_doctor },
 };
+
+bool service_has(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		if (!strncmp(methods[i].path + 1, name, n) && methods[i].path[1 + n] == '/')
+			return true;
+	return false;
+}
 
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 {
@@ -197,6 +211,7 @@ void service_stop(struct service *s)
 	if (s->stopping)
 		return;
 	s->stopping = true;
+	health_stop(s);
 	for (struct job *j = s->jobs; j; j = j->next)
 		if (j->capture)
 			capture_stop(j->capture);

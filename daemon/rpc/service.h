@@ -1,4 +1,4 @@
-/* What the daemon answers: TensorBoard's ProfilerService and tfprofctl's Control, on every listener. */
+/* What the daemon answers, on every listener: TensorBoard's ProfilerService, tfprofctl's Control, and gRPC's own health and reflection. */
 #pragma once
 
 #include <stdint.h>
@@ -36,6 +36,8 @@ struct service {
 	struct capture_shared *captures;
 	struct targets *targets;
 	struct job *jobs;
+	struct watcher *watchers; /* of health.c */
+	unsigned n_watchers;
 	bool stopping;
 	bool listener_used[BROKER_MAX_LISTENERS];
 };
@@ -47,6 +49,8 @@ int service_listen(struct service *s, unsigned index);
 void service_stop(struct service *s);
 struct service *service_free(struct service *s);
 
+/* Whether a service of this name, "package.Service", is served. */
+bool service_has(const char *name);
 /* Whether a client may profile a target; the broker asks the kernel again. */
 bool peer_may(const struct peer *peer, const struct target *target);
 /*
@@ -86,6 +90,11 @@ enum grpc_status status_of_error(int error);
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+/* Tells those who watch, and ends their calls. */
+void health_stop(struct service *s);
+void reflection_info(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

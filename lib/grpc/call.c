@@ -333,6 +333,27 @@ static int call_take_message(struct grpc_call *call)
 	return r;
 }
 
+/* Hands one message of many over, or that there are no more. The method may end the call. */
+static void call_hand_over(struct grpc_call *call, const uint8_t *message, size_t size)
+{
+	call->held = true;
+	call->method->handle(call, message, size, call->connection->server->options.data);
+	/* Nobody else could let go of it. */
+	call->held = call->held && call->cancelled;
+}
+
+/* Gives a message that was completed to a method that takes many. */
+static void call_next_message(struct grpc_call *call)
+{
+	_cleanup_free_ uint8_t *message = TAKE_PTR(call->message);
+
+	call->has_message = false;
+	call->request_by = loop_now() + call->connection->server->options.request_ns;
+	call_hand_over(call, message, call->message_size);
+	if (!call->ended)
+		call_arm(call);
+}
+
 void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 {
 	struct grpc_server *server = call->connection->server;
@@ -353,6 +374,8 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 			call_end_errno(call, r);
 			return;
 		}
+		if (call->has_message && call->method->takes_many)
+			call_next_message(call);
 		call_count_buffered(call);
 		if (server->buffered > server->options.max_buffered) {
 			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at a time");
@@ -407,6 +430,12 @@ void grpc_call_request_done(struct grpc_call *call)
 		return;
 	if (!grpc_reader_empty(&call->reader)) {
 		call_end(call, GRPC_INTERNAL, "the request ends in the middle of a message");
+		return;
+	}
+	if (call->method->takes_many) {
+		call_hand_over(call, NULL, 0);
+		if (!call->ended)
+			call_arm(call);
 		return;
 	}
 	if (!call->has_message) {

@@ -1,7 +1,6 @@
 /*
  * A gRPC server over cleartext HTTP/2 (prior knowledge) on listening stream sockets of any family, in the
- * thread of one event loop. Methods take one message and answer with one (unary) or with any number (server
- * streaming).
+ * thread of one event loop. Methods take one message, or one after the other, and answer with any number.
  *
  * All functions are called in the loop's thread, and may be called from the methods and hooks, except
  * grpc_server_free(). A worker thread hands its result over with loop_post(), and the posted function
@@ -10,7 +9,8 @@
  * The life of a call: a struct grpc_call is valid from handle() until it is answered, that is until
  * grpc_call_reply(), grpc_call_finish() or grpc_call_fail() is called on it, or until the function given to
  * grpc_call_on_cancel() returned, whichever comes first. A call without such a function stays valid when
- * its client has gone, and still has to be answered (the answer then goes nowhere).
+ * its client has gone, and still has to be answered (the answer then goes nowhere); that of a method that takes many messages ends
+ * with its client.
  */
 #pragma once
 
@@ -32,6 +32,8 @@ struct grpc_method {
 	 * returns. Answers the call, now or later.
 	 */
 	void (*handle)(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+	/* Called with each message as it comes, and with NULL when the client has sent all, unless the call was ended before that. */
+	bool takes_many;
 };
 
 /* A zero field means the default. */

@@ -39,7 +39,28 @@ static void hold(struct grpc_call *call, const uint8_t *message, size_t size, vo
 	n_held++;
 }
 
-static const struct grpc_method methods[] = { { "/t.T/Echo", echo }, { "/t.T/Hold", hold } };
+static int n_ends; /* of requests of many messages */
+
+/* Sends each message back; "!" ends the call. */
+static void each(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	struct grpc_body *body = NULL;
+
+	if (!message) {
+		n_ends++;
+		grpc_call_finish(call, GRPC_OK, NULL);
+		return;
+	}
+	if (size == 1 && *message == '!') {
+		grpc_call_fail(call, GRPC_ABORTED, "so be it");
+		return;
+	}
+	CHECK_EQ(grpc_body_new(&body), 0);
+	CHECK_EQ(grpc_body_add_copy(body, message, size), 0);
+	CHECK_EQ(grpc_call_send(call, body), 0);
+}
+
+static const struct grpc_method methods[] = { { "/t.T/Echo", echo }, { "/t.T/Hold", hold }, { "/t.T/Each", each, .takes_many = true } };
 
 static void *serve(void *data)
 {
@@ -348,6 +369,37 @@ TEST(a_body_that_is_not_one_message_is_an_error)
 	check_status(&w, NULL, packed, 6, GRPC_INTERNAL);
 	check_status(&w, HEADERS("grpc-encoding", "identity"), packed, 6, GRPC_INTERNAL);
 	check_hello(&w, NULL);
+	wire_end(&w);
+}
+
+TEST(a_method_of_many_messages_gets_each_as_it_comes)
+{
+	static const uint8_t three[] = "\0\0\0\0\1a\0\0\0\0\0\0\0\0\0\2bc", ended[] = "\0\0\0\0\1a\0\0\0\0\1!\0\0\0\0\1b";
+	const char *const *path = HEADERS(":path", "/t.T/Each");
+	const size_t size = sizeof(three) - 1;
+	struct wire w;
+
+	wire_start(&w, (struct grpc_server_options){ .request_ns = 50000000 });
+	n_ends = 0;
+	for (size_t step = 1; step <= size; step += size - 1) {
+		w.step = step;
+		check_status(&w, path, three, size, GRPC_OK);
+		CHECK(w.n_data == size && !memcmp(w.data, three, size));
+	}
+	CHECK_EQ(n_ends, 2);
+	/* None at all; and what comes behind the end is nobody's. */
+	check_status(&w, path, "", 0, GRPC_OK);
+	CHECK_EQ(n_ends, 3);
+	check_status(&w, path, ended, sizeof(ended) - 1, GRPC_ABORTED);
+	CHECK_EQ(w.n_data, 6);
+	CHECK_EQ(n_ends, 3);
+	/* Broken messages end it; so does a client that says no more, which had its answers before. */
+	check_status(&w, path, three, size - 1, GRPC_INTERNAL);
+	check_status(&w, path, "\0\xff\xff\xff\xff", 5, GRPC_RESOURCE_EXHAUSTED);
+	CHECK_EQ(n_ends, 3);
+	w.stay_open = true;
+	wire_call(&w, path, three, size);
+	CHECK(w.n_data == size && w.n_reset == 1 && w.reset_code == NGHTTP2_CANCEL);
 	wire_end(&w);
 }
 

@@ -1,0 +1,128 @@
+/* grpc.health.v1.Health: that the daemon answers, and when it stops to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/rpc/reply.h"
+#include "daemon/rpc/service.h"
+#include "proto/health.pb-c.h"
+
+/* Each holds a call, and nothing else. */
+#define WATCHERS_MAX 64
+
+#define SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+#define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
+#define SERVICE_UNKNOWN GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN
+
+typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
+
+struct watcher {
+	struct service *service;
+	struct grpc_call *call;
+	struct watcher *next;
+};
+
+static struct grpc_body *body_of(serving_status status)
+{
+	Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+	struct grpc_body *body = NULL;
+
+	response.status = status;
+	return reply_message(&response.base, &body) < 0 ? NULL : body;
+}
+
+/* The state of a service that a request names; SERVICE_UNKNOWN: there is none of this name. */
+static serving_status status_of(const struct service *s, const char *name)
+{
+	if (*name && !service_has(name))
+		return SERVICE_UNKNOWN;
+	return s->stopping ? NOT_SERVING : SERVING;
+}
+
+/* What is asked about; false: the call was answered. */
+static bool read_request(struct grpc_call *call, const struct service *s, const uint8_t *message, size_t size, serving_status *ret)
+{
+	Grpc__Health__V1__HealthCheckRequest *m = grpc__health__v1__health_check_request__unpack(NULL, size, message);
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a HealthCheckRequest");
+		return false;
+	}
+	*ret = status_of(s, m->service);
+	grpc__health__v1__health_check_request__free_unpacked(m, NULL);
+	return true;
+}
+
+void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	struct grpc_body *body;
+	serving_status status;
+
+	if (!read_request(call, data, message, size, &status))
+		return;
+	if (status == SERVICE_UNKNOWN) {
+		grpc_call_fail(call, GRPC_NOT_FOUND, "no such service");
+		return;
+	}
+	body = body_of(status);
+	if (body)
+		grpc_call_reply(call, body);
+	else
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void forget(void *data)
+{
+	struct watcher *w = data;
+
+	for (struct watcher **p = &w->service->watchers; *p; p = &(*p)->next)
+		if (*p == w) {
+			*p = w->next;
+			break;
+		}
+	w->service->n_watchers--;
+	free(w);
+}
+
+void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	struct service *s = data;
+	struct grpc_body *body;
+	serving_status status;
+	struct watcher *w;
+
+	if (!read_request(call, s, message, size, &status))
+		return;
+	if (s->stopping || s->n_watchers == WATCHERS_MAX) {
+		grpc_call_fail(call, s->stopping ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED, s->stopping ? "the daemon is ending" :
+			       "%d clients watch already", WATCHERS_MAX);
+		return;
+	}
+	body = body_of(status);
+	w = calloc(1, sizeof(*w));
+	if (!body || !w || grpc_call_send(call, body) < 0) {
+		free(w);
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	*w = (struct watcher){ .service = s, .call = call, .next = s->watchers };
+	s->watchers = w;
+	s->n_watchers++;
+	if (grpc_call_on_cancel(call, forget, w) < 0) {
+		forget(w);
+		grpc_call_finish(call, GRPC_CANCELLED, NULL);
+	}
+}
+
+void health_stop(struct service *s)
+{
+	while (s->watchers) {
+		struct grpc_call *call = s->watchers->call;
+		struct grpc_body *body = body_of(NOT_SERVING);
+
+		grpc_call_on_cancel(call, NULL, NULL);
+		forget(s->watchers);
+		if (body)
+			grpc_call_send(call, body);
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+	}
+}
