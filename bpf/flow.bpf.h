@@ -112,7 +112,7 @@ struct pass {
 	__u64 address, room; /* of the piece at hand */
 	__u64 left;	     /* of all pieces */
 	__u64 window_at;
-	__u32 window_bytes, pieces, position, inode, tid, cpu, target;
+	__u32 window_bytes, pieces, passed, position, inode, tid, cpu, target;
 	__u16 local_port, peer_port;
 	__u8 direction, server, unread, dead;
 };

@@ -53,8 +53,7 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 		return;
 	}
 	if (IS(f->bytes_of_line, "content-length:")) {
-		__u64 value = 0;
-
+		f->length = 0;
 		for (int i = 15; i < LINE_BYTES; i++) {
 			char c = f->bytes_of_line[i];
 
@@ -66,9 +65,8 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 				return;
 			}
 			if (c >= '0' && c <= '9')
-				value = value * 10 + (__u64)(c - '0');
+				f->length = f->length * 10 + (__u64)(c - '0');
 		}
-		f->length = value;
 		f->has_length = 1;
 	} else if (IS(f->bytes_of_line, "transfer-encoding:")) {
 		f->chunked = 1;

@@ -320,28 +320,35 @@ static __always_inline bool code_ends(__u32 code, __u8 bits)
 	}
 }
 
+/* Bit i of a byte of a path in Huffman code; true: what is behind is not wanted. */
+ENTRY query_bit(struct flow *f, __u32 byte, __u32 i)
+{
+	if (!f)
+		return 1;
+	f->code = f->code << 1 | (byte >> ((7 - i) & 7) & 1);
+	f->code_bits++;
+	if (f->code_bits == CODE_QUERY_BITS && f->code == CODE_QUERY) {
+		f->query = 1;
+		f->kept = (f->kept * 8u + i + 1 - CODE_QUERY_BITS + 7) / 8;
+		return 1;
+	}
+	if (code_ends(f->code, f->code_bits)) {
+		f->code = 0;
+		f->code_bits = 0;
+	} else if (f->code_bits > CODE_BITS_MAX) {
+		f->query = 1;
+		f->kept = 0xffff;
+		return 1;
+	}
+	return 0;
+}
+
 /* Ends the path in front of a '?' in Huffman code, whose first bits, all ones, are what a text is filled up with. */
 ENTRY find_query(struct flow *f, __u32 byte)
 {
-	if (!f)
-		return 0;
-	for (__u32 i = 0; i < 8; i++) {
-		f->code = f->code << 1 | (byte >> (7 - i) & 1);
-		f->code_bits++;
-		if (f->code_bits == CODE_QUERY_BITS && f->code == CODE_QUERY) {
-			f->query = 1;
-			f->kept = (f->kept * 8u + i + 1 - CODE_QUERY_BITS + 7) / 8;
-			return 0;
-		}
-		if (code_ends(f->code, f->code_bits)) {
-			f->code = 0;
-			f->code_bits = 0;
-		} else if (f->code_bits > CODE_BITS_MAX) {
-			f->query = 1;
-			f->kept = 0xffff;
-			return 0;
-		}
-	}
+	for (__u32 i = 0; i < 8; i++)
+		if (query_bit(f, byte, i))
+			break;
 	return 0;
 }
 

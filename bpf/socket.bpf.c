@@ -136,14 +136,14 @@ static __always_inline void listener_of(struct sock *sk, struct serving_port *re
 }
 
 /* Finds the stream socket behind a descriptor; false: there is none. */
-static __always_inline bool find_place(__u32 fd, struct place *ret)
+ENTRY find_place(__u32 fd, struct place *ret)
 {
 	struct file *file = file_of(fd);
 	struct serving_port l;
 	struct sock *sk;
 	__u16 family;
 
-	if (!file || !is_socket(file))
+	if (!ret || !file || !is_socket(file))
 		return false;
 	sk = sock_of_file(file);
 	if (!sk || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
