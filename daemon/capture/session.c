@@ -20,7 +20,7 @@
 #define STORE_BYTES_MAX (256ull << 20)
 /* A record can come so much later than its time: between the two, its thread can lose its CPU. */
 #define REORDER_NS 100000000ull
-/* The programs know of the window by then. */
+/* The programs know of the window by then, unless this thread is held up. */
 #define OPEN_AFTER_NS 100000
 #define WARNINGS_MAX 32
 /* Of a millisecond each, for the last records to be complete. */

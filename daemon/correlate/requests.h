@@ -128,7 +128,6 @@ struct transport {
 struct stream_object {
 	uint64_t time; /* it was made */
 	uint32_t transport, stream;
-	uint8_t process;
 	bool ended; /* it was told of the end of its answer */
 };
 

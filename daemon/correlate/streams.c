@@ -1,6 +1,6 @@
 /*
- * Streams as gRPC's library has them. Each is an object, made of the stream's number by the thread that has read it, and told of its answer by the
- * thread that has the answer, whichever thread writes the bytes then. So the object says whose the runs before are.
+ * Streams as gRPC's library has them. Each is an object, made of the stream's number; the thread that works for it takes it up, by wanting
+ * something of it, and tells it of the answer, whichever thread writes the bytes then. So the object says whose the runs between are.
  *
  * Which connection the objects of a transport are of is seen when the thread that had an answer writes next: where nobody else is about to
  * write to the connection, it does so itself. Both must have had the same streams, and no other transport may be taken to be it.
@@ -78,7 +78,7 @@ void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 		return;
 	transport->last_stream = (uint32_t)r->value2;
 	objects[s->n_objects] = (struct stream_object){ .time = r->probe.head.time, .transport = (uint32_t)(transport - s->transports),
-							.stream = transport->last_stream, .process = r->probe.head.target };
+							.stream = transport->last_stream };
 	correlator_put(c, &s->object_at, key, s->n_objects++);
 }
 
