@@ -165,6 +165,14 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 	answer_message(call, &response.base);
 }
 
+/* It would have this host profile the others and write their traces to a path that the client names. */
+void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	grpc_call_fail(call, GRPC_FAILED_PRECONDITION,
+		       "tfprofd writes no files for its clients: leave the list of workers empty, and give all addresses as the profile service's, "
+		       "HOST:PORT,HOST:PORT");
+}
+
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__MonitorResponse response = TENSORFLOW__MONITOR_RESPONSE__INIT;

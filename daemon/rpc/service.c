@@ -21,6 +21,7 @@ static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
 	{ "/tensorflow.ProfilerService/Terminate", profiler_terminate },
 	{ "/tensorflow.ProfilerService/Monitor", profiler_monitor },
+	{ "/tensorflow.ProfileAnalysis/NewSession", profiler_new_session },
 	{ "/grpc.health.v1.Health/Check", health_check },
 	{ "/grpc.health.v1.Health/Watch", health_watch },
 	{ "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },

@@ -89,6 +89,7 @@ enum grpc_status status_of_error(int error);
 
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -415,11 +415,11 @@ class TensorBoard(Process):
             raise HarnessError(f"TensorBoard answers {route} with {status}: {body[:300]!r}")
         return json.loads(body)
 
-    def capture(self, address, duration_ms=2000, level=2, retries=1):
+    def capture(self, address, duration_ms=2000, level=2, retries=1, workers=""):
         """What the capture dialog does: (HTTP status, its message)."""
         status, body = self.get("capture_profile", duration_ms / 1e3 * (retries + 1) + ANSWER_TIMEOUT_S,
                                 service_addr=address, is_tpu_name="false", duration=duration_ms, num_retry=retries,
-                                worker_list="", host_tracer_level=level, device_tracer_level=0, python_tracer_level=0,
+                                worker_list=workers, host_tracer_level=level, device_tracer_level=0, python_tracer_level=0,
                                 delay=0)
         try:
             answer = json.loads(body)

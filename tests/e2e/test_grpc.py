@@ -14,7 +14,7 @@ import harness
 
 TOOLS = harness.BUILD / "go/bin"
 SERVICES = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
-            "tensorflow.ProfilerService", "tfprofd.Control"]
+            "tensorflow.ProfileAnalysis", "tensorflow.ProfilerService", "tfprofd.Control"]
 # One test asks for a stream number below an earlier one to be an error of the connection: libnghttp2 lets it pass on purpose.
 H2SPEC_PASSES = 144
 UNKNOWN_SERVICE = "no.such.Service"

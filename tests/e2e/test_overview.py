@@ -10,6 +10,7 @@ import test_delays
 WINDOW_S = 4
 LAYERED = ["--rows", 64, "--width", 64]  # some milliseconds, of which the client's own share is small
 SHARE = 0.05
+ATTEMPTS = 3
 PERCENTS = (50, 75, 90)
 MS = 1_000_000
 
@@ -40,17 +41,31 @@ class Batches:
 
 
 class Overview(harness.TestCase):
-    def setUp(self):
-        super().setUp()
+    def begin(self, attempt):
+        self.logdir = self.directory / f"logdir-{attempt}"
         self.daemon = self.start(harness.Daemon)
         self.server = self.start(test_delays.Server, self.directory, ["layered", "batched"])
         self.address = harness.wait_target(self.daemon, self.server.pid)["address"]
-        self.logdir = self.directory / "logdir"
         self.board = self.start(harness.TensorBoard, self.logdir)
         self.clients = {"layered": self.start(test_delays.Client, self.directory, self.server, "layered", *LAYERED, clients=2, rate=50),
                         "batched": self.start(test_delays.Client, self.directory, self.server, "batched", clients=8, rate=500,
                                               id_base=100001)}
         time.sleep(0.5)
+
+    def compare(self, look):
+        """Captures and compares; once more where the machine was too busy with other things for both to measure the same."""
+        for attempt in range(ATTEMPTS):
+            self.begin(attempt)
+            try:
+                look()
+                return
+            except AssertionError as error:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                print(f"     once more: {error}")
+            finally:
+                for process in (*self.clients.values(), self.board, self.server, self.daemon):
+                    process.stop()
 
     def page(self, tool):
         run, = self.board.runs()
@@ -120,6 +135,12 @@ class Overview(harness.TestCase):
         self.assert_near(float(table["p"]["throughput"]), (batches.least + batches.most) / 2 / WINDOW_S, "batches per second")
 
     def test_dialogs_capture_shows_what_the_clients_measured(self):
+        self.compare(self.look_at_dialogs_capture)
+
+    def test_tfprofctls_capture_shows_and_tells_what_the_clients_measured(self):
+        self.compare(self.look_at_tfprofctls_capture)
+
+    def look_at_dialogs_capture(self):
         status, message = self.board.capture(self.address, WINDOW_S * 1000)
         self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
         inside, batches = self.finish()
@@ -127,7 +148,7 @@ class Overview(harness.TestCase):
         self.check_steps(inside, batches)
         self.check_batching_table(batches)
 
-    def test_tfprofctls_capture_shows_and_tells_what_the_clients_measured(self):
+    def look_at_tfprofctls_capture(self):
         command = harness.ctl_capture(self.daemon, [self.server.pid], self.logdir, duration=f"{WINDOW_S}s")
         self.assertEqual(command.status, 0, command.stderr)
         inside, batches = self.finish()

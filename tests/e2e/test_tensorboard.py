@@ -151,6 +151,14 @@ class Dialog(Environment):
     def test_dialog_reaches_the_abstract_socket_named_after_the_port(self):
         self.capture_and_look(f"unix-abstract:{self.daemon.port}", [NATIVE_SCOPE])
 
+    def test_a_list_of_workers_is_refused_with_what_to_do_instead(self):
+        known = set(self.board.runs())
+        status, message = self.board.capture(self.native_address, retries=0, workers=self.native_address)
+        print(f"     {status} {message}")
+        self.assertEqual(status, 500)
+        self.assertIn("leave the list of workers empty", message + self.board.stderr())
+        self.assertEqual(set(self.board.runs()), known)
+
     def test_dialog_shows_what_is_wrong_when_nothing_can_be_profiled(self):
         """An error in the trace reaches the user; a status would be one generic sentence."""
         # As a user who owns no process.
