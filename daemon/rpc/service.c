@@ -90,7 +90,7 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 
 	if (r >= 0) {
 		*port = (struct port){ .index = index, .pid = pid };
-		r = grpc_server_listen(s->server, fd, port, ret_id);
+		r = grpc_server_listen(s->server, fd, NULL, port, ret_id);
 	}
 	if (r < 0)
 		free(port);

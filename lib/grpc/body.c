@@ -18,11 +18,12 @@ struct grpc_body {
 	struct grpc_body *next; /* in a queue */
 	uint64_t size;
 	uint8_t prefix[GRPC_PREFIX_SIZE];
-	size_t prefix_sent;
 	struct piece *pieces;
 	size_t n_pieces, n_allocated;
-	size_t first;      /* the first piece that is not released */
-	size_t first_sent; /* bytes of it */
+	size_t n_released;
+	struct grpc_position taken; /* what is before it has left the queue */
+	unsigned n_holds;	    /* ranges of it that are not written */
+	bool in_queue;
 };
 
 int grpc_body_new(struct grpc_body **ret)
@@ -45,8 +46,8 @@ struct grpc_body *grpc_body_free(struct grpc_body *body)
 {
 	if (!body)
 		return NULL;
-	while (body->first < body->n_pieces)
-		piece_release(&body->pieces[body->first++]);
+	while (body->n_released < body->n_pieces)
+		piece_release(&body->pieces[body->n_released++]);
 	free(body->pieces);
 	free(body);
 	return NULL;
@@ -95,28 +96,61 @@ uint64_t grpc_body_size(const struct grpc_body *body)
 	return body->size;
 }
 
-/* Takes bytes from the front of the message, and returns how many of them it had. */
-static size_t body_advance(struct grpc_body *body, size_t size)
+/* Moves the position on, within the message, and returns by how many bytes. Pieces without bytes go with what is before them. */
+static size_t body_move(const struct grpc_body *body, struct grpc_position *position, size_t size)
 {
-	size_t n = MIN(size, GRPC_PREFIX_SIZE - body->prefix_sent), taken = n;
+	size_t n = MIN(size, GRPC_PREFIX_SIZE - position->prefix), moved = n;
 
-	body->prefix_sent += n;
-	if (body->prefix_sent < GRPC_PREFIX_SIZE)
-		return taken;
-	/* Pieces without bytes go with what is before them. */
-	while (body->first < body->n_pieces) {
-		struct piece *piece = &body->pieces[body->first];
+	position->prefix += n;
+	while (position->prefix == GRPC_PREFIX_SIZE && position->piece < body->n_pieces) {
+		size_t left = body->pieces[position->piece].size - position->offset;
 
-		n = MIN(size - taken, piece->size - body->first_sent);
-		body->first_sent += n;
-		taken += n;
-		if (body->first_sent < piece->size)
+		n = MIN(size - moved, left);
+		position->offset += n;
+		moved += n;
+		if (n < left)
 			break;
-		piece_release(piece);
-		body->first++;
-		body->first_sent = 0;
+		position->piece++;
+		position->offset = 0;
 	}
-	return taken;
+	return moved;
+}
+
+static size_t body_peek(const struct grpc_body *body, struct grpc_position at, size_t limit, struct iovec *iov, size_t *n_iov)
+{
+	size_t n = 0, total = 0;
+
+	if (at.prefix < GRPC_PREFIX_SIZE && *n_iov && limit) {
+		iov[n] = (struct iovec){ (void *)(body->prefix + at.prefix), MIN(GRPC_PREFIX_SIZE - at.prefix, limit) };
+		total = iov[n++].iov_len;
+	}
+	for (; at.piece < body->n_pieces && n < *n_iov && total < limit; at.piece++, at.offset = 0) {
+		const struct piece *piece = &body->pieces[at.piece];
+
+		if (piece->size == at.offset)
+			continue;
+		iov[n] = (struct iovec){ (void *)(piece->bytes + at.offset), MIN(piece->size - at.offset, limit - total) };
+		total += iov[n++].iov_len;
+	}
+	*n_iov = n;
+	return total;
+}
+
+static void body_release_before(struct grpc_body *body, const struct grpc_position *position)
+{
+	while (body->n_released < position->piece)
+		piece_release(&body->pieces[body->n_released++]);
+}
+
+/* After a range was written, or bytes were taken: what nobody reads any more goes. */
+static void body_settle(struct grpc_body *body)
+{
+	if (body->n_holds)
+		return;
+	if (!body->in_queue)
+		grpc_body_free(body);
+	else
+		body_release_before(body, &body->taken);
 }
 
 int grpc_queue_add(struct grpc_queue *queue, struct grpc_body *body)
@@ -132,30 +166,30 @@ int grpc_queue_add(struct grpc_queue *queue, struct grpc_body *body)
 		queue->first = body;
 	queue->last = body;
 	queue->size += GRPC_PREFIX_SIZE + body->size;
+	body->in_queue = true;
 	return 0;
+}
+
+static void queue_drop_first(struct grpc_queue *queue)
+{
+	struct grpc_body *body = queue->first;
+
+	queue->first = body->next;
+	if (!queue->first)
+		queue->last = NULL;
+	body->in_queue = false;
+	body_settle(body);
 }
 
 size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iovec *iov, size_t *n_iov)
 {
 	size_t n = 0, total = 0;
 
-	for (const struct grpc_body *body = queue->first; body; body = body->next) {
-		size_t sent = body->first_sent;
+	for (const struct grpc_body *body = queue->first; body && n < *n_iov && total < limit; body = body->next) {
+		size_t left = *n_iov - n;
 
-		if (body->prefix_sent < GRPC_PREFIX_SIZE && n < *n_iov && total < limit) {
-			iov[n].iov_base = (void *)(body->prefix + body->prefix_sent);
-			iov[n].iov_len = MIN(GRPC_PREFIX_SIZE - body->prefix_sent, limit - total);
-			total += iov[n++].iov_len;
-		}
-		for (size_t i = body->first; i < body->n_pieces && n < *n_iov && total < limit; i++, sent = 0) {
-			if (body->pieces[i].size == sent)
-				continue;
-			iov[n].iov_base = (void *)(body->pieces[i].bytes + sent);
-			iov[n].iov_len = MIN(body->pieces[i].size - sent, limit - total);
-			total += iov[n++].iov_len;
-		}
-		if (n == *n_iov || total == limit)
-			break;
+		total += body_peek(body, body->taken, limit - total, iov + n, &left);
+		n += left;
 	}
 	*n_iov = n;
 	return total;
@@ -165,27 +199,57 @@ void grpc_queue_advance(struct grpc_queue *queue, size_t size)
 {
 	while (queue->first && size) {
 		struct grpc_body *body = queue->first;
-		size_t n = body_advance(body, size);
+		size_t n = body_move(body, &body->taken, size);
 
 		size -= n;
 		queue->size -= n;
-		queue->in_middle = body->prefix_sent < GRPC_PREFIX_SIZE || body->first < body->n_pieces;
+		queue->in_middle = body->taken.prefix < GRPC_PREFIX_SIZE || body->taken.piece < body->n_pieces;
 		if (queue->in_middle)
-			break;
-		queue->first = body->next;
-		if (!queue->first)
-			queue->last = NULL;
-		grpc_body_free(body);
+			body_settle(body);
+		else
+			queue_drop_first(queue);
 	}
 }
 
 void grpc_queue_clear(struct grpc_queue *queue)
 {
-	while (queue->first) {
-		struct grpc_body *body = queue->first;
-
-		queue->first = body->next;
-		grpc_body_free(body);
-	}
+	while (queue->first)
+		queue_drop_first(queue);
 	*queue = (struct grpc_queue){ 0 };
+}
+
+size_t grpc_queue_take(struct grpc_queue *queue, size_t limit, struct grpc_range *ret)
+{
+	struct grpc_body *body = queue->first;
+	struct grpc_position end = body->taken;
+
+	*ret = (struct grpc_range){ .body = body, .at = body->taken };
+	ret->size = body_move(body, &end, limit);
+	body->n_holds++;
+	grpc_queue_advance(queue, ret->size);
+	return ret->size;
+}
+
+size_t grpc_range_peek(const struct grpc_range *range, struct iovec *iov, size_t *n_iov)
+{
+	return body_peek(range->body, range->at, range->size, iov, n_iov);
+}
+
+void grpc_range_advance(struct grpc_range *range, size_t size)
+{
+	body_move(range->body, &range->at, size);
+	range->size -= size;
+	body_release_before(range->body, &range->at);
+	if (range->size)
+		return;
+	range->body->n_holds--;
+	body_settle(range->body);
+	range->body = NULL;
+}
+
+void grpc_range_drop(struct grpc_range *range)
+{
+	range->body->n_holds--;
+	body_settle(range->body);
+	range->body = NULL;
 }

@@ -61,3 +61,25 @@ size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iove
 /* Takes out size bytes, which are there, and releases the pieces that end in them. */
 void grpc_queue_advance(struct grpc_queue *queue, size_t size);
 void grpc_queue_clear(struct grpc_queue *queue);
+
+/* For grpc_body's own bookkeeping: a place in a message as it goes over the wire. */
+struct grpc_position {
+	size_t prefix; /* bytes of the prefix before it */
+	size_t piece, offset;
+};
+
+/* Bytes of one message that were taken out of its queue and stay where they are until they were written. */
+struct grpc_range {
+	struct grpc_body *body;
+	struct grpc_position at;
+	size_t size; /* of what is left */
+};
+
+/* Takes up to limit bytes of the queue's first message, which is there; a range has to be advanced to its end, or dropped. */
+size_t grpc_queue_take(struct grpc_queue *queue, size_t limit, struct grpc_range *ret);
+/* As grpc_queue_peek(). */
+size_t grpc_range_peek(const struct grpc_range *range, struct iovec *iov, size_t *n_iov);
+/* size bytes of it were written: pieces that end in them are released. */
+void grpc_range_advance(struct grpc_range *range, size_t size);
+/* The rest will not be written. */
+void grpc_range_drop(struct grpc_range *range);

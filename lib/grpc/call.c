@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/uio.h>
 
 #include "lib/base/macro.h"
 
@@ -13,46 +12,40 @@
 #define HEADER_BYTES_MAX 16384
 #define HEADER_OVERHEAD 32
 #define STATUS_MESSAGE_MAX 1000
-/* Pieces of memory in one DATA frame. */
-#define FRAME_PIECES 60
 
 #define HEADER(name_, value_)                                                                  \
 	((nghttp2_nv){ .name = (uint8_t *)(name_), .namelen = strlen(name_), .value = (uint8_t *)(value_), \
 		       .valuelen = strlen(value_) })
 
-static void call_timer(void *data);
+static uint64_t call_now(const struct grpc_call *call)
+{
+	return call->session->service->clock();
+}
 
-int grpc_call_new(struct grpc_connection *connection, int32_t stream_id, struct grpc_call **ret)
+int grpc_call_new(struct grpc_session *session, int32_t stream_id, struct grpc_call **ret)
 {
 	struct grpc_call *call = calloc(1, sizeof(*call));
-	uint64_t now = loop_now();
 
 	if (!call)
 		return -ENOMEM;
-	if (loop_timer_new(connection->server->loop, call_timer, call, &call->timer) < 0) {
-		free(call);
-		return -ENOMEM;
-	}
-	call->connection = connection;
+	call->session = session;
 	call->stream_id = stream_id;
 	call->encoding_known = true;
-	call->reader.max_size = connection->server->options.max_message;
-	call->request_by = now + connection->server->options.request_ns;
+	call->reader.max_size = session->service->options.max_message;
+	call->request_by = call->due_ns = call_now(call) + session->service->options.request_ns;
 	call->deadline_ns = LOOP_NEVER;
-	loop_timer_set(call->timer, call->request_by);
 
-	call->next = connection->calls;
-	call->link = &connection->calls;
+	call->next = session->calls;
+	call->link = &session->calls;
 	if (call->next)
 		call->next->link = &call->next;
-	connection->calls = call;
+	session->calls = call;
 	*ret = call;
 	return 0;
 }
 
 static void call_free(struct grpc_call *call)
 {
-	loop_timer_free(call->timer);
 	grpc_reader_clear(&call->reader);
 	grpc_queue_clear(&call->queue);
 	free(call->message);
@@ -64,12 +57,12 @@ static void call_count_buffered(struct grpc_call *call)
 {
 	size_t now = call->reader.allocated + (call->message ? call->message_size : 0);
 
-	call->connection->server->buffered += now;
-	call->connection->server->buffered -= call->buffered;
+	call->session->service->buffered += now;
+	call->session->service->buffered -= call->buffered;
 	call->buffered = now;
 }
 
-/* Sets the timer to the next moment at which something has to be decided. */
+/* Finds the next moment at which something has to be decided. */
 static void call_arm(struct grpc_call *call)
 {
 	uint64_t at = LOOP_NEVER;
@@ -79,21 +72,21 @@ static void call_arm(struct grpc_call *call)
 	if (!call->ended)
 		at = MIN(at, call->deadline_ns);
 	if (call->queue.size || call->ended)
-		at = MIN(at, call->progress_ns + call->connection->server->options.stall_ns);
-	loop_timer_set(call->timer, at);
+		at = MIN(at, call->progress_ns + call->session->service->options.stall_ns);
+	call->due_ns = at;
 }
 
 /* nghttp2 fails to take an order only without memory, and its session is of no use then. */
 static void call_submitted(struct grpc_call *call, int r)
 {
 	if (r != 0)
-		call->connection->failed = true;
-	grpc_connection_wake(call->connection);
+		call->session->http2.failed = true;
+	grpc_session_wake(call->session);
 }
 
 static void call_reset(struct grpc_call *call, uint32_t error)
 {
-	call_submitted(call, nghttp2_submit_rst_stream(call->connection->session, NGHTTP2_FLAG_NONE,
+	call_submitted(call, nghttp2_submit_rst_stream(call->session->http2.session, NGHTTP2_FLAG_NONE,
 						       call->stream_id, error));
 }
 
@@ -110,19 +103,20 @@ static size_t call_trailers(struct grpc_call *call, char status[static 12], nght
 static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
 			 uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
 {
-	struct grpc_call *call = source->ptr;
-	struct iovec iov[FRAME_PIECES];
+	struct grpc_call *call = container_of(source->ptr, struct grpc_call, queue);
 	nghttp2_nv trailers[2];
-	size_t n = FRAME_PIECES;
 	char status[12];
+	size_t n;
 
-	length = grpc_queue_peek(&call->queue, length, iov, &n);
+	length = (size_t)MIN((uint64_t)length, call->queue.size);
 	if (!length && !call->ended) {
 		call->deferred = true;
 		return NGHTTP2_ERR_DEFERRED;
 	}
-	if (length)
+	if (length) {
 		*data_flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+		call->progress_ns = call_now(call);
+	}
 	if (call->ended && length == call->queue.size) {
 		*data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 		n = call_trailers(call, status, trailers);
@@ -138,7 +132,7 @@ static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *b
  */
 static void call_start(struct grpc_call *call)
 {
-	nghttp2_data_provider provider = { .source.ptr = call, .read_callback = call_read };
+	nghttp2_data_provider provider = { .source.ptr = &call->queue, .read_callback = call_read };
 	bool whole = call->ended && !call->queue.size;
 	nghttp2_nv headers[5];
 	char status[12];
@@ -150,7 +144,7 @@ static void call_start(struct grpc_call *call)
 	if (whole)
 		n += call_trailers(call, status, headers + n);
 	call->started = true;
-	call_submitted(call, nghttp2_submit_response(call->connection->session, call->stream_id, headers, n,
+	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id, headers, n,
 						     whole ? NULL : &provider));
 }
 
@@ -160,7 +154,7 @@ static void call_continue(struct grpc_call *call)
 		call_start(call);
 	} else if (call->deferred) {
 		call->deferred = false;
-		call_submitted(call, nghttp2_session_resume_data(call->connection->session, call->stream_id));
+		call_submitted(call, nghttp2_session_resume_data(call->session->http2.session, call->stream_id));
 	}
 }
 
@@ -186,7 +180,7 @@ static void call_end(struct grpc_call *call, enum grpc_status status, const char
 	grpc_reader_clear(&call->reader);
 	call_count_buffered(call);
 	if (!call->queue.size)
-		call->progress_ns = loop_now();
+		call->progress_ns = call_now(call);
 	call_continue(call);
 	call_arm(call);
 }
@@ -208,15 +202,15 @@ static bool call_cancel(struct grpc_call *call)
 	return true;
 }
 
-static void call_timer(void *data)
+void grpc_call_tick(struct grpc_call *call)
 {
-	struct grpc_call *call = data;
-	uint64_t now = loop_now();
+	uint64_t now = call_now(call);
 
+	call->due_ns = LOOP_NEVER;
 	if (!call->headers_done && now >= call->request_by) {
 		/* Between the frames of a header block nothing else can be sent. */
-		call->connection->failed = true;
-		grpc_connection_wake(call->connection);
+		call->session->http2.failed = true;
+		grpc_session_wake(call->session);
 		return;
 	}
 	if (!call->ended && now >= call->deadline_ns) {
@@ -232,7 +226,7 @@ static void call_timer(void *data)
 	}
 	if ((!call->request_done && now >= call->request_by) ||
 	    ((call->queue.size || call->ended) &&
-	     now >= call->progress_ns + call->connection->server->options.stall_ns)) {
+	     now >= call->progress_ns + call->session->service->options.stall_ns)) {
 		call_reset(call, NGHTTP2_CANCEL);
 		return;
 	}
@@ -247,7 +241,7 @@ static bool equals(const char *text, size_t size, const char *other)
 void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
 		      const char *value, size_t value_size)
 {
-	const struct grpc_server_options *options = &call->connection->server->options;
+	const struct grpc_server_options *options = &call->session->service->options;
 
 	call->header_bytes += name_size + value_size + HEADER_OVERHEAD;
 	if (call->header_bytes > HEADER_BYTES_MAX) {
@@ -271,7 +265,7 @@ void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size
 		uint64_t timeout_ns;
 
 		call->timeout_error = grpc_timeout_parse(value, value_size, &timeout_ns);
-		if (call->timeout_error == 0 && __builtin_add_overflow(loop_now(), timeout_ns, &call->deadline_ns))
+		if (call->timeout_error == 0 && __builtin_add_overflow(call_now(call), timeout_ns, &call->deadline_ns))
 			call->deadline_ns = LOOP_NEVER;
 	}
 }
@@ -337,7 +331,7 @@ static int call_take_message(struct grpc_call *call)
 static void call_hand_over(struct grpc_call *call, const uint8_t *message, size_t size)
 {
 	call->held = true;
-	call->method->handle(call, message, size, call->connection->server->options.data);
+	call->method->handle(call, message, size, call->session->service->options.data);
 	/* Nobody else could let go of it. */
 	call->held = call->held && call->cancelled;
 }
@@ -348,7 +342,7 @@ static void call_next_message(struct grpc_call *call)
 	_cleanup_free_ uint8_t *message = TAKE_PTR(call->message);
 
 	call->has_message = false;
-	call->request_by = loop_now() + call->connection->server->options.request_ns;
+	call->request_by = call_now(call) + call->session->service->options.request_ns;
 	call_hand_over(call, message, call->message_size);
 	if (!call->ended)
 		call_arm(call);
@@ -356,7 +350,7 @@ static void call_next_message(struct grpc_call *call)
 
 void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 {
-	struct grpc_server *server = call->connection->server;
+	struct grpc_service *service = call->session->service;
 
 	while (size && !call->ended && !call->http_status) {
 		ssize_t n;
@@ -377,7 +371,7 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 		if (call->has_message && call->method->takes_many)
 			call_next_message(call);
 		call_count_buffered(call);
-		if (server->buffered > server->options.max_buffered) {
+		if (service->buffered > service->options.max_buffered) {
 			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at a time");
 			return;
 		}
@@ -411,8 +405,8 @@ static void call_answer_http(struct grpc_call *call)
 	headers[0] = HEADER(":status", status);
 	headers[1] = HEADER("content-type", "text/plain");
 	call->started = call->ended = true;
-	call->progress_ns = loop_now();
-	call_submitted(call, nghttp2_submit_response(call->connection->session, call->stream_id, headers,
+	call->progress_ns = call_now(call);
+	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id, headers,
 						     ARRAY_SIZE(headers), &provider));
 	call_arm(call);
 }
@@ -447,7 +441,7 @@ void grpc_call_request_done(struct grpc_call *call)
 	call_count_buffered(call);
 	call_arm(call);
 	call->held = true;
-	call->method->handle(call, message, call->message_size, call->connection->server->options.data);
+	call->method->handle(call, message, call->message_size, call->session->service->options.data);
 }
 
 void grpc_call_closed(struct grpc_call *call)
@@ -461,20 +455,15 @@ void grpc_call_closed(struct grpc_call *call)
 	free(TAKE_PTR(call->message));
 	call_count_buffered(call);
 	grpc_queue_clear(&call->queue);
-	loop_timer_set(call->timer, LOOP_NEVER);
-	call->connection = NULL;
-	if (let_go) {
+	call->session = NULL;
+	if (let_go)
 		call_free(call);
-		return;
-	}
-	/* The loop may end before the method answers. */
-	call->timer = loop_timer_free(call->timer);
 }
 
 /* Whether the method's answer can still reach the client. */
 static bool call_open(const struct grpc_call *call)
 {
-	return call->connection && !call->ended && !call->cancelling;
+	return call->session && !call->ended && !call->cancelling;
 }
 
 /* The method lets go of the call, whose client has gone. */
@@ -483,7 +472,7 @@ static void call_let_go(struct grpc_call *call)
 	if (call->cancelling)
 		return;
 	call->held = false;
-	if (!call->connection)
+	if (!call->session)
 		call_free(call);
 }
 
@@ -496,7 +485,7 @@ int grpc_call_send(struct grpc_call *call, struct grpc_body *body)
 		return -ECANCELED;
 	}
 	if (!call->queue.size)
-		call->progress_ns = loop_now();
+		call->progress_ns = call_now(call);
 	r = grpc_queue_add(&call->queue, body);
 	if (r < 0)
 		return r;
@@ -513,7 +502,7 @@ void grpc_call_reply(struct grpc_call *call, struct grpc_body *body)
 		return;
 	}
 	if (!call->queue.size)
-		call->progress_ns = loop_now();
+		call->progress_ns = call_now(call);
 	call->held = false;
 	if (grpc_queue_add(&call->queue, body) < 0)
 		call_end(call, GRPC_RESOURCE_EXHAUSTED, "the answer is larger than 2 GiB");
@@ -554,21 +543,6 @@ int grpc_call_on_cancel(struct grpc_call *call, void (*cancelled)(void *data), v
 bool grpc_call_cancelled(const struct grpc_call *call)
 {
 	return !call_open(call);
-}
-
-void *grpc_call_peer(const struct grpc_call *call)
-{
-	return call->connection ? call->connection->peer : NULL;
-}
-
-void *grpc_call_listener(const struct grpc_call *call)
-{
-	return call->connection ? call->connection->listener->data : NULL;
-}
-
-int grpc_call_fd(const struct grpc_call *call)
-{
-	return call->connection ? call->connection->fd : -1;
 }
 
 uint64_t grpc_call_deadline(const struct grpc_call *call)

@@ -1,5 +1,5 @@
 /*
- * One call on a server, that is one stream of a connection: what the connection reports about it, and what
+ * One call on a server, that is one stream of a session: what the session reports about it, and what
  * it sends.
  */
 #pragma once
@@ -9,15 +9,15 @@
 #include <stdint.h>
 
 #include "lib/grpc/body.h"
-#include "lib/grpc/connection.h"
 #include "lib/grpc/framing.h"
 #include "lib/grpc/server.h"
+#include "lib/grpc/session.h"
 
 struct grpc_call {
-	struct grpc_connection *connection; /* NULL when the stream is closed */
+	struct grpc_session *session; /* NULL when the stream is closed */
 	struct grpc_call *next, **link;
 	int32_t stream_id;
-	struct loop_timer *timer;
+	uint64_t due_ns; /* when something has to be decided */
 
 	/* The request. */
 	const struct grpc_method *method;
@@ -54,7 +54,7 @@ struct grpc_call {
 };
 
 /* The stream's first frame came. -ENOMEM. */
-int grpc_call_new(struct grpc_connection *connection, int32_t stream_id, struct grpc_call **ret);
+int grpc_call_new(struct grpc_session *session, int32_t stream_id, struct grpc_call **ret);
 void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
 		      const char *value, size_t value_size);
 /* The request's headers are complete. */
@@ -64,3 +64,5 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size);
 void grpc_call_request_done(struct grpc_call *call);
 /* The stream is closed: frees the call, unless its method still holds it. */
 void grpc_call_closed(struct grpc_call *call);
+/* Decides what is due. */
+void grpc_call_tick(struct grpc_call *call);

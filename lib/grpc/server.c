@@ -15,8 +15,6 @@
 static void resume_accepting(void *data);
 static void tell_stopped(void *data);
 
-#define SET_DEFAULT(field, value) ((field) = (field) ? (field) : (value))
-
 int grpc_server_new(struct loop *loop, const struct grpc_server_options *options, struct grpc_server **ret)
 {
 	struct grpc_server *server = calloc(1, sizeof(*server));
@@ -25,20 +23,11 @@ int grpc_server_new(struct loop *loop, const struct grpc_server_options *options
 	if (!server)
 		return -ENOMEM;
 	server->loop = loop;
-	server->options = *options;
-	SET_DEFAULT(server->options.max_message, (size_t)4 << 20);
-	SET_DEFAULT(server->options.max_buffered, (size_t)64 << 20);
-	SET_DEFAULT(server->options.max_connections, 256);
-	SET_DEFAULT(server->options.max_streams, 100);
-	SET_DEFAULT(server->options.handshake_ns, 10 * SECOND);
-	SET_DEFAULT(server->options.request_ns, 30 * SECOND);
-	SET_DEFAULT(server->options.stall_ns, 60 * SECOND);
-	SET_DEFAULT(server->options.ping_ns, 10 * SECOND);
-	r = loop_timer_new(loop, resume_accepting, server, &server->resume_timer);
+	r = grpc_service_init(&server->service, options, loop_now);
+	if (r == 0)
+		r = loop_timer_new(loop, resume_accepting, server, &server->resume_timer);
 	if (r == 0)
 		r = loop_timer_new(loop, tell_stopped, server, &server->stop_timer);
-	if (r == 0)
-		r = grpc_connection_setup(server);
 	if (r < 0) {
 		grpc_server_free(server);
 		return r;
@@ -57,8 +46,7 @@ struct grpc_server *grpc_server_free(struct grpc_server *server)
 		grpc_server_unlisten(server, server->listeners->id);
 	loop_timer_free(server->resume_timer);
 	loop_timer_free(server->stop_timer);
-	nghttp2_session_callbacks_del(server->callbacks);
-	nghttp2_option_del(server->session_options);
+	grpc_service_clear(&server->service);
 	free(server);
 	return NULL;
 }
@@ -86,7 +74,7 @@ static bool evict_idle(struct grpc_server *server)
 	struct grpc_connection *idlest = NULL;
 
 	for (struct grpc_connection *c = server->connections; c; c = c->next)
-		if (!c->calls && (!idlest || c->idle_ns < idlest->idle_ns))
+		if (!c->session.calls && (!idlest || c->session.idle_ns < idlest->session.idle_ns))
 			idlest = c;
 	if (!idlest)
 		return false;
@@ -96,7 +84,7 @@ static bool evict_idle(struct grpc_server *server)
 
 static int accept_next(struct grpc_listener *listener, void **ret_peer)
 {
-	const struct grpc_server_options *options = &listener->server->options;
+	const struct grpc_server_options *options = &listener->server->service.options;
 	int fd;
 
 	if (options->accept)
@@ -111,9 +99,9 @@ static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 	_cleanup_close_ int fd = accepted_fd;
 	struct grpc_connection *connection;
 
-	if ((server->n_connections >= server->options.max_connections && !evict_idle(server)) || listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
-		if (server->options.released)
-			server->options.released(peer, server->options.data);
+	if ((server->n_connections >= server->service.options.max_connections && !evict_idle(server)) || listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
+		if (server->service.options.released)
+			server->service.options.released(peer, server->service.options.data);
 		return;
 	}
 	TAKE_FD(fd);
@@ -142,7 +130,7 @@ static void listener_event(int fd, uint32_t events, void *data)
 	grpc_listener_release(listener);
 }
 
-int grpc_server_listen(struct grpc_server *server, int fd, void *listener_data, int *ret_id)
+int grpc_server_listen(struct grpc_server *server, int fd, const struct grpc_tls *tls, void *listener_data, int *ret_id)
 {
 	struct grpc_listener *listener;
 	int r, flags = fcntl(fd, F_GETFL);
@@ -160,6 +148,7 @@ int grpc_server_listen(struct grpc_server *server, int fd, void *listener_data, 
 	listener->server = server;
 	listener->id = ++server->last_id;
 	listener->fd = fd;
+	listener->tls = tls;
 	listener->data = listener_data;
 	listener->n_holds = 1;
 	listener->next = server->listeners;
@@ -175,8 +164,8 @@ void grpc_listener_release(struct grpc_listener *listener)
 
 	if (--listener->n_holds)
 		return;
-	if (server->options.unlistened)
-		server->options.unlistened(listener->data, server->options.data);
+	if (server->service.options.unlistened)
+		server->service.options.unlistened(listener->data, server->service.options.data);
 	free(listener);
 }
 

@@ -1,5 +1,5 @@
 /*
- * A gRPC server over cleartext HTTP/2 (prior knowledge) on listening stream sockets of any family, in the
+ * A gRPC server over HTTP/2, in clear (prior knowledge) or under TLS (ALPN), on listening stream sockets of any family, in the
  * thread of one event loop. Methods take one message, or one after the other, and answer with any number.
  *
  * All functions are called in the loop's thread, and may be called from the methods and hooks, except
@@ -21,6 +21,7 @@
 #include "lib/base/loop.h"
 #include "lib/grpc/body.h"
 #include "lib/grpc/status.h"
+#include "lib/grpc/tls.h"
 
 struct grpc_server;
 struct grpc_call;
@@ -77,9 +78,9 @@ struct grpc_server *grpc_server_free(struct grpc_server *server);
 
 /*
  * Serves the connections of a socket that listens (made non-blocking here), which the server owns from success on.
- * listener_data: see accept() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
+ * tls: NULL for in clear; it has to outlive the server. listener_data: see accept() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
  */
-int grpc_server_listen(struct grpc_server *server, int fd, void *listener_data, int *ret_id);
+int grpc_server_listen(struct grpc_server *server, int fd, const struct grpc_tls *tls, void *listener_data, int *ret_id);
 /*
  * Closes the listener. Its connections are told to go away; calls in flight are finished. unlistened() is
  * called after the last of them, or at once, before this returns. Unknown ids are ignored.
@@ -122,11 +123,8 @@ bool grpc_call_cancelled(const struct grpc_call *call);
 void *grpc_call_peer(const struct grpc_call *call);
 /* listener_data of the listener that the connection came in by; NULL when the client has gone. */
 void *grpc_call_listener(const struct grpc_call *call);
-/*
- * The socket of the connection, for SO_PEERCRED and the like, not to be kept, read or written; -1 when the
- * client has gone.
- */
-int grpc_call_fd(const struct grpc_call *call);
+/* The subject of the certificate that the client showed (RFC 2253); NULL: none, or the client has gone. */
+const char *grpc_call_subject(const struct grpc_call *call);
 /* When the client gives up, in ns of loop_now(); LOOP_NEVER when it set no deadline. */
 uint64_t grpc_call_deadline(const struct grpc_call *call);
 /* The bytes that were given to grpc_call_send() and wait for the client to take them. */

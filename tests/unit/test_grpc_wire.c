@@ -182,7 +182,7 @@ static void wire_start(struct wire *w, struct grpc_server_options options)
 	CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof(sa_family_t)), 0);
 	CHECK_EQ(listen(fd, 64), 0);
 	CHECK_EQ(getsockname(fd, (struct sockaddr *)&name, &size), 0);
-	CHECK_EQ(grpc_server_listen(server, fd, NULL, NULL), 0);
+	CHECK_EQ(grpc_server_listen(server, fd, NULL, NULL, NULL), 0);
 	CHECK_EQ(pthread_create(&w->server_thread, NULL, serve, NULL), 0);
 	CHECK_EQ(connect(w->fd, (struct sockaddr *)&name, size), 0);
 

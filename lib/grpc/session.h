@@ -1,0 +1,73 @@
+/*
+ * The server's end of one connection without its socket: the HTTP/2 session, its calls, and the limits on what a peer may do. Bytes
+ * in, bytes out, and the time is asked of a clock that is handed in. What a stream means is in call.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/grpc/http2.h"
+#include "lib/grpc/server.h"
+
+/* What the sessions of a server have in common. */
+struct grpc_service {
+	struct grpc_server_options options;
+	uint64_t (*clock)(void); /* ns, never going back */
+	nghttp2_session_callbacks *callbacks;
+	nghttp2_option *session_options;
+	uint64_t buffered; /* bytes of requests that are not complete */
+};
+
+struct grpc_session {
+	struct grpc_http2 http2;
+	struct grpc_service *service;
+	struct grpc_call *calls;
+	/* Something was submitted, or the session failed, from outside of the functions below. */
+	void (*wake)(void *owner);
+	void *owner;
+
+	bool in_visit; /* one of the functions below runs */
+	bool settled;  /* the client's SETTINGS came */
+	bool draining; /* told to go away; the last stream id follows */
+	bool final;    /* told the last stream id */
+	bool closing;  /* told to go away for misbehaviour: only flush */
+
+	uint64_t settle_by, drain_by;
+	uint64_t progress_ns; /* when bytes were last written, or began to wait for it */
+	uint64_t idle_ns;     /* since when there is no call */
+	uint64_t ping_ns;     /* when the last ping came; 0: none since something was sent */
+	unsigned ping_strikes;
+	uint64_t reset_ns; /* when the tokens were last filled up */
+	unsigned reset_tokens;
+};
+
+/* Zero fields of the options become the defaults. -ENOMEM. */
+int grpc_service_init(struct grpc_service *service, const struct grpc_server_options *options, uint64_t (*clock)(void));
+void grpc_service_clear(struct grpc_service *service);
+
+/* wake(owner): see above. -ENOMEM. */
+int grpc_session_init(struct grpc_session *session, struct grpc_service *service, void (*wake)(void *owner), void *owner);
+/* Drops everything at once: calls that are not answered see their cancel function. Not from within one of its callbacks. */
+void grpc_session_clear(struct grpc_session *session);
+
+/* Takes bytes that came. -EPROTO: the connection is of no more use. */
+int grpc_session_receive(struct grpc_session *session, const uint8_t *bytes, size_t size);
+/*
+ * Sets pieces that are to be written, as grpc_output_peek(); *ret_size 0: there are none for now. -EPROTO, -ENOMEM: the connection is of no
+ * more use.
+ */
+int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n, size_t *ret_size);
+/* The first size bytes of those were written. */
+void grpc_session_written(struct grpc_session *session, size_t size);
+/* When grpc_session_tick() has something to do, LOOP_NEVER for not at all. */
+uint64_t grpc_session_due(const struct grpc_session *session);
+/* Does what is due. -ETIMEDOUT: the peer was silent for too long, -EPROTO. */
+int grpc_session_tick(struct grpc_session *session);
+/* Lets calls in flight finish and takes no more. */
+void grpc_session_drain(struct grpc_session *session);
+/* Whether neither side has more to say, once the output is empty. */
+bool grpc_session_over(const struct grpc_session *session);
+
+/* For call.c: something was submitted to the session, or it failed. */
+void grpc_session_wake(struct grpc_session *session);

@@ -1,0 +1,201 @@
+#include "lib/grpc/transport.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "lib/base/macro.h"
+
+#define SUBJECT_SIZE 256
+
+struct grpc_transport {
+	int fd;
+	SSL *ssl; /* NULL: in clear */
+	bool wants_write;
+	char *subject;
+	char error[160];
+};
+
+int grpc_transport_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_transport **ret)
+{
+	struct grpc_transport *transport = calloc(1, sizeof(*transport));
+	int r = 0;
+
+	if (!transport)
+		return -ENOMEM;
+	transport->fd = -1;
+	if (tls)
+		r = grpc_tls_connect(tls, fd, host, &transport->ssl);
+	if (r < 0) {
+		grpc_transport_free(transport);
+		return r;
+	}
+	transport->fd = fd;
+	*ret = transport;
+	return 0;
+}
+
+struct grpc_transport *grpc_transport_free(struct grpc_transport *transport)
+{
+	if (!transport)
+		return NULL;
+	SSL_free(transport->ssl);
+	safe_close(transport->fd);
+	free(transport->subject);
+	free(transport);
+	return NULL;
+}
+
+/* What an unfinished call of OpenSSL means; error is errno as it was after the call. */
+static int tls_error(struct grpc_transport *transport, int returned, int error)
+{
+	const char *reason;
+
+	switch (SSL_get_error(transport->ssl, returned)) {
+	case SSL_ERROR_WANT_READ:
+		transport->wants_write = false;
+		return -EAGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		transport->wants_write = true;
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		if (!ERR_peek_error())
+			return error ? -error : -ECONNRESET;
+		/* fall through */
+	default:
+		break;
+	}
+	reason = SSL_get_verify_result(transport->ssl) != X509_V_OK ?
+			 X509_verify_cert_error_string(SSL_get_verify_result(transport->ssl)) :
+			 ERR_reason_error_string(ERR_peek_error());
+	snprintf(transport->error, sizeof(transport->error), "%s", reason ? reason : "TLS failed");
+	return -EPROTO;
+}
+
+static int keep_subject(struct grpc_transport *transport)
+{
+	X509 *certificate = SSL_get0_peer_certificate(transport->ssl);
+	BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
+	char text[SUBJECT_SIZE] = "";
+
+	if (!certificate)
+		return 0;
+	if (!bio)
+		return -ENOMEM;
+	if (X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0)
+		BIO_gets(bio, text, sizeof(text));
+	BIO_free(bio);
+	transport->subject = strdup(text);
+	return transport->subject ? 0 : -ENOMEM;
+}
+
+int grpc_transport_handshake(struct grpc_transport *transport)
+{
+	const unsigned char *protocol;
+	unsigned protocol_size;
+	int n;
+
+	if (!transport->ssl || SSL_is_init_finished(transport->ssl))
+		return 0;
+	/* What is left of another connection's failure would be taken for one of this. */
+	ERR_clear_error();
+	errno = 0;
+	n = SSL_do_handshake(transport->ssl);
+	if (n != 1) {
+		n = tls_error(transport, n, errno);
+		return n ? n : -ECONNRESET;
+	}
+	SSL_get0_alpn_selected(transport->ssl, &protocol, &protocol_size);
+	if (protocol_size != 2 || memcmp(protocol, "h2", 2)) {
+		snprintf(transport->error, sizeof(transport->error), "the peer does not speak HTTP/2 (ALPN h2)");
+		return -EPROTO;
+	}
+	return keep_subject(transport);
+}
+
+ssize_t grpc_transport_read(struct grpc_transport *transport, uint8_t *bytes, size_t size)
+{
+	size_t n_read;
+	ssize_t n;
+
+	if (!transport->ssl) {
+		n = recv(transport->fd, bytes, size, MSG_DONTWAIT);
+		if (n < 0)
+			return errno == EINTR ? -EAGAIN : -errno;
+		return n;
+	}
+	ERR_clear_error();
+	errno = 0;
+	n = SSL_read_ex(transport->ssl, bytes, size, &n_read);
+	return n == 1 ? (ssize_t)n_read : tls_error(transport, (int)n, errno);
+}
+
+static ssize_t tls_write(struct grpc_transport *transport, const struct iovec *iov, size_t n_iov)
+{
+	size_t total = 0, written;
+	int r = 0;
+
+	for (size_t i = 0; i < n_iov && r == 0; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		ERR_clear_error();
+		errno = 0;
+		r = SSL_write_ex(transport->ssl, iov[i].iov_base, iov[i].iov_len, &written);
+		if (r != 1) {
+			r = tls_error(transport, r, errno);
+			r = r ? r : -ECONNRESET;
+			break;
+		}
+		total += written;
+		r = written < iov[i].iov_len ? -EAGAIN : 0;
+	}
+	return total ? (ssize_t)total : r;
+}
+
+ssize_t grpc_transport_write(struct grpc_transport *transport, struct iovec *iov, size_t n_iov)
+{
+	struct msghdr message = { .msg_iov = iov, .msg_iovlen = n_iov };
+	ssize_t n;
+
+	if (transport->ssl)
+		return tls_write(transport, iov, n_iov);
+	n = sendmsg(transport->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	return n;
+}
+
+void grpc_transport_end(struct grpc_transport *transport)
+{
+	if (transport->ssl && SSL_is_init_finished(transport->ssl)) {
+		ERR_clear_error();
+		SSL_shutdown(transport->ssl);
+	}
+	shutdown(transport->fd, SHUT_WR);
+}
+
+int grpc_transport_fd(const struct grpc_transport *transport)
+{
+	return transport->fd;
+}
+
+bool grpc_transport_wants_write(const struct grpc_transport *transport)
+{
+	return transport->wants_write;
+}
+
+const char *grpc_transport_subject(const struct grpc_transport *transport)
+{
+	return transport->subject;
+}
+
+const char *grpc_transport_error(const struct grpc_transport *transport)
+{
+	return transport->error[0] ? transport->error : "TLS failed";
+}
