@@ -210,7 +210,7 @@ static enum outcome write_result(struct capture_reader *reader, struct run_direc
 	return output_write(&reader->output, run, time(NULL), &recording, commit_recording, reader);
 }
 
-static enum outcome capture(const struct capture_options *o, const char *address, struct run_directory *run, struct new_file *recording)
+static enum outcome capture(const struct capture_options *o, const struct daemon_address *address, struct run_directory *run, struct new_file *recording)
 {
 	struct capture_reader reader = { .options = o, .show_progress = isatty(STDERR_FILENO), .recording = recording,
 					 .output = { .options = &o->output, .selection = &o->selection,
@@ -230,7 +230,7 @@ static enum outcome capture(const struct capture_options *o, const char *address
 	return outcome;
 }
 
-enum outcome command_capture(int argc, char **argv, const char *address)
+enum outcome command_capture(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, { &output_argp, 0, NULL, 0 },
 						      { &request_output_argp, 0, NULL, 1 }, { &request_filter_argp, 0, NULL, 1 }, {} };

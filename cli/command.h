@@ -3,8 +3,10 @@
 
 #include "cli/outcome.h"
 
-enum outcome command_capture(int argc, char **argv, const char *address);
-enum outcome command_doctor(int argc, char **argv, const char *address);
-enum outcome command_plan(int argc, char **argv, const char *address);
-enum outcome command_replay(int argc, char **argv, const char *address);
-enum outcome command_targets(int argc, char **argv, const char *address);
+struct daemon_address;
+
+enum outcome command_capture(int argc, char **argv, const struct daemon_address *address);
+enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address);
+enum outcome command_plan(int argc, char **argv, const struct daemon_address *address);
+enum outcome command_replay(int argc, char **argv, const struct daemon_address *address);
+enum outcome command_targets(int argc, char **argv, const struct daemon_address *address);

@@ -227,7 +227,7 @@ static enum outcome print(const struct doctor *d, bool as_json)
 	return total;
 }
 
-enum outcome command_doctor(int argc, char **argv, const char *address)
+enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp argp = {
 		.options = options,

@@ -15,7 +15,7 @@ const char *argp_program_version = "tfprofctl 0.1";
 static const struct command {
 	const char *name;
 	char *full_name; /* for its messages */
-	enum outcome (*run)(int argc, char **argv, const char *address);
+	enum outcome (*run)(int argc, char **argv, const struct daemon_address *address);
 	const char *what;
 } commands[] = {
 	{ "capture", "tfprofctl capture", command_capture, "captures, writes a run for TensorBoard and prints a summary" },
@@ -28,15 +28,21 @@ static const struct command {
 #define NAMES_MAX_BYTES 128
 
 struct main_options {
-	const char *address;
+	struct daemon_address address;
 	const struct command *command;
 	int first; /* where the command stands in argv */
 };
+
+enum { OPTION_CA = 256, OPTION_CERTIFICATE, OPTION_KEY };
 
 static const struct argp_option options[] = {
 	{ "daemon", 'D', "ADDRESS", 0,
 	  "Where the daemon listens: unix:PATH, @NAME or HOST:PORT; " SESSION_DEFAULT_ADDRESS
 	  " unless given, and when no daemon is there, one is started for this command only", 0 },
+	{ "tls", 'T', NULL, 0, "The daemon speaks TLS, and its certificate is for the HOST of its address", 0 },
+	{ "ca", OPTION_CA, "FILE", 0, "Whose certificates the daemon's has to be signed by (PEM); those that the system trusts unless given", 0 },
+	{ "cert", OPTION_CERTIFICATE, "FILE", 0, "The certificate to show to a daemon that asks for one (PEM)", 0 },
+	{ "key", OPTION_KEY, "FILE", 0, "Its key (PEM, not encrypted)", 0 },
 	{}
 };
 
@@ -71,7 +77,27 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 	switch (key) {
 	case 'D':
-		o->address = text;
+		o->address.text = text;
+		return 0;
+	case 'T':
+		o->address.tls = true;
+		return 0;
+	case OPTION_CA:
+		o->address.authorities = text;
+		return 0;
+	case OPTION_CERTIFICATE:
+		o->address.certificate = text;
+		return 0;
+	case OPTION_KEY:
+		o->address.key = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->address.tls && (o->address.authorities || o->address.certificate || o->address.key))
+			argp_error(state, "--ca, --cert and --key are of use with --tls only");
+		if (!o->address.certificate != !o->address.key)
+			argp_error(state, "--cert and --key go together");
+		if (o->address.tls && !o->address.text)
+			argp_error(state, "--tls needs --daemon HOST:PORT");
 		return 0;
 	case ARGP_KEY_ARG:
 		take_command(o, text, state);
@@ -136,7 +162,7 @@ int main(int argc, char **argv)
 		return OUTCOME_USAGE;
 	argv[o.first] = o.command->full_name;
 	interrupt_catch();
-	outcome = o.command->run(argc - o.first, argv + o.first, o.address);
+	outcome = o.command->run(argc - o.first, argv + o.first, &o.address);
 	if (fflush(stdout) || ferror(stdout)) {
 		outcome_say("cannot write to standard output");
 		outcome = OUTCOME_INTERNAL;

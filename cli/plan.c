@@ -73,7 +73,7 @@ static enum outcome show(const Tfprofd__PlanReply *plan, const struct plan_optio
 	return OUTCOME_OK;
 }
 
-enum outcome command_plan(int argc, char **argv, const char *address)
+enum outcome command_plan(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, {} };
 	static const struct argp argp = {

@@ -189,7 +189,7 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 	return outcome;
 }
 
-enum outcome command_replay(int argc, char **argv, const char *address)
+enum outcome command_replay(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { &request_output_argp, 0, NULL, 1 }, {} };
 	static const struct argp argp = {

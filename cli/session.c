@@ -10,12 +10,15 @@
 #include "cli/private_daemon.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
+#include "lib/base/text_file.h"
 
 #define CONNECT_NS (5 * UINT64_C(1000000000))
 #define START_NS (10 * UINT64_C(1000000000))
 #define RETRY_NS 20000000
+#define PEM_MAX (1 << 20)
 
 struct session {
+	struct grpc_tls *tls; /* NULL: in clear */
 	struct grpc_client *client;
 	struct private_daemon *daemon;
 	bool message_failed; /* the stream was ended by the receiver of its messages */
@@ -48,7 +51,7 @@ static void say_line(const char *text, void *data)
 	say(data, "%s", text);
 }
 
-static enum outcome explain_connect(const struct session *session, const char *address, int error)
+static enum outcome explain_connect(const struct session *session, const char *address, int error, const char *reason)
 {
 	switch (error) {
 	case -EINVAL:
@@ -65,6 +68,9 @@ static enum outcome explain_connect(const struct session *session, const char *a
 		break;
 	case -EHOSTUNREACH:
 		say(session, "cannot reach the host of %s: check its name", address);
+		break;
+	case -EPROTO:
+		say(session, "no TLS connection to the daemon at %s: %s", address, reason ? reason : "it fails");
 		break;
 	default:
 		say(session, "cannot connect to the daemon at %s: %s", address, strerror(-error));
@@ -107,7 +113,7 @@ static enum outcome connect_private(struct session *session)
 			return explain_interrupt(session);
 		if (ended)
 			return explain_private_end(session, OUTCOME_INTERNAL);
-		r = grpc_client_connect(address, CONNECT_NS, &session->client);
+		r = grpc_client_connect(address, NULL, CONNECT_NS, &session->client, NULL);
 		if (!r)
 			return OUTCOME_OK;
 		if ((r != -ENOENT && r != -ECONNREFUSED && r != -EAGAIN && r != -EINTR) || loop_now() > give_up)
@@ -136,11 +142,58 @@ static enum outcome open_private(struct session *session)
 	return OUTCOME_INTERNAL;
 }
 
-enum outcome session_open_saying(const char *address, session_say_fn line, void *data, struct session **ret)
+static enum outcome read_pem(const struct session *session, const char *path, char **ret)
+{
+	int r = path ? text_file_read(path, PEM_MAX, ret) : 0;
+
+	if (r < 0)
+		say(session, "cannot read %s: %s", path, strerror(-r));
+	return r < 0 ? OUTCOME_USAGE : OUTCOME_OK;
+}
+
+static enum outcome prepare_tls(struct session *session, const struct daemon_address *address)
+{
+	_cleanup_free_ char *authorities = NULL, *certificate = NULL, *key = NULL;
+	enum outcome outcome = read_pem(session, address->authorities, &authorities);
+	struct grpc_tls_options options;
+	char text[200];
+
+	if (outcome == OUTCOME_OK)
+		outcome = read_pem(session, address->certificate, &certificate);
+	if (outcome == OUTCOME_OK)
+		outcome = read_pem(session, address->key, &key);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	options = (struct grpc_tls_options){ .certificate = certificate, .key = key, .authorities = authorities };
+	if (grpc_tls_client_new(&options, &session->tls, text, sizeof(text)) == 0)
+		return OUTCOME_OK;
+	say(session, "TLS cannot be used: %s", text);
+	return OUTCOME_USAGE;
+}
+
+static enum outcome connect_session(struct session *session, const struct daemon_address *address)
+{
+	const char *text = address->text ? address->text : SESSION_DEFAULT_ADDRESS;
+	_cleanup_free_ char *reason = NULL;
+	enum outcome outcome = address->tls ? prepare_tls(session, address) : OUTCOME_OK;
+	int r;
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	r = grpc_client_connect(text, session->tls, CONNECT_NS, &session->client, &reason);
+	if (r == 0)
+		return OUTCOME_OK;
+	if (*interrupt_flag())
+		return explain_interrupt(session);
+	if (!address->text && (r == -ENOENT || r == -ECONNREFUSED))
+		return open_private(session);
+	return explain_connect(session, text, r, reason);
+}
+
+enum outcome session_open_saying(const struct daemon_address *address, session_say_fn line, void *data, struct session **ret)
 {
 	struct session *session = calloc(1, sizeof(*session));
-	enum outcome outcome = OUTCOME_OK;
-	int r;
+	enum outcome outcome;
 
 	if (!session) {
 		outcome_say("out of memory");
@@ -148,15 +201,7 @@ enum outcome session_open_saying(const char *address, session_say_fn line, void 
 	}
 	session->say = line;
 	session->say_data = data;
-	r = grpc_client_connect(address ? address : SESSION_DEFAULT_ADDRESS, CONNECT_NS, &session->client);
-	if (r < 0) {
-		if (*interrupt_flag())
-			outcome = explain_interrupt(session);
-		else if (!address && (r == -ENOENT || r == -ECONNREFUSED))
-			outcome = open_private(session);
-		else
-			outcome = explain_connect(session, address ? address : SESSION_DEFAULT_ADDRESS, r);
-	}
+	outcome = connect_session(session, address);
 	if (outcome != OUTCOME_OK) {
 		session_free(session);
 		return outcome;
@@ -166,7 +211,7 @@ enum outcome session_open_saying(const char *address, session_say_fn line, void 
 	return OUTCOME_OK;
 }
 
-enum outcome session_open(const char *address, struct session **ret)
+enum outcome session_open(const struct daemon_address *address, struct session **ret)
 {
 	return session_open_saying(address, NULL, NULL, ret);
 }
@@ -176,6 +221,7 @@ struct session *session_free(struct session *session)
 	if (!session)
 		return NULL;
 	grpc_client_free(session->client);
+	grpc_tls_free(session->tls);
 	private_daemon_free(session->daemon);
 	free(session);
 	return NULL;
@@ -192,7 +238,7 @@ static enum outcome explain_call(struct session *session, int r, enum grpc_statu
 	if (*interrupt_flag() && (r == -ECANCELED || r == -EINTR))
 		return explain_interrupt(session);
 	if (r < 0) {
-		outcome_say("the connection to the daemon failed: %s", strerror(-r));
+		outcome_say("the connection to the daemon failed: %s", grpc_client_reason(session->client));
 		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL) : OUTCOME_INTERNAL;
 	}
 	if (status == GRPC_OK)

@@ -11,15 +11,22 @@
 
 struct session;
 
+/* Where a daemon is, and how it is spoken to. */
+struct daemon_address {
+	const char *text; /* NULL: the default one */
+	bool tls;
+	const char *authorities, *certificate, *key; /* PEM files, NULL: none */
+};
+
 /*
- * Connects to the address, or with NULL to the default one, and when no daemon is there starts a private one. Anything
+ * Connects to the address, or without one to the default one, and when no daemon is there starts a private one. Anything
  * but OUTCOME_OK has been explained to the user.
  */
-enum outcome session_open(const char *address, struct session **ret);
+enum outcome session_open(const struct daemon_address *address, struct session **ret);
 /* Receives what would be said to the user: one line, without the program's name. */
 typedef void (*session_say_fn)(const char *text, void *data);
 /* The same, but what is to be said until it has connected goes to a function. NULL: to the user. */
-enum outcome session_open_saying(const char *address, session_say_fn say, void *data, struct session **ret);
+enum outcome session_open_saying(const struct daemon_address *address, session_say_fn say, void *data, struct session **ret);
 /* Ends a private daemon, too. */
 struct session *session_free(struct session *session);
 

@@ -103,7 +103,7 @@ static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json
 	return OUTCOME_OK;
 }
 
-enum outcome command_targets(int argc, char **argv, const char *address)
+enum outcome command_targets(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp argp = {
 		.options = options,

@@ -68,7 +68,7 @@ static int connect_unix(const char *name, bool abstract, uint64_t deadline_ns, i
 			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1), deadline_ns, ret_fd);
 }
 
-static int connect_host(const char *text, uint64_t deadline_ns, int *ret_fd)
+static int connect_host(const char *text, uint64_t deadline_ns, int *ret_fd, char **ret_host)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 	_cleanup_free_ char *copy = strdup(text);
@@ -99,13 +99,22 @@ static int connect_host(const char *text, uint64_t deadline_ns, int *ret_fd)
 	for (const struct addrinfo *a = addresses; a && r < 0; a = a->ai_next)
 		r = connect_to(a->ai_addr, a->ai_addrlen, deadline_ns, ret_fd);
 	freeaddrinfo(addresses);
-	return r;
+	if (r < 0 || !ret_host)
+		return r;
+	*ret_host = strdup(host);
+	if (!*ret_host) {
+		*ret_fd = safe_close(*ret_fd);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
-int grpc_address_connect(const char *address, uint64_t timeout_ns, int *ret_fd)
+int grpc_address_connect(const char *address, uint64_t timeout_ns, int *ret_fd, char **ret_host)
 {
 	uint64_t deadline_ns;
 
+	if (ret_host)
+		*ret_host = NULL;
 	if (!timeout_ns || __builtin_add_overflow(loop_now(), timeout_ns, &deadline_ns))
 		deadline_ns = LOOP_NEVER;
 	if (!strncmp(address, "unix://", 7))
@@ -118,5 +127,5 @@ int grpc_address_connect(const char *address, uint64_t timeout_ns, int *ret_fd)
 		return connect_unix(address + 14, true, deadline_ns, ret_fd);
 	if (address[0] == '@')
 		return connect_unix(address + 1, true, deadline_ns, ret_fd);
-	return connect_host(address, deadline_ns, ret_fd);
+	return connect_host(address, deadline_ns, ret_fd, ret_host);
 }

@@ -1,5 +1,5 @@
 /*
- * A gRPC client over cleartext HTTP/2 that blocks its caller, for a command line: one connection, one call
+ * A gRPC client over HTTP/2, in clear or under TLS, that blocks its caller, for a command line: one connection, one call
  * at a time.
  *
  * Two kinds of failure are kept apart: a negative return value means that the call had no outcome (the
@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/grpc/framing.h"
 #include "lib/grpc/status.h"
+#include "lib/grpc/tls.h"
 
 struct grpc_client;
 
@@ -27,11 +29,16 @@ struct grpc_client_options {
 	const volatile sig_atomic_t *cancelled;
 };
 
-/* Connects to an address (lib/grpc/address.h has the forms and errors), and makes the client. */
-int grpc_client_connect(const char *address, uint64_t timeout_ns, struct grpc_client **ret);
-/* Takes a connected stream socket, made non-blocking or not; on failure it stays the caller's. -ENOMEM. */
-int grpc_client_new(int fd, struct grpc_client **ret);
+/*
+ * Connects to an address (lib/grpc/address.h has the forms and errors), and makes the client. tls: NULL for in clear; it has to outlive the
+ * client. -EPROTO when no TLS connection came about: *ret_reason says why then, malloc'ed; else it is NULL. ret_reason may be NULL.
+ */
+int grpc_client_connect(const char *address, const struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason);
+/* Takes a connected stream socket; on failure it stays the caller's. host: as the server is called, NULL: localhost. -ENOMEM, -EINVAL. */
+int grpc_client_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_client **ret);
 struct grpc_client *grpc_client_free(struct grpc_client *client);
+/* After a call that failed for the connection's sake: why. */
+const char *grpc_client_reason(const struct grpc_client *client);
 
 /*
  * Calls a unary method, "/package.Service/Method", with the size bytes of request. With GRPC_OK the answer
@@ -43,9 +50,6 @@ struct grpc_client *grpc_client_free(struct grpc_client *client);
 int grpc_client_call(struct grpc_client *client, const char *path, const void *request, size_t size,
 		     const struct grpc_client_options *options, uint8_t **ret_message, size_t *ret_size,
 		     enum grpc_status *ret_status, char **ret_status_message);
-
-/* Gets one message of a stream and owns its malloc'ed bytes; a negative value cancels the call. */
-typedef int (*grpc_message_fn)(uint8_t *bytes, size_t size, void *data);
 
 /*
  * Calls a server-streaming method: message(bytes, size, data) gets each message. When it returns a negative

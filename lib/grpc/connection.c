@@ -9,6 +9,7 @@
 #include "lib/grpc/call.h"
 
 #define READ_SIZE 65536
+/* A TLS record: when there is less, the socket has no more. */
 #define READ_MIN 16384
 #define READS_PER_VISIT 4
 /* More than this at once would keep other connections waiting for long. */
@@ -73,7 +74,6 @@ static int connection_read(struct grpc_connection *connection)
 			return -ECONNRESET;
 		if (!connection->lingering)
 			r = grpc_session_receive(&connection->session, buffer, (size_t)n);
-		/* A TLS record at the least: the socket has more only then. */
 		if (r < 0 || n < READ_MIN)
 			return r;
 	}

@@ -12,6 +12,9 @@
 /* A byte that says whether the message is compressed, then its size, big endian. */
 #define GRPC_PREFIX_SIZE 5
 
+/* Gets one message of a stream and owns its malloc'ed bytes; a negative value ends the call. */
+typedef int (*grpc_message_fn)(uint8_t *bytes, size_t size, void *data);
+
 void grpc_prefix_write(uint8_t prefix[static GRPC_PREFIX_SIZE], uint32_t size);
 
 /*

@@ -197,5 +197,5 @@ const char *grpc_transport_subject(const struct grpc_transport *transport)
 
 const char *grpc_transport_error(const struct grpc_transport *transport)
 {
-	return transport->error[0] ? transport->error : "TLS failed";
+	return transport->error[0] ? transport->error : "the peer does not keep to HTTP/2";
 }

@@ -319,8 +319,9 @@ static void answer_end(struct answer *a)
 static struct grpc_client *connect_to(struct fixture *f)
 {
 	struct grpc_client *client = NULL;
+	char *reason;
 
-	CHECK_EQ(grpc_client_connect(f->address, 0, &client), 0);
+	CHECK_EQ(grpc_client_connect(f->address, NULL, 0, &client, &reason), 0);
 	return client;
 }
 
@@ -713,8 +714,8 @@ TEST(a_connection_that_drops_in_the_middle_of_a_large_answer_releases_all_of_it)
 	int fd = -1;
 
 	start(&f);
-	CHECK_EQ(grpc_address_connect(f.address, 0, &fd), 0);
-	CHECK_EQ(grpc_client_new(fd, &client), 0);
+	CHECK_EQ(grpc_address_connect(f.address, 0, &fd, NULL), 0);
+	CHECK_EQ(grpc_client_new(fd, NULL, NULL, &client), 0);
 	n_taken = 0;
 	a = stream(client, "Flood", "", hang_up, &fd);
 	CHECK_EQ(a.error, -ECONNRESET);
@@ -820,6 +821,7 @@ TEST(a_server_that_is_stopped_finishes_its_calls_and_says_so)
 	struct grpc_client *client, *late = NULL;
 	struct fixture f;
 	struct answer a;
+	char *reason;
 
 	start(&f);
 	client = connect_to(&f);
@@ -828,7 +830,7 @@ TEST(a_server_that_is_stopped_finishes_its_calls_and_says_so)
 	CHECK_EQ(a.status, GRPC_ABORTED);
 	CHECK_STR(a.status_message, "later");
 	answer_end(&a);
-	CHECK_EQ(grpc_client_connect(f.address, 0, &late), -ECONNREFUSED);
+	CHECK_EQ(grpc_client_connect(f.address, NULL, 0, &late, &reason), -ECONNREFUSED);
 	a = call(client, "Echo", "hello");
 	CHECK_EQ(a.error, -ECONNRESET);
 	CHECK(wait_for(&f.stopped));
@@ -876,7 +878,7 @@ static void check_raw(struct fixture *f, const char *bytes, size_t size)
 {
 	int fd = -1;
 
-	CHECK_EQ(grpc_address_connect(f->address, 0, &fd), 0);
+	CHECK_EQ(grpc_address_connect(f->address, 0, &fd, NULL), 0);
 	CHECK_EQ(fcntl(fd, F_SETFL, 0), 0);
 	CHECK_EQ(send(fd, bytes, size, MSG_NOSIGNAL), size);
 	CHECK(closed_by_server(fd));
@@ -918,15 +920,15 @@ TEST(addresses_that_name_nothing_are_refused)
 	memset(long_name, 'a', sizeof(long_name));
 	long_name[0] = '@';
 	long_name[sizeof(long_name) - 1] = 0;
-	CHECK_EQ(grpc_address_connect("unix:", 0, &fd), -EINVAL);
-	CHECK_EQ(grpc_address_connect("localhost", 0, &fd), -EINVAL);
-	CHECK_EQ(grpc_address_connect("::1:80", 0, &fd), -EINVAL);
-	CHECK_EQ(grpc_address_connect("[::1:80", 0, &fd), -EINVAL);
-	CHECK_EQ(grpc_address_connect("127.0.0.1:", 0, &fd), -EINVAL);
-	CHECK_EQ(grpc_address_connect("127.0.0.1:http", 0, &fd), -EHOSTUNREACH);
-	CHECK_EQ(grpc_address_connect(long_name, 0, &fd), -ENAMETOOLONG);
-	CHECK_EQ(grpc_address_connect("@no such socket", 0, &fd), -ECONNREFUSED);
-	CHECK_EQ(grpc_address_connect("/no/such/socket", 0, &fd), -ENOENT);
+	CHECK_EQ(grpc_address_connect("unix:", 0, &fd, NULL), -EINVAL);
+	CHECK_EQ(grpc_address_connect("localhost", 0, &fd, NULL), -EINVAL);
+	CHECK_EQ(grpc_address_connect("::1:80", 0, &fd, NULL), -EINVAL);
+	CHECK_EQ(grpc_address_connect("[::1:80", 0, &fd, NULL), -EINVAL);
+	CHECK_EQ(grpc_address_connect("127.0.0.1:", 0, &fd, NULL), -EINVAL);
+	CHECK_EQ(grpc_address_connect("127.0.0.1:http", 0, &fd, NULL), -EHOSTUNREACH);
+	CHECK_EQ(grpc_address_connect(long_name, 0, &fd, NULL), -ENAMETOOLONG);
+	CHECK_EQ(grpc_address_connect("@no such socket", 0, &fd, NULL), -ECONNREFUSED);
+	CHECK_EQ(grpc_address_connect("/no/such/socket", 0, &fd, NULL), -ENOENT);
 }
 
 CHECK_MAIN()
