@@ -11,13 +11,20 @@
 
 #include "daemon/broker/channel.h"
 #include "daemon/capture/forecast.h"
+#include "daemon/pem.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
+_Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY && BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
+	       "files come in the order in which they are read");
+
 struct front {
 	struct loop *loop;
 	struct service *service;
+	const struct front_options *options;
+	struct config *config;
+	struct grpc_tls *tls; /* NULL: none */
 };
 
 static int drop_privileges(void)
@@ -44,12 +51,62 @@ static int drop_privileges(void)
 	return r;
 }
 
+static void warn_restart(const char *name, void *data)
+{
+	log_warning("'%s' has changed, which takes a restart", name);
+}
+
+static void reload_tls(struct front *f, const int fds[static PEM_COUNT])
+{
+	struct grpc_tls *tls;
+	char reason[300];
+
+	if (!f->tls)
+		return;
+	if (pem_read(fds, &tls, reason, sizeof(reason)) < 0) {
+		log_error("%s; the certificate stays the one it was", reason);
+		return;
+	}
+	grpc_tls_free(f->tls);
+	f->tls = tls;
+	service_set_tls(f->service, tls);
+}
+
+/* What cannot be used changes nothing. */
+static void reload(struct front *f, const struct broker_event *event, int fds[], unsigned n_fds)
+{
+	int files[BROKER_RELOAD_COUNT];
+	struct config *config;
+	char reason[600];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
+		files[i] = event->files & 1u << i && n < n_fds ? fds[n++] : -1;
+	if (*f->config->file && files[BROKER_RELOAD_CONFIG] < 0) {
+		log_error("the configuration could not be read again, and stays as it was");
+	} else if (config_renew(f->config, f->options->argc, f->options->argv, TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, &config,
+				reason, sizeof(reason)) < 0) {
+		log_error("%s; the configuration stays as it was", reason);
+	} else {
+		service_set_config(f->service, config);
+		log_set_level(config->verbose ? LOG_DEBUG : LOG_INFO);
+		config_free(f->config);
+		f->config = config;
+		reload_tls(f, files + BROKER_RELOAD_CERTIFICATE);
+		log_info("the configuration was read again");
+	}
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
+		safe_close(files[i]);
+}
+
 static void on_event(int fd, uint32_t events, void *data)
 {
 	struct broker_event event;
 	struct front *f = data;
+	int fds[BROKER_RELOAD_COUNT];
+	unsigned n_fds;
 
-	while (recv(fd, &event, sizeof(event), MSG_DONTWAIT) == sizeof(event))
+	while (channel_receive(fd, &event, sizeof(event), fds, BROKER_RELOAD_COUNT, &n_fds) == 0)
 		switch (event.type) {
 		case BROKER_EVENT_LOOK:
 			targets_look_soon(f->service->targets, (pid_t)event.pid);
@@ -63,6 +120,9 @@ static void on_event(int fd, uint32_t events, void *data)
 		case BROKER_EVENT_STOP:
 			service_stop(f->service);
 			break;
+		case BROKER_EVENT_RELOAD:
+			reload(f, &event, fds, n_fds);
+			break;
 		}
 	/* Without the broker nothing can be done, and what was attached went with it. */
 	if (events & EPOLLHUP)
@@ -75,8 +135,8 @@ static int serve(struct front *f, const struct front_options *options)
 	struct forecast forecast;
 	int r;
 
-	for (unsigned i = 0; i < options->first_target_listener; i++) {
-		r = service_listen(f->service, i);
+	for (unsigned i = 0; i < options->n_listeners; i++) {
+		r = options->listeners[i].kind == LISTENER_TARGET ? 0 : service_listen(f->service, i);
 		if (r < 0)
 			return log_error_errno(r, "cannot serve a listener: %m");
 	}
@@ -95,13 +155,11 @@ static int serve(struct front *f, const struct front_options *options)
 
 int front_run(const struct front_options *options)
 {
-	struct service_options service = { .max_duration_ns = options->max_duration_ns, .listeners = options->listeners,
-					   .n_listeners = options->n_listeners,
-					   .first_target_listener = options->first_target_listener, .cache = options->cache,
-					   .config = options->config };
+	struct service_options service = { .listeners = options->listeners, .n_listeners = options->n_listeners, .cache = options->cache,
+					   .config = options->config, .tls = options->tls };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
-	struct front f = {};
+	struct front f = { .options = options, .config = options->config, .tls = options->tls };
 	int r;
 
 	r = drop_privileges();
@@ -123,6 +181,8 @@ int front_run(const struct front_options *options)
 	/* Whatever still runs ends with the process: the loop's threads are not waited for. */
 	if (r == 0) {
 		service_free(f.service);
+		grpc_tls_free(f.tls);
+		config_free(f.config);
 		proxy_free(proxy);
 		loop_free(f.loop);
 	}

@@ -48,12 +48,13 @@ struct file {
 
 struct broker {
 	int requests, events, diag;
-	const int *listeners;
+	const struct listener *listeners;
 	unsigned n_listeners;
+	const char *const *reload_files;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: nobody tells */
 	struct watch *watch;
-	bool stop; /* the front is to be told so, and was not yet */
+	bool stop, reload; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
@@ -80,10 +81,12 @@ static struct client *client_get(struct broker *b, uint32_t id)
 
 static int add_client(struct broker *b, struct broker_message *m, int connection)
 {
-	uid_t uid;
-	int r;
+	const struct listener *listener = &b->listeners[m->index];
+	uid_t uid = listener->uid;
+	int r = 0;
 
-	r = identity_of_connection(connection, b->diag, &uid);
+	if (!listener->is_certified)
+		r = identity_of_connection(connection, b->diag, &uid);
 	if (r < 0)
 		return -EACCES; /* nobody that the kernel knows: that connection alone is refused */
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
@@ -105,7 +108,7 @@ static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
 
 	if (m->index >= b->n_listeners)
 		return -EINVAL;
-	connection = accept4(b->listeners[m->index], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	connection = accept4(b->listeners[m->index].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (connection < 0)
 		return -errno;
 	r = add_client(b, m, connection);
@@ -119,8 +122,8 @@ static int on_listen(struct broker *b, const struct broker_message *m)
 	if (m->index >= b->n_listeners)
 		return -EINVAL;
 	if (m->type == BROKER_LISTEN)
-		return listen(b->listeners[m->index], 64) < 0 ? -errno : 0;
-	return shutdown(b->listeners[m->index], SHUT_RDWR) < 0 ? -errno : 0;
+		return listen(b->listeners[m->index].fd, 64) < 0 ? -errno : 0;
+	return shutdown(b->listeners[m->index].fd, SHUT_RDWR) < 0 ? -errno : 0;
 }
 
 static int on_maps(struct broker_message *m, int *ret_fd)
@@ -381,6 +384,28 @@ static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 	return send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
+/* As send_event(). The front may read nothing that is root's, but is told what root configured. */
+static bool send_reload(struct broker *b)
+{
+	struct broker_event event = { .type = BROKER_EVENT_RELOAD };
+	int fds[BROKER_RELOAD_COUNT], r;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++) {
+		if (!*b->reload_files[i])
+			continue;
+		fds[n] = open(b->reload_files[i], O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fds[n] < 0)
+			log_warning("cannot read %s: %m", b->reload_files[i]);
+		else
+			event.files |= 1u << i, n++;
+	}
+	r = channel_send(b->events, &event, sizeof(event), fds, n);
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+	return r != -EAGAIN;
+}
+
 static void send_pending(struct broker *b)
 {
 	uint64_t now = loop_now();
@@ -388,6 +413,8 @@ static void send_pending(struct broker *b)
 
 	if (b->stop && send_event(b, BROKER_EVENT_STOP, 0))
 		b->stop = false;
+	if (b->reload)
+		b->reload = !send_reload(b);
 	if (watch_wants_rescan(b->watch, now) && send_event(b, BROKER_EVENT_RESCAN, 0))
 		watch_rescanned(b->watch, now);
 	while ((pid = watch_next(b->watch)) && send_event(b, BROKER_EVENT_LOOK, pid))
@@ -446,6 +473,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->events = options->events;
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
+	b->reload_files = options->reload;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */
@@ -493,6 +521,7 @@ static int watch_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -errno;
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -503,7 +532,11 @@ static void on_signal(struct broker *b, int signals)
 {
 	struct signalfd_siginfo info;
 
-	if (read(signals, &info, sizeof(info)) == sizeof(info))
+	if (read(signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP)
+		b->reload = true;
+	else
 		b->stop = true;
 }
 

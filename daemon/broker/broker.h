@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+#include "daemon/broker/listener.h"
+#include "daemon/broker/message.h"
+
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
 	int events;   /* likewise; written only */
@@ -13,9 +16,11 @@ struct broker_options {
 	 * Sockets that are bound, shared with the front. Connections are accepted here, so that who is at their other end is known from
 	 * the kernel alone. The front names them by their index.
 	 */
-	const int *listeners;
+	const struct listener *listeners;
 	unsigned n_listeners;
 	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
+	/* Files that the front gets opened on SIGHUP, by enum broker_reload; "": none. They are root's own. */
+	const char *reload[BROKER_RELOAD_COUNT];
 };
 
 /*
@@ -25,6 +30,7 @@ struct broker_options {
 int broker_check_host(char *ret_text, unsigned size);
 
 /*
- * Serves until the front goes; gives up all other privileges first. SIGTERM and SIGINT ask the front to end. Returns 0 or -errno.
+ * Serves until the front goes; gives up all other privileges first. SIGTERM and SIGINT ask the front to end, SIGHUP to read its
+ * configuration again. Returns 0 or -errno.
  */
 int broker_run(const struct broker_options *options);

@@ -5,7 +5,7 @@
 #define BROKER_MAX_CLIENTS 1024
 #define BROKER_MAX_LISTENERS 512
 #define BROKER_MAX_FILES 512
-#define BROKER_MAX_CAPTURES 8
+#define BROKER_MAX_CAPTURES 16
 #define BROKER_MAX_SITES 1024 /* of one capture */
 #define BROKER_MAX_FDS 16    /* with one message */
 #define BROKER_RING_BYTES (16u << 20)

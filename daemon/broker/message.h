@@ -97,9 +97,20 @@ enum broker_event_type {
 	BROKER_EVENT_EXECUTED, /* a process that may be a target became another program; BROKER_EVENT_LOOK follows */
 	BROKER_EVENT_RESCAN, /* some of these were missed: look at every process */
 	BROKER_EVENT_STOP,   /* the daemon was told to end */
+	BROKER_EVENT_RELOAD, /* the configuration is to be read again; with the descriptors of the files */
+};
+
+/* The files of BROKER_EVENT_RELOAD, in the order of their descriptors. */
+enum broker_reload {
+	BROKER_RELOAD_CONFIG,
+	BROKER_RELOAD_CERTIFICATE,
+	BROKER_RELOAD_KEY,
+	BROKER_RELOAD_CLIENT_CA,
+	BROKER_RELOAD_COUNT,
 };
 
 struct broker_event {
 	uint32_t type;
 	uint32_t pid;
+	uint32_t files; /* BROKER_EVENT_RELOAD: a bit for each file whose descriptor comes along */
 };

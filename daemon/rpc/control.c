@@ -266,9 +266,9 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	request.record = m->record;
 	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	job.every_target = !m->n_pids && service_is_for_all(call);
-	if (!request.duration_ns || request.duration_ns > s->options.max_duration_ns) {
+	if (!request.duration_ns || request.duration_ns > s->options.config->max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
-			       (double)s->options.max_duration_ns / 1e9);
+			       (double)s->options.config->max_duration_ns / 1e9);
 		r = -EINVAL;
 	} else if (!(request.max_overhead >= 0 && request.max_overhead <= 100)) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the budget must be above 0 and at most 100 %%");

@@ -114,15 +114,15 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	job.emit_xspace = m->emit_xspace;
 	snprintf(job.session_id, sizeof(job.session_id), "%s", m->session_id ?: "");
 	tensorflow__profile_request__free_unpacked(m, NULL);
-	if (!duration_ms || duration_ms > s->options.max_duration_ns / 1000000) {
+	if (!duration_ms || duration_ms > s->options.config->max_duration_ns / 1000000) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be 1 to %llu ms (tfprofd --max-duration), not %llu",
-			       (unsigned long long)(s->options.max_duration_ns / 1000000), (unsigned long long)duration_ms);
+			       (unsigned long long)(s->options.config->max_duration_ns / 1000000), (unsigned long long)duration_ms);
 		return;
 	}
 	request.duration_ns = duration_ms * 1000000;
-	if (request.start_unix_ns > now_unix() + s->options.max_duration_ns) {
+	if (request.start_unix_ns > now_unix() + s->options.config->max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the window would begin more than %llu s from now (tfprofd --max-duration)",
-			       (unsigned long long)(s->options.max_duration_ns / 1000000000));
+			       (unsigned long long)(s->options.config->max_duration_ns / 1000000000));
 		return;
 	}
 	if (!request.detail.level) {

@@ -84,13 +84,13 @@ static void on_unlistened(void *listener, void *data)
 /* Serves a socket that listens already, by a copy of it. */
 static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 {
-	_cleanup_close_ int fd = fcntl(s->options.listeners[index], F_DUPFD_CLOEXEC, 0);
+	_cleanup_close_ int fd = fcntl(s->options.listeners[index].fd, F_DUPFD_CLOEXEC, 0);
 	struct port *port = calloc(1, sizeof(*port));
 	int r = port && fd >= 0 ? 0 : -ENOMEM;
 
 	if (r >= 0) {
 		*port = (struct port){ .index = index, .pid = pid };
-		r = grpc_server_listen(s->server, fd, NULL, port, ret_id);
+		r = grpc_server_listen(s->server, fd, s->options.listeners[index].kind == LISTENER_TLS ? s->options.tls : NULL, port, ret_id);
 	}
 	if (r < 0)
 		free(port);
@@ -117,18 +117,18 @@ static void on_target_added(struct target *target, void *data)
 
 	on_target_changed(target, data);
 	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name, target->version);
-	for (unsigned i = s->options.first_target_listener; i < s->options.n_listeners; i++) {
+	for (unsigned i = 0; i < s->options.n_listeners; i++) {
 		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
 		struct sockaddr_in address;
 		socklen_t size = sizeof(address);
 
-		if (s->listener_used[i])
+		if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET)
 			continue;
 		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 || serve(s, i, target->pid, &target->listener) < 0)
 			continue;
 		s->listener_used[i] = true;
 		target->listener_index = i;
-		if (getsockname(s->options.listeners[i], (struct sockaddr *)&address, &size) == 0)
+		if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) == 0)
 			target->port = ntohs(address.sin_port);
 		return;
 	}
@@ -191,9 +191,20 @@ struct service *service_free(struct service *s)
 
 int service_listen(struct service *s, unsigned index)
 {
-	int id;
+	return serve(s, index, 0, &s->listener_ids[index]);
+}
 
-	return serve(s, index, 0, &id);
+void service_set_config(struct service *s, const struct config *config)
+{
+	s->options.config = config;
+}
+
+void service_set_tls(struct service *s, struct grpc_tls *tls)
+{
+	s->options.tls = tls;
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		if (s->options.listeners[i].kind == LISTENER_TLS)
+			grpc_server_set_tls(s->server, s->listener_ids[i], tls);
 }
 
 static void end_when_idle(void *data)

@@ -4,10 +4,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/broker/limits.h"
+#include "daemon/broker/listener.h"
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/target.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "lib/base/loop.h"
 #include "lib/grpc/server.h"
 
@@ -15,11 +17,10 @@ struct service_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	const char *hostname;
-	uint64_t max_duration_ns;
-	/* Sockets that the broker accepts on; those from first_target_listener are loopback ports, bound, for single targets. */
-	const int *listeners;
-	unsigned n_listeners, first_target_listener;
-	const struct config *config; /* borrowed, NULL: none */
+	const struct listener *listeners; /* that the broker accepts on */
+	unsigned n_listeners;
+	const struct config *config; /* borrowed */
+	struct grpc_tls *tls;	     /* borrowed, NULL: none */
 	int cache; /* a directory for what is worth keeping, owned by the service from now on; -1: none */
 };
 
@@ -39,12 +40,17 @@ struct service {
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
 	bool stopping;
-	bool listener_used[BROKER_MAX_LISTENERS];
+	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
+	int listener_ids[BROKER_MAX_LISTENERS];	  /* of those for every target, the server's */
 };
 
 int service_new(const struct service_options *options, struct service **ret);
 /* Serves every target on the listener with this index. */
 int service_listen(struct service *s, unsigned index);
+/* From now on it is configured otherwise; borrowed. */
+void service_set_config(struct service *s, const struct config *config);
+/* New connections under TLS are made with this; borrowed. */
+void service_set_tls(struct service *s, struct grpc_tls *tls);
 /* Ends the windows that are open, answers, and then ends the loop. */
 void service_stop(struct service *s);
 struct service *service_free(struct service *s);

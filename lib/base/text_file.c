@@ -5,14 +5,11 @@
 
 #include "lib/base/macro.h"
 
-int text_file_read(const char *path, size_t max, char **ret)
+int text_file_read_fd(int fd, size_t max, char **ret)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	_cleanup_free_ char *text = malloc(max + 1);
 	size_t size = 0;
 
-	if (fd < 0)
-		return -errno;
 	if (!text)
 		return -ENOMEM;
 	for (;;) {
@@ -31,4 +28,11 @@ int text_file_read(const char *path, size_t max, char **ret)
 	text[size] = 0;
 	*ret = TAKE_PTR(text);
 	return 0;
+}
+
+int text_file_read(const char *path, size_t max, char **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	return fd < 0 ? -errno : text_file_read_fd(fd, max, ret);
 }

@@ -26,7 +26,7 @@ struct grpc_client {
 	int broken; /* an error that ended the connection */
 };
 
-int grpc_client_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_client **ret)
+int grpc_client_new(int fd, struct grpc_tls *tls, const char *host, struct grpc_client **ret)
 {
 	struct grpc_client *client = calloc(1, sizeof(*client));
 	int r;
@@ -85,7 +85,7 @@ static int shake_hands(struct grpc_client *client, uint64_t deadline_ns)
 	}
 }
 
-int grpc_client_connect(const char *address, const struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason)
+int grpc_client_connect(const char *address, struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason)
 {
 	_cleanup_free_ char *host = NULL;
 	struct grpc_client *client;

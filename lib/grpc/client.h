@@ -30,12 +30,11 @@ struct grpc_client_options {
 };
 
 /*
- * Connects to an address (lib/grpc/address.h has the forms and errors), and makes the client. tls: NULL for in clear; it has to outlive the
- * client. -EPROTO when no TLS connection came about: *ret_reason says why then, malloc'ed; else it is NULL. ret_reason may be NULL.
+ * Connects to an address (lib/grpc/address.h has the forms and errors), and makes the client. tls: NULL for in clear. -EPROTO when no TLS connection came about: *ret_reason says why then, malloc'ed; else it is NULL. ret_reason may be NULL.
  */
-int grpc_client_connect(const char *address, const struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason);
+int grpc_client_connect(const char *address, struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason);
 /* Takes a connected stream socket; on failure it stays the caller's. host: as the server is called, NULL: localhost. -ENOMEM, -EINVAL. */
-int grpc_client_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_client **ret);
+int grpc_client_new(int fd, struct grpc_tls *tls, const char *host, struct grpc_client **ret);
 struct grpc_client *grpc_client_free(struct grpc_client *client);
 /* After a call that failed for the connection's sake: why. */
 const char *grpc_client_reason(const struct grpc_client *client);

@@ -14,7 +14,7 @@ struct grpc_listener {
 	struct grpc_listener *next;
 	int id;
 	int fd; /* -1: closed, and kept for its connections */
-	const struct grpc_tls *tls;
+	struct grpc_tls *tls;
 	struct loop_source *source;
 	void *data;
 	unsigned n_holds; /* connections, and the accept loop */

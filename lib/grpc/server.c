@@ -130,7 +130,7 @@ static void listener_event(int fd, uint32_t events, void *data)
 	grpc_listener_release(listener);
 }
 
-int grpc_server_listen(struct grpc_server *server, int fd, const struct grpc_tls *tls, void *listener_data, int *ret_id)
+int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls, void *listener_data, int *ret_id)
 {
 	struct grpc_listener *listener;
 	int r, flags = fcntl(fd, F_GETFL);
@@ -148,7 +148,7 @@ int grpc_server_listen(struct grpc_server *server, int fd, const struct grpc_tls
 	listener->server = server;
 	listener->id = ++server->last_id;
 	listener->fd = fd;
-	listener->tls = tls;
+	listener->tls = tls ? grpc_tls_ref(tls) : NULL;
 	listener->data = listener_data;
 	listener->n_holds = 1;
 	listener->next = server->listeners;
@@ -164,9 +164,19 @@ void grpc_listener_release(struct grpc_listener *listener)
 
 	if (--listener->n_holds)
 		return;
+	grpc_tls_free(listener->tls);
 	if (server->service.options.unlistened)
 		server->service.options.unlistened(listener->data, server->service.options.data);
 	free(listener);
+}
+
+void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls)
+{
+	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+		if (listener->id == id) {
+			grpc_tls_free(listener->tls);
+			listener->tls = grpc_tls_ref(tls);
+		}
 }
 
 void grpc_server_unlisten(struct grpc_server *server, int id)

@@ -78,9 +78,11 @@ struct grpc_server *grpc_server_free(struct grpc_server *server);
 
 /*
  * Serves the connections of a socket that listens (made non-blocking here), which the server owns from success on.
- * tls: NULL for in clear; it has to outlive the server. listener_data: see accept() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
+ * tls: NULL for in clear; it stays the caller's. listener_data: see accept() and grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
  */
-int grpc_server_listen(struct grpc_server *server, int fd, const struct grpc_tls *tls, void *listener_data, int *ret_id);
+int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls, void *listener_data, int *ret_id);
+/* The listener's next connections are made with this; unknown ids are ignored. */
+void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls);
 /*
  * Closes the listener. Its connections are told to go away; calls in flight are finished. unlistened() is
  * called after the last of them, or at once, before this returns. Unknown ids are ignored.

@@ -16,6 +16,7 @@ struct grpc_tls {
 	SSL_CTX *context;
 	BIO_METHOD *sockets;
 	bool is_server;
+	unsigned n_refs;
 };
 
 /* As ALPN writes it: a length and the name. */
@@ -173,9 +174,11 @@ static int tls_new(const struct grpc_tls_options *options, bool is_server, struc
 	int r = -ENOMEM;
 
 	snprintf(text, text_size, "out of memory");
-	if (tls)
-		tls->context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
-	if (tls && tls->context)
+	if (!tls)
+		return r;
+	tls->n_refs = 1;
+	tls->context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+	if (tls->context)
 		r = sockets_new(&tls->sockets);
 	if (r == 0)
 		r = fill_context(tls->context, options, is_server, text, text_size);
@@ -200,12 +203,18 @@ int grpc_tls_client_new(const struct grpc_tls_options *options, struct grpc_tls 
 
 struct grpc_tls *grpc_tls_free(struct grpc_tls *tls)
 {
-	if (!tls)
+	if (!tls || --tls->n_refs)
 		return NULL;
 	SSL_CTX_free(tls->context);
 	BIO_meth_free(tls->sockets);
 	free(tls);
 	return NULL;
+}
+
+struct grpc_tls *grpc_tls_ref(struct grpc_tls *tls)
+{
+	tls->n_refs++;
+	return tls;
 }
 
 static int expect_host(SSL *ssl, const char *host)

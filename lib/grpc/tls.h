@@ -22,8 +22,10 @@ struct grpc_tls_options {
 /* -EINVAL when a text is not what it should be: ret_text is a sentence on that. -ENOMEM. */
 int grpc_tls_server_new(const struct grpc_tls_options *options, struct grpc_tls **ret, char *ret_text, size_t text_size);
 int grpc_tls_client_new(const struct grpc_tls_options *options, struct grpc_tls **ret, char *ret_text, size_t text_size);
-/* After the last of its connections. */
+/* Connections that were made with it go on. */
 struct grpc_tls *grpc_tls_free(struct grpc_tls *tls);
+/* Holds on to it, too: to be freed as often. In the thread of its connections only. */
+struct grpc_tls *grpc_tls_ref(struct grpc_tls *tls);
 
 /*
  * For transport.c: one connection over a connected socket, which stays the caller's. host: whom a server's certificate has to be for. -ENOMEM,

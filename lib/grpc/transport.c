@@ -14,13 +14,14 @@
 
 struct grpc_transport {
 	int fd;
-	SSL *ssl; /* NULL: in clear */
+	struct grpc_tls *tls; /* NULL: in clear */
+	SSL *ssl;
 	bool wants_write;
 	char *subject;
 	char error[160];
 };
 
-int grpc_transport_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_transport **ret)
+int grpc_transport_new(int fd, struct grpc_tls *tls, const char *host, struct grpc_transport **ret)
 {
 	struct grpc_transport *transport = calloc(1, sizeof(*transport));
 	int r = 0;
@@ -35,6 +36,7 @@ int grpc_transport_new(int fd, const struct grpc_tls *tls, const char *host, str
 		return r;
 	}
 	transport->fd = fd;
+	transport->tls = tls ? grpc_tls_ref(tls) : NULL;
 	*ret = transport;
 	return 0;
 }
@@ -44,6 +46,7 @@ struct grpc_transport *grpc_transport_free(struct grpc_transport *transport)
 	if (!transport)
 		return NULL;
 	SSL_free(transport->ssl);
+	grpc_tls_free(transport->tls);
 	safe_close(transport->fd);
 	free(transport->subject);
 	free(transport);

@@ -15,7 +15,7 @@ struct grpc_transport;
  * Takes the descriptor on success. tls NULL: in clear. host: the name or address that a server's certificate has to be for; NULL on the
  * server's side. -ENOMEM, -EINVAL when the host is no name.
  */
-int grpc_transport_new(int fd, const struct grpc_tls *tls, const char *host, struct grpc_transport **ret);
+int grpc_transport_new(int fd, struct grpc_tls *tls, const char *host, struct grpc_transport **ret);
 /* Closes the descriptor. */
 struct grpc_transport *grpc_transport_free(struct grpc_transport *transport);
 

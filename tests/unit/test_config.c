@@ -1,7 +1,8 @@
-/* The daemon's configuration file. */
-#include "daemon/config.h"
+/* The daemon's configuration: its file and its flags. */
+#include "daemon/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,20 +11,37 @@
 
 static char error[512], path[64];
 
-/* What config_read() says of a file with this text; *ret is NULL on failure. */
-static int read_text(const char *text, struct config **ret)
+static void write_file(const char *text)
 {
 	FILE *file;
-	int fd, r;
 
 	strcpy(path, "/tmp/tfprofd-config-XXXXXX");
-	fd = mkstemp(path);
-	file = fdopen(fd, "w");
+	file = fdopen(mkstemp(path), "w");
 	fputs(text, file);
 	fclose(file);
+}
+
+#define FLAGS(...) (char *[]){ "tfprofd", __VA_ARGS__, NULL }
+
+/* What comes of flags alone. */
+static int read_flags(char *argv[], struct config **ret)
+{
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
 	*ret = NULL;
 	*error = 0;
-	r = config_read(path, ret, error, sizeof(error));
+	return config_new(argc, argv, ret, error, sizeof(error));
+}
+
+/* What comes of a file with this text; *ret is NULL on failure. */
+static int read_text(const char *text, struct config **ret)
+{
+	int r;
+
+	write_file(text);
+	r = read_flags(FLAGS("--config", path), ret);
 	unlink(path);
 	return r;
 }
@@ -40,7 +58,134 @@ static void expect_refused(const char *text, const char *message)
 	config_free(config);
 }
 
-TEST(every_key_is_read)
+static void expect_flag_refused(char *argv[], const char *message)
+{
+	struct config *config;
+
+	CHECK_EQ(read_flags(argv, &config), -EINVAL);
+	CHECK_STR(error, message);
+	config_free(config);
+}
+
+static void check_daemon_keys(const struct config *c)
+{
+	CHECK_STR(c->socket, "/a/s");
+	CHECK_STR(c->listen.host, "127.0.0.2");
+	CHECK_EQ(c->listen.port, 81);
+	CHECK_EQ(c->target_ports.first, 2000);
+	CHECK_EQ(c->target_ports.last, 2001);
+	CHECK_STR(c->tls_listen.host, "0.0.0.0");
+	CHECK_EQ(c->tls_listen.port, 443);
+	CHECK_STR(c->tls_certificate, "/c");
+	CHECK_STR(c->tls_key, "/k");
+	CHECK_STR(c->tls_client_ca, "/ca");
+	CHECK_EQ(c->tls_user, 12345);
+	CHECK_STR(c->metrics_listen, "127.0.0.1:90");
+	CHECK_STR(c->state, "/st");
+	CHECK(c->perf_event_uprobes && c->verbose);
+	CHECK_EQ(c->max_duration_ns, 7000000000);
+	CHECK_EQ(c->max_captures, 3);
+	CHECK_EQ(c->max_captures_per_user, 2);
+	CHECK_EQ(c->recorder.level, 1);
+	CHECK_EQ(c->recorder.last_ns, 60000000000);
+	CHECK_EQ(c->recorder.bytes, 5 << 20);
+	CHECK(c->recorder.max_overhead == 0.5);
+}
+
+TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
+{
+	struct config *config;
+
+	CHECK_EQ(read_text("[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
+			   "tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
+			   "probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
+			   "recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nverbose = yes\n", &config), 0);
+	if (config)
+		check_daemon_keys(config);
+	config_free(config);
+	CHECK_EQ(read_flags(FLAGS("--socket", "/a/s", "--listen", "127.0.0.2:81", "--target-ports", "2000-2001", "--tls-listen", "0.0.0.0:443",
+				  "--tls-cert", "/c", "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-user", "12345", "--metrics-listen",
+				  "127.0.0.1:90", "--state-dir", "/st", "--probe-links", "perf-event", "--max-duration", "7", "--max-captures", "3",
+				  "--max-captures-per-user", "2", "--recorder", "1", "--recorder-last", "1m", "--recorder-memory", "5",
+				  "--recorder-overhead", "0.5", "--verbose"), &config), 0);
+	if (config)
+		check_daemon_keys(config);
+	config_free(config);
+}
+
+TEST(a_flag_goes_before_the_file_and_a_target_of_a_flag_before_those_of_the_file)
+{
+	struct config *config;
+
+	write_file("[daemon]\nmax-captures = 3\nmax-duration = 9\n[target a*]\nlevel = 1\n");
+	CHECK_EQ(read_flags(FLAGS("--max-captures", "5", "--config", path, "--target", "ab:c:level=2", "--target", "ab:c:requests-count=8"), &config), 0);
+	if (config) {
+		CHECK_EQ(config->max_captures, 5);
+		CHECK_EQ(config->max_duration_ns, 9000000000);
+		CHECK_EQ(config_find(config, 1, "ab:c")->level, 2);
+		CHECK_EQ(config_find(config, 1, "ab:c")->filter.count, 8);
+		CHECK_EQ(config_find(config, 1, "abc")->level, 1);
+		CHECK_EQ(config->n_targets, 2);
+	}
+	config_free(config);
+	unlink(path);
+}
+
+static int n_restarts;
+static char restarted[40];
+
+static void note_restart(const char *name, void *data)
+{
+	n_restarts++;
+	snprintf(restarted, sizeof(restarted), "%s", name);
+}
+
+TEST(what_is_read_again_changes_what_it_can_and_names_what_it_cannot)
+{
+	struct config *config, *again = NULL;
+	char *flags[] = { "tfprofd", "--config", path, "--max-captures", "5", NULL };
+	FILE *file;
+
+	write_file("[daemon]\nlisten = 127.0.0.1:81\nmax-duration = 9\n");
+	CHECK_EQ(read_flags(flags, &config), 0);
+	file = fopen(path, "w");
+	fputs("[daemon]\nlisten = 127.0.0.1:82\nmax-duration = 10\nmax-captures = 1\n[target x]\n", file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again, error, sizeof(error)), 0);
+	CHECK_EQ(n_restarts, 1);
+	CHECK_STR(restarted, "listen");
+	CHECK_EQ(again->listen.port, 81);
+	CHECK_EQ(again->max_duration_ns, 10000000000);
+	CHECK_EQ(again->max_captures, 5);
+	CHECK_EQ(again->n_targets, 1);
+	config_free(again);
+	file = fopen(path, "w");
+	fputs("[daemon]\nmax-duration = 0\n", file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again, error, sizeof(error)), -EINVAL);
+	config_free(config);
+	unlink(path);
+}
+
+TEST(flags_that_make_no_sense_are_refused)
+{
+	expect_flag_refused(FLAGS("--max-captures", "17"), "--max-captures: '17' is no number of captures, 1 to 16");
+	expect_flag_refused(FLAGS("--listen", "10.0.0.1:80"),
+			    "--listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+	expect_flag_refused(FLAGS("--tls-listen", "127.0.0.1:80"), "tls-listen needs tls-cert and tls-key");
+	expect_flag_refused(FLAGS("--tls-cert", "/c"), "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
+	expect_flag_refused(FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k"),
+			    "beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
+	expect_flag_refused(FLAGS("--metrics-listen", "10.0.0.1:80"),
+			    "metrics-listen takes unix:/PATH or a loopback address with a port, not 10.0.0.1:80");
+	expect_flag_refused(FLAGS("--target", "level=1"), "--target takes GLOB:KEY=VALUE, not level=1");
+	expect_flag_refused(FLAGS("--target", "a:levl=1"), "--target a:levl=1: there is no key 'levl'");
+	expect_flag_refused(FLAGS("--tls-user", "no such user"), "--tls-user: there is no user 'no such user'");
+	expect_flag_refused(FLAGS("--verbose=perhaps"), "--verbose: 'perhaps' is neither yes nor no");
+	expect_flag_refused(FLAGS("extra"), "unexpected argument extra; see tfprofd --help");
+}
+
+TEST(every_key_of_a_target_is_read)
 {
 	struct config *config;
 	const struct config_target *t;
@@ -71,7 +216,6 @@ TEST(the_first_section_that_a_process_is_of_counts)
 	config_free(config);
 	CHECK_EQ(read_text("[target x]\n", &config), 0);
 	CHECK(!config_find(config, 1, "y"));
-	CHECK(!config_find(NULL, 1, "y"));
 	config_free(config);
 }
 
@@ -89,12 +233,12 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	char line[400], text[500];
 
 	expect_refused("[target a]\n\nlevl = 1\n", "3: there is no key 'levl'");
-	expect_refused("\n[tenant a]\n", "2: there is no section '[tenant a]': write [target GLOB]");
-	expect_refused("[target]\nlevel = 1\n", "1: there is no section '[target]': write [target GLOB]");
+	expect_refused("\n[tenant a]\n", "2: there is no section '[tenant a]': write [daemon] or [target GLOB]");
+	expect_refused("[target]\nlevel = 1\n", "1: there is no section '[target]': write [daemon] or [target GLOB]");
 	expect_refused("[target  ]\n", "1: a target's section names a process: write [target GLOB]");
 	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside of a section");
-	expect_refused("[target a]\nlevel\n", "2: neither [target GLOB] nor KEY = VALUE");
-	expect_refused("[target a]\nlevel\nlevl = 1\n", "2: neither [target GLOB] nor KEY = VALUE");
+	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
+	expect_refused("[target a]\nlevel\nlevl = 1\n", "2: neither a section nor KEY = VALUE");
 	expect_refused("[target a]\nlevel = 4\n", "2: '4' is no level: 1, 2 or 3");
 	expect_refused("[target a]\nlevel = 0\n", "2: '0' is no level: 1, 2 or 3");
 	expect_refused("[target a]\nrequests-count = 1x\n", "2: '1x' is no count of 1 to 1000000");
@@ -103,6 +247,10 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	expect_refused("[target a]\npath =\n", "2: a value is missing");
 	expect_refused("[target a]\npath = /a\npath = /b\n", "3: 'path' is given twice");
 	expect_refused("[target a]\npath = /a\n /b\n", "3: 'path' is given twice");
+	expect_refused("[daemon]\nlevel = 1\n", "2: there is no key 'level'");
+	expect_refused("[daemon]\nmax-duration = 0\n", "2: '0' is no number of seconds, 1 to 86400");
+	expect_refused("[daemon]\nlisten = no\nlisten = no\n", "3: 'listen' is given twice");
+	expect_refused("[daemon]\nrecorder = 4\n", "2: '4' is neither off nor a level: 1, 2 or 3");
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = 0;
 	snprintf(text, sizeof(text), "[target a]\npath = %s\nlevel = 1\n", line);
@@ -111,9 +259,9 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 
 TEST(a_file_that_is_not_there_is_named)
 {
-	struct config *config = NULL;
+	struct config *config;
 
-	CHECK_EQ(config_read("/nowhere/tfprofd.ini", &config, error, sizeof(error)), -ENOENT);
+	CHECK_EQ(read_flags(FLAGS("--config", "/nowhere/tfprofd.ini"), &config), -ENOENT);
 	CHECK_STR(error, "cannot read /nowhere/tfprofd.ini: No such file or directory");
 }
 

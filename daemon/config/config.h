@@ -1,0 +1,79 @@
+/*
+ * How the daemon is configured: by its flags, by its file (docs/configuration.md), and by defaults, in this order. Both are root's, and are
+ * read before anybody is served.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "daemon/correlate/filter.h"
+
+#define CONFIG_TARGETS_MAX 256
+#define CONFIG_KEYS_MAX 64
+#define CONFIG_TEXT 200
+
+/* What captures at the port of a target of its own are like; zeros: as without a configuration. */
+struct config_target {
+	char *pattern; /* a glob of the process's name or of its pid */
+	char *path, *model; /* of the filter */
+	struct request_filter filter;
+	double max_overhead; /* percent */
+	unsigned level;
+};
+
+/* A TCP port; port 0: none. */
+struct config_address {
+	char host[64];
+	uint16_t port;
+};
+
+struct config {
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct config_address listen, tls_listen;
+	struct config_ports {
+		uint16_t first, last; /* 0: none */
+	} target_ports;
+	char tls_certificate[PATH_MAX], tls_key[PATH_MAX], tls_client_ca[PATH_MAX];
+	uid_t tls_user; /* whom clients with a certificate count as */
+	char metrics_listen[160]; /* HOST:PORT or unix:PATH, "": none */
+	char state[512];
+	bool perf_event_uprobes;
+	bool verbose;
+	uint64_t max_duration_ns;
+	unsigned max_captures, max_captures_per_user;
+	struct {
+		unsigned level; /* 0: off */
+		uint64_t last_ns;
+		uint64_t bytes;
+		double max_overhead; /* percent */
+	} recorder;
+
+	struct config_target targets[CONFIG_TARGETS_MAX];
+	unsigned n_targets;
+	bool is_flag[CONFIG_KEYS_MAX]; /* keys that a flag gave, which the file does not change */
+
+	/* Flags only. */
+	char file[PATH_MAX]; /* absolute, "": none */
+	bool check, foreground;
+};
+
+/*
+ * Reads the flags and the file that they name. 0; 1: --help or --version was given and printed; -EINVAL, -ENOMEM or why the file cannot be
+ * read, with ret_text a sentence that says what to do.
+ */
+int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size);
+/*
+ * Reads the same flags and the text of the file anew. What cannot change while the daemon runs keeps the old value, and restart(name, data) is
+ * called for each such key.
+ */
+int config_renew(const struct config *old, int argc, char *argv[], int file_fd, void (*restart)(const char *name, void *data), void *data,
+		 struct config **ret, char *ret_text, size_t text_size);
+struct config *config_free(struct config *config);
+
+/* The first section that a process is of, NULL: none. */
+const struct config_target *config_find(const struct config *config, pid_t pid, const char *name);

@@ -1,0 +1,159 @@
+/* The configuration's file: INI, by inih. */
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/config/keys.h"
+#include "lib/base/macro.h"
+
+#define DAEMON_SECTION "daemon"
+#define TARGET_SECTION "target "
+
+struct parser {
+	FILE *file;
+	struct config *config;
+	struct config scratch;	      /* for what flags have given already */
+	struct config_target *target; /* whose section is read, NULL: none */
+	bool in_daemon;
+	unsigned seen; /* keys of the target's section */
+	bool is_seen[CONFIG_KEYS_MAX];
+	unsigned line;
+	int error; /* the first one */
+	unsigned error_line;
+	char text[CONFIG_TEXT];
+};
+
+/* Keeps the first error and its line. */
+__attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int error, const char *format, ...)
+{
+	va_list ap;
+
+	if (p->error)
+		return;
+	p->error = error;
+	p->error_line = p->line;
+	va_start(ap, format);
+	vsnprintf(p->text, sizeof(p->text), format, ap);
+	va_end(ap);
+}
+
+static void begin_target(struct parser *p, const char *name, const char *end)
+{
+	char text[CONFIG_TEXT];
+	int r;
+
+	for (name += strlen(TARGET_SECTION); *name == ' '; name++)
+		;
+	while (end > name && end[-1] == ' ')
+		end--;
+	if (end == name) {
+		refuse(p, -EINVAL, "a target's section names a process: write [target GLOB]");
+		return;
+	}
+	r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
+	if (r < 0)
+		refuse(p, r, "%s", text);
+}
+
+/* The library calls only for keys, keeps few bytes of a section's name, and lets a section without keys pass. */
+static void begin_section(struct parser *p, const char *line)
+{
+	const char *name = line + 1, *end = strchr(name, ']');
+
+	p->target = NULL;
+	p->seen = 0;
+	p->in_daemon = end && (size_t)(end - name) == strlen(DAEMON_SECTION) && !strncmp(name, DAEMON_SECTION, strlen(DAEMON_SECTION));
+	if (p->in_daemon)
+		return;
+	if (end && !strncmp(name, TARGET_SECTION, strlen(TARGET_SECTION)))
+		begin_target(p, name, end);
+	else
+		refuse(p, -EINVAL, "there is no section '%.40s': write [daemon] or [target GLOB]", line);
+}
+
+static char *read_line(char *line, int size, void *data)
+{
+	struct parser *p = data;
+	const char *text;
+
+	if (!fgets(line, size, p->file))
+		return NULL;
+	p->line++;
+	if (!strchr(line, '\n') && !feof(p->file)) {
+		refuse(p, -EINVAL, "the line is longer than %d bytes", size - 2);
+		return NULL;
+	}
+	line[strcspn(line, "\r\n")] = 0;
+	text = line + strspn(line, " \t");
+	if (*text == '[')
+		begin_section(p, text);
+	return line;
+}
+
+static int take_daemon_key(struct parser *p, const char *name, const char *value, char text[static CONFIG_TEXT])
+{
+	int i = config_key_find(name);
+
+	if (i < 0) {
+		snprintf(text, CONFIG_TEXT, "there is no key '%.40s'", name);
+		return -EINVAL;
+	}
+	if (p->is_seen[i]) {
+		snprintf(text, CONFIG_TEXT, "'%s' is given twice", name);
+		return -EINVAL;
+	}
+	p->is_seen[i] = true;
+	return config_keys[i].take(&config_keys[i], p->config->is_flag[i] ? &p->scratch : p->config, value, text);
+}
+
+/* 0: refused, as the library wants it. */
+static int on_key(void *data, const char *section, const char *name, const char *value)
+{
+	struct parser *p = data;
+	char text[CONFIG_TEXT];
+	int r;
+
+	if (p->error)
+		return 0;
+	if (p->in_daemon) {
+		r = take_daemon_key(p, name, value, text);
+	} else if (p->target) {
+		r = config_target_take(p->target, &p->seen, name, value, text);
+	} else {
+		snprintf(text, sizeof(text), "'%.40s' is outside of a section", name);
+		r = -EINVAL;
+	}
+	if (r < 0)
+		refuse(p, r, "%s", text);
+	return r == 0;
+}
+
+int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text, size_t text_size)
+{
+	struct parser *p = calloc(1, sizeof(*p));
+	int line, r;
+
+	if (!p) {
+		fclose(file);
+		snprintf(ret_text, text_size, "out of memory");
+		return -ENOMEM;
+	}
+	p->file = file;
+	p->config = config;
+	line = ini_parse_stream(read_line, p, on_key, p);
+	if (ferror(file))
+		refuse(p, -EIO, "it cannot be read");
+	fclose(file);
+	/* What it does not call for is a line that is neither a section nor a key. */
+	if (line > 0 && (!p->error || (unsigned)line < p->error_line)) {
+		p->error = -EINVAL;
+		p->error_line = (unsigned)line;
+		snprintf(p->text, sizeof(p->text), "neither a section nor KEY = VALUE");
+	}
+	r = p->error;
+	if (r < 0)
+		snprintf(ret_text, text_size, "%s:%u: %s", name, p->error_line, p->text);
+	free(p);
+	return r;
+}

@@ -1,0 +1,122 @@
+/* Sections for targets. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/config/keys.h"
+#include "lib/base/duration.h"
+#include "lib/base/glob.h"
+#include "lib/base/macro.h"
+#include "lib/base/number.h"
+#include "lib/base/percent.h"
+
+#define REQUESTS_MAX 1000000
+
+__attribute__((format(printf, 3, 4))) static int refuse(char text[static CONFIG_TEXT], int error, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, CONFIG_TEXT, format, ap);
+	va_end(ap);
+	return error;
+}
+
+static int take_text(const char *value, char **ret, const char **ret_filter, char *text)
+{
+	if (!*value)
+		return refuse(text, -EINVAL, "a value is missing");
+	*ret = strdup(value);
+	if (!*ret)
+		return refuse(text, -ENOMEM, "out of memory");
+	*ret_filter = *ret;
+	return 0;
+}
+
+static int take_path(struct config_target *target, const char *value, char *text)
+{
+	return take_text(value, &target->path, &target->filter.path, text);
+}
+
+static int take_model(struct config_target *target, const char *value, char *text)
+{
+	return take_text(value, &target->model, &target->filter.model, text);
+}
+
+static int take_slower_than(struct config_target *target, const char *value, char *text)
+{
+	if (duration_parse(value, &target->filter.slower_than_ns) < 0)
+		return refuse(text, -EINVAL, "'%.40s' is no time: write 500ms, 2s, 1.5s or 1m", value);
+	return 0;
+}
+
+static int take_max_overhead(struct config_target *target, const char *value, char *text)
+{
+	if (percent_parse(value, &target->max_overhead) < 0)
+		return refuse(text, -EINVAL, "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%", value);
+	return 0;
+}
+
+static int take_requests_count(struct config_target *target, const char *value, char *text)
+{
+	if (number_parse(value, 1, REQUESTS_MAX, &target->filter.count) < 0)
+		return refuse(text, -EINVAL, "'%.40s' is no count of 1 to %d", value, REQUESTS_MAX);
+	return 0;
+}
+
+static int take_level(struct config_target *target, const char *value, char *text)
+{
+	uint64_t number;
+
+	if (number_parse(value, 1, 3, &number) < 0)
+		return refuse(text, -EINVAL, "'%.40s' is no level: 1, 2 or 3", value);
+	target->level = (unsigned)number;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*take)(struct config_target *target, const char *value, char *text);
+} keys[] = {
+	{ "slower-than", take_slower_than },	 { "path", take_path },	  { "model", take_model },
+	{ "requests-count", take_requests_count }, { "max-overhead", take_max_overhead }, { "level", take_level },
+};
+
+int config_target_take(struct config_target *target, unsigned *seen, const char *name, const char *value, char text[static CONFIG_TEXT])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(keys[i].name, name))
+			continue;
+		if (*seen & 1u << i)
+			return refuse(text, -EINVAL, "'%s' is given twice", name);
+		*seen |= 1u << i;
+		return keys[i].take(target, value, text);
+	}
+	return refuse(text, -EINVAL, "there is no key '%.40s'", name);
+}
+
+int config_target_add(struct config *config, const char *pattern, size_t size, struct config_target **ret, char text[static CONFIG_TEXT])
+{
+	struct config_target *t = &config->targets[config->n_targets];
+
+	if (config->n_targets == CONFIG_TARGETS_MAX)
+		return refuse(text, -E2BIG, "there are more than %d sections", CONFIG_TARGETS_MAX);
+	t->pattern = strndup(pattern, size);
+	if (!t->pattern)
+		return refuse(text, -ENOMEM, "out of memory");
+	config->n_targets++;
+	*ret = t;
+	return 0;
+}
+
+const struct config_target *config_find(const struct config *config, pid_t pid, const char *name)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", pid);
+	for (unsigned i = 0; i < config->n_targets; i++)
+		if (glob_matches(config->targets[i].pattern, name) || glob_matches(config->targets[i].pattern, number))
+			return &config->targets[i];
+	return NULL;
+}

@@ -1,0 +1,23 @@
+#include "lib/base/directory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int directory_make(const char *path, mode_t mode)
+{
+	char copy[PATH_MAX];
+
+	if (strlen(path) >= sizeof(copy))
+		return -ENAMETOOLONG;
+	strcpy(copy, path);
+	for (char *p = copy + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+				return -errno;
+			*p = '/';
+		}
+	return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}

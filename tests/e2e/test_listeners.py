@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""What the daemon is called at, besides its usual sockets: TLS with and without certificates of clients, sockets that are handed over,
+and a configuration that is read again. As root."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import harness
+from test_grpc import H2SPEC_PASSES, TOOLS
+
+OK, INTERNAL, USAGE = range(3)
+# Clients on BoringSSL take no Ed25519.
+KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"]
+
+
+class Authority:
+    """A certificate authority of the test's own, by the openssl command."""
+
+    def __init__(self, directory, name):
+        self.directory, self.name = directory, name
+        self.certificate = directory / f"{name}.pem"
+        self.key = directory / f"{name}.key"
+        self.openssl("req", "-x509", *KEY, "-keyout", self.key, "-out", self.certificate, "-days", 2,
+                     "-subj", f"/CN={name}")
+
+    @staticmethod
+    def openssl(*arguments):
+        subprocess.run(["openssl", *map(str, arguments)], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+
+    def sign(self, name, subject, names="IP:127.0.0.1,DNS:localhost"):
+        certificate, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("pem", "key", "csr", "ext"))
+        extensions.write_text(f"subjectAltName={names}\n")
+        self.openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", subject)
+        self.openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-days", 2,
+                     "-extfile", extensions, "-out", certificate)
+        return certificate, key
+
+
+class Tls(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.authority = Authority(self.directory, "authority")
+        self.certificate, self.key = self.authority.sign("server", "/CN=tfprofd")
+        self.address = f"127.0.0.1:{harness.free_port()}"
+
+    def serve(self, *arguments, listen=None):
+        return self.start(harness.Daemon, "--tls-listen", listen or self.address, "--tls-cert", self.certificate, "--tls-key", self.key, *arguments)
+
+    def health(self, credentials):
+        with grpc.secure_channel(self.address, credentials, options=[("grpc.enable_http_proxy", 0)]) as channel:
+            return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20).status
+
+    def ctl(self, *arguments, address=None, ca=None):
+        return harness.run(harness.OUT / "tfprofctl", "--daemon", address or self.address, "--tls", "--ca", ca or self.authority.certificate,
+                           *arguments, "targets", "--json")
+
+    def test_h2spec(self):
+        self.serve()
+        host, port = self.address.split(":")
+        done = harness.run(TOOLS / "h2spec", "-h", host, "-p", port, "-o", 2, "-t", "-k")
+        counts = re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed", done.stdout)
+        print(f"     {counts[0]}")
+        self.assertGreaterEqual(int(counts[2]), H2SPEC_PASSES, done.stdout)
+
+    def test_clients_need_no_certificate_on_loopback_where_none_is_asked_for(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        daemon = self.serve()
+        harness.wait_target(daemon, server.pid)
+        root = self.authority.certificate.read_bytes()
+        self.assertEqual(self.health(grpc.ssl_channel_credentials(root)), health_pb2.HealthCheckResponse.SERVING)
+        for address in (self.address, self.address.replace("127.0.0.1", "localhost")):
+            command = self.ctl(address=address)
+            self.assertEqual(command.status, OK, command.stderr)
+            self.assertEqual([t["pid"] for t in command.json["targets"]], [server.pid])
+        done = harness.run(TOOLS / "grpcurl", "-cacert", self.authority.certificate, self.address, "tensorflow.ProfilerService/Monitor")
+        self.assertIn("1 process to profile", done.stdout)
+        command = harness.run(harness.OUT / "tfprofctl", "--daemon", self.address, "--tls", "--ca", self.authority.certificate, "capture",
+                              "--pid", server.pid, "--duration", "300ms", "-o", self.directory / "logdir")
+        self.assertEqual(command.status, OK, command.stderr)
+
+    def test_a_server_that_is_not_who_it_should_be_is_not_spoken_to(self):
+        self.serve()
+        other = Authority(self.directory, "other")
+        command = self.ctl(ca=other.certificate)
+        self.assertEqual(command.status, INTERNAL)
+        self.assertRegex(command.stderr, "no TLS connection to the daemon at .*: (self-signed certificate|unable to get local issuer)")
+        self.certificate, self.key = self.authority.sign("elsewhere", "/CN=elsewhere", "DNS:elsewhere")
+        self.address = f"127.0.0.1:{harness.free_port()}"
+        self.serve()
+        command = self.ctl()
+        self.assertRegex(command.stderr, "IP address mismatch")
+
+    def test_who_shows_no_certificate_or_another_authority_s_is_refused(self):
+        self.serve("--tls-client-ca", self.authority.certificate)
+        root = self.authority.certificate.read_bytes()
+        mine = self.authority.sign("client", "/O=Here/CN=someone")
+        foreign = Authority(self.directory, "other").sign("stranger", "/CN=someone")
+        command = self.ctl()
+        self.assertEqual(command.status, INTERNAL)
+        self.assertIn("the connection to the daemon failed: tlsv13 alert certificate required", command.stderr)
+        command = self.ctl("--cert", foreign[0], "--key", foreign[1])
+        self.assertRegex(command.stderr, "the connection to the daemon failed: .*alert")
+        command = self.ctl("--cert", mine[0], "--key", mine[1])
+        self.assertEqual(command.status, OK, command.stderr)
+        for pair, serves in ((foreign, False), (mine, True)):
+            credentials = grpc.ssl_channel_credentials(root, pair[1].read_bytes(), pair[0].read_bytes())
+            if serves:
+                self.assertEqual(self.health(credentials), health_pb2.HealthCheckResponse.SERVING)
+            else:
+                with self.assertRaises(grpc.RpcError):
+                    self.health(credentials)
+
+    def test_clients_with_a_certificate_count_as_the_user_that_was_configured(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        certificate, key = self.authority.sign("client", "/CN=someone")
+        for user, seen in (("root", [server.pid]), ("nobody", [])):
+            self.address = f"127.0.0.1:{harness.free_port()}"
+            daemon = self.serve("--tls-client-ca", self.authority.certificate, "--tls-user", user)
+            harness.wait_target(daemon, server.pid)
+            command = self.ctl("--cert", certificate, "--key", key)
+            self.assertEqual([t["pid"] for t in command.json["targets"]], seen)
+
+    def test_older_TLS_other_protocols_and_no_TLS_are_refused_and_others_go_on(self):
+        self.serve()
+        for arguments in (("-tls1_2", "-alpn", "h2"), ("-tls1_3", "-alpn", "http/1.1"), ("-tls1_3",)):
+            done = subprocess.run(["openssl", "s_client", "-connect", self.address, *arguments], input="", capture_output=True, text=True)
+            self.assertNotIn("ALPN protocol: h2", done.stdout)
+        with socket.create_connection(self.address.split(":")) as plain:
+            plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+            plain.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertNotIn(b"HTTP", plain.recv(1000))
+        with socket.create_connection(self.address.split(":")):
+            self.assertEqual(self.ctl().status, OK)
+
+    def test_beyond_loopback_a_client_has_to_show_a_certificate(self):
+        arguments = ["--tls-listen", "0.0.0.0:1", "--tls-cert", self.certificate, "--tls-key", self.key, "--foreground"]
+        command = harness.run(harness.OUT / "tfprofd", *arguments)
+        self.assertEqual(command.status, USAGE)
+        self.assertIn("tls-listen needs tls-client-ca", command.stderr)
+        command = harness.run(harness.OUT / "tfprofd", *arguments, "--tls-client-ca", self.authority.certificate, "--check-config")
+        self.assertEqual((command.status, command.stdout), (OK, "the configuration can be used\n"))
+
+    def test_files_that_cannot_be_used_are_named(self):
+        for bad, message in ((("--tls-cert", self.key), "the certificate cannot be used"),
+                             (("--tls-key", self.authority.key), "the key cannot be used with the certificate"),
+                             (("--tls-key", self.directory / "none"), "cannot read .*/none: No such file"),
+                             (("--tls-client-ca", self.key), "the certificates of the authorities cannot be used")):
+            command = harness.run(harness.OUT / "tfprofd", "--tls-listen", self.address, "--tls-cert", self.certificate, "--tls-key", self.key,
+                                  *bad, "--check-config")
+            self.assertEqual(command.status, USAGE)
+            self.assertRegex(command.stderr, message)
+        for bad, message in ((("--cert", self.certificate), "--cert and --key go together"),
+                             (("--cert", self.key, "--key", self.key), "TLS cannot be used: the certificate"),
+                             (("--ca", self.directory / "none"), "cannot read .*/none: No such file")):
+            command = self.ctl(*bad)
+            self.assertEqual(command.status, USAGE)
+            self.assertRegex(command.stderr, message)
+
+    def test_a_new_certificate_is_served_after_SIGHUP_and_a_bad_one_is_not(self):
+        daemon = self.serve()
+        before = self.certificate.read_bytes()
+        self.assertEqual(self.served(), self.serial(self.certificate))
+        replacement = self.authority.sign("next", "/CN=tfprofd")
+        self.certificate.write_bytes(replacement[0].read_bytes())
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "the certificate stays the one it was" in daemon.stderr(), 5, "refused, for its key does not fit")
+        self.assertEqual(self.ctl().status, OK)
+        self.assertNotEqual(self.served(), self.serial(self.certificate))
+        self.key.write_bytes(replacement[1].read_bytes())
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: self.served() == self.serial(self.certificate), 5, "the new one is served")
+        self.assertNotEqual(before, self.certificate.read_bytes())
+        self.assertEqual(self.ctl().status, OK)
+
+    def served(self):
+        done = subprocess.run(["openssl", "s_client", "-connect", self.address, "-alpn", "h2"], input="", capture_output=True, text=True)
+        path = self.directory / "served.pem"
+        path.write_text(done.stdout)
+        return self.serial(path)
+
+    @staticmethod
+    def serial(path):
+        return subprocess.run(["openssl", "x509", "-in", path, "-noout", "-serial"], check=True, capture_output=True, text=True).stdout
+
+
+class Handed(harness.TestCase):
+    """Sockets as a service manager hands them over."""
+
+    def serve(self, sockets, names=None, *arguments, check=True):
+        fds = [s.fileno() for s in sockets]
+
+        def hand_over():
+            # Above all of them first, so that none overwrites another.
+            copies = [os.dup2(fd, 100 + i) for i, fd in enumerate(fds)]
+            for i, fd in enumerate(copies):
+                os.dup2(fd, 3 + i)
+                os.close(fd)
+            os.environ["LISTEN_PID"] = str(os.getpid())
+
+        script = ("import os, sys; os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])")
+        environment = {**os.environ, "LISTEN_FDS": str(len(fds)), **({"LISTEN_FDNAMES": names} if names else {})}
+        process = subprocess.Popen([harness.PYTHON, "-c", script, harness.OUT / "tfprofd", "--state-dir", self.directory / "state", "--no-listen",
+                                    "--socket", self.directory / "unused", *map(str, arguments)], env=environment, pass_fds=range(3, 3 + len(fds)),
+                                   preexec_fn=hand_over, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        return process
+
+    def listening(self, family, address):
+        s = socket.socket(family)
+        self.addCleanup(s.close)
+        s.bind(address)
+        s.listen()
+        return s
+
+    def test_they_are_served_instead_of_the_daemon_s_own(self):
+        path = self.directory / "handed.sock"
+        sockets = [self.listening(socket.AF_UNIX, str(path)), self.listening(socket.AF_INET, ("127.0.0.1", 0))]
+        process = self.serve(sockets)
+        address = "127.0.0.1:%d" % sockets[1].getsockname()[1]
+        for where in (f"unix:{path}", address):
+            command = harness.run(harness.OUT / "tfprofctl", "--daemon", where, "targets")
+            self.assertIn(command.status, (OK, 4), command.stderr)
+        self.assertFalse((self.directory / "unused").exists())
+        process.terminate()
+        self.assertEqual(process.wait(10), 0)
+        self.assertTrue(path.exists(), "what the daemon did not make is not its to remove")
+
+    def test_one_for_every_host_in_clear_is_refused(self):
+        process = self.serve([self.listening(socket.AF_INET, ("0.0.0.0", 0))])
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn("handed over for every host, in clear", process.stderr.read())
+        process = self.serve([self.listening(socket.AF_INET, ("127.0.0.1", 0))], "tls")
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn("it has to be TCP, with tls-cert and tls-key", process.stderr.read())
+        closed = socket.socket()
+        self.addCleanup(closed.close)
+        process = self.serve([closed])
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn("no socket that listens", process.stderr.read())
+
+
+class Reload(harness.TestCase):
+    def test_what_can_change_does_and_what_cannot_is_named(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        path = self.directory / "tfprofd.conf"
+        path.write_text("[daemon]\nmax-duration = 1\n")
+        daemon = self.start(harness.Daemon, "--config", path)
+        harness.wait_target(daemon, server.pid)
+
+        def capture():
+            return harness.ctl_capture(daemon, [server.pid], self.directory / "logdir", duration="1200ms")
+        self.assertEqual(capture().status, USAGE)
+        path.write_text(f"[daemon]\nmax-duration = 2\nprobe-links = perf-event\n[target {server.pid}]\nlevel = 1\n")
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "the configuration was read again" in daemon.stderr(), 5, "it is read")
+        self.assertIn("'probe-links' has changed, which takes a restart", daemon.stderr())
+        self.assertEqual(capture().status, OK)
+        address = harness.wait_target(daemon, server.pid)["address"]
+        self.assertFalse(harness.response_xspace(harness.profile(address, duration_ms=300)).ops())
+        path.write_text("[daemon]\nmax-duration = 3\nmax-durations = 1\n")
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "there is no key 'max-durations'; the configuration stays" in daemon.stderr(), 5, "it is refused")
+        self.assertEqual(capture().status, OK)
+
+
+if __name__ == "__main__":
+    harness.main()
