@@ -5,7 +5,7 @@
 
 /* Threads of other processes whose names were sent. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, FOREIGN_MAX);
 	__type(key, __u32);
 	__type(value, __u8);

@@ -5,14 +5,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/answer.h"
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
 #include "cli/request_options.h"
 #include "cli/selection.h"
 #include "cli/session.h"
-#include "cli/text.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
 #include "lib/base/percent.h"
@@ -33,13 +32,6 @@ struct capture_options {
 	double max_overhead; /* percent; 0: no limit */
 	struct output_options output;
 	const char *record; /* path, NULL: no recording */
-};
-
-struct capture_reader {
-	const struct capture_options *options;
-	bool show_progress;
-	struct output output;
-	struct new_file *recording; /* NULL: none was asked for */
 };
 
 static const struct argp_option options[] = {
@@ -87,64 +79,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	}
 }
 
-static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t duration_ns, uint64_t count)
-{
-	char elapsed[DURATION_TEXT], total[DURATION_TEXT], records[TEXT_NUMBER], dropped[TEXT_NUMBER];
-
-	fprintf(stderr, "\r\033[K%s of %s, ", duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed),
-		duration_text(duration_ns, total));
-	if (count)
-		fprintf(stderr, "%llu of %llu requests, ", (unsigned long long)progress->requests, (unsigned long long)count);
-	fprintf(stderr, "%s events, %s lost%s", text_count(progress->records, records), text_count(progress->dropped, dropped),
-		progress->elapsed_ns >= duration_ns ? ", waiting for the result" : "");
-}
-
-static int on_recording(struct capture_reader *reader, const ProtobufCBinaryData *piece)
-{
-	int r = reader->recording ? new_file_write(reader->recording, piece->data, piece->len) : -EBADMSG;
-
-	if (r < 0)
-		outcome_say("cannot write the recording %s: %s; nothing was written", reader->options->record, strerror(-r));
-	return r;
-}
-
-static int on_reply(uint8_t *bytes, size_t size, void *data)
-{
-	struct capture_reader *reader = data;
-	Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(NULL, size, bytes);
-	int r = 0;
-
-	free(bytes);
-	if (!reply || (reply->result && reader->output.reply)) {
-		if (reply)
-			tfprofd__capture_reply__free_unpacked(reply, NULL);
-		outcome_say("the daemon's answer cannot be read");
-		return -EBADMSG;
-	}
-	if (reply->result) {
-		reader->output.reply = reply;
-		return 0;
-	}
-	if (reply->plan) {
-		output_take_plan(&reader->output, reply);
-		return 0;
-	}
-	if (reply->n_requests || reply->n_slowest)
-		return request_reader_take(&reader->output.requests, reply);
-	if (reply->recording.len)
-		r = on_recording(reader, &reply->recording);
-	if (reply->progress && reader->show_progress)
-		show_progress(reply->progress, reader->options->duration_ns, reader->options->requests.count);
-	tfprofd__capture_reply__free_unpacked(reply, NULL);
-	return r;
-}
-
-static enum outcome ask_daemon(struct session *session, const struct capture_options *o, struct capture_reader *reader)
+static enum outcome ask_daemon(struct session *session, const struct capture_options *o, struct answer *answer)
 {
 	Tfprofd__CaptureRequest request = TFPROFD__CAPTURE_REQUEST__INIT;
-	_cleanup_free_ uint8_t *packed = NULL;
 	Tfprofd__RequestFilter filter;
-	enum outcome outcome;
 
 	request.n_pids = o->selection.n_pids;
 	request.pids = (uint32_t *)o->selection.pids;
@@ -154,21 +92,12 @@ static enum outcome ask_daemon(struct session *session, const struct capture_opt
 	request.no_sockets = o->selection.no_sockets;
 	request.max_overhead = o->max_overhead;
 	request.record = o->record != NULL;
-	request_options_fill(&o->requests, &request, &filter);
-	packed = malloc(tfprofd__capture_request__get_packed_size(&request) + 1);
-	if (!packed) {
-		outcome_say("out of memory");
-		return OUTCOME_INTERNAL;
-	}
-	outcome = session_stream(session, "/tfprofd.Control/Capture", packed, tfprofd__capture_request__pack(&request, packed),
-				 o->duration_ns + (o->requests.file ? REQUESTS_GRACE_NS : GRACE_NS), on_reply, reader);
-	if (reader->show_progress)
-		fputs("\r\033[K", stderr);
-	if (outcome == OUTCOME_OK && !reader->output.reply) {
-		outcome_say("the daemon sent no result");
-		return OUTCOME_INTERNAL;
-	}
-	return outcome;
+	request_options_fill(&o->requests, &filter);
+	request.filter = &filter;
+	request.requests = o->requests.file != NULL;
+	request.slowest = o->requests.slowest;
+	return answer_ask(answer, session, "/tfprofd.Control/Capture", &request.base,
+			  o->duration_ns + (o->requests.file ? REQUESTS_GRACE_NS : GRACE_NS));
 }
 
 static enum outcome explain_recording(const char *path, int error)
@@ -183,16 +112,16 @@ static enum outcome explain_recording(const char *path, int error)
 /* The daemon may have had to do without one. */
 static enum outcome commit_recording(void *data)
 {
-	struct capture_reader *reader = data;
-	uint64_t size = reader->output.reply->result->recording_bytes;
-	const char *path = reader->options->record;
+	struct answer *answer = data;
+	uint64_t size = answer->output.reply->result->recording_bytes;
+	const char *path = answer->recording_path;
 	int r;
 
-	if (!size || size != new_file_size(reader->recording)) {
+	if (!size || size != new_file_size(answer->recording)) {
 		outcome_say("no recording was written: %s", size ? "a part of it is missing" : "the daemon made none, and its warnings may say why");
 		return OUTCOME_LOSS;
 	}
-	r = new_file_commit(reader->recording);
+	r = new_file_commit(answer->recording);
 	if (r < 0) {
 		outcome_say("cannot write the recording %s: %s", path, strerror(-r));
 		return OUTCOME_INTERNAL;
@@ -200,32 +129,33 @@ static enum outcome commit_recording(void *data)
 	return OUTCOME_OK;
 }
 
-static enum outcome write_result(struct capture_reader *reader, struct run_directory *run)
+static enum outcome write_result(struct answer *answer)
 {
-	struct output_recording recording = { .path = reader->options->record };
+	struct output_recording recording = { .path = answer->recording_path };
 
-	if (!reader->recording)
-		return output_write(&reader->output, run, time(NULL), NULL, NULL, NULL);
-	recording.size = new_file_size(reader->recording);
-	return output_write(&reader->output, run, time(NULL), &recording, commit_recording, reader);
+	if (!answer->recording)
+		return output_write(&answer->output, time(NULL), NULL, NULL, NULL);
+	recording.size = new_file_size(answer->recording);
+	return output_write(&answer->output, time(NULL), &recording, commit_recording, answer);
 }
 
-static enum outcome capture(const struct capture_options *o, const struct daemon_address *address, struct run_directory *run, struct new_file *recording)
+static enum outcome capture(const struct capture_options *o, const struct daemon_address *address, struct run_directory *run,
+			    struct new_file *recording)
 {
-	struct capture_reader reader = { .options = o, .show_progress = isatty(STDERR_FILENO), .recording = recording,
-					 .output = { .options = &o->output, .selection = &o->selection,
-						     .request_options = &o->requests } };
+	struct answer answer = { .show_progress = isatty(STDERR_FILENO), .recording = recording, .recording_path = o->record,
+				 .duration_ns = o->duration_ns, .count = o->requests.count,
+				 .output = { .options = &o->output, .selection = &o->selection, .request_options = &o->requests, .run = run } };
 	struct session *session = NULL;
 	enum outcome outcome;
 
-	if (request_reader_open(&reader.output.requests, &o->requests) < 0)
+	if (request_reader_open(&answer.output.requests, &o->requests) < 0)
 		return OUTCOME_USAGE;
 	outcome = session_open(address, &session);
 	if (outcome == OUTCOME_OK)
-		outcome = ask_daemon(session, o, &reader);
+		outcome = ask_daemon(session, o, &answer);
 	if (outcome == OUTCOME_OK)
-		outcome = write_result(&reader, run);
-	output_done(&reader.output);
+		outcome = write_result(&answer);
+	output_done(&answer.output);
 	session_free(session);
 	return outcome;
 }

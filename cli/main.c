@@ -22,6 +22,9 @@ static const struct command {
 	{ "doctor", "tfprofctl doctor", command_doctor, "says what stands in the way of a capture" },
 	{ "plan", "tfprofctl plan", command_plan, "shows what a capture would attach, and what that would cost" },
 	{ "replay", "tfprofctl replay", command_replay, "makes of a recording what its capture made" },
+	{ "snapshot", "tfprofctl snapshot", command_snapshot, "what happened just now, out of the daemon's recorder" },
+	{ "status", "tfprofctl status", command_status, "says what the daemon does just now" },
+	{ "stop", "tfprofctl stop", command_stop, "ends captures early" },
 	{ "targets", "tfprofctl targets", command_targets, "lists what can be profiled" },
 };
 

@@ -103,7 +103,17 @@ static bool is_nothing(const struct request_options *o, const Tfprofd__CaptureRe
 	return o->count || (!result->ops && !result->runs && !result->runs_cut);
 }
 
-enum outcome output_write(struct output *output, struct run_directory *run, time_t time, const struct output_recording *recording,
+enum outcome output_take_xspace(struct output *output, const void *bytes, size_t size)
+{
+	int r = run_directory_add(output->run, bytes, size);
+
+	if (r < 0)
+		outcome_say("cannot write the capture into %s: %s; nothing was written", output->options->logdir, strerror(-r));
+	output->size += size;
+	return r < 0 ? OUTCOME_INTERNAL : OUTCOME_OK;
+}
+
+enum outcome output_write(struct output *output, time_t time, const struct output_recording *recording,
 			  enum outcome (*commit)(void *data), void *data)
 {
 	const Tfprofd__CaptureResult *result = output->reply->result;
@@ -120,7 +130,11 @@ enum outcome output_write(struct output *output, struct run_directory *run, time
 		outcome_say("cancelled: nothing was written");
 		return OUTCOME_INTERNAL;
 	}
-	r = run_directory_write(run, time, result->hostname, result->xspace.data, result->xspace.len, &path);
+	if (output->size != result->xspace_bytes) {
+		outcome_say("a part of the trace is missing; nothing was written");
+		return OUTCOME_INTERNAL;
+	}
+	r = run_directory_commit(output->run, time, result->hostname, &path);
 	if (r < 0) {
 		outcome_say("cannot write the capture into %s: %s", o->logdir, strerror(-r));
 		return OUTCOME_INTERNAL;

@@ -120,12 +120,21 @@ static int take_requests(struct output *output, const struct request_list *list)
 	return r;
 }
 
+static enum outcome take_xspace(struct output *output, const struct xspace_result *xspace)
+{
+	enum outcome outcome = OUTCOME_OK;
+
+	for (size_t i = 0; i < xspace->n_chunks && outcome == OUTCOME_OK; i++)
+		outcome = output_take_xspace(output, xspace->chunks[i].iov_base, xspace->chunks[i].iov_len);
+	return outcome;
+}
+
 static enum outcome write_output(const struct replay_options *o, const struct replay *replay, const struct recording *recording,
 				 struct run_directory *run)
 {
 	const struct selection selection = { .level = replay->facts.detail.level, .ops_at_entry = replay->facts.detail.ops_at_entry };
 	const struct output_recording file = { .path = o->file, .size = recording->size };
-	struct output output = { .options = &o->output, .selection = &selection, .request_options = &o->requests };
+	struct output output = { .options = &o->output, .selection = &selection, .request_options = &o->requests, .run = run };
 	enum outcome outcome;
 	int r;
 
@@ -141,8 +150,10 @@ static enum outcome write_output(const struct replay_options *o, const struct re
 		outcome_say("out of memory");
 		outcome = OUTCOME_INTERNAL;
 	} else {
-		outcome = output_write(&output, run, (time_t)(replay->facts.start_unix_ns / 1000000000), &file, NULL, NULL);
+		outcome = take_xspace(&output, &replay->result.xspace);
 	}
+	if (outcome == OUTCOME_OK)
+		outcome = output_write(&output, (time_t)(replay->facts.start_unix_ns / 1000000000), &file, NULL, NULL);
 	output_done(&output);
 	return outcome;
 }

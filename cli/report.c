@@ -146,7 +146,7 @@ void report_print(FILE *file, const struct report *report)
 		return;
 	fputs("\nWritten: ", file);
 	text_write(file, report->path);
-	fprintf(file, " (%s)", text_bytes(result->xspace.len, size));
+	fprintf(file, " (%s)", text_bytes(result->xspace_bytes, size));
 	if (report->requests_file) {
 		fputs("\nRequests: ", file);
 		text_write(file, report->requests_file);
@@ -207,7 +207,7 @@ void report_print_json(FILE *file, const struct report *report)
 	json_string(&json, "logdir", report->logdir);
 	json_string(&json, "recording", report->recording);
 	json_string(&json, "hostname", result->hostname);
-	json_number(&json, "xspace_bytes", result->xspace.len);
+	json_number(&json, "xspace_bytes", result->xspace_bytes);
 	json_number(&json, "window_ns", result->window_ns);
 	json_number(&json, "records", result->records);
 	json_number(&json, "dropped", result->dropped);

@@ -83,7 +83,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 const struct argp request_output_argp = { .options = output_list, .parser = parse_option };
 const struct argp request_filter_argp = { .options = filter_list, .parser = parse_option };
 
-void request_options_fill(const struct request_options *o, Tfprofd__CaptureRequest *request, Tfprofd__RequestFilter *filter)
+void request_options_fill(const struct request_options *o, Tfprofd__RequestFilter *filter)
 {
 	*filter = (Tfprofd__RequestFilter)TFPROFD__REQUEST_FILTER__INIT;
 	filter->slower_than_ns = o->slower_than_ns;
@@ -92,9 +92,6 @@ void request_options_fill(const struct request_options *o, Tfprofd__CaptureReque
 		filter->path = (char *)o->path;
 	if (o->model)
 		filter->model = (char *)o->model;
-	request->filter = filter;
-	request->requests = o->file != NULL;
-	request->slowest = o->slowest;
 }
 
 int request_reader_open(struct request_reader *reader, const struct request_options *o)

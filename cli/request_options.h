@@ -18,8 +18,8 @@ struct request_options {
 /* --requests and --slowest, and --requests-count, --slower-than, --path and --model; child parsers with a struct request_options as their input. */
 extern const struct argp request_output_argp, request_filter_argp;
 
-/* Sets what the options ask for; filter is what the message refers to, and both refer to the options. */
-void request_options_fill(const struct request_options *o, Tfprofd__CaptureRequest *request, Tfprofd__RequestFilter *filter);
+/* The filter refers to the options. */
+void request_options_fill(const struct request_options *o, Tfprofd__RequestFilter *filter);
 
 /* What the daemon tells of single requests. */
 struct request_reader {

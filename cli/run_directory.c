@@ -135,10 +135,12 @@ static int make_run(int profile, time_t now, char name[static RUN_NAME_MAX])
 	return -EEXIST;
 }
 
-static int write_all(int fd, const char *bytes, size_t size)
+int run_directory_add(struct run_directory *run, const void *data, size_t size)
 {
+	const char *bytes = data;
+
 	while (size) {
-		ssize_t n = write(fd, bytes, size);
+		ssize_t n = write(run->file, bytes, size);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -150,17 +152,13 @@ static int write_all(int fd, const char *bytes, size_t size)
 	return 0;
 }
 
-int run_directory_write(struct run_directory *run, time_t now, const char *host, const void *bytes, size_t size,
-			char **ret_path)
+int run_directory_commit(struct run_directory *run, time_t now, const char *host, char **ret_path)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int directory = -1;
 	char host_name[HOST_MAX], file_name[HOST_MAX + 16], name[RUN_NAME_MAX];
 	int profile = run->levels[LEVELS - 1], r;
 
-	r = write_all(run->file, bytes, size);
-	if (r < 0)
-		return r;
 	r = make_run(profile, now, name);
 	if (r < 0)
 		return r;

@@ -16,13 +16,14 @@ struct run_directory;
  */
 int run_directory_prepare(const char *logdir, struct run_directory **ret);
 
+/* Adds bytes to the file. An error of write. */
+int run_directory_add(struct run_directory *run, const void *bytes, size_t size);
 /*
- * Writes the file of a run that is named after now, in local time, with "_2", "_3"… when that run exists. The host is
- * untrusted text. Once per run directory. *ret_path is the file, malloc'ed. An error of write, mkdir or rename, -EEXIST
+ * Gives the file its place in a run that is named after now, in local time, with "_2", "_3"… when that run exists. The host is
+ * untrusted text. Once per run directory. *ret_path is the file, malloc'ed. An error of mkdir or rename, -EEXIST
  * when a thousand runs have that name, or -ENOMEM.
  */
-int run_directory_write(struct run_directory *run, time_t now, const char *host, const void *bytes, size_t size,
-			char **ret_path);
+int run_directory_commit(struct run_directory *run, time_t now, const char *host, char **ret_path);
 
 /* Removes whatever was made and holds nothing. */
 struct run_directory *run_directory_free(struct run_directory *run);

@@ -63,7 +63,7 @@ static enum outcome explain_connect(const struct session *session, const char *a
 		break;
 	case -ENOENT:
 	case -ECONNREFUSED:
-		say(session, "no daemon listens at %s: start tfprofd, or leave --daemon out to use one for this command only",
+		say(session, "no daemon listens at %s: start tfprofd; tfprofctl capture, plan and targets do without one when --daemon is left out",
 			    address);
 		break;
 	case -EHOSTUNREACH:
@@ -209,6 +209,16 @@ enum outcome session_open_saying(const struct daemon_address *address, session_s
 	session->say = NULL;
 	*ret = session;
 	return OUTCOME_OK;
+}
+
+enum outcome session_open_running(const struct daemon_address *address, struct session **ret)
+{
+	struct daemon_address named = *address;
+
+	/* For one that is named no other one is started. */
+	if (!named.text)
+		named.text = SESSION_DEFAULT_ADDRESS;
+	return session_open(&named, ret);
 }
 
 enum outcome session_open(const struct daemon_address *address, struct session **ret)

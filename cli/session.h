@@ -27,6 +27,8 @@ enum outcome session_open(const struct daemon_address *address, struct session *
 typedef void (*session_say_fn)(const char *text, void *data);
 /* The same, but what is to be said until it has connected goes to a function. NULL: to the user. */
 enum outcome session_open_saying(const struct daemon_address *address, session_say_fn say, void *data, struct session **ret);
+/* The same, but only with a daemon that runs already. */
+enum outcome session_open_running(const struct daemon_address *address, struct session **ret);
 /* Ends a private daemon, too. */
 struct session *session_free(struct session *session);
 

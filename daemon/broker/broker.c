@@ -51,6 +51,7 @@ struct broker {
 	const struct listener *listeners;
 	unsigned n_listeners;
 	const char *const *reload_files;
+	bool has_recorder;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: nobody tells */
 	struct watch *watch;
@@ -276,11 +277,12 @@ static int on_calibrate(struct broker *b, struct broker_message *m)
 
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
-	const struct client *client = client_get(b, m->id);
+	const struct client *client = m->id == BROKER_DAEMON ? NULL : client_get(b, m->id);
+	bool is_own = m->id == BROKER_DAEMON && b->has_recorder;
 	const struct broker_finding *error;
 	struct findings findings;
 
-	if (!client)
+	if (!client && !is_own)
 		return -ECANCELED; /* it has gone meanwhile */
 	judge_host(b, &findings);
 	error = preflight_error(&findings);
@@ -288,7 +290,7 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 		preflight_describe(error, m->text, sizeof(m->text));
 		return -EOPNOTSUPP;
 	}
-	return captures_begin(b->captures, client->uid, m, ret_fds, ret_n_fds);
+	return captures_begin(b->captures, is_own ? 0 : client->uid, m, ret_fds, ret_n_fds);
 }
 
 static int on_sites(struct broker *b, struct broker_message *m)
@@ -474,6 +476,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
+	b->has_recorder = options->has_recorder;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */

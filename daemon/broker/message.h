@@ -32,6 +32,9 @@ enum broker_request {
 	BROKER_PREFLIGHT,    /* in: index of a finding, from 0, pid. out: finding, pid: 0 when it is about the host; -ENOENT: no more */
 };
 
+/* Instead of a client's id: what root configured the daemon to capture. */
+#define BROKER_DAEMON UINT32_MAX
+
 struct broker_site {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;

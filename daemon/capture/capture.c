@@ -6,13 +6,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "daemon/capture/budget.h"
+#include "daemon/capture/cost.h"
+#include "daemon/capture/live.h"
 #include "daemon/capture/recording.h"
 #include "daemon/capture/result.h"
 #include "daemon/capture/session.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -47,8 +49,9 @@ struct capture {
 	unsigned n_joining, n_refused; /* those that wait, and those for whom there was no room to */
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
-	uint64_t window_start_ns, records, dropped, finished;
+	uint64_t window_start_ns, records, dropped, finished, overhead_ppm;
 	char *path, *model; /* of the filter */
+	struct live live;
 };
 
 int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache, const char *hostname,
@@ -94,34 +97,10 @@ static void fail(struct capture *c, int error, const char *text)
 	snprintf(c->result.text, sizeof(c->result.text), "%s", text && *text ? text : strerror(-error));
 }
 
-static uint64_t clock_now(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-/* Unix time less monotonic time: of several readings the one that was least disturbed. */
-static uint64_t unix_offset(void)
-{
-	uint64_t best = UINT64_MAX, offset = 0;
-
-	for (int i = 0; i < 10; i++) {
-		uint64_t before = clock_now(CLOCK_MONOTONIC), unix_now = clock_now(CLOCK_REALTIME), after = clock_now(CLOCK_MONOTONIC);
-
-		if (after - before < best) {
-			best = after - before;
-			offset = unix_now - (before + (after - before) / 2);
-		}
-	}
-	return offset;
-}
-
 static bool wait_until(struct capture *c, uint64_t time)
 {
 	for (;;) {
-		uint64_t now = clock_now(CLOCK_MONOTONIC);
+		uint64_t now = loop_now();
 		struct timespec ts;
 
 		if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED) || __atomic_load_n(&c->stopped, __ATOMIC_RELAXED))
@@ -134,59 +113,16 @@ static bool wait_until(struct capture *c, uint64_t time)
 	}
 }
 
-static const char *describe(enum probe_kind kind, double overhead, double limit, char *text, size_t size)
-{
-	snprintf(text, size, "Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
-		 probe_kind_name(kind), overhead, limit);
-	return text;
-}
-
-/* Records that were lost, for each that was seen: what was lost was hit, too. */
-static double lost_of_seen(const struct session_counts *counts)
-{
-	return counts->records ? (double)counts->dropped / (double)counts->records : 0;
-}
-
-/* Takes away what costs too much; the first that is taken is the dearest. */
+/* Takes away what costs too much. */
 static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start, uint64_t now)
 {
-	struct session_counts counts;
-	struct budget_verdict verdict;
-	struct capture_shed *shed;
-	char text[160];
+	struct capture_shed *shed = &c->result.shed[c->result.n_shed];
+	unsigned n = cost_keep_budget(s, budget, start, now, shed, KIND_COUNT - c->result.n_shed);
 
-	session_count(s, &counts);
-	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
-	for (enum probe_kind kind = 0; kind < KIND_COUNT && c->result.n_shed < KIND_COUNT; kind++) {
-		if (!(verdict.kinds & 1u << kind) ||
-		    session_shed(s, kind, describe(kind, verdict.overhead, c->request.max_overhead, text, sizeof(text))) < 0)
-			continue;
-		shed = &c->result.shed[c->result.n_shed++];
-		*shed = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };
+	c->result.n_shed += n;
+	for (; n > 0; n--, shed++)
 		result_warn(&c->result, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
-		     (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
-	}
-}
-
-/* What of a target is not in the capture yet: it may have mapped one more file. */
-static struct target what_is_new(const struct capture *c, const struct target *target)
-{
-	struct target fresh = *target;
-
-	fresh.n_files = 0;
-	for (unsigned i = 0; i < target->n_files; i++) {
-		const struct target_file *file = &target->files[i];
-		bool known = false;
-
-		/* What is beside the runtime does not come later by itself. */
-		for (unsigned k = 0; k < c->n_prepared; k++)
-			for (unsigned f = 0; f < c->prepared[k].n_files && c->prepared[k].target.program == target->program; f++)
-				known |= file->is_beside || (c->prepared[k].target.files[f].device == file->device &&
-							     c->prepared[k].target.files[f].inode == file->inode);
-		if (!known)
-			fresh.files[fresh.n_files++] = *file;
-	}
-	return fresh;
+			    (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
 }
 
 static int join(struct capture *c, struct session *s, const struct target *target, char *text, size_t size)
@@ -222,7 +158,7 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 	c->n_refused = 0;
 	pthread_mutex_unlock(&c->lock);
 	if (joining.pid)
-		joining = what_is_new(c, &joining);
+		joining = prepared_what_is_new(c->prepared, c->n_prepared, &joining);
 	if (!joining.n_files)
 		return;
 	r = join(c, s, &joining, text, sizeof(text));
@@ -241,8 +177,15 @@ static bool enough_requests(const struct capture *c)
 	return c->request.filter.count && c->finished >= c->request.filter.count;
 }
 
+/* What others may know of the requests is by process. */
+static void note_targets(struct capture *c, struct session *s)
+{
+	for (unsigned i = 0; i < session_n_targets(s); i++)
+		live_set_target(&c->live, i, session_target_pid(s, i));
+}
+
 /* Keeps the window open for its time; returns when it really closed. */
-static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, int *ret_error)
+static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, uint64_t cpu_before, int *ret_error)
 {
 	struct budget budget = { .max_percent = c->request.max_overhead };
 	struct session_counts counts = {};
@@ -254,7 +197,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		__atomic_store_n(&c->records, counts.records, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->dropped, counts.dropped, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
-		now = clock_now(CLOCK_MONOTONIC);
+		now = loop_now();
 		if (now >= stop || *ret_error < 0 || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
 		if (__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {
@@ -265,6 +208,8 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		if (c->request.max_overhead > 0)
 			keep_budget(c, s, &budget, start, now);
 		let_join(c, s, start, now);
+		note_targets(c, s);
+		__atomic_store_n(&c->overhead_ppm, (uint64_t)(cost_of_probes(s, cpu_before) * 1e4), __ATOMIC_RELAXED);
 		if (session_targets_ended(s) || enough_requests(c))
 			break;
 		wait_until(c, MIN(now + DRAIN_NS, stop));
@@ -294,9 +239,9 @@ static void end_recording(struct capture *c, const struct result_facts *facts)
 
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
-	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + unix_offset(), .detail = c->request.detail,
+	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + clock_unix_offset(), .detail = c->request.detail,
 				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended, .requests = c->request.requests };
-	uint64_t began = clock_now(CLOCK_MONOTONIC), correlated;
+	uint64_t began = loop_now(), correlated;
 	struct timeline *timeline;
 	int r;
 
@@ -307,31 +252,19 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	r = session_timeline(s, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
-	correlated = clock_now(CLOCK_MONOTONIC);
+	correlated = loop_now();
 	r = result_make(timeline, &facts, &c->result);
 	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
 		  (unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
 		  (unsigned long long)((began - stop) / 1000000), (unsigned long long)((correlated - began) / 1000000),
-		  (unsigned long long)((clock_now(CLOCK_MONOTONIC) - correlated) / 1000000));
+		  (unsigned long long)((loop_now() - correlated) / 1000000));
 	timeline_free(timeline);
 	return r;
 }
 
-/* What the hits cost of the targets' CPU time in the window. */
-static double measure_overhead(struct session *s, uint64_t cpu_before)
-{
-	uint64_t cpu = session_cpu_ns(s), cost = 0;
-	struct session_counts counts;
-
-	session_count(s, &counts);
-	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-		cost += counts.cost_ns[kind];
-	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
-}
-
 static int run_window(struct capture *c, struct session *s)
 {
-	uint64_t start, attached, cpu, stop, offset = unix_offset(), begin = 0;
+	uint64_t start, attached, cpu, stop, offset = clock_unix_offset(), begin = 0;
 	char text[sizeof(c->result.text)] = "";
 	int r;
 
@@ -342,13 +275,13 @@ static int run_window(struct capture *c, struct session *s)
 		return -ECANCELED;
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
-	attached = clock_now(CLOCK_MONOTONIC);
+	attached = loop_now();
 	r = session_attach(s, text, sizeof(text));
 	if (r < 0) {
 		fail(c, r, text);
 		return r;
 	}
-	log_debug("attached in %.1f ms", (double)(clock_now(CLOCK_MONOTONIC) - attached) / 1e6);
+	log_debug("attached in %.1f ms", (double)(loop_now() - attached) / 1e6);
 	if (!wait_until(c, begin))
 		return -ECANCELED;
 	r = session_open(s, c->request.duration_ns, &start);
@@ -356,12 +289,14 @@ static int run_window(struct capture *c, struct session *s)
 		return r;
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
-	stop = watch_window(c, s, start, start + c->request.duration_ns, &r);
+	live_begin(&c->live, start);
+	note_targets(c, s);
+	stop = watch_window(c, s, start, start + c->request.duration_ns, cpu, &r);
 	if (r < 0)
 		return r;
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
-	c->result.overhead = measure_overhead(s, cpu);
+	c->result.overhead = cost_of_probes(s, cpu);
 	r = session_finish(s);
 	if (r < 0)
 		return r;
@@ -385,6 +320,7 @@ static void on_detached(void *data)
 
 	pthread_join(c->thread, NULL);
 	pthread_mutex_destroy(&c->lock);
+	live_done(&c->live);
 	/* The result refers to them. */
 	for (unsigned i = 0; i < c->n_prepared; i++)
 		prepared_done(&c->prepared[i], c->shared->proxy);
@@ -456,22 +392,30 @@ static void begin_recording(struct capture *c)
 		result_warn(&c->result, "There is no recording: %s.", explain_recording(r));
 }
 
+static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
+{
+	struct capture *c = data;
+
+	live_add(&c->live, process, latency_ns);
+}
+
 static int run(struct capture *c, struct session **ret, char *text, size_t size)
 {
 	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
-					   .forecast = &c->result.plan.forecast, .filter = c->request.filter };
-	uint64_t begun = clock_now(CLOCK_MONOTONIC), prepared, loaded;
+					   .forecast = &c->result.plan.forecast, .filter = c->request.filter, .finished = on_finished,
+					   .finished_data = c };
+	uint64_t begun = loop_now(), prepared, loaded;
 	int r;
 
 	r = prepare(c, text, size);
 	if (r < 0 || c->request.plan_only)
 		return r;
-	prepared = clock_now(CLOCK_MONOTONIC);
+	prepared = loop_now();
 	options.sockets = capture_plan_follows_sockets(&c->result.plan);
 	begin_recording(c);
 	options.recording = c->result.recording;
 	r = session_new(&options, ret, text, size);
-	loaded = clock_now(CLOCK_MONOTONIC);
+	loaded = loop_now();
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
 		r = session_add(*ret, &c->prepared[i], text, size);
 		if (may_be_left_out(c, r, session_n_captured(*ret) + c->n_prepared - i)) {
@@ -480,7 +424,7 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 		}
 	}
 	log_debug("%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites told in %.1f ms", c->n_prepared,
-		  (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6, (double)(clock_now(CLOCK_MONOTONIC) - loaded) / 1e6);
+		  (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6, (double)(loop_now() - loaded) / 1e6);
 	return r < 0 ? r : run_window(c, *ret);
 }
 
@@ -531,6 +475,7 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	c->request = *request;
 	c->result.max_overhead = request->max_overhead;
 	pthread_mutex_init(&c->lock, NULL);
+	live_init(&c->live);
 	for (unsigned i = 0; i < request->n_targets; i++)
 		c->targets[i] = *request->targets[i];
 	r = copy_filter(c);
@@ -584,12 +529,28 @@ void capture_stop(struct capture *c)
 
 void capture_get_progress(struct capture *c, struct capture_progress *ret)
 {
-	uint64_t start = __atomic_load_n(&c->window_start_ns, __ATOMIC_RELAXED), now = clock_now(CLOCK_MONOTONIC);
+	uint64_t start = __atomic_load_n(&c->window_start_ns, __ATOMIC_RELAXED), now = loop_now();
 
 	ret->elapsed_ns = start ? MIN(now - start, c->request.duration_ns) : 0;
 	ret->records = __atomic_load_n(&c->records, __ATOMIC_RELAXED);
 	ret->dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED);
 	ret->requests = __atomic_load_n(&c->finished, __ATOMIC_RELAXED);
+	ret->duration_ns = c->request.duration_ns;
+	ret->overhead = (double)__atomic_load_n(&c->overhead_ppm, __ATOMIC_RELAXED) / 1e4;
+}
+
+bool capture_get_live(struct capture *c, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns)
+{
+	return live_get(&c->live, pid, ret, ret_since_ns);
+}
+
+unsigned capture_get_pids(const struct capture *c, pid_t *ret, unsigned max)
+{
+	unsigned n = MIN(c->request.n_targets, max);
+
+	for (unsigned i = 0; i < n; i++)
+		ret[i] = c->targets[i].pid;
+	return n;
 }
 
 struct capture_result *capture_get_result(struct capture *c)

@@ -16,6 +16,7 @@
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
 #include "include/record_types.h"
+#include "lib/base/histogram.h"
 
 #define CAPTURE_WARNINGS_MAX 64
 /* Of all recordings that are made, or wait to be sent. */
@@ -75,6 +76,8 @@ struct capture_progress {
 	uint64_t records;
 	uint64_t dropped;
 	uint64_t requests; /* that have finished and pass the filter */
+	uint64_t duration_ns; /* as asked for */
+	double overhead;   /* percent of the targets' CPU time that the probes cost, by forecast */
 };
 
 struct capture_result {
@@ -110,6 +113,10 @@ void capture_cancel(struct capture *c);
 /* Closes the window now and delivers what was seen. */
 void capture_stop(struct capture *c);
 void capture_get_progress(struct capture *c, struct capture_progress *ret);
+/* Of a process: requests that have finished in the window, which has begun at *ret_since_ns. False: it is not captured. */
+bool capture_get_live(struct capture *c, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);
+/* The processes that were named, or chosen, when it was asked for: how many, at most max. */
+unsigned capture_get_pids(const struct capture *c, pid_t *ret, unsigned max);
 /* To be used in done() only; what is taken out of it must be zeroed. */
 struct capture_result *capture_get_result(struct capture *c);
 /* Captures that are not freed yet. */

@@ -134,3 +134,21 @@ bool prepared_next_missing(const struct prepared *p, const struct detail *detail
 	}
 	return false;
 }
+
+struct target prepared_what_is_new(const struct prepared *list, unsigned n, const struct target *target)
+{
+	struct target fresh = *target;
+
+	fresh.n_files = 0;
+	for (unsigned i = 0; i < target->n_files; i++) {
+		const struct target_file *file = &target->files[i];
+		bool known = false;
+
+		for (unsigned k = 0; k < n; k++)
+			for (unsigned f = 0; f < list[k].n_files && list[k].target.program == target->program; f++)
+				known |= file->is_beside || (list[k].target.files[f].device == file->device && list[k].target.files[f].inode == file->inode);
+		if (!known)
+			fresh.files[fresh.n_files++] = *file;
+	}
+	return fresh;
+}

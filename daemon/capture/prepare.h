@@ -42,3 +42,8 @@ bool prepared_has_role(const struct prepared *p, enum role role);
  * The next sentence about what will not be shown; *spec is where the search goes on, 0 at first. False: there is none any more.
  */
 bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec, char *ret_text, size_t text_size);
+/*
+ * What of a target is not among those that are prepared: it may have mapped one more file. What is beside the runtime does not come later by
+ * itself. It may have no files.
+ */
+struct target prepared_what_is_new(const struct prepared *list, unsigned n, const struct target *target);

@@ -41,7 +41,8 @@ struct session_target {
 struct session {
 	struct session_options options;
 	uint32_t id; /* the broker's number of the capture */
-	bool open;
+	bool open;   /* the broker has it */
+	bool opened; /* the window was */
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
@@ -54,6 +55,7 @@ struct session {
 	bool finished; /* the last record was read */
 	struct correlator *correlator;
 	uint64_t last_ns, late;
+	uint64_t settled_ns; /* records from before that time were fed */
 	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost */
 	uint64_t n_lost;     /* that the correlator was told of */
 	int error; /* the first one */
@@ -239,7 +241,7 @@ static int tell_correlator(struct session *s, const struct session_target *t)
 	target.has_handlers = prepared_has_role(t->prepared, ROLE_REQUEST_BEGIN);
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
 	recording_add_target(s->options.recording, &target);
-	return correlator_add_target(s->correlator, &target);
+	return s->options.sink ? s->options.sink->target(&target, s->options.sink->data) : correlator_add_target(s->correlator, &target);
 }
 
 /* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
@@ -275,7 +277,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = cpu_time_of(target->target.pid);
-	return s->correlator ? tell_correlator(s, t) : 0;
+	return s->opened ? tell_correlator(s, t) : 0;
 }
 
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size)
@@ -366,9 +368,12 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 	}
 	*ret_start = start;
 	recording_begin(s->options.recording, start, &s->options.filter);
-	r = correlator_new(start, &s->correlator);
-	if (r >= 0)
+	r = s->options.sink ? 0 : correlator_new(start, &s->correlator);
+	if (r >= 0 && s->correlator) {
 		correlator_set_filter(s->correlator, &s->options.filter);
+		correlator_on_finished(s->correlator, s->options.finished, s->options.finished_data);
+	}
+	s->opened = r >= 0;
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
 	return MIN(r, 0);
@@ -387,7 +392,7 @@ int session_shed(struct session *s, enum probe_kind kind, const char *text)
 
 	/* What comes until the probes are gone is not counted as seen: some of them go before others. */
 	recording_shed(s->options.recording, kind, now, text);
-	r = correlator_shed(s->correlator, kind, now, text);
+	r = s->options.sink ? s->options.sink->shed(kind, now, text, s->options.sink->data) : correlator_shed(s->correlator, kind, now, text);
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
@@ -406,7 +411,8 @@ static void learn_layout(struct session *s, const struct record_object *o)
 		return;
 	t->layout_known = true;
 	recording_set_layout(s->options.recording, o->head.target, &t->layout);
-	if (correlator_set_layout(s->correlator, o->head.target, &t->layout) < 0)
+	if ((s->options.sink ? s->options.sink->layout(o->head.target, &t->layout, s->options.sink->data) :
+			       correlator_set_layout(s->correlator, o->head.target, &t->layout)) < 0)
 		s->error = -ENOMEM;
 	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
 	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset, __ATOMIC_SEQ_CST);
@@ -450,10 +456,10 @@ static int on_record(const void *record, size_t size, void *data)
 	return 0;
 }
 
-static void note_loss(struct session *s, uint64_t from, uint64_t to)
+static void note_loss(struct session *s, uint64_t from, uint64_t to, uint64_t n)
 {
 	recording_loss(s->options.recording, from, to);
-	if (correlator_note_loss(s->correlator, from, to) < 0)
+	if ((s->options.sink ? s->options.sink->loss(from, to, n, s->options.sink->data) : correlator_note_loss(s->correlator, from, to)) < 0)
 		s->error = -ENOMEM;
 }
 
@@ -463,11 +469,11 @@ static int feed(const struct record *record, void *data)
 
 	if (record->time < s->last_ns) {
 		s->late++;
-		note_loss(s, record->time, s->last_ns);
+		note_loss(s, record->time, s->last_ns, 0);
 	}
 	s->last_ns = MAX(s->last_ns, record->time);
 	recording_feed(s->options.recording, record);
-	return correlator_feed(s->correlator, record);
+	return s->options.sink ? s->options.sink->record(record, s->options.sink->data) : correlator_feed(s->correlator, record);
 }
 
 /* Whether anything was lost since the counters were read before, and when. */
@@ -478,8 +484,8 @@ static void look_for_loss(struct session *s)
 	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++)
 		lost += s->counters[i].ring_full;
 	/* Reading the rings takes time, too, in which they can be full. */
-	if (lost > s->n_lost && s->correlator)
-		note_loss(s, s->drained_ns, loop_now());
+	if (lost > s->n_lost && s->opened)
+		note_loss(s, s->drained_ns, loop_now(), lost - s->n_lost);
 	s->n_lost = lost;
 	s->drained_ns = before;
 }
@@ -501,16 +507,27 @@ int session_drain(struct session *s)
 		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);
 		if (r < 0)
 			s->error = r;
+		s->settled_ns = now - MIN(now, REORDER_NS);
 	}
 	return s->error;
+}
+
+uint64_t session_settled_ns(const struct session *s)
+{
+	return s->settled_ns;
+}
+
+void session_name_threads(struct session *s)
+{
+	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
+		warn(s, "Names of threads are missing.");
 }
 
 int session_finish(struct session *s)
 {
 	int r;
 
-	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
-		warn(s, "Names of threads are missing.");
+	session_name_threads(s);
 	/* Nothing is recorded any more: taking the probes away goes on while the rest is read and the answer is made. */
 	end_capture(s);
 	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
@@ -527,7 +544,7 @@ int session_finish(struct session *s)
 	s->finished = true;
 	for (unsigned i = 0; i < s->n_rings; i++)
 		if (!ring_is_empty(s->rings[i]))
-			note_loss(s, s->last_ns, UINT64_MAX);
+			note_loss(s, s->last_ns, UINT64_MAX, 0);
 	r = store_take(s->store, UINT64_MAX, feed, s);
 	if (r < 0)
 		s->error = r;
@@ -582,6 +599,11 @@ bool session_target_ended(const struct session *s, unsigned target)
 	struct pollfd p = { .fd = s->targets[target].pidfd, .events = POLLIN };
 
 	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+pid_t session_target_pid(const struct session *s, unsigned target)
+{
+	return s->targets[target].prepared->target.pid;
 }
 
 unsigned session_n_targets(const struct session *s)

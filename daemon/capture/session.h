@@ -10,12 +10,23 @@
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/forecast.h"
 #include "daemon/capture/prepare.h"
+#include "daemon/correlate/correlate.h"
 #include "daemon/correlate/filter.h"
 #include "daemon/correlate/timeline.h"
 #include "include/record_types.h"
 
 struct session;
 struct journal;
+
+/* Takes what a correlator would take, in its place (daemon/correlate/correlate.h). */
+struct session_sink {
+	int (*target)(const struct correlate_target *target, void *data);
+	int (*layout)(unsigned target, const struct record_layout *layout, void *data);
+	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
+	int (*loss)(uint64_t from, uint64_t to, uint64_t n, void *data); /* n: how many were lost, as far as it is known */
+	int (*record)(const struct record *record, void *data);
+	void *data;
+};
 
 struct session_options {
 	struct proxy *proxy;
@@ -25,6 +36,9 @@ struct session_options {
 	bool sockets; /* requests are looked for at sockets */
 	struct journal *recording; /* gets all that the correlator gets; must live as long as the session. NULL: none */
 	struct request_filter filter; /* its texts must live as long as the session */
+	correlator_finished_fn finished; /* NULL: nobody wants to know; not with a sink */
+	void *finished_data;
+	const struct session_sink *sink; /* must live as long as the session; NULL: a correlator, for session_timeline() */
 };
 
 struct session_counts {
@@ -56,6 +70,10 @@ void session_close(struct session *s, uint64_t stop);
 int session_shed(struct session *s, enum probe_kind kind, const char *text);
 /* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
 int session_drain(struct session *s);
+/* Every record from before that time has been correlated, unless it was late. */
+uint64_t session_settled_ns(const struct session *s);
+/* Has the names of all threads told, in records of now. */
+void session_name_threads(struct session *s);
 /* After the window has closed: names of the threads, and the last records; begins to detach. -ENOMEM. */
 int session_finish(struct session *s);
 
@@ -65,6 +83,7 @@ uint64_t session_n_finished(const struct session *s);
 /* The CPU time of all targets since they were added, in nanoseconds; it never falls. */
 uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);
+pid_t session_target_pid(const struct session *s, unsigned target);
 /* Those that are not left out. */
 unsigned session_n_captured(const struct session *s);
 /* Whether all targets have ended; whether this one has. */

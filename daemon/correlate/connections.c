@@ -146,7 +146,7 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 	if (conn->reading == request)
 		conn->reading = NO_REQUEST;
 	if (!(q->flags & REQUEST_NOT_WHOLE) && request_filter_passes(&c->filter, c->t, q))
-		c->n_finished++;
+		correlator_finished(c, q->process, q->end_ns - q->start_ns);
 }
 
 void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time, unsigned flags)

@@ -256,6 +256,19 @@ void correlator_set_filter(struct correlator *c, const struct request_filter *fi
 	c->filter = *filter;
 }
 
+void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data)
+{
+	c->on_finished = fn;
+	c->on_finished_data = data;
+}
+
+void correlator_finished(struct correlator *c, uint32_t process, uint64_t latency_ns)
+{
+	c->n_finished++;
+	if (c->on_finished)
+		c->on_finished(process, latency_ns, c->on_finished_data);
+}
+
 uint64_t correlator_n_finished(const struct correlator *c)
 {
 	return c->n_finished;

@@ -41,6 +41,9 @@ int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 void correlator_set_filter(struct correlator *c, const struct request_filter *filter);
 /* Requests that have finished so far and pass the filter. */
 uint64_t correlator_n_finished(const struct correlator *c);
+/* Called for each of them as it finishes, with the number of its target. */
+typedef void (*correlator_finished_fn)(uint32_t process, uint64_t latency_ns, void *data);
+void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data);
 struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */

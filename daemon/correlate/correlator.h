@@ -83,8 +83,12 @@ struct correlator {
 	uint32_t unknown_name, preempted_name, runnable_name;
 	struct request_filter filter;
 	uint64_t n_finished; /* requests that pass it */
+	correlator_finished_fn on_finished; /* NULL: nobody wants to know */
+	void *on_finished_data;
 	int error; /* the first one; everything after it is void */
 };
+
+void correlator_finished(struct correlator *c, uint32_t process, uint64_t latency_ns);
 
 /* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps equal ones of two processes apart. */
 static inline uint64_t target_key(uint64_t value, uint8_t target)

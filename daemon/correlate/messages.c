@@ -93,7 +93,8 @@ void requests_note_finished(struct correlator *c, uint64_t span)
 		q.path = c->t->handlers[s->id].path;
 		q.model = c->t->handlers[s->id].model;
 	}
-	c->n_finished += request_filter_passes(&c->filter, c->t, &q);
+	if (request_filter_passes(&c->filter, c->t, &q))
+		correlator_finished(c, process, q.end_ns - q.start_ns);
 }
 
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to)

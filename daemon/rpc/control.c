@@ -11,13 +11,14 @@
 #include "daemon/rpc/result_reply.h"
 #include "daemon/rpc/requests_reply.h"
 #include "daemon/rpc/service.h"
+#include "daemon/rpc/status.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
 #define PROGRESS_NS 200000000ull
 
-/* Fields of CaptureReply and CaptureResult. */
-enum { RESULT_FIELD = 2, RECORDING_FIELD = 20, RESULT_XSPACE_FIELD = 1 };
+/* Fields of CaptureReply. */
+enum { RECORDING_FIELD = 20, XSPACE_FIELD = 21, XSPACE_BYTES_FIELD = 22 };
 
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
@@ -25,32 +26,18 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	Tfprofd__Target targets[TARGETS_MAX], *list[TARGETS_MAX];
 	const struct target *chosen[TARGETS_MAX];
 	char addresses[TARGETS_MAX][32];
-	struct grpc_body *body;
 	unsigned more, n;
 	pid_t denied;
 
 	n = service_choose(data, call, chosen, TARGETS_MAX, &more, &denied);
 
 	for (unsigned i = 0; i < n; i++) {
-		addresses[i][0] = 0;
-		if (chosen[i]->port)
-			snprintf(addresses[i], sizeof(addresses[i]), "localhost:%u", chosen[i]->port);
-		targets[i] = (Tfprofd__Target)TFPROFD__TARGET__INIT;
-		targets[i].pid = (uint32_t)chosen[i]->pid;
-		targets[i].uid = chosen[i]->uid;
-		targets[i].name = (char *)chosen[i]->name;
-		targets[i].runtime = (char *)chosen[i]->pack->name;
-		targets[i].version = (char *)chosen[i]->version;
-		targets[i].file = (char *)chosen[i]->files[0].path;
-		targets[i].address = addresses[i];
+		status_fill_target(chosen[i], &targets[i], addresses[i]);
 		list[i] = &targets[i];
 	}
 	response.n_targets = n;
 	response.targets = list;
-	if (reply_message(&response.base, &body) < 0)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	else
-		grpc_call_reply(call, body);
+	service_answer(call, &response.base);
 }
 
 static void send_progress(void *data)
@@ -120,8 +107,9 @@ static int send_recording(struct job *job, struct capture_result *result, uint64
 	return r;
 }
 
-static void answer(struct job *job, struct capture_result *result)
+void control_answer(struct job *job, struct capture_result *result)
 {
+	Tfprofd__CaptureReply outer = TFPROFD__CAPTURE_REPLY__INIT;
 	struct result_reply reply;
 	struct grpc_body *body;
 	uint64_t recording = 0;
@@ -132,12 +120,17 @@ static void answer(struct job *job, struct capture_result *result)
 		r = send_recording(job, result, &recording);
 	result_reply_fill(&reply, result, job->service->options.hostname);
 	reply.message.recording_bytes = recording;
-	if (r < 0 || reply_xspace(&result->xspace, RESULT_FIELD, RESULT_XSPACE_FIELD, NULL, 0, &reply.message.base, &body) < 0 ||
-	    grpc_call_send(job->call, body) < 0) {
-		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "the trace is too large to be sent: use a shorter window or a lower level");
-		return;
-	}
-	grpc_call_finish(job->call, GRPC_OK, NULL);
+	if (r >= 0)
+		r = reply_send_xspace(job->call, &result->xspace, XSPACE_FIELD, XSPACE_BYTES_FIELD);
+	outer.result = &reply.message;
+	if (r >= 0)
+		r = reply_message(&outer.base, &body);
+	if (r >= 0)
+		r = grpc_call_send(job->call, body);
+	if (r < 0)
+		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "out of memory: use a shorter window or a lower level");
+	else
+		grpc_call_finish(job->call, GRPC_OK, NULL);
 }
 
 /* The targets that were named, or all that the client may profile; on failure the call is answered. */
@@ -252,7 +245,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 {
 	Tfprofd__CaptureRequest *m = tfprofd__capture_request__unpack(NULL, size, message);
 	struct capture_request request = {};
-	struct job job = { .answer = answer, .plan = send_plan }, *started;
+	struct job job = { .answer = control_answer, .plan = send_plan }, *started;
 	struct service *s = data;
 	int r;
 
@@ -276,7 +269,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	} else {
 		r = check_level(call, m->level);
 		if (r >= 0)
-			r = requests_reply_check(call, m, &request.filter);
+			r = requests_reply_check(call, m->filter, m->slowest, &request.filter);
 		if (r >= 0)
 			r = choose_targets(s, call, m->pids, m->n_pids, &request);
 	}

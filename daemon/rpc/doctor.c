@@ -89,7 +89,6 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 	Tfprofd__Finding findings[FINDINGS_MAX], *list[FINDINGS_MAX];
 	Tfprofd__DoctorReply reply = TFPROFD__DOCTOR_REPLY__INIT;
 	struct utsname kernel = {};
-	struct grpc_body *body;
 
 	judge_probes(d, s);
 	if (s->options.cache < 0 || faccessat(s->options.cache, ".", W_OK, AT_EACCESS) < 0)
@@ -111,10 +110,7 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 	}
 	reply.n_findings = d->n;
 	reply.findings = list;
-	if (reply_message(&reply.base, &body) < 0)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	else
-		grpc_call_reply(call, body);
+	service_answer(call, &reply.base);
 }
 
 static void judge_plan(struct doctor *d, const struct capture_plan *plan)

@@ -7,6 +7,7 @@
 #include "daemon/export/export.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
+#include "daemon/rpc/status.h"
 #include "lib/base/macro.h"
 #include "proto/profiler_service.pb-c.h"
 
@@ -25,32 +26,22 @@ static uint64_t now_unix(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-static void answer_message(struct grpc_call *call, const ProtobufCMessage *message)
-{
-	struct grpc_body *body;
-
-	if (reply_message(message, &body) < 0)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	else
-		grpc_call_reply(call, body);
-}
-
 static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, bool emit_xspace)
 {
 	struct grpc_body *body;
 	int r;
 
 	if (emit_xspace)
-		r = reply_xspace(xspace, 0, XSPACE_FIELD, NULL, 0, NULL, &body);
+		r = reply_xspace(xspace, 0, XSPACE_FIELD, NULL, 0, &body);
 	else
-		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name, sizeof(tool_name) - 1, NULL, &body);
+		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name, sizeof(tool_name) - 1, &body);
 	if (r < 0)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	else
 		grpc_call_reply(call, body);
 }
 
-static void answer(struct job *job, struct capture_result *result)
+void profiler_answer(struct job *job, struct capture_result *result)
 {
 	answer_xspace(job->call, &result->xspace, job->emit_xspace);
 }
@@ -69,7 +60,7 @@ static void answer_error(struct service *s, struct grpc_call *call, const char *
 }
 
 /* A client that may not is told so; everything else is told where its user can see it. */
-static bool answer_failure(struct job *job, const struct capture_result *result)
+bool profiler_answer_failure(struct job *job, const struct capture_result *result)
 {
 	if (result->error == -EACCES || result->error == -ECANCELED)
 		return false;
@@ -97,7 +88,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
 	struct capture_request request = { .detail.level = LEVEL_DEFAULT, .skip_ended = true };
-	struct job job = { .answer = answer, .answer_failure = answer_failure, .every_target = service_is_for_all(call) };
+	struct job job = { .answer = profiler_answer, .answer_failure = profiler_answer_failure, .every_target = service_is_for_all(call) };
 	uint64_t duration_ms;
 	pid_t denied;
 
@@ -129,7 +120,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
 
 		response.empty_trace = true;
-		answer_message(call, &response.base);
+		service_answer(call, &response.base);
 		return;
 	}
 	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS, &request.n_left_out, &denied);
@@ -162,7 +153,7 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		if (peer && (peer->uid == 0 || peer->uid == j->uid) && !strcmp(j->session_id, m->session_id ?: "") && j->capture)
 			capture_stop(j->capture);
 	tensorflow__terminate_request__free_unpacked(m, NULL);
-	answer_message(call, &response.base);
+	service_answer(call, &response.base);
 }
 
 /* It would have this host profile the others and write their traces to a path that the client names. */
@@ -173,41 +164,44 @@ void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t
 		       "HOST:PORT,HOST:PORT");
 }
 
+static void print_time(FILE *f)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char text[40];
+
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	fprintf(f, "%s\n", text);
+}
+
+/* Answers at once: the duration that is asked for is what a client waits between two calls. */
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
+	Tensorflow__MonitorRequest *m = tensorflow__monitor_request__unpack(NULL, size, message);
 	Tensorflow__MonitorResponse response = TENSORFLOW__MONITOR_RESPONSE__INIT;
-	const struct target *targets[TARGETS_MAX];
-	const struct peer *peer = grpc_call_peer(call);
-	struct service *s = data;
-	char *text = NULL;
+	_cleanup_free_ struct status *status = NULL;
+	_cleanup_free_ char *text = NULL;
+	const Tfprofd__StatusReply *reply;
 	size_t length = 0;
-	unsigned n, more;
-	pid_t denied;
-	FILE *f = open_memstream(&text, &length);
+	FILE *f;
 
-	if (!f) {
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a MonitorRequest");
+		return;
+	}
+	reply = status_new(data, call, &status);
+	f = reply ? open_memstream(&text, &length) : NULL;
+	if (f) {
+		if (m->timestamp)
+			print_time(f);
+		status_print(f, reply, m->monitoring_level >= 2);
+	}
+	tensorflow__monitor_request__free_unpacked(m, NULL);
+	if (!f || fclose(f)) {
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	n = service_choose(s, call, targets, TARGETS_MAX, &more, &denied);
-	fprintf(f, "tfprofd on %s: %u process%s to profile\n", s->options.hostname, n, n == 1 ? "" : "es");
-	for (unsigned i = 0; i < n; i++) {
-		fprintf(f, "  %d %s, %s, %s", targets[i]->pid, targets[i]->name, targets[i]->pack->name, targets[i]->version);
-		if (targets[i]->port)
-			fprintf(f, ", localhost:%u", targets[i]->port);
-		fputc('\n', f);
-	}
-	for (struct job *j = s->jobs; j; j = j->next) {
-		struct capture_progress p;
-
-		if (!j->capture || !peer || (peer->uid != 0 && peer->uid != j->uid))
-			continue;
-		capture_get_progress(j->capture, &p);
-		fprintf(f, "  capture running for %.1f s: %llu records, %llu lost\n", (double)p.elapsed_ns / 1e9,
-			(unsigned long long)p.records, (unsigned long long)p.dropped);
-	}
-	fclose(f);
 	response.data = text;
-	answer_message(call, &response.base);
-	free(text);
+	service_answer(call, &response.base);
 }

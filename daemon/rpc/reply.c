@@ -98,23 +98,19 @@ static int add_xspace(struct grpc_body *body, struct xspace_result *xspace)
 	return r;
 }
 
-int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size,
-		 const ProtobufCMessage *rest, struct grpc_body **ret)
+int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size, struct grpc_body **ret)
 {
-	size_t rest_size = rest ? protobuf_c_message_get_packed_size(rest) : 0, n = 0, inner;
-	uint8_t head[32], inner_head[16], *tail = malloc(MAX(rest_size, (size_t)1));
-	struct grpc_body *body = NULL;
-	int r;
+	uint8_t head[32], inner_head[16];
+	size_t n = 0, inner = put_field(inner_head, field, xspace->size);
+	struct grpc_body *body;
+	int r = grpc_body_new(&body);
 
-	r = tail ? grpc_body_new(&body) : -ENOMEM;
 	if (r < 0) {
-		free(tail);
 		xspace_result_done(xspace);
 		return r;
 	}
-	inner = put_field(inner_head, field, xspace->size);
 	if (outer)
-		n = put_field(head, outer, prefix_size + inner + xspace->size + rest_size);
+		n = put_field(head, outer, prefix_size + inner + xspace->size);
 	r = grpc_body_add_copy(body, head, n);
 	if (r >= 0)
 		r = grpc_body_add_copy(body, prefix, prefix_size);
@@ -122,11 +118,6 @@ int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, c
 		r = grpc_body_add_copy(body, inner_head, inner);
 	if (r >= 0)
 		r = add_xspace(body, xspace);
-	if (rest)
-		protobuf_c_message_pack(rest, tail);
-	if (r >= 0)
-		r = grpc_body_add_owned(body, TAKE_PTR(tail), rest_size);
-	free(tail);
 	xspace_result_done(xspace);
 	if (r < 0) {
 		grpc_body_free(body);
@@ -134,4 +125,63 @@ int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, c
 	}
 	*ret = body;
 	return 0;
+}
+
+/* Memory of which several messages consist: the last of them that is done with takes it along. */
+struct shared {
+	struct xspace_result xspace;
+	unsigned n_holds;
+};
+
+static void release_shared(void *data)
+{
+	struct shared *shared = data;
+
+	if (--shared->n_holds)
+		return;
+	xspace_result_done(&shared->xspace);
+	free(shared);
+}
+
+static int send_piece(struct grpc_call *call, struct shared *shared, const struct iovec *chunk, unsigned field, unsigned total)
+{
+	struct grpc_body *body;
+	uint8_t head[32];
+	size_t n;
+	int r = grpc_body_new(&body);
+
+	if (r < 0)
+		return r;
+	n = put_varint(head, total << 3);
+	n += put_varint(head + n, shared->xspace.size);
+	n += put_field(head + n, field, chunk->iov_len);
+	r = grpc_body_add_copy(body, head, n);
+	if (r >= 0) {
+		shared->n_holds++;
+		r = grpc_body_add(body, chunk->iov_base, chunk->iov_len, release_shared, shared);
+		if (r < 0)
+			shared->n_holds--;
+	}
+	if (r < 0) {
+		grpc_body_free(body);
+		return r;
+	}
+	return grpc_call_send(call, body);
+}
+
+int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field, unsigned total)
+{
+	struct shared *shared = malloc(sizeof(*shared));
+	int r = 0;
+
+	if (!shared) {
+		xspace_result_done(xspace);
+		return -ENOMEM;
+	}
+	*shared = (struct shared){ .xspace = *xspace, .n_holds = 1 };
+	*xspace = (struct xspace_result){};
+	for (size_t i = 0; i < shared->xspace.n_chunks && r >= 0; i++)
+		r = send_piece(call, shared, &shared->xspace.chunks[i], field, total);
+	release_shared(shared);
+	return r;
 }

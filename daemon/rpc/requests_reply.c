@@ -106,12 +106,10 @@ int requests_reply_send(struct grpc_call *call, struct request_list *list)
 	return 0;
 }
 
-int requests_reply_check(struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct request_filter *ret)
+int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest, struct request_filter *ret)
 {
-	const Tfprofd__RequestFilter *f = m->filter;
-
-	if (m->slowest > REQUEST_SLOWEST_MAX) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most the %d slowest requests are shown, not %u", REQUEST_SLOWEST_MAX, m->slowest);
+	if (slowest > REQUEST_SLOWEST_MAX) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most the %d slowest requests are shown, not %u", REQUEST_SLOWEST_MAX, slowest);
 		return -EINVAL;
 	}
 	if (!f)

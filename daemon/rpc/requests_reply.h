@@ -24,4 +24,4 @@ void requests_reply_fill(struct requests_reply *reply, const struct capture_resu
 int requests_reply_send(struct grpc_call *call, struct request_list *list);
 
 /* What a client asks for, as a filter whose texts are the message's. On -EINVAL the call is answered. */
-int requests_reply_check(struct grpc_call *call, const Tfprofd__CaptureRequest *m, struct request_filter *ret);
+int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest, struct request_filter *ret);

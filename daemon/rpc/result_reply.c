@@ -46,6 +46,7 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	const struct summary *s = &result->summary;
 
 	*m = (Tfprofd__CaptureResult)TFPROFD__CAPTURE_RESULT__INIT;
+	m->xspace_bytes = result->xspace.size;
 	m->window_ns = result->window_ns;
 	m->records = result->records;
 	m->dropped = result->dropped;
@@ -71,27 +72,11 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->requests = &reply->requests.message;
 }
 
-static int join_xspace(const struct xspace_result *xspace, ProtobufCBinaryData *ret)
-{
-	uint8_t *bytes = malloc(MAX(xspace->size, UINT64_C(1)));
-	size_t n = 0;
-
-	if (!bytes)
-		return -ENOMEM;
-	for (size_t i = 0; i < xspace->n_chunks; i++) {
-		memcpy(bytes + n, xspace->chunks[i].iov_base, xspace->chunks[i].iov_len);
-		n += xspace->chunks[i].iov_len;
-	}
-	*ret = (ProtobufCBinaryData){ .len = n, .data = bytes };
-	return 0;
-}
-
 int result_reply_new(const struct capture_result *result, const char *hostname, Tfprofd__CaptureReply **ret)
 {
 	Tfprofd__CaptureReply outer = TFPROFD__CAPTURE_REPLY__INIT, *reply;
 	_cleanup_free_ uint8_t *packed = NULL;
 	struct result_reply inner;
-	int r;
 
 	result_reply_fill(&inner, result, hostname);
 	outer.result = &inner.message;
@@ -101,11 +86,6 @@ int result_reply_new(const struct capture_result *result, const char *hostname, 
 	reply = tfprofd__capture_reply__unpack(NULL, tfprofd__capture_reply__pack(&outer, packed), packed);
 	if (!reply)
 		return -ENOMEM;
-	r = join_xspace(&result->xspace, &reply->result->xspace);
-	if (r < 0) {
-		tfprofd__capture_reply__free_unpacked(reply, NULL);
-		return r;
-	}
 	*ret = reply;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/rpc/reply.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -21,6 +22,11 @@ static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
 	{ "/tensorflow.ProfilerService/Terminate", profiler_terminate },
 	{ "/tensorflow.ProfilerService/Monitor", profiler_monitor },
+	{ "/tensorflow.ProfilerService/StartContinuousProfiling", profiler_start_recorder },
+	{ "/tensorflow.ProfilerService/ContinuousProfiling", profiler_start_recorder },
+	{ "/tensorflow.ProfilerService/StopContinuousProfiling", profiler_stop_recorder },
+	{ "/tensorflow.ProfilerService/GetSnapshot", profiler_get_snapshot },
+	{ "/tensorflow.ProfilerService/GetSnapShot", profiler_get_snapshot },
 	{ "/tensorflow.ProfileAnalysis/NewSession", profiler_new_session },
 	{ "/grpc.health.v1.Health/Check", health_check },
 	{ "/grpc.health.v1.Health/Watch", health_watch },
@@ -28,6 +34,9 @@ static const struct grpc_method methods[] = {
 	{ "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },
 	{ "/tfprofd.Control/ListTargets", control_list_targets },
 	{ "/tfprofd.Control/Capture", control_capture },
+	{ "/tfprofd.Control/Snapshot", control_snapshot },
+	{ "/tfprofd.Control/Stop", control_stop },
+	{ "/tfprofd.Control/Status", control_status },
 	{ "/tfprofd.Control/Plan", control_plan },
 	{ "/tfprofd.Control/Doctor", control_doctor },
 };
@@ -40,6 +49,16 @@ bool service_has(const char *name)
 		if (!strncmp(methods[i].path + 1, name, n) && methods[i].path[1 + n] == '/')
 			return true;
 	return false;
+}
+
+void service_answer(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	struct grpc_body *body;
+
+	if (reply_message(message, &body) < 0)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(call, body);
 }
 
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)
@@ -108,6 +127,7 @@ static void on_target_changed(struct target *target, void *data)
 		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
 		    (j->uid == 0 || j->uid == target->uid))
 			capture_join(j->capture, target);
+	recorder_on_target(s, target);
 }
 
 /* Gives the target the first port that is free. */
@@ -159,6 +179,7 @@ int service_new(const struct service_options *options, struct service **ret)
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
+	s->started_ns = loop_now();
 	server.data = targets.data = s;
 	r = grpc_server_new(options->loop, &server, &s->server);
 	if (r >= 0)
@@ -168,6 +189,8 @@ int service_new(const struct service_options *options, struct service **ret)
 	targets.plans = s->plans;
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
+	if (r >= 0)
+		r = recorder_configure(s);
 	if (r < 0) {
 		service_free(s);
 		return r;
@@ -212,7 +235,7 @@ static void end_when_idle(void *data)
 	struct service *s = data;
 
 	/* Threads of captures that still detach use the loop. */
-	if (capture_count(s->captures))
+	if (capture_count(s->captures) || s->recorder)
 		loop_post(s->options.loop, end_when_idle, s);
 	else
 		loop_exit(s->options.loop, 0);
@@ -224,6 +247,7 @@ void service_stop(struct service *s)
 		return;
 	s->stopping = true;
 	health_stop(s);
+	recorder_stop(s);
 	for (struct job *j = s->jobs; j; j = j->next)
 		if (j->capture)
 			capture_stop(j->capture);
@@ -341,13 +365,37 @@ static void on_cancelled(void *data)
 		capture_cancel(job->capture);
 }
 
+/* Whether one more capture may begin; on failure the call is answered. */
+static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
+{
+	const struct config *config = s->options.config;
+	unsigned all = 0, own = 0;
+
+	for (const struct job *j = s->jobs; j; j = j->next) {
+		all += j->capture != NULL;
+		own += j->capture && j->uid == uid;
+	}
+	if (all >= config->max_captures)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "%u captures are running already (tfprofd --max-captures); wait for one to end", all);
+	else if (own >= config->max_captures_per_user)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+			       "%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end", own, uid);
+	else
+		return true;
+	return false;
+}
+
 void job_start(struct service *s, struct grpc_call *call, const struct job *template, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
-	struct job *job = calloc(1, sizeof(*job));
+	struct job *job;
 	int r = -ENOMEM;
 
+	if (peer && !request->plan_only && !has_room(s, call, peer->uid))
+		return;
+	job = calloc(1, sizeof(*job));
 	if (job && peer && !s->stopping) {
+		log_debug("user %u%s%s asks for a capture", peer->uid, grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
 		*job = *template;
 		job->service = s;
 		job->call = call;

@@ -1,6 +1,7 @@
 /* What the daemon answers, on every listener: TensorBoard's ProfilerService, tfprofctl's Control, and gRPC's own health and reflection. */
 #pragma once
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -8,6 +9,7 @@
 #include "daemon/broker/listener.h"
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/capture.h"
+#include "daemon/capture/recorder.h"
 #include "daemon/capture/target.h"
 #include "daemon/config/config.h"
 #include "lib/base/loop.h"
@@ -37,6 +39,10 @@ struct service {
 	struct capture_shared *captures;
 	struct targets *targets;
 	struct job *jobs;
+	struct recorder *recorder; /* NULL: there is none */
+	uid_t recorder_uid;	   /* who wanted it */
+	bool recorder_ends;
+	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
 	bool stopping;
@@ -93,10 +99,27 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *job,
 /* The status for a negative errno of a capture. */
 enum grpc_status status_of_error(int error);
 
+/* Answers with a message. */
+void service_answer(struct grpc_call *call, const ProtobufCMessage *message);
+
+/* recorder.c: the flight recorder, of which there is one at the most. Starts that of the configuration, if there is to be one. */
+int recorder_configure(struct service *s);
+/* A process came to be a target, or has mapped more. */
+void recorder_on_target(struct service *s, const struct target *target);
+void recorder_stop(struct service *s);
+
+/* The answers to a capture that came to its end, or to a snapshot. */
+void profiler_answer(struct job *job, struct capture_result *result);
+bool profiler_answer_failure(struct job *job, const struct capture_result *result);
+void control_answer(struct job *job, struct capture_result *result);
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 /* Tells those who watch, and ends their calls. */
@@ -105,4 +128,7 @@ void reflection_info(struct grpc_call *call, const uint8_t *message, size_t size
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_status(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -52,7 +52,9 @@ static int write_run(const char *logdir, const char *host, const char *expected)
 
 	if (r < 0)
 		return r;
-	r = run_directory_write(run, NOW, host, "abc", 3, &path);
+	CHECK_EQ(run_directory_add(run, "ab", 2), 0);
+	CHECK_EQ(run_directory_add(run, "c", 1), 0);
+	r = run_directory_commit(run, NOW, host, &path);
 	run_directory_free(run);
 	if (r < 0)
 		return r;
@@ -96,8 +98,10 @@ TEST(two_runs_of_one_second_do_not_meet)
 	begin();
 	CHECK_EQ(run_directory_prepare(in("/log"), &first), 0);
 	CHECK_EQ(run_directory_prepare(in("/log"), &second), 0);
-	CHECK_EQ(run_directory_write(second, NOW, "h", "2", 1, &path2), 0);
-	CHECK_EQ(run_directory_write(first, NOW, "h", "1", 1, &path1), 0);
+	CHECK_EQ(run_directory_add(second, "2", 1), 0);
+	CHECK_EQ(run_directory_add(first, "1", 1), 0);
+	CHECK_EQ(run_directory_commit(second, NOW, "h", &path2), 0);
+	CHECK_EQ(run_directory_commit(first, NOW, "h", &path1), 0);
 	run_directory_free(first);
 	run_directory_free(second);
 	CHECK_STR(path2, in("/log" RUN "/h.xplane.pb"));
@@ -181,7 +185,7 @@ TEST(a_write_that_fails_leaves_nothing)
 	/* A descriptor that cannot be written stands for a full disk. */
 	close(run->file);
 	run->file = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	CHECK_EQ(run_directory_write(run, NOW, "h", "abc", 3, &path), -ENOSPC);
+	CHECK_EQ(run_directory_add(run, "abc", 3), -ENOSPC);
 	CHECK(!path);
 	run_directory_free(run);
 	CHECK(!exists("/log"));

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 
+#include "daemon/capture/flight.h"
 #include "daemon/export/request_summary.h"
 #include "daemon/record/store.h"
 #include "tests/unit/recorded.h"
@@ -412,15 +413,20 @@ static void trial_make(struct trial *trial)
 	match_requests(trial);
 }
 
-static void trial_run(struct trial *trial)
+static void trial_check(const struct trial *trial)
 {
-	trial_make(trial);
 	check_phases(trial);
 	check_parents(trial);
 	check_whole(trial);
 	check_untouched(trial);
 	check_cut(trial);
 	check_summary(trial);
+}
+
+static void trial_run(struct trial *trial)
+{
+	trial_make(trial);
+	trial_check(trial);
 }
 
 static void trial_done(struct trial *trial)
@@ -682,6 +688,59 @@ TEST(a_lost_beginning_is_no_other_than_a_late_one)
 			trial_done(&trial);
 		}
 	check_said(85);
+}
+
+/* What a recorder that keeps so many bytes knows of a recording, and makes of a window. */
+static void trial_fly(struct trial *trial, uint64_t bytes)
+{
+	const struct recorded *r = &trial->truth->recorded;
+	struct flight_facts facts = {};
+	struct request_filter all = {};
+	struct flight_view *view = NULL;
+	const struct session_sink *sink;
+	struct flight *flight = NULL;
+	int error = flight_new(bytes, 1, &flight);
+
+	sink = flight_sink(flight);
+	for (unsigned i = 0; i < r->n_targets && !error; i++) {
+		error = sink->target(&r->targets[i], sink->data);
+		if (!error)
+			error = sink->layout(i, &r->layouts[i], sink->data);
+	}
+	for (size_t i = 0; i < r->n && !error; i++)
+		error = sink->record(r->records[i], sink->data);
+	if (!error)
+		error = flight_view_new(flight, &view);
+	/* The view is all that is needed from here on. */
+	flight_free(flight);
+	trial->d.start_ns = MAX(trial->d.start_ns, flight_view_oldest(view));
+	if (!error)
+		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all, &facts, &trial->t);
+	CHECK(!facts.lead_in_is_cut);
+	flight_view_free(view);
+	if (error < 0) {
+		wrong(trial, "it failed");
+		exit(1);
+	}
+	match_requests(trial);
+	trial_check(trial);
+}
+
+TEST(a_snapshot_says_what_a_capture_of_its_window_would)
+{
+	for (size_t i = 0; i < N_TRUTHS; i++)
+		for (unsigned seed = 0; seed < SEEDS * 2; seed++) {
+			const struct recorded *r = &truth_get(i)->recorded;
+			/* Most of it is kept, or as little as can be: then the window begins where that does. */
+			struct trial trial = trial_new(truth_get(i), seed % 2 ? "a snapshot of the middle" : "a snapshot of the end", seed);
+
+			trial.d.start_ns = choose_edge(r, 0, r->n / 2);
+			if (seed % 2)
+				trial.d.stop_ns = choose_edge(r, r->n * 3 / 4, r->n);
+			trial_fly(&trial, seed % 2 ? 64 << 20 : 512 << 10);
+			trial_done(&trial);
+		}
+	check_said(90);
 }
 
 /* Of HTTP/1 the kernel counts messages: the next one shows that the record of one is missing. */

@@ -1,0 +1,182 @@
+#include "daemon/capture/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/capture/lead_in.h"
+#include "lib/base/macro.h"
+
+#define RENEW_NS 10000000000ull
+/* Of records, too: memory grows with them. */
+#define RENEW_RECORDS 2000000
+
+void live_init(struct live *live)
+{
+	*live = (struct live){};
+	pthread_mutex_init(&live->lock, NULL);
+}
+
+void live_done(struct live *live)
+{
+	pthread_mutex_destroy(&live->lock);
+}
+
+void live_begin(struct live *live, uint64_t now)
+{
+	pthread_mutex_lock(&live->lock);
+	live->since_ns = now;
+	for (unsigned i = 0; i < live->n; i++)
+		live->latencies[i] = (struct histogram){};
+	live->n = 0;
+	pthread_mutex_unlock(&live->lock);
+}
+
+void live_set_target(struct live *live, unsigned target, pid_t pid)
+{
+	pthread_mutex_lock(&live->lock);
+	live->pids[target] = pid;
+	live->n = MAX(live->n, target + 1);
+	pthread_mutex_unlock(&live->lock);
+}
+
+void live_add(struct live *live, unsigned target, uint64_t latency_ns)
+{
+	pthread_mutex_lock(&live->lock);
+	if (target < live->n)
+		histogram_add(&live->latencies[target], latency_ns);
+	pthread_mutex_unlock(&live->lock);
+}
+
+bool live_get(struct live *live, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&live->lock);
+	for (unsigned i = 0; i < live->n && live->since_ns; i++)
+		if (live->pids[i] == pid) {
+			histogram_merge(ret, &live->latencies[i]);
+			*ret_since_ns = live->since_ns;
+			found = true;
+		}
+	pthread_mutex_unlock(&live->lock);
+	return found;
+}
+
+struct live_counter {
+	struct session_sink sink;
+	const struct session_sink *next;
+	struct live *live;
+	struct correlate_target targets[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+	bool is_shed[KIND_COUNT];
+	struct correlator *correlator;
+	struct rebase *rebase;
+	uint64_t renewed_ns, n_records;
+};
+
+static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
+{
+	struct live_counter *counter = data;
+
+	live_add(counter->live, process, latency_ns);
+}
+
+static int renew(struct live_counter *counter, uint64_t now)
+{
+	int r;
+
+	counter->correlator = correlator_free(counter->correlator);
+	counter->rebase = rebase_free(counter->rebase);
+	r = correlator_new(now, &counter->correlator);
+	if (r == 0)
+		r = rebase_new(&counter->rebase);
+	for (unsigned i = 0; i < counter->n_targets && r >= 0; i++)
+		r = correlator_add_target(counter->correlator, &counter->targets[i]);
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+		if (counter->is_shed[kind])
+			r = correlator_shed(counter->correlator, kind, now, "");
+	if (r < 0)
+		return r;
+	correlator_on_finished(counter->correlator, on_finished, counter);
+	counter->renewed_ns = now;
+	counter->n_records = 0;
+	return 0;
+}
+
+static int on_target(const struct correlate_target *target, void *data)
+{
+	struct live_counter *counter = data;
+	int r = counter->n_targets < RECORD_MAX_TARGETS ? 0 : -E2BIG;
+
+	if (r == 0 && counter->correlator)
+		r = correlator_add_target(counter->correlator, target);
+	if (r < 0)
+		return r;
+	live_set_target(counter->live, counter->n_targets, (pid_t)target->pid);
+	counter->targets[counter->n_targets++] = *target;
+	return counter->next->target(target, counter->next->data);
+}
+
+static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+{
+	struct live_counter *counter = data;
+
+	return counter->next->layout(target, layout, counter->next->data);
+}
+
+static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
+{
+	struct live_counter *counter = data;
+	int r = counter->correlator ? correlator_shed(counter->correlator, kind, time, text) : 0;
+
+	counter->is_shed[kind] = true;
+	return r < 0 ? r : counter->next->shed(kind, time, text, counter->next->data);
+}
+
+static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
+{
+	struct live_counter *counter = data;
+	int r = counter->correlator ? correlator_note_loss(counter->correlator, from, to) : 0;
+
+	return r < 0 ? r : counter->next->loss(from, to, n, counter->next->data);
+}
+
+static int on_record(const struct record *record, void *data)
+{
+	struct live_counter *counter = data;
+	int r = 0;
+
+	if (!counter->correlator || record->time > counter->renewed_ns + RENEW_NS || ++counter->n_records > RENEW_RECORDS)
+		r = renew(counter, record->time);
+	/* Whose name is what does not matter here. */
+	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT)
+		r = rebase_feed(counter->rebase, counter->correlator, record);
+	return r < 0 ? r : counter->next->record(record, counter->next->data);
+}
+
+int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret)
+{
+	struct live_counter *counter = calloc(1, sizeof(*counter));
+
+	if (!counter)
+		return -ENOMEM;
+	*counter = (struct live_counter){ .live = live, .next = next };
+	counter->sink = (struct session_sink){ .target = on_target, .layout = on_layout, .shed = on_shed, .loss = on_loss, .record = on_record, .data = counter };
+	*ret = counter;
+	return 0;
+}
+
+struct live_counter *live_counter_free(struct live_counter *counter)
+{
+	if (!counter)
+		return NULL;
+	correlator_free(counter->correlator);
+	rebase_free(counter->rebase);
+	free(counter);
+	return NULL;
+}
+
+const struct session_sink *live_counter_sink(struct live_counter *counter)
+{
+	return &counter->sink;
+}

@@ -1,0 +1,205 @@
+/* The flight recorder: root configures it, or a client starts it; and what was kept is asked for after the fact. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/rpc/requests_reply.h"
+#include "daemon/rpc/service.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+#include "proto/control.pb-c.h"
+#include "proto/profiler_service.pb-c.h"
+
+static void on_ended(struct recorder *recorder, void *data)
+{
+	struct service *s = data;
+
+	s->recorder = NULL;
+	s->recorder_ends = false;
+}
+
+/* Whether who wants the recorder may profile the target. */
+static bool is_recorded(const struct service *s, const struct target *target)
+{
+	return s->recorder_uid == 0 || s->recorder_uid == target->uid;
+}
+
+static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
+{
+	const struct config *config = s->options.config;
+	struct recorder_options options = { .loop = s->options.loop, .proxy = s->options.proxy, .plans = s->plans, .cache = s->options.cache,
+					    .hostname = s->options.hostname, .client = client, .detail.level = level,
+					    .max_overhead = config->recorder.max_overhead, .last_ns = config->recorder.last_ns,
+					    .bytes = config->recorder.bytes, .ended = on_ended, .data = s };
+	int r = recorder_new(&options, &s->recorder);
+
+	if (r < 0)
+		return r;
+	s->recorder_uid = uid;
+	s->recorder_ends = false;
+	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t))
+		if (is_recorded(s, t))
+			recorder_join(s->recorder, t);
+	return 0;
+}
+
+int recorder_configure(struct service *s)
+{
+	unsigned level = s->options.config->recorder.level;
+
+	return level ? start(s, BROKER_DAEMON, 0, level) : 0;
+}
+
+void recorder_on_target(struct service *s, const struct target *target)
+{
+	if (s->recorder && is_recorded(s, target))
+		recorder_join(s->recorder, target);
+}
+
+void recorder_stop(struct service *s)
+{
+	if (s->recorder && !s->recorder_ends)
+		recorder_end(s->recorder);
+	s->recorder_ends = true;
+}
+
+/* The options of a request decide about the level only; how much is kept, and what it may cost, is the daemon's to say. */
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tensorflow__ContinuousProfilingResponse response = TENSORFLOW__CONTINUOUS_PROFILING_RESPONSE__INIT;
+	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
+	const struct peer *peer = grpc_call_peer(call);
+	struct service *s = data;
+	unsigned level = 1;
+	int r;
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
+		return;
+	}
+	if (m->opts && m->opts->version && m->opts->host_tracer_level)
+		level = MIN(m->opts->host_tracer_level, 3u);
+	tensorflow__profile_request__free_unpacked(m, NULL);
+	if (s->stopping || !peer) {
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+	} else if (s->recorder) {
+		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "a recorder runs already, for user %u at level %u: StopContinuousProfiling ends it",
+			       s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
+	} else if ((r = start(s, peer->client, peer->uid, level)) < 0) {
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s", strerror(-r));
+	} else {
+		log_info("a recorder was started for user %u, at level %u", peer->uid, level);
+		service_answer(call, &response.base);
+	}
+}
+
+void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tensorflow__StopContinuousProfilingResponse response = TENSORFLOW__STOP_CONTINUOUS_PROFILING_RESPONSE__INIT;
+	const struct peer *peer = grpc_call_peer(call);
+	struct service *s = data;
+
+	if (!s->recorder || s->recorder_ends) {
+		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "no recorder runs: StartContinuousProfiling, or tfprofd --recorder, starts one");
+	} else if (!peer || (peer->uid != 0 && peer->uid != s->recorder_uid)) {
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "the recorder is user %u's: ask as that user or as root", s->recorder_uid);
+	} else {
+		log_info("user %u ends the recorder", peer->uid);
+		recorder_stop(s);
+		service_answer(call, &response.base);
+	}
+}
+
+/* All of a recording is one trace, so that who asks may profile every process that is in it. On failure the call is answered. */
+static int check_recorder(struct service *s, struct grpc_call *call)
+{
+	struct recorder_target targets[RECORD_MAX_TARGETS];
+	const struct peer *peer = grpc_call_peer(call);
+	unsigned n;
+
+	if (!s->recorder || s->recorder_ends) {
+		grpc_call_fail(call, GRPC_NOT_FOUND, "no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
+		return -ENOENT;
+	}
+	n = recorder_get_targets(s->recorder, targets, RECORD_MAX_TARGETS);
+	for (unsigned i = 0; i < n; i++)
+		if (!peer || (peer->uid != 0 && peer->uid != targets[i].uid)) {
+			grpc_call_fail(call, GRPC_PERMISSION_DENIED, "process %d of user %u is in the recording: ask as root", targets[i].pid,
+				       targets[i].uid);
+			return -EACCES;
+		}
+	return 0;
+}
+
+static void on_snapshot_done(struct capture_result *result, void *data)
+{
+	struct job *job = data;
+
+	if (job->call) {
+		grpc_call_on_cancel(job->call, NULL, NULL);
+		if (!result->error)
+			job->answer(job, result);
+		else if (!job->answer_failure || !job->answer_failure(job, result))
+			grpc_call_fail(job->call, result->error == -ENODATA ? GRPC_NOT_FOUND : status_of_error(result->error), "%s", result->text);
+	}
+	free(job);
+}
+
+static void on_cancelled(void *data)
+{
+	struct job *job = data;
+
+	job->call = NULL;
+}
+
+static void take_snapshot(struct service *s, struct grpc_call *call, const struct job *template, struct snapshot_request *request)
+{
+	struct job *job = check_recorder(s, call) < 0 ? NULL : malloc(sizeof(*job));
+	int r;
+
+	if (!job)
+		return;
+	*job = *template;
+	job->service = s;
+	job->call = call;
+	request->done = on_snapshot_done;
+	request->data = job;
+	r = recorder_snapshot(s->recorder, request);
+	if (r == 0) {
+		if (grpc_call_on_cancel(call, on_cancelled, job) < 0)
+			job->call = NULL;
+		return;
+	}
+	free(job);
+	if (r == -EBUSY)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many snapshots are being made; try again soon");
+	else
+		grpc_call_fail(call, status_of_error(r), "cannot make a snapshot: %s", strerror(-r));
+}
+
+void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	const struct job job = { .answer = profiler_answer, .answer_failure = profiler_answer_failure };
+	struct snapshot_request request = {};
+
+	take_snapshot(data, call, &job, &request);
+}
+
+void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+{
+	Tfprofd__SnapshotRequest *m = tfprofd__snapshot_request__unpack(NULL, size, message);
+	const struct job job = { .answer = control_answer };
+	struct snapshot_request request = {};
+
+	if (!m) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a SnapshotRequest");
+		return;
+	}
+	request.last_ns = m->last_ns;
+	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
+	if (requests_reply_check(call, m->filter, m->slowest, &request.filter) == 0) {
+		request.filter.count = 0;
+		take_snapshot(data, call, &job, &request);
+	}
+	tfprofd__snapshot_request__free_unpacked(m, NULL);
+}

@@ -1,0 +1,50 @@
+#include "lib/base/histogram.h"
+
+#include "lib/base/macro.h"
+
+uint64_t histogram_end(unsigned bucket)
+{
+	/* Quarters of a power of two, by their ratio: 1, 1.19, 1.41, 1.68. */
+	static const uint64_t quarters[] = { 1024, 1218, 1448, 1722 };
+
+	return bucket >= HISTOGRAM_BUCKETS - 1 ? UINT64_MAX : quarters[bucket % 4] * (HISTOGRAM_FIRST_NS / 1024) << bucket / 4;
+}
+
+void histogram_add(struct histogram *h, uint64_t ns)
+{
+	unsigned low = 0, high = HISTOGRAM_BUCKETS - 1;
+
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
+
+		if (histogram_end(middle) < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	h->buckets[low]++;
+	h->n++;
+	h->sum_ns += ns;
+}
+
+void histogram_merge(struct histogram *h, const struct histogram *other)
+{
+	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+		h->buckets[i] += other->buckets[i];
+	h->n += other->n;
+	h->sum_ns += other->sum_ns;
+}
+
+uint64_t histogram_percentile(const struct histogram *h, double percent)
+{
+	uint64_t rank = (uint64_t)((double)h->n * percent / 100), seen = 0;
+
+	if (!h->n)
+		return 0;
+	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		seen += h->buckets[i];
+		if (seen > rank || seen == h->n)
+			return i == HISTOGRAM_BUCKETS - 1 ? histogram_end(i - 1) : histogram_end(i);
+	}
+	return 0;
+}

@@ -1,0 +1,218 @@
+/* What a flight recorder keeps. That it says what a capture would is in test_requests_property.c. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/capture/flight.h"
+#include "daemon/capture/lead_in.h"
+#include "daemon/correlate/requests.h"
+#include "daemon/record/history.h"
+#include "lib/base/macro.h"
+#include "tests/unit/check.h"
+
+#define SECOND 1000000000ull
+#define MIB (1ull << 20)
+
+static struct record_switch switch_at(uint64_t time)
+{
+	return (struct record_switch){ .head = { .time = time, .tid = 7, .kind = RECORD_SWITCH, .size8 = sizeof(struct record_switch) / 8 }, .next_tid = 8 };
+}
+
+static uint64_t n_gone, last_gone;
+
+static int note_gone(const struct record *record, void *data)
+{
+	CHECK(record->time > last_gone);
+	last_gone = record->time;
+	n_gone++;
+	return 0;
+}
+
+struct seen {
+	uint64_t n, first, last;
+};
+
+static int see(const struct record *record, void *data)
+{
+	struct seen *seen = data;
+
+	if (!seen->n++)
+		seen->first = record->time;
+	CHECK(record->time > seen->last);
+	seen->last = record->time;
+	return 0;
+}
+
+TEST(the_oldest_records_go_when_they_are_too_many_and_are_handed_over)
+{
+	struct history *history;
+	struct history_view *view;
+	struct seen seen = {};
+
+	n_gone = last_gone = 0;
+	CHECK_EQ(history_new(MIB, 3600 * SECOND, note_gone, NULL, &history), 0);
+	for (uint64_t i = 1; i <= 100000; i++) {
+		struct record_switch record = switch_at(i);
+
+		CHECK_EQ(history_add(history, &record.head), 0);
+		if (history_bytes(history) > MIB)
+			check_failures++;
+	}
+	CHECK_EQ(history_view_new(history, &view), 0);
+	CHECK_EQ(history_view_read(view, see, &seen), 0);
+	CHECK_EQ(seen.n + n_gone, 100000);
+	CHECK_EQ(seen.first, last_gone + 1);
+	CHECK_EQ(seen.last, 100000);
+	CHECK(seen.n * sizeof(struct record_switch) > MIB / 2);
+	/* A view is of its moment, also when the history goes on, and goes. */
+	for (uint64_t i = 100001; i <= 200000; i++) {
+		struct record_switch record = switch_at(i);
+
+		CHECK_EQ(history_add(history, &record.head), 0);
+	}
+	history_free(history);
+	seen = (struct seen){};
+	CHECK_EQ(history_view_read(view, see, &seen), 0);
+	CHECK_EQ(seen.last, 100000);
+	history_view_free(view);
+}
+
+TEST(what_is_too_old_goes_also_when_there_is_room)
+{
+	struct history *history;
+
+	CHECK_EQ(history_new(64 * MIB, SECOND, NULL, NULL, &history), 0);
+	for (uint64_t i = 1; i <= 200000; i++) {
+		struct record_switch record = switch_at(i * SECOND / 10000);
+
+		CHECK_EQ(history_add(history, &record.head), 0);
+	}
+	/* Of twenty seconds one is kept, and what is with it in its blocks. */
+	CHECK(history_oldest(history) < 19 * SECOND && history_oldest(history) > 17 * SECOND);
+	history_free(history);
+}
+
+static struct record_name name_at(uint64_t time, uint64_t object, const char *name)
+{
+	struct record_name record = { .head = { .time = time, .kind = RECORD_NAME }, .object = object };
+
+	record.name_size = (uint32_t)snprintf(record.name, sizeof(record.name), "%s", name);
+	record.type_size = (uint32_t)snprintf(record.type, sizeof(record.type), "Op");
+	return record;
+}
+
+static struct record_field field_at(uint64_t time, uint64_t socket, uint32_t inode, uint32_t number)
+{
+	return (struct record_field){ .head = { .time = time, .kind = RECORD_FIELD, .size8 = sizeof(struct record_field) / 8 }, .socket = socket, .inode = inode,
+				      .number = number, .inserted = 1, .name = FIELD_PATH, .size = 1, .text = "/" };
+}
+
+static struct record_message closed_at(uint64_t time, uint64_t socket, uint32_t inode)
+{
+	return (struct record_message){ .head = { .time = time, .kind = RECORD_MESSAGE, .size8 = sizeof(struct record_message) / 8 }, .socket = socket,
+					.inode = inode, .part = MESSAGE_CLOSED, .protocol = MESSAGE_HTTP2 };
+}
+
+/* Bytes of what is kept when nothing superseded is. */
+static uint64_t settled_bytes(struct lead_in *l)
+{
+	struct correlator *c;
+	struct lead_in *copy;
+	uint64_t bytes;
+
+	CHECK_EQ(correlator_new(1, &c), 0);
+	CHECK_EQ(lead_in_feed(l, c), 0);
+	correlator_free(c);
+	CHECK_EQ(lead_in_copy(l, &copy), 0);
+	bytes = lead_in_bytes(copy);
+	lead_in_free(copy);
+	return bytes;
+}
+
+TEST(of_what_later_records_refer_to_the_last_word_is_kept)
+{
+	struct record_switch other = switch_at(9);
+	struct lead_in *l;
+
+	CHECK_EQ(lead_in_new(MIB, &l), 0);
+	for (uint64_t i = 1; i <= 5; i++) {
+		struct record_name first = name_at(i, 0x1000, "a"), second = name_at(i, 0x2000, "b");
+
+		CHECK_EQ(lead_in_add(l, &first.head), 0);
+		CHECK_EQ(lead_in_add(l, &second.head), 0);
+		CHECK_EQ(lead_in_add(l, &other.head), 0);
+	}
+	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_name));
+	CHECK(!lead_in_is_cut(l));
+	lead_in_free(l);
+}
+
+TEST(what_a_connection_said_goes_with_it)
+{
+	struct record_field field;
+	struct record_message closed = closed_at(10, 5, 1);
+	struct lead_in *l;
+
+	CHECK_EQ(lead_in_new(MIB, &l), 0);
+	for (uint32_t i = 0; i < 8; i++) {
+		field = field_at(i + 1, 5 + i % 2, 1, i);
+		CHECK_EQ(lead_in_add(l, &field.head), 0);
+	}
+	CHECK_EQ(lead_in_add(l, &closed.head), 0);
+	/* Another one has the socket's number: it begins anew. */
+	field = field_at(11, 5, 2, 0);
+	CHECK_EQ(lead_in_add(l, &field.head), 0);
+	CHECK_EQ(settled_bytes(l), 5 * sizeof(struct record_field));
+	/* Its closing was lost; the next inode says the same. */
+	field = field_at(12, 6, 2, 0);
+	CHECK_EQ(lead_in_add(l, &field.head), 0);
+	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_field));
+	lead_in_free(l);
+}
+
+TEST(beyond_its_limit_the_oldest_goes_and_it_is_told)
+{
+	struct lead_in *l;
+
+	CHECK_EQ(lead_in_new(100 * sizeof(struct record_name), &l), 0);
+	for (uint64_t i = 1; i <= 101; i++) {
+		struct record_name name = name_at(i, i * 64, "a");
+
+		CHECK_EQ(lead_in_add(l, &name.head), 0);
+	}
+	CHECK_EQ(settled_bytes(l), 100 * sizeof(struct record_name));
+	CHECK(lead_in_is_cut(l));
+	lead_in_free(l);
+}
+
+/* An hour of a busy server: 20,000 records a second, objects and connections that come and go. */
+TEST(an_hour_of_load_stays_inside_the_bytes_that_were_given)
+{
+	const uint64_t bytes = 16 * MIB, step = SECOND / 20000;
+	const struct session_sink *sink;
+	struct flight *flight;
+	uint64_t most = 0;
+
+	CHECK_EQ(flight_new(bytes, 30 * SECOND, &flight), 0);
+	sink = flight_sink(flight);
+	for (uint64_t i = 1; i <= 3600 * 20000ull && !check_failures; i++) {
+		struct record_switch record = switch_at(i * step);
+
+		if (sink->record(&record.head, sink->data) < 0)
+			check_failures++;
+		if (i % 1000 == 0) {
+			struct record_name name = name_at(i * step, i / 1000 % 500 * 4096, "a/b");
+			struct record_field field = field_at(i * step, i / 1000 % 300, (uint32_t)(i / 300000), (uint32_t)i);
+
+			if (sink->record(&name.head, sink->data) < 0 || sink->record(&field.head, sink->data) < 0)
+				check_failures++;
+			most = MAX(most, flight_bytes(flight));
+		}
+		if (i % 1000000 == 0 && sink->loss(i * step, i * step + 1, 1, sink->data) < 0)
+			check_failures++;
+	}
+	CHECK(most <= bytes);
+	CHECK(most > bytes / 2);
+	flight_free(flight);
+}
+
+CHECK_MAIN()
