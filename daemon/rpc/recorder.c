@@ -77,7 +77,7 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
 		return;
 	}
-	if (m->opts && m->opts->version && m->opts->host_tracer_level)
+	if (m->opts && m->opts->host_tracer_level)
 		level = MIN(m->opts->host_tracer_level, 3u);
 	tensorflow__profile_request__free_unpacked(m, NULL);
 	if (s->stopping || !peer) {
