@@ -18,6 +18,8 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
+void __lsan_do_leak_check(void) __attribute__((weak));
+
 enum exit_code { EXIT_USAGE = 2, EXIT_HOST = 7 };
 
 /* Holds the state directory for this daemon alone; the descriptor stays open as long as it lives. */
@@ -102,7 +104,11 @@ static int run_roles(const struct listeners *listeners, int lock, struct front_o
 		front->requests = requests[1];
 		front->events = events[1];
 		fcntl(front->events, F_SETFL, O_NONBLOCK);
-		_exit(front_run(front) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+		r = front_run(front);
+		/* A build with sanitizers says what was left behind. */
+		if (__lsan_do_leak_check)
+			__lsan_do_leak_check();
+		_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 	}
 	log_set_role("tfprofd broker");
 	fcntl(events[0], F_SETFL, O_NONBLOCK);
@@ -182,8 +188,15 @@ static int run(struct front_options *front, bool foreground)
 	const struct config *config = front->config;
 	struct listeners listeners;
 	char reason[600];
+	sigset_t signals;
 	int lock, r;
 
+	/* From here on there is something to clean up; the broker looks at them. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
 	if (broker_check_host(reason, sizeof(reason)) < 0) {
 		log_error("%s", reason);
 		return EXIT_HOST;
@@ -223,10 +236,14 @@ int main(int argc, char *argv[])
 	}
 	if (front.config->check) {
 		puts("the configuration can be used");
-		return EXIT_SUCCESS;
+		r = EXIT_SUCCESS;
+	} else {
+		if (front.config->verbose)
+			log_set_level(LOG_DEBUG);
+		/* Who hands sockets over waits for this process. */
+		r = run(&front, front.config->foreground || listeners_are_handed());
 	}
-	if (front.config->verbose)
-		log_set_level(LOG_DEBUG);
-	/* Who hands sockets over waits for this process. */
-	return run(&front, front.config->foreground || listeners_are_handed());
+	grpc_tls_free(front.tls);
+	config_free(front.config);
+	return r;
 }

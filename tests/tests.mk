@@ -169,6 +169,7 @@ golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
 e2e: all servers fixtures sites $(GO_TOOLS)
+	$(MAKE) SAN=address,undefined all
 	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
 # The whole, after deps has installed the tools: one list of commands, one sum.

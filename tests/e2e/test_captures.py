@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Captures beside each other: each gets its own window and nobody's else, there are only so many, and they can be ended. As root."""
+import gzip
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest.mock
+import urllib.request
+
+import grpc
+
+import harness
+from test_delays import Client, Log, Server, window
+
+OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS = range(7)
+WINDOW_NS = 2_000_000_000
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class TestCase(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.serve_with()
+
+    def serve_with(self, *arguments):
+        self.daemon = self.start(harness.Daemon, *arguments)
+
+    def begin(self, number, pid, duration="2s", *arguments, user=None):
+        """A tfprofctl that captures; finish() it."""
+        argv = [harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", str(pid), "-d", duration, "--json",
+                "-o", self.directory / f"logdir-{number}", "--requests", self.directory / f"requests-{number}", *arguments]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(self, process, status=OK):
+        out, err = process.communicate(timeout=harness.ANSWER_TIMEOUT_S)
+        self.assertEqual(process.returncode, status, err)
+        return json.loads(out) if out else err
+
+
+class Windows(TestCase):
+    def check_own(self, result, log):
+        """What a capture shows is what the client had within its window, each once."""
+        start, end = window(result)
+        with open(result["requests_file"], encoding="utf-8") as lines:
+            requests = [json.loads(line) for line in lines]
+        self.assertEqual([r for r in requests if r["lost"]], [])
+        whole = [log.find(r)["id"] for r in requests if not r["cut_start"] and not r["cut_end"]]
+        inside = {e["id"] for e in log.exchanges if e["send_ns"] > start and e["receive_ns"] < end}
+        crossing = {e["id"] for e in log.exchanges if e["send_ns"] <= start < e["receive_ns"] or e["send_ns"] < end <= e["receive_ns"]}
+        self.assertEqual(len(whole), len(set(whole)))
+        self.assertEqual(inside - set(whole), set())
+        self.assertLessEqual(set(whole), inside | crossing)
+        self.assertEqual(result["dropped"], 0)
+        self.assertAlmostEqual(result["window_ns"], WINDOW_NS, delta=1000)
+        return len(whole), start
+
+    def run_beside(self, count, gap_s, cancelled=()):
+        server = self.start(Server, self.directory, ["half_plus_two"])
+        harness.wait_target(self.daemon, server.pid)
+        client = self.start(Client, self.directory, server, "half_plus_two", clients=4, rate=400)
+        running = []
+        for number in range(count):
+            running.append(self.begin(number, server.pid))
+            time.sleep(gap_s)
+        for number in cancelled:
+            running[number].send_signal(signal.SIGINT)
+            self.finish(running[number], INTERNAL)
+        results = [self.finish(p) for number, p in enumerate(running) if number not in cancelled]
+        time.sleep(0.2)
+        log = Log(client.finish())
+        found = [self.check_own(result, log) for result in results]
+        print("     whole requests:", *(n for n, _ in found))
+        self.assertEqual(len({start for _, start in found}), len(results))
+        return found
+
+    def test_two_that_overlap_get_exactly_their_own(self):
+        (_, first), (_, second) = self.run_beside(2, 0.7)
+        self.assertLess(second - first, WINDOW_NS)
+
+    def test_ten_that_overlap_get_exactly_their_own_also_when_some_are_cancelled(self):
+        self.run_beside(12, 0.1, cancelled=(3, 7))
+
+
+class Limits(TestCase):
+    def test_there_are_so_many_of_one_user_and_so_many_in_all(self):
+        for option, count in (("--max-captures-per-user", 2), ("--max-captures", 1)):
+            self.serve_with(option, count)
+            server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+            harness.wait_target(self.daemon, server.pid)
+            running = [self.begin(f"{option}-{number}", server.pid, "3s") for number in range(count)]
+            harness.wait_until(lambda: len(self.status()["captures"]) == count, 10, "they run")
+            refused = self.finish(self.begin("refused", server.pid), INTERNAL)
+            self.assertIn(f"(tfprofd {option}); wait for one to end", refused)
+            with self.assertRaises(grpc.RpcError) as caught:
+                harness.profile(self.daemon.address, duration_ms=200)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+            for process in running:
+                self.finish(process)
+            self.finish(self.begin("after", server.pid, "200ms"))
+
+    def status(self):
+        return harness.ctl(self.daemon, "status", "--json").json
+
+
+class Stop(TestCase):
+    def test_a_capture_that_is_stopped_gives_what_it_has(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        other = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        for process in (server, other):
+            harness.wait_target(self.daemon, process.pid)
+        self.assertEqual(harness.ctl(self.daemon, "stop").status, NOTHING)
+        first, second = self.begin(1, server.pid, "60s"), self.begin(2, other.pid, "60s")
+
+        def running():
+            captures = harness.ctl(self.daemon, "status", "--json").json["captures"]
+            return [c for c in captures if c["records"] > 100]
+        captures = harness.wait_until(lambda: len(running()) == 2 and running(), 10, "both run")
+        self.assertEqual(sorted(p for c in captures for p in c["pids"]), sorted([server.pid, other.pid]))
+        self.assertEqual({(c["uid"], c["duration_ns"], c["dropped"]) for c in captures}, {(0, 60 * 10**9, 0)})
+        command = harness.ctl(self.daemon, "stop", "--pid", other.pid)
+        self.assertEqual((command.status, command.stdout), (OK, "1 capture was ended\n"))
+        result = self.finish(second, LOSS)
+        self.assertTrue(any("ended on request" in w for w in result["warnings"]))
+        self.assertGreater(result["ops"], 0)
+        self.assertIsNone(first.poll())
+        self.assertEqual(harness.ctl(self.daemon, "stop").stdout, "1 capture was ended\n")
+        self.finish(first, LOSS)
+
+    def test_nobody_stops_what_is_another_user_s(self):
+        os.chmod(self.daemon.socket, 0o666)
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        harness.wait_target(self.daemon, server.pid)
+        running = self.begin(1, server.pid, "2s")
+        time.sleep(0.7)
+        command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "stop", user=65534)
+        self.assertEqual((command.status, command.stdout), (NOTHING, "0 captures were ended\n"))
+        self.finish(running)
+
+
+class XprofServer(TestCase):
+    def test_the_xprof_command_s_own_server_captures(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1)
+        harness.wait_target(self.daemon, server.pid)
+        port, logdir = harness.free_port(), self.directory / "xprof"
+        logdir.mkdir()
+        self.start(harness.Process, "xprof", [harness.PYTHON.parent / "xprof", logdir, "--port", port])
+
+        def get(path):
+            try:
+                with OPENER.open(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
+                    data = answer.read()
+                return (gzip.decompress(data) if answer.headers.get("Content-Encoding") == "gzip" else data).decode()
+            except OSError:
+                return ""
+        harness.wait_until(lambda: get("runs") == "[]", 60, "it answers")
+        answer = json.loads(get(f"data/plugin/profile/capture_profile?service_addr={self.daemon.address}&is_tpu_name=false&duration=500&num_retry=1"))
+        self.assertEqual(answer, {"result": "Capture profile successfully. Please refresh."})
+        (run,) = json.loads(get("data/plugin/profile/runs"))
+        tools = json.loads(get(f"data/plugin/profile/run_tools?run={run}"))
+        self.assertIn("trace_viewer@", tools)
+        self.assertIn("framework_op_stats", tools)
+
+
+class Lifetimes(harness.TestCase):
+    """What many starts and many clients leave behind."""
+
+    CYCLES, SAN_CYCLES = 200, 12
+    SAN = harness.BUILD / "san/tfprofd"
+
+    def descriptors(self, daemon):
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in daemon.pids())
+
+    def memory(self, daemon):
+        return sum(int(re.search(r"^VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]) for pid in daemon.pids())
+
+    def connect(self, daemon, times):
+        for _ in range(times):
+            with grpc.insecure_channel(daemon.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+                channel.unary_unary("/tensorflow.ProfilerService/Monitor")(b"", timeout=20)
+
+    def connect_many(self, daemon, times):
+        threads = [threading.Thread(target=self.connect, args=(daemon, times // 4)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def test_ten_thousand_connections_leave_no_descriptor_and_no_memory(self):
+        daemon = self.start(harness.Daemon)
+        self.connect_many(daemon, 500)
+        descriptors, memory = self.descriptors(daemon), self.memory(daemon)
+        self.connect_many(daemon, 9500)
+        harness.wait_until(lambda: self.descriptors(daemon) <= descriptors, 10, "no descriptor is left")
+        print(f"     10,000 connections: {memory} -> {self.memory(daemon)} kB")
+        self.assertLess(self.memory(daemon) - memory, 600)
+
+    def test_cycles_of_the_daemon_leave_nothing(self):
+        before = harness.bpf_objects()
+        state = self.directory / "state"
+        for number in range(self.CYCLES):
+            daemon = harness.Daemon("--state-dir", state, *(("--recorder", 1) if number % 2 else ()))
+            daemon.send(signal.SIGTERM)
+            self.assertEqual(daemon.wait(20), 0, daemon.stderr())
+            self.assertFalse(daemon.socket.exists())
+            daemon.stop()
+        self.assertEqual(harness.leftovers(before), [])
+        self.assertEqual(sorted(p.name for p in state.iterdir()), ["cache", "lock"])
+
+    def test_sanitizers_find_nothing_after_captures_snapshots_and_connections(self):
+        self.assertTrue(self.SAN.exists(), "make SAN=address,undefined all builds what is tested here")
+        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1)
+        for number in range(self.SAN_CYCLES):
+            with unittest.mock.patch.object(harness, "OUT", self.SAN.parent):
+                daemon = self.start(harness.Daemon, *(("--recorder", 2, "--recorder-overhead", 100) if number % 3 == 0 else ()))
+            harness.wait_target(daemon, server.pid)
+            if number % 3 == 0:
+                harness.wait_until(lambda: harness.ctl(daemon, "snapshot", "-o", self.directory / "l").status in (OK, LOSS), 10, "a snapshot")
+            if number % 3 == 1:
+                self.assertEqual(harness.ctl_capture(daemon, [server.pid], self.directory / "l", "--slowest", 3, duration="100ms").status, OK)
+            if number % 8 == 2:
+                self.connect_many(daemon, 400)
+            daemon.send(signal.SIGTERM)
+            self.assertEqual(daemon.wait(60), 0, daemon.stderr())
+            self.assertNotIn("Sanitizer", daemon.stderr())
+
+
+if __name__ == "__main__":
+    harness.main()
