@@ -34,7 +34,7 @@ CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE -DTFPROFD_VERSION=\"$(VERSION)\"
 CFLAGS ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(WARNINGS) -fPIE -fstack-protector-strong $(CFLAGS)
 LDFLAGS += -pie -Wl,-z,relro,-z,now
-LDLIBS := -lbpf -lelf -lz -llzma -lprotobuf-c -lnghttp2 -lZydis -lcap -linih -lssl -lcrypto -lpthread
+LDLIBS := -lbpf -lelf -lz -llzma -lprotobuf-c -lnghttp2 -lZydis -lcap -linih -lssl -lcrypto -lmicrohttpd -lpthread
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SAN)

@@ -156,7 +156,7 @@ static int serve(struct front *f, const struct front_options *options)
 int front_run(const struct front_options *options)
 {
 	struct service_options service = { .listeners = options->listeners, .n_listeners = options->n_listeners, .cache = options->cache,
-					   .config = options->config, .tls = options->tls };
+					   .config = options->config, .tls = options->tls, .metrics = options->metrics };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = { .options = options, .config = options->config, .tls = options->tls };

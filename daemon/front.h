@@ -17,6 +17,7 @@ struct front_options {
 	struct grpc_tls *tls;  /* likewise; NULL: none */
 	int argc; /* the flags, for when the configuration is read again */
 	char **argv;
+	int metrics; /* a socket that listens, owned by the front; -1: none */
 	int cache; /* a directory of the front's own, owned by it; -1: none */
 };
 

@@ -30,7 +30,7 @@ static bool socket_is_served(const struct sockaddr_un *address)
 	return fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
 }
 
-static int listen_unix(const char *path)
+static int listen_unix(const char *path, const char *key)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
@@ -47,13 +47,13 @@ static int listen_unix(const char *path)
 		*slash = 0;
 		r = directory_make(directory, 0755);
 		if (r < 0)
-			return log_error_errno(r, "cannot make %s: %m; choose another path with --socket", directory);
+			return log_error_errno(r, "cannot make %s: %m; choose another path with --%s", directory, key);
 	}
 	if (lstat(path, &st) == 0) {
 		if (!S_ISSOCK(st.st_mode))
-			return log_error_errno(-EEXIST, "%s exists and is no socket; choose another path with --socket", path);
+			return log_error_errno(-EEXIST, "%s exists and is no socket; choose another path with --%s", path, key);
 		if (socket_is_served(&address))
-			return log_error_errno(-EADDRINUSE, "another tfprofd serves %s; choose another path with --socket", path);
+			return log_error_errno(-EADDRINUSE, "%s is served already, perhaps by another tfprofd; choose another path with --%s", path, key);
 		unlink(path); /* left by one that was killed */
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -190,7 +190,7 @@ static int make(struct listeners *listeners, const struct config *config, const 
 	int r = 0;
 
 	if (!handed->has_unix) {
-		r = add(listeners, config, listen_unix(config->socket), LISTENER_CLEAR);
+		r = add(listeners, config, listen_unix(config->socket, "socket"), LISTENER_CLEAR);
 		listeners->owns_socket = r == 0;
 	}
 	if (r == 0 && config->listen.port && !handed->has_tcp) {
@@ -211,14 +211,30 @@ static int make(struct listeners *listeners, const struct config *config, const 
 	return r;
 }
 
+static int make_metrics(struct listeners *listeners, const struct config *config)
+{
+	const char *path = *config->metrics.path ? config->metrics.path : NULL;
+	int fd;
+
+	if (!path && !config->metrics.address.port)
+		return 0;
+	fd = path ? listen_unix(path, "metrics-listen") : listen_tcp(&config->metrics.address, "metrics-listen");
+	if (fd < 0)
+		return fd;
+	listeners->metrics = fd;
+	return 0;
+}
+
 int listeners_new(const struct config *config, struct listeners *ret)
 {
-	struct listeners listeners = {};
+	struct listeners listeners = { .metrics = -1 };
 	struct handed handed = {};
 	int r = take_handed(&listeners, config, &handed);
 
 	if (r == 0)
 		r = make(&listeners, config, &handed);
+	if (r == 0)
+		r = make_metrics(&listeners, config);
 	if (r < 0) {
 		for (unsigned i = 0; i < listeners.n; i++)
 			close(listeners.list[i].fd);
@@ -233,4 +249,6 @@ void listeners_remove(const struct config *config, const struct listeners *liste
 {
 	if (listeners->owns_socket)
 		unlink(config->socket);
+	if (listeners->metrics >= 0 && *config->metrics.path)
+		unlink(config->metrics.path);
 }

@@ -13,6 +13,7 @@
 struct listeners {
 	struct listener list[BROKER_MAX_LISTENERS];
 	unsigned n;
+	int metrics;	  /* where /metrics is asked for, -1: nowhere; served by the front alone */
 	bool owns_socket; /* the Unix socket's file is to be removed in the end */
 };
 

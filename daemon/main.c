@@ -116,6 +116,7 @@ static int run_roles(const struct listeners *listeners, int lock, struct front_o
 	close(events[1]);
 	safe_close(front->ready);
 	safe_close(front->cache);
+	safe_close(front->metrics);
 	front->tls = grpc_tls_free(front->tls);
 	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = listeners->list,
 						 .n_listeners = listeners->n, .perf_event_uprobes = config->perf_event_uprobes,
@@ -215,13 +216,14 @@ static int run(struct front_options *front, bool foreground)
 		return EXIT_FAILURE;
 	front->listeners = listeners.list;
 	front->n_listeners = listeners.n;
+	front->metrics = listeners.metrics;
 	front->cache = open_cache(config->state);
 	return run_roles(&listeners, lock, front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char *argv[])
 {
-	struct front_options front = { .ready = -1, .cache = -1, .argc = argc, .argv = argv };
+	struct front_options front = { .ready = -1, .cache = -1, .metrics = -1, .argc = argc, .argv = argv };
 	char reason[600];
 	int r;
 

@@ -40,7 +40,10 @@ struct config {
 	} target_ports;
 	char tls_certificate[PATH_MAX], tls_key[PATH_MAX], tls_client_ca[PATH_MAX];
 	uid_t tls_user; /* whom clients with a certificate count as */
-	char metrics_listen[160]; /* HOST:PORT or unix:PATH, "": none */
+	struct {
+		struct config_address address;
+		char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* instead of it, "": none */
+	} metrics;
 	char state[512];
 	bool perf_event_uprobes;
 	bool verbose;

@@ -96,6 +96,19 @@ static int take_loopback(const struct config_key *key, struct config *config, co
 	return r;
 }
 
+static int take_metrics(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+{
+	*config->metrics.path = 0;
+	config->metrics.address = (struct config_address){};
+	/* The address is the first member. */
+	if (strncmp(value, "unix:", 5))
+		return take_loopback(key, config, value, text);
+	if (value[5] != '/' || strlen(value + 5) >= sizeof(config->metrics.path))
+		return REFUSE(text, "'%.80s' is no unix:/PATH of at most %zu bytes", value, sizeof(config->metrics.path) - 1);
+	strcpy(config->metrics.path, value + 5);
+	return 0;
+}
+
 static int take_ports(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
 {
 	uint64_t first, last;
@@ -202,7 +215,7 @@ const struct config_key config_keys[] = {
 	KEY("tls-client-ca", "FILE", take_path, tls_client_ca, false,
 	    "clients have to show a certificate that is signed by one of these (PEM); beyond loopback it has to be given"),
 	KEY("tls-user", "USER", take_user, tls_user, false, "whom clients with such a certificate count as (root)"),
-	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_text, metrics_listen, false, "where /metrics (Prometheus) and /healthz are; loopback only (no)"),
+	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false, "where /metrics (Prometheus) and /healthz are; loopback only (no)"),
 	KEY("state-dir", "DIR", take_path, state, false, "what is kept between runs (/var/lib/tfprofd)"),
 	KEY("probe-links", "multi|perf-event", take_probe_links, perf_event_uprobes, false,
 	    "how to attach probes (multi where the kernel can; perf-event is for older kernels)"),
@@ -240,15 +253,6 @@ int config_key_find(const char *name)
 	return -ENOENT;
 }
 
-/* unix:PATH, or a loopback address. */
-static bool is_metrics_address(const char *value)
-{
-	struct config_address address;
-	char text[CONFIG_TEXT];
-
-	return !strncmp(value, "unix:/", 6) || (parse_address(&address, value, text) == 0 && is_loopback(address.host));
-}
-
 int config_check(const struct config *config, char text[static CONFIG_TEXT])
 {
 	bool has_pair = *config->tls_certificate && *config->tls_key;
@@ -259,7 +263,5 @@ int config_check(const struct config *config, char text[static CONFIG_TEXT])
 		return REFUSE(text, "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
 	if (config->tls_listen.port && !*config->tls_client_ca && !is_loopback(config->tls_listen.host))
 		return REFUSE(text, "beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
-	if (*config->metrics_listen && strcmp(config->metrics_listen, "no") && !is_metrics_address(config->metrics_listen))
-		return REFUSE(text, "metrics-listen takes unix:/PATH or a loopback address with a port, not %.80s", config->metrics_listen);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/rpc/metrics.h"
 #include "daemon/rpc/reply.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -191,6 +192,8 @@ int service_new(const struct service_options *options, struct service **ret)
 		r = targets_new(&targets, &s->targets);
 	if (r >= 0)
 		r = recorder_configure(s);
+	if (r >= 0 && options->metrics >= 0)
+		r = metrics_new(s, options->metrics, &s->metrics);
 	if (r < 0) {
 		service_free(s);
 		return r;
@@ -204,6 +207,7 @@ struct service *service_free(struct service *s)
 	if (!s)
 		return NULL;
 	s->server = grpc_server_free(s->server);
+	metrics_free(s->metrics);
 	targets_free(s->targets);
 	capture_shared_free(s->captures);
 	plan_cache_free(s->plans);
@@ -333,9 +337,13 @@ static void job_free(struct job *job)
 static void on_capture_done(struct capture *capture, void *data)
 {
 	struct capture_result *result = capture_get_result(capture);
+	struct service_totals *totals = &((struct job *)data)->service->totals;
 	struct job *job = data;
 
 	job->capture = NULL;
+	*(result->error == -ECANCELED ? &totals->cancelled : result->error ? &totals->failed : &totals->succeeded) += 1;
+	totals->records += result->records;
+	totals->dropped += result->dropped;
 	if (job->call) {
 		grpc_call_on_cancel(job->call, NULL, NULL);
 		if (result->error && job->answer_failure && job->answer_failure(job, result))

@@ -23,6 +23,7 @@ struct service_options {
 	unsigned n_listeners;
 	const struct config *config; /* borrowed */
 	struct grpc_tls *tls;	     /* borrowed, NULL: none */
+	int metrics; /* a socket that listens, owned by the service from now on; -1: none */
 	int cache; /* a directory for what is worth keeping, owned by the service from now on; -1: none */
 };
 
@@ -32,8 +33,16 @@ struct peer {
 	uid_t uid;
 };
 
+/* Of captures that have come to an end. */
+struct service_totals {
+	uint64_t succeeded, failed, cancelled;
+	uint64_t records, dropped;
+};
+
 struct service {
 	struct service_options options;
+	struct service_totals totals;
+	struct metrics *metrics; /* NULL: nobody asks */
 	struct grpc_server *server;
 	struct plan_cache *plans;
 	struct capture_shared *captures;

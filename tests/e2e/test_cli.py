@@ -533,7 +533,7 @@ class FakeTestCase(CliTestCase):
             daemon.stop()
 
     def result(self, **fields):
-        some = {"window_ns": 10**9, "runs": 10, "ops": 100, "records": 1000, "hostname": "h", "xspace": b"x"}
+        some = {"window_ns": 10**9, "runs": 10, "ops": 100, "records": 1000, "hostname": "h"}
         return control_messages().CaptureReply(result=control_messages().CaptureResult(**{**some, **fields}))
 
 
@@ -594,7 +594,8 @@ class Answers(FakeTestCase):
         unreadable = b"\xff\xff\xff"
         for replies, message in (([], "sent no result"), ([progress], "sent no result"),
                                  ([unreadable], "cannot be read"),
-                                 ([self.result(), self.result()], "cannot be read")):
+                                 ([self.result(), self.result()], "cannot be read"),
+                                 ([self.result(xspace_bytes=5)], "a part of the trace is missing")):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter(replies)), INTERNAL, message)
             self.assert_nothing_left()
         for command in ("targets", "plan"):

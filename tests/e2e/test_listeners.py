@@ -2,8 +2,10 @@
 """What the daemon is called at, besides its usual sockets: TLS with and without certificates of clients, sockets that are handed over,
 and a configuration that is read again. As root."""
 import contextlib
+import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -270,6 +272,58 @@ class Reload(harness.TestCase):
         daemon.send(signal.SIGHUP)
         harness.wait_until(lambda: "there is no key 'max-durations'; the configuration stays" in daemon.stderr(), 5, "it is refused")
         self.assertEqual(capture().status, OK)
+
+
+class Metrics(harness.TestCase):
+    def get(self, path, method="GET"):
+        """(status, body) over TCP, or over the Unix socket."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        if self.path:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(self.path))
+        with contextlib.closing(connection):
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def values(self):
+        status, text = self.get("/metrics")
+        self.assertEqual(status, 200)
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        self.assertTrue(all(re.fullmatch(r'tfprofd_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+.e0-9]+', line) for line in lines), text)
+        if promtool := shutil.which("promtool"):
+            done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+    def test_captures_requests_and_the_recorder_are_measured(self):
+        server = self.start(harness.NativeServer, models=("half_plus_two",))
+        self.path = self.directory / "metrics.sock"
+        self.port = harness.free_port()
+        self.start(harness.Daemon, "--metrics-listen", f"unix:{self.path}")
+        self.assertEqual(self.get("/healthz"), (200, "ok\n"))
+        self.path = None
+        daemon = self.start(harness.Daemon, "--metrics-listen", f"127.0.0.1:{self.port}", "--recorder", 1, "--recorder-overhead", 100)
+        harness.wait_target(daemon, server.pid)
+        harness.wait_until(lambda: self.values().get("tfprofd_recorder_processes") == 1, 10, "it records")
+        harness.Load(server, count=50).finish()
+        self.assertEqual(harness.ctl_capture(daemon, [server.pid], self.directory / "logdir", duration="200ms").status, 5)
+        label = f'pid="{server.pid}",process="native_server"'
+        count = f"tfprofd_request_duration_seconds_count{{{label}}}"
+        values = harness.wait_until(lambda: (v := self.values()).get(count) == 50 and v, 5, "all are counted")
+        self.assertEqual(values[f'tfprofd_request_duration_seconds_bucket{{{label},le="+Inf"}}'], 50)
+        self.assertGreater(values[f"tfprofd_request_duration_seconds_sum{{{label}}}"], 0)
+        buckets = [v for k, v in values.items() if "_bucket" in k]
+        self.assertEqual(buckets, sorted(buckets))
+        self.assertEqual((values["tfprofd_targets"], values['tfprofd_captures_total{result="ok"}'], values["tfprofd_captures_running"]), (1, 1, 0))
+        self.assertGreater(values["tfprofd_recorder_events_total"], 100)
+        self.assertEqual(self.get("/other")[0], 404)
+        self.assertEqual(self.get("/metrics", "POST")[0], 405)
+        # Who sends nothing keeps nobody from being answered.
+        silent = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(10)]
+        self.assertEqual(self.get("/healthz")[0], 200)
+        for s in silent:
+            s.close()
 
 
 if __name__ == "__main__":

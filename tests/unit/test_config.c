@@ -80,7 +80,8 @@ static void check_daemon_keys(const struct config *c)
 	CHECK_STR(c->tls_key, "/k");
 	CHECK_STR(c->tls_client_ca, "/ca");
 	CHECK_EQ(c->tls_user, 12345);
-	CHECK_STR(c->metrics_listen, "127.0.0.1:90");
+	CHECK_STR(c->metrics.address.host, "127.0.0.1");
+	CHECK_EQ(c->metrics.address.port, 90);
 	CHECK_STR(c->state, "/st");
 	CHECK(c->perf_event_uprobes && c->verbose);
 	CHECK_EQ(c->max_duration_ns, 7000000000);
@@ -177,7 +178,8 @@ TEST(flags_that_make_no_sense_are_refused)
 	expect_flag_refused(FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k"),
 			    "beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
 	expect_flag_refused(FLAGS("--metrics-listen", "10.0.0.1:80"),
-			    "metrics-listen takes unix:/PATH or a loopback address with a port, not 10.0.0.1:80");
+			    "--metrics-listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+	expect_flag_refused(FLAGS("--metrics-listen", "unix:relative"), "--metrics-listen: 'unix:relative' is no unix:/PATH of at most 107 bytes");
 	expect_flag_refused(FLAGS("--target", "level=1"), "--target takes GLOB:KEY=VALUE, not level=1");
 	expect_flag_refused(FLAGS("--target", "a:levl=1"), "--target a:levl=1: there is no key 'levl'");
 	expect_flag_refused(FLAGS("--tls-user", "no such user"), "--tls-user: there is no user 'no such user'");
