@@ -140,10 +140,10 @@ def capture(daemon, pid, duration_ms, level, **options):
                                     request_serializer=control.CaptureRequest.SerializeToString,
                                     response_deserializer=stamped)
         sent = time.time_ns()
-        for received, data in call(request, timeout=harness.ANSWER_TIMEOUT_S):
-            pass
-    result = control.CaptureReply.FromString(data).result
-    return Answer(sent, received, harness.xplane_class().FromString(result.xspace), len(result.xspace), result).good()
+        answers = list(call(request, timeout=harness.ANSWER_TIMEOUT_S))
+    replies = [control.CaptureReply.FromString(data) for _, data in answers]
+    xspace = b"".join(reply.xspace for reply in replies)
+    return Answer(sent, answers[-1][0], harness.xplane_class().FromString(xspace), len(xspace), replies[-1].result).good()
 
 
 class LoadedServer(harness.NativeServer):
