@@ -228,7 +228,7 @@ class Protocol(Environment):
         self.wait_window(self.small_address)
         text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(duration_ms=1),
                          "MonitorResponse").result(5).data
-        self.assertRegex(text, rf"(?m)^  {self.small.pid} native_server, TensorFlow, .*{self.small_address}$")
+        self.assertRegex(text, rf"(?m)^  {self.small.pid} native_server, TensorFlow, .*{self.small_address}(: .* requests/s, p50 .* ms, p99 .* ms)?$")
         self.assertRegex(text, rf"(?m)^  {self.layered.pid} .*{self.layered_address}$")
         self.assertRegex(text, r"(?m)^  capture running for [\d.]+ s: \d+ records, 0 lost$")
         future.result(20)
