@@ -234,9 +234,8 @@ int main(int argc, char *argv[])
 		r = prepare_tls(front.config, &front.tls, reason, sizeof(reason));
 	if (r < 0) {
 		log_error("%s", reason);
-		return EXIT_USAGE;
-	}
-	if (front.config->check) {
+		r = EXIT_USAGE;
+	} else if (front.config->check) {
 		puts("the configuration can be used");
 		r = EXIT_SUCCESS;
 	} else {
