@@ -1,6 +1,7 @@
 #include "daemon/capture/capture.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 /* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte of sixteen. */
 #define DRAIN_NS 20000000ull
 #define CAPTURES_MAX 32
+#define TRIM_RECORDS 100000
 
 struct capture_shared {
 	struct loop *loop;
@@ -438,6 +440,9 @@ static void *capture_thread(void *data)
 	r = run(c, &s, text, sizeof(text));
 	if (r < 0 && !c->result.error)
 		fail(c, r, text);
+	/* What the answer was made of was much more than the answer is. */
+	if (c->result.records > TRIM_RECORDS)
+		malloc_trim(0);
 	/* The answer first: nobody waits for what is left to be taken down. */
 	post(c, on_done);
 	session_free(s);

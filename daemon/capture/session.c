@@ -310,6 +310,13 @@ static void end_capture(struct session *s)
 	s->open = false;
 }
 
+static void close_rings(struct session *s)
+{
+	for (unsigned i = 0; i < s->n_rings; i++)
+		ring_close(s->rings[i]);
+	s->n_rings = 0;
+}
+
 struct session *session_free(struct session *s)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -321,8 +328,7 @@ struct session *session_free(struct session *s)
 		safe_close(s->targets[i].pidfd);
 		free(s->targets[i].cost_ns);
 	}
-	for (unsigned i = 0; i < s->n_rings; i++)
-		ring_close(s->rings[i]);
+	close_rings(s);
 	if (s->control)
 		munmap(s->control, (sizeof(*s->control) + page - 1) & ~(page - 1));
 	if (s->counters)
@@ -548,6 +554,9 @@ int session_finish(struct session *s)
 	r = store_take(s->store, UINT64_MAX, feed, s);
 	if (r < 0)
 		s->error = r;
+	/* What follows needs memory, too. */
+	close_rings(s);
+	s->store = store_free(s->store);
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
 			warn(s, "Process %d: where this build keeps the names of operations was not found out (%u seen).",
@@ -630,5 +639,8 @@ bool session_targets_ended(const struct session *s)
 
 int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret)
 {
-	return correlator_finish(s->correlator, stop, start_unix_ns, ret);
+	int r = correlator_finish(s->correlator, stop, start_unix_ns, ret);
+
+	s->correlator = correlator_free(s->correlator);
+	return r;
 }

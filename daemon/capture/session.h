@@ -93,5 +93,5 @@ bool session_target_ended(const struct session *s, unsigned target);
 unsigned session_warnings(const struct session *s);
 const char *session_warning(const struct session *s, unsigned i);
 
-/* After session_finish(): what was seen. *ret is to be freed with timeline_free(). */
+/* Once, after session_finish(): what was seen. *ret is to be freed with timeline_free(). */
 int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret);

@@ -1,6 +1,7 @@
 #include "daemon/capture/snapshot.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -165,6 +166,7 @@ static void *snapshot_thread(void *data)
 	else if (r < 0)
 		note_error(s, r, strerror(-r));
 	s->view = flight_view_free(s->view);
+	malloc_trim(0);
 	post_done(s);
 	return NULL;
 }

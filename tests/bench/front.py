@@ -1,4 +1,5 @@
 """The daemon's front under clients: quick calls beside a capture and a large download, and what recording all the time costs."""
+import json
 import math
 import pathlib
 import re
@@ -12,7 +13,6 @@ import client
 import harness
 import kernel
 import settings
-from request_cost import load
 from result import Result
 
 MONITOR_PER_S = 1000
@@ -98,7 +98,7 @@ def measure_download(daemon, address):
         per_s = answer.read().size
     kernel.wait_detached(daemon)
     wanted = DOWNLOAD_MIB * min(settings.SECONDS / 2, 1) * 2**20
-    duration_ms = int(wanted * 1.1 / per_s * 1000)
+    duration_ms = int(wanted * 1.6 / per_s * 1000)
     monitor, memory = Monitor(address, duration_ms / 1000 + 5), Memory(front)
     try:
         size, seconds = download(address, duration_ms)
@@ -108,24 +108,38 @@ def measure_download(daemon, address):
     return monitor.finish(), size, size / 2**20 / seconds, memory.most(ended - seconds, ended) - idle - size
 
 
-def measure_recorder(server, model):
-    """(percent of throughput lost to a recorder at level 1 with its usual budget, kinds of probes given up), once per round."""
-    lost, given_up = [], []
-    for _ in range(settings.ROUNDS):
-        rates = []
-        for arguments in ((), ("--recorder", 1)):
-            daemon = harness.Daemon(*arguments)
+def load(server, model, *arguments):
+    """(requests per second, CPU time of the server per request) of clients that wait for each answer."""
+    before = kernel.cpu_ns([server.pid])
+    out = subprocess.run([harness.BUILD / "servers/load_client", "--rest", f"127.0.0.1:{server.port}", "--model", model, *arguments,
+                          "--clients", "4", "--duration", str(2 * settings.SECONDS)], capture_output=True, text=True, check=True).stdout
+    found = json.loads(out)
+    return found["requests_per_s"], (kernel.cpu_ns([server.pid]) - before) / found["requests"]
+
+
+def measure_recorder(server, model, *arguments):
+    """(percent of throughput lost to a recorder at level 1 with its usual budget, percent of CPU time per request more, kinds of probes
+    given up), each once per round."""
+    lost, dearer, given_up = [], [], []
+    for number in range(settings.ROUNDS):
+        rates, costs = {}, {}
+        # What is measured first has no advantage over all rounds.
+        for records in (False, True) if number % 2 else (True, False):
+            options = ("--recorder", 1) if records else ()
+            daemon = harness.Daemon(*options)
             try:
                 harness.wait_target(daemon, server.pid)
                 # Until the budget has decided.
-                load(server, model)
-                rates.append(load(server, model)[0])
-                status = harness.ctl(daemon, "status", "--json").json["recorder"]
+                load(server, model, *arguments)
+                rate, cost = load(server, model, *arguments)
+                if records:
+                    given_up.append(len(harness.ctl(daemon, "status", "--json").json["recorder"]["given_up"]))
             finally:
                 daemon.stop()
-        lost.append(100 * (1 - rates[1] / rates[0]))
-        given_up.append(len(status["given_up"]))
-    return lost, given_up
+            rates[records], costs[records] = rate, cost
+        lost.append(100 * (1 - rates[True] / rates[False]))
+        dearer.append(100 * (costs[True] / costs[False] - 1))
+    return lost, dearer, given_up
 
 
 def run(stack):
@@ -148,10 +162,12 @@ def run(stack):
     server = harness.NativeServer(["half_plus_two", "layered"])
     stack.callback(server.stop)
     raw = {"latencies_ms": latencies[::100]}
-    for model in ("half_plus_two", "layered"):
-        load(server, model)
-        lost, given_up = measure_recorder(server, model)
-        results += [Result(f"recorder at level 1, {model}: throughput lost", "%", lost, RECORDER_COST),
-                    Result(f"recorder at level 1, {model}: kinds of probes given up", "", given_up)]
-        raw[model] = lost
+    for model, *arguments in (("half_plus_two",), ("layered", "--width", "64"), ("layered", "--width", "64", "--rate", "200")):
+        name = f"recorder at level 1, {' '.join([model, *arguments[2:]]).replace('--rate ', '')}"
+        load(server, model, *arguments)
+        lost, dearer, given_up = measure_recorder(server, model, *arguments)
+        results += [Result(f"{name}: CPU time per request more", "%", dearer, RECORDER_COST) if arguments[2:] else
+                    Result(f"{name}: throughput lost", "%", lost, RECORDER_COST),
+                    Result(f"{name}: kinds of probes given up", "", given_up)]
+        raw[name] = {"lost": lost, "dearer": dearer}
     return results, raw
