@@ -48,8 +48,10 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 		ret->target.files[ret->n_files] = target->files[i];
 		ret->n_files += r >= 0;
 		/* The runtime can be seen without what is beside it. */
-		if (target->files[i].is_beside)
+		if (r < 0 && r != -ENOMEM && target->files[i].is_beside) {
+			snprintf(ret->not_read, sizeof(ret->not_read), "%.150s", ret_text);
 			r = 0;
+		}
 	}
 	ret->target.n_files = ret->n_files;
 	for (unsigned i = 0; i < target->pack->n_probes && r >= 0; i++)

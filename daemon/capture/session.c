@@ -205,6 +205,8 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 
 	for (unsigned spec = 0; prepared_next_missing(p, &s->options.detail, &spec, text, sizeof(text));)
 		warn(s, "%s", text);
+	if (*p->not_read)
+		warn(s, "Process %d: what it says of requests beside its runtime is not seen: %s.", p->target.pid, p->not_read);
 	for (unsigned f = 0; f < p->n_files; f++) {
 		const struct plan *plan = p->files[f].plan;
 		unsigned stepped = 0;
@@ -357,20 +359,24 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	return r;
 }
 
+/* In this order it is not open before its time: it was closed by its end. */
+static void open_at(struct session *s, uint64_t start, uint64_t duration)
+{
+	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
+	session_close(s, start + duration);
+}
+
 int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 {
 	uint64_t start = loop_now() + OPEN_AFTER_NS, now;
 	int r;
 
-	/* In this order it is not open before its time: it was closed by its end. */
-	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
-	session_close(s, start + duration);
+	open_at(s, start, duration);
 	now = loop_now();
 	/* Held up until after its time: from now on, at least, everything is seen. */
 	if (now > start) {
 		start = now;
-		__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
-		session_close(s, start + duration);
+		open_at(s, start, duration);
 	}
 	*ret_start = start;
 	recording_begin(s->options.recording, start, &s->options.filter);

@@ -162,7 +162,7 @@ static void *snapshot_thread(void *data)
 	int r = make(s);
 
 	if (r == -EFBIG)
-		note_error(s, r, "the trace is too large: ask for a shorter time");
+		note_error(s, r, "the trace would be larger than 2 GiB, which no client takes: ask for a shorter time");
 	else if (r < 0)
 		note_error(s, r, strerror(-r));
 	s->view = flight_view_free(s->view);

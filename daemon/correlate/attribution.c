@@ -1,8 +1,8 @@
 /*
- * Whose work a run is. It is exact where a thread read one request, did the run and wrote that request's answer (nesting), and where a thread that has
- * read nothing which still waits wrote the beginning of an answer next after the run: the connection and stream it wrote to are the
- * request's identity; what streams.c says goes before that. It is inferred where the thread was woken after the request was read, and no other request waited for a
- * run then. Where another request can be meant as well, the run is nobody's.
+ * Whose work a run is. It is exact where a thread read one request, did the run and wrote that request's answer (nesting), and where a
+ * thread that has read nothing which still waits wrote the beginning of an answer next after the run: the connection and stream it wrote
+ * to are the request's identity; what streams.c says goes before that. It is inferred where the thread was woken after the request was
+ * read, and no other request waited for a run then. Where another request can be meant as well, the run is nobody's.
  */
 #include <string.h>
 

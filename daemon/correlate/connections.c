@@ -4,6 +4,7 @@
 #include "daemon/correlate/messages.h"
 #include "lib/base/macro.h"
 
+#define CONNECTIONS_MAX (1u << 18)
 /* A position is behind another one by less than this; sequence numbers wrap. */
 #define POSITION_MAX (1u << 30)
 

@@ -1,6 +1,8 @@
 /* HTTP/2: each request has a stream of its own. */
 #include "daemon/correlate/messages.h"
 
+#define FRAME_HEAD_BYTES 9
+
 void http2_on_message(struct correlator *c, uint32_t connection, const struct record_message *m)
 {
 	struct requests *r = c->requests;
@@ -38,13 +40,13 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 		if (request == NO_REQUEST)
 			return;
 		conn = &r->connections[connection];
-		if (read && !conn->n_requests++)
-			conn->first_ordinal = m->stream;
-		if (read)
-			conn->read_ordinal = m->stream;
 		request_set_stream(c, request, m->stream);
-		if (read)
+		if (read) {
+			if (!conn->n_requests++)
+				conn->first_ordinal = m->stream;
+			conn->read_ordinal = m->stream;
 			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES, PROTOCOL_HTTP2);
+		}
 	}
 	if (m->type == FRAME_RST_STREAM) {
 		request_end(c, request, m->head.time, REQUEST_RESET);

@@ -11,10 +11,8 @@
 
 #include "daemon/correlate/correlator.h"
 
-#define CONNECTIONS_MAX (1u << 18)
 /* Frames of HTTP/2 (RFC 9113, 6). */
 enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST_STREAM = 3 };
-#define FRAME_HEAD_BYTES 9
 
 /* Counts of messages, and of bytes, wrap. */
 static inline bool is_behind(uint32_t number, uint32_t other)

@@ -16,21 +16,27 @@ bool pack_glob(const char *pattern, const char *string)
 	return fnmatch(pattern, string, 0) == 0;
 }
 
+static bool matches_any(const char *const *patterns, const char *string)
+{
+	for (; patterns && *patterns; patterns++)
+		if (pack_glob(*patterns, string))
+			return true;
+	return false;
+}
+
 const struct probe_pack *pack_find(const char *base_name, bool executable)
 {
 	for (const struct probe_pack *const *p = packs; *p; p++)
-		for (const char *const *f = executable ? (*p)->executables : (*p)->files; f && *f; f++)
-			if (pack_glob(*f, base_name))
-				return *p;
+		if (matches_any(executable ? (*p)->executables : (*p)->files, base_name))
+			return *p;
 	return NULL;
 }
 
 bool pack_is_beside(const char *base_name)
 {
 	for (const struct probe_pack *const *p = packs; *p; p++)
-		for (const char *const *f = (*p)->beside; f && *f; f++)
-			if (pack_glob(*f, base_name))
-				return true;
+		if (matches_any((*p)->beside, base_name))
+			return true;
 	return false;
 }
 

@@ -224,10 +224,11 @@ void status_print(FILE *f, const Tfprofd__StatusReply *reply, bool more)
 	for (size_t i = 0; i < reply->n_captures; i++) {
 		const Tfprofd__CaptureStatus *c = reply->captures[i];
 
-		fprintf(f, "  capture running for %.1f s: %" PRIu64 " records, %" PRIu64 " lost", (double)c->elapsed_ns / 1e9, c->records, c->dropped);
+		fprintf(f, "  capture running for %.1f s: %" PRIu64 " records, %" PRIu64 " lost, cost %.2f %%", (double)c->elapsed_ns / 1e9, c->records,
+			c->dropped, c->overhead);
 		if (more)
-			fprintf(f, ", of user %u, %zu process%s, %.1f s in all, %" PRIu64 " requests, cost %.2f %%", c->uid, c->n_pids,
-				c->n_pids == 1 ? "" : "es", (double)c->duration_ns / 1e9, c->requests, c->overhead);
+			fprintf(f, ", of user %u, %zu process%s, %.1f s in all, %" PRIu64 " requests", c->uid, c->n_pids, c->n_pids == 1 ? "" : "es",
+				(double)c->duration_ns / 1e9, c->requests);
 		fputc('\n', f);
 	}
 	if (reply->recorder)

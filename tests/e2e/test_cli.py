@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import harness
@@ -588,6 +589,40 @@ class Answers(FakeTestCase):
         command = self.ask("capture", capture=lambda request, context: iter([self.result(lost_names=7)]))
         self.assert_ends(command, OK)
         self.assertIn("7 operations without a name", command.stdout)
+
+    def test_a_trace_is_in_its_file_as_it_comes_and_gone_when_the_download_is_interrupted(self):
+        pieces = [os.urandom(1 << 20) for _ in range(4)]
+        go_on, sizes = threading.Event(), []
+
+        def capture(request, context):
+            for piece in pieces:
+                yield control_messages().CaptureReply(xspace=piece, xspace_bytes=4 << 20)
+            go_on.wait(20)
+            yield self.result(xspace_bytes=4 << 20)
+
+        def temporary():
+            return [p.stat().st_size for p in self.logdir.rglob(".tfprofctl-*")]
+        for interrupted in (False, True):
+            go_on.clear()
+            daemon = FakeDaemon(self.directory / "fake.sock", capture=capture)
+            process = subprocess.Popen([CTL, "--daemon", self.directory / "fake.sock", "capture", "-o", self.logdir], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            try:
+                harness.wait_until(lambda: temporary() == [4 << 20], 20, "all of it is there")
+                if interrupted:
+                    process.send_signal(signal.SIGINT)
+                else:
+                    go_on.set()
+                _, error = process.communicate(timeout=20)
+            finally:
+                go_on.set()
+                process.kill()
+                daemon.stop()
+            self.assertEqual(process.returncode, INTERNAL if interrupted else OK, error)
+            self.assertEqual(temporary(), [])
+            sizes.append(len(harness.xspace_files(self.logdir)))
+        self.assertEqual(sizes, [1, 1])
+        self.assertEqual(harness.xspace_files(self.logdir)[0].read_bytes(), b"".join(pieces))
 
     def test_answers_that_make_no_sense_are_refused_and_leave_nothing(self):
         progress = control_messages().CaptureReply(progress=control_messages().CaptureProgress(elapsed_ns=1))

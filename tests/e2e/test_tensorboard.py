@@ -230,7 +230,7 @@ class Protocol(Environment):
                          "MonitorResponse").result(5).data
         self.assertRegex(text, rf"(?m)^  {self.small.pid} native_server, TensorFlow, .*{self.small_address}(: .* requests/s, p50 .* ms, p99 .* ms)?$")
         self.assertRegex(text, rf"(?m)^  {self.layered.pid} .*{self.layered_address}$")
-        self.assertRegex(text, r"(?m)^  capture running for [\d.]+ s: \d+ records, 0 lost$")
+        self.assertRegex(text, r"(?m)^  capture running for [\d.]+ s: \d+ records, 0 lost, cost [\d.]+ %$")
         future.result(20)
 
     def test_other_calls_are_unimplemented(self):
