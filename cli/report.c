@@ -121,6 +121,15 @@ static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
 	}
 }
 
+static void print_sentences(FILE *file, const char *what, char *const *texts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		fprintf(file, "%s%s: ", i ? "" : "\n", what);
+		text_write(file, texts[i]);
+		fputc('\n', file);
+	}
+}
+
 void report_print(FILE *file, const struct report *report)
 {
 	const Tfprofd__CaptureResult *result = report->result;
@@ -137,11 +146,8 @@ void report_print(FILE *file, const struct report *report)
 	print_ops(file, result);
 	if (report->requests)
 		slowest_print(file, report->requests->slowest, report->requests->n_slowest);
-	for (size_t i = 0; i < result->n_warnings; i++) {
-		fputs(i ? "warning: " : "\nwarning: ", file);
-		text_write(file, result->warnings[i]);
-		fputc('\n', file);
-	}
+	print_sentences(file, "advice", result->advice, result->n_advice);
+	print_sentences(file, "warning", result->warnings, result->n_warnings);
 	if (!report->path)
 		return;
 	fputs("\nWritten: ", file);
@@ -229,6 +235,10 @@ void report_print_json(FILE *file, const struct report *report)
 	print_json_ops(&json, result);
 	if (report->plan)
 		plan_report_json(&json, "plan", report->plan, report->selection);
+	json_array_begin(&json, "advice");
+	for (size_t i = 0; i < result->n_advice; i++)
+		json_string(&json, NULL, result->advice[i]);
+	json_array_end(&json);
 	json_array_begin(&json, "warnings");
 	for (size_t i = 0; i < result->n_warnings; i++)
 		json_string(&json, NULL, result->warnings[i]);

@@ -1,10 +1,10 @@
 /* tfprofctl status: what the daemon does just now. */
-#include <argp.h>
 #include <inttypes.h>
 #include <stdbool.h>
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/json_option.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "lib/base/duration.h"
@@ -12,24 +12,6 @@
 #include "proto/control.pb-c.h"
 
 #define ANSWER_NS (30 * UINT64_C(1000000000))
-
-static const struct argp_option options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 }, {} };
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	bool *json = state->input;
-
-	switch (key) {
-	case 'j':
-		*json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s'", text);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static void json_target(struct json *json, const Tfprofd__TargetStatus *t)
 {
@@ -142,7 +124,9 @@ static void print_text(const Tfprofd__StatusReply *reply)
 {
 	char uptime[DURATION_TEXT], p50[DURATION_TEXT], p99[DURATION_TEXT];
 
-	printf("tfprofd %s on ", reply->version);
+	printf("tfprofd ");
+	text_write(stdout, reply->version);
+	printf(" on ");
 	text_write(stdout, reply->hostname);
 	printf(", up for %s, %zu process%s to profile\n", duration_text(reply->uptime_ns, uptime), reply->n_targets, reply->n_targets == 1 ? "" : "es");
 	for (size_t i = 0; i < reply->n_targets; i++) {
@@ -163,8 +147,8 @@ static void print_text(const Tfprofd__StatusReply *reply)
 enum outcome command_status(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
+		.options = json_options,
+		.parser = json_option_parse,
 		.doc = "Says what the daemon does just now: processes, requests while they are counted, captures, the recorder.\v"
 		       "Exit codes: 0 it answers, 1 internal error or no daemon, 2 usage.",
 	};
@@ -185,6 +169,11 @@ enum outcome command_status(int argc, char **argv, const struct daemon_address *
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	reply = tfprofd__status_reply__unpack(NULL, size, message);
+	for (size_t i = 0; reply && i < reply->n_targets; i++)
+		if (!reply->targets[i]->target) {
+			tfprofd__status_reply__free_unpacked(reply, NULL);
+			reply = NULL;
+		}
 	if (!reply) {
 		outcome_say("the daemon's answer cannot be read");
 		return OUTCOME_INTERNAL;

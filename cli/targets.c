@@ -1,34 +1,16 @@
 /* tfprofctl targets: the processes that can be profiled, and where TensorBoard finds each. */
-#include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/json_option.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
 #define ANSWER_NS (30 * UINT64_C(1000000000))
-
-static const struct argp_option options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 }, {} };
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	bool *json = state->input;
-
-	switch (key) {
-	case 'j':
-		*json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s'", text);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static void print_json(const Tfprofd__ListTargetsResponse *response)
 {
@@ -106,8 +88,8 @@ static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json
 enum outcome command_targets(int argc, char **argv, const struct daemon_address *address)
 {
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
+		.options = json_options,
+		.parser = json_option_parse,
 		.doc = "Lists the processes that you may profile, with the address to paste into TensorBoard.",
 	};
 	Tfprofd__ListTargetsResponse *response = NULL;

@@ -56,43 +56,50 @@ static void warn_restart(const char *name, void *data)
 	log_warning("'%s' has changed, which takes a restart", name);
 }
 
-static void reload_tls(struct front *f, const int fds[static PEM_COUNT])
+/* What cannot be used changes nothing. */
+static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], struct config **ret, struct grpc_tls **ret_tls, char *text, size_t size)
 {
-	struct grpc_tls *tls;
-	char reason[300];
+	const bool wanted[PEM_COUNT] = { *f->config->tls_certificate, *f->config->tls_key, *f->config->tls_client_ca };
+	int r = 0;
 
-	if (!f->tls)
-		return;
-	if (pem_read(fds, &tls, reason, sizeof(reason)) < 0) {
-		log_error("%s; the certificate stays the one it was", reason);
-		return;
+	*ret_tls = NULL;
+	if (f->tls)
+		r = pem_read(files + BROKER_RELOAD_CERTIFICATE, wanted, ret_tls, text, size);
+	if (r < 0)
+		return r;
+	if (*f->config->file && files[BROKER_RELOAD_CONFIG] < 0) {
+		snprintf(text, size, "%.500s cannot be read", f->config->file);
+		r = -ENOENT;
+	} else {
+		r = config_renew(f->config, f->options->argc, f->options->argv, TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, ret, text, size);
 	}
-	grpc_tls_free(f->tls);
-	f->tls = tls;
-	service_set_tls(f->service, tls);
+	if (r < 0)
+		grpc_tls_free(*ret_tls);
+	return r;
 }
 
-/* What cannot be used changes nothing. */
 static void reload(struct front *f, const struct broker_event *event, int fds[], unsigned n_fds)
 {
 	int files[BROKER_RELOAD_COUNT];
 	struct config *config;
-	char reason[600];
+	struct grpc_tls *tls;
+	char reason[600] = "";
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
 		files[i] = event->files & 1u << i && n < n_fds ? fds[n++] : -1;
-	if (*f->config->file && files[BROKER_RELOAD_CONFIG] < 0) {
-		log_error("the configuration could not be read again, and stays as it was");
-	} else if (config_renew(f->config, f->options->argc, f->options->argv, TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, &config,
-				reason, sizeof(reason)) < 0) {
-		log_error("%s; the configuration stays as it was", reason);
+	if (read_again(f, files, &config, &tls, reason, sizeof(reason)) < 0) {
+		log_error("%s; the configuration, and the certificate, stay as they were", reason);
 	} else {
 		service_set_config(f->service, config);
 		log_set_level(config->verbose ? LOG_DEBUG : LOG_INFO);
 		config_free(f->config);
 		f->config = config;
-		reload_tls(f, files + BROKER_RELOAD_CERTIFICATE);
+		if (tls) {
+			service_set_tls(f->service, tls);
+			grpc_tls_free(f->tls);
+			f->tls = tls;
+		}
 		log_info("the configuration was read again");
 	}
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)

@@ -166,6 +166,7 @@ static int go_background(int *ret_ready)
 static int prepare_tls(const struct config *config, struct grpc_tls **ret, char *ret_text, size_t text_size)
 {
 	const char *const paths[PEM_COUNT] = { config->tls_certificate, config->tls_key, config->tls_client_ca };
+	bool wanted[PEM_COUNT];
 	int fds[PEM_COUNT], r = 0;
 
 	if (!*config->tls_certificate)
@@ -177,8 +178,10 @@ static int prepare_tls(const struct config *config, struct grpc_tls **ret, char 
 			snprintf(ret_text, text_size, "cannot read %s: %s", paths[i], strerror(-r));
 		}
 	}
+	for (unsigned i = 0; i < PEM_COUNT; i++)
+		wanted[i] = *paths[i];
 	if (r == 0)
-		r = pem_read(fds, ret, ret_text, text_size);
+		r = pem_read(fds, wanted, ret, ret_text, text_size);
 	for (unsigned i = 0; i < PEM_COUNT; i++)
 		safe_close(fds[i]);
 	return r;

@@ -1,5 +1,6 @@
 #include "daemon/pem.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,16 +9,16 @@
 
 #define PEM_MAX (1 << 20)
 
-int pem_read(const int fds[static PEM_COUNT], struct grpc_tls **ret, char *ret_text, size_t text_size)
+int pem_read(const int fds[static PEM_COUNT], const bool wanted[static PEM_COUNT], struct grpc_tls **ret, char *ret_text, size_t text_size)
 {
 	static const char *const names[PEM_COUNT] = { "tls-cert", "tls-key", "tls-client-ca" };
 	char *texts[PEM_COUNT] = {};
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < PEM_COUNT; i++) {
-		if (fds[i] < 0)
+		if (fds[i] < 0 && !wanted[i])
 			continue;
-		r = text_file_read_fd(fds[i], PEM_MAX, &texts[i]);
+		r = fds[i] < 0 ? -ENOENT : text_file_read_fd(fds[i], PEM_MAX, &texts[i]);
 		if (r < 0)
 			snprintf(ret_text, text_size, "cannot read %s: %s", names[i], strerror(-r));
 	}

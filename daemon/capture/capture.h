@@ -12,6 +12,7 @@
 #include "daemon/capture/prepare.h"
 #include "daemon/capture/target.h"
 #include "daemon/correlate/filter.h"
+#include "daemon/export/advice.h"
 #include "daemon/export/request_list.h"
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
@@ -85,6 +86,7 @@ struct capture_result {
 	char text[256]; /* what to do about the error */
 	struct xspace_result xspace;
 	struct summary summary;
+	struct advice advice;
 	struct request_filter filter; /* as asked for */
 	struct request_list requests;
 	uint64_t window_ns;

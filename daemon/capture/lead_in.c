@@ -301,7 +301,7 @@ int lead_in_feed(struct lead_in *l, struct correlator *c)
 	for (size_t at = 0; at < l->used && r >= 0;) {
 		const struct record *record = (const void *)(l->bytes + at);
 
-		r = correlator_feed(c, record);
+		r = correlator_recall(c, record);
 		at += store_record_size(record);
 	}
 	return r;

@@ -26,6 +26,21 @@
 /* For what a snapshot waits: records that are on their way. */
 #define SETTLE_MAX_NS (1 * SECOND)
 #define SNAPSHOTS_MAX 4
+/* Of processes that may be in what is kept, more than those of one session. */
+#define TOLD_MAX 64
+/* A session whose tables are full is begun anew, not more often than this. */
+#define TABLES_NS (600 * SECOND)
+
+struct recorder_target {
+	pid_t pid;
+	uid_t uid;
+};
+
+/* A process that is to be recorded. */
+struct member {
+	struct member *next;
+	struct target target;
+};
 
 struct recorder {
 	struct recorder_options options;
@@ -35,15 +50,16 @@ struct recorder {
 	pthread_cond_t changed;
 	/* Under the lock. */
 	bool ending;
-	struct target joining[RECORD_MAX_TARGETS];
-	unsigned n_joining;
-	struct recorder_target targets[RECORD_MAX_TARGETS];
+	struct member *joining; /* in their order */
+	struct recorder_target targets[TOLD_MAX]; /* that may be in what is kept */
 	unsigned n_targets;
+	bool has_more_targets; /* than there was room to tell */
 	struct recorder_status status;
 	struct snapshot *waiting; /* a list */
 
 	struct live live;
 	unsigned n_snapshots; /* that are not over; the loop's */
+	bool has_ended;	      /* likewise: its thread has */
 
 	/* The thread's own. */
 	struct flight *flight; /* NULL: nothing was recorded yet */
@@ -51,23 +67,29 @@ struct recorder {
 	struct session *session; /* NULL: there is no target */
 	struct prepared prepared[RECORD_MAX_TARGETS];
 	unsigned n_prepared;
+	struct member *members; /* those of the session, as they were told last */
 	struct forecast forecast;
 	struct budget budget;
 	struct capture_shed shed[KIND_COUNT];
-	unsigned n_shed, n_left_out;
+	unsigned n_shed, n_left_out, n_refused;
 	bool has_warned; /* that it cannot begin */
 	uint64_t start_ns, last_ns; /* of what is kept: last_ns when the session has ended */
+	bool has_failed; /* the session ended for an error, not because its processes had */
 	uint64_t named_ns; /* the threads' names were told */
 	uint64_t cpu_before_ns, again_ns;
+	struct session_counts counts; /* of the session, as it ended */
 	double last_overhead;
 	uint64_t records_before, dropped_before; /* of earlier sessions */
 };
+
+static void end_if_over(struct recorder *r);
 
 static void on_snapshot_over(void *data)
 {
 	struct recorder *r = data;
 
 	r->n_snapshots--;
+	end_if_over(r);
 }
 
 /* The first that waits, taken off the list; NULL: nobody waits. */
@@ -83,27 +105,60 @@ static struct snapshot *take_snapshot(struct recorder *r)
 	return s;
 }
 
+/* All of a recording is one trace. */
+static bool may_have(struct recorder *r, const struct snapshot *s, pid_t *ret_pid)
+{
+	uid_t uid = snapshot_uid(s);
+	bool may = true;
+
+	*ret_pid = 0;
+	pthread_mutex_lock(&r->lock);
+	may = uid == 0 || !r->has_more_targets;
+	for (unsigned i = 0; i < r->n_targets && may; i++)
+		if (uid != 0 && uid != r->targets[i].uid) {
+			*ret_pid = r->targets[i].pid;
+			may = false;
+		}
+	pthread_mutex_unlock(&r->lock);
+	return may;
+}
+
+static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts *facts, struct flight_view **ret)
+{
+	uint64_t oldest = r->flight ? flight_oldest(r->flight) : UINT64_MAX;
+
+	if (!r->flight || (oldest == UINT64_MAX && !r->session))
+		return -ENODATA;
+	facts->since_ns = MAX(r->start_ns, oldest == UINT64_MAX ? 0 : oldest);
+	return facts->since_ns < until_ns ? flight_view_new(r->flight, ret) : -ENODATA;
+}
+
 /* Answers with what there is until then. */
 static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until_ns)
 {
-	struct snapshot_facts facts = { .until_ns = until_ns, .detail = r->options.detail, .max_overhead = r->options.max_overhead };
+	struct snapshot_facts facts = { .until_ns = until_ns, .detail = r->options.detail, .max_overhead = r->options.max_overhead,
+					.n_left_out = r->n_left_out, .n_refused = r->n_refused, .counts = r->counts, .has_failed = r->has_failed };
 	struct flight_view *view;
-	int error = -ENODATA;
+	char text[160];
+	pid_t pid;
+	int error;
 
-	if (r->flight) {
-		facts.since_ns = MAX(r->start_ns, flight_oldest(r->flight) == UINT64_MAX ? 0 : flight_oldest(r->flight));
-		if (facts.since_ns < until_ns)
-			error = flight_view_new(r->flight, &view);
+	if (!may_have(r, s, &pid)) {
+		snprintf(text, sizeof(text), "process %d, which is in the recording, is another user's: ask as root", pid);
+		snapshot_fail(s, -EACCES, text, on_snapshot_over, r);
+		return;
 	}
+	error = view_of(r, until_ns, &facts, &view);
 	if (error < 0) {
 		snapshot_fail(s, error, error == -ENODATA ? "nothing was recorded until now" : strerror(-error), on_snapshot_over, r);
 		return;
 	}
 	memcpy(facts.shed, r->shed, sizeof(facts.shed));
 	facts.n_shed = r->n_shed;
-	facts.n_left_out = r->n_left_out;
 	for (unsigned i = 0; r->session && i < session_warnings(r->session); i++)
 		snapshot_warn(s, session_warning(r->session, i));
+	if (r->session)
+		session_count(r->session, &facts.counts);
 	facts.overhead = r->session ? cost_of_probes(r->session, r->cpu_before_ns) : r->last_overhead;
 	snapshot_begin(s, view, &facts, on_snapshot_over, r);
 }
@@ -111,7 +166,7 @@ static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until
 static void note_status(struct recorder *r)
 {
 	struct session_counts counts = {};
-	struct recorder_status status = { .attached = r->session, .n_left_out = r->n_left_out, .n_shed = r->n_shed };
+	struct recorder_status status = { .attached = r->session, .n_left_out = r->n_left_out + r->n_refused, .n_shed = r->n_shed };
 
 	if (r->session) {
 		session_count(r->session, &counts);
@@ -131,144 +186,242 @@ static void note_status(struct recorder *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* What is kept stays, until another session begins. */
+static void free_members(struct member **list)
+{
+	while (*list) {
+		struct member *m = *list;
+
+		*list = m->next;
+		free(m);
+	}
+}
+
+/* Adds the process behind the others, or takes the place of what was known of it; with keep what is known stays. -ENOMEM. */
+static int add_member(struct member **list, const struct target *target, bool keep)
+{
+	struct member *m;
+
+	for (; *list; list = &(*list)->next)
+		if ((*list)->target.pid == target->pid) {
+			if (!keep)
+				(*list)->target = *target;
+			return 0;
+		}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->target = *target;
+	*list = m;
+	return 0;
+}
+
+/* What is kept stays, until another session has begun. */
 static void end_session(struct recorder *r)
 {
-	struct session_counts counts;
-
 	if (!r->session)
 		return;
 	session_close(r->session, loop_now());
 	session_finish(r->session);
 	r->last_ns = loop_now();
 	r->last_overhead = cost_of_probes(r->session, r->cpu_before_ns);
-	session_count(r->session, &counts);
-	r->records_before += counts.records;
-	r->dropped_before += counts.dropped;
+	session_count(r->session, &r->counts);
+	r->records_before += r->counts.records;
+	r->dropped_before += r->counts.dropped;
 	r->session = session_free(r->session);
 	r->counter = live_counter_free(r->counter);
 	for (unsigned i = 0; i < r->n_prepared; i++)
 		prepared_done(&r->prepared[i], r->options.proxy);
 	r->n_prepared = 0;
+	free_members(&r->members);
 }
 
-static int open_session(struct recorder *r, char *text, size_t size)
+/* Those of its processes that live join again, before others; how many have ended. */
+static unsigned begin_anew(struct recorder *r)
 {
-	struct session_options options = { .proxy = r->options.proxy, .client = r->options.client, .detail = r->options.detail,
-					   .forecast = &r->forecast, .sockets = !r->options.detail.no_sockets };
-	int error;
+	struct member *members = TAKE_PTR(r->members);
+	unsigned n_ended = 0;
 
-	r->flight = flight_free(r->flight);
-	error = flight_new(r->options.bytes, r->options.last_ns, &r->flight);
-	if (error < 0)
-		return error;
-	error = live_counter_new(&r->live, flight_sink(r->flight), &r->counter);
-	if (error < 0)
-		return error;
-	live_begin(&r->live, loop_now());
-	options.sink = live_counter_sink(r->counter);
-	forecast_get(r->options.proxy, r->options.cache, &r->forecast);
-	error = session_new(&options, &r->session, text, size);
-	if (error < 0)
-		r->counter = live_counter_free(r->counter);
-	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
-	r->n_shed = 0;
-	r->n_left_out = 0;
+	end_session(r);
 	pthread_mutex_lock(&r->lock);
-	r->n_targets = 0;
+	for (const struct member *m = members; m; m = m->next)
+		if (kill(m->target.pid, 0) < 0 && errno != EPERM)
+			n_ended++;
+		else if (add_member(&r->joining, &m->target, true) < 0)
+			r->n_left_out++;
 	pthread_mutex_unlock(&r->lock);
-	return error;
+	free_members(&members);
+	return n_ended;
 }
 
 static void note_target(struct recorder *r, const struct target *target)
 {
 	pthread_mutex_lock(&r->lock);
-	if (r->n_targets < RECORD_MAX_TARGETS)
+	if (r->n_targets < TOLD_MAX)
 		r->targets[r->n_targets++] = (struct recorder_target){ .pid = target->pid, .uid = target->uid };
+	else
+		r->has_more_targets = true;
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Attaches to the target; the first one opens the window. */
-static int attach(struct recorder *r, const struct target *target, char *text, size_t size)
+/* A session that is not the recorder's yet. */
+struct beginning {
+	struct flight *flight;
+	struct live_counter *counter;
+	struct session *session;
+};
+
+static int open_session(struct recorder *r, struct beginning *b, const struct prepared *p, uint64_t *ret_start, char *text, size_t size)
 {
-	bool is_first = !r->session;
-	struct prepared *p;
-	int error = is_first ? open_session(r, text, size) : 0;
+	struct session_options options = { .proxy = r->options.proxy, .client = r->options.client, .detail = r->options.detail,
+					   .forecast = &r->forecast, .sockets = !r->options.detail.no_sockets };
+	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
+
+	if (error >= 0)
+		error = live_counter_new(&r->live, flight_sink(b->flight), &b->counter);
+	if (error < 0)
+		return error;
+	options.sink = live_counter_sink(b->counter);
+	forecast_get(r->options.proxy, r->options.cache, &r->forecast);
+	error = session_new(&options, &b->session, text, size);
+	if (error >= 0)
+		error = session_add(b->session, p, text, size);
+	if (error >= 0)
+		error = session_attach(b->session, text, size);
+	if (error >= 0 && !session_n_captured(b->session))
+		error = -EACCES;
+	live_begin(&r->live, loop_now());
+	return error < 0 ? error : session_open(b->session, FOREVER_NS, ret_start);
+}
+
+/* The first process: what was kept before goes only when it is recorded. */
+static int begin(struct recorder *r, const struct target *target, char *text, size_t size)
+{
+	struct beginning b = {};
+	uint64_t start;
+	int error = prepare_target(r->options.proxy, r->options.plans, target, &r->prepared[0], text, size);
 
 	if (error < 0)
 		return error;
-	p = &r->prepared[r->n_prepared];
+	note_target(r, target);
+	error = open_session(r, &b, &r->prepared[0], &start, text, size);
+	if (error < 0) {
+		session_free(b.session);
+		live_counter_free(b.counter);
+		flight_free(b.flight);
+		prepared_done(&r->prepared[0], r->options.proxy);
+		return error;
+	}
+	flight_free(r->flight);
+	r->flight = b.flight;
+	r->counter = b.counter;
+	r->session = b.session;
+	r->n_prepared = 1;
+	r->start_ns = start;
+	r->cpu_before_ns = session_cpu_ns(r->session);
+	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
+	r->n_shed = r->n_left_out = r->n_refused = 0;
+	r->has_failed = false;
+	pthread_mutex_lock(&r->lock);
+	r->n_targets = 0;
+	r->has_more_targets = false;
+	pthread_mutex_unlock(&r->lock);
+	note_target(r, target);
+	return 0;
+}
+
+static int attach(struct recorder *r, const struct target *target, char *text, size_t size)
+{
+	struct prepared *p = &r->prepared[r->n_prepared];
+	int error;
+
+	if (!r->session)
+		return begin(r, target, text, size);
 	error = prepare_target(r->options.proxy, r->options.plans, target, p, text, size);
 	if (error < 0)
 		return error;
 	r->n_prepared++;
+	/* Its probes may fire before all of them are there. */
+	note_target(r, target);
 	error = session_add(r->session, p, text, size);
-	if (error >= 0)
-		error = session_attach(r->session, text, size);
-	if (error >= 0 && is_first) {
-		error = session_open(r->session, FOREVER_NS, &r->start_ns);
-		r->cpu_before_ns = session_cpu_ns(r->session);
-	}
-	if (error >= 0)
-		note_target(r, target);
-	return error;
+	return error < 0 ? error : session_attach(r->session, text, size);
 }
 
-/* Places are not used again: when some of them are those of processes that have ended, it begins anew with the others. */
-static bool make_room(struct recorder *r)
+/* The next one whose time has come; NULL: there is none. */
+static struct member *take_joining(struct recorder *r)
 {
-	struct target living[RECORD_MAX_TARGETS];
-	unsigned n = 0;
+	struct member *m;
 
-	for (unsigned i = 0; i < r->n_prepared; i++)
-		if (kill(r->prepared[i].target.pid, 0) == 0 || errno == EPERM)
-			living[n++] = r->prepared[i].target;
-	if (n == r->n_prepared)
-		return false;
-	log_info("the recorder begins anew: %u of its processes have ended, and it has room for %d", r->n_prepared - n, RECORD_MAX_TARGETS);
-	end_session(r);
-	for (unsigned i = 0; i < n; i++)
-		recorder_join(r, &living[i]);
-	return true;
+	pthread_mutex_lock(&r->lock);
+	m = loop_now() >= r->again_ns ? r->joining : NULL;
+	if (m)
+		r->joining = m->next;
+	pthread_mutex_unlock(&r->lock);
+	return m;
+}
+
+/* It cannot begin for a reason that is not the process's: there may be too many captures. */
+static void try_later(struct recorder *r, const struct target *target, const char *why)
+{
+	if (!r->has_warned)
+		log_warning("the recorder cannot begin, and tries again: %s", why);
+	r->has_warned = true;
+	r->again_ns = loop_now() + AGAIN_NS;
+	pthread_mutex_lock(&r->lock);
+	if (add_member(&r->joining, target, true) < 0)
+		r->n_left_out++;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void join_target(struct recorder *r, const struct target *target)
+{
+	struct target fresh = prepared_what_is_new(r->prepared, r->n_prepared, target);
+	char text[256] = "";
+	int error;
+
+	if (!fresh.n_files)
+		return;
+	if (r->n_prepared == RECORD_MAX_TARGETS) {
+		/* Places are not used again: when some are those of processes that have ended, it begins anew with the others. */
+		for (unsigned i = 0; i < session_n_targets(r->session); i++)
+			if (session_target_ended(r->session, i)) {
+				log_info("the recorder begins anew: %u of its processes have ended, and it has room for %d", begin_anew(r), RECORD_MAX_TARGETS);
+				recorder_join(r, target);
+				return;
+			}
+		r->n_left_out++;
+		return;
+	}
+	error = attach(r, &fresh, text, sizeof(text));
+	if (error >= 0) {
+		r->has_warned = false;
+		if (add_member(&r->members, target, false) < 0)
+			r->n_left_out++;
+	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
+		try_later(r, target, *text ? text : strerror(-error));
+	} else if (error != -ESRCH) {
+		log_warning("process %d (%s) is not recorded: %s", target->pid, target->name, *text ? text : strerror(-error));
+		r->n_refused++;
+	}
 }
 
 static void join_next(struct recorder *r)
 {
-	struct target target = {};
-	char text[256] = "";
-	int error;
+	struct member *m = take_joining(r);
 
-	pthread_mutex_lock(&r->lock);
-	if (r->n_joining && loop_now() >= r->again_ns) {
-		target = r->joining[0];
-		memmove(&r->joining[0], &r->joining[1], --r->n_joining * sizeof(target));
-	}
-	pthread_mutex_unlock(&r->lock);
-	if (!target.pid)
-		return;
-	if (r->n_prepared == RECORD_MAX_TARGETS && !make_room(r)) {
-		r->n_left_out++;
-		return;
-	}
-	target = prepared_what_is_new(r->prepared, r->n_prepared, &target);
-	if (!target.n_files)
-		return;
-	error = attach(r, &target, text, sizeof(text));
-	if (error >= 0 || error == -ESRCH) {
-		r->has_warned = false;
-	} else if (!r->session) {
-		/* Nothing to do with the process: there may be too many captures. */
-		if (!r->has_warned)
-			log_warning("the recorder cannot begin, and tries again: %s", *text ? text : strerror(-error));
-		r->has_warned = true;
-		r->again_ns = loop_now() + AGAIN_NS;
-		recorder_join(r, &target);
-	} else {
-		log_warning("process %d (%s) is not recorded: %s", target.pid, target.name, *text ? text : strerror(-error));
-		r->n_left_out++;
-	}
+	if (m)
+		join_target(r, &m->target);
+	free(m);
 	if (r->session && !session_n_captured(r->session))
 		end_session(r);
+}
+
+/* The kernel's tables fill when processes end without closing what they had open: then new connections, or operations, are not followed. */
+static bool tables_are_full(const struct recorder *r)
+{
+	struct session_counts counts;
+
+	session_count(r->session, &counts);
+	return (counts.flows_full || counts.table_full) && loop_now() - r->start_ns > TABLES_NS;
 }
 
 static void keep_budget(struct recorder *r, uint64_t now)
@@ -317,30 +470,34 @@ static bool wait_round(struct recorder *r)
 	until = (struct timespec){ .tv_sec = (time_t)(at / SECOND), .tv_nsec = (long)(at % SECOND) };
 	pthread_mutex_lock(&r->lock);
 	/* With a session every round is as long, so that records are read together. */
-	if (!r->ending && (r->session || ((!r->n_joining || loop_now() < r->again_ns) && !r->waiting)))
+	if (!r->ending && (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
 		pthread_cond_timedwait(&r->changed, &r->lock, &until);
 	ending = r->ending;
 	pthread_mutex_unlock(&r->lock);
 	return !ending;
 }
 
-static void on_ended(void *data)
+/* Snapshots use what is its. */
+static void end_if_over(struct recorder *r)
 {
-	struct recorder *r = data;
-
-	/* Snapshots use what is its. */
-	if (r->n_snapshots) {
-		while (loop_post(r->options.loop, on_ended, r) < 0)
-			poll(NULL, 0, 100);
+	if (!r->has_ended || r->n_snapshots)
 		return;
-	}
 	pthread_join(r->thread, NULL);
 	r->options.ended(r, r->options.data);
 	flight_free(r->flight);
+	free_members(&r->joining);
 	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	live_done(&r->live);
 	free(r);
+}
+
+static void on_ended(void *data)
+{
+	struct recorder *r = data;
+
+	r->has_ended = true;
+	end_if_over(r);
 }
 
 static void *recorder_thread(void *data)
@@ -351,12 +508,19 @@ static void *recorder_thread(void *data)
 		if (r->session) {
 			int error = session_drain(r->session);
 
-			if (error < 0)
+			if (error < 0) {
 				log_warning_errno(error, "the recorder begins anew: %m");
-			else
-				keep_budget(r, loop_now());
-			if (error < 0 || session_targets_ended(r->session))
+				begin_anew(r);
+				r->has_failed = true;
+			} else if (session_targets_ended(r->session)) {
 				end_session(r);
+			} else if (tables_are_full(r)) {
+				log_warning("the recorder begins anew: more connections, or operations, came and went than the kernel's tables hold");
+				begin_anew(r);
+				r->has_failed = true;
+			} else {
+				keep_budget(r, loop_now());
+			}
 		}
 		serve_snapshots(r);
 		join_next(r);
@@ -404,16 +568,10 @@ void recorder_end(struct recorder *r)
 
 void recorder_join(struct recorder *r, const struct target *target)
 {
-	unsigned i;
-
 	pthread_mutex_lock(&r->lock);
 	/* One that waits already has only mapped more. */
-	for (i = 0; i < r->n_joining && r->joining[i].pid != target->pid; i++)
-		;
-	if (i < RECORD_MAX_TARGETS) {
-		r->joining[i] = *target;
-		r->n_joining = MAX(r->n_joining, i + 1);
-	}
+	if (add_member(&r->joining, target, false) < 0)
+		log_warning("process %d (%s) is not recorded: out of memory", target->pid, target->name);
 	if (!r->status.attached)
 		pthread_cond_signal(&r->changed);
 	pthread_mutex_unlock(&r->lock);
@@ -434,17 +592,6 @@ bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret, uin
 const struct recorder_options *recorder_get_options(const struct recorder *r)
 {
 	return &r->options;
-}
-
-unsigned recorder_get_targets(struct recorder *r, struct recorder_target *ret, unsigned max)
-{
-	unsigned n;
-
-	pthread_mutex_lock(&r->lock);
-	n = MIN(max, r->n_targets);
-	memcpy(ret, r->targets, n * sizeof(*ret));
-	pthread_mutex_unlock(&r->lock);
-	return n;
 }
 
 int recorder_snapshot(struct recorder *r, const struct snapshot_request *request)

@@ -38,7 +38,7 @@ void recorder_join(struct recorder *r, const struct target *target);
 struct recorder_status {
 	bool attached;
 	unsigned n_targets;	/* that are recorded */
-	unsigned n_left_out;	/* for whom there was no room, or who were refused */
+	unsigned n_left_out;	/* for whom there was no room, or who could not be */
 	uint64_t oldest_ns;	/* of what is kept, CLOCK_MONOTONIC; 0: nothing is */
 	uint64_t bytes;
 	uint64_t records, dropped;
@@ -47,19 +47,12 @@ struct recorder_status {
 	enum probe_kind shed[KIND_COUNT];
 };
 
-struct recorder_target {
-	pid_t pid;
-	uid_t uid;
-};
-
 void recorder_get_status(struct recorder *r, struct recorder_status *ret);
 /* As capture_get_live(). */
 bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);
 const struct recorder_options *recorder_get_options(const struct recorder *r);
-/* The processes that are, or were, recorded in what is kept, and their owners: how many, at most max. */
-unsigned recorder_get_targets(struct recorder *r, struct recorder_target *ret, unsigned max);
-
 struct snapshot_request {
+	uid_t uid; /* who asks: all of a recording is one trace, so that each of its processes has to be this user's; 0: whosoever's */
 	uint64_t last_ns; /* before now; 0: all that there is */
 	struct request_filter filter;	      /* its texts are copied */
 	struct request_list_options requests; /* which requests the result tells one by one */
@@ -68,5 +61,5 @@ struct snapshot_request {
 	void *data;
 };
 
-/* -EBUSY: too many at a time; -ENODATA: nothing was recorded yet; -ENOMEM. */
+/* -EBUSY: too many at a time; -ENOMEM. The result may be -ENODATA (nothing was recorded yet) or -EACCES. */
 int recorder_snapshot(struct recorder *r, const struct snapshot_request *request);

@@ -66,6 +66,11 @@ uint64_t snapshot_asked_ns(const struct snapshot *s)
 	return s->asked_ns;
 }
 
+uid_t snapshot_uid(const struct snapshot *s)
+{
+	return s->request.uid;
+}
+
 struct snapshot *snapshot_next(const struct snapshot *s)
 {
 	return s->next;
@@ -119,6 +124,15 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 	}
 }
 
+/* What was lost in the window, by cause as far as that is known; of tables that were full it is not known when. */
+static struct session_counts counts_of(const struct session_counts *all, const struct flight_facts *kept)
+{
+	uint64_t ring_full = MIN(kept->dropped, all->ring_full);
+
+	return (struct session_counts){ .records = kept->records, .dropped = kept->dropped, .ring_full = ring_full, .refused = kept->dropped - ring_full,
+					.late = all->late, .table_full = all->table_full, .read_failed = all->read_failed, .flows_full = all->flows_full };
+}
+
 static int make(struct snapshot *s)
 {
 	uint64_t to = s->facts.until_ns, from = MAX(s->facts.since_ns, s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
@@ -135,7 +149,10 @@ static int make(struct snapshot *s)
 		s->result.cut = true;
 	}
 	if (s->asked_ns > to)
-		result_warn(&s->result, "Nothing was recorded in the last %.3f s: every process had ended.", (double)(s->asked_ns - to) / 1e9);
+		result_warn(&s->result, "Nothing was recorded in the last %.3f s: %s.", (double)(s->asked_ns - to) / 1e9,
+			    s->facts.has_failed ? "the recorder began anew, and the daemon's log says why" : "every process had ended");
+	if (s->facts.n_refused)
+		result_warn(&s->result, "%u processes could not be recorded: the daemon's log says why.", s->facts.n_refused);
 	tell_sheds(s, from, to);
 	s->result.overhead = s->facts.overhead;
 	s->result.max_overhead = s->facts.max_overhead;
@@ -144,7 +161,7 @@ static int make(struct snapshot *s)
 		return r;
 	if (kept.lead_in_is_cut)
 		result_warn(&s->result, "Names of operations and paths of requests may be missing: the recorder had not enough memory for all of them.");
-	facts.counts = (struct session_counts){ .records = kept.records, .dropped = kept.dropped, .ring_full = kept.dropped };
+	facts.counts = counts_of(&s->facts.counts, &kept);
 	r = result_make(timeline, &facts, &s->result);
 	timeline_free(timeline);
 	return r;

@@ -13,6 +13,7 @@ struct snapshot *snapshot_free(struct snapshot *s);
 
 /* When it was asked for, CLOCK_MONOTONIC. */
 uint64_t snapshot_asked_ns(const struct snapshot *s);
+uid_t snapshot_uid(const struct snapshot *s);
 struct snapshot *snapshot_next(const struct snapshot *s);
 void snapshot_set_next(struct snapshot *s, struct snapshot *next);
 
@@ -27,7 +28,9 @@ struct snapshot_facts {
 	double max_overhead, overhead;
 	struct capture_shed shed[KIND_COUNT]; /* at_ns: CLOCK_MONOTONIC */
 	unsigned n_shed;
-	unsigned n_left_out;
+	unsigned n_left_out, n_refused;
+	bool has_failed; /* it has ended for an error */
+	struct session_counts counts; /* since it began */
 };
 
 /* Begins: the view is the snapshot's. It tells of its result in the loop's thread, then calls over(s, data) there and is freed. */

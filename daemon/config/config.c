@@ -31,12 +31,15 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 	config_set_defaults(config);
 	snprintf(config->file, sizeof(config->file), "%s", path);
 	r = config_read_flags(config, argc, argv, ret_text, text_size);
-	if (r != 0)
+	if (r != 0) {
+		safe_close(fd);
 		return r;
+	}
 	if (*config->file) {
 		file = fd >= 0 ? fdopen(fd, "r") : fopen(config->file, "re");
 		if (!file) {
 			r = -errno;
+			safe_close(fd);
 			snprintf(ret_text, text_size, "cannot read %s: %s", config->file, strerror(-r));
 			return r;
 		}
@@ -76,8 +79,10 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd, 
 
 	if (config)
 		r = read_all(config, argc, argv, old->file, file_fd, ret_text, text_size);
-	else
-		close(file_fd);
+	else {
+		safe_close(file_fd);
+		snprintf(ret_text, text_size, "out of memory");
+	}
 	if (r < 0) {
 		config_free(config);
 		return r;

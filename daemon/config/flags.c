@@ -78,11 +78,22 @@ static int take_target(struct config *config, unsigned *seen, const char *value,
 
 static int take_file(struct config *config, const char *value, char *ret_text, size_t text_size)
 {
-	/* The daemon goes to /, and reads the file again; then it knows the path. */
-	if (*config->file || realpath(value, config->file))
+	char directory[PATH_MAX] = "";
+	int n;
+
+	/* It was read before. */
+	if (*config->file)
 		return 0;
-	snprintf(ret_text, text_size, "cannot read %s: %s", value, strerror(errno));
-	return -errno;
+	/* The daemon goes to /, and reads the file again; a link may lead elsewhere then. */
+	if (*value != '/' && !getcwd(directory, sizeof(directory))) {
+		snprintf(ret_text, text_size, "cannot read %s: %s", value, strerror(errno));
+		return -errno;
+	}
+	n = snprintf(config->file, sizeof(config->file), "%s%s%s", directory, *directory ? "/" : "", value);
+	if (n >= 0 && (size_t)n < sizeof(config->file))
+		return 0;
+	snprintf(ret_text, text_size, "the path is too long: %s", value);
+	return -ENAMETOOLONG;
 }
 
 int config_read_flags(struct config *config, int argc, char *argv[], char *ret_text, size_t text_size)

@@ -332,6 +332,15 @@ int correlator_feed(struct correlator *c, const struct record *record)
 	return c->error;
 }
 
+int correlator_recall(struct correlator *c, const struct record *record)
+{
+	if (!c->error) {
+		c->now = record->time;
+		on_record(c, record);
+	}
+	return c->error;
+}
+
 int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix_ns, struct timeline **ret)
 {
 	struct timeline *t = c->t;

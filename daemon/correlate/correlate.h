@@ -48,6 +48,8 @@ struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns, too. */
 int correlator_feed(struct correlator *c, const struct record *record);
+/* Before the first record: what a capture that began earlier was told, and what later records refer to. As correlator_feed(). */
+int correlator_recall(struct correlator *c, const struct record *record);
 /* Where the objects of a target keep their names; objects that came before are named now. -ENOMEM. */
 int correlator_set_layout(struct correlator *c, unsigned target, const struct record_layout *layout);
 

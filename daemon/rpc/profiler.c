@@ -62,7 +62,7 @@ static void answer_error(struct service *s, struct grpc_call *call, const char *
 /* A client that may not is told so; everything else is told where its user can see it. */
 bool profiler_answer_failure(struct job *job, const struct capture_result *result)
 {
-	if (result->error == -EACCES || result->error == -ECANCELED)
+	if (result->error == -EACCES || result->error == -ECANCELED || result->error == -ENODATA)
 		return false;
 	answer_error(job->service, job->call, result->text, job->emit_xspace);
 	return true;

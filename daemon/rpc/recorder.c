@@ -12,10 +12,27 @@
 
 static void on_ended(struct recorder *recorder, void *data)
 {
+	Tensorflow__StopContinuousProfilingResponse response = TENSORFLOW__STOP_CONTINUOUS_PROFILING_RESPONSE__INIT;
 	struct service *s = data;
 
 	s->recorder = NULL;
 	s->recorder_ends = false;
+	if (s->recorder_client_gone)
+		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, recorder_get_options(recorder)->client);
+	s->recorder_client_gone = false;
+	if (s->recorder_stopper) {
+		grpc_call_on_cancel(s->recorder_stopper, NULL, NULL);
+		service_answer(s->recorder_stopper, &response.base);
+	}
+	s->recorder_stopper = NULL;
+}
+
+bool recorder_keeps_client(struct service *s, uint32_t client)
+{
+	if (!s->recorder || recorder_get_options(s->recorder)->client != client)
+		return false;
+	s->recorder_client_gone = true;
+	return true;
 }
 
 /* Whether who wants the recorder may profile the target. */
@@ -82,6 +99,8 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 	tensorflow__profile_request__free_unpacked(m, NULL);
 	if (s->stopping || !peer) {
 		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+	} else if (s->recorder_ends) {
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the recorder that ran before is ending: try again");
 	} else if (s->recorder) {
 		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "a recorder runs already, for user %u at level %u: StopContinuousProfiling ends it",
 			       s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
@@ -93,9 +112,16 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 	}
 }
 
+static void forget_stopper(void *data)
+{
+	struct service *s = data;
+
+	s->recorder_stopper = NULL;
+}
+
+/* Answered when it has ended. */
 void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	Tensorflow__StopContinuousProfilingResponse response = TENSORFLOW__STOP_CONTINUOUS_PROFILING_RESPONSE__INIT;
 	const struct peer *peer = grpc_call_peer(call);
 	struct service *s = data;
 
@@ -105,30 +131,10 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "the recorder is user %u's: ask as that user or as root", s->recorder_uid);
 	} else {
 		log_info("user %u ends the recorder", peer->uid);
+		if (grpc_call_on_cancel(call, forget_stopper, s) == 0)
+			s->recorder_stopper = call;
 		recorder_stop(s);
-		service_answer(call, &response.base);
 	}
-}
-
-/* All of a recording is one trace, so that who asks may profile every process that is in it. On failure the call is answered. */
-static int check_recorder(struct service *s, struct grpc_call *call)
-{
-	struct recorder_target targets[RECORD_MAX_TARGETS];
-	const struct peer *peer = grpc_call_peer(call);
-	unsigned n;
-
-	if (!s->recorder || s->recorder_ends) {
-		grpc_call_fail(call, GRPC_NOT_FOUND, "no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
-		return -ENOENT;
-	}
-	n = recorder_get_targets(s->recorder, targets, RECORD_MAX_TARGETS);
-	for (unsigned i = 0; i < n; i++)
-		if (!peer || (peer->uid != 0 && peer->uid != targets[i].uid)) {
-			grpc_call_fail(call, GRPC_PERMISSION_DENIED, "process %d of user %u is in the recording: ask as root", targets[i].pid,
-				       targets[i].uid);
-			return -EACCES;
-		}
-	return 0;
 }
 
 static void on_snapshot_done(struct capture_result *result, void *data)
@@ -154,12 +160,21 @@ static void on_cancelled(void *data)
 
 static void take_snapshot(struct service *s, struct grpc_call *call, const struct job *template, struct snapshot_request *request)
 {
-	struct job *job = check_recorder(s, call) < 0 ? NULL : malloc(sizeof(*job));
+	const struct peer *peer = grpc_call_peer(call);
+	struct job *job;
 	int r;
 
-	if (!job)
+	if (!s->recorder || s->recorder_ends || !peer) {
+		grpc_call_fail(call, GRPC_NOT_FOUND, "no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
 		return;
+	}
+	job = malloc(sizeof(*job));
+	if (!job) {
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
 	*job = *template;
+	request->uid = peer->uid;
 	job->service = s;
 	job->call = call;
 	request->done = on_snapshot_done;

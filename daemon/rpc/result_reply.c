@@ -70,6 +70,10 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	fill_ops(reply, s);
 	requests_reply_fill(&reply->requests, result);
 	m->requests = &reply->requests.message;
+	for (unsigned i = 0; i < result->advice.n; i++)
+		reply->advice[i] = (char *)result->advice.texts[i];
+	m->advice = reply->advice;
+	m->n_advice = result->advice.n;
 }
 
 int result_reply_new(const struct capture_result *result, const char *hostname, Tfprofd__CaptureReply **ret)

@@ -92,7 +92,8 @@ static void on_released(void *data, void *user)
 	struct service *s = user;
 	struct peer *peer = data;
 
-	proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
+	if (!recorder_keeps_client(s, peer->client))
+		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
 	free(peer);
 }
 

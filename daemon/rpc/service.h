@@ -51,6 +51,8 @@ struct service {
 	struct recorder *recorder; /* NULL: there is none */
 	uid_t recorder_uid;	   /* who wanted it */
 	bool recorder_ends;
+	bool recorder_client_gone; /* its connection is closed, and the broker keeps its place for the recorder */
+	struct grpc_call *recorder_stopper; /* who waits for its end; NULL: nobody */
 	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
@@ -116,6 +118,8 @@ int recorder_configure(struct service *s);
 /* A process came to be a target, or has mapped more. */
 void recorder_on_target(struct service *s, const struct target *target);
 void recorder_stop(struct service *s);
+/* Whether the recorder needs the broker's client, whose connection is closed; it is told of then when the recorder has ended. */
+bool recorder_keeps_client(struct service *s, uint32_t client);
 
 /* The answers to a capture that came to its end, or to a snapshot. */
 void profiler_answer(struct job *job, struct capture_result *result);

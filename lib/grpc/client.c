@@ -205,8 +205,8 @@ int grpc_client_stream(struct grpc_client *client, const char *path, const void 
 		       enum grpc_status *ret_status, char **ret_status_message)
 {
 	uint64_t timeout_ns = options ? options->timeout_ns : 0, deadline_ns;
+	_cleanup_free_ char *status_message = NULL;
 	enum grpc_status status;
-	char *status_message;
 	int r = 0, error;
 
 	if (client->broken)
@@ -229,7 +229,7 @@ int grpc_client_stream(struct grpc_client *client, const char *path, const void 
 	if (r < 0)
 		return r;
 	*ret_status = status;
-	*ret_status_message = status_message;
+	*ret_status_message = TAKE_PTR(status_message);
 	return 0;
 }
 

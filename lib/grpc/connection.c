@@ -128,10 +128,9 @@ static void connection_wake(void *data)
 {
 	struct grpc_connection *connection = data;
 
-	if (connection->session.http2.failed)
+	/* Also when the socket takes nothing just now: what waits has a time of its own from here on. */
+	if (connection->session.http2.failed || (connection->ready && !connection->lingering))
 		loop_timer_set(connection->timer, 0);
-	else if (connection->ready && !connection->lingering)
-		loop_source_set(connection->source, EPOLLIN | EPOLLOUT);
 }
 
 void grpc_connection_drain(struct grpc_connection *connection)

@@ -68,13 +68,13 @@ static void pause_accepting(struct grpc_server *server)
 	loop_timer_set(server->resume_timer, loop_now() + ACCEPT_PAUSE_NS);
 }
 
-/* Closes the connection that has had no call for the longest time; false when all have one. */
+/* Closes the connection that has had no call, nor an answer on its way, for the longest time; false when there is none. */
 static bool evict_idle(struct grpc_server *server)
 {
 	struct grpc_connection *idlest = NULL;
 
 	for (struct grpc_connection *c = server->connections; c; c = c->next)
-		if (!c->session.calls && (!idlest || c->session.idle_ns < idlest->session.idle_ns))
+		if (!c->session.calls && !c->session.http2.output.size && (!idlest || c->session.idle_ns < idlest->session.idle_ns))
 			idlest = c;
 	if (!idlest)
 		return false;

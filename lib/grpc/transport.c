@@ -17,6 +17,7 @@ struct grpc_transport {
 	struct grpc_tls *tls; /* NULL: in clear */
 	SSL *ssl;
 	bool wants_write;
+	bool is_ready; /* it has shaken hands */
 	char *subject;
 	char error[160];
 };
@@ -104,7 +105,7 @@ int grpc_transport_handshake(struct grpc_transport *transport)
 	unsigned protocol_size;
 	int n;
 
-	if (!transport->ssl || SSL_is_init_finished(transport->ssl))
+	if (!transport->ssl || transport->is_ready)
 		return 0;
 	/* What is left of another connection's failure would be taken for one of this. */
 	ERR_clear_error();
@@ -119,7 +120,9 @@ int grpc_transport_handshake(struct grpc_transport *transport)
 		snprintf(transport->error, sizeof(transport->error), "the peer does not speak HTTP/2 (ALPN h2)");
 		return -EPROTO;
 	}
-	return keep_subject(transport);
+	n = keep_subject(transport);
+	transport->is_ready = n == 0;
+	return n;
 }
 
 ssize_t grpc_transport_read(struct grpc_transport *transport, uint8_t *bytes, size_t size)
@@ -141,24 +144,22 @@ ssize_t grpc_transport_read(struct grpc_transport *transport, uint8_t *bytes, si
 
 static ssize_t tls_write(struct grpc_transport *transport, const struct iovec *iov, size_t n_iov)
 {
-	size_t total = 0, written;
-	int r = 0;
+	size_t total = 0;
 
-	for (size_t i = 0; i < n_iov && r == 0; i++) {
-		if (!iov[i].iov_len)
-			continue;
-		ERR_clear_error();
-		errno = 0;
-		r = SSL_write_ex(transport->ssl, iov[i].iov_base, iov[i].iov_len, &written);
-		if (r != 1) {
+	for (size_t i = 0; i < n_iov; i++)
+		/* One record at a time. */
+		for (size_t at = 0, written; at < iov[i].iov_len; at += written, total += written) {
+			int r;
+
+			ERR_clear_error();
+			errno = 0;
+			r = SSL_write_ex(transport->ssl, (const uint8_t *)iov[i].iov_base + at, iov[i].iov_len - at, &written);
+			if (r == 1)
+				continue;
 			r = tls_error(transport, r, errno);
-			r = r ? r : -ECONNRESET;
-			break;
+			return total ? (ssize_t)total : r ? r : -ECONNRESET;
 		}
-		total += written;
-		r = written < iov[i].iov_len ? -EAGAIN : 0;
-	}
-	return total ? (ssize_t)total : r;
+	return (ssize_t)total;
 }
 
 ssize_t grpc_transport_write(struct grpc_transport *transport, struct iovec *iov, size_t n_iov)
@@ -176,7 +177,7 @@ ssize_t grpc_transport_write(struct grpc_transport *transport, struct iovec *iov
 
 void grpc_transport_end(struct grpc_transport *transport)
 {
-	if (transport->ssl && SSL_is_init_finished(transport->ssl)) {
+	if (transport->is_ready) {
 		ERR_clear_error();
 		SSL_shutdown(transport->ssl);
 	}

@@ -172,7 +172,7 @@ class Tls(harness.TestCase):
         replacement = self.authority.sign("next", "/CN=tfprofd")
         self.certificate.write_bytes(replacement[0].read_bytes())
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "the certificate stays the one it was" in daemon.stderr(), 5, "refused, for its key does not fit")
+        harness.wait_until(lambda: "the key cannot be used with the certificate" in daemon.stderr(), 5, "refused, for its key does not fit")
         self.assertEqual(self.ctl().status, OK)
         self.assertNotEqual(self.served(), self.serial(self.certificate))
         self.key.write_bytes(replacement[1].read_bytes())
@@ -180,6 +180,19 @@ class Tls(harness.TestCase):
         harness.wait_until(lambda: self.served() == self.serial(self.certificate), 5, "the new one is served")
         self.assertNotEqual(before, self.certificate.read_bytes())
         self.assertEqual(self.ctl().status, OK)
+
+    def test_an_authority_that_cannot_be_read_again_does_not_let_everybody_in(self):
+        authority = self.directory / "clients.pem"
+        authority.write_bytes(self.authority.certificate.read_bytes())
+        daemon = self.serve("--tls-client-ca", authority)
+        authority.unlink()
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "cannot read tls-client-ca" in daemon.stderr(), 5, "refused")
+        self.assertIn("certificate required", self.ctl().stderr)
+        authority.write_bytes(self.authority.certificate.read_bytes())
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "the configuration was read again" in daemon.stderr(), 5, "read")
+        self.assertIn("certificate required", self.ctl().stderr)
 
     def served(self):
         done = subprocess.run(["openssl", "s_client", "-connect", self.address, "-alpn", "h2"], input="", capture_output=True, text=True)
@@ -270,7 +283,7 @@ class Reload(harness.TestCase):
         self.assertFalse(harness.response_xspace(harness.profile(address, duration_ms=300)).ops())
         path.write_text("[daemon]\nmax-duration = 3\nmax-durations = 1\n")
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "there is no key 'max-durations'; the configuration stays" in daemon.stderr(), 5, "it is refused")
+        harness.wait_until(lambda: "there is no key 'max-durations'; the configuration, and the certificate, stay" in daemon.stderr(), 5, "it is refused")
         self.assertEqual(capture().status, OK)
 
 

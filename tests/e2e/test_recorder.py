@@ -34,8 +34,12 @@ class TestCase(harness.TestCase):
         self.assertEqual(command.status, OK, command.stderr)
         return command.json["recorder"]
 
-    def wait_recorded(self, processes=1):
-        harness.wait_until(lambda: (self.recorder() or {}).get("processes") == processes, 10, "the recorder is attached")
+    def wait_recorded(self, server):
+        """Whatever else may be recorded on this host."""
+        def is_recorded():
+            targets = harness.ctl(self.daemon, "status", "--json").json["targets"]
+            return any(t["pid"] == server.pid and t["measured"] for t in targets)
+        harness.wait_until(is_recorded, 10, "the recorder is attached")
 
 
 class Snapshots(TestCase):
@@ -43,7 +47,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(Server, self.directory, ["half_plus_two"], "--delay-decode", STALL_MS)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         # One of twenty is delayed, and so is one of those that warm up.
         client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=20)
         time.sleep(1.5)
@@ -74,7 +78,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         load = self.start(harness.Load, server, clients=2)
         running = subprocess.Popen([harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", str(server.pid),
                                     "-d", "3s", "--json", "-o", self.directory / "other"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -88,13 +92,15 @@ class Snapshots(TestCase):
             self.assertEqual((shot["requests"]["lost"], shot["dropped"]), (0, 0))
             self.assertGreater(shot["requests"]["whole"], 20)
             self.assertAlmostEqual(shot["window_ns"], 1e9, delta=1e6)
-            self.assertEqual(shot["requests"]["runs_exact"] + shot["requests"]["runs_orphaned"], shot["runs"] + shot["runs_cut"])
+            known = sum(shot["requests"][key] for key in ("runs_exact", "runs_inferred", "runs_orphaned"))
+            self.assertAlmostEqual(known, shot["runs"] + shot["runs_cut"], delta=3)
+            self.assertLess(shot["requests"]["runs_orphaned"] + shot["requests"]["runs_inferred"], 6)
 
     def test_a_process_that_has_ended_is_still_there(self):
         self.serve_with("--recorder", 1, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         load = self.start(harness.Load, server, count=50)
         load.finish()
         server.stop()
@@ -104,7 +110,7 @@ class Snapshots(TestCase):
         self.assertTrue(any("every process had ended" in w for w in result["warnings"]), result["warnings"])
         # Another one is recorded instead.
         server = self.start(harness.NativeServer, models=("half_plus_two",))
-        self.wait_recorded()
+        self.wait_recorded(server)
         self.start(harness.Load, server, count=20).finish()
         self.assertGreaterEqual(self.snapshot()["requests"]["whole"], 15)
 
@@ -112,7 +118,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 3, "--recorder-overhead", 3)
         server = self.start(harness.NativeServer, models=("layered",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         load = self.start(harness.Load, server, model="layered", clients=2)
         harness.wait_until(lambda: self.recorder()["given_up"], 20, "it gives something up")
         time.sleep(1)
@@ -126,7 +132,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         self.assertNotEqual(harness.bpf_objects(), before)
         self.daemon.send(signal.SIGTERM)
         self.assertEqual(self.daemon.wait(20), 0)
@@ -144,10 +150,10 @@ class Refusals(TestCase):
         os.chmod(self.daemon.socket, 0o666)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "snapshot", "-o", "/tmp/none", user=65534)
         self.assertEqual(command.status, DENIED, command.stderr)
-        self.assertIn("is in the recording: ask as root", command.stderr)
+        self.assertIn("which is in the recording, is another user's: ask as root", command.stderr)
 
     def test_options_that_make_no_sense_are_refused(self):
         self.serve_with("--recorder", 1)
@@ -169,7 +175,7 @@ class XprofClient(TestCase):
         address, logdir = self.daemon.address, self.directory / "xprof"
         done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", address)
         self.assertEqual(done.status, 0, done.stderr)
-        self.wait_recorded()
+        self.wait_recorded(server)
         self.assertEqual((self.recorder()["level"], self.recorder()["configured"]), (1, False))
         time.sleep(1)
         for _ in range(2):
@@ -186,6 +192,28 @@ class XprofClient(TestCase):
         harness.wait_until(lambda: self.recorder() is None, 10, "it has ended")
         done = self.xprof("p.stop_continuous_profiling(sys.argv[1])", address)
         self.assertIn("no recorder runs", done.stderr)
+
+    def test_one_that_was_started_by_a_client_that_has_gone_records_what_comes_later(self):
+        self.serve_with(*FREE)
+        for _ in range(2):
+            done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", self.daemon.address)
+            self.assertEqual(done.status, 0, done.stderr)
+            # Stopping and starting at once is no contradiction.
+            if not _:
+                done = self.xprof("p.stop_continuous_profiling(sys.argv[1])", self.daemon.address)
+                self.assertEqual(done.status, 0, done.stderr)
+        for _ in range(2):
+            server = self.start(harness.NativeServer, models=("half_plus_two",))
+            harness.wait_target(self.daemon, server.pid)
+            # The client's own process maps the runtime, too, and may be among them for a moment.
+            harness.wait_until(lambda: self.recorder()["attached"], 10, "it is attached")
+            time.sleep(1)
+            self.start(harness.Load, server, count=20).finish()
+            command = harness.ctl(self.daemon, "snapshot", "-o", self.directory / "logdir", "--json")
+            self.assertIn(command.status, (OK, LOSS), command.stderr)
+            self.assertGreaterEqual(command.json["requests"]["whole"], 15)
+            server.stop()
+            harness.wait_until(lambda: not self.recorder()["attached"], 10, "it has noticed")
 
     def test_the_older_names_of_the_calls_are_answered(self):
         self.serve_with()
@@ -205,7 +233,7 @@ class XprofClient(TestCase):
         self.serve_with("--recorder", 1, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded()
+        self.wait_recorded(server)
         load = self.start(harness.Load, server, clients=2)
         time.sleep(3)
         texts = []
@@ -217,9 +245,10 @@ class XprofClient(TestCase):
             texts.append(done.stdout)
         result = load.finish()
         for text in texts:
-            rate, p50, p99 = map(float, re.search(r": ([\d.]+) requests/s, p50 ([\d.]+) ms, p99 ([\d.]+) ms", text).groups())
+            rate, p50, p99 = map(float, re.search(rf"(?m)^  {server.pid} .*: ([\d.]+) requests/s, p50 ([\d.]+) ms, p99 ([\d.]+) ms", text).groups())
             self.assertGreater(rate, 10)
-            self.assertLess(p50, result["p50_ms"] * 1.2)
+            # The server's view, of a part of the time, in which others begin to run.
+            self.assertLess(p50, result["p50_ms"] * 5)
             self.assertLess(p50, p99)
             self.assertRegex(text, r"recorder at level 1: the last [\d.]+ s in [\d.]+ of 64.0 MiB, \d+ records, 0 lost, cost [\d.]+ % of 100 %")
         self.assertIn("version 0.", texts[1])

@@ -690,6 +690,18 @@ TEST(a_lost_beginning_is_no_other_than_a_late_one)
 	check_said(85);
 }
 
+/* Paths that HPACK's tables hold are known, also when they were put there before the window. */
+static void check_paths(const struct trial *trial)
+{
+	for (uint32_t i = 0; i < trial->t->n_requests; i++) {
+		const struct request *q = &trial->t->requests[i];
+		const struct request *known = trial->match[i] == NOT_FOUND ? NULL : &trial->truth->t->requests[trial->match[i]];
+
+		if (known && !(q->flags & REQUEST_NOT_WHOLE) && strcmp(text_of(trial->t, q->path), text_of(trial->truth->t, known->path)))
+			wrong(trial, "request %u has the path '%s', not '%s'", i, text_of(trial->t, q->path), text_of(trial->truth->t, known->path));
+	}
+}
+
 /* What a recorder that keeps so many bytes knows of a recording, and makes of a window. */
 static void trial_fly(struct trial *trial, uint64_t bytes)
 {
@@ -724,6 +736,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	}
 	match_requests(trial);
 	trial_check(trial);
+	check_paths(trial);
 }
 
 TEST(a_snapshot_says_what_a_capture_of_its_window_would)

@@ -1,0 +1,106 @@
+/* What the numbers of a capture suggest. */
+#include "daemon/export/advice.h"
+
+#include "lib/base/macro.h"
+#include "tests/unit/check.h"
+
+#define N 20
+
+/* Requests of 100 ns each, every one with the same pieces. */
+struct scene {
+	struct timeline t;
+	struct request requests[N];
+	struct segment segments[N * 4];
+	struct span_name names[2];
+	struct cpu_slice slices[2];
+	struct span spans[1];
+	struct advice advice;
+};
+
+struct part {
+	uint64_t ns;
+	uint8_t phase, activity;
+	uint32_t name;
+};
+
+static void scene_start(struct scene *s, const struct part *parts, unsigned n)
+{
+	*s = (struct scene){ .names = { { .name = "futex" }, { .name = "read" } } };
+	s->t = (struct timeline){ .end_ns = 1000, .requests = s->requests, .n_requests = N, .segments = s->segments, .names = s->names,
+				  .n_names = ARRAY_SIZE(s->names), .slices = s->slices, .spans = s->spans };
+	for (unsigned i = 0; i < N; i++) {
+		uint64_t at = 1000 * i;
+
+		s->requests[i] = (struct request){ .start_ns = at, .end_ns = at + 100, .first_segment = s->t.n_segments, .n_segments = n };
+		for (unsigned k = 0; k < n; k++, at += parts[k - 1].ns)
+			s->segments[s->t.n_segments++] = (struct segment){ .start_ns = at, .end_ns = at + parts[k].ns, .phase = parts[k].phase,
+									   .activity = parts[k].activity, .name = parts[k].name };
+	}
+}
+
+#define SCENE(s, ...) scene_start(s, (const struct part[]){ __VA_ARGS__ }, ARRAY_SIZE(((const struct part[]){ __VA_ARGS__ })))
+
+TEST(what_takes_the_most_time_comes_first_and_what_takes_little_is_not_told)
+{
+	struct scene s;
+
+	SCENE(&s, { 30, PHASE_BATCH, ACTIVITY_WAITING, TEXT_NONE }, { 45, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, TEXT_NONE },
+	      { 24, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE }, { 1, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
+	s.t.n_slices = 2;
+	s.slices[0] = (struct cpu_slice){ .start_ns = 0, .end_ns = 1000, .cpu = 0 };
+	s.slices[1] = (struct cpu_slice){ .start_ns = 0, .end_ns = 1000, .cpu = 3 };
+	s.t.n_spans = 1;
+	s.spans[0] = (struct span){ .start_ns = 0, .end_ns = 500, .kind = SPAN_RUNNABLE };
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 2);
+	CHECK(strstr(s.advice.texts[0], "45 % of the requests' time they wait for a CPU: on average 2.5 threads wanted one, and they ran on 2."));
+	CHECK(strstr(s.advice.texts[1], "30 % of the requests' time they wait in a batch queue"));
+}
+
+TEST(what_a_thread_is_blocked_in_for_the_longest_time_is_named)
+{
+	struct scene s;
+
+	SCENE(&s, { 40, PHASE_DECODE, ACTIVITY_BLOCKED, 0 }, { 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1 }, { 40, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 1);
+	CHECK(strstr(s.advice.texts[0], "60 % of the requests' time their thread is blocked while it works for them, most of it in futex:"));
+}
+
+TEST(each_kind_of_waiting_has_its_sentence)
+{
+	static const struct {
+		struct part part;
+		const char *says;
+	} cases[] = {
+		{ { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE }, "no thread has taken them up" },
+		{ { 100, PHASE_READ, ACTIVITY_BLOCKED, 1 }, "the rest of them is awaited" },
+		{ { 100, PHASE_WRITE, ACTIVITY_BLOCKED, 1 }, "their answer waits for the socket" },
+		{ { 100, PHASE_READ, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },
+		{ { 100, PHASE_RUNNING, ACTIVITY_RUNNING, TEXT_NONE }, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct scene s;
+
+		scene_start(&s, &cases[i].part, 1);
+		advice_make(&s.t, &s.advice);
+		CHECK_EQ(s.advice.n, cases[i].says != NULL);
+		CHECK(!s.advice.n || strstr(s.advice.texts[0], cases[i].says));
+	}
+}
+
+TEST(of_few_requests_and_of_those_that_are_not_whole_nothing_is_said)
+{
+	struct scene s;
+
+	SCENE(&s, { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE });
+	s.requests[3].flags = REQUEST_CUT_END;
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 0);
+	s.t.n_requests = 0;
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 0);
+}
+
+CHECK_MAIN()
