@@ -58,7 +58,8 @@ class Windows(TestCase):
         inside = {e["id"] for e in log.exchanges if e["send_ns"] > start and e["receive_ns"] < end}
         crossing = {e["id"] for e in log.exchanges if e["send_ns"] <= start < e["receive_ns"] or e["send_ns"] < end <= e["receive_ns"]}
         self.assertEqual(len(whole), len(set(whole)))
-        self.assertEqual(inside - set(whole), set())
+        missing = [(r, log.find(r), start, end) for r in requests if log.find(r) and log.find(r)["id"] in inside - set(whole)]
+        self.assertEqual(inside - set(whole), set(), missing)
         self.assertLessEqual(set(whole), inside | crossing)
         self.assertEqual(result["dropped"], 0)
         self.assertAlmostEqual(result["window_ns"], WINDOW_NS, delta=1000)
