@@ -69,8 +69,7 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 
 int result_make(struct timeline *timeline, const struct result_facts *facts, struct capture_result *result)
 {
-	struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname };
-	const char *notes[ADVICE_MAX];
+	struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname, .advice = &result->advice };
 	unsigned n_result, n_timeline;
 	int r = 0;
 
@@ -96,10 +95,6 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 	/* Where threads, or requests, were not seen for a part of the window, shares of the time say nothing. */
 	if (!result->n_shed && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
-	for (unsigned i = 0; i < result->advice.n; i++)
-		notes[i] = result->advice.texts[i];
-	options.warnings = notes;
-	options.n_warnings = result->advice.n;
 	if (r >= 0)
 		r = export_xspace(timeline, &options, &result->xspace);
 	if (r >= 0)

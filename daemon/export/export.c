@@ -376,14 +376,16 @@ static int write_messages(struct writer *w, const struct export_options *options
 {
 	const struct timeline *t = w->timeline;
 	struct xspace *x = w->xspace;
-	char text[160];
+	char text[ADVICE_TEXT + sizeof("Advice: ")];
 
 	if (options->hostname)
 		(void)xspace_hostname(x, options->hostname);
 	for (unsigned int i = 0; i < options->n_errors; i++)
 		(void)xspace_error(x, options->errors[i]);
-	for (unsigned int i = 0; i < options->n_warnings; i++)
-		(void)xspace_warning(x, options->warnings[i]);
+	for (unsigned int i = 0; options->advice && i < options->advice->n; i++) {
+		snprintf(text, sizeof(text), "Advice: %s", options->advice->texts[i]);
+		(void)xspace_warning(x, text);
+	}
 	for (uint32_t i = 0; i < t->n_warnings; i++)
 		(void)xspace_warning(x, t->warnings[i]);
 	if (w->n_disordered) {

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "daemon/correlate/timeline.h"
+#include "daemon/export/advice.h"
 #include "daemon/export/xspace.h"
 
 struct export_options {
@@ -24,8 +25,7 @@ struct export_options {
 	/* What the timeline does not know of: each a sentence that TensorBoard shows. */
 	const char *const *errors;
 	unsigned int n_errors;
-	const char *const *warnings;
-	unsigned int n_warnings;
+	const struct advice *advice; /* its sentences begin with "Advice: " among the warnings; NULL: none */
 };
 
 /*

@@ -62,7 +62,8 @@ def print_ops(rows):
 
 
 def print_warnings(path):
-    for text in harness.XSpace(path).warnings:
+    xspace = harness.XSpace(path)
+    for text in xspace.warnings + xspace.advice:
         print(f"note: {text}")
 
 

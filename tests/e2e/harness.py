@@ -522,15 +522,22 @@ class Event:
     stats: dict
 
 
+def warnings_of(proto):
+    """Those that tell of something wrong: advice is among them, too."""
+    return [w for w in proto.warnings if not w.startswith("Advice: ")]
+
+
 class XSpace:
     """A capture, read. planes: {plane name: {line name: [Event]}}, lines of one name being told apart by "#id";
-    plane_stats: {plane name: {stat: value}}; errors, warnings and hostnames as in the message, which is in .proto."""
+    plane_stats: {plane name: {stat: value}}; errors and hostnames as in the message, which is in .proto; warnings and advice apart."""
 
     def __init__(self, source):
         data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
         self.size = len(data)
         self.proto = xplane_class().FromString(data)
-        self.errors, self.warnings = list(self.proto.errors), list(self.proto.warnings)
+        self.errors = list(self.proto.errors)
+        self.warnings = warnings_of(self.proto)
+        self.advice = [w for w in self.proto.warnings if w not in self.warnings]
         self.hostnames = list(self.proto.hostnames)
         self.planes, self.plane_stats = {}, {}
         for plane in self.proto.planes:

@@ -19,6 +19,8 @@ from test_delays import Client, Log, Server, window
 
 OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS = range(7)
 WINDOW_NS = 2_000_000_000
+# How long a call may still run after its bytes are the client's: a few turns of the scheduler on a busy machine.
+STILL_IN_THE_CALL_NS = 50_000_000
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -58,8 +60,12 @@ class Windows(TestCase):
         inside = {e["id"] for e in log.exchanges if e["send_ns"] > start and e["receive_ns"] < end}
         crossing = {e["id"] for e in log.exchanges if e["send_ns"] <= start < e["receive_ns"] or e["send_ns"] < end <= e["receive_ns"]}
         self.assertEqual(len(whole), len(set(whole)))
-        missing = [(r, log.find(r), start, end) for r in requests if log.find(r) and log.find(r)["id"] in inside - set(whole)]
-        self.assertEqual(inside - set(whole), set(), missing)
+        # The client can have an answer before the call that wrote it has returned, which is where the server's part ends:
+        # of these the window's end may cut the last.
+        missing = inside - set(whole)
+        shown = [(r, log.find(r)) for r in requests if log.find(r) and log.find(r)["id"] in missing]
+        late = {e["id"] for r, e in shown if r["cut_end"] and end - e["receive_ns"] < STILL_IN_THE_CALL_NS}
+        self.assertEqual(missing - late, set(), (shown, start, end))
         self.assertLessEqual(set(whole), inside | crossing)
         self.assertEqual(result["dropped"], 0)
         self.assertAlmostEqual(result["window_ns"], WINDOW_NS, delta=1000)

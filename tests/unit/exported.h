@@ -53,9 +53,10 @@ typedef Tensorflow__Profiler__XStat XStat;
 
 static inline XSpace *export_at(const struct timeline *t, unsigned int level)
 {
-	static const char *const errors[] = { "an error" }, *const more[] = { "a warning" };
+	static const char *const errors[] = { "an error" };
+	static const struct advice advice = { .texts = { "do this" }, .n = 1 };
 	const struct export_options options = { .level = level, .hostname = "host", .errors = errors, .n_errors = 1,
-						.warnings = more, .n_warnings = 1 };
+						.advice = &advice };
 	struct xspace_result result = {};
 	uint8_t *bytes, *p;
 	XSpace *space;

@@ -294,6 +294,7 @@ TEST(without_anything_to_show_the_message_is_valid_and_says_so_beside_the_losses
 
 	CHECK_EQ(space->n_errors, 1);
 	CHECK_EQ(space->n_warnings, 3);
+	CHECK_STR(space->warnings[0], "Advice: do this");
 	CHECK_STR(space->warnings[1], "3 events were lost");
 	CHECK_STR(space->warnings[2], "No activity of the profiled processes was seen in the window.");
 	CHECK(find_plane(space, "/host:CPU"));
