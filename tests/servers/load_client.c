@@ -595,9 +595,9 @@ static int log_write(const struct load *l, const char *path)
 		const struct exchange *e = l->done[i];
 
 		fprintf(out,
-			"{\"id\": %" PRIu64 ", \"local_port\": %u, \"stream\": %u, \"send_ns\": %" PRIu64 ", \"receive_ns\": %"
-			PRIu64 ", \"status\": %d, \"model\": \"%s\"",
-			e->id, e->local_port, e->stream, e->send_ns, e->receive_ns, e->status, l->o.link.model);
+			"{\"id\": %" PRIu64 ", \"local_port\": %u, \"stream\": %u, \"send_ns\": %" PRIu64 ", \"arrive_ns\": %"
+			PRIu64 ", \"receive_ns\": %" PRIu64 ", \"status\": %d, \"model\": \"%s\"",
+			e->id, e->local_port, e->stream, e->send_ns, e->arrive_ns, e->receive_ns, e->status, l->o.link.model);
 		if (e->grpc_status >= 0)
 			fprintf(out, ", \"grpc_status\": %d", e->grpc_status);
 		if (e->batched)

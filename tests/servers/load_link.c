@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "lib/base/macro.h"
@@ -33,6 +34,7 @@ int link_open(struct link *l)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
 	if (l->options->slow_read_ms)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	if (connect(fd, (const struct sockaddr *)&l->options->address, sizeof(l->options->address)) < 0 ||
@@ -116,6 +118,22 @@ static size_t receive_size(struct link *l)
 	return link_now_ns() < l->pause_until_ns ? 0 : RECEIVE_SIZE;
 }
 
+/* When the last byte of what was received came to this machine: the kernel tells it as CLOCK_REALTIME. */
+static uint64_t arrival_ns(struct msghdr *message)
+{
+	uint64_t now = link_now_ns();
+	struct timespec came, wall;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
+			continue;
+		memcpy(&came, CMSG_DATA(c), sizeof(came));
+		clock_gettime(CLOCK_REALTIME, &wall);
+		return now - (uint64_t)((wall.tv_sec - came.tv_sec) * 1000000000 + wall.tv_nsec - came.tv_nsec);
+	}
+	return now;
+}
+
 int link_receive(struct link *l)
 {
 	uint8_t bytes[RECEIVE_SIZE];
@@ -125,13 +143,19 @@ int link_receive(struct link *l)
 
 		if (!size)
 			return 0;
-		ssize_t n = recv(l->fd, bytes, size, 0);
+		_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct timespec))];
+		struct iovec io = { .iov_base = bytes, .iov_len = size };
+		struct msghdr message = {
+			.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control),
+		};
+		ssize_t n = recvmsg(l->fd, &message, 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return errno == EAGAIN ? 0 : -errno;
 		l->received_ns = link_now_ns();
+		l->arrived_ns = arrival_ns(&message);
 		if (n == 0) {
 			l->protocol->ended(l);
 			return -ECONNRESET;
@@ -180,6 +204,7 @@ void link_answered(struct link *l, struct exchange *e, const struct tensor *answ
 	if (e->slow)
 		l->paused_once = false;
 	e->receive_ns = l->received_ns;
+	e->arrive_ns = l->arrived_ns;
 	if (!e->error && (e->status != 200 || e->grpc_status > 0))
 		e->error = "the server answered with an error";
 	else if (!e->error && !answer)

@@ -15,6 +15,7 @@ struct exchange {
 	uint16_t local_port;
 	uint32_t stream;    /* HTTP/2's, or which request of its connection, from 1 */
 	uint64_t send_ns;   /* before its first byte was sent */
+	uint64_t arrive_ns; /* when the answer's last byte came to this machine; the client may be late to receive it */
 	uint64_t receive_ns; /* after the answer's last byte was received */
 	int status;	    /* HTTP's; 0: no answer */
 	int grpc_status;    /* -1: none */
@@ -59,7 +60,7 @@ struct link {
 	int fd; /* -1: not connected */
 	uint16_t local_port;
 	uint32_t requests; /* sent on this connection */
-	uint64_t received_ns;
+	uint64_t arrived_ns, received_ns; /* of the latest bytes */
 	uint64_t pause_until_ns; /* nothing is read before */
 	bool paused_once;	 /* for the answer that is being read */
 	bool close;		 /* no request may follow on it */
