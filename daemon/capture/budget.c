@@ -17,13 +17,16 @@ static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint
 	memcpy(b->cost_ns, cost_ns, sizeof(b->cost_ns));
 }
 
-/* The dearest kind that is still there, runs only when nothing else is; KIND_COUNT: none. */
+/*
+ * The dearest kind that is still there, runs only when nothing else is: what costs nothing just now, but has in this window, goes before
+ * them. KIND_COUNT: none.
+ */
 static enum probe_kind dearest(const struct budget *b, const double cost[KIND_COUNT])
 {
 	enum probe_kind found = KIND_COUNT;
 
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
-		if (kind != KIND_RUNS && !b->shed[kind] && cost[kind] > 0 && (found == KIND_COUNT || cost[kind] > cost[found]))
+		if (kind != KIND_RUNS && !b->shed[kind] && b->cost_ns[kind] && (found == KIND_COUNT || cost[kind] > cost[found]))
 			found = kind;
 	return found == KIND_COUNT && !b->shed[KIND_RUNS] ? KIND_RUNS : found;
 }

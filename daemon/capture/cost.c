@@ -35,7 +35,8 @@ unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t sta
 
 	session_count(s, &counts);
 	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
-	for (enum probe_kind kind = 0; kind < KIND_COUNT && n < max; kind++)
+	/* From the last kind to the first, runs, as they are told. */
+	for (enum probe_kind kind = KIND_COUNT; kind-- > 0 && n < max;)
 		if (verdict.kinds & 1u << kind &&
 		    session_shed(s, kind, describe(kind, verdict.overhead, budget->max_percent, text, sizeof(text))) >= 0)
 			ret[n++] = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };

@@ -91,6 +91,18 @@ TEST(runs_go_when_they_alone_are_too_dear)
 	CHECK(load.shed[KIND_RUNS]);
 }
 
+TEST(what_costs_nothing_for_a_moment_goes_before_runs_all_the_same)
+{
+	struct budget b = { .max_percent = 1 };
+	uint64_t cost[KIND_COUNT] = {};
+
+	CHECK(!budget_check(&b, 100 * MS, 100 * MS, cost, 0).kinds);
+	cost[KIND_SWITCHES] = 1000;
+	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).kinds);
+	cost[KIND_RUNS] = 50 * MS;
+	CHECK_EQ(budget_check(&b, 300 * MS, 300 * MS, cost, 0).kinds, 1u << KIND_RUNS | 1u << KIND_SWITCHES);
+}
+
 TEST(a_load_of_ten_times_the_budget_stays_within_it)
 {
 	for (double budget = 1; budget < 10; budget++) {
