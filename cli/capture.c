@@ -90,6 +90,7 @@ static enum outcome ask_daemon(struct session *session, const struct capture_opt
 	request.level = o->selection.level;
 	request.ops_at_entry = o->selection.ops_at_entry;
 	request.no_sockets = o->selection.no_sockets;
+	request.memory = o->selection.memory;
 	request.max_overhead = o->max_overhead;
 	request.record = o->record != NULL;
 	request_options_fill(&o->requests, &filter);

@@ -46,6 +46,7 @@ static enum outcome ask_daemon(struct session *session, const struct selection *
 	request.level = selection->level;
 	request.ops_at_entry = selection->ops_at_entry;
 	request.no_sockets = selection->no_sockets;
+	request.memory = selection->memory;
 	if (tfprofd__plan_request__get_packed_size(&request) > sizeof(packed))
 		return OUTCOME_INTERNAL;
 	outcome = session_call(session, "/tfprofd.Control/Plan", packed, tfprofd__plan_request__pack(&request, packed),

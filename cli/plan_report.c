@@ -206,6 +206,11 @@ static bool may_repeat(const Tfprofd__PlannedProbe *probe, char text[static REMA
 	return probe->planted && probe->may_repeat;
 }
 
+static bool is_at_return(const Tfprofd__PlannedProbe *probe, char text[static REMARK_BYTES])
+{
+	return probe->planted && probe->at_return;
+}
+
 static bool is_left_out(const Tfprofd__PlannedProbe *probe)
 {
 	return !probe->planted && !*probe->reason;
@@ -223,6 +228,8 @@ static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 		r = print_remark(file, target,
 				 "A call of these may count more than once, since they can jump back to their entry",
 				 may_repeat);
+	if (r >= 0)
+		r = print_remark(file, target, "These are probed where they return, too", is_at_return);
 	if (r >= 0)
 		r = print_remark(file, target, "Refused", is_refused);
 	if (r < 0)
@@ -368,6 +375,7 @@ static void print_json_probe(struct json *json, const Tfprofd__PlannedProbe *pro
 	else
 		json_string(json, "semaphore_offset", NULL);
 	json_bool(json, "may_repeat", probe->may_repeat);
+	json_bool(json, "at_return", probe->at_return);
 	json_bool(json, "planted", probe->planted);
 	json_string(json, "reason", *probe->reason ? probe->reason : NULL);
 	json_object_end(json);

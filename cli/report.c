@@ -121,6 +121,23 @@ static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
 	}
 }
 
+static void print_memory(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char all[TEXT_NUMBER], most[TEXT_NUMBER], count[TEXT_NUMBER];
+
+	for (size_t i = 0; i < result->n_memory; i++) {
+		const Tfprofd__MemorySummary *m = result->memory[i];
+
+		fputs(i ? "           " : "  memory   ", file);
+		text_write(file, m->allocator);
+		fprintf(file, ": %s allocations, %s in all, %s at once", text_count(m->allocations, count), text_bytes(m->allocated_bytes, all),
+			text_bytes(m->peak_bytes, most));
+		if (m->unknown)
+			fprintf(file, "; %s deallocations of what was there before", text_count(m->unknown, count));
+		fputc('\n', file);
+	}
+}
+
 static void print_sentences(FILE *file, const char *what, char *const *texts, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -140,6 +157,7 @@ void report_print(FILE *file, const struct report *report)
 	print_runs(file, result);
 	request_report_print(file, result->requests);
 	print_threads(file, result);
+	print_memory(file, result);
 	print_loss(file, result);
 	print_probes(file, result);
 	request_report_print_tables(file, result->requests);
@@ -179,6 +197,24 @@ static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *resu
 		json_number(json, "count", op->count);
 		json_number(json, "total_ns", op->total_ns);
 		json_number(json, "self_ns", op->self_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void print_json_memory(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_array_begin(json, "memory");
+	for (size_t i = 0; i < result->n_memory; i++) {
+		const Tfprofd__MemorySummary *m = result->memory[i];
+
+		json_object_begin(json, NULL);
+		json_string(json, "allocator", m->allocator);
+		json_number(json, "allocations", m->allocations);
+		json_number(json, "deallocations", m->deallocations);
+		json_number(json, "allocated_bytes", m->allocated_bytes);
+		json_number(json, "peak_bytes", m->peak_bytes);
+		json_number(json, "unknown_deallocations", m->unknown);
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -233,6 +269,7 @@ void report_print_json(FILE *file, const struct report *report)
 	json_string(&json, "requests_file", report->requests_file);
 	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL, report->requests ? report->requests->n_slowest : 0);
 	print_json_ops(&json, result);
+	print_json_memory(&json, result);
 	if (report->plan)
 		plan_report_json(&json, "plan", report->plan, report->selection);
 	json_array_begin(&json, "advice");

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/control.pb-c.h"
+
 #define SELECTION_PIDS_MAX 256
 #define SELECTION_DEFAULT_LEVEL 2
 /* Enough for the pids in a packed request. */
@@ -16,8 +18,9 @@ struct selection {
 	size_t n_pids;
 	uint32_t level;
 	bool no_sockets;
+	Tfprofd__Memory memory;
 	bool ops_at_entry;
 };
 
-/* --pid, --level and --ops; to be made a child of a command's parser, with a struct selection as its input. */
+/* --pid, --level and the like; to be made a child of a command's parser, with a struct selection as its input. */
 extern const struct argp selection_argp;

@@ -285,6 +285,7 @@ enum record_register {
  * The attach cookie of a probe, made by user space, read by the program. Registers are enum record_register.
  *   bits  0-7  site            8-11 target index     12-15 register of value     16-19 register of tag
  *   bits 20-23 register of value2     24-26 enum record_action
+ *   bit  30 the probe is where the function returns, which says who attaches it
  *   bits 27 value is *(register + offset)     28 value2 is *(register + offset2)     29 value is read once more, *(*(register + offset))
  *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site is below the entry's
  */
@@ -298,6 +299,7 @@ enum record_register {
 #define COOKIE_DEREF (1ULL << 27)
 #define COOKIE_DEREF2 (1ULL << 28)
 #define COOKIE_DEREF_AGAIN (1ULL << 29)
+#define COOKIE_RETURN (1ULL << 30)
 #define COOKIE_OFFSET(c) COOKIE_FIELD(c, 32, 12)
 #define COOKIE_OFFSET2(c) COOKIE_FIELD(c, 44, 12)
 #define COOKIE_STACK8(c) COOKIE_FIELD(c, 56, 8)

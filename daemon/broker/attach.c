@@ -57,7 +57,7 @@ int attach_mode_find(void)
 	if (program < 0)
 		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
 	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
-	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, 0);
+	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, false, 0);
 	if (r >= 0)
 		close(r);
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
@@ -230,7 +230,12 @@ static int add_link(struct attachment *a, struct attached link)
 	return 0;
 }
 
-/* One link for all new sites of one process, file and kind, beginning with the one at first. */
+static bool is_at_return(const struct attach_site *site)
+{
+	return site->cookie & COOKIE_RETURN;
+}
+
+/* One link for all new sites of one process, file and kind, at entries or at returns, beginning with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
 	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES], semaphores[BROKER_MAX_SITES];
@@ -243,7 +248,8 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	for (unsigned i = first; i < a->n_sites; i++) {
 		const struct attach_site *s = &a->sites[i];
 
-		if (done[i] || s->pid != site->pid || s->file != site->file || s->kind != site->kind)
+		if (done[i] || s->pid != site->pid || s->file != site->file || s->kind != site->kind ||
+		    is_at_return(s) != is_at_return(site))
 			continue;
 		done[i] = true;
 		offsets[n] = s->offset;
@@ -254,7 +260,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	/* The very file that the front has read, whatever its path means now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
-				 site->pid);
+				 is_at_return(site), site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
 	return add_link(a, (struct attached){ .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
@@ -287,8 +293,8 @@ static int attach_by_perf_event(struct attachment *a, const struct attach_site *
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	attr.type = (__u32)type;
 	attr.config1 = (__u64)(uintptr_t)path;
-	/* The format of these events has the counter's offset in the upper half. */
-	attr.config = site->semaphore << 32;
+	/* The format of these events has the counter's offset in the upper half, and "retprobe" in the lowest bit. */
+	attr.config = site->semaphore << 32 | is_at_return(site);
 	link.event = (int)syscall(SYS_perf_event_open, &attr, site->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (link.event < 0)
 		return errno == ESRCH ? 0 : -errno;

@@ -5,6 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* BPF_F_UPROBE_MULTI_RETURN */
+#define UPROBE_MULTI_RETURN 1
+
 /* The part of bpf(2)'s attribute that makes such a link. */
 struct uprobe_multi_attr {
 	__u32 program_fd;
@@ -22,7 +25,7 @@ struct uprobe_multi_attr {
 };
 
 int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
-		      unsigned count, pid_t pid)
+		      unsigned count, bool at_return, pid_t pid)
 {
 	struct uprobe_multi_attr attr = {
 		.program_fd = (__u32)program,
@@ -32,6 +35,7 @@ int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, co
 		.cookies = (__u64)(uintptr_t)cookies,
 		.ref_ctr_offsets = (__u64)(uintptr_t)semaphores,
 		.count = count,
+		.multi_flags = at_return ? UPROBE_MULTI_RETURN : 0,
 		.pid = (__u32)pid,
 	};
 	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));

@@ -60,6 +60,10 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 		result_warn(result, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
 			    (unsigned long long)timeline->n_spans_left_out,
 			    (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
+	if (timeline->n_memory_left_out)
+		result_warn(result, "%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
+			    (unsigned long long)timeline->n_memory_left_out,
+			    (unsigned long long)(timeline->n_memory + timeline->n_memory_left_out));
 	if (timeline->n_paths_cut)
 		result_warn(result, "%llu requests have too many pieces to be told whole: where the time at their beginning went is unknown.",
 			    (unsigned long long)timeline->n_paths_cut);
@@ -75,7 +79,7 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 
 	result->window_ns = facts->stop_ns - facts->start_ns;
 	result->records = facts->counts.records;
-	result->dropped = facts->counts.dropped + timeline->n_spans_left_out;
+	result->dropped = facts->counts.dropped + timeline->n_spans_left_out + timeline->n_memory_left_out;
 	result->ops_at_entry = timeline->ops_at_entry;
 	warn_of_counts(result, &facts->counts);
 	if (facts->n_left_out)

@@ -90,7 +90,8 @@ uint32_t correlator_thread(struct correlator *c, uint32_t tid)
 		return 0;
 	}
 	c->t->threads[c->t->n_threads] = (struct thread){ .tid = tid, .process = UINT32_MAX };
-	c->states[c->t->n_threads] = (struct thread_state){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN };
+	c->states[c->t->n_threads] = (struct thread_state){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN,
+							    .allocating = NOTHING_ASKED };
 	return c->t->n_threads++;
 }
 static void on_record(struct correlator *c, const struct record *r)
@@ -307,6 +308,7 @@ struct correlator *correlator_free(struct correlator *c)
 	map_done(&c->run_of_call);
 	map_done(&c->run_of_step);
 	map_done(&c->text_of_hash);
+	map_done(&c->blocks);
 	batches_done(&c->batches);
 	names_done(&c->names);
 	timeline_free(c->t);
@@ -357,6 +359,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		requests_close(c);
 	if (!c->error)
 		name_ops(c);
+	if (!c->error)
+		memory_name_ops(c);
 	for (unsigned i = 0; i < c->n_targets && !c->error; i++)
 		check_links(c, i);
 	for (uint32_t i = 0; i < t->n_threads; i++)

@@ -12,6 +12,7 @@
 
 #define NO_SPAN UINT64_MAX
 #define BATCH_NONE UINT32_MAX
+#define NOTHING_ASKED UINT64_MAX
 
 /* What is known of a thread while the records are read. */
 struct thread_state {
@@ -26,6 +27,7 @@ struct thread_state {
 	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 	bool handled;	     /* a handler began or ended here: likewise */
+	uint64_t allocating; /* bytes that it asks an allocator for, NOTHING_ASKED */
 };
 
 /* An object that came before its target's layout was known. */
@@ -74,11 +76,12 @@ struct correlator {
 	struct names names;
 	struct requests *requests;
 	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
+	struct map blocks; /* bytes of what an allocator gave out, by address and target */
 	struct batch_list batches;
 	struct thread_state *states; /* beside t->threads */
 	struct cpus cpus;
 	uint32_t threads_size;
-	uint64_t spans_size, slices_size, texts_size, handlers_size;
+	uint64_t spans_size, slices_size, texts_size, handlers_size, memory_size;
 	uint64_t next_context;
 	uint32_t unknown_name, preempted_name, runnable_name;
 	struct request_filter filter;
@@ -116,7 +119,13 @@ void work_close(struct correlator *c, struct thread_state *s);
 void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* The probes of a kind went at that time. */
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
-bool work_has_op(const struct thread_state *s);
+/* The span of the innermost operation that the thread is in, NO_SPAN: none. */
+uint64_t work_op(const struct thread_state *s);
+
+/* memory.c: what allocators give out and take back. */
+void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record, enum role role);
+/* Operations have their names: the events that are theirs get them. */
+void memory_name_ops(struct correlator *c);
 
 /* batches.c: which runs' work was processed together. A batch is an object; its key is target_key() of its address. */
 /* A task of the run, or handler, with that context (0: not known) goes into the batch. */

@@ -47,7 +47,7 @@ static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind
 	if (index == NO_SPAN)
 		return;
 	c->t->spans[index].name = name;
-	if (work_has_op(s))
+	if (work_op(s) != NO_SPAN)
 		c->t->spans[index].flags |= SPAN_IN_OP;
 	s->off_span = index;
 }

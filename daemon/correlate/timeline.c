@@ -45,6 +45,7 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->gaps[i].text);
 	free(t->spans);
 	free(t->slices);
+	free(t->memory);
 	free(t->requests);
 	free(t->segments);
 	free(t->batches);

@@ -187,6 +187,24 @@ struct handler {
 	uint32_t model;
 };
 
+/* Who gave memory out. */
+enum allocator {
+	ALLOCATOR_CPU, /* what CPU allocators have from malloc(), regions of the other one among it */
+	ALLOCATOR_BFC, /* pieces of regions: GPUs' memory, and oneDNN's from 256 KiB on */
+	ALLOCATOR_COUNT,
+};
+
+/* Memory that an allocator gave out, or took back. */
+struct memory_event {
+	uint64_t at_ns;
+	uint64_t address; /* not 0; alone in its process while it is given out */
+	uint64_t bytes;
+	uint64_t op;	  /* index into names: the operation that the thread was in; TEXT_NONE: none, and of what is taken back */
+	uint32_t thread;
+	uint8_t allocator; /* enum allocator */
+	bool freed;	  /* taken back */
+};
+
 /* A thread's time on a CPU. */
 struct cpu_slice {
 	uint64_t start_ns;
@@ -216,6 +234,8 @@ struct timeline {
 	uint64_t n_spans;
 	struct cpu_slice *slices; /* sorted by (cpu, start) */
 	uint64_t n_slices;
+	struct memory_event *memory; /* by time */
+	uint64_t n_memory;
 	struct thread *threads;
 	uint32_t n_threads;
 	struct process *processes;
@@ -243,7 +263,8 @@ struct timeline {
 	uint32_t n_warnings;
 
 	uint64_t n_runs, n_runs_cut, n_ops, n_lost_names;
-	uint64_t n_spans_left_out; /* for lack of room */
+	uint64_t n_spans_left_out, n_memory_left_out; /* for lack of room */
+	uint64_t n_unknown_freed; /* blocks of ALLOCATOR_CPU that were given out before the window: how large they were is not known */
 	uint64_t n_paths_cut; /* requests whose critical path has too many pieces: its beginning is unknown */
 	uint64_t running_ns, runnable_ns, blocked_ns; /* of the threads, while inside a run or an executor */
 };

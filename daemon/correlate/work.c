@@ -85,12 +85,12 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 	return f;
 }
 
-bool work_has_op(const struct thread_state *s)
+uint64_t work_op(const struct thread_state *s)
 {
-	for (uint32_t i = 0; i < s->frames.n; i++)
-		if (is_op(&s->frames.frames[i]))
-			return true;
-	return false;
+	for (uint32_t i = s->frames.n; i > 0; i--)
+		if (is_op(&s->frames.frames[i - 1]))
+			return s->frames.frames[i - 1].span;
+	return NO_SPAN;
 }
 
 /* The run, or batch, that the thread is working for: its own, or that of the executor whose work it does. */
@@ -563,6 +563,16 @@ void work_on_probe(struct correlator *c, const struct record *head)
 		break;
 	case ROLE_STREAM_OPERATIONS:
 		streams_on_operations(c, thread, (const void *)r);
+		break;
+	case ROLE_ALLOCATED:
+		memory_on_probe(c, thread, r, spec->role);
+		break;
+	case ROLE_ALLOCATE:
+	case ROLE_FREE:
+	case ROLE_CHUNK:
+		frames_return(c, &c->states[thread], r->stack);
+		frames_touch(&c->states[thread], head->time);
+		memory_on_probe(c, thread, r, spec->role);
 		break;
 	default:
 		frames_return(c, &c->states[thread], r->stack);

@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
+#include "daemon/export/counters.h"
 #include "daemon/export/lanes.h"
+#include "daemon/export/memory.h"
 #include "daemon/export/writer.h"
 #include "lib/base/macro.h"
 
@@ -313,6 +315,10 @@ static int write_host(struct writer *w)
 			end++;
 		r = write_thread(w, t->spans + i, end - i);
 	}
+	if (r >= 0)
+		r = counters_write(w);
+	if (r >= 0)
+		r = memory_write(w);
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }
 

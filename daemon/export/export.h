@@ -3,7 +3,7 @@
  * that every page of TensorBoard's Profile plugin reads it. Pure: memory in, memory out.
  *
  *   /host:CPU            a line per lane of requests: each with its phases; a line per thread: runs, their pieces,
- *                        batches, operations, and what the thread waited for
+ *                        batches, operations, and what the thread waited for; counters
  *   /device:CUSTOM:sched a line per CPU: which thread ran (level 3)
  *   Task Environment     when the window was, in Unix time
  *

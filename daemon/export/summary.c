@@ -157,6 +157,7 @@ int summary_make(const struct timeline *t, struct summary *ret)
 
 	if (r < 0)
 		return r;
+	memory_use_make(t, s.memory);
 	r = summarise_ops(t, &s);
 	if (r >= 0)
 		r = request_summary_make(t, &s.requests);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "daemon/correlate/timeline.h"
+#include "daemon/export/memory_use.h"
 #include "daemon/export/request_summary.h"
 
 #define SUMMARY_OPS_MAX 20
@@ -28,6 +29,7 @@ struct summary {
 	unsigned int n_top_ops;
 	uint64_t running_ns, runnable_ns, blocked_ns;
 	uint64_t n_lost_names;
+	struct memory_use memory[ALLOCATOR_COUNT];
 	struct request_summary requests;
 };
 

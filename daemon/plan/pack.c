@@ -63,6 +63,11 @@ enum probe_kind probe_kind_of_role(enum role role)
 		return KIND_OPS;
 	case ROLE_SCHEDULE:
 		return KIND_HANDOVER;
+	case ROLE_ALLOCATE:
+	case ROLE_ALLOCATED:
+	case ROLE_FREE:
+	case ROLE_CHUNK:
+		return KIND_MEMORY;
 	default:
 		return KIND_EXECUTORS;
 	}
@@ -78,7 +83,7 @@ const char *probe_kind_name(enum probe_kind kind)
 	static const char *const names[KIND_COUNT] = {
 		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
 		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
-		[KIND_SOCKETS] = "requests at sockets",
+		[KIND_SOCKETS] = "requests at sockets", [KIND_MEMORY] = "allocations",
 	};
 
 	return kind < KIND_COUNT ? names[kind] : "?";
@@ -86,6 +91,8 @@ const char *probe_kind_name(enum probe_kind kind)
 
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 {
+	if (probe_kind_of_role(spec->role) == KIND_MEMORY)
+		return detail->memory == MEMORY_ON || (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
 	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) &&
 	       !(detail->no_sockets && role_is_of_streams(spec->role));
 }

@@ -32,6 +32,10 @@ enum role {
 	ROLE_REQUEST_END,    /* the innermost handler of this group on this thread is done; text: the model's name */
 	ROLE_STREAM_BEGIN,   /* an object is made for an HTTP/2 stream; tag: its connection's object, value: its own, value2: the stream's number */
 	ROLE_STREAM_OPERATIONS, /* the thread wants something of a stream; value: its object, value2: bits of what */
+	ROLE_ALLOCATE,	     /* the thread asks an allocator for memory; value: bytes */
+	ROLE_ALLOCATED,	     /* the same returns; value: the address, 0: there was none */
+	ROLE_FREE,	     /* memory goes back to that allocator; value: the address */
+	ROLE_CHUNK,	     /* an allocator that has its memory from another gives out, or takes back, a piece; value: address, value2: bytes, tag: which */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
@@ -42,6 +46,7 @@ enum probe_kind {
 	KIND_HANDOVER,
 	KIND_SWITCHES, /* the scheduler's tracepoints: no probe of a pack */
 	KIND_SOCKETS,  /* those of system calls and sockets: likewise */
+	KIND_MEMORY,
 	KIND_COUNT,
 };
 
@@ -69,6 +74,11 @@ struct probe_spec {
 	enum record_action action;
 	struct probe_read value, value2;
 	uint8_t tag;	   /* enum argument */
+	/*
+	 * It is probed where the function returns, and value is what it returns. The kernel replaces the return address for that, and an
+	 * exception that crosses such a frame aborts the process: only for functions of which the pack says why none can.
+	 */
+	bool at_return;
 	uint8_t group;	   /* ROLE_RUN_BEGIN and ROLE_RUN_END of one kind share it; so do those of requests */
 	uint8_t min_level; /* of the capture, for this probe to be planted */
 	const char *event; /* the name of the span that begins here, as the runtime's own profiler has it; at an end: when its begin was not seen */
@@ -105,10 +115,18 @@ bool role_is_of_streams(enum role role);
 /* For people: "ops", … */
 const char *probe_kind_name(enum probe_kind kind);
 
+/* Whether allocations are seen: there is one for nearly every operation. The control service has the same numbers. */
+enum memory_choice {
+	MEMORY_BY_LEVEL, /* at level 3 */
+	MEMORY_ON,
+	MEMORY_OFF,
+};
+
 /* How much a capture is to see. */
 struct detail {
 	unsigned level;	   /* as host_tracer_level: 1 to 3 */
 	bool no_sockets;   /* requests are not looked for at sockets */
+	enum memory_choice memory;
 	bool ops_at_entry; /* one probe per operation: it ends where the next one starts, or the executor leaves */
 };
 

@@ -2,7 +2,7 @@
  * TensorFlow. Facts read off the unmodified 2.21.0 CPU wheel (x86-64): the symbols of libtensorflow_framework.so.2 and
  * libtensorflow_cc.so.2, the argument registers and the offsets by disassembly. tensorflow_model_server holds the same names.
  *
- * No return probes: a C++ exception that crosses a probed frame would abort the process. What begins at one entry ends at
+ * No return probes but one: a C++ exception that crosses a probed frame would abort the process. What begins at one entry ends at
  * another one of the same thread:
  *   an op         Device::Compute            → ~OpKernelContext of the context that Compute was given
  *   a session run DirectSession::RunInternal → ~RunState, a local variable of RunInternal
@@ -50,6 +50,9 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 #define STRING_SIZE 8
 /* One of TensorFlow Serving's two implementations of the gRPC service. */
 #define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
+
+/* In 2.21 it takes a std::align_val_t, in older releases an int. */
+#define ALIGNED_MALLOC "_ZN3tsl4port13AlignedMallocEmSt11align_val_t"
 
 /* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits (grpc_transport_stream_op_batch). */
 #define GRPC_TRANSPORT_CLASS "21grpc_chttp2_transport"
@@ -170,6 +173,21 @@ static const struct probe_spec probes[] = {
 	{ .symbol = GRPC_TRANSPORT "15PerformStreamOpE*", .role = ROLE_STREAM_OPERATIONS, .action = ACTION_READ, .value = { ARGUMENT_2 },
 	  .value2 = { ARGUMENT_3, 1, BATCH_BITS }, .tag = ARGUMENT_1, .min_level = 1, .class_name = GRPC_TRANSPORT_CLASS,
 	  .slot_from_end = 2, .any_release = true },
+
+	/*
+	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) have from malloc(). No exception crosses AlignedMalloc: it
+	 * calls posix_memalign() or malloc() and nothing else, which are C's and throw none, whoever implements them.
+	 */
+	{ .symbol = ALIGNED_MALLOC, .role = ROLE_ALLOCATE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .lost = "allocations" },
+	{ .symbol = ALIGNED_MALLOC, .role = ROLE_ALLOCATED, .action = ACTION_ENTRY, .at_return = true, .lost = "addresses of allocations" },
+	{ .symbol = "_ZN3tsl4port11AlignedFreeEPv", .role = ROLE_FREE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .lost = "deallocations" },
+	{ .symbol = "_ZN3tsl4port16AlignedSizedFreeEPvm*", .role = ROLE_FREE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
+	/*
+	 * The allocator of GPUs, and of oneDNN from 256 KiB on, calls it for each piece: this, a word ("MemoryAllocation" or "MemoryDeallocation":
+	 * size, pointer), address, bytes asked for, bytes given.
+	 */
+	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll", .role = ROLE_CHUNK, .action = ACTION_READ, .value = { ARGUMENT_4 },
+	  .value2 = { ARGUMENT_6 }, .tag = ARGUMENT_2, .lost = "allocations of the BFC allocator" },
 
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",

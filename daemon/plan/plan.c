@@ -63,7 +63,11 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED &&
+	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED && spec->at_return && site->site.stack_offset) {
+		site->site.class = SITE_REFUSED;
+		site->site.reason = "the return address is not where it was at the entry";
+	}
+	if (site->site.class != SITE_REFUSED &&
 	    (site->site.stack_offset > COOKIE_STACK_MAX || site->site.stack_offset % 8)) {
 		site->site.class = SITE_REFUSED;
 		site->site.reason = "the stack pointer is too far from where it was at the entry";
@@ -309,10 +313,12 @@ static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)
 {
 	const struct probe_spec *spec = &plan->pack->probes[site->spec];
-	uint64_t cookie = COOKIE_MAKE(site->spec, target, register_of(site, spec->value.argument), register_of(site, spec->tag),
-				      register_of(site, spec->value2.argument), spec->action, spec->value.offset, spec->value2.offset,
-				      site->site.stack_offset);
+	uint64_t value = spec->at_return ? REGISTER_RAX : register_of(site, spec->value.argument);
+	uint64_t cookie = COOKIE_MAKE(site->spec, target, value, register_of(site, spec->tag), register_of(site, spec->value2.argument),
+				      spec->action, spec->value.offset, spec->value2.offset, site->site.stack_offset);
 
+	if (spec->at_return)
+		cookie |= COOKIE_RETURN;
 	if (spec->value.deref)
 		cookie |= COOKIE_DEREF;
 	if (spec->value.deref > 1)

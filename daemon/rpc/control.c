@@ -232,7 +232,8 @@ void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, v
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PlanRequest");
 		return;
 	}
-	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets };
+	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets,
+					   .memory = (enum memory_choice)m->memory };
 	r = check_level(call, m->level);
 	if (r >= 0)
 		r = choose_targets(s, call, m->pids, m->n_pids, &request);
@@ -254,7 +255,8 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		return;
 	}
 	request.duration_ns = m->duration_ns;
-	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets };
+	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets,
+					   .memory = (enum memory_choice)m->memory };
 	request.max_overhead = m->max_overhead;
 	request.record = m->record;
 	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };

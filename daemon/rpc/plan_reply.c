@@ -31,6 +31,8 @@ static const struct unit {
 	{ "task of a batch", { ROLE_BATCH_ADD } },
 	{ "batch", { ROLE_BATCH_BEGIN, ROLE_BATCH_SIZE, ROLE_BATCH_PADDED, ROLE_BATCH_END } },
 	{ "hand-over of ops", { ROLE_SCHEDULE } },
+	{ "allocation", { ROLE_ALLOCATE, ROLE_ALLOCATED } },
+	{ "deallocation", { ROLE_FREE } },
 	/* A request at a socket has one of the first, and several of the second. */
 	{ "stream of gRPC", { ROLE_STREAM_BEGIN, ROLE_STREAM_OPERATIONS } },
 	/* Seen without probes. */
@@ -74,6 +76,7 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 	m->semaphore = site->semaphore;
 	m->planted = prepared_uses(p, site) && probe_is_wanted(spec, &plan->detail);
 	m->may_repeat = site->site.may_repeat;
+	m->at_return = spec->at_return;
 	if (prepared_refusal(p, site))
 		m->reason = (char *)prepared_refusal(p, site);
 }

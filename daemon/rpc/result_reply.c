@@ -40,6 +40,28 @@ static void fill_ops(struct result_reply *reply, const struct summary *s)
 	reply->message.top_ops = reply->op_list;
 }
 
+static void fill_memory(struct result_reply *reply, const struct summary *s)
+{
+	Tfprofd__CaptureResult *m = &reply->message;
+
+	m->memory = reply->memory_list;
+	for (unsigned i = 0; i < ALLOCATOR_COUNT; i++) {
+		const struct memory_use *use = &s->memory[i];
+		Tfprofd__MemorySummary *memory = &reply->memory[m->n_memory];
+
+		if (!use->n_allocations && !use->n_deallocations && !use->n_unknown)
+			continue;
+		*memory = (Tfprofd__MemorySummary)TFPROFD__MEMORY_SUMMARY__INIT;
+		memory->allocator = (char *)memory_allocator_name(i);
+		memory->allocations = use->n_allocations;
+		memory->deallocations = use->n_deallocations;
+		memory->allocated_bytes = use->allocated_bytes;
+		memory->peak_bytes = use->peak_bytes;
+		memory->unknown = use->n_unknown;
+		reply->memory_list[m->n_memory++] = memory;
+	}
+}
+
 void result_reply_fill(struct result_reply *reply, const struct capture_result *result, const char *hostname)
 {
 	Tfprofd__CaptureResult *m = &reply->message;
@@ -68,6 +90,7 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->ops_at_entry = result->ops_at_entry;
 	fill_sheds(reply, result);
 	fill_ops(reply, s);
+	fill_memory(reply, s);
 	requests_reply_fill(&reply->requests, result);
 	m->requests = &reply->requests.message;
 	for (unsigned i = 0; i < result->advice.n; i++)

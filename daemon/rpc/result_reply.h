@@ -10,6 +10,7 @@ struct result_reply {
 	Tfprofd__CaptureResult message;
 	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *op_list[SUMMARY_OPS_MAX];
 	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
+	Tfprofd__MemorySummary memory[ALLOCATOR_COUNT], *memory_list[ALLOCATOR_COUNT];
 	char *advice[ADVICE_MAX];
 	struct requests_reply requests;
 };

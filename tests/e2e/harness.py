@@ -449,6 +449,10 @@ class TensorBoard(Process):
         hosts = ",".join(self.hosts(run_name))
         return self.get_json("data", run=run_name, tag="trace_viewer@", hosts=hosts, host=hosts)["traceEvents"]
 
+    def counters(self, run_name):
+        """The curves that the trace viewer draws: [(us, value)] by name."""
+        return {e["name"]: [tuple(entry) for entry in e["entries"]] for e in self.trace(run_name) if e.get("ph") == "C"}
+
 
 def client_trace(address, logdir, duration_ms=2000, timeout=ANSWER_TIMEOUT_S):
     """Captures by TensorFlow's own client, in a process of its own."""

@@ -26,13 +26,15 @@ class Modes(harness.TestCase):
 
     def test_perf_event_uprobes_capture_the_same_and_leave_nothing(self):
         before = harness.bpf_objects()
-        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        server = self.start(harness.NativeServer, models=("layered",), self_load=1, http=False)
         daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
         address = harness.wait_target(daemon, server.pid)["address"]
         xspace = harness.response_xspace(harness.profile(address, duration_ms=500, level=3))
         self.assertEqual(xspace.errors + xspace.warnings, [])
-        self.assertIn("Mul", {name.rsplit(":", 1)[-1] for name in op_names(xspace)})
+        self.assertIn("MatMul", {name.rsplit(":", 1)[-1] for name in op_names(xspace)})
         self.assertTrue(xspace.events("SessionRun"))
+        # Of these one probe is where a function returns.
+        self.assertTrue(xspace.events("MemoryAllocation"))
         self.assertEqual(harness.leftovers(before, timeout=15), [])
 
     def test_runtime_inside_a_program_of_any_name_is_found_and_captured(self):

@@ -25,6 +25,12 @@ def latency_ms(exchange):
     return (exchange["arrive_ns"] - exchange["send_ns"]) / MS
 
 
+def average(curve, window_ns):
+    """Of a counter over the window, at whose begin the curve has its first sample."""
+    ends = [at for at, _ in curve[1:]] + [curve[0][0] + window_ns / 1000]
+    return sum((end - at) * value for (at, value), end in zip(curve, ends)) * 1000 / window_ns
+
+
 class Batches:
     """What the answers tell of the batches in a window: how many, of how many tasks and rows. Those at the edges make ranges."""
 
@@ -81,11 +87,26 @@ class Overview(harness.TestCase):
         offset = time.time_ns() - time.monotonic_ns()
         start, end = stats["profile_start_time"] - offset, stats["profile_stop_time"] - offset
         inside = {model: [e for e in log if e["send_ns"] > start and e["receive_ns"] < end] for model, log in logs.items()}
+        self.check_counters([e for log in logs.values() for e in log], start, end)
         return inside, Batches(logs["batched"], start, end)
 
     def assert_near(self, found, expected, what, share=SHARE):
         print(f"     {what}: {found:.3f}, measured {expected:.3f}, {(found / expected - 1) * 100:+.1f} %")
         self.assertAlmostEqual(found, expected, delta=share * expected, msg=what)
+
+    def check_counters(self, log, start, end):
+        run, = self.board.runs()
+        counters = self.board.counters(run)
+        self.assertEqual(set(counters), {"requests in flight", "requests queued", "tasks in batch queues", "runnable threads",
+                                         "threads waiting for a CPU"})
+        in_flight = sum(max(0, min(e["arrive_ns"], end) - max(e["send_ns"], start)) for e in log) / (end - start)
+        self.assert_near(average(counters["requests in flight"], end - start), in_flight, "requests in flight, average")
+        # A part of the requests in flight is queued; a part of the threads that are runnable waits.
+        for part, whole in (("requests queued", "requests in flight"), ("threads waiting for a CPU", "runnable threads")):
+            self.assertLess(0, average(counters[part], end - start), part)
+            self.assertLess(average(counters[part], end - start), average(counters[whole], end - start), part)
+        for name, curve in counters.items():
+            self.assertEqual([value for _, value in curve if value < 0], [], name)
 
     def check_latencies(self, inside):
         models = {row["model_name"]: i for i, row in enumerate(rows(self.page("inference_profile")[0]))}

@@ -1,4 +1,4 @@
-"""Compares tfprofd's op events with those of TensorFlow's in-process profiler, on the same process, for the same window.
+"""Compares tfprofd's op events, and allocations, with those of TensorFlow's in-process profiler, on the same process, for the same window.
 
 Both are asked to start at the same time, at level 3. An event of one is the same as one of the other when the names are
 equal and they overlap, or their starts or ends lie within MATCH_NS; what lies near the edges of the window is only looked at as a partner."""
@@ -21,9 +21,37 @@ OPS_WITHIN = 0.95
 SAMPLES_MIN = 50        # below this a median says little
 
 
+def begin_ns(xspace):
+    return xspace.plane_stats["Task Environment"]["profile_start_time"]
+
+
+def allocations(xspace):
+    """{address: sorted [(Unix ns, name, bytes)]}; of deallocations the reference does not always know how many bytes."""
+    found = {}
+    for e in xspace.events():
+        if e.name in ("MemoryAllocation", "MemoryDeallocation"):
+            size = (e.stats["allocation_bytes"] or e.stats["requested_bytes"]) if e.name == "MemoryAllocation" else 0
+            found.setdefault(e.stats["addr"], []).append((begin_ns(xspace) + e.start_ps / 1000, e.name, size))
+    for events in found.values():
+        events.sort()
+    return found
+
+
+def align(ours, reference):
+    """What happens at an address is the same one after the other: how many of the reference's events there are not in ours, where they
+    are put beside each other so that the least of them is missing and they are the nearest in time."""
+    at = bisect.bisect(ours, reference[0])
+    found = []
+    for shift in range(at - 4, at + 4):
+        beside = [ours[i] if 0 <= i < len(ours) else None for i in range(shift, shift + len(reference))]
+        missing = sum(not mine or mine[1:] != theirs[1:] for mine, theirs in zip(beside, reference))
+        found.append((missing, sum(abs(mine[0] - theirs[0]) for mine, theirs in zip(beside, reference) if mine)))
+    return min(found)[0]
+
+
 def ops_by_name(xspace):
     """{name: sorted [(start in Unix ns, duration in ns)]}"""
-    begin = xspace.plane_stats["Task Environment"]["profile_start_time"]
+    begin = begin_ns(xspace)
     found = {}
     for e in xspace.events():
         if "::" not in e.name and harness.OP_NAME.fullmatch(e.name):
@@ -60,7 +88,8 @@ def pair(ours, reference, first, last):
 
 
 class Reference(harness.TestCase):
-    def compare(self, server, load_model):
+    def capture(self, server, load_model=None):
+        """What both saw in the same window, and when that was, without its edges."""
         daemon = self.start(harness.Daemon)
         target = harness.wait_target(daemon, server.pid)
         if load_model:
@@ -75,14 +104,42 @@ class Reference(harness.TestCase):
         for channel, _ in calls:
             channel.close()
         self.assertEqual(ours.errors + ours.warnings, [])
-        first, last = at + EDGE_NS, at + DURATION_MS * 1_000_000 - EDGE_NS
+        return reference, ours, (at + EDGE_NS, at + DURATION_MS * 1_000_000 - EDGE_NS)
+
+    def compare_allocations(self, reference, ours, window):
+        """Each block that the reference saw is there with its size, and within an op that ran then."""
+        first, last = window
+        mine, total, missing, ops, named, right = allocations(ours), 0, 0, {}, 0, 0
+        for address, events in allocations(reference).items():
+            inside = [e for e in events if first <= e[0] <= last]
+            if inside:
+                total += len(inside)
+                missing += align(mine.get(address, []), inside)
+        for name, events in ops_by_name(reference).items():
+            ops.setdefault(name.rpartition(":")[0], []).extend(events)
+        seen = [(begin_ns(ours) + e.start_ps / 1000, e) for e in ours.events("MemoryAllocation")]
+        seen = [(at, e) for at, e in seen if first <= at <= last]
+        for at, e in seen:
+            if "tf_op" in e.stats:
+                named += 1
+                right += any(start - MATCH_NS <= at <= start + duration + MATCH_NS for start, duration in ops.get(e.stats["tf_op"], []))
+        print(f"     {total} allocations and deallocations compared, {missing} missing; {len(seen)} allocations, {named} of them in an op,"
+              f" {right} in the right one")
+        self.assertGreater(total, 1000)
+        self.assertGreaterEqual(1 - missing / total, AGREEMENT)
+        self.assertAlmostEqual(len(seen), sum(e[1] == "MemoryAllocation" and first <= e[0] <= last for events in
+                                              allocations(reference).values() for e in events), delta=50)
+        self.assertGreater(named, 1000)
+        self.assertGreaterEqual(right / named, AGREEMENT)
+
+    def compare_ops(self, reference, ours, window):
         theirs, mine = ops_by_name(reference), ops_by_name(ours)
         self.assertGreater(len(theirs), 3)
         self.assertEqual(sorted(set(theirs) - set(mine)), [], "op names of the reference that are not there")
         total = missing = extra = 0
         errors, worst = [], []
         for name, events in theirs.items():
-            pairs, m, x = pair(mine[name], events, first, last)
+            pairs, m, x = pair(mine[name], events, *window)
             total, missing, extra = total + len(pairs) + m, missing + m, extra + x
             errors += [a - b for a, b in pairs]
             if len(pairs) >= SAMPLES_MIN:
@@ -98,13 +155,17 @@ class Reference(harness.TestCase):
         within = sum(difference <= DURATION_ERROR_NS for difference, *_ in worst)
         self.assertGreaterEqual(within / len(worst), OPS_WITHIN)
 
-    def test_native_server_ops_agree_with_the_in_process_profiler(self):
-        server = self.start(harness.NativeServer, profiler=True)
-        self.compare(server, "layered")
+    def test_native_server_ops_and_allocations_agree_with_the_in_process_profiler(self):
+        captured = self.capture(self.start(harness.NativeServer, profiler=True), "layered")
+        self.compare_ops(*captured)
+        self.compare_allocations(*captured)
+
+    def test_large_tensors_of_onednns_allocator_agree_with_the_in_process_profiler(self):
+        self.compare_allocations(*self.capture(self.start(
+            harness.NativeServer, ["layered"], profiler=True, prefix=["env", "TF_ENABLE_ONEDNN_OPTS=1"], self_load=1, rows=1024)))
 
     def test_python_server_ops_agree_with_the_in_process_profiler(self):
-        server = self.start(harness.GrpcServer, profiler=True)
-        self.compare(server, "layered")
+        self.compare_ops(*self.capture(self.start(harness.GrpcServer, profiler=True), "layered"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// The one place that needs C++: the profiler server is a class that libtensorflow_cc.so.2 exports and no header of
+// The place that needs C++: the profiler server is a class that libtensorflow_cc.so.2 exports and no header of
 // the wheel declares. Its two members (a service and a gRPC server, both unique_ptr) are null at first.
 #include "tests/servers/reference_profiler.h"
 
@@ -14,12 +14,18 @@ private:
 };
 }
 
+namespace tsl {
+void EnableCPUAllocatorStats();
+}
+
 static tsl::profiler::ProfilerServer *server;
 
 void reference_profiler_start(int port)
 {
 	server = new tsl::profiler::ProfilerServer();
 	server->StartProfilerServer(port);
+	// Without them its captures have no allocations.
+	tsl::EnableCPUAllocatorStats();
 }
 
 void reference_profiler_stop(void)

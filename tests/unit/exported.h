@@ -36,8 +36,10 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define malloc test_malloc
 #define calloc test_calloc
 #define reallocarray test_reallocarray
+#include "daemon/export/counters.c"
 #include "daemon/export/export.c"
 #include "daemon/export/lanes.c"
+#include "daemon/export/memory.c"
 #include "daemon/export/name_table.c"
 #include "daemon/export/writer.c"
 #include "daemon/export/xspace.c"

@@ -1,10 +1,8 @@
 /* Which runs a batch is of, and which handler a thread is in: by objects and by nesting. */
-#include "tests/unit/check.h"
-
 #include <stdlib.h>
 
-#include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
+#include "tests/unit/fed.h"
 
 enum { S_RUN, S_RUN_END, S_START, S_WORK, S_ADD, S_BATCH, S_SIZE, S_PADDED, S_BATCH_END, S_REST, S_GRPC, S_ANSWERED, N_SITES };
 
@@ -23,31 +21,11 @@ static const struct probe_spec probes[N_SITES] = {
 	[S_ANSWERED] = { .role = ROLE_REQUEST_END, .action = ACTION_TEXT, .group = 2, .event = "Answered" },
 };
 
-static bool any(const char *s, uint32_t size)
-{
-	return s && size > 0;
-}
-
-static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .is_name = any, .is_type = any };
-
-static struct correlator *c;
+TEST_PACK(probes, N_SITES);
 
 static void begin(void)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
-
-	CHECK_EQ(correlator_new(1000, &c), 0);
-	CHECK_EQ(correlator_add_target(c, &target), 0);
-	CHECK_EQ(correlator_add_target(c, &target), 0);
-}
-
-static struct timeline *finish(void)
-{
-	struct timeline *t = NULL;
-
-	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
-	c = correlator_free(c);
-	return t;
+	begin_with(&pack);
 }
 
 static struct record head(uint64_t time, uint32_t tid, uint8_t kind, uint8_t site, size_t size)

@@ -1,0 +1,93 @@
+#include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
+
+/* 40 bytes each. */
+#define EVENTS_MAX (8u << 20)
+
+/* Of a block in the map: nothing lives at that address any more. */
+#define BLOCK_GONE UINT64_MAX
+
+static void add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t address,
+		      uint64_t bytes)
+{
+	struct memory_event *events;
+
+	if (c->t->n_memory >= EVENTS_MAX) {
+		c->t->n_memory_left_out++;
+		return;
+	}
+	events = correlator_grow(c, c->t->memory, &c->memory_size, c->t->n_memory, sizeof(events[0]));
+	if (!events)
+		return;
+	c->t->memory = events;
+	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time, .address = address, .bytes = bytes, .thread = thread,
+							  .op = freed ? NO_SPAN : work_op(&c->states[thread]),
+							  .allocator = (uint8_t)allocator, .freed = freed };
+}
+
+static void on_allocated(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	uint64_t bytes = c->states[thread].allocating, key = target_key(r->value, r->head.target);
+	const uint64_t *block;
+
+	c->states[thread].allocating = NOTHING_ASKED;
+	/* The window opened in the middle, or there was no memory. */
+	if (bytes == NOTHING_ASKED || !r->value)
+		return;
+	/* One that still lives there went unseen: records were lost. */
+	block = map_get(&c->blocks, key);
+	if (block && *block != BLOCK_GONE)
+		add_event(c, thread, r, ALLOCATOR_CPU, true, r->value, *block);
+	add_event(c, thread, r, ALLOCATOR_CPU, false, r->value, bytes);
+	correlator_put(c, &c->blocks, key, bytes);
+}
+
+static void on_free(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	uint64_t *block = map_get(&c->blocks, target_key(r->value, r->head.target));
+
+	if (!r->value)
+		return;
+	if (!block || *block == BLOCK_GONE) {
+		c->t->n_unknown_freed++;
+		return;
+	}
+	add_event(c, thread, r, ALLOCATOR_CPU, true, r->value, *block);
+	*block = BLOCK_GONE;
+}
+
+/* The tag is the length of "MemoryAllocation" or of "MemoryDeallocation". */
+static void on_chunk(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+{
+	bool freed = r->probe.tag == sizeof("MemoryDeallocation") - 1;
+
+	if (freed || r->probe.tag == sizeof("MemoryAllocation") - 1)
+		add_event(c, thread, &r->probe, ALLOCATOR_BFC, freed, r->probe.value, r->value2);
+}
+
+void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *r, enum role role)
+{
+	switch (role) {
+	case ROLE_ALLOCATE:
+		c->states[thread].allocating = r->value;
+		break;
+	case ROLE_ALLOCATED:
+		on_allocated(c, thread, r);
+		break;
+	case ROLE_FREE:
+		on_free(c, thread, r);
+		break;
+	default:
+		on_chunk(c, thread, (const void *)r);
+		break;
+	}
+}
+
+void memory_name_ops(struct correlator *c)
+{
+	for (uint64_t i = 0; i < c->t->n_memory; i++) {
+		struct memory_event *e = &c->t->memory[i];
+
+		e->op = e->op == NO_SPAN ? TEXT_NONE : c->t->spans[e->op].name;
+	}
+}

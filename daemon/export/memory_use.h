@@ -1,0 +1,17 @@
+/* What allocators gave out and took back within the window, in numbers. */
+#pragma once
+
+#include "daemon/correlate/timeline.h"
+
+/* Of an allocator. What it had given out before the window is not known, and not counted. */
+struct memory_use {
+	uint64_t n_allocations, n_deallocations;
+	uint64_t n_unknown;	  /* more deallocations, of what was given out before the window: their sizes are not known */
+	uint64_t allocated_bytes; /* of all allocations */
+	uint64_t peak_bytes;	  /* the most that was given out at once, above the least that was */
+	uint64_t begin_bytes;	  /* given out when the window began, above the least */
+};
+
+void memory_use_make(const struct timeline *t, struct memory_use ret[ALLOCATOR_COUNT]);
+/* For people: "cpu", … */
+const char *memory_allocator_name(enum allocator allocator);

@@ -1,0 +1,94 @@
+"""What TensorBoard's pages show is what the trace holds, page by page, and nothing of one page is in another. As root."""
+import bisect
+import collections
+
+import harness
+
+OFF_CPU = (":OffCpuBlocked", ":OffCpuRunnable")
+
+
+class Memory(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.daemon = self.start(harness.Daemon)
+        self.server = self.start(harness.NativeServer, ["layered"])
+        self.start(harness.Load, self.server, model="layered", clients=2)
+        harness.wait_target(self.daemon, self.server.pid)
+
+    def capture(self, *options):
+        """What a capture says, its XSpace, and TensorBoard on a directory of its own with the run in it."""
+        logdir = self.directory / ("logdir" + "-".join(options))
+        command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, *options)
+        self.assertEqual(command.status, 0, command.stderr)
+        file, = harness.xspace_files(logdir)
+        board = self.start(harness.TensorBoard, logdir)
+        return command.json, harness.XSpace(file), board
+
+    def page(self, board, tool):
+        run, = board.runs()
+        return board.get_json("data", run=run, tag=tool, host=board.hosts(run, tool)[-1])
+
+    def test_the_memory_profile_is_the_sum_of_what_was_allocated_and_freed(self):
+        told, xspace, board = self.capture("--memory")
+        events = [e for e in xspace.events() if e.name in ("MemoryAllocation", "MemoryDeallocation")]
+        line, = [line for plane in xspace.proto.planes for line in plane.lines if line.name == "allocations"]
+        live, curve, base = {}, [], line.timestamp_ns * 1000
+        for e in sorted(events, key=lambda e: e.start_ps):
+            size = e.stats["allocation_bytes"]
+            if e.name == "MemoryAllocation":
+                live[e.stats["addr"]] = size
+            else:
+                self.assertEqual(live.pop(e.stats["addr"]), size)
+            in_use = sum(live.values())
+            self.assertEqual(e.stats["bytes_allocated"], in_use)
+            curve.append((e.start_ps, in_use))
+        peak = max(value for _, value in curve)
+
+        allocator, = told["memory"]
+        count = collections.Counter(e.name for e in events)
+        self.assertEqual((allocator["allocator"], allocator["allocations"], allocator["deallocations"], allocator["peak_bytes"]),
+                         ("cpu", count["MemoryAllocation"], count["MemoryDeallocation"], peak))
+        self.assertEqual(allocator["allocated_bytes"], sum(e.stats["allocation_bytes"] for e in events if e.name == "MemoryAllocation"))
+        self.assertGreater(count["MemoryAllocation"], 1000)
+        in_layers = sum("/layer_" in e.stats.get("tf_op", "") for e in events)
+        self.assertGreater(in_layers, 0.9 * count["MemoryAllocation"])
+
+        profiles = self.page(board, "memory_profile")["memoryProfilePerAllocator"]
+        self.assertEqual(set(profiles), {"cpu"})
+        profile = profiles["cpu"]
+        self.assertEqual(int(profile["profileSummary"]["peakStats"]["heapAllocatedBytes"]), peak)
+        snapshots = profile["sampledTimelineSnapshots"]
+        self.assertGreater(len(snapshots), 500)
+        times = [at for at, _ in curve]
+        for snapshot in snapshots:
+            # The page does not know of the timestamp that all lines have.
+            at = int(snapshot["timeOffsetPs"]) + base
+            same = {value for _, value in curve[bisect.bisect_left(times, at):bisect.bisect_right(times, at)]}
+            self.assertIn(int(snapshot["aggregationStats"]["heapAllocatedBytes"]), same)
+        # The table of the peak tells all of it.
+        table = [(profile["memoryProfileSnapshots"][int(a["snapshotIndex"])]["activityMetadata"], int(a["numOccurrences"]))
+                 for a in profile["activeAllocations"]]
+        self.assertEqual(sum(int(a["allocationBytes"]) * n for a, n in table), peak)
+        print(f"     {len(events)} events, {peak} bytes at most, {len(snapshots)} points on the page")
+
+        run, = board.runs()
+        shown = board.counters(run)["allocated: cpu"]
+        self.assertEqual(max(value for _, value in shown), peak)
+
+    def test_operations_are_the_same_with_everything_else_in_the_trace(self):
+        for options in ("--level", "1", "--memory"), ("--level", "3"), ("--level", "2", "--memory=off"):
+            _, xspace, board = self.capture(*options)
+            memory = bool(xspace.events("MemoryAllocation"))
+            self.assertEqual(memory, options != ("--level", "2", "--memory=off"))
+            counted = collections.Counter(name for name in (e.name for e in xspace.events()) if harness.OP_NAME.fullmatch(name))
+            run, = board.runs()
+            rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run)}
+            shown = {name: n for name, n in rows.items() if not name.endswith(OFF_CPU)}
+            # Of the runtime's own profiler the page leaves out names that begin so, too.
+            expected = {name: n for name, n in counted.items() if not name.endswith(OFF_CPU) and name[0] != "_"}
+            self.assertEqual(shown, expected)
+            self.assertEqual(bool(expected), options[1] != "1")
+
+
+if __name__ == "__main__":
+    harness.main()

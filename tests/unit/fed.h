@@ -1,0 +1,34 @@
+/* A correlator that a test feeds by hand: two targets with the probes of the test, a window from 1000 to 9000. */
+#pragma once
+
+#include "daemon/correlate/correlate.h"
+#include "tests/unit/check.h"
+
+static struct correlator *c;
+
+static inline bool any(const char *s, uint32_t size)
+{
+	return s && size > 0;
+}
+
+/* Probes of the test as a pack that takes every name. */
+#define TEST_PACK(list, n) \
+	static const struct probe_pack pack = { .name = "test", .probes = list, .n_probes = n, .is_name = any, .is_type = any }
+
+static inline void begin_with(const struct probe_pack *pack)
+{
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = pack };
+
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+}
+
+static inline struct timeline *finish(void)
+{
+	struct timeline *t = NULL;
+
+	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
+	c = correlator_free(c);
+	return t;
+}
