@@ -51,7 +51,7 @@ static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	/* The link stays until the process ends. */
-	r = uprobe_multi_link(bpf_program__fd(e->skel->progs.on_probe), path, offsets, NULL, NULL, n, e->pid);
+	r = uprobe_multi_link(bpf_program__fd(e->skel->progs.on_probe), path, offsets, NULL, NULL, n, false, e->pid);
 	if (r < 0)
 		return r;
 	e->n_sites += n;

@@ -2,7 +2,7 @@
  * Writes the XSpace of a made-up timeline of requests and batches, and what is true of it as JSON on standard output, for
  * tests/e2e/test_request_pages.py: what the pages of TensorBoard's Profile plugin say must be that.
  *
- * usage: requests_xspace FILE LEVEL
+ * usage: requests_xspace FILE LEVEL [odd]    odd: with names that a hostile server, or client, can give
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,22 +19,23 @@
 #define WINDOW_MS 10000
 
 enum { SINGLE = 300, BATCHES = 60, PER_BATCH = 4, CHECKS = 10, OTHER_RUNS = 20, ODD = 7, REQUESTS = SINGLE + BATCHES * PER_BATCH + CHECKS + ODD };
-enum { HANDLER_A, HANDLER_B, POOL_A, POOL_B, BATCH_THREAD, BATCH_POOL, LONELY, WAKER, OTHER, THREADS };
-enum { NAME_RUN, NAME_PIECE, NAME_MATMUL, NAME_FUTEX, NAMES };
+enum { HANDLER_A, HANDLER_B, POOL_A, POOL_B, BATCH_THREAD, BATCH_POOL, LONELY, WAKER, OTHER, ODD_THREAD, THREADS };
+enum { NAME_RUN, NAME_PIECE, NAME_MATMUL, NAME_FUTEX, NAME_ODD, NAMES = NAME_ODD + 7 };
 enum { TEXT_POST, TEXT_GET, TEXT_REST, TEXT_GRPC, TEXT_HEALTH, TEXT_ALPHA, TEXT_BETA, TEXT_ONE, TEXT_TWO, TEXTS };
 enum kind { KIND_SINGLE = 1, KIND_BATCHED, KIND_CHECK, KIND_ODD };
 
-static const char *const texts[TEXTS] = {
+static const char *texts[TEXTS] = {
 	[TEXT_POST] = "POST", [TEXT_GET] = "GET", [TEXT_REST] = "/v1/models/alpha:predict?x=ProcessBatch",
 	[TEXT_GRPC] = "/example.Prediction/Predict", [TEXT_HEALTH] = "/healthz",
 	[TEXT_ALPHA] = "alpha", [TEXT_BETA] = "beta", [TEXT_ONE] = "1", [TEXT_TWO] = "2",
 };
 
-static const struct span_name names[NAMES] = {
+static struct span_name names[NAMES] = {
 	[NAME_RUN] = { .name = (char *)"SessionRun" },
 	[NAME_PIECE] = { .name = (char *)"ExecutorState::Process" },
 	[NAME_MATMUL] = { .name = (char *)"dense/MatMul:MatMul", .display = (char *)"MatMul" },
 	[NAME_FUTEX] = { .name = (char *)"futex" },
+	[NAME_ODD ... NAMES - 1] = { .name = (char *)"unused" },
 };
 
 static struct thread threads[THREADS];
@@ -50,6 +51,8 @@ static struct timeline timeline = {
 	.names = (struct span_name *)names, .n_names = NAMES, .requests = requests, .segments = segments,
 	.batches = batches, .batch_tasks = tasks, .texts = (char **)texts, .n_texts = TEXTS,
 };
+
+static char long_text[(64 << 10) + 1];
 
 static uint64_t random_below(uint64_t limit)
 {
@@ -148,6 +151,32 @@ static void run_batched(struct request *q, uint32_t i)
 	add_span(SPAN_OP, NAME_MATMUL, BATCH_POOL, begin + 12 * MS, begin + 16 * MS, 0, 0);
 }
 
+/* Not UTF-8, empty, 64 KiB long, with what separates names or ends strings elsewhere; and operations on a thread of their own. */
+static void make_odd(void)
+{
+	static const char *const odd_names[NAMES - NAME_ODD] = {
+		"\x01\"quoted\"\t'\\:Mul", "", long_text, "train:Mul", "test_step:Mul", "TraceContext:Mul", "a\xff\xfe/b:c:Mul",
+	};
+
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	texts[TEXT_ALPHA] = long_text;
+	texts[TEXT_BETA] = "b\xff:\"/\\'<\x01\x7f\n&>\xf0\x9f";
+	texts[TEXT_TWO] = "";
+	texts[TEXT_REST] = long_text;
+	texts[TEXT_GRPC] = "/a.b/\"\xc3\x28:\t{}";
+	texts[TEXT_HEALTH] = "train:\x02\"\xed\xa0\x80";
+	texts[TEXT_GET] = "\"\n";
+	names[NAME_FUTEX].name = (char *)"fu\xff\"\n:tex";
+	memcpy(processes[1].name, "o\"\xff\n/:'\x01\\<>&\x7f", 13);
+	for (uint32_t i = 0; i < THREADS; i++)
+		memcpy(threads[i].name, i % 2 ? "\"\xfe\x01:/\n\\'" : "\0", i % 2 ? 9 : 1);
+	for (uint32_t i = 0; i < NAMES - NAME_ODD; i++) {
+		names[NAME_ODD + i].name = (char *)odd_names[i];
+		for (uint32_t k = 0; k < 3; k++)
+			add_span(SPAN_OP, NAME_ODD + i, ODD_THREAD, WINDOW_START + (i * 3 + k) * MS, WINDOW_START + (i * 3 + k) * MS + MS / 2, 0, 0);
+	}
+}
+
 static int compare_requests(const void *a, const void *b)
 {
 	const struct request *x = a, *y = b;
@@ -230,8 +259,10 @@ static int write_result(const char *path, unsigned int level)
 
 int main(int argc, char **argv)
 {
-	int r = argc == 3 ? build() : -EINVAL;
+	int r = argc == 3 || (argc == 4 && !strcmp(argv[3], "odd")) ? build() : -EINVAL;
 
+	if (argc == 4)
+		make_odd();
 	qsort(spans, timeline.n_spans, sizeof(spans[0]), compare_spans);
 	if (r >= 0)
 		r = write_result(argv[1], (unsigned int)atoi(argv[2]));

@@ -64,7 +64,7 @@ int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return uprobe_multi_link(bpf_program__fd(program), path, offsets, cookies, NULL, count, pid);
+	return uprobe_multi_link(bpf_program__fd(program), path, offsets, cookies, NULL, count, false, pid);
 }
 
 uint64_t trace_take_hits(struct trace *trace, const struct hit **ret)
