@@ -5,7 +5,7 @@ Run by `make bench`, as root. What is compared is measured in one run, in turn, 
 met is reported and no failure: only what could not be measured is one.
 BENCH_SECONDS  of one measurement of throughput (2); less than 2 shortens the rest, too
 BENCH_ROUNDS   of every comparison (4)
-BENCH_ONLY     parts to run: idle, sites, attach, volume, front, throughput, requests
+BENCH_ONLY     parts to run: idle, sites, attach, volume, pages, front, throughput, requests
 """
 import contextlib
 import json
@@ -21,6 +21,7 @@ import harness
 import attach
 import front
 import idle
+import pages
 import request_cost
 import result
 import settings
@@ -33,6 +34,7 @@ PARTS = {
     "sites": ("Probes on functions that begin in different ways", sites.run),
     "attach": ("Attaching and detaching", attach.run),
     "volume": ("Captures of many events", volume.run),
+    "pages": ("Opening a capture of many events", pages.run),
     "front": ("Clients beside each other, and recording all the time", front.run),
     "throughput": ("What captures cost the server", throughput.run),
     "requests": ("What seeing requests costs", request_cost.run),

@@ -105,7 +105,7 @@ class Browser(harness.TestCase):
 
     def test_a_person_captures_and_looks_at_every_page_twice_from_a_clean_profile(self):
         with playwright.sync_api.sync_playwright() as driver:
-            chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"])
             for i in range(TIMES):
                 logdir = self.directory / f"logdir-{i}"
                 board = self.start(harness.TensorBoard, logdir)

@@ -151,6 +151,30 @@ class Dialog(Environment):
     def test_dialog_reaches_the_abstract_socket_named_after_the_port(self):
         self.capture_and_look(f"unix-abstract:{self.daemon.port}", [NATIVE_SCOPE])
 
+    def test_daemons_of_two_hosts_are_captured_in_one_click_and_begin_at_the_same_time(self):
+        # The name is what pages count hosts by.
+        other = self.start(harness.Daemon, prefix=["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', "elsewhere"])
+        addresses = [self.native_address, harness.wait_target(other, self.python.pid)["address"]]
+        known = set(self.board.runs())
+        self.pause_loads(signal.SIGCONT)
+        status, message = self.board.capture(",".join(addresses), WINDOW_MS)
+        self.pause_loads(signal.SIGSTOP)
+        self.assertEqual((status, message), (200, "Capture profile successfully. Please refresh."))
+        run, = set(self.board.runs()) - known
+        files = {f.name.removesuffix(".xplane.pb"): harness.XSpace(f) for f in harness.xspace_files(self.logdir) if f.parent.name == run}
+        hosts = [address.replace(":", "_") for address in addresses]
+        self.assertEqual(set(files), set(hosts))
+        native, python = (files[host] for host in hosts)
+        self.assertAlmostEqual((window(native)[0] - window(python)[0]) / 1e6, 0, delta=50)
+        self.assertEqual(expected_ops(NATIVE_SCOPE) - set(native.ops()), set())
+        self.assertEqual(expected_ops(PYTHON_SCOPE) - set(python.ops()), set())
+        self.assertEqual(set(self.board.hosts(run)), set(hosts))
+        shown = {e["args"]["name"] for e in self.board.trace(run) if e.get("name") == "process_name"}
+        for host in hosts:
+            self.assertTrue(any(host in name for name in shown), shown)
+        tables = self.board.get_json("data", run=run, tag="overview_page", host=self.board.hosts(run, "overview_page")[-1])
+        self.assertIn("2", [t["p"].get("host_count") for t in tables if t.get("p")])
+
     def test_a_list_of_workers_is_refused_with_what_to_do_instead(self):
         known = set(self.board.runs())
         status, message = self.board.capture(self.native_address, retries=0, workers=self.native_address)
