@@ -58,7 +58,7 @@ DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 
 .PHONY: all help deps demo check bench lint install clean unit e2e
-all: $(OUT)/tfprofd $(OUT)/tfprofctl
+all: $(OUT)/tfprofd $(OUT)/tfprofctl $(OUT)/libtfprof.so
 
 help:
 	@echo "make all      build/tfprofd and build/tfprofctl"
@@ -75,6 +75,12 @@ $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 $(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# The marks of include/tfprof.h for other languages: no other code, and nothing that it needs.
+$(OUT)/libtfprof.so: include/tfprof.c include/tfprof.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(WARNINGS) -std=gnu11 -O2 -g -I. -fPIC -shared -fvisibility=hidden -nostdlib -Wl,-soname,libtfprof.so -o $@ $<
 
 $(OUT)/libcommon.a: $(LIB_OBJ)
 $(OUT)/libtfprofd.a: $(DAEMON_OBJ)
@@ -144,6 +150,9 @@ deps:
 install: all
 	install -D -m 0755 $(OUT)/tfprofd $(DESTDIR)$(PREFIX)/sbin/tfprofd
 	install -D -m 0755 $(OUT)/tfprofctl $(DESTDIR)$(PREFIX)/bin/tfprofctl
+	install -D -m 0755 $(OUT)/libtfprof.so $(DESTDIR)$(PREFIX)/lib/libtfprof.so
+	install -D -m 0644 include/tfprof.h $(DESTDIR)$(PREFIX)/include/tfprof.h
+	install -D -m 0644 include/tfprof.py $(DESTDIR)$(PREFIX)/share/tfprof/tfprof.py
 
 clean:
 	rm -rf build

@@ -16,6 +16,10 @@
  *   TFPROF_DEFINE_SEMAPHORE(provider, name);     at file scope, in every file that uses the next two; they share one semaphore within
  *                                                an executable or a shared library.
  *   TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the semaphore.
+ *   tfprof_span_begin(text, bytes)               what the thread does from here until tfprof_span_end(), in words of the program's own, which
+ *                                                tfprofd shows on the thread's line: "name" or "name#key=value,key=value#", of which 96
+ *                                                bytes are kept. The arguments are shown as they are; request_id=N and step_num=N are
+ *                                                numbers that pages know, too. They nest, 16 deep.
  *   TFPROF_ENABLED(provider, name)               whether somebody watches; for arguments that are dear to compute:
  *
  *	TFPROF_DEFINE_SEMAPHORE(server, shape);
@@ -259,5 +263,18 @@ template <> struct tfprof_argument<bool, false> {
 #define TFPROF_ENABLED(provider, name) 0
 
 #endif
+
+/* Functions, so that each file of a program has one probe of each kind however often it is used. */
+static __attribute__((noinline, unused)) void tfprof_span_begin(const char *text, unsigned long bytes)
+{
+	/* A constant could not be read as a register. */
+	__asm__ __volatile__("" : "+r"(text), "+r"(bytes));
+	TFPROF_PROBE(tfprof, span_begin, text, bytes);
+}
+
+static __attribute__((noinline, unused)) void tfprof_span_end(void)
+{
+	TFPROF_PROBE(tfprof, span_end);
+}
 
 #endif

@@ -199,11 +199,15 @@ static void on_ended(int fd, uint32_t events, void *data)
 	target_remove(data);
 }
 
+/* One of each that packs name. */
+#define BESIDE_MAX 2
+
 struct look {
 	const struct probe_pack *pack;
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
-	struct target_file beside; /* a library that may be looked at with the runtime's; .inode 0: none */
+	struct target_file beside[BESIDE_MAX]; /* libraries that may be looked at with the runtime's */
+	unsigned n_beside;
 	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
 	struct target_file program;
 	bool program_is_big;
@@ -229,8 +233,8 @@ static int on_mapping(const struct maps_entry *e, void *data)
 		look->program = file_of(e);
 		look->program_is_big = e->end - e->start >= PACK_BIG_CODE;
 	}
-	if (pack_is_beside(base + 1) && !look->beside.inode)
-		look->beside = file_of(e);
+	if (pack_is_beside(base + 1) && look->n_beside < BESIDE_MAX)
+		look->beside[look->n_beside++] = file_of(e);
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
 	if (!pack || (look->pack && look->pack != pack) || look->n_files == TARGET_FILES_MAX)
 		return 0;
@@ -275,10 +279,10 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 
 static void look_beside(struct look *look)
 {
-	if (!look->beside.inode || look->n_files == TARGET_FILES_MAX)
-		return;
-	look->beside.is_beside = true;
-	look->files[look->n_files++] = look->beside;
+	for (unsigned i = 0; i < look->n_beside && look->n_files < TARGET_FILES_MAX; i++) {
+		look->beside[i].is_beside = true;
+		look->files[look->n_files++] = look->beside[i];
+	}
 }
 
 /* A server that marks its requests does so in its own program. */

@@ -13,7 +13,7 @@
 #include "lib/base/loop.h"
 
 #define TARGETS_MAX 256
-#define TARGET_FILES_MAX 4
+#define TARGET_FILES_MAX 5
 
 struct target_file {
 	uint64_t start, end; /* of the executable mapping */

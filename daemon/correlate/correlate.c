@@ -140,6 +140,7 @@ static void close_window(struct correlator *c)
 
 		c->ops_at_entry = process < c->n_targets && c->targets[process].ops_at_entry;
 		work_close(c, s);
+		labels_close(c, s, end);
 		if (s->off_span != NO_SPAN)
 			c->t->spans[s->off_span].flags |= SPAN_CUT_END;
 		threads_end_off_span(c, s, end);

@@ -14,6 +14,14 @@
 #define BATCH_NONE UINT32_MAX
 #define NOTHING_ASKED UINT64_MAX
 
+/* What a server calls a thread's work, nested; deeper ones are not shown. */
+#define LABELS_MAX 16
+
+struct labels {
+	uint32_t depth;
+	uint64_t spans[LABELS_MAX]; /* indices, outermost first; NO_SPAN: no room */
+};
+
 /* What is known of a thread while the records are read. */
 struct thread_state {
 	struct frames frames;
@@ -27,6 +35,7 @@ struct thread_state {
 	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 	bool handled;	     /* a handler began or ended here: likewise */
+	struct labels labels;
 	uint64_t allocating; /* bytes that it asks an allocator for, NOTHING_ASKED */
 };
 
@@ -83,6 +92,7 @@ struct correlator {
 	uint32_t threads_size;
 	uint64_t spans_size, slices_size, texts_size, handlers_size, memory_size;
 	uint64_t next_context;
+	uint32_t n_label_names;
 	uint32_t unknown_name, preempted_name, runnable_name;
 	struct request_filter filter;
 	uint64_t n_finished; /* requests that pass it */
@@ -121,6 +131,12 @@ void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
 /* The span of the innermost operation that the thread is in, NO_SPAN: none. */
 uint64_t work_op(const struct thread_state *s);
+
+/* labels.c: what the server itself calls its threads' work. */
+void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *record);
+void labels_end(struct correlator *c, uint32_t thread, uint64_t time);
+/* What the thread is inside of goes on after that time, unseen. */
+void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
 
 /* memory.c: what allocators give out and take back. */
 void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record, enum role role);

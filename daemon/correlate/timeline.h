@@ -18,6 +18,7 @@ enum span_kind {
 	SPAN_HANDLER,  /* a server's own handler of a request; id: index into handlers, -1: nothing is known of it */
 	SPAN_BLOCKED,  /* the thread was off CPU, waiting for something */
 	SPAN_RUNNABLE, /* the thread was off CPU, waiting for a CPU: woken or preempted */
+	SPAN_LABEL,    /* what the server itself calls the thread's work; id: index into texts of its arguments, -1: none */
 	SPAN_KIND_COUNT,
 };
 

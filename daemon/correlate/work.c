@@ -564,6 +564,13 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	case ROLE_STREAM_OPERATIONS:
 		streams_on_operations(c, thread, (const void *)r);
 		break;
+	case ROLE_LABEL_BEGIN:
+		if (head->kind == RECORD_TEXT)
+			labels_begin(c, thread, (const void *)r);
+		break;
+	case ROLE_LABEL_END:
+		labels_end(c, thread, head->time);
+		break;
 	case ROLE_ALLOCATED:
 		memory_on_probe(c, thread, r, spec->role);
 		break;
@@ -621,6 +628,9 @@ void work_end_process(struct correlator *c, uint32_t process, uint64_t time)
 	for (uint32_t i = 0; i < c->t->n_threads; i++)
 		while (c->t->threads[i].process == process && c->states[i].frames.n)
 			cut_frame(c, &c->states[i].frames, c->states[i].frames.n - 1, time);
+	for (uint32_t i = 0; i < c->t->n_threads; i++)
+		if (c->t->threads[i].process == process)
+			labels_close(c, &c->states[i], time);
 }
 
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
@@ -628,6 +638,8 @@ void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
 	for (uint32_t i = 0; i < c->t->n_threads; i++) {
 		struct frames *frames = &c->states[i].frames;
 
+		if (kind == KIND_LABELS)
+			labels_close(c, &c->states[i], time);
 		for (uint32_t at = frames->n; at > 0; at--)
 			if (probe_kind_of_role(frames->frames[at - 1].role) == kind)
 				cut_frame(c, frames, at - 1, time);

@@ -1,6 +1,9 @@
 #include "daemon/export/export.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "daemon/export/counters.h"
 #include "daemon/export/lanes.h"
@@ -48,6 +51,7 @@ static bool span_shown(const struct writer *w, const struct span *s)
 	case SPAN_RUN:
 	case SPAN_BATCH:
 	case SPAN_HANDLER:
+	case SPAN_LABEL:
 		return true;
 	case SPAN_SCHEDULE:
 		return w->level >= 3;
@@ -88,12 +92,52 @@ static void root_stats(struct writer *w, const struct span *s, struct stats *sta
 	stats_add_text(w, stats, STAT_MODEL, model);
 }
 
+/* The number behind a key of the arguments "key=value,key=value". */
+static bool find_number(const char *arguments, const char *key, int64_t *ret)
+{
+	size_t size = strlen(key);
+
+	for (const char *at = arguments; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		char *end;
+		long long number;
+
+		at += strspn(at, " ");
+		if (strncmp(at, key, size) || at[size] != '=')
+			continue;
+		errno = 0;
+		number = strtoll(at + size + 1, &end, 10);
+		*ret = number;
+		return !errno && end > at + size + 1 && (*end == ',' || !*end);
+	}
+	return false;
+}
+
+/* With a step number it is a step, as one that the runtime's own Trace makes. */
+static void label_stats(struct writer *w, const struct span *s, struct stats *stats)
+{
+	const struct timeline *t = w->timeline;
+	const char *arguments = s->id >= 0 && s->id < t->n_texts ? t->texts[s->id] : NULL;
+	int64_t number;
+
+	if (!arguments)
+		return;
+	stats_add_text(w, stats, STAT_ARGUMENTS, arguments);
+	if (find_number(arguments, "request_id", &number))
+		stats_add_int(w, stats, STAT_REQUEST_ID, number);
+	if (find_number(arguments, "step_num", &number) && !(s->flags & SPAN_NOT_WHOLE)) {
+		stats_add_int(w, stats, STAT_ROOT, 1);
+		stats_add_int(w, stats, STAT_STEP, number);
+	}
+}
+
 static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line, struct stats *stats)
 {
 	bool off_cpu = s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE;
 
 	if ((s->kind == SPAN_RUN || s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE) && s->id >= 0)
 		stats_add_int(w, stats, STAT_ID, s->id);
+	if (s->kind == SPAN_LABEL)
+		label_stats(w, s, stats);
 	if (s->kind == SPAN_RUN) {
 		enum run_role role = run_role(w, s, line);
 

@@ -46,6 +46,7 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_PEER_PORT] = "peer_port",
 	[STAT_ARRIVAL] = "arrival",
 	[STAT_INCOMPLETE] = "incomplete",
+	[STAT_ARGUMENTS] = "arguments",
 	[STAT_REQUESTS] = "requests",
 	[STAT_TASKS] = "tasks",
 	[STAT_THREADS] = "threads",

@@ -68,6 +68,9 @@ enum probe_kind probe_kind_of_role(enum role role)
 	case ROLE_FREE:
 	case ROLE_CHUNK:
 		return KIND_MEMORY;
+	case ROLE_LABEL_BEGIN:
+	case ROLE_LABEL_END:
+		return KIND_LABELS;
 	default:
 		return KIND_EXECUTORS;
 	}
@@ -84,6 +87,7 @@ const char *probe_kind_name(enum probe_kind kind)
 		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
 		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
 		[KIND_SOCKETS] = "requests at sockets", [KIND_MEMORY] = "allocations",
+		[KIND_LABELS] = "the server's own spans",
 	};
 
 	return kind < KIND_COUNT ? names[kind] : "?";

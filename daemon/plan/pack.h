@@ -36,6 +36,8 @@ enum role {
 	ROLE_ALLOCATED,	     /* the same returns; value: the address, 0: there was none */
 	ROLE_FREE,	     /* memory goes back to that allocator; value: the address */
 	ROLE_CHUNK,	     /* an allocator that has its memory from another gives out, or takes back, a piece; value: address, value2: bytes, tag: which */
+	ROLE_LABEL_BEGIN,    /* what the server itself calls the thread's work begins; text: its name and arguments */
+	ROLE_LABEL_END,	     /* the innermost of these on the thread ends */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
@@ -47,6 +49,7 @@ enum probe_kind {
 	KIND_SWITCHES, /* the scheduler's tracepoints: no probe of a pack */
 	KIND_SOCKETS,  /* those of system calls and sockets: likewise */
 	KIND_MEMORY,
+	KIND_LABELS,
 	KIND_COUNT,
 };
 

@@ -80,6 +80,10 @@ static const struct probe_spec probes[] = {
 	{ .usdt = "request_begin", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .group = GROUP_MARK,
 	  .min_level = 1, .event = "Request" },
 	{ .usdt = "request_end", .role = ROLE_RUN_END, .action = ACTION_ENTRY, .group = GROUP_MARK, .min_level = 1 },
+	/* What its thread does, in words of its own (text, bytes): until the next end. */
+	{ .usdt = "span_begin", .role = ROLE_LABEL_BEGIN, .action = ACTION_TEXT, .value = { ARGUMENT_1 }, .value2 = { ARGUMENT_2 },
+	  .min_level = 1 },
+	{ .usdt = "span_end", .role = ROLE_LABEL_END, .action = ACTION_ENTRY, .min_level = 1 },
 
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*", .role = ROLE_EXECUTOR_START,
 	  .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
@@ -217,8 +221,8 @@ static bool is_type(const char *s, uint32_t size)
 
 static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*", "libtensorflow.so*", NULL };
 static const char *const executables[] = { "tensorflow_model_server*", NULL };
-/* Python's gRPC. */
-static const char *const beside[] = { "cygrpc.*.so", NULL };
+/* Python's gRPC, and what has marks for servers in languages without a preprocessor. */
+static const char *const beside[] = { "cygrpc.*.so", "libtfprof.so*", NULL };
 static const char *const cheap_types[] = { "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Identity", "IdentityN", "NoOp", "Const",
 					   "Shape", "Reshape", "Squeeze", "ExpandDims", "Switch", "Merge", NULL };
 

@@ -1,4 +1,5 @@
 """Static probes: those that a server has for us mark its requests, and the kernel's counter in the server is told of and taken back."""
+import json
 import pathlib
 import signal
 import statistics
@@ -6,6 +7,15 @@ import statistics
 import harness
 
 FIXTURES = harness.BUILD / "fixtures"
+
+
+class Labelling(harness.Process):
+    """The server in Python that marks what its threads do."""
+
+    def __init__(self):
+        super().__init__("labelling", [harness.PYTHON, harness.ROOT / "tests/fixtures/labelling.py", FIXTURES / "libtensorflow_framework.so.2"],
+                         env={"TFPROF_LIBRARY": str(harness.OUT / "libtfprof.so")})
+        self.wait_ready(lambda: self.line("ready"))
 
 
 class Marks(harness.TestCase):
@@ -43,6 +53,51 @@ class Marks(harness.TestCase):
         self.assertGreater(int(m[2]), 100)
         self.assertLess(int(m[2]), int(m[1]) - 50)
         self.assertLess(int(m[2]), 600)
+
+    def test_spans_of_a_server_in_python_are_shown_in_its_words_and_no_page_takes_them_for_something_else(self):
+        daemon = self.start(harness.Daemon)
+        server = self.start(Labelling)
+        harness.wait_target(daemon, server.pid)
+        plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--json").json
+        probes = {p["symbol"].split()[0]: p for p in plan["targets"][0]["probes"] if p["source"] == "USDT"}
+        self.assertEqual(set(probes), {"tfprof:request_begin", "tfprof:request_end", "tfprof:span_begin", "tfprof:span_end"})
+        self.assertEqual({(p["class"], p["kind"], p["planted"]) for name, p in probes.items() if "span" in name},
+                         {("emulated", "the server's own spans", True)})
+        logdir = self.directory / "logdir"
+        command = harness.ctl_capture(daemon, [server.pid], logdir, "--level", "1")
+        self.assertEqual(command.status, 0, command.stderr)
+        file, = harness.xspace_files(logdir)
+        xspace = harness.XSpace(file)
+        spans = {name: [e for e in xspace.events(f"span {name}") if "cut" not in e.stats] for name in
+                 ("handle", "train:Step", 'answer \u00e4 "')}
+        for name, events in spans.items():
+            self.assertGreater(len(events), 500, name)
+        self.assertEqual(spans["train:Step"][0].stats["arguments"].split(",")[0], "codec=json  ")
+        handled = sorted((e.stats["request_id"], e.stats["step_num"], e.start_ps, e.start_ps + e.duration_ps) for e in spans["handle"])
+        self.assertEqual([a for a, *_ in handled], [b for _, b, *_ in handled])
+        self.assertEqual([a for a, *_ in handled], list(range(handled[0][0], handled[0][0] + len(handled))))
+        # The parts of each lie within it.
+        by_number = {number: (start, end) for number, _, start, end in handled}
+        within = [e for e in spans["train:Step"] if (number := int(e.stats["arguments"].rpartition("size=")[2])) in by_number
+                  and by_number[number][0] <= e.start_ps and e.start_ps + e.duration_ps <= by_number[number][1]]
+        self.assertGreaterEqual(len(within), len(handled))
+        server.send(signal.SIGTERM)
+        server.wait(10)
+        taken = json.loads(server.stdout().splitlines()[-1])
+        for name, own in (("train:Step", "train:Step"), ('answer \u00e4 "', 'answer \u00e4\x01"')):
+            self.assertAlmostEqual(statistics.median(e.duration_ps / 1e9 for e in spans[name]), statistics.median(taken[own]) / 1e6,
+                                   delta=0.1)
+
+        board = self.start(harness.TensorBoard, logdir)
+        run, = board.runs()
+        self.assertEqual(board.op_stats(run), [])
+        shown = {e["name"] for e in board.trace(run) if e.get("ph") == "X"}
+        self.assertLessEqual({"train:Step", 'answer \u00e4 "'}, shown)
+        tables = board.get_json("data", run=run, tag="overview_page", host=board.hosts(run, "overview_page")[-1])
+        steps = next(t for t in tables if t["cols"] and t["cols"][0]["id"] == "stepnum")
+        names = [row["c"][0]["v"] for row in steps["rows"]]
+        self.assertFalse([n for n in names if "train" in n])
+        self.assertGreater(len(names), 500)
 
     def test_program_without_marks_is_no_file_of_its_target(self):
         daemon = self.start(harness.Daemon)

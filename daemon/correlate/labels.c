@@ -1,0 +1,84 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
+
+/* Different names; what comes beyond these is shown by one. A server can make names up. */
+#define NAMES_MAX 4096
+#define OTHER_NAMES "other spans"
+
+/*
+ * The text is "name", or "name#key=value,key=value#", as the runtime's own annotations have it. Viewers show the name; what readers look at begins
+ * with a word of ours, so that no name of the server's is taken for an operation, a step or a batch.
+ */
+static uint32_t name_of(struct correlator *c, const char *text, size_t size)
+{
+	char name[sizeof("span ") + RECORD_TEXT_SIZE], *shown = name + strlen("span ");
+	uint32_t index = 0;
+
+	if (c->n_label_names >= NAMES_MAX)
+		return correlator_name(c, OTHER_NAMES);
+	snprintf(name, sizeof(name), "span %.*s", (int)size, text);
+	for (char *p = shown; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
+	if (names_add(&c->names, name, *shown ? shown : NULL, false, false, &index) < 0)
+		c->error = -ENOMEM;
+	c->n_label_names += index + 1 == c->names.n;
+	return index;
+}
+
+void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *r)
+{
+	struct labels *labels = &c->states[thread].labels;
+	size_t size = strnlen(r->text, MIN(r->size, (uint32_t)RECORD_TEXT_SIZE));
+	const char *mark = memchr(r->text, '#', size);
+	size_t name_size = mark ? (size_t)(mark - r->text) : size, rest = size - name_size;
+	struct span *span;
+	uint64_t index;
+
+	labels->depth++;
+	if (labels->depth > LABELS_MAX)
+		return;
+	index = correlator_add_span(c, thread, SPAN_LABEL, r->probe.head.time);
+	labels->spans[labels->depth - 1] = index;
+	if (index == NO_SPAN)
+		return;
+	/* What is between the marks, the second of which may have been cut off. */
+	if (rest > 1) {
+		uint32_t text = correlator_text(c, mark + 1, rest - 1 - (r->text[size - 1] == '#'));
+
+		if (text != TEXT_NONE)
+			c->t->spans[index].id = text;
+	}
+	span = &c->t->spans[index];
+	span->name = name_of(c, r->text, name_size);
+}
+
+static void end_innermost(struct correlator *c, struct labels *labels, uint64_t time, bool cut)
+{
+	uint64_t index = --labels->depth < LABELS_MAX ? labels->spans[labels->depth] : NO_SPAN;
+
+	if (index == NO_SPAN)
+		return;
+	c->t->spans[index].end_ns = time;
+	if (cut)
+		c->t->spans[index].flags |= SPAN_CUT_END;
+}
+
+void labels_end(struct correlator *c, uint32_t thread, uint64_t time)
+{
+	struct labels *labels = &c->states[thread].labels;
+
+	/* What began before the window has no name. */
+	if (labels->depth)
+		end_innermost(c, labels, time, false);
+}
+
+void labels_close(struct correlator *c, struct thread_state *s, uint64_t time)
+{
+	while (s->labels.depth)
+		end_innermost(c, &s->labels, time, true);
+}

@@ -1,0 +1,31 @@
+/* The marks of include/tfprof.h as functions, for languages that have no preprocessor: libtfprof.so, which tfprofd knows by its name. */
+#include <stdint.h>
+
+#include "include/tfprof.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void tfprof_begin_span(const char *text, unsigned long bytes);
+EXPORT void tfprof_end_span(void);
+EXPORT void tfprof_begin_request(uint64_t id);
+EXPORT void tfprof_end_request(void);
+
+void tfprof_begin_span(const char *text, unsigned long bytes)
+{
+	tfprof_span_begin(text, bytes);
+}
+
+void tfprof_end_span(void)
+{
+	tfprof_span_end();
+}
+
+void tfprof_begin_request(uint64_t id)
+{
+	TFPROF_PROBE(tfprof, request_begin, id);
+}
+
+void tfprof_end_request(void)
+{
+	TFPROF_PROBE(tfprof, request_end);
+}
