@@ -12,6 +12,7 @@
 #include "daemon/broker/programs.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
+#include "lib/proc/seccomp.h"
 
 /* Of one process, so that one does not take the room of all others. */
 #define SITES_OF_TARGET_MAX 256
@@ -205,6 +206,17 @@ int captures_target(struct captures *s, struct broker_message *m)
 	return 0;
 }
 
+/*
+ * The kernel replaces a return address there. From 6.11 on the function then returns through a system call, for which some of these kernels let a
+ * seccomp filter end the process that does not know it.
+ */
+static int check_return(const struct broker_site *site, enum probe_kind kind, pid_t pid)
+{
+	if (kind != KIND_MEMORY || COOKIE_STACK8(site->cookie))
+		return -EINVAL;
+	return seccomp_filters(pid) ? -EPERM : 0;
+}
+
 static int check_site(const struct broker_site *site, const struct code_ranges *ranges, int file)
 {
 	if (!code_ranges_contain(ranges, site->offset))
@@ -234,6 +246,8 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 		const struct broker_site *site = &m->sites[i];
 
 		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file) : -EINVAL;
+		if (r >= 0 && site->cookie & COOKIE_RETURN)
+			r = check_return(site, (enum probe_kind)m->kind, pid);
 		if (r >= 0)
 			r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = pid, .file = file, .offset = site->offset,
 										      .cookie = site->cookie, .semaphore = site->semaphore,

@@ -12,6 +12,7 @@
 
 #include "daemon/broker/capabilities.h"
 #include "lib/base/macro.h"
+#include "lib/proc/seccomp.h"
 
 #define BTF "/sys/kernel/btf/vmlinux"
 /* The inode of the first pid namespace: PROC_PID_INIT_INO of the kernel. */
@@ -103,17 +104,6 @@ static bool proc_hides_processes(void)
 	return hides;
 }
 
-static bool is_filtered(void)
-{
-	char text[TEXT_BYTES];
-	const char *line;
-
-	if (!read_text("/proc/self/status", text))
-		return false;
-	line = strstr(text, "\nSeccomp:");
-	return line && atoi(line + strlen("\nSeccomp:")) == 2;
-}
-
 void host_facts_find(struct host_facts *f)
 {
 	struct rlimit files = {}, locked = {};
@@ -126,7 +116,7 @@ void host_facts_find(struct host_facts *f)
 	f->initial_pids = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PID_NAMESPACE;
 	f->hides_processes = proc_hides_processes();
 	f->confidential = read_text("/sys/kernel/security/lockdown", text) && strstr(text, "[confidentiality]");
-	f->filtered = is_filtered();
+	f->filtered = seccomp_filters(0);
 	f->perf_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -2);
 	f->unprivileged_bpf = read_number("/proc/sys/kernel/unprivileged_bpf_disabled", -1);
 	getrlimit(RLIMIT_NOFILE, &files);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "lib/base/macro.h"
+#include "lib/proc/seccomp.h"
 
 static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const struct target *target, const struct target_file *file,
 			struct prepared_file *ret, char *text, size_t text_size)
@@ -42,7 +43,7 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 	bool any = false;
 	int r = 0;
 
-	*ret = (struct prepared){ .target = *target };
+	*ret = (struct prepared){ .target = *target, .filtered = seccomp_filters(target->pid) };
 	for (unsigned i = 0; i < target->n_files && r >= 0; i++) {
 		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[ret->n_files], ret_text, text_size);
 		ret->target.files[ret->n_files] = target->files[i];
@@ -75,11 +76,19 @@ void prepared_done(struct prepared *p, struct proxy *proxy)
 	p->n_files = 0;
 }
 
+/* Without the addresses that a function returns, what is asked for and given back says nothing. */
+static bool needs_return(const struct prepared *p, const struct plan_site *site)
+{
+	enum role role = p->target.pack->probes[site->spec].role;
+
+	return role == ROLE_ALLOCATE || role == ROLE_ALLOCATED || role == ROLE_FREE;
+}
+
 bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 {
 	const char *release = p->target.pack->slots_release, *version = p->target.version;
 
-	if (site->site.class == SITE_REFUSED)
+	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
 		return false;
 	/* A slot of another release's table would be another function. */
 	return site->source != SYMBOL_RTTI || !release || p->target.pack->probes[site->spec].any_release ||
@@ -107,6 +116,8 @@ const char *prepared_refusal(const struct prepared *p, const struct plan_site *s
 {
 	if (prepared_uses(p, site))
 		return NULL;
+	if (site->site.class != SITE_REFUSED && needs_return(p, site))
+		return "a seccomp filter stands before the process's system calls: on some kernels it ends processes that have a probe where a function returns";
 	return site->site.reason ?: "its place in a virtual table is known of other releases only";
 }
 

@@ -20,6 +20,7 @@ struct prepared {
 	struct target target; /* a copy; its files go with the following */
 	struct prepared_file files[TARGET_FILES_MAX];
 	unsigned n_files;
+	bool filtered; /* a seccomp filter stands before its system calls */
 	char not_read[160]; /* why a file beside the runtime's is not among them, "": all are */
 };
 

@@ -36,7 +36,7 @@ struct thread_state {
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
 	bool handled;	     /* a handler began or ended here: likewise */
 	struct labels labels;
-	uint64_t allocating; /* bytes that it asks an allocator for, NOTHING_ASKED */
+	uint64_t allocating, allocating_ns; /* bytes that it asks an allocator for, NOTHING_ASKED; when */
 };
 
 /* An object that came before its target's layout was known. */
@@ -129,8 +129,8 @@ void work_close(struct correlator *c, struct thread_state *s);
 void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* The probes of a kind went at that time. */
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
-/* The span of the innermost operation that the thread is in, NO_SPAN: none. */
-uint64_t work_op(const struct thread_state *s);
+/* The span of the innermost operation that the thread is in, with its stack pointer there (0: wherever it is); NO_SPAN: none. */
+uint64_t work_op(const struct thread_state *s, uint32_t stack);
 
 /* labels.c: what the server itself calls its threads' work. */
 void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *record);
@@ -140,6 +140,8 @@ void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
 
 /* memory.c: what allocators give out and take back. */
 void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record, enum role role);
+/* All of a process's blocks go with it. */
+void memory_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* Operations have their names: the events that are theirs get them. */
 void memory_name_ops(struct correlator *c);
 

@@ -4,15 +4,17 @@
 /* 40 bytes each. */
 #define EVENTS_MAX (8u << 20)
 
+/* More than any machine has, and few enough that a sum of EVENTS_MAX is a number. */
+#define BYTES_MAX (1ull << 39)
+
 /* Of a block in the map: nothing lives at that address any more. */
 #define BLOCK_GONE UINT64_MAX
 
-static void add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t address,
-		      uint64_t bytes)
+static void add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t bytes)
 {
 	struct memory_event *events;
 
-	if (c->t->n_memory >= EVENTS_MAX) {
+	if (c->t->n_memory >= EVENTS_MAX || bytes > BYTES_MAX) {
 		c->t->n_memory_left_out++;
 		return;
 	}
@@ -20,8 +22,8 @@ static void add_event(struct correlator *c, uint32_t thread, const struct record
 	if (!events)
 		return;
 	c->t->memory = events;
-	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time, .address = address, .bytes = bytes, .thread = thread,
-							  .op = freed ? NO_SPAN : work_op(&c->states[thread]),
+	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time, .address = r->value, .bytes = bytes, .thread = thread,
+							  .op = freed ? NO_SPAN : work_op(&c->states[thread], r->stack),
 							  .allocator = (uint8_t)allocator, .freed = freed };
 }
 
@@ -31,14 +33,19 @@ static void on_allocated(struct correlator *c, uint32_t thread, const struct rec
 	const uint64_t *block;
 
 	c->states[thread].allocating = NOTHING_ASKED;
-	/* The window opened in the middle, or there was no memory. */
-	if (bytes == NOTHING_ASKED || !r->value)
+	/* The window opened in the middle, or there was no memory; or these may be two calls, of which the rest was lost. */
+	if (bytes == NOTHING_ASKED || !r->value || requests_lost_within(c->requests, c->states[thread].allocating_ns, c->now))
 		return;
+	/* No table grows beyond what is shown. */
+	if (c->t->n_memory >= EVENTS_MAX) {
+		c->t->n_memory_left_out++;
+		return;
+	}
 	/* One that still lives there went unseen: records were lost. */
 	block = map_get(&c->blocks, key);
 	if (block && *block != BLOCK_GONE)
-		add_event(c, thread, r, ALLOCATOR_CPU, true, r->value, *block);
-	add_event(c, thread, r, ALLOCATOR_CPU, false, r->value, bytes);
+		add_event(c, thread, r, ALLOCATOR_CPU, true, *block);
+	add_event(c, thread, r, ALLOCATOR_CPU, false, bytes);
 	correlator_put(c, &c->blocks, key, bytes);
 }
 
@@ -52,7 +59,7 @@ static void on_free(struct correlator *c, uint32_t thread, const struct record_p
 		c->t->n_unknown_freed++;
 		return;
 	}
-	add_event(c, thread, r, ALLOCATOR_CPU, true, r->value, *block);
+	add_event(c, thread, r, ALLOCATOR_CPU, true, *block);
 	*block = BLOCK_GONE;
 }
 
@@ -62,7 +69,7 @@ static void on_chunk(struct correlator *c, uint32_t thread, const struct record_
 	bool freed = r->probe.tag == sizeof("MemoryDeallocation") - 1;
 
 	if (freed || r->probe.tag == sizeof("MemoryAllocation") - 1)
-		add_event(c, thread, &r->probe, ALLOCATOR_BFC, freed, r->probe.value, r->value2);
+		add_event(c, thread, &r->probe, ALLOCATOR_BFC, freed, r->value2);
 }
 
 void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *r, enum role role)
@@ -70,6 +77,7 @@ void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_
 	switch (role) {
 	case ROLE_ALLOCATE:
 		c->states[thread].allocating = r->value;
+		c->states[thread].allocating_ns = r->head.time;
 		break;
 	case ROLE_ALLOCATED:
 		on_allocated(c, thread, r);
@@ -80,6 +88,23 @@ void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_
 	default:
 		on_chunk(c, thread, (const void *)r);
 		break;
+	}
+}
+
+void memory_end_process(struct correlator *c, uint32_t process, uint64_t time)
+{
+	for (uint64_t i = 0, n = c->t->n_memory; i < n; i++) {
+		const struct memory_event *e = &c->t->memory[i];
+		struct record_probe r = { .head.time = time, .value = e->address };
+		uint64_t *block;
+
+		if (e->freed || e->allocator != ALLOCATOR_CPU || c->t->threads[e->thread].process != process)
+			continue;
+		block = map_get(&c->blocks, target_key(e->address, (uint8_t)process));
+		if (!block || *block == BLOCK_GONE)
+			continue;
+		add_event(c, e->thread, &r, ALLOCATOR_CPU, true, *block);
+		*block = BLOCK_GONE;
 	}
 }
 

@@ -47,7 +47,7 @@ static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind
 	if (index == NO_SPAN)
 		return;
 	c->t->spans[index].name = name;
-	if (work_op(s) != NO_SPAN)
+	if (work_op(s, 0) != NO_SPAN)
 		c->t->spans[index].flags |= SPAN_IN_OP;
 	s->off_span = index;
 }
@@ -195,8 +195,10 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 		if (c->gone[i])
 			continue;
 		/* The thread group's first thread goes last. */
-		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) || r->head.kind == RECORD_EXEC)
+		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) || r->head.kind == RECORD_EXEC) {
 			c->t->processes[i].ended = true;
+			memory_end_process(c, i, r->head.time);
+		}
 		if (r->head.kind == RECORD_EXEC) {
 			work_end_process(c, i, r->head.time);
 			c->gone[i] = true;

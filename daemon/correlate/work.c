@@ -85,10 +85,10 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 	return f;
 }
 
-uint64_t work_op(const struct thread_state *s)
+uint64_t work_op(const struct thread_state *s, uint32_t stack)
 {
 	for (uint32_t i = s->frames.n; i > 0; i--)
-		if (is_op(&s->frames.frames[i - 1]))
+		if (is_op(&s->frames.frames[i - 1]) && (!stack || !stack_at_or_above(stack, s->frames.frames[i - 1].stack)))
 			return s->frames.frames[i - 1].span;
 	return NO_SPAN;
 }
@@ -571,14 +571,11 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	case ROLE_LABEL_END:
 		labels_end(c, thread, head->time);
 		break;
-	case ROLE_ALLOCATED:
-		memory_on_probe(c, thread, r, spec->role);
-		break;
+	/* What else is shown is the same without them: they end, and lengthen, no frame. */
 	case ROLE_ALLOCATE:
+	case ROLE_ALLOCATED:
 	case ROLE_FREE:
 	case ROLE_CHUNK:
-		frames_return(c, &c->states[thread], r->stack);
-		frames_touch(&c->states[thread], head->time);
 		memory_on_probe(c, thread, r, spec->role);
 		break;
 	default:

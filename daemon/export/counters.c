@@ -42,10 +42,23 @@ struct changes {
 	struct change *list;
 	size_t n, allocated;
 	int64_t begin; /* the value when the window began */
+	uint64_t until_ns;
 };
+
+/* From when on something is not captured, and nothing that is counted is known: the curves stop there. */
+static uint64_t known_until(const struct timeline *t)
+{
+	uint64_t until = t->end_ns;
+
+	for (uint32_t i = 0; i < t->n_gaps; i++)
+		until = MIN(until, t->gaps[i].start_ns);
+	return until;
+}
 
 static int changes_note(struct changes *c, uint64_t at_ns, int64_t by)
 {
+	if (at_ns >= c->until_ns && c->until_ns < c->timeline->end_ns)
+		return 0;
 	if (array_reserve(&c->list, c->n, &c->allocated, sizeof(c->list[0]), 1) < 0)
 		return -ENOMEM;
 	c->list[c->n++] = (struct change){ .at_ns = at_ns - c->timeline->start_ns, .by = by };
@@ -92,7 +105,9 @@ static int add_tasks(struct changes *c)
 	for (uint64_t i = 0; i < t->n_batch_tasks && r >= 0; i++) {
 		const struct batch_task *task = &t->batch_tasks[i];
 
-		r = changes_add(c, task->queued_ns, task->batch < t->n_batches ? t->batches[task->batch].start_ns : t->end_ns);
+		/* Of a batch that was not seen to begin it is not known how long it waited. */
+		if (task->batch < t->n_batches)
+			r = changes_add(c, task->queued_ns, t->batches[task->batch].start_ns);
 	}
 	return r;
 }
@@ -226,7 +241,7 @@ static int write_counter(struct writer *w, enum counter counter, struct changes 
 
 int counters_write(struct writer *w)
 {
-	struct changes changes = { .timeline = w->timeline };
+	struct changes changes = { .timeline = w->timeline, .until_ns = known_until(w->timeline) };
 	int r = 0;
 
 	for (enum counter counter = 0; counter < COUNTER_COUNT && r >= 0; counter++)

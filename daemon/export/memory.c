@@ -8,6 +8,8 @@
 
 /* Readers take events with an operation's name for executions of it, but not those of lines from 0xdeadbeef on. */
 #define MEMORY_LINE (0xdeadbeefll + 300)
+/* Addresses of processes have 47 bits. */
+#define PROCESS_SHIFT 56
 
 /* Of "scope/op:Type" what comes before the type. */
 static void add_op(struct writer *w, const struct memory_event *e, struct stats *stats)
@@ -32,7 +34,9 @@ static int write_event(struct writer *w, const struct memory_event *e, uint32_t 
 	stats_add_int(w, &stats, STAT_PEAK, (int64_t)peak);
 	stats_add_int(w, &stats, STAT_REQUESTED, (int64_t)e->bytes);
 	stats_add_int(w, &stats, STAT_ALLOCATION, (int64_t)e->bytes);
-	stats_add_int(w, &stats, STAT_ADDRESS, (int64_t)e->address);
+	/* Readers tell blocks by their address alone, which two processes may share. */
+	stats_add_int(w, &stats, STAT_ADDRESS,
+		      (int64_t)(e->address | (uint64_t)w->timeline->threads[e->thread].process << PROCESS_SHIFT));
 	add_op(w, e, &stats);
 	return writer_event(w, name, e->at_ns, e->at_ns, &stats);
 }

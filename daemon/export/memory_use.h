@@ -8,7 +8,7 @@ struct memory_use {
 	uint64_t n_allocations, n_deallocations;
 	uint64_t n_unknown;	  /* more deallocations, of what was given out before the window: their sizes are not known */
 	uint64_t allocated_bytes; /* of all allocations */
-	uint64_t peak_bytes;	  /* the most that was given out at once, above the least that was */
+	uint64_t peak_bytes;	  /* the most at once, of what was given out within the window; of ALLOCATOR_BFC above the least */
 	uint64_t begin_bytes;	  /* given out when the window began, above the least */
 };
 

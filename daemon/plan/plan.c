@@ -63,9 +63,9 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED && spec->at_return && site->site.stack_offset) {
+	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED && spec->at_return && (site->site.stack_offset || site->site.may_repeat)) {
 		site->site.class = SITE_REFUSED;
-		site->site.reason = "the return address is not where it was at the entry";
+		site->site.reason = "the return address may not be where it was at the entry";
 	}
 	if (site->site.class != SITE_REFUSED &&
 	    (site->site.stack_offset > COOKIE_STACK_MAX || site->site.stack_offset % 8)) {

@@ -1,9 +1,20 @@
 """What TensorBoard's pages show is what the trace holds, page by page, and nothing of one page is in another. As root."""
 import bisect
 import collections
+import pathlib
 
 import harness
 
+# Runs a program with a filter that lets everything through.
+FILTERED = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program))):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 OFF_CPU = (":OffCpuBlocked", ":OffCpuRunnable")
 
 
@@ -88,6 +99,24 @@ class Memory(harness.TestCase):
             expected = {name: n for name, n in counted.items() if not name.endswith(OFF_CPU) and name[0] != "_"}
             self.assertEqual(shown, expected)
             self.assertEqual(bool(expected), options[1] != "1")
+
+
+class Filtered(harness.TestCase):
+    def test_a_process_with_a_seccomp_filter_has_no_probe_where_a_function_returns_and_the_capture_says_so(self):
+        daemon = self.start(harness.Daemon)
+        server = self.start(harness.NativeServer, ["layered"], prefix=[harness.PYTHON, "-c", FILTERED], self_load=1)
+        harness.wait_target(daemon, server.pid)
+        self.assertRegex(pathlib.Path(f"/proc/{server.pid}/status").read_text(), r"Seccomp:\s+2")
+        plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--memory", "--json").json
+        returns = [p for p in plan["targets"][0]["probes"] if p["at_return"]]
+        self.assertEqual([p["planted"] for p in returns], [False])
+        command = harness.ctl_capture(daemon, [server.pid], self.directory / "logdir", "--memory")
+        self.assertEqual(command.status, 0, command.stderr)
+        self.assertEqual(command.json["memory"], [])
+        self.assertGreater(command.json["ops"], 1000)
+        told = [w for w in command.json["warnings"] if "seccomp filter" in w]
+        self.assertEqual(len(told), 3, command.json["warnings"])
+        self.assertTrue(server.running())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import unittest
 
 import harness
 
+MEMORY = ["--profiler-memory"]
 START_DELAY_NS = 1_500_000_000
 DURATION_MS = 1500
 EDGE_NS = 100_000_000   # the two windows differ by some milliseconds
@@ -127,8 +128,10 @@ class Reference(harness.TestCase):
               f" {right} in the right one")
         self.assertGreater(total, 1000)
         self.assertGreaterEqual(1 - missing / total, AGREEMENT)
-        self.assertAlmostEqual(len(seen), sum(e[1] == "MemoryAllocation" and first <= e[0] <= last for events in
-                                              allocations(reference).values() for e in events), delta=50)
+        for name in "MemoryAllocation", "MemoryDeallocation":
+            counts = [sum(e[1] == name and first <= e[0] <= last for events in allocations(x).values() for e in events)
+                      for x in (ours, reference)]
+            self.assertAlmostEqual(*counts, delta=0.002 * counts[1] + 4, msg=name)
         self.assertGreater(named, 1000)
         self.assertGreaterEqual(right / named, AGREEMENT)
 
@@ -156,13 +159,13 @@ class Reference(harness.TestCase):
         self.assertGreaterEqual(within / len(worst), OPS_WITHIN)
 
     def test_native_server_ops_and_allocations_agree_with_the_in_process_profiler(self):
-        captured = self.capture(self.start(harness.NativeServer, profiler=True), "layered")
+        captured = self.capture(self.start(harness.NativeServer, profiler=True, arguments=MEMORY), "layered")
         self.compare_ops(*captured)
         self.compare_allocations(*captured)
 
     def test_large_tensors_of_onednns_allocator_agree_with_the_in_process_profiler(self):
         self.compare_allocations(*self.capture(self.start(
-            harness.NativeServer, ["layered"], profiler=True, prefix=["env", "TF_ENABLE_ONEDNN_OPTS=1"], self_load=1, rows=1024)))
+            harness.NativeServer, ["layered"], profiler=True, arguments=MEMORY, prefix=["env", "TF_ENABLE_ONEDNN_OPTS=1"], self_load=1, rows=1024)))
 
     def test_python_server_ops_agree_with_the_in_process_profiler(self):
         self.compare_ops(*self.capture(self.start(harness.GrpcServer, profiler=True), "layered"))

@@ -62,7 +62,7 @@ struct self_load {
 };
 
 enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS, KEY_RELOAD, KEY_GRPC_PORT, KEY_ASYNC_REST, KEY_TRUTH,
-       KEY_DELAY_LOCK, KEY_DELAY_DECODE, KEY_ANSWER_PAD, KEY_PIN };
+       KEY_DELAY_LOCK, KEY_DELAY_DECODE, KEY_ANSWER_PAD, KEY_PIN, KEY_PROFILER_MEMORY };
 
 /* What serves, each NULL when it was not asked for. */
 struct fronts {
@@ -82,6 +82,7 @@ static const struct argp_option option_list[] = {
 	{ "answer-pad", KEY_ANSWER_PAD, "BYTES", 0, "White space after each REST answer", 0 },
 	{ "pin", KEY_PIN, "CPU", 0, "Run every thread on that CPU", 0 },
 	{ "profiler-port", KEY_PROFILER_PORT, "PORT", 0, "Start TensorFlow's in-process profiler there", 0 },
+	{ "profiler-memory", KEY_PROFILER_MEMORY, NULL, 0, "Have it see allocations, too", 0 },
 	{ "self-load", KEY_SELF_LOAD, "N", 0,
 	  "N threads run the models in a loop (thread i runs model i modulo their number); runs per second since the "
 	  "last such line are printed on SIGUSR1 and at the end", 0 },
@@ -132,6 +133,9 @@ static error_t option_read(int key, char *argument, struct argp_state *state)
 	case KEY_PROFILER_PORT:
 		number = &o->profiler_port;
 		break;
+	case KEY_PROFILER_MEMORY:
+		reference_profiler_see_allocations();
+		return 0;
 	case 'w':
 		number = &o->workers;
 		most = THREADS_MAX;

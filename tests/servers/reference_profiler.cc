@@ -24,7 +24,10 @@ void reference_profiler_start(int port)
 {
 	server = new tsl::profiler::ProfilerServer();
 	server->StartProfilerServer(port);
-	// Without them its captures have no allocations.
+}
+
+void reference_profiler_see_allocations(void)
+{
 	tsl::EnableCPUAllocatorStats();
 }
 
