@@ -118,6 +118,55 @@ TEST(a_block_whose_end_was_lost_ends_where_its_address_is_given_out_again)
 	timeline_free(t);
 }
 
+TEST(a_process_that_ends_gives_its_blocks_back_and_other_processes_keep_theirs)
+{
+	struct record_thread exit = { .head = { .time = 1500, .tid = 77, .kind = RECORD_EXIT }, .pid = 77, .comm = "server" };
+	const struct correlate_target other = { .pid = 88, .name = "other", .pack = &pack };
+	struct timeline *t;
+
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }), 0);
+	CHECK_EQ(correlator_add_target(c, &other), 0);
+	allocate(1100, 11, 0, 64, 0xa000);
+	allocate(1200, 11, 0, 32, 0xb000);
+	feed(1300, 11, 0, S_FREE, 0, 0xa000, 0);
+	allocate(1400, 21, 1, 16, 0xb000);
+	CHECK_EQ(correlator_feed(c, &exit.head), 0);
+	t = finish();
+	CHECK_EQ(t->n_memory, 5);
+	check_event(t, 4, 1500, 0xb000, 32, true);
+	timeline_free(t);
+}
+
+TEST(a_call_and_a_return_between_which_records_were_lost_are_not_taken_for_one)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 11, 0, S_ALLOCATE, 0, 64, 0);
+	CHECK_EQ(correlator_note_loss(c, 1150, 1160), 0);
+	feed(1200, 11, 0, S_ALLOCATED, 0, 0xa000, 0);
+	allocate(1300, 11, 0, 32, 0xb000);
+	t = finish();
+	CHECK_EQ(t->n_memory, 1);
+	check_event(t, 0, 1301, 0xb000, 32, false);
+	timeline_free(t);
+}
+
+TEST(sizes_that_no_machine_has_are_left_out_and_counted)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 11, 0, S_CHUNK, GIVE, 0xa000, UINT64_MAX);
+	feed(1200, 11, 0, S_CHUNK, TAKE, 0xa000, UINT64_C(1) << 63);
+	allocate(1300, 11, 0, INT64_MAX, 0xb000);
+	t = finish();
+	CHECK_EQ(t->n_memory, 0);
+	CHECK_EQ(t->n_memory_left_out, 3);
+	timeline_free(t);
+}
+
 TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
 {
 	struct memory_use use[ALLOCATOR_COUNT];
