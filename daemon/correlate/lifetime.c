@@ -187,7 +187,8 @@ static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t
 {
 	const struct span *off;
 
-	for (uint64_t at = run_end; at < write_start; at = off->end_ns + 1) {
+	/* Always further on, whatever its end. */
+	for (uint64_t at = run_end; at < write_start; at = MAX(off->start_ns + 1, off->end_ns + 1)) {
 		off = span_index_off_after(l->index, thread, at);
 		if (!off || off->start_ns >= write_start)
 			break;
