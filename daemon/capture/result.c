@@ -61,7 +61,7 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 			    (unsigned long long)timeline->n_spans_left_out,
 			    (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
 	if (timeline->n_memory && result->dropped)
-		result_warn(result, "Sums and curves of allocations are not exact: among the records that were lost there may be some of them.");
+		result_warn(result, "Sums and curves of allocations are not exact, since some of them may not have been seen.");
 	if (timeline->n_memory_left_out)
 		result_warn(result, "%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
 			    (unsigned long long)timeline->n_memory_left_out,

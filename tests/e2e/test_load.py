@@ -104,7 +104,7 @@ class Load(harness.TestCase):
         xspace, _ = capture(self.prepared(server), 1500)
         print(f"     {ops_per_s(xspace):.0f} op events/s, warnings: {xspace.warnings}")
         self.assertGreater(ops_per_s(xspace), 0)
-        self.assertEqual([w for w in xspace.warnings if "records were lost" not in w], [])
+        self.assertEqual([w for w in xspace.warnings if "records were lost" not in w and "allocations are not exact" not in w], [])
         if not xspace.warnings:
             self.check_complete(xspace, 1500)
 
