@@ -120,6 +120,8 @@ static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, _
 	if (cookie & COOKIE_DEREF2)
 		claimed = read_word(claimed + COOKIE_OFFSET2(cookie), cpu);
 	size = claimed < RECORD_TEXT_SIZE ? claimed : RECORD_TEXT_SIZE;
+	if (COOKIE_ACTION(cookie) == ACTION_TEXT_END)
+		r->probe.value += claimed - size;
 	r->size = claimed < 0xffffffff ? claimed : 0xffffffff;
 	r->reserved = 0;
 	__builtin_memset(r->text, 0, sizeof(r->text));
@@ -253,6 +255,7 @@ int probe(struct pt_regs *regs)
 	case ACTION_READ:
 		return send_values(regs, cookie, now, cpu);
 	case ACTION_TEXT:
+	case ACTION_TEXT_END:
 		return send_text(regs, cookie, now, cpu);
 	case ACTION_OBJECT:
 		introduce_object(c, argument(regs, COOKIE_VALUE(cookie)), cookie, now, cpu);

@@ -93,6 +93,8 @@ static enum outcome ask_daemon(struct session *session, const struct capture_opt
 	request.memory = o->selection.memory;
 	request.max_overhead = o->max_overhead;
 	request.record = o->record != NULL;
+	request.device_plane = o->output.device_plane.on;
+	request.input_stages = o->output.input_stages.on;
 	request_options_fill(&o->requests, &filter);
 	request.filter = &filter;
 	request.requests = o->requests.file != NULL;

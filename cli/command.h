@@ -7,6 +7,7 @@ struct daemon_address;
 
 enum outcome command_capture(int argc, char **argv, const struct daemon_address *address);
 enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address);
+enum outcome command_lifecycle(int argc, char **argv, const struct daemon_address *address);
 enum outcome command_plan(int argc, char **argv, const struct daemon_address *address);
 enum outcome command_replay(int argc, char **argv, const struct daemon_address *address);
 enum outcome command_snapshot(int argc, char **argv, const struct daemon_address *address);

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/pid_option.h"
 #include "cli/proxy_env.h"
 #include "cli/session.h"
 #include "cli/text.h"
@@ -16,16 +17,9 @@
 /* A daemon that was never asked before measures first. */
 #define ANSWER_NS (60 * UINT64_C(1000000000))
 #define OWN_MAX 8
-/* As PID_MAX_LIMIT of a 64-bit kernel. */
-#define PID_MAX 4194304
 #define PROGRAM "tfprofd: "
 /* Of what follows the severity. */
 #define INDENT 9
-
-struct doctor_options {
-	uint32_t pid; /* 0: none */
-	bool json;
-};
 
 /* What only the client sees. */
 struct own_finding {
@@ -45,31 +39,6 @@ static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "Print one JSON object", 0 },
 	{}
 };
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	struct doctor_options *o = state->input;
-	unsigned long pid;
-	char *end;
-
-	switch (key) {
-	case 'p':
-		errno = 0;
-		pid = strtoul(text, &end, 10);
-		if (*text < '0' || *text > '9' || *end || errno || !pid || pid > PID_MAX)
-			argp_error(state, "'%s' is no process id", text);
-		o->pid = (uint32_t)pid;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s': a process is named by --pid", text);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static void add(struct doctor *d, const char *severity, const char *code, const char *text, const char *remedy)
 {
@@ -231,12 +200,12 @@ enum outcome command_doctor(int argc, char **argv, const struct daemon_address *
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse_option,
+		.parser = pid_option_parse,
 		.doc = "Says what stands in the way of a capture here, and what to do about each.\v"
 		       "Exit codes: 0 captures work, 1 internal error or no daemon, 2 usage, 3 not permitted, 4 no such target, "
 		       "7 this host cannot.",
 	};
-	struct doctor_options o = {};
+	struct pid_option o = {};
 	struct session *session = NULL;
 	enum outcome outcome;
 	struct doctor d = {};

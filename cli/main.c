@@ -20,6 +20,7 @@ static const struct command {
 } commands[] = {
 	{ "capture", "tfprofctl capture", command_capture, "captures, writes a run for TensorBoard and prints a summary" },
 	{ "doctor", "tfprofctl doctor", command_doctor, "says what stands in the way of a capture" },
+	{ "lifecycle", "tfprofctl lifecycle", command_lifecycle, "shows how processes came to serve: libraries, models, first request" },
 	{ "plan", "tfprofctl plan", command_plan, "shows what a capture would attach, and what that would cost" },
 	{ "replay", "tfprofctl replay", command_replay, "makes of a recording what its capture made" },
 	{ "snapshot", "tfprofctl snapshot", command_snapshot, "what happened just now, out of the daemon's recorder" },

@@ -19,9 +19,13 @@ struct output_options {
 	const char *logdir;
 	bool explain;
 	bool json;
+	struct output_choice {
+		bool on;
+		bool said; /* it was given, one way or the other */
+	} device_plane, input_stages;
 };
 
-/* --logdir, --explain and --json; to be made a child of a command's parser, with a struct output_options as its input. */
+/* --logdir, --device-plane, --input-stages, --explain and --json; to be made a child of a command's parser, with a struct output_options as its input. */
 extern const struct argp output_argp;
 
 /* The messages of a capture that are kept until its end; zeroed but for the options, the selection and the run. */

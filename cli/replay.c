@@ -179,6 +179,7 @@ static enum outcome explain_file(const char *path, int error)
 static enum outcome replay_file(const struct replay_options *o, struct run_directory *run)
 {
 	const struct request_list_options requests = { .all = o->requests.file != NULL, .slowest = o->requests.slowest };
+	struct replay_extras extras = {};
 	struct recording recording = {};
 	enum outcome outcome;
 	struct replay replay;
@@ -188,7 +189,11 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 	r = read_file(o->file, &recording);
 	if (r < 0)
 		return explain_file(o->file, r);
-	r = replay_make(recording.bytes, recording.size, &requests, &replay, text, sizeof(text));
+	if (o->output.device_plane.said)
+		extras.device_plane = &o->output.device_plane.on;
+	if (o->output.input_stages.said)
+		extras.input_stages = &o->output.input_stages.on;
+	r = replay_make(recording.bytes, recording.size, &requests, &extras, &replay, text, sizeof(text));
 	if (r >= 0) {
 		outcome = write_output(o, &replay, &recording, run);
 		replay_done(&replay);

@@ -158,6 +158,8 @@ void report_print(FILE *file, const struct report *report)
 	request_report_print(file, result->requests);
 	print_threads(file, result);
 	print_memory(file, result);
+	if (result->n_modules)
+		fprintf(file, "  XLA      %zu modules, for Graph Viewer and Memory Viewer\n", result->n_modules);
 	print_loss(file, result);
 	print_probes(file, result);
 	request_report_print_tables(file, result->requests);
@@ -270,6 +272,10 @@ void report_print_json(FILE *file, const struct report *report)
 	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL, report->requests ? report->requests->n_slowest : 0);
 	print_json_ops(&json, result);
 	print_json_memory(&json, result);
+	json_array_begin(&json, "modules");
+	for (size_t i = 0; i < result->n_modules; i++)
+		json_string(&json, NULL, result->modules[i]);
+	json_array_end(&json);
 	if (report->plan)
 		plan_report_json(&json, "plan", report->plan, report->selection);
 	json_array_begin(&json, "advice");

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As PID_MAX_LIMIT of a 64-bit kernel. */
-#define PID_MAX 4194304
+#include "cli/pid_option.h"
+
 #define LEVEL_MAX 3
 
 static const struct argp_option options[] = {

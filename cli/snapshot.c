@@ -61,6 +61,8 @@ static enum outcome ask_daemon(struct session *session, const struct snapshot_op
 	request_options_fill(&o->requests, &filter);
 	request.filter = &filter;
 	request.last_ns = o->last_ns;
+	request.device_plane = o->output.device_plane.on;
+	request.input_stages = o->output.input_stages.on;
 	request.requests = o->requests.file != NULL;
 	request.slowest = o->requests.slowest;
 	return answer_ask(answer, session, "/tfprofd.Control/Snapshot", &request.base, ANSWER_NS);

@@ -120,7 +120,7 @@ static int run_roles(const struct listeners *listeners, int lock, struct front_o
 	front->tls = grpc_tls_free(front->tls);
 	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = listeners->list,
 						 .n_listeners = listeners->n, .perf_event_uprobes = config->perf_event_uprobes,
-						 .has_recorder = config->recorder.level > 0,
+						 .captures_itself = config->recorder.level > 0 || config->lifecycle, .hurries = config->lifecycle,
 						 .reload = { config->file, config->tls_certificate, config->tls_key, config->tls_client_ca } });
 	close(requests[0]);
 	close(events[0]);

@@ -257,6 +257,7 @@ enum record_action {
 	ACTION_OBJECT = 2,	/* value is a named object, whose name is sent before its first use */
 	ACTION_OBJECT_FREE = 3, /* such an object goes */
 	ACTION_TEXT = 4,	/* value is where a string lies, value2 its size in bytes; either may be behind a pointer */
+	ACTION_TEXT_END = 5,	/* the same, and of a longer one its end is kept */
 };
 
 /* The general registers, by their numbers in machine code. The stack pointer holds no argument: its number stands for none. */

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "daemon/broker/births.h"
 #include "daemon/broker/calibration.h"
 #include "daemon/broker/capabilities.h"
 #include "daemon/broker/captures.h"
@@ -30,6 +31,7 @@
 
 /* How often the side-band is looked at, and the front told what it could not be told before. */
 #define ROUND_MS 200
+#define HURRIED_ROUND_MS 50
 /* How often the processes of captures are looked at when nobody tells of what they do. */
 #define CHECK_NS 1000000000ull
 /* A measurement that failed is not tried again at once: the broker does nothing else meanwhile. */
@@ -51,10 +53,11 @@ struct broker {
 	const struct listener *listeners;
 	unsigned n_listeners;
 	const char *const *reload_files;
-	bool has_recorder;
+	bool captures_itself;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: nobody tells */
 	struct watch *watch;
+	struct births *births;
 	bool stop, reload; /* the front is to be told so, and was not yet */
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
@@ -278,7 +281,7 @@ static int on_calibrate(struct broker *b, struct broker_message *m)
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	const struct client *client = m->id == BROKER_DAEMON ? NULL : client_get(b, m->id);
-	bool is_own = m->id == BROKER_DAEMON && b->has_recorder;
+	bool is_own = m->id == BROKER_DAEMON && b->captures_itself;
 	const struct broker_finding *error;
 	struct findings findings;
 
@@ -342,6 +345,12 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		return captures_name_threads(b->captures, m);
 	case BROKER_SHED:
 		return captures_shed(b->captures, m);
+	case BROKER_BIRTH:
+		m->birth = births_get(b->births, (pid_t)m->pid);
+		return 0;
+	case BROKER_MODULE:
+		*ret_n_fds = 1;
+		return captures_module(b->captures, m, &ret_fds[0]);
 	case BROKER_END:
 		return captures_end(b->captures, m);
 	case BROKER_CALIBRATE:
@@ -356,7 +365,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 /* Descriptors that an answer passed on and that are not kept. */
 static bool answer_owns_fds(uint32_t type)
 {
-	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT;
+	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT || type == BROKER_MODULE;
 }
 
 static int serve_request(struct broker *b)
@@ -444,6 +453,7 @@ static void on_sideband(const struct sideband_event *event, void *data)
 			watch_lost(b->watch);
 	}
 	watch_event(b->watch, event, loop_now());
+	births_event(b->births, event);
 }
 
 int broker_check_host(char *ret_text, unsigned size)
@@ -476,7 +486,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
-	b->has_recorder = options->has_recorder;
+	b->captures_itself = options->captures_itself;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */
@@ -507,6 +517,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	if (r < 0)
 		return r;
 	r = watch_new(has_threads, &b->watch);
+	if (r >= 0)
+		r = births_new(&b->births);
 	if (r < 0)
 		return log_error_errno(r, "cannot start: %m");
 	r = sideband_new(&b->sideband);
@@ -559,7 +571,7 @@ int broker_run(const struct broker_options *options)
 				      { .fd = signals, .events = POLLIN },
 				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN } };
 
-		if (poll(p, ARRAY_SIZE(p), ROUND_MS) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), options->hurries ? HURRIED_ROUND_MS : ROUND_MS) < 0 && errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);
@@ -578,6 +590,7 @@ int broker_run(const struct broker_options *options)
 	captures_free(b->captures);
 	sideband_free(b->sideband);
 	watch_free(b->watch);
+	births_free(b->births);
 	free(b);
 	return r == -EPIPE ? 0 : r;
 }

@@ -19,7 +19,8 @@ struct broker_options {
 	const struct listener *listeners;
 	unsigned n_listeners;
 	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
-	bool has_recorder; /* root wants the daemon to capture by itself */
+	bool captures_itself; /* root wants the daemon to */
+	bool hurries; /* processes are to be looked at as soon as they map their runtime */
 	/* Files that the front gets opened on SIGHUP, by enum broker_reload; "": none. They are root's own. */
 	const char *reload[BROKER_RELOAD_COUNT];
 };

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "include/record_types.h"
+#include "lib/base/clock.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
 
@@ -118,14 +118,6 @@ struct child {
 	int socket;
 };
 
-static uint64_t now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 static void add_sample(struct samples *s, double value)
 {
 	unsigned i;
@@ -143,11 +135,11 @@ static double median(const struct samples *s)
 /* Nanoseconds for each of so many calls. */
 static double time_calls(uint64_t (*function)(uint64_t), unsigned n)
 {
-	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 
 	for (uint64_t i = 0; i < n; i++)
 		function(work(i));
-	return (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / n;
+	return (double)(clock_now(CLOCK_THREAD_CPUTIME_ID) - begin) / n;
 }
 
 static void measure_calls(struct samples *emulated, struct samples *stepped)
@@ -180,10 +172,10 @@ static void measure_turns(struct samples *samples, const struct partner *partner
 		_exit(EXIT_FAILURE);
 	sched_yield();
 	turns = count_switches();
-	begin = now(CLOCK_THREAD_CPUTIME_ID);
+	begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 	for (unsigned i = 0; i < YIELDS; i++)
 		sched_yield();
-	begin = now(CLOCK_THREAD_CPUTIME_ID) - begin;
+	begin = clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
 	turns = count_switches() - turns;
 	__atomic_store_n(partner->yields, false, __ATOMIC_RELEASE);
 	if (turns > YIELDS / 4)
@@ -198,19 +190,19 @@ static void measure_system(struct samples *calls, struct samples *messages, cons
 				      "Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
 				      "Content-Type: application/json\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 0\r\n\r\n";
 	char bytes[sizeof(request)];
-	uint64_t begin = now(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 
 	for (unsigned i = 0; i < SYSTEM_CALLS; i++)
 		syscall(SYS_getppid);
-	add_sample(calls, (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
-	begin = now(CLOCK_THREAD_CPUTIME_ID);
+	add_sample(calls, (double)(clock_now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
+	begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 	for (unsigned i = 0; i < SYSTEM_CALLS / 2; i++) {
 		if (write(pair[0], request, sizeof(request) - 1) != sizeof(request) - 1 ||
 		    read(pair[1], bytes, sizeof(bytes)) != sizeof(request) - 1)
 			_exit(EXIT_FAILURE);
 		work(i);
 	}
-	add_sample(messages, (double)(now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
+	add_sample(messages, (double)(clock_now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
 }
 
 static void die_with(pid_t parent)
@@ -270,8 +262,8 @@ static void run_child(int socket)
 		struct samples emulated = {}, stepped = {}, turns = {}, calls = {}, messages = {};
 		struct measurement m = {};
 
-		begin = now(CLOCK_MONOTONIC);
-		for (unsigned i = 0; i < ROUNDS && now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++)
+		begin = clock_now(CLOCK_MONOTONIC);
+		for (unsigned i = 0; i < ROUNDS && clock_now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++)
 			if (byte == BATCH_CALLS)
 				measure_calls(&emulated, &stepped);
 			else if (byte == BATCH_SYSTEM)

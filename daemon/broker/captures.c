@@ -9,6 +9,7 @@
 
 #include "daemon/broker/code_range.h"
 #include "daemon/broker/identity.h"
+#include "daemon/broker/modules.h"
 #include "daemon/broker/programs.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
@@ -347,6 +348,32 @@ int captures_shed(struct captures *s, const struct broker_message *m)
 	if (r >= 0)
 		detach(s, NULL, links);
 	return r;
+}
+
+int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
+{
+	struct capture *c = capture_get(s, m->id);
+	const struct attach_target *t = c && m->index < c->n_targets ? &c->targets[m->index] : NULL;
+	uid_t owner;
+	int fd, r;
+
+	_Static_assert(sizeof(m->name) == MODULE_NAME_MAX, "names of files");
+	m->name[sizeof(m->name) - 1] = 0;
+	if (!t)
+		return -EINVAL;
+	r = identity_of_process(t->pid, &owner);
+	if (r < 0)
+		return r;
+	fd = module_open_next(t->pid, owner, m->name, m->text, sizeof(m->text));
+	/* As long as that one lives, the number was its own; and it is no other user's program now. */
+	if (pidfd_ended(t->pidfd) || (c->uid != 0 && c->uid != owner)) {
+		safe_close(fd);
+		return -ESRCH;
+	}
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
 }
 
 int captures_end(struct captures *s, const struct broker_message *m)

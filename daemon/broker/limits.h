@@ -9,3 +9,4 @@
 #define BROKER_MAX_SITES 1024 /* of one capture */
 #define BROKER_MAX_FDS 16    /* with one message */
 #define BROKER_RING_BYTES (16u << 20)
+#define BROKER_MODULE_BYTES_MAX (16 << 20) /* of the file of a module */

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "daemon/broker/births.h"
 #include "daemon/broker/limits.h"
 
 enum broker_request {
@@ -27,6 +28,8 @@ enum broker_request {
 	BROKER_FORGET,	     /* in: id of the capture, index: takes away what there is of a target */
 	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the targets into the rings */
 	BROKER_SHED,	     /* in: id of the capture, kind: detaches what was attached of it, soon */
+	BROKER_BIRTH,	     /* in: pid. out: birth */
+	BROKER_MODULE,	     /* in: id of the capture, index, name, "": the first. out: name of the next module that XLA wrote, fd; -ENODATA, -ENOENT: none */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
 	BROKER_CALIBRATE,    /* out: calibration */
 	BROKER_PREFLIGHT,    /* in: index of a finding, from 0, pid. out: finding, pid: 0 when it is about the host; -ENOENT: no more */
@@ -91,6 +94,8 @@ struct broker_message {
 		struct broker_site sites[BROKER_SITES_PER_MESSAGE];
 		struct broker_calibration calibration;
 		struct broker_finding finding;
+		char name[256]; /* of a file */
+		struct birth birth;
 	};
 };
 

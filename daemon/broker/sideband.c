@@ -236,8 +236,10 @@ int sideband_read(struct sideband *s, sideband_fn fn, void *data)
 		s->record[b->next.size] = 0;
 		if (b->next.type == PERF_RECORD_LOST)
 			lost = 1;
-		else if (parse(s, &event) && event.pid > 0)
+		else if (parse(s, &event) && event.pid > 0) {
+			event.time = b->time;
 			fn(&event, data);
+		}
 		b->at += b->next.size;
 		peek(b);
 	}

@@ -20,6 +20,7 @@ enum sideband_kind {
 struct sideband_event {
 	enum sideband_kind kind;
 	pid_t pid, parent;
+	uint64_t time; /* nanoseconds of CLOCK_MONOTONIC */
 	const char *name;
 	uint64_t size;
 };

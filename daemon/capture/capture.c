@@ -11,6 +11,8 @@
 
 #include "daemon/capture/budget.h"
 #include "daemon/capture/cost.h"
+#include "daemon/capture/hlo.h"
+#include "daemon/capture/lifecycle.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/recording.h"
 #include "daemon/capture/result.h"
@@ -21,6 +23,8 @@
 
 /* Attaching takes a few hundredths of a second, more on a busy machine. */
 #define ATTACH_BEFORE_NS 1000000000ull
+/* A window that begins later after the time that was asked for is told of. */
+#define LATE_NS 100000000ull
 /* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte of sixteen. */
 #define DRAIN_NS 20000000ull
 #define CAPTURES_MAX 32
@@ -34,6 +38,7 @@ struct capture_shared {
 	int cache;
 	unsigned n_captures;
 	struct journal_budget recordings;
+	struct lifecycles *lifecycles; /* NULL: there are none */
 };
 
 struct capture {
@@ -71,6 +76,11 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 	s->recordings.max_bytes = CAPTURE_RECORDING_BYTES;
 	*ret = s;
 	return 0;
+}
+
+void capture_shared_set_lifecycles(struct capture_shared *s, struct lifecycles *lifecycles)
+{
+	s->lifecycles = lifecycles;
 }
 
 bool capture_plan_follows_sockets(const struct capture_plan *plan)
@@ -239,10 +249,32 @@ static void end_recording(struct capture *c, const struct result_facts *facts)
 	c->result.recording = journal_free(c->result.recording);
 }
 
+/* Of the processes that are captured; more files of one are no other. */
+static void note_startups(struct capture *c)
+{
+	for (unsigned i = 0; i < c->n_prepared && c->shared->lifecycles; i++) {
+		const struct target *target = &c->prepared[i].target;
+		struct lifecycle lifecycle;
+		struct startup_track *track;
+		bool known = false;
+
+		for (unsigned k = 0; k < i; k++)
+			known |= c->prepared[k].target.program == target->program;
+		if (known || !lifecycles_get(c->shared->lifecycles, target, false, &lifecycle))
+			continue;
+		track = startups_add(&c->result.startups, (uint32_t)target->pid);
+		if (!track)
+			return;
+		startup_phases(&lifecycle.startup, track);
+		recording_add_startup(c->result.recording, track);
+	}
+}
+
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
 	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + clock_unix_offset(), .detail = c->request.detail,
-				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended, .requests = c->request.requests };
+				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended, .requests = c->request.requests,
+				      .extras = c->request.extras };
 	uint64_t began = loop_now(), correlated;
 	struct timeline *timeline;
 	int r;
@@ -250,6 +282,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	session_count(s, &facts.counts);
 	for (unsigned i = 0; i < session_warnings(s); i++)
 		result_warn(&c->result, "%s", session_warning(s, i));
+	note_startups(c);
 	end_recording(c, &facts);
 	r = session_timeline(s, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
@@ -270,7 +303,8 @@ static int run_window(struct capture *c, struct session *s)
 {
 	uint64_t start, attached, cpu, stop, offset = clock_unix_offset(), begin = 0;
 	char text[sizeof(c->result.text)] = "";
-	int r;
+	struct hlo_files files;
+	int r, error;
 
 	/* Probes cost the target something even before the window: they come shortly before it. */
 	if (c->request.start_unix_ns > offset)
@@ -291,6 +325,8 @@ static int run_window(struct capture *c, struct session *s)
 	r = session_open(s, c->request.duration_ns, &start);
 	if (r < 0)
 		return r;
+	if (begin && start > begin + LATE_NS)
+		result_warn(&c->result, "The window began %.3f s after the time that was asked for.", (double)(start - begin) / 1e9);
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
 	live_begin(&c->live, start);
@@ -301,9 +337,12 @@ static int run_window(struct capture *c, struct session *s)
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	c->result.overhead = cost_of_probes(s, cpu);
+	/* The broker answers for a capture until it is finished. */
+	hlo_open(s, &files, &c->result);
 	r = session_finish(s);
-	if (r < 0)
-		return r;
+	error = hlo_read(&files, c->result.recording, &c->result);
+	if (r < 0 || error < 0)
+		return MIN(r, error);
 	__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
 	if (c->request.filter.count && !enough_requests(c))
 		result_warn(&c->result, "The window ended after %.3f s with %llu of the %llu requests that it was to see.", (double)(stop - start) / 1e9,

@@ -13,6 +13,9 @@
 #include "daemon/capture/target.h"
 #include "daemon/correlate/filter.h"
 #include "daemon/export/advice.h"
+#include "daemon/export/export.h"
+#include "daemon/export/modules.h"
+#include "daemon/export/startups.h"
 #include "daemon/export/request_list.h"
 #include "daemon/export/summary.h"
 #include "daemon/export/xspace.h"
@@ -32,6 +35,9 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 		       struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
+struct lifecycles;
+/* Where it is known how processes came to serve; borrowed. */
+void capture_shared_set_lifecycles(struct capture_shared *shared, struct lifecycles *lifecycles);
 
 /* What a capture attaches. It lives as long as the capture. */
 struct capture_plan {
@@ -64,6 +70,7 @@ struct capture_request {
 	bool record;	     /* keep the raw records, for a replay */
 	struct request_filter filter;	     /* its texts are copied */
 	struct request_list_options requests; /* which requests the result tells one by one */
+	struct export_extras extras; /* of the trace */
 	bool plan_only;	     /* nothing is attached, and there is no result besides the plan */
 	/* Called in the loop's thread before done(), when it is known what will be attached. May be NULL. */
 	void (*planned)(struct capture *capture, const struct capture_plan *plan, void *data);
@@ -87,6 +94,8 @@ struct capture_result {
 	struct xspace_result xspace;
 	struct summary summary;
 	struct advice advice;
+	struct startups startups; /* how the processes came to serve */
+	struct modules modules; /* of XLA's, that it wrote where they can be read */
 	struct request_filter filter; /* as asked for */
 	struct request_list requests;
 	uint64_t window_ns;

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/budget.h"
@@ -14,6 +13,7 @@
 #include "daemon/capture/live.h"
 #include "daemon/capture/session.h"
 #include "daemon/capture/snapshot.h"
+#include "lib/base/cond.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -463,15 +463,13 @@ static void serve_snapshots(struct recorder *r)
 
 static bool wait_round(struct recorder *r)
 {
-	struct timespec until;
 	uint64_t at = loop_now() + (r->session ? ROUND_NS : SECOND);
 	bool ending;
 
-	until = (struct timespec){ .tv_sec = (time_t)(at / SECOND), .tv_nsec = (long)(at % SECOND) };
 	pthread_mutex_lock(&r->lock);
 	/* With a session every round is as long, so that records are read together. */
 	if (!r->ending && (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
-		pthread_cond_timedwait(&r->changed, &r->lock, &until);
+		cond_wait_until(&r->changed, &r->lock, at);
 	ending = r->ending;
 	pthread_mutex_unlock(&r->lock);
 	return !ending;
@@ -536,7 +534,6 @@ static void *recorder_thread(void *data)
 int recorder_new(const struct recorder_options *options, struct recorder **ret)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-	pthread_condattr_t attributes;
 	int error;
 
 	if (!r)
@@ -545,10 +542,7 @@ int recorder_new(const struct recorder_options *options, struct recorder **ret)
 	snprintf(r->hostname, sizeof(r->hostname), "%s", options->hostname);
 	pthread_mutex_init(&r->lock, NULL);
 	live_init(&r->live);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	cond_init(&r->changed);
 	error = -pthread_create(&r->thread, NULL, recorder_thread, r);
 	if (error < 0) {
 		free(r);

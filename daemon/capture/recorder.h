@@ -56,6 +56,7 @@ struct snapshot_request {
 	uint64_t last_ns; /* before now; 0: all that there is */
 	struct request_filter filter;	      /* its texts are copied */
 	struct request_list_options requests; /* which requests the result tells one by one */
+	struct export_extras extras;	      /* of the trace */
 	/* Called once, in the loop's thread; what is taken out of the result must be zeroed. */
 	void (*done)(struct capture_result *result, void *data);
 	void *data;

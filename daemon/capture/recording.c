@@ -143,6 +143,40 @@ void recording_feed(struct journal *j, const struct record *record)
 		journal_give_up(j, -EINVAL);
 }
 
+void recording_add_startup(struct journal *j, const struct startup_track *track)
+{
+	Tfprofd__RecordingStartup m = TFPROFD__RECORDING_STARTUP__INIT;
+	Tfprofd__RecordingPhase phases[STARTUP_PHASES_MAX], *list[STARTUP_PHASES_MAX];
+
+	if (!j)
+		return;
+	for (unsigned i = 0; i < track->n; i++) {
+		const struct startup_phase *from = &track->phases[i];
+		Tfprofd__RecordingPhase *to = list[i] = &phases[i];
+
+		*to = (Tfprofd__RecordingPhase)TFPROFD__RECORDING_PHASE__INIT;
+		to->kind = from->kind;
+		to->start_ns = from->start_ns;
+		to->end_ns = from->end_ns;
+		to->path = (ProtobufCBinaryData){ .data = (uint8_t *)from->path, .len = strlen(from->path) };
+		to->runs = from->runs;
+		to->failed = from->failed;
+		to->goes_on = from->goes_on;
+		to->start_is_bound = from->start_is_bound;
+		to->end_is_bound = from->end_is_bound;
+	}
+	m.pid = track->pid;
+	m.n_phases = track->n;
+	m.phases = list;
+	add_message(j, JOURNAL_STARTUP, &m.base);
+}
+
+void recording_add_module(struct journal *j, const void *bytes, size_t size)
+{
+	if (j)
+		journal_add(j, JOURNAL_MODULE, bytes, size);
+}
+
 int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result)
 {
 	Tfprofd__RecordingResult m = TFPROFD__RECORDING_RESULT__INIT;
@@ -184,5 +218,7 @@ int recording_end(struct journal *j, const struct result_facts *facts, const str
 	counts.read_failed = facts->counts.read_failed;
 	counts.flows_full = facts->counts.flows_full;
 	m.counts = &counts;
+	m.device_plane = facts->extras.device_plane;
+	m.input_stages = facts->extras.input_stages;
 	return add_message(j, JOURNAL_RESULT, &m.base);
 }

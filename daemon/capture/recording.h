@@ -18,5 +18,8 @@ void recording_set_layout(struct journal *j, unsigned target, const struct recor
 void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
 void recording_loss(struct journal *j, uint64_t from, uint64_t to);
 void recording_feed(struct journal *j, const struct record *record);
+void recording_add_startup(struct journal *j, const struct startup_track *track);
+/* One of XLA's modules, as its file is. */
+void recording_add_module(struct journal *j, const void *bytes, size_t size);
 /* What result_make() is given; the journal may be finished. 0, or the first error: -ENOMEM, -ENOBUFS (no room for more). */
 int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result);

@@ -239,7 +239,8 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 		return -ENOMEM;
 	*facts = (struct result_facts){ .start_ns = m->start_ns, .stop_ns = m->stop_ns, .start_unix_ns = m->start_unix_ns,
 					.detail = { .level = m->level, .ops_at_entry = m->ops_at_entry }, .hostname = p->replay->hostname,
-					.n_left_out = m->left_out, .ended = m->ended };
+					.n_left_out = m->left_out, .ended = m->ended,
+					.extras = { .device_plane = m->device_plane, .input_stages = m->input_stages } };
 	facts->counts = (struct session_counts){ .records = m->counts->records, .dropped = m->counts->dropped,
 						 .ring_full = m->counts->ring_full, .refused = m->counts->refused,
 						 .malformed = m->counts->malformed, .unread = m->counts->unread, .late = m->counts->late,
@@ -266,6 +267,44 @@ static int read_result(struct replaying *p, const struct journal_section *s)
 	return r;
 }
 
+static bool is_startup(const Tfprofd__RecordingStartup *m)
+{
+	if (!m || m->n_phases > STARTUP_PHASES_MAX)
+		return false;
+	for (size_t i = 0; i < m->n_phases; i++)
+		if (m->phases[i]->kind > STARTUP_SERVING || m->phases[i]->path.len >= STARTUP_PATH_MAX)
+			return false;
+	return true;
+}
+
+static int read_startup(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingStartup *m = tfprofd__recording_startup__unpack(NULL, s->size, s->bytes);
+	struct startup_track *track = is_startup(m) ? startups_add(&p->replay->result.startups, m->pid) : NULL;
+	int r = track ? 0 : journal_bad(&p->reader, s->offset, "how a process came to serve cannot be read in it");
+
+	for (size_t i = 0; track && i < m->n_phases; i++) {
+		const Tfprofd__RecordingPhase *from = m->phases[i];
+		struct startup_phase *to = &track->phases[track->n++];
+
+		*to = (struct startup_phase){ .kind = (enum startup_phase_kind)from->kind, .start_ns = from->start_ns, .end_ns = from->end_ns,
+					      .runs = from->runs, .failed = from->failed, .goes_on = from->goes_on, .start_is_bound = from->start_is_bound,
+					      .end_is_bound = from->end_is_bound };
+		if (from->path.len)
+			memcpy(to->path, from->path.data, from->path.len);
+	}
+	if (m)
+		tfprofd__recording_startup__free_unpacked(m, NULL);
+	return r;
+}
+
+static int read_module(struct replaying *p, const struct journal_section *s)
+{
+	int r = modules_add(&p->replay->result.modules, s->bytes, s->size);
+
+	return r == -EBADMSG || r == -ENOBUFS ? journal_bad(&p->reader, s->offset, "a module of XLA's in it cannot be read") : r;
+}
+
 static int read_section(struct replaying *p, const struct journal_section *s)
 {
 	if (!p->head && s->kind != JOURNAL_HEAD)
@@ -287,6 +326,10 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 		return read_records(p, s);
 	case JOURNAL_RESULT:
 		return read_result(p, s);
+	case JOURNAL_STARTUP:
+		return read_startup(p, s);
+	case JOURNAL_MODULE:
+		return read_module(p, s);
 	default:
 		p->replay->plan = s->bytes;
 		p->replay->plan_size = s->size;
@@ -320,8 +363,8 @@ static int make(struct replaying *p)
 	return r;
 }
 
-int replay_make(const void *recording, size_t size, const struct request_list_options *requests, struct replay *ret, char *ret_text,
-		size_t text_size)
+int replay_make(const void *recording, size_t size, const struct request_list_options *requests, const struct replay_extras *extras,
+		struct replay *ret, char *ret_text, size_t text_size)
 {
 	struct replaying p = { .reader = { .bytes = recording, .size = size }, .replay = ret };
 	int r;
@@ -329,6 +372,10 @@ int replay_make(const void *recording, size_t size, const struct request_list_op
 	*ret = (struct replay){};
 	r = read_all(&p);
 	ret->facts.requests = *requests;
+	if (extras->device_plane)
+		ret->facts.extras.device_plane = *extras->device_plane;
+	if (extras->input_stages)
+		ret->facts.extras.input_stages = *extras->input_stages;
 	if (r >= 0)
 		r = make(&p);
 	if (r < 0) {

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "daemon/export/device.h"
 #include "daemon/export/export.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
@@ -75,7 +76,9 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 
 int result_make(struct timeline *timeline, const struct result_facts *facts, struct capture_result *result)
 {
-	struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname, .advice = &result->advice };
+	struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname, .advice = &result->advice,
+					  .modules = &result->modules, .startups = &result->startups,
+					  .extras = facts->extras };
 	unsigned n_result, n_timeline;
 	int r = 0;
 
@@ -98,6 +101,8 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 		r = timeline_warn(timeline, "%s", result->warnings[i]);
 	for (unsigned i = 0; i < n_timeline && r >= 0; i++)
 		result_warn(result, "%s", timeline->warnings[i]);
+	if (facts->extras.device_plane)
+		result_warn(result, "%s", device_warning(timeline, facts->detail.level));
 	/* Where threads, or requests, were not seen for a part of the window, shares of the time say nothing. */
 	if (!result->n_shed && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
@@ -116,6 +121,8 @@ void result_done(struct capture_result *result)
 	for (unsigned i = 0; i < result->n_warnings; i++)
 		free(result->warnings[i]);
 	result->n_warnings = 0;
+	modules_done(&result->modules);
+	startups_done(&result->startups);
 	xspace_result_done(&result->xspace);
 	summary_done(&result->summary);
 	request_list_done(&result->requests);

@@ -20,6 +20,7 @@ struct result_facts {
 	unsigned n_left_out; /* processes for which there was no room */
 	uint32_t ended;	     /* a bit for each target that ended before the window did */
 	struct request_list_options requests; /* which requests are told one by one; no part of a recording */
+	struct export_extras extras; /* of the trace */
 };
 
 /* Adds a warning, unless there are CAPTURE_WARNINGS_MAX already. */

@@ -282,6 +282,12 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	return s->opened ? tell_correlator(s, t) : 0;
 }
 
+void session_forget(struct session *s, unsigned target)
+{
+	s->targets[target].left_out = true;
+	proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = target }, NULL, NULL);
+}
+
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size)
 {
 	unsigned index = find_target(s, &target->target);
@@ -298,10 +304,8 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 	if (r >= 0 && is_new)
 		warn_of_probes(s, target);
 	/* What was told of it already must not be attached with the next one. */
-	if (r < 0 && is_new && index < s->n_targets) {
-		s->targets[index].left_out = true;
-		proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = index }, NULL, NULL);
-	}
+	if (r < 0 && is_new && index < s->n_targets)
+		session_forget(s, index);
 	return r;
 }
 
@@ -616,6 +620,11 @@ bool session_target_ended(const struct session *s, unsigned target)
 	return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
+bool session_target_left_out(const struct session *s, unsigned target)
+{
+	return s->targets[target].left_out;
+}
+
 pid_t session_target_pid(const struct session *s, unsigned target)
 {
 	return s->targets[target].prepared->target.pid;
@@ -633,6 +642,21 @@ unsigned session_n_captured(const struct session *s)
 	for (unsigned i = 0; i < s->n_targets; i++)
 		n += !s->targets[i].left_out;
 	return n;
+}
+
+int session_next_module(struct session *s, unsigned target, char *name, char *ret_text, size_t text_size)
+{
+	struct broker_message m = { .type = BROKER_MODULE, .id = s->id, .index = target };
+	unsigned n_fds;
+	int fd = -1, r;
+
+	_Static_assert(sizeof(m.name) == SESSION_NAME_MAX, "names of files");
+	snprintf(m.name, sizeof(m.name), "%s", name);
+	r = proxy_call(s->options.proxy, &m, &fd, &n_fds);
+	snprintf(name, SESSION_NAME_MAX, "%.*s", (int)sizeof(m.name) - 1, m.name);
+	if (r < 0)
+		snprintf(ret_text, text_size, "%s", m.text);
+	return r < 0 ? r : fd;
 }
 
 bool session_targets_ended(const struct session *s)

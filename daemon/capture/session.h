@@ -60,6 +60,8 @@ struct session *session_free(struct session *s);
  * -EACCES (not this client's process), -ESRCH (it has ended), -E2BIG, and others; ret_text says what to do.
  */
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size);
+/* Takes away what there is of a target: nothing is told of it any more. */
+void session_forget(struct session *s, unsigned target);
 /* Attaches what was added since the last call. */
 int session_attach(struct session *s, char *ret_text, size_t text_size);
 /* Opens the window for so long. *ret_start: from when on it is open for every program, which is the time that it begins. -ENOMEM. */
@@ -77,6 +79,13 @@ void session_name_threads(struct session *s);
 /* After the window has closed: names of the threads, and the last records; begins to detach. -ENOMEM. */
 int session_finish(struct session *s);
 
+/*
+ * Opens the file of the next HLO module that a target's XLA wrote; name is that of the one before, "" at first, and has
+ * SESSION_NAME_MAX bytes. Returns the descriptor, or the errors of module_open_next() (daemon/broker/modules.h) with what it says.
+ */
+#define SESSION_NAME_MAX 256
+int session_next_module(struct session *s, unsigned target, char *name, char *ret_text, size_t text_size);
+
 void session_count(const struct session *s, struct session_counts *ret);
 /* Requests that have finished so far and pass the filter. */
 uint64_t session_n_finished(const struct session *s);
@@ -84,6 +93,8 @@ uint64_t session_n_finished(const struct session *s);
 uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);
 pid_t session_target_pid(const struct session *s, unsigned target);
+/* Whether nothing is seen of it, because it was refused, or forgotten. */
+bool session_target_left_out(const struct session *s, unsigned target);
 /* Those that are not left out. */
 unsigned session_n_captured(const struct session *s);
 /* Whether all targets have ended; whether this one has. */

@@ -137,7 +137,8 @@ static int make(struct snapshot *s)
 {
 	uint64_t to = s->facts.until_ns, from = MAX(s->facts.since_ns, s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
 	struct result_facts facts = { .start_ns = from, .stop_ns = to, .start_unix_ns = from + clock_unix_offset(), .detail = s->facts.detail,
-				      .hostname = s->hostname, .n_left_out = s->facts.n_left_out, .requests = s->request.requests };
+				      .hostname = s->hostname, .n_left_out = s->facts.n_left_out, .requests = s->request.requests,
+				      .extras = s->request.extras };
 	struct flight_facts kept;
 	struct timeline *timeline;
 	int r;

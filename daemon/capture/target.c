@@ -15,6 +15,7 @@
 
 /* A process that just mapped something is looked at when it had the time to map the rest, and a child when it had that to exec. */
 #define LOOK_AFTER_NS 100000000ull
+#define HURRIED_LOOK_AFTER_NS 20000000ull
 #define PENDING_MAX 256
 /* Processes that are looked at in one go; then others have their turn, for this many times as long as that took. */
 #define LOOKS_AT_ONCE 16
@@ -186,7 +187,7 @@ void targets_look_soon(struct targets *t, pid_t pid)
 			return;
 	if (t->n_pending < PENDING_MAX && pid > 0) {
 		t->pending[t->n_pending].pid = pid;
-		t->pending[t->n_pending++].at = now + LOOK_AFTER_NS;
+		t->pending[t->n_pending++].at = now + (t->options.hurries ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
 	} else if (!t->scan_pending) {
 		t->scan_pending = true;
 		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);

@@ -47,6 +47,7 @@ struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	struct plan_cache *plans; /* borrowed */
+	bool hurries; /* a process is looked at as soon as it maps its runtime */
 	/* Called for each target that comes and goes, in the loop's thread. Each may be NULL. */
 	void (*added)(struct target *target, void *data);
 	void (*changed)(struct target *target, void *data); /* it mapped more files of its runtime */

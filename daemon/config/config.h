@@ -24,6 +24,7 @@ struct config_target {
 	struct request_filter filter;
 	double max_overhead; /* percent */
 	unsigned level;
+	bool input_stages;
 };
 
 /* A TCP port; port 0: none. */
@@ -47,6 +48,7 @@ struct config {
 	char state[512];
 	bool perf_event_uprobes;
 	bool verbose;
+	bool lifecycle; /* how processes start is watched */
 	uint64_t max_duration_ns;
 	unsigned max_captures, max_captures_per_user;
 	struct {

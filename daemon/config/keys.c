@@ -44,12 +44,15 @@ static int take_path(const struct config_key *key, struct config *config, const 
 	return n < 0 || (size_t)n >= key->size ? REFUSE(text, "it is longer than %zu bytes", key->size - 1) : 0;
 }
 
+int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT])
+{
+	*ret = !strcmp(value, "yes");
+	return *ret || !strcmp(value, "no") ? 0 : REFUSE(text, "'%.40s' is neither yes nor no", value);
+}
+
 static int take_bool(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
 {
-	bool *field = FIELD(config, key);
-
-	*field = !strcmp(value, "yes");
-	return *field || !strcmp(value, "no") ? 0 : REFUSE(text, "'%.40s' is neither yes nor no", value);
+	return config_take_bool(value, FIELD(config, key), text);
 }
 
 static int parse_address(struct config_address *address, const char *value, char text[static CONFIG_TEXT])
@@ -228,6 +231,7 @@ const struct config_key config_keys[] = {
 	KEY("recorder-memory", "MIB", take_bytes, recorder.bytes, false, "in so many MiB (64)"),
 	KEY("recorder-overhead", "PERCENT", take_percent, recorder.max_overhead, false,
 	    "of the processes' CPU time that its probes may cost; beyond it kinds of probes are given up (1)"),
+	KEY("lifecycle", NULL, take_bool, lifecycle, false, "watch how processes start, until their first request, for tfprofctl lifecycle"),
 	KEY("verbose", NULL, take_bool, verbose, true, "say more"),
 };
 const size_t n_config_keys = ARRAY_SIZE(config_keys);

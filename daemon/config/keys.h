@@ -23,6 +23,8 @@ extern const size_t n_config_keys;
 void config_set_defaults(struct config *config);
 /* The place of the key in the table, or -ENOENT. */
 int config_key_find(const char *name);
+/* "yes" or "no"; -EINVAL, with the reason in text. */
+int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]);
 /* What keys of a file or flags say that has to fit together. */
 int config_check(const struct config *config, char text[static CONFIG_TEXT]);
 

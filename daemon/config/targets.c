@@ -75,12 +75,18 @@ static int take_level(struct config_target *target, const char *value, char *tex
 	return 0;
 }
 
+static int take_input_stages(struct config_target *target, const char *value, char *text)
+{
+	return config_take_bool(value, &target->input_stages, text);
+}
+
 static const struct {
 	const char *name;
 	int (*take)(struct config_target *target, const char *value, char *text);
 } keys[] = {
 	{ "slower-than", take_slower_than },	 { "path", take_path },	  { "model", take_model },
 	{ "requests-count", take_requests_count }, { "max-overhead", take_max_overhead }, { "level", take_level },
+	{ "input-stages", take_input_stages },
 };
 
 int config_target_take(struct config_target *target, unsigned *seen, const char *name, const char *value, char text[static CONFIG_TEXT])

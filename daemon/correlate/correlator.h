@@ -138,6 +138,9 @@ void labels_end(struct correlator *c, uint32_t thread, uint64_t time);
 /* What the thread is inside of goes on after that time, unseen. */
 void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
 
+/* What an iterator of a pipeline is called, an index into names. */
+uint32_t labels_name_iterator(struct correlator *c, const struct record_text *record);
+
 /* memory.c: what allocators give out and take back. */
 void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record, enum role role);
 /* All of a process's blocks go with it. */

@@ -58,6 +58,11 @@ uint32_t frames_find_batch(const struct frames *f, uint32_t tag)
 	return find_tagged(f, ROLE_BATCH_BEGIN, tag);
 }
 
+uint32_t frames_find_iterator(const struct frames *f, uint32_t tag)
+{
+	return find_tagged(f, ROLE_NEXT_BEGIN, tag);
+}
+
 static uint32_t find_above(const struct frames *f, enum role role, uint8_t group, uint32_t stack)
 {
 	for (uint32_t i = f->n; i > 0; i--) {

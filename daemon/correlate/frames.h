@@ -45,5 +45,7 @@ uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack);
 uint32_t frames_find_handler(const struct frames *f, uint8_t group, uint32_t stack);
 /* The innermost batch with this tag; FRAME_NONE. */
 uint32_t frames_find_batch(const struct frames *f, uint32_t tag);
+/* The innermost iterator with this tag; FRAME_NONE. */
+uint32_t frames_find_iterator(const struct frames *f, uint32_t tag);
 /* The innermost operation with this context; FRAME_NONE. */
 uint32_t frames_find_op(const struct frames *f, uint32_t tag);

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,18 @@
 /* Different names; what comes beyond these is shown by one. A server can make names up. */
 #define NAMES_MAX 4096
 #define OTHER_NAMES "other spans"
+#define OTHER_ITERATORS "Iterator::other"
+#define UNKNOWN_ITERATOR "Iterator::unknown"
+
+static uint32_t add_name(struct correlator *c, const char *name, const char *shown)
+{
+	uint32_t index = 0;
+
+	if (names_add(&c->names, name, shown, false, false, &index) < 0)
+		c->error = -ENOMEM;
+	c->n_label_names += index + 1 == c->names.n;
+	return index;
+}
 
 /*
  * The text is "name", or "name#key=value,key=value#", as the runtime's own annotations have it. Viewers show the name; what readers look at begins
@@ -16,7 +29,6 @@
 static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 {
 	char name[sizeof("span ") + RECORD_TEXT_SIZE], *shown = name + strlen("span ");
-	uint32_t index = 0;
 
 	if (c->n_label_names >= NAMES_MAX)
 		return correlator_name(c, OTHER_NAMES);
@@ -24,10 +36,26 @@ static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 	for (char *p = shown; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';
-	if (names_add(&c->names, name, *shown ? shown : NULL, false, false, &index) < 0)
-		c->error = -ENOMEM;
-	c->n_label_names += index + 1 == c->names.n;
-	return index;
+	return add_name(c, name, *shown ? shown : NULL);
+}
+
+/* "Iterator::Root::Map": each with what it is an iterator of, the outermost first. Elsewhere in another release's object there is something else. */
+uint32_t labels_name_iterator(struct correlator *c, const struct record_text *r)
+{
+	static const char word[] = "Iterator";
+	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
+	char name[RECORD_TEXT_SIZE + sizeof("Iterator::...")];
+
+	/* Of a long one only the end is here. */
+	if (r->size <= RECORD_TEXT_SIZE && (size < sizeof(word) - 1 || memcmp(r->text, word, sizeof(word) - 1)))
+		return correlator_name(c, UNKNOWN_ITERATOR);
+	for (size_t i = 0; i < size; i++)
+		if (!isprint((unsigned char)r->text[i]))
+			return correlator_name(c, UNKNOWN_ITERATOR);
+	if (c->n_label_names >= NAMES_MAX)
+		return correlator_name(c, OTHER_ITERATORS);
+	snprintf(name, sizeof(name), "%s%.*s", r->size > RECORD_TEXT_SIZE ? "Iterator::..." : "", (int)size, r->text);
+	return add_name(c, name, NULL);
 }
 
 void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *r)

@@ -10,21 +10,23 @@
 /* Of a block in the map: nothing lives at that address any more. */
 #define BLOCK_GONE UINT64_MAX
 
-static void add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t bytes)
+/* Whether it is shown. */
+static bool add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t bytes)
 {
 	struct memory_event *events;
 
 	if (c->t->n_memory >= EVENTS_MAX || bytes > BYTES_MAX) {
 		c->t->n_memory_left_out++;
-		return;
+		return false;
 	}
 	events = correlator_grow(c, c->t->memory, &c->memory_size, c->t->n_memory, sizeof(events[0]));
 	if (!events)
-		return;
+		return false;
 	c->t->memory = events;
 	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time, .address = r->value, .bytes = bytes, .thread = thread,
 							  .op = freed ? NO_SPAN : work_op(&c->states[thread], r->stack),
 							  .allocator = (uint8_t)allocator, .freed = freed };
+	return true;
 }
 
 static void on_allocated(struct correlator *c, uint32_t thread, const struct record_probe *r)
@@ -36,17 +38,13 @@ static void on_allocated(struct correlator *c, uint32_t thread, const struct rec
 	/* The window opened in the middle, or there was no memory; or these may be two calls, of which the rest was lost. */
 	if (bytes == NOTHING_ASKED || !r->value || requests_lost_within(c->requests, c->states[thread].allocating_ns, c->now))
 		return;
-	/* No table grows beyond what is shown. */
-	if (c->t->n_memory >= EVENTS_MAX) {
-		c->t->n_memory_left_out++;
-		return;
-	}
 	/* One that still lives there went unseen: records were lost. */
 	block = map_get(&c->blocks, key);
 	if (block && *block != BLOCK_GONE)
 		add_event(c, thread, r, ALLOCATOR_CPU, true, *block);
-	add_event(c, thread, r, ALLOCATOR_CPU, false, bytes);
-	correlator_put(c, &c->blocks, key, bytes);
+	/* The map grows no further than what is shown. */
+	if (add_event(c, thread, r, ALLOCATOR_CPU, false, bytes))
+		correlator_put(c, &c->blocks, key, bytes);
 }
 
 static void on_free(struct correlator *c, uint32_t thread, const struct record_probe *r)

@@ -51,7 +51,7 @@ static bool is_off(const struct span *s)
 
 static bool is_work(const struct span *s)
 {
-	return !is_off(s) && s->kind != SPAN_SCHEDULE && s->kind != SPAN_LABEL;
+	return !is_off(s) && s->kind != SPAN_SCHEDULE && s->kind != SPAN_LABEL && s->kind != SPAN_ITERATOR;
 }
 
 static bool has_context(const struct span *s)

@@ -47,8 +47,6 @@ static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind
 	if (index == NO_SPAN)
 		return;
 	c->t->spans[index].name = name;
-	if (work_op(s, 0) != NO_SPAN)
-		c->t->spans[index].flags |= SPAN_IN_OP;
 	s->off_span = index;
 }
 
@@ -161,8 +159,8 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		struct frame *f = frames_top(&c->states[*found].frames);
 
 		waker = (int32_t)*found;
-		/* The callback that ends a run is little else than waking its caller. */
-		if (f && f->role == ROLE_DONE)
+		/* The callback that ends a run is little else than waking its caller, and a launch that does nothing itself hands its work on. */
+		if (f && (f->role == ROLE_DONE || (f->role == ROLE_OP_ASYNC_BEGIN && !f->next_ns)))
 			f->last_ns = r->head.time;
 	}
 	attribution_on_wake(c, thread, waker < 0 ? THREAD_NONE : (uint32_t)waker, r->head.time);

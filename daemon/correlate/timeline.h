@@ -19,6 +19,7 @@ enum span_kind {
 	SPAN_BLOCKED,  /* the thread was off CPU, waiting for something */
 	SPAN_RUNNABLE, /* the thread was off CPU, waiting for a CPU: woken or preempted */
 	SPAN_LABEL,    /* what the server itself calls the thread's work; id: index into texts of its arguments, -1: none */
+	SPAN_ITERATOR, /* an iterator of a pipeline makes its next element */
 	SPAN_KIND_COUNT,
 };
 
@@ -26,12 +27,11 @@ enum span_flag {
 	SPAN_CUT_START = 1 << 0, /* began before the window: start_ns is a bound */
 	SPAN_CUT_END = 1 << 1,   /* ended after the window: end_ns is a bound */
 	SPAN_CHEAP = 1 << 2,     /* an operation that the runtime's own profiler shows only at level 3 */
-	SPAN_IN_OP = 1 << 3,     /* off CPU while an operation ran on the thread */
+	SPAN_INFERRED = 1 << 3,  /* of a run: whose request it works for is inferred */
 	SPAN_END_BOUND = 1 << 5, /* its end was not seen: end_ns is the last, or the next, that was seen of its thread */
 	SPAN_INNER = 1 << 6,     /* a run within another run, or within a piece of one */
 	SPAN_ID_READ = 1 << 7,   /* its id was read at a place that is known of some releases only */
 	SPAN_ASYNC = 1 << 4,     /* an operation that may finish on another thread: the span is its launch */
-	SPAN_INFERRED = SPAN_IN_OP, /* of a run: whose request it works for is inferred */
 	SPAN_MARK = SPAN_ASYNC,  /* of a run: it is none, but what the server itself marked as its work for a request */
 };
 

@@ -479,6 +479,30 @@ static void on_request_end(struct correlator *c, uint32_t thread, const struct r
 	requests_note_finished(c, span);
 }
 
+static void on_next_begin(struct correlator *c, uint32_t thread, const struct record_text *r, const struct probe_spec *spec)
+{
+	struct frame *f;
+
+	frames_return(c, &c->states[thread], r->probe.stack);
+	f = frame_push(c, thread, SPAN_ITERATOR, &r->probe, spec);
+	if (f)
+		span_of(c, f)->name = labels_name_iterator(c, r);
+}
+
+static void on_next_end(struct correlator *c, uint32_t thread, const struct record_probe *r)
+{
+	struct thread_state *s = &c->states[thread];
+	uint32_t at = frames_find_iterator(&s->frames, r->tag);
+
+	if (at != FRAME_NONE) {
+		frames_end(c, s, at, r->head.time);
+		return;
+	}
+	/* It began before the window. */
+	frames_return(c, s, r->stack);
+	frames_touch(s, r->head.time);
+}
+
 void work_on_probe(struct correlator *c, const struct record *head)
 {
 	const struct record_probe *r = (const void *)head;
@@ -495,7 +519,7 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	/* Only these probes send a second value. */
 	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
 		return;
-	if (head->kind == RECORD_TEXT && spec->action != ACTION_TEXT)
+	if (head->kind == RECORD_TEXT && spec->action != ACTION_TEXT && spec->action != ACTION_TEXT_END)
 		return;
 	if (c->shed[probe_kind_of_role(spec->role)])
 		return;
@@ -571,6 +595,13 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	case ROLE_LABEL_END:
 		labels_end(c, thread, head->time);
 		break;
+	case ROLE_NEXT_BEGIN:
+		if (head->kind == RECORD_TEXT)
+			on_next_begin(c, thread, (const void *)r, spec);
+		break;
+	case ROLE_NEXT_END:
+		on_next_end(c, thread, r);
+		break;
 	/* What else is shown is the same without them: they end, and lengthen, no frame. */
 	case ROLE_ALLOCATE:
 	case ROLE_ALLOCATED:
@@ -600,9 +631,13 @@ void work_close(struct correlator *c, struct thread_state *s)
 	while (s->frames.n) {
 		const struct frame *f = frames_top(&s->frames);
 		bool piece = f->role == ROLE_EXECUTOR_RUN || f->role == ROLE_DONE;
+		/* Of an operation that another thread finishes only the launch is here; what its thread did next comes after that. */
+		bool launch = f->role == ROLE_OP_ASYNC_BEGIN && (f->last_ns > span_of(c, f)->start_ns || f->next_ns);
 
 		c->idle_between = true;
-		if (c->ops_at_entry && is_op(f) && s->left_ns > span_of(c, f)->start_ns)
+		if (launch)
+			frame_pop(c, s, 0, false);
+		else if (c->ops_at_entry && is_op(f) && s->left_ns > span_of(c, f)->start_ns)
 			frame_pop(c, s, 0, false);
 		else if (piece && f->last_ns > span_of(c, f)->start_ns && f->last_ns < c->end_ns)
 			frame_pop(c, s, 0, false);

@@ -39,6 +39,7 @@ struct change {
 
 struct changes {
 	const struct timeline *timeline;
+	struct memory_use memory[ALLOCATOR_COUNT];
 	struct change *list;
 	size_t n, allocated;
 	int64_t begin; /* the value when the window began */
@@ -128,11 +129,9 @@ static int add_threads(struct changes *c, bool running)
 static int add_memory(struct changes *c, enum allocator allocator)
 {
 	const struct timeline *t = c->timeline;
-	struct memory_use use[ALLOCATOR_COUNT];
 	int r = 0;
 
-	memory_use_make(t, use);
-	c->begin = (int64_t)use[allocator].begin_bytes;
+	c->begin = (int64_t)c->memory[allocator].begin_bytes;
 	for (uint64_t i = 0; i < t->n_memory && r >= 0; i++) {
 		const struct memory_event *e = &t->memory[i];
 
@@ -244,6 +243,7 @@ int counters_write(struct writer *w)
 	struct changes changes = { .timeline = w->timeline, .until_ns = known_until(w->timeline) };
 	int r = 0;
 
+	memory_use_make(w->timeline, PROCESS_ANY, changes.memory);
 	for (enum counter counter = 0; counter < COUNTER_COUNT && r >= 0; counter++)
 		if (w->level >= counters[counter].level)
 			r = write_counter(w, counter, &changes);

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "daemon/export/counters.h"
+#include "daemon/export/device.h"
 #include "daemon/export/lanes.h"
 #include "daemon/export/memory.h"
+#include "daemon/export/modules.h"
+#include "daemon/export/startups.h"
 #include "daemon/export/writer.h"
 #include "lib/base/macro.h"
 
@@ -33,32 +36,15 @@ static void stats_add_reason(struct writer *w, struct stats *stats, uint32_t nam
 /* Which form of its name a span has. */
 static enum form span_form(const struct span *s)
 {
-	bool in_op = s->flags & SPAN_IN_OP;
-
 	switch (s->kind) {
 	case SPAN_BLOCKED:
-		return in_op ? FORM_BLOCKED_IN_OP : FORM_BLOCKED;
+		return FORM_BLOCKED;
 	case SPAN_RUNNABLE:
-		return in_op ? FORM_RUNNABLE_IN_OP : FORM_RUNNABLE;
+		return FORM_RUNNABLE;
+	case SPAN_EXECUTOR:
+		return s->flags & SPAN_END_BOUND ? FORM_BOUND : FORM_PLAIN;
 	default:
 		return FORM_PLAIN;
-	}
-}
-
-static bool span_shown(const struct writer *w, const struct span *s)
-{
-	switch (s->kind) {
-	case SPAN_RUN:
-	case SPAN_BATCH:
-	case SPAN_HANDLER:
-	case SPAN_LABEL:
-		return true;
-	case SPAN_SCHEDULE:
-		return w->level >= 3;
-	case SPAN_OP:
-		return w->level >= (s->flags & SPAN_CHEAP ? 3 : 2);
-	default:
-		return w->level >= 2;
 	}
 }
 
@@ -147,8 +133,6 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 			stats_add_text(w, stats, STAT_ATTRIBUTION, "orphan");
 		stats_add_context(w, stats, CONTEXT_EXECUTOR, STAT_PRODUCER, s->context);
 	}
-	if (s->kind == SPAN_EXECUTOR)
-		stats_add_int(w, stats, STAT_ITERATION, 0);
 	if (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE)
 		stats_add_context(w, stats, CONTEXT_EXECUTOR, STAT_CONSUMER, s->context);
 	if (s->kind == SPAN_RUNNABLE)
@@ -156,7 +140,7 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 	if (off_cpu)
 		stats_add_thread(w, stats, STAT_WAKER, s->id);
 	stats_add_cut(w, stats, s->flags & SPAN_CUT_START, s->flags & SPAN_CUT_END);
-	if (s->flags & SPAN_END_BOUND)
+	if (s->flags & SPAN_END_BOUND && s->kind != SPAN_EXECUTOR)
 		stats_add_text(w, stats, STAT_END, s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry" : "not seen");
 }
 
@@ -164,16 +148,12 @@ static int thread_line_begin(struct writer *w, uint32_t index)
 {
 	const struct timeline *t = w->timeline;
 	const struct thread *thread = &t->threads[index];
-	const struct process *process = &t->processes[thread->process];
 	char name[64], display_name[128];
 
-	writer_title(thread, name, sizeof(name));
-	snprintf(display_name, sizeof(display_name), "[%u] %.*s %s", process->pid, (int)sizeof(process->name),
-		 process->name, name);
 	return writer_line_begin(w, &(struct xspace_line){
 		.id = thread->tid,
-		.name = name,
-		.display_name = t->n_processes > 1 ? display_name : NULL,
+		.name = writer_title(thread, name, sizeof(name)),
+		.display_name = t->n_processes > 1 ? writer_long_title(w, thread, display_name, sizeof(display_name)) : NULL,
 		.display_id = w->order[index],
 	});
 }
@@ -308,7 +288,7 @@ static int write_thread(struct writer *w, const struct span *spans, uint64_t n_s
 	int r;
 
 	for (const struct span *s = spans; s < end; s++) {
-		if (!span_shown(w, s))
+		if (!writer_shows(w, s))
 			continue;
 		if (!open) {
 			r = thread_line_begin(w, s->thread);
@@ -345,7 +325,7 @@ static int write_gaps(struct writer *w)
 	return r < 0 || !t->n_gaps ? r : xspace_line_end(w->xspace);
 }
 
-static int write_host(struct writer *w)
+static int write_host(struct writer *w, const struct startups *startups)
 {
 	const struct timeline *t = w->timeline;
 	int r = writer_plane_begin(w, PLANE_HOST, "/host:CPU");
@@ -363,6 +343,8 @@ static int write_host(struct writer *w)
 		r = counters_write(w);
 	if (r >= 0)
 		r = memory_write(w);
+	if (r >= 0)
+		r = startups_write(w, startups);
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }
 
@@ -438,6 +420,8 @@ static int write_messages(struct writer *w, const struct export_options *options
 	}
 	for (uint32_t i = 0; i < t->n_warnings; i++)
 		(void)xspace_warning(x, t->warnings[i]);
+	if (options->extras.device_plane)
+		(void)xspace_warning(x, device_warning(t, w->level));
 	if (w->n_disordered) {
 		snprintf(text, sizeof(text), "%llu events were out of order on their line and are not shown.",
 			 (unsigned long long)w->n_disordered);
@@ -464,12 +448,19 @@ int export_xspace(const struct timeline *t, const struct export_options *options
 	if (r < 0)
 		return r;
 	if (w.level >= 1) {
-		r = write_host(&w);
+		r = write_host(&w, options->startups);
+		if (r >= 0)
+			r = modules_write(&w, options->modules);
 		if (r < 0)
 			return r;
 	}
 	if (w.level >= 3 && t->n_slices) {
 		r = write_sched(&w);
+		if (r < 0)
+			return r;
+	}
+	if (options->extras.device_plane) {
+		r = device_write(&w);
 		if (r < 0)
 			return r;
 	}

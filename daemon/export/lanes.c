@@ -14,17 +14,21 @@
 
 /*
  * Readers count what begins with these words as waiting for input, which is what a request does until it executes. The
- * stats that make a stage of the input pipeline would say the same and also make each phase an operation.
+ * stats that make a stage of the input pipeline say the same, and also make each phase an operation: they are for who asks for them.
  */
 #define INPUT "IteratorGetNext "
 
+/* Of stages: readers keep their numbers beside those of event names, which have 32 bits. */
+#define STAGE_BASE (INT64_C(1) << 33)
+
 static const struct {
 	const char *name, *display;
+	const char *stage; /* the readers' category of the stage; NULL: it is none */
 } phase_names[PHASE_COUNT] = {
-	[PHASE_READ] = { INPUT "read", "read" },
-	[PHASE_DECODE] = { INPUT "decode", "decode" },
-	[PHASE_QUEUE] = { INPUT "queue wait", "queue wait" },
-	[PHASE_BATCH] = { INPUT "batch wait", "batch wait" },
+	[PHASE_READ] = { INPUT "read", "read", "Read" },
+	[PHASE_DECODE] = { INPUT "decode", "decode", "Preprocessing" },
+	[PHASE_QUEUE] = { INPUT "queue wait", "queue wait", "Enqueue" },
+	[PHASE_BATCH] = { INPUT "batch wait", "batch wait", "Enqueue" },
 	[PHASE_EXECUTE] = { "execute", NULL },
 	[PHASE_ENCODE] = { "encode", NULL },
 	[PHASE_WRITE] = { "write", NULL },
@@ -312,6 +316,15 @@ static int write_tasks(struct writer *w, struct task_list *list, uint64_t before
 	return r;
 }
 
+static void stage_stats(struct writer *w, enum phase phase, struct stats *stats)
+{
+	if (!phase_names[phase].stage)
+		return;
+	stats_add_int(w, stats, STAT_STAGE_ID, STAGE_BASE + (int64_t)phase);
+	stats_add_text(w, stats, STAT_STAGE_NAME, phase_names[phase].display);
+	stats_add_text(w, stats, STAT_STAGE_CATEGORY, phase_names[phase].stage);
+}
+
 static int write_piece(struct writer *w, const struct piece *p, struct task_list *tasks)
 {
 	const struct timeline *t = w->timeline;
@@ -323,10 +336,14 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 	for (uint64_t i = 1; i < p->n; i++)
 		if (t->segments[p->first + i].thread != thread)
 			thread = THREAD_NONE;
-	if (!*name)
+	if (!*name && w->extras.input_stages && phase_names[p->phase].stage)
+		(void)xspace_event_name(w->xspace, phase_names[p->phase].display, NULL, name);
+	else if (!*name)
 		(void)xspace_event_name(w->xspace, phase_names[p->phase].name, phase_names[p->phase].display, name);
 	stats.n = 0;
 	stats_add_thread(w, &stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
+	if (w->extras.input_stages)
+		stage_stats(w, p->phase, &stats);
 	if (r >= 0)
 		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
 	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {

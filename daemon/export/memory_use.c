@@ -4,7 +4,7 @@
 
 #include "lib/base/macro.h"
 
-void memory_use_make(const struct timeline *t, struct memory_use ret[ALLOCATOR_COUNT])
+void memory_use_make(const struct timeline *t, uint32_t process, struct memory_use ret[ALLOCATOR_COUNT])
 {
 	int64_t bytes[ALLOCATOR_COUNT] = { 0 }, least[ALLOCATOR_COUNT] = { 0 }, most[ALLOCATOR_COUNT] = { 0 };
 
@@ -13,6 +13,8 @@ void memory_use_make(const struct timeline *t, struct memory_use ret[ALLOCATOR_C
 		const struct memory_event *e = &t->memory[i];
 		struct memory_use *use = &ret[e->allocator];
 
+		if (process != PROCESS_ANY && t->threads[e->thread].process != process)
+			continue;
 		bytes[e->allocator] += e->freed ? -(int64_t)e->bytes : (int64_t)e->bytes;
 		least[e->allocator] = MIN(least[e->allocator], bytes[e->allocator]);
 		most[e->allocator] = MAX(most[e->allocator], bytes[e->allocator]);

@@ -12,6 +12,9 @@ struct memory_use {
 	uint64_t begin_bytes;	  /* given out when the window began, above the least */
 };
 
-void memory_use_make(const struct timeline *t, struct memory_use ret[ALLOCATOR_COUNT]);
+#define PROCESS_ANY UINT32_MAX
+
+/* process: the index of one, or PROCESS_ANY: of all together, but for n_unknown, which is of all. */
+void memory_use_make(const struct timeline *t, uint32_t process, struct memory_use ret[ALLOCATOR_COUNT]);
 /* For people: "cpu", … */
 const char *memory_allocator_name(enum allocator allocator);

@@ -1,23 +1,17 @@
 #include "daemon/export/name_table.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/export/array.h"
-#include "daemon/export/wire.h"
-
-enum {
-	ENTRY_KEY = WIRE_VARINT(1),
-	ENTRY_VALUE = WIRE_BYTES(2),
-	METADATA_ID = WIRE_VARINT(1),
-	METADATA_NAME = WIRE_BYTES(2),
-	METADATA_DISPLAY_NAME = WIRE_BYTES(4),
-};
 
 struct interned_name {
 	uint32_t offset; /* of the text in the table's bytes */
 	uint32_t length;
+	uint32_t rest_offset; /* likewise of what follows the names */
+	uint32_t rest_size;
 	uint32_t hash;
 };
 
@@ -44,30 +38,31 @@ static int slots_grow(struct name_table *table)
 	return 0;
 }
 
-static uint32_t hash_bytes(const uint8_t *p, size_t n)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
+#define HASH_START 2166136261u /* FNV-1a */
 
+static uint32_t hash_bytes(uint32_t hash, const uint8_t *p, size_t n)
+{
 	while (n--)
 		hash = (hash ^ *p++) * 16777619u;
 	return hash;
 }
 
-/* Encodes the entry of a name with the next id behind the table's bytes, without making it part of them. */
-static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const char *name, const char *display,
-		  struct interned_name *ret, size_t *ret_size)
+/* Encodes an entry with the next id behind the table's bytes, without making it part of them. */
+static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const struct name_entry *new, struct interned_name *ret,
+		  size_t *ret_size)
 {
-	size_t name_length = strlen(name), display_length = display ? strlen(display) : 0;
+	size_t name_length = strlen(new->name), display_length = new->display ? strlen(new->display) : 0;
 	uint32_t id = table->n_names + 1;
 	size_t value, entry, size;
 	uint8_t *p;
 	int r;
 
-	if (name_length > max_bytes || display_length > max_bytes)
+	if (name_length > max_bytes || display_length > max_bytes || new->rest_size > max_bytes)
 		return -EFBIG;
 	value = 1 + wire_varint_size(id) + wire_bytes_size(name_length);
 	if (display_length)
 		value += wire_bytes_size(display_length);
+	value += new->rest_size;
 	entry = 1 + wire_varint_size(id) + wire_bytes_size(value);
 	size = wire_bytes_size(entry);
 	if (size > max_bytes)
@@ -80,20 +75,31 @@ static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const
 	p = wire_put_number(p, ENTRY_KEY, id);
 	p = wire_put_number(p, ENTRY_VALUE, value);
 	p = wire_put_number(p, METADATA_ID, id);
-	p = wire_put_text(p, METADATA_NAME, name, name_length);
+	p = wire_put_text(p, METADATA_NAME, new->name, name_length);
 	*ret = (struct interned_name){
 		.offset = (uint32_t)((size_t)(p - table->bytes) - name_length),
 		.length = (uint32_t)name_length,
-		.hash = hash_bytes(p - name_length, name_length),
+		.rest_size = (uint32_t)new->rest_size,
+		.hash = hash_bytes(HASH_START, p - name_length, name_length),
 	};
 	if (display_length)
-		wire_put_text(p, METADATA_DISPLAY_NAME, display, display_length);
+		p = wire_put_text(p, METADATA_DISPLAY_NAME, new->display, display_length);
+	ret->rest_offset = (uint32_t)(p - table->bytes);
+	if (new->rest_size)
+		memcpy(p, new->rest, new->rest_size);
+	ret->hash = hash_bytes(ret->hash, p, new->rest_size);
 	*ret_size = size;
 	return 0;
 }
 
-int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes, const char *name, const char *display,
-		      uint32_t *ret)
+static bool is_same(const struct name_table *table, const struct interned_name *a, const struct interned_name *b)
+{
+	return a->hash == b->hash && a->length == b->length && a->rest_size == b->rest_size &&
+	       !memcmp(table->bytes + a->offset, table->bytes + b->offset, b->length) &&
+	       !memcmp(table->bytes + a->rest_offset, table->bytes + b->rest_offset, b->rest_size);
+}
+
+int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes, const struct name_entry *entry, uint32_t *ret)
 {
 	struct interned_name new;
 	uint32_t i, mask;
@@ -107,16 +113,13 @@ int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes, c
 	if (r < 0)
 		return r;
 	/* Encoded first and looked up then, because the text that counts is the one that was made valid. */
-	r = encode(table, tag, max_bytes, name, display, &new, &size);
+	r = encode(table, tag, max_bytes, entry, &new, &size);
 	if (r < 0)
 		return r;
 
 	mask = table->n_slots - 1;
 	for (i = new.hash & mask; table->slots[i]; i = (i + 1) & mask) {
-		const struct interned_name *old = &table->names[table->slots[i] - 1];
-
-		if (old->hash == new.hash && old->length == new.length &&
-		    !memcmp(table->bytes + old->offset, table->bytes + new.offset, new.length)) {
+		if (is_same(table, &table->names[table->slots[i] - 1], &new)) {
 			*ret = table->slots[i];
 			return 0;
 		}

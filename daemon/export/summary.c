@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/export/op_category.h"
 #include "lib/base/macro.h"
 
 /* What one name's operations add up to. */
@@ -90,9 +91,9 @@ static uint32_t merge_equal(struct total *totals, uint32_t n)
 
 static int fill_op(const struct total *total, struct summary_op *ret)
 {
-	const char *text = total->name->name, *display = total->name->display ?: "";
+	const char *text = total->name->name, *display = total->name->display ?: "", *type = op_type(total->name);
 	size_t length = strlen(text);
-	char *name = malloc(length + 1 + strlen(display) + 1), *colon;
+	char *name = malloc(length + 1 + strlen(display) + 1);
 
 	if (!name)
 		return -ENOMEM;
@@ -100,11 +101,9 @@ static int fill_op(const struct total *total, struct summary_op *ret)
 	strcpy(name + length + 1, display);
 	*ret = (struct summary_op){ .name = name, .type = name + length + 1, .count = total->count,
 				    .total_ns = total->total_ns, .self_ns = total->self_ns };
-	/* "scope/op:Type"; a name that was lost is a sentence. */
-	colon = total->name->lost ? NULL : strrchr(name, ':');
-	if (colon) {
-		*colon = 0;
-		ret->type = colon + 1;
+	if (type) {
+		ret->type = name + (type - text);
+		name[type - text - 1] = 0;
 	}
 	return 0;
 }
@@ -157,7 +156,7 @@ int summary_make(const struct timeline *t, struct summary *ret)
 
 	if (r < 0)
 		return r;
-	memory_use_make(t, s.memory);
+	memory_use_make(t, PROCESS_ANY, s.memory);
 	r = summarise_ops(t, &s);
 	if (r >= 0)
 		r = request_summary_make(t, &s.requests);

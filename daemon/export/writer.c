@@ -18,8 +18,10 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_CONSUMER_TYPE] = "_ct",
 	[STAT_CONSUMER] = "_c",
 	[STAT_FLOW] = "flow",
-	[STAT_ITERATION] = "iter_num",
 	[STAT_STEP] = "step_num",
+	[STAT_STAGE_ID] = "_ipl_stage_id",
+	[STAT_STAGE_NAME] = "_ipl_stage_name",
+	[STAT_STAGE_CATEGORY] = "_ipl_stage_cat",
 	[STAT_MODEL] = "model_id",
 	[STAT_CUT] = "cut",
 	[STAT_END] = "end",
@@ -64,6 +66,10 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_BYTES] = "bytes",
 	[STAT_START_TIME] = "profile_start_time",
 	[STAT_STOP_TIME] = "profile_stop_time",
+	[STAT_DEVICE_TYPE] = "device_type_string",
+	[STAT_CATEGORY] = "hlo_category",
+	[STAT_PROGRAM] = "program_id",
+	[STAT_SYMBOL] = "symbol_id",
 };
 
 void writer_done(struct writer *w)
@@ -144,7 +150,7 @@ int writer_init(struct writer *w, const struct timeline *t, const struct export_
 {
 	int r;
 
-	*w = (struct writer){ .timeline = t, .level = MIN(options->level, 3u) };
+	*w = (struct writer){ .timeline = t, .level = MIN(options->level, 3u), .extras = options->extras };
 	/* One more than needed, so that an empty table is not taken for a failure. */
 	w->ids.forms = calloc(((size_t)t->n_names + 1) * FORM_COUNT, sizeof(uint32_t));
 	w->ids.reasons = calloc((size_t)t->n_names + 1, sizeof(uint32_t));
@@ -156,6 +162,23 @@ int writer_init(struct writer *w, const struct timeline *t, const struct export_
 	if (r >= 0)
 		r = index_requests(w);
 	return r < 0 ? r : xspace_new(options->max_bytes, &w->xspace);
+}
+
+bool writer_shows(const struct writer *w, const struct span *s)
+{
+	switch (s->kind) {
+	case SPAN_RUN:
+	case SPAN_BATCH:
+	case SPAN_HANDLER:
+	case SPAN_LABEL:
+		return true;
+	case SPAN_SCHEDULE:
+		return w->level >= 3;
+	case SPAN_OP:
+		return w->level >= (s->flags & SPAN_CHEAP ? 3 : 2);
+	default:
+		return w->level >= 2;
+	}
 }
 
 int writer_plane_begin(struct writer *w, enum plane_id id, const char *name)
@@ -210,26 +233,19 @@ const char *writer_title(const struct thread *thread, char *buffer, size_t size)
 	return buffer;
 }
 
-/* Makes "off_cpu/reason:OffCpuBlocked" with only what readers accept in the name of an operation. */
-static const char *off_cpu_name(const char *reason, char *buffer, size_t size)
+const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer, size_t size)
 {
-	static const char prefix[] = "off_cpu/", suffix[] = ":OffCpuBlocked";
-	size_t n = strlen(prefix), end = size - sizeof(suffix);
+	const struct process *process = &w->timeline->processes[thread->process];
+	char title[64];
 
-	memcpy(buffer, prefix, n);
-	for (const char *p = reason[0] ? reason : "unknown"; *p && n < end; p++) {
-		bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
-
-		buffer[n++] = letter || strchr("_.->/", *p) ? *p : '_';
-	}
-	memcpy(buffer + n, suffix, sizeof(suffix));
+	if (w->timeline->n_processes <= 1)
+		return writer_title(thread, buffer, size);
+	snprintf(buffer, size, "[%u] %.*s %s", process->pid, (int)sizeof(process->name), process->name,
+		 writer_title(thread, title, sizeof(title)));
 	return buffer;
 }
 
-/*
- * Off CPU inside an operation is named like an operation of its own, so that the operation's self time is its time on a
- * CPU; elsewhere, and on a request's line, the name must not read as an operation. Viewers show the same words for both.
- */
+/* None of these names reads as an operation's: they stand within operations, too, whose times are the same without them. */
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 {
 	const struct timeline *t = w->timeline;
@@ -237,24 +253,22 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 	bool named = name < t->n_names;
 	const struct span_name *n = named ? &t->names[name] : &nameless;
 	uint32_t *id = &w->ids.forms[(size_t)(named ? name : t->n_names) * FORM_COUNT + form];
-	char words[128], op[128], display[128];
+	struct stats stats = { .n = 0 };
+	char words[128], display[128];
 
 	if (*id)
 		return *id;
 	switch (form) {
+	case FORM_BOUND:
+		stats_add_text(w, &stats, STAT_END, "not seen");
+		(void)xspace_event_kind(w->xspace, n->name, stats.list, stats.n, id);
+		break;
 	case FORM_BLOCKED:
-	case FORM_BLOCKED_IN_OP:
 		snprintf(words, sizeof(words), "blocked: %.100s", n->name[0] ? n->name : "unknown");
-		if (form == FORM_BLOCKED)
-			(void)xspace_event_name(w->xspace, words, NULL, id);
-		else
-			(void)xspace_event_name(w->xspace, off_cpu_name(n->name, op, sizeof(op)), words, id);
+		(void)xspace_event_name(w->xspace, words, NULL, id);
 		break;
 	case FORM_RUNNABLE:
 		(void)xspace_event_name(w->xspace, "waiting for a CPU", NULL, id);
-		break;
-	case FORM_RUNNABLE_IN_OP:
-		(void)xspace_event_name(w->xspace, "off_cpu/runqueue:OffCpuRunnable", "waiting for a CPU", id);
 		break;
 	case FORM_RUNNING:
 	case FORM_EXECUTING:

@@ -8,7 +8,7 @@
 #include "daemon/export/export.h"
 #include "daemon/export/xspace.h"
 
-enum plane_id { PLANE_HOST = 1, PLANE_SCHED, PLANE_ENVIRONMENT };
+enum plane_id { PLANE_HOST = 1, PLANE_SCHED, PLANE_ENVIRONMENT, PLANE_METADATA, PLANE_DEVICE };
 
 /* Types of contexts, which tie events of several threads together; the numbers are the readers'. */
 enum context_type {
@@ -24,8 +24,10 @@ enum stat {
 	STAT_CONSUMER_TYPE,
 	STAT_CONSUMER,
 	STAT_FLOW,
-	STAT_ITERATION,
 	STAT_STEP,
+	STAT_STAGE_ID,
+	STAT_STAGE_NAME,
+	STAT_STAGE_CATEGORY,
 	STAT_MODEL,
 	STAT_CUT,
 	STAT_END,
@@ -70,16 +72,19 @@ enum stat {
 	STAT_BYTES,
 	STAT_START_TIME,
 	STAT_STOP_TIME,
+	STAT_DEVICE_TYPE,
+	STAT_CATEGORY,
+	STAT_PROGRAM,
+	STAT_SYMBOL,
 	STAT_COUNT,
 };
 
 /* The event names that one entry of the timeline's names can stand for. */
 enum form {
 	FORM_PLAIN,
+	FORM_BOUND, /* its end was not seen: said once for all events of the name, of which there are many */
 	FORM_BLOCKED,
-	FORM_BLOCKED_IN_OP,
 	FORM_RUNNABLE,
-	FORM_RUNNABLE_IN_OP,
 	FORM_RUNNING,	/* on a request's critical path */
 	FORM_EXECUTING, /* the same, where it is not known whether the thread ran */
 	FORM_COUNT,
@@ -98,6 +103,7 @@ struct plane_ids {
 struct writer {
 	const struct timeline *timeline;
 	unsigned int level;
+	struct export_extras extras;
 	struct xspace *xspace;
 	struct plane_ids ids;
 	uint32_t *order;                     /* display id of a thread's line */
@@ -120,6 +126,9 @@ struct stats {
 int writer_init(struct writer *w, const struct timeline *t, const struct export_options *options);
 void writer_done(struct writer *w);
 
+/* Whether the level shows a span. */
+bool writer_shows(const struct writer *w, const struct span *s);
+
 int writer_plane_begin(struct writer *w, enum plane_id id, const char *name);
 /* timestamp_ns need not be given. */
 int writer_line_begin(struct writer *w, const struct xspace_line *line);
@@ -138,6 +147,8 @@ int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t en
 uint32_t writer_string(struct writer *w, uint32_t *cache, const char *text);
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form);
 const char *writer_title(const struct thread *thread, char *buffer, size_t size);
+/* "name/tid", or "[pid] process name/tid" where there are several processes. */
+const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer, size_t size);
 
 void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type, uint64_t value);
 void stats_add_int(struct writer *w, struct stats *stats, enum stat stat, int64_t value);

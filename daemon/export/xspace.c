@@ -36,6 +36,7 @@ enum {
 	STAT_METADATA_ID = WIRE_VARINT(1),
 	STAT_UINT64 = WIRE_VARINT(3),
 	STAT_INT64 = WIRE_VARINT(4),
+	STAT_BYTES_VALUE = WIRE_BYTES(6),
 	STAT_REF = WIRE_VARINT(7),
 };
 
@@ -175,8 +176,7 @@ static int append_text(struct xspace *x, uint8_t tag, const char *text)
 	return r < 0 ? r : commit(x, wire_put_text(x->position, tag, text, length));
 }
 
-static int intern(struct xspace *x, struct name_table *table, uint8_t tag, const char *name, const char *display,
-		  uint32_t *ret)
+static int intern(struct xspace *x, struct name_table *table, uint8_t tag, const struct name_entry *entry, uint32_t *ret)
 {
 	uint64_t used = x->size + x->event_names.size + x->stat_names.size;
 	int r;
@@ -185,7 +185,7 @@ static int intern(struct xspace *x, struct name_table *table, uint8_t tag, const
 		return x->error;
 	if (x->depth != DEPTH_PLANE && x->depth != DEPTH_LINE)
 		return fail(x, -EINVAL);
-	r = name_table_intern(table, tag, used < x->max_bytes ? x->max_bytes - used : 0, name, display, ret);
+	r = name_table_intern(table, tag, used < x->max_bytes ? x->max_bytes - used : 0, entry, ret);
 	return r < 0 ? fail(x, r) : 0;
 }
 
@@ -330,12 +330,52 @@ int xspace_line_end(struct xspace *x)
 
 int xspace_event_name(struct xspace *x, const char *name, const char *display, uint32_t *ret)
 {
-	return intern(x, &x->event_names, PLANE_EVENT_METADATA, name, display, ret);
+	return intern(x, &x->event_names, PLANE_EVENT_METADATA, &(struct name_entry){ .name = name, .display = display }, ret);
 }
 
 int xspace_stat_name(struct xspace *x, const char *name, uint32_t *ret)
 {
-	return intern(x, &x->stat_names, PLANE_STAT_METADATA, name, NULL, ret);
+	return intern(x, &x->stat_names, PLANE_STAT_METADATA, &(struct name_entry){ .name = name }, ret);
+}
+
+int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_stat *stats, unsigned int n_stats, uint32_t *ret)
+{
+	uint8_t bytes[XSPACE_KIND_STATS_MAX * STAT_MAX], *p = bytes;
+
+	if (n_stats > XSPACE_KIND_STATS_MAX)
+		return x->error ? x->error : fail(x, -EINVAL);
+	for (unsigned int i = 0; i < n_stats; i++)
+		p = put_stat(p, METADATA_STAT, &stats[i]);
+	return intern(x, &x->event_names, PLANE_EVENT_METADATA,
+		      &(struct name_entry){ .name = name, .rest = bytes, .rest_size = (size_t)(p - bytes) }, ret);
+}
+
+int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t stat_name, const void *bytes, size_t size)
+{
+	size_t name_size = strlen(name), stat_size, value_size, entry_size;
+	uint8_t *p;
+	int r = check_depth(x, DEPTH_PLANE);
+
+	if (r < 0)
+		return r;
+	if (size > x->max_bytes || name_size > x->max_bytes)
+		return fail(x, -EFBIG);
+	stat_size = 1 + wire_varint_size(stat_name) + wire_bytes_size(size);
+	value_size = 1 + wire_varint_size(id) + wire_bytes_size(name_size) + wire_bytes_size(stat_size);
+	entry_size = 1 + wire_varint_size(id) + wire_bytes_size(value_size);
+	r = reserve(x, wire_bytes_size(entry_size));
+	if (r < 0)
+		return r;
+	p = wire_put_number(x->position, PLANE_EVENT_METADATA, entry_size);
+	p = wire_put_number(p, ENTRY_KEY, id);
+	p = wire_put_number(p, ENTRY_VALUE, value_size);
+	p = wire_put_number(p, METADATA_ID, id);
+	p = wire_put_text(p, METADATA_NAME, name, name_size);
+	p = wire_put_number(p, METADATA_STAT, stat_size);
+	p = wire_put_number(p, STAT_METADATA_ID, stat_name);
+	p = wire_put_number(p, STAT_BYTES_VALUE, size);
+	memcpy(p, bytes, size);
+	return commit(x, p + size);
 }
 
 int xspace_event(struct xspace *x, uint32_t name, uint64_t offset_ps, uint64_t duration_ps,

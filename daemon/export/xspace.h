@@ -20,6 +20,7 @@
 /* Protobuf readers take messages below 2 GiB; the rest is for the message around this one. */
 #define XSPACE_SIZE_MAX ((UINT64_C(1) << 31) - (UINT64_C(1) << 16))
 #define XSPACE_EVENT_STATS_MAX 32
+#define XSPACE_KIND_STATS_MAX 8
 
 struct xspace;
 
@@ -70,9 +71,20 @@ int xspace_line_end(struct xspace *x);
  */
 int xspace_event_name(struct xspace *x, const char *name, const char *display, uint32_t *ret);
 int xspace_stat_name(struct xspace *x, const char *name, uint32_t *ret);
+/*
+ * As xspace_event_name() without a display name, with at most XSPACE_KIND_STATS_MAX stats that all events of that name have: the same text with other
+ * stats gives another id.
+ */
+int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_stat *stats, unsigned int n_stats, uint32_t *ret);
 
 /*
- * Adds an event to the open line: name is from xspace_event_name(), offset and duration are picoseconds, and there are
+ * Puts an event name of this id into the open plane, which has no others, with one stat of bytes: the way that readers are given what is about the
+ * whole capture. The bytes are copied.
+ */
+int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t stat_name, const void *bytes, size_t size);
+
+/*
+ * Adds an event to the open line: name is from xspace_event_name() or xspace_event_kind(), offset and duration are picoseconds, and there are
  * at most XSPACE_EVENT_STATS_MAX stats. Readers want a line sorted by offset, longer events first; that is up to the
  * caller.
  */

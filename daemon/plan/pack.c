@@ -71,6 +71,16 @@ enum probe_kind probe_kind_of_role(enum role role)
 	case ROLE_LABEL_BEGIN:
 	case ROLE_LABEL_END:
 		return KIND_LABELS;
+	case ROLE_NEXT_BEGIN:
+	case ROLE_NEXT_END:
+		return KIND_ITERATORS;
+	case ROLE_RUNTIME_BEGIN:
+	case ROLE_LOAD_BEGIN:
+	case ROLE_LOAD_PATH:
+	case ROLE_LOAD_END:
+	case ROLE_RESTORE_BEGIN:
+	case ROLE_RESTORE_END:
+		return KIND_STARTUP;
 	default:
 		return KIND_EXECUTORS;
 	}
@@ -87,7 +97,8 @@ const char *probe_kind_name(enum probe_kind kind)
 		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
 		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
 		[KIND_SOCKETS] = "requests at sockets", [KIND_MEMORY] = "allocations",
-		[KIND_LABELS] = "the server's own spans",
+		[KIND_LABELS] = "the server's own spans", [KIND_ITERATORS] = "iterators",
+		[KIND_STARTUP] = "loads",
 	};
 
 	return kind < KIND_COUNT ? names[kind] : "?";
@@ -95,6 +106,8 @@ const char *probe_kind_name(enum probe_kind kind)
 
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 {
+	if (probe_kind_of_role(spec->role) == KIND_STARTUP)
+		return detail->startup;
 	if (probe_kind_of_role(spec->role) == KIND_MEMORY)
 		return detail->memory == MEMORY_ON || (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
 	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) &&

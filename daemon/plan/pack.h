@@ -38,6 +38,14 @@ enum role {
 	ROLE_CHUNK,	     /* an allocator that has its memory from another gives out, or takes back, a piece; value: address, value2: bytes, tag: which */
 	ROLE_LABEL_BEGIN,    /* what the server itself calls the thread's work begins; text: its name and arguments */
 	ROLE_LABEL_END,	     /* the innermost of these on the thread ends */
+	ROLE_NEXT_BEGIN,     /* an iterator of a pipeline begins to make its next element on this thread; tag: the iterator, text: its name */
+	ROLE_NEXT_END,	     /* it has made it; tag: the iterator */
+	ROLE_RUNTIME_BEGIN,  /* the runtime makes its devices */
+	ROLE_LOAD_BEGIN,     /* the thread begins to load a model */
+	ROLE_LOAD_PATH,	     /* where that, or the one that it has just loaded, lies; text: the directory */
+	ROLE_LOAD_END,	     /* it is loaded */
+	ROLE_RESTORE_BEGIN,  /* variables are read; text: what their files' names begin with, tag: the reader */
+	ROLE_RESTORE_END,    /* the reader goes; tag */
 };
 
 /* What a capture can do without when it costs too much: probes that come and go together. The first is given up last. */
@@ -50,6 +58,8 @@ enum probe_kind {
 	KIND_SOCKETS,  /* those of system calls and sockets: likewise */
 	KIND_MEMORY,
 	KIND_LABELS,
+	KIND_ITERATORS,
+	KIND_STARTUP, /* how a process starts; no capture has them */
 	KIND_COUNT,
 };
 
@@ -130,6 +140,7 @@ struct detail {
 	unsigned level;	   /* as host_tracer_level: 1 to 3 */
 	bool no_sockets;   /* requests are not looked for at sockets */
 	enum memory_choice memory;
+	bool startup; /* how processes start is what it is for */
 	bool ops_at_entry; /* one probe per operation: it ends where the next one starts, or the executor leaves */
 };
 

@@ -8,6 +8,9 @@
  *   a session run DirectSession::RunInternal → ~RunState, a local variable of RunInternal
  *   a function    KernelAndDeviceFunc::Run   → ~ScopedSetRound, a local variable around the run
  *   a batch       BatchResourceBase::Process*Batch → ~Batch of the batch that it was given, by its caller
+ *   an element    DatasetBaseIterator::GetNext → IteratorContext::SaveCheckpoint, which it calls with itself once it has the element
+ *   a load        metrics::SavedModelReadApi → SavedModelReadPath, at the two ends of LoadSavedModel and of Python's load
+ *   a restore     BundleReader() → ~BundleReader
  *   a request     HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller does next
  *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing that it does
  *
@@ -48,6 +51,8 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 /* libstdc++'s std::string, which __cxx11 in the name stands for. */
 #define STRING_DATA 0
 #define STRING_SIZE 8
+/* Of a tf.data iterator: its name, BaseParams::prefix (BuildTraceMeName begins with it). */
+#define ITERATOR_NAME 112
 /* One of TensorFlow Serving's two implementations of the gRPC service. */
 #define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
 
@@ -192,6 +197,30 @@ static const struct probe_spec probes[] = {
 	 */
 	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll", .role = ROLE_CHUNK, .action = ACTION_READ, .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_6 }, .tag = ARGUMENT_2, .lost = "allocations of the BFC allocator" },
+
+	/* Returns absl::Status by value: result, this. */
+	{ .symbol = "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextE*", .role = ROLE_NEXT_BEGIN, .action = ACTION_TEXT_END,
+	  .value = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_DATA }, .value2 = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_SIZE }, .tag = ARGUMENT_2,
+	  .min_level = 2, .lost = "iterators of tf.data" },
+	{ .symbol = "_ZN10tensorflow4data15IteratorContext14SaveCheckpointE*", .role = ROLE_NEXT_END, .action = ACTION_ENTRY, .tag = ARGUMENT_2,
+	  .min_level = 2, .lost = "ends of tf.data's iterators" },
+
+	/*
+	 * How a process starts. Python's loader, which is no function here, passes the same marks: it has read the SavedModel before the first, and
+	 * asks for the fingerprint after the last. Returns StatusOr<FingerprintDef> by value: result, string view.
+	 */
+	{ .symbol = "_ZN10tensorflow23ThreadPoolDeviceFactory13CreateDevicesE*", .role = ROLE_RUNTIME_BEGIN, .action = ACTION_ENTRY,
+	  .lost = "when the runtime is ready" },
+	{ .symbol = "_ZN10tensorflow7metrics17SavedModelReadApiESt17basic_string_view*", .role = ROLE_LOAD_BEGIN, .action = ACTION_ENTRY,
+	  .lost = "loads of models" },
+	{ .symbol = "_ZN10tensorflow11saved_model14fingerprinting25ReadSavedModelFingerprintESt17basic_string_view*", .role = ROLE_LOAD_PATH,
+	  .action = ACTION_TEXT_END, .value = { ARGUMENT_3 }, .value2 = { ARGUMENT_2 }, .lost = "paths of models" },
+	{ .symbol = "_ZN10tensorflow7metrics18SavedModelReadPathB5cxx11Ev", .role = ROLE_LOAD_END, .action = ACTION_ENTRY,
+	  .lost = "ends of loads" },
+	{ .symbol = "_ZN10tensorflow12BundleReaderC2EPN3tsl3EnvESt17basic_string_view*NS0_7OptionsE", .role = ROLE_RESTORE_BEGIN,
+	  .action = ACTION_TEXT_END, .value = { ARGUMENT_4 }, .value2 = { ARGUMENT_3 }, .tag = ARGUMENT_1, .lost = "the reading of variables" },
+	{ .symbol = "_ZN10tensorflow12BundleReaderD2Ev", .role = ROLE_RESTORE_END, .action = ACTION_ENTRY, .tag = ARGUMENT_1,
+	  .lost = "until when variables are read" },
 
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",

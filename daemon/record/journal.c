@@ -288,7 +288,8 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 		if (head.kind == JOURNAL_END)
 			return read_end(reader, ret);
 		reader->n_sections++;
-		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) || head.kind == JOURNAL_LOSS || head.kind == JOURNAL_PLAN)
+		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) || head.kind == JOURNAL_LOSS ||
+		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_STARTUP))
 			return 1;
 		if (!(head.kind & JOURNAL_OPTIONAL)) {
 			journal_bad(reader, at, "it holds what this version does not know (section %u): use a newer tfprofctl", head.kind);

@@ -26,6 +26,8 @@ enum journal_kind {
 	JOURNAL_LOSS = 8,    /* RecordingLoss */
 	JOURNAL_OPTIONAL = 1 << 16,
 	JOURNAL_PLAN, /* PlanReply of lib/proto/control.proto */
+	JOURNAL_MODULE, /* xla.HloProto, as XLA wrote it */
+	JOURNAL_STARTUP, /* RecordingStartup */
 };
 
 /* The start of the file; all numbers in it are those of the machine, little-endian on those that there are. */

@@ -259,6 +259,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 					   .memory = (enum memory_choice)m->memory };
 	request.max_overhead = m->max_overhead;
 	request.record = m->record;
+	request.extras = (struct export_extras){ .device_plane = m->device_plane, .input_stages = m->input_stages };
 	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	job.every_target = !m->n_pids && service_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.config->max_duration_ns) {

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/export/export.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
 #include "daemon/rpc/status.h"
+#include "lib/base/clock.h"
 #include "lib/base/macro.h"
 #include "proto/profiler_service.pb-c.h"
 
@@ -17,14 +17,6 @@
 enum { TOOL_DATA_FIELD = 6, TOOL_NAME_FIELD = 1, TOOL_DATA_BYTES_FIELD = 2, XSPACE_FIELD = 8 };
 /* The file name that makes the client write the bytes as the run's trace; as a ProfileToolData.name on the wire. */
 static const char tool_name[] = "\x0a\x09xplane.pb";
-
-static uint64_t now_unix(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, bool emit_xspace)
 {
@@ -79,6 +71,7 @@ static void apply_config(const struct service *s, const struct grpc_call *call, 
 		return;
 	request->filter = config->filter;
 	request->max_overhead = config->max_overhead;
+	request->extras.input_stages = config->input_stages;
 	if (config->level)
 		request->detail.level = config->level;
 }
@@ -98,7 +91,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	}
 	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
 	if (m->opts) {
-		request.start_unix_ns = m->opts->start_timestamp_ns;
+		/* A time that is over already is as good as none: clients send the time of their call. */
+		request.start_unix_ns = m->opts->start_timestamp_ns > clock_now(CLOCK_REALTIME) ? m->opts->start_timestamp_ns : 0;
 		if (m->opts->version)
 			request.detail.level = MIN(m->opts->host_tracer_level, 3u);
 	}
@@ -111,7 +105,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	request.duration_ns = duration_ms * 1000000;
-	if (request.start_unix_ns > now_unix() + s->options.config->max_duration_ns) {
+	if (request.start_unix_ns > clock_now(CLOCK_REALTIME) + s->options.config->max_duration_ns) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the window would begin more than %llu s from now (tfprofd --max-duration)",
 			       (unsigned long long)(s->options.config->max_duration_ns / 1000000000));
 		return;

@@ -211,6 +211,7 @@ void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	request.last_ns = m->last_ns;
+	request.extras = (struct export_extras){ .device_plane = m->device_plane, .input_stages = m->input_stages };
 	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	if (requests_reply_check(call, m->filter, m->slowest, &request.filter) == 0) {
 		request.filter.count = 0;

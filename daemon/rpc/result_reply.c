@@ -93,6 +93,10 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	fill_memory(reply, s);
 	requests_reply_fill(&reply->requests, result);
 	m->requests = &reply->requests.message;
+	for (unsigned i = 0; i < result->modules.n; i++)
+		reply->modules[i] = (char *)result->modules.list[i].name;
+	m->modules = reply->modules;
+	m->n_modules = result->modules.n;
 	for (unsigned i = 0; i < result->advice.n; i++)
 		reply->advice[i] = (char *)result->advice.texts[i];
 	m->advice = reply->advice;

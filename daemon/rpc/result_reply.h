@@ -12,6 +12,7 @@ struct result_reply {
 	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
 	Tfprofd__MemorySummary memory[ALLOCATOR_COUNT], *memory_list[ALLOCATOR_COUNT];
 	char *advice[ADVICE_MAX];
+	char *modules[MODULES_MAX];
 	struct requests_reply requests;
 };
 

@@ -40,6 +40,7 @@ static const struct grpc_method methods[] = {
 	{ "/tfprofd.Control/Status", control_status },
 	{ "/tfprofd.Control/Plan", control_plan },
 	{ "/tfprofd.Control/Doctor", control_doctor },
+	{ "/tfprofd.Control/Lifecycle", control_lifecycle },
 };
 
 bool service_has(const char *name)
@@ -129,6 +130,8 @@ static void on_target_changed(struct target *target, void *data)
 		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
 		    (j->uid == 0 || j->uid == target->uid))
 			capture_join(j->capture, target);
+	if (s->lifecycles)
+		lifecycles_add(s->lifecycles, target);
 	recorder_on_target(s, target);
 }
 
@@ -161,6 +164,8 @@ static void on_target_removed(struct target *target, void *data)
 	struct service *s = data;
 
 	log_info("process %d (%s) has ended or is no target any more", target->pid, target->name);
+	if (s->lifecycles)
+		lifecycles_remove(s->lifecycles, target);
 	if (!target->port)
 		return;
 	if (s->server)
@@ -169,12 +174,27 @@ static void on_target_removed(struct target *target, void *data)
 	s->listener_used[target->listener_index] = false;
 }
 
+static void on_lifecycles_ended(void *data)
+{
+	((struct service *)data)->lifecycles = NULL;
+}
+
+static int watch_lifecycles(struct service *s)
+{
+	struct lifecycles_options options = { .loop = s->options.loop, .proxy = s->options.proxy, .plans = s->plans, .cache = s->options.cache,
+					      .watches = s->options.config->lifecycle, .ended = on_lifecycles_ended, .data = s };
+	int r = lifecycles_new(&options, &s->lifecycles);
+
+	capture_shared_set_lifecycles(s->captures, s->lifecycles);
+	return r;
+}
+
 int service_new(const struct service_options *options, struct service **ret)
 {
 	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accept = on_accept,
 					      .released = on_released, .unlistened = on_unlistened };
 	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added, .changed = on_target_changed,
-					   .removed = on_target_removed };
+					   .removed = on_target_removed, .hurries = options->config->lifecycle };
 	struct service *s = calloc(1, sizeof(*s));
 	int r;
 
@@ -195,6 +215,8 @@ int service_new(const struct service_options *options, struct service **ret)
 		r = recorder_configure(s);
 	if (r >= 0 && options->metrics >= 0)
 		r = metrics_new(s, options->metrics, &s->metrics);
+	if (r >= 0)
+		r = watch_lifecycles(s);
 	if (r < 0) {
 		service_free(s);
 		return r;
@@ -239,8 +261,10 @@ static void end_when_idle(void *data)
 {
 	struct service *s = data;
 
-	/* Threads of captures that still detach use the loop. */
-	if (capture_count(s->captures) || s->recorder)
+	/* Threads of captures that still detach use the loop, and what is known of their processes' lives. */
+	if (!capture_count(s->captures) && s->lifecycles)
+		lifecycles_end(s->lifecycles);
+	if (capture_count(s->captures) || s->recorder || s->lifecycles)
 		loop_post(s->options.loop, end_when_idle, s);
 	else
 		loop_exit(s->options.loop, 0);

@@ -9,6 +9,7 @@
 #include "daemon/broker/listener.h"
 #include "daemon/broker/proxy.h"
 #include "daemon/capture/capture.h"
+#include "daemon/capture/lifecycle.h"
 #include "daemon/capture/recorder.h"
 #include "daemon/capture/target.h"
 #include "daemon/config/config.h"
@@ -47,6 +48,7 @@ struct service {
 	struct plan_cache *plans;
 	struct capture_shared *captures;
 	struct targets *targets;
+	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
 	struct recorder *recorder; /* NULL: there is none */
 	uid_t recorder_uid;	   /* who wanted it */
@@ -142,6 +144,7 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_status(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_capture(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -1,10 +1,8 @@
 #include "lib/base/clock.h"
 
-#include <time.h>
-
 #define READINGS 10
 
-static uint64_t clock_now(clockid_t clock)
+uint64_t clock_now(clockid_t clock)
 {
 	struct timespec ts;
 

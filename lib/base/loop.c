@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/macro.h"
 
 #define NO_SLOT SIZE_MAX
@@ -55,10 +55,7 @@ struct loop {
 
 uint64_t loop_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return clock_now(CLOCK_MONOTONIC);
 }
 
 int loop_new(struct loop **ret)

@@ -2,7 +2,9 @@
  * Writes the XSpace of a made-up timeline of requests and batches, and what is true of it as JSON on standard output, for
  * tests/e2e/test_request_pages.py: what the pages of TensorBoard's Profile plugin say must be that.
  *
- * usage: requests_xspace FILE LEVEL [odd]    odd: with names that a hostile server, or client, can give
+ * usage: requests_xspace FILE LEVEL [odd] [device]
+ *
+ * odd: with names that a hostile server, or client, can give; device: with a device plane
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ enum { SINGLE = 300, BATCHES = 60, PER_BATCH = 4, CHECKS = 10, OTHER_RUNS = 20, 
 enum { HANDLER_A, HANDLER_B, POOL_A, POOL_B, BATCH_THREAD, BATCH_POOL, LONELY, WAKER, OTHER, ODD_THREAD, THREADS };
 enum { NAME_RUN, NAME_PIECE, NAME_MATMUL, NAME_FUTEX, NAME_ODD, NAMES = NAME_ODD + 7 };
 enum { TEXT_POST, TEXT_GET, TEXT_REST, TEXT_GRPC, TEXT_HEALTH, TEXT_ALPHA, TEXT_BETA, TEXT_ONE, TEXT_TWO, TEXTS };
+enum { ODD_INNER = 4 }; /* of the odd names: within the one before */
 enum kind { KIND_SINGLE = 1, KIND_BATCHED, KIND_CHECK, KIND_ODD };
 
 static const char *texts[TEXTS] = {
@@ -151,7 +154,7 @@ static void run_batched(struct request *q, uint32_t i)
 	add_span(SPAN_OP, NAME_MATMUL, BATCH_POOL, begin + 12 * MS, begin + 16 * MS, 0, 0);
 }
 
-/* Not UTF-8, empty, 64 KiB long, with what separates names or ends strings elsewhere; and operations on a thread of their own. */
+/* Not UTF-8, empty, 64 KiB long, with what separates names or ends strings elsewhere; and operations on a thread of their own, one within another. */
 static void make_odd(void)
 {
 	static const char *const odd_names[NAMES - NAME_ODD] = {
@@ -172,8 +175,11 @@ static void make_odd(void)
 		memcpy(threads[i].name, i % 2 ? "\"\xfe\x01:/\n\\'" : "\0", i % 2 ? 9 : 1);
 	for (uint32_t i = 0; i < NAMES - NAME_ODD; i++) {
 		names[NAME_ODD + i].name = (char *)odd_names[i];
-		for (uint32_t k = 0; k < 3; k++)
-			add_span(SPAN_OP, NAME_ODD + i, ODD_THREAD, WINDOW_START + (i * 3 + k) * MS, WINDOW_START + (i * 3 + k) * MS + MS / 2, 0, 0);
+		for (uint32_t k = 0; k < 3; k++) {
+			uint64_t start = WINDOW_START + ((i == ODD_INNER ? ODD_INNER - 1 : i) * 3 + k) * MS;
+
+			add_span(SPAN_OP, NAME_ODD + i, ODD_THREAD, start + (i == ODD_INNER ? MS / 8 : 0), start + (i == ODD_INNER ? MS / 4 : MS / 2), 0, 0);
+		}
 	}
 }
 
@@ -240,9 +246,9 @@ static void print_latencies(const char *name, enum kind kind)
 	printf("]");
 }
 
-static int write_result(const char *path, unsigned int level)
+static int write_result(const char *path, unsigned int level, const struct export_extras *extras)
 {
-	const struct export_options options = { .level = level, .hostname = "host" };
+	const struct export_options options = { .level = level, .hostname = "host", .extras = *extras };
 	struct xspace_result result = {};
 	FILE *file = NULL;
 	int r = export_xspace(&timeline, &options, &result);
@@ -259,13 +265,16 @@ static int write_result(const char *path, unsigned int level)
 
 int main(int argc, char **argv)
 {
-	int r = argc == 3 || (argc == 4 && !strcmp(argv[3], "odd")) ? build() : -EINVAL;
+	bool odd = argc > 3 && !strcmp(argv[3], "odd");
+	const struct export_extras extras = { .device_plane = argc > 3 && !strcmp(argv[argc - 1], "device"),
+					      .input_stages = argc > 3 && !strcmp(argv[argc - 1], "stages") };
+	int r = argc == 3 + odd + extras.device_plane + extras.input_stages ? build() : -EINVAL;
 
-	if (argc == 4)
+	if (odd)
 		make_odd();
 	qsort(spans, timeline.n_spans, sizeof(spans[0]), compare_spans);
 	if (r >= 0)
-		r = write_result(argv[1], (unsigned int)atoi(argv[2]));
+		r = write_result(argv[1], (unsigned int)atoi(argv[2]), &extras);
 	if (r < 0) {
 		fprintf(stderr, "requests_xspace: %s\n", strerror(-r));
 		return 1;

@@ -37,10 +37,14 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define calloc test_calloc
 #define reallocarray test_reallocarray
 #include "daemon/export/counters.c"
+#include "daemon/export/device.c"
 #include "daemon/export/export.c"
 #include "daemon/export/lanes.c"
 #include "daemon/export/memory.c"
+#include "daemon/export/modules.c"
+#include "daemon/export/startups.c"
 #include "daemon/export/name_table.c"
+#include "daemon/export/op_category.c"
 #include "daemon/export/writer.c"
 #include "daemon/export/xspace.c"
 #undef malloc
@@ -53,17 +57,13 @@ typedef Tensorflow__Profiler__XLine XLine;
 typedef Tensorflow__Profiler__XEvent XEvent;
 typedef Tensorflow__Profiler__XStat XStat;
 
-static inline XSpace *export_at(const struct timeline *t, unsigned int level)
+static inline XSpace *export_with(const struct timeline *t, const struct export_options *options)
 {
-	static const char *const errors[] = { "an error" };
-	static const struct advice advice = { .texts = { "do this" }, .n = 1 };
-	const struct export_options options = { .level = level, .hostname = "host", .errors = errors, .n_errors = 1,
-						.advice = &advice };
 	struct xspace_result result = {};
 	uint8_t *bytes, *p;
 	XSpace *space;
 
-	CHECK_EQ(export_xspace(t, &options, &result), 0);
+	CHECK_EQ(export_xspace(t, options, &result), 0);
 	p = bytes = malloc(result.size + 1);
 	for (size_t i = 0; i < result.n_chunks; i++)
 		p = (uint8_t *)memcpy(p, result.chunks[i].iov_base, result.chunks[i].iov_len) +
@@ -73,6 +73,49 @@ static inline XSpace *export_at(const struct timeline *t, unsigned int level)
 	free(bytes);
 	xspace_result_done(&result);
 	return space;
+}
+
+static inline XSpace *export_at(const struct timeline *t, unsigned int level)
+{
+	static const char *const errors[] = { "an error" };
+	static const struct advice advice = { .texts = { "do this" }, .n = 1 };
+
+	return export_with(t, &(struct export_options){ .level = level, .hostname = "host", .errors = errors, .n_errors = 1,
+							.advice = &advice });
+}
+
+/* Each allocation fails in turn: no message. Of as many as there are, the size of the message. */
+static inline uint64_t check_allocations_fail(const struct timeline *t, const struct export_options *options, long min, long max)
+{
+	struct xspace_result result = {};
+	uint64_t size;
+	long n;
+	int r;
+
+	for (n = 0;; n++) {
+		allocations_left = n;
+		r = export_xspace(t, options, &result);
+		if (!r || n > 1000)
+			break;
+		CHECK_EQ(r, -ENOMEM);
+		CHECK(!result.chunks);
+	}
+	allocations_left = -1;
+	CHECK_EQ(r, 0);
+	CHECK(n > min && n < max);
+	size = result.size;
+	xspace_result_done(&result);
+	return size;
+}
+
+/* Each limit below the message's size: no message. */
+static inline void check_limits(const struct timeline *t, struct export_options options, uint64_t size)
+{
+	struct xspace_result untouched = {};
+
+	for (options.max_bytes = 1; options.max_bytes < size; options.max_bytes++)
+		CHECK_EQ(export_xspace(t, &options, &untouched), -EFBIG);
+	CHECK(!untouched.chunks && !untouched.size);
 }
 
 static inline void space_free(XSpace *space)

@@ -83,7 +83,7 @@ static void check_daemon_keys(const struct config *c)
 	CHECK_STR(c->metrics.address.host, "127.0.0.1");
 	CHECK_EQ(c->metrics.address.port, 90);
 	CHECK_STR(c->state, "/st");
-	CHECK(c->perf_event_uprobes && c->verbose);
+	CHECK(c->perf_event_uprobes && c->lifecycle && c->verbose);
 	CHECK_EQ(c->max_duration_ns, 7000000000);
 	CHECK_EQ(c->max_captures, 3);
 	CHECK_EQ(c->max_captures_per_user, 2);
@@ -100,7 +100,7 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 	CHECK_EQ(read_text("[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
 			   "tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
 			   "probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
-			   "recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nverbose = yes\n", &config), 0);
+			   "recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nlifecycle = yes\nverbose = yes\n", &config), 0);
 	if (config)
 		check_daemon_keys(config);
 	config_free(config);
@@ -108,7 +108,7 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 				  "--tls-cert", "/c", "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-user", "12345", "--metrics-listen",
 				  "127.0.0.1:90", "--state-dir", "/st", "--probe-links", "perf-event", "--max-duration", "7", "--max-captures", "3",
 				  "--max-captures-per-user", "2", "--recorder", "1", "--recorder-last", "1m", "--recorder-memory", "5",
-				  "--recorder-overhead", "0.5", "--verbose"), &config), 0);
+				  "--recorder-overhead", "0.5", "--lifecycle", "--verbose"), &config), 0);
 	if (config)
 		check_daemon_keys(config);
 	config_free(config);
@@ -193,7 +193,7 @@ TEST(every_key_of_a_target_is_read)
 	const struct config_target *t;
 
 	CHECK_EQ(read_text("# comment\n\n[target serving*]\nslower-than = 20ms\npath=/v1/*  ; a comment\nmodel = a b\n"
-			   "requests-count = 7\nmax-overhead = 2.5%\nlevel = 1\n", &config), 0);
+			   "requests-count = 7\nmax-overhead = 2.5%\nlevel = 1\ninput-stages = yes\n", &config), 0);
 	t = config_find(config, 12, "serving_main");
 	CHECK(t);
 	if (t) {
@@ -203,6 +203,7 @@ TEST(every_key_of_a_target_is_read)
 		CHECK_EQ(t->filter.count, 7);
 		CHECK(t->max_overhead == 2.5);
 		CHECK_EQ(t->level, 1);
+		CHECK(t->input_stages);
 	}
 	config_free(config);
 }
@@ -244,6 +245,7 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	expect_refused("[target a]\nlevel = 4\n", "2: '4' is no level: 1, 2 or 3");
 	expect_refused("[target a]\nlevel = 0\n", "2: '0' is no level: 1, 2 or 3");
 	expect_refused("[target a]\nrequests-count = 1x\n", "2: '1x' is no count of 1 to 1000000");
+	expect_refused("[target a]\ninput-stages = maybe\n", "2: 'maybe' is neither yes nor no");
 	expect_refused("[target a]\nslower-than = 0\n", "2: '0' is no time: write 500ms, 2s, 1.5s or 1m");
 	expect_refused("[target a]\nmax-overhead = 101\n", "2: '101' is no share above 0 and up to 100: write 1, 0.5 or 20%");
 	expect_refused("[target a]\npath =\n", "2: a value is missing");

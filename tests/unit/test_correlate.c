@@ -365,6 +365,49 @@ TEST(an_asynchronous_op_is_its_launch_also_when_it_finishes_elsewhere)
 	timeline_free(t);
 }
 
+TEST(the_last_launch_of_a_thread_does_not_go_on_until_the_window_ends)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "call", "Call");
+	for (uint32_t tid = 1; tid <= 3; tid++) {
+		probe2(2000, tid, S_WORK, 300, 1, 2);
+		probe(2010 + tid, tid, S_ASYNC, 200, 7, 0xa0);
+	}
+	probe(2040, 1, S_OP_END, 100, 7, 0); /* finished within its launch */
+	switched(2100, 1, 9, SWITCH_OUT, 1, 202 /* futex */);
+	switched(2200, 2, 9, SWITCH_OUT, 1, 202);
+	t = run();
+	CHECK_EQ(expect(t, "call:Call", 0, 2011, 2040)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "call:Call", 1, 2012, 2200)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "call:Call", 2, 2013, 9000)->flags, SPAN_ASYNC | SPAN_CUT_END);
+	timeline_free(t);
+}
+
+TEST(a_launch_that_hands_its_work_on_ends_with_that)
+{
+	struct timeline *t;
+
+	name(1500, 0xa0, "next", "Next");
+	switched(1600, 3, 9, SWITCH_OUT, 1, 202);
+	for (uint32_t tid = 1; tid <= 2; tid++) {
+		probe2(2000, tid, S_WORK, 300, 1, 2);
+		probe(2010 + tid, tid, S_ASYNC, 200, 7, 0xa0);
+	}
+	switched(2013, 2, 9, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
+	woken(2015, 3, 1, 202);
+	/* Somebody else's, by an interrupt, and by one that has gone on to something else. */
+	woken(2017, 3, 9, 202);
+	woken(2019, 3, 1, -1);
+	woken(2021, 3, 2, 202);
+	probe(2040, 1, S_OP, 200, 8, 0xb0);
+	probe(2050, 1, S_OP_END, 200, 8, 0);
+	t = run();
+	CHECK_EQ(expect(t, "next:Next", 0, 2011, 2015)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "next:Next", 1, 2012, 2013)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	timeline_free(t);
+}
+
 TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 {
 	struct timeline *t;
@@ -383,7 +426,7 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	t = run();
 	s = expect(t, "futex", 0, 2100, 2300);
 	CHECK_EQ(s->kind, SPAN_BLOCKED);
-	CHECK_EQ(s->flags, SPAN_IN_OP);
+	CHECK_EQ(s->flags, 0);
 	CHECK(s->id >= 0 && t->threads[s->id].tid == 2);
 	CHECK_EQ(expect(t, "runqueue", 0, 2300, 2400)->kind, SPAN_RUNNABLE);
 	CHECK_EQ(expect(t, "preempted", 0, 2500, 2700)->kind, SPAN_RUNNABLE);

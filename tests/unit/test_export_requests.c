@@ -434,27 +434,10 @@ TEST(a_request_without_a_model_has_its_path_for_one_as_long_as_there_are_few)
 
 TEST(every_allocation_that_fails_gives_enomem_and_a_limit_efbig)
 {
-	struct export_options options = { .level = 3, .hostname = "host" };
-	struct xspace_result result = {};
+	const struct export_options options = { .level = 3, .hostname = "host" };
 	struct timeline t = sample();
-	uint64_t size;
-	long n;
-	int r;
 
-	for (n = 0;; n++) {
-		allocations_left = n;
-		r = export_xspace(&t, &options, &result);
-		if (!r || n > 1000)
-			break;
-		CHECK_EQ(r, -ENOMEM);
-		CHECK(!result.chunks);
-	}
-	CHECK(n > 10 && n < 100);
-	allocations_left = -1;
-	size = result.size;
-	xspace_result_done(&result);
-	for (options.max_bytes = 1; options.max_bytes < size; options.max_bytes++)
-		CHECK_EQ(export_xspace(&t, &options, &result), -EFBIG);
+	check_limits(&t, options, check_allocations_fail(&t, &options, 10, 100));
 }
 
 CHECK_MAIN()

@@ -22,6 +22,14 @@ static void begin(void)
 	begin_with(&pack);
 }
 
+/* The second target is another process. */
+static void begin_with_another(void)
+{
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }), 0);
+	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 88, .name = "other", .pack = &pack }), 0);
+}
+
 /* Stack pointers grow downwards: 100 is inside of 200. */
 static void feed(uint64_t time, uint32_t tid, uint8_t target, uint8_t site, uint32_t tag, uint64_t value, uint64_t value2)
 {
@@ -121,12 +129,9 @@ TEST(a_block_whose_end_was_lost_ends_where_its_address_is_given_out_again)
 TEST(a_process_that_ends_gives_its_blocks_back_and_other_processes_keep_theirs)
 {
 	struct record_thread exit = { .head = { .time = 1500, .tid = 77, .kind = RECORD_EXIT }, .pid = 77, .comm = "server" };
-	const struct correlate_target other = { .pid = 88, .name = "other", .pack = &pack };
 	struct timeline *t;
 
-	CHECK_EQ(correlator_new(1000, &c), 0);
-	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }), 0);
-	CHECK_EQ(correlator_add_target(c, &other), 0);
+	begin_with_another();
 	allocate(1100, 11, 0, 64, 0xa000);
 	allocate(1200, 11, 0, 32, 0xb000);
 	feed(1300, 11, 0, S_FREE, 0, 0xa000, 0);
@@ -182,7 +187,7 @@ TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
 	feed(1500, 11, 0, S_CHUNK, GIVE, 0xe000, 300);
 	feed(1600, 11, 0, S_CHUNK, 5, 0xe000, 300);
 	t = finish();
-	memory_use_make(t, use);
+	memory_use_make(t, PROCESS_ANY, use);
 	CHECK_EQ(use[ALLOCATOR_CPU].n_allocations, 2);
 	CHECK_EQ(use[ALLOCATOR_CPU].n_deallocations, 1);
 	CHECK_EQ(use[ALLOCATOR_CPU].n_unknown, 1);
@@ -193,6 +198,58 @@ TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
 	CHECK_EQ(use[ALLOCATOR_BFC].n_deallocations, 1);
 	CHECK_EQ(use[ALLOCATOR_BFC].peak_bytes, 1000);
 	CHECK_EQ(use[ALLOCATOR_BFC].begin_bytes, 1000);
+	timeline_free(t);
+}
+
+static const XLine *allocations(const XPlane *host)
+{
+	for (size_t i = 0; i < host->n_lines; i++)
+		if (!strcmp(host->lines[i]->name, "allocations"))
+			return host->lines[i];
+	return NULL;
+}
+
+TEST(each_process_has_allocators_of_its_own)
+{
+	static const struct {
+		const char *allocator;
+		int64_t in_use, peak, address;
+	} expected[] = {
+		{ "cpu of server/77", 64, 64, 0xa000 },
+		{ "cpu of other/88", 16, 16, 0xa000 | INT64_C(1) << 56 },
+		{ "cpu of server/77", 0, 64, 0xa000 },
+		{ "cpu of other/88", 24, 24, 0xb000 | INT64_C(1) << 56 },
+		{ "BFC of other/88", 0, 500, 0xc000 | INT64_C(1) << 56 },
+	};
+	struct memory_use use[ALLOCATOR_COUNT];
+	const XLine *line;
+	const XPlane *host;
+	struct timeline *t;
+	XSpace *space;
+
+	begin_with_another();
+	allocate(1100, 11, 0, 64, 0xa000);
+	allocate(1200, 21, 1, 16, 0xa000);
+	feed(1300, 11, 0, S_FREE, 0, 0xa000, 0);
+	allocate(1400, 21, 1, 8, 0xb000);
+	feed(1500, 21, 1, S_CHUNK, TAKE, 0xc000, 500);
+	t = finish();
+	space = export_at(t, 2);
+	host = find_plane(space, "/host:CPU");
+	line = allocations(host);
+	CHECK(line && line->n_events == ARRAY_SIZE(expected));
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		CHECK_STR(stat_text(host, line->events[i], "allocator_name"), expected[i].allocator);
+		CHECK(has_int(host, line->events[i], "bytes_allocated", expected[i].in_use));
+		CHECK(has_int(host, line->events[i], "peak_bytes_in_use", expected[i].peak));
+		CHECK(has_int(host, line->events[i], "addr", expected[i].address));
+	}
+	memory_use_make(t, PROCESS_ANY, use);
+	CHECK_EQ(use[ALLOCATOR_CPU].peak_bytes, 80);
+	memory_use_make(t, 1, use);
+	CHECK_EQ(use[ALLOCATOR_CPU].peak_bytes, 24);
+	CHECK_EQ(use[ALLOCATOR_CPU].n_allocations, 2);
+	space_free(space);
 	timeline_free(t);
 }
 
@@ -207,12 +264,14 @@ TEST(events_have_what_the_page_reads_on_a_line_whose_operations_are_no_execution
 		{ "MemoryDeallocation", "cpu", NULL, 400, 32, 64, 0xa000 },
 		{ "MemoryDeallocation", "BFC", NULL, 500, 0, 1000, 0xd000 },
 	};
-	const XLine *line = NULL;
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const XLine *line;
 	const XPlane *host;
 	struct timeline *t;
 	XSpace *space;
 
-	begin();
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
 	name_op();
 	feed(1100, 11, 0, S_OP, 1, OBJECT, 0);
 	allocate(1150, 11, 0, 64, 0xa000);
@@ -223,9 +282,7 @@ TEST(events_have_what_the_page_reads_on_a_line_whose_operations_are_no_execution
 	t = finish();
 	space = export_at(t, 2);
 	host = find_plane(space, "/host:CPU");
-	for (size_t i = 0; i < host->n_lines; i++)
-		if (!strcmp(host->lines[i]->name, "allocations"))
-			line = host->lines[i];
+	line = allocations(host);
 	CHECK(line);
 	CHECK_EQ(line->id, 0xdeadbeefll + 300);
 	CHECK_EQ(line->n_events, ARRAY_SIZE(expected));

@@ -99,6 +99,16 @@ static const struct result_facts facts = {
 		    .read_failed = 8 },
 };
 
+/* An xla.HloProto: a module named "m" of the number 5. */
+#define MODULE "\x0a\x05\x0a\x01m\x28\x05"
+
+static const struct startup_track startup = {
+	.pid = 77, .n = 3,
+	.phases = { { .kind = STARTUP_LOAD, .start_ns = 700, .end_ns = 0, .path = "/models/\xff/1", .failed = true },
+		    { .kind = STARTUP_WARMUP, .start_ns = 1100, .end_ns = 1200, .runs = 3, .start_is_bound = true },
+		    { .kind = STARTUP_SERVING, .start_ns = 1250, .goes_on = true } },
+};
+
 static void fill_result(struct capture_result *result)
 {
 	result->cut = true;
@@ -108,7 +118,7 @@ static void fill_result(struct capture_result *result)
 	result_warn(result, "One %s.", "warning");
 }
 
-static struct file record(struct capture_result *result)
+static struct file record_with(const struct result_facts *of, struct capture_result *result)
 {
 	struct teller t = {};
 	struct timeline *timeline = NULL;
@@ -117,15 +127,26 @@ static struct file record(struct capture_result *result)
 	CHECK_EQ(journal_new(&budget, &t.journal), 0);
 	tell_everything(&t);
 	fill_result(result);
-	CHECK_EQ(recording_end(t.journal, &facts, result), 0);
-	CHECK_EQ(correlator_finish(t.correlator, facts.stop_ns, facts.start_unix_ns, &timeline), 0);
-	CHECK_EQ(result_make(timeline, &facts, result), 0);
+	CHECK_EQ(modules_add(&result->modules, MODULE, sizeof(MODULE) - 1), 0);
+	*startups_add(&result->startups, 77) = startup;
+	CHECK_EQ(recording_end(t.journal, of, result), 0);
+	CHECK_EQ(correlator_finish(t.correlator, of->stop_ns, of->start_unix_ns, &timeline), 0);
+	CHECK_EQ(result_make(timeline, of, result), 0);
 	timeline_free(timeline);
 	correlator_free(t.correlator);
 	CHECK_EQ(journal_add(t.journal, JOURNAL_PLAN, "plan", 4), 0);
+	recording_add_module(t.journal, MODULE, sizeof(MODULE) - 1);
+	recording_add_startup(t.journal, &result->startups.list[0]);
 	CHECK_EQ(journal_finish(t.journal), 0);
 	return collect(t.journal);
 }
+
+static struct file record(struct capture_result *result)
+{
+	return record_with(&facts, result);
+}
+
+static const struct replay_extras as_it_was;
 
 static int replay(struct file f, char error[static 256])
 {
@@ -133,7 +154,7 @@ static int replay(struct file f, char error[static 256])
 	int r;
 
 	error[0] = 0;
-	r = replay_make(f.bytes, f.size, &no_requests, &replay, error, 256);
+	r = replay_make(f.bytes, f.size, &no_requests, &as_it_was, &replay, error, 256);
 	if (r >= 0)
 		replay_done(&replay);
 	return r;
@@ -150,6 +171,35 @@ static bool same_xspace(const struct xspace_result *a, const struct xspace_resul
 	return true;
 }
 
+TEST(a_device_plane_is_there_as_in_the_capture_unless_the_replay_is_asked_for_another)
+{
+	static const bool off = false, on = true;
+	struct result_facts with = facts;
+
+	for (int captured = 0; captured < 2; captured++) {
+		struct capture_result result;
+		struct replay as_captured, without, shown;
+		char error[256];
+		struct file f;
+
+		with.extras.device_plane = captured;
+		f = record_with(&with, &result);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &as_captured, error, sizeof(error)), 0);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &(struct replay_extras){ .device_plane = &off }, &without, error, sizeof(error)), 0);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &(struct replay_extras){ .device_plane = &on }, &shown, error, sizeof(error)), 0);
+		CHECK(same_xspace(&as_captured.result.xspace, &result.xspace));
+		CHECK(same_xspace(captured ? &shown.result.xspace : &without.result.xspace, &result.xspace));
+		CHECK_EQ(as_captured.result.n_warnings, result.n_warnings);
+		CHECK_EQ(shown.result.n_warnings, without.result.n_warnings + 1);
+		CHECK(strstr(shown.result.warnings[shown.result.n_warnings - 1], "device plane was asked for"));
+		replay_done(&as_captured);
+		replay_done(&without);
+		replay_done(&shown);
+		result_done(&result);
+		free(f.bytes);
+	}
+}
+
 TEST(a_replay_makes_the_result_of_the_capture_again)
 {
 	struct capture_result result;
@@ -157,7 +207,7 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	struct replay again;
 	char error[256] = "";
 
-	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &again, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error, sizeof(error)), 0);
 	CHECK_STR(error, "");
 	CHECK(result.xspace.n_events >= 6);
 	CHECK(same_xspace(&result.xspace, &again.result.xspace));
@@ -248,7 +298,7 @@ TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
 	head.n_packs = 1;
 	head.packs = list;
 	f = with_head(&head);
-	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &replayed, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &replayed, error, sizeof(error)), 0);
 	CHECK_EQ(replayed.result.summary.n_ops, 1);
 	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
 	replay_done(&replayed);

@@ -62,7 +62,7 @@ static int write_sample(struct xspace *x)
 		{ .id = 1 << 20, .name = "two", .timestamp_ns = 1000 },
 		{ .id = -1, .name = "", .timestamp_ns = 1000 },
 	};
-	uint32_t op = 0, other = 0, id = 0;
+	uint32_t op = 0, other = 0, id = 0, kind = 0;
 
 	xspace_hostname(x, "host");
 	xspace_plane_begin(x, 1, "/host:CPU");
@@ -77,6 +77,7 @@ static int write_sample(struct xspace *x)
 		}
 		xspace_line_end(x);
 	}
+	xspace_event_kind(x, "kind", &(struct xspace_stat){ .name = id, .type = XSPACE_INT64, .value = 1000 }, 1, &kind);
 	xspace_plane_end(x);
 	xspace_plane_begin(x, 2, "Task Environment");
 	xspace_stat_name(x, "start", &id);
@@ -247,6 +248,50 @@ TEST(text_that_is_not_utf8_is_made_so)
 	CHECK_STR(space->planes[0]->name, "?");
 	CHECK_STR(space->planes[0]->event_metadata[0]->value->display_name, "?");
 	space_free(space);
+}
+
+TEST(an_event_kind_is_its_text_and_the_stats_that_all_its_events_have)
+{
+	struct xspace *x = start();
+	uint32_t text = 0, number = 0, plain = 0, again = 0, ids[4] = { 0 };
+	struct xspace_stat stats[XSPACE_KIND_STATS_MAX + 1];
+	const Tensorflow__Profiler__XEventMetadata *kind;
+	XSpace *space;
+
+	xspace_plane_begin(x, 0, "plane");
+	xspace_stat_name(x, "number", &number);
+	xspace_stat_name(x, "text", &text);
+	for (size_t i = 0; i < XSPACE_KIND_STATS_MAX + 1; i++)
+		stats[i] = (struct xspace_stat){ .name = number, .type = XSPACE_INT64, .value = UINT64_MAX - i };
+	stats[1] = (struct xspace_stat){ .name = number, .type = XSPACE_STRING, .value = text };
+	CHECK_EQ(xspace_event_name(x, "op", "display", &plain), 0);
+	CHECK_EQ(xspace_event_kind(x, "op", stats, 1, &ids[0]), 0);
+	CHECK_EQ(xspace_event_kind(x, "op", stats, 2, &ids[1]), 0);
+	CHECK_EQ(xspace_event_kind(x, "op", stats, XSPACE_KIND_STATS_MAX, &ids[2]), 0);
+	CHECK_EQ(xspace_event_kind(x, "another", stats, 1, &ids[3]), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK_EQ(ids[i], plain + i + 1);
+	CHECK_EQ(xspace_event_kind(x, "op", stats, 2, &again), 0);
+	CHECK_EQ(again, ids[1]);
+	CHECK_EQ(xspace_event_kind(x, "op", NULL, 0, &again), 0);
+	CHECK_EQ(again, plain);
+	CHECK_EQ(xspace_event_name(x, "op", NULL, &again), 0);
+	CHECK_EQ(again, plain);
+	xspace_plane_end(x);
+	space = finish(x);
+	CHECK_EQ(space->planes[0]->n_event_metadata, 5);
+	kind = space->planes[0]->event_metadata[ids[1] - 1]->value;
+	CHECK_EQ(kind->n_stats, 2);
+	CHECK_EQ(kind->stats[0]->metadata_id, number);
+	CHECK_EQ(kind->stats[0]->int64_value, -1);
+	CHECK_EQ(kind->stats[1]->ref_value, text);
+	CHECK_EQ(space->planes[0]->event_metadata[ids[2] - 1]->value->n_stats, XSPACE_KIND_STATS_MAX);
+	space_free(space);
+
+	x = start();
+	xspace_plane_begin(x, 0, "plane");
+	CHECK_EQ(xspace_event_kind(x, "op", stats, XSPACE_KIND_STATS_MAX + 1, &again), -EINVAL);
+	xspace_free(x);
 }
 
 TEST(a_limit_is_exact_and_nothing_is_returned_beyond_it)

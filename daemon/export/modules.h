@@ -1,0 +1,34 @@
+/*
+ * XLA's modules: what Graph Viewer and Memory Viewer show. They are no part of the timeline: XLA wrote them as files when it compiled
+ * them, each an xla.HloProto, which is passed on as it is. Pure.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MODULES_MAX 64
+/* Of all modules of a capture. */
+#define MODULES_BYTES_MAX (64u << 20)
+
+struct writer;
+
+struct module {
+	uint64_t id;	/* unique among them: XLA's own, unless another process's module has it, too */
+	char name[256]; /* as readers know it: "NAME(ID)" */
+	uint8_t *bytes;
+	size_t size;
+};
+
+/* Zeroed at first. */
+struct modules {
+	struct module list[MODULES_MAX];
+	unsigned n;
+	uint64_t bytes; /* that were looked at, also of those that are none */
+};
+
+/* Adds a copy. -EBADMSG: it is no whole xla.HloProto; -ENOBUFS: there is no room for it; -ENOMEM. */
+int modules_add(struct modules *m, const void *bytes, size_t size);
+void modules_done(struct modules *m);
+/* The plane that readers find them in, when there are any. */
+int modules_write(struct writer *w, const struct modules *m);

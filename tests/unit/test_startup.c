@@ -1,0 +1,340 @@
+/* How a process came to serve: from records of its probes, and what is known besides, to phases. */
+#include "daemon/correlate/startup.h"
+
+#include "tests/unit/exported.h"
+
+static struct startup s;
+static struct startup_track track;
+
+static unsigned group = 1; /* of the probes */
+
+static void feed(enum role role, uint64_t time, uint32_t tid, uint32_t tag)
+{
+	struct record_probe r = { .head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .size8 = sizeof(r) / 8 }, .tag = tag };
+
+	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group }, &r.head);
+}
+
+static void feed_text(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text, uint32_t size)
+{
+	struct record_text r = { .probe = { .head = { .time = time, .tid = tid, .kind = RECORD_TEXT, .size8 = sizeof(r) / 8 }, .tag = tag }, .size = size };
+
+	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
+	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group }, &r.probe.head);
+}
+
+static void path(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text)
+{
+	feed_text(role, time, tid, tag, text, (uint32_t)strlen(text));
+}
+
+static void begin(void)
+{
+	s = (struct startup){ .executed_ns = 100, .started_ns = 90, .first_mapped_ns = 200, .watched_ns = 300 };
+}
+
+/* The i-th phase; end 0: none. */
+static const struct startup_phase *check(unsigned i, enum startup_phase_kind kind, uint64_t start, uint64_t end)
+{
+	CHECK(i < track.n);
+	CHECK_STR(startup_phase_name(track.phases[i].kind), startup_phase_name(kind));
+	CHECK_EQ(track.phases[i].start_ns, start);
+	CHECK_EQ(track.phases[i].end_ns, end);
+	return &track.phases[i];
+}
+
+/* As C++'s loader passes its marks: the path first, all within the load. */
+static void load(uint64_t time, uint32_t tid, const char *model, const char *variables)
+{
+	feed(ROLE_LOAD_BEGIN, time, tid, 0);
+	path(ROLE_LOAD_PATH, time + 1, tid, 0, model);
+	path(ROLE_RESTORE_BEGIN, time + 20, tid + 1, 0x77, variables);
+	feed(ROLE_RESTORE_END, time + 40, tid + 1, 0x77);
+	feed(ROLE_LOAD_END, time + 100, tid, 0);
+}
+
+TEST(a_server_starts_loads_restores_warms_up_waits_and_serves)
+{
+	begin();
+	feed(ROLE_RUNTIME_BEGIN, 400, 11, 0);
+	feed(ROLE_RUNTIME_BEGIN, 450, 11, 0);
+	load(500, 11, "/models/a/1", "/models/a/1/variables/variables");
+	feed(ROLE_RUN_BEGIN, 610, 11, 0);
+	feed(ROLE_RUN_END, 620, 11, 0);
+	feed(ROLE_RUN_BEGIN, 625, 11, 0);
+	feed(ROLE_RUN_END, 630, 11, 0);
+	CHECK(!startup_is_over(&s));
+	feed(ROLE_RUN_BEGIN, 900, 12, 0);
+	CHECK(startup_is_over(&s));
+	feed(ROLE_RUN_BEGIN, 910, 11, 0);
+	startup_phases(&s, &track);
+	CHECK(!check(0, STARTUP_START, 100, 200)->start_is_bound);
+	check(1, STARTUP_LIBRARIES, 200, 400);
+	check(2, STARTUP_RUNTIME, 400, 500);
+	CHECK_STR(check(3, STARTUP_LOAD, 500, 600)->path, "/models/a/1");
+	CHECK_STR(check(4, STARTUP_RESTORE, 520, 540)->path, "/models/a/1");
+	CHECK_EQ(check(5, STARTUP_WARMUP, 610, 630)->runs, 2);
+	check(6, STARTUP_WAIT, 630, 900);
+	CHECK(check(7, STARTUP_SERVING, 900, 0)->goes_on);
+	CHECK_EQ(track.n, 8);
+}
+
+TEST(pythons_loader_tells_the_path_after_the_load_and_reads_variables_on_its_own_thread)
+{
+	begin();
+	feed(ROLE_RUN_BEGIN, 450, 11, 0); /* before any model: no request */
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	path(ROLE_RESTORE_BEGIN, 520, 11, 1, "/models/a/1/variables/variables");
+	feed(ROLE_RUN_BEGIN, 525, 11, 0);
+	feed(ROLE_RESTORE_END, 530, 11, 1);
+	path(ROLE_RESTORE_BEGIN, 540, 11, 2, "/models/a/1/variables/variables");
+	feed(ROLE_RESTORE_END, 560, 11, 2);
+	feed(ROLE_LOAD_END, 600, 11, 0);
+	path(ROLE_LOAD_PATH, 601, 11, 0, "/models/a/1");
+	path(ROLE_LOAD_PATH, 602, 11, 0, "/models/b/1");
+	startup_phases(&s, &track);
+	check(1, STARTUP_LIBRARIES, 200, 500);
+	CHECK_STR(check(2, STARTUP_LOAD, 500, 600)->path, "/models/a/1");
+	check(3, STARTUP_RESTORE, 520, 560);
+	CHECK(check(4, STARTUP_WAIT, 600, 0)->goes_on);
+	CHECK_EQ(track.n, 5);
+}
+
+TEST(models_that_load_at_the_same_time_have_their_own_variables)
+{
+	begin();
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	path(ROLE_LOAD_PATH, 501, 11, 0, "/models/a/1");
+	feed(ROLE_LOAD_BEGIN, 510, 12, 0);
+	path(ROLE_LOAD_PATH, 511, 12, 0, "/models/a/11");
+	path(ROLE_RESTORE_BEGIN, 520, 21, 1, "/models/a/11/variables/variables");
+	path(ROLE_RESTORE_BEGIN, 530, 22, 2, "/models/a/1/variables/variables");
+	path(ROLE_RESTORE_BEGIN, 535, 23, 3, "/elsewhere/variables");
+	feed(ROLE_RESTORE_END, 540, 22, 2);
+	feed(ROLE_RESTORE_END, 550, 21, 1);
+	feed(ROLE_RESTORE_END, 560, 23, 3);
+	feed(ROLE_LOAD_END, 600, 12, 0);
+	feed(ROLE_RUN_BEGIN, 610, 13, 0); /* one serves already */
+	feed(ROLE_LOAD_END, 700, 11, 0);
+	startup_phases(&s, &track);
+	check(2, STARTUP_LOAD, 500, 700);
+	check(3, STARTUP_LOAD, 510, 600);
+	CHECK_STR(check(4, STARTUP_RESTORE, 520, 550)->path, "/models/a/11");
+	CHECK_STR(check(5, STARTUP_RESTORE, 530, 540)->path, "/models/a/1");
+	check(6, STARTUP_WAIT, 600, 610);
+	check(7, STARTUP_SERVING, 610, 0);
+	CHECK_EQ(track.n, 8);
+}
+
+TEST(a_load_that_fails_or_had_begun_before_says_so)
+{
+	begin();
+	feed(ROLE_LOAD_END, 400, 11, 0);
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	path(ROLE_LOAD_PATH, 501, 11, 0, "/models/broken/1");
+	feed(ROLE_LOAD_BEGIN, 600, 11, 0);
+	startup_phases(&s, &track);
+	CHECK(check(2, STARTUP_LOAD, 300, 400)->start_is_bound);
+	CHECK(check(4, STARTUP_LOAD, 500, 0)->failed);
+	CHECK(!track.phases[4].goes_on);
+	CHECK(check(5, STARTUP_LOAD, 600, 0)->goes_on);
+	CHECK(!track.phases[5].failed);
+	s.unwatched_ns = 700;
+	startup_phases(&s, &track);
+	CHECK(!check(5, STARTUP_LOAD, 600, 0)->goes_on);
+}
+
+TEST(of_an_older_process_there_is_what_is_honest)
+{
+	s = (struct startup){ .started_ns = 90 };
+	startup_phases(&s, &track);
+	CHECK(check(0, STARTUP_START, 90, 0)->start_is_bound);
+	CHECK(!track.phases[0].goes_on);
+	CHECK_EQ(track.n, 1);
+	s.pools_ns = 300;
+	startup_phases(&s, &track);
+	check(0, STARTUP_START, 90, 300);
+	CHECK(check(1, STARTUP_RUNTIME, 300, 0)->start_is_bound);
+	CHECK_EQ(track.n, 2);
+	s = (struct startup){};
+	startup_phases(&s, &track);
+	CHECK_EQ(track.n, 0);
+}
+
+TEST(long_and_odd_paths_and_many_loads_have_their_place)
+{
+	char text[RECORD_TEXT_SIZE + 1] = "";
+
+	begin();
+	memset(text, 'x', RECORD_TEXT_SIZE);
+	text[1] = '\n';
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	feed_text(ROLE_LOAD_PATH, 501, 11, 0, text, 4000);
+	text[1] = '?';
+	CHECK(!strncmp(s.loads[0].path, "...", 3));
+	CHECK_STR(s.loads[0].path + 3, text);
+	feed(ROLE_LOAD_END, 502, 11, 0);
+	for (unsigned i = 0; i < 100; i++)
+		load(1000 + 200 * i, 12, "/m", "/m/variables/v");
+	CHECK_EQ(s.n_loads, STARTUP_LOADS_MAX);
+	CHECK_EQ(s.n_loads_left_out, 100 + 1 - STARTUP_LOADS_MAX);
+	/* The latest are kept. */
+	CHECK_EQ(s.loads[STARTUP_LOADS_MAX - 1].begin_ns, 1000 + 200 * 99);
+	feed(ROLE_RUN_BEGIN, 90000, 12, 0);
+	CHECK(!startup_is_over(&s));
+	feed(ROLE_RUN_BEGIN, 90001, 13, 0);
+	CHECK(startup_is_over(&s));
+	startup_phases(&s, &track);
+	CHECK(track.n <= STARTUP_PHASES_MAX);
+}
+
+TEST(more_models_that_load_at_the_same_time_than_are_kept_make_no_request_of_their_own_runs)
+{
+	begin();
+	load(400, 99, "/models/first/1", "/models/first/1/variables/v");
+	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++)
+		feed(ROLE_LOAD_BEGIN, 1000 + i, 100 + i, 0);
+	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++) {
+		feed(ROLE_RUN_BEGIN, 2000 + i, 100 + i, 0);
+		path(ROLE_RESTORE_BEGIN, 2100 + i, 500, 0x50 + i, "/models/any/1/variables/v");
+	}
+	CHECK_EQ(s.n_unkept, 8);
+	CHECK(!startup_is_over(&s));
+	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++)
+		feed(ROLE_LOAD_END, 3000 + i, 100 + i, 0);
+	CHECK_EQ(s.n_unkept, 0);
+	for (unsigned i = 0; i < s.n_loads; i++)
+		CHECK(s.loads[i].end_ns && !s.loads[i].restore_begin_ns && !s.loads[i].warmup_runs);
+	feed(ROLE_RUN_BEGIN, 4000, 700, 0);
+	CHECK_EQ(s.first_request_ns, 4000);
+}
+
+TEST(where_handlers_tell_of_requests_polls_and_what_batch_threads_run_are_none)
+{
+	begin();
+	s.has_handlers = true;
+	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
+	feed(ROLE_RUN_BEGIN, 610, 11, 0);
+	feed(ROLE_RUN_END, 620, 11, 0);
+	feed(ROLE_RUN_BEGIN, 630, 40, 0);     /* a batch thread warms up */
+	feed(ROLE_REQUEST_BEGIN, 640, 50, 0); /* is the model ready? */
+	CHECK(!startup_is_over(&s));
+	feed(ROLE_REQUEST_BEGIN, 700, 50, 0);
+	feed(ROLE_REQUEST_BEGIN, 710, 51, 0);
+	feed(ROLE_RUN_BEGIN, 720, 50, 0);
+	group = 2;
+	feed(ROLE_REQUEST_END, 730, 51, 0); /* another group's: it ends what others begin, too */
+	group = 1;
+	CHECK(!startup_is_over(&s));
+	path(ROLE_REQUEST_END, 740, 50, 0, "a");
+	CHECK_EQ(s.first_request_ns, 700);
+	startup_phases(&s, &track);
+	CHECK_EQ(check(4, STARTUP_WARMUP, 610, 620)->runs, 1);
+	check(5, STARTUP_WAIT, 620, 700);
+	check(6, STARTUP_SERVING, 700, 0);
+}
+
+TEST(a_call_that_names_no_model_is_a_request_by_the_group_of_its_own)
+{
+	begin();
+	s.has_handlers = true;
+	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
+	group = 2;
+	feed(ROLE_REQUEST_BEGIN, 700, 50, 0);
+	feed(ROLE_REQUEST_END, 740, 50, 0);
+	group = 1;
+	CHECK_EQ(s.first_request_ns, 700);
+}
+
+TEST(a_load_that_goes_on_while_nobody_watches_has_no_end_and_has_not_failed)
+{
+	begin();
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	startup_interrupt(&s);
+	feed(ROLE_LOAD_BEGIN, 700, 11, 0);
+	feed(ROLE_LOAD_END, 800, 11, 0);
+	startup_phases(&s, &track);
+	CHECK(!check(2, STARTUP_LOAD, 500, 0)->goes_on);
+	CHECK(!track.phases[2].failed);
+	check(3, STARTUP_LOAD, 700, 800);
+}
+
+TEST(variables_are_those_of_a_long_directory_by_what_is_known_of_both_and_of_no_other)
+{
+	char directory[160] = "/models/", variables[192];
+
+	memset(directory + strlen(directory), 'd', 120);
+	snprintf(variables, sizeof(variables), "%s/variables/variables", directory);
+	begin();
+	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	feed_text(ROLE_LOAD_PATH, 501, 11, 0, directory + strlen(directory) - RECORD_TEXT_SIZE, (uint32_t)strlen(directory));
+	path(ROLE_RESTORE_BEGIN, 510, 21, 1, "/elsewhere/variables/variables");
+	CHECK_EQ(s.loads[0].restore_begin_ns, 0);
+	feed_text(ROLE_RESTORE_BEGIN, 520, 21, 2, variables + strlen(variables) - RECORD_TEXT_SIZE, (uint32_t)strlen(variables));
+	CHECK_EQ(s.loads[0].restore_begin_ns, 520);
+	feed(ROLE_RESTORE_END, 530, 21, 2);
+	feed(ROLE_LOAD_END, 600, 11, 0);
+	/* The reader's place is another's later on. */
+	feed(ROLE_RESTORE_END, 900, 21, 2);
+	CHECK_EQ(s.loads[0].restore_end_ns, 530);
+}
+
+TEST(what_is_only_known_to_10_ms_ends_not_before_it_begins_and_says_so)
+{
+	s = (struct startup){ .executed_ns = 100, .first_mapped_ns = 200, .pools_ns = 150 };
+	startup_phases(&s, &track);
+	CHECK(!check(0, STARTUP_START, 100, 200)->end_is_bound);
+	CHECK(check(1, STARTUP_RUNTIME, 150, 0)->start_is_bound);
+	CHECK(check(2, STARTUP_LIBRARIES, 200, 200)->end_is_bound);
+}
+
+static const XLine *line(const XPlane *host, unsigned n)
+{
+	for (size_t i = 0; i < host->n_lines; i++)
+		if (!strcmp(host->lines[i]->name, "lifecycle of 77") && !n--)
+			return host->lines[i];
+	return NULL;
+}
+
+static void check_event(const XPlane *host, const XLine *l, unsigned i, const char *name, uint64_t from_ns, uint64_t until_ns, const char *cut)
+{
+	const char *found;
+
+	CHECK(l && i < l->n_events);
+	CHECK_STR(event_name(host, l->events[i]), name);
+	CHECK_EQ(l->events[i]->offset_ps / 1000, from_ns);
+	CHECK_EQ((l->events[i]->offset_ps + l->events[i]->duration_ps) / 1000, until_ns);
+	found = stat_text(host, l->events[i], "cut");
+	CHECK(cut ? found && !strcmp(found, cut) : !found);
+}
+
+TEST(a_trace_shows_what_of_it_lies_in_the_window_nested_and_in_as_many_lines_as_it_takes)
+{
+	static const struct timeline t = { .start_ns = 505, .end_ns = 650 };
+	struct startups startups = {};
+	struct startup_track *added = startups_add(&startups, 77);
+	const XPlane *host;
+	XSpace *space;
+
+	begin();
+	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
+	feed(ROLE_LOAD_BEGIN, 560, 12, 0);
+	path(ROLE_LOAD_PATH, 561, 12, 0, "/models/b/1");
+	startup_phases(&s, added);
+	space = export_with(&t, &(struct export_options){ .level = 1, .startups = &startups });
+	host = find_plane(space, "/host:CPU");
+	check_event(host, line(host, 0), 0, "load /models/a/1", 0, 95, "start");
+	check_event(host, line(host, 0), 1, "restore /models/a/1", 15, 35, NULL);
+	check_event(host, line(host, 0), 2, "wait for the first request", 95, 145, "end");
+	CHECK_EQ(line(host, 0)->n_events, 3);
+	check_event(host, line(host, 1), 0, "load /models/b/1", 55, 145, "end");
+	CHECK(!line(host, 2));
+	CHECK_EQ(space->n_warnings, 0);
+	space_free(space);
+	space = export_with(&t, &(struct export_options){ .level = 0, .startups = &startups });
+	CHECK(!find_plane(space, "/host:CPU"));
+	space_free(space);
+	startups_done(&startups);
+}
+
+CHECK_MAIN()
