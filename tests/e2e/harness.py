@@ -85,7 +85,7 @@ class Process:
 
     count = 0
 
-    def __init__(self, name, argv, keep=False, env=None):
+    def __init__(self, name, argv, keep=False, env=None, pass_fds=()):
         Process.count += 1
         LOGS.mkdir(parents=True, exist_ok=True)
         stem = LOGS / f"{os.getpid()}-{Process.count:03}-{name}"
@@ -101,7 +101,7 @@ class Process:
 
         with open(self.stdout_path, "wb") as out, open(self.stderr_path, "wb") as err:
             self.popen = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT,
-                                          start_new_session=True, preexec_fn=None if keep else end_with_parent,
+                                          start_new_session=True, preexec_fn=None if keep else end_with_parent, pass_fds=pass_fds,
                                           env={**os.environ, **(env or {})})
         self.pid = self.popen.pid
 
@@ -303,6 +303,10 @@ class Daemon(Process):
         """The processes of the daemon: the one that was started, and its children."""
         return sorted(int(p) for p in group_members(self.pid))
 
+    def front(self):
+        """The process that serves clients: .pid is the broker, which has given up its network."""
+        return next(pid for pid in self.pids() if pid != self.pid)
+
     def stop(self, timeout=STOP_TIMEOUT_S):
         status = super().stop(timeout)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -379,6 +383,12 @@ def xspace_files(logdir):
     return sorted(pathlib.Path(logdir).glob("plugins/profile/*/*.xplane.pb"), key=lambda p: p.stat().st_mtime)
 
 
+def table_rows(table):
+    """The rows of a page's table, as dicts by column id."""
+    names = [column["id"] for column in table["cols"]]
+    return [dict(zip(names, (cell and cell.get("v") for cell in row["c"]))) for row in table.get("rows") or []]
+
+
 class TensorBoard(Process):
     """The unmodified TensorBoard with its Profile plugin on a log directory."""
 
@@ -436,13 +446,13 @@ class TensorBoard(Process):
     def hosts(self, run_name, tag="trace_viewer@"):
         return [h["hostname"] for h in self.get_json("hosts", run=run_name, tag=tag)]
 
+    def page(self, run_name, tool):
+        """The data of a page, of all hosts where the page can show them at once."""
+        return self.get_json("data", run=run_name, tag=tool, host=self.hosts(run_name, tool)[-1])
+
     def op_stats(self, run_name):
         """Framework Op Stats without idle time, as a list of dicts by column id."""
-        host = self.hosts(run_name, "framework_op_stats")[-1]
-        tables = self.get_json("data", run=run_name, tag="framework_op_stats", host=host)
-        table = tables[1]
-        columns = [c["id"] for c in table["cols"]]
-        return [dict(zip(columns, (c["v"] if c else None for c in row["c"]))) for row in table["rows"]]
+        return table_rows(self.page(run_name, "framework_op_stats")[1])
 
     def trace(self, run_name):
         """The events that the trace viewer shows, as Chrome trace events."""
@@ -573,13 +583,19 @@ class XSpace:
         """Every event of a plane, or those of one name."""
         return [e for events in self.lines(plane).values() for e in events if name is None or e.name == name]
 
-    def ops(self):
-        """{"scope/op:Type": [duration_ps, …]} of every op event."""
+    def op_events(self):
+        """{"scope/op:Type": [Event, …]} of every op event, those of a name by their starts."""
         found = {}
         for e in self.events():
             if "::" not in e.name and OP_NAME.fullmatch(e.name):
-                found.setdefault(e.name, []).append(e.duration_ps)
+                found.setdefault(e.name, []).append(e)
+        for events in found.values():
+            events.sort(key=lambda e: e.start_ps)
         return found
+
+    def ops(self):
+        """{"scope/op:Type": [duration_ps, …]}, likewise."""
+        return {name: [e.duration_ps for e in events] for name, events in self.op_events().items()}
 
 
 def bpf_objects():

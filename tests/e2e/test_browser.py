@@ -1,6 +1,5 @@
 """A person's way through the real TensorBoard in a real browser: the dialog, the pages, and what is drawn on them. Charts that need code from
 another host are not drawn here: of those pages the data that they asked for is looked at. Screenshots are in build/screenshots. As root."""
-import collections
 import json
 import re
 import shutil
@@ -155,11 +154,9 @@ class Browser(harness.TestCase):
     def look_at_ops(self, visitor, xspace):
         visitor.open("Framework Op Stats")
         self.assertIn("ON HOST: TOTAL SELF-TIME", visitor.text("Framework Operations"))
-        table = visitor.asked_for("framework_op_stats")[0]
-        columns = [c["id"] for c in table["cols"]]
-        rows = [dict(zip(columns, (c["v"] for c in row["c"]))) for row in table["rows"]]
+        rows = harness.table_rows(visitor.asked_for("framework_op_stats")[0])
         shown = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in rows if row["type"] == "MatMul"}
-        counted = collections.Counter(e.name for e in xspace.events() if e.name.endswith(":MatMul") and harness.OP_NAME.fullmatch(e.name))
+        counted = {name: len(times) for name, times in xspace.ops().items() if name.endswith(":MatMul")}
         self.assertTrue(counted)
         self.assertEqual(shown, counted)
         visitor.shoot("framework_op_stats")

@@ -69,7 +69,7 @@ class Cycles(harness.TestCase):
             return answer.read()
 
     def state(self, daemon, server):
-        front = next(pid for pid in daemon.pids() if pid != daemon.pid)
+        front = daemon.front()
         return {"descriptors": [descriptors(pid) for pid in (daemon.pid, front, server.pid)],
                 "code": mappings(server.pid),
                 "memory": {pid: status_kb(pid, "VmRSS") * 1024 for pid in (daemon.pid, front)}}

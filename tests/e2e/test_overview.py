@@ -15,11 +15,6 @@ PERCENTS = (50, 75, 90)
 MS = 1_000_000
 
 
-def rows(table):
-    names = [column["id"] for column in table["cols"]]
-    return [dict(zip(names, (cell.get("v") for cell in row["c"]))) for row in table.get("rows") or []]
-
-
 def latency_ms(exchange):
     """Without what the client's own thread was late to receive its answer, which on a busy machine is much."""
     return (exchange["arrive_ns"] - exchange["send_ns"]) / MS
@@ -76,7 +71,7 @@ class Overview(harness.TestCase):
 
     def page(self, tool):
         run, = self.board.runs()
-        return self.board.get_json("data", run=run, tag=tool, host=self.board.hosts(run, tool)[-1])
+        return self.board.page(run, tool)
 
     def finish(self):
         """The clients' logs, and of them what lay wholly inside of the window, by model; the batches in it."""
@@ -109,7 +104,7 @@ class Overview(harness.TestCase):
             self.assertEqual([value for _, value in curve if value < 0], [], name)
 
     def check_latencies(self, inside):
-        models = {row["model_name"]: i for i, row in enumerate(rows(self.page("inference_profile")[0]))}
+        models = {row["model_name"]: i for i, row in enumerate(harness.table_rows(self.page("inference_profile")[0]))}
         self.assertEqual(set(models), set(inside))
         tables = self.page("inference_profile")
         for model, i in models.items():
@@ -118,13 +113,13 @@ class Overview(harness.TestCase):
             self.assert_near(float(table["p"]["averageLatencyMs"]), sum(expected) / len(expected), f"{model}, average")
             self.assert_near(float(table["p"]["throughput"]), len(expected) / WINDOW_S, f"{model}, requests per second")
             # The page shows samples around percentiles, each with its own.
-            found = [(float(row["percentile"]), row["latency_ms"]) for row in rows(table) if row["percentile"][0].isdigit()]
+            found = [(float(row["percentile"]), row["latency_ms"]) for row in harness.table_rows(table) if row["percentile"][0].isdigit()]
             for percent in PERCENTS:
                 at = bisect.bisect_left(found, (percent, 0))
                 self.assertLess(found[at][0], percent + 1)
                 self.assert_near(found[at][1], test_delays.nearest_rank(expected, percent), f"{model}, {percent} %")
         table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "percentile")
-        found = {row["percentile"]: row["totalTimeMs"] for row in rows(table)}
+        found = {row["percentile"]: row["totalTimeMs"] for row in harness.table_rows(table)}
         expected = [latency_ms(e) for log in inside.values() for e in log]
         self.assert_near(found["Avg"], sum(expected) / len(expected), "overview, average")
         for percent in PERCENTS:
@@ -132,7 +127,7 @@ class Overview(harness.TestCase):
 
     def check_steps(self, inside, batches):
         table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "stepnum")
-        steps = [row["stepnum"] for row in rows(table)]
+        steps = [row["stepnum"] for row in harness.table_rows(table)]
         n_batches = sum(step.startswith("ProcessBatch ") for step in steps)
         for model, log in inside.items():
             found = sum(f"/v1/models/{model}" in step for step in steps)
@@ -144,13 +139,13 @@ class Overview(harness.TestCase):
 
     def check_batching_table(self, batches):
         tables = self.page("inference_profile")
-        i = [row["model_name"] for row in rows(tables[0])].index("batched")
+        i = [row["model_name"] for row in harness.table_rows(tables[0])].index("batched")
         table = tables[2 + 2 * i]
-        average = next(row for row in rows(table) if row["percentile"] == "Aggregated")
+        average = next(row for row in harness.table_rows(table) if row["percentile"] == "Aggregated")
         # The page has whole numbers for rows.
         self.assertEqual(average["batch_size_after_padding"], math.floor(batches.padded))
         self.assert_near(average["batching_efficiency"], batches.tasks / batches.padded, "efficiency of batches", 0.02)
-        for row in rows(table):
+        for row in harness.table_rows(table):
             if row["percentile"][0].isdigit():
                 self.assertIn(row["batch_size_after_padding"], (1, 2, 4, 8, 16))
                 self.assertLess(2 * row["padding_amount"], row["batch_size_after_padding"])

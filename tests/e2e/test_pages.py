@@ -15,7 +15,6 @@ if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addres
     sys.exit(os.strerror(ctypes.get_errno()))
 os.execv(sys.argv[1], sys.argv[1:])
 """
-OFF_CPU = (":OffCpuBlocked", ":OffCpuRunnable")
 
 
 class Memory(harness.TestCase):
@@ -37,7 +36,7 @@ class Memory(harness.TestCase):
 
     def page(self, board, tool):
         run, = board.runs()
-        return board.get_json("data", run=run, tag=tool, host=board.hosts(run, tool)[-1])
+        return board.page(run, tool)
 
     def test_the_memory_profile_is_the_sum_of_what_was_allocated_and_freed(self):
         told, xspace, board = self.capture("--memory")
@@ -91,14 +90,31 @@ class Memory(harness.TestCase):
             _, xspace, board = self.capture(*options)
             memory = bool(xspace.events("MemoryAllocation"))
             self.assertEqual(memory, options != ("--level", "2", "--memory=off"))
-            counted = collections.Counter(name for name in (e.name for e in xspace.events()) if harness.OP_NAME.fullmatch(name))
             run, = board.runs()
             rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run)}
-            shown = {name: n for name, n in rows.items() if not name.endswith(OFF_CPU)}
             # Of the runtime's own profiler the page leaves out names that begin so, too.
-            expected = {name: n for name, n in counted.items() if not name.endswith(OFF_CPU) and name[0] != "_"}
-            self.assertEqual(shown, expected)
+            expected = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
+            self.assertEqual(rows, expected)
             self.assertEqual(bool(expected), options[1] != "1")
+
+
+    def test_input_stages_are_what_the_requests_of_a_live_server_waited_for(self):
+        _, xspace, board = self.capture("--input-stages")
+        run, = board.runs()
+        phases = {}
+        for name, events in xspace.lines().items():
+            for e in events:
+                if name.startswith("requests ") and "_ipl_stage_id" in e.stats:
+                    phases.setdefault(e.name, []).append(e.duration_ps / 1e9)
+        self.assertGreater(set(phases), {"read", "decode"})
+        table = next(t for t in board.page(run, "input_pipeline_analyzer") if t["cols"] and t["cols"][0]["id"] == "opName")
+        stages = {row["opName"]: row for row in harness.table_rows(table)}
+        self.assertEqual({name: row["count"] for name, row in stages.items()}, {name: len(all_ms) for name, all_ms in phases.items()})
+        for name, row in stages.items():
+            self.assertAlmostEqual(row["timeInMs"], sum(phases[name]), delta=0.001 + 1e-6 * sum(phases[name]))
+        counted = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
+        rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run) if row["operation"] not in phases}
+        self.assertEqual(rows, counted)
 
 
 class Filtered(harness.TestCase):

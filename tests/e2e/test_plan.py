@@ -133,8 +133,8 @@ class Plan(LivePlan):
             self.assertTrue(probe["function_offset"] <= probe["offset"] < target["files"][probe["file"]]["size"])
             self.assertEqual(probe["cost_ns"], costs[probe["class"]])
             self.assertNotIn("_Z", probe["function"])
-            self.assertEqual(probe["planted"], probe["kind"] not in ("hand-over of ops", "allocations"))
-        self.assertEqual({p["kind"] for p in target["probes"]}, {"runs", "executors", "ops", "hand-over of ops", "allocations"})
+            self.assertEqual(probe["planted"], probe["kind"] not in ("hand-over of ops", "allocations", "loads"))
+        self.assertEqual({p["kind"] for p in target["probes"]}, {"runs", "executors", "ops", "hand-over of ops", "allocations", "iterators", "loads"})
         for cost in plan["costs"]:
             self.assert_shape(cost, COST_KEYS)
         probes = {cost["unit"]: cost["probes"] for cost in plan["costs"]}
@@ -160,7 +160,7 @@ class Plan(LivePlan):
         probes = [p for p in plan["targets"][0]["probes"] if p["planted"]]
         self.assertLess(len(lines), len(probes) + 30)
         self.assertEqual(lines[0].split("; ")[-1], f"{len(probes)} probes at level 2")
-        rows = [line for line in lines if re.match(r"  (runs|executors|ops) ", line)]
+        rows = [line for line in lines if re.match(r"  (runs|executors|ops|iterators) ", line)]
         self.assertEqual(len(rows), len(probes))
         for line in lines:
             if "/" not in line:
@@ -243,8 +243,7 @@ class Budget(LivePlan):
         # At once, and from then on there are no more of them.
         ops_at = next(s["at_ns"] for s in found["shed"] if s["kind"] == "ops")
         self.assertLess(ops_at, 1e9)
-        last = max(e.start_ps for e in xspace.events() if harness.OP_NAME.fullmatch(e.name) and
-                   "::" not in e.name and not e.name.startswith("off_cpu/"))
+        last = max(events[-1].start_ps for events in xspace.op_events().values())
         self.assertLess(last / 1e3, ops_at + 0.2e9)
 
     def test_the_summary_tells_what_was_given_up_and_ends_with_6(self):
@@ -275,8 +274,7 @@ class OpsAtEntry(LivePlan):
         print(f"     records per op: exact {traps[0]:.2f}, at entry {traps[1]:.2f}")
         self.assertAlmostEqual(traps[0] - traps[1], 1, delta=0.25)
 
-        counts = [{name: len(durations) / found["runs"] for name, durations in xspace.ops().items()
-                   if not name.startswith("off_cpu/")}
+        counts = [{name: len(durations) / found["runs"] for name, durations in xspace.ops().items()}
                   for found, xspace in ((exact, exact_xspace), (entry, entry_xspace))]
         self.assertEqual(set(counts[0]), set(counts[1]))
         self.assertGreater(len(counts[0]), 100)

@@ -53,13 +53,7 @@ def align(ours, reference):
 def ops_by_name(xspace):
     """{name: sorted [(start in Unix ns, duration in ns)]}"""
     begin = begin_ns(xspace)
-    found = {}
-    for e in xspace.events():
-        if "::" not in e.name and harness.OP_NAME.fullmatch(e.name):
-            found.setdefault(e.name, []).append((begin + e.start_ps / 1000, e.duration_ps / 1000))
-    for events in found.values():
-        events.sort()
-    return found
+    return {name: sorted((begin + e.start_ps / 1000, e.duration_ps / 1000) for e in events) for name, events in xspace.op_events().items()}
 
 
 def pair(ours, reference, first, last):
@@ -110,8 +104,9 @@ class Reference(harness.TestCase):
     def compare_allocations(self, reference, ours, window):
         """Each block that the reference saw is there with its size, and within an op that ran then."""
         first, last = window
-        mine, total, missing, ops, named, right = allocations(ours), 0, 0, {}, 0, 0
-        for address, events in allocations(reference).items():
+        mine, theirs = allocations(ours), allocations(reference)
+        total, missing, ops, named, right = 0, 0, {}, 0, 0
+        for address, events in theirs.items():
             inside = [e for e in events if first <= e[0] <= last]
             if inside:
                 total += len(inside)
@@ -129,8 +124,8 @@ class Reference(harness.TestCase):
         self.assertGreater(total, 1000)
         self.assertGreaterEqual(1 - missing / total, AGREEMENT)
         for name in "MemoryAllocation", "MemoryDeallocation":
-            counts = [sum(e[1] == name and first <= e[0] <= last for events in allocations(x).values() for e in events)
-                      for x in (ours, reference)]
+            counts = [sum(e[1] == name and first <= e[0] <= last for events in found.values() for e in events)
+                      for found in (mine, theirs)]
             self.assertAlmostEqual(*counts, delta=0.002 * counts[1] + 4, msg=name)
         self.assertGreater(named, 1000)
         self.assertGreaterEqual(right / named, AGREEMENT)

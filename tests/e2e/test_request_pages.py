@@ -156,6 +156,82 @@ class PagesWithOddNames(Pages):
             self.assertTrue(self.page(tool), tool)
 
 
+class PagesWithInputStages(Pages):
+    """What requests wait for as stages, with odd names: nothing else is another number."""
+    arguments = ("odd", "stages")
+    models_shown, steps_shown = PagesWithOddNames.models_shown, PagesWithOddNames.steps_shown
+    categories = {"read": "Demanded file read", "decode": "Preprocessing", "queue wait": "Enqueue", "batch wait": "Enqueue"}
+
+    def phases(self):
+        """{name: (how many, ms)} of the phases that the trace has."""
+        found = {}
+        for name, events in harness.XSpace(self.path).lines().items():
+            for e in events:
+                if name.startswith("requests ") and e.name in self.categories:
+                    n, ms = found.get(e.name, (0, 0))
+                    found[e.name] = n + 1, ms + e.duration_ps / 1e9
+        return found
+
+    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+        table = self.page("framework_op_stats")[1]
+        names = [column["id"] for column in table["cols"]]
+        found = [dict(zip(names, r)) for r in rows(table)]
+        ops = {(row["type"], row["operation"]): row["occurrences"] for row in found if row["operation"] not in self.categories}
+        self.assertEqual(ops, {("MatMul", "dense/MatMul"): self.truth["ops"], **PagesWithOddNames.other_ops})
+        # Those that are stages are operations, too.
+        self.assertEqual({row["operation"]: row["occurrences"] for row in found if row["operation"] in self.categories},
+                         {name: n for name, (n, _) in self.phases().items()})
+
+    def test_stages_are_the_phases_before_requests_run(self):
+        table = next(t for t in self.page("input_pipeline_analyzer") if t["cols"] and t["cols"][0]["id"] == "opName")
+        found = harness.table_rows(table)
+        phases = self.phases()
+        self.assertEqual({row["opName"]: (row["count"], row["category"]) for row in found},
+                         {name: (n, self.categories[name]) for name, (n, _) in phases.items()})
+        for row in found:
+            self.assertAlmostEqual(row["timeInMs"], phases[row["opName"]][1], delta=0.001)
+            self.assertEqual(row["selfTimeInMs"], row["timeInMs"])
+
+
+class PagesWithDevicePlane(Pages):
+    """The CPU as a device, with odd names: requests, batches and the host's operations are the same. There are no steps then."""
+    arguments = ("odd", "device")
+    models_shown, steps_shown, other_ops = PagesWithOddNames.models_shown, PagesWithOddNames.steps_shown, PagesWithOddNames.other_ops
+    device_ops = {"dense/MatMul": "dot", "train": "elementwise", "test_step": "elementwise", "TraceContext": "elementwise",
+                  "a??/b c": "elementwise", "\x01\"quoted\"\t'\\": "elementwise", "unnamed operation": "unknown", "x" * 511: "unknown"}
+
+    def test_each_request_is_a_step_that_its_phases_cover(self):
+        self.assertEqual(rows(self.steps()), [])
+
+    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+        table = self.page("framework_op_stats")[1]
+        names = [column["id"] for column in table["cols"]]
+        found = [dict(zip(names, r)) for r in rows(table)]
+        for side in "Host", "Device":
+            ops = {(row["type"], row["operation"]): row["occurrences"] for row in found if row["host_or_device"] == side and row["type"] != "Unknown"}
+            self.assertEqual(ops, {("MatMul", "dense/MatMul"): self.truth["ops"], **self.other_ops}, side)
+        # On the device's side there are also those whose names the host's table does not take for operations.
+        self.assertEqual(sorted(row["occurrences"] for row in found if row["type"] == "Unknown"), [3] * 4)
+
+    def test_operations_of_the_device_are_counted_once_whatever_their_names(self):
+        table = self.page("hlo_stats")
+        names = [column["id"] for column in table["cols"]]
+        found = {row["hlo_op_name"]: (row["category"], row["occurrences"]) for row in (dict(zip(names, r)) for r in rows(table))
+                 if row["category"] != "IDLE"}
+        times = {row["hlo_op_name"]: row["total_time"] for row in (dict(zip(names, r)) for r in rows(table))}
+        expected = {name: (category, self.truth["ops"] if category == "dot" else 3) for name, category in self.device_ops.items()}
+        self.assertEqual(found, expected)
+        # One is within the other.
+        self.assertAlmostEqual(times["train"], 1500, delta=0.001)
+        self.assertAlmostEqual(times["test_step"], 375, delta=0.001)
+        program, = self.page("op_profile")["byProgramExcludeIdle"]["children"]
+        profile = {op["name"]: (op["metrics"]["occurrences"], int(op["metrics"]["rawTime"]) / 1e6)
+                   for category in program["children"] for op in category["children"]}
+        self.assertEqual({name: n for name, (n, _) in profile.items()}, {name: n for name, (_, n) in expected.items()})
+        for name, (_, us) in profile.items():
+            self.assertAlmostEqual(us, times[name], delta=0.001, msg=name)
+
+
 class PagesOfLevelOne(Pages):
     """Level 1 has no operations and no pieces; requests and batches are the same."""
     level = 1

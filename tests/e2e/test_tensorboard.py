@@ -1,14 +1,19 @@
 """TensorBoard's capture dialog, and what other clients of tensorflow.ProfilerService are promised, on both servers."""
 
+import concurrent.futures
+import os
 import pathlib
 import shutil
 import signal
+import socket
+import sys
 import tempfile
 import time
 
 import grpc
 
 import harness
+import relay
 import test_lifecycle
 
 WINDOW_MS = 1000
@@ -19,6 +24,8 @@ HALF_PLUS_TWO_OPS = {"Mul:Mul", "Add:AddV2", "Mul/ReadVariableOp:ReadVariableOp"
 # where a model's function ends up in the graph that is run
 NATIVE_SCOPE = "StatefulPartitionedCall/StatefulPartitionedCall/"
 PYTHON_SCOPE = "StatefulPartitionedCall/"
+# in a network that has nothing yet; as root
+LOOPBACK_UP = "build/venv/bin/python -c 'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sH22x\", b\"lo\", 1))'"
 ATTACH_MS = 15_000  # at most, before a window begins: a symbol table of 1.1 GB is read at the first capture
 
 
@@ -121,9 +128,7 @@ class Dialog(Environment):
 
     def overview_latency(self, board, run):
         """{percentile: total latency in ms} of the overview page."""
-        host = board.hosts(run, "overview_page")[-1]
-        tables = board.get_json("data", run=run, tag="overview_page", host=host)
-        table = next(t for t in tables if t["cols"] and t["cols"][0]["id"] == "percentile")
+        table = next(t for t in board.page(run, "overview_page") if t["cols"] and t["cols"][0]["id"] == "percentile")
         return {row["c"][0]["v"]: row["c"][-1]["v"] for row in table["rows"]}
 
     def test_dialog_on_the_native_servers_own_port_shows_its_ops_and_latencies(self):
@@ -152,9 +157,34 @@ class Dialog(Environment):
         self.capture_and_look(f"unix-abstract:{self.daemon.port}", [NATIVE_SCOPE])
 
     def test_daemons_of_two_hosts_are_captured_in_one_click_and_begin_at_the_same_time(self):
-        # The name is what pages count hosts by.
-        other = self.start(harness.Daemon, prefix=["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', "elsewhere"])
-        addresses = [self.native_address, harness.wait_target(other, self.python.pid)["address"]]
+        # A network of its own, and a name of its own, which is what pages count hosts by.
+        other = self.start(harness.Daemon, prefix=["unshare", "--net", "--uts", "sh", "-c", 'hostname "$0" && ' + LOOPBACK_UP + ' && exec "$@"', "elsewhere"])
+        address = harness.wait_target(other, self.python.pid)["address"]
+        port = int(address.rpartition(":")[2])
+        with self.assertRaises(OSError):
+            socket.create_connection(("127.0.0.1", port), 5).close()
+        # What ssh -L does for the user: connections to a port of this host are made in the other's network.
+        with socket.create_server(("127.0.0.1", port)) as here:
+            self.start(harness.Process, "forwarder", ["nsenter", f"--net=/proc/{other.front()}/ns/net", sys.executable, relay.__file__, str(here.fileno()), port],
+                       pass_fds=[here.fileno()])
+        run, hosts = self.capture_both(self.native_address, address)
+        self.assertEqual(set(self.board.hosts(run)), set(hosts))
+        shown = {e["args"]["name"] for e in self.board.trace(run) if e.get("name") == "process_name"}
+        for host in hosts:
+            self.assertTrue(any(host in name for name in shown), shown)
+        self.assertIn("2", [t["p"].get("host_count") for t in self.board.page(run, "overview_page") if t.get("p")])
+
+    def test_the_own_addresses_of_two_processes_give_a_file_of_each_in_one_click(self):
+        run, hosts = self.capture_both(self.native_address, self.python_address)
+        for host, scope in zip(hosts, (NATIVE_SCOPE, PYTHON_SCOPE)):
+            tables = self.board.get_json("data", run=run, tag="trace_viewer@", hosts=host, host=host)["traceEvents"]
+            self.assertTrue(any(host in e["args"]["name"] for e in tables if e.get("name") == "process_name"), scope)
+
+    def capture_both(self, *addresses):
+        """Captures the native server at the first address and that in Python at the second: (the run, its hosts in this order)."""
+        # A first capture reads more than a busy disk may give in the three seconds that TensorBoard leaves.
+        for address in addresses:
+            harness.profile(address, duration_ms=50)
         known = set(self.board.runs())
         self.pause_loads(signal.SIGCONT)
         status, message = self.board.capture(",".join(addresses), WINDOW_MS)
@@ -165,15 +195,13 @@ class Dialog(Environment):
         hosts = [address.replace(":", "_") for address in addresses]
         self.assertEqual(set(files), set(hosts))
         native, python = (files[host] for host in hosts)
-        self.assertAlmostEqual((window(native)[0] - window(python)[0]) / 1e6, 0, delta=50)
+        self.assertAlmostEqual((window(native)[0] - window(python)[0]) / 1e6, 0, delta=50, msg=(native.warnings, python.warnings))
         self.assertEqual(expected_ops(NATIVE_SCOPE) - set(native.ops()), set())
         self.assertEqual(expected_ops(PYTHON_SCOPE) - set(python.ops()), set())
-        self.assertEqual(set(self.board.hosts(run)), set(hosts))
-        shown = {e["args"]["name"] for e in self.board.trace(run) if e.get("name") == "process_name"}
-        for host in hosts:
-            self.assertTrue(any(host in name for name in shown), shown)
-        tables = self.board.get_json("data", run=run, tag="overview_page", host=self.board.hosts(run, "overview_page")[-1])
-        self.assertIn("2", [t["p"].get("host_count") for t in tables if t.get("p")])
+        # Nothing of the one is in the other's.
+        self.assertEqual([name for name in native.ops() if name.startswith(PYTHON_SCOPE + "layer_")], [])
+        self.assertEqual([name for name in python.ops() if name.startswith(NATIVE_SCOPE + "layer_")], [])
+        return run, hosts
 
     def test_a_list_of_workers_is_refused_with_what_to_do_instead(self):
         known = set(self.board.runs())
@@ -225,11 +253,24 @@ class Protocol(Environment):
         events = xspace.events()
         self.assertLessEqual(max(e.start_ps + e.duration_ps for e in events) / 1e9, 501)
 
+    def test_window_that_begins_late_says_so(self):
+        at = time.time_ns() + 500_000_000
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(harness.profile, self.small_address, duration_ms=300, start_timestamp_ns=at)
+            time.sleep(0.3)
+            os.kill(self.daemon.front(), signal.SIGSTOP)
+            time.sleep(1)
+            os.kill(self.daemon.front(), signal.SIGCONT)
+            xspace = harness.response_xspace(call.result(30))
+        late = (window(xspace)[0] - at) / 1e9
+        self.assertGreater(late, 0.5)
+        self.assertIn(f"The window began {late:.3f} s after the time that was asked for.", xspace.warnings)
+
     def test_level_0_is_an_empty_trace_and_level_1_has_runs_but_no_ops(self):
         self.assertTrue(harness.profile(self.small_address, duration_ms=200, level=0).empty_trace)
         xspace = harness.response_xspace(harness.profile(self.small_address, duration_ms=500, level=1))
         self.assertTrue(xspace.events("SessionRun"))
-        self.assertEqual([n for n in xspace.ops() if not n.startswith("off_cpu/")], [])
+        self.assertEqual(xspace.ops(), {})
 
     def test_terminate_ends_the_windows_of_its_session_with_what_they_have(self):
         service = harness.profiler_service()

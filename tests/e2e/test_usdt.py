@@ -93,8 +93,7 @@ class Marks(harness.TestCase):
         self.assertEqual(board.op_stats(run), [])
         shown = {e["name"] for e in board.trace(run) if e.get("ph") == "X"}
         self.assertLessEqual({"train:Step", 'answer \u00e4 "'}, shown)
-        tables = board.get_json("data", run=run, tag="overview_page", host=board.hosts(run, "overview_page")[-1])
-        steps = next(t for t in tables if t["cols"] and t["cols"][0]["id"] == "stepnum")
+        steps = next(t for t in board.page(run, "overview_page") if t["cols"] and t["cols"][0]["id"] == "stepnum")
         names = [row["c"][0]["v"] for row in steps["rows"]]
         self.assertFalse([n for n in names if "train" in n])
         self.assertGreater(len(names), 500)

@@ -2,7 +2,7 @@
 """Sends predict requests to a test server and checks the answers; prints one JSON object.
 
 Requests of a client follow one another on one connection; "started" on standard error says that they begin, SIGTERM
-ends them before their time. half_plus_two's values are compared; of layered, whose last op is a softmax, it is checked
+ends them before their time. half_plus_two's values are compared; of the others, whose last op is a softmax, it is checked
 that each row sums to one.
 """
 import argparse
@@ -15,13 +15,13 @@ import threading
 import time
 
 TIMEOUT_S = 30
-LAYERED_WIDTH = 64
+WIDTH = 64
 
 
 def inputs_of(model, rows):
     if model == "half_plus_two":
         return [float(i) for i in range(rows)]
-    return [[(i + j) % 7 / 7 for j in range(LAYERED_WIDTH)] for i in range(rows)]
+    return [[(i + j) % 7 / 7 for j in range(WIDTH)] for i in range(rows)]
 
 
 def right(model, inputs, outputs):
@@ -161,7 +161,7 @@ def main():
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--rest", metavar="URL", help="http://HOST:PORT")
     where.add_argument("--grpc", metavar="HOST:PORT")
-    parser.add_argument("--model", default="half_plus_two", choices=["half_plus_two", "layered"])
+    parser.add_argument("--model", default="half_plus_two", choices=["half_plus_two", "layered", "compiled", "pipeline", "encoder"])
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--rows", type=int, default=3, help="instances in one request")
     amount = parser.add_mutually_exclusive_group()

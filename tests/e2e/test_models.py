@@ -1,0 +1,339 @@
+"""Every page, of models of every kind, beside those that TensorFlow's own profiler makes of the same requests. As root.
+
+Both profilers see one window with all of a bounded load in it: what ran, ran in both. Times differ by what the two cost each other, which
+for an op of 5 us is some percent, and by what comes between the end of an op in one and in the other."""
+import os
+import pathlib
+import statistics
+import time
+
+import harness
+
+DURATION_MS = 6000
+DELAY_NS = 1_500_000_000
+ATTEMPTS = 3
+WIDTH = 64
+MS = 1_000_000
+RUNS = "plugins/profile"
+# Of ops that take long the tables are this near each other, and so are as many of the rows that have as much of the time.
+TIME_SHARE, LARGE, LARGE_WITHIN = 0.01, 0.01, 0.9
+# Of short ones, since what the other profiler does after its own end is in ours.
+TIME_SHARE_SHORT = 0.05
+# So are the executions in which no thread lost its CPU between the two ends, which are all but as many.
+SLICE_PS, SLICES = 100_000_000, 0.01
+# The type of iterators. Before one of them begins for the other profiler, that makes its name, which is within ours.
+ITERATOR, NAME_MS = "Dataset", 0.003
+# Readers leave the first step and the last out.
+STEPS_LEFT_OUT = 2
+MODULE = "module_0007.evil.cpu_after_optimizations.hlo.pb"
+
+
+def by_op(rows):
+    return {(row["type"], row["operation"]): row for row in rows}
+
+
+def iterators(page):
+    """The tables of input stages: {name: row}."""
+    table = next(t for t in page if t["cols"] and t["cols"][0]["id"] == "opName")
+    return {row["opName"]: row for row in harness.table_rows(table)}
+
+
+class Pages(harness.TestCase):
+    def load(self, server, model, requests, rows, width):
+        rest = isinstance(server, harness.NativeServer)
+        return self.start(harness.LoadClient, server.port, rest, self.directory / "log", "--model", model, "--width", width, "--rows", rows,
+                          "--clients", 2, "--count", requests).finish()
+
+    def capture(self, make, model, requests, rows, width):
+        """Captures so many requests by both: .log is the clients', .ours and .theirs are XSpaces, and so are the runs of .board named."""
+        self.dump = self.directory / "hlo"
+        self.dump.mkdir(exist_ok=True)
+        daemon = self.start(harness.Daemon)
+        server = self.start(make, [model], profiler=True, prefix=["env", f"XLA_FLAGS=--xla_dump_to={self.dump} --xla_dump_hlo_as_proto"])
+        target = harness.wait_target(daemon, server.pid)
+        self.load(server, model, 40, rows, width)
+        at = time.time_ns() + DELAY_NS
+        request = harness.profile_request(duration_ms=DURATION_MS, level=3, start_timestamp_ns=at)
+        calls = [harness.rpc(address, "Profile", request, harness.profiler_service().ProfileResponse)
+                 for address in (target["address"], server.profiler_address)]
+        time.sleep(max(0, at / 1e9 + 0.3 - time.time()))
+        self.assertGreater(time.time_ns(), at)
+        self.log = self.load(server, model, requests, rows, width)
+        self.assertLess(time.time_ns() - at, (DURATION_MS - 200) * MS, "the load did not end within the window")
+        self.assertEqual(len(self.log), requests)
+        self.ours, self.theirs = (harness.response_xspace(future.result(120)) for _, future in calls)
+        for channel, _ in calls:
+            channel.close()
+        self.assertEqual(self.ours.errors, [])
+        logdir = pathlib.Path(self.directory, f"logdir-{at}")
+        for name, xspace in (("ours", self.ours), ("theirs", self.theirs)):
+            directory = logdir / RUNS / name
+            directory.mkdir(parents=True)
+            (directory / "host.xplane.pb").write_bytes(xspace.proto.SerializeToString())
+        self.board = self.start(harness.TensorBoard, logdir)
+        for process in (server, daemon):
+            process.stop()
+
+    def compare(self, make, model, requests, rows=1, width=WIDTH, batches=False, alone=(), bounds=(), are_long=False):
+        """All that is the same for every model. alone: ops that the in-process profiler does not show; bounds: that only launch
+        something, whose ends are not seen."""
+        for attempt in range(ATTEMPTS):
+            self.capture(make, model, requests, rows, width)
+            self.check_op_counts(alone)
+            try:
+                self.check_op_times(alone, bounds, are_long)
+                self.check_overview(model, make is harness.NativeServer)
+                break
+            except AssertionError as error:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                print(f"     once more: {error}")
+        self.check_steps(requests, batches)
+        self.check_memory()
+        self.check_trace(requests)
+
+    def check_op_counts(self, alone):
+        ours, theirs = (by_op(self.board.op_stats(run)) for run in ("ours", "theirs"))
+        self.assertGreater(len(theirs), 4)
+        counts = [{key: row["occurrences"] for key, row in rows.items() if key not in alone} for rows in (ours, theirs)]
+        self.assertEqual(*counts)
+        self.assertEqual({row["host_or_device"] for row in ours.values()}, {"Host"})
+
+    def check_op_times(self, alone, bounds, are_long):
+        ours, theirs = (by_op(self.board.op_stats(run)) for run in ("ours", "theirs"))
+        # The page has no row for names that begin with _.
+        mine, other = ({name: times for name, times in xspace.ops().items() if name[0] != "_"} for xspace in (self.ours, self.theirs))
+        shown = sum(row["total_time"] for key, row in ours.items() if key[0] != ITERATOR)
+        self.assertAlmostEqual(shown, sum(map(sum, mine.values())) / 1e6, delta=0.001 * shown)
+        pairs = [pair for name, durations in other.items() if not name.endswith(bounds) for pair in zip(mine[name], durations)]
+        kept = [(a, b) for a, b in pairs if abs(a - b) <= SLICE_PS]
+        ratio, n_split = sum(a for a, _ in kept) / sum(b for _, b in kept), len(pairs) - len(kept)
+        print(f"     time of {len(pairs)} ops beside the in-process profiler's: {(ratio - 1) * 100:+.2f} %, but for {n_split}"
+              f" that lost a CPU between the two ends")
+        self.assertLessEqual(n_split, SLICES * len(pairs))
+        self.assertAlmostEqual(ratio, 1, delta=TIME_SHARE_SHORT)
+        for what in "total_time", "total_self_time":
+            sums = [sum(row[what] for key, row in rows.items() if key not in alone) for rows in (ours, theirs)]
+            large = [ours[key][what] / row[what] - 1 for key, row in theirs.items() if row[what] > LARGE * sums[1]]
+            print(f"     {what} of all: {(sums[0] / sums[1] - 1) * 100:+.2f} %; {len(large)} large ones {min(large) * 100:+.2f} to {max(large) * 100:+.2f} %")
+            self.assertAlmostEqual(sums[0] / sums[1], 1, delta=TIME_SHARE if are_long else TIME_SHARE_SHORT, msg=what)
+            if are_long:
+                self.assertGreaterEqual(sum(abs(error) <= TIME_SHARE for error in large), LARGE_WITHIN * len(large), large)
+
+    def check_overview(self, model, rest):
+        tables = self.board.page("ours", "overview_page")
+        latencies = next(t for t in tables if t["cols"] and t["cols"][0]["id"] == "percentile")
+        found = {row["percentile"]: row["totalTimeMs"] for row in harness.table_rows(latencies)}
+        measured = [(e["arrive_ns"] - e["send_ns"]) / MS for e in self.log]
+        print(f"     latency: average {found['Avg']:.3f} ms, clients {statistics.mean(measured):.3f}")
+        self.assertAlmostEqual(found["Avg"], statistics.mean(measured), delta=0.05 * statistics.mean(measured) + 0.1)
+        environment = next(t["p"] for t in tables if t.get("p") and "host_count" in t["p"])
+        self.assertEqual((environment["host_count"], environment["device_type"]), ("1", "CPU"))
+        profile = self.board.page("ours", "inference_profile")
+        name, = [row["model_name"] for row in harness.table_rows(profile[0])]
+        # Python's gRPC tells of no model.
+        self.assertIn(model if rest else "Predict", name)
+        self.assertAlmostEqual(float(profile[1]["p"]["averageLatencyMs"]), found["Avg"], delta=0.002)
+
+    def check_steps(self, requests, batches):
+        page = self.board.page("ours", "input_pipeline_analyzer")
+        steps = harness.table_rows(next(t for t in page if t["cols"] and t["cols"][0]["id"] == "stepnum"))
+        own = [step for step in steps if not step["stepnum"].startswith("ProcessBatch ")]
+        if not batches:
+            self.assertEqual(len(own), requests - STEPS_LEFT_OUT)
+        self.assertEqual(batches, len(own) < len(steps))
+        for step in own:
+            self.assertAlmostEqual(step["stepTimeMs"], step["infeedTimeMs"] + step["hostComputeTimeMs"] + step["otherTimeMs"], delta=0.002)
+            self.assertLess(step["otherTimeMs"], 0.01)
+        self.check_pod(steps)
+
+    def check_pod(self, steps):
+        """It has the same steps, divided alike."""
+        pod = self.board.page("ours", "pod_viewer")
+        self.assertEqual(pod["deviceType"], "CPU")
+        number = {e["name"]: str(e["id"]) for e in pod["stepBreakdownEvents"]}
+        found = [core for step in pod["podStatsSequence"]["podStatsMap"] for core in step["podStatsPerCore"].values()]
+        self.assertEqual(len(found), len(steps))
+        for core, step in zip(found, steps):
+            parts = {name: core["stepBreakdownUs"][number[name]] / 1000 for name in number}
+            self.assertAlmostEqual(core["totalDurationUs"] / 1000, step["stepTimeMs"], delta=0.002)
+            self.assertAlmostEqual(sum(parts.values()), step["stepTimeMs"], delta=0.002)
+            self.assertAlmostEqual(parts["Input"], step["infeedTimeMs"], delta=0.002)
+            self.assertAlmostEqual(parts["Host compute"], step["hostComputeTimeMs"], delta=0.002)
+
+    def check_memory(self):
+        events = sorted((e for e in self.ours.events() if e.name in ("MemoryAllocation", "MemoryDeallocation")), key=lambda e: e.start_ps)
+        self.assertTrue(events)
+        for e, before in zip(events[1:], events):
+            size = e.stats["allocation_bytes"] * (1 if e.name == "MemoryAllocation" else -1)
+            if e.stats["allocator_name"] == before.stats["allocator_name"]:
+                self.assertEqual(e.stats["bytes_allocated"], before.stats["bytes_allocated"] + size)
+        profile, = [p for key, p in self.board.page("ours", "memory_profile")["memoryProfilePerAllocator"].items() if key == "cpu"]
+        cpu = [e for e in events if e.stats["allocator_name"] == "cpu"]
+        summary = profile["profileSummary"]
+        self.assertEqual(int(summary["peakStats"]["heapAllocatedBytes"]), max(e.stats["bytes_allocated"] for e in cpu))
+
+    def check_trace(self, requests):
+        shown = [e for e in self.board.trace("ours") if e.get("ph") == "X"]
+        roots = [e for e in self.ours.events() if e.stats.get("_r") == -1]
+        self.assertEqual(len(roots), requests)
+        names = {name.rpartition(":")[2] for name in self.ours.ops()}
+        self.assertEqual(names - {e["name"] for e in shown}, set())
+
+    def test_a_model_of_small_layers_on_the_native_server(self):
+        self.compare(harness.NativeServer, "layered", 200, 64)
+
+    def test_an_encoder_on_the_python_server(self):
+        # That op runs, and the in-process profiler does not show it.
+        self.compare(harness.GrpcServer, "encoder", 20, 16, alone={("_Retval", "output_retval_RetVal")}, are_long=True)
+
+    def test_a_model_that_batches(self):
+        self.compare(harness.NativeServer, "batched", 200, width=0, batches=True)
+
+    def test_a_model_that_xla_compiles_has_its_module_on_the_viewers(self):
+        rows = 256
+        self.compare(harness.NativeServer, "compiled", 100, rows)
+        # XLA compiled it before the window: the in-process profiler does not know of it any more.
+        self.assertEqual({"graph_viewer", "memory_viewer"} - set(self.board.tools("ours")), set())
+        files = sorted(self.dump.glob("*.cpu_after_optimizations.hlo.pb"))
+        self.assertEqual(len(files), 1)
+        plane, = [p for p in self.ours.proto.planes if p.name == "/host:metadata"]
+        metadata, = plane.event_metadata.values()
+        self.assertEqual(metadata.stats[0].bytes_value, files[0].read_bytes())
+        module = self.board.get("module_list", run="ours")[1].decode()
+        self.assertEqual(module, metadata.name)
+        host = self.board.hosts("ours", "memory_viewer")[-1]
+        memory = self.board.get_json("data", run="ours", tag="memory_viewer", host=host, module_name=module, memory_space="0")
+        mib = 1 << 20
+        self.assertEqual(memory["entryComputationParametersMib"], (rows * WIDTH + 4 * WIDTH * WIDTH) * 4 / mib)
+        self.assertEqual(memory["maybeLiveOutMib"], rows * WIDTH * 4 / mib)
+        self.assertGreater(memory["peakHeapMib"], memory["entryComputationParametersMib"])
+        status, graph = self.board.get("data", run="ours", tag="graph_viewer", host=host, module_name=module, type="short_txt")
+        self.assertEqual((status, graph.count(b" dot(")), (200, 4))
+        self.assertIn(f"f32[{rows},{WIDTH}]".encode(), graph)
+
+    def test_a_model_with_a_pipeline_of_tf_data_has_its_iterators_as_input_stages(self):
+        requests, rows = 60, 16
+        self.compare(harness.NativeServer, "pipeline", requests, rows, bounds=(":MakeIterator", ":IteratorGetNext"))
+        ours, theirs = (iterators(self.board.page(run, "input_pipeline_analyzer")) for run in ("ours", "theirs"))
+        self.assertEqual({name: (row["count"], row["category"]) for name, row in ours.items()},
+                         {name: (row["count"], row["category"]) for name, row in theirs.items()})
+        self.assertEqual(ours["Iterator::Root"]["count"], requests)
+        self.assertGreater(ours["Iterator::Root::MapAndBatch::TensorSlice"]["count"], requests * rows)
+        for name, row in theirs.items():
+            allowed = TIME_SHARE_SHORT * row["timeInMs"] + NAME_MS * row["count"]
+            self.assertAlmostEqual(ours[name]["timeInMs"], row["timeInMs"], delta=allowed, msg=name)
+
+
+class Modules(harness.TestCase):
+    """What the directory of XLA_FLAGS can hold besides modules is left out, and nobody's file is read through it."""
+
+    def capture(self, flags, prepare, cwd=None):
+        """The modules that a capture has, and its warnings of them. prepare makes the files once the process is there."""
+        daemon = self.start(harness.Daemon)
+        prefix = ["env", *(["--chdir", cwd] if cwd else []), *([f"XLA_FLAGS={flags}"] if flags else [])]
+        server = self.start(harness.NativeServer, ["half_plus_two"], prefix=prefix, self_load=1, http=False)
+        harness.wait_target(daemon, server.pid)
+        prepare()
+        found = harness.ctl_capture(daemon, [server.pid], self.directory / f"logdir-{time.time_ns()}", duration="200ms")
+        self.assertIn(found.status, (0, 6), found.stderr)
+        # It does not keep the daemon from its work.
+        self.assertTrue(daemon.running())
+        server.stop()
+        return found.json["modules"], [w for w in found.json["warnings"] if "modules" in w]
+
+    @staticmethod
+    def module(name, number):
+        """An xla.HloProto of this name and number."""
+        inner = b"\x0a" + bytes([len(name)]) + name + b"\x28" + bytes([number])
+        return b"\x0a" + bytes([len(inner)]) + inner
+
+    def test_a_server_that_writes_none_is_told_nothing_of_them(self):
+        for flags in (None, "--xla_cpu_enable_fast_math=false", "--xla_dump_to=-"):
+            self.assertEqual(self.capture(flags, lambda: None), ([], []), flags)
+
+    def test_whole_modules_of_the_process_are_taken_in_the_order_of_their_files(self):
+        dump = self.directory / "dump"
+        dump.mkdir()
+
+        def prepare():
+            for number, name in ((2, b"second"), (1, b"first"), (2, b"twin")):
+                (dump / f"module_{number:04}.{name.decode()}.cpu_after_optimizations.hlo.pb").write_bytes(self.module(name, number))
+            (dump / "module_0001.first.before_optimizations.hlo.pb").write_bytes(self.module(b"before", 1))
+            (dump / "module_0001.first.ir-with-opt.ll").write_bytes(b"ll")
+        self.assertEqual(self.capture(f"--xla_dump_to={dump}", prepare), (["first(1)", "second(2)", "twin(3)"], []))
+
+    def test_a_relative_directory_is_the_processs(self):
+        (self.directory / "here").mkdir()
+        modules, warnings = self.capture("--xla_dump_to=here", lambda: (self.directory / "here" / MODULE).write_bytes(self.module(b"m", 1)),
+                                         cwd=self.directory)
+        self.assertEqual((modules, warnings), (["m(1)"], []))
+
+    def test_what_is_no_module_of_the_processs_own_is_left_out_with_a_warning(self):
+        dump = self.directory / "dump"
+        good = self.module(b"m", 1)
+
+        def link():
+            (self.directory / "target").write_bytes(good)
+            (dump / MODULE).symlink_to(self.directory / "target")
+
+        def foreign():
+            (dump / MODULE).write_bytes(good)
+            os.chown(dump / MODULE, 4242, 4242)
+
+        def large():
+            with open(dump / MODULE, "wb") as file:
+                file.truncate((16 << 20) + 1)
+
+        for prepare, what in ((link, "not a file of the process's own user"), (foreign, "not a file of the process's own user"),
+                              (lambda: os.mkfifo(dump / MODULE), "not a file of the process's own user"),
+                              (lambda: (dump / MODULE).mkdir(), "not a file of the process's own user"),
+                              (lambda: (dump / MODULE).write_bytes(good[:-1]), "not whole, or not XLA's"),
+                              (lambda: (dump / MODULE).write_bytes(b""), "not whole, or not XLA's"),
+                              (large, "too large")):
+            dump.mkdir()
+            modules, (warning,) = self.capture(f"--xla_dump_to={dump}", prepare)
+            self.assertEqual(modules, [])
+            self.assertRegex(warning, rf": 1 modules of XLA's are not shown: .*{what}")
+            harness.run("rm", "-r", dump)
+
+    def test_what_an_earlier_process_left_is_not_this_ones(self):
+        dump = self.directory / "dump"
+        dump.mkdir()
+        (dump / MODULE).write_bytes(self.module(b"m", 1))
+        time.sleep(1)
+        modules, (warning,) = self.capture(f"--xla_dump_to={dump}", lambda: None)
+        self.assertEqual(modules, [])
+        self.assertIn("1 modules in its XLA's directory are not shown: they are older than the process", warning)
+
+    def test_a_directory_that_cannot_be_opened_is_explained(self):
+        outside, foreign = self.directory / "outside", self.directory / "foreign"
+        outside.mkdir()
+        foreign.mkdir()
+        (foreign / MODULE).write_bytes(self.module(b"m", 1))
+        os.chown(foreign, 4242, 4242)
+        (self.directory / "away").symlink_to(outside)
+        sentence = "is not there, or is not the process's own user's"
+        for flags, what, cwd in ((f"--xla_dump_to={self.directory}/none", sentence, None), (f"--xla_dump_to={foreign}", sentence, None),
+                                 ("--xla_dump_to=../outside", sentence, self.directory / "away"),
+                                 (str(self.directory / "flags"), "names a file", None)):
+            (self.directory / "flags").write_text("")
+            modules, (warning,) = self.capture(flags, lambda: None, cwd=cwd)
+            self.assertEqual(modules, [])
+            self.assertIn(what, warning)
+
+    def test_two_processes_that_share_a_directory_share_its_modules(self):
+        dump = self.directory / "dump"
+        dump.mkdir()
+        daemon = self.start(harness.Daemon)
+        servers = [self.start(harness.NativeServer, ["half_plus_two"], prefix=["env", f"XLA_FLAGS=--xla_dump_to={dump}"], self_load=1, http=False)
+                   for _ in range(2)]
+        for server in servers:
+            harness.wait_target(daemon, server.pid)
+        (dump / MODULE).write_bytes(self.module(b"m", 1))
+        found = harness.ctl_capture(daemon, [server.pid for server in servers], self.directory / "logdir", duration="200ms")
+        self.assertEqual(found.json["modules"], ["m(1)"])
+
+
+if __name__ == "__main__":
+    harness.main()
