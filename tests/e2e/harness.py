@@ -37,7 +37,7 @@ LOGS = BUILD / "logs"
 SERVERS = ROOT / "tests/servers"
 BPFTOOL = shutil.which("bpftool", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "bpftool"
 
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 15
 ANSWER_TIMEOUT_S = 120
 
@@ -271,8 +271,19 @@ class Daemon(Process):
     """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path."""
 
     TARGET_PORTS = 8
+    # How often others may take a port between the look at it and the daemon's start.
+    PORTS_TAKEN_MAX = 3
 
     def __init__(self, *arguments, prefix=(), keep=False):
+        for left in reversed(range(self.PORTS_TAKEN_MAX + 1)):
+            try:
+                self.begin(prefix, arguments, keep)
+                return
+            except HarnessError:
+                if not left or f"cannot listen on {self.address}: Address already in use" not in self.stderr():
+                    raise
+
+    def begin(self, prefix, arguments, keep):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-"))
         # Other users' clients must reach the socket: who may use it is the daemon's to decide.
         self.directory.chmod(0o755)
@@ -682,7 +693,10 @@ class _Result(unittest.TestResult):
         print(f"ok   {test.id()}", flush=True)
 
     def _failed(self, test, error):
-        print(f"FAIL {test.id()}\n{''.join(traceback.format_exception(*error))}", flush=True)
+        # Whoever has only the lines that begin with FAIL can tell by them what happened.
+        reason = " ".join(f"{error[0].__name__}: {error[1]}".split())
+        reason = reason if len(reason) <= 600 else f"{reason[:300]} ... {reason[-300:]}"
+        print(f"FAIL {test.id()}: {reason}\n{''.join(traceback.format_exception(*error))}", flush=True)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
