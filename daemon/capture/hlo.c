@@ -40,6 +40,8 @@ static const char *explain(int error)
 	switch (error) {
 	case -EBADMSG:
 		return "it is not whole, or not XLA's";
+	case -EINVAL:
+		return "its module has a name that cannot be a file's";
 	case -EFBIG:
 		return "it is too large";
 	case -ENOBUFS:

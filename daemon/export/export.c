@@ -9,6 +9,7 @@
 #include "daemon/export/device.h"
 #include "daemon/export/lanes.h"
 #include "daemon/export/memory.h"
+#include "daemon/export/messages.h"
 #include "daemon/export/modules.h"
 #include "daemon/export/startups.h"
 #include "daemon/export/writer.h"
@@ -64,13 +65,15 @@ static enum run_role run_role(const struct writer *w, const struct span *s, cons
 	return s->flags & SPAN_INNER ? RUN_INSIDE : RUN_ORPHAN;
 }
 
-/* Readers leave roots without a model out as soon as one, such as a request of another process, has a model. */
+/* Readers leave roots without a model out as soon as one, such as a request of another process, has a model. A run whose times are bounds is none. */
 static void root_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
 	const struct process *process = &t->processes[t->threads[s->thread].process];
 	char model[64];
 
+	if (s->flags & SPAN_NOT_WHOLE)
+		return;
 	stats_add_int(w, stats, STAT_ROOT, 1);
 	if (!t->n_requests)
 		return;
@@ -98,7 +101,7 @@ static bool find_number(const char *arguments, const char *key, int64_t *ret)
 	return false;
 }
 
-/* With a step number it is a step, as one that the runtime's own Trace makes. */
+/* With a step number it is a step, as one that the runtime's own Trace makes; where requests are seen, they are the steps. */
 static void label_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
@@ -110,10 +113,11 @@ static void label_stats(struct writer *w, const struct span *s, struct stats *st
 	stats_add_text(w, stats, STAT_ARGUMENTS, arguments);
 	if (find_number(arguments, "request_id", &number))
 		stats_add_int(w, stats, STAT_REQUEST_ID, number);
-	if (find_number(arguments, "step_num", &number) && !(s->flags & SPAN_NOT_WHOLE)) {
+	if (!find_number(arguments, "step_num", &number) || s->flags & SPAN_NOT_WHOLE)
+		return;
+	if (!w->has_requests[t->threads[s->thread].process])
 		stats_add_int(w, stats, STAT_ROOT, 1);
-		stats_add_int(w, stats, STAT_STEP, number);
-	}
+	stats_add_int(w, stats, STAT_STEP, number);
 }
 
 static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line, struct stats *stats)
@@ -404,42 +408,6 @@ static int write_environment(struct writer *w)
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }
 
-static int write_messages(struct writer *w, const struct export_options *options)
-{
-	const struct timeline *t = w->timeline;
-	struct xspace *x = w->xspace;
-	char text[ADVICE_TEXT + sizeof("Advice: ")];
-
-	if (options->hostname)
-		(void)xspace_hostname(x, options->hostname);
-	for (unsigned int i = 0; i < options->n_errors; i++)
-		(void)xspace_error(x, options->errors[i]);
-	for (unsigned int i = 0; options->advice && i < options->advice->n; i++) {
-		snprintf(text, sizeof(text), "Advice: %s", options->advice->texts[i]);
-		(void)xspace_warning(x, text);
-	}
-	for (uint32_t i = 0; i < t->n_warnings; i++)
-		(void)xspace_warning(x, t->warnings[i]);
-	if (options->extras.device_plane)
-		(void)xspace_warning(x, device_warning(t, w->level));
-	if (w->n_disordered) {
-		snprintf(text, sizeof(text), "%llu events were out of order on their line and are not shown.",
-			 (unsigned long long)w->n_disordered);
-		(void)xspace_warning(x, text);
-	}
-	if (!xspace_n_events(x)) {
-		if (t->n_spans)
-			snprintf(text, sizeof(text),
-				 "No activity is shown at host tracer level %u, but %llu events were seen: "
-				 "capture with a higher level.",
-				 w->level, (unsigned long long)t->n_spans);
-		else
-			snprintf(text, sizeof(text), "No activity of the profiled processes was seen in the window.");
-		return xspace_warning(x, text);
-	}
-	return 0;
-}
-
 int export_xspace(const struct timeline *t, const struct export_options *options, struct xspace_result *ret)
 {
 	_cleanup_(writer_done) struct writer w;
@@ -467,6 +435,6 @@ int export_xspace(const struct timeline *t, const struct export_options *options
 	r = write_environment(&w);
 	if (r < 0)
 		return r;
-	(void)write_messages(&w, options);
+	(void)messages_write(&w, options);
 	return xspace_finish(w.xspace, ret);
 }

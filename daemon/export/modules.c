@@ -36,11 +36,22 @@ static Xla__HloProto *parse(const void *bytes, size_t size, ProtobufCAllocator *
 {
 	Xla__HloProto *proto = xla__hlo_proto__unpack(allocator, size, bytes);
 
-	if (proto && proto->hlo_module && *proto->hlo_module->name)
+	if (proto && proto->hlo_module)
 		return proto;
 	if (proto)
 		xla__hlo_proto__free_unpacked(proto, allocator);
 	return NULL;
+}
+
+/* Readers write a module to a file of its name: one that is no plain name of a file could lead anywhere. */
+static bool is_file_name(const char *name)
+{
+	size_t n = 0;
+
+	for (; name[n]; n++)
+		if (name[n] <= ' ' || name[n] > '~' || name[n] == '/' || name[n] == '\\')
+			return false;
+	return n && n <= MODULE_NAME_BYTES && *name != '.';
 }
 
 static bool has_id(const struct modules *m, uint64_t id)
@@ -64,11 +75,15 @@ int modules_add(struct modules *m, const void *bytes, size_t size)
 	proto = parse(bytes, size, &allocator);
 	if (!proto)
 		return -EBADMSG;
+	if (!is_file_name(proto->hlo_module->name)) {
+		xla__hlo_proto__free_unpacked(proto, &allocator);
+		return -EINVAL;
+	}
 	/* Readers take numbers for signed ones of 64 bits. */
 	*module = (struct module){ .id = (uint64_t)MAX(proto->hlo_module->id, (int64_t)0), .size = size };
 	while (has_id(m, module->id))
 		module->id++;
-	snprintf(module->name, sizeof(module->name), "%.200s(%llu)", proto->hlo_module->name, (unsigned long long)module->id);
+	snprintf(module->name, sizeof(module->name), "%s(%llu)", proto->hlo_module->name, (unsigned long long)module->id);
 	xla__hlo_proto__free_unpacked(proto, &allocator);
 	module->bytes = malloc(size);
 	if (!module->bytes)

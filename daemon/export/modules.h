@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define MODULES_MAX 64
+/* Of a module's own name: with its number, and the suffix of readers, it is the name of a file. */
+#define MODULE_NAME_BYTES 215
 /* Of all modules of a capture. */
 #define MODULES_BYTES_MAX (64u << 20)
 
@@ -27,7 +29,10 @@ struct modules {
 	uint64_t bytes; /* that were looked at, also of those that are none */
 };
 
-/* Adds a copy. -EBADMSG: it is no whole xla.HloProto; -ENOBUFS: there is no room for it; -ENOMEM. */
+/*
+ * Adds a copy. -EBADMSG: it is no whole xla.HloProto; -EINVAL: its name cannot be a file's: empty, too long, hidden, or not of printable
+ * ASCII without spaces and slashes; -ENOBUFS: there is no room for it; -ENOMEM.
+ */
 int modules_add(struct modules *m, const void *bytes, size_t size);
 void modules_done(struct modules *m);
 /* The plane that readers find them in, when there are any. */

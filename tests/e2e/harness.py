@@ -165,13 +165,16 @@ class Process:
 class Server(Process):
     """A test server; .port is where it serves and .address is HOST:PORT of its in-process profiler, None without."""
 
+    # By itself TensorFlow takes other ops on CPUs that are good at them; a prefix of env TF_ENABLE_ONEDNN_OPTS=1 asks for these.
+    ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+
     def __init__(self, name, argv, prefix, profiler, keep):
         self.profiler_address = None
         if profiler:
             port = free_port()
             self.profiler_address = f"127.0.0.1:{port}"
             argv = [*argv, "--profiler-port", port]
-        super().__init__(name, [*prefix, *argv], keep)
+        super().__init__(name, [*prefix, *argv], keep, self.ENVIRONMENT)
         self.wait_ready(lambda: self.line("ready"))
         self.port = int(m[1]) if (m := self.line(r"listening on (\d+)")) else None
 

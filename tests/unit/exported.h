@@ -41,6 +41,7 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #include "daemon/export/export.c"
 #include "daemon/export/lanes.c"
 #include "daemon/export/memory.c"
+#include "daemon/export/messages.c"
 #include "daemon/export/modules.c"
 #include "daemon/export/startups.c"
 #include "daemon/export/name_table.c"

@@ -312,7 +312,7 @@ TEST(a_batch_is_tied_to_the_tasks_that_were_put_into_it_and_says_its_sizes)
 	for (size_t i = 0; i < find_line(host, "requests 2")->n_events; i++)
 		n += !strcmp(event_name(host, find_line(host, "requests 2")->events[i]), "ScheduleWithoutSplit");
 	CHECK_EQ(n, 1);
-	CHECK_EQ(space->n_warnings, 1);
+	CHECK_EQ(space->n_warnings, 2);
 	space_free(space);
 }
 

@@ -72,6 +72,32 @@ TEST(spans_nest_on_their_thread_and_have_their_arguments_and_numbers)
 	timeline_free(t);
 }
 
+TEST(where_requests_are_seen_they_are_the_steps_and_spans_are_none)
+{
+	static struct request seen = { .start_ns = 1500, .end_ns = 1600 };
+	const XEvent *e, *span = NULL;
+	struct timeline *t, with;
+	const XPlane *host;
+	XSpace *space;
+
+	begin_with(&pack);
+	begin(1100, 11, "handle#step_num=7#");
+	end(1500, 11);
+	t = finish();
+	with = *t;
+	with.requests = &seen;
+	with.n_requests = 1;
+	space = export_at(&with, 1);
+	host = find_plane(space, "/host:CPU");
+	for (size_t i = 0; i < host->n_lines && !span; i++)
+		if ((e = host->lines[i]->events[0]) && !strcmp(event_name(host, e), "span handle"))
+			span = e;
+	CHECK(span && has_int(host, span, "step_num", 7));
+	CHECK(span && !find_stat(host, span, "_r"));
+	space_free(space);
+	timeline_free(t);
+}
+
 TEST(what_goes_on_at_the_windows_end_is_cut_and_is_no_step)
 {
 	struct timeline *t;

@@ -71,9 +71,34 @@ TEST(what_is_no_whole_module_is_refused)
 	for (size_t i = 0; i < sizeof(five) - 1; i++)
 		if (i != sizeof(five) - 6) /* there its last part begins, which nobody needs */
 			CHECK_EQ(add(&m, five, i), -EBADMSG);
-	CHECK_EQ(add(&m, nameless, sizeof(nameless) - 1), -EBADMSG);
+	CHECK_EQ(add(&m, nameless, sizeof(nameless) - 1), -EINVAL);
 	CHECK_EQ(add(&m, moduleless, sizeof(moduleless) - 1), -EBADMSG);
 	CHECK_EQ(m.n, 0);
+	modules_done(&m);
+}
+
+/* Readers write each to a file of its name. */
+TEST(names_that_would_lead_out_of_the_readers_directory_or_be_no_files_are_refused)
+{
+	static const char *const names[] = { "../../up", "/tmp/x", "a/b", "..", ".hidden", "a\\b", "a b", "a\nb", "\x7f", "\xc3\xa4", "\x80" };
+	char name[MODULE_NAME_BYTES + 2], bytes[300];
+	struct modules m = {};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) + 2; i++) {
+		bool is_long = i >= ARRAY_SIZE(names), fits = i == ARRAY_SIZE(names) + 1;
+		int n;
+
+		if (is_long) {
+			memset(name, 'm', sizeof(name));
+			name[MODULE_NAME_BYTES + !fits] = 0;
+		}
+		n = strlen(is_long ? name : names[i]);
+		/* A length of two bytes, whatever it is. */
+		n = snprintf(bytes, sizeof(bytes), "\x0a%c%c\x0a%c%c%s", ((n + 3) & 127) | 128, (n + 3) >> 7, (n & 127) | 128, n >> 7, is_long ? name : names[i]);
+		CHECK_EQ(add(&m, bytes, (size_t)n), fits ? 0 : -EINVAL);
+	}
+	CHECK_EQ(m.n, 1);
+	CHECK_EQ(strlen(m.list[0].name), MODULE_NAME_BYTES + strlen("(0)"));
 	modules_done(&m);
 }
 
