@@ -550,14 +550,29 @@ class Event:
     stats: dict
 
 
+def convert(path, tool, **parameters):
+    """The data of a page, as the Profile plugin's own converters make it of an XSpace, here."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when they are loaded
+    from xprof.convert import raw_to_tool_data
+    host = pathlib.Path(path).name.split(".")[0]
+    data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], tool, {"use_saved_result": False, "hosts": [host], "host": host, **parameters})
+    return json.loads(data)
+
+
+def diagnostics(overview):
+    """The rows of Overview's diagnostics: [(severity, text)]."""
+    table = next(t for t in overview if [c["id"] for c in t.get("cols") or []] == ["severity", "message"])
+    return [(row["severity"], row["message"]) for row in table_rows(table)]
+
+
 def warnings_of(proto):
-    """Those that tell of something wrong: advice is among them, too."""
-    return [w for w in proto.warnings if not w.startswith("Advice: ")]
+    """Those that tell of something wrong: advice, and notes of what is cut, are among them, too."""
+    return [w for w in proto.warnings if not w.startswith(("Advice: ", "Note: "))]
 
 
 class XSpace:
     """A capture, read. planes: {plane name: {line name: [Event]}}, lines of one name being told apart by "#id";
-    plane_stats: {plane name: {stat: value}}; errors and hostnames as in the message, which is in .proto; warnings and advice apart."""
+    plane_stats: {plane name: {stat: value}}; errors and hostnames as in the message, which is in .proto; warnings, advice and notes apart."""
 
     def __init__(self, source):
         data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
@@ -565,7 +580,7 @@ class XSpace:
         self.proto = xplane_class().FromString(data)
         self.errors = list(self.proto.errors)
         self.warnings = warnings_of(self.proto)
-        self.advice = [w for w in self.proto.warnings if w not in self.warnings]
+        self.advice, self.notes = ([w for w in self.proto.warnings if w.startswith(start)] for start in ("Advice: ", "Note: "))
         self.hostnames = list(self.proto.hostnames)
         self.planes, self.plane_stats = {}, {}
         for plane in self.proto.planes:

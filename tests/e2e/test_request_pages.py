@@ -6,8 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when the converters are loaded
-
 import harness
 
 PROGRAM = harness.BUILD / "fixtures/requests_xspace"
@@ -42,11 +40,7 @@ class Pages(harness.TestCase):
         self.all = [ms for all_ms in self.latencies.values() for ms in all_ms]
 
     def page(self, tool):
-        from xprof.convert import raw_to_tool_data
-        parameters = {"use_saved_result": False, "hosts": ["host"], "host": "host",
-                      "trace_viewer_options": {"resolution": 8000}}
-        data, _ = raw_to_tool_data.xspace_to_tool_data([str(self.path)], tool, parameters)
-        return json.loads(data)
+        return harness.convert(self.path, tool, trace_viewer_options={"resolution": 8000})
 
     def steps(self):
         return next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "stepnum")

@@ -6,6 +6,9 @@ Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SI
 """
 import argparse
 import concurrent.futures
+import contextlib
+import itertools
+import pathlib
 import sys
 import time
 
@@ -13,10 +16,21 @@ from serving import Truth, VALUES_MAX, add_arguments, load_models, run_until_sig
 import grpc
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "include"))
+import tfprof
+
+
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    def __init__(self, models, truth):
+    def __init__(self, models, truth, spans):
         self.models = models
         self.truth = truth
+        self.numbers = itertools.count(1) if spans else None
+
+    def span(self):
+        if self.numbers is None:
+            return contextlib.nullcontext()
+        number = next(self.numbers)
+        return tfprof.span("handle", request_id=number, step_num=number)
 
     def Predict(self, request, context):
         # grpc has parsed the request by now; what comes before is its own.
@@ -28,7 +42,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
             if any(value.shape.num_elements() > VALUES_MAX for value in inputs.values()):
                 raise ValueError("the input is too large")
-            outputs, run = model.run(**inputs)
+            with self.span():
+                outputs, run = model.run(**inputs)
         except (TypeError, ValueError, tf.errors.OpError) as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(e))
         response = predict_pb2.PredictResponse()
@@ -48,13 +63,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     parser.add_argument("--workers", type=int, default=4, metavar="N", help="threads that serve requests (4)")
+    parser.add_argument("--spans", action="store_true", help="mark what runs a model by include/tfprof.py, by a number of its own")
     options = parser.parse_args()
     models = load_models("grpc_server", options)
     truth = Truth(options.truth) if options.truth else None
 
     pool = concurrent.futures.ThreadPoolExecutor(options.workers, thread_name_prefix="grpc_worker")
     server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models, truth), server)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models, truth, options.spans), server)
     try:
         port = server.add_insecure_port(f"127.0.0.1:{options.port}")
     except RuntimeError as e:
