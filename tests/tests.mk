@@ -91,12 +91,15 @@ fixtures: build/fixtures/sockets
 build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -fPIE -pie -o $@ $< -ldl
+build/fixtures/marking_cxx: tests/fixtures/marking.c include/tfprof.h
+	@mkdir -p $(@D)
+	$(CXX) -x c++ $(FIXTURE_CXXFLAGS) -Wno-unused-parameter -fPIE -pie -o $@ $< -ldl
 # A program with the name, and names of functions, of TensorFlow's model server.
 build/fixtures/tensorflow_model_server: tests/fixtures/serving.cc
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< -lpthread
 fixtures: build/fixtures/tensorflow_model_server
-fixtures: build/fixtures/marking
+fixtures: build/fixtures/marking build/fixtures/marking_cxx
 fixtures: build/fixtures/throwing build/fixtures/one_program build/fixtures/actor \
 	build/fixtures/impostor/libtensorflow_framework.so.2
 

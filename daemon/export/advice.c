@@ -25,7 +25,8 @@ static enum wait wait_of(const struct segment *s)
 		return WAIT_CPU;
 	if (s->phase == PHASE_BATCH)
 		return WAIT_BATCH;
-	if (s->phase == PHASE_QUEUE && s->activity == ACTIVITY_WAITING)
+	/* Whatever the thread that will take it up is at until then. */
+	if (s->phase == PHASE_QUEUE)
 		return WAIT_QUEUE;
 	if (s->activity != ACTIVITY_BLOCKED)
 		return WAIT_COUNT;

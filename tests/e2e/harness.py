@@ -697,6 +697,14 @@ class TestCase(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
+    def assert_on_overview(self, xspace, texts):
+        """TensorBoard shows these sentences of it."""
+        path = self.directory / "overview.xplane.pb"
+        path.write_bytes(xspace.proto.SerializeToString())
+        shown = [text for _, text in diagnostics(convert(path, "overview_page"))]
+        self.assertEqual([text for text in texts if text not in shown], [])
+        self.assertTrue(texts)
+
     def start(self, kind, *arguments, **options):
         process = kind(*arguments, **options)
         self.addCleanup(process.stop)

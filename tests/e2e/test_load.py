@@ -92,8 +92,10 @@ class Load(harness.TestCase):
         self.assertGreater(result["dropped"], 0)
         self.assertGreater(result["records"], 0)
         path, = harness.xspace_files(self.directory / "logs")
-        warnings = harness.warnings_of(harness.xplane_class().FromString(path.read_bytes()))
+        xspace = harness.XSpace(path)
+        warnings = xspace.warnings
         self.assertEqual(warnings, result["warnings"])
+        self.assert_on_overview(xspace, warnings)
         lost = [re.search(r"\b([1-9]\d*) of ([1-9]\d*) records were lost", w) for w in warnings if "lost" in w]
         self.assertTrue(lost and all(lost), f"what was lost, and of how much, is not stated: {warnings}")
         self.assertEqual(sum(int(m[1]) for m in lost), result["dropped"])

@@ -240,6 +240,7 @@ class Budget(LivePlan):
             text = f"{shed['at_ns'] / 1e9:.3f} s after the window began, {shed['kind']} were given up"
             for warnings in (found["warnings"], xspace.warnings):
                 self.assertTrue(any(w.startswith(text) for w in warnings), warnings)
+        self.assert_on_overview(xspace, xspace.warnings)
         # At once, and from then on there are no more of them.
         ops_at = next(s["at_ns"] for s in found["shed"] if s["kind"] == "ops")
         self.assertLess(ops_at, 1e9)

@@ -45,6 +45,8 @@ class Stripped(harness.TestCase):
         xspace = harness.response_xspace(harness.profile(address, duration_ms=1500, level=3))
         runs = len(xspace.events("SessionRun"))
         self.assertGreater(runs, 100)
+        if xspace.warnings:
+            self.assert_on_overview(xspace, xspace.warnings)
         # Not what an op waited for, which differs from time to time.
         return ({name: len(times) / runs for name, times in xspace.ops().items()},
                 xspace.warnings)

@@ -74,6 +74,9 @@ TEST(each_kind_of_waiting_has_its_sentence)
 		const char *says;
 	} cases[] = {
 		{ { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE }, "no thread has taken them up" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_BLOCKED, 0 }, "no thread has taken them up" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_RUNNING, TEXT_NONE }, "no thread has taken them up" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },
 		{ { 100, PHASE_READ, ACTIVITY_BLOCKED, 1 }, "the rest of them is awaited" },
 		{ { 100, PHASE_WRITE, ACTIVITY_BLOCKED, 1 }, "their answer waits for the socket" },
 		{ { 100, PHASE_READ, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },

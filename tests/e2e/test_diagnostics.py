@@ -1,0 +1,78 @@
+"""What a capture says in sentences is on TensorBoard's Overview, and is true: advice, requests that are cut, losses. As root."""
+import json
+import re
+
+import harness
+import test_delays
+
+OK = 0
+PERCENT_MIN = 20
+
+
+class Advice(harness.TestCase):
+    def capture(self, prefix, model, *load, **how):
+        """Of a server under load: the JSON of the capture, its file's requests, and the rows of Overview's diagnostics."""
+        daemon = self.start(harness.Daemon)
+        server = self.start(harness.NativeServer, [model], prefix=prefix)
+        harness.wait_target(daemon, server.pid)
+        self.start(test_delays.Client, self.directory, server, model, *load, **how)
+        logdir = self.directory / "logdir"
+        command = harness.ctl_capture(daemon, [server.pid], logdir, "--level", "3", "--requests", self.directory / "requests")
+        self.assertEqual(command.status, OK, command.stderr)
+        with open(self.directory / "requests", encoding="utf-8") as lines:
+            requests = [json.loads(line) for line in lines]
+        board = self.start(harness.TensorBoard, logdir)
+        run, = board.runs()
+        return command.json, requests, harness.diagnostics(board.page(run, "overview_page"))
+
+    def percent(self, found, *phases):
+        requests = found["requests"]
+        return int(100 * sum(requests["phases"][phase]["sum_ns"] for phase in phases) / requests["latency"]["sum_ns"])
+
+    def check_rows(self, found, rows):
+        """Each sentence is a row, and nothing else is; returns the notes."""
+        self.assertEqual({severity for severity, _ in rows} - {"WARNING"}, set())
+        notes = [text for _, text in rows if text.startswith("Note: ")]
+        self.assertEqual(sorted(text for _, text in rows), sorted([f"Advice: {text}" for text in found["advice"]] + found["warnings"] + notes))
+        return notes
+
+    def test_of_requests_that_wait_for_a_thread_and_for_their_batch_it_says_so_and_how_many_are_cut(self):
+        # More of them than threads that serve.
+        found, requests, rows = self.capture((), "batched_slow", clients=8, rate=2000)
+        note, = self.check_rows(found, rows)
+        told = {}
+        for text in found["advice"]:
+            m = re.match(r"(\d+) % of the requests' time (.*)", text)
+            told[m[2].split(":")[0]] = int(m[1])
+        m = re.fullmatch(r"they wait in a batch queue, for batches of ([\d.]+) tasks on average", next(iter(t for t in told if "batch" in t)))
+        self.assertEqual(told, {"no thread has taken them up": told["no thread has taken them up"], m[0]: self.percent(found, "batch")})
+        # Some of the first is a wait for a CPU.
+        self.assertLessEqual(told["no thread has taken them up"], self.percent(found, "queue"))
+        self.assertGreater(told["no thread has taken them up"], self.percent(found, "queue") - 10)
+        batches = found["requests"]["batches"]
+        self.assertAlmostEqual(float(m[1]), batches["tasks"] / batches["count"], delta=0.1)
+        before, after = (sum(r[key] for r in requests) for key in ("cut_start", "cut_end"))
+        self.assertGreater(before + after, 0)
+        self.assertTrue(note.startswith(f"Note: {found['requests']['cut']} of {len(requests)} requests are cut: {before} began before the window, "
+                                        f"{after} went on after it."), note)
+
+    def test_of_requests_that_wait_for_a_cpu_it_says_for_how_many_threads_there_were_how_many(self):
+        self.start(harness.Process, "hog", [harness.BUILD / "servers/hog", 0])
+        found, _, rows = self.capture(["taskset", "-c", "0"], "layered", "--rows", 64, "--width", 64, clients=4, rate=400)
+        self.check_rows(found, rows)
+        m = re.match(r"(\d+) % of the requests' time they wait for a CPU: on average ([\d.]+) threads wanted one, and they ran on (\d+)\.", found["advice"][0])
+        self.assertTrue(m, found["advice"])
+        # They can wait for one in every phase.
+        self.assertGreaterEqual(int(m[1]), self.percent(found, "execute_runnable"))
+        self.assertGreater(int(m[1]), PERCENT_MIN)
+        self.assertGreater(float(m[2]), 1)
+        self.assertEqual(int(m[3]), 1)
+
+    def test_of_a_server_that_waits_for_nothing_it_says_nothing(self):
+        found, _, rows = self.capture((), "layered", "--rows", 256, "--width", 64, clients=1, rate=20)
+        self.check_rows(found, rows)
+        self.assertEqual([text for text in found["advice"] if "wait for a CPU" not in text], [])
+
+
+if __name__ == "__main__":
+    harness.main()
