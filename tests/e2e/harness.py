@@ -24,6 +24,8 @@ import traceback
 import unittest
 import urllib.parse
 
+# By itself TensorFlow takes other ops on CPUs that are good at them, and says so; a prefix of env TF_ENABLE_ONEDNN_OPTS=1 asks for these.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 # Before grpc is imported: its handler of forks has aborted a child between fork and exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
@@ -165,16 +167,13 @@ class Process:
 class Server(Process):
     """A test server; .port is where it serves and .address is HOST:PORT of its in-process profiler, None without."""
 
-    # By itself TensorFlow takes other ops on CPUs that are good at them; a prefix of env TF_ENABLE_ONEDNN_OPTS=1 asks for these.
-    ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0"}
-
     def __init__(self, name, argv, prefix, profiler, keep):
         self.profiler_address = None
         if profiler:
             port = free_port()
             self.profiler_address = f"127.0.0.1:{port}"
             argv = [*argv, "--profiler-port", port]
-        super().__init__(name, [*prefix, *argv], keep, self.ENVIRONMENT)
+        super().__init__(name, [*prefix, *argv], keep)
         self.wait_ready(lambda: self.line("ready"))
         self.port = int(m[1]) if (m := self.line(r"listening on (\d+)")) else None
 
@@ -384,6 +383,13 @@ def ctl_targets(daemon):
 def wait_target(daemon, pid, timeout=10):
     """The daemon's entry for a process, once it has found it."""
     return wait_until(lambda: ctl_targets(daemon).get(pid), timeout, f"tfprofd finds process {pid}")
+
+
+def read_files(daemon, server):
+    """What a daemon reads of the server's libraries, which may take a second, it has read after this: a window opens when it shall."""
+    command = ctl(daemon, "plan", "--pid", server.pid)
+    if command.status:
+        raise HarnessError(f"no plan: {command.stderr}")
 
 
 def ctl_capture(daemon, pids, logdir, *arguments, duration="2s", **how):

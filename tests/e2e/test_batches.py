@@ -32,6 +32,7 @@ class Batches(harness.TestCase):
         daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, ["batched"])
         address = harness.wait_target(daemon, server.pid)["address"]
+        harness.read_files(daemon, server)
         ask(server.port, 1)
         start = time.time() + AHEAD_S
         with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -74,8 +74,7 @@ class Compared(harness.TestCase):
         server = self.start(make, [model], profiler=True, arguments=arguments,
                             prefix=["env", f"XLA_FLAGS=--xla_dump_to={self.dump} --xla_dump_hlo_as_proto", *environment])
         target = harness.wait_target(daemon, server.pid)
-        # What is read of the libraries, which may take a second, is read before the window is asked for.
-        self.assertEqual(harness.ctl(daemon, "plan", "--pid", server.pid).status, 0)
+        harness.read_files(daemon, server)
         self.load(server, model, WARM_UP, rows, width)
         at = time.time_ns() + DELAY_NS
         request = harness.profile_request(duration_ms=DURATION_MS, level=3, start_timestamp_ns=at)

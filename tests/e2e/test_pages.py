@@ -4,6 +4,7 @@ import collections
 import pathlib
 
 import harness
+import test_delays
 
 # Runs a program with a filter that lets everything through.
 FILTERED = """
@@ -17,13 +18,18 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-class Memory(harness.TestCase):
+class TestCase(harness.TestCase):
+    MODEL = "layered"
+
     def setUp(self):
         super().setUp()
         self.daemon = self.start(harness.Daemon)
-        self.server = self.start(harness.NativeServer, ["layered"])
-        self.start(harness.Load, self.server, model="layered", clients=2)
+        self.server = self.start(harness.NativeServer, [self.MODEL])
+        self.load()
         harness.wait_target(self.daemon, self.server.pid)
+
+    def load(self):
+        self.start(harness.Load, self.server, model=self.MODEL, clients=2)
 
     def capture(self, *options):
         """What a capture says, its XSpace, and TensorBoard on a directory of its own with the run in it."""
@@ -38,6 +44,8 @@ class Memory(harness.TestCase):
         run, = board.runs()
         return board.page(run, tool)
 
+
+class Memory(TestCase):
     def test_the_memory_profile_is_the_sum_of_what_was_allocated_and_freed(self):
         told, xspace, board = self.capture("--memory")
         events = [e for e in xspace.events() if e.name in ("MemoryAllocation", "MemoryDeallocation")]
@@ -98,6 +106,9 @@ class Memory(harness.TestCase):
             self.assertEqual(bool(expected), options[1] != "1")
 
 
+class InputStages(TestCase):
+    WAITS = {"read", "decode"}
+
     def test_input_stages_are_what_the_requests_of_a_live_server_waited_for(self):
         _, xspace, board = self.capture("--input-stages")
         run, = board.runs()
@@ -106,7 +117,7 @@ class Memory(harness.TestCase):
             for e in events:
                 if name.startswith("requests ") and "_ipl_stage_id" in e.stats:
                     phases.setdefault(e.name, []).append(e.duration_ps / 1e9)
-        self.assertGreater(set(phases), {"read", "decode"})
+        self.assertGreaterEqual(set(phases), self.WAITS)
         table = next(t for t in board.page(run, "input_pipeline_analyzer") if t["cols"] and t["cols"][0]["id"] == "opName")
         stages = {row["opName"]: row for row in harness.table_rows(table)}
         self.assertEqual({name: row["count"] for name, row in stages.items()}, {name: len(all_ms) for name, all_ms in phases.items()})
@@ -115,6 +126,14 @@ class Memory(harness.TestCase):
         counted = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
         rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run) if row["operation"] not in phases}
         self.assertEqual(rows, counted)
+
+
+class InputStagesOfBatches(InputStages):
+    MODEL = "batched"
+    WAITS = {"read", "decode", "batch wait"}
+
+    def load(self):
+        self.start(test_delays.Client, self.directory, self.server, self.MODEL, clients=4)
 
 
 class Filtered(harness.TestCase):

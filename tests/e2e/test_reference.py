@@ -87,6 +87,7 @@ class Reference(harness.TestCase):
         """What both saw in the same window, and when that was, without its edges."""
         daemon = self.start(harness.Daemon)
         target = harness.wait_target(daemon, server.pid)
+        harness.read_files(daemon, server)
         if load_model:
             self.start(harness.Load, server, model=load_model, clients=2)
         time.sleep(1)

@@ -55,6 +55,12 @@ static struct timeline timeline = {
 	.batches = batches, .batch_tasks = tasks, .texts = (char **)texts, .n_texts = TEXTS,
 };
 
+/* With odd names, of a time in which nothing else happens to be: what ops allocate and give back, and which thread has which CPU. */
+enum { BLOCKS = 3 * (NAMES - NAME_ODD), CPUS = 2, SLICES_PER_CPU = 5 * THREADS };
+#define ODD_START (WINDOW_START + 5000 * MS)
+static struct memory_event memory[2 * BLOCKS];
+static struct cpu_slice slices[CPUS * SLICES_PER_CPU];
+
 static char long_text[(64 << 10) + 1];
 
 static uint64_t random_below(uint64_t limit)
@@ -183,6 +189,49 @@ static void make_odd(void)
 	}
 }
 
+static uint64_t block_bytes(uint32_t i)
+{
+	return 100 * (uint64_t)(i + 1);
+}
+
+static enum allocator block_allocator(uint32_t i)
+{
+	return i % 2 ? ALLOCATOR_BFC : ALLOCATOR_CPU;
+}
+
+/* A block is given back before the next one is allocated. */
+static void add_odd_rest(void)
+{
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		memory[2 * i] = (struct memory_event){ .at_ns = ODD_START + i * MS, .address = 4096 + i, .bytes = block_bytes(i), .op = NAME_ODD + i / 3,
+						       .thread = ODD_THREAD, .allocator = block_allocator(i) };
+		memory[2 * i + 1] = memory[2 * i];
+		memory[2 * i + 1].at_ns += MS / 2;
+		memory[2 * i + 1].op = TEXT_NONE;
+		memory[2 * i + 1].freed = true;
+	}
+	timeline.memory = memory;
+	timeline.n_memory = 2 * BLOCKS;
+	for (uint32_t i = 0; i < CPUS * SLICES_PER_CPU; i++)
+		slices[i] = (struct cpu_slice){ .start_ns = ODD_START + i % SLICES_PER_CPU * MS, .end_ns = ODD_START + i % SLICES_PER_CPU * MS + MS / 2,
+						.thread = i % THREADS, .cpu = (uint16_t)(i / SLICES_PER_CPU), .reason = NAME_FUTEX, .waker = (int32_t)((i + 1) % THREADS) };
+	timeline.slices = slices;
+	timeline.n_slices = CPUS * SLICES_PER_CPU;
+}
+
+static void print_memory(const char *name, enum allocator allocator)
+{
+	const char *comma = "";
+
+	printf("\"%s\": [", name);
+	for (uint32_t i = 0; i < BLOCKS && timeline.n_memory; i++)
+		if (block_allocator(i) == allocator) {
+			printf("%s%llu", comma, (unsigned long long)block_bytes(i));
+			comma = ", ";
+		}
+	printf("]");
+}
+
 static int compare_requests(const void *a, const void *b)
 {
 	const struct request *x = a, *y = b;
@@ -270,8 +319,10 @@ int main(int argc, char **argv)
 					      .input_stages = argc > 3 && !strcmp(argv[argc - 1], "stages") };
 	int r = argc == 3 + odd + extras.device_plane + extras.input_stages ? build() : -EINVAL;
 
-	if (odd)
+	if (odd) {
 		make_odd();
+		add_odd_rest();
+	}
 	qsort(spans, timeline.n_spans, sizeof(spans[0]), compare_spans);
 	if (r >= 0)
 		r = write_result(argv[1], (unsigned int)atoi(argv[2]), &extras);
@@ -288,6 +339,11 @@ int main(int argc, char **argv)
 	printf(", \"runs of other/900\": [");
 	for (uint32_t i = 0; i < OTHER_RUNS; i++)
 		printf("%s%llu", i ? ", " : "", (unsigned long long)((i + 1) * MS));
-	printf("]}, \"batches\": %d, \"lanes\": %u, \"ops\": %d}\n", BATCHES, timeline.n_lanes, SINGLE + BATCHES);
+	printf("]}, \"memory\": {");
+	print_memory("cpu", ALLOCATOR_CPU);
+	printf(", ");
+	print_memory("BFC", ALLOCATOR_BFC);
+	printf("}, \"slices\": %llu, \"batches\": %d, \"lanes\": %u, \"ops\": %d}\n", (unsigned long long)timeline.n_slices, BATCHES,
+	       timeline.n_lanes, SINGLE + BATCHES);
 	return 0;
 }
