@@ -41,7 +41,7 @@ static const char *explain(int error)
 	case -EBADMSG:
 		return "it is not whole, or not XLA's";
 	case -EINVAL:
-		return "its module has a name that cannot be a file's";
+		return "its module has a name such as XLA gives to none";
 	case -EFBIG:
 		return "it is too large";
 	case -ENOBUFS:

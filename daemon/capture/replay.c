@@ -302,6 +302,11 @@ static int read_module(struct replaying *p, const struct journal_section *s)
 {
 	int r = modules_add(&p->replay->result.modules, s->bytes, s->size);
 
+	/* An earlier release took such ones. */
+	if (r == -EINVAL) {
+		result_warn(&p->replay->result, "A module of XLA's is not shown: it has a name such as XLA gives to none.");
+		return 0;
+	}
 	return r == -EBADMSG || r == -ENOBUFS ? journal_bad(&p->reader, s->offset, "a module of XLA's in it cannot be read") : r;
 }
 

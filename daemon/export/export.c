@@ -7,9 +7,9 @@
 
 #include "daemon/export/counters.h"
 #include "daemon/export/device.h"
+#include "daemon/export/diagnostics.h"
 #include "daemon/export/lanes.h"
 #include "daemon/export/memory.h"
-#include "daemon/export/messages.h"
 #include "daemon/export/modules.h"
 #include "daemon/export/startups.h"
 #include "daemon/export/writer.h"
@@ -58,11 +58,9 @@ enum run_role {
 
 static enum run_role run_role(const struct writer *w, const struct span *s, const struct thread_line *line)
 {
-	if (s->request || s->start_ns < line->batch_end_ns)
+	if (s->request || s->start_ns < line->batch_end_ns || s->flags & SPAN_INNER)
 		return RUN_INSIDE;
-	if (!w->has_requests[w->timeline->threads[s->thread].process])
-		return RUN_REQUEST;
-	return s->flags & SPAN_INNER ? RUN_INSIDE : RUN_ORPHAN;
+	return w->has_requests[w->timeline->threads[s->thread].process] ? RUN_ORPHAN : RUN_REQUEST;
 }
 
 /* Readers leave roots without a model out as soon as one, such as a request of another process, has a model. A run whose times are bounds is none. */
@@ -72,7 +70,7 @@ static void root_stats(struct writer *w, const struct span *s, struct stats *sta
 	const struct process *process = &t->processes[t->threads[s->thread].process];
 	char model[64];
 
-	if (s->flags & SPAN_NOT_WHOLE)
+	if (counted_in_part(&w->runs, s->flags & SPAN_CUT_START, s->flags & (SPAN_CUT_END | SPAN_END_BOUND)))
 		return;
 	stats_add_int(w, stats, STAT_ROOT, 1);
 	if (!t->n_requests)
@@ -101,7 +99,7 @@ static bool find_number(const char *arguments, const char *key, int64_t *ret)
 	return false;
 }
 
-/* With a step number it is a step, as one that the runtime's own Trace makes; where requests are seen, they are the steps. */
+/* With a step number it is a step, as one that the runtime's own Trace makes; of a process that serves, requests are the steps. */
 static void label_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
@@ -115,7 +113,7 @@ static void label_stats(struct writer *w, const struct span *s, struct stats *st
 		stats_add_int(w, stats, STAT_REQUEST_ID, number);
 	if (!find_number(arguments, "step_num", &number) || s->flags & SPAN_NOT_WHOLE)
 		return;
-	if (!w->has_requests[t->threads[s->thread].process])
+	if (!w->serves[t->threads[s->thread].process])
 		stats_add_int(w, stats, STAT_ROOT, 1);
 	stats_add_int(w, stats, STAT_STEP, number);
 }
@@ -435,6 +433,6 @@ int export_xspace(const struct timeline *t, const struct export_options *options
 	r = write_environment(&w);
 	if (r < 0)
 		return r;
-	(void)messages_write(&w, options);
+	(void)diagnostics_write(&w, options);
 	return xspace_finish(w.xspace, ret);
 }

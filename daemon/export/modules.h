@@ -30,8 +30,8 @@ struct modules {
 };
 
 /*
- * Adds a copy. -EBADMSG: it is no whole xla.HloProto; -EINVAL: its name cannot be a file's: empty, too long, hidden, or not of printable
- * ASCII without spaces and slashes; -ENOBUFS: there is no room for it; -ENOMEM.
+ * Adds a copy. -EBADMSG: it is no whole xla.HloProto; -EINVAL: its name is none for a file: empty, too long, hidden, or not of printable
+ * ASCII without spaces and slashes; XLA's own names have letters, digits, "_", "." and "-"; -ENOBUFS: there is no room for it; -ENOMEM.
  */
 int modules_add(struct modules *m, const void *bytes, size_t size);
 void modules_done(struct modules *m);

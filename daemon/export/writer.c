@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/export/lanes.h"
 #include "lib/base/macro.h"
 
 /* The same on every line: viewers want one small base, and no event at absolute 0, which they take for "not set". */
@@ -81,6 +82,7 @@ void writer_done(struct writer *w)
 	free(w->ids.thread_strings);
 	free(w->order);
 	free(w->has_requests);
+	free(w->serves);
 	free(w->tasks);
 	free(w->path_models);
 }
@@ -132,18 +134,34 @@ static int index_requests(struct writer *w)
 	const struct timeline *t = w->timeline;
 
 	w->has_requests = calloc((size_t)t->n_processes + 1, sizeof(bool));
+	w->serves = calloc((size_t)t->n_processes + 1, sizeof(bool));
 	w->path_models = calloc((size_t)t->n_texts + 1, sizeof(bool));
 	w->tasks = calloc(t->n_batch_tasks + 1, sizeof(w->tasks[0]));
-	if (!w->has_requests || !w->path_models || !w->tasks)
+	if (!w->has_requests || !w->serves || !w->path_models || !w->tasks)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < t->n_requests; i++)
-		w->has_requests[t->requests[i].process] = true;
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		const struct request *q = &t->requests[i];
+
+		w->has_requests[q->process] = true;
+		w->serves[q->process] |= q->n_runs || q->protocol == PROTOCOL_MARK;
+		if (lanes_shows(q))
+			counted_in_part(&w->requests, q->flags & REQUEST_CUT_START, q->flags & REQUEST_CUT_END);
+	}
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
 		w->tasks[i] = i;
 	qsort_r(w->tasks, t->n_batch_tasks, sizeof(w->tasks[0]), compare_tasks, (void *)t);
 	/* Two captures hardly ever begin in the same nanosecond. */
 	w->flow_salt = (t->start_unix_ns ^ t->start_unix_ns >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 9;
 	return 0;
+}
+
+bool counted_in_part(struct partial *p, bool no_start, bool no_end)
+{
+	p->all++;
+	p->n_start += no_start;
+	p->n_end += no_end;
+	p->n += no_start || no_end;
+	return no_start || no_end;
 }
 
 int writer_init(struct writer *w, const struct timeline *t, const struct export_options *options)

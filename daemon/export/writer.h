@@ -100,6 +100,11 @@ struct plane_ids {
 	uint32_t *thread_strings; /* by thread, "name/tid" */
 };
 
+/* Of what would be counted, what is not, since only a part of it was captured. */
+struct partial {
+	uint64_t n, all, n_start, n_end; /* n_start: whose beginning is missing; n_end: whose end */
+};
+
 struct writer {
 	const struct timeline *timeline;
 	unsigned int level;
@@ -108,6 +113,8 @@ struct writer {
 	struct plane_ids ids;
 	uint32_t *order;                     /* display id of a thread's line */
 	bool *has_requests;                  /* by process: where its requests begin and end is known */
+	bool *serves;                        /* by process: some of its requests are for its models, or marked by itself */
+	struct partial requests, runs;       /* runs: of processes whose requests are not seen */
 	uint64_t *tasks;                     /* indices of batch tasks, by request and time */
 	bool *path_models;                   /* by text: a path that stands for a model's name */
 	uint32_t n_path_models;
@@ -125,6 +132,9 @@ struct stats {
 /* Prepares for a timeline, which has to outlive w. -ENOMEM; writer_done() also after a failure. */
 int writer_init(struct writer *w, const struct timeline *t, const struct export_options *options);
 void writer_done(struct writer *w);
+
+/* Counts one more; whether it was captured in part only. */
+bool counted_in_part(struct partial *p, bool no_start, bool no_end);
 
 /* Whether the level shows a span. */
 bool writer_shows(const struct writer *w, const struct span *s);

@@ -248,7 +248,9 @@ class Recorded(Live):
         for option, wanted in ("--device-plane", True), ("--device-plane=off", False):
             logdir = self.directory / option
             command = harness.ctl(self.daemon, "snapshot", "--last", "500ms", "-o", logdir, option, "--json")
-            self.assertEqual(command.status, 0, command.stderr)
+            # So many of them beside everything else can be more than there is room for, which it says then.
+            lost = [w for w in command.json["warnings"] if "lost" in w]
+            self.assertEqual(command.status, 6 if lost else 0, command.stdout)
             file, = harness.xspace_files(logdir)
             xspace = harness.XSpace(file)
             self.assertTrue(host_ops(xspace))

@@ -7,6 +7,8 @@ import test_delays
 
 OK = 0
 PERCENT_MIN = 20
+# Of fewer it says nothing.
+REQUESTS_MIN = 20
 
 
 class Advice(harness.TestCase):
@@ -44,17 +46,19 @@ class Advice(harness.TestCase):
         for text in found["advice"]:
             m = re.match(r"(\d+) % of the requests' time (.*)", text)
             told[m[2].split(":")[0]] = int(m[1])
-        m = re.fullmatch(r"they wait in a batch queue, for batches of ([\d.]+) tasks on average", next(iter(t for t in told if "batch" in t)))
-        self.assertEqual(told, {"no thread has taken them up": told["no thread has taken them up"], m[0]: self.percent(found, "batch")})
-        # Some of the first is a wait for a CPU.
-        self.assertLessEqual(told["no thread has taken them up"], self.percent(found, "queue"))
-        self.assertGreater(told["no thread has taken them up"], self.percent(found, "queue") - 10)
+        m = re.search(r"they wait in a batch queue, for batches of ([\d.]+) tasks on average", "\n".join(told))
+        self.assertTrue(m, told)
+        self.assertEqual(told[m[0]], self.percent(found, "batch"))
+        # Some of the waits for a thread are for a CPU.
+        self.assertLessEqual(told.get("no thread has taken them up", 0), self.percent(found, "queue"))
+        self.assertGreater(told.get("no thread has taken them up", 0), self.percent(found, "queue") / 2)
+        self.assertFalse([text for text in told if "blocked" in text], told)
         batches = found["requests"]["batches"]
         self.assertAlmostEqual(float(m[1]), batches["tasks"] / batches["count"], delta=0.1)
-        before, after = (sum(r[key] for r in requests) for key in ("cut_start", "cut_end"))
-        self.assertGreater(before + after, 0)
-        self.assertTrue(note.startswith(f"Note: {found['requests']['cut']} of {len(requests)} requests are cut: {before} began before the window, "
-                                        f"{after} went on after it."), note)
+        start, end = (sum(r[key] for r in requests) for key in ("cut_start", "cut_end"))
+        self.assertGreater(start + end, 0)
+        self.assertTrue(note.startswith(f"Note: {found['requests']['cut']} of {len(requests)} requests were captured in part: the beginning of {start} "
+                                        f"of them and the end of {end} are missing."), note)
 
     def test_of_requests_that_wait_for_a_cpu_it_says_for_how_many_threads_there_were_how_many(self):
         self.start(harness.Process, "hog", [harness.BUILD / "servers/hog", 0])
@@ -71,6 +75,7 @@ class Advice(harness.TestCase):
     def test_of_a_server_that_waits_for_nothing_it_says_nothing(self):
         found, _, rows = self.capture((), "layered", "--rows", 256, "--width", 64, clients=1, rate=20)
         self.check_rows(found, rows)
+        self.assertGreater(found["requests"]["whole"], REQUESTS_MIN)
         self.assertEqual([text for text in found["advice"] if "wait for a CPU" not in text], [])
 
 

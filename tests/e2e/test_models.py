@@ -88,7 +88,8 @@ class Compared(harness.TestCase):
         self.ours, self.theirs = (harness.response_xspace(future.result(120)) for _, future in calls)
         for channel, _ in calls:
             channel.close()
-        self.assertEqual(self.ours.errors + [w for w in self.ours.warnings if "XLA's modules are not shown: none was written" not in w], [])
+        self.warnings = [w for w in self.ours.warnings if "XLA's modules are not shown: none was written" not in w]
+        self.assertEqual(self.ours.errors, [])
         logdir = pathlib.Path(self.directory, f"logdir-{at}")
         for name, xspace in (("ours", self.ours), ("theirs", self.theirs)):
             directory = logdir / RUNS / name
@@ -106,6 +107,12 @@ class Compared(harness.TestCase):
         something, whose ends are not seen."""
         for attempt in range(ATTEMPTS):
             self.capture(make, model, requests, rows, width, arguments, environment)
+            if self.warnings and attempt < ATTEMPTS - 1:
+                # Of what was lost, or began late, nothing is exact.
+                print(f"     once more: {self.warnings}")
+                self.board.stop()
+                continue
+            self.assertEqual(self.warnings, [])
             self.check_op_counts(alone)
             try:
                 self.check_op_times(alone, bounds, are_long)
@@ -387,7 +394,7 @@ class Modules(harness.TestCase):
                               (lambda: (dump / MODULE).mkdir(), "not a file of the process's own user"),
                               (lambda: (dump / MODULE).write_bytes(good[:-1]), "not whole, or not XLA's"),
                               (lambda: (dump / MODULE).write_bytes(b""), "not whole, or not XLA's"),
-                              (lambda: (dump / MODULE).write_bytes(self.module(b"../../up", 1)), "its module has a name that cannot be a file's"),
+                              (lambda: (dump / MODULE).write_bytes(self.module(b"../../up", 1)), "its module has a name such as XLA gives to none"),
                               (large, "too large")):
             dump.mkdir()
             modules, (warning,) = self.capture(f"--xla_dump_to={dump}", prepare)

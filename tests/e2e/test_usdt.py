@@ -53,6 +53,7 @@ class Marks(harness.TestCase):
         self.assertLess(statistics.median(durations), 2.9)     # the pause between two is no part of them
         # Each has its part in it, which says whose it is.
         parts = {e.stats["request_id"]: e for e in xspace.events("span parse") if "cut" not in e.stats}
+        self.assertLessEqual(set(numbers), set(parts))
         for e in whole:
             part = parts[e.stats["id"]]
             self.assertEqual(part.stats["arguments"], f"request_id={e.stats['id']},codec=json")

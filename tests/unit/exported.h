@@ -38,10 +38,10 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define reallocarray test_reallocarray
 #include "daemon/export/counters.c"
 #include "daemon/export/device.c"
+#include "daemon/export/diagnostics.c"
 #include "daemon/export/export.c"
 #include "daemon/export/lanes.c"
 #include "daemon/export/memory.c"
-#include "daemon/export/messages.c"
 #include "daemon/export/modules.c"
 #include "daemon/export/startups.c"
 #include "daemon/export/name_table.c"
@@ -172,4 +172,20 @@ static inline bool shows(const XPlane *plane, const char *name)
 		if (!strcmp(plane->event_metadata[i]->value->name, name))
 			return true;
 	return false;
+}
+
+static inline const XLine *find_line(const XPlane *plane, const char *name)
+{
+	for (size_t i = 0; i < plane->n_lines; i++)
+		if (!strcmp(plane->lines[i]->name, name))
+			return plane->lines[i];
+	return NULL;
+}
+
+static inline const XEvent *find_event(const XPlane *plane, const XLine *line, const char *name)
+{
+	for (size_t i = 0; i < line->n_events; i++)
+		if (!strcmp(event_name(plane, line->events[i]), name))
+			return line->events[i];
+	return NULL;
 }

@@ -200,8 +200,8 @@ TEST(a_level_shows_what_it_says)
 		CHECK_EQ(!!find_plane(space, "/device:CUSTOM:sched"), cases[i].sched);
 		CHECK(find_plane(space, "Task Environment"));
 		CHECK_EQ(space->n_warnings, 3);
-		CHECK_STR(space->warnings[1], "Note: 1 of 2 runs are cut: 0 began before the window, 1 went on after it. "
-					      "No latency, percentile or step has them.");
+		CHECK_STR(space->warnings[1], "Note: 1 of 2 runs were captured in part: the beginning of 0 of them and the end of 1 are missing. "
+					      "No latency and no percentile has them, and they are no steps.");
 		CHECK_EQ(space->n_errors, 1);
 		space_free(space);
 	}

@@ -72,9 +72,11 @@ TEST(spans_nest_on_their_thread_and_have_their_arguments_and_numbers)
 	timeline_free(t);
 }
 
-TEST(where_requests_are_seen_they_are_the_steps_and_spans_are_none)
+/* A request for which nothing runs, such as a health check, changes nothing. */
+TEST(of_a_process_that_serves_requests_are_the_steps_and_spans_are_none)
 {
-	static struct request seen = { .start_ns = 1500, .end_ns = 1600 };
+	static struct request requests[] = { { .start_ns = 1500, .end_ns = 1600 }, { .start_ns = 1500, .end_ns = 1600, .n_runs = 1 },
+					     { .start_ns = 1500, .end_ns = 1600, .protocol = PROTOCOL_MARK } };
 	const XEvent *e, *span = NULL;
 	struct timeline *t, with;
 	const XPlane *host;
@@ -85,16 +87,18 @@ TEST(where_requests_are_seen_they_are_the_steps_and_spans_are_none)
 	end(1500, 11);
 	t = finish();
 	with = *t;
-	with.requests = &seen;
-	with.n_requests = 1;
-	space = export_at(&with, 1);
-	host = find_plane(space, "/host:CPU");
-	for (size_t i = 0; i < host->n_lines && !span; i++)
-		if ((e = host->lines[i]->events[0]) && !strcmp(event_name(host, e), "span handle"))
-			span = e;
-	CHECK(span && has_int(host, span, "step_num", 7));
-	CHECK(span && !find_stat(host, span, "_r"));
-	space_free(space);
+	for (size_t k = 0; k < ARRAY_SIZE(requests); k++, span = NULL) {
+		with.requests = &requests[k];
+		with.n_requests = 1;
+		space = export_at(&with, 1);
+		host = find_plane(space, "/host:CPU");
+		for (size_t i = 0; i < host->n_lines && !span; i++)
+			if ((e = host->lines[i]->events[0]) && !strcmp(event_name(host, e), "span handle"))
+				span = e;
+		CHECK(span && has_int(host, span, "step_num", 7));
+		CHECK_EQ(span && find_stat(host, span, "_r"), k == 0);
+		space_free(space);
+	}
 	timeline_free(t);
 }
 

@@ -118,6 +118,9 @@ static void fill_result(struct capture_result *result)
 	result_warn(result, "One %s.", "warning");
 }
 
+/* One in the recording that the capture itself would not take any more. */
+static const char *other_module;
+
 static struct file record_with(const struct result_facts *of, struct capture_result *result)
 {
 	struct teller t = {};
@@ -136,6 +139,8 @@ static struct file record_with(const struct result_facts *of, struct capture_res
 	correlator_free(t.correlator);
 	CHECK_EQ(journal_add(t.journal, JOURNAL_PLAN, "plan", 4), 0);
 	recording_add_module(t.journal, MODULE, sizeof(MODULE) - 1);
+	if (other_module)
+		recording_add_module(t.journal, other_module, strlen(other_module));
 	recording_add_startup(t.journal, &result->startups.list[0]);
 	CHECK_EQ(journal_finish(t.journal), 0);
 	return collect(t.journal);
@@ -235,6 +240,29 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	result_done(&result);
 	free(f.bytes);
 	CHECK_EQ(budget.used_bytes, 0);
+}
+
+TEST(a_module_that_an_earlier_release_took_and_this_one_would_not_is_left_out_with_a_warning)
+{
+	struct capture_result result;
+	struct replay again;
+	unsigned n_told = 0;
+	struct file f;
+	char error[256];
+
+	other_module = "\x0a\x06\x0a\x04../m";
+	f = record(&result);
+	other_module = NULL;
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error, sizeof(error)), 0);
+	CHECK_EQ(again.result.modules.n, 1);
+	CHECK_STR(again.result.modules.list[0].name, "m(5)");
+	CHECK_EQ(again.result.n_warnings, result.n_warnings + 1);
+	for (unsigned i = 0; i < again.result.n_warnings; i++)
+		n_told += !strncmp(again.result.warnings[i], "A module of XLA's is not shown", 30);
+	CHECK_EQ(n_told, 1);
+	replay_done(&again);
+	result_done(&result);
+	free(f.bytes);
 }
 
 TEST(a_recording_that_was_given_up_says_so_at_its_end)

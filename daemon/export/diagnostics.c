@@ -1,4 +1,4 @@
-#include "daemon/export/messages.h"
+#include "daemon/export/diagnostics.h"
 
 #include <stdio.h>
 
@@ -6,51 +6,20 @@
 #include "daemon/export/device.h"
 #include "daemon/export/writer.h"
 
-/* What an edge of the window cuts. */
-struct cut {
-	uint64_t n, before, after, all;
-};
-
-static void count_cut(struct cut *c, bool before, bool after)
-{
-	c->n += before || after;
-	c->before += before;
-	c->after += after;
-	c->all++;
-}
-
-static void note(struct writer *w, const struct cut *c, const char *what)
+static void note(struct writer *w, const struct partial *p, const char *what)
 {
 	char text[256];
 
-	if (!c->n)
+	if (!p->n)
 		return;
 	snprintf(text, sizeof(text),
-		 "Note: %llu of %llu %s are cut: %llu began before the window, %llu went on after it. No latency, percentile or step has them.",
-		 (unsigned long long)c->n, (unsigned long long)c->all, what, (unsigned long long)c->before, (unsigned long long)c->after);
+		 "Note: %llu of %llu %s were captured in part: the beginning of %llu of them and the end of %llu are missing. No latency and no percentile has them, "
+		 "and they are no steps.",
+		 (unsigned long long)p->n, (unsigned long long)p->all, what, (unsigned long long)p->n_start, (unsigned long long)p->n_end);
 	(void)xspace_warning(w->xspace, text);
 }
 
-/* Requests, and runs of processes whose requests are not seen. */
-static void note_cut(struct writer *w)
-{
-	const struct timeline *t = w->timeline;
-	struct cut requests = {}, runs = {};
-
-	for (uint32_t i = 0; i < t->n_requests; i++)
-		if (!(t->requests[i].flags & REQUEST_FILTERED))
-			count_cut(&requests, t->requests[i].flags & REQUEST_CUT_START, t->requests[i].flags & REQUEST_CUT_END);
-	for (uint64_t i = 0; i < t->n_spans; i++) {
-		const struct span *s = &t->spans[i];
-
-		if (s->kind == SPAN_RUN && !(s->flags & SPAN_INNER) && !w->has_requests[t->threads[s->thread].process])
-			count_cut(&runs, s->flags & SPAN_CUT_START, s->flags & SPAN_CUT_END);
-	}
-	note(w, &requests, "requests");
-	note(w, &runs, "runs");
-}
-
-int messages_write(struct writer *w, const struct export_options *options)
+int diagnostics_write(struct writer *w, const struct export_options *options)
 {
 	const struct timeline *t = w->timeline;
 	struct xspace *x = w->xspace;
@@ -64,8 +33,10 @@ int messages_write(struct writer *w, const struct export_options *options)
 		snprintf(text, sizeof(text), "Advice: %s", options->advice->texts[i]);
 		(void)xspace_warning(x, text);
 	}
-	if (w->level >= 1)
-		note_cut(w);
+	if (w->level >= 1) {
+		note(w, &w->requests, "requests");
+		note(w, &w->runs, "runs");
+	}
 	for (uint32_t i = 0; i < t->n_warnings; i++)
 		(void)xspace_warning(x, t->warnings[i]);
 	if (options->extras.device_plane)
