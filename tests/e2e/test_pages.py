@@ -90,8 +90,13 @@ class Memory(TestCase):
         print(f"     {len(events)} events, {peak} bytes at most, {len(snapshots)} points on the page")
 
         run, = board.runs()
-        shown = board.counters(run)["allocated: cpu"]
-        self.assertEqual(max(value for _, value in shown), peak)
+        samples = [value for e in xspace.events("allocated: cpu") for value in e.stats.values()]
+        self.assertEqual(max(samples), peak)
+        # The viewer draws as many of them as it has room for: a peak of a moment may not be among them.
+        shown = [value for _, value in board.counters(run)["allocated: cpu"]]
+        self.assertLessEqual(set(shown), set(samples))
+        self.assertGreater(len(shown), 500)
+        print(f"     {len(shown)} of {len(samples)} points drawn")
 
     def test_operations_are_the_same_with_everything_else_in_the_trace(self):
         for options in ("--level", "1", "--memory"), ("--level", "3"), ("--level", "2", "--memory=off"):
