@@ -11,7 +11,7 @@ import harness
 WINDOW_MS = 4000
 OPS_PER_S = 150_000, 400_000
 UNDISTURBED_MAX = 260_000   # of which a capture leaves well above the lower bound
-ANSWER_S = 5    # on however slow a machine, beside a server that takes every CPU; make bench holds the time to its bar
+ANSWER_S = 15   # on however slow a machine, beside a server that takes every CPU; make bench holds the time to its bar
 ROWS = 64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024    # the more rows an op works on, the fewer ops run in a second
 OPS_PER_RUN = 268      # of the layered model, the cheap ones counted
 
