@@ -342,10 +342,11 @@ class CutRequests(TestCase):
         client = self.start(Client, self.directory, server, "half_plus_two", "--slow-read", 2 * CUT_DELAY_MS, clients=8, rate=100)
         found, _, end = self.look(server, client)
         ended = [(request, exchange) for request, exchange, record in found if record["done_ns"] > end and exchange.get("slow")]
-        self.assertGreater(len(ended), 0)
         for request, _ in ended:
             self.assertEqual((request["cut_end"], request["end_ns"]), (True, end))
-            self.assertGreater(request["phases"]["write"], 0.5 * request["latency_ns"])
+        # One that began shortly before the end was at something else for as long.
+        shares = [request["phases"]["write"] / request["latency_ns"] for request, _ in ended if request["latency_ns"] > CUT_DELAY_MS * MS / 5]
+        self.assertGreater(min(shares), 0.5)
 
 
 if __name__ == "__main__":
