@@ -1,21 +1,26 @@
 #include "cli/pid_option.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include "lib/base/number.h"
+
+/* As PID_MAX_LIMIT of a 64-bit kernel. */
+#define PID_MAX 4194304
+
+uint32_t pid_take(const char *text, struct argp_state *state)
+{
+	uint64_t pid = 0;
+
+	if (number_parse(text, 1, PID_MAX, &pid) < 0)
+		argp_error(state, "'%s' is no process id", text);
+	return (uint32_t)pid;
+}
 
 error_t pid_option_parse(int key, char *text, struct argp_state *state)
 {
 	struct pid_option *o = state->input;
-	unsigned long pid;
-	char *end;
 
 	switch (key) {
 	case 'p':
-		errno = 0;
-		pid = strtoul(text, &end, 10);
-		if (*text < '0' || *text > '9' || *end || errno || !pid || pid > PID_MAX)
-			argp_error(state, "'%s' is no process id", text);
-		o->pid = (uint32_t)pid;
+		o->pid = pid_take(text, state);
 		return 0;
 	case 'j':
 		o->json = true;

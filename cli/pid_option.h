@@ -1,4 +1,4 @@
-/* A command line that takes --pid, once, and --json, and nothing else. */
+/* Processes as they are named on command lines; and a command line that takes --pid, once, and --json, and nothing else. */
 #pragma once
 
 #include <argp.h>
@@ -11,8 +11,7 @@ struct pid_option {
 	bool json;
 };
 
-/* As PID_MAX_LIMIT of a 64-bit kernel. */
-#define PID_MAX 4194304
-
+/* argp_error(), which does not return, unless the text is a process id. */
+uint32_t pid_take(const char *text, struct argp_state *state);
 /* The options are the command's to explain: 'p' and 'j'. */
 error_t pid_option_parse(int key, char *text, struct argp_state *state);

@@ -6,6 +6,7 @@
 #include "cli/outcome.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
+#include "lib/base/number.h"
 
 #define SLOWEST_MAX 1000
 #define COUNT_MAX 1000000
@@ -30,15 +31,12 @@ static const struct argp_option filter_list[] = {
 
 static uint64_t parse_count(struct argp_state *state, const char *text, unsigned long max, const char *what)
 {
-	unsigned long number = 0;
-	char *end = (char *)text;
+	uint64_t number = 0;
+	int r = number_parse(text, 1, max, &number);
 
-	errno = 0;
-	if (*text >= '0' && *text <= '9')
-		number = strtoul(text, &end, 10);
-	if (end == text || *end)
+	if (r == -EINVAL)
 		argp_error(state, "'%s' is no number of %s", text, what);
-	if (errno || !number || number > max)
+	if (r < 0)
 		argp_error(state, "the number of %s must be 1 to %lu, not '%s'", what, max, text);
 	return number;
 }

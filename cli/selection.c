@@ -1,10 +1,9 @@
 #include "cli/selection.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/pid_option.h"
+#include "lib/base/number.h"
 
 #define LEVEL_MAX 3
 
@@ -25,28 +24,10 @@ static const struct argp_option options[] = {
 	{}
 };
 
-/* A decimal number of first … last; false for any other text. */
-static bool parse_number(const char *text, unsigned long first, unsigned long last, uint32_t *ret)
-{
-	unsigned long number;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	number = strtoul(text, &end, 10);
-	if (*end || errno || number < first || number > last)
-		return false;
-	*ret = (uint32_t)number;
-	return true;
-}
-
 static void add_pid(struct argp_state *state, struct selection *s, const char *text)
 {
-	uint32_t pid;
+	uint32_t pid = pid_take(text, state);
 
-	if (!parse_number(text, 1, PID_MAX, &pid))
-		argp_error(state, "'%s' is no process id", text);
 	for (size_t i = 0; i < s->n_pids; i++)
 		if (s->pids[i] == pid)
 			return;
@@ -59,14 +40,16 @@ static void add_pid(struct argp_state *state, struct selection *s, const char *t
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
 	struct selection *s = state->input;
+	uint64_t level;
 
 	switch (key) {
 	case 'p':
 		add_pid(state, s, text);
 		return 0;
 	case 'l':
-		if (!parse_number(text, 1, LEVEL_MAX, &s->level))
+		if (number_parse(text, 1, LEVEL_MAX, &level) < 0)
 			argp_error(state, "'%s' is no level: give 1, 2 or 3", text);
+		s->level = (uint32_t)level;
 		return 0;
 	case 'O':
 		s->ops_at_entry = !strcmp(text, "entry");

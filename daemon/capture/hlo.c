@@ -90,9 +90,11 @@ static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *na
 		leave_out(left, name, -errno, NULL);
 	} else if (!is_own(&st, begun_ns)) {
 		++*n_older;
-	} else if (!is_known(files, &st) && files->n == MODULES_MAX) {
+	} else if (is_known(files, &st)) {
+		/* Another process's, too. */
+	} else if (files->n == MODULES_MAX) {
 		leave_out(left, name, -ENOBUFS, NULL);
-	} else if (!is_known(files, &st)) {
+	} else {
 		*file = (struct hlo_file){ .fd = TAKE_FD(fd), .pid = pid, .device = st.st_dev, .inode = st.st_ino };
 		snprintf(file->name, sizeof(file->name), "%s", name);
 		files->n++;

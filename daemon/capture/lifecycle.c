@@ -64,6 +64,11 @@ static struct life *find(struct lifecycles *l, uint32_t program)
 	return NULL;
 }
 
+static void note_life(struct life *life, const char *text)
+{
+	snprintf(life->lifecycle.note, sizeof(life->lifecycle.note), "%s", text);
+}
+
 static void note(struct lifecycles *l, uint32_t program, const char *text)
 {
 	struct life *life;
@@ -71,7 +76,7 @@ static void note(struct lifecycles *l, uint32_t program, const char *text)
 	pthread_mutex_lock(&l->lock);
 	life = find(l, program);
 	if (life)
-		snprintf(life->lifecycle.note, sizeof(life->lifecycle.note), "%s", text);
+		note_life(life, text);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -130,9 +135,9 @@ static void stop_watching(struct lifecycles *l, uint32_t program, const char *wh
 		life->lifecycle.is_watched = false;
 		life->lifecycle.startup.unwatched_ns = loop_now();
 	}
+	if (life && why)
+		note_life(life, why);
 	pthread_mutex_unlock(&l->lock);
-	if (why)
-		note(l, program, why);
 }
 
 /* What was told until now is taken in; then nothing more comes. */
@@ -183,7 +188,7 @@ static void begin_anew(struct lifecycles *l)
 			continue;
 		life->waits = true;
 		startup_interrupt(&life->lifecycle.startup);
-		snprintf(life->lifecycle.note, sizeof(life->lifecycle.note), "for a moment it was not watched, because many processes started");
+		note_life(life, "for a moment it was not watched, because many processes started");
 	}
 	pthread_mutex_unlock(&l->lock);
 	/* Who has started meanwhile is not watched any more, and who waits is until it is told otherwise. */
@@ -581,9 +586,8 @@ void lifecycles_add(struct lifecycles *l, const struct target *target)
 		/* One whose begin was not seen had started before. */
 		life->waits |= l->options.watches && s->executed_ns && !startup_is_over(s) && !s->unwatched_ns;
 		if (!life->waits && !life->lifecycle.is_watched && is_new)
-			snprintf(life->lifecycle.note, sizeof(life->lifecycle.note), "%s",
-				 s->executed_ns ? "loads and the first request are not seen: start tfprofd with --lifecycle" :
-						  "it is older than the daemon, which sees how a process starts when that is there before");
+			note_life(life, s->executed_ns ? "loads and the first request are not seen: start tfprofd with --lifecycle" :
+							 "it is older than the daemon, which sees how a process starts when that is there before");
 		pthread_cond_signal(&l->changed);
 	}
 	pthread_mutex_unlock(&l->lock);

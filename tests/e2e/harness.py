@@ -711,6 +711,21 @@ class TestCase(unittest.TestCase):
         self.assertEqual([text for text in texts if text not in shown], [])
         self.assertTrue(texts)
 
+    def assert_memory_page(self, profile, xspace, events):
+        """An allocator's peak and curve on TensorBoard's page are its events'."""
+        # The page does not know of the timestamp that all lines have.
+        base, = {line.timestamp_ns * 1000 for plane in xspace.proto.planes for line in plane.lines}
+        values = {}
+        for e in events:
+            values.setdefault(e.start_ps, set()).add(e.stats["bytes_allocated"])
+        peak = max(e.stats["bytes_allocated"] for e in events)
+        summary, snapshots = profile["profileSummary"], profile["sampledTimelineSnapshots"]
+        self.assertEqual(int(summary["peakStats"]["heapAllocatedBytes"]), peak)
+        self.assertIn(peak, values[int(summary["peakStatsTimePs"]) + base])
+        self.assertGreater(len(snapshots), min(len(events), 500) / 2)
+        for snapshot in snapshots:
+            self.assertIn(int(snapshot["aggregationStats"]["heapAllocatedBytes"]), values[int(snapshot["timeOffsetPs"]) + base])
+
     def start(self, kind, *arguments, **options):
         process = kind(*arguments, **options)
         self.addCleanup(process.stop)

@@ -224,23 +224,7 @@ class Compared(harness.TestCase):
         profiles = self.board.page("ours", "memory_profile")["memoryProfilePerAllocator"]
         self.assertEqual(set(profiles), {e.stats["allocator_name"] for e in events})
         for name, profile in profiles.items():
-            self.check_allocator(profile, [e for e in events if e.stats["allocator_name"] == name])
-
-    def check_allocator(self, profile, events):
-        """The page's peak and curve are the events'."""
-        summary = profile["profileSummary"]
-        # The page does not know of the timestamp that all lines have.
-        base, = {line.timestamp_ns * 1000 for plane in self.ours.proto.planes for line in plane.lines}
-        values = {}
-        for e in events:
-            values.setdefault(e.start_ps, set()).add(e.stats["bytes_allocated"])
-        peak = max(e.stats["bytes_allocated"] for e in events)
-        self.assertEqual(int(summary["peakStats"]["heapAllocatedBytes"]), peak)
-        self.assertIn(peak, values[int(summary["peakStatsTimePs"]) + base])
-        snapshots = profile["sampledTimelineSnapshots"]
-        self.assertGreater(len(snapshots), min(len(events), 500) / 2)
-        for snapshot in snapshots:
-            self.assertIn(int(snapshot["aggregationStats"]["heapAllocatedBytes"]), values[int(snapshot["timeOffsetPs"]) + base])
+            self.assert_memory_page(profile, self.ours, [e for e in events if e.stats["allocator_name"] == name])
 
     def check_trace(self, requests):
         """Every request, op and piece is drawn, once, as long as it is, and so are the arrows: from each request to its work."""
