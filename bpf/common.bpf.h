@@ -131,18 +131,24 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 			__sync_fetch_and_add(&count_->field, 1);  \
 	} while (0)
 
-/* Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. */
+/*
+ * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is compared with NULL once, here: verifiers before
+ * 6.2 forget at the next comparison that it is not, and find it unreleased.
+ */
 static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 {
 	void *r = ring_reserve(cpu / (cpus_per_ring ?: 1), size);
 	struct record_counters *n = counters_get(cpu);
 
-	if (n) {
-		if (r)
-			__sync_fetch_and_add(&n->records, 1);
-		else
+	if (!r) {
+		if (n)
 			__sync_fetch_and_add(&n->ring_full, 1);
+		/* Keeps the compiler from making one branch of the two. */
+		asm volatile("");
+		return NULL;
 	}
+	if (n)
+		__sync_fetch_and_add(&n->records, 1);
 	return r;
 }
 

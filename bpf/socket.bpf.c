@@ -20,6 +20,7 @@
 #define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
 #define TCP_CLOSING 11
+#define TCPHDR_FIN 1
 #define S_IFMT 00170000
 #define S_IFSOCK 0140000
 #define MSG_OOB 1
@@ -200,18 +201,18 @@ static __always_inline __u32 read_position(struct tcp_sock *tp)
 	return ended && end == BPF_CORE_READ(tp, rcv_nxt) ? end - 1 : end;
 }
 
-static __always_inline void follow(struct steps *s, const struct place *place, __u64 bytes)
+/* The verifier of 6.1 has no room on the stack for a second key: that of the place gets the direction. */
+static __always_inline void follow(struct steps *s, struct place *place, __u64 bytes)
 {
-	struct flow_key key = place->key;
 	struct pass *p = &s->pass;
 	__u32 zero = 0, end = 0;
 	struct flow *f;
 
-	key.direction = p->direction;
+	place->key.direction = p->direction;
 	s->window = bpf_map_lookup_elem(&windows, &zero);
 	if (!s->window)
 		return;
-	f = s->flow = flow_get(&key, s->window);
+	f = s->flow = flow_get(&place->key, s->window);
 	if (!f) {
 		COUNT(p->cpu, flows_full);
 		return;
@@ -223,7 +224,7 @@ static __always_inline void follow(struct steps *s, const struct place *place, _
 	p->left = bytes;
 	pass_place(p, place);
 	if (place->tcp) {
-		struct tcp_sock *tp = (struct tcp_sock *)key.sock;
+		struct tcp_sock *tp = (struct tcp_sock *)place->key.sock;
 
 		end = p->direction == MESSAGE_READ ? read_position(tp) : BPF_CORE_READ(tp, write_seq);
 		p->position = end - (__u32)bytes;
@@ -336,7 +337,8 @@ static __always_inline void listener_add(const struct serving_port *port, struct
 	bpf_map_update_elem(&listeners, port, &l, BPF_NOEXIST);
 }
 
-static __always_inline void on_accept(__u32 fd, __u32 target)
+/* Not inlined: what it needs of the stack is not needed by its caller's other calls. */
+ENTRY on_accept(__u32 fd, __u32 target)
 {
 	const struct window *w;
 	struct serving_port l;
@@ -345,16 +347,17 @@ static __always_inline void on_accept(__u32 fd, __u32 target)
 	__u32 zero = 0;
 
 	if (!find_place(fd, &place))
-		return;
+		return 0;
 	place.key.direction = MESSAGE_READ;
 	w = bpf_map_lookup_elem(&windows, &zero);
 	f = w ? flow_get(&place.key, w) : NULL;
 	if (f)
 		f->accepted = 1;
 	if (!place.net)
-		return;
+		return 0;
 	l = (struct serving_port){ .net = place.net, .port = place.local_port };
 	listener_add(&l, (struct sock *)place.key.sock, target);
+	return 0;
 }
 
 SEC("tp_btf/sys_exit")
@@ -449,19 +452,14 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* In the sender's, or the network's, context. */
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(on_data_ready, struct sock *sk)
+/* Bytes up to that sequence number can be read from a socket. In the sender's, or the network's, context. */
+static __always_inline int on_ready(struct sock *sk, __u64 address, __u32 position)
 {
 	struct record_ready *r;
 	struct serving_port l;
 	const struct serving_socket *listener;
-	__u64 now, address;
-	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	__u64 now = bpf_ktime_get_ns();
 
-	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
-		return 0;
-	now = bpf_ktime_get_ns();
 	if (!window_open(now))
 		return 0;
 	listener_of(sk, &l);
@@ -469,19 +467,51 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 	/* A connection that nobody has accepted yet comes to its listener. */
 	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN || BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
 		return 0;
-	/* The verifier lets nobody compute with the pointer itself. */
-	if (bpf_probe_read_kernel(&address, sizeof(address), ctx))
-		return 0;
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
 		return 0;
 	record_head(&r->head, now, 0, RECORD_READY, sizeof(*r));
 	r->head.target = (__u8)listener->target;
 	r->socket = socket_number(address);
-	r->position = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt);
+	r->position = position;
 	r->reserved = 0;
 	record_submit(r);
 	return 0;
+}
+
+/* A socket of IP is the first argument; its address is read as a number, as the verifier lets nobody compute with the pointer itself. */
+static __always_inline bool is_tcp(struct sock *sk, void *context, __u64 *ret_address)
+{
+	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	return (family == AF_INET || family == AF_INET6) && BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP &&
+	       !bpf_probe_read_kernel(ret_address, sizeof(*ret_address), context);
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_data_ready, struct sock *sk)
+{
+	__u64 address;
+
+	return is_tcp(sk, ctx, &address) ? on_ready(sk, address, BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt)) : 0;
+}
+
+/*
+ * The same on a kernel without that tracepoint (before 6.3): a segment of an established connection, before it is taken in. One that comes before
+ * its turn cannot be read yet; when the gap is filled, nobody says that of the later bytes.
+ */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
+{
+	struct tcp_skb_cb *segment = (struct tcp_skb_cb *)skb->cb;
+	__u32 next = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), begin = BPF_CORE_READ(segment, seq), end = BPF_CORE_READ(segment, end_seq);
+	bool ends = BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN;
+	__u64 address;
+
+	/* The end of the stream has a number, too, and is no byte. */
+	if ((__s32)(begin - next) > 0 || (__s32)(end - ends - next) <= 0 || !is_tcp(sk, ctx, &address))
+		return 0;
+	return on_ready(sk, address, end);
 }
 
 static __always_inline bool is_io_uring(struct file *file)

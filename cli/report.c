@@ -82,10 +82,14 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 		fprintf(file, "; the budget was %.4g %%", result->max_overhead);
 	fputc('\n', file);
 	for (size_t i = 0; i < result->n_shed; i++) {
-		fputs("  given up ", file);
-		text_write(file, result->shed[i]->kind);
-		fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(result->shed[i]->at_ns, at),
-			result->shed[i]->overhead);
+		const Tfprofd__Shed *shed = result->shed[i];
+
+		fputs(shed->refused ? "  left out " : "  given up ", file);
+		text_write(file, shed->kind);
+		if (shed->refused)
+			fputs(": the kernel refuses its programs; tfprofctl doctor says why\n", file);
+		else
+			fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(shed->at_ns, at), shed->overhead);
 	}
 	if (result->ops_at_entry)
 		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n", file);
@@ -235,6 +239,7 @@ static void print_json_probes(struct json *json, const Tfprofd__CaptureResult *r
 		json_string(json, "kind", result->shed[i]->kind);
 		json_number(json, "at_ns", result->shed[i]->at_ns);
 		json_real(json, "overhead_percent", result->shed[i]->overhead);
+		json_bool(json, "refused", result->shed[i]->refused);
 		json_object_end(json);
 	}
 	json_array_end(json);

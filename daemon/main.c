@@ -75,7 +75,7 @@ static void prefer_for_oom(void)
 }
 
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
-static int run_roles(const struct listeners *listeners, int lock, struct front_options *front)
+static int run_roles(const struct listeners *listeners, int lock, int state, struct front_options *front)
 {
 	const struct config *config = front->config;
 	int requests[2], events[2], status = 0, r;
@@ -99,6 +99,7 @@ static int run_roles(const struct listeners *listeners, int lock, struct front_o
 		signal(SIGPIPE, SIG_IGN);
 		log_set_role("tfprofd front");
 		close(lock);
+		safe_close(state);
 		close(requests[0]);
 		close(events[0]);
 		front->requests = requests[1];
@@ -120,7 +121,7 @@ static int run_roles(const struct listeners *listeners, int lock, struct front_o
 	front->tls = grpc_tls_free(front->tls);
 	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = listeners->list,
 						 .n_listeners = listeners->n, .perf_event_uprobes = config->perf_event_uprobes,
-						 .captures_itself = config->recorder.level > 0 || config->lifecycle, .hurries = config->lifecycle,
+						 .captures_itself = config->recorder.level > 0 || config->lifecycle, .hurries = config->lifecycle, .state = state,
 						 .reload = { config->file, config->tls_certificate, config->tls_key, config->tls_client_ca } });
 	close(requests[0]);
 	close(events[0]);
@@ -221,7 +222,7 @@ static int run(struct front_options *front, bool foreground)
 	front->n_listeners = listeners.n;
 	front->metrics = listeners.metrics;
 	front->cache = open_cache(config->state);
-	return run_roles(&listeners, lock, front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_roles(&listeners, lock, open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char *argv[])

@@ -157,6 +157,12 @@ build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libt
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/requests_xspace
 
+# What the verifier of another kernel says of the programs, for tests/kernels.
+$(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)

@@ -33,8 +33,7 @@ struct detached {
 
 struct attachment {
 	enum attach_mode mode;
-	unsigned level;
-	bool scheduler; /* its programs are attached, and those of sockets */
+	bool tracepoints; /* are attached */
 	unsigned n_listeners_found; /* of so many targets */
 	struct programs bpf;
 	struct attach_site sites[BROKER_MAX_SITES];
@@ -63,8 +62,7 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-int attachment_new(enum attach_mode mode, unsigned level, bool sockets, struct program_cache *cache, struct attachment **ret,
-		   const char **ret_reason)
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, struct attachment **ret, char *ret_reason, size_t size)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 	int r;
@@ -72,8 +70,7 @@ int attachment_new(enum attach_mode mode, unsigned level, bool sockets, struct p
 	if (!a)
 		return -ENOMEM;
 	a->mode = mode;
-	a->level = level;
-	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, sockets, &a->bpf, ret_reason);
+	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds, &a->bpf, ret_reason, size);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -144,9 +141,9 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 	return n;
 }
 
-bool attachment_follows_sockets(const struct attachment *a)
+unsigned attachment_kinds(const struct attachment *a)
 {
-	return a->bpf.sockets;
+	return a->bpf.kinds;
 }
 
 /* Not 0, which is the idle task's. */
@@ -317,24 +314,12 @@ static int attach_tracepoint(struct attachment *a, enum program program, enum pr
 
 static int attach_tracepoints(struct attachment *a)
 {
-	static const struct {
-		enum program program;
-		enum probe_kind kind; /* KIND_COUNT: it stays until the end */
-	} all[] = {
-		{ PROGRAM_EXIT, KIND_COUNT },	      { PROGRAM_EXEC, KIND_COUNT },	{ PROGRAM_FORK, KIND_COUNT },
-		{ PROGRAM_SWITCH, KIND_SWITCHES },    { PROGRAM_WAKING, KIND_SWITCHES }, { PROGRAM_WAKEUP_NEW, KIND_SWITCHES },
-		{ PROGRAM_DATA_READY, KIND_SOCKETS }, { PROGRAM_SYS_ENTER, KIND_SOCKETS }, { PROGRAM_SYS_EXIT, KIND_SOCKETS },
-	};
 	int r = 0;
 
-	for (unsigned i = 0; i < ARRAY_SIZE(all) && r >= 0; i++) {
-		/* Runs alone do not need to know when threads ran. */
-		if ((all[i].kind == KIND_SWITCHES && a->level < 2) || (all[i].kind == KIND_SOCKETS && !a->bpf.sockets) ||
-		    a->bpf.programs[all[i].program] < 0)
-			continue;
-		r = attach_tracepoint(a, all[i].program, all[i].kind);
-	}
-	a->scheduler = r >= 0;
+	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++)
+		if (program_facts[i].is_tracepoint && a->bpf.programs[i] >= 0)
+			r = attach_tracepoint(a, i, program_facts[i].kind);
+	a->tracepoints = r >= 0;
 	return r;
 }
 
@@ -365,7 +350,8 @@ static int iterate(int program, pid_t pid)
 /* Where the targets listen; what is not found is learned when they accept. */
 static void find_listeners(struct attachment *a)
 {
-	for (; a->n_listeners_found < a->targets.n && a->bpf.sockets; a->n_listeners_found++)
+	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);
+	     a->n_listeners_found++)
 		if (a->targets.pids[a->n_listeners_found] != UINT32_MAX)
 			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS], (pid_t)a->targets.pids[a->n_listeners_found]);
 }
@@ -415,7 +401,7 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		return r;
 	}
 	find_listeners(a);
-	if (a->scheduler)
+	if (a->tracepoints)
 		return 0;
 	r = attach_tracepoints(a);
 	if (r < 0)

@@ -23,14 +23,10 @@ enum attach_mode {
 /* What this kernel can do; needs CAP_BPF and CAP_PERFMON. A negative errno when it can do neither. */
 int attach_mode_find(void);
 
-/*
- * Loads the programs, for a capture at this level; sockets: also those that follow the messages at sockets. Nothing is attached. ret_reason:
- * what failed, a constant string. Errors: -EPERM, -ENOMEM, and what bpf(2) returns.
- */
-int attachment_new(enum attach_mode mode, unsigned level, bool sockets, struct program_cache *cache, struct attachment **ret,
-		   const char **ret_reason);
-/* Whether sockets are followed: the kernel may have refused it. */
-bool attachment_follows_sockets(const struct attachment *a);
+/* Loads the programs, those of the kinds (bits, as programs_load()) among them; nothing is attached. Errors and ret_reason as programs_load(). */
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, struct attachment **ret, char *ret_reason, size_t size);
+/* Those of the kinds that the kernel takes. */
+unsigned attachment_kinds(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 

@@ -1,6 +1,5 @@
 #include "daemon/broker/broker.h"
 
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -20,7 +19,9 @@
 #include "daemon/broker/captures.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/identity.h"
+#include "daemon/broker/libbpf_log.h"
 #include "daemon/broker/preflight.h"
+#include "daemon/broker/programs.h"
 #include "daemon/broker/sideband.h"
 #include "daemon/broker/watch.h"
 #include "include/record_types.h"
@@ -66,6 +67,7 @@ struct broker {
 	bool tracepoint_known, calibrated;
 	struct broker_calibration calibration;
 	uint64_t calibration_failed_ns; /* 0: it did not */
+	char calibration_failure[128];	/* why */
 	struct findings findings; /* the list that is being asked for */
 	unsigned n_host_findings; /* they come first in it */
 };
@@ -226,9 +228,25 @@ static void judge_host(struct broker *b, struct findings *ret)
 	preflight_judge_host(&host, ret);
 }
 
+/* Loads what a capture loads, and lets it go again. */
+static void judge_programs(struct broker *b, struct findings *ret)
+{
+	const struct program_verdict *verdicts;
+	struct attachment *a = NULL;
+	char reason[128];
+	int r = attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a, reason, sizeof(reason));
+
+	attachment_free(a);
+	if (programs_refused(captures_programs(b->captures), &verdicts))
+		preflight_judge_programs(verdicts, ret);
+	else if (r < 0)
+		preflight_judge_load(reason, ret);
+}
+
 /* The list is made when its first finding is asked for. */
 static int on_preflight(struct broker *b, struct broker_message *m)
 {
+	struct host_facts host = { .sideband = b->sideband };
 	struct process_facts process;
 
 	if (m->pid > INT32_MAX)
@@ -238,6 +256,10 @@ static int on_preflight(struct broker *b, struct broker_message *m)
 			b->bpf.tracepoint = bpf_tracepoint_find();
 		b->tracepoint_known = true;
 		judge_host(b, &b->findings);
+		if (!preflight_error(&b->findings))
+			judge_programs(b, &b->findings);
+		host_facts_find(&host);
+		preflight_list_limits(&host, &b->findings);
 		b->n_host_findings = b->findings.n;
 		if (m->pid) {
 			process_facts_find((pid_t)m->pid, &process);
@@ -256,19 +278,18 @@ static int on_preflight(struct broker *b, struct broker_message *m)
 static int on_calibrate(struct broker *b, struct broker_message *m)
 {
 	bool just_failed = b->calibration_failed_ns && loop_now() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
-	const char *reason = NULL;
 	int r;
 
 	if (just_failed && !b->calibration.emulated_ns)
-		return FAIL(m, -EAGAIN, "what probes cost could not be measured just now");
+		return FAIL(m, -EAGAIN, "%s", b->calibration_failure);
 	if (!b->calibrated && !just_failed) {
-		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, &reason);
+		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, b->calibration_failure, sizeof(b->calibration_failure));
 		if (r < 0) {
-			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", reason);
+			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", b->calibration_failure);
 			b->calibration_failed_ns = loop_now();
 			/* What an earlier one found is better than nothing. */
 			if (!b->calibration.emulated_ns)
-				return FAIL(m, r, "%s (%s)", reason, strerror(-r));
+				return FAIL(m, r, "%s", b->calibration_failure);
 		} else {
 			b->calibrated = b->calibration.steady;
 			b->calibration_failed_ns = b->calibrated ? 0 : loop_now();
@@ -463,7 +484,7 @@ int broker_check_host(char *ret_text, unsigned size)
 	struct findings findings = {};
 	int mode;
 
-	libbpf_set_print(NULL);
+	libbpf_log_setup();
 	mode = attach_mode_find();
 	host.mode = mode < 0 ? ATTACH_MULTI : (enum attach_mode)mode;
 	host_facts_find(&host);
@@ -480,7 +501,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY }, files;
 	int r;
 
-	libbpf_set_print(NULL);
+	libbpf_log_setup();
 	b->requests = options->requests;
 	b->events = options->events;
 	b->listeners = options->listeners;
@@ -508,12 +529,17 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		return log_error_errno(r, "cannot use BPF: %m");
 	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
 	if (b->mode == ATTACH_PERF_EVENT)
-		log_warning("attaching by perf events, one per probe: taking them away will take about 0.1 s each");
+		log_warning("%s: probes are perf events, and CAP_SYS_ADMIN is kept for them",
+			    options->perf_event_uprobes ? "perf_event_uprobes is configured" : "this kernel has no uprobe_multi links");
 	bpf_facts_find(&b->bpf);
+	/* Debian's kernels let nobody without CAP_SYS_ADMIN open its events (perf_event_paranoid 3): here we have it still. */
+	r = sideband_new(&b->sideband);
+	if (r < 0)
+		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
-		return log_error_errno(r, "cannot give up privileges: %m");
-	r = captures_new(b->mode, &b->captures);
+		return log_error_errno(r, "cannot drop privileges: %m");
+	r = captures_new(b->mode, options->state, &b->captures);
 	if (r < 0)
 		return r;
 	r = watch_new(has_threads, &b->watch);
@@ -521,9 +547,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		r = births_new(&b->births);
 	if (r < 0)
 		return log_error_errno(r, "cannot start: %m");
-	r = sideband_new(&b->sideband);
-	if (r < 0)
-		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
+	if (b->sideband)
+		sideband_start(b->sideband);
 	return 0;
 }
 

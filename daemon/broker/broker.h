@@ -20,6 +20,7 @@ struct broker_options {
 	unsigned n_listeners;
 	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
 	bool captures_itself; /* root wants the daemon to */
+	int state; /* the state directory, where the broker writes what the kernel said of programs that it refuses */
 	bool hurries; /* processes are to be looked at as soon as they map their runtime */
 	/* Files that the front gets opened on SIGHUP, by enum broker_reload; "": none. They are root's own. */
 	const char *reload[BROKER_RELOAD_COUNT];

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "daemon/broker/programs.h"
 #include "include/record_types.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
@@ -487,7 +489,7 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 		return r;
 	*ret_reason = "the machine is too busy to measure what probes cost";
 	r = measure_batches(a, child, ret);
-	if (r >= 0 && attachment_follows_sockets(a))
+	if (r >= 0 && attachment_kinds(a) & KIND_BIT(KIND_SOCKETS))
 		r = measure_sockets(child, &system, ret);
 	/* Wrong without a probe: what it tells with one is worth nothing. */
 	if (r >= 0 && before.wrong)
@@ -495,24 +497,26 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 	return r;
 }
 
-int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, const char **ret_reason)
+int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, char *ret_reason, size_t size)
 {
+	const char *reason = "cannot start a process to measure with";
 	struct broker_calibration measured = {};
-	struct attachment *a = NULL;
 	struct child child = { .socket = -1 };
+	struct attachment *a = NULL;
 	int r;
 
-	*ret_reason = "cannot start a process to measure with";
 	r = start_child(&child);
-	if (r < 0)
-		return r;
-	/* At this level the scheduler's programs are among them. */
-	r = attachment_new(mode, 2, true, cache, &a, ret_reason);
-	if (r >= 0)
-		r = measure(a, &child, &measured, ret_reason);
-	end_child(&child);
+	if (r >= 0) {
+		reason = "";
+		r = attachment_new(mode, PROGRAM_KINDS, cache, &a, ret_reason, size);
+		if (r >= 0)
+			r = measure(a, &child, &measured, &reason);
+		end_child(&child);
+	}
 	attachment_free(a);
 	if (r >= 0)
 		*ret = measured;
+	else if (*reason)
+		snprintf(ret_reason, size, "%s", reason);
 	return r;
 }

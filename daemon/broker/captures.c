@@ -108,14 +108,14 @@ static void end_capture(struct captures *s, struct capture *c)
 	c->n_targets = 0;
 }
 
-int captures_new(enum attach_mode mode, struct captures **ret)
+int captures_new(enum attach_mode mode, int log_directory, struct captures **ret)
 {
 	struct captures *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
 	s->mode = mode;
-	if (program_cache_new(&s->programs) < 0) {
+	if (program_cache_new(log_directory, &s->programs) < 0) {
 		free(s);
 		return -ENOMEM;
 	}
@@ -145,18 +145,16 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 {
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &s->captures[i];
-		const char *reason = NULL;
 		int r;
 
 		if (c->attachment)
 			continue;
-		r = attachment_new(s->mode, m->level, m->kind == KIND_SOCKETS, s->programs, &c->attachment, &reason);
+		r = attachment_new(s->mode, m->kinds, s->programs, &c->attachment, m->text, sizeof(m->text));
 		if (r < 0)
-			return FAIL(m, r, "%s (%s)", reason ?: "cannot start a capture", strerror(-r));
+			return r;
 		c->uid = uid;
 		m->id = i;
-		m->index = s->mode;
-		m->kind = attachment_follows_sockets(c->attachment) ? KIND_SOCKETS : KIND_COUNT;
+		m->kinds = attachment_kinds(c->attachment);
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}

@@ -13,7 +13,8 @@
 
 struct captures;
 
-int captures_new(enum attach_mode mode, struct captures **ret);
+/* log_directory: as program_cache_new(). */
+int captures_new(enum attach_mode mode, int log_directory, struct captures **ret);
 /* Ends all of them, and waits until everything is taken away. */
 struct captures *captures_free(struct captures *s);
 

@@ -116,9 +116,13 @@ void host_facts_find(struct host_facts *f)
 	f->initial_pids = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PID_NAMESPACE;
 	f->hides_processes = proc_hides_processes();
 	f->confidential = read_text("/sys/kernel/security/lockdown", text) && strstr(text, "[confidentiality]");
+	f->integrity = strstr(text, "[integrity]");
 	f->filtered = seccomp_filters(0);
 	f->perf_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -2);
 	f->unprivileged_bpf = read_number("/proc/sys/kernel/unprivileged_bpf_disabled", -1);
+	f->jit_harden = read_number("/proc/sys/net/core/bpf_jit_harden", -1);
+	f->unified_cgroups = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+	f->tracefs = access("/sys/kernel/tracing/events", F_OK) == 0 || access("/sys/kernel/debug/tracing/events", F_OK) == 0;
 	getrlimit(RLIMIT_NOFILE, &files);
 	getrlimit(RLIMIT_MEMLOCK, &locked);
 	f->max_files = files.rlim_max;

@@ -24,10 +24,13 @@ struct host_facts {
 	bool initial_pids; /* it is the first one */
 	bool hides_processes; /* /proc is mounted so that users see their own processes only */
 	bool confidential;    /* the kernel is locked down so that BPF may read nothing of it */
+	bool integrity;	      /* it is locked down so that nobody changes it */
 	bool filtered;	      /* a seccomp filter stands before our system calls */
 	bool sideband;	      /* processes are seen as they map code */
 	int perf_paranoid;    /* -2: not known */
 	int unprivileged_bpf; /* 0: allowed; -1: not known */
+	int jit_harden;	      /* 0: off; -1: not known */
+	bool unified_cgroups, tracefs;
 	uint64_t max_files, max_locked_bytes;
 	struct bpf_facts bpf;
 };

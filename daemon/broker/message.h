@@ -20,7 +20,8 @@ enum broker_request {
 	BROKER_MAPS,	     /* in: pid. out: fd of its maps text, uid */
 	BROKER_OPEN,	     /* in: pid, start and end of a mapping. out: id of the file, fd */
 	BROKER_CLOSE,	     /* in: id of a file */
-	/* In: id of the client, level, kind: KIND_SOCKETS to follow sockets. Out: id of the capture, kind likewise, fds: control, counters, rings. */
+	/* In: id of the client, kinds: bits of enum probe_kind, of those that have programs of their own. Out: id of the capture, kinds: those that the
+	 * kernel takes, text: why not the others, fds: control, counters, rings. */
 	BROKER_CAPTURE,
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
 	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */
@@ -85,7 +86,7 @@ struct broker_message {
 	uint32_t uid;
 	uint32_t index;
 	uint32_t file;
-	uint32_t level;
+	uint32_t kinds;
 	uint32_t count;
 	uint32_t kind; /* enum probe_kind */
 	uint64_t start, end;

@@ -44,10 +44,10 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 		int error;
 		const char *code, *what, *remedy;
 	} features[] = {
-		{ h->bpf.cookie, "no-bpf-cookie", "attach cookies", "use Linux 5.15 or later" },
-		{ h->bpf.loop, "no-bpf-loop", "loops in BPF programs", "use Linux 5.17 or later" },
+		{ h->bpf.cookie, "no-bpf-cookie", "attach cookies", "use Linux " OLDEST_KERNEL " or later" },
+		{ h->bpf.loop, "no-bpf-loop", "loops in BPF programs", "use Linux " OLDEST_KERNEL " or later" },
 		{ h->bpf.tracepoint, "no-tp-btf", "typed scheduler tracepoints",
-		  "use a kernel built with CONFIG_DEBUG_INFO_BTF, Linux 5.5 or later" },
+		  "use a kernel built with CONFIG_DEBUG_INFO_BTF, Linux " OLDEST_KERNEL " or later" },
 	};
 	int r = h->bpf.program;
 
@@ -68,7 +68,7 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 		add(f, FINDING_ERROR, "memlock", "raise it: LimitMEMLOCK=infinity, or ulimit -l unlimited",
 		    "ring buffers do not fit into RLIMIT_MEMLOCK (%llu bytes)", (unsigned long long)h->max_locked_bytes);
 	else if (h->bpf.ring < 0)
-		add(f, FINDING_ERROR, "no-bpf-ring", "use Linux 5.8 or later", "this kernel makes no BPF ring buffers: %s",
+		add(f, FINDING_ERROR, "no-bpf-ring", "use Linux " OLDEST_KERNEL " or later", "this kernel makes no BPF ring buffers: %s",
 		    strerror(-h->bpf.ring));
 	for (unsigned i = 0; i < ARRAY_SIZE(features); i++)
 		if (features[i].error < 0)
@@ -76,7 +76,49 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 			    strerror(-features[i].error));
 	if (h->mode == ATTACH_PERF_EVENT)
 		add(f, FINDING_WARNING, "perf-event-probes", "use Linux 6.6 or later",
-		    "probes are perf events, one each: taking them away takes some 0.1 s per probe");
+		    "probes are perf events, which need CAP_SYS_ADMIN and are removed one by one, after the answer");
+}
+
+void preflight_judge_programs(const struct program_verdict *verdicts, struct findings *f)
+{
+	static const char remedy[] = "update the kernel, or report this with " PROGRAMS_LOG " of the state directory";
+
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		const struct program_facts *p = &program_facts[i];
+
+		if (!verdicts[i].error)
+			continue;
+		if (p->kind == KIND_COUNT)
+			add(f, FINDING_ERROR, "program-refused", remedy, "the kernel refuses the BPF program %s, which every capture needs: %s", p->name,
+			    verdicts[i].reason);
+		else
+			add(f, FINDING_WARNING, "program-refused", remedy, "the kernel refuses the BPF program %s, so captures go without %s: %s", p->name,
+			    p->is_extra ? "the time at which requests came" : probe_kind_name(p->kind), verdicts[i].reason);
+	}
+}
+
+void preflight_judge_load(const char *reason, struct findings *f)
+{
+	add(f, FINDING_ERROR, "no-programs", "see the broker's messages (tfprofd --verbose)", "the programs of a capture cannot be loaded: %s", reason);
+}
+
+void preflight_list_limits(const struct host_facts *h, struct findings *f)
+{
+	if (h->perf_paranoid > 2 && h->sideband)
+		add(f, FINDING_OK, "perf-paranoid", "", "perf_event_paranoid is %d: new processes are seen by events that were opened before privileges were dropped",
+		    h->perf_paranoid);
+	if (h->unprivileged_bpf > 0)
+		add(f, FINDING_OK, "unprivileged-bpf", "", "unprivileged_bpf_disabled is %d: programs are loaded with CAP_BPF", h->unprivileged_bpf);
+	if (h->integrity)
+		add(f, FINDING_OK, "lockdown", "", "the kernel is locked down (integrity): programs may still read");
+	if (h->max_locked_bytes != UINT64_MAX && h->bpf.ring >= 0)
+		add(f, FINDING_OK, "memlock", "", "RLIMIT_MEMLOCK is %llu bytes: ring buffers are not counted there", (unsigned long long)h->max_locked_bytes);
+	if (h->jit_harden > 0)
+		add(f, FINDING_OK, "jit-harden", "", "bpf_jit_harden is %d: programs run with blinded constants", h->jit_harden);
+	if (!h->unified_cgroups)
+		add(f, FINDING_OK, "cgroup-v1", "", "this host has no cgroup v2 at /sys/fs/cgroup: tfprofd uses no cgroups");
+	if (!h->tracefs)
+		add(f, FINDING_OK, "no-tracefs", "", "tracefs is not mounted: tfprofd does not use it");
 }
 
 static void judge_view(const struct host_facts *h, struct findings *f)
@@ -90,8 +132,8 @@ static void judge_view(const struct host_facts *h, struct findings *f)
 		add(f, FINDING_WARNING, "hidepid", "mount /proc without hidepid where tfprofd runs",
 		    "/proc is mounted with hidepid: processes that run already are found only when they are named by --pid");
 	if (!h->sideband)
-		add(f, FINDING_WARNING, "no-sideband", "allow perf_event_open to tfprofd",
-		    "new processes are found only when somebody asks: the kernel does not tell of them (perf_event_paranoid is %d)",
+		add(f, FINDING_WARNING, "no-sideband", "start tfprofd with CAP_SYS_ADMIN, which it drops",
+		    "new processes are found only when somebody asks: the kernel refuses to report them (perf_event_paranoid is %d)",
 		    h->perf_paranoid);
 }
 

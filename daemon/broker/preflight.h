@@ -8,8 +8,11 @@
 
 #include "daemon/broker/facts.h"
 #include "daemon/broker/message.h"
+#include "daemon/broker/programs.h"
 
 #define PREFLIGHT_MAX 32
+/* The oldest on which it is tested (docs/kernels.md). What the programs need came with 5.17: bpf_loop(). */
+#define OLDEST_KERNEL "6.1"
 
 struct findings {
 	unsigned n;
@@ -18,6 +21,12 @@ struct findings {
 
 /* Adds what there is to say about the host. */
 void preflight_judge_host(const struct host_facts *facts, struct findings *findings);
+/* Adds which programs the kernel refuses, of PROGRAM_COUNT verdicts. */
+void preflight_judge_programs(const struct program_verdict *verdicts, struct findings *findings);
+/* Adds that they cannot be loaded, for that reason. */
+void preflight_judge_load(const char *reason, struct findings *findings);
+/* Adds a line for everything that restricts others on this host and that captures work with all the same. */
+void preflight_list_limits(const struct host_facts *facts, struct findings *findings);
 /* Adds what there is to say about a process; nothing when it can be captured. */
 void preflight_judge_process(pid_t pid, const struct process_facts *facts, struct findings *findings);
 

@@ -17,17 +17,27 @@
 #define MAPS_MAX 24
 #define SUBPROGRAMS_MAX 32
 
-static const char *const program_names[PROGRAM_COUNT] = {
-	[PROGRAM_PROBE] = "probe",	 [PROGRAM_EXIT] = "on_exit",	 [PROGRAM_EXEC] = "on_exec",
-	[PROGRAM_FORK] = "on_fork",	 [PROGRAM_SWITCH] = "on_switch", [PROGRAM_WAKING] = "on_waking",
-	[PROGRAM_WAKEUP_NEW] = "on_wakeup_new", [PROGRAM_NAME_THREADS] = "name_threads",
-	[PROGRAM_SYS_ENTER] = "on_sys_enter", [PROGRAM_SYS_EXIT] = "on_sys_exit", [PROGRAM_DATA_READY] = "on_data_ready",
-	[PROGRAM_FIND_LISTENERS] = "find_listeners",
+const struct program_facts program_facts[PROGRAM_COUNT] = {
+	[PROGRAM_PROBE] = { "probe", KIND_COUNT },
+	[PROGRAM_EXIT] = { "on_exit", KIND_COUNT, .is_tracepoint = true },
+	[PROGRAM_EXEC] = { "on_exec", KIND_COUNT, .is_tracepoint = true },
+	[PROGRAM_FORK] = { "on_fork", KIND_COUNT, .is_tracepoint = true },
+	[PROGRAM_NAME_THREADS] = { "name_threads", KIND_COUNT },
+	[PROGRAM_SWITCH] = { "on_switch", KIND_SWITCHES, .is_tracepoint = true },
+	[PROGRAM_WAKING] = { "on_waking", KIND_SWITCHES, .is_tracepoint = true },
+	[PROGRAM_WAKEUP_NEW] = { "on_wakeup_new", KIND_SWITCHES, .is_tracepoint = true },
+	[PROGRAM_SYS_ENTER] = { "on_sys_enter", KIND_SOCKETS, .is_tracepoint = true },
+	[PROGRAM_SYS_EXIT] = { "on_sys_exit", KIND_SOCKETS, .is_tracepoint = true },
+	[PROGRAM_FIND_LISTENERS] = { "find_listeners", KIND_SOCKETS },
+	[PROGRAM_DATA_READY] = { "on_data_ready", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true, .needs = "sk_data_ready",
+				 .unless = PROGRAM_COUNT },
+	[PROGRAM_SEGMENT] = { "on_segment", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true, .needs = "tcp_probe",
+			      .unless = PROGRAM_DATA_READY },
 };
 
 /* The longest first, so that nobody waits for one at the end. */
 static const enum program load_order[PROGRAM_COUNT] = {
-	PROGRAM_PROBE, PROGRAM_SYS_EXIT, PROGRAM_SYS_ENTER, PROGRAM_SWITCH, PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_EXIT,
+	PROGRAM_PROBE, PROGRAM_SYS_EXIT, PROGRAM_SYS_ENTER, PROGRAM_SWITCH, PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_SEGMENT, PROGRAM_EXIT,
 	PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW, PROGRAM_NAME_THREADS,
 };
 #define LOADERS 4
@@ -55,8 +65,12 @@ struct kept_program {
 
 struct program_cache {
 	pthread_mutex_t lock;
-	bool filled, sockets;
-	bool refused; /* the kernel does not take the programs that follow sockets */
+	int log_directory;
+	bool refuses; /* the kernel does not take all of them: the verdicts say which */
+	unsigned refused_kinds;
+	struct program_verdict verdicts[PROGRAM_COUNT];
+	bool filled;
+	unsigned kinds;
 	size_t secret; /* offset of the secret in the programs' constants */
 	int attach_type;
 	int btf; /* the programs' types */
@@ -65,13 +79,14 @@ struct program_cache {
 	struct kept_program programs[PROGRAM_COUNT];
 };
 
-int program_cache_new(struct program_cache **ret)
+int program_cache_new(int log_directory, struct program_cache **ret)
 {
 	struct program_cache *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
 	c->btf = -1;
+	c->log_directory = log_directory;
 	pthread_mutex_init(&c->lock, NULL);
 	*ret = c;
 	return 0;
@@ -94,6 +109,7 @@ struct program_cache *program_cache_free(struct program_cache *c)
 	if (!c)
 		return NULL;
 	forget(c);
+	program_verdicts_done(c->verdicts);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 	return NULL;
@@ -229,14 +245,14 @@ static int keep_map(const struct bpf_map *map, struct kept_map *ret)
 }
 
 /* Keeps what was loaded. Without success the next capture is loaded by libbpf again. */
-static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int attach_type, bool sockets)
+static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int attach_type, unsigned kinds)
 {
 	const struct bpf_map *map;
 	int r = 0;
 
 	forget(c);
 	c->attach_type = attach_type;
-	c->sockets = sockets;
+	c->kinds = kinds;
 	bpf_object__for_each_map(map, skel->obj) {
 		if (!bpf_map__autocreate(map))
 			continue;
@@ -246,7 +262,7 @@ static void keep(struct program_cache *c, const struct tfprofd_bpf *skel, int at
 			r = keep_map(map, &c->maps[c->n_maps++]);
 	}
 	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
-		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_names[i]);
+		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_facts[i].name);
 
 		if (bpf_program__autoload(program))
 			r = keep_program(program, &c->programs[i]);
@@ -273,13 +289,6 @@ static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 	return r;
 }
 
-static const char *explain(int error)
-{
-	return error == -EPERM	  ? "loading BPF programs is not permitted here" :
-	       error == -ENOMEM ? "no memory for the ring buffers" :
-				    "the kernel refused the BPF programs";
-}
-
 static bool is_socket_map(const char *name)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(socket_maps); i++)
@@ -288,19 +297,31 @@ static bool is_socket_map(const char *name)
 	return false;
 }
 
-/* Leaves out what is not wanted, or not there on this kernel. */
-static int choose_programs(struct tfprofd_bpf *skel, bool sockets)
+static bool is_wanted(const struct program_cache *c, enum program i, unsigned kinds)
 {
+	const struct program_facts *f = &program_facts[i];
+
+	return (f->kind == KIND_COUNT || kinds & KIND_BIT(f->kind)) && !c->verdicts[i].error;
+}
+
+/* Leaves out what is not wanted, or not there on this kernel. */
+static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *skel, unsigned kinds)
+{
+	bool there[PROGRAM_COUNT];
 	struct bpf_map *map;
 	int r = 0;
 
-	for (unsigned i = PROGRAM_SOCKETS; i < PROGRAM_COUNT; i++)
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_names[i]), sockets);
-	if (libbpf_find_vmlinux_btf_id("sk_data_ready", BPF_TRACE_RAW_TP) < 0)
-		bpf_program__set_autoload(skel->progs.on_data_ready, false);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		const struct program_facts *f = &program_facts[i];
+
+		there[i] = is_wanted(c, i, kinds);
+		if (there[i] && f->needs)
+			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) && libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name), there[i]);
+	}
 	bpf_object__for_each_map(map, skel->obj)
 		if (r >= 0 && is_socket_map(bpf_map__name(map)))
-			r = bpf_map__set_autocreate(map, sockets);
+			r = bpf_map__set_autocreate(map, kinds & KIND_BIT(KIND_SOCKETS));
 	return r;
 }
 
@@ -310,7 +331,7 @@ static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
 	int r = 0;
 
 	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
-		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_names[i]);
+		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_facts[i].name);
 
 		if (bpf_program__autoload(program))
 			r = ret->programs[i] = copy_fd(bpf_program__fd(program));
@@ -326,7 +347,7 @@ static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
 	return r;
 }
 
-static int load_by_libbpf(struct program_cache *c, int attach_type, bool sockets, struct programs *ret)
+static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret)
 {
 	int cpus = libbpf_num_possible_cpus(), r = 0;
 	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
@@ -345,13 +366,13 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, bool sockets
 	if (r >= 0)
 		r = size_rings(skel, skel->rodata->n_rings);
 	if (r >= 0)
-		r = choose_programs(skel, sockets);
+		r = choose_programs(c, skel, kinds);
 	if (r >= 0)
 		r = tfprofd_bpf__load(skel);
 	if (r >= 0)
 		r = take_loaded(skel, ret);
 	if (r >= 0)
-		keep(c, skel, attach_type, sockets);
+		keep(c, skel, attach_type, kinds);
 	tfprofd_bpf__destroy(skel);
 	return r;
 }
@@ -418,7 +439,7 @@ struct loading {
 	const int *fds; /* of the maps */
 	struct programs *programs;
 	unsigned next, n; /* the next one in load_order that nobody has taken yet */
-	unsigned limit;	  /* programs from here on are not wanted */
+	unsigned kinds;
 	int error;
 };
 
@@ -431,8 +452,8 @@ static void *load_programs(void *data)
 		const struct kept_program *kept = &l->cache->programs[load_order[i]];
 		int r = 0;
 
-		if (kept->there && load_order[i] < l->limit)
-			r = l->programs->programs[load_order[i]] = make_program(l->cache, kept, program_names[load_order[i]], l->fds);
+		if (kept->there && is_wanted(l->cache, load_order[i], l->kinds))
+			r = l->programs->programs[load_order[i]] = make_program(l->cache, kept, program_facts[load_order[i]].name, l->fds);
 		if (r < 0)
 			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
 	}
@@ -452,8 +473,9 @@ static int load_all(struct loading *l)
 	return l->error;
 }
 
-static int load_kept(const struct program_cache *c, bool sockets, struct programs *ret)
+static int load_kept(const struct program_cache *c, unsigned kinds, struct programs *ret)
 {
+	bool sockets = kinds & KIND_BIT(KIND_SOCKETS);
 	int fds[MAPS_MAX], r = sockets ? renew_secret(c) : 0;
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
@@ -464,23 +486,22 @@ static int load_kept(const struct program_cache *c, bool sockets, struct program
 		if (r >= 0)
 			r = take_map(ret, c->maps[i].name, fds[i]);
 	}
-	return r < 0 ? r : load_all(&(struct loading){ .cache = c, .fds = fds, .programs = ret, .n = PROGRAM_COUNT,
-							.limit = sockets ? PROGRAM_COUNT : PROGRAM_SOCKETS });
+	return r < 0 ? r : load_all(&(struct loading){ .cache = c, .fds = fds, .programs = ret, .n = PROGRAM_COUNT, .kinds = kinds });
 }
 
 /* What is kept of more programs serves for fewer. */
-static bool is_kept(const struct program_cache *c, int attach_type, bool sockets)
+static bool is_kept(const struct program_cache *c, int attach_type, unsigned kinds)
 {
-	return c->filled && c->attach_type == attach_type && c->sockets >= sockets;
+	return c->filled && c->attach_type == attach_type && !(kinds & ~c->kinds);
 }
 
-static int load(struct program_cache *c, int attach_type, bool sockets, struct programs *ret)
+static int load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret)
 {
 	int r = 0;
 
 	programs_init(ret);
-	if (is_kept(c, attach_type, sockets)) {
-		r = load_kept(c, sockets, ret);
+	if (is_kept(c, attach_type, kinds)) {
+		r = load_kept(c, kinds, ret);
 		if (r < 0) {
 			/* Not for what was kept of them, perhaps. */
 			programs_done(ret);
@@ -488,28 +509,94 @@ static int load(struct program_cache *c, int attach_type, bool sockets, struct p
 			forget(c);
 		}
 	}
-	if (!is_kept(c, attach_type, sockets))
-		r = load_by_libbpf(c, attach_type, sockets, ret);
+	if (!is_kept(c, attach_type, kinds))
+		r = load_by_libbpf(c, attach_type, kinds, ret);
 	if (r < 0)
 		programs_done(ret);
-	ret->sockets = sockets;
+	ret->kinds = kinds;
 	return r;
 }
 
-int programs_load(struct program_cache *c, int attach_type, bool sockets, struct programs *ret, const char **ret_reason)
+/* Writes down what the kernel has against the programs; a host without room for that is told the last sentence only. */
+static void write_log(const struct program_cache *c)
+{
+	int fd = c->log_directory < 0 ? -1 : openat(c->log_directory, PROGRAMS_LOG, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return;
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		if (c->verdicts[i].error)
+			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, c->verdicts[i].reason, strerror(-c->verdicts[i].error),
+				c->verdicts[i].log ?: "");
+	close(fd);
+}
+
+/* Finds out which programs the kernel refuses, and what can be left out with them. -ENOMEM. */
+static int examine(struct program_cache *c, int attach_type)
+{
+	int r = programs_examine(attach_type, c->verdicts);
+
+	if (r <= 0)
+		return r;
+	c->refuses = true;
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT && !program_facts[i].is_extra)
+			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
+	write_log(c);
+	return 0;
+}
+
+/* The program without which there is no capture and that the kernel refuses; PROGRAM_COUNT: none. */
+static enum program find_refused(const struct program_cache *c)
+{
+	enum program i = 0;
+
+	while (i < PROGRAM_COUNT && !(c->verdicts[i].error && program_facts[i].kind == KIND_COUNT))
+		i++;
+	return i;
+}
+
+static int load_or_examine(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret, char *ret_reason, size_t size)
+{
+	enum program refused;
+	int r;
+
+	if (find_refused(c) == PROGRAM_COUNT) {
+		r = load(c, attach_type, kinds & ~c->refused_kinds, ret);
+		if (r >= 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE || c->refuses)
+			return r;
+		if (examine(c, attach_type) < 0 || !c->refuses)
+			return r;
+	}
+	refused = find_refused(c);
+	if (refused == PROGRAM_COUNT)
+		return load(c, attach_type, kinds & ~c->refused_kinds, ret);
+	snprintf(ret_reason, size, "the kernel refused the BPF program %s: %s", program_facts[refused].name, c->verdicts[refused].reason);
+	return c->verdicts[refused].error == -EPERM ? -EPERM : -EOPNOTSUPP;
+}
+
+int programs_load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret, char *ret_reason, size_t size)
 {
 	int r;
 
+	*ret_reason = 0;
 	pthread_mutex_lock(&c->lock);
-	sockets = sockets && !c->refused;
-	r = load(c, attach_type, sockets, ret);
-	/* Whatever the kernel has against them: the rest can do without. */
-	if (r < 0 && sockets && r != -EPERM && r != -ENOMEM) {
-		r = load(c, attach_type, false, ret);
-		c->refused = r >= 0;
-	}
+	r = load_or_examine(c, attach_type, kinds & PROGRAM_KINDS, ret, ret_reason, size);
 	pthread_mutex_unlock(&c->lock);
-	if (r < 0)
-		*ret_reason = explain(r);
+	if (r < 0 && !*ret_reason)
+		snprintf(ret_reason, size, "%s", r == -EPERM  ? "loading BPF programs is not permitted here" :
+						 r == -ENOMEM ? "no memory for the ring buffers" :
+								"the BPF programs cannot be loaded");
 	return r;
+}
+
+bool programs_refused(struct program_cache *c, const struct program_verdict **ret)
+{
+	bool refuses;
+
+	pthread_mutex_lock(&c->lock);
+	refuses = c->refuses;
+	pthread_mutex_unlock(&c->lock);
+	*ret = c->verdicts;
+	return refuses;
 }

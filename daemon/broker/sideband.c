@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -81,6 +82,7 @@ int sideband_new(struct sideband **ret)
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
+		.disabled = 1,
 		.size = sizeof(attr),
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_TIME,
@@ -130,6 +132,12 @@ struct sideband *sideband_free(struct sideband *s)
 	free(s->record);
 	free(s);
 	return NULL;
+}
+
+void sideband_start(struct sideband *s)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		ioctl(s->buffers[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 int sideband_fd(const struct sideband *s)

@@ -327,6 +327,7 @@ static int run_window(struct capture *c, struct session *s)
 		return r;
 	if (begin && start > begin + LATE_NS)
 		result_warn(&c->result, "The window began %.3f s after the time that was asked for.", (double)(start - begin) / 1e9);
+	c->result.n_shed = cost_list_refused(s, c->result.shed);
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
 	live_begin(&c->live, start);
@@ -454,7 +455,9 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	if (r < 0 || c->request.plan_only)
 		return r;
 	prepared = loop_now();
-	options.sockets = capture_plan_follows_sockets(&c->result.plan);
+	options.kinds = detail_program_kinds(&c->request.detail);
+	if (!capture_plan_follows_sockets(&c->result.plan))
+		options.kinds &= ~(1u << KIND_SOCKETS);
 	begin_recording(c);
 	options.recording = c->result.recording;
 	r = session_new(&options, ret, text, size);

@@ -19,6 +19,16 @@ double cost_of_probes(struct session *s, uint64_t cpu_before)
 	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
 }
 
+unsigned cost_list_refused(const struct session *s, struct capture_shed ret[KIND_COUNT])
+{
+	unsigned n = 0;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (session_refused_kinds(s) & 1u << kind)
+			ret[n++] = (struct capture_shed){ .kind = kind, .refused = true };
+	return n;
+}
+
 static const char *describe(enum probe_kind kind, double overhead, double limit, char *text, size_t size)
 {
 	snprintf(text, size, "Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",

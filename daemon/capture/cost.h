@@ -5,6 +5,8 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/session.h"
 
+/* The kinds that the kernel refuses, as sheds: how many, at most KIND_COUNT. */
+unsigned cost_list_refused(const struct session *s, struct capture_shed ret[KIND_COUNT]);
 /* Percent of the targets' CPU time since it was cpu_before. */
 double cost_of_probes(struct session *s, uint64_t cpu_before);
 /*

@@ -57,6 +57,7 @@ void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
 		return;
 	if (proxy_call(proxy, &m, NULL, NULL) < 0) {
 		*ret = (struct forecast){ .calibration = elsewhere };
+		snprintf(ret->failure, sizeof(ret->failure), "%.*s", (int)sizeof(ret->failure) - 1, *m.text ? m.text : "the broker does not answer");
 		return;
 	}
 	ret->calibration = m.calibration;

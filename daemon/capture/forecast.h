@@ -10,6 +10,7 @@
 struct forecast {
 	struct broker_calibration calibration;
 	bool measured; /* else the figures are those of another machine */
+	char failure[128]; /* why they were not measured */
 };
 
 /*

@@ -273,7 +273,7 @@ struct beginning {
 static int open_session(struct recorder *r, struct beginning *b, const struct prepared *p, uint64_t *ret_start, char *text, size_t size)
 {
 	struct session_options options = { .proxy = r->options.proxy, .client = r->options.client, .detail = r->options.detail,
-					   .forecast = &r->forecast, .sockets = !r->options.detail.no_sockets };
+					   .forecast = &r->forecast, .kinds = detail_program_kinds(&r->options.detail) };
 	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
 
 	if (error >= 0)
@@ -319,7 +319,8 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 	r->start_ns = start;
 	r->cpu_before_ns = session_cpu_ns(r->session);
 	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
-	r->n_shed = r->n_left_out = r->n_refused = 0;
+	r->n_shed = cost_list_refused(r->session, r->shed);
+	r->n_left_out = r->n_refused = 0;
 	r->has_failed = false;
 	pthread_mutex_lock(&r->lock);
 	r->n_targets = 0;

@@ -202,6 +202,7 @@ int recording_end(struct journal *j, const struct result_facts *facts, const str
 		given_up[i].kind = (char *)probe_kind_name(result->shed[i].kind);
 		given_up[i].at_ns = result->shed[i].at_ns;
 		given_up[i].overhead = result->shed[i].overhead;
+		given_up[i].refused = result->shed[i].refused;
 	}
 	m.n_given_up = result->n_shed;
 	m.given_up = list;

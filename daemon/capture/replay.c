@@ -221,6 +221,7 @@ static int read_given_up(struct replaying *p, const Tfprofd__RecordingGivenUp *m
 		return unsupported(p, offset, "it gives up probes of the kind", m->kind);
 	shed->at_ns = m->at_ns;
 	shed->overhead = m->overhead;
+	shed->refused = m->refused;
 	result->n_shed++;
 	return 0;
 }

@@ -23,6 +23,7 @@
 /* The programs know of the window by then, unless this thread is held up. */
 #define OPEN_AFTER_NS 100000
 #define WARNINGS_MAX 32
+#define REFUSED_KIND "Not captured: %s. The kernel refuses the programs for it: tfprofctl doctor says why."
 /* Of a millisecond each, for the last records to be complete. */
 #define FINISH_ROUNDS 200
 
@@ -43,6 +44,7 @@ struct session {
 	uint32_t id; /* the broker's number of the capture */
 	bool open;   /* the broker has it */
 	bool opened; /* the window was */
+	unsigned refused_kinds; /* that the kernel refuses; a bit each */
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
@@ -113,8 +115,7 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .level = s->options.detail.level,
-				    .kind = s->options.sockets ? KIND_SOCKETS : KIND_COUNT };
+	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .kinds = s->options.kinds };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
@@ -125,8 +126,10 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	}
 	s->id = m.id;
 	s->open = true;
-	if (s->options.sockets && m.kind != KIND_SOCKETS)
-		warn(s, "Requests are not looked for at sockets: the kernel refused the programs for it.");
+	s->refused_kinds = s->options.kinds & ~m.kinds;
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (s->refused_kinds & 1u << kind)
+			warn(s, REFUSED_KIND, probe_kind_name(kind));
 	r = map_everything(s, fds, n);
 	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
@@ -370,8 +373,16 @@ static void open_at(struct session *s, uint64_t start, uint64_t duration)
 	session_close(s, start + duration);
 }
 
+/* From that time on nothing of a kind is seen. */
+static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, const char *text)
+{
+	recording_shed(s->options.recording, kind, time, text);
+	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data) : correlator_shed(s->correlator, kind, time, text);
+}
+
 int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 {
+	char text[160];
 	uint64_t start = loop_now() + OPEN_AFTER_NS, now;
 	int r;
 
@@ -392,7 +403,17 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 	s->opened = r >= 0;
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+		if (s->refused_kinds & 1u << kind) {
+			snprintf(text, sizeof(text), REFUSED_KIND, probe_kind_name(kind));
+			r = note_shed(s, kind, start, text);
+		}
 	return MIN(r, 0);
+}
+
+unsigned session_refused_kinds(const struct session *s)
+{
+	return s->refused_kinds;
 }
 
 void session_close(struct session *s, uint64_t stop)
@@ -403,12 +424,9 @@ void session_close(struct session *s, uint64_t stop)
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
 	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
-	uint64_t now = loop_now();
-	int r;
-
 	/* What comes until the probes are gone is not counted as seen: some of them go before others. */
-	recording_shed(s->options.recording, kind, now, text);
-	r = s->options.sink ? s->options.sink->shed(kind, now, text, s->options.sink->data) : correlator_shed(s->correlator, kind, now, text);
+	int r = note_shed(s, kind, loop_now(), text);
+
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 

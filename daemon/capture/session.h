@@ -33,7 +33,7 @@ struct session_options {
 	const struct forecast *forecast; /* must live as long as the session */
 	uint32_t client;		 /* the broker's number of who asks */
 	struct detail detail;
-	bool sockets; /* requests are looked for at sockets */
+	unsigned kinds; /* bits of enum probe_kind: those with programs of their own that are wanted */
 	struct journal *recording; /* gets all that the correlator gets; must live as long as the session. NULL: none */
 	struct request_filter filter; /* its texts must live as long as the session */
 	correlator_finished_fn finished; /* NULL: nobody wants to know; not with a sink */
@@ -70,6 +70,8 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start);
 void session_close(struct session *s, uint64_t stop);
 /* Takes the probes of a kind away: nothing of it is seen any more from now on. text says why, for the trace. */
 int session_shed(struct session *s, enum probe_kind kind, const char *text);
+/* Bits of the kinds that the kernel refuses, of those that were wanted: the session goes without them, and a warning says so. */
+unsigned session_refused_kinds(const struct session *s);
 /* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
 int session_drain(struct session *s);
 /* Every record from before that time has been correlated, unless it was late. */

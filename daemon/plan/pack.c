@@ -104,6 +104,12 @@ const char *probe_kind_name(enum probe_kind kind)
 	return kind < KIND_COUNT ? names[kind] : "?";
 }
 
+unsigned detail_program_kinds(const struct detail *detail)
+{
+	/* Runs alone do not need to know when threads ran. */
+	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) | (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
+}
+
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 {
 	if (probe_kind_of_role(spec->role) == KIND_STARTUP)

@@ -144,6 +144,8 @@ struct detail {
 	bool ops_at_entry; /* one probe per operation: it ends where the next one starts, or the executor leaves */
 };
 
+/* The kinds that the capture wants of those that have no probes of a pack; a bit each. */
+unsigned detail_program_kinds(const struct detail *detail);
 /* Whether a capture plants the probe. */
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail);
 

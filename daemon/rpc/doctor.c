@@ -69,7 +69,7 @@ static void judge_probes(struct doctor *d, const struct service *s)
 	forecast_get(s->options.proxy, s->options.cache, &forecast);
 	if (!forecast.measured) {
 		add(d, FINDING_WARNING, "no-calibration", "ask again when the machine is less busy",
-		    "what probes cost here could not be measured: forecasts are those of another machine");
+		    "what probes cost here could not be measured (%s): forecasts are those of another machine", forecast.failure);
 		return;
 	}
 	if (forecast.calibration.nop5 == NOP5_CORRUPTS)

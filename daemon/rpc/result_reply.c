@@ -17,6 +17,7 @@ static void fill_sheds(struct result_reply *reply, const struct capture_result *
 		shed->kind = (char *)probe_kind_name(result->shed[i].kind);
 		shed->at_ns = result->shed[i].at_ns;
 		shed->overhead = result->shed[i].overhead;
+		shed->refused = result->shed[i].refused;
 		if (result->shed[i].kind == KIND_RUNS)
 			m->runs_seen_ns = result->shed[i].at_ns;
 	}

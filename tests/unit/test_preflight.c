@@ -142,6 +142,51 @@ TEST(without_capabilities_the_kernel_is_not_blamed)
 	CHECK(find(&f, "no-cap-bpf") && !find(&f, "no-bpf"));
 }
 
+TEST(a_program_that_the_kernel_refuses_is_named_with_what_is_lost)
+{
+	struct program_verdict verdicts[PROGRAM_COUNT] = {};
+	struct findings f = {};
+
+	preflight_judge_programs(verdicts, &f);
+	CHECK_EQ(f.n, 0);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		f.n = 0;
+		verdicts[i] = (struct program_verdict){ .error = -EINVAL, .reason = "R1 is no pointer" };
+		preflight_judge_programs(verdicts, &f);
+		verdicts[i].error = 0;
+		CHECK_EQ(f.n, 1);
+		CHECK_STR(f.list[0].code, "program-refused");
+		CHECK_EQ(f.list[0].severity, program_facts[i].kind == KIND_COUNT ? FINDING_ERROR : FINDING_WARNING);
+		CHECK(strstr(f.list[0].text, program_facts[i].name) && strstr(f.list[0].text, "R1 is no pointer"));
+		CHECK(strstr(f.list[0].remedy, PROGRAMS_LOG));
+	}
+}
+
+TEST(what_restricts_others_only_is_a_line_each)
+{
+	static const char *const codes[] = { "perf-paranoid", "unprivileged-bpf", "lockdown", "memlock", "jit-harden", "cgroup-v1", "no-tracefs" };
+	struct host_facts free = good(), restricted = good();
+	struct findings f = {};
+
+	free.unprivileged_bpf = 0;
+	free.unified_cgroups = free.tracefs = true;
+	preflight_list_limits(&free, &f);
+	CHECK_EQ(f.n, 0);
+	restricted.perf_paranoid = 3;
+	restricted.integrity = true;
+	restricted.max_locked_bytes = 8 << 20;
+	restricted.jit_harden = 2;
+	preflight_list_limits(&restricted, &f);
+	CHECK_EQ(f.n, ARRAY_SIZE(codes));
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		CHECK(find(&f, codes[i]) && find(&f, codes[i])->severity == FINDING_OK);
+	/* What was not opened is said elsewhere, as a warning. */
+	restricted.sideband = false;
+	f.n = 0;
+	preflight_list_limits(&restricted, &f);
+	CHECK(!find(&f, "perf-paranoid"));
+}
+
 TEST(a_process_that_can_be_captured_has_no_finding)
 {
 	struct process_facts facts = { .state = 'S', .process = 7 };

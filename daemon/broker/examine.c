@@ -1,0 +1,81 @@
+/* Which of the programs the kernel refuses, and why: part of programs.h. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bpf/tfprofd.skel.h"
+#include "daemon/broker/libbpf_log.h"
+#include "daemon/broker/programs.h"
+#include "lib/base/macro.h"
+
+/* Of every map of them as little as there can be. */
+static int shrink_rings(struct tfprofd_bpf *skel)
+{
+	struct bpf_map *map;
+	int r = 0;
+
+	bpf_object__for_each_map(map, skel->obj)
+		if (r >= 0 && bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
+			r = bpf_map__set_max_entries(map, (__u32)sysconf(_SC_PAGESIZE));
+	return r;
+}
+
+/* Whether this kernel has what the program is attached to. */
+static bool can_be_there(enum program program)
+{
+	const char *needs = program_facts[program].needs;
+
+	return !needs || libbpf_find_vmlinux_btf_id(needs, BPF_TRACE_RAW_TP) >= 0;
+}
+
+/* Returns what the load of one program alone returned. */
+static int load_one(enum program program, int attach_type)
+{
+	struct tfprofd_bpf *skel = tfprofd_bpf__open();
+	int r;
+
+	if (!skel)
+		return -errno;
+	skel->rodata->n_rings = RECORD_MAX_RINGS;
+	if (attach_type)
+		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_facts[i].name), i == program);
+	r = shrink_rings(skel);
+	if (r >= 0)
+		r = tfprofd_bpf__load(skel);
+	tfprofd_bpf__destroy(skel);
+	return r;
+}
+
+int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
+{
+	int refused = 0;
+
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		int r;
+
+		ret[i] = (struct program_verdict){};
+		if (!can_be_there(i))
+			continue;
+		r = libbpf_log_begin();
+		if (r < 0)
+			return r;
+		ret[i].error = MIN(load_one(i, attach_type), 0);
+		ret[i].log = libbpf_log_take();
+		if (!ret[i].error) {
+			free(TAKE_PTR(ret[i].log));
+			continue;
+		}
+		libbpf_log_reason(ret[i].log ?: "", ret[i].reason, sizeof(ret[i].reason));
+		refused++;
+	}
+	return refused;
+}
+
+void program_verdicts_done(struct program_verdict verdicts[PROGRAM_COUNT])
+{
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		free(verdicts[i].log);
+}
