@@ -66,6 +66,7 @@ help:
 	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
 	@echo "make check    lint and every test          make lint | unit | e2e   some of them"
 	@echo "make golden   keep what replayed recordings give now, as what tests expect"
+	@echo "make kernels  everything that matters, on Debian's kernels in an emulator; writes docs/kernels.md"
 	@echo "make bench    measurements                 make install | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a

@@ -286,6 +286,22 @@ struct cost_row {
 	char cost[DURATION_TEXT], probes[TEXT_NUMBER];
 };
 
+/* The answer does not wait for it. */
+static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
+{
+	uint64_t ns = plan->calibration->detach_us * UINT64_C(1000);
+	char time[DURATION_TEXT];
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n_targets; i++)
+		n += count_planted(plan->targets[i]);
+	if (plan->calibration->perf_events)
+		fprintf(file, "  Detaching takes about %s after the answer: %zu probes are perf events, which this kernel removes one after the other.\n",
+			duration_text(ns * n, time), n);
+	else
+		fprintf(file, "  Detaching takes about %s after the answer.\n", duration_text(ns, time));
+}
+
 static int print_forecast(FILE *file, const Tfprofd__PlanReply *plan)
 {
 	static const struct text_column columns[] = { { "each", false }, { "about", true }, { "probes", true } };
@@ -308,6 +324,8 @@ static int print_forecast(FILE *file, const Tfprofd__PlanReply *plan)
 		fprintf(file, "  %s: a hit costs %s where the instruction is emulated, %s where it is single-stepped.\n",
 			calibration_text(plan), duration_text(plan->calibration->emulated_ns, emulated),
 			duration_text(plan->calibration->stepped_ns, stepped));
+	if (plan->calibration)
+		print_detaching(file, plan);
 	return 0;
 }
 
@@ -430,6 +448,8 @@ void plan_report_json(struct json *json, const char *key, const Tfprofd__PlanRep
 		json_number(json, "stepped_ns", plan->calibration->stepped_ns);
 		json_number(json, "switch_ns", plan->calibration->switch_ns);
 		json_bool(json, "measured", plan->calibration->measured);
+		json_bool(json, "perf_events", plan->calibration->perf_events);
+		json_number(json, "detach_us", plan->calibration->detach_us);
 		json_object_end(json);
 	} else {
 		json_string(json, "calibration", NULL);

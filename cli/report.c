@@ -87,7 +87,7 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 		fputs(shed->refused ? "  left out " : "  given up ", file);
 		text_write(file, shed->kind);
 		if (shed->refused)
-			fputs(": the kernel refuses its programs; tfprofctl doctor says why\n", file);
+			fputs(": the kernel refuses what it needs\n", file);
 		else
 			fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(shed->at_ns, at), shed->overhead);
 	}

@@ -163,6 +163,32 @@ $(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(O
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# Two daemons for tests/e2e/test_refused.py with programs that no verifier takes: those of the scheduler, and the one of probes.
+REFUSED := build/refused-switches build/refused-probe
+define refused_rules
+$(1)/$(2).bpf.o: bpf/$(2).bpf.c tests/kernels/refused.h $$(BPF_OBJ)
+	@mkdir -p $$(@D)/bpf
+	$$(call say,BPF,$$@)
+	$$(Q)$$(CLANG) $$(BPF_CFLAGS) $(3) -include tests/kernels/refused.h -c -o $$@ $$<
+$(1)/bpf/tfprofd.skel.h: $(1)/$(2).bpf.o
+	$$(Q)$$(BPFTOOL) gen object $(1)/linked.o $$< $$(filter-out %/$(2).bpf.o,$$(BPF_OBJ))
+	$$(Q)$$(BPFTOOL) gen skeleton $(1)/linked.o name tfprofd_bpf > $$@
+$(1)/%.o: daemon/broker/%.c $(1)/bpf/tfprofd.skel.h $$(LIB_OBJ)
+	$$(call say,CC,$$@)
+	$$(Q)$$(CC) -I$(1) $$(CPPFLAGS) $$(ALL_CFLAGS) -c -o $$@ $$<
+$(1)/tfprofd: $$(OBJ)/daemon/main.o $(1)/programs.o $(1)/examine.o $$(OUT)/libtfprofd.a $$(OUT)/libcommon.a
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+$(1)/tfprofctl: $$(OUT)/tfprofctl $(1)/tfprofd
+	$$(Q)cp $$< $$@
+endef
+$(eval $(call refused_rules,build/refused-switches,sched,-DREFUSE_SWITCHES))
+$(eval $(call refused_rules,build/refused-probe,probe,))
+fixtures: $(REFUSED:%=%/tfprofctl) build/fixtures/refuse_returns.so
+build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
+
 # Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
 E2E := $(sort $(wildcard tests/e2e/test_*.py))
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
@@ -177,16 +203,23 @@ unit: $(UNIT_BIN) $(OUT)/tfprofctl
 golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
-e2e: all servers fixtures sites $(GO_TOOLS)
+e2e: all servers fixtures sites $(GO_TOOLS) $(OUT)/kernels/verifier
 	$(MAKE) SAN=address,undefined all
 	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
 
+# Debian's kernels, in an emulator: all that tests/kernels tries, and docs/kernels.md of it. A short form is part of check.
+KERNELS := $(PYTHON) tests/kernels/kernels.py
+kernels: deps
+	$(MAKE) -j$(shell nproc) all servers fixtures sites $(UNIT_BIN) $(OUT)/kernels/verifier
+	$(KERNELS)
+.PHONY: kernels
+
 # The whole, after deps has installed the tools: one list of commands, one sum.
 check: deps
-	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs $(GO_TOOLS)
+	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs $(GO_TOOLS) $(OUT)/kernels/verifier
 	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
 		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/clang/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
-		"$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
+		"$(CHECK_SITES)" $(E2E:%="$(PYTHON) %") "$(KERNELS) --short"
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_BIN)

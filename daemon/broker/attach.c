@@ -3,13 +3,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 
+#include "daemon/broker/perf_uprobe.h"
 #include "daemon/broker/programs.h"
 #include "daemon/broker/uprobe_multi.h"
 #include "include/record_types.h"
@@ -167,7 +165,7 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 
 int attachment_add_site(struct attachment *a, const struct attach_site *site)
 {
-	if (a->n_sites >= BROKER_MAX_SITES)
+	if (a->n_sites >= (a->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES))
 		return -E2BIG;
 	a->sites[a->n_sites++] = *site;
 	return 0;
@@ -263,45 +261,14 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	return add_link(a, (struct attached){ .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
 }
 
-/* The number of the kernel's uprobe events. */
-static int uprobe_event_type(void)
-{
-	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
-	int type = -1;
-
-	if (!f)
-		return -errno;
-	if (fscanf(f, "%d", &type) != 1)
-		type = -ENOENT;
-	fclose(f);
-	return type;
-}
-
 static int attach_by_perf_event(struct attachment *a, const struct attach_site *site)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = site->cookie);
-	struct perf_event_attr attr = { .size = sizeof(attr), .config2 = site->offset };
-	struct attached link = { .fd = -1, .event = -1, .pid = site->pid, .kind = site->kind };
-	int type = uprobe_event_type();
-	char path[32];
+	struct attached link = { .event = -1, .pid = site->pid, .kind = site->kind };
 
-	if (type < 0)
-		return type;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	attr.type = (__u32)type;
-	attr.config1 = (__u64)(uintptr_t)path;
-	/* The format of these events has the counter's offset in the upper half, and "retprobe" in the lowest bit. */
-	attr.config = site->semaphore << 32 | is_at_return(site);
-	link.event = (int)syscall(SYS_perf_event_open, &attr, site->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (link.event < 0)
-		return errno == ESRCH ? 0 : -errno;
-	link.fd = bpf_link_create(a->bpf.programs[PROGRAM_PROBE], link.event, BPF_PERF_EVENT, &options);
-	if (link.fd < 0 || ioctl(link.event, PERF_EVENT_IOC_ENABLE, 0) < 0) {
-		int r = -errno;
-
-		attached_done(&link);
-		return r;
-	}
+	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset, site->cookie, site->semaphore, is_at_return(site), site->pid,
+				   &link.event);
+	if (link.fd < 0)
+		return link.fd == -ESRCH ? 0 : link.fd;
 	return add_link(a, link);
 }
 
@@ -373,12 +340,24 @@ static bool any_other(const struct attachment *a, const struct refused *refused)
 	return false;
 }
 
+/* What was attached of a kind goes at once: half of it would show what is not so. -ENOMEM. */
+static int leave_out(struct attachment *a, enum probe_kind kind)
+{
+	struct detached *links;
+	int r = attachment_shed(a, kind, &links);
+
+	log_warning("the kernel refused a probe: %s are not captured", probe_kind_name(kind));
+	if (r >= 0)
+		detached_free(links);
+	return r;
+}
+
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
 {
 	bool done[BROKER_MAX_SITES] = {};
 	int r = 0, refused = 0;
 
-	ret_refused->n = 0;
+	*ret_refused = (struct refused){};
 	memset(done, 1, a->n_attached);
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
 		const struct attach_site *site = &a->sites[i];
@@ -386,6 +365,10 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		if (!site->pid || done[i] || a->shed[site->kind] || is_among(ret_refused, site->pid))
 			continue;
 		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site) : attach_group(a, i, done);
+		if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && probe_kind_is_optional(site->kind)) {
+			r = leave_out(a, site->kind);
+			ret_refused->kinds |= KIND_BIT(site->kind);
+		}
 		/* What one process has in its file costs that process only. */
 		if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && ret_refused->n < RECORD_MAX_TARGETS) {
 			ret_refused->pids[ret_refused->n++] = site->pid;

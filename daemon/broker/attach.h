@@ -48,12 +48,13 @@ struct attach_site {
 	enum probe_kind kind;
 };
 
-/* -E2BIG beyond BROKER_MAX_SITES. */
+/* -E2BIG beyond BROKER_MAX_SITES, or BROKER_MAX_PERF_EVENTS where they are perf events. */
 int attachment_add_site(struct attachment *a, const struct attach_site *site);
 /* Processes of which the kernel refused something. */
 struct refused {
 	unsigned n;
 	pid_t pids[RECORD_MAX_TARGETS];
+	unsigned kinds; /* a bit for each that is left out of all processes, because a probe of it was refused in one */
 };
 
 /*

@@ -246,7 +246,7 @@ static void judge_programs(struct broker *b, struct findings *ret)
 /* The list is made when its first finding is asked for. */
 static int on_preflight(struct broker *b, struct broker_message *m)
 {
-	struct host_facts host = { .sideband = b->sideband };
+	struct host_facts host = { .sideband = b->sideband, .bpf = b->bpf };
 	struct process_facts process;
 
 	if (m->pid > INT32_MAX)
@@ -374,6 +374,9 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		return captures_module(b->captures, m, &ret_fds[0]);
 	case BROKER_END:
 		return captures_end(b->captures, m);
+	case BROKER_MODE:
+		m->index = b->mode;
+		return 0;
 	case BROKER_CALIBRATE:
 		return on_calibrate(b, m);
 	case BROKER_PREFLIGHT:
@@ -514,6 +517,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
 		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
+	bpf_facts_find(&b->bpf);
 	/* Files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
@@ -530,8 +534,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
 	if (b->mode == ATTACH_PERF_EVENT)
 		log_warning("%s: probes are perf events, and CAP_SYS_ADMIN is kept for them",
-			    options->perf_event_uprobes ? "perf_event_uprobes is configured" : "this kernel has no uprobe_multi links");
-	bpf_facts_find(&b->bpf);
+			    options->perf_event_uprobes ? "probe-links = perf-event is configured" : "this kernel has no uprobe_multi links");
 	/* Debian's kernels let nobody without CAP_SYS_ADMIN open its events (perf_event_paranoid 3): here we have it still. */
 	r = sideband_new(&b->sideband);
 	if (r < 0)

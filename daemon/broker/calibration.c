@@ -37,6 +37,7 @@
 /* The kernel replaces the breakpoint by a call at one of the first hits. */
 #define LEAF_CALLS 1000
 #define ANSWER_MS 500
+#define PROBES 3
 #define COST_MIN_NS 50
 #define COST_MAX_NS 1000000
 
@@ -381,7 +382,7 @@ static int add_site(struct attachment *a, pid_t pid, int program, const void *ad
 
 static int attach(struct attachment *a, const struct child *child, pid_t partner, const char **ret_reason)
 {
-	const void *const places[] = { (const void *)calibration_emulated, (const void *)calibration_stepped, calibration_leaf_nop };
+	const void *const places[PROBES] = { (const void *)calibration_emulated, (const void *)calibration_stepped, calibration_leaf_nop };
 	_cleanup_close_ int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct refused refused = {};
 	int r;
@@ -503,6 +504,7 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache, stru
 	struct broker_calibration measured = {};
 	struct child child = { .socket = -1 };
 	struct attachment *a = NULL;
+	uint64_t begin;
 	int r;
 
 	r = start_child(&child);
@@ -513,7 +515,9 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache, stru
 			r = measure(a, &child, &measured, &reason);
 		end_child(&child);
 	}
+	begin = clock_now(CLOCK_MONOTONIC);
 	attachment_free(a);
+	measured.detach_us = (uint32_t)((clock_now(CLOCK_MONOTONIC) - begin) / 1000 / (mode == ATTACH_PERF_EVENT ? PROBES : 1));
 	if (r >= 0)
 		*ret = measured;
 	else if (*reason)

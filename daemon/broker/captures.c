@@ -251,6 +251,9 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 			r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = pid, .file = file, .offset = site->offset,
 										      .cookie = site->cookie, .semaphore = site->semaphore,
 										      .kind = (enum probe_kind)m->kind });
+		if (r == -E2BIG)
+			return FAIL(m, r, "a capture has room for %d probes here: capture fewer processes, or at a lower level",
+				    s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES);
 		if (r < 0)
 			return r;
 		t->n_sites++;
@@ -312,6 +315,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 			}
 	if (r < 0)
 		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+	m->kinds = refused.kinds;
 	check_capture(s, c);
 	m->count = attachment_links(c->attachment);
 	return 0;

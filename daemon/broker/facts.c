@@ -67,7 +67,7 @@ static int try_helper(enum bpf_func_id helper)
 
 void bpf_facts_find(struct bpf_facts *ret)
 {
-	*ret = (struct bpf_facts){ .program = try_program() };
+	*ret = (struct bpf_facts){ .program = try_program(), .jit_harden = read_number("/proc/sys/net/core/bpf_jit_harden", -1) };
 	if (ret->program < 0)
 		return;
 	ret->ring = try_ring();
@@ -120,7 +120,6 @@ void host_facts_find(struct host_facts *f)
 	f->filtered = seccomp_filters(0);
 	f->perf_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -2);
 	f->unprivileged_bpf = read_number("/proc/sys/kernel/unprivileged_bpf_disabled", -1);
-	f->jit_harden = read_number("/proc/sys/net/core/bpf_jit_harden", -1);
 	f->unified_cgroups = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
 	f->tracefs = access("/sys/kernel/tracing/events", F_OK) == 0 || access("/sys/kernel/debug/tracing/events", F_OK) == 0;
 	getrlimit(RLIMIT_NOFILE, &files);

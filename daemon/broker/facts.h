@@ -14,6 +14,7 @@ struct bpf_facts {
 	int cookie;	/* bpf_get_attach_cookie() */
 	int loop;	/* bpf_loop() */
 	int tracepoint; /* as bpf_tracepoint_find() */
+	int jit_harden; /* 0: off; -1: not known: told to CAP_SYS_ADMIN only, in the first network namespace */
 };
 
 struct host_facts {
@@ -29,7 +30,6 @@ struct host_facts {
 	bool sideband;	      /* processes are seen as they map code */
 	int perf_paranoid;    /* -2: not known */
 	int unprivileged_bpf; /* 0: allowed; -1: not known */
-	int jit_harden;	      /* 0: off; -1: not known */
 	bool unified_cgroups, tracefs;
 	uint64_t max_files, max_locked_bytes;
 	struct bpf_facts bpf;

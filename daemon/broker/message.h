@@ -25,13 +25,15 @@ enum broker_request {
 	BROKER_CAPTURE,
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
 	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */
-	BROKER_ATTACH,	     /* in: id of the capture. out: count of links; index: a bit for each target that was refused and is left out */
+	/* In: id of the capture. Out: count of links; index: a bit for each target that was refused and is left out; kinds: a bit for each that is. */
+	BROKER_ATTACH,
 	BROKER_FORGET,	     /* in: id of the capture, index: takes away what there is of a target */
 	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the targets into the rings */
 	BROKER_SHED,	     /* in: id of the capture, kind: detaches what was attached of it, soon */
 	BROKER_BIRTH,	     /* in: pid. out: birth */
 	BROKER_MODULE,	     /* in: id of the capture, index, name, "": the first. out: name of the next module that XLA wrote, fd; -ENODATA, -ENOENT: none */
 	BROKER_END,	     /* in: id of the capture: detaches and forgets it */
+	BROKER_MODE,	     /* out: index: enum attach_mode */
 	BROKER_CALIBRATE,    /* out: calibration */
 	BROKER_PREFLIGHT,    /* in: index of a finding, from 0, pid. out: finding, pid: 0 when it is about the host; -ENOENT: no more */
 };
@@ -59,6 +61,7 @@ struct broker_calibration {
 	uint32_t switch_ns;   /* a record of the scheduler's programs: a switch, or a wake-up */
 	uint32_t call_ns;     /* a call on a socket that passes a message, with its record */
 	uint32_t any_call_ns; /* any system call of any process, while sockets are followed */
+	uint32_t detach_us;   /* until the probes are gone; where they are perf events, until one of them is: they go one after the other */
 	uint32_t nop5;	      /* enum nop5_result */
 	uint32_t steady;      /* several measurements agreed; else it is to be measured again some time */
 };

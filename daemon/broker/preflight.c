@@ -113,8 +113,8 @@ void preflight_list_limits(const struct host_facts *h, struct findings *f)
 		add(f, FINDING_OK, "lockdown", "", "the kernel is locked down (integrity): programs may still read");
 	if (h->max_locked_bytes != UINT64_MAX && h->bpf.ring >= 0)
 		add(f, FINDING_OK, "memlock", "", "RLIMIT_MEMLOCK is %llu bytes: ring buffers are not counted there", (unsigned long long)h->max_locked_bytes);
-	if (h->jit_harden > 0)
-		add(f, FINDING_OK, "jit-harden", "", "bpf_jit_harden is %d: programs run with blinded constants", h->jit_harden);
+	if (h->bpf.jit_harden > 0)
+		add(f, FINDING_OK, "jit-harden", "", "bpf_jit_harden is %d: programs run with blinded constants", h->bpf.jit_harden);
 	if (!h->unified_cgroups)
 		add(f, FINDING_OK, "cgroup-v1", "", "this host has no cgroup v2 at /sys/fs/cgroup: tfprofd uses no cgroups");
 	if (!h->tracefs)

@@ -12,6 +12,7 @@
 
 #include "bpf/tfprofd.skel.h"
 #include "daemon/broker/limits.h"
+#include "lib/base/log.h"
 #include "lib/base/macro.h"
 
 #define MAPS_MAX 24
@@ -517,18 +518,21 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 	return r;
 }
 
-/* Writes down what the kernel has against the programs; a host without room for that is told the last sentence only. */
-static void write_log(const struct program_cache *c)
+/* Reports what the kernel has against the programs: the last sentence of each, and everything in the file. */
+static void report_refused(const struct program_cache *c)
 {
 	int fd = c->log_directory < 0 ? -1 : openat(c->log_directory, PROGRAMS_LOG, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (fd < 0)
-		return;
-	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (c->verdicts[i].error)
-			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, c->verdicts[i].reason, strerror(-c->verdicts[i].error),
-				c->verdicts[i].log ?: "");
-	close(fd);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		const struct program_verdict *v = &c->verdicts[i];
+
+		if (!v->error)
+			continue;
+		log_warning("the kernel refused the BPF program %s: %s (%s)", program_facts[i].name, v->reason, strerror(-v->error));
+		if (fd >= 0)
+			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, v->reason, strerror(-v->error), v->log ?: "");
+	}
+	safe_close(fd);
 }
 
 /* Finds out which programs the kernel refuses, and what can be left out with them. -ENOMEM. */
@@ -542,7 +546,7 @@ static int examine(struct program_cache *c, int attach_type)
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
 		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT && !program_facts[i].is_extra)
 			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
-	write_log(c);
+	report_refused(c);
 	return 0;
 }
 

@@ -338,6 +338,7 @@ static int run_window(struct capture *c, struct session *s)
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	c->result.overhead = cost_of_probes(s, cpu);
+	log_debug("a window of %.1f ms, in which the processes ran for %.1f ms", (double)(stop - start) / 1e6, (double)(session_cpu_ns(s) - cpu) / 1e6);
 	/* The broker answers for a capture until it is finished. */
 	hlo_open(s, &files, &c->result);
 	r = session_finish(s);

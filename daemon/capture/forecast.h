@@ -9,6 +9,7 @@
 
 struct forecast {
 	struct broker_calibration calibration;
+	bool perf_events; /* probes are perf events, one for each */
 	bool measured; /* else the figures are those of another machine */
 	char failure[128]; /* why they were not measured */
 };

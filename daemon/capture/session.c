@@ -23,7 +23,6 @@
 /* The programs know of the window by then, unless this thread is held up. */
 #define OPEN_AFTER_NS 100000
 #define WARNINGS_MAX 32
-#define REFUSED_KIND "Not captured: %s. The kernel refuses the programs for it: tfprofctl doctor says why."
 /* Of a millisecond each, for the last records to be complete. */
 #define FINISH_ROUNDS 200
 
@@ -113,6 +112,36 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 	return store_new(s->n_rings, STORE_BYTES_MAX, &s->store);
 }
 
+/* From that time on nothing of a kind is seen. */
+static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, const char *text)
+{
+	recording_shed(s->options.recording, kind, time, text);
+	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data) : correlator_shed(s->correlator, kind, time, text);
+}
+
+static const char *describe_refused(enum probe_kind kind, char *text, size_t size)
+{
+	snprintf(text, size, "Not captured: %s. The kernel refuses what it needs: see tfprofctl doctor, and the daemon's messages.", probe_kind_name(kind));
+	return text;
+}
+
+/* The kernel refuses them: a window that is open ends for them now, one that is not never begins. */
+static int leave_out(struct session *s, unsigned kinds)
+{
+	char text[160];
+	int r = 0;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++) {
+		if (!(kinds & ~s->refused_kinds & 1u << kind))
+			continue;
+		s->refused_kinds |= 1u << kind;
+		warn(s, "%s", describe_refused(kind, text, sizeof(text)));
+		if (s->opened)
+			r = note_shed(s, kind, loop_now(), text);
+	}
+	return r;
+}
+
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .kinds = s->options.kinds };
@@ -126,11 +155,9 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	}
 	s->id = m.id;
 	s->open = true;
-	s->refused_kinds = s->options.kinds & ~m.kinds;
-	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
-		if (s->refused_kinds & 1u << kind)
-			warn(s, REFUSED_KIND, probe_kind_name(kind));
-	r = map_everything(s, fds, n);
+	r = leave_out(s, s->options.kinds & ~m.kinds);
+	if (r >= 0)
+		r = map_everything(s, fds, n);
 	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
 	return r;
@@ -363,7 +390,7 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.", s->targets[i].prepared->target.pid,
 			     s->targets[i].prepared->target.name);
 		}
-	return r;
+	return r < 0 ? r : leave_out(s, m.kinds);
 }
 
 /* In this order it is not open before its time: it was closed by its end. */
@@ -371,13 +398,6 @@ static void open_at(struct session *s, uint64_t start, uint64_t duration)
 {
 	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
 	session_close(s, start + duration);
-}
-
-/* From that time on nothing of a kind is seen. */
-static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, const char *text)
-{
-	recording_shed(s->options.recording, kind, time, text);
-	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data) : correlator_shed(s->correlator, kind, time, text);
 }
 
 int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
@@ -404,10 +424,8 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
 		r = tell_correlator(s, &s->targets[i]);
 	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
-		if (s->refused_kinds & 1u << kind) {
-			snprintf(text, sizeof(text), REFUSED_KIND, probe_kind_name(kind));
-			r = note_shed(s, kind, start, text);
-		}
+		if (s->refused_kinds & 1u << kind)
+			r = note_shed(s, kind, start, describe_refused(kind, text, sizeof(text)));
 	return MIN(r, 0);
 }
 

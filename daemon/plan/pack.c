@@ -91,6 +91,11 @@ bool role_is_of_streams(enum role role)
 	return role == ROLE_STREAM_BEGIN || role == ROLE_STREAM_OPERATIONS;
 }
 
+bool probe_kind_is_optional(enum probe_kind kind)
+{
+	return kind == KIND_MEMORY || kind == KIND_HANDOVER || kind == KIND_LABELS || kind == KIND_ITERATORS;
+}
+
 const char *probe_kind_name(enum probe_kind kind)
 {
 	static const char *const names[KIND_COUNT] = {

@@ -125,6 +125,8 @@ struct probe_pack {
 enum probe_kind probe_kind_of_role(enum role role);
 /* Whether it is of the library that serves beside the runtime, and says nothing without the requests at sockets. */
 bool role_is_of_streams(enum role role);
+/* Whether the rest of a process is captured all the same when the kernel refuses a probe of the kind in it. */
+bool probe_kind_is_optional(enum probe_kind kind);
 /* For people: "ops", … */
 const char *probe_kind_name(enum probe_kind kind);
 

@@ -199,6 +199,8 @@ int plan_reply_new(const struct capture_plan *plan, Tfprofd__PlanReply **ret)
 	reply->calibration.stepped_ns = plan->forecast.calibration.stepped_ns;
 	reply->calibration.switch_ns = plan->forecast.calibration.switch_ns;
 	reply->calibration.measured = plan->forecast.measured;
+	reply->calibration.perf_events = plan->forecast.perf_events;
+	reply->calibration.detach_us = plan->forecast.calibration.detach_us;
 	reply->message.calibration = &reply->calibration;
 	add_costs(plan, reply);
 	reply->message.targets = reply->list;

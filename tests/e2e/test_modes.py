@@ -37,6 +37,26 @@ class Modes(harness.TestCase):
         self.assertTrue(xspace.events("MemoryAllocation"))
         self.assertEqual(harness.leftovers(before, timeout=15), [])
 
+    def test_perf_events_are_so_many_at_the_most_and_the_plan_says_what_they_cost(self):
+        before = harness.bpf_objects()
+        daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
+        fixtures = [self.start(Fixture) for _ in range(13)]
+        for fixture in fixtures:
+            harness.wait_target(daemon, fixture.pid)
+        plan = harness.ctl(daemon, "plan", "--pid", fixtures[0].pid, "--json").json
+        probes = sum(p["planted"] for p in plan["targets"][0]["probes"])
+        self.assertTrue(plan["calibration"]["perf_events"])
+        self.assertRegex(harness.ctl(daemon, "plan", "--pid", fixtures[0].pid).stdout,
+                         rf"Detaching takes about .* after the answer: {probes} probes are perf events")
+        begin = time.monotonic()
+        command = harness.ctl(daemon, "capture", "--duration", "300ms", "-o", self.directory, "--json")
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn(command.status, (0, 6), command.stderr)
+        warnings = harness.XSpace(harness.xspace_files(self.directory)[0]).warnings
+        left_out = [w for w in warnings if "is left out: a capture has room for 256 probes here" in w]
+        self.assertEqual(len(left_out), len(fixtures) - 256 // probes, warnings)
+        self.assertEqual(harness.leftovers(before, 60, daemon), [])
+
     def test_runtime_inside_a_program_of_any_name_is_found_and_captured(self):
         daemon = self.start(harness.Daemon)
         fixture = self.start(Fixture)

@@ -20,7 +20,7 @@ PROBE_KEYS = {"kind": str, "symbol": str, "function": (str, type(None)), "file":
               "semaphore_offset": (int, type(None)), "may_repeat": bool, "at_return": bool, "planted": bool,
               "reason": (str, type(None))}
 COST_KEYS = {"unit": str, "cost_ns": int, "probes": int}
-CALIBRATION_KEYS = {"emulated_ns": int, "stepped_ns": int, "switch_ns": int, "measured": bool}
+CALIBRATION_KEYS = {"emulated_ns": int, "stepped_ns": int, "switch_ns": int, "measured": bool, "perf_events": bool, "detach_us": int}
 # The machine is shared: of so many captures the best one counts.
 ATTEMPTS = 3
 BUDGET_WINDOW = "3s"

@@ -250,7 +250,7 @@ static int check_in_child(struct check *check)
 	struct trace *trace = NULL;
 	const struct hit *hits;
 	struct child child;
-	int link = -1, r;
+	int r;
 
 	r = child_start(call_all, check, &child);
 	if (r < 0)
@@ -259,9 +259,9 @@ static int check_in_child(struct check *check)
 	if (r >= 0)
 		r = trace_new(&check->shared->call, &trace);
 	if (r >= 0)
-		link = r = library_attach(&check->library, trace, child.pid);
+		r = library_attach(&check->library, trace, child.pid);
 	if (r < 0)
-		COMPLAIN(check, "cannot attach (needs root, and Linux 6.6): %s", strerror(-r));
+		COMPLAIN(check, "cannot attach (needs root): %s", strerror(-r));
 	if (r >= 0) {
 		r = child_round(&child);
 		if (r < 0)
@@ -274,7 +274,6 @@ static int check_in_child(struct check *check)
 		check_outcomes(check);
 		check_hits(check, hits, n);
 	}
-	safe_close(link);
 	trace_free(trace);
 	child_end(&child);
 	return MIN(r, 0);

@@ -3,15 +3,22 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
+#include "daemon/broker/attach.h"
+#include "daemon/broker/perf_uprobe.h"
 #include "daemon/broker/uprobe_multi.h"
 #include "lib/base/macro.h"
 #include "sites/trace.skel.h"
 
 struct trace {
 	struct trace_bpf *skel;
+	bool multi; /* the kernel has links of many */
+	int *attached; /* descriptors */
+	unsigned n_attached;
 	const struct hit *hits;
 };
 
@@ -29,8 +36,11 @@ int trace_new(const uint64_t *call_address, struct trace **ret)
 		goto fail;
 	}
 	trace->skel->rodata->call_address = (uint64_t)(uintptr_t)call_address;
-	bpf_program__set_expected_attach_type(trace->skel->progs.on_hit, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-	bpf_program__set_expected_attach_type(trace->skel->progs.on_count, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	trace->multi = attach_mode_find() == ATTACH_MULTI;
+	if (trace->multi) {
+		bpf_program__set_expected_attach_type(trace->skel->progs.on_hit, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(trace->skel->progs.on_count, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	}
 	r = trace_bpf__load(trace->skel);
 	if (r < 0)
 		goto fail;
@@ -51,6 +61,8 @@ struct trace *trace_free(struct trace *trace)
 {
 	if (!trace)
 		return NULL;
+	trace_detach(trace);
+	free(trace->attached);
 	if (trace->hits)
 		munmap((void *)trace->hits, HITS_MAX * sizeof(struct hit));
 	trace_bpf__destroy(trace->skel);
@@ -60,11 +72,34 @@ struct trace *trace_free(struct trace *trace)
 
 int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets, const uint64_t *cookies, unsigned count)
 {
-	struct bpf_program *program = cookies ? trace->skel->progs.on_hit : trace->skel->progs.on_count;
+	int program = bpf_program__fd(cookies ? trace->skel->progs.on_hit : trace->skel->progs.on_count), link, event;
+	int *attached = realloc(trace->attached, (trace->n_attached + 2 * count) * sizeof(*attached));
 	char path[32];
 
+	if (!attached)
+		return -ENOMEM;
+	trace->attached = attached;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return uprobe_multi_link(bpf_program__fd(program), path, offsets, cookies, NULL, count, false, pid);
+	if (trace->multi) {
+		link = uprobe_multi_link(program, path, offsets, cookies, NULL, count, false, pid);
+		if (link >= 0)
+			attached[trace->n_attached++] = link;
+		return MIN(link, 0);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		link = perf_uprobe_link(program, fd, offsets[i], cookies ? cookies[i] : 0, 0, false, pid, &event);
+		if (link < 0)
+			return link;
+		attached[trace->n_attached++] = link;
+		attached[trace->n_attached++] = event;
+	}
+	return 0;
+}
+
+void trace_detach(struct trace *trace)
+{
+	while (trace->n_attached)
+		close(trace->attached[--trace->n_attached]);
 }
 
 uint64_t trace_take_hits(struct trace *trace, const struct hit **ret)

@@ -175,7 +175,7 @@ TEST(what_restricts_others_only_is_a_line_each)
 	restricted.perf_paranoid = 3;
 	restricted.integrity = true;
 	restricted.max_locked_bytes = 8 << 20;
-	restricted.jit_harden = 2;
+	restricted.bpf.jit_harden = 2;
 	preflight_list_limits(&restricted, &f);
 	CHECK_EQ(f.n, ARRAY_SIZE(codes));
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)

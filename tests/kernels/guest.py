@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""What is promised on every kernel, tried in a guest that tests/kernels/boot started. Nothing here is about time: the guest is emulated.
+GUEST_RESULT names the file for what was found, which docs/kernels.md is made of. The host's settings change on the way, lockdown for good."""
+import collections
+import json
+import os
+import pathlib
+import platform
+import signal
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import harness
+import test_lifecycle
+import test_reference
+import test_requests
+from test_modes import Fixture as OneProgram
+
+OK, LOSS, HOST = 0, 6, 7
+CYCLES = 20
+# A capture's last probes: perf events go one after the other, each after grace periods of the kernel.
+DETACH_S = 60
+FOUND = {}
+PARANOID, JIT_HARDEN, LOCKDOWN = "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/net/core/bpf_jit_harden", "/sys/kernel/security/lockdown"
+
+
+def findings(daemon, *arguments):
+    command = harness.ctl(daemon, "doctor", "--json", *arguments)
+    return command.status, {f["code"]: f for f in command.json["findings"]}
+
+
+class Guest(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.before = harness.bpf_objects()
+
+    def daemon_and(self, kind, *arguments, daemon=()):
+        daemon, target = self.start(harness.Daemon, *daemon), self.start(kind, *arguments)
+        harness.wait_target(daemon, target.pid, 60)
+        return daemon, target
+
+    def capture(self, daemon, target, *arguments, duration="1s", status=OK):
+        """Its summary, and the XSpace; a status of None: whatever comes of it, and no XSpace."""
+        logs = self.directory / f"logs-{len(list(self.directory.iterdir()))}"
+        command = harness.ctl_capture(daemon, [target.pid], logs, *arguments, duration=duration)
+        if status is None:
+            return command.json, None
+        self.assertEqual(command.status, status, command.stderr)
+        return command.json, harness.XSpace(harness.xspace_files(logs)[0])
+
+    def assert_nothing_left(self, daemon=None):
+        self.assertEqual(harness.leftovers(self.before, DETACH_S, daemon), [])
+
+
+class Programs(Guest):
+    def test_the_verifier_takes_every_program(self):
+        command = harness.run(harness.BUILD / "kernels/verifier")
+        self.assertEqual(command.status, 0, command.stdout[-3000:])
+        programs = {}
+        for line in command.stdout.splitlines():
+            name, verdict, *figures = line.split()
+            self.assertIn(verdict, ("ok", "absent"))
+            programs[name] = dict(zip(("instructions", "examined", "states", "microseconds"), map(int, figures)))
+        self.assertTrue(programs["probe"] and programs["on_switch"] and programs["on_sys_exit"])
+        # One of the two says when bytes came.
+        self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
+        FOUND["programs"] = programs
+
+
+class Doctor(Guest):
+    def test_the_host_is_ready_and_what_restricts_it_is_said(self):
+        status, found = findings(self.start(harness.Daemon))
+        self.assertEqual(status, OK, found)
+        self.assertEqual(found["ready"]["severity"], "ok")
+        self.assertNotIn("no-sideband", found)
+        self.assertIn("is 3: new processes are seen", found["perf-paranoid"]["text"])
+        self.assertIn("is 2:", found["unprivileged-bpf"]["text"])
+        self.assertTrue(any(code.startswith("nop5-") for code in found))
+        FOUND["doctor"] = {code: [f["severity"], f["text"]] for code, f in found.items()}
+
+    def test_a_new_process_is_found_though_nobody_asks(self):
+        daemon = self.start(harness.Daemon)
+        target = self.start(OneProgram)
+        harness.wait_until(lambda: "localhost:" in str(harness.ctl_targets(daemon).get(target.pid)), 30, "it is a target")
+
+
+class Fixtures(Guest):
+    def test_levels(self):
+        daemon, target = self.daemon_and(OneProgram)
+        counts = {}
+        for level in (1, 2, 3):
+            summary, xspace = self.capture(daemon, target, "--level", level)
+            # Its executors have the functions of the runtime's, and not their fields.
+            self.assertEqual([w for w in xspace.errors + xspace.warnings if "which run an executor belongs to" not in w], [])
+            self.assertTrue(xspace.events("SessionRun"))
+            counts[level] = [bool(xspace.ops()), bool(xspace.events("waiting for a CPU"))]
+            self.assertEqual(summary["shed"], [])
+        self.assertEqual(list(counts.values()), [[False, False], [True, True], [True, True]])
+        self.assertEqual(daemon.stop(), 0)
+        self.assert_nothing_left()
+
+    def test_results_are_the_same_in_a_capture(self):
+        daemon, target = self.daemon_and(test_lifecycle.Fixture, "busy")
+        self.capture(daemon, target, "--level", 3, duration="2s")
+        self.assert_nothing_left(daemon)
+        status, _, blocks, wrong = target.finish()
+        self.assertEqual((status, wrong), (0, 0))
+        self.assertGreater(blocks, 0)
+
+    def test_cycles_leave_nothing(self):
+        daemon, target = self.daemon_and(OneProgram)
+        self.capture(daemon, target, duration="100ms")
+        self.assert_nothing_left(daemon)
+        pids = daemon.pids()
+        descriptors = [len(os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+        for _ in range(CYCLES):
+            self.capture(daemon, target, "--level", 1, duration="50ms")
+        self.assert_nothing_left(daemon)
+        self.assertEqual([len(os.listdir(f"/proc/{pid}/fd")) for pid in pids], descriptors)
+
+
+class Kills(Guest):
+    def begin(self):
+        daemon, target = self.daemon_and(test_lifecycle.Fixture, "busy")
+        self.capture(daemon, target, duration="100ms")
+        client = self.start(harness.Process, "capture", [harness.OUT / "tfprofctl", "--daemon", f"unix:{daemon.socket}", "capture", "--pid", target.pid,
+                                                         "--duration", "60s", "-o", self.directory / "killed"])
+        held = lambda: {key for key, pids in harness.bpf_holders().items() if pids & set(daemon.pids())}
+        self.assertTrue(harness.wait_until(held, 30, "something is attached"))
+        time.sleep(2)
+        return daemon, target, client
+
+    def test_a_target_that_is_killed_leaves_what_was_seen(self):
+        daemon, target, client = self.begin()
+        target.send(signal.SIGKILL)
+        self.assertEqual(client.wait(60), LOSS, client.stderr())
+        xspace = harness.XSpace(harness.xspace_files(self.directory / "killed")[0])
+        self.assertTrue(xspace.ops())
+        self.assertTrue(any(f"Process {target.pid} " in w and "ended" in w for w in xspace.warnings), xspace.warnings)
+        self.assert_nothing_left(daemon)
+
+    def kill_roles(self, choose):
+        daemon, target, client = self.begin()
+        pids = daemon.pids()
+        for pid in choose(daemon.pid, *(p for p in pids if p != daemon.pid)):
+            os.kill(pid, signal.SIGKILL)
+        self.assertNotEqual(client.wait(60), OK)
+        harness.wait_until(lambda: not daemon.running() and not daemon.pids(), 30, "both roles end")
+        self.assert_nothing_left()
+        self.assertEqual(target.finish()[3], 0)
+
+    def test_a_killed_broker_leaves_nothing(self):
+        self.kill_roles(lambda broker, front: [broker])
+
+    def test_a_killed_front_leaves_nothing(self):
+        self.kill_roles(lambda broker, front: [front])
+
+
+class Sites(Guest):
+    def test_a_hit_for_each_call_and_the_same_results_and_red_zone(self):
+        libraries = [harness.BUILD / "sites" / f"{name}.so" for name in ("gcc-O2-cf", "clang-O1")]
+        command = harness.run(harness.BUILD / "sites/probe_sites", "check", *libraries, timeout=300)
+        self.assertEqual(command.status, 0, command.stdout[-3000:] + command.stderr)
+        self.assertIn("red", command.stdout)
+
+
+class TensorFlow(Guest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.logs = pathlib.Path(harness.tempfile.mkdtemp(prefix="tfprofd-guest-"))
+        cls.server = harness.NativeServer(["half_plus_two", "layered"], profiler=True, arguments=["--truth", cls.logs / "truth"])
+        cls.addClassCleanup(cls.server.stop)
+        cls.daemon = harness.Daemon("--recorder", "1", "--recorder-overhead", "100")
+        cls.addClassCleanup(cls.daemon.stop)
+        cls.target = harness.wait_target(cls.daemon, cls.server.pid, 60)
+        harness.read_files(cls.daemon, cls.server)
+
+    def test_ops_are_those_of_the_in_process_profiler(self):
+        load = self.start(harness.Load, self.server, model="layered", clients=1)
+        at = time.time_ns() + 8 * 10**9
+        request = dict(duration_ms=4000, level=2, emit_xspace=True, start_timestamp_ns=at)
+        calls = [harness.rpc(address, "Profile", harness.profile_request(**request), harness.profiler_service().ProfileResponse)
+                 for address in (self.server.profiler_address, self.target["address"])]
+        reference, ours = (harness.response_xspace(future.result(200)) for _, future in calls)
+        self.assertEqual(load.finish()["errors"], 0)
+        self.assertEqual(ours.errors + ours.warnings, [])
+        edge = 500_000_000
+        theirs, mine = test_reference.ops_by_name(reference), test_reference.ops_by_name(ours)
+        total, missing, extra = 0, 0, 0
+        for name, events in theirs.items():
+            pairs, m, x = test_reference.pair(mine.get(name, []), events, at + edge, at + 4 * 10**9 - edge)
+            total, missing, extra = total + len(pairs) + m, missing + m, extra + x
+        print(f"     {total} op events compared, {missing} missing, {extra} more")
+        self.assertGreater(total, 500)
+        self.assertEqual((missing, extra), (0, 0))
+        FOUND["ops"] = total
+
+    def assert_only_the_recorder_s_left(self):
+        """Perf events of the capture before go one after the other, and the server is slower until then."""
+        own = lambda: len({key for key, pids in harness.bpf_holders().items() if key[0] == "link" and self.daemon.pid in pids})
+        least = own()
+        for _ in range(DETACH_S):
+            time.sleep(1)
+            now = own()
+            if now >= least:
+                break
+            least = now
+
+    def test_allocations_are_in_ops(self):
+        load = self.start(harness.Load, self.server, model="layered", clients=1)
+        runs = lambda: self.capture(self.daemon, self.server, "--level", 1, duration="500ms", status=None)[0]["runs"]
+        harness.wait_until(runs, 60, "the server has work")
+        for level, arguments in ((2, ["--memory"]), (3, [])):
+            _, xspace = self.capture(self.daemon, self.server, "--level", level, *arguments)
+            events = xspace.events("MemoryAllocation")
+            self.assertTrue(events and all(e.stats["allocation_bytes"] > 0 for e in events))
+            self.assertGreater(sum("tf_op" in e.stats for e in events), 0.9 * len(events))
+            self.assertTrue(xspace.events("MemoryDeallocation"))
+        self.assertEqual(load.finish()["errors"], 0)
+
+    def test_zz_requests_are_the_clients_and_nothing_is_left(self):
+        self.assert_only_the_recorder_s_left()
+        case = test_requests.Case("native REST", True, "half_plus_two", 4, 40)
+        log, path = self.directory / "client.log", self.directory / "requests.ndjson"
+        client = harness.LoadClient(self.server.port, True, log, "--clients", 4, "--model", case.model, "--rate", case.rate, "--warm", 1,
+                                    prefix=["chrt", "--fifo", "1"])
+        self.addCleanup(client.stop)
+        command = harness.ctl_capture(self.daemon, [self.server.pid], self.directory / "log", "--requests", path, duration="5s")
+        self.assertEqual(command.status, OK, command.stderr)
+        snapshot = harness.ctl(self.daemon, "snapshot", "--last", "5s", "-o", self.directory / "snapshot", "--json")
+        self.assertIn(snapshot.status, (OK, LOSS), snapshot.stderr)
+        self.assertTrue(harness.XSpace(harness.xspace_files(self.directory / "snapshot")[0]).events("SessionRun"))
+        case.client, case.port = client.finish(), self.server.port
+        case.requests = [test_requests.parse(line, True) for line in path.read_text().splitlines()]
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertEqual([o for o in harness.leftovers({}, DETACH_S) if "tfprof" in o], [])
+        self.assertEqual(test_lifecycle.breakpoints(self.server.pid, "libtensorflow_framework.so.2"), 0)
+        # Its log is complete when it has ended.
+        self.assertEqual(self.server.stop(60), 0)
+        truth = {r["id"]: r for r in map(json.loads, (self.logs / "truth").read_text().splitlines())}
+        figures = test_requests.compare(case, truth)
+        print(f"     {figures.whole} whole requests, {dict(figures.right)} right, {sum(figures.wrong.values())} wrong")
+        self.assertEqual(figures.problems, [])
+        self.assertEqual(figures.right, collections.Counter(exact=figures.whole))
+        self.assertGreater(figures.whole, 20)
+        # When their bytes came is known, not only when they were read.
+        known = [r for r in case.requests if test_requests.is_whole(r) and not r["no_arrival"]]
+        self.assertGreater(len(known), 0.9 * figures.whole)
+        FOUND["requests"] = figures.whole
+
+
+class Hosts(Guest):
+    """Settings that hosts have: each is tried, and has its line."""
+
+    def setting(self, path, value):
+        file = pathlib.Path(path)
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        file.write_text(value)
+
+    def check_works(self, code, text, *daemon, **how):
+        daemon, target = self.start(harness.Daemon, *daemon, **how), self.start(OneProgram)
+        harness.wait_target(daemon, target.pid, 30)
+        status, found = findings(daemon)
+        self.assertEqual(status, OK, found)
+        self.assertEqual(found[code]["severity"], "ok")
+        self.assertIn(text, found[code]["text"])
+        self.assertNotIn("no-sideband", found)
+        self.assertTrue(self.capture(daemon, target, duration="300ms")[1].ops())
+        self.assert_nothing_left(daemon)
+        FOUND.setdefault("hosts", []).append([code, found[code]["text"]])
+
+    def check_refused(self, code, text, *prefix):
+        command = harness.run(*prefix, harness.OUT / "tfprofctl", "doctor", "--json")
+        found = {f["code"]: f for f in command.json["findings"]}
+        self.assertEqual(command.status, HOST, found)
+        self.assertEqual(found[code]["severity"], "error")
+        self.assertIn(text, found[code]["text"])
+        daemon = harness.run(*prefix, harness.OUT / "tfprofd", "--foreground", "--state-dir", self.directory / "state", "--no-listen")
+        self.assertEqual(daemon.status, HOST, daemon.stderr)
+        self.assertIn(code, daemon.stderr)
+        FOUND.setdefault("refused", []).append([code, found[code]["text"]])
+
+    def test_1_perf_event_paranoid_4(self):
+        self.setting(PARANOID, "4")
+        self.check_works("perf-paranoid", "is 4:")
+
+    def test_1_bpf_jit_harden_2(self):
+        self.setting(JIT_HARDEN, "2")
+        self.check_works("jit-harden", "is 2:")
+
+    def test_1_little_locked_memory_and_no_way_to_raise_it(self):
+        self.check_works("memlock", str(8 << 20), prefix=["prlimit", f"--memlock={8 << 20}:{8 << 20}", "setpriv", "--bounding-set", "-sys_resource",
+                                                          "--inh-caps", "-sys_resource"])
+
+    def test_1_tracefs_is_not_mounted(self):
+        self.assertEqual(harness.run("umount", "/sys/kernel/tracing").status, 0)
+        self.addCleanup(harness.run, "mount", "-t", "tracefs", "none", "/sys/kernel/tracing")
+        self.check_works("no-tracefs", "not mounted")
+
+    def test_1_cgroup_v1(self):
+        self.assertEqual(harness.run("umount", "/sys/fs/cgroup").status, 0)
+        self.assertEqual(harness.run("mount", "-t", "cgroup", "-o", "pids", "none", "/sys/fs/cgroup").status, 0)
+        self.addCleanup(lambda: (harness.run("umount", "/sys/fs/cgroup"), harness.run("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")))
+        self.check_works("cgroup-v1", "no cgroup v2")
+
+    def test_2_a_kernel_without_btf_is_refused(self):
+        self.check_refused("no-btf", "BTF", "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && mount -t tmpfs none /run && exec "$@"', "sh")
+
+    def test_3_lockdown_integrity(self):
+        pathlib.Path(LOCKDOWN).write_text("integrity")
+        self.check_works("lockdown", "integrity")
+
+    def test_4_lockdown_confidentiality_is_refused(self):
+        pathlib.Path(LOCKDOWN).write_text("confidentiality")
+        self.check_refused("lockdown", "confidentiality", "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh")
+
+
+SHORT = [(Programs, "every_program"), (Doctor, "ready"), (Fixtures, "levels")]
+ALL = [(kind, "") for kind in (Programs, Doctor, Fixtures, Kills, Sites, TensorFlow, Hosts)]
+
+
+def load_tests(loader, tests, pattern):
+    """In this order: lockdown comes last."""
+    chosen = unittest.TestSuite()
+    for kind, word in SHORT if os.environ.get("GUEST_SHORT") else ALL:
+        chosen.addTest(unittest.TestSuite(test for test in loader.loadTestsFromTestCase(kind) if word in test.id()))
+    return chosen
+
+
+def write_found():
+    FOUND["release"] = platform.release()
+    pathlib.Path(os.environ["GUEST_RESULT"]).write_text(json.dumps(FOUND, indent=1))
+
+
+if __name__ == "__main__":
+    try:
+        harness.main()
+    finally:
+        write_found()
