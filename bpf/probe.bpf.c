@@ -215,7 +215,8 @@ static __always_inline bool layout_known(const struct record_layout *layout)
 
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 {
-	return object | COOKIE_TARGET(cookie) << 56;
+	/* As target_key() of the correlator: the upper byte is the target's number, whatever a target has there. */
+	return (object & 0x00ffffffffffffffULL) | COOKIE_TARGET(cookie) << 56;
 }
 
 /* Sends an object's name when it is used for the first time. */

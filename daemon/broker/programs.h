@@ -74,6 +74,12 @@ struct program_cache *program_cache_free(struct program_cache *cache);
  */
 int programs_load(struct program_cache *cache, int attach_type, unsigned kinds, struct programs *ret, char *ret_reason, size_t size);
 void programs_done(struct programs *p);
+/* Puts a map where its users look for it; the descriptor is the set's from now on. -E2BIG. */
+int programs_take_map(struct programs *p, const char *name, int fd);
+/* Whether only the programs that follow sockets use the map. */
+bool program_map_is_for_sockets(const char *name);
+/* Whether a capture of these kinds has the program. */
+bool program_is_of_kinds(enum program program, unsigned kinds);
 
 /* What the kernel said of each program when it refused one of them: *ret is valid while the cache lives. false: it refused none so far. */
 bool programs_refused(struct program_cache *cache, const struct program_verdict **ret);

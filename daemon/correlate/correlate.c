@@ -125,7 +125,10 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_FOREIGN:
 		threads_on_foreign(c, (const void *)r);
 		break;
-	default:
+	case RECORD_THREAD:
+	case RECORD_EXIT:
+	case RECORD_EXEC:
+	case RECORD_FORK:
 		threads_on_thread(c, (const void *)r);
 		break;
 	}

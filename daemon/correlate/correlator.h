@@ -85,6 +85,7 @@ struct correlator {
 	struct names names;
 	struct requests *requests;
 	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
+	uint64_t text_seed; /* of these hashes */
 	struct map blocks; /* bytes of what an allocator gave out, by address and target */
 	struct batch_list batches;
 	struct thread_state *states; /* beside t->threads */

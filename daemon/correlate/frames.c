@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 65536
-
 void frames_done(struct frames *f)
 {
 	free(f->frames);
@@ -20,7 +18,7 @@ struct frame *frames_push(struct frames *f)
 {
 	if (f->n == f->size) {
 		uint32_t size = f->size ? f->size * 2 : 16;
-		struct frame *frames = size <= DEPTH_MAX ? realloc(f->frames, size * sizeof(frames[0])) : NULL;
+		struct frame *frames = realloc(f->frames, size * sizeof(frames[0]));
 
 		if (!frames)
 			return NULL;

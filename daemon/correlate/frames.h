@@ -33,7 +33,10 @@ static inline bool stack_at_or_above(uint32_t stack, uint32_t other)
 void frames_done(struct frames *f);
 /* NULL: none. */
 struct frame *frames_top(const struct frames *f);
-/* A new top, not set; NULL: no memory, or deeper than any program goes. */
+/* Deeper than any program goes: what a hostile one enters beyond is left out. */
+#define FRAMES_MAX 65536
+
+/* A new top, not set; NULL: no memory. */
 struct frame *frames_push(struct frames *f);
 void frames_pop(struct frames *f);
 void frames_remove(struct frames *f, uint32_t at);

@@ -4,20 +4,12 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
+#include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
 /* A client can make up paths: what comes beyond these is shown without. */
 #define TEXTS_MAX 65536
 #define HANDLERS_MAX (4u << 20)
-
-static uint64_t hash_text(const char *text, size_t size)
-{
-	uint64_t h = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; i < size; i++)
-		h = (h ^ (unsigned char)text[i]) * 0x100000001b3ULL;
-	return h >> 1;
-}
 
 uint32_t correlator_text(struct correlator *c, const char *text, size_t size)
 {
@@ -25,8 +17,9 @@ uint32_t correlator_text(struct correlator *c, const char *text, size_t size)
 	char **texts, *copy;
 
 	size = strnlen(text, size);
-	key = hash_text(text, size);
-
+	if (!c->text_seed)
+		c->text_seed = hash_seed();
+	key = hash_text(c->text_seed, text, size) >> 1;
 	/* Two texts of one hash take neighbouring keys. */
 	for (; (found = map_get(&c->text_of_hash, key)); key++)
 		if (!strncmp(c->t->texts[*found], text, size) && !c->t->texts[*found][size])

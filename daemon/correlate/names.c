@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
 void names_done(struct names *n)
@@ -18,15 +19,6 @@ void names_done(struct names *n)
 	map_done(&n->by_text);
 	map_done(&n->by_object);
 	*n = (struct names){};
-}
-
-static uint64_t hash_text(const char *text)
-{
-	uint64_t h = 0xcbf29ce484222325ULL;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3ULL;
-	return h >> 1;
 }
 
 static int reserve(struct names *n)
@@ -51,8 +43,12 @@ static int reserve(struct names *n)
 
 int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap, uint32_t *ret)
 {
-	uint64_t key = hash_text(name), *found;
+	uint64_t key, *found;
 	int r;
+
+	if (!n->seed)
+		n->seed = hash_seed();
+	key = hash_text(n->seed, name, strlen(name)) >> 1;
 
 	/* Two texts of one hash take neighbouring keys. */
 	while ((found = map_get(&n->by_text, key))) {
@@ -78,19 +74,15 @@ int names_add(struct names *n, const char *name, const char *display, bool lost,
 
 static struct object_name *newest(const struct names *n, uint64_t key)
 {
-	const uint64_t *first = map_get(&n->by_object, key);
-	struct object_name *o;
+	const uint64_t *index = map_get(&n->by_object, key);
 
-	if (!first)
-		return NULL;
-	for (o = &n->objects[*first]; o->next != NAME_NONE; o = &n->objects[o->next])
-		;
-	return o;
+	return index ? &n->objects[*index] : NULL;
 }
 
 int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time)
 {
 	struct object_name *last = newest(n, key);
+	uint32_t before = last ? (uint32_t)(last - n->objects) : NAME_NONE;
 
 	/* Two CPUs may send one object's name at once. */
 	if (last && last->freed_ns == UINT64_MAX) {
@@ -106,12 +98,9 @@ int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time
 			return -ENOMEM;
 		n->objects = objects;
 		n->objects_size = size;
-		last = newest(n, key);
 	}
-	n->objects[n->n_objects] = (struct object_name){ .freed_ns = UINT64_MAX, .name = name, .next = NAME_NONE };
-	if (last)
-		last->next = n->n_objects;
-	else if (map_put(&n->by_object, key, n->n_objects) < 0)
+	n->objects[n->n_objects] = (struct object_name){ .freed_ns = UINT64_MAX, .name = name, .before = before };
+	if (map_put(&n->by_object, key, n->n_objects) < 0)
 		return -ENOMEM;
 	n->n_objects++;
 	return 0;
@@ -127,14 +116,12 @@ void names_free_object(struct names *n, uint64_t key, uint64_t time)
 
 uint32_t names_of_object(const struct names *n, uint64_t key, uint64_t time)
 {
-	const uint64_t *first = map_get(&n->by_object, key);
+	const struct object_name *o = newest(n, key);
 
-	if (!first)
+	if (!o || time >= o->freed_ns)
 		return NAME_NONE;
-	for (const struct object_name *o = &n->objects[*first];; o = &n->objects[o->next]) {
-		if (time < o->freed_ns)
-			return o->name;
-		if (o->next == NAME_NONE)
-			return NAME_NONE;
-	}
+	/* It is asked nearly in the order of time: from the newest back is a step or none. */
+	while (o->before != NAME_NONE && time < n->objects[o->before].freed_ns)
+		o = &n->objects[o->before];
+	return o->name;
 }

@@ -8,7 +8,7 @@
 
 struct object_name {
 	uint64_t freed_ns;  /* when the object went; UINT64_MAX: not in this capture */
-	uint32_t name, next; /* indices; next NAME_NONE: the newest */
+	uint32_t name, before; /* indices; before NAME_NONE: the oldest */
 };
 
 struct names {
@@ -16,7 +16,8 @@ struct names {
 	bool *cheap; /* beside names */
 	uint32_t n, size;
 	struct map by_text;
-	struct map by_object; /* the oldest object_name */
+	struct map by_object; /* the newest object_name */
+	uint64_t seed; /* of texts */
 	struct object_name *objects;
 	uint32_t n_objects, objects_size;
 };

@@ -67,9 +67,14 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 				const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
-	uint64_t index = correlator_add_span(c, thread, kind, r->head.time);
 	struct frame *f;
+	uint64_t index;
 
+	if (s->frames.n == FRAMES_MAX) {
+		c->t->n_spans_left_out++;
+		return NULL;
+	}
+	index = correlator_add_span(c, thread, kind, r->head.time);
 	if (index == NO_SPAN)
 		return NULL;
 	if (spec->event)

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/base/hash.h"
+
 #define EMPTY UINT64_MAX
 
 struct map_slot {
@@ -17,7 +19,7 @@ void map_done(struct map *map)
 
 static struct map_slot *find(const struct map *map, uint64_t key)
 {
-	size_t i = (key * 0x9e3779b97f4a7c15ULL) >> 20;
+	size_t i = hash_number(map->seed, key);
 
 	while (map->slots[i & (map->size - 1)].key != key && map->slots[i & (map->size - 1)].key != EMPTY)
 		i++;
@@ -36,7 +38,7 @@ uint64_t *map_get(const struct map *map, uint64_t key)
 
 static int grow(struct map *map)
 {
-	struct map bigger = { .size = map->size ? map->size * 2 : 64 };
+	struct map bigger = { .size = map->size ? map->size * 2 : 64, .seed = map->seed ?: hash_seed() };
 
 	bigger.slots = malloc(bigger.size * sizeof(bigger.slots[0]));
 	if (!bigger.slots)

@@ -1,4 +1,7 @@
-/* A hash table from 64-bit keys to 64-bit values, with open addressing. Any key but UINT64_MAX. */
+/*
+ * A hash table from 64-bit keys to 64-bit values, with open addressing. Any key but UINT64_MAX. Each has a seed of its own: whoever chooses the keys
+ * cannot make it slow.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -8,6 +11,7 @@ struct map {
 	struct map_slot *slots;
 	size_t size; /* a power of two, or 0 */
 	size_t used; /* slots that hold or held a key */
+	uint64_t seed;
 };
 
 /* A map of zeros is empty. */

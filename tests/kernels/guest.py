@@ -84,7 +84,8 @@ class Doctor(Guest):
     def test_a_new_process_is_found_though_nobody_asks(self):
         daemon = self.start(harness.Daemon)
         target = self.start(OneProgram)
-        harness.wait_until(lambda: "localhost:" in str(harness.ctl_targets(daemon).get(target.pid)), 30, "it is a target")
+        # By its log: a question would make it look.
+        harness.wait_until(lambda: f"found process {target.pid} " in daemon.stderr(), 30, "it is a target")
 
 
 class Fixtures(Guest):
@@ -93,8 +94,9 @@ class Fixtures(Guest):
         counts = {}
         for level in (1, 2, 3):
             summary, xspace = self.capture(daemon, target, "--level", level)
-            # Its executors have the functions of the runtime's, and not their fields.
-            self.assertEqual([w for w in xspace.errors + xspace.warnings if "which run an executor belongs to" not in w], [])
+            # Its executors have the functions of the runtime's, and not their fields; a thread of an emulated CPU may stop for long between its two records.
+            known = ("which run an executor belongs to", "shown without their name", "came late")
+            self.assertEqual([w for w in xspace.errors + xspace.warnings if not any(k in w for k in known)], [])
             self.assertTrue(xspace.events("SessionRun"))
             counts[level] = [bool(xspace.ops()), bool(xspace.events("waiting for a CPU"))]
             self.assertEqual(summary["shed"], [])

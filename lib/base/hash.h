@@ -1,0 +1,21 @@
+/* Hashes of keys that others choose. With a seed that nobody knows beforehand they cannot choose keys that fall together. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Random; never 0. */
+uint64_t hash_seed(void);
+
+/* Two rounds of multiplication, whose upper half is folded into the lower: every bit of the number and of the seed counts in each bit. */
+static inline uint64_t hash_number(uint64_t seed, uint64_t number)
+{
+	number ^= seed;
+	number = (number ^ number >> 32) * 0xbf58476d1ce4e5b9ULL;
+	number ^= seed >> 7;
+	number = (number ^ number >> 29) * 0x94d049bb133111ebULL;
+	return number ^ number >> 32;
+}
+
+/* FNV-1a that begins with the seed. */
+uint64_t hash_text(uint64_t seed, const char *text, size_t size);
