@@ -124,8 +124,9 @@ $(GEN)/proto/descriptor_set.h: $(SERVED_PROTOS) lib/proto/reflection.proto
 $(GEN)/proto/%.pb-c.h: $(GEN)/proto/%.pb-c.c ;
 
 # bpf/: CO-RE objects, linked into one, embedded by the skeleton.
-BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(ARCH) -O2 -g -Wall -Werror -Ivmlinux/$(ARCH) -I.
-$(GEN)/bpf/%.bpf.o: bpf/%.bpf.c
+# -mcpu=v3: atomic exchange, and 32-bit arithmetic (Linux 5.12).
+BPF_CFLAGS := -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -O2 -g -Wall -Werror -Ivmlinux/$(ARCH) -I.
+$(GEN)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF,$<)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<

@@ -76,7 +76,7 @@ struct flow {
 	__u8 passing;  /* nothing more is wanted of the line */
 	__u8 has_grpc_status;
 	__u32 grpc_status; /* number of a field of that name in the table */
-	__u8 busy; /* a thread is at it */
+	__u32 busy; /* a thread is at it */
 	__u8 raw[FRAME_BYTES + 3];
 	__u16 references[RECORD_REFERENCES];
 	char bytes_of_line[LINE_BYTES];

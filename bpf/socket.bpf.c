@@ -218,9 +218,8 @@ static __always_inline void follow(struct steps *s, struct place *place, __u64 b
 		return;
 	}
 	/* Of two threads at one direction of a connection the second is left out; that its bytes are missing is seen by their number. */
-	if (*(volatile __u8 *)&f->busy)
+	if (__sync_lock_test_and_set(&f->busy, 1))
 		return;
-	*(volatile __u8 *)&f->busy = 1;
 	p->left = bytes;
 	pass_place(p, place);
 	if (place->tcp) {
@@ -245,7 +244,7 @@ static __always_inline void follow(struct steps *s, struct place *place, __u64 b
 		f->pending = 0;
 	}
 	f->last_ns = p->now;
-	*(volatile __u8 *)&f->busy = 0;
+	__sync_lock_test_and_set(&f->busy, 0);
 }
 
 struct file___counted {

@@ -72,8 +72,12 @@ class Programs(Guest):
 
 class Doctor(Guest):
     def test_the_host_is_ready_and_what_restricts_it_is_said(self):
-        status, found = findings(self.start(harness.Daemon))
-        self.assertEqual(status, OK, found)
+        # What probes cost is measured, or not, by a clock that is emulated: three daemons may try.
+        for _ in range(3):
+            status, found = findings(self.start(harness.Daemon))
+            self.assertEqual(status, OK, found)
+            if "no-calibration" not in found:
+                break
         self.assertEqual(found["ready"]["severity"], "ok")
         self.assertNotIn("no-sideband", found)
         self.assertIn("is 3: new processes are seen", found["perf-paranoid"]["text"])

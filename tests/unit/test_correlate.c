@@ -547,6 +547,46 @@ TEST(records_that_make_no_sense_do_no_harm)
 	timeline_free(t);
 }
 
+TEST(a_record_of_a_kind_that_is_not_known_is_passed_over)
+{
+	struct timeline *t;
+
+	probe(2000, 1, S_RUN, 200, 0, 0);
+	/* As short as a record can be: whoever takes it for another kind reads beyond its end. */
+	add(2001, 99, 200, sizeof(struct record));
+	probe(2100, 1, S_RUN_END, 200, 0, 0);
+	t = run();
+	CHECK_EQ(t->n_threads, 1);
+	CHECK_EQ(t->n_spans, 1);
+	timeline_free(t);
+}
+
+TEST(frames_deeper_than_any_program_goes_are_left_out_and_counted)
+{
+	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	struct record_probe r = { .head = { .kind = RECORD_PROBE, .site = S_RUN, .size8 = sizeof(r) / 8 } };
+	struct correlator *c;
+	struct timeline *t;
+
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+	for (uint32_t i = 0; i < 70000; i++) {
+		r.head.time = 2000 + i;
+		r.head.tid = 1;
+		r.stack = 1000000 - i;
+		CHECK_EQ(correlator_feed(c, &r.head), 0);
+	}
+	/* What other threads do is shown as ever. */
+	r.head.time = 80000;
+	r.head.tid = 2;
+	CHECK_EQ(correlator_feed(c, &r.head), 0);
+	CHECK_EQ(correlator_finish(c, 90000, 5000000000, &t), 0);
+	correlator_free(c);
+	CHECK_EQ(t->n_spans_left_out, 70000 - 65536);
+	CHECK_EQ(t->n_spans, 65536 + 1);
+	timeline_free(t);
+}
+
 TEST(threads_get_their_last_name_and_ended_processes_are_marked)
 {
 	struct timeline *t;
