@@ -64,7 +64,7 @@ struct broker {
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
 	struct bpf_facts bpf; /* of this kernel: they do not change */
-	bool tracepoint_known, calibrated;
+	bool tracepoint_known, programs_loaded, calibrated;
 	struct broker_calibration calibration;
 	uint64_t calibration_failed_ns; /* 0: it did not */
 	char calibration_failure[128];	/* why */
@@ -218,54 +218,56 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 	return -EMFILE;
 }
 
-static void judge_host(struct broker *b, struct findings *ret)
+static void judge_host(const struct broker *b, struct host_facts *ret_host, struct findings *ret)
 {
-	struct host_facts host = { .mode = b->mode, .sideband = b->sideband };
-
-	host.bpf = b->bpf;
-	host_facts_find(&host);
+	*ret_host = (struct host_facts){ .mode = b->mode, .sideband = b->sideband, .bpf = b->bpf };
+	host_facts_find(ret_host);
 	ret->n = 0;
-	preflight_judge_host(&host, ret);
+	preflight_judge_host(ret_host, ret);
 }
 
-/* Loads what a capture loads, and lets it go again. */
+/* Loads what a capture loads, once while the broker lives: a kernel does not change its mind. */
 static void judge_programs(struct broker *b, struct findings *ret)
 {
 	const struct program_verdict *verdicts;
 	struct attachment *a = NULL;
 	char reason[128];
-	int r = attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a, reason, sizeof(reason));
 
+	if (!b->programs_loaded)
+		b->programs_loaded = attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a, reason, sizeof(reason)) >= 0;
 	attachment_free(a);
 	if (programs_refused(captures_programs(b->captures), &verdicts))
 		preflight_judge_programs(verdicts, ret);
-	else if (r < 0)
+	else if (!b->programs_loaded)
 		preflight_judge_load(reason, ret);
 }
 
 /* The list is made when its first finding is asked for. */
+static void list_findings(struct broker *b, pid_t pid, struct findings *ret)
+{
+	struct process_facts process;
+	struct host_facts host;
+
+	if (!b->tracepoint_known)
+		b->bpf.tracepoint = bpf_tracepoint_find();
+	b->tracepoint_known = true;
+	judge_host(b, &host, ret);
+	if (!preflight_error(ret))
+		judge_programs(b, ret);
+	preflight_list_limits(&host, ret);
+	b->n_host_findings = ret->n;
+	if (!pid)
+		return;
+	process_facts_find(pid, &process);
+	preflight_judge_process(pid, &process, ret);
+}
+
 static int on_preflight(struct broker *b, struct broker_message *m)
 {
-	struct host_facts host = { .sideband = b->sideband, .bpf = b->bpf };
-	struct process_facts process;
-
 	if (m->pid > INT32_MAX)
 		return -EINVAL;
-	if (m->index == 0) {
-		if (!b->tracepoint_known)
-			b->bpf.tracepoint = bpf_tracepoint_find();
-		b->tracepoint_known = true;
-		judge_host(b, &b->findings);
-		if (!preflight_error(&b->findings))
-			judge_programs(b, &b->findings);
-		host_facts_find(&host);
-		preflight_list_limits(&host, &b->findings);
-		b->n_host_findings = b->findings.n;
-		if (m->pid) {
-			process_facts_find((pid_t)m->pid, &process);
-			preflight_judge_process((pid_t)m->pid, &process, &b->findings);
-		}
-	}
+	if (m->index == 0)
+		list_findings(b, (pid_t)m->pid, &b->findings);
 	if (m->index >= b->findings.n)
 		return -ENOENT;
 	if (m->index < b->n_host_findings)
@@ -305,10 +307,11 @@ static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, 
 	bool is_own = m->id == BROKER_DAEMON && b->captures_itself;
 	const struct broker_finding *error;
 	struct findings findings;
+	struct host_facts host;
 
 	if (!client && !is_own)
 		return -ECANCELED; /* it has gone meanwhile */
-	judge_host(b, &findings);
+	judge_host(b, &host, &findings);
 	error = preflight_error(&findings);
 	if (error) {
 		preflight_describe(error, m->text, sizeof(m->text));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "daemon/broker/preflight.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
@@ -81,6 +82,19 @@ static void judge_probes(struct doctor *d, const struct service *s)
 	    forecast.calibration.emulated_ns, forecast.calibration.stepped_ns, forecast.calibration.switch_ns, forecast.calibration.call_ns);
 }
 
+/* What it lacks is found out by trying; this is for whoever asks which kernels there are. */
+static void judge_release(struct doctor *d, const char *release)
+{
+	unsigned major = 0, minor = 0, oldest_major, oldest_minor;
+
+	sscanf(OLDEST_KERNEL, "%u.%u", &oldest_major, &oldest_minor);
+	if (sscanf(release, "%u.%u", &major, &minor) == 2 && (major < oldest_major || (major == oldest_major && minor < oldest_minor)))
+		add(d, FINDING_WARNING, "old-kernel", "use Linux " OLDEST_KERNEL " or later",
+		    "Linux %.64s was never tried: the oldest supported kernel is " OLDEST_KERNEL ", and before 5.17 the programs cannot be loaded", release);
+	else
+		add(d, FINDING_OK, "kernel", "", "Linux %.64s is supported: the oldest is " OLDEST_KERNEL ", as nothing older was tried", release);
+}
+
 /* Adds what is true whoever is asked about, and answers. */
 static void answer_findings(struct grpc_call *call, const struct service *s, struct doctor *d)
 {
@@ -95,6 +109,7 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 		add(d, FINDING_NOTE, "no-cache", "make the state directory writable, or choose another one by tfprofd --state-dir",
 		    "plans are not kept between runs of the daemon: the first capture of each server takes longer");
 	uname(&kernel);
+	judge_release(d, kernel.release);
 	add(d, FINDING_OK, "daemon", "", "tfprofd " TFPROFD_VERSION " answers, on Linux %.64s", kernel.release);
 	if (!has_error(d))
 		add(d, FINDING_OK, "ready", "", "captures work here");

@@ -81,8 +81,14 @@ class Refused(harness.TestCase):
         self.assertEqual(command.json["shed"], replay.json["shed"])
 
     def test_a_capture_goes_without_allocations_where_returns_cannot_be_probed(self):
+        self.check_returns_refused()
+
+    def test_a_capture_by_perf_events_goes_without_allocations_where_returns_cannot_be_probed(self):
+        self.check_returns_refused("--probe-links", "perf-event")
+
+    def check_returns_refused(self, *arguments):
         before = harness.bpf_objects()
-        daemon = self.start(harness.Daemon, prefix=["env", f"LD_PRELOAD={harness.BUILD / 'fixtures/refuse_returns.so'}"])
+        daemon = self.start(harness.Daemon, *arguments, prefix=["env", f"LD_PRELOAD={harness.BUILD / 'fixtures/refuse_returns.so'}"])
         server = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
         harness.wait_target(daemon, server.pid)
         command = harness.ctl_capture(daemon, [server.pid], self.directory, "--level", 3, duration="1s")
@@ -93,7 +99,7 @@ class Refused(harness.TestCase):
         self.assertTrue(xspace.ops() and xspace.events("SessionRun"))
         self.assertEqual(xspace.events("MemoryAllocation") + xspace.events("MemoryDeallocation"), [])
         self.assertEqual([w.partition(".")[0] for w in xspace.warnings], ["Not captured: allocations"])
-        self.assertEqual(harness.leftovers(before, daemon=daemon), [])
+        self.assertEqual(harness.leftovers(before, 60, daemon), [])
         # Without them everything is there.
         command = harness.ctl_capture(daemon, [server.pid], self.directory, "--level", 3, "--memory=off", duration="300ms")
         self.assertEqual((command.status, command.json["shed"]), (OK, []), command.stderr)

@@ -64,6 +64,7 @@ class Programs(Guest):
             name, verdict, *figures = line.split()
             self.assertIn(verdict, ("ok", "absent"))
             programs[name] = dict(zip(("instructions", "examined", "states", "microseconds"), map(int, figures)))
+            print(f"     {name}: {programs[name] or 'not there'}")
         self.assertTrue(programs["probe"] and programs["on_switch"] and programs["on_sys_exit"])
         # One of the two says when bytes came.
         self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
