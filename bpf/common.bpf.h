@@ -132,8 +132,8 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 	} while (0)
 
 /*
- * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is compared with NULL once, here: verifiers before
- * 6.2 forget at the next comparison that it is not, and find it unreleased.
+ * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is compared with NULL once, here: at a second
+ * comparison, verifiers before 6.2 assume again that it may be NULL, and then find it unreleased.
  */
 static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 {

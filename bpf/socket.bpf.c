@@ -451,20 +451,33 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* Bytes up to that sequence number can be read from a socket. In the sender's, or the network's, context. */
-static __always_inline int on_ready(struct sock *sk, __u64 address, __u32 position)
+/* Where a target serves by TCP on this socket; NULL: it is none of theirs, or the window is not open. In the sender's, or the network's, context. */
+static __always_inline const struct serving_socket *served_by(struct sock *sk, __u64 now)
 {
-	struct record_ready *r;
-	struct serving_port l;
 	const struct serving_socket *listener;
-	__u64 now = bpf_ktime_get_ns();
+	struct serving_port l;
+	__u16 family;
 
 	if (!window_open(now))
-		return 0;
+		return NULL;
+	family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+		return NULL;
 	listener_of(sk, &l);
 	listener = bpf_map_lookup_elem(&listeners, &l);
 	/* A connection that nobody has accepted yet comes to its listener. */
 	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN || BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
+		return NULL;
+	return listener;
+}
+
+/* Bytes up to that sequence number can be read. The context's first word is the socket: the verifier lets nobody compute with the pointer itself. */
+static __always_inline int send_ready(void *context, const struct serving_socket *listener, __u64 now, __u32 position, bool more)
+{
+	struct record_ready *r;
+	__u64 address;
+
+	if (bpf_probe_read_kernel(&address, sizeof(address), context))
 		return 0;
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
@@ -473,44 +486,42 @@ static __always_inline int on_ready(struct sock *sk, __u64 address, __u32 positi
 	r->head.target = (__u8)listener->target;
 	r->socket = socket_number(address);
 	r->position = position;
-	r->reserved = 0;
+	r->more = more;
 	record_submit(r);
 	return 0;
-}
-
-/* A socket of IP is the first argument; its address is read as a number, as the verifier lets nobody compute with the pointer itself. */
-static __always_inline bool is_tcp(struct sock *sk, void *context, __u64 *ret_address)
-{
-	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
-
-	return (family == AF_INET || family == AF_INET6) && BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP &&
-	       !bpf_probe_read_kernel(ret_address, sizeof(*ret_address), context);
 }
 
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
-	__u64 address;
+	__u64 now = bpf_ktime_get_ns();
+	const struct serving_socket *listener = served_by(sk, now);
 
-	return is_tcp(sk, ctx, &address) ? on_ready(sk, address, BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt)) : 0;
+	return listener ? send_ready(ctx, listener, now, BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), false) : 0;
 }
 
 /*
  * The same on a kernel without that tracepoint (before 6.3): a segment of an established connection, before it is taken in. One that comes before
- * its turn cannot be read yet; when the gap is filled, nobody says that of the later bytes.
+ * its turn cannot be read yet.
  */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 {
 	struct tcp_skb_cb *segment = (struct tcp_skb_cb *)skb->cb;
-	__u32 next = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), begin = BPF_CORE_READ(segment, seq), end = BPF_CORE_READ(segment, end_seq);
-	bool ends = BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN;
-	__u64 address;
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 now = bpf_ktime_get_ns();
+	const struct serving_socket *listener = served_by(sk, now);
+	__u32 next, begin, end;
 
-	/* The end of the stream has a number, too, and is no byte. */
-	if ((__s32)(begin - next) > 0 || (__s32)(end - ends - next) <= 0 || !is_tcp(sk, ctx, &address))
+	if (!listener)
 		return 0;
-	return on_ready(sk, address, end);
+	next = BPF_CORE_READ(tp, rcv_nxt);
+	begin = BPF_CORE_READ(segment, seq);
+	end = BPF_CORE_READ(segment, end_seq);
+	/* The end of the stream has a number, too, and is no byte. */
+	if ((__s32)(begin - next) > 0 || (__s32)(end - (BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN) - next) <= 0)
+		return 0;
+	return send_ready(ctx, listener, now, end, BPF_CORE_READ(tp, out_of_order_queue.rb_node) != NULL);
 }
 
 static __always_inline bool is_io_uring(struct file *file)

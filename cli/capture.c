@@ -173,7 +173,7 @@ enum outcome command_capture(int argc, char **argv, const struct daemon_address 
 		.children = children,
 		.doc = "Captures what serving processes do, for TensorBoard, and prints a summary.\v"
 		       "Exit codes: 0 captured, 1 internal error or cancelled, 2 usage, 3 not permitted, 4 no such target, "
-		       "5 nothing captured, 6 captured, but not all: records were lost, probes were given up for the budget, or the "
+		       "5 nothing captured, 6 captured, but not all: records were lost, probes were disabled for the budget or refused by the kernel, or the "
 		       "window or a process ended early, 7 this host cannot.",
 	};
 	struct capture_options o = { .selection.level = SELECTION_DEFAULT_LEVEL, .output.logdir = OUTPUT_DEFAULT_LOGDIR };

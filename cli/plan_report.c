@@ -296,7 +296,7 @@ static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
 	for (size_t i = 0; i < plan->n_targets; i++)
 		n += count_planted(plan->targets[i]);
 	if (plan->calibration->perf_events)
-		fprintf(file, "  Detaching takes about %s after the answer: %zu probes are perf events, which this kernel removes one after the other.\n",
+		fprintf(file, "  Detaching takes about %s after the answer: this kernel removes perf events one after the other, and the plan has %zu.\n",
 			duration_text(ns * n, time), n);
 	else
 		fprintf(file, "  Detaching takes about %s after the answer.\n", duration_text(ns, time));

@@ -84,10 +84,10 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 	for (size_t i = 0; i < result->n_shed; i++) {
 		const Tfprofd__Shed *shed = result->shed[i];
 
-		fputs(shed->refused ? "  left out " : "  given up ", file);
+		fputs(shed->refused ? "  refused  " : "  given up ", file);
 		text_write(file, shed->kind);
 		if (shed->refused)
-			fputs(": the kernel refuses what it needs\n", file);
+			fputs(": not captured, as the kernel refused a BPF program or a probe\n", file);
 		else
 			fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(shed->at_ns, at), shed->overhead);
 	}

@@ -78,7 +78,7 @@ enum outcome command_snapshot(int argc, char **argv, const struct daemon_address
 		.children = children,
 		.doc = "Shows what happened just now, out of what the daemon's recorder has kept (tfprofd --recorder), as a capture of that time.\v"
 		       "Exit codes: 0 done, 1 internal error or cancelled, 2 usage, 3 not permitted, 4 no recorder runs, 5 nothing was recorded, "
-		       "6 not all: records were lost, probes were given up for the budget, or less was kept than was asked for.",
+		       "6 not all: records were lost, probes were disabled for the budget or refused by the kernel, or less was kept than was asked for.",
 	};
 	struct snapshot_options o = { .output.logdir = OUTPUT_DEFAULT_LOGDIR };
 	struct answer answer = { .show_progress = isatty(STDERR_FILENO), .output = { .options = &o.output, .request_options = &o.requests } };

@@ -115,7 +115,7 @@ static void print_recorder(const Tfprofd__RecorderStatus *r)
 	       r->processes == 1 ? "" : "es", r->attached ? "" : " (it waits for one)", duration_text(r->kept_ns, kept), text_bytes(r->bytes, bytes),
 	       text_bytes(r->max_bytes, max), text_count(r->dropped, dropped), r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
-		printf("  given up for its budget: %s\n", r->given_up[i]);
+		printf("  not recorded: %s\n", r->given_up[i]);
 	if (r->left_out)
 		printf("  %u processes are left out\n", r->left_out);
 }

@@ -205,7 +205,7 @@ struct record_ready {
 	struct record head; /* .tid: 0 */
 	__u64 socket;
 	__u32 position; /* the sequence number behind the last byte that came */
-	__u32 reserved;
+	__u32 more;	/* 1: bytes behind it, that had come before their turn, may have become readable with it */
 };
 
 enum unseen {

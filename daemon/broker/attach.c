@@ -65,8 +65,10 @@ int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *
 	struct attachment *a = calloc(1, sizeof(*a));
 	int r;
 
-	if (!a)
+	if (!a) {
+		snprintf(ret_reason, size, "no memory");
 		return -ENOMEM;
+	}
 	a->mode = mode;
 	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds, &a->bpf, ret_reason, size);
 	if (r < 0) {
@@ -279,17 +281,6 @@ static int attach_tracepoint(struct attachment *a, enum program program, enum pr
 	return fd < 0 ? -errno : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
 }
 
-static int attach_tracepoints(struct attachment *a)
-{
-	int r = 0;
-
-	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++)
-		if (program_facts[i].is_tracepoint && a->bpf.programs[i] >= 0)
-			r = attach_tracepoint(a, i, program_facts[i].kind);
-	a->tracepoints = r >= 0;
-	return r;
-}
-
 /* Runs an iterator's program: what it returns is in maps and rings. */
 static int iterate(int program, pid_t pid)
 {
@@ -340,15 +331,37 @@ static bool any_other(const struct attachment *a, const struct refused *refused)
 	return false;
 }
 
-/* What was attached of a kind goes at once: half of it would show what is not so. -ENOMEM. */
-static int leave_out(struct attachment *a, enum probe_kind kind)
+/* What was attached of a kind goes with it: half of it would show what is not so. -ENOMEM. */
+static int leave_out(struct attachment *a, enum probe_kind kind, int error, struct refused *refused)
 {
-	struct detached *links;
-	int r = attachment_shed(a, kind, &links);
+	int r = attachment_shed(a, kind, &refused->links[refused->n_links]);
 
-	log_warning("the kernel refused a probe: %s are not captured", probe_kind_name(kind));
-	if (r >= 0)
-		detached_free(links);
+	log_warning_errno(error, "the kernel refused what %s need (%m): they are not captured", probe_kind_name(kind));
+	refused->n_links += r >= 0;
+	refused->kinds |= KIND_BIT(kind);
+	return r;
+}
+
+static bool is_for_lack_of_room(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* Without those that a capture can do without. */
+static int attach_tracepoints(struct attachment *a, struct refused *refused)
+{
+	int r = 0;
+
+	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
+		const struct program_facts *f = &program_facts[i];
+
+		if (!f->is_tracepoint || a->bpf.programs[i] < 0 || (f->kind != KIND_COUNT && a->shed[f->kind]))
+			continue;
+		r = attach_tracepoint(a, i, f->kind);
+		if (r < 0 && !is_for_lack_of_room(r) && f->kind != KIND_COUNT)
+			r = f->is_extra ? 0 : leave_out(a, f->kind, r, refused);
+	}
+	a->tracepoints = r >= 0;
 	return r;
 }
 
@@ -365,12 +378,10 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		if (!site->pid || done[i] || a->shed[site->kind] || is_among(ret_refused, site->pid))
 			continue;
 		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site) : attach_group(a, i, done);
-		if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && probe_kind_is_optional(site->kind)) {
-			r = leave_out(a, site->kind);
-			ret_refused->kinds |= KIND_BIT(site->kind);
-		}
+		if (r < 0 && !is_for_lack_of_room(r) && probe_kind_is_optional(site->kind))
+			r = leave_out(a, site->kind, r, ret_refused);
 		/* What one process has in its file costs that process only. */
-		if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && ret_refused->n < RECORD_MAX_TARGETS) {
+		if (r < 0 && !is_for_lack_of_room(r) && ret_refused->n < RECORD_MAX_TARGETS) {
 			ret_refused->pids[ret_refused->n++] = site->pid;
 			refused = r;
 			r = 0;
@@ -386,7 +397,7 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 	find_listeners(a);
 	if (a->tracepoints)
 		return 0;
-	r = attach_tracepoints(a);
+	r = attach_tracepoints(a, ret_refused);
 	if (r < 0)
 		*ret_reason = "the kernel refused a tracepoint";
 	return r;

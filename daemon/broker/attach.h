@@ -50,11 +50,14 @@ struct attach_site {
 
 /* -E2BIG beyond BROKER_MAX_SITES, or BROKER_MAX_PERF_EVENTS where they are perf events. */
 int attachment_add_site(struct attachment *a, const struct attach_site *site);
+struct detached;
 /* Processes of which the kernel refused something. */
 struct refused {
 	unsigned n;
 	pid_t pids[RECORD_MAX_TARGETS];
 	unsigned kinds; /* a bit for each that is left out of all processes, because a probe of it was refused in one */
+	struct detached *links[KIND_COUNT]; /* of these kinds, what was attached already; to be freed */
+	unsigned n_links;
 };
 
 /*
@@ -63,8 +66,7 @@ struct refused {
  */
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason);
 
-/* Links that were taken out of an attachment; they stay until they are freed, which takes a while. */
-struct detached;
+/* struct detached: links that were taken out of an attachment; they stay until they are freed, which takes a while. */
 /*
  * A process has ended, or became another program: its sites are left out, and what was attached to it is taken out. watch: its
  * scheduling and threads are still recorded. -ENOMEM.

@@ -231,7 +231,7 @@ static void judge_programs(struct broker *b, struct findings *ret)
 {
 	const struct program_verdict *verdicts;
 	struct attachment *a = NULL;
-	char reason[128];
+	char reason[128] = "";
 
 	if (!b->programs_loaded)
 		b->programs_loaded = attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a, reason, sizeof(reason)) >= 0;

@@ -394,6 +394,8 @@ static int attach(struct attachment *a, const struct child *child, pid_t partner
 		r = add_site(a, child->pid, program, places[i]);
 	if (r >= 0)
 		r = attachment_attach(a, &refused, ret_reason);
+	for (unsigned i = 0; i < refused.n_links; i++)
+		detached_free(refused.links[i]);
 	if (r >= 0 && refused.n)
 		r = -EACCES;
 	return r;

@@ -294,6 +294,12 @@ void captures_executed(struct captures *s, pid_t pid)
 			}
 }
 
+/* What the kernel says against it is no fault of the request. */
+static int error_of_host(int error)
+{
+	return error == -EINVAL || error == -ENOTSUP || error == -ENOENT || error == -EACCES ? -EOPNOTSUPP : error;
+}
+
 int captures_attach(struct captures *s, struct broker_message *m)
 {
 	struct capture *c = capture_get(s, m->id);
@@ -306,6 +312,8 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	/* A number that became another process's must not be used: its sites are left out. */
 	check_capture(s, c);
 	r = attachment_attach(c->attachment, &refused, &reason);
+	for (unsigned i = 0; i < refused.n_links; i++)
+		detach(s, NULL, refused.links[i]);
 	m->index = 0;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		for (unsigned k = 0; k < refused.n; k++)
@@ -314,7 +322,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 				forget(s, c, refused.pids[k], false);
 			}
 	if (r < 0)
-		return FAIL(m, r, "%s (%s)", reason ?: "cannot attach", strerror(-r));
+		return FAIL(m, error_of_host(r), "%s (%s)", reason ?: "cannot attach", strerror(-r));
 	m->kinds = refused.kinds;
 	check_capture(s, c);
 	m->count = attachment_links(c->attachment);

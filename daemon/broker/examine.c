@@ -49,29 +49,38 @@ static int load_one(enum program program, int attach_type)
 	return r;
 }
 
+/* Of the moment, not of the program. */
+static bool is_passing(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN || error == -EINTR;
+}
+
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
 {
-	int refused = 0;
+	int refused = 0, r = 0;
 
-	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
-		int r;
+	memset(ret, 0, PROGRAM_COUNT * sizeof(ret[0]));
+	for (enum program i = 0; i < PROGRAM_COUNT && !is_passing(r); i++) {
+		_cleanup_free_ char *log = NULL;
 
-		ret[i] = (struct program_verdict){};
 		if (!can_be_there(i))
 			continue;
 		r = libbpf_log_begin();
 		if (r < 0)
-			return r;
-		ret[i].error = MIN(load_one(i, attach_type), 0);
-		ret[i].log = libbpf_log_take();
-		if (!ret[i].error) {
-			free(TAKE_PTR(ret[i].log));
 			continue;
-		}
-		libbpf_log_reason(ret[i].log ?: "", ret[i].reason, sizeof(ret[i].reason));
+		r = load_one(i, attach_type);
+		log = libbpf_log_take();
+		if (r >= 0)
+			continue;
+		ret[i].error = r;
+		libbpf_log_reason(log ?: "", ret[i].reason, sizeof(ret[i].reason));
+		ret[i].log = TAKE_PTR(log);
 		refused++;
 	}
-	return refused;
+	if (!is_passing(r))
+		return refused;
+	program_verdicts_done(ret);
+	return r;
 }
 
 void program_verdicts_done(struct program_verdict verdicts[PROGRAM_COUNT])

@@ -21,7 +21,7 @@ enum broker_request {
 	BROKER_OPEN,	     /* in: pid, start and end of a mapping. out: id of the file, fd */
 	BROKER_CLOSE,	     /* in: id of a file */
 	/* In: id of the client, kinds: bits of enum probe_kind, of those that have programs of their own. Out: id of the capture, kinds: those that the
-	 * kernel takes, text: why not the others, fds: control, counters, rings. */
+	 * kernel takes, fds: control, counters, rings. */
 	BROKER_CAPTURE,
 	BROKER_TARGET,	     /* in: id of the capture, pid. out: index of the target in the capture */
 	BROKER_SITES,	     /* in: id of the capture, index, file, kind, count and sites */

@@ -132,7 +132,7 @@ static void judge_view(const struct host_facts *h, struct findings *f)
 		add(f, FINDING_WARNING, "hidepid", "mount /proc without hidepid where tfprofd runs",
 		    "/proc is mounted with hidepid: processes that run already are found only when they are named by --pid");
 	if (!h->sideband)
-		add(f, FINDING_WARNING, "no-sideband", "start tfprofd with CAP_SYS_ADMIN, which it drops",
+		add(f, FINDING_WARNING, "no-sideband", "start tfprofd with CAP_SYS_ADMIN",
 		    "new processes are found only when somebody asks: the kernel refuses to report them (perf_event_paranoid is %d)",
 		    h->perf_paranoid);
 }

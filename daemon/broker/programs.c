@@ -280,13 +280,15 @@ static void report_refused(const struct program_cache *c)
 	safe_close(fd);
 }
 
-/* Finds out which programs the kernel refuses, and what can be left out with them. -ENOMEM. */
+/* Finds out which programs the kernel refuses, and what can be left out with them. */
 static int examine(struct program_cache *c, int attach_type)
 {
-	int r = programs_examine(attach_type, c->verdicts);
+	struct program_verdict verdicts[PROGRAM_COUNT];
+	int r = programs_examine(attach_type, verdicts);
 
 	if (r <= 0)
 		return r;
+	memcpy(c->verdicts, verdicts, sizeof(verdicts));
 	c->refuses = true;
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
 		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT && !program_facts[i].is_extra)
@@ -332,11 +334,14 @@ int programs_load(struct program_cache *c, int attach_type, unsigned kinds, stru
 	pthread_mutex_lock(&c->lock);
 	r = load_or_examine(c, attach_type, kinds & PROGRAM_KINDS, ret, ret_reason, size);
 	pthread_mutex_unlock(&c->lock);
-	if (r < 0 && !*ret_reason)
-		snprintf(ret_reason, size, "%s", r == -EPERM  ? "loading BPF programs is not permitted here" :
-						 r == -ENOMEM ? "no memory for the ring buffers" :
-								"the BPF programs cannot be loaded");
-	return r;
+	if (r >= 0 || *ret_reason)
+		return r;
+	if (r == -EPERM || r == -ENOMEM) {
+		snprintf(ret_reason, size, "%s", r == -EPERM ? "loading BPF programs is not permitted here" : "no memory for the ring buffers");
+		return r;
+	}
+	snprintf(ret_reason, size, "the BPF programs cannot be loaded (%s)", strerror(-r));
+	return r == -EMFILE || r == -ENFILE ? r : -EOPNOTSUPP;
 }
 
 bool programs_refused(struct program_cache *c, const struct program_verdict **ret)

@@ -85,8 +85,8 @@ bool program_is_of_kinds(enum program program, unsigned kinds);
 bool programs_refused(struct program_cache *cache, const struct program_verdict **ret);
 
 /*
- * Loads each program by itself and says what the kernel has against it. Returns how many it refuses, or -ENOMEM. What is in the verdicts is to be
- * freed with program_verdicts_done().
+ * Loads each program by itself and says what the kernel has against it. Returns how many it refuses; what is in the verdicts is then to be freed with
+ * program_verdicts_done(). -ENOMEM, -EMFILE, -ENFILE, -EAGAIN, -EINTR: there are no verdicts.
  */
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT]);
 void program_verdicts_done(struct program_verdict verdicts[PROGRAM_COUNT]);

@@ -203,6 +203,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 	struct session_counts counts = {};
 	uint64_t now;
 
+	c->result.n_shed = cost_add_refused(s, &budget, 0, c->result.shed, 0);
 	for (;;) {
 		*ret_error = session_drain(s);
 		session_count(s, &counts);
@@ -220,6 +221,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		if (c->request.max_overhead > 0)
 			keep_budget(c, s, &budget, start, now);
 		let_join(c, s, start, now);
+		c->result.n_shed = cost_add_refused(s, &budget, now - start, c->result.shed, c->result.n_shed);
 		note_targets(c, s);
 		__atomic_store_n(&c->overhead_ppm, (uint64_t)(cost_of_probes(s, cpu_before) * 1e4), __ATOMIC_RELAXED);
 		if (session_targets_ended(s) || enough_requests(c))
@@ -327,7 +329,6 @@ static int run_window(struct capture *c, struct session *s)
 		return r;
 	if (begin && start > begin + LATE_NS)
 		result_warn(&c->result, "The window began %.3f s after the time that was asked for.", (double)(start - begin) / 1e9);
-	c->result.n_shed = cost_list_refused(s, c->result.shed);
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
 	live_begin(&c->live, start);

@@ -53,7 +53,7 @@ bool capture_plan_follows_sockets(const struct capture_plan *plan);
 /* A kind of probes that the kernel refuses, or that was disabled because the budget was passed. */
 struct capture_shed {
 	enum probe_kind kind;
-	bool refused; /* the other fields are 0 then */
+	bool refused; /* by the kernel; .overhead is 0 then */
 	uint64_t at_ns;	 /* since the window began */
 	double overhead; /* percent, of all probes, then */
 };

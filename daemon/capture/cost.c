@@ -19,13 +19,22 @@ double cost_of_probes(struct session *s, uint64_t cpu_before)
 	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
 }
 
-unsigned cost_list_refused(const struct session *s, struct capture_shed ret[KIND_COUNT])
+static bool is_listed(const struct capture_shed *list, unsigned n, enum probe_kind kind)
 {
-	unsigned n = 0;
+	for (unsigned i = 0; i < n; i++)
+		if (list[i].kind == kind)
+			return true;
+	return false;
+}
 
-	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
-		if (session_refused_kinds(s) & 1u << kind)
-			ret[n++] = (struct capture_shed){ .kind = kind, .refused = true };
+unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64_t at_ns, struct capture_shed list[KIND_COUNT], unsigned n)
+{
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		if (!(session_refused_kinds(s) & 1u << kind) || is_listed(list, n, kind))
+			continue;
+		budget->shed[kind] = true;
+		list[n++] = (struct capture_shed){ .kind = kind, .refused = true, .at_ns = at_ns };
+	}
 	return n;
 }
 

@@ -5,8 +5,11 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/session.h"
 
-/* The kinds that the kernel refuses, as sheds: how many, at most KIND_COUNT. */
-unsigned cost_list_refused(const struct session *s, struct capture_shed ret[KIND_COUNT]);
+/*
+ * Adds the kinds that the kernel refuses and that are not in the list of n yet, with that time since the window began; the budget has nothing to save
+ * there. How many there are then.
+ */
+unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64_t at_ns, struct capture_shed list[KIND_COUNT], unsigned n);
 /* Percent of the targets' CPU time since it was cpu_before. */
 double cost_of_probes(struct session *s, uint64_t cpu_before);
 /*

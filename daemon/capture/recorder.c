@@ -319,7 +319,7 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 	r->start_ns = start;
 	r->cpu_before_ns = session_cpu_ns(r->session);
 	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
-	r->n_shed = cost_list_refused(r->session, r->shed);
+	r->n_shed = cost_add_refused(r->session, &r->budget, 0, r->shed, 0);
 	r->n_left_out = r->n_refused = 0;
 	r->has_failed = false;
 	pthread_mutex_lock(&r->lock);
@@ -344,7 +344,10 @@ static int attach(struct recorder *r, const struct target *target, char *text, s
 	/* Its probes may fire before all of them are there. */
 	note_target(r, target);
 	error = session_add(r->session, p, text, size);
-	return error < 0 ? error : session_attach(r->session, text, size);
+	if (error >= 0)
+		error = session_attach(r->session, text, size);
+	r->n_shed = cost_add_refused(r->session, &r->budget, loop_now(), r->shed, r->n_shed);
+	return error;
 }
 
 /* The next one whose time has come; NULL: there is none. */

@@ -121,7 +121,7 @@ static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, con
 
 static const char *describe_refused(enum probe_kind kind, char *text, size_t size)
 {
-	snprintf(text, size, "Not captured: %s. The kernel refuses what it needs: see tfprofctl doctor, and the daemon's messages.", probe_kind_name(kind));
+	snprintf(text, size, "Not captured: %s. The kernel refused a BPF program or a probe: the daemon's messages say why.", probe_kind_name(kind));
 	return text;
 }
 

@@ -112,7 +112,10 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 
 		if (shed.at_ns > to)
 			continue;
-		if (shed.at_ns <= from)
+		/* The session has a warning for it. */
+		if (shed.refused)
+			;
+		else if (shed.at_ns <= from)
 			result_warn(&s->result, "%s had been given up before: the probes cost %.1f %% of the CPU time, and the recorder's budget is %.4g %%.",
 				    name, shed.overhead, s->facts.max_overhead);
 		else

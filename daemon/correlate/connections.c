@@ -50,6 +50,7 @@ void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 		return;
 	a->entries[a->n % READY_MAX].time = record->head.time;
 	a->entries[a->n % READY_MAX].position = record->position;
+	a->entries[a->n % READY_MAX].more = record->more;
 	a->n++;
 }
 
@@ -75,7 +76,8 @@ static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t posit
 		/* The earliest that tells of more than what came before; those of an earlier connection are not in their order. */
 		if (!behind || behind > most) {
 			*ret_since = time;
-			return first;
+			/* Perhaps it came with these. */
+			return a->entries[(a->n - i) % READY_MAX].more ? 0 : first;
 		}
 		most = behind;
 		first = time;

@@ -86,6 +86,7 @@ struct arrivals {
 	struct {
 		uint64_t time;
 		uint32_t position;
+		bool more; /* bytes behind it may have come, too */
 	} entries[READY_MAX];
 	unsigned n; /* so far */
 };

@@ -90,9 +90,9 @@ static void judge_release(struct doctor *d, const char *release)
 	sscanf(OLDEST_KERNEL, "%u.%u", &oldest_major, &oldest_minor);
 	if (sscanf(release, "%u.%u", &major, &minor) == 2 && (major < oldest_major || (major == oldest_major && minor < oldest_minor)))
 		add(d, FINDING_WARNING, "old-kernel", "use Linux " OLDEST_KERNEL " or later",
-		    "Linux %.64s was never tried: the oldest supported kernel is " OLDEST_KERNEL ", and before 5.17 the programs cannot be loaded", release);
+		    "Linux %.64s is older than " OLDEST_KERNEL ", the oldest kernel that is tested; before 5.17 the programs cannot be loaded", release);
 	else
-		add(d, FINDING_OK, "kernel", "", "Linux %.64s is supported: the oldest is " OLDEST_KERNEL ", as nothing older was tried", release);
+		add(d, FINDING_OK, "kernel", "", "Linux %.64s is no older than " OLDEST_KERNEL ", the oldest kernel that is tested", release);
 }
 
 /* Adds what is true whoever is asked about, and answers. */

@@ -90,7 +90,7 @@ static void print_recorder(FILE *f, const struct service *s)
 	print_number(f, "recorder_events_total", "counter", "Records that it has read from the kernel.", (double)r.records);
 	print_number(f, "recorder_events_lost_total", "counter", "Records that it has lost, all causes.", (double)r.dropped);
 	print_number(f, "recorder_overhead_ratio", "gauge", "Share of its processes' CPU time that its probes cost, by forecast.", r.overhead / 100);
-	print_number(f, "recorder_given_up_kinds", "gauge", "Kinds of probes that it has given up for its budget.", r.n_shed);
+	print_number(f, "recorder_given_up_kinds", "gauge", "Kinds of probes that it does without, for its budget or because the kernel refuses them.", r.n_shed);
 }
 
 static void print_histogram(FILE *f, const struct target *target, const struct histogram *h)

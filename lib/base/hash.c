@@ -1,5 +1,6 @@
 #include "lib/base/hash.h"
 
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -18,9 +19,12 @@ uint64_t hash_seed(void)
 
 uint64_t hash_text(uint64_t seed, const char *text, size_t size)
 {
-	uint64_t h = 0xcbf29ce484222325ULL ^ seed;
+	uint64_t h = hash_number(seed, size), word;
 
-	for (size_t i = 0; i < size; i++)
-		h = (h ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+	for (size_t at = 0; at < size; at += sizeof(word)) {
+		word = 0;
+		memcpy(&word, text + at, size - at < sizeof(word) ? size - at : sizeof(word));
+		h = hash_number(seed ^ h, word);
+	}
 	return h;
 }

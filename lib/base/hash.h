@@ -17,5 +17,5 @@ static inline uint64_t hash_number(uint64_t seed, uint64_t number)
 	return number ^ number >> 32;
 }
 
-/* FNV-1a that begins with the seed. */
+/* Eight bytes at a time, each round with the seed. */
 uint64_t hash_text(uint64_t seed, const char *text, size_t size);

@@ -13,12 +13,12 @@ SWITCHES = ("on_switch", "on_waking", "on_wakeup_new")
 
 
 class Refused(harness.TestCase):
-    def start_refused(self, build):
+    def start_refused(self, build, *arguments):
         patch = unittest.mock.patch.object(harness, "OUT", harness.BUILD / build)
         patch.start()
         self.addCleanup(patch.stop)
         self.before = harness.bpf_objects()
-        daemon, target = self.start(harness.Daemon, "--verbose"), self.start(Fixture)
+        daemon, target = self.start(harness.Daemon, "--verbose", *arguments), self.start(Fixture)
         harness.wait_target(daemon, target.pid)
         return daemon, target
 
@@ -45,14 +45,14 @@ class Refused(harness.TestCase):
         self.assertTrue(xspace.ops())
         warnings = [w for w in xspace.warnings if "scheduler switches" in w]
         self.assertEqual(len(warnings), 1, xspace.warnings)
-        self.assertRegex(warnings[0], r"^Not captured: scheduler switches\. The kernel refuses what it needs")
+        self.assertRegex(warnings[0], r"^Not captured: scheduler switches\. The kernel refused a BPF program or a probe")
         self.assert_on_overview(xspace, warnings)
         # Nothing is told of what was not seen.
         self.assertFalse([e for e in xspace.events() if e.name.startswith(("blocked: ", "waiting for a CPU"))])
         self.assertEqual(harness.leftovers(self.before, daemon=daemon), [])
         text = harness.ctl(daemon, "capture", "--pid", target.pid, "--duration", "300ms", "-o", self.directory)
         self.assertEqual(text.status, LOSS)
-        self.assertIn("left out scheduler switches: the kernel refuses what it needs", text.stdout)
+        self.assertIn("refused  scheduler switches: not captured, as the kernel refused a BPF program or a probe", text.stdout)
 
         command, refused, codes = self.findings(daemon)
         self.assertEqual(command.status, OK)
@@ -62,6 +62,17 @@ class Refused(harness.TestCase):
             self.assertEqual(len([f for f in refused if re.search(rf"program {name}, so captures go without scheduler switches: {REASON}", f["text"])]),
                              1, refused)
         self.assert_log(daemon, SWITCHES)
+
+    def test_the_recorder_and_its_snapshots_say_so_too(self):
+        daemon, target = self.start_refused("refused-switches", "--recorder", "2", "--recorder-overhead", "100")
+        harness.wait_until(lambda: harness.ctl(daemon, "status", "--json").json["recorder"]["processes"], 15, "it is recorded")
+        harness.time.sleep(1)
+        command = harness.ctl(daemon, "snapshot", "--last", "1s", "-o", self.directory / "snapshot", "--json")
+        self.assertEqual(command.status, LOSS, command.stderr)
+        self.assertIn(("scheduler switches", True), [(s["kind"], s["refused"]) for s in command.json["shed"]])
+        warnings = [w for w in command.json["warnings"] if "scheduler switches" in w]
+        self.assertEqual(len(warnings), 1, warnings)
+        self.assertRegex(warnings[0], "^Not captured: scheduler switches")
 
     def test_what_does_not_need_them_is_complete(self):
         daemon, target = self.start_refused("refused-switches")

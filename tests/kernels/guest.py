@@ -65,7 +65,9 @@ class Programs(Guest):
             self.assertIn(verdict, ("ok", "absent"))
             programs[name] = dict(zip(("instructions", "examined", "states", "microseconds"), map(int, figures)))
             print(f"     {name}: {programs[name] or 'not there'}")
-        self.assertTrue(programs["probe"] and programs["on_switch"] and programs["on_sys_exit"])
+        # Those of one of the two tracepoints of arrivals may be absent, no others.
+        self.assertLessEqual({name for name, figures in programs.items() if not figures}, {"on_data_ready", "on_segment"})
+        self.assertGreater(len(programs), 10)
         # One of the two says when bytes came.
         self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
         FOUND["programs"] = programs
@@ -178,6 +180,7 @@ class TensorFlow(Guest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.before_all = harness.bpf_objects()
         cls.logs = pathlib.Path(harness.tempfile.mkdtemp(prefix="tfprofd-guest-"))
         cls.server = harness.NativeServer(["half_plus_two", "layered"], profiler=True, arguments=["--truth", cls.logs / "truth"])
         cls.addClassCleanup(cls.server.stop)
@@ -206,7 +209,7 @@ class TensorFlow(Guest):
         self.assertEqual((missing, extra), (0, 0))
         FOUND["ops"] = total
 
-    def assert_only_the_recorder_s_left(self):
+    def wait_for_detaching(self):
         """Perf events of the capture before go one after the other, and the server is slower until then."""
         own = lambda: len({key for key, pids in harness.bpf_holders().items() if key[0] == "link" and self.daemon.pid in pids})
         least = own()
@@ -230,7 +233,7 @@ class TensorFlow(Guest):
         self.assertEqual(load.finish()["errors"], 0)
 
     def test_zz_requests_are_the_clients_and_nothing_is_left(self):
-        self.assert_only_the_recorder_s_left()
+        self.wait_for_detaching()
         case = test_requests.Case("native REST", True, "half_plus_two", 4, 40)
         log, path = self.directory / "client.log", self.directory / "requests.ndjson"
         client = harness.LoadClient(self.server.port, True, log, "--clients", 4, "--model", case.model, "--rate", case.rate, "--warm", 1,
@@ -244,7 +247,7 @@ class TensorFlow(Guest):
         case.client, case.port = client.finish(), self.server.port
         case.requests = [test_requests.parse(line, True) for line in path.read_text().splitlines()]
         self.assertEqual(self.daemon.stop(), 0)
-        self.assertEqual([o for o in harness.leftovers({}, DETACH_S) if "tfprof" in o], [])
+        self.assertEqual(harness.leftovers(self.before_all, DETACH_S), [])
         self.assertEqual(test_lifecycle.breakpoints(self.server.pid, "libtensorflow_framework.so.2"), 0)
         # Its log is complete when it has ended.
         self.assertEqual(self.server.stop(60), 0)

@@ -75,6 +75,8 @@ int main(void)
 		else if (load(i, attach_type, log, &instructions) >= 0)
 			printf("%s ok %zu %ld %ld %ld\n", f->name, instructions, number_after(log, "processed "), number_after(log, "total_states "),
 			       number_after(log, "verification time "));
+		else
+			printf("%s refused at the second time\n", f->name), refused++;
 	}
 	program_verdicts_done(verdicts);
 	return refused > 0;

@@ -83,6 +83,9 @@ TEST(a_seed_decides_where_a_key_goes)
 	CHECK(same < 64);
 	CHECK(hash_text(1, "text", 4) != hash_text(3, "text", 4));
 	CHECK_EQ(hash_text(1, "text", 4), hash_text(1, "textual", 4));
+	/* What a seed changes is not the same for all texts: else two that fall together would do so with every seed. */
+	CHECK(hash_text(3, "text", 4) - hash_text(1, "text", 4) != hash_text(3, "tent", 4) - hash_text(1, "tent", 4));
+	CHECK(hash_text(1, "a text of some length", 21) != hash_text(1, "a text of some lengti", 21));
 }
 
 CHECK_MAIN()
