@@ -816,6 +816,31 @@ TEST(a_socket_of_the_same_number_is_another_connection)
 	timeline_free(t);
 }
 
+TEST(an_arrival_behind_a_segment_that_filled_a_gap_is_not_known)
+{
+	struct timeline *t;
+	struct record_message *m;
+
+	for (unsigned more = 0; more < 2; more++) {
+		const uint64_t socket = 5 + more, at = 2000 + 10000 * more;
+
+		ready(at, socket, 100);
+		space[n_records - 1].ready.more = more;
+		ready(at + 400, socket, 300);
+		/* Its bytes may have come with the first. */
+		m = asked(at + 500, 1, socket, more ? "POST /after" : "POST /plain");
+		m->position = 250;
+		m->bytes = 100;
+		answered(at + 600, 1, socket, 200);
+	}
+	t = run();
+	CHECK_EQ(find(t, "/plain")->flags, 0);
+	CHECK_EQ(find(t, "/plain")->start_ns, 2400);
+	CHECK(find(t, "/after")->flags & REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/after")->start_ns, 12500);
+	timeline_free(t);
+}
+
 TEST(an_arrival_that_may_have_been_forgotten_is_not_guessed)
 {
 	struct timeline *t;
