@@ -210,15 +210,15 @@ class TensorFlow(Guest):
         FOUND["ops"] = total
 
     def wait_for_detaching(self):
-        """Perf events of the capture before go one after the other, and the server is slower until then."""
+        """Perf events of the capture before go one after the other, and the server is slower until then: waits until none has gone for a while."""
         own = lambda: len({key for key, pids in harness.bpf_holders().items() if key[0] == "link" and self.daemon.pid in pids})
-        least = own()
+        least, calm = own(), 0
         for _ in range(DETACH_S):
             time.sleep(1)
             now = own()
-            if now >= least:
+            least, calm = min(least, now), 0 if now < least else calm + 1
+            if calm == 10:
                 break
-            least = now
 
     def test_allocations_are_in_ops(self):
         load = self.start(harness.Load, self.server, model="layered", clients=1)

@@ -105,7 +105,7 @@ def main():
             return 1
 
     env = {"GUEST_RESULT": "/run/boot/result.json", **({"GUEST_SHORT": "1"} if short else {})}
-    guests = [(series, series, GUEST if short or series == SERIES[0] else f"{GUEST}; {SOCKETS}", env) for series in SERIES]
+    guests = [(series, series, GUEST if short or series == SERIES[0] else f"{SOCKETS}; {GUEST}", env) for series in SERIES]
     if not short:
         guests += [(SERIES[0], f"{SERIES[0]}-{name}", command, {}) for name, command in SUITE]
     deadline = time.monotonic() + (SHORT_S if short else LONG_S)
