@@ -237,7 +237,8 @@ class TensorFlow(Guest):
         case = test_requests.Case("native REST", True, "half_plus_two", 4, 40)
         log, path = self.directory / "client.log", self.directory / "requests.ndjson"
         client = harness.LoadClient(self.server.port, True, log, "--clients", 4, "--model", case.model, "--rate", case.rate, "--warm", 1,
-                                    prefix=["chrt", "--fifo", "1"])
+                                    # It must still be at it when the window is open.
+                                    "--duration", 40, prefix=["chrt", "--fifo", "1"])
         self.addCleanup(client.stop)
         command = harness.ctl_capture(self.daemon, [self.server.pid], self.directory / "log", "--requests", path, duration="5s")
         self.assertEqual(command.status, OK, command.stderr)
