@@ -9,6 +9,9 @@
 #include "daemon/broker/programs.h"
 #include "lib/base/macro.h"
 
+/* BPF_LOG_STATS of the kernel's verifier. */
+#define LOG_FIGURES 4
+
 /* Of every map of them as little as there can be. */
 static int shrink_rings(struct tfprofd_bpf *skel)
 {
@@ -21,18 +24,17 @@ static int shrink_rings(struct tfprofd_bpf *skel)
 	return r;
 }
 
-/* Whether this kernel has what the program is attached to. */
-static bool can_be_there(enum program program)
+bool program_can_be_there(enum program program)
 {
 	const char *needs = program_facts[program].needs;
 
 	return !needs || libbpf_find_vmlinux_btf_id(needs, BPF_TRACE_RAW_TP) >= 0;
 }
 
-/* Returns what the load of one program alone returned. */
-static int load_one(enum program program, int attach_type)
+int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size, size_t *ret_instructions)
 {
 	struct tfprofd_bpf *skel = tfprofd_bpf__open();
+	struct bpf_program *p;
 	int r;
 
 	if (!skel)
@@ -42,9 +44,16 @@ static int load_one(enum program program, int attach_type)
 		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
 		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_facts[i].name), i == program);
+	p = bpf_object__find_program_by_name(skel->obj, program_facts[program].name);
+	if (ret_figures) {
+		bpf_program__set_log_level(p, LOG_FIGURES);
+		bpf_program__set_log_buf(p, ret_figures, size);
+	}
 	r = shrink_rings(skel);
 	if (r >= 0)
 		r = tfprofd_bpf__load(skel);
+	if (ret_instructions)
+		*ret_instructions = bpf_program__insn_cnt(p);
 	tfprofd_bpf__destroy(skel);
 	return r;
 }
@@ -63,12 +72,12 @@ int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
 	for (enum program i = 0; i < PROGRAM_COUNT && !is_passing(r); i++) {
 		_cleanup_free_ char *log = NULL;
 
-		if (!can_be_there(i))
+		if (!program_can_be_there(i))
 			continue;
 		r = libbpf_log_begin();
 		if (r < 0)
 			continue;
-		r = load_one(i, attach_type);
+		r = program_load_alone(i, attach_type, NULL, 0, NULL);
 		log = libbpf_log_take();
 		if (r >= 0)
 			continue;

@@ -89,4 +89,8 @@ bool programs_refused(struct program_cache *cache, const struct program_verdict 
  * program_verdicts_done(). -ENOMEM, -EMFILE, -ENFILE, -EAGAIN, -EINTR: there are no verdicts.
  */
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT]);
+/* Whether this kernel has what the program is attached to. */
+bool program_can_be_there(enum program program);
+/* Loads it and lets it go. ret_figures: the verifier's, as text; NULL: not wanted, as ret_instructions. Returns what libbpf returned. */
+int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size, size_t *ret_instructions);
 void program_verdicts_done(struct program_verdict verdicts[PROGRAM_COUNT]);

@@ -28,7 +28,7 @@ struct sideband_event {
 typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
 
 /*
- * Opens what tells of them; nothing is told until sideband_start(), which needs no capability. CAP_PERFMON is enough up to perf_event_paranoid 2;
+ * Opens the events that report them; nothing is reported until sideband_start(), which needs no capability. CAP_PERFMON is enough up to perf_event_paranoid 2;
  * Debian's kernels, at 3, ask for CAP_SYS_ADMIN. -EACCES, -EPERM, -ENOSYS or another error of perf_event_open, mmap or epoll_create1.
  */
 int sideband_new(struct sideband **ret);

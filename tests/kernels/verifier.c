@@ -5,20 +5,16 @@
  *   NAME refused REASON
  * Ends with 1 when one is refused.
  */
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "bpf/tfprofd.skel.h"
 #include "daemon/broker/attach.h"
 #include "daemon/broker/libbpf_log.h"
 #include "daemon/broker/programs.h"
 #include "daemon/broker/uprobe_multi.h"
 #include "lib/base/macro.h"
 
-#define LOG_STATS 4
 #define LOG_BYTES 4096
 
 static long number_after(const char *log, const char *word)
@@ -26,28 +22,6 @@ static long number_after(const char *log, const char *word)
 	const char *at = strstr(log, word);
 
 	return at ? strtol(at + strlen(word), NULL, 10) : -1;
-}
-
-static int load(enum program program, int attach_type, char log[LOG_BYTES], size_t *ret_instructions)
-{
-	struct tfprofd_bpf *skel = tfprofd_bpf__open();
-	struct bpf_program *p;
-	int r;
-
-	if (!skel)
-		return -errno;
-	skel->rodata->n_rings = RECORD_MAX_RINGS;
-	if (attach_type)
-		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
-	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_facts[i].name), i == program);
-	p = bpf_object__find_program_by_name(skel->obj, program_facts[program].name);
-	bpf_program__set_log_level(p, LOG_STATS);
-	bpf_program__set_log_buf(p, log, LOG_BYTES);
-	r = tfprofd_bpf__load(skel);
-	*ret_instructions = bpf_program__insn_cnt(p);
-	tfprofd_bpf__destroy(skel);
-	return r;
 }
 
 int main(void)
@@ -68,11 +42,11 @@ int main(void)
 		char log[LOG_BYTES] = "";
 		size_t instructions = 0;
 
-		if (f->needs && libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) < 0)
+		if (!program_can_be_there(i))
 			printf("%s absent\n", f->name);
 		else if (verdicts[i].error)
 			printf("%s refused %s\n%s\n", f->name, verdicts[i].reason, verdicts[i].log ?: "");
-		else if (load(i, attach_type, log, &instructions) >= 0)
+		else if (program_load_alone(i, attach_type, log, sizeof(log), &instructions) >= 0)
 			printf("%s ok %zu %ld %ld %ld\n", f->name, instructions, number_after(log, "processed "), number_after(log, "total_states "),
 			       number_after(log, "verification time "));
 		else
