@@ -48,8 +48,8 @@ BPF_SRC := $(wildcard bpf/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:bpf/%.bpf.c=$(GEN)/bpf/%.bpf.o)
 SKEL := $(GEN)/bpf/tfprofd.skel.h
 LIB_SRC := $(wildcard lib/*/*.c)
-DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))
-CLI_SRC := $(wildcard cli/*.c)
+DAEMON_SRC := $(wildcard daemon/*/*.c daemon/*/*/*.c)
+CLI_SRC := $(wildcard cli/*.c cli/*/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(1))

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/commands/command.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
+#include "cli/connect/session.h"
 #include "lib/base/macro.h"
 
 const char *argp_program_version = "tfprofctl 0.1";

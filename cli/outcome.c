@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/text.h"
+#include "cli/report/text.h"
 #include "lib/base/macro.h"
 
 enum outcome outcome_of_status(enum grpc_status status)

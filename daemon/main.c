@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
-#include "daemon/front.h"
-#include "daemon/listeners.h"
-#include "daemon/pem.h"
+#include "daemon/front/front.h"
+#include "daemon/front/listeners.h"
+#include "daemon/front/pem.h"
 #include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"

@@ -173,7 +173,7 @@ $(1)/$(2).bpf.o: bpf/$(2).bpf.c tests/kernels/refused.h $$(BPF_OBJ)
 $(1)/bpf/tfprofd.skel.h: $(1)/$(2).bpf.o
 	$$(Q)$$(BPFTOOL) gen object $(1)/linked.o $$< $$(filter-out %/$(2).bpf.o,$$(BPF_OBJ))
 	$$(Q)$$(BPFTOOL) gen skeleton $(1)/linked.o name tfprofd_bpf > $$@
-$(1)/%.o: daemon/broker/%.c $(1)/bpf/tfprofd.skel.h $$(LIB_OBJ)
+$(1)/%.o: daemon/broker/kernel/%.c $(1)/bpf/tfprofd.skel.h $$(LIB_OBJ)
 	$$(call say,CC,$$@)
 	$$(Q)$$(CC) -I$(1) $$(CPPFLAGS) $$(ALL_CFLAGS) -c -o $$@ $$<
 $(1)/tfprofd: $$(OBJ)/daemon/main.o $(1)/programs.o $(1)/examine.o $$(OUT)/libtfprofd.a $$(OUT)/libcommon.a

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "daemon/broker/code_range.h"
+#include "daemon/broker/kernel/code_range.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/modules.h"
-#include "daemon/broker/programs.h"
+#include "daemon/broker/kernel/programs.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/broker/attach.h"
+#include "daemon/broker/kernel/attach.h"
 #include "daemon/broker/message.h"
 
 struct captures;

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "daemon/broker/births.h"
+#include "daemon/broker/watch/births.h"
 #include "daemon/broker/limits.h"
 
 enum broker_request {

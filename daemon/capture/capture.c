@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/capture/budget.h"
-#include "daemon/capture/cost.h"
+#include "daemon/capture/budget/budget.h"
+#include "daemon/capture/budget/cost.h"
 #include "daemon/capture/hlo.h"
-#include "daemon/capture/lifecycle.h"
+#include "daemon/lifecycle/lifecycle.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/recording.h"
 #include "daemon/capture/result.h"

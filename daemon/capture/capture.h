@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/capture/forecast.h"
+#include "daemon/capture/budget/forecast.h"
 #include "daemon/capture/prepare.h"
-#include "daemon/capture/target.h"
-#include "daemon/correlate/filter.h"
-#include "daemon/export/advice.h"
-#include "daemon/export/export.h"
-#include "daemon/export/modules.h"
-#include "daemon/export/startups.h"
-#include "daemon/export/request_list.h"
-#include "daemon/export/summary.h"
-#include "daemon/export/xspace.h"
+#include "daemon/discovery/target.h"
+#include "daemon/timeline/filter.h"
+#include "daemon/export/summary/advice.h"
+#include "daemon/export/xspace/export.h"
+#include "daemon/export/xspace/modules.h"
+#include "daemon/export/xspace/startups.h"
+#include "daemon/export/summary/request_list.h"
+#include "daemon/export/summary/summary.h"
+#include "daemon/export/xspace/xspace.h"
 #include "include/record_types.h"
 #include "lib/base/histogram.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/capture/lead_in.h"
+#include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
 
 #define RENEW_NS 10000000000ull

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/broker/proxy.h"
-#include "daemon/capture/target.h"
+#include "daemon/proxy/proxy.h"
+#include "daemon/discovery/target.h"
 #include "daemon/plan/plan_cache.h"
 
 struct prepared_file {

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "daemon/export/device.h"
-#include "daemon/export/export.h"
+#include "daemon/export/xspace/device.h"
+#include "daemon/export/xspace/export.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
 

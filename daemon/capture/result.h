@@ -8,7 +8,7 @@
 
 #include "daemon/capture/capture.h"
 #include "daemon/capture/session.h"
-#include "daemon/correlate/timeline.h"
+#include "daemon/timeline/timeline.h"
 
 /* What is known at the end of the window besides the timeline. */
 struct result_facts {

@@ -11,7 +11,7 @@
 
 #include "daemon/capture/recording.h"
 #include "daemon/correlate/correlate.h"
-#include "daemon/correlate/layout.h"
+#include "daemon/correlate/runtime/layout.h"
 #include "daemon/record/ring.h"
 #include "daemon/record/store.h"
 #include "lib/base/macro.h"

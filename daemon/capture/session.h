@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/broker/proxy.h"
-#include "daemon/capture/forecast.h"
+#include "daemon/proxy/proxy.h"
+#include "daemon/capture/budget/forecast.h"
 #include "daemon/capture/prepare.h"
 #include "daemon/correlate/correlate.h"
-#include "daemon/correlate/filter.h"
-#include "daemon/correlate/timeline.h"
+#include "daemon/timeline/filter.h"
+#include "daemon/timeline/timeline.h"
 #include "include/record_types.h"
 
 struct session;

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "daemon/correlate/filter.h"
+#include "daemon/timeline/filter.h"
 
 #define CONFIG_TARGETS_MAX 256
 #define CONFIG_KEYS_MAX 64

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
-#include "daemon/correlate/lifetime.h"
-#include "daemon/correlate/requests_finish.h"
+#include "daemon/timeline/lifetime.h"
+#include "daemon/correlate/http/requests_finish.h"
 #include "lib/base/macro.h"
 
 /* 56 bytes each: below 1 GiB. */

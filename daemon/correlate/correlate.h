@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 
-#include "daemon/correlate/filter.h"
-#include "daemon/correlate/timeline.h"
-#include "daemon/plan/pack.h"
+#include "daemon/timeline/filter.h"
+#include "daemon/timeline/timeline.h"
+#include "daemon/plan/model.h"
 #include "include/record_types.h"
 
 /* A process, by the index that the records number it with. */

@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 #include "daemon/correlate/correlate.h"
-#include "daemon/correlate/cpus.h"
-#include "daemon/correlate/frames.h"
-#include "daemon/correlate/names.h"
-#include "daemon/correlate/requests.h"
+#include "daemon/correlate/sched/cpus.h"
+#include "daemon/correlate/runtime/frames.h"
+#include "daemon/timeline/names.h"
+#include "daemon/correlate/http/requests.h"
 
 #define NO_SPAN UINT64_MAX
 #define BATCH_NONE UINT32_MAX

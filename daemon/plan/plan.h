@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "daemon/plan/pack.h"
+#include "daemon/plan/model.h"
 #include "daemon/plan/site.h"
 #include "lib/elf/symbols.h"
 

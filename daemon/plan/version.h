@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "daemon/plan/pack.h"
+#include "daemon/plan/model.h"
 #include "lib/elf/image.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "daemon/broker/preflight.h"
+#include "daemon/broker/doctor/preflight.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
 #include "lib/base/macro.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/export/export.h"
+#include "daemon/export/xspace/export.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/service.h"
 #include "daemon/rpc/status.h"

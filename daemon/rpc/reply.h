@@ -3,7 +3,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "daemon/export/xspace.h"
+#include "daemon/export/xspace/xspace.h"
 #include "lib/grpc/body.h"
 #include "lib/grpc/server.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "bench/empty.skel.h"
-#include "daemon/broker/uprobe_multi.h"
+#include "daemon/broker/kernel/uprobe_multi.h"
 #include "daemon/plan/plan.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/broker/attach.h"
-#include "daemon/broker/libbpf_log.h"
-#include "daemon/broker/programs.h"
-#include "daemon/broker/uprobe_multi.h"
+#include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/kernel/libbpf_log.h"
+#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/uprobe_multi.h"
 #include "lib/base/macro.h"
 
 #define LOG_BYTES 4096

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/timeline.h"
-#include "daemon/export/export.h"
+#include "daemon/timeline/timeline.h"
+#include "daemon/export/xspace/export.h"
 #include "lib/base/macro.h"
 
 #define US UINT64_C(1000)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "daemon/broker/attach.h"
-#include "daemon/broker/perf_uprobe.h"
-#include "daemon/broker/uprobe_multi.h"
+#include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/kernel/perf_uprobe.h"
+#include "daemon/broker/kernel/uprobe_multi.h"
 #include "lib/base/macro.h"
 #include "sites/trace.skel.h"
 

@@ -36,18 +36,18 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define malloc test_malloc
 #define calloc test_calloc
 #define reallocarray test_reallocarray
-#include "daemon/export/counters.c"
-#include "daemon/export/device.c"
-#include "daemon/export/diagnostics.c"
-#include "daemon/export/export.c"
-#include "daemon/export/lanes.c"
-#include "daemon/export/memory.c"
-#include "daemon/export/modules.c"
-#include "daemon/export/startups.c"
-#include "daemon/export/name_table.c"
-#include "daemon/export/op_category.c"
-#include "daemon/export/writer.c"
-#include "daemon/export/xspace.c"
+#include "daemon/export/xspace/counters.c"
+#include "daemon/export/xspace/device.c"
+#include "daemon/export/xspace/diagnostics.c"
+#include "daemon/export/xspace/export.c"
+#include "daemon/export/xspace/lanes.c"
+#include "daemon/export/xspace/memory.c"
+#include "daemon/export/xspace/modules.c"
+#include "daemon/export/xspace/startups.c"
+#include "daemon/export/xspace/name_table.c"
+#include "daemon/export/summary/op_category.c"
+#include "daemon/export/xspace/writer.c"
+#include "daemon/export/xspace/xspace.c"
 #undef malloc
 #undef calloc
 #undef reallocarray

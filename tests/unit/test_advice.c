@@ -1,5 +1,5 @@
 /* What the numbers of a capture suggest. */
-#include "daemon/export/advice.h"
+#include "daemon/export/summary/advice.h"
 
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/broker/code_range.h"
+#include "daemon/broker/kernel/code_range.h"
 #include "lib/base/macro.h"
 #include "lib/base/map.h"
 #include "lib/proc/maps.h"

@@ -1,5 +1,5 @@
 /* When processes began, by what the kernel told of them. */
-#include "daemon/broker/births.h"
+#include "daemon/broker/watch/births.h"
 
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"

@@ -1,7 +1,7 @@
 /* When, and what, a budget takes away. */
 #include "tests/unit/check.h"
 
-#include "daemon/capture/budget.h"
+#include "daemon/capture/budget/budget.h"
 
 #define MS 1000000ull
 

@@ -1,8 +1,8 @@
 /* What tfprofctl prints with --json. */
 #include <stdlib.h>
 
-#include "cli/json.c"
-#include "cli/utf8.c"
+#include "cli/report/json.c"
+#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static char *text;

@@ -1,5 +1,5 @@
 /* When TensorBoard's client asks a proxy for the daemon. */
-#include "cli/proxy_env.c"
+#include "cli/connect/proxy_env.c"
 
 #include "tests/unit/check.h"
 

@@ -5,12 +5,12 @@
 
 #include <sys/stat.h>
 
-#include "cli/json.c"
-#include "cli/new_file.c"
-#include "cli/request.c"
-#include "cli/request_file.c"
-#include "cli/request_json.c"
-#include "cli/utf8.c"
+#include "cli/report/json.c"
+#include "cli/output/new_file.c"
+#include "cli/report/request.c"
+#include "cli/output/request_file.c"
+#include "cli/report/request_json.c"
+#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static char directory[64], path[128];

@@ -1,7 +1,7 @@
 /* Runs in a log directory: their names, and that nothing is overwritten or left behind. */
 #include <stdlib.h>
 
-#include "cli/run_directory.c"
+#include "cli/output/run_directory.c"
 #include "tests/unit/check.h"
 
 /* 2026-01-02 03:04:05 UTC. */

@@ -1,12 +1,12 @@
 /* The slowest requests as people and programs read them. */
 #include <stdlib.h>
 
-#include "cli/json.c"
-#include "cli/request.c"
-#include "cli/request_json.c"
-#include "cli/slowest.c"
-#include "cli/text.c"
-#include "cli/utf8.c"
+#include "cli/report/json.c"
+#include "cli/report/request.c"
+#include "cli/report/request_json.c"
+#include "cli/report/slowest.c"
+#include "cli/report/text.c"
+#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 #define MS 1000000ull

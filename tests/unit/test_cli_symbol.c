@@ -1,5 +1,5 @@
 /* Names of functions as tfprofctl shows them. */
-#include "cli/symbol.c"
+#include "cli/report/symbol.c"
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* Numbers, untrusted names and tables as tfprofctl shows them to people. */
 #include <stdlib.h>
 
-#include "cli/text.c"
-#include "cli/utf8.c"
+#include "cli/report/text.c"
+#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static void expect_written(const char *value, const char *expected, size_t columns)

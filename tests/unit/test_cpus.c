@@ -8,7 +8,7 @@
 static bool fail;
 
 #define calloc(n, size) (fail ? NULL : calloc(n, size))
-#include "daemon/correlate/cpus.c"
+#include "daemon/correlate/sched/cpus.c"
 #undef calloc
 
 TEST(the_longest_within_the_time_counts_and_stints_add_up)

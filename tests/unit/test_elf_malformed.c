@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "daemon/broker/code_range.h"
+#include "daemon/broker/kernel/code_range.h"
 #include "daemon/plan/plan.h"
 #include "daemon/plan/version.h"
 #include "lib/base/macro.h"

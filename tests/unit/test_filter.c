@@ -1,5 +1,5 @@
 /* Which requests a capture shows. */
-#include "daemon/correlate/filter.h"
+#include "daemon/timeline/filter.h"
 
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/capture/flight.h"
-#include "daemon/capture/lead_in.h"
-#include "daemon/correlate/requests.h"
+#include "daemon/recorder/flight.h"
+#include "daemon/recorder/lead_in.h"
+#include "daemon/correlate/http/requests.h"
 #include "daemon/record/history.h"
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"

@@ -1,5 +1,5 @@
 /* The sentence that says why a program was refused, found in what libbpf and the verifier print. */
-#include "daemon/broker/libbpf_log.h"
+#include "daemon/broker/kernel/libbpf_log.h"
 
 #include <bpf/libbpf.h>
 #include <stdlib.h>

@@ -16,8 +16,8 @@ static bool may_allocate(void)
 #define malloc(size) (may_allocate() ? malloc(size) : NULL)
 #define calloc(n, size) (may_allocate() ? calloc(n, size) : NULL)
 #define realloc(p, size) (may_allocate() ? realloc(p, size) : NULL)
-#include "daemon/correlate/span_index.c"
-#include "daemon/correlate/lifetime.c"
+#include "daemon/timeline/span_index.c"
+#include "daemon/timeline/lifetime.c"
 #undef malloc
 #undef calloc
 #undef realloc

@@ -1,5 +1,5 @@
 /* What allocators give out and take back: from records to the events that the Memory Profile page reads, and to numbers. */
-#include "daemon/export/memory_use.h"
+#include "daemon/export/summary/memory_use.h"
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
 

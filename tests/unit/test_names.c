@@ -1,5 +1,5 @@
 /* Names that objects had at a time, and hashes that nobody can make fall together. */
-#include "daemon/correlate/names.h"
+#include "daemon/timeline/names.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Kinds of operations. */
-#include "daemon/export/op_category.c"
+#include "daemon/export/summary/op_category.c"
 #include "tests/unit/check.h"
 
 TEST(forms_of_one_operation_are_in_one_category)

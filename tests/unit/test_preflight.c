@@ -1,9 +1,9 @@
 /* What the preflight makes of the facts about a host and a process. */
-#include "daemon/broker/preflight.h"
+#include "daemon/broker/doctor/preflight.h"
 
 #include <errno.h>
 
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/kernel/capabilities.h"
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
 

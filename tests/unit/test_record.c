@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/correlate/layout.h"
+#include "daemon/correlate/runtime/layout.h"
 #include "daemon/record/ring.h"
 #include "daemon/record/store.h"
 #include "lib/base/macro.h"

@@ -17,7 +17,7 @@ static bool allocation_fails(void)
 #define malloc(size) (allocation_fails() ? NULL : malloc(size))
 #define calloc(n, size) (allocation_fails() ? NULL : calloc(n, size))
 #define realloc(p, size) (allocation_fails() ? NULL : realloc(p, size))
-#include "daemon/export/request_list.c"
+#include "daemon/export/summary/request_list.c"
 #undef malloc
 #undef calloc
 #undef realloc

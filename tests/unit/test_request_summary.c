@@ -20,7 +20,7 @@ static char *test_strdup(const char *text)
 
 #define malloc test_malloc
 #define strdup test_strdup
-#include "daemon/export/request_summary.c"
+#include "daemon/export/summary/request_summary.c"
 #undef malloc
 #undef strdup
 

@@ -6,8 +6,8 @@
 
 #include <stdarg.h>
 
-#include "daemon/capture/flight.h"
-#include "daemon/export/request_summary.h"
+#include "daemon/recorder/flight.h"
+#include "daemon/export/summary/request_summary.h"
 #include "daemon/record/store.h"
 #include "tests/unit/recorded.h"
 

@@ -1,5 +1,5 @@
 /* How a process came to serve: from records of its probes, and what is known besides, to phases. */
-#include "daemon/correlate/startup.h"
+#include "daemon/correlate/runtime/startup.h"
 
 #include "tests/unit/exported.h"
 

@@ -19,7 +19,7 @@ static void *test_calloc(size_t n, size_t size)
 
 #define malloc test_malloc
 #define calloc test_calloc
-#include "daemon/export/summary.c"
+#include "daemon/export/summary/summary.c"
 #undef malloc
 #undef calloc
 

@@ -1,5 +1,5 @@
 /* What a timeline does itself: the lanes of its requests. */
-#include "daemon/correlate/timeline.h"
+#include "daemon/timeline/timeline.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/broker/watch.h"
+#include "daemon/broker/watch/watch.h"
 
 #include "tests/unit/check.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/export/xspace.h"
+#include "daemon/export/xspace/xspace.h"
 #include "proto/xplane.pb-c.h"
 #include "tests/unit/check.h"
 

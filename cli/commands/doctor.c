@@ -1,0 +1,235 @@
+/* tfprofctl doctor: what on this host, or about a process, stands in the way of a capture, and what to do about it. */
+#include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands/command.h"
+#include "cli/report/json.h"
+#include "cli/options/pid_option.h"
+#include "cli/connect/proxy_env.h"
+#include "cli/connect/session.h"
+#include "cli/report/text.h"
+#include "lib/base/macro.h"
+#include "proto/control.pb-c.h"
+
+/* A daemon that was never asked before measures first. */
+#define ANSWER_NS (60 * UINT64_C(1000000000))
+#define OWN_MAX 8
+#define PROGRAM "tfprofd: "
+/* Of what follows the severity. */
+#define INDENT 9
+
+/* What only the client sees. */
+struct own_finding {
+	const char *severity, *remedy;
+	char code[32], text[1024];
+};
+
+struct doctor {
+	struct own_finding own[OWN_MAX];
+	unsigned n_own;
+	char said[1024]; /* why there is no session */
+	Tfprofd__DoctorReply *reply; /* NULL: no daemon answered */
+};
+
+static const struct argp_option options[] = {
+	{ "pid", 'p', "PID", 0, "Also whether this process can be captured", 0 },
+	{ "json", 'j', NULL, 0, "Print one JSON object", 0 },
+	{}
+};
+
+static void add(struct doctor *d, const char *severity, const char *code, const char *text, const char *remedy)
+{
+	struct own_finding *f = &d->own[d->n_own++];
+
+	*f = (struct own_finding){ .severity = severity, .remedy = remedy };
+	snprintf(f->code, sizeof(f->code), "%s", code);
+	snprintf(f->text, sizeof(f->text), "%s", text);
+}
+
+static void judge_environment(struct doctor *d)
+{
+	const char *variable = proxy_env_find(getenv);
+	char text[160];
+
+	if (!variable)
+		return;
+	snprintf(text, sizeof(text), "%s is set: a TensorBoard started from here asks the proxy for localhost, too, and captures fail",
+		 variable);
+	add(d, "warning", "proxy-env", text, "set no_proxy=localhost,127.0.0.1 where TensorBoard is started");
+}
+
+static void keep_first(const char *text, void *data)
+{
+	struct doctor *d = data;
+
+	if (!*d->said)
+		snprintf(d->said, sizeof(d->said), "%s", text);
+}
+
+/* Why no daemon can be asked, as a finding. One that cannot work here says "tfprofd: CODE: text". */
+static void judge_refusal(struct doctor *d, enum outcome outcome)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+	const char *text = d->said;
+	char code[sizeof(d->own[0].code)] = "no-daemon";
+	size_t n;
+
+	if (outcome == OUTCOME_DENIED)
+		strcpy(code, "socket-access");
+	if (outcome == OUTCOME_HOST) {
+		text += strncmp(text, PROGRAM, strlen(PROGRAM)) ? 0 : strlen(PROGRAM);
+		n = strspn(text, letters);
+		strcpy(code, "host");
+		if (n && n < sizeof(code) && !strncmp(text + n, ": ", 2)) {
+			snprintf(code, sizeof(code), "%.*s", (int)n, text);
+			text += n + 2;
+		}
+	}
+	/* What there is to do is said in it. */
+	add(d, "error", code, *text ? text : "no daemon can be asked", "");
+}
+
+static enum outcome ask(struct session *session, uint32_t pid, struct doctor *d)
+{
+	Tfprofd__DoctorRequest request = TFPROFD__DOCTOR_REQUEST__INIT;
+	_cleanup_free_ uint8_t *message = NULL;
+	enum outcome outcome;
+	uint8_t packed[16];
+	size_t size = 0;
+
+	request.pid = pid;
+	outcome = session_call(session, "/tfprofd.Control/Doctor", packed, tfprofd__doctor_request__pack(&request, packed), ANSWER_NS,
+			       &message, &size);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	d->reply = tfprofd__doctor_reply__unpack(NULL, size, message);
+	if (d->reply)
+		return OUTCOME_OK;
+	outcome_say("the daemon's answer cannot be read");
+	return OUTCOME_INTERNAL;
+}
+
+/* The exit code that a capture would end with. */
+static enum outcome outcome_of_finding(const char *severity, const char *code)
+{
+	static const struct {
+		const char *code;
+		enum outcome outcome;
+	} of_process[] = {
+		{ "no-process", OUTCOME_NO_TARGET },	{ "ended", OUTCOME_NO_TARGET },	     { "kernel-thread", OUTCOME_NO_TARGET },
+		{ "no-runtime", OUTCOME_NO_TARGET },	{ "no-symbols", OUTCOME_NO_TARGET }, { "malformed", OUTCOME_HOST }, { "architecture", OUTCOME_NO_TARGET },
+		{ "not-permitted", OUTCOME_DENIED },	{ "unreadable", OUTCOME_DENIED },    { "socket-access", OUTCOME_DENIED },
+		{ "no-daemon", OUTCOME_INTERNAL },	{ "no-broker", OUTCOME_INTERNAL },
+	};
+
+	if (strcmp(severity, "error"))
+		return OUTCOME_OK;
+	for (size_t i = 0; i < ARRAY_SIZE(of_process); i++)
+		if (!strcmp(code, of_process[i].code))
+			return of_process[i].outcome;
+	return OUTCOME_HOST;
+}
+
+/* Nothing works on a host that cannot; whatever else is wrong counts after that, the first first. */
+static void count(enum outcome *total, const char *severity, const char *code)
+{
+	enum outcome one = outcome_of_finding(severity, code);
+
+	if (one == OUTCOME_HOST || *total == OUTCOME_OK)
+		*total = one;
+}
+
+static void print_one(struct json *json, const char *severity, const char *code, const char *text, const char *remedy)
+{
+	int width;
+
+	if (json) {
+		json_object_begin(json, NULL);
+		json_string(json, "code", code);
+		json_string(json, "severity", severity);
+		json_string(json, "text", text);
+		json_string(json, "remedy", *remedy ? remedy : NULL);
+		json_object_end(json);
+		return;
+	}
+	width = (int)text_write(stdout, severity);
+	printf("%*s", MAX(INDENT - width, 1), "");
+	text_write(stdout, code);
+	fputs(": ", stdout);
+	text_write(stdout, text);
+	if (*remedy) {
+		printf("\n%*s", INDENT, "");
+		text_write(stdout, remedy);
+	}
+	fputc('\n', stdout);
+}
+
+static enum outcome print(const struct doctor *d, bool as_json)
+{
+	struct json json = { .file = stdout };
+	enum outcome total = OUTCOME_OK;
+
+	if (as_json) {
+		json_object_begin(&json, NULL);
+		json_array_begin(&json, "findings");
+	}
+	for (unsigned i = 0; i < d->n_own; i++) {
+		const struct own_finding *f = &d->own[i];
+
+		print_one(as_json ? &json : NULL, f->severity, f->code, f->text, f->remedy);
+		count(&total, f->severity, f->code);
+	}
+	for (size_t i = 0; d->reply && i < d->reply->n_findings; i++) {
+		const Tfprofd__Finding *f = d->reply->findings[i];
+
+		print_one(as_json ? &json : NULL, f->severity, f->code, f->text, f->remedy);
+		count(&total, f->severity, f->code);
+	}
+	if (as_json) {
+		json_array_end(&json);
+		json_number(&json, "exit_code", total);
+		json_object_end(&json);
+	}
+	return total;
+}
+
+enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = pid_option_parse,
+		.doc = "Says what stands in the way of a capture here, and what to do about each.\v"
+		       "Exit codes: 0 captures work, 1 internal error or no daemon, 2 usage, 3 not permitted, 4 no such target, "
+		       "7 this host cannot.",
+	};
+	struct pid_option o = {};
+	struct session *session = NULL;
+	enum outcome outcome;
+	struct doctor d = {};
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return OUTCOME_USAGE;
+	judge_environment(&d);
+	outcome = session_open_saying(address, keep_first, &d, &session);
+	if (outcome == OUTCOME_USAGE) {
+		outcome_say("%s", d.said);
+		return outcome;
+	}
+	if (outcome != OUTCOME_OK) {
+		judge_refusal(&d, outcome);
+		return print(&d, o.json);
+	}
+	if (session_is_private(session))
+		add(&d, "note", "private-daemon", "no tfprofd is running, so TensorBoard has nothing to connect to; tfprofctl capture works",
+		    "start tfprofd");
+	outcome = ask(session, o.pid, &d);
+	if (outcome == OUTCOME_OK)
+		outcome = print(&d, o.json);
+	if (d.reply)
+		tfprofd__doctor_reply__free_unpacked(d.reply, NULL);
+	session_free(session);
+	return outcome;
+}

@@ -1,0 +1,121 @@
+/* tfprofctl targets: the processes that can be profiled, and where TensorBoard finds each. */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/commands/command.h"
+#include "cli/report/json.h"
+#include "cli/options/json_option.h"
+#include "cli/connect/session.h"
+#include "cli/report/text.h"
+#include "lib/base/macro.h"
+#include "proto/control.pb-c.h"
+
+#define ANSWER_NS (30 * UINT64_C(1000000000))
+
+static void print_json(const Tfprofd__ListTargetsResponse *response)
+{
+	struct json json = { .file = stdout };
+
+	json_object_begin(&json, NULL);
+	json_array_begin(&json, "targets");
+	for (size_t i = 0; i < response->n_targets; i++) {
+		const Tfprofd__Target *target = response->targets[i];
+
+		json_object_begin(&json, NULL);
+		json_number(&json, "pid", target->pid);
+		json_number(&json, "uid", target->uid);
+		json_string(&json, "name", target->name);
+		json_string(&json, "runtime", target->runtime);
+		json_string(&json, "version", target->version);
+		json_string(&json, "address", *target->address ? target->address : NULL);
+		json_string(&json, "file", target->file);
+		json_object_end(&json);
+	}
+	json_array_end(&json);
+	json_object_end(&json);
+}
+
+static int print_table(const Tfprofd__ListTargetsResponse *response)
+{
+	static const struct text_column columns[] = { { "pid", true },	     { "uid", true },	  { "name", false },
+						      { "runtime", false },  { "version", false }, { "address", false },
+						      { "file", false } };
+	struct numbers {
+		char pid[12], uid[12];
+	};
+	_cleanup_free_ const char **cells = calloc(response->n_targets + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
+	_cleanup_free_ struct numbers *numbers = calloc(response->n_targets + 1, sizeof(numbers[0]));
+
+	if (!cells || !numbers)
+		return -1;
+	for (size_t i = 0; i < response->n_targets; i++) {
+		const Tfprofd__Target *target = response->targets[i];
+		const char **row = &cells[i * ARRAY_SIZE(columns)];
+
+		snprintf(numbers[i].pid, sizeof(numbers[i].pid), "%u", target->pid);
+		snprintf(numbers[i].uid, sizeof(numbers[i].uid), "%u", target->uid);
+		row[0] = numbers[i].pid;
+		row[1] = numbers[i].uid;
+		row[2] = target->name;
+		row[3] = target->runtime;
+		row[4] = *target->version ? target->version : "-";
+		row[5] = *target->address ? target->address : "-";
+		row[6] = target->file;
+	}
+	text_table(stdout, columns, ARRAY_SIZE(columns), cells, response->n_targets);
+	return 0;
+}
+
+static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json, bool private)
+{
+	if (json) {
+		print_json(response);
+		return OUTCOME_OK;
+	}
+	if (!response->n_targets) {
+		outcome_say("no process that you may profile has a known runtime");
+		return OUTCOME_OK;
+	}
+	if (print_table(response) < 0) {
+		outcome_say("out of memory");
+		return OUTCOME_INTERNAL;
+	}
+	if (private)
+		outcome_say("no tfprofd is running, so TensorBoard cannot reach them; tfprofctl capture can");
+	return OUTCOME_OK;
+}
+
+enum outcome command_targets(int argc, char **argv, const struct daemon_address *address)
+{
+	static const struct argp argp = {
+		.options = json_options,
+		.parser = json_option_parse,
+		.doc = "Lists the processes that you may profile, with the address to paste into TensorBoard.",
+	};
+	Tfprofd__ListTargetsResponse *response = NULL;
+	_cleanup_free_ uint8_t *message = NULL;
+	struct session *session = NULL;
+	enum outcome outcome;
+	bool json = false;
+	size_t size = 0;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &json))
+		return OUTCOME_USAGE;
+	outcome = session_open(address, &session);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	/* The request has no field. */
+	outcome = session_call(session, "/tfprofd.Control/ListTargets", "", 0, ANSWER_NS, &message, &size);
+	if (outcome == OUTCOME_OK) {
+		response = tfprofd__list_targets_response__unpack(NULL, size, message);
+		if (response) {
+			outcome = show(response, json, session_is_private(session));
+			tfprofd__list_targets_response__free_unpacked(response, NULL);
+		} else {
+			outcome_say("the daemon's answer cannot be read");
+			outcome = OUTCOME_INTERNAL;
+		}
+	}
+	session_free(session);
+	return outcome;
+}

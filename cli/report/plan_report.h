@@ -1,0 +1,19 @@
+/* A plan of what a capture attaches, for people and for programs. docs/plan.md describes both. */
+#pragma once
+
+#include <stdio.h>
+
+#include "cli/report/json.h"
+#include "cli/options/selection.h"
+#include "proto/control.pb-c.h"
+
+/* Some dozens of lines of at most 120 columns, unless a path or a sentence is longer. -ENOMEM. */
+int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan, const struct selection *selection);
+/* One object; times in ns, sizes and offsets in bytes. */
+void plan_report_json(struct json *json, const char *key, const Tfprofd__PlanReply *plan,
+		      const struct selection *selection);
+/*
+ * "an op costs about 1.20 us (2 probes), a run 1.20 us (2 probes); figures of another machine", to be freed; NULL
+ * without memory.
+ */
+char *plan_report_forecast(const Tfprofd__PlanReply *plan);

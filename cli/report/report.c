@@ -1,0 +1,295 @@
+#include "cli/report/report.h"
+
+#include "cli/report/json.h"
+#include "cli/report/plan_report.h"
+#include "cli/report/request_report.h"
+#include "cli/report/slowest.h"
+#include "cli/report/text.h"
+#include "lib/base/duration.h"
+#include "lib/base/macro.h"
+
+#define OPS_SHOWN 20
+#define PERCENT_TEXT 16
+
+double report_runs_per_second(const Tfprofd__CaptureResult *result)
+{
+	return result->runs_seen_ns ? (double)result->runs * 1e9 / (double)result->runs_seen_ns : 0;
+}
+
+/* "-" when there is no whole. */
+static const char *percent_text(uint64_t part, double whole, char text[static PERCENT_TEXT])
+{
+	if (whole > 0)
+		snprintf(text, PERCENT_TEXT, "%.1f", (double)part * 100 / whole);
+	else
+		snprintf(text, PERCENT_TEXT, "-");
+	return text;
+}
+
+/* The time that threads spent with the runs' work, on a CPU or not. */
+static double work_ns(const Tfprofd__CaptureResult *result)
+{
+	return (double)result->running_ns + (double)result->runnable_ns + (double)result->blocked_ns;
+}
+
+static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char p50[DURATION_TEXT], p99[DURATION_TEXT], number[TEXT_NUMBER];
+
+	fprintf(file, "  runs     %.1f/s", report_runs_per_second(result));
+	if (result->runs)
+		fprintf(file, ", p50 %s, p99 %s", duration_text(result->run_p50_ns, p50),
+			duration_text(result->run_p99_ns, p99));
+	if (result->runs_cut)
+		fprintf(file, "; %s more that began before the window or ended after %s", text_count(result->runs_cut, number),
+			result->runs_seen_ns < result->window_ns ? "runs were given up" : "it");
+	fputc('\n', file);
+}
+
+static void print_threads(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char running[PERCENT_TEXT], runnable[PERCENT_TEXT], blocked[PERCENT_TEXT];
+	double work = work_ns(result);
+
+	if (work > 0)
+		fprintf(file, "  threads  %s %% running, %s %% waiting for a CPU, %s %% blocked, while in a run\n",
+			percent_text(result->running_ns, work, running), percent_text(result->runnable_ns, work, runnable),
+			percent_text(result->blocked_ns, work, blocked));
+	else
+		fputs("  threads  not known\n", file);
+}
+
+static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char dropped[TEXT_NUMBER], records[TEXT_NUMBER], names[TEXT_NUMBER];
+
+	text_count(result->records + result->dropped, records);
+	if (result->dropped)
+		fprintf(file, "  loss     %s of %s records dropped", text_count(result->dropped, dropped), records);
+	else
+		fprintf(file, "  loss     none of %s records", records);
+	if (result->lost_names)
+		fprintf(file, "; %s operations without a name", text_count(result->lost_names, names));
+	fputs(result->cut ? "; cut short: a process or the window ended early\n" : "\n", file);
+}
+
+static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char at[DURATION_TEXT];
+
+	fprintf(file, "  probes   cost some %.2f %% of the CPU time", result->overhead);
+	if (result->max_overhead > 0)
+		fprintf(file, "; the budget was %.4g %%", result->max_overhead);
+	fputc('\n', file);
+	for (size_t i = 0; i < result->n_shed; i++) {
+		const Tfprofd__Shed *shed = result->shed[i];
+
+		fputs(shed->refused ? "  refused  " : "  given up ", file);
+		text_write(file, shed->kind);
+		if (shed->refused)
+			fputs(": not captured, as the kernel refused a BPF program or a probe\n", file);
+		else
+			fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(shed->at_ns, at), shed->overhead);
+	}
+	if (result->ops_at_entry)
+		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n", file);
+}
+
+/* One row: self, %, total, count, type, operation. */
+struct op_row {
+	char self[DURATION_TEXT], percent[PERCENT_TEXT], total[DURATION_TEXT], count[TEXT_NUMBER];
+};
+
+static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	static const struct text_column columns[] = { { "self", true },  { "% of work", true }, { "total", true },
+						      { "count", true }, { "type", false },     { "operation", false } };
+	const char *cells[OPS_SHOWN][ARRAY_SIZE(columns)];
+	struct op_row rows[OPS_SHOWN];
+	size_t n = MIN(result->n_top_ops, (size_t)OPS_SHOWN);
+
+	for (size_t i = 0; i < n; i++) {
+		const Tfprofd__OpSummary *op = result->top_ops[i];
+		struct op_row *row = &rows[i];
+
+		cells[i][0] = duration_text(op->self_ns, row->self);
+		cells[i][1] = percent_text(op->self_ns, work_ns(result), row->percent);
+		cells[i][2] = duration_text(op->total_ns, row->total);
+		cells[i][3] = text_count(op->count, row->count);
+		cells[i][4] = *op->type ? op->type : "-";
+		cells[i][5] = op->name;
+	}
+	if (n) {
+		fputs("\nOperations by self time:\n", file);
+		text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
+	}
+}
+
+static void print_memory(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	char all[TEXT_NUMBER], most[TEXT_NUMBER], count[TEXT_NUMBER];
+
+	for (size_t i = 0; i < result->n_memory; i++) {
+		const Tfprofd__MemorySummary *m = result->memory[i];
+
+		fputs(i ? "           " : "  memory   ", file);
+		text_write(file, m->allocator);
+		fprintf(file, ": %s allocations, %s in all, %s at once", text_count(m->allocations, count), text_bytes(m->allocated_bytes, all),
+			text_bytes(m->peak_bytes, most));
+		if (m->unknown)
+			fprintf(file, "; %s deallocations of what was there before", text_count(m->unknown, count));
+		fputc('\n', file);
+	}
+}
+
+static void print_sentences(FILE *file, const char *what, char *const *texts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		fprintf(file, "%s%s: ", i ? "" : "\n", what);
+		text_write(file, texts[i]);
+		fputc('\n', file);
+	}
+}
+
+void report_print(FILE *file, const struct report *report)
+{
+	const Tfprofd__CaptureResult *result = report->result;
+	char window[DURATION_TEXT], runs[TEXT_NUMBER], ops[TEXT_NUMBER], size[TEXT_NUMBER];
+
+	fprintf(file, "Captured %s: %s runs, %s operations\n", duration_text(result->window_ns, window),
+		text_count(result->runs, runs), text_count(result->ops, ops));
+	print_runs(file, result);
+	request_report_print(file, result->requests);
+	print_threads(file, result);
+	print_memory(file, result);
+	if (result->n_modules)
+		fprintf(file, "  XLA      %zu modules, for Graph Viewer and Memory Viewer\n", result->n_modules);
+	print_loss(file, result);
+	print_probes(file, result);
+	request_report_print_tables(file, result->requests);
+	print_ops(file, result);
+	if (report->requests)
+		slowest_print(file, report->requests->slowest, report->requests->n_slowest);
+	print_sentences(file, "advice", result->advice, result->n_advice);
+	print_sentences(file, "warning", result->warnings, result->n_warnings);
+	if (!report->path)
+		return;
+	fputs("\nWritten: ", file);
+	text_write(file, report->path);
+	fprintf(file, " (%s)", text_bytes(result->xspace_bytes, size));
+	if (report->requests_file) {
+		fputs("\nRequests: ", file);
+		text_write(file, report->requests_file);
+	}
+	fputs("\nTo look at it: tensorboard --logdir ", file);
+	text_write(file, report->logdir);
+	fputc('\n', file);
+	if (!report->recording)
+		return;
+	fputs("Recording: ", file);
+	text_write(file, report->recording);
+	fprintf(file, " (%s)\n", text_bytes(report->recording_bytes, size));
+}
+
+static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_array_begin(json, "top_ops");
+	for (size_t i = 0; i < result->n_top_ops; i++) {
+		const Tfprofd__OpSummary *op = result->top_ops[i];
+
+		json_object_begin(json, NULL);
+		json_string(json, "name", op->name);
+		json_string(json, "type", op->type);
+		json_number(json, "count", op->count);
+		json_number(json, "total_ns", op->total_ns);
+		json_number(json, "self_ns", op->self_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void print_json_memory(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_array_begin(json, "memory");
+	for (size_t i = 0; i < result->n_memory; i++) {
+		const Tfprofd__MemorySummary *m = result->memory[i];
+
+		json_object_begin(json, NULL);
+		json_string(json, "allocator", m->allocator);
+		json_number(json, "allocations", m->allocations);
+		json_number(json, "deallocations", m->deallocations);
+		json_number(json, "allocated_bytes", m->allocated_bytes);
+		json_number(json, "peak_bytes", m->peak_bytes);
+		json_number(json, "unknown_deallocations", m->unknown);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void print_json_probes(struct json *json, const Tfprofd__CaptureResult *result)
+{
+	json_real(json, "overhead_percent", result->overhead);
+	if (result->max_overhead > 0)
+		json_real(json, "max_overhead_percent", result->max_overhead);
+	else
+		json_string(json, "max_overhead_percent", NULL);
+	json_array_begin(json, "shed");
+	for (size_t i = 0; i < result->n_shed; i++) {
+		json_object_begin(json, NULL);
+		json_string(json, "kind", result->shed[i]->kind);
+		json_number(json, "at_ns", result->shed[i]->at_ns);
+		json_real(json, "overhead_percent", result->shed[i]->overhead);
+		json_bool(json, "refused", result->shed[i]->refused);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	json_bool(json, "ops_at_entry", result->ops_at_entry);
+}
+
+void report_print_json(FILE *file, const struct report *report)
+{
+	const Tfprofd__CaptureResult *result = report->result;
+	struct json json = { .file = file };
+
+	json_object_begin(&json, NULL);
+	json_string(&json, "file", report->path);
+	json_string(&json, "logdir", report->logdir);
+	json_string(&json, "recording", report->recording);
+	json_string(&json, "hostname", result->hostname);
+	json_number(&json, "xspace_bytes", result->xspace_bytes);
+	json_number(&json, "window_ns", result->window_ns);
+	json_number(&json, "records", result->records);
+	json_number(&json, "dropped", result->dropped);
+	json_bool(&json, "cut", result->cut);
+	json_number(&json, "runs", result->runs);
+	json_number(&json, "runs_cut", result->runs_cut);
+	json_real(&json, "runs_per_second", report_runs_per_second(result));
+	json_number(&json, "run_p50_ns", result->run_p50_ns);
+	json_number(&json, "run_p99_ns", result->run_p99_ns);
+	json_number(&json, "ops", result->ops);
+	json_number(&json, "lost_names", result->lost_names);
+	json_number(&json, "running_ns", result->running_ns);
+	json_number(&json, "runnable_ns", result->runnable_ns);
+	json_number(&json, "blocked_ns", result->blocked_ns);
+	print_json_probes(&json, result);
+	request_report_json(&json, "requests", result->requests);
+	json_string(&json, "requests_file", report->requests_file);
+	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL, report->requests ? report->requests->n_slowest : 0);
+	print_json_ops(&json, result);
+	print_json_memory(&json, result);
+	json_array_begin(&json, "modules");
+	for (size_t i = 0; i < result->n_modules; i++)
+		json_string(&json, NULL, result->modules[i]);
+	json_array_end(&json);
+	if (report->plan)
+		plan_report_json(&json, "plan", report->plan, report->selection);
+	json_array_begin(&json, "advice");
+	for (size_t i = 0; i < result->n_advice; i++)
+		json_string(&json, NULL, result->advice[i]);
+	json_array_end(&json);
+	json_array_begin(&json, "warnings");
+	for (size_t i = 0; i < result->n_warnings; i++)
+		json_string(&json, NULL, result->warnings[i]);
+	json_array_end(&json);
+	json_object_end(&json);
+}

@@ -1,0 +1,26 @@
+/* The summary of a capture, for people and for programs. */
+#pragma once
+
+#include <stdio.h>
+
+#include "cli/options/request_options.h"
+#include "cli/options/selection.h"
+#include "proto/control.pb-c.h"
+
+struct report {
+	const Tfprofd__CaptureResult *result;
+	const Tfprofd__PlanReply *plan; /* for the JSON object, NULL: not asked for */
+	const struct selection *selection;
+	const char *logdir;
+	const char *path; /* of the file that was written, NULL: none */
+	const char *recording; /* path, NULL: none */
+	uint64_t recording_bytes;
+	const struct request_reader *requests; /* NULL: none were asked for */
+	const char *requests_file; /* that was written, NULL: none */
+};
+
+void report_print(FILE *file, const struct report *report);
+/* One JSON object with every number of the result; times in ns, the overhead in percent. */
+void report_print_json(FILE *file, const struct report *report);
+/* Runs that began and ended in the window, per second of it. */
+double report_runs_per_second(const Tfprofd__CaptureResult *result);

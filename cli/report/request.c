@@ -1,0 +1,117 @@
+#include "cli/report/request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+static const struct {
+	const char *label, *key;
+} phases[REQUEST_PHASES] = {
+	[TFPROFD__PHASE__PHASE_READ] = { "read", "read" },
+	[TFPROFD__PHASE__PHASE_DECODE] = { "decode", "decode" },
+	[TFPROFD__PHASE__PHASE_QUEUE] = { "queue wait", "queue" },
+	[TFPROFD__PHASE__PHASE_BATCH] = { "batch wait", "batch" },
+	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNING] = { "execute: running", "execute_running" },
+	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE] = { "execute: waiting for a CPU", "execute_runnable" },
+	[TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED] = { "execute: blocked", "execute_blocked" },
+	[TFPROFD__PHASE__PHASE_EXECUTE] = { "execute (not divided)", "execute" },
+	[TFPROFD__PHASE__PHASE_ENCODE] = { "encode", "encode" },
+	[TFPROFD__PHASE__PHASE_WRITE] = { "write", "write" },
+	[TFPROFD__PHASE__PHASE_UNKNOWN] = { "unknown", "unknown" },
+};
+
+static const char *const activities[] = {
+	[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown",   [TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
+	[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "runnable", [TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
+	[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
+};
+
+const char *request_phase_label(unsigned phase)
+{
+	return phases[MIN(phase, REQUEST_PHASES - 1u)].label;
+}
+
+const char *request_phase_key(unsigned phase)
+{
+	return phases[MIN(phase, REQUEST_PHASES - 1u)].key;
+}
+
+const char *request_activity_key(unsigned activity)
+{
+	return activities[activity < ARRAY_SIZE(activities) ? activity : 0];
+}
+
+uint64_t request_phase_ns(const Tfprofd__Request *request, unsigned phase)
+{
+	return phase < request->n_phases ? request->phases[phase] : 0;
+}
+
+uint64_t request_latency_ns(const Tfprofd__Request *request)
+{
+	return request->end_ns > request->start_ns ? request->end_ns - request->start_ns : 0;
+}
+
+bool request_is_whole(const Tfprofd__Request *request)
+{
+	return !request->cut_start && !request->cut_end && !request->lost && !request->reset;
+}
+
+const Tfprofd__RequestThread *request_thread(const Tfprofd__Request *request, uint32_t reference)
+{
+	return reference && reference <= request->n_threads ? request->threads[reference - 1] : NULL;
+}
+
+const char *request_name(const Tfprofd__Request *request, uint32_t reference)
+{
+	return reference && reference <= request->n_names ? request->names[reference - 1] : NULL;
+}
+
+char *request_thread_text(const Tfprofd__Request *request, uint32_t reference)
+{
+	const Tfprofd__RequestThread *thread = request_thread(request, reference);
+	char *text;
+
+	if (!thread)
+		return strdup("");
+	return asprintf(&text, "%s/%u", thread->name, thread->tid) < 0 ? NULL : text;
+}
+
+static char *describe_waiting(const struct request_deed *deed)
+{
+	switch (deed->phase) {
+	case TFPROFD__PHASE__PHASE_BATCH:
+		return strdup("in a batch queue");
+	case TFPROFD__PHASE__PHASE_QUEUE:
+		return strdup("waiting to be taken up");
+	default:
+		return strdup("waiting");
+	}
+}
+
+char *request_describe(const Tfprofd__Request *request, const struct request_deed *deed)
+{
+	_cleanup_free_ char *by = request_thread_text(request, deed->by);
+	const char *name = request_name(request, deed->name);
+	char *text = NULL;
+	int n;
+
+	if (!by)
+		return NULL;
+	switch (deed->activity) {
+	case TFPROFD__ACTIVITY__ACTIVITY_RUNNING:
+		n = asprintf(&text, "running%s%s", name ? " " : "", name ?: "");
+		break;
+	case TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE:
+		n = asprintf(&text, *by ? "waiting for a CPU while %s ran" : "waiting for a CPU", by);
+		break;
+	case TFPROFD__ACTIVITY__ACTIVITY_BLOCKED:
+		n = asprintf(&text, "blocked%s%s%s%s", name ? " in " : "", name ?: "", *by ? ", woken by " : "", by);
+		break;
+	case TFPROFD__ACTIVITY__ACTIVITY_WAITING:
+		return describe_waiting(deed);
+	default:
+		return strdup(name ?: "not known");
+	}
+	return n < 0 ? NULL : text;
+}

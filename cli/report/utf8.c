@@ -1,0 +1,36 @@
+#include "cli/report/utf8.h"
+
+size_t utf8_next(const char *text, uint32_t *ret_code)
+{
+	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *bytes = (const unsigned char *)text;
+	uint32_t code = bytes[0];
+	size_t size;
+
+	if (!code)
+		return 0;
+	if (code < 0x80) {
+		*ret_code = code;
+		return 1;
+	}
+	if (code >= 0xc0 && code < 0xe0)
+		size = 2;
+	else if (code >= 0xe0 && code < 0xf0)
+		size = 3;
+	else if (code >= 0xf0 && code < 0xf8)
+		size = 4;
+	else
+		return 0;
+	code &= 0x7fu >> size;
+	/* Stops at the NUL, which is no continuation byte. */
+	for (size_t i = 1; i < size; i++) {
+		if ((bytes[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (bytes[i] & 0x3f);
+	}
+	/* Overlong forms, halves of UTF-16 pairs, and what is beyond Unicode. */
+	if (code < smallest[size] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff)
+		return 0;
+	*ret_code = code;
+	return size;
+}

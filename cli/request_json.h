@@ -1,8 +1,0 @@
-/* A request as a JSON object, whose keys docs/requests.md explains. */
-#pragma once
-
-#include "cli/json.h"
-#include "proto/control.pb-c.h"
-
-/* key: see cli/json.h. */
-void request_json(struct json *json, const char *key, const Tfprofd__Request *request);

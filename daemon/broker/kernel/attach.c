@@ -1,0 +1,426 @@
+#include "daemon/broker/kernel/attach.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/broker/kernel/perf_uprobe.h"
+#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/uprobe_multi.h"
+#include "include/record_types.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+#define CLOSERS_MAX 16u
+
+/* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
+struct attached {
+	int fd;	   /* of the link; -1: none */
+	int event; /* the perf event that it is a link of; -1: none */
+	pid_t pid; /* 0: a tracepoint */
+	enum probe_kind kind;
+};
+
+struct detached {
+	unsigned n;
+	struct attached links[];
+};
+
+struct attachment {
+	enum attach_mode mode;
+	bool tracepoints; /* are attached */
+	unsigned n_listeners_found; /* of so many targets */
+	struct programs bpf;
+	struct attach_site sites[BROKER_MAX_SITES];
+	unsigned n_sites, n_attached;
+	struct record_targets targets;
+	struct attached links[BROKER_MAX_SITES + 16]; /* a site each at the most, and the tracepoints */
+	unsigned n_links;
+	bool shed[KIND_COUNT];
+};
+
+int attach_mode_find(void)
+{
+	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	_cleanup_close_ int program = -1;
+	uint64_t offset = 0;
+	int r;
+
+	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code), &options);
+	if (program < 0)
+		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
+	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
+	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, false, 0);
+	if (r >= 0)
+		close(r);
+	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
+}
+
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, struct attachment **ret, char *ret_reason, size_t size)
+{
+	struct attachment *a = calloc(1, sizeof(*a));
+	int r;
+
+	if (!a) {
+		snprintf(ret_reason, size, "no memory");
+		return -ENOMEM;
+	}
+	a->mode = mode;
+	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds, &a->bpf, ret_reason, size);
+	if (r < 0) {
+		free(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+static void attached_done(struct attached *link)
+{
+	safe_close(link->fd);
+	safe_close(link->event);
+	*link = (struct attached){ .fd = -1, .event = -1 };
+}
+
+/* Every n-th link, beginning with the first. */
+struct closer {
+	struct attached *first, *end;
+	unsigned step;
+};
+
+static void *close_links(void *data)
+{
+	const struct closer *c = data;
+
+	for (struct attached *l = c->first; l < c->end; l += c->step)
+		attached_done(l);
+	return NULL;
+}
+
+/* Each link waits for grace periods of the kernel when it goes; side by side they wait for the same ones. */
+static void links_done(struct attached *links, unsigned n)
+{
+	struct closer closers[CLOSERS_MAX];
+	pthread_t threads[CLOSERS_MAX];
+	unsigned step = MIN(n, CLOSERS_MAX);
+	bool started[CLOSERS_MAX];
+
+	for (unsigned i = 0; i < step; i++) {
+		closers[i] = (struct closer){ .first = links + i, .end = links + n, .step = step };
+		started[i] = i + 1 < step && pthread_create(&threads[i], NULL, close_links, &closers[i]) == 0;
+		if (!started[i])
+			close_links(&closers[i]);
+	}
+	for (unsigned i = 0; i < step; i++)
+		if (started[i])
+			pthread_join(threads[i], NULL);
+}
+
+struct attachment *attachment_free(struct attachment *a)
+{
+	if (!a)
+		return NULL;
+	links_done(a->links, a->n_links);
+	programs_done(&a->bpf);
+	free(a);
+	return NULL;
+}
+
+unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
+{
+	unsigned n = 0;
+
+	ret_fds[n++] = a->bpf.control;
+	ret_fds[n++] = a->bpf.counters;
+	for (unsigned i = 0; i < a->bpf.n_rings; i++)
+		ret_fds[n++] = a->bpf.rings[i];
+	return n;
+}
+
+unsigned attachment_kinds(const struct attachment *a)
+{
+	return a->bpf.kinds;
+}
+
+/* Not 0, which is the idle task's. */
+static void clear_target(struct attachment *a, pid_t pid)
+{
+	for (unsigned i = 0; i < a->targets.n; i++)
+		if (a->targets.pids[i] == (__u32)pid)
+			a->targets.pids[i] = UINT32_MAX;
+}
+
+int attachment_add_target(struct attachment *a, pid_t pid)
+{
+	__u32 zero = 0;
+
+	if (a->targets.n == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	clear_target(a, pid);
+	a->targets.pids[a->targets.n++] = (__u32)pid;
+	return bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0) < 0 ? -errno : 0;
+}
+
+int attachment_add_site(struct attachment *a, const struct attach_site *site)
+{
+	if (a->n_sites >= (a->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES))
+		return -E2BIG;
+	a->sites[a->n_sites++] = *site;
+	return 0;
+}
+
+/* Moves the links that are chosen to a list of their own; NULL: there are none. -ENOMEM. */
+static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind, struct detached **ret)
+{
+	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
+
+	if (!d)
+		return -ENOMEM;
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].fd >= 0 && (by_pid ? a->links[i].pid == pid : a->links[i].kind == kind)) {
+			d->links[d->n++] = a->links[i];
+			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
+		}
+	*ret = d;
+	return 0;
+}
+
+int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret)
+{
+	__u32 zero = 0;
+
+	for (unsigned i = a->n_attached; i < a->n_sites; i++)
+		if (a->sites[i].pid == pid)
+			a->sites[i].pid = 0;
+	if (watch)
+		return take_links(a, true, pid, KIND_COUNT, ret);
+	clear_target(a, pid);
+	bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0);
+	return take_links(a, true, pid, KIND_COUNT, ret);
+}
+
+int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
+{
+	a->shed[kind] = true;
+	return take_links(a, false, 0, kind, ret);
+}
+
+struct detached *detached_free(struct detached *d)
+{
+	if (d)
+		links_done(d->links, d->n);
+	free(d);
+	return NULL;
+}
+
+static int add_link(struct attachment *a, struct attached link)
+{
+	if (a->n_links >= ARRAY_SIZE(a->links)) {
+		attached_done(&link);
+		return -E2BIG;
+	}
+	a->links[a->n_links++] = link;
+	return 0;
+}
+
+static bool is_at_return(const struct attach_site *site)
+{
+	return site->cookie & COOKIE_RETURN;
+}
+
+/* One link for all new sites of one process, file and kind, at entries or at returns, beginning with the one at first. */
+static int attach_group(struct attachment *a, unsigned first, bool *done)
+{
+	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES], semaphores[BROKER_MAX_SITES];
+	const struct attach_site *site = &a->sites[first];
+	bool any_semaphore = false;
+	unsigned n = 0;
+	char path[32];
+	int link;
+
+	for (unsigned i = first; i < a->n_sites; i++) {
+		const struct attach_site *s = &a->sites[i];
+
+		if (done[i] || s->pid != site->pid || s->file != site->file || s->kind != site->kind ||
+		    is_at_return(s) != is_at_return(site))
+			continue;
+		done[i] = true;
+		offsets[n] = s->offset;
+		semaphores[n] = s->semaphore;
+		any_semaphore |= s->semaphore != 0;
+		cookies[n++] = s->cookie;
+	}
+	/* The very file that the front has read, whatever its path means now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
+	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
+				 is_at_return(site), site->pid);
+	if (link < 0)
+		return link == -ESRCH ? 0 : link;
+	return add_link(a, (struct attached){ .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
+}
+
+static int attach_by_perf_event(struct attachment *a, const struct attach_site *site)
+{
+	struct attached link = { .event = -1, .pid = site->pid, .kind = site->kind };
+
+	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset, site->cookie, site->semaphore, is_at_return(site), site->pid,
+				   &link.event);
+	if (link.fd < 0)
+		return link.fd == -ESRCH ? 0 : link.fd;
+	return add_link(a, link);
+}
+
+static int attach_tracepoint(struct attachment *a, enum program program, enum probe_kind kind)
+{
+	int fd = bpf_link_create(a->bpf.programs[program], 0, BPF_TRACE_RAW_TP, NULL);
+
+	return fd < 0 ? -errno : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
+}
+
+/* Runs an iterator's program: what it returns is in maps and rings. */
+static int iterate(int program, pid_t pid)
+{
+	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+	_cleanup_close_ int link = -1, iterator = -1;
+	char nothing[64];
+	ssize_t n;
+
+	link = bpf_link_create(program, 0, BPF_TRACE_ITER, pid ? &options : NULL);
+	/* Before 6.1 an iterator sees every process. */
+	if (link < 0 && pid && errno == EINVAL)
+		link = bpf_link_create(program, 0, BPF_TRACE_ITER, NULL);
+	if (link < 0)
+		return -errno;
+	iterator = bpf_iter_create(link);
+	if (iterator < 0)
+		return -errno;
+	do
+		n = read(iterator, nothing, sizeof(nothing));
+	while (n > 0 || (n < 0 && errno == EAGAIN));
+	return n < 0 ? -errno : 0;
+}
+
+/* Where the targets listen; what is not found is learned when they accept. */
+static void find_listeners(struct attachment *a)
+{
+	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);
+	     a->n_listeners_found++)
+		if (a->targets.pids[a->n_listeners_found] != UINT32_MAX)
+			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS], (pid_t)a->targets.pids[a->n_listeners_found]);
+}
+
+static bool is_among(const struct refused *refused, pid_t pid)
+{
+	for (unsigned i = 0; i < refused->n; i++)
+		if (refused->pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* Whether any process is probed that was not refused. */
+static bool any_other(const struct attachment *a, const struct refused *refused)
+{
+	for (unsigned i = 0; i < a->n_links; i++)
+		if (a->links[i].fd >= 0 && a->links[i].pid && !is_among(refused, a->links[i].pid))
+			return true;
+	return false;
+}
+
+/* What was attached of a kind goes with it: half of it would show what is not so. -ENOMEM. */
+static int leave_out(struct attachment *a, enum probe_kind kind, int error, struct refused *refused)
+{
+	int r = attachment_shed(a, kind, &refused->links[refused->n_links]);
+
+	log_warning_errno(error, "the kernel refused what %s need (%m): they are not captured", probe_kind_name(kind));
+	refused->n_links += r >= 0;
+	refused->kinds |= KIND_BIT(kind);
+	return r;
+}
+
+static bool is_for_lack_of_room(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* Without those that a capture can do without. */
+static int attach_tracepoints(struct attachment *a, struct refused *refused)
+{
+	int r = 0;
+
+	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
+		const struct program_facts *f = &program_facts[i];
+
+		if (!f->is_tracepoint || a->bpf.programs[i] < 0 || (f->kind != KIND_COUNT && a->shed[f->kind]))
+			continue;
+		r = attach_tracepoint(a, i, f->kind);
+		if (r < 0 && !is_for_lack_of_room(r) && f->kind != KIND_COUNT)
+			r = f->is_extra ? 0 : leave_out(a, f->kind, r, refused);
+	}
+	a->tracepoints = r >= 0;
+	return r;
+}
+
+int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
+{
+	bool done[BROKER_MAX_SITES] = {};
+	int r = 0, refused = 0;
+
+	*ret_refused = (struct refused){};
+	memset(done, 1, a->n_attached);
+	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
+		const struct attach_site *site = &a->sites[i];
+
+		if (!site->pid || done[i] || a->shed[site->kind] || is_among(ret_refused, site->pid))
+			continue;
+		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site) : attach_group(a, i, done);
+		if (r < 0 && !is_for_lack_of_room(r) && probe_kind_is_optional(site->kind))
+			r = leave_out(a, site->kind, r, ret_refused);
+		/* What one process has in its file costs that process only. */
+		if (r < 0 && !is_for_lack_of_room(r) && ret_refused->n < RECORD_MAX_TARGETS) {
+			ret_refused->pids[ret_refused->n++] = site->pid;
+			refused = r;
+			r = 0;
+		}
+	}
+	a->n_attached = a->n_sites;
+	if (r >= 0 && refused && !any_other(a, ret_refused))
+		r = refused;
+	if (r < 0) {
+		*ret_reason = "the kernel refused a uprobe";
+		return r;
+	}
+	find_listeners(a);
+	if (a->tracepoints)
+		return 0;
+	r = attach_tracepoints(a, ret_refused);
+	if (r < 0)
+		*ret_reason = "the kernel refused a tracepoint";
+	return r;
+}
+
+bool attachment_uses(const struct attachment *a, int file)
+{
+	for (unsigned i = 0; i < a->n_sites; i++)
+		if (a->sites[i].file == file)
+			return true;
+	return false;
+}
+
+unsigned attachment_links(const struct attachment *a)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < a->n_links; i++)
+		n += a->links[i].fd >= 0;
+	return n;
+}
+
+int attachment_name_threads(struct attachment *a)
+{
+	return iterate(a->bpf.programs[PROGRAM_NAME_THREADS], 0);
+}

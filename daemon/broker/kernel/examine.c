@@ -1,0 +1,99 @@
+/* Which of the programs the kernel refuses, and why: part of programs.h. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bpf/tfprofd.skel.h"
+#include "daemon/broker/kernel/libbpf_log.h"
+#include "daemon/broker/kernel/programs.h"
+#include "lib/base/macro.h"
+
+/* BPF_LOG_STATS of the kernel's verifier. */
+#define LOG_FIGURES 4
+
+/* Of every map of them as little as there can be. */
+static int shrink_rings(struct tfprofd_bpf *skel)
+{
+	struct bpf_map *map;
+	int r = 0;
+
+	bpf_object__for_each_map(map, skel->obj)
+		if (r >= 0 && bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
+			r = bpf_map__set_max_entries(map, (__u32)sysconf(_SC_PAGESIZE));
+	return r;
+}
+
+bool program_can_be_there(enum program program)
+{
+	const char *needs = program_facts[program].needs;
+
+	return !needs || libbpf_find_vmlinux_btf_id(needs, BPF_TRACE_RAW_TP) >= 0;
+}
+
+int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size, size_t *ret_instructions)
+{
+	struct tfprofd_bpf *skel = tfprofd_bpf__open();
+	struct bpf_program *p;
+	int r;
+
+	if (!skel)
+		return -errno;
+	skel->rodata->n_rings = RECORD_MAX_RINGS;
+	if (attach_type)
+		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_facts[i].name), i == program);
+	p = bpf_object__find_program_by_name(skel->obj, program_facts[program].name);
+	if (ret_figures) {
+		bpf_program__set_log_level(p, LOG_FIGURES);
+		bpf_program__set_log_buf(p, ret_figures, size);
+	}
+	r = shrink_rings(skel);
+	if (r >= 0)
+		r = tfprofd_bpf__load(skel);
+	if (ret_instructions)
+		*ret_instructions = bpf_program__insn_cnt(p);
+	tfprofd_bpf__destroy(skel);
+	return r;
+}
+
+/* Of the moment, not of the program. */
+static bool is_passing(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN || error == -EINTR;
+}
+
+int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
+{
+	int refused = 0, r = 0;
+
+	memset(ret, 0, PROGRAM_COUNT * sizeof(ret[0]));
+	for (enum program i = 0; i < PROGRAM_COUNT && !is_passing(r); i++) {
+		_cleanup_free_ char *log = NULL;
+
+		if (!program_can_be_there(i))
+			continue;
+		r = libbpf_log_begin();
+		if (r < 0)
+			continue;
+		r = program_load_alone(i, attach_type, NULL, 0, NULL);
+		log = libbpf_log_take();
+		if (r >= 0)
+			continue;
+		ret[i].error = r;
+		libbpf_log_reason(log ?: "", ret[i].reason, sizeof(ret[i].reason));
+		ret[i].log = TAKE_PTR(log);
+		refused++;
+	}
+	if (!is_passing(r))
+		return refused;
+	program_verdicts_done(ret);
+	return r;
+}
+
+void program_verdicts_done(struct program_verdict verdicts[PROGRAM_COUNT])
+{
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		free(verdicts[i].log);
+}

@@ -1,0 +1,313 @@
+#include "daemon/broker/kernel/kept_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "lib/base/macro.h"
+
+#define MAPS_MAX 24
+#define SUBPROGRAMS_MAX 32
+
+/* The longest first, so that nobody waits for one at the end. */
+static const enum program load_order[PROGRAM_COUNT] = {
+	PROGRAM_PROBE, PROGRAM_SYS_EXIT, PROGRAM_SYS_ENTER, PROGRAM_SWITCH, PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_SEGMENT, PROGRAM_EXIT,
+	PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW, PROGRAM_NAME_THREADS,
+};
+#define LOADERS 4
+
+struct kept_map {
+	char name[BPF_OBJ_NAME_LEN];
+	enum bpf_map_type type;
+	__u32 key_size, value_size, max_entries, flags;
+	int fd; /* that the instructions name */
+	void *value; /* of the only entry, which programs cannot change; NULL: none */
+};
+
+struct kept_program {
+	bool there;
+	enum bpf_prog_type type;
+	__u32 attach_type, attach_btf_id;
+	struct bpf_insn *instructions;
+	size_t n_instructions;
+	struct bpf_func_info functions[SUBPROGRAMS_MAX];
+	__u32 n_functions;
+};
+
+struct kept_programs {
+	bool filled;
+	unsigned kinds;
+	size_t secret; /* offset of the secret in the programs' constants */
+	int attach_type;
+	int btf; /* the programs' types */
+	struct kept_map maps[MAPS_MAX];
+	unsigned n_maps;
+	struct kept_program programs[PROGRAM_COUNT];
+};
+
+int kept_programs_new(struct kept_programs **ret)
+{
+	struct kept_programs *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	k->btf = -1;
+	*ret = k;
+	return 0;
+}
+
+void kept_programs_forget(struct kept_programs *c)
+{
+	c->btf = safe_close(c->btf);
+	for (unsigned i = 0; i < c->n_maps; i++)
+		free(c->maps[i].value);
+	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
+		free(c->programs[i].instructions);
+	c->n_maps = 0;
+	memset(c->programs, 0, sizeof(c->programs));
+	c->filled = false;
+}
+
+struct kept_programs *kept_programs_free(struct kept_programs *k)
+{
+	if (k)
+		kept_programs_forget(k);
+	free(k);
+	return NULL;
+}
+
+static int copy_fd(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 ? -errno : copy;
+}
+
+/* Where the functions of a program begin: at its first instruction, and wherever it calls or refers to itself. */
+static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPROGRAMS_MAX])
+{
+	__u32 found = 1;
+
+	ret[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		bool calls = in[i].code == (BPF_JMP | BPF_CALL) && in[i].src_reg == BPF_PSEUDO_CALL;
+		bool refers = in[i].code == (BPF_LD | BPF_IMM | BPF_DW) && in[i].src_reg == BPF_PSEUDO_FUNC;
+		__u32 at = (__u32)((int)i + in[i].imm + 1), k;
+
+		if (!calls && !refers)
+			continue;
+		for (k = found; k > 0 && ret[k - 1] > at; k--)
+			;
+		if (k > 0 && ret[k - 1] == at)
+			continue;
+		if (found == SUBPROGRAMS_MAX)
+			return 0;
+		memmove(&ret[k + 1], &ret[k], (found - k) * sizeof(ret[0]));
+		ret[k] = at;
+		found++;
+	}
+	return found;
+}
+
+/* What the kernel was told of a program, as far as it is not in its instructions. */
+static int keep_program(const struct bpf_program *program, struct kept_program *ret)
+{
+	struct bpf_func_info functions[SUBPROGRAMS_MAX];
+	struct bpf_prog_info info = {};
+	__u32 size = sizeof(info), at[SUBPROGRAMS_MAX];
+
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
+		return -errno;
+	if (info.nr_func_info > SUBPROGRAMS_MAX || info.func_info_rec_size != sizeof(functions[0]))
+		return -EOPNOTSUPP;
+	ret->attach_btf_id = info.attach_btf_id;
+	info = (struct bpf_prog_info){ .nr_func_info = info.nr_func_info, .func_info_rec_size = info.func_info_rec_size,
+				       .func_info = (__u64)(uintptr_t)functions };
+	size = sizeof(info);
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
+		return -errno;
+	ret->there = true;
+	ret->type = bpf_program__type(program);
+	ret->attach_type = bpf_program__expected_attach_type(program);
+	ret->n_instructions = bpf_program__insn_cnt(program);
+	ret->instructions = malloc(ret->n_instructions * sizeof(ret->instructions[0]));
+	if (!ret->instructions)
+		return -ENOMEM;
+	memcpy(ret->instructions, bpf_program__insns(program), ret->n_instructions * sizeof(ret->instructions[0]));
+	/* The kernel gives the types in order, with the places that the functions have after its own changes. */
+	ret->n_functions = find_functions(ret->instructions, ret->n_instructions, at);
+	if (ret->n_functions != info.nr_func_info || (ret->type == BPF_PROG_TYPE_TRACING && !ret->attach_btf_id))
+		return -EOPNOTSUPP;
+	for (__u32 i = 0; i < ret->n_functions; i++)
+		ret->functions[i] = (struct bpf_func_info){ .insn_off = at[i], .type_id = functions[i].type_id };
+	return 0;
+}
+
+static int keep_map(const struct bpf_map *map, struct kept_map *ret)
+{
+	size_t size = 0;
+	const void *value = bpf_map__initial_value((struct bpf_map *)map, &size);
+
+	*ret = (struct kept_map){ .type = bpf_map__type(map), .key_size = bpf_map__key_size(map), .value_size = bpf_map__value_size(map),
+				  .max_entries = bpf_map__max_entries(map), .flags = bpf_map__map_flags(map), .fd = bpf_map__fd(map) };
+	strncpy(ret->name, bpf_map__name(map), sizeof(ret->name) - 1);
+	if (!value)
+		return 0;
+	ret->value = malloc(size);
+	if (!ret->value)
+		return -ENOMEM;
+	memcpy(ret->value, value, size);
+	return size == ret->value_size ? 0 : -EOPNOTSUPP;
+}
+
+void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object, int attach_type, unsigned kinds, size_t secret)
+{
+	const struct bpf_map *map;
+	int r = 0;
+
+	kept_programs_forget(c);
+	c->secret = secret;
+	c->attach_type = attach_type;
+	c->kinds = kinds;
+	bpf_object__for_each_map(map, object) {
+		if (!bpf_map__autocreate(map))
+			continue;
+		if (c->n_maps == MAPS_MAX)
+			r = -E2BIG;
+		if (r >= 0)
+			r = keep_map(map, &c->maps[c->n_maps++]);
+	}
+	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
+		const struct bpf_program *program = bpf_object__find_program_by_name(object, program_facts[i].name);
+
+		if (bpf_program__autoload(program))
+			r = keep_program(program, &c->programs[i]);
+	}
+	if (r >= 0)
+		r = c->btf = copy_fd(bpf_object__btf_fd(object));
+	if (r < 0)
+		kept_programs_forget(c);
+	else
+		c->filled = true;
+}
+
+/* Of every capture its own. */
+static int renew_secret(const struct kept_programs *c)
+{
+	for (unsigned i = 0; i < c->n_maps; i++)
+		if (c->maps[i].value && strstr(c->maps[i].name, ".rodata") && c->secret + 16 <= c->maps[i].value_size)
+			return getrandom((char *)c->maps[i].value + c->secret, 16, 0) == 16 ? 0 : -EIO;
+	return -ENOENT;
+}
+
+static int make_map(const struct kept_map *kept)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = kept->flags);
+	__u32 zero = 0;
+	int fd, r = 0;
+
+	fd = bpf_map_create(kept->type, kept->name, kept->key_size, kept->value_size, kept->max_entries, &options);
+	if (fd < 0)
+		return -errno;
+	/* The verifier relies on what cannot change any more. */
+	if (kept->value && (bpf_map_update_elem(fd, &zero, kept->value, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0))
+		r = -errno;
+	if (r < 0)
+		close(fd);
+	return r < 0 ? r : fd;
+}
+
+/* Loads a program whose instructions name the maps of now instead of those that it was kept with. */
+static int make_program(const struct kept_programs *c, const struct kept_program *kept, const char *name, const int fds[MAPS_MAX])
+{
+	_cleanup_free_ struct bpf_insn *in = malloc(kept->n_instructions * sizeof(in[0]));
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)kept->attach_type,
+		    .attach_btf_id = kept->attach_btf_id, .prog_btf_fd = (__u32)c->btf, .func_info = kept->functions,
+		    .func_info_cnt = kept->n_functions, .func_info_rec_size = sizeof(kept->functions[0]));
+	int fd;
+
+	if (!in)
+		return -ENOMEM;
+	memcpy(in, kept->instructions, kept->n_instructions * sizeof(in[0]));
+	for (size_t i = 0; i + 1 < kept->n_instructions; i++) {
+		unsigned k = 0;
+
+		if (in[i].code != (BPF_LD | BPF_IMM | BPF_DW))
+			continue;
+		if (in[i].src_reg == BPF_PSEUDO_MAP_FD || in[i].src_reg == BPF_PSEUDO_MAP_VALUE) {
+			while (k < c->n_maps && c->maps[k].fd != in[i].imm)
+				k++;
+			if (k == c->n_maps)
+				return -EBADMSG;
+			in[i].imm = fds[k];
+		}
+		i++; /* it takes two */
+	}
+	fd = bpf_prog_load(kept->type, name, "GPL", in, kept->n_instructions, &options);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The verifier takes most of the time: programs are loaded side by side. */
+struct loading {
+	const struct kept_programs *cache;
+	const int *fds; /* of the maps */
+	struct programs *programs;
+	unsigned next, n; /* the next one in load_order that nobody has taken yet */
+	unsigned kinds;
+	int error;
+};
+
+static void *load_programs(void *data)
+{
+	struct loading *l = data;
+	unsigned i;
+
+	while ((i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < l->n) {
+		const struct kept_program *kept = &l->cache->programs[load_order[i]];
+		int r = 0;
+
+		if (kept->there && program_is_of_kinds(load_order[i], l->kinds))
+			r = l->programs->programs[load_order[i]] = make_program(l->cache, kept, program_facts[load_order[i]].name, l->fds);
+		if (r < 0)
+			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static int load_all(struct loading *l)
+{
+	pthread_t threads[LOADERS - 1];
+	unsigned n = 0;
+
+	while (n < ARRAY_SIZE(threads) && pthread_create(&threads[n], NULL, load_programs, l) == 0)
+		n++;
+	load_programs(l);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	return l->error;
+}
+
+int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs *ret)
+{
+	bool sockets = kinds & KIND_BIT(KIND_SOCKETS);
+	int fds[MAPS_MAX], r = sockets ? renew_secret(c) : 0;
+
+	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
+		fds[i] = -1;
+		if (!sockets && program_map_is_for_sockets(c->maps[i].name))
+			continue;
+		r = fds[i] = make_map(&c->maps[i]);
+		if (r >= 0)
+			r = programs_take_map(ret, c->maps[i].name, fds[i]);
+	}
+	return r < 0 ? r : load_all(&(struct loading){ .cache = c, .fds = fds, .programs = ret, .n = PROGRAM_COUNT, .kinds = kinds });
+}
+
+bool kept_programs_serve(const struct kept_programs *c, int attach_type, unsigned kinds)
+{
+	return c->filled && c->attach_type == attach_type && !(kinds & ~c->kinds);
+}

@@ -1,0 +1,25 @@
+/*
+ * When processes became the program that they are, and mapped a runtime's libraries: by what the side-band told. A table of fixed size: a
+ * process that maps none gives way to later ones. Pure.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/broker/watch/sideband.h"
+
+struct births;
+
+/* Nanoseconds of CLOCK_MONOTONIC; 0: not seen. */
+struct birth {
+	uint64_t executed_ns;	  /* it became this program, or was forked by one that was */
+	uint64_t first_mapped_ns; /* it mapped the first of a runtime's files */
+};
+
+/* -ENOMEM. */
+int births_new(struct births **ret);
+struct births *births_free(struct births *births);
+void births_event(struct births *births, const struct sideband_event *event);
+/* Zeros where nothing is known. */
+struct birth births_get(const struct births *births, pid_t pid);

@@ -1,0 +1,67 @@
+#include "daemon/capture/budget/budget.h"
+
+#include <string.h>
+
+/* Long enough for a rate, short enough to be at once. */
+#define INTERVAL_NS 20000000ull
+/* Where records are read late, hits of a longer time than the CPU time's are counted. */
+#define LONG_INTERVAL_NS 100000000ull
+/* Taking probes away takes so long at the most, and until then they are hit. */
+#define SETTLE_NS 100000000ull
+
+static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT])
+{
+	b->begun = true;
+	b->at_ns = now;
+	b->cpu_ns = cpu_ns;
+	memcpy(b->cost_ns, cost_ns, sizeof(b->cost_ns));
+}
+
+/*
+ * The dearest kind that is still there, runs only when nothing else is: what costs nothing just now, but has in this window, goes before
+ * them. KIND_COUNT: none.
+ */
+static enum probe_kind dearest(const struct budget *b, const double cost[KIND_COUNT])
+{
+	enum probe_kind found = KIND_COUNT;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (kind != KIND_RUNS && !b->shed[kind] && b->cost_ns[kind] && (found == KIND_COUNT || cost[kind] > cost[found]))
+			found = kind;
+	return found == KIND_COUNT && !b->shed[KIND_RUNS] ? KIND_RUNS : found;
+}
+
+struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT], double lost)
+{
+	struct budget_verdict verdict = {};
+	double cost[KIND_COUNT], all = 0, limit;
+
+	if (!b->begun || now < b->ignore_until_ns) {
+		remember(b, now, cpu_ns, cost_ns);
+		return verdict;
+	}
+	if (now - b->at_ns < INTERVAL_NS || cpu_ns <= b->cpu_ns)
+		return verdict;
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
+		all += cost[kind];
+	}
+	/* No more can have been taken than there was: what is read next tells better. */
+	if (all > (double)(cpu_ns - b->cpu_ns) && now - b->at_ns < LONG_INTERVAL_NS)
+		return verdict;
+	limit = b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
+	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
+	remember(b, now, cpu_ns, cost_ns);
+	while (all > limit) {
+		enum probe_kind kind = dearest(b, cost);
+
+		if (kind == KIND_COUNT)
+			break;
+		verdict.kinds |= 1u << kind;
+		b->shed[kind] = true;
+		all -= cost[kind];
+	}
+	if (verdict.kinds)
+		b->ignore_until_ns = now + SETTLE_NS;
+	return verdict;
+}

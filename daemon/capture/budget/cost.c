@@ -1,0 +1,63 @@
+#include "daemon/capture/budget/cost.h"
+
+#include <stdio.h>
+
+/* Records that were lost, for each that was seen: what was lost was hit, too. */
+static double lost_of_seen(const struct session_counts *counts)
+{
+	return counts->records ? (double)counts->dropped / (double)counts->records : 0;
+}
+
+double cost_of_probes(struct session *s, uint64_t cpu_before)
+{
+	uint64_t cpu = session_cpu_ns(s), cost = 0;
+	struct session_counts counts;
+
+	session_count(s, &counts);
+	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+		cost += counts.cost_ns[kind];
+	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
+}
+
+static bool is_listed(const struct capture_shed *list, unsigned n, enum probe_kind kind)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (list[i].kind == kind)
+			return true;
+	return false;
+}
+
+unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64_t at_ns, struct capture_shed list[KIND_COUNT], unsigned n)
+{
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		if (!(session_refused_kinds(s) & 1u << kind) || is_listed(list, n, kind))
+			continue;
+		budget->shed[kind] = true;
+		list[n++] = (struct capture_shed){ .kind = kind, .refused = true, .at_ns = at_ns };
+	}
+	return n;
+}
+
+static const char *describe(enum probe_kind kind, double overhead, double limit, char *text, size_t size)
+{
+	snprintf(text, size, "Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		 probe_kind_name(kind), overhead, limit);
+	return text;
+}
+
+unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t start, uint64_t now, struct capture_shed *ret, unsigned max)
+{
+	struct session_counts counts;
+	struct budget_verdict verdict;
+	unsigned n = 0;
+	char text[160];
+
+	session_count(s, &counts);
+	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
+	/* From the last kind to the first, runs, as they are told. */
+	for (enum probe_kind kind = KIND_COUNT; kind-- > 0 && n < max;)
+		if (verdict.kinds & 1u << kind &&
+		    session_shed(s, kind, describe(kind, verdict.overhead, budget->max_percent, text, sizeof(text))) >= 0)
+			ret[n++] = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };
+	return n;
+}

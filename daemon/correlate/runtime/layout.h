@@ -1,0 +1,28 @@
+/*
+ * Finds out where an operation's object keeps its name and its type, from objects whose string views were all sent. A layout counts
+ * as known when it reads right on several objects and no other one does as well.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/plan/model.h"
+#include "include/record_types.h"
+
+/* Objects that must agree. */
+#define LAYOUT_PROOFS 3
+
+struct layout_search {
+	const struct probe_pack *pack;
+	uint32_t seen;
+	/* Objects on which the pair (name view at 8 * index, type view after it) read right. */
+	uint32_t right[RECORD_OBJECT_BYTES / 8];
+};
+
+void layout_search_add(struct layout_search *search, const struct record_object *object);
+/* Whether the layout is known, and then where things are. */
+bool layout_search_result(const struct layout_search *search, struct record_layout *ret);
+
+/* The string view at an offset of an object, NULL: none there. *ret_size is what the record holds of it. */
+const char *object_view(const struct record_object *object, uint32_t offset, uint32_t *ret_size);

@@ -1,0 +1,104 @@
+#include "daemon/correlate/sched/cpus.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+struct stint {
+	uint64_t start_ns, end_ns;
+	uint32_t first, last; /* not the same: others came in between */
+};
+
+struct cpu_stints {
+	struct stint list[CPU_STINTS]; /* a ring */
+	uint32_t n;		       /* how many there were */
+	uint64_t since_ns;
+	uint32_t tid; /* who has it */
+	bool known;
+};
+
+/* What a thread had of a time, twice, so that it can be halved. */
+struct share {
+	uint32_t tid;
+	uint64_t twice_ns;
+};
+
+static int reserve(struct cpus *c, uint16_t cpu)
+{
+	if (cpu >= c->n) {
+		uint32_t n = MAX(MAX(c->n * 2, 8u), cpu + 1u);
+		struct cpu_stints **stints = realloc(c->stints, n * sizeof(stints[0]));
+
+		if (!stints)
+			return -ENOMEM;
+		memset(stints + c->n, 0, (n - c->n) * sizeof(stints[0]));
+		c->stints = stints;
+		c->n = n;
+	}
+	if (!c->stints[cpu])
+		c->stints[cpu] = calloc(1, sizeof(*c->stints[cpu]));
+	return c->stints[cpu] ? 0 : -ENOMEM;
+}
+
+int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to)
+{
+	struct cpu_stints *s;
+	int r = reserve(c, cpu);
+
+	if (r < 0)
+		return r;
+	s = c->stints[cpu];
+	if (s->known && now > s->since_ns)
+		s->list[s->n++ % CPU_STINTS] = (struct stint){ s->since_ns, now, s->tid, from };
+	s->since_ns = now;
+	s->tid = to;
+	s->known = true;
+	return 0;
+}
+
+static uint32_t give(struct share *shares, uint32_t n, uint32_t tid, uint64_t ns)
+{
+	uint32_t i = 0;
+
+	while (i < n && shares[i].tid != tid)
+		i++;
+	if (i == n)
+		shares[n++] = (struct share){ .tid = tid };
+	shares[i].twice_ns += ns;
+	return n;
+}
+
+uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64_t end)
+{
+	const struct cpu_stints *s = cpu < c->n ? c->stints[cpu] : NULL;
+	struct share shares[2 * CPU_STINTS];
+	uint32_t n = 0, best = 0;
+
+	for (uint32_t i = 0; s && i < MIN(s->n, (uint32_t)CPU_STINTS); i++) {
+		const struct stint *stint = &s->list[(s->n - 1 - i) % CPU_STINTS];
+		uint64_t from = MAX(stint->start_ns, start), to = MIN(stint->end_ns, end);
+
+		if (stint->end_ns <= start)
+			break;
+		if (from >= to)
+			continue;
+		/* The wait began later than the stint: who left the CPU had it then, more likely than who came first. */
+		n = give(shares, n, stint->last, to - from);
+		n = give(shares, n, stint->start_ns < start ? stint->last : stint->first, to - from);
+	}
+	for (uint32_t i = 1; i < n; i++)
+		if (shares[i].twice_ns > shares[best].twice_ns)
+			best = i;
+	return n ? shares[best].tid : 0;
+}
+
+void cpus_done(struct cpus *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		free(c->stints[i]);
+	free(c->stints);
+	*c = (struct cpus){ 0 };
+}

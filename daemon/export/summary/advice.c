@@ -1,0 +1,157 @@
+#include "daemon/export/summary/advice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/base/macro.h"
+
+#define REQUESTS_MIN 20
+/* Of the requests' time, percent: less is not worth a word. */
+#define SHARE_MIN 25
+
+enum wait { WAIT_CPU, WAIT_QUEUE, WAIT_BATCH, WAIT_BLOCKED, WAIT_READ, WAIT_WRITE, WAIT_COUNT };
+
+struct shares {
+	const struct timeline *timeline;
+	uint64_t n_requests, total_ns;
+	uint64_t waits_ns[WAIT_COUNT];
+	uint32_t blocked_in;	     /* the name of what it is blocked in for the longest time; TEXT_NONE */
+	uint64_t blocked_in_ns;
+};
+
+static enum wait wait_of(const struct segment *s)
+{
+	if (s->activity == ACTIVITY_RUNNABLE)
+		return WAIT_CPU;
+	if (s->phase == PHASE_BATCH)
+		return WAIT_BATCH;
+	/* Whatever the thread that will take it up is at until then. */
+	if (s->phase == PHASE_QUEUE)
+		return WAIT_QUEUE;
+	if (s->activity != ACTIVITY_BLOCKED)
+		return WAIT_COUNT;
+	if (s->phase == PHASE_READ)
+		return WAIT_READ;
+	return s->phase == PHASE_WRITE ? WAIT_WRITE : WAIT_BLOCKED;
+}
+
+/* What blocks for the longest time: few different names, looked for one after the other. */
+static void find_blocked(struct shares *shares, const uint64_t *blocked_ns)
+{
+	shares->blocked_in = TEXT_NONE;
+	for (uint32_t i = 0; i < shares->timeline->n_names; i++)
+		if (blocked_ns[i] > shares->blocked_in_ns) {
+			shares->blocked_in = i;
+			shares->blocked_in_ns = blocked_ns[i];
+		}
+}
+
+static void sum_up(struct shares *shares, uint64_t *blocked_ns)
+{
+	const struct timeline *t = shares->timeline;
+
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		const struct request *q = &t->requests[i];
+
+		if (q->flags & REQUEST_NOT_WHOLE)
+			continue;
+		shares->n_requests++;
+		shares->total_ns += q->end_ns - q->start_ns;
+		for (uint64_t k = q->first_segment; k < q->first_segment + q->n_segments; k++) {
+			const struct segment *s = &t->segments[k];
+			enum wait wait = wait_of(s);
+
+			if (wait == WAIT_COUNT)
+				continue;
+			shares->waits_ns[wait] += s->end_ns - s->start_ns;
+			if (wait == WAIT_BLOCKED && s->name < t->n_names)
+				blocked_ns[s->name] += s->end_ns - s->start_ns;
+		}
+	}
+}
+
+/* How many threads ran, or wanted to, on average; and on how many CPUs they ran. */
+static double wanted_cpus(const struct timeline *t, unsigned *ret_cpus)
+{
+	uint64_t wanted_ns = 0;
+	int last = -1;
+
+	*ret_cpus = 0;
+	for (uint64_t i = 0; i < t->n_slices; i++) {
+		wanted_ns += t->slices[i].end_ns - t->slices[i].start_ns;
+		*ret_cpus += t->slices[i].cpu != last;
+		last = t->slices[i].cpu;
+	}
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == SPAN_RUNNABLE)
+			wanted_ns += t->spans[i].end_ns - t->spans[i].start_ns;
+	return t->end_ns > t->start_ns ? (double)wanted_ns / (double)(t->end_ns - t->start_ns) : 0;
+}
+
+static double tasks_per_batch(const struct timeline *t)
+{
+	return t->n_batches ? (double)t->n_batch_tasks / t->n_batches : 0;
+}
+
+static void write_sentence(const struct shares *shares, enum wait wait, unsigned percent, char text[static ADVICE_TEXT])
+{
+	const struct timeline *t = shares->timeline;
+	unsigned cpus;
+	double wanted;
+
+	switch (wait) {
+	case WAIT_CPU:
+		wanted = wanted_cpus(t, &cpus);
+		snprintf(text, ADVICE_TEXT,
+			 "%u %% of the requests' time they wait for a CPU: on average %.1f threads wanted one, and they ran on %u. Fewer threads in the server's pools "
+			 "(such as inter_op_parallelism_threads), fewer requests at a time or more CPUs would shorten it.",
+			 percent, wanted, cpus);
+		break;
+	case WAIT_QUEUE:
+		snprintf(text, ADVICE_TEXT,
+			 "%u %% of the requests' time no thread has taken them up: more threads that serve, or fewer requests at a time, would shorten it.", percent);
+		break;
+	case WAIT_BATCH:
+		snprintf(text, ADVICE_TEXT,
+			 "%u %% of the requests' time they wait in a batch queue, for batches of %.1f tasks on average: a shorter timeout, or smaller batches, would "
+			 "shorten it, at the price of more batches.",
+			 percent, tasks_per_batch(t));
+		break;
+	case WAIT_BLOCKED:
+		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time their thread is blocked while it works for them%s%.60s: a lock, a file or another service holds them up.",
+			 percent, shares->blocked_in == TEXT_NONE ? "" : ", most of it in ",
+			 shares->blocked_in == TEXT_NONE ? "" : t->names[shares->blocked_in].name);
+		break;
+	case WAIT_READ:
+		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time the rest of them is awaited: clients send slowly, or the requests are large.", percent);
+		break;
+	default:
+		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time their answer waits for the socket: clients read slowly, or the answers are large.", percent);
+		break;
+	}
+}
+
+void advice_make(const struct timeline *t, struct advice *ret)
+{
+	_cleanup_free_ uint64_t *blocked_ns = calloc((size_t)t->n_names + 1, sizeof(blocked_ns[0]));
+	struct shares shares = { .timeline = t };
+
+	ret->n = 0;
+	if (!blocked_ns)
+		return;
+	sum_up(&shares, blocked_ns);
+	find_blocked(&shares, blocked_ns);
+	while (shares.n_requests >= REQUESTS_MIN && shares.total_ns && ret->n < ADVICE_MAX) {
+		enum wait most = 0;
+		unsigned percent;
+
+		for (enum wait wait = 1; wait < WAIT_COUNT; wait++)
+			if (shares.waits_ns[wait] > shares.waits_ns[most])
+				most = wait;
+		percent = (unsigned)(shares.waits_ns[most] * 100 / shares.total_ns);
+		if (percent < SHARE_MIN)
+			break;
+		write_sentence(&shares, most, percent, ret->texts[ret->n++]);
+		shares.waits_ns[most] = 0;
+	}
+}

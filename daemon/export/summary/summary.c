@@ -1,0 +1,176 @@
+#include "daemon/export/summary/summary.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/export/summary/op_category.h"
+#include "lib/base/macro.h"
+
+/* What one name's operations add up to. */
+struct total {
+	const struct span_name *name;
+	uint64_t count, total_ns, self_ns;
+};
+
+static int compare_durations(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct total *x = a, *y = b;
+
+	return strcmp(x->name->name, y->name->name);
+}
+
+/* The largest first; the name decides between equals, so that the result does not depend on the order of capture. */
+static int compare_self(const void *a, const void *b)
+{
+	const struct total *x = a, *y = b;
+
+	if (x->self_ns != y->self_ns)
+		return x->self_ns > y->self_ns ? -1 : 1;
+	return compare_names(a, b);
+}
+
+static int summarise_runs(const struct timeline *t, struct summary *s)
+{
+	_cleanup_free_ uint64_t *durations = NULL;
+	uint64_t n_ended = 0, n = 0;
+
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *run = &t->spans[i];
+
+		if (run->kind != SPAN_RUN || run->flags & SPAN_INNER)
+			continue;
+		if (run->flags & SPAN_NOT_WHOLE)
+			s->n_runs_cut++;
+		else
+			s->n_runs++;
+		n_ended += !(run->flags & SPAN_CUT_END);
+	}
+	s->runs_per_second = s->window_ns ? (double)n_ended * 1e9 / (double)s->window_ns : 0;
+
+	durations = malloc((s->n_runs + 1) * sizeof(*durations));
+	if (!durations)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *run = &t->spans[i];
+
+		if (run->kind == SPAN_RUN && !(run->flags & (SPAN_NOT_WHOLE | SPAN_INNER)))
+			durations[n++] = run->end_ns - run->start_ns;
+	}
+	qsort(durations, n, sizeof(*durations), compare_durations);
+	s->run_p50_ns = percentile(durations, n, 50);
+	s->run_p99_ns = percentile(durations, n, 99);
+	return 0;
+}
+
+/* Adds up entries whose names are equal, such as those of two processes. Returns how many are left, sorted by name. */
+static uint32_t merge_equal(struct total *totals, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	qsort(totals, n, sizeof(*totals), compare_names);
+	for (uint32_t i = 0; i < n; i++) {
+		struct total *last = kept ? &totals[kept - 1] : NULL;
+
+		if (last && !compare_names(last, &totals[i])) {
+			last->count += totals[i].count;
+			last->total_ns += totals[i].total_ns;
+			last->self_ns += totals[i].self_ns;
+		} else {
+			totals[kept++] = totals[i];
+		}
+	}
+	return kept;
+}
+
+static int fill_op(const struct total *total, struct summary_op *ret)
+{
+	const char *text = total->name->name, *display = total->name->display ?: "", *type = op_type(total->name);
+	size_t length = strlen(text);
+	char *name = malloc(length + 1 + strlen(display) + 1);
+
+	if (!name)
+		return -ENOMEM;
+	memcpy(name, text, length + 1);
+	strcpy(name + length + 1, display);
+	*ret = (struct summary_op){ .name = name, .type = name + length + 1, .count = total->count,
+				    .total_ns = total->total_ns, .self_ns = total->self_ns };
+	if (type) {
+		ret->type = name + (type - text);
+		name[type - text - 1] = 0;
+	}
+	return 0;
+}
+
+static int summarise_ops(const struct timeline *t, struct summary *s)
+{
+	_cleanup_free_ struct total *totals = calloc((size_t)t->n_names + 1, sizeof(*totals));
+	uint32_t n = 0;
+
+	if (!totals)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *op = &t->spans[i];
+
+		if (op->kind != SPAN_OP)
+			continue;
+		totals[op->name].count++;
+		totals[op->name].total_ns += op->end_ns - op->start_ns;
+		totals[op->name].self_ns += op->self_ns;
+		s->n_ops++;
+	}
+	for (uint32_t i = 0; i < t->n_names; i++) {
+		struct total total = totals[i];
+
+		total.name = &t->names[i];
+		if (total.count)
+			totals[n++] = total;
+	}
+	n = merge_equal(totals, n);
+	qsort(totals, n, sizeof(*totals), compare_self);
+	for (; s->n_top_ops < MIN(n, (uint32_t)SUMMARY_OPS_MAX); s->n_top_ops++) {
+		int r = fill_op(&totals[s->n_top_ops], &s->top_ops[s->n_top_ops]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int summary_make(const struct timeline *t, struct summary *ret)
+{
+	_cleanup_(summary_done) struct summary s = {
+		.window_ns = t->end_ns - t->start_ns,
+		.running_ns = t->running_ns,
+		.runnable_ns = t->runnable_ns,
+		.blocked_ns = t->blocked_ns,
+		.n_lost_names = t->n_lost_names,
+	};
+	int r = summarise_runs(t, &s);
+
+	if (r < 0)
+		return r;
+	memory_use_make(t, PROCESS_ANY, s.memory);
+	r = summarise_ops(t, &s);
+	if (r >= 0)
+		r = request_summary_make(t, &s.requests);
+	if (r < 0)
+		return r;
+	*ret = s;
+	s = (struct summary){}; /* now the caller's */
+	return 0;
+}
+
+void summary_done(struct summary *s)
+{
+	for (unsigned int i = 0; i < s->n_top_ops; i++)
+		free(s->top_ops[i].name);
+	request_summary_done(&s->requests);
+	*s = (struct summary){};
+}

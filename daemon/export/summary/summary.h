@@ -1,0 +1,40 @@
+/* The numbers that a person reads first: how many runs, how long they took, and which operations the time went into. */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/timeline/timeline.h"
+#include "daemon/export/summary/memory_use.h"
+#include "daemon/export/summary/request_summary.h"
+
+#define SUMMARY_OPS_MAX 20
+
+struct summary_op {
+	char *name;
+	char *type; /* within the memory of name; "" when not known */
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t self_ns; /* total_ns less operations nested in this one */
+};
+
+struct summary {
+	uint64_t window_ns;
+	uint64_t n_runs;        /* that began and ended in the window */
+	uint64_t n_runs_cut;    /* that did not */
+	double runs_per_second; /* that ended in the window, whether or not they began in it */
+	/* Of the runs that began and ended in the window, nearest rank; 0 when there is none. */
+	uint64_t run_p50_ns, run_p99_ns;
+	uint64_t n_ops;
+	struct summary_op top_ops[SUMMARY_OPS_MAX]; /* by self time, the largest first */
+	unsigned int n_top_ops;
+	uint64_t running_ns, runnable_ns, blocked_ns;
+	uint64_t n_lost_names;
+	struct memory_use memory[ALLOCATOR_COUNT];
+	struct request_summary requests;
+};
+
+/* Summarises a timeline; summary_done() frees what ret holds, which does not refer to the timeline. -ENOMEM. */
+int summary_make(const struct timeline *t, struct summary *ret);
+
+/* Accepts a summary of zeros, or one that was freed before. */
+void summary_done(struct summary *s);

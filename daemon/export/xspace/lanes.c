@@ -1,0 +1,420 @@
+#include "daemon/export/xspace/lanes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/macro.h"
+
+/* Ids of lines: above all thread ids, below that of the gaps. */
+#define LANE_LINE 0x40000000
+
+/* Paths that stand for models whose names are not known; the rest is one more. A client can send any path. */
+#define PATH_MODELS_MAX 32
+
+/*
+ * Readers count what begins with these words as waiting for input, which is what a request does until it executes. The
+ * stats that make a stage of the input pipeline say the same, and also make each phase an operation: they are for who asks for them.
+ */
+#define INPUT "IteratorGetNext "
+
+/* Of stages: readers keep their numbers beside those of event names, which have 32 bits. */
+#define STAGE_BASE (INT64_C(1) << 33)
+
+static const struct {
+	const char *name, *display;
+	const char *stage; /* the readers' category of the stage; NULL: it is none */
+} phase_names[PHASE_COUNT] = {
+	[PHASE_READ] = { INPUT "read", "read", "Read" },
+	[PHASE_DECODE] = { INPUT "decode", "decode", "Preprocessing" },
+	[PHASE_QUEUE] = { INPUT "queue wait", "queue wait", "Enqueue" },
+	[PHASE_BATCH] = { INPUT "batch wait", "batch wait", "Enqueue" },
+	[PHASE_EXECUTE] = { "execute", NULL },
+	[PHASE_ENCODE] = { "encode", NULL },
+	[PHASE_WRITE] = { "write", NULL },
+	[PHASE_UNKNOWN] = { "unknown", NULL },
+};
+
+static const char *const protocols[] = {
+	[PROTOCOL_HTTP1] = "HTTP/1",
+	[PROTOCOL_HTTP2] = "HTTP/2",
+	[PROTOCOL_MARK] = "mark",
+	[PROTOCOL_HANDLER] = "handler",
+};
+
+bool lanes_shows(const struct request *q)
+{
+	return !(q->flags & REQUEST_FILTERED);
+}
+
+uint64_t lanes_batch_context(const struct timeline *t, uint32_t batch)
+{
+	if (batch >= t->n_batches || t->batches[batch].flags & (SPAN_CUT_START | SPAN_CUT_END))
+		return 0;
+	return (uint64_t)batch + 1;
+}
+
+static const char *request_text(const struct timeline *t, uint32_t index)
+{
+	return index < t->n_texts ? t->texts[index] : NULL;
+}
+
+/* A path is "/service/method" where the service's name has a dot, or the answer says that it is gRPC. */
+static bool is_grpc(const struct request *q, const char *path)
+{
+	const char *slash = path && path[0] == '/' ? strchr(path + 1, '/') : NULL, *dot = path ? strchr(path, '.') : NULL;
+
+	if (q->grpc_status >= 0)
+		return true;
+	return q->protocol == PROTOCOL_HTTP2 && slash && !strchr(slash + 1, '/') && dot && dot < slash;
+}
+
+/* A method's name is the client's, too: one that is not made of a few capital letters is not shown in a name. */
+static bool is_plain_method(const char *method)
+{
+	size_t length = method ? strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") : 0;
+
+	return length && length <= 8 && !method[length];
+}
+
+/*
+ * Names that hold a colon read as operations, and some words at the begin make an event a step or a batch: since the path
+ * is the client's, the first word never is, and colons become spaces.
+ */
+static const char *request_title(const struct timeline *t, const struct request *q, char *buffer, size_t size)
+{
+	const char *path = request_text(t, q->path), *method = request_text(t, q->method), *slash;
+
+	if (is_grpc(q, path)) {
+		slash = path ? strrchr(path, '/') : NULL;
+		snprintf(buffer, size, "gRPC %s", slash && slash[1] ? slash + 1 : "request");
+	} else if (path && path[0]) {
+		snprintf(buffer, size, "%s %s", is_plain_method(method) ? method : path[0] == '/' ? "HTTP" : "request", path);
+	} else {
+		snprintf(buffer, size, "%s%srequest", is_plain_method(method) ? method : "",
+			 is_plain_method(method) ? " " : "");
+	}
+	buffer[strcspn(buffer, "?#")] = '\0';
+	for (char *p = buffer; *p; p++)
+		if (*p == ':' || (unsigned char)*p < ' ')
+			*p = ' ';
+	return buffer;
+}
+
+uint32_t lanes_request_name(struct writer *w, const struct request *q)
+{
+	char title[112];
+	uint32_t id = 0;
+
+	(void)xspace_event_name(w->xspace, request_title(w->timeline, q, title, sizeof(title)), NULL, &id);
+	return id;
+}
+
+/* Readers put a request without a model to whichever model came first: there is always a name. */
+static void stats_add_model(struct writer *w, struct stats *stats, const struct request *q)
+{
+	const struct timeline *t = w->timeline;
+	const char *model = request_text(t, q->model), *version = request_text(t, q->version);
+	const char *path = request_text(t, q->path);
+	char text[256];
+
+	if (model) {
+		snprintf(text, sizeof(text), "%.200s%s%.50s", model, version ? ":" : "", version ?: "");
+	} else if (path && (w->path_models[q->path] || w->n_path_models < PATH_MODELS_MAX)) {
+		w->n_path_models += !w->path_models[q->path];
+		w->path_models[q->path] = true;
+		snprintf(text, sizeof(text), "%.250s", path);
+		text[strcspn(text, "?#")] = '\0';
+	} else {
+		snprintf(text, sizeof(text), "%s", path ? "other paths" : "requests");
+	}
+	stats_add_text(w, stats, STAT_MODEL, text);
+}
+
+static void stats_add_request_text(struct writer *w, struct stats *stats, enum stat stat, uint32_t index)
+{
+	const char *text = request_text(w->timeline, index);
+
+	if (text)
+		stats_add_text(w, stats, stat, text);
+}
+
+/* What was seen of a request, which viewers show on a click. */
+static void request_facts(struct writer *w, const struct request *q, struct stats *stats)
+{
+	static const char *const attributions[] = {
+		[ATTRIBUTION_NONE] = "none", [ATTRIBUTION_EXACT] = "exact", [ATTRIBUTION_INFERRED] = "inferred"
+	};
+	const struct timeline *t = w->timeline;
+
+	if (q->protocol < ARRAY_SIZE(protocols) && protocols[q->protocol])
+		stats_add_text(w, stats, STAT_PROTOCOL, protocols[q->protocol]);
+	stats_add_request_text(w, stats, STAT_METHOD, q->method);
+	stats_add_request_text(w, stats, STAT_PATH, q->path);
+	if (q->status >= 0)
+		stats_add_int(w, stats, STAT_STATUS, q->status);
+	if (q->grpc_status >= 0)
+		stats_add_int(w, stats, STAT_GRPC_STATUS, q->grpc_status);
+	if (q->protocol == PROTOCOL_MARK)
+		stats_add(w, stats, STAT_REQUEST_ID, q->id > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, q->id);
+	if (q->connection) {
+		stats_add_int(w, stats, STAT_BYTES_IN, (int64_t)q->bytes_in);
+		stats_add_int(w, stats, STAT_BYTES_OUT, (int64_t)q->bytes_out);
+		stats_add_int(w, stats, STAT_CONNECTION, (int64_t)q->connection);
+		stats_add_int(w, stats, STAT_STREAM, q->stream);
+	}
+	if (q->local_port)
+		stats_add_int(w, stats, STAT_LOCAL_PORT, q->local_port);
+	if (q->peer_port)
+		stats_add_int(w, stats, STAT_PEER_PORT, q->peer_port);
+	if (t->n_processes > 1)
+		stats_add_int(w, stats, STAT_PID, t->processes[q->process].pid);
+	stats_add_text(w, stats, STAT_ATTRIBUTION, attributions[MIN(q->attribution, ATTRIBUTION_INFERRED)]);
+	stats_add_int(w, stats, STAT_RUNS, q->n_runs);
+	stats_add_cut(w, stats, q->flags & REQUEST_CUT_START, q->flags & REQUEST_CUT_END);
+	if (q->flags & REQUEST_NO_ARRIVAL)
+		stats_add_text(w, stats, STAT_ARRIVAL, "not known");
+	if (q->flags & (REQUEST_LOST | REQUEST_RESET))
+		stats_add_text(w, stats, STAT_INCOMPLETE, q->flags & REQUEST_LOST ? "records were lost" : "broken off");
+}
+
+/*
+ * The event that the readers' latencies and steps are made of. What they see as belonging to it makes it longer when it
+ * ends later, as a thread's last piece of a run often does: so runs are tied to it by arrows alone. One whose times are
+ * bounds is no root and is not counted.
+ */
+static int write_root(struct writer *w, uint32_t index)
+{
+	const struct request *q = &w->timeline->requests[index];
+	struct stats stats = { .n = 0 };
+
+	if (!(q->flags & REQUEST_NOT_WHOLE)) {
+		stats_add_int(w, &stats, STAT_ROOT, -1);
+		stats_add_model(w, &stats, q);
+		stats_add_int(w, &stats, STAT_STEP, (int64_t)index + 1);
+	}
+	stats_add_int(w, &stats, STAT_REQUEST, (int64_t)index + 1);
+	if (q->n_runs)
+		stats_add_arrow(w, &stats, index, true);
+	request_facts(w, q, &stats);
+	return writer_event(w, lanes_request_name(w, q), q->start_ns, q->end_ns, &stats);
+}
+
+/* All of the execution is one phase on the line, with what the threads did below it. */
+static enum phase shown_phase(uint8_t phase)
+{
+	switch (phase) {
+	case PHASE_RUNNING:
+	case PHASE_RUNNABLE:
+	case PHASE_BLOCKED:
+		return PHASE_EXECUTE;
+	default:
+		return phase < PHASE_COUNT ? (enum phase)phase : PHASE_UNKNOWN;
+	}
+}
+
+/* A phase of a request: consecutive segments, or none where the segments have a hole. */
+struct piece {
+	uint64_t start_ns, end_ns;
+	uint64_t first, n; /* segments */
+	enum phase phase;
+};
+
+/* Goes on to the piece that begins where this one ends; false at the request's end. */
+static bool piece_next(const struct timeline *t, const struct request *q, struct piece *p)
+{
+	uint64_t at = p->first + p->n, end = q->first_segment + q->n_segments;
+
+	if (p->end_ns >= q->end_ns)
+		return false;
+	*p = (struct piece){ .start_ns = p->end_ns, .end_ns = p->end_ns, .first = at, .phase = PHASE_UNKNOWN };
+	if (at == end || t->segments[at].start_ns > p->start_ns) {
+		p->end_ns = at == end ? q->end_ns : MIN(t->segments[at].start_ns, q->end_ns);
+		return true;
+	}
+	p->phase = shown_phase(t->segments[at].phase);
+	for (; at < end; at++, p->n++) {
+		const struct segment *s = &t->segments[at];
+
+		if (shown_phase(s->phase) != p->phase || s->start_ns > p->end_ns)
+			break;
+		p->end_ns = MIN(MAX(p->end_ns, s->end_ns), q->end_ns);
+	}
+	return true;
+}
+
+static int write_segment(struct writer *w, const struct segment *s)
+{
+	static const enum form forms[] = {
+		[ACTIVITY_UNKNOWN] = FORM_EXECUTING, [ACTIVITY_RUNNING] = FORM_RUNNING,
+		[ACTIVITY_RUNNABLE] = FORM_RUNNABLE, [ACTIVITY_BLOCKED] = FORM_BLOCKED
+	};
+	struct stats stats;
+
+	if (s->activity >= ARRAY_SIZE(forms) || (s->activity == ACTIVITY_UNKNOWN && s->name == TEXT_NONE))
+		return 0;
+	stats.n = 0;
+	stats_add_thread(w, &stats, STAT_THREAD, s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
+	stats_add_thread(w, &stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER, s->by);
+	return writer_event(w, writer_form(w, s->name, forms[s->activity]), s->start_ns, s->end_ns, &stats);
+}
+
+/* The tasks of a request that were put into a batch, in order of time. */
+struct task_list {
+	uint64_t next, end;
+	uint32_t request;
+};
+
+/* The first entry of the index whose request, plus one, is at least so much. */
+static uint64_t first_task(const struct writer *w, uint32_t request)
+{
+	uint64_t low = 0, high = w->timeline->n_batch_tasks;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (w->timeline->batch_tasks[w->tasks[middle]].request < request)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* How many rows a task had: known when every task of its batch must have had as many. */
+static uint64_t task_size(const struct batch *b)
+{
+	if (b->n_tasks == 1)
+		return b->size;
+	return b->size == b->n_tasks ? 1 : 0;
+}
+
+/* Writes the instants at which tasks were put into a batch before that time; readers know them by this name. */
+static int write_tasks(struct writer *w, struct task_list *list, uint64_t before_ns)
+{
+	const struct timeline *t = w->timeline;
+	const struct request *q = &t->requests[list->request];
+	int r = 0;
+
+	for (; list->next < list->end && r >= 0; list->next++) {
+		const struct batch_task *task = &t->batch_tasks[w->tasks[list->next]];
+		uint64_t at = MIN(MAX(task->queued_ns, q->start_ns), q->end_ns);
+		uint64_t context = lanes_batch_context(t, task->batch);
+		struct stats stats = { .n = 0 };
+		uint32_t name = 0;
+
+		if (at >= before_ns)
+			break;
+		if (!context)
+			continue;
+		if (task_size(&t->batches[task->batch]))
+			stats_add_int(w, &stats, STAT_TASK_SIZE, (int64_t)task_size(&t->batches[task->batch]));
+		stats_add_context(w, &stats, CONTEXT_BATCH, STAT_PRODUCER, context);
+		(void)xspace_event_name(w->xspace, "ScheduleWithoutSplit", "put into a batch", &name);
+		r = writer_event(w, name, at, at, &stats);
+	}
+	return r;
+}
+
+static void stage_stats(struct writer *w, enum phase phase, struct stats *stats)
+{
+	if (!phase_names[phase].stage)
+		return;
+	stats_add_int(w, stats, STAT_STAGE_ID, STAGE_BASE + (int64_t)phase);
+	stats_add_text(w, stats, STAT_STAGE_NAME, phase_names[phase].display);
+	stats_add_text(w, stats, STAT_STAGE_CATEGORY, phase_names[phase].stage);
+}
+
+static int write_piece(struct writer *w, const struct piece *p, struct task_list *tasks)
+{
+	const struct timeline *t = w->timeline;
+	uint32_t *name = &w->ids.phases[p->phase];
+	struct stats stats;
+	uint32_t thread = p->n ? t->segments[p->first].thread : THREAD_NONE;
+	int r = write_tasks(w, tasks, p->start_ns);
+
+	for (uint64_t i = 1; i < p->n; i++)
+		if (t->segments[p->first + i].thread != thread)
+			thread = THREAD_NONE;
+	if (!*name && w->extras.input_stages && phase_names[p->phase].stage)
+		(void)xspace_event_name(w->xspace, phase_names[p->phase].display, NULL, name);
+	else if (!*name)
+		(void)xspace_event_name(w->xspace, phase_names[p->phase].name, phase_names[p->phase].display, name);
+	stats.n = 0;
+	stats_add_thread(w, &stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
+	if (w->extras.input_stages)
+		stage_stats(w, p->phase, &stats);
+	if (r >= 0)
+		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
+	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {
+		const struct segment *s = &t->segments[p->first + i];
+		/* Which operations ran is told by their threads' lines; here it would double the trace. */
+		bool shown = w->level >= 3 || s->phase != PHASE_RUNNING;
+
+		r = write_tasks(w, tasks, s->start_ns);
+		if (r >= 0 && shown && s->end_ns > s->start_ns)
+			r = write_segment(w, s);
+	}
+	return r;
+}
+
+static int write_request(struct writer *w, uint32_t index)
+{
+	const struct request *q = &w->timeline->requests[index];
+	struct task_list tasks = { .next = first_task(w, index + 1), .end = first_task(w, index + 2), .request = index };
+	struct piece piece = { .end_ns = q->start_ns, .first = q->first_segment };
+	int r = write_root(w, index);
+
+	while (r >= 0 && piece_next(w->timeline, q, &piece))
+		if (piece.end_ns > piece.start_ns)
+			r = write_piece(w, &piece, &tasks);
+	return r < 0 ? r : write_tasks(w, &tasks, UINT64_MAX);
+}
+
+/* Requests by lane, in order of their start; at[lane] is where a lane ends. */
+static void sort_by_lane(const struct timeline *t, uint32_t *at, uint32_t *sorted)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		if (lanes_shows(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
+			at[t->requests[i].lane]++;
+	for (uint32_t lane = 0; lane < t->n_lanes; lane++) {
+		uint32_t n = at[lane];
+
+		at[lane] = sum;
+		sum += n;
+	}
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		if (lanes_shows(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
+			sorted[at[t->requests[i].lane]++] = i;
+}
+
+static int write_lane(struct writer *w, uint32_t lane, const uint32_t *requests, uint32_t n)
+{
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "requests %u", lane + 1);
+	r = writer_line_begin(w, &(struct xspace_line){ .id = LANE_LINE + (int64_t)lane, .name = name,
+							.display_id = (int64_t)lane + 1 });
+	for (uint32_t i = 0; i < n && r >= 0; i++)
+		r = write_request(w, requests[i]);
+	return r < 0 ? r : xspace_line_end(w->xspace);
+}
+
+int lanes_write(struct writer *w)
+{
+	const struct timeline *t = w->timeline;
+	_cleanup_free_ uint32_t *at = calloc((size_t)t->n_lanes + 1, sizeof(at[0]));
+	_cleanup_free_ uint32_t *sorted = calloc((size_t)t->n_requests + 1, sizeof(sorted[0]));
+	int r = 0;
+
+	if (!at || !sorted)
+		return -ENOMEM;
+	sort_by_lane(t, at, sorted);
+	for (uint32_t lane = 0, first = 0; lane < t->n_lanes && r >= 0; first = at[lane++])
+		if (at[lane] > first)
+			r = write_lane(w, lane, sorted + first, at[lane] - first);
+	return r;
+}

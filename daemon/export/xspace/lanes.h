@@ -1,0 +1,16 @@
+/* Requests on lines of their own, and batches. */
+#pragma once
+
+#include "daemon/export/xspace/writer.h"
+
+/* Whether a request has a place on a line. */
+bool lanes_shows(const struct request *q);
+
+/* The event name of a request in the open plane. */
+uint32_t lanes_request_name(struct writer *w, const struct request *q);
+
+/* Writes a line for each lane that has a request. Errors are those of the xspace, and -ENOMEM. */
+int lanes_write(struct writer *w);
+
+/* The context of a batch whose processing is shown as such, 0 for another: one that is cut, or UINT32_MAX. */
+uint64_t lanes_batch_context(const struct timeline *t, uint32_t batch);

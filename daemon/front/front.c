@@ -1,0 +1,197 @@
+#include "daemon/front/front.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "daemon/broker/channel.h"
+#include "daemon/capture/budget/forecast.h"
+#include "daemon/front/pem.h"
+#include "daemon/rpc/service.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+_Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY && BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
+	       "files come in the order in which they are read");
+
+struct front {
+	struct loop *loop;
+	struct service *service;
+	const struct front_options *options;
+	struct config *config;
+	struct grpc_tls *tls; /* NULL: none */
+};
+
+static int drop_privileges(void)
+{
+	struct rlimit files = { 4096, 4096 };
+	cap_t none;
+	int r = 0;
+
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		log_debug("cannot set RLIMIT_NOFILE: %m");
+	if (geteuid() == 0) {
+		for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+			if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
+				return -errno;
+		if (setgroups(0, NULL) < 0 || setresgid(FRONT_USER, FRONT_USER, FRONT_USER) < 0 || setresuid(FRONT_USER, FRONT_USER, FRONT_USER) < 0)
+			return -errno;
+	}
+	none = cap_init();
+	if (!none)
+		return -ENOMEM;
+	if (cap_set_proc(none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	cap_free(none);
+	return r;
+}
+
+static void warn_restart(const char *name, void *data)
+{
+	log_warning("'%s' has changed, which takes a restart", name);
+}
+
+/* What cannot be used changes nothing. */
+static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], struct config **ret, struct grpc_tls **ret_tls, char *text, size_t size)
+{
+	const bool wanted[PEM_COUNT] = { *f->config->tls_certificate, *f->config->tls_key, *f->config->tls_client_ca };
+	int r = 0;
+
+	*ret_tls = NULL;
+	if (f->tls)
+		r = pem_read(files + BROKER_RELOAD_CERTIFICATE, wanted, ret_tls, text, size);
+	if (r < 0)
+		return r;
+	if (*f->config->file && files[BROKER_RELOAD_CONFIG] < 0) {
+		snprintf(text, size, "%.500s cannot be read", f->config->file);
+		r = -ENOENT;
+	} else {
+		r = config_renew(f->config, f->options->argc, f->options->argv, TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, ret, text, size);
+	}
+	if (r < 0)
+		grpc_tls_free(*ret_tls);
+	return r;
+}
+
+static void reload(struct front *f, const struct broker_event *event, int fds[], unsigned n_fds)
+{
+	int files[BROKER_RELOAD_COUNT];
+	struct config *config;
+	struct grpc_tls *tls;
+	char reason[600] = "";
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
+		files[i] = event->files & 1u << i && n < n_fds ? fds[n++] : -1;
+	if (read_again(f, files, &config, &tls, reason, sizeof(reason)) < 0) {
+		log_error("%s; the configuration, and the certificate, stay as they were", reason);
+	} else {
+		service_set_config(f->service, config);
+		log_set_level(config->verbose ? LOG_DEBUG : LOG_INFO);
+		config_free(f->config);
+		f->config = config;
+		if (tls) {
+			service_set_tls(f->service, tls);
+			grpc_tls_free(f->tls);
+			f->tls = tls;
+		}
+		log_info("the configuration was read again");
+	}
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
+		safe_close(files[i]);
+}
+
+static void on_event(int fd, uint32_t events, void *data)
+{
+	struct broker_event event;
+	struct front *f = data;
+	int fds[BROKER_RELOAD_COUNT];
+	unsigned n_fds;
+
+	while (channel_receive(fd, &event, sizeof(event), fds, BROKER_RELOAD_COUNT, &n_fds) == 0)
+		switch (event.type) {
+		case BROKER_EVENT_LOOK:
+			targets_look_soon(f->service->targets, (pid_t)event.pid);
+			break;
+		case BROKER_EVENT_EXECUTED:
+			targets_executed(f->service->targets, (pid_t)event.pid);
+			break;
+		case BROKER_EVENT_RESCAN:
+			targets_look_soon(f->service->targets, 0);
+			break;
+		case BROKER_EVENT_STOP:
+			service_stop(f->service);
+			break;
+		case BROKER_EVENT_RELOAD:
+			reload(f, &event, fds, n_fds);
+			break;
+		}
+	/* Without the broker nothing can be done, and what was attached went with it. */
+	if (events & EPOLLHUP)
+		loop_exit(f->loop, EXIT_FAILURE);
+}
+
+static int serve(struct front *f, const struct front_options *options)
+{
+	struct loop_source *events;
+	struct forecast forecast;
+	int r;
+
+	for (unsigned i = 0; i < options->n_listeners; i++) {
+		r = options->listeners[i].kind == LISTENER_TARGET ? 0 : service_listen(f->service, i);
+		if (r < 0)
+			return log_error_errno(r, "cannot serve a listener: %m");
+	}
+	r = loop_source_new(f->loop, options->events, EPOLLIN, on_event, f, &events);
+	if (r < 0)
+		return log_error_errno(r, "cannot listen to the broker: %m");
+	/* Once per boot, before the first capture waits for it. */
+	forecast_get(f->service->options.proxy, options->cache, &forecast);
+	targets_scan(f->service->targets);
+	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
+		log_debug("cannot say that it is ready: %m");
+	r = loop_run(f->loop);
+	loop_source_free(events);
+	return r;
+}
+
+int front_run(const struct front_options *options)
+{
+	struct service_options service = { .listeners = options->listeners, .n_listeners = options->n_listeners, .cache = options->cache,
+					   .config = options->config, .tls = options->tls, .metrics = options->metrics };
+	char hostname[256] = "localhost";
+	struct proxy *proxy = NULL;
+	struct front f = { .options = options, .config = options->config, .tls = options->tls };
+	int r;
+
+	r = drop_privileges();
+	if (r < 0)
+		return log_error_errno(r, "cannot give up privileges: %m");
+	gethostname(hostname, sizeof(hostname) - 1);
+	service.hostname = hostname;
+	r = loop_new(&f.loop);
+	if (r >= 0)
+		r = proxy_new(options->requests, &proxy);
+	service.loop = f.loop;
+	service.proxy = proxy;
+	if (r >= 0)
+		r = service_new(&service, &f.service);
+	if (r < 0)
+		log_error_errno(r, "cannot start: %m");
+	else
+		r = serve(&f, options);
+	/* Whatever still runs ends with the process: the loop's threads are not waited for. */
+	if (r == 0) {
+		service_free(f.service);
+		grpc_tls_free(f.tls);
+		config_free(f.config);
+		proxy_free(proxy);
+		loop_free(f.loop);
+	}
+	return r;
+}

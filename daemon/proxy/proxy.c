@@ -1,0 +1,68 @@
+#include "daemon/proxy/proxy.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "daemon/broker/channel.h"
+#include "lib/base/macro.h"
+
+struct proxy {
+	int socket;
+	pthread_mutex_t lock;
+};
+
+int proxy_new(int socket, struct proxy **ret)
+{
+	struct proxy *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->socket = socket;
+	pthread_mutex_init(&p->lock, NULL);
+	*ret = p;
+	return 0;
+}
+
+struct proxy *proxy_free(struct proxy *p)
+{
+	if (!p)
+		return NULL;
+	close(p->socket);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	return NULL;
+}
+
+int proxy_call(struct proxy *p, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+{
+	int fds[BROKER_MAX_FDS], r;
+	uint32_t type = m->type;
+	unsigned n = 0;
+
+	m->text[0] = 0;
+	pthread_mutex_lock(&p->lock);
+	r = channel_send(p->socket, m, sizeof(*m), NULL, 0);
+	if (r >= 0)
+		r = channel_receive(p->socket, m, sizeof(*m), fds, BROKER_MAX_FDS, &n);
+	pthread_mutex_unlock(&p->lock);
+	if (r >= 0 && m->type != type)
+		r = -EBADMSG;
+	m->text[sizeof(m->text) - 1] = 0;
+	if (r >= 0)
+		r = m->result;
+	for (unsigned i = 0; i < n; i++)
+		if (r >= 0 && ret_fds)
+			ret_fds[i] = fds[i];
+		else
+			close(fds[i]);
+	if (ret_n_fds)
+		*ret_n_fds = r >= 0 ? n : 0;
+	return r;
+}
+
+int proxy_call_id(struct proxy *p, enum broker_request type, uint32_t id)
+{
+	struct broker_message m = { .type = type, .id = id };
+
+	return proxy_call(p, &m, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+#include "daemon/recorder/flight.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/recorder/lead_in.h"
+#include "daemon/record/history.h"
+#include "lib/base/macro.h"
+
+#define LEAD_IN_SHARE 8
+/* Losses that are told apart; beyond it the oldest two are taken for one. */
+#define LOSSES_MAX 1024
+#define SHED_TEXT 160
+
+struct loss {
+	uint64_t from, to, n;
+};
+
+struct shed {
+	enum probe_kind kind;
+	uint64_t time;
+	char text[SHED_TEXT];
+};
+
+/* What is told beside the records. */
+struct context {
+	struct correlate_target targets[RECORD_MAX_TARGETS];
+	struct record_layout layouts[RECORD_MAX_TARGETS]; /* type_offset 0: not known */
+	unsigned n_targets;
+	struct shed sheds[KIND_COUNT];
+	unsigned n_sheds;
+	struct loss losses[LOSSES_MAX];
+	unsigned n_losses;
+};
+
+struct flight {
+	struct session_sink sink;
+	struct history *history;
+	struct lead_in *lead_in;
+	struct context context;
+};
+
+struct flight_view {
+	struct history_view *history;
+	struct lead_in *lead_in;
+	struct context context;
+	uint64_t oldest_ns;
+};
+
+static int on_target(const struct correlate_target *target, void *data)
+{
+	struct flight *f = data;
+
+	if (f->context.n_targets == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	f->context.targets[f->context.n_targets++] = *target;
+	return lead_in_add_target(f->lead_in, target->pack);
+}
+
+static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+{
+	struct flight *f = data;
+
+	f->context.layouts[target] = *layout;
+	return 0;
+}
+
+static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
+{
+	struct flight *f = data;
+	struct shed *shed = &f->context.sheds[f->context.n_sheds];
+
+	if (f->context.n_sheds == KIND_COUNT)
+		return -E2BIG;
+	f->context.n_sheds++;
+	*shed = (struct shed){ .kind = kind, .time = time };
+	strncpy(shed->text, text, sizeof(shed->text) - 1);
+	return 0;
+}
+
+static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
+{
+	struct flight *f = data;
+	struct context *c = &f->context;
+
+	if (c->n_losses == LOSSES_MAX) {
+		c->losses[1] = (struct loss){ .from = MIN(c->losses[0].from, c->losses[1].from), .to = MAX(c->losses[0].to, c->losses[1].to),
+					      .n = c->losses[0].n + c->losses[1].n };
+		memmove(&c->losses[0], &c->losses[1], --c->n_losses * sizeof(c->losses[0]));
+	}
+	c->losses[c->n_losses++] = (struct loss){ .from = from, .to = to, .n = n };
+	return 0;
+}
+
+static int on_record(const struct record *record, void *data)
+{
+	struct flight *f = data;
+	int r = history_add(f->history, record);
+
+	/* What came late is told as a loss. */
+	return r == -EINVAL ? 0 : r;
+}
+
+static int on_gone(const struct record *record, void *data)
+{
+	struct flight *f = data;
+
+	return lead_in_add(f->lead_in, record);
+}
+
+int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret)
+{
+	struct flight *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	f->sink = (struct session_sink){ .target = on_target, .layout = on_layout, .shed = on_shed, .loss = on_loss, .record = on_record, .data = f };
+	/* It takes three times as much at the worst, between two cleanings. */
+	r = lead_in_new(bytes / LEAD_IN_SHARE / 3, &f->lead_in);
+	if (r == 0)
+		r = history_new(bytes - bytes / LEAD_IN_SHARE, last_ns, on_gone, f, &f->history);
+	if (r < 0) {
+		flight_free(f);
+		return r;
+	}
+	*ret = f;
+	return 0;
+}
+
+struct flight *flight_free(struct flight *f)
+{
+	if (!f)
+		return NULL;
+	history_free(f->history);
+	lead_in_free(f->lead_in);
+	free(f);
+	return NULL;
+}
+
+const struct session_sink *flight_sink(struct flight *f)
+{
+	return &f->sink;
+}
+
+uint64_t flight_bytes(const struct flight *f)
+{
+	return history_bytes(f->history) + lead_in_bytes(f->lead_in);
+}
+
+uint64_t flight_oldest(const struct flight *f)
+{
+	return history_oldest(f->history);
+}
+
+int flight_view_new(const struct flight *f, struct flight_view **ret)
+{
+	struct flight_view *view = calloc(1, sizeof(*view));
+	int r;
+
+	if (!view)
+		return -ENOMEM;
+	view->context = f->context;
+	view->oldest_ns = flight_oldest(f);
+	r = lead_in_copy(f->lead_in, &view->lead_in);
+	if (r == 0)
+		r = history_view_new(f->history, &view->history);
+	if (r < 0) {
+		flight_view_free(view);
+		return r;
+	}
+	*ret = view;
+	return 0;
+}
+
+uint64_t flight_view_oldest(const struct flight_view *view)
+{
+	return view->oldest_ns;
+}
+
+struct flight_view *flight_view_free(struct flight_view *view)
+{
+	if (!view)
+		return NULL;
+	history_view_free(view->history);
+	lead_in_free(view->lead_in);
+	free(view);
+	return NULL;
+}
+
+/* One reading of a view. */
+struct reading {
+	const struct flight_view *view;
+	uint64_t from, to;
+	struct lead_in *lead_in;
+	bool began; /* the lead-in was fed */
+	struct rebase *rebase;
+	unsigned n_sheds; /* that were told */
+	struct correlator *correlator;
+	uint64_t records;
+};
+
+/* What was given up before that time. */
+static int tell_sheds(struct reading *reading, uint64_t time)
+{
+	const struct context *c = &reading->view->context;
+	int r = 0;
+
+	for (; r >= 0 && reading->n_sheds < c->n_sheds && c->sheds[reading->n_sheds].time <= time; reading->n_sheds++) {
+		const struct shed *shed = &c->sheds[reading->n_sheds];
+
+		r = correlator_shed(reading->correlator, shed->kind, MAX(shed->time, reading->from), shed->text);
+	}
+	return r;
+}
+
+static int begin(struct reading *reading)
+{
+	reading->began = true;
+	return lead_in_feed(reading->lead_in, reading->correlator);
+}
+
+static int on_reading(const struct record *record, void *data)
+{
+	struct reading *reading = data;
+	int r = 0;
+
+	if (record->time < reading->from)
+		return lead_in_add(reading->lead_in, record);
+	if (!reading->began)
+		r = begin(reading);
+	/* The threads' names are told when somebody asks. */
+	if (r < 0 || (record->time >= reading->to && record->kind != RECORD_THREAD))
+		return r;
+	r = tell_sheds(reading, record->time);
+	if (r < 0)
+		return r;
+	reading->records++;
+	return rebase_feed(reading->rebase, reading->correlator, record);
+}
+
+static int tell_context(struct reading *reading, struct flight_facts *facts)
+{
+	const struct context *c = &reading->view->context;
+	int r = 0;
+
+	for (unsigned i = 0; i < c->n_targets && r >= 0; i++) {
+		r = correlator_add_target(reading->correlator, &c->targets[i]);
+		if (r >= 0 && c->layouts[i].type_offset)
+			r = correlator_set_layout(reading->correlator, i, &c->layouts[i]);
+	}
+	for (unsigned i = 0; i < c->n_losses && r >= 0; i++) {
+		if (c->losses[i].to < reading->from || c->losses[i].from > reading->to)
+			continue;
+		facts->dropped += c->losses[i].n;
+		r = correlator_note_loss(reading->correlator, c->losses[i].from, c->losses[i].to);
+	}
+	return r < 0 ? r : tell_sheds(reading, reading->from);
+}
+
+static int read_all(struct reading *reading, const struct request_filter *filter, struct flight_facts *facts)
+{
+	int r = lead_in_copy(reading->view->lead_in, &reading->lead_in);
+
+	if (r == 0)
+		r = rebase_new(&reading->rebase);
+	if (r == 0)
+		r = correlator_new(reading->from, &reading->correlator);
+	if (r < 0)
+		return r;
+	correlator_set_filter(reading->correlator, filter);
+	r = tell_context(reading, facts);
+	if (r >= 0)
+		r = history_view_read(reading->view->history, on_reading, reading);
+	if (r >= 0 && !reading->began)
+		r = begin(reading);
+	return r < 0 ? r : tell_sheds(reading, reading->to);
+}
+
+int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to, uint64_t from_unix_ns, const struct request_filter *filter,
+			  struct flight_facts *ret_facts, struct timeline **ret)
+{
+	struct reading reading = { .view = view, .from = from, .to = to };
+	struct flight_facts facts = {};
+	int r = read_all(&reading, filter, &facts);
+
+	if (r >= 0)
+		r = correlator_finish(reading.correlator, to, from_unix_ns, ret);
+	if (r >= 0) {
+		facts.records = reading.records;
+		facts.lead_in_is_cut = lead_in_is_cut(reading.lead_in);
+		*ret_facts = facts;
+	}
+	correlator_free(reading.correlator);
+	rebase_free(reading.rebase);
+	lead_in_free(reading.lead_in);
+	return r;
+}

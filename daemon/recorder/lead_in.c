@@ -1,0 +1,392 @@
+#include "daemon/recorder/lead_in.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/correlate/http/requests.h"
+#include "daemon/record/store.h"
+#include "lib/base/macro.h"
+
+struct lead_in {
+	uint64_t max_bytes;
+	const struct probe_pack *packs[RECORD_MAX_TARGETS];
+	unsigned n_targets;
+	/* Records that may be referred to, in order of time; some of them are superseded by later ones. */
+	uint8_t *bytes;
+	size_t used, allocated, used_after_last;
+	bool is_cut;
+};
+
+/* What a record says, and until when: until one with the same subject comes, or its socket is closed. */
+struct statement {
+	uint64_t subject; /* 0: nothing that is kept */
+	uint64_t socket;  /* 0: of no socket */
+	uint32_t inode;
+	bool ends;	  /* it only ends what was said before */
+	uint64_t ends_fields; /* a direction of a socket of which no field is known any more, 0: none */
+	uint64_t field_of;    /* such a direction, for a field */
+};
+
+enum subject { SUBJECT_OBJECT = 1, SUBJECT_FIELD, SUBJECT_PREFACE, SUBJECT_PASSED, SUBJECT_FOREIGN, SUBJECT_UNSEEN, SUBJECT_EXEC, SUBJECT_FIELDS };
+
+/* Never 0, and never the key that no map takes. */
+static uint64_t mix(enum subject subject, uint64_t a, uint64_t b)
+{
+	uint64_t x = ((a * 0x9e3779b97f4a7c15) ^ (b + subject)) * 0xbf58476d1ce4e5b9;
+
+	x = (x ^ x >> 31) * 0x94d049bb133111eb;
+	x ^= x >> 29;
+	return x == UINT64_MAX ? 1 : MAX(x, UINT64_C(1));
+}
+
+int lead_in_new(uint64_t max_bytes, struct lead_in **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	(*ret)->max_bytes = max_bytes;
+	return 0;
+}
+
+struct lead_in *lead_in_free(struct lead_in *l)
+{
+	if (l)
+		free(l->bytes);
+	free(l);
+	return NULL;
+}
+
+int lead_in_add_target(struct lead_in *l, const struct probe_pack *pack)
+{
+	if (l->n_targets == RECORD_MAX_TARGETS)
+		return -E2BIG;
+	l->packs[l->n_targets++] = pack;
+	return 0;
+}
+
+bool lead_in_is_cut(const struct lead_in *l)
+{
+	return l->is_cut;
+}
+
+uint64_t lead_in_bytes(const struct lead_in *l)
+{
+	return l->allocated;
+}
+
+static bool frees_object(const struct lead_in *l, const struct record *r)
+{
+	const struct probe_pack *pack = r->target < l->n_targets ? l->packs[r->target] : NULL;
+
+	return pack && r->site < pack->n_probes && pack->probes[r->site].role == ROLE_OBJECT_FREE;
+}
+
+static struct statement read_message(const struct record_message *m)
+{
+	struct statement s = { .socket = m->socket + 1, .inode = m->inode };
+
+	if (m->part & MESSAGE_NO_FIELDS)
+		s.ends_fields = mix(SUBJECT_FIELDS, m->socket, m->direction);
+	if (m->part & MESSAGE_CLOSED) {
+		s.ends = true;
+		return s;
+	}
+	if (m->protocol == MESSAGE_HTTP2 && m->part & MESSAGE_PREFACE)
+		s.subject = mix(SUBJECT_PREFACE, m->socket, m->direction);
+	else if (m->part & MESSAGE_PASSED)
+		s.subject = mix(SUBJECT_PASSED, m->socket, m->direction);
+	return s;
+}
+
+static struct statement read_field(const struct record_field *f)
+{
+	struct statement s = { .socket = f->socket + 1, .inode = f->inode };
+
+	if (!f->inserted)
+		return s;
+	s.subject = mix(SUBJECT_FIELD, f->socket, (uint64_t)f->direction << 32 | f->number % FIELDS_MAX);
+	s.field_of = mix(SUBJECT_FIELDS, f->socket, f->direction);
+	return s;
+}
+
+static struct statement read_statement(const struct lead_in *l, const struct record *r)
+{
+	struct statement s = {};
+
+	switch (r->kind) {
+	case RECORD_NAME:
+		s.subject = mix(SUBJECT_OBJECT, ((const struct record_name *)(const void *)r)->object, r->target);
+		break;
+	case RECORD_OBJECT:
+		s.subject = mix(SUBJECT_OBJECT, ((const struct record_object *)(const void *)r)->object, r->target);
+		break;
+	case RECORD_PROBE:
+		s.ends = frees_object(l, r);
+		if (s.ends)
+			s.subject = mix(SUBJECT_OBJECT, ((const struct record_probe *)(const void *)r)->value, r->target);
+		break;
+	case RECORD_FOREIGN:
+		s.subject = mix(SUBJECT_FOREIGN, r->tid, 0);
+		break;
+	case RECORD_EXEC:
+		s.subject = mix(SUBJECT_EXEC, r->tid, 0);
+		break;
+	case RECORD_UNSEEN:
+		s.subject = mix(SUBJECT_UNSEEN, r->site, 0);
+		break;
+	case RECORD_MESSAGE:
+		return read_message((const void *)r);
+	case RECORD_FIELD:
+		return read_field((const void *)r);
+	default:
+		break;
+	}
+	return s;
+}
+
+/* What later records say of the subjects, while records are looked at from the last one back. */
+struct backwards {
+	struct map said;    /* subjects */
+	struct map fields;  /* directions of which the fields were forgotten */
+	struct map sockets; /* the inode + 1 of who has it later on; 0: it was closed */
+};
+
+/* Whether what it says still holds at the end; -ENOMEM. */
+static int holds(struct backwards *b, const struct statement *s)
+{
+	uint64_t *later = s->socket ? map_get(&b->sockets, s->socket) : NULL;
+	bool is_gone = later && *later != s->inode + UINT64_C(1);
+	int r = 0;
+
+	if (s->socket && !later)
+		r = map_put(&b->sockets, s->socket, s->ends ? 0 : s->inode + UINT64_C(1));
+	if (r == 0 && s->ends_fields)
+		r = map_put(&b->fields, s->ends_fields, 1);
+	if (r < 0 || !s->subject || is_gone || (s->field_of && map_get(&b->fields, s->field_of)) || map_get(&b->said, s->subject))
+		return MIN(r, 0);
+	r = map_put(&b->said, s->subject, 1);
+	return r < 0 ? r : !s->ends;
+}
+
+/* Where each record begins; the caller frees them. */
+static int find_records(const struct lead_in *l, uint32_t **ret, size_t *ret_n)
+{
+	size_t n = 0, allocated = 0;
+	uint32_t *starts = NULL;
+
+	for (size_t at = 0; at < l->used;) {
+		if (n == allocated) {
+			uint32_t *more;
+
+			allocated = MAX(1024, allocated * 2);
+			more = reallocarray(starts, allocated, sizeof(*starts));
+			if (!more) {
+				free(starts);
+				return -ENOMEM;
+			}
+			starts = more;
+		}
+		starts[n++] = (uint32_t)at;
+		at += store_record_size((const void *)(l->bytes + at));
+	}
+	*ret = starts;
+	*ret_n = n;
+	return 0;
+}
+
+/* Moves what is kept together. */
+static void close_gaps(struct lead_in *l, const uint32_t *starts, size_t n, const bool *keeps)
+{
+	size_t used = 0, dropped = 0, kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (keeps[i])
+			kept += store_record_size((const void *)(l->bytes + starts[i]));
+	for (size_t i = 0; i < n; i++) {
+		size_t size = store_record_size((const void *)(l->bytes + starts[i]));
+
+		if (!keeps[i])
+			continue;
+		/* The oldest goes when it is too much. */
+		if (kept - dropped > l->max_bytes) {
+			dropped += size;
+			l->is_cut = true;
+			continue;
+		}
+		memmove(l->bytes + used, l->bytes + starts[i], size);
+		used += size;
+	}
+	l->used = l->used_after_last = used;
+}
+
+static int drop_superseded(struct lead_in *l)
+{
+	_cleanup_free_ uint32_t *starts = NULL;
+	_cleanup_free_ bool *keeps = NULL;
+	struct backwards b = {};
+	size_t n = 0;
+	int r = find_records(l, &starts, &n);
+
+	if (r == 0 && n) {
+		keeps = calloc(n, sizeof(*keeps));
+		r = keeps ? 0 : -ENOMEM;
+	}
+	for (size_t i = n; i > 0 && r >= 0; i--) {
+		struct statement s = read_statement(l, (const void *)(l->bytes + starts[i - 1]));
+
+		r = holds(&b, &s);
+		if (r >= 0)
+			keeps[i - 1] = r;
+	}
+	if (r >= 0)
+		close_gaps(l, starts, n, keeps);
+	map_done(&b.said);
+	map_done(&b.fields);
+	map_done(&b.sockets);
+	return MIN(r, 0);
+}
+
+int lead_in_add(struct lead_in *l, const struct record *record)
+{
+	struct statement s = read_statement(l, record);
+	size_t size = store_record_size(record);
+
+	if (!s.subject && !s.ends && !s.ends_fields)
+		return 0;
+	/* As much again as what is kept may be superseded before it is looked for. */
+	if (l->used + size > l->used_after_last + l->max_bytes) {
+		int r = drop_superseded(l);
+
+		if (r < 0)
+			return r;
+	}
+	if (l->used + size > l->allocated) {
+		size_t allocated = MAX(l->used + size, MIN((size_t)l->max_bytes * 2, (l->used + size) * 2));
+		uint8_t *bytes = realloc(l->bytes, allocated);
+
+		if (!bytes)
+			return -ENOMEM;
+		l->bytes = bytes;
+		l->allocated = allocated;
+	}
+	memcpy(l->bytes + l->used, record, size);
+	l->used += size;
+	return 0;
+}
+
+int lead_in_copy(const struct lead_in *l, struct lead_in **ret)
+{
+	struct lead_in *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *l;
+	copy->allocated = l->used;
+	copy->bytes = malloc(MAX(l->used, (size_t)1));
+	if (!copy->bytes) {
+		free(copy);
+		return -ENOMEM;
+	}
+	if (l->used)
+		memcpy(copy->bytes, l->bytes, l->used);
+	*ret = copy;
+	return 0;
+}
+
+int lead_in_feed(struct lead_in *l, struct correlator *c)
+{
+	int r = drop_superseded(l);
+
+	for (size_t at = 0; at < l->used && r >= 0;) {
+		const struct record *record = (const void *)(l->bytes + at);
+
+		r = correlator_recall(c, record);
+		at += store_record_size(record);
+	}
+	return r;
+}
+
+/* The numbers that HTTP/1 messages of a connection had before the first ones of the window. */
+struct base {
+	uint32_t inode;
+	bool is_known[2]; /* by enum message_direction */
+	uint32_t before[2];
+};
+
+struct rebase {
+	struct map base_of; /* of sockets */
+	struct base *bases;
+	uint32_t n, size;
+};
+
+int rebase_new(struct rebase **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+struct rebase *rebase_free(struct rebase *rebase)
+{
+	if (!rebase)
+		return NULL;
+	map_done(&rebase->base_of);
+	free(rebase->bases);
+	free(rebase);
+	return NULL;
+}
+
+static struct base *base_get(struct rebase *rebase, const struct record_message *m)
+{
+	uint64_t key = m->socket == UINT64_MAX ? 0 : m->socket, *found = map_get(&rebase->base_of, key);
+	struct base *base;
+
+	if (found) {
+		base = &rebase->bases[*found];
+		if (base->inode != m->inode)
+			*base = (struct base){ .inode = m->inode };
+		return base;
+	}
+	if (rebase->n == rebase->size) {
+		uint32_t size = MAX(64u, rebase->size * 2);
+
+		base = reallocarray(rebase->bases, size, sizeof(*base));
+		if (!base)
+			return NULL;
+		rebase->bases = base;
+		rebase->size = size;
+	}
+	if (map_put(&rebase->base_of, key, rebase->n) < 0)
+		return NULL;
+	base = &rebase->bases[rebase->n++];
+	*base = (struct base){ .inode = m->inode };
+	return base;
+}
+
+int rebase_feed(struct rebase *rebase, struct correlator *c, const struct record *record)
+{
+	const struct record_message *m = (const void *)record;
+	unsigned direction;
+	struct record_headers copy;
+	struct base *base;
+
+	if (record->kind != RECORD_MESSAGE || (m->protocol != MESSAGE_HTTP1 && !(m->part & (MESSAGE_LOST | MESSAGE_CLOSED))))
+		return correlator_feed(c, record);
+	base = base_get(rebase, m);
+	if (!base)
+		return -ENOMEM;
+	direction = m->direction & 1;
+	if (m->protocol != MESSAGE_HTTP1 || m->part & MESSAGE_LOST) {
+		base->is_known[direction] = false;
+		return correlator_feed(c, record);
+	}
+	if (!base->is_known[direction])
+		/* One that goes on from before the window is none of it. */
+		base->before[direction] = m->part & MESSAGE_FIRST ? m->ordinal - 1 : m->ordinal;
+	/* After a loss, and after the end, the programs count anew. */
+	base->is_known[direction] = !(m->part & MESSAGE_CLOSED);
+	copy = (struct record_headers){};
+	memcpy(&copy, record, MIN(store_record_size(record), sizeof(copy)));
+	copy.message.ordinal -= base->before[direction];
+	return correlator_feed(c, &copy.message.head);
+}

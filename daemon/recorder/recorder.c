@@ -1,0 +1,617 @@
+#include "daemon/recorder/recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/proxy/proxy.h"
+#include "daemon/capture/budget/budget.h"
+#include "daemon/capture/budget/cost.h"
+#include "daemon/capture/live.h"
+#include "daemon/capture/session.h"
+#include "daemon/recorder/snapshot.h"
+#include "lib/base/cond.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+#define SECOND 1000000000ull
+#define ROUND_NS 20000000ull
+/* A hundred years: it is closed when the recorder ends. */
+#define FOREVER_NS (100 * 365 * 86400ull * SECOND)
+/* After an attempt to attach that failed. */
+#define AGAIN_NS (5 * SECOND)
+/* For what a snapshot waits: records that are on their way. */
+#define SETTLE_MAX_NS (1 * SECOND)
+#define SNAPSHOTS_MAX 4
+/* Of processes that may be in what is kept, more than those of one session. */
+#define TOLD_MAX 64
+/* A session whose tables are full is begun anew, not more often than this. */
+#define TABLES_NS (600 * SECOND)
+
+struct recorder_target {
+	pid_t pid;
+	uid_t uid;
+};
+
+/* A process that is to be recorded. */
+struct member {
+	struct member *next;
+	struct target target;
+};
+
+struct recorder {
+	struct recorder_options options;
+	char hostname[256];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* Under the lock. */
+	bool ending;
+	struct member *joining; /* in their order */
+	struct recorder_target targets[TOLD_MAX]; /* that may be in what is kept */
+	unsigned n_targets;
+	bool has_more_targets; /* than there was room to tell */
+	struct recorder_status status;
+	struct snapshot *waiting; /* a list */
+
+	struct live live;
+	unsigned n_snapshots; /* that are not over; the loop's */
+	bool has_ended;	      /* likewise: its thread has */
+
+	/* The thread's own. */
+	struct flight *flight; /* NULL: nothing was recorded yet */
+	struct live_counter *counter;
+	struct session *session; /* NULL: there is no target */
+	struct prepared prepared[RECORD_MAX_TARGETS];
+	unsigned n_prepared;
+	struct member *members; /* those of the session, as they were told last */
+	struct forecast forecast;
+	struct budget budget;
+	struct capture_shed shed[KIND_COUNT];
+	unsigned n_shed, n_left_out, n_refused;
+	bool has_warned; /* that it cannot begin */
+	uint64_t start_ns, last_ns; /* of what is kept: last_ns when the session has ended */
+	bool has_failed; /* the session ended for an error, not because its processes had */
+	uint64_t named_ns; /* the threads' names were told */
+	uint64_t cpu_before_ns, again_ns;
+	struct session_counts counts; /* of the session, as it ended */
+	double last_overhead;
+	uint64_t records_before, dropped_before; /* of earlier sessions */
+};
+
+static void end_if_over(struct recorder *r);
+
+static void on_snapshot_over(void *data)
+{
+	struct recorder *r = data;
+
+	r->n_snapshots--;
+	end_if_over(r);
+}
+
+/* The first that waits, taken off the list; NULL: nobody waits. */
+static struct snapshot *take_snapshot(struct recorder *r)
+{
+	struct snapshot *s;
+
+	pthread_mutex_lock(&r->lock);
+	s = r->waiting;
+	if (s)
+		r->waiting = snapshot_next(s);
+	pthread_mutex_unlock(&r->lock);
+	return s;
+}
+
+/* All of a recording is one trace. */
+static bool may_have(struct recorder *r, const struct snapshot *s, pid_t *ret_pid)
+{
+	uid_t uid = snapshot_uid(s);
+	bool may = true;
+
+	*ret_pid = 0;
+	pthread_mutex_lock(&r->lock);
+	may = uid == 0 || !r->has_more_targets;
+	for (unsigned i = 0; i < r->n_targets && may; i++)
+		if (uid != 0 && uid != r->targets[i].uid) {
+			*ret_pid = r->targets[i].pid;
+			may = false;
+		}
+	pthread_mutex_unlock(&r->lock);
+	return may;
+}
+
+static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts *facts, struct flight_view **ret)
+{
+	uint64_t oldest = r->flight ? flight_oldest(r->flight) : UINT64_MAX;
+
+	if (!r->flight || (oldest == UINT64_MAX && !r->session))
+		return -ENODATA;
+	facts->since_ns = MAX(r->start_ns, oldest == UINT64_MAX ? 0 : oldest);
+	return facts->since_ns < until_ns ? flight_view_new(r->flight, ret) : -ENODATA;
+}
+
+/* Answers with what there is until then. */
+static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until_ns)
+{
+	struct snapshot_facts facts = { .until_ns = until_ns, .detail = r->options.detail, .max_overhead = r->options.max_overhead,
+					.n_left_out = r->n_left_out, .n_refused = r->n_refused, .counts = r->counts, .has_failed = r->has_failed };
+	struct flight_view *view;
+	char text[160];
+	pid_t pid;
+	int error;
+
+	if (!may_have(r, s, &pid)) {
+		snprintf(text, sizeof(text), "process %d, which is in the recording, is another user's: ask as root", pid);
+		snapshot_fail(s, -EACCES, text, on_snapshot_over, r);
+		return;
+	}
+	error = view_of(r, until_ns, &facts, &view);
+	if (error < 0) {
+		snapshot_fail(s, error, error == -ENODATA ? "nothing was recorded until now" : strerror(-error), on_snapshot_over, r);
+		return;
+	}
+	memcpy(facts.shed, r->shed, sizeof(facts.shed));
+	facts.n_shed = r->n_shed;
+	for (unsigned i = 0; r->session && i < session_warnings(r->session); i++)
+		snapshot_warn(s, session_warning(r->session, i));
+	if (r->session)
+		session_count(r->session, &facts.counts);
+	facts.overhead = r->session ? cost_of_probes(r->session, r->cpu_before_ns) : r->last_overhead;
+	snapshot_begin(s, view, &facts, on_snapshot_over, r);
+}
+
+static void note_status(struct recorder *r)
+{
+	struct session_counts counts = {};
+	struct recorder_status status = { .attached = r->session, .n_left_out = r->n_left_out + r->n_refused, .n_shed = r->n_shed };
+
+	if (r->session) {
+		session_count(r->session, &counts);
+		status.overhead = cost_of_probes(r->session, r->cpu_before_ns);
+		status.n_targets = session_n_captured(r->session);
+	}
+	status.records = r->records_before + counts.records;
+	status.dropped = r->dropped_before + counts.dropped;
+	if (r->flight) {
+		status.bytes = flight_bytes(r->flight);
+		status.oldest_ns = flight_oldest(r->flight) == UINT64_MAX ? 0 : flight_oldest(r->flight);
+	}
+	for (unsigned i = 0; i < r->n_shed; i++)
+		status.shed[i] = r->shed[i].kind;
+	pthread_mutex_lock(&r->lock);
+	r->status = status;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void free_members(struct member **list)
+{
+	while (*list) {
+		struct member *m = *list;
+
+		*list = m->next;
+		free(m);
+	}
+}
+
+/* Adds the process behind the others, or takes the place of what was known of it; with keep what is known stays. -ENOMEM. */
+static int add_member(struct member **list, const struct target *target, bool keep)
+{
+	struct member *m;
+
+	for (; *list; list = &(*list)->next)
+		if ((*list)->target.pid == target->pid) {
+			if (!keep)
+				(*list)->target = *target;
+			return 0;
+		}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->target = *target;
+	*list = m;
+	return 0;
+}
+
+/* What is kept stays, until another session has begun. */
+static void end_session(struct recorder *r)
+{
+	if (!r->session)
+		return;
+	session_close(r->session, loop_now());
+	session_finish(r->session);
+	r->last_ns = loop_now();
+	r->last_overhead = cost_of_probes(r->session, r->cpu_before_ns);
+	session_count(r->session, &r->counts);
+	r->records_before += r->counts.records;
+	r->dropped_before += r->counts.dropped;
+	r->session = session_free(r->session);
+	r->counter = live_counter_free(r->counter);
+	for (unsigned i = 0; i < r->n_prepared; i++)
+		prepared_done(&r->prepared[i], r->options.proxy);
+	r->n_prepared = 0;
+	free_members(&r->members);
+}
+
+/* Those of its processes that live join again, before others; how many have ended. */
+static unsigned begin_anew(struct recorder *r)
+{
+	struct member *members = TAKE_PTR(r->members);
+	unsigned n_ended = 0;
+
+	end_session(r);
+	pthread_mutex_lock(&r->lock);
+	for (const struct member *m = members; m; m = m->next)
+		if (kill(m->target.pid, 0) < 0 && errno != EPERM)
+			n_ended++;
+		else if (add_member(&r->joining, &m->target, true) < 0)
+			r->n_left_out++;
+	pthread_mutex_unlock(&r->lock);
+	free_members(&members);
+	return n_ended;
+}
+
+static void note_target(struct recorder *r, const struct target *target)
+{
+	pthread_mutex_lock(&r->lock);
+	if (r->n_targets < TOLD_MAX)
+		r->targets[r->n_targets++] = (struct recorder_target){ .pid = target->pid, .uid = target->uid };
+	else
+		r->has_more_targets = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* A session that is not the recorder's yet. */
+struct beginning {
+	struct flight *flight;
+	struct live_counter *counter;
+	struct session *session;
+};
+
+static int open_session(struct recorder *r, struct beginning *b, const struct prepared *p, uint64_t *ret_start, char *text, size_t size)
+{
+	struct session_options options = { .proxy = r->options.proxy, .client = r->options.client, .detail = r->options.detail,
+					   .forecast = &r->forecast, .kinds = detail_program_kinds(&r->options.detail) };
+	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
+
+	if (error >= 0)
+		error = live_counter_new(&r->live, flight_sink(b->flight), &b->counter);
+	if (error < 0)
+		return error;
+	options.sink = live_counter_sink(b->counter);
+	forecast_get(r->options.proxy, r->options.cache, &r->forecast);
+	error = session_new(&options, &b->session, text, size);
+	if (error >= 0)
+		error = session_add(b->session, p, text, size);
+	if (error >= 0)
+		error = session_attach(b->session, text, size);
+	if (error >= 0 && !session_n_captured(b->session))
+		error = -EACCES;
+	live_begin(&r->live, loop_now());
+	return error < 0 ? error : session_open(b->session, FOREVER_NS, ret_start);
+}
+
+/* The first process: what was kept before goes only when it is recorded. */
+static int begin(struct recorder *r, const struct target *target, char *text, size_t size)
+{
+	struct beginning b = {};
+	uint64_t start;
+	int error = prepare_target(r->options.proxy, r->options.plans, target, &r->prepared[0], text, size);
+
+	if (error < 0)
+		return error;
+	note_target(r, target);
+	error = open_session(r, &b, &r->prepared[0], &start, text, size);
+	if (error < 0) {
+		session_free(b.session);
+		live_counter_free(b.counter);
+		flight_free(b.flight);
+		prepared_done(&r->prepared[0], r->options.proxy);
+		return error;
+	}
+	flight_free(r->flight);
+	r->flight = b.flight;
+	r->counter = b.counter;
+	r->session = b.session;
+	r->n_prepared = 1;
+	r->start_ns = start;
+	r->cpu_before_ns = session_cpu_ns(r->session);
+	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
+	r->n_shed = cost_add_refused(r->session, &r->budget, 0, r->shed, 0);
+	r->n_left_out = r->n_refused = 0;
+	r->has_failed = false;
+	pthread_mutex_lock(&r->lock);
+	r->n_targets = 0;
+	r->has_more_targets = false;
+	pthread_mutex_unlock(&r->lock);
+	note_target(r, target);
+	return 0;
+}
+
+static int attach(struct recorder *r, const struct target *target, char *text, size_t size)
+{
+	struct prepared *p = &r->prepared[r->n_prepared];
+	int error;
+
+	if (!r->session)
+		return begin(r, target, text, size);
+	error = prepare_target(r->options.proxy, r->options.plans, target, p, text, size);
+	if (error < 0)
+		return error;
+	r->n_prepared++;
+	/* Its probes may fire before all of them are there. */
+	note_target(r, target);
+	error = session_add(r->session, p, text, size);
+	if (error >= 0)
+		error = session_attach(r->session, text, size);
+	r->n_shed = cost_add_refused(r->session, &r->budget, loop_now(), r->shed, r->n_shed);
+	return error;
+}
+
+/* The next one whose time has come; NULL: there is none. */
+static struct member *take_joining(struct recorder *r)
+{
+	struct member *m;
+
+	pthread_mutex_lock(&r->lock);
+	m = loop_now() >= r->again_ns ? r->joining : NULL;
+	if (m)
+		r->joining = m->next;
+	pthread_mutex_unlock(&r->lock);
+	return m;
+}
+
+/* It cannot begin for a reason that is not the process's: there may be too many captures. */
+static void try_later(struct recorder *r, const struct target *target, const char *why)
+{
+	if (!r->has_warned)
+		log_warning("the recorder cannot begin, and tries again: %s", why);
+	r->has_warned = true;
+	r->again_ns = loop_now() + AGAIN_NS;
+	pthread_mutex_lock(&r->lock);
+	if (add_member(&r->joining, target, true) < 0)
+		r->n_left_out++;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void join_target(struct recorder *r, const struct target *target)
+{
+	struct target fresh = prepared_what_is_new(r->prepared, r->n_prepared, target);
+	char text[256] = "";
+	int error;
+
+	if (!fresh.n_files)
+		return;
+	if (r->n_prepared == RECORD_MAX_TARGETS) {
+		/* Places are not used again: when some are those of processes that have ended, it begins anew with the others. */
+		for (unsigned i = 0; i < session_n_targets(r->session); i++)
+			if (session_target_ended(r->session, i)) {
+				log_info("the recorder begins anew: %u of its processes have ended, and it has room for %d", begin_anew(r), RECORD_MAX_TARGETS);
+				recorder_join(r, target);
+				return;
+			}
+		r->n_left_out++;
+		return;
+	}
+	error = attach(r, &fresh, text, sizeof(text));
+	if (error >= 0) {
+		r->has_warned = false;
+		if (add_member(&r->members, target, false) < 0)
+			r->n_left_out++;
+	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
+		try_later(r, target, *text ? text : strerror(-error));
+	} else if (error != -ESRCH) {
+		log_warning("process %d (%s) is not recorded: %s", target->pid, target->name, *text ? text : strerror(-error));
+		r->n_refused++;
+	}
+}
+
+static void join_next(struct recorder *r)
+{
+	struct member *m = take_joining(r);
+
+	if (m)
+		join_target(r, &m->target);
+	free(m);
+	if (r->session && !session_n_captured(r->session))
+		end_session(r);
+}
+
+/* The kernel's tables fill when processes end without closing what they had open: then new connections, or operations, are not followed. */
+static bool tables_are_full(const struct recorder *r)
+{
+	struct session_counts counts;
+
+	session_count(r->session, &counts);
+	return (counts.flows_full || counts.table_full) && loop_now() - r->start_ns > TABLES_NS;
+}
+
+static void keep_budget(struct recorder *r, uint64_t now)
+{
+	struct capture_shed *shed = &r->shed[r->n_shed];
+	unsigned n;
+
+	if (!(r->options.max_overhead > 0))
+		return;
+	n = cost_keep_budget(r->session, &r->budget, 0, now, shed, KIND_COUNT - r->n_shed);
+	r->n_shed += n;
+	for (; n > 0; n--, shed++)
+		log_warning("the recorder gives up %s: the probes cost %.1f %% of the CPU time, and its budget is %.4g %%", probe_kind_name(shed->kind),
+			    shed->overhead, r->options.max_overhead);
+}
+
+/* Snapshots wait until what happened before they were asked for is there. */
+static void serve_snapshots(struct recorder *r)
+{
+	for (;;) {
+		struct snapshot *s;
+		uint64_t asked, now = loop_now();
+
+		pthread_mutex_lock(&r->lock);
+		s = r->waiting;
+		asked = s ? snapshot_asked_ns(s) : 0;
+		pthread_mutex_unlock(&r->lock);
+		if (!s)
+			return;
+		if (r->session && r->named_ns < asked) {
+			session_name_threads(r->session);
+			r->named_ns = now;
+		}
+		if (r->session && session_settled_ns(r->session) <= MAX(asked, r->named_ns) && now < asked + SETTLE_MAX_NS)
+			return;
+		give_snapshot(r, take_snapshot(r), r->session ? asked : MIN(asked, r->last_ns));
+	}
+}
+
+static bool wait_round(struct recorder *r)
+{
+	uint64_t at = loop_now() + (r->session ? ROUND_NS : SECOND);
+	bool ending;
+
+	pthread_mutex_lock(&r->lock);
+	/* With a session every round is as long, so that records are read together. */
+	if (!r->ending && (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
+		cond_wait_until(&r->changed, &r->lock, at);
+	ending = r->ending;
+	pthread_mutex_unlock(&r->lock);
+	return !ending;
+}
+
+/* Snapshots use what is its. */
+static void end_if_over(struct recorder *r)
+{
+	if (!r->has_ended || r->n_snapshots)
+		return;
+	pthread_join(r->thread, NULL);
+	r->options.ended(r, r->options.data);
+	flight_free(r->flight);
+	free_members(&r->joining);
+	pthread_cond_destroy(&r->changed);
+	pthread_mutex_destroy(&r->lock);
+	live_done(&r->live);
+	free(r);
+}
+
+static void on_ended(void *data)
+{
+	struct recorder *r = data;
+
+	r->has_ended = true;
+	end_if_over(r);
+}
+
+static void *recorder_thread(void *data)
+{
+	struct recorder *r = data;
+
+	while (wait_round(r)) {
+		if (r->session) {
+			int error = session_drain(r->session);
+
+			if (error < 0) {
+				log_warning_errno(error, "the recorder begins anew: %m");
+				begin_anew(r);
+				r->has_failed = true;
+			} else if (session_targets_ended(r->session)) {
+				end_session(r);
+			} else if (tables_are_full(r)) {
+				log_warning("the recorder begins anew: more connections, or operations, came and went than the kernel's tables hold");
+				begin_anew(r);
+				r->has_failed = true;
+			} else {
+				keep_budget(r, loop_now());
+			}
+		}
+		serve_snapshots(r);
+		join_next(r);
+		note_status(r);
+	}
+	end_session(r);
+	serve_snapshots(r);
+	while (loop_post(r->options.loop, on_ended, r) < 0)
+		poll(NULL, 0, 100);
+	return NULL;
+}
+
+int recorder_new(const struct recorder_options *options, struct recorder **ret)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+	int error;
+
+	if (!r)
+		return -ENOMEM;
+	r->options = *options;
+	snprintf(r->hostname, sizeof(r->hostname), "%s", options->hostname);
+	pthread_mutex_init(&r->lock, NULL);
+	live_init(&r->live);
+	cond_init(&r->changed);
+	error = -pthread_create(&r->thread, NULL, recorder_thread, r);
+	if (error < 0) {
+		free(r);
+		return error;
+	}
+	*ret = r;
+	return 0;
+}
+
+void recorder_end(struct recorder *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->ending = true;
+	pthread_cond_signal(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void recorder_join(struct recorder *r, const struct target *target)
+{
+	pthread_mutex_lock(&r->lock);
+	/* One that waits already has only mapped more. */
+	if (add_member(&r->joining, target, false) < 0)
+		log_warning("process %d (%s) is not recorded: out of memory", target->pid, target->name);
+	if (!r->status.attached)
+		pthread_cond_signal(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void recorder_get_status(struct recorder *r, struct recorder_status *ret)
+{
+	pthread_mutex_lock(&r->lock);
+	*ret = r->status;
+	pthread_mutex_unlock(&r->lock);
+}
+
+bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns)
+{
+	return live_get(&r->live, pid, ret, ret_since_ns);
+}
+
+const struct recorder_options *recorder_get_options(const struct recorder *r)
+{
+	return &r->options;
+}
+
+int recorder_snapshot(struct recorder *r, const struct snapshot_request *request)
+{
+	struct snapshot *s, *last;
+	int error;
+
+	if (r->n_snapshots >= SNAPSHOTS_MAX)
+		return -EBUSY;
+	error = snapshot_new(request, r->options.loop, r->hostname, &s);
+	if (error < 0)
+		return error;
+	r->n_snapshots++;
+	pthread_mutex_lock(&r->lock);
+	for (last = r->waiting; last && snapshot_next(last); last = snapshot_next(last))
+		;
+	if (last)
+		snapshot_set_next(last, s);
+	else
+		r->waiting = s;
+	if (!r->status.attached)
+		pthread_cond_signal(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}

@@ -1,0 +1,215 @@
+#include "daemon/recorder/snapshot.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/capture/result.h"
+#include "lib/base/clock.h"
+#include "lib/base/macro.h"
+
+struct snapshot {
+	struct snapshot *next;
+	struct snapshot_request request;
+	struct loop *loop;
+	const char *hostname;
+	char *path, *model; /* of the filter */
+	uint64_t asked_ns;
+	struct flight_view *view;
+	struct snapshot_facts facts;
+	struct capture_result result;
+	pthread_t thread;
+	bool has_thread;
+	void (*over)(void *data);
+	void *data;
+};
+
+int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname, struct snapshot **ret)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	struct request_filter *filter;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct snapshot){ .request = *request, .loop = loop, .hostname = hostname, .asked_ns = loop_now() };
+	filter = &s->request.filter;
+	s->path = filter->path ? strdup(filter->path) : NULL;
+	s->model = filter->model ? strdup(filter->model) : NULL;
+	if ((filter->path && !s->path) || (filter->model && !s->model)) {
+		snapshot_free(s);
+		return -ENOMEM;
+	}
+	filter->path = s->path;
+	filter->model = s->model;
+	s->result.filter = *filter;
+	*ret = s;
+	return 0;
+}
+
+struct snapshot *snapshot_free(struct snapshot *s)
+{
+	if (!s)
+		return NULL;
+	flight_view_free(s->view);
+	result_done(&s->result);
+	free(s->path);
+	free(s->model);
+	free(s);
+	return NULL;
+}
+
+uint64_t snapshot_asked_ns(const struct snapshot *s)
+{
+	return s->asked_ns;
+}
+
+uid_t snapshot_uid(const struct snapshot *s)
+{
+	return s->request.uid;
+}
+
+struct snapshot *snapshot_next(const struct snapshot *s)
+{
+	return s->next;
+}
+
+void snapshot_set_next(struct snapshot *s, struct snapshot *next)
+{
+	s->next = next;
+}
+
+void snapshot_warn(struct snapshot *s, const char *text)
+{
+	result_warn(&s->result, "%s", text);
+}
+
+static void on_done(void *data)
+{
+	struct snapshot *s = data;
+
+	if (s->has_thread)
+		pthread_join(s->thread, NULL);
+	s->request.done(&s->result, s->request.data);
+	s->over(s->data);
+	snapshot_free(s);
+}
+
+static void post_done(struct snapshot *s)
+{
+	while (loop_post(s->loop, on_done, s) < 0)
+		poll(NULL, 0, 100);
+}
+
+/* Only of the window is told what was given up in it. */
+static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
+{
+	for (unsigned i = 0; i < s->facts.n_shed; i++) {
+		struct capture_shed shed = s->facts.shed[i];
+		const char *name = probe_kind_name(shed.kind);
+
+		if (shed.at_ns > to)
+			continue;
+		/* The session has a warning for it. */
+		if (shed.refused)
+			;
+		else if (shed.at_ns <= from)
+			result_warn(&s->result, "%s had been given up before: the probes cost %.1f %% of the CPU time, and the recorder's budget is %.4g %%.",
+				    name, shed.overhead, s->facts.max_overhead);
+		else
+			result_warn(&s->result, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the recorder's "
+						"budget is %.4g %%.",
+				    (double)(shed.at_ns - from) / 1e9, name, shed.overhead, s->facts.max_overhead);
+		shed.at_ns -= MIN(shed.at_ns, from);
+		s->result.shed[s->result.n_shed++] = shed;
+	}
+}
+
+/* What was lost in the window, by cause as far as that is known; of tables that were full it is not known when. */
+static struct session_counts counts_of(const struct session_counts *all, const struct flight_facts *kept)
+{
+	uint64_t ring_full = MIN(kept->dropped, all->ring_full);
+
+	return (struct session_counts){ .records = kept->records, .dropped = kept->dropped, .ring_full = ring_full, .refused = kept->dropped - ring_full,
+					.late = all->late, .table_full = all->table_full, .read_failed = all->read_failed, .flows_full = all->flows_full };
+}
+
+static int make(struct snapshot *s)
+{
+	uint64_t to = s->facts.until_ns, from = MAX(s->facts.since_ns, s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
+	struct result_facts facts = { .start_ns = from, .stop_ns = to, .start_unix_ns = from + clock_unix_offset(), .detail = s->facts.detail,
+				      .hostname = s->hostname, .n_left_out = s->facts.n_left_out, .requests = s->request.requests,
+				      .extras = s->request.extras };
+	struct flight_facts kept;
+	struct timeline *timeline;
+	int r;
+
+	if (s->request.last_ns && to - from < s->request.last_ns) {
+		result_warn(&s->result, "The last %.3f s were asked for, and the recorder has %.3f s: recorder-last, or recorder-memory, is too small, or it has "
+					"not run for so long.",
+			    (double)s->request.last_ns / 1e9, (double)(to - from) / 1e9);
+		s->result.cut = true;
+	}
+	if (s->asked_ns > to)
+		result_warn(&s->result, "Nothing was recorded in the last %.3f s: %s.", (double)(s->asked_ns - to) / 1e9,
+			    s->facts.has_failed ? "the recorder began anew, and the daemon's log says why" : "every process had ended");
+	if (s->facts.n_refused)
+		result_warn(&s->result, "%u processes could not be recorded: the daemon's log says why.", s->facts.n_refused);
+	tell_sheds(s, from, to);
+	s->result.overhead = s->facts.overhead;
+	s->result.max_overhead = s->facts.max_overhead;
+	r = flight_view_correlate(s->view, from, to, facts.start_unix_ns, &s->request.filter, &kept, &timeline);
+	if (r < 0)
+		return r;
+	if (kept.lead_in_is_cut)
+		result_warn(&s->result, "Names of operations and paths of requests may be missing: the recorder had not enough memory for all of them.");
+	facts.counts = counts_of(&s->facts.counts, &kept);
+	r = result_make(timeline, &facts, &s->result);
+	timeline_free(timeline);
+	return r;
+}
+
+static void note_error(struct snapshot *s, int error, const char *text)
+{
+	s->result.error = error;
+	snprintf(s->result.text, sizeof(s->result.text), "%s", text);
+}
+
+static void *snapshot_thread(void *data)
+{
+	struct snapshot *s = data;
+	int r = make(s);
+
+	if (r == -EFBIG)
+		note_error(s, r, "the trace would be larger than 2 GiB, which no client takes: ask for a shorter time");
+	else if (r < 0)
+		note_error(s, r, strerror(-r));
+	s->view = flight_view_free(s->view);
+	malloc_trim(0);
+	post_done(s);
+	return NULL;
+}
+
+void snapshot_begin(struct snapshot *s, struct flight_view *view, const struct snapshot_facts *facts, void (*over)(void *data), void *data)
+{
+	s->view = view;
+	s->facts = *facts;
+	s->over = over;
+	s->data = data;
+	s->has_thread = true;
+	if (pthread_create(&s->thread, NULL, snapshot_thread, s) == 0)
+		return;
+	s->has_thread = false;
+	note_error(s, -EAGAIN, "no thread could be made for it");
+	post_done(s);
+}
+
+void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data), void *data)
+{
+	s->over = over;
+	s->data = data;
+	note_error(s, error, text);
+	post_done(s);
+}

@@ -1,0 +1,373 @@
+#include "daemon/timeline/lifetime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/timeline/critical_path.h"
+#include "lib/base/macro.h"
+
+/* Things that a thread finished for one request, one after the other, of which all but the first are passed over. */
+#define FINISHED_SAME_MAX 64
+
+/* A thread was done with something for a request. */
+struct finished {
+	uint64_t at_ns;
+	uint32_t thread, request;
+};
+
+struct lifetimes {
+	struct timeline *t;
+	struct span_index *index;
+	uint64_t *runs_first; /* of each request, and the end */
+	const struct span **runs; /* by (request, the last end first) */
+	struct finished *finished; /* by (thread, time) */
+	uint64_t n_finished;
+	struct segment *path; /* of the request at hand */
+	uint64_t segments_size, segments_max;
+};
+
+/* The boundaries of one request. */
+struct bounds {
+	uint64_t start, end;
+	uint64_t write_start; /* end: not known */
+	bool handler, write_known;
+};
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+	return MIN(MAX(value, low), high);
+}
+
+static int compare_runs(const void *a, const void *b)
+{
+	const struct span *x = *(const struct span *const *)a, *y = *(const struct span *const *)b;
+
+	if (x->request != y->request)
+		return x->request < y->request ? -1 : 1;
+	if (x->end_ns != y->end_ns)
+		return x->end_ns > y->end_ns ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static int compare_finished(const void *a, const void *b)
+{
+	const struct finished *x = a, *y = b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
+}
+
+static bool is_run_of_request(const struct timeline *t, const struct span *s)
+{
+	return s->kind == SPAN_RUN && s->request && s->request <= t->n_requests;
+}
+
+static bool is_orphan(const struct span *s)
+{
+	return s->kind == SPAN_RUN && !s->request && !(s->flags & (SPAN_INNER | SPAN_MARK));
+}
+
+static int collect_runs(struct lifetimes *l)
+{
+	const struct timeline *t = l->t;
+	uint64_t n = 0, n_orphans = 0;
+
+	l->runs_first = calloc((size_t)t->n_requests + 1, sizeof(l->runs_first[0]));
+	if (!l->runs_first)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (is_run_of_request(t, &t->spans[i]))
+			l->runs_first[t->spans[i].request]++;
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		l->runs_first[i + 1] += l->runs_first[i];
+	l->runs = calloc(MAX(l->runs_first[t->n_requests], 1u), sizeof(l->runs[0]));
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		n_orphans += is_orphan(&t->spans[i]);
+	l->finished = calloc(MAX(l->runs_first[t->n_requests] + t->n_requests + n_orphans, 1u), sizeof(l->finished[0]));
+	if (!l->runs || !l->finished)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (is_run_of_request(t, &t->spans[i]))
+			l->runs[n++] = &t->spans[i];
+	qsort(l->runs, n, sizeof(l->runs[0]), compare_runs);
+	for (uint64_t i = 0; i < n; i++)
+		l->finished[l->n_finished++] = (struct finished){ l->runs[i]->end_ns, l->runs[i]->thread, l->runs[i]->request - 1 };
+	/* Who is busy with work that is nobody's is not free either. */
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (is_orphan(&t->spans[i]))
+			l->finished[l->n_finished++] = (struct finished){ t->spans[i].end_ns, t->spans[i].thread, UINT32_MAX };
+	for (uint32_t i = 0; i < t->n_requests; i++)
+		if (t->requests[i].write_thread < t->n_threads && t->requests[i].write_start_ns)
+			l->finished[l->n_finished++] = (struct finished){ t->requests[i].end_ns, t->requests[i].write_thread, i };
+	qsort(l->finished, l->n_finished, sizeof(l->finished[0]), compare_finished);
+	return 0;
+}
+
+/* When the thread was last done with another request, until that time; 0: never that is known. */
+static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint64_t at, uint32_t request)
+{
+	uint64_t low = 0, high = l->n_finished;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		const struct finished *f = &l->finished[middle];
+
+		if (f->thread < thread || (f->thread == thread && f->at_ns <= at))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (unsigned int i = 0; i < FINISHED_SAME_MAX && low > 0 && l->finished[low - 1].thread == thread; i++, low--)
+		if (l->finished[low - 1].request != request)
+			return l->finished[low - 1].at_ns;
+	return 0;
+}
+
+/* When the thread has come to a CPU, if it was not on one at that time. */
+static uint64_t on_cpu_from(const struct lifetimes *l, uint32_t thread, uint64_t at, uint64_t until)
+{
+	while (at < until) {
+		const struct span *off = span_index_off_before(l->index, thread, at + 1);
+
+		if (!off || off->end_ns <= at)
+			break;
+		at = off->end_ns;
+	}
+	return MIN(at, until);
+}
+
+/* When the run's thread took up the request, whose last byte was read before, until its first run begins. */
+static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct span *run, uint64_t read_end, uint64_t run_start)
+{
+	const struct request *r = &l->t->requests[index];
+	uint64_t at = clamp(finished_before(l, run->thread, run_start, index), read_end, run_start), taken;
+	const struct span *off;
+
+	/* Who read it has it, unless it still worked for another one. */
+	if (run->thread == r->read_thread || run_start > span_index_known_until(l->index))
+		return at;
+	taken = on_cpu_from(l, run->thread, at, run_start);
+	if (at > read_end || taken > at)
+		return taken;
+	/* It was on its way to wait for work: then its reader wakes it for this. */
+	off = span_index_off_after(l->index, run->thread, at);
+	if (off && off->kind == SPAN_BLOCKED && off->id == r->read_thread && off->end_ns <= run_start)
+		taken = on_cpu_from(l, run->thread, off->start_ns, run_start);
+	return taken;
+}
+
+static uint32_t known_thread(const struct lifetimes *l, uint32_t thread)
+{
+	return thread < l->t->n_threads ? thread : THREAD_NONE;
+}
+
+static struct bounds bounds_of(const struct request *r)
+{
+	struct bounds b = { .start = r->start_ns, .end = r->end_ns, .write_start = r->end_ns };
+
+	b.handler = r->protocol == PROTOCOL_HANDLER || r->protocol == PROTOCOL_MARK;
+	b.write_known = r->write_start_ns && !b.handler;
+	if (b.write_known)
+		b.write_start = clamp(r->write_start_ns, b.start, b.end);
+	return b;
+}
+
+/* The thread of a handler that has no run. */
+static uint32_t handler_thread(const struct lifetimes *l, const struct request *r)
+{
+	return r->read_thread < l->t->n_threads ? r->read_thread : known_thread(l, r->run_thread);
+}
+
+/* Until when the thread that did the run can have made the answer, which another one sent: it has stopped for something else then. */
+static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end, uint64_t write_start)
+{
+	const struct span *off;
+
+	/* Always further on, whatever its end. */
+	for (uint64_t at = run_end; at < write_start; at = MAX(off->start_ns + 1, off->end_ns + 1)) {
+		off = span_index_off_after(l->index, thread, at);
+		if (!off || off->start_ns >= write_start)
+			break;
+		if (off->kind == SPAN_BLOCKED)
+			return MAX(off->start_ns, run_end);
+	}
+	return write_start;
+}
+
+/* From the end of the last run on. */
+static void tell_answer(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, uint32_t thread, uint64_t run_end)
+{
+	if (b->write_known)
+		path_tell(p, PHASE_WRITE, known_thread(l, r->write_thread), MAX(b->write_start, run_end));
+	/* Between two threads it lies in a queue. Without the scheduler's records nobody knows from when on. */
+	if (b->write_known && !b->handler && r->write_thread != thread && r->write_thread < l->t->n_threads) {
+		if (b->write_start > span_index_known_until(l->index))
+			path_tell(p, PHASE_UNKNOWN, thread, run_end);
+		else
+			path_tell(p, PHASE_QUEUE, r->write_thread, answer_made(l, thread, run_end, b->write_start));
+	}
+	/* Of one that is cut there the answer had not begun. */
+	path_tell(p, b->write_known || b->handler || r->flags & REQUEST_CUT_END ? PHASE_ENCODE : PHASE_UNKNOWN, thread, run_end);
+}
+
+/* Until that time, at which its first run begins, or which is not known to be part of anything else. */
+static void tell_arrival(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, uint64_t read_start)
+{
+	uint32_t thread = known_thread(l, r->read_thread);
+
+	path_tell(p, PHASE_READ, thread, read_start);
+	path_tell(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread, b->start);
+}
+
+static void tell_without_run(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b)
+{
+	uint64_t read_start = clamp(r->read_start_ns, b->start, b->end), read_end = clamp(r->read_end_ns, read_start, b->end);
+	uint32_t thread = known_thread(l, r->write_thread);
+
+	if (b->handler) {
+		path_tell(p, PHASE_UNKNOWN, handler_thread(l, r), b->start);
+		return;
+	}
+	/* Its bytes were still being read when the window closed. */
+	if (!r->read_end_ns && r->read_start_ns && !b->write_known && r->flags & REQUEST_CUT_END)
+		read_end = b->end;
+	if (b->write_known)
+		path_tell(p, PHASE_WRITE, thread, MAX(b->write_start, read_end));
+	path_tell(p, PHASE_UNKNOWN, thread == THREAD_NONE ? known_thread(l, r->read_thread) : thread, read_end);
+	tell_arrival(l, p, r, b, read_start);
+}
+
+/* From its start until its first run begins, where the cursor is. */
+static void tell_until_run(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, const struct span *run)
+{
+	uint64_t run_start = p->at, read_start = clamp(r->read_start_ns, b->start, run_start);
+	uint64_t read_end = clamp(r->read_end_ns, read_start, run_start);
+	uint64_t taken;
+
+	if (b->handler) {
+		path_tell(p, PHASE_DECODE, run->thread, b->start);
+		return;
+	}
+	if (!r->read_end_ns) {
+		path_tell(p, PHASE_UNKNOWN, run->thread, read_start);
+	} else {
+		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);
+		/* Without the scheduler's records nobody knows when a thread that did not read it took it up. */
+		if (run->thread != r->read_thread && run_start > span_index_known_until(l->index))
+			path_tell(p, PHASE_UNKNOWN, run->thread, taken);
+		path_tell(p, PHASE_DECODE, run->thread, taken);
+		path_tell(p, PHASE_QUEUE, run->thread, read_end);
+	}
+	tell_arrival(l, p, r, b, read_start);
+}
+
+static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
+{
+	struct request *r = &l->t->requests[index];
+	struct bounds b = bounds_of(r);
+	const struct span *first = NULL;
+
+	for (uint64_t i = l->runs_first[index]; i < l->runs_first[index + 1]; i++) {
+		const struct span *run = l->runs[i];
+		uint64_t from = clamp(run->start_ns, b.start, b.end), to = clamp(run->end_ns, from, b.end);
+
+		if (run->start_ns > b.end || run->end_ns < b.start)
+			continue;
+		/* Its end is only a bound: it was over when the answer was sent. */
+		if (run->flags & SPAN_END_BOUND && from < b.write_start)
+			to = MIN(to, b.write_start);
+		if (!first)
+			tell_answer(l, p, r, &b, run->thread, to);
+		else
+			path_tell(p, PHASE_UNKNOWN, run->thread, to);
+		path_execute(p, run, from);
+		if (!first || run->start_ns < first->start_ns)
+			first = run;
+	}
+	if (first) {
+		r->run_thread = first->thread;
+		tell_until_run(l, p, r, &b, first);
+	} else {
+		tell_without_run(l, p, r, &b);
+		if (!b.handler)
+			r->run_thread = THREAD_NONE;
+	}
+}
+
+static int reserve(struct lifetimes *l, uint64_t n)
+{
+	struct timeline *t = l->t;
+	uint64_t size = MAX(l->segments_size * 2, t->n_segments + n + 1024);
+	struct segment *segments;
+
+	if (t->n_segments + n <= l->segments_size)
+		return 0;
+	segments = realloc(t->segments, size * sizeof(segments[0]));
+	if (!segments)
+		return -ENOMEM;
+	t->segments = segments;
+	l->segments_size = size;
+	return 0;
+}
+
+static int make_request(struct lifetimes *l, uint32_t index)
+{
+	struct timeline *t = l->t;
+	struct request *r = &t->requests[index];
+	/* Each of those that come needs one at least. */
+	uint64_t left = l->segments_max - t->n_segments - (t->n_requests - index - 1);
+	struct path p;
+	int k;
+
+	memset(r->phases, 0, sizeof(r->phases));
+	r->first_segment = t->n_segments;
+	r->n_segments = 0;
+	if (r->end_ns < r->start_ns)
+		return 0;
+	path_begin(&p, l->index, l->path, (uint32_t)MIN(left, (uint64_t)PATH_SEGMENTS_MAX), r->end_ns);
+	tell_request(l, &p, index);
+	t->n_paths_cut += p.full;
+	path_end(&p, r->start_ns);
+	k = reserve(l, p.n);
+	if (k < 0)
+		return k;
+	while (p.n > 0) {
+		const struct segment *s = &p.segments[--p.n];
+
+		r->phases[s->phase] += s->end_ns - s->start_ns;
+		t->segments[t->n_segments++] = *s;
+		r->n_segments++;
+	}
+	return 0;
+}
+
+static int make_all(struct timeline *t, uint64_t segments_max)
+{
+	struct lifetimes l = { .t = t, .segments_max = MAX(segments_max, t->n_requests) };
+	int r;
+
+	free(TAKE_PTR(t->segments));
+	t->n_segments = 0;
+	t->n_paths_cut = 0;
+	l.path = malloc(PATH_SEGMENTS_MAX * sizeof(l.path[0]));
+	r = l.path ? span_index_new(t, &l.index) : -ENOMEM;
+	if (r == 0)
+		r = collect_runs(&l);
+	for (uint32_t i = 0; i < t->n_requests && r == 0; i++)
+		r = make_request(&l, i);
+	span_index_free(l.index);
+	free(l.runs_first);
+	free(l.runs);
+	free(l.finished);
+	free(l.path);
+	return r;
+}
+
+int lifetime_make(struct timeline *t)
+{
+	return make_all(t, LIFETIME_SEGMENTS_MAX);
+}
