@@ -1,4 +1,5 @@
-/* What every program shares: the control words, the rings, the counters, and how a record is made. */
+/* What every program shares: the control words, the rings, the counters, and how a record is made.
+ */
 #pragma once
 
 #include "vmlinux.h"
@@ -10,8 +11,8 @@
 #include "include/record.h"
 
 /*
- * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like the other
- * shared maps: each program file declares them and the linker makes one of each.
+ * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like
+ * the other shared maps: each program file declares them and the linker makes one of each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -43,8 +44,8 @@ struct ring {
 };
 
 /*
- * A ring per CPU group. No map of maps, whose every update waits for an RCU grace period; rings that are not needed are not made, and
- * the verifier drops the code for them.
+ * A ring per CPU group. No map of maps, whose every update waits for an RCU grace period; rings
+ * that are not needed are not made, and the verifier drops the code for them.
  */
 struct ring ring_0 SEC(".maps") __weak;
 struct ring ring_1 SEC(".maps") __weak;
@@ -58,8 +59,8 @@ struct ring ring_7 SEC(".maps") __weak;
 /* cpu / cpus_per_ring is the CPU's group; set before load. */
 extern const volatile __u32 cpus_per_ring, n_rings;
 
-#define RESERVE(n) \
-	case n:    \
+#define RESERVE(n)                                                                                 \
+	case n:                                                                                    \
 		return bpf_ringbuf_reserve(&ring_##n, size, 0);
 
 static __noinline void *ring_reserve(__u64 group, __u64 size)
@@ -124,16 +125,17 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 }
 
 /* Atomic: a program on a tracepoint can come in the middle of one on a probe. */
-#define COUNT(cpu, field)                                         \
-	do {                                                      \
-		struct record_counters *count_ = counters_get(cpu); \
-		if (count_)                                       \
-			__sync_fetch_and_add(&count_->field, 1);  \
+#define COUNT(cpu, field)                                                                          \
+	do {                                                                                       \
+		struct record_counters *count_ = counters_get(cpu);                                \
+		if (count_)                                                                        \
+			__sync_fetch_and_add(&count_->field, 1);                                   \
 	} while (0)
 
 /*
- * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is compared with NULL once, here: at a second
- * comparison, verifiers before 6.2 assume again that it may be NULL, and then find it unreleased.
+ * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is
+ * compared with NULL once, here: at a second comparison, verifiers before 6.2 assume again that it
+ * may be NULL, and then find it unreleased.
  */
 static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 {
@@ -152,13 +154,15 @@ static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 	return r;
 }
 
-/* User space drains on a timer: waking it for each record would cost 15 times what the record costs. */
+/* User space drains on a timer: waking it for each record would cost 15 times what the record
+ * costs. */
 static __always_inline void record_submit(void *r)
 {
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void record_head(struct record *head, __u64 now, __u32 tid, __u8 kind, __u64 size)
+static __always_inline void record_head(struct record *head, __u64 now, __u32 tid, __u8 kind,
+					__u64 size)
 {
 	head->time = now;
 	head->tid = tid;

@@ -1,7 +1,7 @@
 /*
- * How far the bytes of one direction of a connection are understood, the bytes of one call as they are gone through, and the records that
- * tell of them. Framing is read in the kernel, so that nothing else leaves it: of a message only its method and path, its status,
- * and lengths.
+ * How far the bytes of one direction of a connection are understood, the bytes of one call as they
+ * are gone through, and the records that tell of them. Framing is read in the kernel, so that
+ * nothing else leaves it: of a message only its method and path, its status, and lengths.
  */
 #pragma once
 
@@ -24,15 +24,15 @@ struct flow_key {
 };
 
 enum flow_state {
-	STATE_DETECT,	   /* collects the bytes that tell the protocol */
-	STATE_LINE,	   /* in an HTTP/1 head */
-	STATE_BODY,	   /* passes over a body of a known length */
-	STATE_CHUNK,	   /* reads the size of a chunk, or passes over one */
-	STATE_TRAILER,	   /* in the lines after the last chunk */
+	STATE_DETECT,      /* collects the bytes that tell the protocol */
+	STATE_LINE,        /* in an HTTP/1 head */
+	STATE_BODY,        /* passes over a body of a known length */
+	STATE_CHUNK,       /* reads the size of a chunk, or passes over one */
+	STATE_TRAILER,     /* in the lines after the last chunk */
 	STATE_UNTIL_CLOSE, /* passes over all that comes */
-	STATE_FRAME,	   /* collects the head of an HTTP/2 frame, or passes over one */
-	STATE_PADDING,	   /* reads how much padding a frame has */
-	STATE_BLOCK,	   /* in a block of header fields */
+	STATE_FRAME,       /* collects the head of an HTTP/2 frame, or passes over one */
+	STATE_PADDING,     /* reads how much padding a frame has */
+	STATE_BLOCK,       /* in a block of header fields */
 };
 
 enum field_state {
@@ -55,13 +55,13 @@ enum field_kind {
 
 /* One direction of a connection: how far its bytes are understood. */
 struct flow {
-	__u64 skip;	 /* bytes to be passed over */
-	__u64 length;	 /* of a body */
-	__u64 last_ns;	 /* bytes last passed */
-	__u64 began;	 /* the call was entered that passed the first byte of the message, or frame */
+	__u64 skip;    /* bytes to be passed over */
+	__u64 length;  /* of a body */
+	__u64 last_ns; /* bytes last passed */
+	__u64 began; /* the call was entered that passed the first byte of the message, or frame */
 	__u64 raw_began; /* likewise of what is in .raw */
-	__u32 expected;	 /* the next sequence number */
-	__u32 bytes;	 /* of the message */
+	__u32 expected;  /* the next sequence number */
+	__u32 bytes;     /* of the message */
 	__u32 ordinal, stream, inserted, number, left, block, value, shift;
 	__u32 code; /* that a text in Huffman code is in, so many bits of it */
 	__u8 code_bits;
@@ -76,14 +76,15 @@ struct flow {
 	__u8 passing;  /* nothing more is wanted of the line */
 	__u8 has_grpc_status;
 	__u32 grpc_status; /* number of a field of that name in the table */
-	__u32 busy; /* a thread is at it */
+	__u32 busy;        /* a thread is at it */
 	__u8 raw[FRAME_BYTES + 3];
 	__u16 references[RECORD_REFERENCES];
 	char bytes_of_line[LINE_BYTES];
 	char text[RECORD_FIELD_SIZE];
 };
 
-/* Memory for them is taken when they come: that of all would take longer to clear than everything else. */
+/* Memory for them is taken when they come: that of all would take longer to clear than everything
+ * else. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -105,19 +106,21 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
-/* The bytes of one call, as they are gone through. No pointers, so that the functions below can be verified one by one. */
+/* The bytes of one call, as they are gone through. No pointers, so that the functions below can be
+ * verified one by one. */
 struct pass {
 	__u64 now, began, sock;
-	__u64 vector; /* address of the pieces that are left */
+	__u64 vector;        /* address of the pieces that are left */
 	__u64 address, room; /* of the piece at hand */
-	__u64 left;	     /* of all pieces */
+	__u64 left;          /* of all pieces */
 	__u64 window_at;
 	__u32 window_bytes, pieces, passed, position, inode, tid, cpu, target;
 	__u16 local_port, peer_port;
 	__u8 direction, server, unread, dead;
 };
 
-/* The functions that are verified by themselves, each once, do not trust that there is anything behind their arguments. */
+/* The functions that are verified by themselves, each once, do not trust that there is anything
+ * behind their arguments. */
 #define ENTRY __attribute__((noinline)) int
 
 static __always_inline __u64 socket_number(__u64 sock)
@@ -130,15 +133,16 @@ static __always_inline __u64 socket_number(__u64 sock)
 }
 
 /* With a literal, of which nothing is left but constants: data of its own would need a section. */
-#define IS(bytes, literal)                                                  \
-	({                                                                  \
-		bool is_ = true;                                            \
-		_Pragma("unroll") for (unsigned i_ = 0; i_ < sizeof(literal) - 1; i_++) \
-			is_ &= (__u8)(bytes)[i_] == (__u8)literal[i_];      \
-		is_;                                                        \
+#define IS(bytes, literal)                                                                         \
+	({                                                                                         \
+		bool is_ = true;                                                                   \
+		_Pragma("unroll") for (unsigned i_ = 0; i_ < sizeof(literal) - 1; i_++) is_ &=     \
+			(__u8)(bytes)[i_] == (__u8)literal[i_];                                    \
+		is_;                                                                               \
 	})
 
-static __always_inline void fill_message(struct record_message *r, const struct pass *p, const struct flow *f, __u16 part, __u64 size)
+static __always_inline void fill_message(struct record_message *r, const struct pass *p,
+					 const struct flow *f, __u16 part, __u64 size)
 {
 	record_head(&r->head, p->now, p->tid, RECORD_MESSAGE, size);
 	r->head.target = p->target;
@@ -150,8 +154,8 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->bytes = f->bytes;
 	r->local_port = p->local_port;
 	r->peer_port = p->peer_port;
-	r->part = part | (p->server ? MESSAGE_SERVER : 0) | (f->is_request ? MESSAGE_IS_REQUEST : 0) |
-		  (f->accepted ? MESSAGE_ACCEPTED : 0);
+	r->part = part | (p->server ? MESSAGE_SERVER : 0) |
+		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (f->accepted ? MESSAGE_ACCEPTED : 0);
 	r->status = f->status;
 	r->direction = p->direction;
 	r->protocol = f->protocol;
@@ -217,7 +221,8 @@ ENTRY send_field(struct pass *p, struct flow *f, __u32 name)
 	return 0;
 }
 
-static __always_inline void send_unseen(__u64 now, __u32 tid, __u32 target, __u64 sock, __u32 inode, __u8 what)
+static __always_inline void send_unseen(__u64 now, __u32 tid, __u32 target, __u64 sock, __u32 inode,
+					__u8 what)
 {
 	struct record_unseen *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 

@@ -189,7 +189,10 @@ static __always_inline void chunk_byte(struct pass *p, struct flow *f, __u8 b)
 		f->line = 1;
 	if (f->line || b == '\r')
 		return;
-	digit = b >= '0' && b <= '9' ? b - '0' : b >= 'a' && b <= 'f' ? b - 'a' + 10u : b >= 'A' && b <= 'F' ? b - 'A' + 10u : 16u;
+	digit = b >= '0' && b <= '9'   ? b - '0'
+		: b >= 'a' && b <= 'f' ? b - 'a' + 10u
+		: b >= 'A' && b <= 'F' ? b - 'A' + 10u
+				       : 16u;
 	if (digit > 15 || f->length >> 56) {
 		flow_lost(p, f);
 		return;

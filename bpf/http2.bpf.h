@@ -1,4 +1,5 @@
-/* HTTP/2 (RFC 9113): frames, and of their blocks of header fields (HPACK, RFC 7541) the few fields that are asked for. */
+/* HTTP/2 (RFC 9113): frames, and of their blocks of header fields (HPACK, RFC 7541) the few fields
+ * that are asked for. */
 #pragma once
 
 #include "bpf/flow.bpf.h"
@@ -11,7 +12,8 @@
 #define STATIC_LAST 61
 #define NAME_GRPC_STATUS 0xff
 
-/* HPACK's Huffman code (RFC 7541, appendix B) of '?', and the longest code of what a path can hold. */
+/* HPACK's Huffman code (RFC 7541, appendix B) of '?', and the longest code of what a path can hold.
+ */
 #define CODE_QUERY 0x3fc
 #define CODE_QUERY_BITS 10
 #define CODE_BITS_MAX 15
@@ -97,7 +99,8 @@ ENTRY frame_begin(struct pass *p, struct flow *f)
 		return 0;
 	length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
 	if (!is_frame(f->raw)) {
-		/* Frames of kinds that are not known are passed over where frames are known to be. */
+		/* Frames of kinds that are not known are passed over where frames are known to be.
+		 */
 		if (f->protocol != MESSAGE_HTTP2 || f->raw[3] <= 9) {
 			flow_lost(p, f);
 			return 0;
@@ -108,7 +111,9 @@ ENTRY frame_begin(struct pass *p, struct flow *f)
 	f->n = 0;
 	f->type = f->raw[3];
 	f->frame_flags = f->raw[4];
-	f->stream = ((__u32)f->raw[5] << 24 | (__u32)f->raw[6] << 16 | (__u32)f->raw[7] << 8 | f->raw[8]) & 0x7fffffff;
+	f->stream = ((__u32)f->raw[5] << 24 | (__u32)f->raw[6] << 16 | (__u32)f->raw[7] << 8 |
+		     f->raw[8]) &
+		    0x7fffffff;
 	f->padding = 0;
 	f->skip = length;
 	/* A block that goes on is one with its beginning. */
@@ -241,7 +246,8 @@ static __always_inline void index_end(struct flow *f)
 		return;
 	if (f->kind != KIND_INDEXED) {
 		f->name = index <= STATIC_LAST ? (__u8)index : 0;
-		if (index > STATIC_LAST && f->has_grpc_status && f->inserted - 1 - (index - STATIC_LAST - 1) == f->grpc_status)
+		if (index > STATIC_LAST && f->has_grpc_status &&
+		    f->inserted - 1 - (index - STATIC_LAST - 1) == f->grpc_status)
 			f->name = NAME_GRPC_STATUS;
 		f->field = index ? FIELD_VALUE_LENGTH : FIELD_NAME_LENGTH;
 		return;
@@ -284,7 +290,8 @@ static __always_inline bool number_begin(struct flow *f, __u8 b, __u8 most)
 static __always_inline void name_end(struct flow *f)
 {
 	/* The same in HPACK's Huffman code. */
-	bool is_coded = f->huffman && f->name_bytes == 8 && IS(f->bytes_of_line, "\x9a\xca\xc8\xb2\x12\x34\xda\x8f");
+	bool is_coded = f->huffman && f->name_bytes == 8 &&
+			IS(f->bytes_of_line, "\x9a\xca\xc8\xb2\x12\x34\xda\x8f");
 	bool is_plain = !f->huffman && f->name_bytes == 11 && IS(f->bytes_of_line, "grpc-status");
 
 	f->name = is_coded || is_plain ? NAME_GRPC_STATUS : 0;
@@ -343,7 +350,8 @@ ENTRY query_bit(struct flow *f, __u32 byte, __u32 i)
 	return 0;
 }
 
-/* Ends the path in front of a '?' in Huffman code, whose first bits, all ones, are what a text is filled up with. */
+/* Ends the path in front of a '?' in Huffman code, whose first bits, all ones, are what a text is
+ * filled up with. */
 ENTRY find_query(struct flow *f, __u32 byte)
 {
 	for (__u32 i = 0; i < 8; i++)
@@ -392,8 +400,15 @@ ENTRY field_byte(struct pass *p, struct flow *f, __u32 byte)
 		return 0;
 	switch (f->field) {
 	case FIELD_BEGIN:
-		f->kind = b & 0x80 ? KIND_INDEXED : b & 0x40 ? KIND_INSERTED : b & 0x20 ? KIND_RESIZE : KIND_LITERAL;
-		if (number_begin(f, b, f->kind == KIND_INDEXED ? 0x7f : f->kind == KIND_INSERTED ? 0x3f : f->kind == KIND_RESIZE ? 0x1f : 0x0f))
+		f->kind = b & 0x80   ? KIND_INDEXED
+			  : b & 0x40 ? KIND_INSERTED
+			  : b & 0x20 ? KIND_RESIZE
+				     : KIND_LITERAL;
+		if (number_begin(f, b,
+				 f->kind == KIND_INDEXED    ? 0x7f
+				 : f->kind == KIND_INSERTED ? 0x3f
+				 : f->kind == KIND_RESIZE   ? 0x1f
+							    : 0x0f))
 			index_end(f);
 		else
 			f->field = FIELD_INDEX;

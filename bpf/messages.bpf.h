@@ -20,7 +20,8 @@ static __always_inline bool is_method(const __u8 *raw)
 	return false;
 }
 
-/* In the middle of a connection nine bytes alone prove nothing: the frame ends with the call, or another one follows. */
+/* In the middle of a connection nine bytes alone prove nothing: the frame ends with the call, or
+ * another one follows. */
 static __always_inline bool frame_is_followed(struct pass *p, const struct flow *f)
 {
 	__u32 length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
@@ -32,7 +33,8 @@ static __always_inline bool frame_is_followed(struct pass *p, const struct flow 
 		return true;
 	if (length + FRAME_BYTES > p->room || !p->address)
 		return false;
-	return !bpf_probe_read_user(next, FRAME_BYTES, (void *)(p->address + length)) && is_frame(next);
+	return !bpf_probe_read_user(next, FRAME_BYTES, (void *)(p->address + length)) &&
+	       is_frame(next);
 }
 
 /* The first nine bytes of a message are there. */
@@ -176,12 +178,14 @@ static __always_inline bool has_line_end(__u64 bytes)
 	return (bytes - 0x0101010101010101ULL) & ~bytes & 0x8080808080808080ULL;
 }
 
-/* What the verifier must see to believe it: the compiler knows it already, and would leave it out. */
+/* What the verifier must see to believe it: the compiler knows it already, and would leave it out.
+ */
 #define WITHIN_WINDOW(at) asm volatile("%0 &= %1" : "+r"(at) : "i"(WINDOW_BYTES - 1))
 
 /*
- * Passes over what is left of a line that nobody asks for, as far as it was copied; 0: its end is next. By eight bytes as long as that goes. What was
- * passed is kept in memory: of a number that it knows the verifier would go through each value.
+ * Passes over what is left of a line that nobody asks for, as far as it was copied; 0: its end is
+ * next. By eight bytes as long as that goes. What was passed is kept in memory: of a number that it
+ * knows the verifier would go through each value.
  */
 ENTRY line_pass(struct pass *p, struct flow *f, struct window *w, __u32 from)
 {
@@ -232,7 +236,8 @@ static long pass_step(__u32 i, struct steps *s)
 	if (!p->room) {
 		struct iovec v = {};
 
-		if (!p->vector || ++p->pieces > PIECES_MAX || bpf_probe_read_user(&v, sizeof(v), (void *)p->vector)) {
+		if (!p->vector || ++p->pieces > PIECES_MAX ||
+		    bpf_probe_read_user(&v, sizeof(v), (void *)p->vector)) {
 			p->unread = 1;
 			return 1;
 		}

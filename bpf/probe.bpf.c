@@ -1,6 +1,7 @@
 /*
- * The entry probe of a target's functions: one program for all, so that a file of a target has one link, which comes and goes at once.
- * What a probe reads, and which one it is, is in its attach cookie.
+ * The entry probe of a target's functions: one program for all, so that a file of a target has one
+ * link, which comes and goes at once. What a probe reads, and which one it is, is in its attach
+ * cookie.
  */
 #include "bpf/common.bpf.h"
 
@@ -22,11 +23,11 @@ struct string_view {
 };
 
 /* Each read stays on its own: the verifier refuses an address that is computed from the context. */
-#define ARGUMENT(number, field)                     \
-	case number: {                              \
-		__u64 word_ = regs->field;          \
-		asm volatile("" : "+r"(word_));     \
-		return word_;                       \
+#define ARGUMENT(number, field)                                                                    \
+	case number: {                                                                             \
+		__u64 word_ = regs->field;                                                         \
+		asm volatile("" : "+r"(word_));                                                    \
+		return word_;                                                                      \
 	}
 
 static __always_inline __u64 argument(const struct pt_regs *regs, __u64 number)
@@ -61,7 +62,8 @@ static __always_inline __u64 read_word(__u64 address, __u32 cpu)
 	return word;
 }
 
-static __always_inline void fill_probe(struct record_probe *r, const struct pt_regs *regs, __u64 cookie, __u64 now, __u64 size)
+static __always_inline void fill_probe(struct record_probe *r, const struct pt_regs *regs,
+				       __u64 cookie, __u64 now, __u64 size)
 {
 	record_head(&r->head, now, (__u32)bpf_get_current_pid_tgid(), RECORD_PROBE, size);
 	r->head.site = COOKIE_SITE(cookie);
@@ -71,7 +73,8 @@ static __always_inline void fill_probe(struct record_probe *r, const struct pt_r
 	r->value = argument(regs, COOKIE_VALUE(cookie));
 }
 
-static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
+static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, __u64 now,
+				      __u32 cpu)
 {
 	struct record_probe *r = record_reserve(cpu, sizeof(*r));
 
@@ -83,7 +86,8 @@ static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, 
 }
 
 /* The same with values that are read through pointers. */
-static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
+static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie, __u64 now,
+				       __u32 cpu)
 {
 	struct record_probe2 *r = record_reserve(cpu, sizeof(*r));
 	__u64 value2;
@@ -103,7 +107,8 @@ static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie,
 	return 0;
 }
 
-/* The same with a string; no more of the target's memory is read than its size, nor than a record holds. */
+/* The same with a string; no more of the target's memory is read than its size, nor than a record
+ * holds. */
 static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
 {
 	struct record_text *r = record_reserve(cpu, sizeof(*r));
@@ -146,7 +151,8 @@ static long look_for_view(__u32 i, struct object_search *search)
 	struct record_candidate *c;
 	__u32 n = r->n_candidates, size;
 
-	if (n >= RECORD_CANDIDATES || bpf_probe_read_user(&view, sizeof(view), (void *)(search->object + i * 8)))
+	if (n >= RECORD_CANDIDATES ||
+	    bpf_probe_read_user(&view, sizeof(view), (void *)(search->object + i * 8)))
 		return 1;
 	if (view.size == 0 || view.size > RECORD_NAME_SIZE || view.bytes < 4096 || view.bytes >> 47)
 		return 0;
@@ -161,10 +167,12 @@ static long look_for_view(__u32 i, struct object_search *search)
 	return 0;
 }
 
-/* Sends every string view that an object seems to hold, for user space to find out which is its name and which its type. */
+/* Sends every string view that an object seems to hold, for user space to find out which is its
+ * name and which its type. */
 static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __u32 cpu)
 {
-	struct object_search search = { .object = object, .record = record_reserve(cpu, sizeof(*search.record)) };
+	struct object_search search = { .object = object,
+					.record = record_reserve(cpu, sizeof(*search.record)) };
 	struct record_object *r = search.record;
 
 	if (!r)
@@ -179,7 +187,8 @@ static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __
 	return 0;
 }
 
-static __always_inline int send_name(__u64 object, const struct record_layout *layout, __u64 cookie, __u64 now, __u32 cpu)
+static __always_inline int send_name(__u64 object, const struct record_layout *layout, __u64 cookie,
+				     __u64 now, __u32 cpu)
 {
 	struct record_name *r = record_reserve(cpu, sizeof(*r));
 	struct string_view name = {}, type = {};
@@ -209,23 +218,27 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 /* The front writes the layout: it may not reach beyond the object with it. */
 static __always_inline bool layout_known(const struct record_layout *layout)
 {
-	return layout->type_offset && layout->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
+	return layout->type_offset &&
+	       layout->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
 	       layout->name_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view);
 }
 
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 {
-	/* As target_key() of the correlator: the upper byte is the target's number, whatever a target has there. */
+	/* As target_key() of the correlator: the upper byte is the target's number, whatever a
+	 * target has there. */
 	return (object & 0x00ffffffffffffffULL) | COOKIE_TARGET(cookie) << 56;
 }
 
 /* Sends an object's name when it is used for the first time. */
-static __always_inline void introduce_object(const struct record_control *c, __u64 object, __u64 cookie, __u64 now, __u32 cpu)
+static __always_inline void introduce_object(const struct record_control *c, __u64 object,
+					     __u64 cookie, __u64 now, __u32 cpu)
 {
 	const struct record_layout *shared = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
 	/* Read once: the front may change it between a check and a use. */
 	struct record_layout copy = { .name_offset = *(const volatile __u32 *)&shared->name_offset,
-				      .type_offset = *(const volatile __u32 *)&shared->type_offset };
+				      .type_offset =
+					      *(const volatile __u32 *)&shared->type_offset };
 	const struct record_layout *layout = &copy;
 	__u64 key = object_key(object, cookie);
 	__u8 seen = 1;
@@ -237,8 +250,8 @@ static __always_inline void introduce_object(const struct record_control *c, __u
 	err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
 	if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
 		COUNT(cpu, table_full);
-	else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu) :
-						 send_object(object, cookie, now, cpu)))
+	else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu)
+					       : send_object(object, cookie, now, cpu)))
 		bpf_map_delete_elem(&objects, &key);
 }
 

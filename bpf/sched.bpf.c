@@ -1,4 +1,5 @@
-/* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go. */
+/* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go.
+ */
 #include "bpf/common.bpf.h"
 
 #define FOREIGN_MAX 4096
@@ -47,13 +48,15 @@ static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u
 	record_submit(r);
 }
 
-/* Says who has the CPU that a target's thread wants, or left; those beyond the table stay nameless. */
+/* Says who has the CPU that a target's thread wants, or left; those beyond the table stay nameless.
+ */
 static __always_inline void introduce(struct task_struct *task, __u64 now)
 {
 	__u32 tid = task->pid;
 	__u8 seen = 1;
 
-	if (!tid || bpf_map_lookup_elem(&foreign, &tid) || bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST))
+	if (!tid || bpf_map_lookup_elem(&foreign, &tid) ||
+	    bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST))
 		return;
 	send_thread(task, RECORD_FOREIGN, now);
 }

@@ -1,6 +1,6 @@
 /*
- * The messages that pass through the sockets of the targets: where HTTP/1 and HTTP/2 requests and answers begin and end, which call of which
- * thread passed them, and when their bytes came.
+ * The messages that pass through the sockets of the targets: where HTTP/1 and HTTP/2 requests and
+ * answers begin and end, which call of which thread passed them, and when their bytes came.
  */
 #include "bpf/messages.bpf.h"
 
@@ -47,9 +47,10 @@ enum call {
 	CALL_IO_URING_ENTER = 426,
 };
 #define BIT(n) (1ULL << (n))
-#define LOW_CALLS                                                                                                              \
-	(BIT(CALL_READ) | BIT(CALL_WRITE) | BIT(CALL_CLOSE) | BIT(CALL_READV) | BIT(CALL_WRITEV) | BIT(CALL_SENDFILE) |        \
-	 BIT(CALL_ACCEPT) | BIT(CALL_SENDTO) | BIT(CALL_RECVFROM) | BIT(CALL_SENDMSG) | BIT(CALL_RECVMSG) | BIT(CALL_SHUTDOWN))
+#define LOW_CALLS                                                                                  \
+	(BIT(CALL_READ) | BIT(CALL_WRITE) | BIT(CALL_CLOSE) | BIT(CALL_READV) | BIT(CALL_WRITEV) | \
+	 BIT(CALL_SENDFILE) | BIT(CALL_ACCEPT) | BIT(CALL_SENDTO) | BIT(CALL_RECVFROM) |           \
+	 BIT(CALL_SENDMSG) | BIT(CALL_RECVMSG) | BIT(CALL_SHUTDOWN))
 
 /* When the call that a thread is in was entered. */
 struct {
@@ -66,7 +67,8 @@ struct serving_port {
 
 struct serving_socket {
 	__u32 target; /* its index */
-	__u32 uid;    /* whose the socket is: another user's process can serve at the same port, of another address */
+	__u32 uid;    /* whose the socket is: another user's process can serve at the same port, of
+			 another address */
 };
 
 /* Where targets serve. */
@@ -87,7 +89,8 @@ struct place {
 
 static __always_inline bool is_followed(long id)
 {
-	return (id >= 0 && id < 64 && (LOW_CALLS & BIT(id))) || id == CALL_SPLICE || id == CALL_ACCEPT4 || id == CALL_IO_URING_ENTER;
+	return (id >= 0 && id < 64 && (LOW_CALLS & BIT(id))) || id == CALL_SPLICE ||
+	       id == CALL_ACCEPT4 || id == CALL_IO_URING_ENTER;
 }
 
 /* The index of a process among the targets, -1: none. */
@@ -125,7 +128,8 @@ static __always_inline struct file *file_of(__u32 fd)
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **all = BPF_CORE_READ(table, fd), *file = NULL;
 
-	if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), all + fd))
+	if (fd >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), all + fd))
 		return NULL;
 	return file;
 }
@@ -201,7 +205,8 @@ static __always_inline __u32 read_position(struct tcp_sock *tp)
 	return ended && end == BPF_CORE_READ(tp, rcv_nxt) ? end - 1 : end;
 }
 
-/* The verifier of 6.1 has no room on the stack for a second key: that of the place gets the direction. */
+/* The verifier of 6.1 has no room on the stack for a second key: that of the place gets the
+ * direction. */
 static __always_inline void follow(struct steps *s, struct place *place, __u64 bytes)
 {
 	struct pass *p = &s->pass;
@@ -217,7 +222,8 @@ static __always_inline void follow(struct steps *s, struct place *place, __u64 b
 		COUNT(p->cpu, flows_full);
 		return;
 	}
-	/* Of two threads at one direction of a connection the second is left out; that its bytes are missing is seen by their number. */
+	/* Of two threads at one direction of a connection the second is left out; that its bytes
+	 * are missing is seen by their number. */
 	if (__sync_lock_test_and_set(&f->busy, 1))
 		return;
 	p->left = bytes;
@@ -225,7 +231,8 @@ static __always_inline void follow(struct steps *s, struct place *place, __u64 b
 	if (place->tcp) {
 		struct tcp_sock *tp = (struct tcp_sock *)place->key.sock;
 
-		end = p->direction == MESSAGE_READ ? read_position(tp) : BPF_CORE_READ(tp, write_seq);
+		end = p->direction == MESSAGE_READ ? read_position(tp)
+						   : BPF_CORE_READ(tp, write_seq);
 		p->position = end - (__u32)bytes;
 		if (f->followed && f->expected != p->position) {
 			flow_lost(p, f);
@@ -251,7 +258,8 @@ struct file___counted {
 	atomic_long_t f_count;
 } __attribute__((preserve_access_index));
 
-/* Whether the file stays when a descriptor of it is closed; also while another thread is in a call with it. */
+/* Whether the file stays when a descriptor of it is closed; also while another thread is in a call
+ * with it. */
 static __always_inline bool is_shared(struct file *file)
 {
 	if (bpf_core_field_exists(((struct file___counted *)file)->f_count))
@@ -310,7 +318,11 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		return 0;
 	tid = (__u32)self;
 	if (id == CALL_CLOSE || id == CALL_SHUTDOWN) {
-		struct pass p = { .now = now, .began = now, .tid = tid, .cpu = bpf_get_smp_processor_id(), .target = target };
+		struct pass p = { .now = now,
+				  .began = now,
+				  .tid = tid,
+				  .cpu = bpf_get_smp_processor_id(),
+				  .target = target };
 
 		/* SHUT_WR and SHUT_RDWR */
 		if (id == CALL_CLOSE || regs->si)
@@ -329,7 +341,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	return 0;
 }
 
-static __always_inline void listener_add(const struct serving_port *port, struct sock *sk, __u32 target)
+static __always_inline void listener_add(const struct serving_port *port, struct sock *sk,
+					 __u32 target)
 {
 	struct serving_socket l = { .target = target, .uid = BPF_CORE_READ(sk, sk_uid.val) };
 
@@ -370,7 +383,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	__u64 self, *began;
 	int target;
 
-	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN || id == CALL_IO_URING_ENTER)
+	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN ||
+	    id == CALL_IO_URING_ENTER)
 		return 0;
 	self = bpf_get_current_pid_tgid();
 	target = target_index(self >> 32);
@@ -420,7 +434,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 		flags = (__u32)regs->dx;
 		/* fall through */
 	case CALL_SENDMSG:
-		if (bpf_probe_read_user(&p->vector, sizeof(p->vector), (void *)(regs->si + 16 /* msg_iov */)))
+		if (bpf_probe_read_user(&p->vector, sizeof(p->vector),
+					(void *)(regs->si + 16 /* msg_iov */)))
 			return 0;
 		break;
 	case CALL_SPLICE:
@@ -451,7 +466,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* Where a target serves by TCP on this socket; NULL: it is none of theirs, or the window is not open. In the sender's, or the network's, context. */
+/* Where a target serves by TCP on this socket; NULL: it is none of theirs, or the window is not
+ * open. In the sender's, or the network's, context. */
 static __always_inline const struct serving_socket *served_by(struct sock *sk, __u64 now)
 {
 	const struct serving_socket *listener;
@@ -461,18 +477,22 @@ static __always_inline const struct serving_socket *served_by(struct sock *sk, _
 	if (!window_open(now))
 		return NULL;
 	family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	if ((family != AF_INET && family != AF_INET6) ||
+	    BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
 		return NULL;
 	listener_of(sk, &l);
 	listener = bpf_map_lookup_elem(&listeners, &l);
 	/* A connection that nobody has accepted yet comes to its listener. */
-	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN || BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
+	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN ||
+	    BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
 		return NULL;
 	return listener;
 }
 
-/* Bytes up to that sequence number can be read. The context's first word is the socket: the verifier lets nobody compute with the pointer itself. */
-static __always_inline int send_ready(void *context, const struct serving_socket *listener, __u64 now, __u32 position, bool more)
+/* Bytes up to that sequence number can be read. The context's first word is the socket: the
+ * verifier lets nobody compute with the pointer itself. */
+static __always_inline int send_ready(void *context, const struct serving_socket *listener,
+				      __u64 now, __u32 position, bool more)
 {
 	struct record_ready *r;
 	__u64 address;
@@ -497,12 +517,14 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 	__u64 now = bpf_ktime_get_ns();
 	const struct serving_socket *listener = served_by(sk, now);
 
-	return listener ? send_ready(ctx, listener, now, BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), false) : 0;
+	return listener ? send_ready(ctx, listener, now,
+				     BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), false)
+			: 0;
 }
 
 /*
- * The same on a kernel without that tracepoint (before 6.3): a segment of an established connection, before it is taken in. One that comes before
- * its turn cannot be read yet.
+ * The same on a kernel without that tracepoint (before 6.3): a segment of an established
+ * connection, before it is taken in. One that comes before its turn cannot be read yet.
  */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
@@ -519,9 +541,11 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	begin = BPF_CORE_READ(segment, seq);
 	end = BPF_CORE_READ(segment, end_seq);
 	/* The end of the stream has a number, too, and is no byte. */
-	if ((__s32)(begin - next) > 0 || (__s32)(end - (BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN) - next) <= 0)
+	if ((__s32)(begin - next) > 0 ||
+	    (__s32)(end - (BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN) - next) <= 0)
 		return 0;
-	return send_ready(ctx, listener, now, end, BPF_CORE_READ(tp, out_of_order_queue.rb_node) != NULL);
+	return send_ready(ctx, listener, now, end,
+			  BPF_CORE_READ(tp, out_of_order_queue.rb_node) != NULL);
 }
 
 static __always_inline bool is_io_uring(struct file *file)
@@ -529,7 +553,8 @@ static __always_inline bool is_io_uring(struct file *file)
 	const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	char text[sizeof("[io_uring]")] = {};
 
-	return bpf_probe_read_kernel_str(text, sizeof(text), name) == sizeof(text) && IS(text, "[io_uring]");
+	return bpf_probe_read_kernel_str(text, sizeof(text), name) == sizeof(text) &&
+	       IS(text, "[io_uring]");
 }
 
 /* Run by user space before the window opens: where the targets serve. */

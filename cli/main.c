@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/commands/command.h"
-#include "cli/interrupt.h"
 #include "cli/connect/session.h"
+#include "cli/interrupt.h"
 #include "lib/base/macro.h"
 
 const char *argp_program_version = "tfprofctl 0.1";
@@ -18,12 +18,18 @@ static const struct command {
 	enum outcome (*run)(int argc, char **argv, const struct daemon_address *address);
 	const char *what;
 } commands[] = {
-	{ "capture", "tfprofctl capture", command_capture, "captures, writes a run for TensorBoard and prints a summary" },
-	{ "doctor", "tfprofctl doctor", command_doctor, "says what stands in the way of a capture" },
-	{ "lifecycle", "tfprofctl lifecycle", command_lifecycle, "shows how processes came to serve: libraries, models, first request" },
-	{ "plan", "tfprofctl plan", command_plan, "shows what a capture would attach, and what that would cost" },
-	{ "replay", "tfprofctl replay", command_replay, "makes of a recording what its capture made" },
-	{ "snapshot", "tfprofctl snapshot", command_snapshot, "what happened just now, out of the daemon's recorder" },
+	{ "capture", "tfprofctl capture", command_capture,
+	  "captures, writes a run for TensorBoard and prints a summary" },
+	{ "doctor", "tfprofctl doctor", command_doctor,
+	  "says what stands in the way of a capture" },
+	{ "lifecycle", "tfprofctl lifecycle", command_lifecycle,
+	  "shows how processes came to serve: libraries, models, first request" },
+	{ "plan", "tfprofctl plan", command_plan,
+	  "shows what a capture would attach, and what that would cost" },
+	{ "replay", "tfprofctl replay", command_replay,
+	  "makes of a recording what its capture made" },
+	{ "snapshot", "tfprofctl snapshot", command_snapshot,
+	  "what happened just now, out of the daemon's recorder" },
 	{ "status", "tfprofctl status", command_status, "says what the daemon does just now" },
 	{ "stop", "tfprofctl stop", command_stop, "ends captures early" },
 	{ "targets", "tfprofctl targets", command_targets, "lists what can be profiled" },
@@ -42,10 +48,15 @@ enum { OPTION_CA = 256, OPTION_CERTIFICATE, OPTION_KEY };
 static const struct argp_option options[] = {
 	{ "daemon", 'D', "ADDRESS", 0,
 	  "Where the daemon listens: unix:PATH, @NAME or HOST:PORT; " SESSION_DEFAULT_ADDRESS
-	  " unless given, and when no daemon is there, one is started for this command only", 0 },
-	{ "tls", 'T', NULL, 0, "The daemon speaks TLS, and its certificate is for the HOST of its address", 0 },
-	{ "ca", OPTION_CA, "FILE", 0, "Whose certificates the daemon's has to be signed by (PEM); those that the system trusts unless given", 0 },
-	{ "cert", OPTION_CERTIFICATE, "FILE", 0, "The certificate to show to a daemon that asks for one (PEM)", 0 },
+	  " unless given, and when no daemon is there, one is started for this command only",
+	  0 },
+	{ "tls", 'T', NULL, 0,
+	  "The daemon speaks TLS, and its certificate is for the HOST of its address", 0 },
+	{ "ca", OPTION_CA, "FILE", 0,
+	  "Whose certificates the daemon's has to be signed by (PEM); those that the system trusts unless given",
+	  0 },
+	{ "cert", OPTION_CERTIFICATE, "FILE", 0,
+	  "The certificate to show to a daemon that asks for one (PEM)", 0 },
 	{ "key", OPTION_KEY, "FILE", 0, "Its key (PEM, not encrypted)", 0 },
 	{}
 };
@@ -56,7 +67,8 @@ static const char *command_names(char text[static NAMES_MAX_BYTES])
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands) && n < NAMES_MAX_BYTES; i++)
-		n += (size_t)snprintf(text + n, NAMES_MAX_BYTES - n, "%s%s", i ? ", " : "", commands[i].name);
+		n += (size_t)snprintf(text + n, NAMES_MAX_BYTES - n, "%s%s", i ? ", " : "",
+				      commands[i].name);
 	return text;
 }
 
@@ -68,7 +80,8 @@ static void take_command(struct main_options *o, const char *name, struct argp_s
 		if (!strcmp(name, commands[i].name))
 			o->command = &commands[i];
 	if (!o->command)
-		argp_error(state, "there is no command '%s': give one of %s", name, command_names(names));
+		argp_error(state, "there is no command '%s': give one of %s", name,
+			   command_names(names));
 	o->first = state->next - 1;
 	/* The rest is the command's. */
 	state->next = state->argc;
@@ -96,7 +109,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		o->address.key = text;
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->address.tls && (o->address.authorities || o->address.certificate || o->address.key))
+		if (!o->address.tls &&
+		    (o->address.authorities || o->address.certificate || o->address.key))
 			argp_error(state, "--ca, --cert and --key are of use with --tls only");
 		if (!o->address.certificate != !o->address.key)
 			argp_error(state, "--cert and --key go together");

@@ -1,4 +1,5 @@
-/* tfprofd: reads the command line, makes the sockets while it may, and becomes the broker and the front. */
+/* tfprofd: reads the command line, makes the sockets while it may, and becomes the broker and the
+ * front. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,7 +23,8 @@ void __lsan_do_leak_check(void) __attribute__((weak));
 
 enum exit_code { EXIT_USAGE = 2, EXIT_HOST = 7 };
 
-/* Holds the state directory for this daemon alone; the descriptor stays open as long as it lives. */
+/* Holds the state directory for this daemon alone; the descriptor stays open as long as it lives.
+ */
 static int lock_state(const char *path)
 {
 	char lock[600];
@@ -30,22 +32,32 @@ static int lock_state(const char *path)
 
 	r = directory_make(path, 0700);
 	if (r < 0)
-		return log_error_errno(r, "cannot make the state directory %s: %m; choose another one with --state-dir", path);
+		return log_error_errno(
+			r,
+			"cannot make the state directory %s: %m; choose another one with --state-dir",
+			path);
 	snprintf(lock, sizeof(lock), "%s/lock", path);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return log_error_errno(-errno, "cannot write to the state directory %s: %m; choose another one with --state-dir", path);
+		return log_error_errno(
+			-errno,
+			"cannot write to the state directory %s: %m; choose another one with --state-dir",
+			path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		r = -errno;
 		close(fd);
-		return log_error_errno(r, "another tfprofd uses the state directory %s; choose another one with --state-dir", path);
+		return log_error_errno(
+			r,
+			"another tfprofd uses the state directory %s; choose another one with --state-dir",
+			path);
 	}
 	return fd;
 }
 
 /*
- * A directory that the front, which owns nothing else, may write to; it is a cache, so that a daemon without one only takes longer. Others
- * with the front's user cannot reach it: the state directory is root's.
+ * A directory that the front, which owns nothing else, may write to; it is a cache, so that a
+ * daemon without one only takes longer. Others with the front's user cannot reach it: the state
+ * directory is root's.
  */
 static int open_cache(const char *state)
 {
@@ -57,7 +69,8 @@ static int open_cache(const char *state)
 		fd = -1;
 	else
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) || fchmod(fd, 0700) < 0) {
+	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) ||
+	    fchmod(fd, 0700) < 0) {
 		log_warning("cannot use %s: %m; plans are not kept", path);
 		return safe_close(fd);
 	}
@@ -75,7 +88,8 @@ static void prefer_for_oom(void)
 }
 
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
-static int run_roles(const struct listeners *listeners, int lock, int state, struct front_options *front)
+static int run_roles(const struct listeners *listeners, int lock, int state,
+		     struct front_options *front)
 {
 	const struct config *config = front->config;
 	int requests[2], events[2], status = 0, r;
@@ -88,7 +102,8 @@ static int run_roles(const struct listeners *listeners, int lock, int state, str
 	if (child < 0)
 		return log_error_errno(-errno, "cannot fork: %m");
 	if (child == 0) {
-		/* For the time until its privileges are dropped; from then on the broker's end of the pairs tells when it goes. */
+		/* For the time until its privileges are dropped; from then on the broker's end of
+		 * the pairs tells when it goes. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(EXIT_FAILURE);
@@ -119,10 +134,17 @@ static int run_roles(const struct listeners *listeners, int lock, int state, str
 	safe_close(front->cache);
 	safe_close(front->metrics);
 	front->tls = grpc_tls_free(front->tls);
-	r = broker_run(&(struct broker_options){ .requests = requests[0], .events = events[0], .listeners = listeners->list,
-						 .n_listeners = listeners->n, .perf_event_uprobes = config->perf_event_uprobes,
-						 .captures_itself = config->recorder.level > 0 || config->lifecycle, .hurries = config->lifecycle, .state = state,
-						 .reload = { config->file, config->tls_certificate, config->tls_key, config->tls_client_ca } });
+	r = broker_run(&(struct broker_options){
+		.requests = requests[0],
+		.events = events[0],
+		.listeners = listeners->list,
+		.n_listeners = listeners->n,
+		.perf_event_uprobes = config->perf_event_uprobes,
+		.captures_itself = config->recorder.level > 0 || config->lifecycle,
+		.hurries = config->lifecycle,
+		.state = state,
+		.reload = { config->file, config->tls_certificate, config->tls_key,
+			    config->tls_client_ca } });
 	close(requests[0]);
 	close(events[0]);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -131,7 +153,8 @@ static int run_roles(const struct listeners *listeners, int lock, int state, str
 	return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-/* Goes to the background; the caller's process ends when the daemon is ready, or with its failure. */
+/* Goes to the background; the caller's process ends when the daemon is ready, or with its failure.
+ */
 static int go_background(int *ret_ready)
 {
 	int ready[2], null;
@@ -154,9 +177,11 @@ static int go_background(int *ret_ready)
 	}
 	close(ready[0]);
 	setsid();
-	/* What started the daemon must not wait for its output, and its directory must not be held. */
+	/* What started the daemon must not wait for its output, and its directory must not be held.
+	 */
 	null = open("/dev/null", O_RDWR);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || chdir("/") < 0)
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    chdir("/") < 0)
 		return -errno;
 	close(null);
 	*ret_ready = ready[1];
@@ -164,9 +189,11 @@ static int go_background(int *ret_ready)
 }
 
 /* Files that only root may read. */
-static int prepare_tls(const struct config *config, struct grpc_tls **ret, char *ret_text, size_t text_size)
+static int prepare_tls(const struct config *config, struct grpc_tls **ret, char *ret_text,
+		       size_t text_size)
 {
-	const char *const paths[PEM_COUNT] = { config->tls_certificate, config->tls_key, config->tls_client_ca };
+	const char *const paths[PEM_COUNT] = { config->tls_certificate, config->tls_key,
+					       config->tls_client_ca };
 	bool wanted[PEM_COUNT];
 	int fds[PEM_COUNT], r = 0;
 
@@ -222,12 +249,17 @@ static int run(struct front_options *front, bool foreground)
 	front->n_listeners = listeners.n;
 	front->metrics = listeners.metrics;
 	front->cache = open_cache(config->state);
-	return run_roles(&listeners, lock, open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), front) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_roles(&listeners, lock, open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+			 front) < 0
+		       ? EXIT_FAILURE
+		       : EXIT_SUCCESS;
 }
 
 int main(int argc, char *argv[])
 {
-	struct front_options front = { .ready = -1, .cache = -1, .metrics = -1, .argc = argc, .argv = argv };
+	struct front_options front = {
+		.ready = -1, .cache = -1, .metrics = -1, .argc = argc, .argv = argv
+	};
 	char reason[600];
 	int r;
 

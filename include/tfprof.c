@@ -1,4 +1,5 @@
-/* The marks of include/tfprof.h as functions, for languages that have no preprocessor: libtfprof.so, which tfprofd knows by its name. */
+/* The marks of include/tfprof.h as functions, for languages that have no preprocessor:
+ * libtfprof.so, which tfprofd knows by its name. */
 #include <stdint.h>
 
 #include "include/tfprof.h"

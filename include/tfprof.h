@@ -1,34 +1,35 @@
 /*
- * Static probes (USDT) for programs that tfprofd, bpftrace, perf, gdb or SystemTap shall see into. A header only: nothing to link.
+ * Static probes (USDT) for programs that tfprofd, bpftrace, perf, gdb or SystemTap shall see into.
+ *A header only: nothing to link.
  *
  *	#include "tfprof.h"
  *
  *	TFPROF_PROBE(server, batch_formed, batch, n_requests);
  *
- * A probe is one nop of one byte; what is known of it lies in a note of the file, which is not loaded. Each argument is
- * evaluated once, whether somebody watches or not; at the nop it is a constant or in a register, and the note says which. What it points to
- * is in memory.
+ * A probe is one nop of one byte; what is known of it lies in a note of the file, which is not
+ *loaded. Each argument is evaluated once, whether somebody watches or not; at the nop it is a
+ *constant or in a register, and the note says which. What it points to is in memory.
  *
- *   TFPROF_PROBE(provider, name, ...)            a probe with 0 to 6 arguments. An argument is an integer, bool, enumeration, pointer,
- *                                                array or function (the latter two as pointers) of at most 8 bytes; bit-fields need a
- *                                                cast. Other types do not compile. Provider and name are identifiers; one that is
- *                                                defined as a macro is expanded.
- *   TFPROF_DEFINE_SEMAPHORE(provider, name);     at file scope, in every file that uses the next two; they share one semaphore within
- *                                                an executable or a shared library.
- *   TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the semaphore.
- *   tfprof_span_begin(text, bytes)               what the thread does from here until tfprof_span_end(), in words of the program's own, which
- *                                                tfprofd shows on the thread's line: "name" or "name#key=value,key=value#", of which 96
- *                                                bytes are kept. The arguments are shown as they are; request_id=N and step_num=N are
- *                                                numbers that pages know, too. They nest, 16 deep.
- *   TFPROF_ENABLED(provider, name)               whether somebody watches; for arguments that are dear to compute:
+ *   TFPROF_PROBE(provider, name, ...)            a probe with 0 to 6 arguments. An argument is an
+ *integer, bool, enumeration, pointer, array or function (the latter two as pointers) of at most 8
+ *bytes; bit-fields need a cast. Other types do not compile. Provider and name are identifiers; one
+ *that is defined as a macro is expanded. TFPROF_DEFINE_SEMAPHORE(provider, name);     at file
+ *scope, in every file that uses the next two; they share one semaphore within an executable or a
+ *shared library. TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the
+ *semaphore. tfprof_span_begin(text, bytes)               what the thread does from here until
+ *tfprof_span_end(), in words of the program's own, which tfprofd shows on the thread's line: "name"
+ *or "name#key=value,key=value#", of which 96 bytes are kept. The arguments are shown as they are;
+ *request_id=N and step_num=N are numbers that pages know, too. They nest, 16 deep.
+ *   TFPROF_ENABLED(provider, name)               whether somebody watches; for arguments that are
+ *dear to compute:
  *
  *	TFPROF_DEFINE_SEMAPHORE(server, shape);
  *	if (TFPROF_ENABLED(server, shape))
  *		TFPROF_PROBE_SEMAPHORE(server, shape, describe(tensor));
  *
- * For C99 and C++11 with the extensions of gcc and clang, on x86-64. Elsewhere, and where TFPROF_DISABLE is defined, arguments are
- * evaluated, and that is all. The notes are those of SystemTap, version 3:
- * https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
+ * For C99 and C++11 with the extensions of gcc and clang, on x86-64. Elsewhere, and where
+ *TFPROF_DISABLE is defined, arguments are evaluated, and that is all. The notes are those of
+ *SystemTap, version 3: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
  */
 #ifndef TFPROF_H
 #define TFPROF_H
@@ -39,15 +40,17 @@
 #define TFPROF_JOIN_(a, b) a##b
 #define TFPROF_JOIN(a, b) TFPROF_JOIN_(a, b)
 
-#if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) && defined(__ELF__) && !defined(TFPROF_DISABLE)
+#if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) && defined(__ELF__) &&           \
+	!defined(TFPROF_DISABLE)
 
 #ifdef __cplusplus
 
 /* TFPROF_SIZE is the size in bytes, negative when the type is signed, as the note has it. */
 #define TFPROF_SIZE(value) (::tfprof_argument<decltype(value)>::size)
 #define TFPROF_VALUE auto
-#define TFPROF_CHECK(value) \
-	static_assert(TFPROF_SIZE(value) != 0, "an argument of a probe is an integer, an enumeration or a pointer")
+#define TFPROF_CHECK(value)                                                                        \
+	static_assert(TFPROF_SIZE(value) != 0,                                                     \
+		      "an argument of a probe is an integer, an enumeration or a pointer")
 
 template <typename T, bool is_enum = __is_enum(T)> struct tfprof_argument {
 	enum { size = 0 };
@@ -58,9 +61,9 @@ template <typename T> struct tfprof_argument<T, true> {
 template <typename T> struct tfprof_argument<T *, false> {
 	enum { size = sizeof(T *) };
 };
-#define TFPROF_INTEGER(type)                                                                      \
-	template <> struct tfprof_argument<type, false> {                                         \
-		enum { size = (type)-1 < (type)1 ? -(int)sizeof(type) : (int)sizeof(type) };      \
+#define TFPROF_INTEGER(type)                                                                       \
+	template <> struct tfprof_argument<type, false> {                                          \
+		enum { size = (type)-1 < (type)1 ? -(int)sizeof(type) : (int)sizeof(type) };       \
 	};
 TFPROF_INTEGER(char)
 TFPROF_INTEGER(signed char)
@@ -83,124 +86,143 @@ template <> struct tfprof_argument<bool, false> {
 
 #else
 
-/* What is not listed is a pointer: TFPROF_CHECK has refused the rest. Enumerations are compatible with an integer type. */
-#define TFPROF_SIZE(value)                                                                                         \
-	(__extension__ _Generic((value), char: (char)-1 < 1 ? -1 : 1, signed char: -1, short: -2, int: -4, long: -8, \
-				long long: -8, default: (int)sizeof(value)))
+/* What is not listed is a pointer: TFPROF_CHECK has refused the rest. Enumerations are compatible
+ * with an integer type. */
+#define TFPROF_SIZE(value)                                                                         \
+	(__extension__ _Generic((value), char                                                      \
+				: (char)-1 < 1 ? -1 : 1, signed char                               \
+				: -1, short                                                        \
+				: -2, int                                                          \
+				: -4, long                                                         \
+				: -8, long long                                                    \
+				: -8, default                                                      \
+				: (int)sizeof(value)))
 #define TFPROF_VALUE __extension__ __auto_type
 /* Classes up to 5 are integers, characters, enumerations, booleans and pointers. */
-#define TFPROF_CHECK(value)                                                                                           \
-	__extension__ _Static_assert(__builtin_classify_type(value) > 0 && __builtin_classify_type(value) <= 5 &&     \
-					     sizeof(value) <= 8,                                                      \
-				     "an argument of a probe is an integer, an enumeration or a pointer")
+#define TFPROF_CHECK(value)                                                                        \
+	__extension__ _Static_assert(                                                              \
+		__builtin_classify_type(value) > 0 && __builtin_classify_type(value) <= 5 &&       \
+			sizeof(value) <= 8,                                                        \
+		"an argument of a probe is an integer, an enumeration or a pointer")
 
 #endif
 
-/* Constants, else registers: a tool can always read them, while memory may not be there, and few tools know symbols. */
+/* Constants, else registers: a tool can always read them, while memory may not be there, and few
+ * tools know symbols. */
 #define TFPROF_OPERAND "nr"
 
 /*
- * The nop, and its note in the section group that the code is in, so that the linker drops both or neither. All notes of a file name
- * the address of .stapsdt.base: a tool sees by it how far prelink moved the file. What arguments point to has been stored by then,
- * because memory is said to be used.
+ * The nop, and its note in the section group that the code is in, so that the linker drops both or
+ * neither. All notes of a file name the address of .stapsdt.base: a tool sees by it how far prelink
+ * moved the file. What arguments point to has been stored by then, because memory is said to be
+ * used.
  */
-#define TFPROF_SITE(provider, name, semaphore, arguments, ...)                                   \
-	__asm__ __volatile__("990:\n"                                                            \
-			     "\t.byte 0x90\n"                                                    \
-			     "\t.pushsection .note.stapsdt, \"?\", \"note\"\n"                   \
-			     "\t.balign 4\n"                                                     \
-			     "\t.4byte 992f - 991f\n"                                            \
-			     "\t.4byte 994f - 993f\n"                                            \
-			     "\t.4byte 3\n"                                                      \
-			     "991:\t.asciz \"stapsdt\"\n"                                        \
-			     "992:\t.balign 4\n"                                                 \
-			     "993:\t.8byte 990b\n"                                               \
-			     "\t.8byte _.stapsdt.base\n"                                         \
-			     "\t.8byte " semaphore "\n"                                          \
-			     "\t.asciz \"" provider "\"\n"                                       \
-			     "\t.asciz \"" name "\"\n"                                           \
-			     "\t.asciz \"" arguments "\"\n"                                      \
-			     "994:\t.balign 4\n"                                                 \
-			     "\t.popsection\n"                                                   \
-			     "\t.ifndef _.stapsdt.base\n"                                        \
-			     "\t.pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n" \
-			     "\t.weak _.stapsdt.base\n"                                          \
-			     "\t.hidden _.stapsdt.base\n"                                        \
-			     "_.stapsdt.base:\n"                                                 \
-			     "\t.zero 1\n"                                                       \
-			     "\t.size _.stapsdt.base, 1\n"                                       \
-			     "\t.popsection\n"                                                   \
-			     "\t.endif\n"                                                        \
-			     :                                                                   \
-			     : __VA_ARGS__                                                       \
-			     : "memory")
+#define TFPROF_SITE(provider, name, semaphore, arguments, ...)                                     \
+	__asm__ __volatile__(                                                                      \
+		"990:\n"                                                                           \
+		"\t.byte 0x90\n"                                                                   \
+		"\t.pushsection .note.stapsdt, \"?\", \"note\"\n"                                  \
+		"\t.balign 4\n"                                                                    \
+		"\t.4byte 992f - 991f\n"                                                           \
+		"\t.4byte 994f - 993f\n"                                                           \
+		"\t.4byte 3\n"                                                                     \
+		"991:\t.asciz \"stapsdt\"\n"                                                       \
+		"992:\t.balign 4\n"                                                                \
+		"993:\t.8byte 990b\n"                                                              \
+		"\t.8byte _.stapsdt.base\n"                                                        \
+		"\t.8byte " semaphore "\n"                                                         \
+		"\t.asciz \"" provider "\"\n"                                                      \
+		"\t.asciz \"" name "\"\n"                                                          \
+		"\t.asciz \"" arguments "\"\n"                                                     \
+		"994:\t.balign 4\n"                                                                \
+		"\t.popsection\n"                                                                  \
+		"\t.ifndef _.stapsdt.base\n"                                                       \
+		"\t.pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"      \
+		"\t.weak _.stapsdt.base\n"                                                         \
+		"\t.hidden _.stapsdt.base\n"                                                       \
+		"_.stapsdt.base:\n"                                                                \
+		"\t.zero 1\n"                                                                      \
+		"\t.size _.stapsdt.base, 1\n"                                                      \
+		"\t.popsection\n"                                                                  \
+		"\t.endif\n"                                                                       \
+		:                                                                                  \
+		: __VA_ARGS__                                                                      \
+		: "memory")
 
 #define TFPROF_TAKE(n, value) TFPROF_VALUE tfprof_##n##_ = (value)
 #define TFPROF_TEXT(n) "%c[size" #n "]@%[value" #n "]"
-#define TFPROF_INPUT(n) [size##n] "n"(TFPROF_SIZE(tfprof_##n##_)), [value##n] TFPROF_OPERAND(tfprof_##n##_)
+#define TFPROF_INPUT(n)                                                                            \
+	[size##n] "n"(TFPROF_SIZE(tfprof_##n##_)), [value##n] TFPROF_OPERAND(tfprof_##n##_)
 
 #define TFPROF_ARGUMENTS_0(p, s, m) TFPROF_SITE(p, s, m, "", [none] "n"(0))
-#define TFPROF_ARGUMENTS_1(p, s, m, a)                                                  \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
+#define TFPROF_ARGUMENTS_1(p, s, m, a)                                                             \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
 	TFPROF_SITE(p, s, m, TFPROF_TEXT(1), TFPROF_INPUT(1))
-#define TFPROF_ARGUMENTS_2(p, s, m, a, b)                                               \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_TAKE(2, b);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
-	TFPROF_CHECK(tfprof_2_);                                                        \
+#define TFPROF_ARGUMENTS_2(p, s, m, a, b)                                                          \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_TAKE(2, b);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
+	TFPROF_CHECK(tfprof_2_);                                                                   \
 	TFPROF_SITE(p, s, m, TFPROF_TEXT(1) " " TFPROF_TEXT(2), TFPROF_INPUT(1), TFPROF_INPUT(2))
-#define TFPROF_ARGUMENTS_3(p, s, m, a, b, c)                                            \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_TAKE(2, b);                                                              \
-	TFPROF_TAKE(3, c);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
-	TFPROF_CHECK(tfprof_2_);                                                        \
-	TFPROF_CHECK(tfprof_3_);                                                        \
-	TFPROF_SITE(p, s, m, TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3), TFPROF_INPUT(1), TFPROF_INPUT(2), \
-		    TFPROF_INPUT(3))
-#define TFPROF_ARGUMENTS_4(p, s, m, a, b, c, d)                                         \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_TAKE(2, b);                                                              \
-	TFPROF_TAKE(3, c);                                                              \
-	TFPROF_TAKE(4, d);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
-	TFPROF_CHECK(tfprof_2_);                                                        \
-	TFPROF_CHECK(tfprof_3_);                                                        \
-	TFPROF_CHECK(tfprof_4_);                                                        \
-	TFPROF_SITE(p, s, m, TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(4), TFPROF_INPUT(1), \
-		    TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4))
-#define TFPROF_ARGUMENTS_5(p, s, m, a, b, c, d, e)                                      \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_TAKE(2, b);                                                              \
-	TFPROF_TAKE(3, c);                                                              \
-	TFPROF_TAKE(4, d);                                                              \
-	TFPROF_TAKE(5, e);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
-	TFPROF_CHECK(tfprof_2_);                                                        \
-	TFPROF_CHECK(tfprof_3_);                                                        \
-	TFPROF_CHECK(tfprof_4_);                                                        \
-	TFPROF_CHECK(tfprof_5_);                                                        \
-	TFPROF_SITE(p, s, m, TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(4) " " TFPROF_TEXT(5), \
-		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4), TFPROF_INPUT(5))
-#define TFPROF_ARGUMENTS_6(p, s, m, a, b, c, d, e, f)                                   \
-	TFPROF_TAKE(1, a);                                                              \
-	TFPROF_TAKE(2, b);                                                              \
-	TFPROF_TAKE(3, c);                                                              \
-	TFPROF_TAKE(4, d);                                                              \
-	TFPROF_TAKE(5, e);                                                              \
-	TFPROF_TAKE(6, f);                                                              \
-	TFPROF_CHECK(tfprof_1_);                                                        \
-	TFPROF_CHECK(tfprof_2_);                                                        \
-	TFPROF_CHECK(tfprof_3_);                                                        \
-	TFPROF_CHECK(tfprof_4_);                                                        \
-	TFPROF_CHECK(tfprof_5_);                                                        \
-	TFPROF_CHECK(tfprof_6_);                                                        \
-	TFPROF_SITE(p, s, m,                                                            \
-		    TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(4) " " TFPROF_TEXT(5) " " TFPROF_TEXT(6), \
-		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4), TFPROF_INPUT(5), TFPROF_INPUT(6))
+#define TFPROF_ARGUMENTS_3(p, s, m, a, b, c)                                                       \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_TAKE(2, b);                                                                         \
+	TFPROF_TAKE(3, c);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
+	TFPROF_CHECK(tfprof_2_);                                                                   \
+	TFPROF_CHECK(tfprof_3_);                                                                   \
+	TFPROF_SITE(p, s, m, TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3),                 \
+		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3))
+#define TFPROF_ARGUMENTS_4(p, s, m, a, b, c, d)                                                    \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_TAKE(2, b);                                                                         \
+	TFPROF_TAKE(3, c);                                                                         \
+	TFPROF_TAKE(4, d);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
+	TFPROF_CHECK(tfprof_2_);                                                                   \
+	TFPROF_CHECK(tfprof_3_);                                                                   \
+	TFPROF_CHECK(tfprof_4_);                                                                   \
+	TFPROF_SITE(p, s, m,                                                                       \
+		    TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(4),       \
+		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4))
+#define TFPROF_ARGUMENTS_5(p, s, m, a, b, c, d, e)                                                 \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_TAKE(2, b);                                                                         \
+	TFPROF_TAKE(3, c);                                                                         \
+	TFPROF_TAKE(4, d);                                                                         \
+	TFPROF_TAKE(5, e);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
+	TFPROF_CHECK(tfprof_2_);                                                                   \
+	TFPROF_CHECK(tfprof_3_);                                                                   \
+	TFPROF_CHECK(tfprof_4_);                                                                   \
+	TFPROF_CHECK(tfprof_5_);                                                                   \
+	TFPROF_SITE(p, s, m,                                                                       \
+		    TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(          \
+			    4) " " TFPROF_TEXT(5),                                                 \
+		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4),            \
+		    TFPROF_INPUT(5))
+#define TFPROF_ARGUMENTS_6(p, s, m, a, b, c, d, e, f)                                              \
+	TFPROF_TAKE(1, a);                                                                         \
+	TFPROF_TAKE(2, b);                                                                         \
+	TFPROF_TAKE(3, c);                                                                         \
+	TFPROF_TAKE(4, d);                                                                         \
+	TFPROF_TAKE(5, e);                                                                         \
+	TFPROF_TAKE(6, f);                                                                         \
+	TFPROF_CHECK(tfprof_1_);                                                                   \
+	TFPROF_CHECK(tfprof_2_);                                                                   \
+	TFPROF_CHECK(tfprof_3_);                                                                   \
+	TFPROF_CHECK(tfprof_4_);                                                                   \
+	TFPROF_CHECK(tfprof_5_);                                                                   \
+	TFPROF_CHECK(tfprof_6_);                                                                   \
+	TFPROF_SITE(p, s, m,                                                                       \
+		    TFPROF_TEXT(1) " " TFPROF_TEXT(2) " " TFPROF_TEXT(3) " " TFPROF_TEXT(          \
+			    4) " " TFPROF_TEXT(5) " " TFPROF_TEXT(6),                              \
+		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4),            \
+		    TFPROF_INPUT(5), TFPROF_INPUT(6))
 
-/* Provider and name become strings here; what follows them goes to the macro for that many arguments. */
+/* Provider and name become strings here; what follows them goes to the macro for that many
+ * arguments. */
 #define TFPROF_PROBE_0(provider, name) TFPROF_ARGUMENTS_0(#provider, #name, "0")
 #define TFPROF_PROBE_1(provider, name, ...) TFPROF_ARGUMENTS_1(#provider, #name, "0", __VA_ARGS__)
 #define TFPROF_PROBE_2(provider, name, ...) TFPROF_ARGUMENTS_2(#provider, #name, "0", __VA_ARGS__)
@@ -209,39 +231,40 @@ template <> struct tfprof_argument<bool, false> {
 #define TFPROF_PROBE_5(provider, name, ...) TFPROF_ARGUMENTS_5(#provider, #name, "0", __VA_ARGS__)
 #define TFPROF_PROBE_6(provider, name, ...) TFPROF_ARGUMENTS_6(#provider, #name, "0", __VA_ARGS__)
 #define TFPROF_SEMAPHORE_TEXT(provider, name) #provider "_" #name "_semaphore"
-#define TFPROF_GUARDED_0(provider, name) \
+#define TFPROF_GUARDED_0(provider, name)                                                           \
 	TFPROF_ARGUMENTS_0(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name))
-#define TFPROF_GUARDED_1(provider, name, ...) \
+#define TFPROF_GUARDED_1(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_1(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
-#define TFPROF_GUARDED_2(provider, name, ...) \
+#define TFPROF_GUARDED_2(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_2(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
-#define TFPROF_GUARDED_3(provider, name, ...) \
+#define TFPROF_GUARDED_3(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_3(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
-#define TFPROF_GUARDED_4(provider, name, ...) \
+#define TFPROF_GUARDED_4(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_4(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
-#define TFPROF_GUARDED_5(provider, name, ...) \
+#define TFPROF_GUARDED_5(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_5(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
-#define TFPROF_GUARDED_6(provider, name, ...) \
+#define TFPROF_GUARDED_6(provider, name, ...)                                                      \
 	TFPROF_ARGUMENTS_6(#provider, #name, TFPROF_SEMAPHORE_TEXT(provider, name), __VA_ARGS__)
 
-#define TFPROF_PROBE(...)                                                       \
-	do {                                                                    \
-		TFPROF_JOIN(TFPROF_PROBE_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__); \
+#define TFPROF_PROBE(...)                                                                          \
+	do {                                                                                       \
+		TFPROF_JOIN(TFPROF_PROBE_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__);                \
 	} while (0)
 
-#define TFPROF_PROBE_SEMAPHORE(...)                                             \
-	do {                                                                    \
-		TFPROF_JOIN(TFPROF_GUARDED_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__); \
+#define TFPROF_PROBE_SEMAPHORE(...)                                                                \
+	do {                                                                                       \
+		TFPROF_JOIN(TFPROF_GUARDED_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__);              \
 	} while (0)
 
 /* The kernel counts watchers up and down in it; hidden, because each shared library has its own. */
-#define TFPROF_DEFINE_SEMAPHORE(provider, name)                                                                 \
-	__extension__ extern volatile unsigned short tfprof_##provider##_##name##_semaphore                     \
-		__asm__(#provider "_" #name "_semaphore");                                                      \
-	volatile unsigned short tfprof_##provider##_##name##_semaphore                                          \
+#define TFPROF_DEFINE_SEMAPHORE(provider, name)                                                    \
+	__extension__ extern volatile unsigned short                                               \
+		tfprof_##provider##_##name##_semaphore __asm__(#provider "_" #name "_semaphore");  \
+	volatile unsigned short tfprof_##provider##_##name##_semaphore                             \
 		__attribute__((weak, used, visibility("hidden"), section(".probes"))) = 0
 
-#define TFPROF_ENABLED(provider, name) __builtin_expect(tfprof_##provider##_##name##_semaphore != 0, 0)
+#define TFPROF_ENABLED(provider, name)                                                             \
+	__builtin_expect(tfprof_##provider##_##name##_semaphore != 0, 0)
 
 #else
 
@@ -250,13 +273,14 @@ template <> struct tfprof_argument<bool, false> {
 #define TFPROF_NONE_2(provider, name, a, b) ((void)(a), (void)(b))
 #define TFPROF_NONE_3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define TFPROF_NONE_4(provider, name, a, b, c, d) ((void)(a), (void)(b), (void)(c), (void)(d))
-#define TFPROF_NONE_5(provider, name, a, b, c, d, e) ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
-#define TFPROF_NONE_6(provider, name, a, b, c, d, e, f) \
+#define TFPROF_NONE_5(provider, name, a, b, c, d, e)                                               \
+	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
+#define TFPROF_NONE_6(provider, name, a, b, c, d, e, f)                                            \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
 
-#define TFPROF_PROBE(...)                                                       \
-	do {                                                                    \
-		TFPROF_JOIN(TFPROF_NONE_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__); \
+#define TFPROF_PROBE(...)                                                                          \
+	do {                                                                                       \
+		TFPROF_JOIN(TFPROF_NONE_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__);                 \
 	} while (0)
 #define TFPROF_PROBE_SEMAPHORE(...) TFPROF_PROBE(__VA_ARGS__)
 #define TFPROF_DEFINE_SEMAPHORE(provider, name) struct tfprof_no_semaphore_##provider##_##name
@@ -265,7 +289,8 @@ template <> struct tfprof_argument<bool, false> {
 #endif
 
 /* Functions, so that each file of a program has one probe of each kind however often it is used. */
-static __attribute__((noinline, unused)) void tfprof_span_begin(const char *text, unsigned long bytes)
+static __attribute__((noinline, unused)) void tfprof_span_begin(const char *text,
+								unsigned long bytes)
 {
 	/* A constant could not be read as a register. */
 	__asm__ __volatile__("" : "+r"(text), "+r"(bytes));

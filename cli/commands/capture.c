@@ -1,17 +1,18 @@
-/* tfprofctl capture: has the daemon capture, and writes what TensorBoard shows into a log directory. */
+/* tfprofctl capture: has the daemon capture, and writes what TensorBoard shows into a log
+ * directory. */
 #include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
-#include "cli/output/answer.h"
 #include "cli/commands/command.h"
-#include "cli/output/new_file.h"
-#include "cli/output/output.h"
+#include "cli/connect/session.h"
 #include "cli/options/request_options.h"
 #include "cli/options/selection.h"
-#include "cli/connect/session.h"
+#include "cli/output/answer.h"
+#include "cli/output/new_file.h"
+#include "cli/output/output.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
 #include "lib/base/percent.h"
@@ -40,7 +41,8 @@ static const struct argp_option options[] = {
 	  "Give up kinds of probes, the dearest first and runs last, when all cost more of the processes' CPU time than this; "
 	  "no limit unless given",
 	  0 },
-	{ "record", 'r', "FILE.tfp", 0, "Keep the raw records, too: tfprofctl replay makes the same output of them again", 0 },
+	{ "record", 'r', "FILE.tfp", 0,
+	  "Keep the raw records, too: tfprofctl replay makes the same output of them again", 0 },
 	{}
 };
 
@@ -62,14 +64,19 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		if (r == -EINVAL)
 			argp_error(state, "'%s' is no duration: write 500ms, 2s, 1.5s or 1m", text);
 		if (r < 0)
-			argp_error(state, "the duration must be more than 0 and at most one hour, not '%s'", text);
+			argp_error(
+				state,
+				"the duration must be more than 0 and at most one hour, not '%s'",
+				text);
 		return 0;
 	case 'm':
 		r = percent_parse(text, &o->max_overhead);
 		if (r == -EINVAL)
 			argp_error(state, "'%s' is no share: write 1, 0.5 or 20%%", text);
 		if (r < 0)
-			argp_error(state, "the overhead must be more than 0 and at most 100 %%, not '%s'", text);
+			argp_error(state,
+				   "the overhead must be more than 0 and at most 100 %%, not '%s'",
+				   text);
 		return 0;
 	case 'r':
 		o->record = text;
@@ -79,7 +86,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	}
 }
 
-static enum outcome ask_daemon(struct session *session, const struct capture_options *o, struct answer *answer)
+static enum outcome ask_daemon(struct session *session, const struct capture_options *o,
+			       struct answer *answer)
 {
 	Tfprofd__CaptureRequest request = TFPROFD__CAPTURE_REQUEST__INIT;
 	Tfprofd__RequestFilter filter;
@@ -106,7 +114,9 @@ static enum outcome ask_daemon(struct session *session, const struct capture_opt
 static enum outcome explain_recording(const char *path, int error)
 {
 	if (error == -ENOENT)
-		outcome_say("the recording %s cannot be made: the directory it would lie in does not exist", path);
+		outcome_say(
+			"the recording %s cannot be made: the directory it would lie in does not exist",
+			path);
 	else
 		outcome_say("the recording %s cannot be written: %s", path, strerror(-error));
 	return OUTCOME_USAGE;
@@ -121,7 +131,9 @@ static enum outcome commit_recording(void *data)
 	int r;
 
 	if (!size || size != new_file_size(answer->recording)) {
-		outcome_say("no recording was written: %s", size ? "a part of it is missing" : "the daemon made none, and its warnings may say why");
+		outcome_say("no recording was written: %s",
+			    size ? "a part of it is missing"
+				 : "the daemon made none, and its warnings may say why");
 		return OUTCOME_LOSS;
 	}
 	r = new_file_commit(answer->recording);
@@ -142,12 +154,18 @@ static enum outcome write_result(struct answer *answer)
 	return output_write(&answer->output, time(NULL), &recording, commit_recording, answer);
 }
 
-static enum outcome capture(const struct capture_options *o, const struct daemon_address *address, struct run_directory *run,
-			    struct new_file *recording)
+static enum outcome capture(const struct capture_options *o, const struct daemon_address *address,
+			    struct run_directory *run, struct new_file *recording)
 {
-	struct answer answer = { .show_progress = isatty(STDERR_FILENO), .recording = recording, .recording_path = o->record,
-				 .duration_ns = o->duration_ns, .count = o->requests.count,
-				 .output = { .options = &o->output, .selection = &o->selection, .request_options = &o->requests, .run = run } };
+	struct answer answer = { .show_progress = isatty(STDERR_FILENO),
+				 .recording = recording,
+				 .recording_path = o->record,
+				 .duration_ns = o->duration_ns,
+				 .count = o->requests.count,
+				 .output = { .options = &o->output,
+					     .selection = &o->selection,
+					     .request_options = &o->requests,
+					     .run = run } };
 	struct session *session = NULL;
 	enum outcome outcome;
 
@@ -165,8 +183,11 @@ static enum outcome capture(const struct capture_options *o, const struct daemon
 
 enum outcome command_capture(int argc, char **argv, const struct daemon_address *address)
 {
-	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, { &output_argp, 0, NULL, 0 },
-						      { &request_output_argp, 0, NULL, 1 }, { &request_filter_argp, 0, NULL, 1 }, {} };
+	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 },
+						      { &output_argp, 0, NULL, 0 },
+						      { &request_output_argp, 0, NULL, 1 },
+						      { &request_filter_argp, 0, NULL, 1 },
+						      {} };
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse_option,
@@ -176,7 +197,8 @@ enum outcome command_capture(int argc, char **argv, const struct daemon_address 
 		       "5 nothing captured, 6 captured, but not all: records were lost, probes were disabled for the budget or refused by the kernel, or the "
 		       "window or a process ended early, 7 this host cannot.",
 	};
-	struct capture_options o = { .selection.level = SELECTION_DEFAULT_LEVEL, .output.logdir = OUTPUT_DEFAULT_LOGDIR };
+	struct capture_options o = { .selection.level = SELECTION_DEFAULT_LEVEL,
+				     .output.logdir = OUTPUT_DEFAULT_LOGDIR };
 	struct new_file *recording = NULL;
 	struct run_directory *run = NULL;
 	enum outcome outcome;

@@ -1,4 +1,5 @@
-/* The commands of tfprofctl. argv[0] is "tfprofctl COMMAND", for messages; address is as session_open() takes it. */
+/* The commands of tfprofctl. argv[0] is "tfprofctl COMMAND", for messages; address is as
+ * session_open() takes it. */
 #pragma once
 
 #include "cli/outcome.h"

@@ -1,4 +1,5 @@
-/* tfprofctl doctor: what on this host, or about a process, stands in the way of a capture, and what to do about it. */
+/* tfprofctl doctor: what on this host, or about a process, stands in the way of a capture, and what
+ * to do about it. */
 #include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -6,10 +7,10 @@
 #include <string.h>
 
 #include "cli/commands/command.h"
-#include "cli/report/json.h"
-#include "cli/options/pid_option.h"
 #include "cli/connect/proxy_env.h"
 #include "cli/connect/session.h"
+#include "cli/options/pid_option.h"
+#include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -30,17 +31,17 @@ struct own_finding {
 struct doctor {
 	struct own_finding own[OWN_MAX];
 	unsigned n_own;
-	char said[1024]; /* why there is no session */
+	char said[1024];             /* why there is no session */
 	Tfprofd__DoctorReply *reply; /* NULL: no daemon answered */
 };
 
-static const struct argp_option options[] = {
-	{ "pid", 'p', "PID", 0, "Also whether this process can be captured", 0 },
-	{ "json", 'j', NULL, 0, "Print one JSON object", 0 },
-	{}
-};
+static const struct argp_option options[] = { { "pid", 'p', "PID", 0,
+						"Also whether this process can be captured", 0 },
+					      { "json", 'j', NULL, 0, "Print one JSON object", 0 },
+					      {} };
 
-static void add(struct doctor *d, const char *severity, const char *code, const char *text, const char *remedy)
+static void add(struct doctor *d, const char *severity, const char *code, const char *text,
+		const char *remedy)
 {
 	struct own_finding *f = &d->own[d->n_own++];
 
@@ -56,9 +57,12 @@ static void judge_environment(struct doctor *d)
 
 	if (!variable)
 		return;
-	snprintf(text, sizeof(text), "%s is set: a TensorBoard started from here asks the proxy for localhost, too, and captures fail",
-		 variable);
-	add(d, "warning", "proxy-env", text, "set no_proxy=localhost,127.0.0.1 where TensorBoard is started");
+	snprintf(
+		text, sizeof(text),
+		"%s is set: a TensorBoard started from here asks the proxy for localhost, too, and captures fail",
+		variable);
+	add(d, "warning", "proxy-env", text,
+	    "set no_proxy=localhost,127.0.0.1 where TensorBoard is started");
 }
 
 static void keep_first(const char *text, void *data)
@@ -69,7 +73,8 @@ static void keep_first(const char *text, void *data)
 		snprintf(d->said, sizeof(d->said), "%s", text);
 }
 
-/* Why no daemon can be asked, as a finding. One that cannot work here says "tfprofd: CODE: text". */
+/* Why no daemon can be asked, as a finding. One that cannot work here says "tfprofd: CODE: text".
+ */
 static void judge_refusal(struct doctor *d, enum outcome outcome)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
@@ -101,8 +106,9 @@ static enum outcome ask(struct session *session, uint32_t pid, struct doctor *d)
 	size_t size = 0;
 
 	request.pid = pid;
-	outcome = session_call(session, "/tfprofd.Control/Doctor", packed, tfprofd__doctor_request__pack(&request, packed), ANSWER_NS,
-			       &message, &size);
+	outcome = session_call(session, "/tfprofd.Control/Doctor", packed,
+			       tfprofd__doctor_request__pack(&request, packed), ANSWER_NS, &message,
+			       &size);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	d->reply = tfprofd__doctor_reply__unpack(NULL, size, message);
@@ -119,10 +125,12 @@ static enum outcome outcome_of_finding(const char *severity, const char *code)
 		const char *code;
 		enum outcome outcome;
 	} of_process[] = {
-		{ "no-process", OUTCOME_NO_TARGET },	{ "ended", OUTCOME_NO_TARGET },	     { "kernel-thread", OUTCOME_NO_TARGET },
-		{ "no-runtime", OUTCOME_NO_TARGET },	{ "no-symbols", OUTCOME_NO_TARGET }, { "malformed", OUTCOME_HOST }, { "architecture", OUTCOME_NO_TARGET },
-		{ "not-permitted", OUTCOME_DENIED },	{ "unreadable", OUTCOME_DENIED },    { "socket-access", OUTCOME_DENIED },
-		{ "no-daemon", OUTCOME_INTERNAL },	{ "no-broker", OUTCOME_INTERNAL },
+		{ "no-process", OUTCOME_NO_TARGET },    { "ended", OUTCOME_NO_TARGET },
+		{ "kernel-thread", OUTCOME_NO_TARGET }, { "no-runtime", OUTCOME_NO_TARGET },
+		{ "no-symbols", OUTCOME_NO_TARGET },    { "malformed", OUTCOME_HOST },
+		{ "architecture", OUTCOME_NO_TARGET },  { "not-permitted", OUTCOME_DENIED },
+		{ "unreadable", OUTCOME_DENIED },       { "socket-access", OUTCOME_DENIED },
+		{ "no-daemon", OUTCOME_INTERNAL },      { "no-broker", OUTCOME_INTERNAL },
 	};
 
 	if (strcmp(severity, "error"))
@@ -133,7 +141,8 @@ static enum outcome outcome_of_finding(const char *severity, const char *code)
 	return OUTCOME_HOST;
 }
 
-/* Nothing works on a host that cannot; whatever else is wrong counts after that, the first first. */
+/* Nothing works on a host that cannot; whatever else is wrong counts after that, the first first.
+ */
 static void count(enum outcome *total, const char *severity, const char *code)
 {
 	enum outcome one = outcome_of_finding(severity, code);
@@ -142,7 +151,8 @@ static void count(enum outcome *total, const char *severity, const char *code)
 		*total = one;
 }
 
-static void print_one(struct json *json, const char *severity, const char *code, const char *text, const char *remedy)
+static void print_one(struct json *json, const char *severity, const char *code, const char *text,
+		      const char *remedy)
 {
 	int width;
 
@@ -223,7 +233,8 @@ enum outcome command_doctor(int argc, char **argv, const struct daemon_address *
 		return print(&d, o.json);
 	}
 	if (session_is_private(session))
-		add(&d, "note", "private-daemon", "no tfprofd is running, so TensorBoard has nothing to connect to; tfprofctl capture works",
+		add(&d, "note", "private-daemon",
+		    "no tfprofd is running, so TensorBoard has nothing to connect to; tfprofctl capture works",
 		    "start tfprofd");
 	outcome = ask(session, o.pid, &d);
 	if (outcome == OUTCOME_OK)

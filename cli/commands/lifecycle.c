@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "cli/commands/command.h"
-#include "cli/report/json.h"
-#include "cli/options/pid_option.h"
 #include "cli/connect/session.h"
+#include "cli/options/pid_option.h"
+#include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
@@ -18,15 +18,14 @@
 #define ANSWER_NS (30 * UINT64_C(1000000000))
 #define PATH_TEXT 160
 
-static const struct argp_option options[] = {
-	{ "pid", 'p', "PID", 0, "Of this process only", 0 },
-	{ "json", 'j', NULL, 0, "Print one JSON object", 0 },
-	{}
-};
+static const struct argp_option options[] = { { "pid", 'p', "PID", 0, "Of this process only", 0 },
+					      { "json", 'j', NULL, 0, "Print one JSON object", 0 },
+					      {} };
 
 static const char *path_text(const Tfprofd__LifecyclePhase *phase, char text[static PATH_TEXT])
 {
-	snprintf(text, PATH_TEXT, "%.*s", (int)MIN(phase->path.len, (size_t)PATH_TEXT - 1), (const char *)phase->path.data);
+	snprintf(text, PATH_TEXT, "%.*s", (int)MIN(phase->path.len, (size_t)PATH_TEXT - 1),
+		 (const char *)phase->path.data);
 	return text;
 }
 
@@ -91,14 +90,20 @@ static void fill_row(const Tfprofd__LifecyclePhase *phase, uint64_t begun, struc
 {
 	char text[DURATION_TEXT];
 
-	snprintf(ret->at, sizeof(ret->at), "%s%s", phase->start_is_bound ? "~" : "", duration_text(phase->start_unix_ns - begun, text));
+	snprintf(ret->at, sizeof(ret->at), "%s%s", phase->start_is_bound ? "~" : "",
+		 duration_text(phase->start_unix_ns - begun, text));
 	if (phase->end_unix_ns)
-		snprintf(ret->took, sizeof(ret->took), "%s%s", phase->start_is_bound || phase->end_is_bound ? "~" : "",
+		snprintf(ret->took, sizeof(ret->took), "%s%s",
+			 phase->start_is_bound || phase->end_is_bound ? "~" : "",
 			 duration_text(phase->end_unix_ns - phase->start_unix_ns, text));
 	else
-		snprintf(ret->took, sizeof(ret->took), "%s", phase->failed ? "failed" : phase->goes_on ? "..." : "?");
+		snprintf(ret->took, sizeof(ret->took), "%s",
+			 phase->failed    ? "failed"
+			 : phase->goes_on ? "..."
+					  : "?");
 	if (phase->runs)
-		snprintf(ret->what, sizeof(ret->what), "%s, %" PRIu64 " runs", phase->name, phase->runs);
+		snprintf(ret->what, sizeof(ret->what), "%s, %" PRIu64 " runs", phase->name,
+			 phase->runs);
 	else
 		snprintf(ret->what, sizeof(ret->what), "%s", phase->name);
 	path_text(phase, ret->path);
@@ -106,8 +111,11 @@ static void fill_row(const Tfprofd__LifecyclePhase *phase, uint64_t begun, struc
 
 static void print_process(const Tfprofd__ProcessLifecycle *p)
 {
-	static const struct text_column columns[] = { { "at", true }, { "took", true }, { "phase", false }, { "model", false } };
-	_cleanup_free_ const char **cells = calloc(p->n_phases + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
+	static const struct text_column columns[] = {
+		{ "at", true }, { "took", true }, { "phase", false }, { "model", false }
+	};
+	_cleanup_free_ const char **cells =
+		calloc(p->n_phases + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
 	_cleanup_free_ struct row *rows = calloc(p->n_phases + 1, sizeof(rows[0]));
 	uint64_t begun = p->n_phases ? p->phases[0]->start_unix_ns : 0;
 	time_t seconds = (time_t)(begun / 1000000000);
@@ -181,7 +189,8 @@ enum outcome command_lifecycle(int argc, char **argv, const struct daemon_addres
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	request.pid = o.pid;
-	outcome = session_call(session, "/tfprofd.Control/Lifecycle", packed, tfprofd__lifecycle_request__pack(&request, packed), ANSWER_NS,
+	outcome = session_call(session, "/tfprofd.Control/Lifecycle", packed,
+			       tfprofd__lifecycle_request__pack(&request, packed), ANSWER_NS,
 			       &message, &size);
 	if (outcome == OUTCOME_OK) {
 		reply = tfprofd__lifecycle_reply__unpack(NULL, size, message);

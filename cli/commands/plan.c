@@ -1,9 +1,9 @@
 /* tfprofctl plan: what a capture would attach, and what that would cost. Nothing is attached. */
 #include "cli/commands/command.h"
+#include "cli/connect/session.h"
+#include "cli/options/selection.h"
 #include "cli/report/json.h"
 #include "cli/report/plan_report.h"
-#include "cli/options/selection.h"
-#include "cli/connect/session.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
@@ -15,7 +15,8 @@ struct plan_options {
 	bool json;
 };
 
-static const struct argp_option options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 }, {} };
+static const struct argp_option options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 },
+					      {} };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
@@ -33,7 +34,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	}
 }
 
-static enum outcome ask_daemon(struct session *session, const struct selection *selection, Tfprofd__PlanReply **ret)
+static enum outcome ask_daemon(struct session *session, const struct selection *selection,
+			       Tfprofd__PlanReply **ret)
 {
 	Tfprofd__PlanRequest request = TFPROFD__PLAN_REQUEST__INIT;
 	uint8_t packed[SELECTION_PACKED_MAX];
@@ -49,8 +51,9 @@ static enum outcome ask_daemon(struct session *session, const struct selection *
 	request.memory = selection->memory;
 	if (tfprofd__plan_request__get_packed_size(&request) > sizeof(packed))
 		return OUTCOME_INTERNAL;
-	outcome = session_call(session, "/tfprofd.Control/Plan", packed, tfprofd__plan_request__pack(&request, packed),
-			       ANSWER_NS, &message, &size);
+	outcome = session_call(session, "/tfprofd.Control/Plan", packed,
+			       tfprofd__plan_request__pack(&request, packed), ANSWER_NS, &message,
+			       &size);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	*ret = tfprofd__plan_reply__unpack(NULL, size, message);

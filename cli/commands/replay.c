@@ -1,4 +1,5 @@
-/* tfprofctl replay: makes of a recording what its capture made. The daemon's own code does it; nothing is asked of a daemon. */
+/* tfprofctl replay: makes of a recording what its capture made. The daemon's own code does it;
+ * nothing is asked of a daemon. */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->file)
-			argp_error(state, "no recording: give the file that tfprofctl capture --record wrote");
+			argp_error(
+				state,
+				"no recording: give the file that tfprofctl capture --record wrote");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -111,7 +114,8 @@ static int take_requests(struct output *output, const struct request_list *list)
 	int r = 0;
 
 	for (size_t i = 0; i < list->n_messages && r >= 0; i++) {
-		Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(NULL, list->messages[i].size, list->messages[i].bytes);
+		Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(
+			NULL, list->messages[i].size, list->messages[i].bytes);
 
 		if (!reply)
 			return -ENOMEM;
@@ -125,16 +129,21 @@ static enum outcome take_xspace(struct output *output, const struct xspace_resul
 	enum outcome outcome = OUTCOME_OK;
 
 	for (size_t i = 0; i < xspace->n_chunks && outcome == OUTCOME_OK; i++)
-		outcome = output_take_xspace(output, xspace->chunks[i].iov_base, xspace->chunks[i].iov_len);
+		outcome = output_take_xspace(output, xspace->chunks[i].iov_base,
+					     xspace->chunks[i].iov_len);
 	return outcome;
 }
 
-static enum outcome write_output(const struct replay_options *o, const struct replay *replay, const struct recording *recording,
-				 struct run_directory *run)
+static enum outcome write_output(const struct replay_options *o, const struct replay *replay,
+				 const struct recording *recording, struct run_directory *run)
 {
-	const struct selection selection = { .level = replay->facts.detail.level, .ops_at_entry = replay->facts.detail.ops_at_entry };
+	const struct selection selection = { .level = replay->facts.detail.level,
+					     .ops_at_entry = replay->facts.detail.ops_at_entry };
 	const struct output_recording file = { .path = o->file, .size = recording->size };
-	struct output output = { .options = &o->output, .selection = &selection, .request_options = &o->requests, .run = run };
+	struct output output = { .options = &o->output,
+				 .selection = &selection,
+				 .request_options = &o->requests,
+				 .run = run };
 	enum outcome outcome;
 	int r;
 
@@ -153,7 +162,8 @@ static enum outcome write_output(const struct replay_options *o, const struct re
 		outcome = take_xspace(&output, &replay->result.xspace);
 	}
 	if (outcome == OUTCOME_OK)
-		outcome = output_write(&output, (time_t)(replay->facts.start_unix_ns / 1000000000), &file, NULL, NULL);
+		outcome = output_write(&output, (time_t)(replay->facts.start_unix_ns / 1000000000),
+				       &file, NULL, NULL);
 	output_done(&output);
 	return outcome;
 }
@@ -178,7 +188,8 @@ static enum outcome explain_file(const char *path, int error)
 
 static enum outcome replay_file(const struct replay_options *o, struct run_directory *run)
 {
-	const struct request_list_options requests = { .all = o->requests.file != NULL, .slowest = o->requests.slowest };
+	const struct request_list_options requests = { .all = o->requests.file != NULL,
+						       .slowest = o->requests.slowest };
 	struct replay_extras extras = {};
 	struct recording recording = {};
 	enum outcome outcome;
@@ -193,7 +204,8 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 		extras.device_plane = &o->output.device_plane.on;
 	if (o->output.input_stages.said)
 		extras.input_stages = &o->output.input_stages.on;
-	r = replay_make(recording.bytes, recording.size, &requests, &extras, &replay, text, sizeof(text));
+	r = replay_make(recording.bytes, recording.size, &requests, &extras, &replay, text,
+			sizeof(text));
 	if (r >= 0) {
 		outcome = write_output(o, &replay, &recording, run);
 		replay_done(&replay);
@@ -207,7 +219,9 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 
 enum outcome command_replay(int argc, char **argv, const struct daemon_address *address)
 {
-	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { &request_output_argp, 0, NULL, 1 }, {} };
+	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 },
+						      { &request_output_argp, 0, NULL, 1 },
+						      {} };
 	static const struct argp argp = {
 		.parser = parse_option,
 		.children = children,

@@ -1,12 +1,13 @@
-/* tfprofctl snapshot: what the daemon's flight recorder has kept of the last moments, as a capture of that time. */
+/* tfprofctl snapshot: what the daemon's flight recorder has kept of the last moments, as a capture
+ * of that time. */
 #include <argp.h>
 #include <errno.h>
 #include <time.h>
 
-#include "cli/output/answer.h"
 #include "cli/commands/command.h"
-#include "cli/options/request_options.h"
 #include "cli/connect/session.h"
+#include "cli/options/request_options.h"
+#include "cli/output/answer.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -20,7 +21,8 @@ struct snapshot_options {
 };
 
 static const struct argp_option options[] = {
-	{ "last", 'l', "TIME", 0, "So much of the time until now: 10s, 500ms; all that is kept unless given", 0 },
+	{ "last", 'l', "TIME", 0,
+	  "So much of the time until now: 10s, 500ms; all that is kept unless given", 0 },
 	{}
 };
 
@@ -37,23 +39,31 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		return 0;
 	case 'l':
 		if (duration_parse(text, &o->last_ns) < 0)
-			argp_error(state, "'%s' is no time above 0 and up to one hour: write 500ms, 10s or 1m", text);
+			argp_error(
+				state,
+				"'%s' is no time above 0 and up to one hour: write 500ms, 10s or 1m",
+				text);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s'", text);
 		return 0;
 	case ARGP_KEY_END:
 		if (o->requests.count)
-			argp_error(state, "--requests-count is for tfprofctl capture: what is asked for here has been already");
+			argp_error(
+				state,
+				"--requests-count is for tfprofctl capture: what is asked for here has been already");
 		if (o->output.explain)
-			argp_error(state, "--explain is for tfprofctl capture; tfprofctl status shows what the recorder does");
+			argp_error(
+				state,
+				"--explain is for tfprofctl capture; tfprofctl status shows what the recorder does");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static enum outcome ask_daemon(struct session *session, const struct snapshot_options *o, struct answer *answer)
+static enum outcome ask_daemon(struct session *session, const struct snapshot_options *o,
+			       struct answer *answer)
 {
 	Tfprofd__SnapshotRequest request = TFPROFD__SNAPSHOT_REQUEST__INIT;
 	Tfprofd__RequestFilter filter;
@@ -70,8 +80,10 @@ static enum outcome ask_daemon(struct session *session, const struct snapshot_op
 
 enum outcome command_snapshot(int argc, char **argv, const struct daemon_address *address)
 {
-	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { &request_output_argp, 0, NULL, 1 },
-						      { &request_filter_argp, 0, NULL, 1 }, {} };
+	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 },
+						      { &request_output_argp, 0, NULL, 1 },
+						      { &request_filter_argp, 0, NULL, 1 },
+						      {} };
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse_option,
@@ -81,7 +93,9 @@ enum outcome command_snapshot(int argc, char **argv, const struct daemon_address
 		       "6 not all: records were lost, probes were disabled for the budget or refused by the kernel, or less was kept than was asked for.",
 	};
 	struct snapshot_options o = { .output.logdir = OUTPUT_DEFAULT_LOGDIR };
-	struct answer answer = { .show_progress = isatty(STDERR_FILENO), .output = { .options = &o.output, .request_options = &o.requests } };
+	struct answer answer = { .show_progress = isatty(STDERR_FILENO),
+				 .output = { .options = &o.output,
+					     .request_options = &o.requests } };
 	struct session *session = NULL;
 	enum outcome outcome;
 

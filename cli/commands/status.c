@@ -3,9 +3,9 @@
 #include <stdbool.h>
 
 #include "cli/commands/command.h"
-#include "cli/report/json.h"
-#include "cli/options/json_option.h"
 #include "cli/connect/session.h"
+#include "cli/options/json_option.h"
+#include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
@@ -92,7 +92,8 @@ static void print_json(const Tfprofd__StatusReply *reply)
 
 static void print_capture(const Tfprofd__CaptureStatus *c)
 {
-	char elapsed[DURATION_TEXT], duration[DURATION_TEXT], records[TEXT_NUMBER], dropped[TEXT_NUMBER];
+	char elapsed[DURATION_TEXT], duration[DURATION_TEXT], records[TEXT_NUMBER],
+		dropped[TEXT_NUMBER];
 
 	printf("capture of user %u", c->uid);
 	if (*c->subject) {
@@ -103,7 +104,8 @@ static void print_capture(const Tfprofd__CaptureStatus *c)
 	printf(", process");
 	for (size_t i = 0; i < c->n_pids; i++)
 		printf(" %u", c->pids[i]);
-	printf(": %s of %s, %s events, %s lost, cost %.2f %%\n", duration_text(c->elapsed_ns, elapsed), duration_text(c->duration_ns, duration),
+	printf(": %s of %s, %s events, %s lost, cost %.2f %%\n",
+	       duration_text(c->elapsed_ns, elapsed), duration_text(c->duration_ns, duration),
 	       text_count(c->records, records), text_count(c->dropped, dropped), c->overhead);
 }
 
@@ -111,9 +113,11 @@ static void print_recorder(const Tfprofd__RecorderStatus *r)
 {
 	char kept[DURATION_TEXT], bytes[TEXT_NUMBER], max[TEXT_NUMBER], dropped[TEXT_NUMBER];
 
-	printf("recorder at level %u, %u process%s%s: the last %s in %s of %s, %s lost, cost %.2f %% of %.4g %%\n", r->level, r->processes,
-	       r->processes == 1 ? "" : "es", r->attached ? "" : " (it waits for one)", duration_text(r->kept_ns, kept), text_bytes(r->bytes, bytes),
-	       text_bytes(r->max_bytes, max), text_count(r->dropped, dropped), r->overhead, r->max_overhead);
+	printf("recorder at level %u, %u process%s%s: the last %s in %s of %s, %s lost, cost %.2f %% of %.4g %%\n",
+	       r->level, r->processes, r->processes == 1 ? "" : "es",
+	       r->attached ? "" : " (it waits for one)", duration_text(r->kept_ns, kept),
+	       text_bytes(r->bytes, bytes), text_bytes(r->max_bytes, max),
+	       text_count(r->dropped, dropped), r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
 		printf("  not recorded: %s\n", r->given_up[i]);
 	if (r->left_out)
@@ -128,14 +132,16 @@ static void print_text(const Tfprofd__StatusReply *reply)
 	text_write(stdout, reply->version);
 	printf(" on ");
 	text_write(stdout, reply->hostname);
-	printf(", up for %s, %zu process%s to profile\n", duration_text(reply->uptime_ns, uptime), reply->n_targets, reply->n_targets == 1 ? "" : "es");
+	printf(", up for %s, %zu process%s to profile\n", duration_text(reply->uptime_ns, uptime),
+	       reply->n_targets, reply->n_targets == 1 ? "" : "es");
 	for (size_t i = 0; i < reply->n_targets; i++) {
 		const Tfprofd__TargetStatus *t = reply->targets[i];
 
 		printf("process %u ", t->target->pid);
 		text_write(stdout, t->target->name);
 		if (t->measured)
-			printf(": %.1f requests/s, p50 %s, p99 %s", t->requests_per_s, duration_text(t->p50_ns, p50), duration_text(t->p99_ns, p99));
+			printf(": %.1f requests/s, p50 %s, p99 %s", t->requests_per_s,
+			       duration_text(t->p50_ns, p50), duration_text(t->p99_ns, p99));
 		printf("\n");
 	}
 	for (size_t i = 0; i < reply->n_captures; i++)
@@ -164,7 +170,8 @@ enum outcome command_status(int argc, char **argv, const struct daemon_address *
 	outcome = session_open_running(address, &session);
 	/* The request has no field. */
 	if (outcome == OUTCOME_OK)
-		outcome = session_call(session, "/tfprofd.Control/Status", "", 0, ANSWER_NS, &message, &size);
+		outcome = session_call(session, "/tfprofd.Control/Status", "", 0, ANSWER_NS,
+				       &message, &size);
 	session_free(session);
 	if (outcome != OUTCOME_OK)
 		return outcome;

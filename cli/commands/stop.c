@@ -2,8 +2,8 @@
 #include <argp.h>
 
 #include "cli/commands/command.h"
-#include "cli/outcome.h"
 #include "cli/connect/session.h"
+#include "cli/outcome.h"
 #include "lib/base/macro.h"
 #include "lib/base/number.h"
 #include "proto/control.pb-c.h"
@@ -16,7 +16,9 @@ struct stop_options {
 	size_t n_pids;
 };
 
-static const struct argp_option options[] = { { "pid", 'p', "PID", 0, "Only captures of this process; several times for several", 0 }, {} };
+static const struct argp_option options[] = {
+	{ "pid", 'p', "PID", 0, "Only captures of this process; several times for several", 0 }, {}
+};
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
@@ -50,7 +52,9 @@ static enum outcome ask_daemon(struct session *session, const struct stop_option
 
 	request.n_pids = o->n_pids;
 	request.pids = (uint32_t *)o->pids;
-	outcome = session_call(session, "/tfprofd.Control/Stop", packed, tfprofd__stop_request__pack(&request, packed), ANSWER_NS, &message, &size);
+	outcome = session_call(session, "/tfprofd.Control/Stop", packed,
+			       tfprofd__stop_request__pack(&request, packed), ANSWER_NS, &message,
+			       &size);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	reply = tfprofd__stop_reply__unpack(NULL, size, message);

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "cli/commands/command.h"
-#include "cli/report/json.h"
-#include "cli/options/json_option.h"
 #include "cli/connect/session.h"
+#include "cli/options/json_option.h"
+#include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -37,14 +37,17 @@ static void print_json(const Tfprofd__ListTargetsResponse *response)
 
 static int print_table(const Tfprofd__ListTargetsResponse *response)
 {
-	static const struct text_column columns[] = { { "pid", true },	     { "uid", true },	  { "name", false },
-						      { "runtime", false },  { "version", false }, { "address", false },
+	static const struct text_column columns[] = { { "pid", true },      { "uid", true },
+						      { "name", false },    { "runtime", false },
+						      { "version", false }, { "address", false },
 						      { "file", false } };
 	struct numbers {
 		char pid[12], uid[12];
 	};
-	_cleanup_free_ const char **cells = calloc(response->n_targets + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
-	_cleanup_free_ struct numbers *numbers = calloc(response->n_targets + 1, sizeof(numbers[0]));
+	_cleanup_free_ const char **cells =
+		calloc(response->n_targets + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
+	_cleanup_free_ struct numbers *numbers =
+		calloc(response->n_targets + 1, sizeof(numbers[0]));
 
 	if (!cells || !numbers)
 		return -1;
@@ -81,7 +84,8 @@ static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json
 		return OUTCOME_INTERNAL;
 	}
 	if (private)
-		outcome_say("no tfprofd is running, so TensorBoard cannot reach them; tfprofctl capture can");
+		outcome_say(
+			"no tfprofd is running, so TensorBoard cannot reach them; tfprofctl capture can");
 	return OUTCOME_OK;
 }
 
@@ -105,7 +109,8 @@ enum outcome command_targets(int argc, char **argv, const struct daemon_address 
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	/* The request has no field. */
-	outcome = session_call(session, "/tfprofd.Control/ListTargets", "", 0, ANSWER_NS, &message, &size);
+	outcome = session_call(session, "/tfprofd.Control/ListTargets", "", 0, ANSWER_NS, &message,
+			       &size);
 	if (outcome == OUTCOME_OK) {
 		response = tfprofd__list_targets_response__unpack(NULL, size, message);
 		if (response) {

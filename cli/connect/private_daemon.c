@@ -26,8 +26,9 @@
 
 struct private_daemon {
 	/*
-	 * The daemon's parent, a process of its own: it ends the daemon and removes its directory when the other end of
-	 * lifeline is closed, which the kernel does when this process is killed.
+	 * The daemon's parent, a process of its own: it ends the daemon and removes its directory
+	 * when the other end of lifeline is closed, which the kernel does when this process is
+	 * killed.
 	 */
 	pid_t keeper;
 	int lifeline;
@@ -73,7 +74,8 @@ static bool find_in_path(char path[static PATH_MAX])
 		size_t n = strcspn(entry, ":");
 
 		/* Not in the current directory, which may be anybody's. */
-		if (*entry == '/' && snprintf(path, PATH_MAX, "%.*s/" PROGRAM, (int)n, entry) < PATH_MAX &&
+		if (*entry == '/' &&
+		    snprintf(path, PATH_MAX, "%.*s/" PROGRAM, (int)n, entry) < PATH_MAX &&
 		    is_program(path))
 			return true;
 		entry += n + (entry[n] == ':');
@@ -91,7 +93,8 @@ static bool find_program(char path[static PATH_MAX])
 		self[n] = '\0';
 		*strrchr(self, '/') = '\0';
 		for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-			if (snprintf(path, PATH_MAX, "%s%s", self, places[i]) < PATH_MAX && is_program(path))
+			if (snprintf(path, PATH_MAX, "%s%s", self, places[i]) < PATH_MAX &&
+			    is_program(path))
 				return true;
 	}
 	return find_in_path(path);
@@ -103,14 +106,15 @@ __attribute__((noreturn)) static void run_program(const char *program, const cha
 	sigset_t none;
 
 	snprintf(socket_path, sizeof(socket_path), "%s/tfprofd.sock", directory);
-	/* Should the keeper be killed too. The daemon loses this when it changes its user, hence the keeper. */
+	/* Should the keeper be killed too. The daemon loses this when it changes its user, hence
+	 * the keeper. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	setpgid(0, 0);
 	interrupt_release();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execl(program, program, "--no-listen", "--socket", socket_path, "--state-dir", directory, "--foreground",
-	      (char *)NULL);
+	execl(program, program, "--no-listen", "--socket", socket_path, "--state-dir", directory,
+	      "--foreground", (char *)NULL);
 	dprintf(STDERR_FILENO, "cannot run %s: %m\n", program);
 	_exit(127);
 }
@@ -119,7 +123,8 @@ __attribute__((noreturn)) static void run_program(const char *program, const cha
 static int keep_until_end(pid_t daemon, int lifeline)
 {
 	_cleanup_close_ int ended = pidfd_open(daemon, 0);
-	struct pollfd polled[] = { { .fd = ended, .events = POLLIN }, { .fd = lifeline, .events = POLLIN } };
+	struct pollfd polled[] = { { .fd = ended, .events = POLLIN },
+				   { .fd = lifeline, .events = POLLIN } };
 	int status = 0;
 
 	if (ended >= 0) {
@@ -138,7 +143,8 @@ static int keep_until_end(pid_t daemon, int lifeline)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-__attribute__((noreturn)) static void keep(const char *program, const char *directory, int lifeline, int errors)
+__attribute__((noreturn)) static void keep(const char *program, const char *directory, int lifeline,
+					   int errors)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), code = 1;
 	pid_t daemon;
@@ -172,7 +178,8 @@ static int start_keeper(struct private_daemon *daemon, const char *program)
 
 	if (pipe2(lifeline, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC | O_NONBLOCK) < 0)
 		r = -errno;
-	/* Both ends do not block: what does not fit is lost, but the daemon never waits for a reader. */
+	/* Both ends do not block: what does not fit is lost, but the daemon never waits for a
+	 * reader. */
 	if (!r) {
 		daemon->keeper = fork();
 		if (daemon->keeper < 0)
@@ -212,7 +219,8 @@ int private_daemon_start(struct private_daemon **ret)
 		free(daemon);
 		return r;
 	}
-	snprintf(daemon->address, sizeof(daemon->address), "unix:%s/tfprofd.sock", daemon->directory);
+	snprintf(daemon->address, sizeof(daemon->address), "unix:%s/tfprofd.sock",
+		 daemon->directory);
 	r = start_keeper(daemon, program);
 	if (r < 0) {
 		rmdir(daemon->directory);
@@ -276,7 +284,8 @@ static bool is_warning(const char **line)
 	return text[1] - '0' <= LOG_WARNING;
 }
 
-void private_daemon_read_errors(struct private_daemon *daemon, void (*line)(const char *text, void *data), void *data)
+void private_daemon_read_errors(struct private_daemon *daemon,
+				void (*line)(const char *text, void *data), void *data)
 {
 	_cleanup_free_ char *text = malloc(ERRORS_MAX + 1);
 	size_t size = 0;

@@ -28,7 +28,8 @@ static bool names_host(const char *list)
 		size_t blanks = strspn(list, ", \t"), size = strcspn(list + blanks, ", \t");
 
 		list += blanks;
-		if (size && size < sizeof(host) && !strncasecmp(&host[sizeof(host) - 1 - size], list, size))
+		if (size && size < sizeof(host) &&
+		    !strncasecmp(&host[sizeof(host) - 1 - size], list, size))
 			return true;
 		list += size;
 	}

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/interrupt.h"
 #include "cli/connect/private_daemon.h"
+#include "cli/interrupt.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/text_file.h"
@@ -29,7 +29,8 @@ struct session {
 };
 
 /* To the user, or to who opens the session. */
-__attribute__((format(printf, 2, 3))) static void say(const struct session *session, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(const struct session *session,
+						      const char *format, ...)
 {
 	_cleanup_free_ char *text = NULL;
 	va_list ap;
@@ -51,7 +52,8 @@ static void say_line(const char *text, void *data)
 	say(data, "%s", text);
 }
 
-static enum outcome explain_connect(const struct session *session, const char *address, int error, const char *reason)
+static enum outcome explain_connect(const struct session *session, const char *address, int error,
+				    const char *reason)
 {
 	switch (error) {
 	case -EINVAL:
@@ -59,18 +61,22 @@ static enum outcome explain_connect(const struct session *session, const char *a
 		break;
 	case -EACCES:
 	case -EPERM:
-		say(session, "you may not use the daemon at %s: ask for access to its socket, or use sudo", address);
+		say(session,
+		    "you may not use the daemon at %s: ask for access to its socket, or use sudo",
+		    address);
 		break;
 	case -ENOENT:
 	case -ECONNREFUSED:
-		say(session, "no daemon listens at %s: start tfprofd; tfprofctl capture, plan and targets do without one when --daemon is left out",
-			    address);
+		say(session,
+		    "no daemon listens at %s: start tfprofd; tfprofctl capture, plan and targets do without one when --daemon is left out",
+		    address);
 		break;
 	case -EHOSTUNREACH:
 		say(session, "cannot reach the host of %s: check its name", address);
 		break;
 	case -EPROTO:
-		say(session, "no TLS connection to the daemon at %s: %s", address, reason ? reason : "it fails");
+		say(session, "no TLS connection to the daemon at %s: %s", address,
+		    reason ? reason : "it fails");
 		break;
 	default:
 		say(session, "cannot connect to the daemon at %s: %s", address, strerror(-error));
@@ -84,7 +90,8 @@ static enum outcome explain_interrupt(const struct session *session)
 	return OUTCOME_INTERNAL;
 }
 
-/* What the daemon said before its end, when it has ended; its exit code decides when it says that the host cannot. */
+/* What the daemon said before its end, when it has ended; its exit code decides when it says that
+ * the host cannot. */
 static enum outcome explain_private_end(struct session *session, enum outcome otherwise)
 {
 	int code;
@@ -116,7 +123,8 @@ static enum outcome connect_private(struct session *session)
 		r = grpc_client_connect(address, NULL, CONNECT_NS, &session->client, NULL);
 		if (!r)
 			return OUTCOME_OK;
-		if ((r != -ENOENT && r != -ECONNREFUSED && r != -EAGAIN && r != -EINTR) || loop_now() > give_up)
+		if ((r != -ENOENT && r != -ECONNREFUSED && r != -EAGAIN && r != -EINTR) ||
+		    loop_now() > give_up)
 			break;
 		nanosleep(&pause, NULL);
 	}
@@ -135,8 +143,9 @@ static enum outcome open_private(struct session *session)
 	if (!r)
 		return connect_private(session);
 	if (r == -ENOENT)
-		say(session, "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
-			    SESSION_DEFAULT_ADDRESS);
+		say(session,
+		    "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
+		    SESSION_DEFAULT_ADDRESS);
 	else
 		say(session, "cannot start a private daemon: %s", strerror(-r));
 	return OUTCOME_INTERNAL;
@@ -164,7 +173,9 @@ static enum outcome prepare_tls(struct session *session, const struct daemon_add
 		outcome = read_pem(session, address->key, &key);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	options = (struct grpc_tls_options){ .certificate = certificate, .key = key, .authorities = authorities };
+	options = (struct grpc_tls_options){ .certificate = certificate,
+					     .key = key,
+					     .authorities = authorities };
 	if (grpc_tls_client_new(&options, &session->tls, text, sizeof(text)) == 0)
 		return OUTCOME_OK;
 	say(session, "TLS cannot be used: %s", text);
@@ -190,7 +201,8 @@ static enum outcome connect_session(struct session *session, const struct daemon
 	return explain_connect(session, text, r, reason);
 }
 
-enum outcome session_open_saying(const struct daemon_address *address, session_say_fn line, void *data, struct session **ret)
+enum outcome session_open_saying(const struct daemon_address *address, session_say_fn line,
+				 void *data, struct session **ret)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	enum outcome outcome;
@@ -243,13 +255,16 @@ bool session_is_private(const struct session *session)
 }
 
 /* What a call came to, said to the user unless all is well. */
-static enum outcome explain_call(struct session *session, int r, enum grpc_status status, const char *text)
+static enum outcome explain_call(struct session *session, int r, enum grpc_status status,
+				 const char *text)
 {
 	if (*interrupt_flag() && (r == -ECANCELED || r == -EINTR))
 		return explain_interrupt(session);
 	if (r < 0) {
-		outcome_say("the connection to the daemon failed: %s", grpc_client_reason(session->client));
-		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL) : OUTCOME_INTERNAL;
+		outcome_say("the connection to the daemon failed: %s",
+			    grpc_client_reason(session->client));
+		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL)
+				       : OUTCOME_INTERNAL;
 	}
 	if (status == GRPC_OK)
 		return OUTCOME_OK;
@@ -262,15 +277,17 @@ static enum outcome explain_call(struct session *session, int r, enum grpc_statu
 	return outcome_of_status(status);
 }
 
-enum outcome session_call(struct session *session, const char *path, const void *request, size_t size,
-			  uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size)
+enum outcome session_call(struct session *session, const char *path, const void *request,
+			  size_t size, uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size)
 {
-	const struct grpc_client_options options = { .timeout_ns = timeout_ns, .cancelled = interrupt_flag() };
+	const struct grpc_client_options options = { .timeout_ns = timeout_ns,
+						     .cancelled = interrupt_flag() };
 	_cleanup_free_ char *text = NULL;
 	enum grpc_status status = GRPC_UNKNOWN;
 	int r;
 
-	r = grpc_client_call(session->client, path, request, size, &options, ret_message, ret_size, &status, &text);
+	r = grpc_client_call(session->client, path, request, size, &options, ret_message, ret_size,
+			     &status, &text);
 	return explain_call(session, r, status, text);
 }
 
@@ -283,10 +300,11 @@ static int on_message(uint8_t *bytes, size_t size, void *data)
 	return r;
 }
 
-enum outcome session_stream(struct session *session, const char *path, const void *request, size_t size,
-			    uint64_t timeout_ns, grpc_message_fn message, void *data)
+enum outcome session_stream(struct session *session, const char *path, const void *request,
+			    size_t size, uint64_t timeout_ns, grpc_message_fn message, void *data)
 {
-	const struct grpc_client_options options = { .timeout_ns = timeout_ns, .cancelled = interrupt_flag() };
+	const struct grpc_client_options options = { .timeout_ns = timeout_ns,
+						     .cancelled = interrupt_flag() };
 	_cleanup_free_ char *text = NULL;
 	enum grpc_status status = GRPC_UNKNOWN;
 	int r;
@@ -294,7 +312,8 @@ enum outcome session_stream(struct session *session, const char *path, const voi
 	session->message = message;
 	session->data = data;
 	session->message_failed = false;
-	r = grpc_client_stream(session->client, path, request, size, &options, on_message, session, &status, &text);
+	r = grpc_client_stream(session->client, path, request, size, &options, on_message, session,
+			       &status, &text);
 	if (session->message_failed)
 		return OUTCOME_INTERNAL;
 	return explain_call(session, r, status, text);

@@ -2,7 +2,8 @@
 
 #include <stdbool.h>
 
-const struct argp_option json_options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 }, {} };
+const struct argp_option json_options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 },
+					    {} };
 
 /* argp_error() does not return. */
 error_t json_option_parse(int key, char *text, struct argp_state *state)

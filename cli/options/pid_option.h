@@ -1,4 +1,5 @@
-/* Processes as they are named on command lines; and a command line that takes --pid, once, and --json, and nothing else. */
+/* Processes as they are named on command lines; and a command line that takes --pid, once, and
+ * --json, and nothing else. */
 #pragma once
 
 #include <argp.h>

@@ -16,20 +16,26 @@ enum { KEY_REQUESTS = 256, KEY_SLOWEST, KEY_COUNT, KEY_SLOWER, KEY_PATH, KEY_MOD
 
 static const struct argp_option output_list[] = {
 	{ NULL, 0, NULL, 0, "Requests:", 1 },
-	{ "requests", KEY_REQUESTS, "FILE", 0, "Write one JSON object per request into FILE, in place of what it holds", 1 },
-	{ "slowest", KEY_SLOWEST, "K", 0, "Show the K slowest requests: what each waited for, and when", 1 },
+	{ "requests", KEY_REQUESTS, "FILE", 0,
+	  "Write one JSON object per request into FILE, in place of what it holds", 1 },
+	{ "slowest", KEY_SLOWEST, "K", 0,
+	  "Show the K slowest requests: what each waited for, and when", 1 },
 	{}
 };
 
 static const struct argp_option filter_list[] = {
-	{ "requests-count", KEY_COUNT, "N", 0, "End the window when N requests have finished; --duration, 1m unless given, is the longest", 1 },
+	{ "requests-count", KEY_COUNT, "N", 0,
+	  "End the window when N requests have finished; --duration, 1m unless given, is the longest",
+	  1 },
 	{ "slower-than", KEY_SLOWER, "TIME", 0, "Leave out requests that did not take longer", 1 },
-	{ "path", KEY_PATH, "GLOB", 0, "Leave out requests of other paths; * stands for any text, ? for one character", 1 },
+	{ "path", KEY_PATH, "GLOB", 0,
+	  "Leave out requests of other paths; * stands for any text, ? for one character", 1 },
 	{ "model", KEY_MODEL, "NAME", 0, "Leave out requests of other models", 1 },
 	{}
 };
 
-static uint64_t parse_count(struct argp_state *state, const char *text, unsigned long max, const char *what)
+static uint64_t parse_count(struct argp_state *state, const char *text, unsigned long max,
+			    const char *what)
 {
 	uint64_t number = 0;
 	int r = number_parse(text, 1, max, &number);
@@ -65,7 +71,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 		return 0;
 	case KEY_SLOWER:
 		if (duration_parse(text, &o->slower_than_ns) < 0)
-			argp_error(state, "'%s' is no time above 0 and up to one hour: write 20ms, 0.5s or 1m", text);
+			argp_error(
+				state,
+				"'%s' is no time above 0 and up to one hour: write 20ms, 0.5s or 1m",
+				text);
 		return 0;
 	case KEY_PATH:
 		o->path = check_text(state, text, "a path");
@@ -103,13 +112,15 @@ int request_reader_open(struct request_reader *reader, const struct request_opti
 
 static int keep_slowest(struct request_reader *reader, Tfprofd__CaptureReply *reply)
 {
-	Tfprofd__CaptureReply **replies = reallocarray(reader->replies, reader->n_replies + 1, sizeof(*replies));
+	Tfprofd__CaptureReply **replies =
+		reallocarray(reader->replies, reader->n_replies + 1, sizeof(*replies));
 	Tfprofd__Request **slowest;
 
 	if (!replies)
 		return -ENOMEM;
 	reader->replies = replies;
-	slowest = reallocarray(reader->slowest, reader->n_slowest + reply->n_slowest, sizeof(*slowest));
+	slowest = reallocarray(reader->slowest, reader->n_slowest + reply->n_slowest,
+			       sizeof(*slowest));
 	if (!slowest)
 		return -ENOMEM;
 	reader->slowest = slowest;

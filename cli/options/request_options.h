@@ -1,4 +1,5 @@
-/* What of requests a capture is to show: options, the question to the daemon, and what comes of it. */
+/* What of requests a capture is to show: options, the question to the daemon, and what comes of it.
+ */
 #pragma once
 
 #include <argp.h>
@@ -15,7 +16,8 @@ struct request_options {
 	const char *path, *model; /* NULL: any */
 };
 
-/* --requests and --slowest, and --requests-count, --slower-than, --path and --model; child parsers with a struct request_options as their input. */
+/* --requests and --slowest, and --requests-count, --slower-than, --path and --model; child parsers
+ * with a struct request_options as their input. */
 extern const struct argp request_output_argp, request_filter_argp;
 
 /* The filter refers to the options. */
@@ -23,7 +25,7 @@ void request_options_fill(const struct request_options *o, Tfprofd__RequestFilte
 
 /* What the daemon tells of single requests. */
 struct request_reader {
-	struct request_file *file; /* NULL: nobody asked for it */
+	struct request_file *file;       /* NULL: nobody asked for it */
 	Tfprofd__CaptureReply **replies; /* that hold the slowest */
 	size_t n_replies;
 	Tfprofd__Request **slowest;

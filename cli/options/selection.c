@@ -8,8 +8,10 @@
 #define LEVEL_MAX 3
 
 static const struct argp_option options[] = {
-	{ "pid", 'p', "PID", 0, "This process; may be given several times. Without it: all that you may profile", 0 },
-	{ "level", 'l', "1|2|3", 0, "1: runs, 2: and operations (the default), 3: and cheap operations, scheduler switches, allocations",
+	{ "pid", 'p', "PID", 0,
+	  "This process; may be given several times. Without it: all that you may profile", 0 },
+	{ "level", 'l', "1|2|3", 0,
+	  "1: runs, 2: and operations (the default), 3: and cheap operations, scheduler switches, allocations",
 	  0 },
 	{ "ops", 'O', "exact|entry", 0,
 	  "exact: operations end where they end (the default); entry: at one probe each instead of two they end where the "
@@ -20,7 +22,8 @@ static const struct argp_option options[] = {
 	  "sockets, which costs every process of this host a little at each system call",
 	  0 },
 	{ "memory", 'M', "on|off", OPTION_ARG_OPTIONAL,
-	  "on, or without a value: allocations are seen, too; off: not even at level 3, which otherwise has them", 0 },
+	  "on, or without a value: allocations are seen, too; off: not even at level 3, which otherwise has them",
+	  0 },
 	{}
 };
 
@@ -54,17 +57,21 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'O':
 		s->ops_at_entry = !strcmp(text, "entry");
 		if (!s->ops_at_entry && strcmp(text, "exact"))
-			argp_error(state, "'%s' is no way to see operations: give exact or entry", text);
+			argp_error(state, "'%s' is no way to see operations: give exact or entry",
+				   text);
 		return 0;
 	case 'S':
 		s->no_sockets = !strcmp(text, "off");
 		if (!s->no_sockets && strcmp(text, "auto"))
-			argp_error(state, "'%s' is no way to follow sockets: give auto or off", text);
+			argp_error(state, "'%s' is no way to follow sockets: give auto or off",
+				   text);
 		return 0;
 	case 'M':
-		s->memory = text && !strcmp(text, "off") ? TFPROFD__MEMORY__OFF : TFPROFD__MEMORY__ON;
+		s->memory =
+			text && !strcmp(text, "off") ? TFPROFD__MEMORY__OFF : TFPROFD__MEMORY__ON;
 		if (text && strcmp(text, "on") && strcmp(text, "off"))
-			argp_error(state, "'%s' is no choice for allocations: give on or off", text);
+			argp_error(state, "'%s' is no choice for allocations: give on or off",
+				   text);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': processes are named by --pid", text);

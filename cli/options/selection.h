@@ -22,5 +22,6 @@ struct selection {
 	bool ops_at_entry;
 };
 
-/* --pid, --level and the like; to be made a child of a command's parser, with a struct selection as its input. */
+/* --pid, --level and the like; to be made a child of a command's parser, with a struct selection as
+ * its input. */
 extern const struct argp selection_argp;

@@ -14,15 +14,20 @@
 #define BAR_BYTES_MIN (8u << 20)
 #define BAR_WIDTH 40
 
-static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t duration_ns, uint64_t count)
+static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t duration_ns,
+			  uint64_t count)
 {
-	char elapsed[DURATION_TEXT], total[DURATION_TEXT], records[TEXT_NUMBER], dropped[TEXT_NUMBER];
+	char elapsed[DURATION_TEXT], total[DURATION_TEXT], records[TEXT_NUMBER],
+		dropped[TEXT_NUMBER];
 
-	fprintf(stderr, "\r\033[K%s of %s, ", duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed),
+	fprintf(stderr, "\r\033[K%s of %s, ",
+		duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed),
 		duration_text(duration_ns, total));
 	if (count)
-		fprintf(stderr, "%llu of %llu requests, ", (unsigned long long)progress->requests, (unsigned long long)count);
-	fprintf(stderr, "%s events, %s lost%s", text_count(progress->records, records), text_count(progress->dropped, dropped),
+		fprintf(stderr, "%llu of %llu requests, ", (unsigned long long)progress->requests,
+			(unsigned long long)count);
+	fprintf(stderr, "%s events, %s lost%s", text_count(progress->records, records),
+		text_count(progress->dropped, dropped),
 		progress->elapsed_ns >= duration_ns ? ", waiting for the result" : "");
 }
 
@@ -34,15 +39,18 @@ static void show_download(uint64_t bytes, uint64_t total)
 	memset(bar, '.', BAR_WIDTH);
 	memset(bar, '#', MIN(n, (size_t)BAR_WIDTH));
 	bar[BAR_WIDTH] = 0;
-	fprintf(stderr, "\r\033[K[%s] %s of %s", bar, text_bytes(bytes, come), text_bytes(total, all));
+	fprintf(stderr, "\r\033[K[%s] %s of %s", bar, text_bytes(bytes, come),
+		text_bytes(total, all));
 }
 
 static int on_recording(struct answer *answer, const ProtobufCBinaryData *piece)
 {
-	int r = answer->recording ? new_file_write(answer->recording, piece->data, piece->len) : -EBADMSG;
+	int r = answer->recording ? new_file_write(answer->recording, piece->data, piece->len)
+				  : -EBADMSG;
 
 	if (r < 0)
-		outcome_say("cannot write the recording %s: %s; nothing was written", answer->recording_path ? answer->recording_path : "that came unasked",
+		outcome_say("cannot write the recording %s: %s; nothing was written",
+			    answer->recording_path ? answer->recording_path : "that came unasked",
 			    strerror(-r));
 	return r;
 }
@@ -51,10 +59,12 @@ static int on_xspace(struct answer *answer, const Tfprofd__CaptureReply *reply)
 {
 	uint64_t before = answer->output.size;
 
-	if (output_take_xspace(&answer->output, reply->xspace.data, reply->xspace.len) != OUTCOME_OK)
+	if (output_take_xspace(&answer->output, reply->xspace.data, reply->xspace.len) !=
+	    OUTCOME_OK)
 		return -EIO;
 	/* A line for each hundredth is enough. */
-	if (answer->show_progress && reply->xspace_bytes >= BAR_BYTES_MIN && answer->output.size <= reply->xspace_bytes &&
+	if (answer->show_progress && reply->xspace_bytes >= BAR_BYTES_MIN &&
+	    answer->output.size <= reply->xspace_bytes &&
 	    answer->output.size * 100 / reply->xspace_bytes != before * 100 / reply->xspace_bytes)
 		show_download(answer->output.size, reply->xspace_bytes);
 	return 0;
@@ -93,7 +103,8 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 	return r;
 }
 
-enum outcome answer_ask(struct answer *answer, struct session *session, const char *path, const ProtobufCMessage *request, uint64_t timeout_ns)
+enum outcome answer_ask(struct answer *answer, struct session *session, const char *path,
+			const ProtobufCMessage *request, uint64_t timeout_ns)
 {
 	_cleanup_free_ uint8_t *packed = malloc(protobuf_c_message_get_packed_size(request) + 1);
 	enum outcome outcome;
@@ -102,7 +113,8 @@ enum outcome answer_ask(struct answer *answer, struct session *session, const ch
 		outcome_say("out of memory");
 		return OUTCOME_INTERNAL;
 	}
-	outcome = session_stream(session, path, packed, protobuf_c_message_pack(request, packed), timeout_ns, on_reply, answer);
+	outcome = session_stream(session, path, packed, protobuf_c_message_pack(request, packed),
+				 timeout_ns, on_reply, answer);
 	if (answer->show_progress)
 		fputs("\r\033[K", stderr);
 	if (outcome == OUTCOME_OK && !answer->output.reply) {

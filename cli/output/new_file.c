@@ -13,7 +13,7 @@
 
 struct new_file {
 	char *path, *temporary; /* temporary: NULL once it is gone, or there is none */
-	bool direct;		/* it is no regular file: nothing takes its place */
+	bool direct;            /* it is no regular file: nothing takes its place */
 	int fd;
 	uint64_t size;
 	int error;
@@ -27,7 +27,8 @@ static int open_temporary(struct new_file *file)
 	for (int i = 0; i < NAMES_TRIED; i++) {
 		char *name;
 
-		if (asprintf(&name, "%.*s.%s.%d-%d.tmp", directory, file->path, file->path + directory, (int)getpid(), i) < 0)
+		if (asprintf(&name, "%.*s.%s.%d-%d.tmp", directory, file->path,
+			     file->path + directory, (int)getpid(), i) < 0)
 			return -ENOMEM;
 		file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (file->fd >= 0) {
@@ -121,7 +122,8 @@ int new_file_commit(struct new_file *file)
 {
 	if (file->error)
 		return file->error;
-	if (close(TAKE_FD(file->fd)) < 0 || (!file->direct && rename(file->temporary, file->path) < 0)) {
+	if (close(TAKE_FD(file->fd)) < 0 ||
+	    (!file->direct && rename(file->temporary, file->path) < 0)) {
 		file->error = -errno;
 		return file->error;
 	}

@@ -1,6 +1,7 @@
 /*
- * A file that is there as a whole or not at all: it is written beside its place under a hidden name, and takes its place, and that of a file
- * that was there before, at the end. Of a link it is the file behind it; a device or a pipe is written to as it is.
+ * A file that is there as a whole or not at all: it is written beside its place under a hidden
+ * name, and takes its place, and that of a file that was there before, at the end. Of a link it is
+ * the file behind it; a device or a pipe is written to as it is.
  */
 #pragma once
 
@@ -9,7 +10,8 @@
 
 struct new_file;
 
-/* Makes the file under its hidden name. -EISDIR, -ENOMEM, or an error of open: -ENOENT when its directory does not exist, -EACCES, -EROFS… */
+/* Makes the file under its hidden name. -EISDIR, -ENOMEM, or an error of open: -ENOENT when its
+ * directory does not exist, -EACCES, -EROFS… */
 int new_file_open(const char *path, struct new_file **ret);
 /* An error of write, -ENOSPC and the like; every later call returns it, too. */
 int new_file_write(struct new_file *file, const void *bytes, size_t size);

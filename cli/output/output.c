@@ -14,20 +14,26 @@ enum { KEY_DEVICE_PLANE = 512, KEY_INPUT_STAGES }; /* beyond those of other pars
 
 static const struct argp_option options[] = {
 	{ "logdir", 'o', "LOGDIR", 0,
-	  "Directory for TensorBoard, made when it is missing; " OUTPUT_DEFAULT_LOGDIR " unless given", 0 },
+	  "Directory for TensorBoard, made when it is missing; " OUTPUT_DEFAULT_LOGDIR
+	  " unless given",
+	  0 },
 	{ "device-plane", KEY_DEVICE_PLANE, "on|off", OPTION_ARG_OPTIONAL,
 	  "Present the CPU as a device, too, for HLO Op Profile, HLO Op Stats and Roofline Model, which then show operations; Overview and Input "
-	  "Pipeline Analysis lose their steps by it. Off unless given; of a recording: as its capture was", 0 },
+	  "Pipeline Analysis lose their steps by it. Off unless given; of a recording: as its capture was",
+	  0 },
 	{ "input-stages", KEY_INPUT_STAGES, "on|off", OPTION_ARG_OPTIONAL,
 	  "Show what requests wait for before they run as input stages in Input Pipeline Analysis; Framework Op Stats then counts these among the "
-	  "operations. Off unless given; of a recording: as its capture was", 0 },
-	{ "explain", 'e', NULL, 0, "First show what is attached and what it costs, as tfprofctl plan does", 0 },
+	  "operations. Off unless given; of a recording: as its capture was",
+	  0 },
+	{ "explain", 'e', NULL, 0,
+	  "First show what is attached and what it costs, as tfprofctl plan does", 0 },
 	{ "json", 'j', NULL, 0, "Print the summary as one JSON object", 0 },
 	{}
 };
 
 /* argp_error() does not return. */
-static void take_choice(struct output_choice *choice, const char *text, const char *what, struct argp_state *state)
+static void take_choice(struct output_choice *choice, const char *text, const char *what,
+			struct argp_state *state)
 {
 	choice->on = !text || !strcmp(text, "on");
 	choice->said = true;
@@ -65,7 +71,9 @@ const struct argp output_argp = { .options = options, .parser = parse_option };
 static enum outcome explain_logdir(const char *logdir, int error)
 {
 	if (error == -ENOENT)
-		outcome_say("LOGDIR %s cannot be made: the directory it would lie in does not exist", logdir);
+		outcome_say(
+			"LOGDIR %s cannot be made: the directory it would lie in does not exist",
+			logdir);
 	else
 		outcome_say("LOGDIR %s cannot be written: %s", logdir, strerror(-error));
 	return OUTCOME_USAGE;
@@ -79,7 +87,8 @@ enum outcome output_prepare(const struct output_options *o, struct run_directory
 }
 
 /* Before the window opens: what is attached, or at the least what it costs. */
-static void show_plan(const Tfprofd__PlanReply *plan, const struct output_options *o, const struct selection *selection)
+static void show_plan(const Tfprofd__PlanReply *plan, const struct output_options *o,
+		      const struct selection *selection)
 {
 	_cleanup_free_ char *forecast = plan_report_forecast(plan);
 
@@ -114,7 +123,8 @@ static enum outcome explain_nothing(const struct output_options *o, const struct
 		for (size_t i = 0; i < result->n_warnings; i++)
 			outcome_say("%s", result->warnings[i]);
 	outcome_say("nothing was captured in %s, and nothing was written: does the process get %s?",
-		    duration_text(result->window_ns, window), result->requests && result->requests->filtered ? "such requests" : "requests");
+		    duration_text(result->window_ns, window),
+		    result->requests && result->requests->filtered ? "such requests" : "requests");
 	return OUTCOME_NOTHING;
 }
 
@@ -131,18 +141,23 @@ enum outcome output_take_xspace(struct output *output, const void *bytes, size_t
 	int r = run_directory_add(output->run, bytes, size);
 
 	if (r < 0)
-		outcome_say("cannot write the capture into %s: %s; nothing was written", output->options->logdir, strerror(-r));
+		outcome_say("cannot write the capture into %s: %s; nothing was written",
+			    output->options->logdir, strerror(-r));
 	output->size += size;
 	return r < 0 ? OUTCOME_INTERNAL : OUTCOME_OK;
 }
 
-enum outcome output_write(struct output *output, time_t time, const struct output_recording *recording,
+enum outcome output_write(struct output *output, time_t time,
+			  const struct output_recording *recording,
 			  enum outcome (*commit)(void *data), void *data)
 {
 	const Tfprofd__CaptureResult *result = output->reply->result;
 	const struct output_options *o = output->options;
-	struct report report = { .result = result, .plan = output->planned ? output->planned->plan : NULL,
-				 .selection = output->selection, .logdir = o->logdir, .requests = &output->requests };
+	struct report report = { .result = result,
+				 .plan = output->planned ? output->planned->plan : NULL,
+				 .selection = output->selection,
+				 .logdir = o->logdir,
+				 .requests = &output->requests };
 	enum outcome outcome = OUTCOME_OK;
 	_cleanup_free_ char *path = NULL;
 	int r;

@@ -27,7 +27,8 @@ int request_file_new(const char *path, struct request_file **ret)
 		return -ENOMEM;
 	r = new_file_open(path, &file->file);
 	if (r >= 0) {
-		file->stream = fopencookie(file->file, "w", (cookie_io_functions_t){ .write = write_stream });
+		file->stream = fopencookie(file->file, "w",
+					   (cookie_io_functions_t){ .write = write_stream });
 		if (!file->stream)
 			r = -ENOMEM;
 	}

@@ -1,6 +1,7 @@
 /*
- * A file with a JSON object in each line, for each request. It has its name only when it is complete: until then it is written beside,
- * under a hidden name, and gone when it is not committed.
+ * A file with a JSON object in each line, for each request. It has its name only when it is
+ * complete: until then it is written beside, under a hidden name, and gone when it is not
+ * committed.
  */
 #pragma once
 
@@ -10,7 +11,8 @@
 
 struct request_file;
 
-/* Finds out whether a file of this name can be written, before there is anything to write. -ENOMEM, -EISDIR, or an error of open(). */
+/* Finds out whether a file of this name can be written, before there is anything to write. -ENOMEM,
+ * -EISDIR, or an error of open(). */
 int request_file_new(const char *path, struct request_file **ret);
 /* Removes what was not committed. */
 struct request_file *request_file_free(struct request_file *file);

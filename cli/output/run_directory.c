@@ -42,9 +42,10 @@ static int open_level(struct run_directory *run, int level)
 static int open_temporary(struct run_directory *run)
 {
 	for (int i = 0; i < SAME_NAME_MAX; i++) {
-		snprintf(run->temporary, sizeof(run->temporary), ".tfprofctl-%d-%d.tmp", (int)getpid(), i);
-		run->file = openat(run->levels[LEVELS - 1], run->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-				   0666);
+		snprintf(run->temporary, sizeof(run->temporary), ".tfprofctl-%d-%d.tmp",
+			 (int)getpid(), i);
+		run->file = openat(run->levels[LEVELS - 1], run->temporary,
+				   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (run->file >= 0)
 			return 0;
 		if (errno != EEXIST)
@@ -93,7 +94,8 @@ struct run_directory *run_directory_free(struct run_directory *run)
 	for (int i = LEVELS - 1; i >= 0; i--) {
 		safe_close(run->levels[i]);
 		if (run->made[i])
-			unlinkat(i ? run->levels[i - 1] : AT_FDCWD, i ? level_names[i] : run->logdir, AT_REMOVEDIR);
+			unlinkat(i ? run->levels[i - 1] : AT_FDCWD,
+				 i ? level_names[i] : run->logdir, AT_REMOVEDIR);
 	}
 	free(run->logdir);
 	free(run);
@@ -107,7 +109,8 @@ static void host_file_name(const char *host, char name[static HOST_MAX])
 
 	for (; *host && n < HOST_MAX - 1; host++) {
 		bool plain = (*host >= 'a' && *host <= 'z') || (*host >= 'A' && *host <= 'Z') ||
-			     (*host >= '0' && *host <= '9') || *host == '-' || *host == '_' || (*host == '.' && n);
+			     (*host >= '0' && *host <= '9') || *host == '-' || *host == '_' ||
+			     (*host == '.' && n);
 
 		name[n++] = plain ? *host : '_';
 	}

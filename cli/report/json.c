@@ -49,7 +49,8 @@ static void write_string(FILE *file, const char *text)
 		size = utf8_next(text, &code);
 		if (!size)
 			fputs("\xef\xbf\xbd", file); /* U+FFFD */
-		else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == '"' || code == '\\')
+		else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == '"' ||
+			 code == '\\')
 			write_escaped(file, code);
 		else
 			fwrite(text, 1, size, file);

@@ -1,6 +1,7 @@
 /*
- * Writes one JSON value to a file, as a document of valid UTF-8 whatever the texts in it are. The caller pairs begins
- * with ends and gives a key to each member of an object, NULL to each element of an array and to the outermost value.
+ * Writes one JSON value to a file, as a document of valid UTF-8 whatever the texts in it are. The
+ * caller pairs begins with ends and gives a key to each member of an object, NULL to each element
+ * of an array and to the outermost value.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 struct json {
 	FILE *file;
 	unsigned int depth;
-	bool comma; /* something precedes on this level */
+	bool comma;   /* something precedes on this level */
 	bool compact; /* in one line; to be set at first */
 };
 

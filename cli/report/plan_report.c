@@ -32,10 +32,13 @@ static const char *or_dash(const char *text)
 
 static int print_files(FILE *file, const Tfprofd__PlannedTarget *target)
 {
-	static const struct text_column columns[] = { { "file", true }, { "build-id", false }, { "plan", false },
-						      { "path", false } };
-	_cleanup_free_ const char **cells = calloc(target->n_files + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
-	_cleanup_free_ char (*numbers)[TEXT_NUMBER] = calloc(target->n_files + 1, sizeof(numbers[0]));
+	static const struct text_column columns[] = {
+		{ "file", true }, { "build-id", false }, { "plan", false }, { "path", false }
+	};
+	_cleanup_free_ const char **cells =
+		calloc(target->n_files + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
+	_cleanup_free_ char(*numbers)[TEXT_NUMBER] =
+		calloc(target->n_files + 1, sizeof(numbers[0]));
 
 	if (!cells || !numbers)
 		return -ENOMEM;
@@ -55,14 +58,10 @@ static int print_files(FILE *file, const Tfprofd__PlannedTarget *target)
 enum column { KIND, COST, CLASS, INSTRUCTION, FILE_INDEX, OFFSET, SOURCE, FUNCTION, COLUMN_COUNT };
 
 static const struct text_column probe_columns[COLUMN_COUNT] = {
-	[KIND] = { "kind", false },
-	[COST] = { "ns", true },
-	[CLASS] = { "class", false },
-	[INSTRUCTION] = { "instruction", false },
-	[FILE_INDEX] = { "file", true },
-	[OFFSET] = { "offset", false },
-	[SOURCE] = { "source", false },
-	[FUNCTION] = { "function", false },
+	[KIND] = { "kind", false },      [COST] = { "ns", true },
+	[CLASS] = { "class", false },    [INSTRUCTION] = { "instruction", false },
+	[FILE_INDEX] = { "file", true }, [OFFSET] = { "offset", false },
+	[SOURCE] = { "source", false },  [FUNCTION] = { "function", false },
 };
 
 struct probe_row {
@@ -94,10 +93,12 @@ static void fill_row(const Tfprofd__PlannedProbe *probe, struct probe_row *row, 
 	snprintf(row->file, sizeof(row->file), "%u", probe->file);
 	/* Where the instruction is not the first one, how far into the function it lies. */
 	if (probe->offset > probe->function)
-		snprintf(row->offset, sizeof(row->offset), "%#llx+%llu", (unsigned long long)probe->function,
+		snprintf(row->offset, sizeof(row->offset), "%#llx+%llu",
+			 (unsigned long long)probe->function,
 			 (unsigned long long)(probe->offset - probe->function));
 	else
-		snprintf(row->offset, sizeof(row->offset), "%#llx", (unsigned long long)probe->offset);
+		snprintf(row->offset, sizeof(row->offset), "%#llx",
+			 (unsigned long long)probe->offset);
 	cells[KIND] = probe->kind;
 	cells[COST] = row->cost;
 	cells[CLASS] = probe->class_;
@@ -120,7 +121,8 @@ static size_t function_columns(const char *const *cells, size_t n_rows)
 			width = MAX(width, text_write(NULL, cells[row * COLUMN_COUNT + i]));
 		others += 2 + (i == FUNCTION ? 0 : width);
 	}
-	return others + FUNCTION_COLUMNS_MIN < LINE_COLUMNS ? LINE_COLUMNS - others : FUNCTION_COLUMNS_MIN;
+	return others + FUNCTION_COLUMNS_MIN < LINE_COLUMNS ? LINE_COLUMNS - others
+							    : FUNCTION_COLUMNS_MIN;
 }
 
 static char *function_text(const char *symbol, size_t columns)
@@ -130,8 +132,8 @@ static char *function_text(const char *symbol, size_t columns)
 	return symbol_fit(name ?: symbol, columns);
 }
 
-static int print_rows(FILE *file, const Tfprofd__PlannedProbe *const *probes, size_t n, struct probe_row *rows,
-		      const char **cells)
+static int print_rows(FILE *file, const Tfprofd__PlannedProbe *const *probes, size_t n,
+		      struct probe_row *rows, const char **cells)
 {
 	size_t columns;
 
@@ -151,8 +153,10 @@ static int print_rows(FILE *file, const Tfprofd__PlannedProbe *const *probes, si
 
 static int print_planted(FILE *file, const Tfprofd__PlannedTarget *target)
 {
-	_cleanup_free_ const Tfprofd__PlannedProbe **probes = calloc(target->n_probes + 1, sizeof(probes[0]));
-	_cleanup_free_ const char **cells = calloc(target->n_probes + 1, COLUMN_COUNT * sizeof(cells[0]));
+	_cleanup_free_ const Tfprofd__PlannedProbe **probes =
+		calloc(target->n_probes + 1, sizeof(probes[0]));
+	_cleanup_free_ const char **cells =
+		calloc(target->n_probes + 1, COLUMN_COUNT * sizeof(cells[0]));
 	_cleanup_free_ struct probe_row *rows = calloc(target->n_probes + 1, sizeof(rows[0]));
 	size_t n;
 	int r;
@@ -166,9 +170,11 @@ static int print_planted(FILE *file, const Tfprofd__PlannedTarget *target)
 	return r;
 }
 
-/* A remark and the functions that it is about, each with what is special about it; nothing without any. */
+/* A remark and the functions that it is about, each with what is special about it; nothing without
+ * any. */
 static int print_remark(FILE *file, const Tfprofd__PlannedTarget *target, const char *remark,
-			bool (*applies)(const Tfprofd__PlannedProbe *probe, char text[static REMARK_BYTES]))
+			bool (*applies)(const Tfprofd__PlannedProbe *probe,
+					char text[static REMARK_BYTES]))
 {
 	bool any = false;
 
@@ -197,7 +203,8 @@ static bool is_refused(const Tfprofd__PlannedProbe *probe, char text[static REMA
 
 static bool has_semaphore(const Tfprofd__PlannedProbe *probe, char text[static REMARK_BYTES])
 {
-	snprintf(text, REMARK_BYTES, "offset %#llx of file %u", (unsigned long long)probe->semaphore, probe->file);
+	snprintf(text, REMARK_BYTES, "offset %#llx of file %u",
+		 (unsigned long long)probe->semaphore, probe->file);
 	return probe->planted && probe->semaphore;
 }
 
@@ -222,14 +229,18 @@ static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 	size_t n_left_out = 0;
 	int r;
 
-	r = print_remark(file, target, "The kernel increments a counter in the process while these probes are there",
-			 has_semaphore);
+	r = print_remark(
+		file, target,
+		"The kernel increments a counter in the process while these probes are there",
+		has_semaphore);
 	if (r >= 0)
-		r = print_remark(file, target,
-				 "A call of these may count more than once, since they can jump back to their entry",
-				 may_repeat);
+		r = print_remark(
+			file, target,
+			"A call of these may count more than once, since they can jump back to their entry",
+			may_repeat);
 	if (r >= 0)
-		r = print_remark(file, target, "These are probed where they return, too", is_at_return);
+		r = print_remark(file, target, "These are probed where they return, too",
+				 is_at_return);
 	if (r >= 0)
 		r = print_remark(file, target, "Refused", is_refused);
 	if (r < 0)
@@ -237,7 +248,8 @@ static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 	for (size_t i = 0; i < target->n_probes; i++)
 		n_left_out += is_left_out(target->probes[i]);
 	if (n_left_out)
-		write_line(file, "  Found, but not planted by such a capture: %zu more.", n_left_out);
+		write_line(file, "  Found, but not planted by such a capture: %zu more.",
+			   n_left_out);
 	for (size_t i = 0; i < target->n_not_shown; i++)
 		write_line(file, "  %s", target->not_shown[i]);
 	fputc('\n', file);
@@ -255,7 +267,8 @@ static size_t count_planted(const Tfprofd__PlannedTarget *target)
 
 static const char *calibration_text(const Tfprofd__PlanReply *plan)
 {
-	return plan->calibration && plan->calibration->measured ? "measured on this machine" : "figures of another machine";
+	return plan->calibration && plan->calibration->measured ? "measured on this machine"
+								: "figures of another machine";
 }
 
 char *plan_report_forecast(const Tfprofd__PlanReply *plan)
@@ -270,7 +283,8 @@ char *plan_report_forecast(const Tfprofd__PlanReply *plan)
 		const Tfprofd__Cost *cost = plan->costs[i];
 		char time[DURATION_TEXT];
 
-		fprintf(file, "%s%s %s%s %s", i ? ", " : "", *cost->unit && strchr("aeio", *cost->unit) ? "an" : "a", cost->unit,
+		fprintf(file, "%s%s %s%s %s", i ? ", " : "",
+			*cost->unit && strchr("aeio", *cost->unit) ? "an" : "a", cost->unit,
 			i ? "" : " costs about", duration_text(cost->cost_ns, time));
 		if (cost->probes)
 			fprintf(file, " (%u probe%s)", cost->probes, cost->probes == 1 ? "" : "s");
@@ -296,16 +310,21 @@ static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
 	for (size_t i = 0; i < plan->n_targets; i++)
 		n += count_planted(plan->targets[i]);
 	if (plan->calibration->perf_events)
-		fprintf(file, "  Detaching takes about %s after the answer: this kernel removes perf events one after the other, and the plan has %zu.\n",
+		fprintf(file,
+			"  Detaching takes about %s after the answer: this kernel removes perf events one after the other, and the plan has %zu.\n",
 			duration_text(ns * n, time), n);
 	else
-		fprintf(file, "  Detaching takes about %s after the answer.\n", duration_text(ns, time));
+		fprintf(file, "  Detaching takes about %s after the answer.\n",
+			duration_text(ns, time));
 }
 
 static int print_forecast(FILE *file, const Tfprofd__PlanReply *plan)
 {
-	static const struct text_column columns[] = { { "each", false }, { "about", true }, { "probes", true } };
-	_cleanup_free_ const char **cells = calloc(plan->n_costs + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
+	static const struct text_column columns[] = { { "each", false },
+						      { "about", true },
+						      { "probes", true } };
+	_cleanup_free_ const char **cells =
+		calloc(plan->n_costs + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
 	_cleanup_free_ struct cost_row *rows = calloc(plan->n_costs + 1, sizeof(rows[0]));
 	char emulated[DURATION_TEXT], stepped[DURATION_TEXT];
 
@@ -321,8 +340,10 @@ static int print_forecast(FILE *file, const Tfprofd__PlanReply *plan)
 	fputs("Forecast:\n", file);
 	text_table(file, columns, ARRAY_SIZE(columns), cells, plan->n_costs);
 	if (plan->calibration)
-		fprintf(file, "  %s: a hit costs %s where the instruction is emulated, %s where it is single-stepped.\n",
-			calibration_text(plan), duration_text(plan->calibration->emulated_ns, emulated),
+		fprintf(file,
+			"  %s: a hit costs %s where the instruction is emulated, %s where it is single-stepped.\n",
+			calibration_text(plan),
+			duration_text(plan->calibration->emulated_ns, emulated),
 			duration_text(plan->calibration->stepped_ns, stepped));
 	if (plan->calibration)
 		print_detaching(file, plan);
@@ -336,8 +357,9 @@ int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan, const struct s
 	for (size_t i = 0; i < plan->n_targets; i++) {
 		const Tfprofd__PlannedTarget *target = plan->targets[i];
 
-		write_line(file, "Process %u (%s): %s %s; %zu probes at level %u%s", target->pid, target->name, target->runtime,
-			   or_dash(target->version), count_planted(target), selection->level,
+		write_line(file, "Process %u (%s): %s %s; %zu probes at level %u%s", target->pid,
+			   target->name, target->runtime, or_dash(target->version),
+			   count_planted(target), selection->level,
 			   selection->ops_at_entry ? ", one per operation" : "");
 		r = print_files(file, target);
 		if (r >= 0)

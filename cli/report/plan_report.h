@@ -3,17 +3,18 @@
 
 #include <stdio.h>
 
-#include "cli/report/json.h"
 #include "cli/options/selection.h"
+#include "cli/report/json.h"
 #include "proto/control.pb-c.h"
 
 /* Some dozens of lines of at most 120 columns, unless a path or a sentence is longer. -ENOMEM. */
-int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan, const struct selection *selection);
+int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan,
+		      const struct selection *selection);
 /* One object; times in ns, sizes and offsets in bytes. */
 void plan_report_json(struct json *json, const char *key, const Tfprofd__PlanReply *plan,
 		      const struct selection *selection);
 /*
- * "an op costs about 1.20 us (2 probes), a run 1.20 us (2 probes); figures of another machine", to be freed; NULL
- * without memory.
+ * "an op costs about 1.20 us (2 probes), a run 1.20 us (2 probes); figures of another machine", to
+ * be freed; NULL without memory.
  */
 char *plan_report_forecast(const Tfprofd__PlanReply *plan);

@@ -29,7 +29,8 @@ static const char *percent_text(uint64_t part, double whole, char text[static PE
 /* The time that threads spent with the runs' work, on a CPU or not. */
 static double work_ns(const Tfprofd__CaptureResult *result)
 {
-	return (double)result->running_ns + (double)result->runnable_ns + (double)result->blocked_ns;
+	return (double)result->running_ns + (double)result->runnable_ns +
+	       (double)result->blocked_ns;
 }
 
 static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
@@ -41,7 +42,8 @@ static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
 		fprintf(file, ", p50 %s, p99 %s", duration_text(result->run_p50_ns, p50),
 			duration_text(result->run_p99_ns, p99));
 	if (result->runs_cut)
-		fprintf(file, "; %s more that began before the window or ended after %s", text_count(result->runs_cut, number),
+		fprintf(file, "; %s more that began before the window or ended after %s",
+			text_count(result->runs_cut, number),
 			result->runs_seen_ns < result->window_ns ? "runs were given up" : "it");
 	fputc('\n', file);
 }
@@ -52,8 +54,10 @@ static void print_threads(FILE *file, const Tfprofd__CaptureResult *result)
 	double work = work_ns(result);
 
 	if (work > 0)
-		fprintf(file, "  threads  %s %% running, %s %% waiting for a CPU, %s %% blocked, while in a run\n",
-			percent_text(result->running_ns, work, running), percent_text(result->runnable_ns, work, runnable),
+		fprintf(file,
+			"  threads  %s %% running, %s %% waiting for a CPU, %s %% blocked, while in a run\n",
+			percent_text(result->running_ns, work, running),
+			percent_text(result->runnable_ns, work, runnable),
 			percent_text(result->blocked_ns, work, blocked));
 	else
 		fputs("  threads  not known\n", file);
@@ -65,11 +69,13 @@ static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
 
 	text_count(result->records + result->dropped, records);
 	if (result->dropped)
-		fprintf(file, "  loss     %s of %s records dropped", text_count(result->dropped, dropped), records);
+		fprintf(file, "  loss     %s of %s records dropped",
+			text_count(result->dropped, dropped), records);
 	else
 		fprintf(file, "  loss     none of %s records", records);
 	if (result->lost_names)
-		fprintf(file, "; %s operations without a name", text_count(result->lost_names, names));
+		fprintf(file, "; %s operations without a name",
+			text_count(result->lost_names, names));
 	fputs(result->cut ? "; cut short: a process or the window ended early\n" : "\n", file);
 }
 
@@ -87,12 +93,15 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 		fputs(shed->refused ? "  refused  " : "  given up ", file);
 		text_write(file, shed->kind);
 		if (shed->refused)
-			fputs(": not captured, as the kernel refused a BPF program or a probe\n", file);
+			fputs(": not captured, as the kernel refused a BPF program or a probe\n",
+			      file);
 		else
-			fprintf(file, ", after %s, when the probes cost %.1f %%\n", duration_text(shed->at_ns, at), shed->overhead);
+			fprintf(file, ", after %s, when the probes cost %.1f %%\n",
+				duration_text(shed->at_ns, at), shed->overhead);
 	}
 	if (result->ops_at_entry)
-		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n", file);
+		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n",
+		      file);
 }
 
 /* One row: self, %, total, count, type, operation. */
@@ -102,8 +111,9 @@ struct op_row {
 
 static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
 {
-	static const struct text_column columns[] = { { "self", true },  { "% of work", true }, { "total", true },
-						      { "count", true }, { "type", false },     { "operation", false } };
+	static const struct text_column columns[] = { { "self", true },  { "% of work", true },
+						      { "total", true }, { "count", true },
+						      { "type", false }, { "operation", false } };
 	const char *cells[OPS_SHOWN][ARRAY_SIZE(columns)];
 	struct op_row rows[OPS_SHOWN];
 	size_t n = MIN(result->n_top_ops, (size_t)OPS_SHOWN);
@@ -134,10 +144,12 @@ static void print_memory(FILE *file, const Tfprofd__CaptureResult *result)
 
 		fputs(i ? "           " : "  memory   ", file);
 		text_write(file, m->allocator);
-		fprintf(file, ": %s allocations, %s in all, %s at once", text_count(m->allocations, count), text_bytes(m->allocated_bytes, all),
+		fprintf(file, ": %s allocations, %s in all, %s at once",
+			text_count(m->allocations, count), text_bytes(m->allocated_bytes, all),
 			text_bytes(m->peak_bytes, most));
 		if (m->unknown)
-			fprintf(file, "; %s deallocations of what was there before", text_count(m->unknown, count));
+			fprintf(file, "; %s deallocations of what was there before",
+				text_count(m->unknown, count));
 		fputc('\n', file);
 	}
 }
@@ -156,14 +168,16 @@ void report_print(FILE *file, const struct report *report)
 	const Tfprofd__CaptureResult *result = report->result;
 	char window[DURATION_TEXT], runs[TEXT_NUMBER], ops[TEXT_NUMBER], size[TEXT_NUMBER];
 
-	fprintf(file, "Captured %s: %s runs, %s operations\n", duration_text(result->window_ns, window),
-		text_count(result->runs, runs), text_count(result->ops, ops));
+	fprintf(file, "Captured %s: %s runs, %s operations\n",
+		duration_text(result->window_ns, window), text_count(result->runs, runs),
+		text_count(result->ops, ops));
 	print_runs(file, result);
 	request_report_print(file, result->requests);
 	print_threads(file, result);
 	print_memory(file, result);
 	if (result->n_modules)
-		fprintf(file, "  XLA      %zu modules, for Graph Viewer and Memory Viewer\n", result->n_modules);
+		fprintf(file, "  XLA      %zu modules, for Graph Viewer and Memory Viewer\n",
+			result->n_modules);
 	print_loss(file, result);
 	print_probes(file, result);
 	request_report_print_tables(file, result->requests);
@@ -274,7 +288,8 @@ void report_print_json(FILE *file, const struct report *report)
 	print_json_probes(&json, result);
 	request_report_json(&json, "requests", result->requests);
 	json_string(&json, "requests_file", report->requests_file);
-	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL, report->requests ? report->requests->n_slowest : 0);
+	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL,
+		     report->requests ? report->requests->n_slowest : 0);
 	print_json_ops(&json, result);
 	print_json_memory(&json, result);
 	json_array_begin(&json, "modules");

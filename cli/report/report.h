@@ -12,11 +12,11 @@ struct report {
 	const Tfprofd__PlanReply *plan; /* for the JSON object, NULL: not asked for */
 	const struct selection *selection;
 	const char *logdir;
-	const char *path; /* of the file that was written, NULL: none */
+	const char *path;      /* of the file that was written, NULL: none */
 	const char *recording; /* path, NULL: none */
 	uint64_t recording_bytes;
 	const struct request_reader *requests; /* NULL: none were asked for */
-	const char *requests_file; /* that was written, NULL: none */
+	const char *requests_file;             /* that was written, NULL: none */
 };
 
 void report_print(FILE *file, const struct report *report);

@@ -13,7 +13,8 @@ static const struct {
 	[TFPROFD__PHASE__PHASE_QUEUE] = { "queue wait", "queue" },
 	[TFPROFD__PHASE__PHASE_BATCH] = { "batch wait", "batch" },
 	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNING] = { "execute: running", "execute_running" },
-	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE] = { "execute: waiting for a CPU", "execute_runnable" },
+	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE] = { "execute: waiting for a CPU",
+						     "execute_runnable" },
 	[TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED] = { "execute: blocked", "execute_blocked" },
 	[TFPROFD__PHASE__PHASE_EXECUTE] = { "execute (not divided)", "execute" },
 	[TFPROFD__PHASE__PHASE_ENCODE] = { "encode", "encode" },
@@ -22,8 +23,10 @@ static const struct {
 };
 
 static const char *const activities[] = {
-	[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown",   [TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
-	[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "runnable", [TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
+	[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown",
+	[TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
+	[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "runnable",
+	[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 	[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
 };
 
@@ -59,7 +62,8 @@ bool request_is_whole(const Tfprofd__Request *request)
 
 const Tfprofd__RequestThread *request_thread(const Tfprofd__Request *request, uint32_t reference)
 {
-	return reference && reference <= request->n_threads ? request->threads[reference - 1] : NULL;
+	return reference && reference <= request->n_threads ? request->threads[reference - 1]
+							    : NULL;
 }
 
 const char *request_name(const Tfprofd__Request *request, uint32_t reference)
@@ -103,10 +107,12 @@ char *request_describe(const Tfprofd__Request *request, const struct request_dee
 		n = asprintf(&text, "running%s%s", name ? " " : "", name ?: "");
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE:
-		n = asprintf(&text, *by ? "waiting for a CPU while %s ran" : "waiting for a CPU", by);
+		n = asprintf(&text, *by ? "waiting for a CPU while %s ran" : "waiting for a CPU",
+			     by);
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_BLOCKED:
-		n = asprintf(&text, "blocked%s%s%s%s", name ? " in " : "", name ?: "", *by ? ", woken by " : "", by);
+		n = asprintf(&text, "blocked%s%s%s%s", name ? " in " : "", name ?: "",
+			     *by ? ", woken by " : "", by);
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_WAITING:
 		return describe_waiting(deed);

@@ -1,4 +1,5 @@
-/* A request as the daemon tells of it: names for its parts, and what it refers to. The messages are not trusted to be whole. */
+/* A request as the daemon tells of it: names for its parts, and what it refers to. The messages are
+ * not trusted to be whole. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +10,8 @@
 
 #define REQUEST_PHASES 11
 
-/* As people read it ("batch wait"), and as a key in JSON ("batch"); of one that is not known, those of the last, "unknown". */
+/* As people read it ("batch wait"), and as a key in JSON ("batch"); of one that is not known, those
+ * of the last, "unknown". */
 const char *request_phase_label(unsigned phase);
 const char *request_phase_key(unsigned phase);
 /* "running", "runnable", "blocked", "waiting" or "unknown". */
@@ -31,7 +33,8 @@ struct request_deed {
 	uint32_t thread, name, by; /* references */
 };
 
-/* "blocked in futex, woken by holder/12", "waiting for a CPU while hog/77 ran" …; malloc'ed, NULL: no memory. */
+/* "blocked in futex, woken by holder/12", "waiting for a CPU while hog/77 ran" …; malloc'ed, NULL:
+ * no memory. */
 char *request_describe(const Tfprofd__Request *request, const struct request_deed *deed);
 /* "worker/12", "" when it is none; malloc'ed, NULL: no memory. */
 char *request_thread_text(const Tfprofd__Request *request, uint32_t reference);

@@ -26,7 +26,8 @@ static void optional_status(struct json *json, const char *key, uint32_t number)
 		json_string(json, key, NULL);
 }
 
-static void write_thread(struct json *json, const char *key, const Tfprofd__Request *request, uint32_t reference)
+static void write_thread(struct json *json, const char *key, const Tfprofd__Request *request,
+			 uint32_t reference)
 {
 	const Tfprofd__RequestThread *thread = request_thread(request, reference);
 
@@ -85,7 +86,8 @@ static void write_identity(struct json *json, const Tfprofd__Request *r)
 	static const char *const attributions[] = { "none", "exact", "inferred" };
 	unsigned protocol = r->protocol, attribution = r->attribution;
 
-	json_string(json, "attribution", attributions[attribution < ARRAY_SIZE(attributions) ? attribution : 0]);
+	json_string(json, "attribution",
+		    attributions[attribution < ARRAY_SIZE(attributions) ? attribution : 0]);
 	json_string(json, "protocol", protocols[protocol < ARRAY_SIZE(protocols) ? protocol : 0]);
 	optional_text(json, "method", r->method);
 	optional_text(json, "path", r->path);

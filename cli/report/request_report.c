@@ -24,12 +24,16 @@ static void print_count(FILE *file, const char *before, uint64_t count, const ch
 
 static void print_requests(FILE *file, const Tfprofd__RequestSummary *s)
 {
-	char number[TEXT_NUMBER], p50[DURATION_TEXT], p90[DURATION_TEXT], p99[DURATION_TEXT], max[DURATION_TEXT];
+	char number[TEXT_NUMBER], p50[DURATION_TEXT], p90[DURATION_TEXT], p99[DURATION_TEXT],
+		max[DURATION_TEXT];
 
 	fprintf(file, "  requests %s", text_count(s->whole, number));
 	if (s->whole && s->latency)
-		fprintf(file, ", p50 %s, p90 %s, p99 %s, max %s", duration_text(s->latency->p50_ns, p50),
-			duration_text(s->latency->p90_ns, p90), duration_text(s->latency->p99_ns, p99), duration_text(s->latency->max_ns, max));
+		fprintf(file, ", p50 %s, p90 %s, p99 %s, max %s",
+			duration_text(s->latency->p50_ns, p50),
+			duration_text(s->latency->p90_ns, p90),
+			duration_text(s->latency->p99_ns, p99),
+			duration_text(s->latency->max_ns, max));
 	print_count(file, "; ", s->cut, "cut by the window");
 	print_count(file, "; ", s->reset, "broken off");
 	print_count(file, "; ", s->lost, "with lost records");
@@ -42,8 +46,10 @@ static void print_work(FILE *file, const Tfprofd__RequestSummary *s)
 	char exact[TEXT_NUMBER], inferred[TEXT_NUMBER], orphaned[TEXT_NUMBER];
 
 	if (s->runs_exact || s->runs_inferred || s->runs_orphaned)
-		fprintf(file, "  whose    %s runs have their request exactly, %s by inference, %s have none\n", text_count(s->runs_exact, exact),
-			text_count(s->runs_inferred, inferred), text_count(s->runs_orphaned, orphaned));
+		fprintf(file,
+			"  whose    %s runs have their request exactly, %s by inference, %s have none\n",
+			text_count(s->runs_exact, exact), text_count(s->runs_inferred, inferred),
+			text_count(s->runs_orphaned, orphaned));
 }
 
 static void print_batches(FILE *file, const Tfprofd__BatchSummary *b)
@@ -52,13 +58,15 @@ static void print_batches(FILE *file, const Tfprofd__BatchSummary *b)
 
 	if (!b || !b->count)
 		return;
-	fprintf(file, "  batches  %s, of %.1f tasks", text_count(b->count, number), (double)b->tasks / (double)b->count);
+	fprintf(file, "  batches  %s, of %.1f tasks", text_count(b->count, number),
+		(double)b->tasks / (double)b->count);
 	if (b->sized)
 		fprintf(file, " and %.1f rows", (double)b->rows / (double)b->sized);
 	fputs(" on average", file);
 	if (b->padded_rows)
-		fprintf(file, "; %.1f %% of what was processed is padding", (double)(b->padded_rows - MIN(b->rows, b->padded_rows)) * 100 /
-			(double)b->padded_rows);
+		fprintf(file, "; %.1f %% of what was processed is padding",
+			(double)(b->padded_rows - MIN(b->rows, b->padded_rows)) * 100 /
+				(double)b->padded_rows);
 	fputc('\n', file);
 }
 
@@ -72,13 +80,15 @@ void request_report_print(FILE *file, const Tfprofd__RequestSummary *s)
 }
 
 struct phase_row {
-	char p50[DURATION_TEXT], p90[DURATION_TEXT], p99[DURATION_TEXT], max[DURATION_TEXT], share[PERCENT_TEXT];
+	char p50[DURATION_TEXT], p90[DURATION_TEXT], p99[DURATION_TEXT], max[DURATION_TEXT],
+		share[PERCENT_TEXT];
 };
 
 static void print_phases(FILE *file, const Tfprofd__RequestSummary *s)
 {
-	static const struct text_column columns[] = { { "phase", false }, { "p50", true }, { "p90", true },
-						      { "p99", true },	  { "max", true }, { "% of total", true } };
+	static const struct text_column columns[] = { { "phase", false }, { "p50", true },
+						      { "p90", true },    { "p99", true },
+						      { "max", true },    { "% of total", true } };
 	const char *cells[REQUEST_PHASES][ARRAY_SIZE(columns)];
 	struct phase_row rows[REQUEST_PHASES];
 	size_t n = 0;
@@ -95,7 +105,8 @@ static void print_phases(FILE *file, const Tfprofd__RequestSummary *s)
 		cells[n][3] = duration_text(p->p99_ns, row->p99);
 		cells[n][4] = duration_text(p->max_ns, row->max);
 		if (s->latency && s->latency->sum_ns)
-			snprintf(row->share, sizeof(row->share), "%.1f", (double)p->sum_ns * 100 / (double)s->latency->sum_ns);
+			snprintf(row->share, sizeof(row->share), "%.1f",
+				 (double)p->sum_ns * 100 / (double)s->latency->sum_ns);
 		else
 			snprintf(row->share, sizeof(row->share), "-");
 		cells[n++][5] = row->share;
@@ -112,7 +123,9 @@ struct model_row {
 
 static void print_models(FILE *file, const Tfprofd__RequestSummary *s)
 {
-	static const struct text_column columns[] = { { "requests", true }, { "p50", true }, { "p99", true }, { "model", false } };
+	static const struct text_column columns[] = {
+		{ "requests", true }, { "p50", true }, { "p99", true }, { "model", false }
+	};
 	const char *cells[MODELS_SHOWN][ARRAY_SIZE(columns)];
 	struct model_row rows[MODELS_SHOWN];
 	size_t n = MIN(s->n_models, (size_t)MODELS_SHOWN);
@@ -129,7 +142,8 @@ static void print_models(FILE *file, const Tfprofd__RequestSummary *s)
 	fputs("\nRequests by model:\n", file);
 	text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
 	if (s->models_left_out)
-		fprintf(file, "  and %s requests of other models\n", text_count(s->models_left_out, number));
+		fprintf(file, "  and %s requests of other models\n",
+			text_count(s->models_left_out, number));
 }
 
 void request_report_print_tables(FILE *file, const Tfprofd__RequestSummary *s)
@@ -209,7 +223,8 @@ void request_report_json(struct json *json, const char *key, const Tfprofd__Requ
 	write_percentiles(json, "latency", s->latency);
 	json_object_begin(json, "phases");
 	for (unsigned i = 0; i < REQUEST_PHASES; i++)
-		write_percentiles(json, request_phase_key(i), i < s->n_phases ? s->phases[i] : NULL);
+		write_percentiles(json, request_phase_key(i),
+				  i < s->n_phases ? s->phases[i] : NULL);
 	json_object_end(json);
 	write_models(json, s);
 	write_batches(json, s->batches);

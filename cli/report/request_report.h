@@ -1,4 +1,5 @@
-/* What a capture says of requests in numbers: how many, how long, and which phases the time went into. */
+/* What a capture says of requests in numbers: how many, how long, and which phases the time went
+ * into. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,4 +15,5 @@ void request_report_print(FILE *file, const Tfprofd__RequestSummary *summary);
 /* The tables of phases and of models; nothing when no request was whole. */
 void request_report_print_tables(FILE *file, const Tfprofd__RequestSummary *summary);
 /* An object with every number; null for a summary of NULL. */
-void request_report_json(struct json *json, const char *key, const Tfprofd__RequestSummary *summary);
+void request_report_json(struct json *json, const char *key,
+			 const Tfprofd__RequestSummary *summary);

@@ -12,7 +12,8 @@
 #define SHORT_SHARE 200
 /* Where these are more lines, what is told together is longer. */
 #define ROWS_MAX 24
-/* Percent of the latency from which on waits for a CPU, over all phases, are told beside the longest phase's cause. */
+/* Percent of the latency from which on waits for a CPU, over all phases, are told beside the
+ * longest phase's cause. */
 #define CPU_WAIT_SHARE 25
 /* Percent of a phase from which on its main cause stands for all of it. */
 #define CAUSE_IS_ALL 90
@@ -31,7 +32,8 @@ static unsigned percent_of(uint64_t part, uint64_t whole)
 /* That it was executed is enough where the activity says how. */
 static const char *short_label(unsigned phase)
 {
-	bool executes = phase >= TFPROFD__PHASE__PHASE_EXECUTE_RUNNING && phase <= TFPROFD__PHASE__PHASE_EXECUTE;
+	bool executes = phase >= TFPROFD__PHASE__PHASE_EXECUTE_RUNNING &&
+			phase <= TFPROFD__PHASE__PHASE_EXECUTE;
 
 	return executes ? "execute" : request_phase_label(phase);
 }
@@ -41,7 +43,8 @@ static uint64_t length_of(const Tfprofd__RequestSegment *s)
 	return s->end_ns - MIN(s->start_ns, s->end_ns);
 }
 
-/* Who had the CPU while the request waited for one, the longest over all phases: a reference, and how long it was. */
+/* Who had the CPU while the request waited for one, the longest over all phases: a reference, and
+ * how long it was. */
 static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 {
 	uint64_t *times = calloc(request->n_threads + 1, sizeof(*times));
@@ -51,7 +54,8 @@ static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 	for (size_t i = 0; times && i < request->n_critical_path; i++) {
 		const Tfprofd__RequestSegment *s = request->critical_path[i];
 
-		if (s->pieces > 1 || s->activity != TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE || !request_thread(request, s->by))
+		if (s->pieces > 1 || s->activity != TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE ||
+		    !request_thread(request, s->by))
 			continue;
 		times[s->by] += length_of(s);
 		if (times[s->by] > *ret_ns) {
@@ -63,7 +67,8 @@ static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 	return hog;
 }
 
-/* A hog takes a little of each phase: what it took in all, where that is much more than the cause that the phase names. NULL: no memory. */
+/* A hog takes a little of each phase: what it took in all, where that is much more than the cause
+ * that the phase names. NULL: no memory. */
 static char *describe_hog(const Tfprofd__Request *request)
 {
 	const Tfprofd__RequestCause *cause = request->cause;
@@ -76,7 +81,8 @@ static char *describe_hog(const Tfprofd__Request *request)
 	if (share < CPU_WAIT_SHARE || waited < cause->cause_ns + cause->cause_ns / 4)
 		return strdup("");
 	thread = request_thread_text(request, hog);
-	if (!thread || asprintf(&text, "; in all %u %% waiting for a CPU while %s ran", share, thread) < 0)
+	if (!thread ||
+	    asprintf(&text, "; in all %u %% waiting for a CPU while %s ran", share, thread) < 0)
 		return NULL;
 	return text;
 }
@@ -109,20 +115,27 @@ char *slowest_verdict(const Tfprofd__Request *request)
 
 	if (!cause)
 		return NULL;
-	deed = (struct request_deed){ .phase = cause->phase, .activity = cause->activity, .name = cause->name, .by = cause->by };
+	deed = (struct request_deed){ .phase = cause->phase,
+				      .activity = cause->activity,
+				      .name = cause->name,
+				      .by = cause->by };
 	what = request_describe(request, &deed);
 	thread = request_thread_text(request, cause->thread);
 	hog = describe_hog(request);
 	if (!what || !thread || !hog)
 		return NULL;
 	if (percent_of(cause->cause_ns, cause->phase_ns) < CAUSE_IS_ALL)
-		snprintf(share, sizeof(share), ", %u %% of it", percent_of(cause->cause_ns, cause->phase_ns));
+		snprintf(share, sizeof(share), ", %u %% of it",
+			 percent_of(cause->cause_ns, cause->phase_ns));
 	/* A timeout that nobody else came within can be told from a queue that is too long. */
 	tasks = cause->phase == TFPROFD__PHASE__PHASE_BATCH ? awaited_tasks(request) : 0;
 	if (tasks)
-		snprintf(batch, sizeof(batch), ", for a batch of %s task%s", text_count(tasks, number), tasks == 1 ? "" : "s");
-	if (asprintf(&text, "%u %% %s%s %s%s%s%s%s", percent_of(cause->phase_ns, request_latency_ns(request)), short_label(cause->phase), share,
-		     what, batch, *thread ? ", thread " : "", thread, hog) < 0)
+		snprintf(batch, sizeof(batch), ", for a batch of %s task%s",
+			 text_count(tasks, number), tasks == 1 ? "" : "s");
+	if (asprintf(&text, "%u %% %s%s %s%s%s%s%s",
+		     percent_of(cause->phase_ns, request_latency_ns(request)),
+		     short_label(cause->phase), share, what, batch, *thread ? ", thread " : "",
+		     thread, hog) < 0)
 		return NULL;
 	return text;
 }
@@ -138,12 +151,14 @@ static void print_part(FILE *file, const char *before, const char *text)
 
 static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 {
-	static const char *const attributions[] = { ", its runs are not known", "", ", its runs are inferred" };
+	static const char *const attributions[] = { ", its runs are not known", "",
+						    ", its runs are inferred" };
 	uint32_t thread_of = r->run_thread ?: r->read_thread;
 	_cleanup_free_ char *thread = request_thread_text(r, thread_of);
 	char latency[DURATION_TEXT];
 
-	fprintf(file, "\n%zu. %s, request %llu", rank, duration_text(request_latency_ns(r), latency), (unsigned long long)r->number);
+	fprintf(file, "\n%zu. %s, request %llu", rank,
+		duration_text(request_latency_ns(r), latency), (unsigned long long)r->number);
 	print_part(file, ": ", *r->method ? r->method : *r->path ? "request" : NULL);
 	print_part(file, " ", r->path);
 	if (r->status)
@@ -153,14 +168,18 @@ static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 	print_part(file, ", model ", r->model);
 	print_part(file, " version ", r->version);
 	print_part(file, ", thread ", thread);
-	fputs(attributions[(unsigned)r->attribution < ARRAY_SIZE(attributions) ? r->attribution : 0], file);
+	fputs(attributions[(unsigned)r->attribution < ARRAY_SIZE(attributions) ? r->attribution
+									       : 0],
+	      file);
 	if (!request_is_whole(r))
-		fprintf(file, "%s%s%s%s", r->cut_start ? ", began before the window" : "", r->cut_end ? ", ended after the window" : "",
+		fprintf(file, "%s%s%s%s", r->cut_start ? ", began before the window" : "",
+			r->cut_end ? ", ended after the window" : "",
 			r->reset ? ", broken off" : "", r->lost ? ", records of it were lost" : "");
 	fputc('\n', file);
 }
 
-/* The end of the row that begins with that piece: one, or as many short ones as follow each other. */
+/* The end of the row that begins with that piece: one, or as many short ones as follow each other.
+ */
 static size_t row_end(const Tfprofd__Request *r, size_t first, uint64_t shortest)
 {
 	size_t end = first;
@@ -195,8 +214,10 @@ static uint64_t shortest_of(const Tfprofd__Request *r)
 static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t n, uint64_t count)
 {
 	static const char *const deeds[] = {
-		[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "not known", [TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
-		[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "waiting for a CPU", [TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
+		[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "not known",
+		[TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
+		[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "waiting for a CPU",
+		[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 		[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
 	};
 	uint64_t times[ARRAY_SIZE(deeds)] = { 0 }, sum = 0;
@@ -215,21 +236,25 @@ static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t 
 	for (size_t i = 0; i < ARRAY_SIZE(deeds); i++)
 		if (times[i] > times[most])
 			most = i;
-	if (asprintf(&text, times[most] ? "%llu short pieces, %u %% %s" : "%llu short pieces", (unsigned long long)count,
-		     percent_of(times[most], sum), deeds[most]) < 0)
+	if (asprintf(&text, times[most] ? "%llu short pieces, %u %% %s" : "%llu short pieces",
+		     (unsigned long long)count, percent_of(times[most], sum), deeds[most]) < 0)
 		return NULL;
 	return text;
 }
 
 /* Several pieces as one row, with the phase and the thread that all of them have. */
-static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, uint64_t count, struct row *row)
+static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, uint64_t count,
+			   struct row *row)
 {
-	const Tfprofd__RequestSegment *const *pieces = (const Tfprofd__RequestSegment *const *)&r->critical_path[first];
+	const Tfprofd__RequestSegment *const *pieces =
+		(const Tfprofd__RequestSegment *const *)&r->critical_path[first];
 	bool same_phase = true, same_thread = true;
 
 	for (size_t i = 0; i < n; i++) {
-		same_phase = same_phase && pieces[i]->pieces <= 1 && !strcmp(short_label(pieces[i]->phase), short_label(pieces[0]->phase));
-		same_thread = same_thread && pieces[i]->pieces <= 1 && pieces[i]->thread == pieces[0]->thread;
+		same_phase = same_phase && pieces[i]->pieces <= 1 &&
+			     !strcmp(short_label(pieces[i]->phase), short_label(pieces[0]->phase));
+		same_thread = same_thread && pieces[i]->pieces <= 1 &&
+			      pieces[i]->thread == pieces[0]->thread;
 	}
 	row->phase = strdup(same_phase ? short_label(pieces[0]->phase) : "…");
 	row->thread = same_thread ? request_thread_text(r, pieces[0]->thread) : strdup("");
@@ -259,7 +284,9 @@ static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 		}
 		row->phase = strdup(short_label(s->phase));
 		row->thread = request_thread_text(r, s->thread);
-		row->what = request_describe(r, &(struct request_deed){ .phase = s->phase, .activity = s->activity, .name = s->name,
+		row->what = request_describe(r, &(struct request_deed){ .phase = s->phase,
+									.activity = s->activity,
+									.name = s->name,
 									.by = s->by });
 	}
 	return n;
@@ -267,10 +294,14 @@ static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 
 static void print_path(FILE *file, const Tfprofd__Request *r)
 {
-	static const struct text_column columns[] = { { " at", true },	  { "for", true },    { "phase", false },
-						      { "thread", false }, { "what", false } };
+	static const struct text_column columns[] = { { " at", true },
+						      { "for", true },
+						      { "phase", false },
+						      { "thread", false },
+						      { "what", false } };
 	_cleanup_free_ struct row *rows = calloc(r->n_critical_path + 1, sizeof(*rows));
-	_cleanup_free_ const char **cells = calloc((r->n_critical_path + 1) * ARRAY_SIZE(columns), sizeof(*cells));
+	_cleanup_free_ const char **cells =
+		calloc((r->n_critical_path + 1) * ARRAY_SIZE(columns), sizeof(*cells));
 	size_t n;
 
 	if (!rows || !cells || !r->n_critical_path)

@@ -10,8 +10,8 @@
 #define DEMANGLE "__cxa_demangle"
 #define SYMBOL_MAX_BYTES 1024
 /*
- * A reference stands for an earlier part of the name, so that each can double what the name stands for. Names that a
- * compiler made of real functions have few.
+ * A reference stands for an earlier part of the name, so that each can double what the name stands
+ * for. Names that a compiler made of real functions have few.
  */
 #define REFERENCES_MAX 12
 #define GAP "..."
@@ -43,7 +43,8 @@ char *symbol_demangle(const char *symbol)
 	demangle_fn demangle;
 	int status = 0;
 
-	if (strncmp(symbol, "_Z", 2) || strlen(symbol) > SYMBOL_MAX_BYTES || count_references(symbol) > REFERENCES_MAX)
+	if (strncmp(symbol, "_Z", 2) || strlen(symbol) > SYMBOL_MAX_BYTES ||
+	    count_references(symbol) > REFERENCES_MAX)
 		return NULL;
 	demangle = find_demangler();
 	return demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
@@ -104,7 +105,8 @@ char *symbol_fit(const char *text, size_t size)
 		return TAKE_PTR(shorter);
 	/* The end says more than the beginning, which names share. */
 	head = (size - strlen(GAP)) / 3;
-	if (asprintf(&fitting, "%.*s" GAP "%s", (int)head, shorter, shorter + length - (size - strlen(GAP) - head)) < 0)
+	if (asprintf(&fitting, "%.*s" GAP "%s", (int)head, shorter,
+		     shorter + length - (size - strlen(GAP) - head)) < 0)
 		return NULL;
 	return fitting;
 }

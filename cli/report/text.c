@@ -37,8 +37,9 @@ const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER])
 /* C0 and C1 controls, DEL, and the marks that reorder what stands around them. */
 static bool is_harmful(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e || code == 0x200f ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e ||
+	       code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
 }
 
 size_t text_write(FILE *file, const char *text)
@@ -55,8 +56,10 @@ size_t text_write(FILE *file, const char *text)
 				fwrite(text, 1, size, file);
 			columns++;
 		} else {
-			int n = size > 1 ? snprintf(escape, sizeof(escape), "\\u{%04x}", (unsigned int)code) :
-					   snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)*text);
+			int n = size > 1 ? snprintf(escape, sizeof(escape), "\\u{%04x}",
+						    (unsigned int)code)
+					 : snprintf(escape, sizeof(escape), "\\x%02x",
+						    (unsigned char)*text);
 
 			if (file)
 				fwrite(escape, 1, (size_t)n, file);
@@ -78,8 +81,8 @@ void text_write_line(FILE *file, const char *format, va_list ap)
 	free(text);
 }
 
-static void write_row(FILE *file, const struct text_column *columns, size_t n_columns, const char *const *cells,
-		      const size_t *widths)
+static void write_row(FILE *file, const struct text_column *columns, size_t n_columns,
+		      const char *const *cells, const size_t *widths)
 {
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *cell = cells ? cells[i] : columns[i].heading;
@@ -96,8 +99,8 @@ static void write_row(FILE *file, const struct text_column *columns, size_t n_co
 	fputc('\n', file);
 }
 
-void text_table(FILE *file, const struct text_column *columns, size_t n_columns, const char *const *cells,
-		size_t n_rows)
+void text_table(FILE *file, const struct text_column *columns, size_t n_columns,
+		const char *const *cells, size_t n_rows)
 {
 	size_t widths[TEXT_COLUMNS_MAX];
 

@@ -1,6 +1,6 @@
 /*
- * Text for people: numbers, tables, and names that come from somebody else's process and must not be able to drive
- * the reader's terminal.
+ * Text for people: numbers, tables, and names that come from somebody else's process and must not
+ * be able to drive the reader's terminal.
  */
 #pragma once
 
@@ -19,12 +19,14 @@ const char *text_count(uint64_t number, char text[static TEXT_NUMBER]);
 const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER]);
 
 /*
- * Writes untrusted text with control characters, marks that turn the direction of writing, and bytes that are no
- * UTF-8 as \xNN or \u{NNNN}. Returns how many characters that took. With a file of NULL it only counts.
+ * Writes untrusted text with control characters, marks that turn the direction of writing, and
+ * bytes that are no UTF-8 as \xNN or \u{NNNN}. Returns how many characters that took. With a file
+ * of NULL it only counts.
  */
 size_t text_write(FILE *file, const char *text);
 /* The same with a format, and the end of the line; nothing when memory runs out. */
-__attribute__((format(printf, 2, 0))) void text_write_line(FILE *file, const char *format, va_list ap);
+__attribute__((format(printf, 2, 0))) void text_write_line(FILE *file, const char *format,
+							   va_list ap);
 
 #define TEXT_COLUMNS_MAX 16
 
@@ -34,8 +36,9 @@ struct text_column {
 };
 
 /*
- * Writes headings and rows, each indented by two spaces, columns two spaces apart and as wide as their widest cell.
- * cells are n_rows times n_columns untrusted texts, row by row. At most TEXT_COLUMNS_MAX columns.
+ * Writes headings and rows, each indented by two spaces, columns two spaces apart and as wide as
+ * their widest cell. cells are n_rows times n_columns untrusted texts, row by row. At most
+ * TEXT_COLUMNS_MAX columns.
  */
-void text_table(FILE *file, const struct text_column *columns, size_t n_columns, const char *const *cells,
-		size_t n_rows);
+void text_table(FILE *file, const struct text_column *columns, size_t n_columns,
+		const char *const *cells, size_t n_rows);

@@ -13,15 +13,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "daemon/broker/watch/births.h"
-#include "daemon/broker/kernel/calibration.h"
-#include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/captures.h"
 #include "daemon/broker/channel.h"
-#include "daemon/broker/identity.h"
-#include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/doctor/preflight.h"
+#include "daemon/broker/identity.h"
+#include "daemon/broker/kernel/calibration.h"
+#include "daemon/broker/kernel/capabilities.h"
+#include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
 #include "include/record_types.h"
@@ -67,15 +67,15 @@ struct broker {
 	bool tracepoint_known, programs_loaded, calibrated;
 	struct broker_calibration calibration;
 	uint64_t calibration_failed_ns; /* 0: it did not */
-	char calibration_failure[128];	/* why */
-	struct findings findings; /* the list that is being asked for */
-	unsigned n_host_findings; /* they come first in it */
+	char calibration_failure[128];  /* why */
+	struct findings findings;       /* the list that is being asked for */
+	unsigned n_host_findings;       /* they come first in it */
 };
 
-#define FAIL(m, error, ...)                                        \
-	({                                                         \
-		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__); \
-		(error);                                           \
+#define FAIL(m, error, ...)                                                                        \
+	({                                                                                         \
+		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__);                               \
+		(error);                                                                           \
 	})
 
 static struct client *client_get(struct broker *b, uint32_t id)
@@ -99,7 +99,8 @@ static int add_client(struct broker *b, struct broker_message *m, int connection
 		if (!b->clients[i].used) {
 			b->clients[i].used = true;
 			b->clients[i].uid = uid;
-			b->clients[i].generation = (b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
+			b->clients[i].generation =
+				(b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
 			m->id = b->clients[i].generation * BROKER_MAX_CLIENTS + i;
 			m->uid = uid;
 			return 0;
@@ -163,7 +164,8 @@ static int is_mapping(const struct maps_entry *e, void *data)
 	return e->start == search->start && e->end == search->end && e->executable;
 }
 
-/* Opens what a process has mapped there; only code, and only regular files, looked at before they are opened. */
+/* Opens what a process has mapped there; only code, and only regular files, looked at before they
+ * are opened. */
 static int open_mapping(struct broker_message *m)
 {
 	struct mapping_search search = { .start = m->start, .end = m->end };
@@ -178,7 +180,8 @@ static int open_mapping(struct broker_message *m)
 		return errno == ENOENT ? -ESRCH : -errno;
 	if (maps_read(maps, is_mapping, &search) != 1)
 		return search.any ? -EACCES : -ESRCH;
-	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid, (unsigned long long)m->start, (unsigned long long)m->end);
+	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
 	link = open(path, O_PATH | O_CLOEXEC);
 	if (link < 0)
 		return errno == ENOENT ? -ESRCH : -errno; /* the mapping was there a moment ago */
@@ -234,7 +237,9 @@ static void judge_programs(struct broker *b, struct findings *ret)
 	char reason[128] = "";
 
 	if (!b->programs_loaded)
-		b->programs_loaded = attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a, reason, sizeof(reason)) >= 0;
+		b->programs_loaded =
+			attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a,
+				       reason, sizeof(reason)) >= 0;
 	attachment_free(a);
 	if (programs_refused(captures_programs(b->captures), &verdicts))
 		preflight_judge_programs(verdicts, ret);
@@ -276,18 +281,22 @@ static int on_preflight(struct broker *b, struct broker_message *m)
 	return 0;
 }
 
-/* Nobody else is served meanwhile, once while the broker lives: what others do would be measured, too. */
+/* Nobody else is served meanwhile, once while the broker lives: what others do would be measured,
+ * too. */
 static int on_calibrate(struct broker *b, struct broker_message *m)
 {
-	bool just_failed = b->calibration_failed_ns && loop_now() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
+	bool just_failed = b->calibration_failed_ns &&
+			   loop_now() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
 	int r;
 
 	if (just_failed && !b->calibration.emulated_ns)
 		return FAIL(m, -EAGAIN, "%s", b->calibration_failure);
 	if (!b->calibrated && !just_failed) {
-		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration, b->calibration_failure, sizeof(b->calibration_failure));
+		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration,
+					b->calibration_failure, sizeof(b->calibration_failure));
 		if (r < 0) {
-			log_warning_errno(r, "cannot measure what probes cost: %s (%m)", b->calibration_failure);
+			log_warning_errno(r, "cannot measure what probes cost: %s (%m)",
+					  b->calibration_failure);
 			b->calibration_failed_ns = loop_now();
 			/* What an earlier one found is better than nothing. */
 			if (!b->calibration.emulated_ns)
@@ -392,7 +401,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 /* Descriptors that an answer passed on and that are not kept. */
 static bool answer_owns_fds(uint32_t type)
 {
-	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT || type == BROKER_MODULE;
+	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT ||
+	       type == BROKER_MODULE;
 }
 
 static int serve_request(struct broker *b)
@@ -419,7 +429,8 @@ static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 {
 	struct broker_event event = { .type = type, .pid = (uint32_t)pid };
 
-	return send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+	return send(b->events, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ||
+	       errno != EAGAIN;
 }
 
 /* As send_event(). The front may read nothing that is root's, but is told what root configured. */
@@ -459,7 +470,8 @@ static void send_pending(struct broker *b)
 		watch_told(b->watch);
 }
 
-/* Whether a process whose first thread ended lives on: its task directory has a link for each thread, and two more. */
+/* Whether a process whose first thread ended lives on: its task directory has a link for each
+ * thread, and two more. */
 static bool has_threads(pid_t pid)
 {
 	struct stat st;
@@ -473,10 +485,12 @@ static void on_sideband(const struct sideband_event *event, void *data)
 {
 	struct broker *b = data;
 
-	/* What is attached stays through an exec, but what it tells is of another program then, perhaps another user's. */
+	/* What is attached stays through an exec, but what it tells is of another program then,
+	 * perhaps another user's. */
 	if (event->kind == SIDEBAND_EXECUTED) {
 		captures_executed(b->captures, event->pid);
-		if (watch_knows(b->watch, event->pid, loop_now()) && !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
+		if (watch_knows(b->watch, event->pid, loop_now()) &&
+		    !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
 	}
 	watch_event(b->watch, event, loop_now());
@@ -516,7 +530,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->captures_itself = options->captures_itself;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
-	/* Opened before the network goes: it asks about the sockets of the namespace that it was made in. */
+	/* Opened before the network goes: it asks about the sockets of the namespace that it was
+	 * made in. */
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
 		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
@@ -537,11 +552,15 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->mode = options->perf_event_uprobes ? ATTACH_PERF_EVENT : (enum attach_mode)r;
 	if (b->mode == ATTACH_PERF_EVENT)
 		log_warning("%s: probes are perf events, and CAP_SYS_ADMIN is kept for them",
-			    options->perf_event_uprobes ? "probe-links = perf-event is configured" : "this kernel has no uprobe_multi links");
-	/* Debian's kernels let nobody without CAP_SYS_ADMIN open its events (perf_event_paranoid 3): here we have it still. */
+			    options->perf_event_uprobes ? "probe-links = perf-event is configured"
+							: "this kernel has no uprobe_multi links");
+	/* Debian's kernels let nobody without CAP_SYS_ADMIN open its events (perf_event_paranoid
+	 * 3): here we have it still. */
 	r = sideband_new(&b->sideband);
 	if (r < 0)
-		log_warning_errno(r, "cannot watch for new processes (%m); they are found when somebody asks");
+		log_warning_errno(
+			r,
+			"cannot watch for new processes (%m); they are found when somebody asks");
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
@@ -600,9 +619,11 @@ int broker_run(const struct broker_options *options)
 	while (r == 0) {
 		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN },
 				      { .fd = signals, .events = POLLIN },
-				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN } };
+				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1,
+					.events = POLLIN } };
 
-		if (poll(p, ARRAY_SIZE(p), options->hurries ? HURRIED_ROUND_MS : ROUND_MS) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), options->hurries ? HURRIED_ROUND_MS : ROUND_MS) < 0 &&
+		    errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "daemon/broker/kernel/code_range.h"
 #include "daemon/broker/identity.h"
-#include "daemon/broker/modules.h"
+#include "daemon/broker/kernel/code_range.h"
 #include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/modules.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
@@ -20,7 +20,7 @@
 
 struct capture {
 	struct attachment *attachment; /* NULL: free */
-	uid_t uid; /* who asked for it */
+	uid_t uid;                     /* who asked for it */
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -36,10 +36,10 @@ struct captures {
 	unsigned detaching; /* threads that do */
 };
 
-#define FAIL(m, error, ...)                                        \
-	({                                                         \
-		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__); \
-		(error);                                           \
+#define FAIL(m, error, ...)                                                                        \
+	({                                                                                         \
+		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__);                               \
+		(error);                                                                           \
 	})
 
 static struct capture *capture_get(struct captures *s, uint32_t id)
@@ -141,7 +141,8 @@ struct program_cache *captures_programs(struct captures *s)
 	return s->programs;
 }
 
-int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
+		   unsigned *ret_n_fds)
 {
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &s->captures[i];
@@ -149,7 +150,8 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 
 		if (c->attachment)
 			continue;
-		r = attachment_new(s->mode, m->kinds, s->programs, &c->attachment, m->text, sizeof(m->text));
+		r = attachment_new(s->mode, m->kinds, s->programs, &c->attachment, m->text,
+				   sizeof(m->text));
 		if (r < 0)
 			return r;
 		c->uid = uid;
@@ -158,7 +160,8 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}
-	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end", BROKER_MAX_CAPTURES);
+	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end",
+		    BROKER_MAX_CAPTURES);
 }
 
 static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
@@ -180,17 +183,23 @@ int captures_target(struct captures *s, struct broker_message *m)
 		return -EINVAL;
 	if (c->n_targets >= RECORD_MAX_TARGETS)
 		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
-	/* The descriptor first: from now on the number cannot come to mean another process unnoticed. */
+	/* The descriptor first: from now on the number cannot come to mean another process
+	 * unnoticed. */
 	pidfd = pidfd_of((pid_t)m->pid);
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
 	r = identity_of_process((pid_t)m->pid, &owner);
 	if (r >= 0 && c->uid != 0 && c->uid != owner)
-		r = FAIL(m, -EACCES, "user %u may not profile process %u of user %u: ask as its user or as root", c->uid, m->pid, owner);
-	/* The owner was read by number: it is this process's only if that is still the one behind the descriptor. */
+		r = FAIL(
+			m, -EACCES,
+			"user %u may not profile process %u of user %u: ask as its user or as root",
+			c->uid, m->pid, owner);
+	/* The owner was read by number: it is this process's only if that is still the one behind
+	 * the descriptor. */
 	if (r >= 0 && pidfd_ended(pidfd))
 		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
-	/* It is a target again only as another program: what is attached to it would tell everything twice. */
+	/* It is a target again only as another program: what is attached to it would tell
+	 * everything twice. */
 	for (unsigned i = 0; i < c->n_targets && r >= 0; i++)
 		if (c->targets[i].pid == (pid_t)m->pid)
 			forget(s, c, (pid_t)m->pid, true);
@@ -206,8 +215,9 @@ int captures_target(struct captures *s, struct broker_message *m)
 }
 
 /*
- * The kernel replaces a return address there. From 6.11 on the function then returns through a system call, for which some of these kernels let a
- * seccomp filter end the process that does not know it.
+ * The kernel replaces a return address there. From 6.11 on the function then returns through a
+ * system call, for which some of these kernels let a seccomp filter end the process that does not
+ * know it.
  */
 static int check_return(const struct broker_site *site, enum probe_kind kind, pid_t pid)
 {
@@ -221,7 +231,9 @@ static int check_site(const struct broker_site *site, const struct code_ranges *
 	if (!code_ranges_contain(ranges, site->offset))
 		return -EINVAL;
 	/* The kernel will write there: the file itself must say that it is this probe's. */
-	return site->semaphore ? code_ranges_check_counter(ranges, file, site->note, site->offset, site->semaphore) : 0;
+	return site->semaphore ? code_ranges_check_counter(ranges, file, site->note, site->offset,
+							   site->semaphore)
+			       : 0;
 }
 
 int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid)
@@ -231,29 +243,40 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 	struct attach_target *t;
 	int r;
 
-	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE || m->kind >= KIND_COUNT)
+	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE ||
+	    m->kind >= KIND_COUNT)
 		return -EINVAL;
 	t = &c->targets[m->index];
 	if (pid != t->pid)
 		return -EINVAL;
 	if (t->n_sites + m->count > SITES_OF_TARGET_MAX)
-		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", pid, SITES_OF_TARGET_MAX);
+		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", pid,
+			    SITES_OF_TARGET_MAX);
 	r = code_ranges_read(file, &ranges);
 	if (r < 0)
 		return FAIL(m, r, "not a program or library that can be probed");
 	for (uint32_t i = 0; i < m->count; i++) {
 		const struct broker_site *site = &m->sites[i];
 
-		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file) : -EINVAL;
+		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file)
+							    : -EINVAL;
 		if (r >= 0 && site->cookie & COOKIE_RETURN)
 			r = check_return(site, (enum probe_kind)m->kind, pid);
 		if (r >= 0)
-			r = attachment_add_site(c->attachment, &(struct attach_site){ .pid = pid, .file = file, .offset = site->offset,
-										      .cookie = site->cookie, .semaphore = site->semaphore,
-										      .kind = (enum probe_kind)m->kind });
+			r = attachment_add_site(
+				c->attachment,
+				&(struct attach_site){ .pid = pid,
+						       .file = file,
+						       .offset = site->offset,
+						       .cookie = site->cookie,
+						       .semaphore = site->semaphore,
+						       .kind = (enum probe_kind)m->kind });
 		if (r == -E2BIG)
-			return FAIL(m, r, "a capture has room for %d probes here: capture fewer processes, or at a lower level",
-				    s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES);
+			return FAIL(
+				m, r,
+				"a capture has room for %d probes here: capture fewer processes, or at a lower level",
+				s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
+							     : BROKER_MAX_SITES);
 		if (r < 0)
 			return r;
 		t->n_sites++;
@@ -266,7 +289,8 @@ static bool target_is_lost(const struct capture *c, const struct attach_target *
 {
 	uid_t owner;
 
-	return pidfd_ended(t->pidfd) || (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
+	return pidfd_ended(t->pidfd) ||
+	       (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
 }
 
 static void check_capture(struct captures *s, struct capture *c)
@@ -288,8 +312,11 @@ void captures_executed(struct captures *s, pid_t pid)
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		for (unsigned k = 0; s->captures[i].attachment && k < s->captures[i].n_targets; k++)
 			if (s->captures[i].targets[k].pid == pid) {
-				/* The record of the exec itself is still to come, unless nobody may see it. */
-				forget(s, &s->captures[i], pid, !target_is_lost(&s->captures[i], &s->captures[i].targets[k]));
+				/* The record of the exec itself is still to come, unless nobody may
+				 * see it. */
+				forget(s, &s->captures[i], pid,
+				       !target_is_lost(&s->captures[i],
+						       &s->captures[i].targets[k]));
 				break;
 			}
 }
@@ -297,7 +324,9 @@ void captures_executed(struct captures *s, pid_t pid)
 /* What the kernel says against it is no fault of the request. */
 static int error_of_host(int error)
 {
-	return error == -EINVAL || error == -ENOTSUP || error == -ENOENT || error == -EACCES ? -EOPNOTSUPP : error;
+	return error == -EINVAL || error == -ENOTSUP || error == -ENOENT || error == -EACCES
+		       ? -EOPNOTSUPP
+		       : error;
 }
 
 int captures_attach(struct captures *s, struct broker_message *m)
@@ -322,7 +351,8 @@ int captures_attach(struct captures *s, struct broker_message *m)
 				forget(s, c, refused.pids[k], false);
 			}
 	if (r < 0)
-		return FAIL(m, error_of_host(r), "%s (%s)", reason ?: "cannot attach", strerror(-r));
+		return FAIL(m, error_of_host(r), "%s (%s)", reason ?: "cannot attach",
+			    strerror(-r));
 	m->kinds = refused.kinds;
 	check_capture(s, c);
 	m->count = attachment_links(c->attachment);
@@ -375,7 +405,8 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 	if (r < 0)
 		return r;
 	fd = module_open_next(t->pid, owner, m->name, m->text, sizeof(m->text));
-	/* As long as that one lives, the number was its own; and it is no other user's program now. */
+	/* As long as that one lives, the number was its own; and it is no other user's program now.
+	 */
 	if (pidfd_ended(t->pidfd) || (c->uid != 0 && c->uid != owner)) {
 		safe_close(fd);
 		return -ESRCH;

@@ -1,6 +1,7 @@
 /*
- * The captures of a front: for each the loaded programs, the processes that its client may watch, and what is attached to them. What
- * a request names is checked here. The functions that answer a request take it and fill in the answer, and return its result.
+ * The captures of a front: for each the loaded programs, the processes that its client may watch,
+ * and what is attached to them. What a request names is checked here. The functions that answer a
+ * request take it and fill in the answer, and return its result.
  */
 #pragma once
 
@@ -21,7 +22,8 @@ struct captures *captures_free(struct captures *s);
 struct program_cache *captures_programs(struct captures *s);
 
 /* BROKER_CAPTURE, for a client of this user. */
-int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds);
+int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
+		   unsigned *ret_n_fds);
 int captures_target(struct captures *s, struct broker_message *m);
 /* BROKER_SITES; file: the broker's copy, of a mapping of the process pid. */
 int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid);

@@ -38,11 +38,15 @@ int channel_send(int socket, const void *data, size_t size, const int *fds, unsi
 	return 0;
 }
 
-int channel_receive(int socket, void *data, size_t size, int *ret_fds, unsigned max_fds, unsigned *ret_n_fds)
+int channel_receive(int socket, void *data, size_t size, int *ret_fds, unsigned max_fds,
+		    unsigned *ret_n_fds)
 {
 	struct iovec iov = { .iov_base = data, .iov_len = size };
 	union control control = {};
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buffer, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buffer,
+			    .msg_controllen = sizeof(control) };
 	unsigned kept = 0;
 	ssize_t n;
 

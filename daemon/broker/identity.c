@@ -18,11 +18,16 @@ struct diag_request {
 };
 
 /* The owner of the TCP socket whose own end is local and whose other end is remote. */
-static int owner_of_socket(int diag, const struct sockaddr_storage *local, const struct sockaddr_storage *remote, uid_t *ret)
+static int owner_of_socket(int diag, const struct sockaddr_storage *local,
+			   const struct sockaddr_storage *remote, uid_t *ret)
 {
 	struct diag_request request = {
-		.header = { .nlmsg_len = sizeof(request), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
-		.body = { .sdiag_family = (uint8_t)local->ss_family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u,
+		.header = { .nlmsg_len = sizeof(request),
+			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			    .nlmsg_flags = NLM_F_REQUEST },
+		.body = { .sdiag_family = (uint8_t)local->ss_family,
+			  .sdiag_protocol = IPPROTO_TCP,
+			  .idiag_states = ~0u,
 			  .id = { .idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } } },
 	};
 	union {
@@ -56,7 +61,8 @@ static int owner_of_socket(int diag, const struct sockaddr_storage *local, const
 		return -EBADMSG;
 	if (answer.header.nlmsg_type == NLMSG_ERROR)
 		return -EACCES;
-	if (answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY || answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(*found)))
+	if (answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(*found)))
 		return -EBADMSG;
 	found = NLMSG_DATA(&answer.header);
 	/* A socket that its process has closed belongs to nobody; the kernel then says root. */

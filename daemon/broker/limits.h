@@ -7,7 +7,8 @@
 #define BROKER_MAX_FILES 512
 #define BROKER_MAX_CAPTURES 16
 #define BROKER_MAX_SITES 1024 /* of one capture */
-#define BROKER_MAX_PERF_EVENTS 256 /* likewise, where each is a perf event: removing one takes up to 0.15 s */
-#define BROKER_MAX_FDS 16    /* with one message */
+#define BROKER_MAX_PERF_EVENTS                                                                     \
+	256 /* likewise, where each is a perf event: removing one takes up to 0.15 s */
+#define BROKER_MAX_FDS 16 /* with one message */
 #define BROKER_RING_BYTES (16u << 20)
 #define BROKER_MODULE_BYTES_MAX (16 << 20) /* of the file of a module */

@@ -14,24 +14,27 @@
 #include "lib/base/macro.h"
 #include "lib/proc/xla_flags.h"
 
-/* The kernel gives no more in one piece to somebody who started the process, unless they raised a limit. */
+/* The kernel gives no more in one piece to somebody who started the process, unless they raised a
+ * limit. */
 #define ENVIRON_BYTES_MAX (2u << 20)
 /* Of the directory; others that come later are not found. */
 #define ENTRIES_MAX 16384
 
-#define FAIL(error, ...)                                  \
-	({                                                \
-		snprintf(ret_text, text_size, __VA_ARGS__); \
-		(error);                                  \
+#define FAIL(error, ...)                                                                           \
+	({                                                                                         \
+		snprintf(ret_text, text_size, __VA_ARGS__);                                        \
+		(error);                                                                           \
 	})
 
-/* What XLA calls the result of its passes, whatever it is for: "module_0001.NAME.cpu_after_optimizations.hlo.pb". */
+/* What XLA calls the result of its passes, whatever it is for:
+ * "module_0001.NAME.cpu_after_optimizations.hlo.pb". */
 static bool is_module(const char *name)
 {
 	static const char prefix[] = "module_", suffix[] = "_after_optimizations.hlo.pb";
 	size_t n = strlen(name);
 
-	return n < MODULE_NAME_MAX && n > sizeof(prefix) + sizeof(suffix) && !strncmp(name, prefix, sizeof(prefix) - 1) &&
+	return n < MODULE_NAME_MAX && n > sizeof(prefix) + sizeof(suffix) &&
+	       !strncmp(name, prefix, sizeof(prefix) - 1) &&
 	       !strcmp(name + n - (sizeof(suffix) - 1), suffix);
 }
 
@@ -61,7 +64,8 @@ static int read_environ(pid_t pid, char **ret, size_t *ret_size)
 /* In the process's own root, or from its own directory on; no link leads out of either. */
 static int open_directory(pid_t pid, const char *path)
 {
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
+				.resolve = RESOLVE_NO_MAGICLINKS };
 	_cleanup_close_ int base = -1;
 	char base_path[32];
 	int fd;
@@ -82,7 +86,8 @@ static bool find_next(DIR *directory, char name[MODULE_NAME_MAX])
 	const struct dirent *entry;
 
 	for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(directory)); i++)
-		if (is_module(entry->d_name) && strcmp(entry->d_name, name) > 0 && (!*next || strcmp(entry->d_name, next) < 0))
+		if (is_module(entry->d_name) && strcmp(entry->d_name, name) > 0 &&
+		    (!*next || strcmp(entry->d_name, next) < 0))
 			strcpy(next, entry->d_name);
 	strcpy(name, next);
 	return *next;
@@ -106,7 +111,8 @@ static int open_module(int directory, const char *name, uid_t uid)
 	return fd < 0 ? -errno : fd;
 }
 
-int module_open_next(pid_t pid, uid_t uid, char name[MODULE_NAME_MAX], char *ret_text, size_t text_size)
+int module_open_next(pid_t pid, uid_t uid, char name[MODULE_NAME_MAX], char *ret_text,
+		     size_t text_size)
 {
 	_cleanup_free_ char *environment = NULL;
 	char path[XLA_PATH_MAX];
@@ -120,16 +126,21 @@ int module_open_next(pid_t pid, uid_t uid, char name[MODULE_NAME_MAX], char *ret
 		return r;
 	r = xla_flags_dump_directory(environment, size, path);
 	if (r == -EOPNOTSUPP)
-		return FAIL(r, "its XLA_FLAGS names a file: write --xla_dump_to into XLA_FLAGS itself");
+		return FAIL(
+			r, "its XLA_FLAGS names a file: write --xla_dump_to into XLA_FLAGS itself");
 	if (r < 0)
-		return r == -ENODATA ? r : FAIL(r, "the path of --xla_dump_to in its XLA_FLAGS is too long");
+		return r == -ENODATA
+			       ? r
+			       : FAIL(r, "the path of --xla_dump_to in its XLA_FLAGS is too long");
 	fd = open_directory(pid, path);
 	if (fd == -ESRCH)
 		return fd;
 	/* One sentence whatever the reason is. */
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != uid) {
 		safe_close(fd);
-		return FAIL(-EACCES, "the directory of --xla_dump_to in its XLA_FLAGS is not there, or is not the process's own user's");
+		return FAIL(
+			-EACCES,
+			"the directory of --xla_dump_to in its XLA_FLAGS is not there, or is not the process's own user's");
 	}
 	directory = fdopendir(fd);
 	if (!directory) {

@@ -12,11 +12,11 @@
 #include "daemon/capture/budget/budget.h"
 #include "daemon/capture/budget/cost.h"
 #include "daemon/capture/hlo.h"
-#include "daemon/lifecycle/lifecycle.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/recording.h"
 #include "daemon/capture/result.h"
 #include "daemon/capture/session.h"
+#include "daemon/lifecycle/lifecycle.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -25,7 +25,8 @@
 #define ATTACH_BEFORE_NS 1000000000ull
 /* A window that begins later after the time that was asked for is told of. */
 #define LATE_NS 100000000ull
-/* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte of sixteen. */
+/* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte
+ * of sixteen. */
 #define DRAIN_NS 20000000ull
 #define CAPTURES_MAX 32
 #define TRIM_RECORDS 100000
@@ -53,7 +54,8 @@ struct capture {
 	/* Targets that are to join. */
 	pthread_mutex_t lock;
 	struct target joining[RECORD_MAX_TARGETS];
-	unsigned n_joining, n_refused; /* those that wait, and those for whom there was no room to */
+	unsigned n_joining,
+		n_refused; /* those that wait, and those for whom there was no room to */
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
 	uint64_t window_start_ns, records, dropped, finished, overhead_ppm;
@@ -61,8 +63,8 @@ struct capture {
 	struct live live;
 };
 
-int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache, const char *hostname,
-		       struct capture_shared **ret)
+int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache,
+		       const char *hostname, struct capture_shared **ret)
 {
 	struct capture_shared *s = calloc(1, sizeof(*s));
 
@@ -85,7 +87,8 @@ void capture_shared_set_lifecycles(struct capture_shared *s, struct lifecycles *
 
 bool capture_plan_follows_sockets(const struct capture_plan *plan)
 {
-	/* A server whose own functions tell of its requests needs nothing that every process of the host pays for. */
+	/* A server whose own functions tell of its requests needs nothing that every process of the
+	 * host pays for. */
 	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
 		if (!prepared_has_role(&plan->targets[i], ROLE_REQUEST_BEGIN))
 			return true;
@@ -106,7 +109,8 @@ unsigned capture_count(const struct capture_shared *s)
 static void fail(struct capture *c, int error, const char *text)
 {
 	c->result.error = error;
-	snprintf(c->result.text, sizeof(c->result.text), "%s", text && *text ? text : strerror(-error));
+	snprintf(c->result.text, sizeof(c->result.text), "%s",
+		 text && *text ? text : strerror(-error));
 }
 
 static bool wait_until(struct capture *c, uint64_t time)
@@ -115,29 +119,36 @@ static bool wait_until(struct capture *c, uint64_t time)
 		uint64_t now = loop_now();
 		struct timespec ts;
 
-		if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED) || __atomic_load_n(&c->stopped, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED) ||
+		    __atomic_load_n(&c->stopped, __ATOMIC_RELAXED))
 			return false;
 		if (now >= time)
 			return true;
 		now = MIN(time, now + DRAIN_NS);
-		ts = (struct timespec){ .tv_sec = (time_t)(now / 1000000000), .tv_nsec = (long)(now % 1000000000) };
+		ts = (struct timespec){ .tv_sec = (time_t)(now / 1000000000),
+					.tv_nsec = (long)(now % 1000000000) };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 	}
 }
 
 /* Takes away what costs too much. */
-static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start, uint64_t now)
+static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start,
+			uint64_t now)
 {
 	struct capture_shed *shed = &c->result.shed[c->result.n_shed];
 	unsigned n = cost_keep_budget(s, budget, start, now, shed, KIND_COUNT - c->result.n_shed);
 
 	c->result.n_shed += n;
 	for (; n > 0; n--, shed++)
-		result_warn(&c->result, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
-			    (double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead, c->request.max_overhead);
+		result_warn(
+			&c->result,
+			"%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+			(double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead,
+			c->request.max_overhead);
 }
 
-static int join(struct capture *c, struct session *s, const struct target *target, char *text, size_t size)
+static int join(struct capture *c, struct session *s, const struct target *target, char *text,
+		size_t size)
 {
 	struct prepared *p = &c->prepared[c->n_prepared];
 	int r = c->n_prepared < RECORD_MAX_TARGETS ? 0 : -E2BIG;
@@ -175,12 +186,14 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 		return;
 	r = join(c, s, &joining, text, sizeof(text));
 	if (r >= 0)
-		result_warn(&c->result, "Process %d (%s) joined %.3f s after the window began.", joining.pid, joining.name, (double)(now - start) / 1e9);
+		result_warn(&c->result, "Process %d (%s) joined %.3f s after the window began.",
+			    joining.pid, joining.name, (double)(now - start) / 1e9);
 	else if (r == -E2BIG)
 		c->request.n_left_out++;
 	else if (r != -ESRCH)
-		result_warn(&c->result, "Process %d (%s) came within the window and is not shown: %s.", joining.pid, joining.name,
-		     *text ? text : strerror(-r));
+		result_warn(&c->result,
+			    "Process %d (%s) came within the window and is not shown: %s.",
+			    joining.pid, joining.name, *text ? text : strerror(-r));
 }
 
 /* As many requests have finished as were asked for. */
@@ -197,7 +210,8 @@ static void note_targets(struct capture *c, struct session *s)
 }
 
 /* Keeps the window open for its time; returns when it really closed. */
-static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop, uint64_t cpu_before, int *ret_error)
+static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop,
+			     uint64_t cpu_before, int *ret_error)
 {
 	struct budget budget = { .max_percent = c->request.max_overhead };
 	struct session_counts counts = {};
@@ -211,19 +225,23 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		__atomic_store_n(&c->dropped, counts.dropped, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
 		now = loop_now();
-		if (now >= stop || *ret_error < 0 || __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
+		if (now >= stop || *ret_error < 0 ||
+		    __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
 		if (__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {
-			result_warn(&c->result, "The window was ended on request after %.3f s.", (double)(now - start) / 1e9);
+			result_warn(&c->result, "The window was ended on request after %.3f s.",
+				    (double)(now - start) / 1e9);
 			c->result.cut = true;
 			break;
 		}
 		if (c->request.max_overhead > 0)
 			keep_budget(c, s, &budget, start, now);
 		let_join(c, s, start, now);
-		c->result.n_shed = cost_add_refused(s, &budget, now - start, c->result.shed, c->result.n_shed);
+		c->result.n_shed =
+			cost_add_refused(s, &budget, now - start, c->result.shed, c->result.n_shed);
 		note_targets(c, s);
-		__atomic_store_n(&c->overhead_ppm, (uint64_t)(cost_of_probes(s, cpu_before) * 1e4), __ATOMIC_RELAXED);
+		__atomic_store_n(&c->overhead_ppm, (uint64_t)(cost_of_probes(s, cpu_before) * 1e4),
+				 __ATOMIC_RELAXED);
 		if (session_targets_ended(s) || enough_requests(c))
 			break;
 		wait_until(c, MIN(now + DRAIN_NS, stop));
@@ -237,7 +255,9 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 
 static const char *explain_recording(int error)
 {
-	return error == -ENOBUFS ? "recordings would take more memory than they may: use a shorter window or a lower level" : strerror(-error);
+	return error == -ENOBUFS
+		       ? "recordings would take more memory than they may: use a shorter window or a lower level"
+		       : strerror(-error);
 }
 
 /* The capture does without a recording that failed. */
@@ -274,8 +294,14 @@ static void note_startups(struct capture *c)
 
 static int make_result(struct capture *c, struct session *s, uint64_t start, uint64_t stop)
 {
-	struct result_facts facts = { .start_ns = start, .stop_ns = stop, .start_unix_ns = start + clock_unix_offset(), .detail = c->request.detail,
-				      .hostname = c->shared->hostname, .n_left_out = c->request.n_left_out, .ended = c->ended, .requests = c->request.requests,
+	struct result_facts facts = { .start_ns = start,
+				      .stop_ns = stop,
+				      .start_unix_ns = start + clock_unix_offset(),
+				      .detail = c->request.detail,
+				      .hostname = c->shared->hostname,
+				      .n_left_out = c->request.n_left_out,
+				      .ended = c->ended,
+				      .requests = c->request.requests,
 				      .extras = c->request.extras };
 	uint64_t began = loop_now(), correlated;
 	struct timeline *timeline;
@@ -291,13 +317,16 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		return r;
 	correlated = loop_now();
 	r = result_make(timeline, &facts, &c->result);
-	log_debug("%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
-		  (unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
-		  (unsigned long long)((began - stop) / 1000000), (unsigned long long)((correlated - began) / 1000000),
-		  (unsigned long long)((loop_now() - correlated) / 1000000));
+	log_debug(
+		"%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
+		(unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
+		(unsigned long long)((began - stop) / 1000000),
+		(unsigned long long)((correlated - began) / 1000000),
+		(unsigned long long)((loop_now() - correlated) / 1000000));
 	timeline_free(timeline);
 	if (r == -EFBIG)
-		fail(c, r, "the trace would be larger than 2 GiB, which no client takes: use a shorter window, a lower level, or leave requests out by a filter");
+		fail(c, r,
+		     "the trace would be larger than 2 GiB, which no client takes: use a shorter window, a lower level, or leave requests out by a filter");
 	return r;
 }
 
@@ -328,7 +357,9 @@ static int run_window(struct capture *c, struct session *s)
 	if (r < 0)
 		return r;
 	if (begin && start > begin + LATE_NS)
-		result_warn(&c->result, "The window began %.3f s after the time that was asked for.", (double)(start - begin) / 1e9);
+		result_warn(&c->result,
+			    "The window began %.3f s after the time that was asked for.",
+			    (double)(start - begin) / 1e9);
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
 	live_begin(&c->live, start);
@@ -339,7 +370,8 @@ static int run_window(struct capture *c, struct session *s)
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	c->result.overhead = cost_of_probes(s, cpu);
-	log_debug("a window of %.1f ms, in which the processes ran for %.1f ms", (double)(stop - start) / 1e6, (double)(session_cpu_ns(s) - cpu) / 1e6);
+	log_debug("a window of %.1f ms, in which the processes ran for %.1f ms",
+		  (double)(stop - start) / 1e6, (double)(session_cpu_ns(s) - cpu) / 1e6);
 	/* The broker answers for a capture until it is finished. */
 	hlo_open(s, &files, &c->result);
 	r = session_finish(s);
@@ -348,8 +380,11 @@ static int run_window(struct capture *c, struct session *s)
 		return MIN(r, error);
 	__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
 	if (c->request.filter.count && !enough_requests(c))
-		result_warn(&c->result, "The window ended after %.3f s with %llu of the %llu requests that it was to see.", (double)(stop - start) / 1e9,
-		     (unsigned long long)c->finished, (unsigned long long)c->request.filter.count);
+		result_warn(
+			&c->result,
+			"The window ended after %.3f s with %llu of the %llu requests that it was to see.",
+			(double)(stop - start) / 1e9, (unsigned long long)c->finished,
+			(unsigned long long)c->request.filter.count);
 	return make_result(c, s, start, stop);
 }
 
@@ -399,9 +434,11 @@ static bool may_be_left_out(const struct capture *c, int error, unsigned n_targe
 static void warn_left_out(struct capture *c, const struct target *target, int error, char *text)
 {
 	if (error == -ESRCH)
-		result_warn(&c->result, "Process %d (%s) had ended before the capture began.", target->pid, target->name);
+		result_warn(&c->result, "Process %d (%s) had ended before the capture began.",
+			    target->pid, target->name);
 	else
-		result_warn(&c->result, "Process %d (%s) is left out: %s.", target->pid, target->name, *text ? text : strerror(-error));
+		result_warn(&c->result, "Process %d (%s) is left out: %s.", target->pid,
+			    target->name, *text ? text : strerror(-error));
 	*text = 0;
 }
 
@@ -411,7 +448,8 @@ static int prepare(struct capture *c, char *text, size_t size)
 	int r = 0;
 
 	for (unsigned i = 0; i < c->request.n_targets && r >= 0; i++) {
-		r = prepare_target(c->shared->proxy, c->shared->plans, &c->targets[i], &c->prepared[c->n_prepared], text, size);
+		r = prepare_target(c->shared->proxy, c->shared->plans, &c->targets[i],
+				   &c->prepared[c->n_prepared], text, size);
 		if (may_be_left_out(c, r, c->n_prepared + c->request.n_targets - i)) {
 			warn_left_out(c, &c->targets[i], r, text);
 			r = 0;
@@ -447,8 +485,12 @@ static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
 
 static int run(struct capture *c, struct session **ret, char *text, size_t size)
 {
-	struct session_options options = { .proxy = c->shared->proxy, .client = c->request.client, .detail = c->request.detail,
-					   .forecast = &c->result.plan.forecast, .filter = c->request.filter, .finished = on_finished,
+	struct session_options options = { .proxy = c->shared->proxy,
+					   .client = c->request.client,
+					   .detail = c->request.detail,
+					   .forecast = &c->result.plan.forecast,
+					   .filter = c->request.filter,
+					   .finished = on_finished,
 					   .finished_data = c };
 	uint64_t begun = loop_now(), prepared, loaded;
 	int r;
@@ -471,8 +513,10 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 			r = 0;
 		}
 	}
-	log_debug("%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites told in %.1f ms", c->n_prepared,
-		  (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6, (double)(loop_now() - loaded) / 1e6);
+	log_debug(
+		"%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites told in %.1f ms",
+		c->n_prepared, (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6,
+		(double)(loop_now() - loaded) / 1e6);
 	return r < 0 ? r : run_window(c, *ret);
 }
 
@@ -511,7 +555,8 @@ static int copy_filter(struct capture *c)
 	return 0;
 }
 
-int capture_start(struct capture_shared *shared, const struct capture_request *request, struct capture **ret)
+int capture_start(struct capture_shared *shared, const struct capture_request *request,
+		  struct capture **ret)
 {
 	struct capture *c;
 	int r;

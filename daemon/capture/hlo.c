@@ -56,13 +56,15 @@ static void leave_out(struct left_out *left, const char *name, int error, const 
 	if (left->n++)
 		return;
 	snprintf(left->name, sizeof(left->name), "%s", name);
-	snprintf(left->reason, sizeof(left->reason), "%s", reason && *reason ? reason : explain(error));
+	snprintf(left->reason, sizeof(left->reason), "%s",
+		 reason && *reason ? reason : explain(error));
 }
 
 static void warn_left_out(const struct left_out *left, pid_t pid, struct capture_result *result)
 {
 	if (left->n)
-		result_warn(result, "Process %d: %u modules of XLA's are not shown: %.160s: %s.", pid, left->n, left->name, left->reason);
+		result_warn(result, "Process %d: %u modules of XLA's are not shown: %.160s: %s.",
+			    pid, left->n, left->name, left->reason);
 }
 
 /* Processes may share a directory. */
@@ -74,14 +76,16 @@ static bool is_known(const struct hlo_files *files, const struct stat *st)
 	return false;
 }
 
-/* Whether the file was written since the process began; what an earlier process left is not this one's. */
+/* Whether the file was written since the process began; what an earlier process left is not this
+ * one's. */
 static bool is_own(const struct stat *st, int64_t begun_ns)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec + TICK_NS >= begun_ns;
 }
 
 /* Takes the descriptor, or closes it. */
-static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *name, int64_t begun_ns, struct left_out *left, unsigned *n_older)
+static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *name,
+		      int64_t begun_ns, struct left_out *left, unsigned *n_older)
 {
 	struct hlo_file *file = &files->list[files->n];
 	struct stat st;
@@ -95,14 +99,17 @@ static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *na
 	} else if (files->n == MODULES_MAX) {
 		leave_out(left, name, -ENOBUFS, NULL);
 	} else {
-		*file = (struct hlo_file){ .fd = TAKE_FD(fd), .pid = pid, .device = st.st_dev, .inode = st.st_ino };
+		*file = (struct hlo_file){
+			.fd = TAKE_FD(fd), .pid = pid, .device = st.st_dev, .inode = st.st_ino
+		};
 		snprintf(file->name, sizeof(file->name), "%s", name);
 		files->n++;
 	}
 	safe_close(fd);
 }
 
-static void open_of(struct session *s, unsigned target, struct hlo_files *files, struct capture_result *result)
+static void open_of(struct session *s, unsigned target, struct hlo_files *files,
+		    struct capture_result *result)
 {
 	char name[SESSION_NAME_MAX] = "", text[192] = "";
 	pid_t pid = session_target_pid(s, target);
@@ -131,11 +138,20 @@ static void open_of(struct session *s, unsigned target, struct hlo_files *files,
 	if (*text && !*name)
 		result_warn(result, "Process %d: XLA's modules are not shown: %s.", pid, text);
 	else if (fd == -ENOENT && !n_files)
-		result_warn(result, "Process %d: XLA's modules are not shown: none was written yet, or XLA_FLAGS lacks --xla_dump_hlo_as_proto.", pid);
+		result_warn(
+			result,
+			"Process %d: XLA's modules are not shown: none was written yet, or XLA_FLAGS lacks --xla_dump_hlo_as_proto.",
+			pid);
 	else if (n_files == FILES_MAX)
-		result_warn(result, "Process %d: not all of XLA's modules are shown: there are more than %d in their directory.", pid, FILES_MAX);
+		result_warn(
+			result,
+			"Process %d: not all of XLA's modules are shown: there are more than %d in their directory.",
+			pid, FILES_MAX);
 	else if (n_older)
-		result_warn(result, "Process %d: %u modules in its XLA's directory are not shown: they are older than the process.", pid, n_older);
+		result_warn(
+			result,
+			"Process %d: %u modules in its XLA's directory are not shown: they are older than the process.",
+			pid, n_older);
 	warn_left_out(&left, pid, result);
 }
 

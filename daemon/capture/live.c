@@ -143,9 +143,11 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 
 static bool is_of_memory(const struct live_counter *counter, const struct record *r)
 {
-	const struct probe_pack *pack = r->target < counter->n_targets ? counter->targets[r->target].pack : NULL;
+	const struct probe_pack *pack =
+		r->target < counter->n_targets ? counter->targets[r->target].pack : NULL;
 
-	return r->kind == RECORD_PROBE && pack && r->site < pack->n_probes && probe_kind_of_role(pack->probes[r->site].role) == KIND_MEMORY;
+	return r->kind == RECORD_PROBE && pack && r->site < pack->n_probes &&
+	       probe_kind_of_role(pack->probes[r->site].role) == KIND_MEMORY;
 }
 
 static int on_record(const struct record *record, void *data)
@@ -153,10 +155,12 @@ static int on_record(const struct record *record, void *data)
 	struct live_counter *counter = data;
 	int r = 0;
 
-	if (!counter->correlator || record->time > counter->renewed_ns + RENEW_NS || ++counter->n_records > RENEW_RECORDS)
+	if (!counter->correlator || record->time > counter->renewed_ns + RENEW_NS ||
+	    ++counter->n_records > RENEW_RECORDS)
 		r = renew(counter, record->time);
 	/* Whose name is what does not matter here, nor what is allocated. */
-	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT && !is_of_memory(counter, record))
+	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT &&
+	    !is_of_memory(counter, record))
 		r = rebase_feed(counter->rebase, counter->correlator, record);
 	return r < 0 ? r : counter->next->record(record, counter->next->data);
 }
@@ -168,7 +172,12 @@ int live_counter_new(struct live *live, const struct session_sink *next, struct 
 	if (!counter)
 		return -ENOMEM;
 	*counter = (struct live_counter){ .live = live, .next = next };
-	counter->sink = (struct session_sink){ .target = on_target, .layout = on_layout, .shed = on_shed, .loss = on_loss, .record = on_record, .data = counter };
+	counter->sink = (struct session_sink){ .target = on_target,
+					       .layout = on_layout,
+					       .shed = on_shed,
+					       .loss = on_loss,
+					       .record = on_record,
+					       .data = counter };
 	*ret = counter;
 	return 0;
 }

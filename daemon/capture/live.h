@@ -1,4 +1,5 @@
-/* Requests of the processes of a capture as they finish: how many, and how long they took. Any thread may ask. */
+/* Requests of the processes of a capture as they finish: how many, and how long they took. Any
+ * thread may ask. */
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 struct live {
 	pthread_mutex_t lock;
 	uint64_t since_ns; /* CLOCK_MONOTONIC, 0: not yet */
-	unsigned n;	   /* processes, by the numbers of their targets */
+	unsigned n;        /* processes, by the numbers of their targets */
 	pid_t pids[RECORD_MAX_TARGETS];
 	struct histogram latencies[RECORD_MAX_TARGETS];
 };
@@ -23,12 +24,13 @@ void live_done(struct live *live);
 void live_begin(struct live *live, uint64_t now);
 void live_set_target(struct live *live, unsigned target, pid_t pid);
 void live_add(struct live *live, unsigned target, uint64_t latency_ns);
-/* Whether the process is among them; what was added of it, and since when, is then added to *ret, or set. */
+/* Whether the process is among them; what was added of it, and since when, is then added to *ret,
+ * or set. */
 bool live_get(struct live *live, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);
 
 /*
- * Counts requests of a session that has no correlator, by one that is made anew every ten seconds: those that go on then are not counted.
- * It passes on what it gets to the next sink.
+ * Counts requests of a session that has no correlator, by one that is made anew every ten seconds:
+ * those that go on then are not counted. It passes on what it gets to the next sink.
  */
 struct live_counter;
 int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret);

@@ -8,10 +8,14 @@
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
 
-static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const struct target *target, const struct target_file *file,
-			struct prepared_file *ret, char *text, size_t text_size)
+static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
+			const struct target_file *file, struct prepared_file *ret, char *text,
+			size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)target->pid, .start = file->start, .end = file->end };
+	struct broker_message m = { .type = BROKER_OPEN,
+				    .pid = (uint32_t)target->pid,
+				    .start = file->start,
+				    .end = file->end };
 	_cleanup_close_ int fd = -1;
 	const char *reason = NULL;
 	struct stat st;
@@ -20,7 +24,8 @@ static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const str
 
 	r = proxy_call(proxy, &m, &fd, &n);
 	if (r < 0) {
-		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path, target->pid, strerror(-r));
+		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path,
+			 target->pid, strerror(-r));
 		return r;
 	}
 	*ret = (struct prepared_file){ .id = m.id };
@@ -31,21 +36,23 @@ static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const str
 	}
 	r = plan_cache_get(plans, fd, target->pack, true, &ret->plan, &ret->known, &reason);
 	if (r < 0) {
-		snprintf(text, text_size, "cannot read %.120s: %s", file->path, reason ?: strerror(-r));
+		snprintf(text, text_size, "cannot read %.120s: %s", file->path,
+			 reason ?: strerror(-r));
 		proxy_call_id(proxy, BROKER_CLOSE, m.id);
 	}
 	return r;
 }
 
-int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target, struct prepared *ret, char *ret_text,
-		   size_t text_size)
+int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
+		   struct prepared *ret, char *ret_text, size_t text_size)
 {
 	bool any = false;
 	int r = 0;
 
 	*ret = (struct prepared){ .target = *target, .filtered = seccomp_filters(target->pid) };
 	for (unsigned i = 0; i < target->n_files && r >= 0; i++) {
-		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[ret->n_files], ret_text, text_size);
+		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[ret->n_files],
+				 ret_text, text_size);
 		ret->target.files[ret->n_files] = target->files[i];
 		ret->n_files += r >= 0;
 		/* The runtime can be seen without what is beside it. */
@@ -58,8 +65,10 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 	for (unsigned i = 0; i < target->pack->n_probes && r >= 0; i++)
 		any |= !role_is_of_streams(target->pack->probes[i].role) && prepared_has(ret, i);
 	if (r >= 0 && !any) {
-		snprintf(ret_text, text_size, "process %d maps %s, but none of its functions was found: its files have no symbols", target->pid,
-			 target->pack->name);
+		snprintf(
+			ret_text, text_size,
+			"process %d maps %s, but none of its functions was found: its files have no symbols",
+			target->pid, target->pack->name);
 		r = -ENOENT;
 	}
 	if (r < 0)
@@ -91,7 +100,8 @@ bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
 		return false;
 	/* A slot of another release's table would be another function. */
-	return site->source != SYMBOL_RTTI || !release || p->target.pack->probes[site->spec].any_release ||
+	return site->source != SYMBOL_RTTI || !release ||
+	       p->target.pack->probes[site->spec].any_release ||
 	       !strncmp(version, release, strlen(release));
 }
 
@@ -99,7 +109,8 @@ bool prepared_has(const struct prepared *p, unsigned spec)
 {
 	for (unsigned f = 0; f < p->n_files; f++)
 		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++)
-			if (p->files[f].plan->sites[i].spec == spec && prepared_uses(p, &p->files[f].plan->sites[i]))
+			if (p->files[f].plan->sites[i].spec == spec &&
+			    prepared_uses(p, &p->files[f].plan->sites[i]))
 				return true;
 	return false;
 }
@@ -131,7 +142,8 @@ static const char *refusal(const struct prepared *p, unsigned spec)
 	return NULL;
 }
 
-bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec, char *ret_text, size_t text_size)
+bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec,
+			   char *ret_text, size_t text_size)
 {
 	const struct probe_pack *pack = p->target.pack;
 
@@ -140,15 +152,16 @@ bool prepared_next_missing(const struct prepared *p, const struct detail *detail
 
 		if (!s->lost || !probe_is_wanted(s, detail) || prepared_has(p, *spec))
 			continue;
-		snprintf(ret_text, text_size, "Process %d: not shown: %s (%s).", p->target.pid, s->lost,
-			 refusal(p, *spec) ?: "no such function in this build");
+		snprintf(ret_text, text_size, "Process %d: not shown: %s (%s).", p->target.pid,
+			 s->lost, refusal(p, *spec) ?: "no such function in this build");
 		++*spec;
 		return true;
 	}
 	return false;
 }
 
-struct target prepared_what_is_new(const struct prepared *list, unsigned n, const struct target *target)
+struct target prepared_what_is_new(const struct prepared *list, unsigned n,
+				   const struct target *target)
 {
 	struct target fresh = *target;
 
@@ -158,8 +171,11 @@ struct target prepared_what_is_new(const struct prepared *list, unsigned n, cons
 		bool known = false;
 
 		for (unsigned k = 0; k < n; k++)
-			for (unsigned f = 0; f < list[k].n_files && list[k].target.program == target->program; f++)
-				known |= file->is_beside || (list[k].target.files[f].device == file->device && list[k].target.files[f].inode == file->inode);
+			for (unsigned f = 0;
+			     f < list[k].n_files && list[k].target.program == target->program; f++)
+				known |= file->is_beside ||
+					 (list[k].target.files[f].device == file->device &&
+					  list[k].target.files[f].inode == file->inode);
 		if (!known)
 			fresh.files[fresh.n_files++] = *file;
 	}

@@ -26,7 +26,8 @@ struct pack_message {
 
 static struct pack_message *pack_message_new(const struct probe_pack *pack)
 {
-	struct pack_message *m = calloc(1, sizeof(*m) + pack->n_probes * (sizeof(m->probes[0]) + sizeof(m->list[0])));
+	struct pack_message *m = calloc(
+		1, sizeof(*m) + pack->n_probes * (sizeof(m->probes[0]) + sizeof(m->list[0])));
 
 	if (!m)
 		return NULL;
@@ -158,7 +159,8 @@ void recording_add_startup(struct journal *j, const struct startup_track *track)
 		to->kind = from->kind;
 		to->start_ns = from->start_ns;
 		to->end_ns = from->end_ns;
-		to->path = (ProtobufCBinaryData){ .data = (uint8_t *)from->path, .len = strlen(from->path) };
+		to->path = (ProtobufCBinaryData){ .data = (uint8_t *)from->path,
+						  .len = strlen(from->path) };
 		to->runs = from->runs;
 		to->failed = from->failed;
 		to->goes_on = from->goes_on;
@@ -177,7 +179,8 @@ void recording_add_module(struct journal *j, const void *bytes, size_t size)
 		journal_add(j, JOURNAL_MODULE, bytes, size);
 }
 
-int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result)
+int recording_end(struct journal *j, const struct result_facts *facts,
+		  const struct capture_result *result)
 {
 	Tfprofd__RecordingResult m = TFPROFD__RECORDING_RESULT__INIT;
 	Tfprofd__RecordingCounts counts = TFPROFD__RECORDING_COUNTS__INIT;

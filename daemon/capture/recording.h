@@ -1,7 +1,8 @@
 /*
- * What a capture keeps for a later replay: each call that its session makes to the correlator, in order, and at the end what goes
- * into the result besides. A capture goes on without a recording that failed: the journal keeps the error, for recording_end() to return it.
- * A journal of NULL is none.
+ * What a capture keeps for a later replay: each call that its session makes to the correlator, in
+ * order, and at the end what goes into the result besides. A capture goes on without a recording
+ * that failed: the journal keeps the error, for recording_end() to return it. A journal of NULL is
+ * none.
  */
 #pragma once
 
@@ -12,7 +13,8 @@
 
 /* Begins: the window opens at start_ns, and the filter says which requests are shown. */
 void recording_begin(struct journal *j, uint64_t start_ns, const struct request_filter *filter);
-/* As correlator_add_target(), correlator_set_layout(), correlator_shed(), correlator_note_loss() and correlator_feed(). */
+/* As correlator_add_target(), correlator_set_layout(), correlator_shed(), correlator_note_loss()
+ * and correlator_feed(). */
 void recording_add_target(struct journal *j, const struct correlate_target *target);
 void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout);
 void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
@@ -21,5 +23,7 @@ void recording_feed(struct journal *j, const struct record *record);
 void recording_add_startup(struct journal *j, const struct startup_track *track);
 /* One of XLA's modules, as its file is. */
 void recording_add_module(struct journal *j, const void *bytes, size_t size);
-/* What result_make() is given; the journal may be finished. 0, or the first error: -ENOMEM, -ENOBUFS (no room for more). */
-int recording_end(struct journal *j, const struct result_facts *facts, const struct capture_result *result);
+/* What result_make() is given; the journal may be finished. 0, or the first error: -ENOMEM,
+ * -ENOBUFS (no room for more). */
+int recording_end(struct journal *j, const struct result_facts *facts,
+		  const struct capture_result *result);

@@ -15,7 +15,7 @@
 
 /* A pack of the recording, as this program has it. */
 struct known_pack {
-	const struct probe_pack *pack;	  /* NULL: it has none of that name */
+	const struct probe_pack *pack; /* NULL: it has none of that name */
 	const Tfprofd__RecordingPack *recorded;
 	int16_t sites[SITES]; /* this program's number of a site in the recording; -1: none */
 };
@@ -35,7 +35,8 @@ struct replaying {
 
 static int unsupported(struct replaying *p, uint64_t offset, const char *what, const char *name)
 {
-	journal_bad(&p->reader, offset, "%s '%.80s', which this version of tfprofctl does not know", what, name);
+	journal_bad(&p->reader, offset, "%s '%.80s', which this version of tfprofctl does not know",
+		    what, name);
 	return -EPROTONOSUPPORT;
 }
 
@@ -45,7 +46,8 @@ static int find_site(const struct probe_pack *pack, const Tfprofd__RecordingProb
 		const struct probe_spec *spec = &pack->probes[i];
 		const char *symbol = spec->usdt ?: spec->symbol;
 
-		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt && spec->role == probe->role)
+		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt &&
+		    spec->role == probe->role)
 			return (int)i;
 	}
 	return -1;
@@ -64,7 +66,8 @@ static int set_filter_texts(struct replaying *p)
 	return 0;
 }
 
-/* Sites are numbered by their place in a pack, which another version may have changed: names and roles decide. */
+/* Sites are numbered by their place in a pack, which another version may have changed: names and
+ * roles decide. */
 static int read_head(struct replaying *p, const struct journal_section *s)
 {
 	int r;
@@ -82,10 +85,14 @@ static int read_head(struct replaying *p, const struct journal_section *s)
 			if (!strcmp((*pack)->name, known->recorded->name))
 				known->pack = *pack;
 		for (size_t k = 0; k < SITES; k++)
-			known->sites[k] = known->pack && k < known->recorded->n_probes ?
-						  (int16_t)find_site(known->pack, known->recorded->probes[k]) : -1;
+			known->sites[k] = known->pack && k < known->recorded->n_probes
+						  ? (int16_t)find_site(known->pack,
+								       known->recorded->probes[k])
+						  : -1;
 	}
-	p->replay->result.filter = (struct request_filter){ .slower_than_ns = p->head->slower_than_ns, .count = p->head->count };
+	p->replay->result.filter =
+		(struct request_filter){ .slower_than_ns = p->head->slower_than_ns,
+					 .count = p->head->count };
 	r = set_filter_texts(p);
 	if (r >= 0)
 		r = correlator_new(p->head->start_ns, &p->correlator);
@@ -103,10 +110,14 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 	if (!m || m->pack >= p->head->n_packs || p->n_targets == RECORD_MAX_TARGETS) {
 		r = journal_bad(&p->reader, s->offset, "a process in it cannot be read");
 	} else if (!p->packs[m->pack].pack) {
-		r = unsupported(p, s->offset, "it is of a process with the runtime", p->head->packs[m->pack]->name);
+		r = unsupported(p, s->offset, "it is of a process with the runtime",
+				p->head->packs[m->pack]->name);
 	} else {
-		target = (struct correlate_target){ .pid = m->pid, .pack = p->packs[m->pack].pack, .since_ns = m->since_ns,
-						    .ops_at_entry = m->ops_at_entry, .has_handlers = m->has_handlers };
+		target = (struct correlate_target){ .pid = m->pid,
+						    .pack = p->packs[m->pack].pack,
+						    .since_ns = m->since_ns,
+						    .ops_at_entry = m->ops_at_entry,
+						    .has_handlers = m->has_handlers };
 		snprintf(target.name, sizeof(target.name), "%s", m->name);
 		p->targets[p->n_targets++] = &p->packs[m->pack];
 		r = correlator_add_target(p->correlator, &target);
@@ -125,7 +136,8 @@ static int read_layout(struct replaying *p, const struct journal_section *s)
 		r = journal_bad(&p->reader, s->offset, "a layout in it cannot be read");
 	else
 		r = correlator_set_layout(p->correlator, m->target,
-					  &(struct record_layout){ .name_offset = m->name_offset, .type_offset = m->type_offset });
+					  &(struct record_layout){ .name_offset = m->name_offset,
+								   .type_offset = m->type_offset });
 	if (m)
 		tfprofd__recording_layout__free_unpacked(m, NULL);
 	return r;
@@ -173,7 +185,8 @@ static int read_loss(struct replaying *p, const struct journal_section *s)
 /* The correlator gets a copy with this program's site number. */
 static int feed(struct replaying *p, const struct record *record, size_t size, uint64_t offset)
 {
-	const struct known_pack *known = record->target < p->n_targets ? p->targets[record->target] : NULL;
+	const struct known_pack *known =
+		record->target < p->n_targets ? p->targets[record->target] : NULL;
 	struct record *copy;
 
 	if (size > p->record_size) {
@@ -190,7 +203,8 @@ static int feed(struct replaying *p, const struct record *record, size_t size, u
 		if (!known || record->site >= known->recorded->n_probes)
 			return 0;
 		if (known->sites[record->site] < 0)
-			return unsupported(p, offset, "it has hits of the probe", known->recorded->probes[record->site]->symbol);
+			return unsupported(p, offset, "it has hits of the probe",
+					   known->recorded->probes[record->site]->symbol);
 		copy->site = (uint8_t)known->sites[record->site];
 	}
 	return correlator_feed(p->correlator, copy);
@@ -238,14 +252,26 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	p->replay->hostname = strdup(m->hostname);
 	if (!p->replay->hostname)
 		return -ENOMEM;
-	*facts = (struct result_facts){ .start_ns = m->start_ns, .stop_ns = m->stop_ns, .start_unix_ns = m->start_unix_ns,
-					.detail = { .level = m->level, .ops_at_entry = m->ops_at_entry }, .hostname = p->replay->hostname,
-					.n_left_out = m->left_out, .ended = m->ended,
-					.extras = { .device_plane = m->device_plane, .input_stages = m->input_stages } };
-	facts->counts = (struct session_counts){ .records = m->counts->records, .dropped = m->counts->dropped,
-						 .ring_full = m->counts->ring_full, .refused = m->counts->refused,
-						 .malformed = m->counts->malformed, .unread = m->counts->unread, .late = m->counts->late,
-						 .table_full = m->counts->table_full, .read_failed = m->counts->read_failed, .flows_full = m->counts->flows_full };
+	*facts = (struct result_facts){
+		.start_ns = m->start_ns,
+		.stop_ns = m->stop_ns,
+		.start_unix_ns = m->start_unix_ns,
+		.detail = { .level = m->level, .ops_at_entry = m->ops_at_entry },
+		.hostname = p->replay->hostname,
+		.n_left_out = m->left_out,
+		.ended = m->ended,
+		.extras = { .device_plane = m->device_plane, .input_stages = m->input_stages }
+	};
+	facts->counts = (struct session_counts){ .records = m->counts->records,
+						 .dropped = m->counts->dropped,
+						 .ring_full = m->counts->ring_full,
+						 .refused = m->counts->refused,
+						 .malformed = m->counts->malformed,
+						 .unread = m->counts->unread,
+						 .late = m->counts->late,
+						 .table_full = m->counts->table_full,
+						 .read_failed = m->counts->read_failed,
+						 .flows_full = m->counts->flows_full };
 	result->cut = m->cut;
 	result->overhead = m->overhead;
 	result->max_overhead = m->max_overhead;
@@ -273,7 +299,8 @@ static bool is_startup(const Tfprofd__RecordingStartup *m)
 	if (!m || m->n_phases > STARTUP_PHASES_MAX)
 		return false;
 	for (size_t i = 0; i < m->n_phases; i++)
-		if (m->phases[i]->kind > STARTUP_SERVING || m->phases[i]->path.len >= STARTUP_PATH_MAX)
+		if (m->phases[i]->kind > STARTUP_SERVING ||
+		    m->phases[i]->path.len >= STARTUP_PATH_MAX)
 			return false;
 	return true;
 }
@@ -281,15 +308,23 @@ static bool is_startup(const Tfprofd__RecordingStartup *m)
 static int read_startup(struct replaying *p, const struct journal_section *s)
 {
 	Tfprofd__RecordingStartup *m = tfprofd__recording_startup__unpack(NULL, s->size, s->bytes);
-	struct startup_track *track = is_startup(m) ? startups_add(&p->replay->result.startups, m->pid) : NULL;
-	int r = track ? 0 : journal_bad(&p->reader, s->offset, "how a process came to serve cannot be read in it");
+	struct startup_track *track =
+		is_startup(m) ? startups_add(&p->replay->result.startups, m->pid) : NULL;
+	int r = track ? 0
+		      : journal_bad(&p->reader, s->offset,
+				    "how a process came to serve cannot be read in it");
 
 	for (size_t i = 0; track && i < m->n_phases; i++) {
 		const Tfprofd__RecordingPhase *from = m->phases[i];
 		struct startup_phase *to = &track->phases[track->n++];
 
-		*to = (struct startup_phase){ .kind = (enum startup_phase_kind)from->kind, .start_ns = from->start_ns, .end_ns = from->end_ns,
-					      .runs = from->runs, .failed = from->failed, .goes_on = from->goes_on, .start_is_bound = from->start_is_bound,
+		*to = (struct startup_phase){ .kind = (enum startup_phase_kind)from->kind,
+					      .start_ns = from->start_ns,
+					      .end_ns = from->end_ns,
+					      .runs = from->runs,
+					      .failed = from->failed,
+					      .goes_on = from->goes_on,
+					      .start_is_bound = from->start_is_bound,
 					      .end_is_bound = from->end_is_bound };
 		if (from->path.len)
 			memcpy(to->path, from->path.data, from->path.len);
@@ -305,16 +340,22 @@ static int read_module(struct replaying *p, const struct journal_section *s)
 
 	/* An earlier release took such ones. */
 	if (r == -EINVAL) {
-		result_warn(&p->replay->result, "A module of XLA's is not shown: it has a name such as XLA gives to none.");
+		result_warn(
+			&p->replay->result,
+			"A module of XLA's is not shown: it has a name such as XLA gives to none.");
 		return 0;
 	}
-	return r == -EBADMSG || r == -ENOBUFS ? journal_bad(&p->reader, s->offset, "a module of XLA's in it cannot be read") : r;
+	return r == -EBADMSG || r == -ENOBUFS
+		       ? journal_bad(&p->reader, s->offset,
+				     "a module of XLA's in it cannot be read")
+		       : r;
 }
 
 static int read_section(struct replaying *p, const struct journal_section *s)
 {
 	if (!p->head && s->kind != JOURNAL_HEAD)
-		return journal_bad(&p->reader, s->offset, "it does not begin with its first section");
+		return journal_bad(&p->reader, s->offset,
+				   "it does not begin with its first section");
 	if (p->has_result && !(s->kind & JOURNAL_OPTIONAL))
 		return journal_bad(&p->reader, s->offset, "something follows its result");
 	switch (s->kind) {
@@ -369,8 +410,9 @@ static int make(struct replaying *p)
 	return r;
 }
 
-int replay_make(const void *recording, size_t size, const struct request_list_options *requests, const struct replay_extras *extras,
-		struct replay *ret, char *ret_text, size_t text_size)
+int replay_make(const void *recording, size_t size, const struct request_list_options *requests,
+		const struct replay_extras *extras, struct replay *ret, char *ret_text,
+		size_t text_size)
 {
 	struct replaying p = { .reader = { .bytes = recording, .size = size }, .replay = ret };
 	int r;
@@ -385,7 +427,8 @@ int replay_make(const void *recording, size_t size, const struct request_list_op
 	if (r >= 0)
 		r = make(&p);
 	if (r < 0) {
-		snprintf(ret_text, text_size, "%s", *p.reader.error ? p.reader.error : strerror(-r));
+		snprintf(ret_text, text_size, "%s",
+			 *p.reader.error ? p.reader.error : strerror(-r));
 		replay_done(ret);
 	}
 	correlator_free(p.correlator);

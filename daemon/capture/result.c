@@ -25,75 +25,111 @@ static void warn_of_counts(struct capture_result *result, const struct session_c
 	unsigned long long all = counts->records + counts->dropped;
 
 	if (counts->ring_full)
-		result_warn(result, "%llu of %llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
-			    (unsigned long long)counts->ring_full, all);
+		result_warn(
+			result,
+			"%llu of %llu records were lost because the rings were full: capture at a lower level, or give the daemon more CPU.",
+			(unsigned long long)counts->ring_full, all);
 	if (counts->unread)
-		result_warn(result, "%llu of %llu records were lost because a CPU did not finish writing them in time.",
-			    (unsigned long long)counts->unread, all);
+		result_warn(
+			result,
+			"%llu of %llu records were lost because a CPU did not finish writing them in time.",
+			(unsigned long long)counts->unread, all);
 	if (counts->refused)
-		result_warn(result, "%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
-			    (unsigned long long)counts->refused, all);
+		result_warn(
+			result,
+			"%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
+			(unsigned long long)counts->refused, all);
 	if (counts->late)
-		result_warn(result, "%llu records came late and may be shown with a wrong end.", (unsigned long long)counts->late);
+		result_warn(result, "%llu records came late and may be shown with a wrong end.",
+			    (unsigned long long)counts->late);
 	if (counts->malformed)
-		result_warn(result, "%llu records could not be understood.", (unsigned long long)counts->malformed);
+		result_warn(result, "%llu records could not be understood.",
+			    (unsigned long long)counts->malformed);
 	if (counts->table_full)
-		result_warn(result, "%llu operations have no name: more different ones ran than the table holds.",
-			    (unsigned long long)counts->table_full);
+		result_warn(
+			result,
+			"%llu operations have no name: more different ones ran than the table holds.",
+			(unsigned long long)counts->table_full);
 	if (counts->flows_full)
-		result_warn(result, "Some requests are not seen: there were more connections, or threads in calls, than the tables hold.");
+		result_warn(
+			result,
+			"Some requests are not seen: there were more connections, or threads in calls, than the tables hold.");
 	if (counts->read_failed)
-		result_warn(result, "%llu reads of the target's memory failed; identities or names are missing.",
-			    (unsigned long long)counts->read_failed);
+		result_warn(
+			result,
+			"%llu reads of the target's memory failed; identities or names are missing.",
+			(unsigned long long)counts->read_failed);
 }
 
-static void warn_of_timeline(struct capture_result *result, const struct result_facts *facts, const struct timeline *timeline)
+static void warn_of_timeline(struct capture_result *result, const struct result_facts *facts,
+			     const struct timeline *timeline)
 {
 	for (unsigned i = 0; i < timeline->n_processes; i++)
 		if (timeline->processes[i].ended || (facts->ended & 1u << i)) {
-			result_warn(result, "Process %u (%s) ended, or became another program, within the window.", timeline->processes[i].pid,
-				    timeline->processes[i].name);
+			result_warn(
+				result,
+				"Process %u (%s) ended, or became another program, within the window.",
+				timeline->processes[i].pid, timeline->processes[i].name);
 			result->cut = true;
 		}
 	if (timeline->ops_at_entry)
-		result_warn(result, "Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
+		result_warn(
+			result,
+			"Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
 	if (timeline->n_spans_left_out)
-		result_warn(result, "%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
-			    (unsigned long long)timeline->n_spans_left_out,
-			    (unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
+		result_warn(
+			result,
+			"%llu of %llu events were left out because the capture reached its memory limit: use a shorter window or a lower level.",
+			(unsigned long long)timeline->n_spans_left_out,
+			(unsigned long long)(timeline->n_spans + timeline->n_spans_left_out));
 	if (timeline->n_memory && result->dropped)
-		result_warn(result, "Sums and curves of allocations are not exact, since some of them may not have been seen.");
+		result_warn(
+			result,
+			"Sums and curves of allocations are not exact, since some of them may not have been seen.");
 	if (timeline->n_memory_left_out)
-		result_warn(result, "%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
-			    (unsigned long long)timeline->n_memory_left_out,
-			    (unsigned long long)(timeline->n_memory + timeline->n_memory_left_out));
+		result_warn(
+			result,
+			"%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
+			(unsigned long long)timeline->n_memory_left_out,
+			(unsigned long long)(timeline->n_memory + timeline->n_memory_left_out));
 	if (timeline->n_paths_cut)
-		result_warn(result, "%llu requests have too many pieces to be told whole: where the time at their beginning went is unknown.",
-			    (unsigned long long)timeline->n_paths_cut);
+		result_warn(
+			result,
+			"%llu requests have too many pieces to be told whole: where the time at their beginning went is unknown.",
+			(unsigned long long)timeline->n_paths_cut);
 	if (timeline->n_lost_names)
-		result_warn(result, "%llu operations are shown without their name.", (unsigned long long)timeline->n_lost_names);
+		result_warn(result, "%llu operations are shown without their name.",
+			    (unsigned long long)timeline->n_lost_names);
 }
 
-int result_make(struct timeline *timeline, const struct result_facts *facts, struct capture_result *result)
+int result_make(struct timeline *timeline, const struct result_facts *facts,
+		struct capture_result *result)
 {
-	struct export_options options = { .level = facts->detail.level, .hostname = facts->hostname, .advice = &result->advice,
-					  .modules = &result->modules, .startups = &result->startups,
+	struct export_options options = { .level = facts->detail.level,
+					  .hostname = facts->hostname,
+					  .advice = &result->advice,
+					  .modules = &result->modules,
+					  .startups = &result->startups,
 					  .extras = facts->extras };
 	unsigned n_result, n_timeline;
 	int r = 0;
 
 	result->window_ns = facts->stop_ns - facts->start_ns;
 	result->records = facts->counts.records;
-	result->dropped = facts->counts.dropped + timeline->n_spans_left_out + timeline->n_memory_left_out;
+	result->dropped =
+		facts->counts.dropped + timeline->n_spans_left_out + timeline->n_memory_left_out;
 	result->ops_at_entry = timeline->ops_at_entry;
 	warn_of_counts(result, &facts->counts);
 	if (facts->n_left_out)
-		result_warn(result, "%u more processes were left out: a capture takes %d.", facts->n_left_out, RECORD_MAX_TARGETS);
+		result_warn(result, "%u more processes were left out: a capture takes %d.",
+			    facts->n_left_out, RECORD_MAX_TARGETS);
 	warn_of_timeline(result, facts, timeline);
 	r = request_list_make(timeline, &facts->requests, &result->requests);
 	if (r >= 0 && result->requests.n_left_out)
-		result_warn(result, "%llu requests are not in the list of requests for lack of room: use a shorter window, or show fewer of them.",
-			    (unsigned long long)result->requests.n_left_out);
+		result_warn(
+			result,
+			"%llu requests are not in the list of requests for lack of room: use a shorter window, or show fewer of them.",
+			(unsigned long long)result->requests.n_left_out);
 	/* Each of the two knows some that the other does not. */
 	n_result = result->n_warnings;
 	n_timeline = timeline->n_warnings;
@@ -103,16 +139,19 @@ int result_make(struct timeline *timeline, const struct result_facts *facts, str
 		result_warn(result, "%s", timeline->warnings[i]);
 	if (facts->extras.device_plane)
 		result_warn(result, "%s", device_warning(timeline, facts->detail.level));
-	/* Where threads, or requests, were not seen for a part of the window, shares of the time say nothing. */
+	/* Where threads, or requests, were not seen for a part of the window, shares of the time
+	 * say nothing. */
 	if (!result->n_shed && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
 	if (r >= 0)
 		r = export_xspace(timeline, &options, &result->xspace);
 	if (r >= 0)
 		r = summary_make(timeline, &result->summary);
-	/* Without the scheduler's records, or without knowing who works, nobody knows when threads ran for what. */
+	/* Without the scheduler's records, or without knowing who works, nobody knows when threads
+	 * ran for what. */
 	if (facts->detail.level < 2 || result->n_shed)
-		result->summary.running_ns = result->summary.runnable_ns = result->summary.blocked_ns = 0;
+		result->summary.running_ns = result->summary.runnable_ns =
+			result->summary.blocked_ns = 0;
 	return r;
 }
 

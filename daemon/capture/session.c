@@ -33,16 +33,16 @@ struct session_target {
 	bool layout_known;
 	struct record_layout layout;
 	uint32_t *cost_ns; /* of a hit, by the pack's probes */
-	bool left_out; /* it was refused, or is a target again as another program */
+	bool left_out;     /* it was refused, or is a target again as another program */
 	uint64_t added_ns;
 	uint64_t cpu_base_ns, cpu_ns; /* CPU time: when it was added, and what was last known */
 };
 
 struct session {
 	struct session_options options;
-	uint32_t id; /* the broker's number of the capture */
-	bool open;   /* the broker has it */
-	bool opened; /* the window was */
+	uint32_t id;            /* the broker's number of the capture */
+	bool open;              /* the broker has it */
+	bool opened;            /* the window was */
 	unsigned refused_kinds; /* that the kernel refuses; a bit each */
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
@@ -57,9 +57,10 @@ struct session {
 	struct correlator *correlator;
 	uint64_t last_ns, late;
 	uint64_t settled_ns; /* records from before that time were fed */
-	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost */
+	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost
+			      */
 	uint64_t n_lost;     /* that the correlator was told of */
-	int error; /* the first one */
+	int error;           /* the first one */
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
 };
@@ -93,12 +94,14 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 
 	if (n < 3 || n - 2 > RECORD_MAX_RINGS)
 		return -EBADMSG;
-	s->control = mmap(NULL, (sizeof(*s->control) + page - 1) & ~(page - 1), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	s->control = mmap(NULL, (sizeof(*s->control) + page - 1) & ~(page - 1),
+			  PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	if (s->control == MAP_FAILED) {
 		s->control = NULL;
 		return -errno;
 	}
-	s->counters = mmap(NULL, RECORD_MAX_CPUS * sizeof(*s->counters), PROT_READ, MAP_SHARED, fds[1], 0);
+	s->counters = mmap(NULL, RECORD_MAX_CPUS * sizeof(*s->counters), PROT_READ, MAP_SHARED,
+			   fds[1], 0);
 	if (s->counters == MAP_FAILED) {
 		s->counters = NULL;
 		return -errno;
@@ -116,16 +119,21 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, const char *text)
 {
 	recording_shed(s->options.recording, kind, time, text);
-	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data) : correlator_shed(s->correlator, kind, time, text);
+	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data)
+			       : correlator_shed(s->correlator, kind, time, text);
 }
 
 static const char *describe_refused(enum probe_kind kind, char *text, size_t size)
 {
-	snprintf(text, size, "Not captured: %s. The kernel refused a BPF program or a probe: the daemon's messages say why.", probe_kind_name(kind));
+	snprintf(
+		text, size,
+		"Not captured: %s. The kernel refused a BPF program or a probe: the daemon's messages say why.",
+		probe_kind_name(kind));
 	return text;
 }
 
-/* The kernel refuses them: a window that is open ends for them now, one that is not never begins. */
+/* The kernel refuses them: a window that is open ends for them now, one that is not never begins.
+ */
 static int leave_out(struct session *s, unsigned kinds)
 {
 	char text[160];
@@ -144,7 +152,9 @@ static int leave_out(struct session *s, unsigned kinds)
 
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_CAPTURE, .id = s->options.client, .kinds = s->options.kinds };
+	struct broker_message m = { .type = BROKER_CAPTURE,
+				    .id = s->options.client,
+				    .kinds = s->options.kinds };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
@@ -163,7 +173,8 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	return r;
 }
 
-int session_new(const struct session_options *options, struct session **ret, char *ret_text, size_t text_size)
+int session_new(const struct session_options *options, struct session **ret, char *ret_text,
+		size_t text_size)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	int r;
@@ -181,8 +192,8 @@ int session_new(const struct session_options *options, struct session **ret, cha
 }
 
 /* The sites of one kind in one file, some per message. */
-static int send_sites(struct session *s, unsigned target, const struct prepared *p, unsigned file, enum probe_kind kind, char *text,
-		      size_t text_size)
+static int send_sites(struct session *s, unsigned target, const struct prepared *p, unsigned file,
+		      enum probe_kind kind, char *text, size_t text_size)
 {
 	const struct plan *plan = p->files[file].plan;
 	struct broker_message m;
@@ -194,8 +205,11 @@ static int send_sites(struct session *s, unsigned target, const struct prepared 
 
 		if (spec && prepared_uses(p, site) && probe_kind_of_role(spec->role) == kind &&
 		    probe_is_wanted(spec, &s->options.detail))
-			m.sites[n++] = (struct broker_site){ .offset = site->offset, .cookie = plan_cookie(plan, site, target),
-							     .semaphore = site->semaphore, .note = site->note };
+			m.sites[n++] =
+				(struct broker_site){ .offset = site->offset,
+						      .cookie = plan_cookie(plan, site, target),
+						      .semaphore = site->semaphore,
+						      .note = site->note };
 		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
 			continue;
 		m.type = BROKER_SITES;
@@ -233,47 +247,58 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 {
 	char text[256];
 
-	for (unsigned spec = 0; prepared_next_missing(p, &s->options.detail, &spec, text, sizeof(text));)
+	for (unsigned spec = 0;
+	     prepared_next_missing(p, &s->options.detail, &spec, text, sizeof(text));)
 		warn(s, "%s", text);
 	if (*p->not_read)
-		warn(s, "Process %d: what it says of requests beside its runtime is not seen: %s.", p->target.pid, p->not_read);
+		warn(s, "Process %d: what it says of requests beside its runtime is not seen: %s.",
+		     p->target.pid, p->not_read);
 	for (unsigned f = 0; f < p->n_files; f++) {
 		const struct plan *plan = p->files[f].plan;
 		unsigned stepped = 0;
 
 		for (unsigned i = 0; i < plan->n_sites; i++) {
 			if (!prepared_uses(p, &plan->sites[i]) ||
-			    !probe_is_wanted(&plan->pack->probes[plan->sites[i].spec], &s->options.detail))
+			    !probe_is_wanted(&plan->pack->probes[plan->sites[i].spec],
+					     &s->options.detail))
 				continue;
 			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED;
 		}
 		if (stepped)
-			warn(s, "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
+			warn(s,
+			     "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
 			     stepped, p->target.files[f].path,
-			     s->options.forecast->calibration.stepped_ns / MAX(s->options.forecast->calibration.emulated_ns, 1u));
+			     s->options.forecast->calibration.stepped_ns /
+				     MAX(s->options.forecast->calibration.emulated_ns, 1u));
 	}
 }
 
-/* Nanoseconds, by the clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
+/* Nanoseconds, by the clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the
+ * kernel's posix-cpu-timers. */
 static uint64_t cpu_time_of(pid_t pid)
 {
 	clockid_t clock = (clockid_t)(~(uint32_t)pid << 3 | 2);
 	struct timespec ts;
 
-	return clock_gettime(clock, &ts) < 0 ? 0 : (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	return clock_gettime(clock, &ts) < 0
+		       ? 0
+		       : (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
 static int tell_correlator(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
-	struct correlate_target target = { .pid = (uint32_t)of->pid, .pack = of->pack, .ops_at_entry = s->options.detail.ops_at_entry,
-					  .since_ns = t->added_ns };
+	struct correlate_target target = { .pid = (uint32_t)of->pid,
+					   .pack = of->pack,
+					   .ops_at_entry = s->options.detail.ops_at_entry,
+					   .since_ns = t->added_ns };
 
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.has_handlers = prepared_has_role(t->prepared, ROLE_REQUEST_BEGIN);
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
 	recording_add_target(s->options.recording, &target);
-	return s->options.sink ? s->options.sink->target(&target, s->options.sink->data) : correlator_add_target(s->correlator, &target);
+	return s->options.sink ? s->options.sink->target(&target, s->options.sink->data)
+			       : correlator_add_target(s->correlator, &target);
 }
 
 /* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
@@ -286,9 +311,12 @@ static unsigned find_target(const struct session *s, const struct target *target
 	return i;
 }
 
-static int new_target(struct session *s, const struct prepared *target, char *text, size_t text_size)
+static int new_target(struct session *s, const struct prepared *target, char *text,
+		      size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_TARGET, .id = s->id, .pid = (uint32_t)target->target.pid };
+	struct broker_message m = { .type = BROKER_TARGET,
+				    .id = s->id,
+				    .pid = (uint32_t)target->target.pid };
 	struct session_target *t;
 	int r;
 
@@ -315,7 +343,9 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 void session_forget(struct session *s, unsigned target)
 {
 	s->targets[target].left_out = true;
-	proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = target }, NULL, NULL);
+	proxy_call(s->options.proxy,
+		   &(struct broker_message){ .type = BROKER_FORGET, .id = s->id, .index = target },
+		   NULL, NULL);
 }
 
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size)
@@ -387,7 +417,8 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	for (unsigned i = 0; r >= 0 && i < s->n_targets; i++)
 		if (m.index & 1u << i && !s->targets[i].left_out) {
 			s->targets[i].left_out = true;
-			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.", s->targets[i].prepared->target.pid,
+			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.",
+			     s->targets[i].prepared->target.pid,
 			     s->targets[i].prepared->target.name);
 		}
 	return r < 0 ? r : leave_out(s, m.kinds);
@@ -418,7 +449,8 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 	r = s->options.sink ? 0 : correlator_new(start, &s->correlator);
 	if (r >= 0 && s->correlator) {
 		correlator_set_filter(s->correlator, &s->options.filter);
-		correlator_on_finished(s->correlator, s->options.finished, s->options.finished_data);
+		correlator_on_finished(s->correlator, s->options.finished,
+				       s->options.finished_data);
 	}
 	s->opened = r >= 0;
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
@@ -442,7 +474,8 @@ void session_close(struct session *s, uint64_t stop)
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
 	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
-	/* What comes until the probes are gone is not counted as seen: some of them go before others. */
+	/* What comes until the probes are gone is not counted as seen: some of them go before
+	 * others. */
 	int r = note_shed(s, kind, loop_now(), text);
 
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
@@ -463,11 +496,13 @@ static void learn_layout(struct session *s, const struct record_object *o)
 		return;
 	t->layout_known = true;
 	recording_set_layout(s->options.recording, o->head.target, &t->layout);
-	if ((s->options.sink ? s->options.sink->layout(o->head.target, &t->layout, s->options.sink->data) :
-			       correlator_set_layout(s->correlator, o->head.target, &t->layout)) < 0)
+	if ((s->options.sink
+		     ? s->options.sink->layout(o->head.target, &t->layout, s->options.sink->data)
+		     : correlator_set_layout(s->correlator, o->head.target, &t->layout)) < 0)
 		s->error = -ENOMEM;
 	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
-	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset,
+			 __ATOMIC_SEQ_CST);
 }
 
 struct drain {
@@ -483,8 +518,10 @@ static void count_cost(struct session *s, const struct record *r)
 		s->cost_ns[KIND_SOCKETS] += s->options.forecast->calibration.call_ns;
 	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
 		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
-	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t && r->site < t->prepared->target.pack->n_probes)
-		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] += t->cost_ns[r->site];
+	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t &&
+		 r->site < t->prepared->target.pack->n_probes)
+		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] +=
+			t->cost_ns[r->site];
 }
 
 static int on_record(const void *record, size_t size, void *data)
@@ -511,7 +548,8 @@ static int on_record(const void *record, size_t size, void *data)
 static void note_loss(struct session *s, uint64_t from, uint64_t to, uint64_t n)
 {
 	recording_loss(s->options.recording, from, to);
-	if ((s->options.sink ? s->options.sink->loss(from, to, n, s->options.sink->data) : correlator_note_loss(s->correlator, from, to)) < 0)
+	if ((s->options.sink ? s->options.sink->loss(from, to, n, s->options.sink->data)
+			     : correlator_note_loss(s->correlator, from, to)) < 0)
 		s->error = -ENOMEM;
 }
 
@@ -525,7 +563,8 @@ static int feed(const struct record *record, void *data)
 	}
 	s->last_ns = MAX(s->last_ns, record->time);
 	recording_feed(s->options.recording, record);
-	return s->options.sink ? s->options.sink->record(record, s->options.sink->data) : correlator_feed(s->correlator, record);
+	return s->options.sink ? s->options.sink->record(record, s->options.sink->data)
+			       : correlator_feed(s->correlator, record);
 }
 
 /* Whether anything was lost since the counters were read before, and when. */
@@ -554,7 +593,8 @@ int session_drain(struct session *s)
 		whole &= ring_consume(s->rings[i], on_record, &d) == 0;
 	}
 	look_for_loss(s);
-	/* A ring that waits for a record holds back later ones, and what they must be put in order with. */
+	/* A ring that waits for a record holds back later ones, and what they must be put in order
+	 * with. */
 	if (whole) {
 		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);
 		if (r < 0)
@@ -580,9 +620,11 @@ int session_finish(struct session *s)
 	int r;
 
 	session_name_threads(s);
-	/* Nothing is recorded any more: taking the probes away goes on while the rest is read and the answer is made. */
+	/* Nothing is recorded any more: taking the probes away goes on while the rest is read and
+	 * the answer is made. */
 	end_capture(s);
-	/* A program that saw the window open may still be writing its record, and all later ones wait for it. */
+	/* A program that saw the window open may still be writing its record, and all later ones
+	 * wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
 		bool empty = true;
 
@@ -605,7 +647,8 @@ int session_finish(struct session *s)
 	s->store = store_free(s->store);
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
-			warn(s, "Process %d: where this build keeps the names of operations was not found out (%u seen).",
+			warn(s,
+			     "Process %d: where this build keeps the names of operations was not found out (%u seen).",
 			     s->targets[i].prepared->target.pid, s->targets[i].search.seen);
 	return s->error;
 }
@@ -614,7 +657,9 @@ void session_count(const struct session *s, struct session_counts *ret)
 {
 	uint64_t submitted = 0, seen = s->records + s->refused + s->malformed;
 
-	*ret = (struct session_counts){ .records = s->records, .refused = s->refused, .malformed = s->malformed,
+	*ret = (struct session_counts){ .records = s->records,
+					.refused = s->refused,
+					.malformed = s->malformed,
 					.late = s->late };
 	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++) {
 		submitted += s->counters[i].records;
@@ -680,7 +725,8 @@ unsigned session_n_captured(const struct session *s)
 	return n;
 }
 
-int session_next_module(struct session *s, unsigned target, char *name, char *ret_text, size_t text_size)
+int session_next_module(struct session *s, unsigned target, char *name, char *ret_text,
+			size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_MODULE, .id = s->id, .index = target };
 	unsigned n_fds;
@@ -703,7 +749,8 @@ bool session_targets_ended(const struct session *s)
 	return true;
 }
 
-int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret)
+int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns,
+		     struct timeline **ret)
 {
 	int r = correlator_finish(s->correlator, stop, start_unix_ns, ret);
 

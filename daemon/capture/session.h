@@ -1,16 +1,16 @@
 /*
- * What a capture has of the broker and of the kernel: sites attached, control words, counters and rings mapped, records drained and
- * correlated, hits counted. Belongs to the capture's thread.
+ * What a capture has of the broker and of the kernel: sites attached, control words, counters and
+ * rings mapped, records drained and correlated, hits counted. Belongs to the capture's thread.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/proxy/proxy.h"
 #include "daemon/capture/budget/forecast.h"
 #include "daemon/capture/prepare.h"
 #include "daemon/correlate/correlate.h"
+#include "daemon/proxy/proxy.h"
 #include "daemon/timeline/filter.h"
 #include "daemon/timeline/timeline.h"
 #include "include/record_types.h"
@@ -23,7 +23,8 @@ struct session_sink {
 	int (*target)(const struct correlate_target *target, void *data);
 	int (*layout)(unsigned target, const struct record_layout *layout, void *data);
 	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
-	int (*loss)(uint64_t from, uint64_t to, uint64_t n, void *data); /* n: how many were lost, as far as it is known */
+	int (*loss)(uint64_t from, uint64_t to, uint64_t n,
+		    void *data); /* n: how many were lost, as far as it is known */
 	int (*record)(const struct record *record, void *data);
 	void *data;
 };
@@ -31,14 +32,17 @@ struct session_sink {
 struct session_options {
 	struct proxy *proxy;
 	const struct forecast *forecast; /* must live as long as the session */
-	uint32_t client;		 /* the broker's number of who asks */
+	uint32_t client;                 /* the broker's number of who asks */
 	struct detail detail;
-	unsigned kinds; /* bits of enum probe_kind: those with programs of their own that are wanted */
-	struct journal *recording; /* gets all that the correlator gets; must live as long as the session. NULL: none */
+	unsigned kinds; /* bits of enum probe_kind: those with programs of their own that are wanted
+			 */
+	struct journal *recording;    /* gets all that the correlator gets; must live as long as the
+					 session. NULL: none */
 	struct request_filter filter; /* its texts must live as long as the session */
 	correlator_finished_fn finished; /* NULL: nobody wants to know; not with a sink */
 	void *finished_data;
-	const struct session_sink *sink; /* must live as long as the session; NULL: a correlator, for session_timeline() */
+	const struct session_sink *sink; /* must live as long as the session; NULL: a correlator,
+					    for session_timeline() */
 };
 
 struct session_counts {
@@ -47,30 +51,37 @@ struct session_counts {
 	uint64_t ring_full, refused, malformed, unread;
 	uint64_t late; /* not lost, but not in order of time */
 	uint64_t table_full, read_failed, flows_full;
-	uint64_t cost_ns[KIND_COUNT]; /* what the hits of each kind that were read cost the targets, by forecast */
+	uint64_t cost_ns[KIND_COUNT]; /* what the hits of each kind that were read cost the targets,
+					 by forecast */
 };
 
-/* Asks the broker for a capture on behalf of a client. On failure ret_text says what to do: -EBUSY (too many captures), and others. */
-int session_new(const struct session_options *options, struct session **ret, char *ret_text, size_t text_size);
+/* Asks the broker for a capture on behalf of a client. On failure ret_text says what to do: -EBUSY
+ * (too many captures), and others. */
+int session_new(const struct session_options *options, struct session **ret, char *ret_text,
+		size_t text_size);
 /* Detaches everything. */
 struct session *session_free(struct session *s);
 
 /*
- * Adds a target, or more files of one; it must live as long as the session. A new one has the count of those before it as its number. Before or after session_open().
- * -EACCES (not this client's process), -ESRCH (it has ended), -E2BIG, and others; ret_text says what to do.
+ * Adds a target, or more files of one; it must live as long as the session. A new one has the count
+ * of those before it as its number. Before or after session_open(). -EACCES (not this client's
+ * process), -ESRCH (it has ended), -E2BIG, and others; ret_text says what to do.
  */
 int session_add(struct session *s, const struct prepared *target, char *ret_text, size_t text_size);
 /* Takes away what there is of a target: nothing is told of it any more. */
 void session_forget(struct session *s, unsigned target);
 /* Attaches what was added since the last call. */
 int session_attach(struct session *s, char *ret_text, size_t text_size);
-/* Opens the window for so long. *ret_start: from when on it is open for every program, which is the time that it begins. -ENOMEM. */
+/* Opens the window for so long. *ret_start: from when on it is open for every program, which is the
+ * time that it begins. -ENOMEM. */
 int session_open(struct session *s, uint64_t duration, uint64_t *ret_start);
 /* Moves the end of the window. */
 void session_close(struct session *s, uint64_t stop);
-/* Takes the probes of a kind away: nothing of it is seen any more from now on. text says why, for the trace. */
+/* Takes the probes of a kind away: nothing of it is seen any more from now on. text says why, for
+ * the trace. */
 int session_shed(struct session *s, enum probe_kind kind, const char *text);
-/* Bits of the kinds that the kernel refuses, of those that were wanted: the session goes without them, and a warning says so. */
+/* Bits of the kinds that the kernel refuses, of those that were wanted: the session goes without
+ * them, and a warning says so. */
 unsigned session_refused_kinds(const struct session *s);
 /* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
 int session_drain(struct session *s);
@@ -78,15 +89,18 @@ int session_drain(struct session *s);
 uint64_t session_settled_ns(const struct session *s);
 /* Has the names of all threads told, in records of now. */
 void session_name_threads(struct session *s);
-/* After the window has closed: names of the threads, and the last records; begins to detach. -ENOMEM. */
+/* After the window has closed: names of the threads, and the last records; begins to detach.
+ * -ENOMEM. */
 int session_finish(struct session *s);
 
 /*
- * Opens the file of the next HLO module that a target's XLA wrote; name is that of the one before, "" at first, and has
- * SESSION_NAME_MAX bytes. Returns the descriptor, or the errors of module_open_next() (daemon/broker/modules.h) with what it says.
+ * Opens the file of the next HLO module that a target's XLA wrote; name is that of the one before,
+ * "" at first, and has SESSION_NAME_MAX bytes. Returns the descriptor, or the errors of
+ * module_open_next() (daemon/broker/modules.h) with what it says.
  */
 #define SESSION_NAME_MAX 256
-int session_next_module(struct session *s, unsigned target, char *name, char *ret_text, size_t text_size);
+int session_next_module(struct session *s, unsigned target, char *name, char *ret_text,
+			size_t text_size);
 
 void session_count(const struct session *s, struct session_counts *ret);
 /* Requests that have finished so far and pass the filter. */
@@ -107,4 +121,5 @@ unsigned session_warnings(const struct session *s);
 const char *session_warning(const struct session *s, unsigned i);
 
 /* Once, after session_finish(): what was seen. *ret is to be freed with timeline_free(). */
-int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns, struct timeline **ret);
+int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns,
+		     struct timeline **ret);

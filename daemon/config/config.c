@@ -21,8 +21,10 @@ struct config *config_free(struct config *config)
 	return NULL;
 }
 
-/* Flags, then the file: the one behind the descriptor, with its path, or with -1 the one that the flags name. */
-static int read_all(struct config *config, int argc, char *argv[], const char *path, int fd, char *ret_text, size_t text_size)
+/* Flags, then the file: the one behind the descriptor, with its path, or with -1 the one that the
+ * flags name. */
+static int read_all(struct config *config, int argc, char *argv[], const char *path, int fd,
+		    char *ret_text, size_t text_size)
 {
 	char text[CONFIG_TEXT];
 	FILE *file;
@@ -40,7 +42,8 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 		if (!file) {
 			r = -errno;
 			safe_close(fd);
-			snprintf(ret_text, text_size, "cannot read %s: %s", config->file, strerror(-r));
+			snprintf(ret_text, text_size, "cannot read %s: %s", config->file,
+				 strerror(-r));
 			return r;
 		}
 		r = config_read_file(config, file, config->file, ret_text, text_size);
@@ -48,7 +51,8 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 	if (r == 0) {
 		r = config_check(config, text);
 		if (r < 0)
-			snprintf(ret_text, text_size, "%s%s%s", config->file, *config->file ? ": " : "", text);
+			snprintf(ret_text, text_size, "%s%s%s", config->file,
+				 *config->file ? ": " : "", text);
 	}
 	return r;
 }
@@ -71,8 +75,9 @@ int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size
 	return 0;
 }
 
-int config_renew(const struct config *old, int argc, char *argv[], int file_fd, void (*restart)(const char *name, void *data), void *data,
-		 struct config **ret, char *ret_text, size_t text_size)
+int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
+		 void (*restart)(const char *name, void *data), void *data, struct config **ret,
+		 char *ret_text, size_t text_size)
 {
 	struct config *config = malloc(sizeof(*config));
 	int r = -ENOMEM;
@@ -94,7 +99,8 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd, 
 
 		if (!config->is_flag[i] && (key->reloads || !memcmp(now, was, key->size)))
 			continue;
-		/* Flags are what they were, also where a path is relative to a directory that was left since. */
+		/* Flags are what they were, also where a path is relative to a directory that was
+		 * left since. */
 		if (!config->is_flag[i])
 			restart(key->name, data);
 		memcpy(now, was, key->size);

@@ -1,6 +1,6 @@
 /*
- * How the daemon is configured: by its flags, by its file (docs/configuration.md), and by defaults, in this order. Both are root's, and are
- * read before anybody is served.
+ * How the daemon is configured: by its flags, by its file (docs/configuration.md), and by defaults,
+ * in this order. Both are root's, and are read before anybody is served.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 /* What captures at the port of a target of its own are like; zeros: as without a configuration. */
 struct config_target {
-	char *pattern; /* a glob of the process's name or of its pid */
+	char *pattern;      /* a glob of the process's name or of its pid */
 	char *path, *model; /* of the filter */
 	struct request_filter filter;
 	double max_overhead; /* percent */
@@ -43,7 +43,8 @@ struct config {
 	uid_t tls_user; /* whom clients with a certificate count as */
 	struct {
 		struct config_address address;
-		char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* instead of it, "": none */
+		char path[sizeof(
+			((struct sockaddr_un *)0)->sun_path)]; /* instead of it, "": none */
 	} metrics;
 	char state[512];
 	bool perf_event_uprobes;
@@ -68,16 +69,17 @@ struct config {
 };
 
 /*
- * Reads the flags and the file that they name. 0; 1: --help or --version was given and printed; -EINVAL, -ENOMEM or why the file cannot be
- * read, with ret_text a sentence that says what to do.
+ * Reads the flags and the file that they name. 0; 1: --help or --version was given and printed;
+ * -EINVAL, -ENOMEM or why the file cannot be read, with ret_text a sentence that says what to do.
  */
 int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size);
 /*
- * Reads the same flags and the text of the file anew. What cannot change while the daemon runs keeps the old value, and restart(name, data) is
- * called for each such key.
+ * Reads the same flags and the text of the file anew. What cannot change while the daemon runs
+ * keeps the old value, and restart(name, data) is called for each such key.
  */
-int config_renew(const struct config *old, int argc, char *argv[], int file_fd, void (*restart)(const char *name, void *data), void *data,
-		 struct config **ret, char *ret_text, size_t text_size);
+int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
+		 void (*restart)(const char *name, void *data), void *data, struct config **ret,
+		 char *ret_text, size_t text_size);
 struct config *config_free(struct config *config);
 
 /* The first section that a process is of, NULL: none. */

@@ -13,7 +13,7 @@
 struct parser {
 	FILE *file;
 	struct config *config;
-	struct config scratch;	      /* for what flags have given already */
+	struct config scratch;        /* for what flags have given already */
 	struct config_target *target; /* whose section is read, NULL: none */
 	bool in_daemon;
 	unsigned seen; /* keys of the target's section */
@@ -25,7 +25,8 @@ struct parser {
 };
 
 /* Keeps the first error and its line. */
-__attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int error, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int error,
+							 const char *format, ...)
 {
 	va_list ap;
 
@@ -56,20 +57,23 @@ static void begin_target(struct parser *p, const char *name, const char *end)
 		refuse(p, r, "%s", text);
 }
 
-/* The library calls only for keys, keeps few bytes of a section's name, and lets a section without keys pass. */
+/* The library calls only for keys, keeps few bytes of a section's name, and lets a section without
+ * keys pass. */
 static void begin_section(struct parser *p, const char *line)
 {
 	const char *name = line + 1, *end = strchr(name, ']');
 
 	p->target = NULL;
 	p->seen = 0;
-	p->in_daemon = end && (size_t)(end - name) == strlen(DAEMON_SECTION) && !strncmp(name, DAEMON_SECTION, strlen(DAEMON_SECTION));
+	p->in_daemon = end && (size_t)(end - name) == strlen(DAEMON_SECTION) &&
+		       !strncmp(name, DAEMON_SECTION, strlen(DAEMON_SECTION));
 	if (p->in_daemon)
 		return;
 	if (end && !strncmp(name, TARGET_SECTION, strlen(TARGET_SECTION)))
 		begin_target(p, name, end);
 	else
-		refuse(p, -EINVAL, "there is no section '%.40s': write [daemon] or [target GLOB]", line);
+		refuse(p, -EINVAL, "there is no section '%.40s': write [daemon] or [target GLOB]",
+		       line);
 }
 
 static char *read_line(char *line, int size, void *data)
@@ -91,7 +95,8 @@ static char *read_line(char *line, int size, void *data)
 	return line;
 }
 
-static int take_daemon_key(struct parser *p, const char *name, const char *value, char text[static CONFIG_TEXT])
+static int take_daemon_key(struct parser *p, const char *name, const char *value,
+			   char text[static CONFIG_TEXT])
 {
 	int i = config_key_find(name);
 
@@ -104,7 +109,8 @@ static int take_daemon_key(struct parser *p, const char *name, const char *value
 		return -EINVAL;
 	}
 	p->is_seen[i] = true;
-	return config_keys[i].take(&config_keys[i], p->config->is_flag[i] ? &p->scratch : p->config, value, text);
+	return config_keys[i].take(&config_keys[i], p->config->is_flag[i] ? &p->scratch : p->config,
+				   value, text);
 }
 
 /* 0: refused, as the library wants it. */
@@ -129,7 +135,8 @@ static int on_key(void *data, const char *section, const char *name, const char 
 	return r == 0;
 }
 
-int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text, size_t text_size)
+int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text,
+		     size_t text_size)
 {
 	struct parser *p = calloc(1, sizeof(*p));
 	int line, r;

@@ -20,7 +20,8 @@
 #define REFUSE(text, ...) (snprintf((text), CONFIG_TEXT, __VA_ARGS__), -EINVAL)
 #define FIELD(config, key) ((void *)((char *)(config) + (key)->offset))
 
-static int take_text(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_text(const struct config_key *key, struct config *config, const char *value,
+		     char text[static CONFIG_TEXT])
 {
 	if (!*value)
 		return REFUSE(text, "a value is missing");
@@ -31,7 +32,8 @@ static int take_text(const struct config_key *key, struct config *config, const 
 }
 
 /* The daemon goes to /, so that paths have to be whole. */
-static int take_path(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_path(const struct config_key *key, struct config *config, const char *value,
+		     char text[static CONFIG_TEXT])
 {
 	char directory[PATH_MAX];
 	int n;
@@ -41,27 +43,33 @@ static int take_path(const struct config_key *key, struct config *config, const 
 	if (!getcwd(directory, sizeof(directory)))
 		return REFUSE(text, "'%.80s' has to begin with /", value);
 	n = snprintf(FIELD(config, key), key->size, "%s/%s", directory, value);
-	return n < 0 || (size_t)n >= key->size ? REFUSE(text, "it is longer than %zu bytes", key->size - 1) : 0;
+	return n < 0 || (size_t)n >= key->size
+		       ? REFUSE(text, "it is longer than %zu bytes", key->size - 1)
+		       : 0;
 }
 
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT])
 {
 	*ret = !strcmp(value, "yes");
-	return *ret || !strcmp(value, "no") ? 0 : REFUSE(text, "'%.40s' is neither yes nor no", value);
+	return *ret || !strcmp(value, "no") ? 0
+					    : REFUSE(text, "'%.40s' is neither yes nor no", value);
 }
 
-static int take_bool(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_bool(const struct config_key *key, struct config *config, const char *value,
+		     char text[static CONFIG_TEXT])
 {
 	return config_take_bool(value, FIELD(config, key), text);
 }
 
-static int parse_address(struct config_address *address, const char *value, char text[static CONFIG_TEXT])
+static int parse_address(struct config_address *address, const char *value,
+			 char text[static CONFIG_TEXT])
 {
 	const char *colon = strrchr(value, ':');
 	struct in_addr parsed;
 	uint64_t port;
 
-	if (!colon || colon == value || (size_t)(colon - value) >= sizeof(address->host) || number_parse(colon + 1, 1, 65535, &port) < 0)
+	if (!colon || colon == value || (size_t)(colon - value) >= sizeof(address->host) ||
+	    number_parse(colon + 1, 1, 65535, &port) < 0)
 		return REFUSE(text, "'%.80s' is no HOST:PORT", value);
 	snprintf(address->host, sizeof(address->host), "%.*s", (int)(colon - value), value);
 	if (!strcmp(address->host, "localhost"))
@@ -72,7 +80,8 @@ static int parse_address(struct config_address *address, const char *value, char
 	return 0;
 }
 
-static int take_address(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_address(const struct config_key *key, struct config *config, const char *value,
+			char text[static CONFIG_TEXT])
 {
 	struct config_address *address = FIELD(config, key);
 
@@ -89,17 +98,22 @@ static bool is_loopback(const char *host)
 	return inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
 }
 
-static int take_loopback(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_loopback(const struct config_key *key, struct config *config, const char *value,
+			 char text[static CONFIG_TEXT])
 {
 	const struct config_address *address = FIELD(config, key);
 	int r = take_address(key, config, value, text);
 
 	if (r == 0 && address->port && !is_loopback(address->host))
-		return REFUSE(text, "it has to be a loopback address (127.0.0.1): others would let every host in; not %.80s", value);
+		return REFUSE(
+			text,
+			"it has to be a loopback address (127.0.0.1): others would let every host in; not %.80s",
+			value);
 	return r;
 }
 
-static int take_metrics(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_metrics(const struct config_key *key, struct config *config, const char *value,
+			char text[static CONFIG_TEXT])
 {
 	*config->metrics.path = 0;
 	config->metrics.address = (struct config_address){};
@@ -107,12 +121,14 @@ static int take_metrics(const struct config_key *key, struct config *config, con
 	if (strncmp(value, "unix:", 5))
 		return take_loopback(key, config, value, text);
 	if (value[5] != '/' || strlen(value + 5) >= sizeof(config->metrics.path))
-		return REFUSE(text, "'%.80s' is no unix:/PATH of at most %zu bytes", value, sizeof(config->metrics.path) - 1);
+		return REFUSE(text, "'%.80s' is no unix:/PATH of at most %zu bytes", value,
+			      sizeof(config->metrics.path) - 1);
 	strcpy(config->metrics.path, value + 5);
 	return 0;
 }
 
-static int take_ports(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_ports(const struct config_key *key, struct config *config, const char *value,
+		      char text[static CONFIG_TEXT])
 {
 	uint64_t first, last;
 	char copy[32];
@@ -126,13 +142,16 @@ static int take_ports(const struct config_key *key, struct config *config, const
 	dash = strchr(copy, '-');
 	if (dash)
 		*dash = 0;
-	if (!dash || number_parse(copy, 1024, 65535, &first) < 0 || number_parse(dash + 1, first, 65535, &last) < 0)
-		return REFUSE(text, "'%.40s' is not two ports from 1024 to 65535: write FIRST-LAST", value);
+	if (!dash || number_parse(copy, 1024, 65535, &first) < 0 ||
+	    number_parse(dash + 1, first, 65535, &last) < 0)
+		return REFUSE(text, "'%.40s' is not two ports from 1024 to 65535: write FIRST-LAST",
+			      value);
 	config->target_ports = (struct config_ports){ (uint16_t)first, (uint16_t)last };
 	return 0;
 }
 
-static int take_user(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_user(const struct config_key *key, struct config *config, const char *value,
+		     char text[static CONFIG_TEXT])
 {
 	const struct passwd *user = getpwnam(value);
 	uint64_t number;
@@ -143,13 +162,17 @@ static int take_user(const struct config_key *key, struct config *config, const 
 	return 0;
 }
 
-static int take_probe_links(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_probe_links(const struct config_key *key, struct config *config, const char *value,
+			    char text[static CONFIG_TEXT])
 {
 	config->perf_event_uprobes = !strcmp(value, "perf-event");
-	return config->perf_event_uprobes || !strcmp(value, "multi") ? 0 : REFUSE(text, "'%.40s' is neither multi nor perf-event", value);
+	return config->perf_event_uprobes || !strcmp(value, "multi")
+		       ? 0
+		       : REFUSE(text, "'%.40s' is neither multi nor perf-event", value);
 }
 
-static int take_max_duration(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_max_duration(const struct config_key *key, struct config *config, const char *value,
+			     char text[static CONFIG_TEXT])
 {
 	uint64_t seconds;
 
@@ -159,17 +182,20 @@ static int take_max_duration(const struct config_key *key, struct config *config
 	return 0;
 }
 
-static int take_captures(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_captures(const struct config_key *key, struct config *config, const char *value,
+			 char text[static CONFIG_TEXT])
 {
 	uint64_t number;
 
 	if (number_parse(value, 1, BROKER_MAX_CAPTURES, &number) < 0)
-		return REFUSE(text, "'%.40s' is no number of captures, 1 to %d", value, BROKER_MAX_CAPTURES);
+		return REFUSE(text, "'%.40s' is no number of captures, 1 to %d", value,
+			      BROKER_MAX_CAPTURES);
 	*(unsigned *)FIELD(config, key) = (unsigned)number;
 	return 0;
 }
 
-static int take_recorder(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_recorder(const struct config_key *key, struct config *config, const char *value,
+			 char text[static CONFIG_TEXT])
 {
 	uint64_t level = 0;
 
@@ -179,59 +205,81 @@ static int take_recorder(const struct config_key *key, struct config *config, co
 	return 0;
 }
 
-static int take_recorder_last(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_recorder_last(const struct config_key *key, struct config *config,
+			      const char *value, char text[static CONFIG_TEXT])
 {
-	if (duration_parse(value, &config->recorder.last_ns) < 0 || config->recorder.last_ns > RECORDER_LAST_MAX_NS)
-		return REFUSE(text, "'%.40s' is no time of at most 10m: write 500ms, 30s or 1m", value);
+	if (duration_parse(value, &config->recorder.last_ns) < 0 ||
+	    config->recorder.last_ns > RECORDER_LAST_MAX_NS)
+		return REFUSE(text, "'%.40s' is no time of at most 10m: write 500ms, 30s or 1m",
+			      value);
 	return 0;
 }
 
-static int take_bytes(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_bytes(const struct config_key *key, struct config *config, const char *value,
+		      char text[static CONFIG_TEXT])
 {
 	uint64_t number;
 
 	if (number_parse(value, 1, RECORDER_BYTES_MAX / MIB, &number) < 0)
-		return REFUSE(text, "'%.40s' is no number of MiB, 1 to %llu", value, RECORDER_BYTES_MAX / MIB);
+		return REFUSE(text, "'%.40s' is no number of MiB, 1 to %llu", value,
+			      RECORDER_BYTES_MAX / MIB);
 	*(uint64_t *)FIELD(config, key) = number * MIB;
 	return 0;
 }
 
-static int take_percent(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT])
+static int take_percent(const struct config_key *key, struct config *config, const char *value,
+			char text[static CONFIG_TEXT])
 {
 	if (percent_parse(value, FIELD(config, key)) < 0)
-		return REFUSE(text, "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%", value);
+		return REFUSE(text,
+			      "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%",
+			      value);
 	return 0;
 }
 
-#define KEY(name_, argument_, take_, field_, reloads_, help_)                                                                    \
-	{ .name = name_, .argument = argument_, .help = help_, .take = take_, .offset = offsetof(struct config, field_), \
-	  .size = sizeof(((struct config *)0)->field_), .reloads = reloads_ }
+#define KEY(name_, argument_, take_, field_, reloads_, help_)                                      \
+	{                                                                                          \
+		.name = name_, .argument = argument_, .help = help_, .take = take_,                \
+		.offset = offsetof(struct config, field_),                                         \
+		.size = sizeof(((struct config *)0)->field_), .reloads = reloads_                  \
+	}
 
 const struct config_key config_keys[] = {
-	KEY("socket", "PATH", take_path, socket, false, "Unix socket for tfprofctl (/run/tfprofd/tfprofd.sock)"),
+	KEY("socket", "PATH", take_path, socket, false,
+	    "Unix socket for tfprofctl (/run/tfprofd/tfprofd.sock)"),
 	KEY("listen", "HOST:PORT|no", take_loopback, listen, false,
 	    "loopback address for TensorBoard, for every process (127.0.0.1:8467); the abstract socket @PORT is served, too"),
-	KEY("target-ports", "FIRST-LAST|no", take_ports, target_ports, false, "loopback ports for single processes (8468-8567)"),
-	KEY("tls-listen", "HOST:PORT|no", take_address, tls_listen, false, "address for tfprofctl and others that speak TLS, also of other hosts (no)"),
-	KEY("tls-cert", "FILE", take_path, tls_certificate, false, "the certificate to show there, with those between it and its root behind it (PEM)"),
+	KEY("target-ports", "FIRST-LAST|no", take_ports, target_ports, false,
+	    "loopback ports for single processes (8468-8567)"),
+	KEY("tls-listen", "HOST:PORT|no", take_address, tls_listen, false,
+	    "address for tfprofctl and others that speak TLS, also of other hosts (no)"),
+	KEY("tls-cert", "FILE", take_path, tls_certificate, false,
+	    "the certificate to show there, with those between it and its root behind it (PEM)"),
 	KEY("tls-key", "FILE", take_path, tls_key, false, "its key (PEM, not encrypted)"),
 	KEY("tls-client-ca", "FILE", take_path, tls_client_ca, false,
 	    "clients have to show a certificate that is signed by one of these (PEM); beyond loopback it has to be given"),
-	KEY("tls-user", "USER", take_user, tls_user, false, "whom clients with such a certificate count as (root)"),
-	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false, "where /metrics (Prometheus) and /healthz are; loopback only (no)"),
-	KEY("state-dir", "DIR", take_path, state, false, "what is kept between runs (/var/lib/tfprofd)"),
+	KEY("tls-user", "USER", take_user, tls_user, false,
+	    "whom clients with such a certificate count as (root)"),
+	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false,
+	    "where /metrics (Prometheus) and /healthz are; loopback only (no)"),
+	KEY("state-dir", "DIR", take_path, state, false,
+	    "what is kept between runs (/var/lib/tfprofd)"),
 	KEY("probe-links", "multi|perf-event", take_probe_links, perf_event_uprobes, false,
 	    "how to attach probes (multi where the kernel can; perf-event is for older kernels)"),
-	KEY("max-duration", "SECONDS", take_max_duration, max_duration_ns, true, "longest window that a client may ask for (300)"),
+	KEY("max-duration", "SECONDS", take_max_duration, max_duration_ns, true,
+	    "longest window that a client may ask for (300)"),
 	KEY("max-captures", "N", take_captures, max_captures, true, "captures at a time (16)"),
-	KEY("max-captures-per-user", "N", take_captures, max_captures_per_user, true, "captures at a time of one user (12)"),
+	KEY("max-captures-per-user", "N", take_captures, max_captures_per_user, true,
+	    "captures at a time of one user (12)"),
 	KEY("recorder", "off|LEVEL", take_recorder, recorder.level, false,
 	    "keep the last moments of every process, at this level, for tfprofctl snapshot (off)"),
-	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false, "so much of them at the most (30s)"),
+	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false,
+	    "so much of them at the most (30s)"),
 	KEY("recorder-memory", "MIB", take_bytes, recorder.bytes, false, "in so many MiB (64)"),
 	KEY("recorder-overhead", "PERCENT", take_percent, recorder.max_overhead, false,
 	    "of the processes' CPU time that its probes may cost; beyond it kinds of probes are given up (1)"),
-	KEY("lifecycle", NULL, take_bool, lifecycle, false, "watch how processes start, until their first request, for tfprofctl lifecycle"),
+	KEY("lifecycle", NULL, take_bool, lifecycle, false,
+	    "watch how processes start, until their first request, for tfprofctl lifecycle"),
 	KEY("verbose", NULL, take_bool, verbose, true, "say more"),
 };
 const size_t n_config_keys = ARRAY_SIZE(config_keys);
@@ -239,14 +287,16 @@ _Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX, "room for every key")
 
 void config_set_defaults(struct config *config)
 {
-	*config = (struct config){ .socket = "/run/tfprofd/tfprofd.sock",
-				   .state = "/var/lib/tfprofd",
-				   .listen = { "127.0.0.1", 8467 },
-				   .target_ports = { 8468, 8567 },
-				   .max_duration_ns = 300 * SECOND,
-				   .max_captures = BROKER_MAX_CAPTURES,
-				   .max_captures_per_user = 12,
-				   .recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 } };
+	*config = (struct config){
+		.socket = "/run/tfprofd/tfprofd.sock",
+		.state = "/var/lib/tfprofd",
+		.listen = { "127.0.0.1", 8467 },
+		.target_ports = { 8468, 8567 },
+		.max_duration_ns = 300 * SECOND,
+		.max_captures = BROKER_MAX_CAPTURES,
+		.max_captures_per_user = 12,
+		.recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 }
+	};
 }
 
 int config_key_find(const char *name)
@@ -263,9 +313,15 @@ int config_check(const struct config *config, char text[static CONFIG_TEXT])
 
 	if (config->tls_listen.port && !has_pair)
 		return REFUSE(text, "tls-listen needs tls-cert and tls-key");
-	if (!config->tls_listen.port && (*config->tls_certificate || *config->tls_key || *config->tls_client_ca))
-		return REFUSE(text, "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
-	if (config->tls_listen.port && !*config->tls_client_ca && !is_loopback(config->tls_listen.host))
-		return REFUSE(text, "beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
+	if (!config->tls_listen.port &&
+	    (*config->tls_certificate || *config->tls_key || *config->tls_client_ca))
+		return REFUSE(
+			text,
+			"tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
+	if (config->tls_listen.port && !*config->tls_client_ca &&
+	    !is_loopback(config->tls_listen.host))
+		return REFUSE(
+			text,
+			"beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
 	return 0;
 }

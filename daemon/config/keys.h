@@ -1,4 +1,5 @@
-/* The keys of the configuration: [daemon]'s, each a flag, too, and those of sections for targets. */
+/* The keys of the configuration: [daemon]'s, each a flag, too, and those of sections for targets.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -12,9 +13,10 @@ struct config_key {
 	const char *argument; /* for --help, NULL: yes or no, as a flag without an argument yes */
 	const char *help;
 	/* -EINVAL, with the reason in text. */
-	int (*take)(const struct config_key *key, struct config *config, const char *value, char text[static CONFIG_TEXT]);
+	int (*take)(const struct config_key *key, struct config *config, const char *value,
+		    char text[static CONFIG_TEXT]);
 	size_t offset, size; /* of what it sets */
-	bool reloads;	     /* may change while the daemon runs */
+	bool reloads;        /* may change while the daemon runs */
 };
 
 extern const struct config_key config_keys[];
@@ -28,12 +30,17 @@ int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]
 /* What keys of a file or flags say that has to fit together. */
 int config_check(const struct config *config, char text[static CONFIG_TEXT]);
 
-/* A key of a target's section. *seen has a bit for each that the section gave. -EINVAL, -ENOMEM, with the reason in text. */
-int config_target_take(struct config_target *target, unsigned *seen, const char *name, const char *value, char text[static CONFIG_TEXT]);
+/* A key of a target's section. *seen has a bit for each that the section gave. -EINVAL, -ENOMEM,
+ * with the reason in text. */
+int config_target_take(struct config_target *target, unsigned *seen, const char *name,
+		       const char *value, char text[static CONFIG_TEXT]);
 /* Adds a section; -E2BIG, -ENOMEM, with the reason in text. */
-int config_target_add(struct config *config, const char *pattern, size_t size, struct config_target **ret, char text[static CONFIG_TEXT]);
+int config_target_add(struct config *config, const char *pattern, size_t size,
+		      struct config_target **ret, char text[static CONFIG_TEXT]);
 
 /* Reads the file's text, which becomes the function's; name is for messages. */
-int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text, size_t text_size);
+int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text,
+		     size_t text_size);
 /* Reads the flags alone. 1: something was asked for and printed. */
-int config_read_flags(struct config *config, int argc, char *argv[], char *ret_text, size_t text_size);
+int config_read_flags(struct config *config, int argc, char *argv[], char *ret_text,
+		      size_t text_size);

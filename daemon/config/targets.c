@@ -13,7 +13,8 @@
 
 #define REQUESTS_MAX 1000000
 
-__attribute__((format(printf, 3, 4))) static int refuse(char text[static CONFIG_TEXT], int error, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(char text[static CONFIG_TEXT], int error,
+							const char *format, ...)
 {
 	va_list ap;
 
@@ -47,14 +48,17 @@ static int take_model(struct config_target *target, const char *value, char *tex
 static int take_slower_than(struct config_target *target, const char *value, char *text)
 {
 	if (duration_parse(value, &target->filter.slower_than_ns) < 0)
-		return refuse(text, -EINVAL, "'%.40s' is no time: write 500ms, 2s, 1.5s or 1m", value);
+		return refuse(text, -EINVAL, "'%.40s' is no time: write 500ms, 2s, 1.5s or 1m",
+			      value);
 	return 0;
 }
 
 static int take_max_overhead(struct config_target *target, const char *value, char *text)
 {
 	if (percent_parse(value, &target->max_overhead) < 0)
-		return refuse(text, -EINVAL, "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%", value);
+		return refuse(text, -EINVAL,
+			      "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%",
+			      value);
 	return 0;
 }
 
@@ -84,12 +88,17 @@ static const struct {
 	const char *name;
 	int (*take)(struct config_target *target, const char *value, char *text);
 } keys[] = {
-	{ "slower-than", take_slower_than },	 { "path", take_path },	  { "model", take_model },
-	{ "requests-count", take_requests_count }, { "max-overhead", take_max_overhead }, { "level", take_level },
+	{ "slower-than", take_slower_than },
+	{ "path", take_path },
+	{ "model", take_model },
+	{ "requests-count", take_requests_count },
+	{ "max-overhead", take_max_overhead },
+	{ "level", take_level },
 	{ "input-stages", take_input_stages },
 };
 
-int config_target_take(struct config_target *target, unsigned *seen, const char *name, const char *value, char text[static CONFIG_TEXT])
+int config_target_take(struct config_target *target, unsigned *seen, const char *name,
+		       const char *value, char text[static CONFIG_TEXT])
 {
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, name))
@@ -102,7 +111,8 @@ int config_target_take(struct config_target *target, unsigned *seen, const char 
 	return refuse(text, -EINVAL, "there is no key '%.40s'", name);
 }
 
-int config_target_add(struct config *config, const char *pattern, size_t size, struct config_target **ret, char text[static CONFIG_TEXT])
+int config_target_add(struct config *config, const char *pattern, size_t size,
+		      struct config_target **ret, char text[static CONFIG_TEXT])
 {
 	struct config_target *t = &config->targets[config->n_targets];
 
@@ -122,7 +132,8 @@ const struct config_target *config_find(const struct config *config, pid_t pid, 
 
 	snprintf(number, sizeof(number), "%d", pid);
 	for (unsigned i = 0; i < config->n_targets; i++)
-		if (glob_matches(config->targets[i].pattern, name) || glob_matches(config->targets[i].pattern, number))
+		if (glob_matches(config->targets[i].pattern, name) ||
+		    glob_matches(config->targets[i].pattern, number))
 			return &config->targets[i];
 	return NULL;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
-#include "daemon/timeline/lifetime.h"
 #include "daemon/correlate/http/requests_finish.h"
+#include "daemon/timeline/lifetime.h"
 #include "lib/base/macro.h"
 
 /* 56 bytes each: below 1 GiB. */
@@ -14,7 +14,8 @@
 /* Executors of whom one must be linked to its run, if any can be. */
 #define LINK_PROOFS 16
 
-void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need, size_t element)
+void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
+		      size_t element)
 {
 	uint64_t bigger = *size ? *size * 2 : 1024;
 	void *p;
@@ -36,7 +37,8 @@ void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_
 		c->error = -ENOMEM;
 }
 
-uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start)
+uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind,
+			     uint64_t start)
 {
 	struct span *spans;
 
@@ -49,8 +51,12 @@ uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_ki
 	if (!spans)
 		return NO_SPAN;
 	c->t->spans = spans;
-	spans[c->t->n_spans] = (struct span){ .start_ns = start, .end_ns = start, .thread = thread, .kind = (uint8_t)kind,
-					      .name = c->unknown_name, .id = -1 };
+	spans[c->t->n_spans] = (struct span){ .start_ns = start,
+					      .end_ns = start,
+					      .thread = thread,
+					      .kind = (uint8_t)kind,
+					      .name = c->unknown_name,
+					      .id = -1 };
 	return c->t->n_spans++;
 }
 
@@ -75,10 +81,12 @@ uint32_t correlator_thread(struct correlator *c, uint32_t tid)
 	if (c->t->n_threads == c->threads_size) {
 		uint64_t states_size = size;
 
-		threads = correlator_grow(c, c->t->threads, &size, c->t->n_threads, sizeof(threads[0]));
+		threads = correlator_grow(c, c->t->threads, &size, c->t->n_threads,
+					  sizeof(threads[0]));
 		if (threads)
 			c->t->threads = threads;
-		states = correlator_grow(c, c->states, &states_size, c->t->n_threads, sizeof(states[0]));
+		states = correlator_grow(c, c->states, &states_size, c->t->n_threads,
+					 sizeof(states[0]));
 		if (states)
 			c->states = states;
 		if (!threads || !states)
@@ -90,8 +98,9 @@ uint32_t correlator_thread(struct correlator *c, uint32_t tid)
 		return 0;
 	}
 	c->t->threads[c->t->n_threads] = (struct thread){ .tid = tid, .process = UINT32_MAX };
-	c->states[c->t->n_threads] = (struct thread_state){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN,
-							    .allocating = NOTHING_ASKED };
+	c->states[c->t->n_threads] = (struct thread_state){
+		.waker = -1, .blocked_in = -1, .off_span = NO_SPAN, .allocating = NOTHING_ASKED
+	};
 	return c->t->n_threads++;
 }
 static void on_record(struct correlator *c, const struct record *r)
@@ -119,7 +128,8 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_FIELD:
 	case RECORD_READY:
 	case RECORD_UNSEEN:
-		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target] && !c->targets[r->target].has_handlers)
+		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target] &&
+		    !c->targets[r->target].has_handlers)
 			requests_on_record(c, r);
 		break;
 	case RECORD_FOREIGN:
@@ -156,7 +166,8 @@ static void name_ops(struct correlator *c)
 {
 	uint32_t lost = 0;
 
-	if (names_add(&c->names, "operation whose name could not be read", NULL, true, false, &lost) < 0) {
+	if (names_add(&c->names, "operation whose name could not be read", NULL, true, false,
+		      &lost) < 0) {
 		c->error = -ENOMEM;
 		return;
 	}
@@ -178,7 +189,8 @@ static void name_ops(struct correlator *c)
 	}
 }
 
-/* Where executors keep their call and step is known of some releases only; elsewhere nothing that they hold is a call that was seen. */
+/* Where executors keep their call and step is known of some releases only; elsewhere nothing that
+ * they hold is a call that was seen. */
 static void check_links(struct correlator *c, unsigned target)
 {
 	const struct links *l = &c->links[target];
@@ -187,11 +199,14 @@ static void check_links(struct correlator *c, unsigned target)
 		return;
 	/* What was read beside it is worth nothing then. */
 	for (uint64_t i = 0; i < c->t->n_spans; i++)
-		if (c->t->spans[i].flags & SPAN_ID_READ && c->t->threads[c->t->spans[i].thread].process == target)
+		if (c->t->spans[i].flags & SPAN_ID_READ &&
+		    c->t->threads[c->t->spans[i].thread].process == target)
 			c->t->spans[i].id = -1;
 	if (l->n_starts >= LINK_PROOFS && l->n_pieces >= LINK_PROOFS &&
-	    timeline_warn(c->t, "Process %u: which run an executor belongs to is not shown: nothing in it is where the releases that are known keep it.",
-			  c->targets[target].pid) < 0)
+	    timeline_warn(
+		    c->t,
+		    "Process %u: which run an executor belongs to is not shown: nothing in it is where the releases that are known keep it.",
+		    c->targets[target].pid) < 0)
 		c->error = -ENOMEM;
 }
 
@@ -323,8 +338,9 @@ struct correlator *correlator_free(struct correlator *c)
 /* What happened at its time; the others tell what there is, from before the window, too. */
 static bool is_event(const struct record *r)
 {
-	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE ||
-	       r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD || r->kind == RECORD_READY;
+	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH ||
+	       r->kind == RECORD_WAKE || r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD ||
+	       r->kind == RECORD_READY;
 }
 
 int correlator_feed(struct correlator *c, const struct record *record)
@@ -347,7 +363,8 @@ int correlator_recall(struct correlator *c, const struct record *record)
 	return c->error;
 }
 
-int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix_ns, struct timeline **ret)
+int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix_ns,
+		      struct timeline **ret)
 {
 	struct timeline *t = c->t;
 

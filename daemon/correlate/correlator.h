@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 #include "daemon/correlate/correlate.h"
-#include "daemon/correlate/sched/cpus.h"
-#include "daemon/correlate/runtime/frames.h"
-#include "daemon/timeline/names.h"
 #include "daemon/correlate/http/requests.h"
+#include "daemon/correlate/runtime/frames.h"
+#include "daemon/correlate/sched/cpus.h"
+#include "daemon/timeline/names.h"
 
 #define NO_SPAN UINT64_MAX
 #define BATCH_NONE UINT32_MAX
@@ -29,14 +29,15 @@ struct thread_state {
 	bool on_cpu;
 	uint64_t cpu_since;
 	uint16_t cpu;
-	int32_t waker;	    /* of the time on the CPU that comes or is */
-	int32_t blocked_in; /* the system call that it waits in, -1: not known */
-	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
-	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
+	int32_t waker;       /* of the time on the CPU that comes or is */
+	int32_t blocked_in;  /* the system call that it waits in, -1: not known */
+	uint64_t off_span;   /* the open off-CPU span, NO_SPAN: none */
+	uint64_t left_ns;    /* when it last left a CPU, 0: never in the window */
 	uint64_t run_closed; /* a run ended here: earlier ones cannot have been cut */
-	bool handled;	     /* a handler began or ended here: likewise */
+	bool handled;        /* a handler began or ended here: likewise */
 	struct labels labels;
-	uint64_t allocating, allocating_ns; /* bytes that it asks an allocator for, NOTHING_ASKED; when */
+	uint64_t allocating,
+		allocating_ns; /* bytes that it asks an allocator for, NOTHING_ASKED; when */
 };
 
 /* An object that came before its target's layout was known. */
@@ -57,7 +58,8 @@ struct batch_state {
 };
 
 struct batch_list {
-	struct map at; /* address and target: the batch that lives there now, BATCH_NONE: none any more */
+	struct map at; /* address and target: the batch that lives there now, BATCH_NONE: none any
+			  more */
 	struct batch_state *states;
 	uint64_t size, states_size, tasks_size;
 };
@@ -71,12 +73,13 @@ struct correlator {
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	uint64_t start_ns, end_ns;
-	uint64_t now;	   /* time of the record at hand */
+	uint64_t now;      /* time of the record at hand */
 	bool ops_at_entry; /* the process at hand has no end marks of operations */
 	bool idle_between; /* the thread may have been without work since its last record */
-	uint64_t shed_ns[KIND_COUNT]; /* UINT64_MAX: not shed */
-	bool gone[RECORD_MAX_TARGETS]; /* the process became another program: what still comes is not of the target */
-	bool shed[KIND_COUNT];	      /* it has come into effect */
+	uint64_t shed_ns[KIND_COUNT];  /* UINT64_MAX: not shed */
+	bool gone[RECORD_MAX_TARGETS]; /* the process became another program: what still comes is
+					  not of the target */
+	bool shed[KIND_COUNT];         /* it has come into effect */
 	struct links links[RECORD_MAX_TARGETS];
 	struct record_layout layouts[RECORD_MAX_TARGETS]; /* of zeros: not known */
 	struct waiting_object *waiting, **waiting_tail;
@@ -86,7 +89,7 @@ struct correlator {
 	struct requests *requests;
 	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
 	uint64_t text_seed; /* of these hashes */
-	struct map blocks; /* bytes of what an allocator gave out, by address and target */
+	struct map blocks;  /* bytes of what an allocator gave out, by address and target */
 	struct batch_list batches;
 	struct thread_state *states; /* beside t->threads */
 	struct cpus cpus;
@@ -96,7 +99,7 @@ struct correlator {
 	uint32_t n_label_names;
 	uint32_t unknown_name, preempted_name, runnable_name;
 	struct request_filter filter;
-	uint64_t n_finished; /* requests that pass it */
+	uint64_t n_finished;                /* requests that pass it */
 	correlator_finished_fn on_finished; /* NULL: nobody wants to know */
 	void *on_finished_data;
 	int error; /* the first one; everything after it is void */
@@ -104,18 +107,21 @@ struct correlator {
 
 void correlator_finished(struct correlator *c, uint32_t process, uint64_t latency_ns);
 
-/* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps equal ones of two processes apart. */
+/* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps
+ * equal ones of two processes apart. */
 static inline uint64_t target_key(uint64_t value, uint8_t target)
 {
 	return (value & 0x00ffffffffffffffULL) | (uint64_t)target << 56;
 }
 
 /* correlate.c: what all parts use. Failure is kept in .error. */
-void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need, size_t element);
+void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
+		      size_t element);
 /* Sets the value of a key; without memory the correlator fails. */
 void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value);
 /* The index of a new span, NO_SPAN: no room. */
-uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start);
+uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind,
+			     uint64_t start);
 uint32_t correlator_name(struct correlator *c, const char *text);
 /* The index of the thread with this id, made when it is new. */
 uint32_t correlator_thread(struct correlator *c, uint32_t tid);
@@ -130,7 +136,8 @@ void work_close(struct correlator *c, struct thread_state *s);
 void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* The probes of a kind went at that time. */
 void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
-/* The span of the innermost operation that the thread is in, with its stack pointer there (0: wherever it is); NO_SPAN: none. */
+/* The span of the innermost operation that the thread is in, with its stack pointer there (0:
+ * wherever it is); NO_SPAN: none. */
 uint64_t work_op(const struct thread_state *s, uint32_t stack);
 
 /* labels.c: what the server itself calls its threads' work. */
@@ -143,20 +150,23 @@ void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
 uint32_t labels_name_iterator(struct correlator *c, const struct record_text *record);
 
 /* memory.c: what allocators give out and take back. */
-void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record, enum role role);
+void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record,
+		     enum role role);
 /* All of a process's blocks go with it. */
 void memory_end_process(struct correlator *c, uint32_t process, uint64_t time);
 /* Operations have their names: the events that are theirs get them. */
 void memory_name_ops(struct correlator *c);
 
-/* batches.c: which runs' work was processed together. A batch is an object; its key is target_key() of its address. */
+/* batches.c: which runs' work was processed together. A batch is an object; its key is target_key()
+ * of its address. */
 /* A task of the run, or handler, with that context (0: not known) goes into the batch. */
 void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run);
 /* Its processing is that span from now on; a number for what follows. BATCH_NONE: no room. */
 uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span);
 void batches_size(struct correlator *c, uint32_t batch, uint64_t rows);
 void batches_padded(struct correlator *c, uint64_t key, uint64_t rows);
-/* The object goes. The number of a batch that was processed, but not seen to begin, to be given its span; else BATCH_NONE. */
+/* The object goes. The number of a batch that was processed, but not seen to begin, to be given its
+ * span; else BATCH_NONE. */
 uint32_t batches_end(struct correlator *c, uint64_t key);
 void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span);
 /* All spans have their ends: puts batches and tasks in order. -ENOMEM. */
@@ -164,7 +174,8 @@ int batches_finish(struct correlator *c);
 void batches_done(struct batch_list *list);
 
 /* handlers.c: what the handlers of requests were called with. */
-/* The index of a text of the timeline, TEXT_NONE: no room. size: bytes, without a NUL among them. */
+/* The index of a text of the timeline, TEXT_NONE: no room. size: bytes, without a NUL among them.
+ */
 uint32_t correlator_text(struct correlator *c, const char *text, size_t size);
 void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *record);
 /* The span's name says it, too. */

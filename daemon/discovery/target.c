@@ -13,11 +13,13 @@
 #include "lib/elf/image.h"
 #include "lib/proc/maps.h"
 
-/* A process that just mapped something is looked at when it had the time to map the rest, and a child when it had that to exec. */
+/* A process that just mapped something is looked at when it had the time to map the rest, and a
+ * child when it had that to exec. */
 #define LOOK_AFTER_NS 100000000ull
 #define HURRIED_LOOK_AFTER_NS 20000000ull
 #define PENDING_MAX 256
-/* Processes that are looked at in one go; then others have their turn, for this many times as long as that took. */
+/* Processes that are looked at in one go; then others have their turn, for this many times as long
+ * as that took. */
 #define LOOKS_AT_ONCE 16
 /* Nor longer than this, with one more. */
 #define LOOKS_NS 20000000ull
@@ -36,7 +38,7 @@ struct targets {
 	unsigned n_pending;
 	bool scan_pending;
 	uint64_t scan_at; /* not before */
-	DIR *scan;	  /* of /proc, while it is read */
+	DIR *scan;        /* of /proc, while it is read */
 	uint64_t rest_until;
 	struct loop_timer *timer;
 };
@@ -187,7 +189,8 @@ void targets_look_soon(struct targets *t, pid_t pid)
 			return;
 	if (t->n_pending < PENDING_MAX && pid > 0) {
 		t->pending[t->n_pending].pid = pid;
-		t->pending[t->n_pending++].at = now + (t->options.hurries ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
+		t->pending[t->n_pending++].at =
+			now + (t->options.hurries ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
 	} else if (!t->scan_pending) {
 		t->scan_pending = true;
 		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);
@@ -207,7 +210,8 @@ struct look {
 	const struct probe_pack *pack;
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
-	struct target_file beside[BESIDE_MAX]; /* libraries that may be looked at with the runtime's */
+	struct target_file
+		beside[BESIDE_MAX]; /* libraries that may be looked at with the runtime's */
 	unsigned n_beside;
 	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
 	struct target_file program;
@@ -216,7 +220,9 @@ struct look {
 
 static struct target_file file_of(const struct maps_entry *e)
 {
-	struct target_file file = { .start = e->start, .end = e->end, .device = e->device, .inode = e->inode };
+	struct target_file file = {
+		.start = e->start, .end = e->end, .device = e->device, .inode = e->inode
+	};
 
 	snprintf(file.path, sizeof(file.path), "%s", e->path);
 	return file;
@@ -250,7 +256,9 @@ static int on_mapping(const struct maps_entry *e, void *data)
 
 static int open_file(struct targets *t, pid_t pid, const struct target_file *file)
 {
-	struct broker_message m = { .type = BROKER_OPEN, .pid = (uint32_t)pid, .start = file->start, .end = file->end };
+	struct broker_message m = {
+		.type = BROKER_OPEN, .pid = (uint32_t)pid, .start = file->start, .end = file->end
+	};
 	unsigned n_fds;
 	int fd = -1, r;
 
@@ -268,10 +276,12 @@ static void look_into_program(struct targets *t, pid_t pid, struct look *look)
 	_cleanup_close_ int fd = open_file(t, pid, &look->program);
 	const char *reason;
 
-	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !look->pack; pack++) {
+	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !look->pack;
+	     pack++) {
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (plan_cache_get(t->options.plans, fd, *pack, false, &plan, NULL, &reason) < 0 || !plan_holds_runtime(plan))
+		if (plan_cache_get(t->options.plans, fd, *pack, false, &plan, NULL, &reason) < 0 ||
+		    !plan_holds_runtime(plan))
 			continue;
 		look->pack = *pack;
 		look->files[look->n_files++] = look->program;
@@ -294,12 +304,15 @@ static void look_for_marks(struct targets *t, pid_t pid, struct look *look)
 	const char *reason;
 
 	for (unsigned i = 0; i < look->n_files; i++)
-		if (look->files[i].device == look->program.device && look->files[i].inode == look->program.inode)
+		if (look->files[i].device == look->program.device &&
+		    look->files[i].inode == look->program.inode)
 			return;
 	if (look->n_files == TARGET_FILES_MAX || !look->program.inode)
 		return;
 	fd = open_file(t, pid, &look->program);
-	if (fd < 0 || plan_cache_get(t->options.plans, fd, look->pack, false, &plan, NULL, &reason) < 0 || !plan_has_marks(plan))
+	if (fd < 0 ||
+	    plan_cache_get(t->options.plans, fd, look->pack, false, &plan, NULL, &reason) < 0 ||
+	    !plan_has_marks(plan))
 		return;
 	look->program.is_beside = true;
 	look->files[look->n_files++] = look->program;
@@ -330,14 +343,16 @@ static void read_version(struct targets *t, struct target *target)
 
 		if (target->files[i].is_beside)
 			continue;
-		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 || version_read(image, target->pack, version, sizeof(version)) < 0)
+		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 ||
+		    version_read(image, target->pack, version, sizeof(version)) < 0)
 			continue;
 		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
 			strcpy(target->version, version);
 	}
 }
 
-static struct target *target_add(struct targets *t, pid_t pid, uid_t uid, const struct look *look, int *ret_error)
+static struct target *target_add(struct targets *t, pid_t pid, uid_t uid, const struct look *look,
+				 int *ret_error)
 {
 	struct target *target = NULL;
 	int r;
@@ -349,15 +364,20 @@ static struct target *target_add(struct targets *t, pid_t pid, uid_t uid, const 
 		*ret_error = -E2BIG;
 		return NULL;
 	}
-	*target = (struct target){ .pid = pid, .uid = uid, .pack = look->pack, .n_files = look->n_files, .table = t,
-				    .program = ++t->n_programs };
+	*target = (struct target){ .pid = pid,
+				   .uid = uid,
+				   .pack = look->pack,
+				   .n_files = look->n_files,
+				   .table = t,
+				   .program = ++t->n_programs };
 	memcpy(target->files, look->files, sizeof(look->files));
 	target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (target->pidfd < 0) {
 		*ret_error = -errno;
 		return NULL;
 	}
-	r = loop_source_new(t->options.loop, target->pidfd, EPOLLIN, on_ended, target, &target->ended);
+	r = loop_source_new(t->options.loop, target->pidfd, EPOLLIN, on_ended, target,
+			    &target->ended);
 	if (r < 0) {
 		close(target->pidfd);
 		*ret_error = r;
@@ -413,9 +433,11 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 		look_beside(&look);
 	}
 	if (known) {
-		/* The same program still, and its libraries where they were? exec and dlopen change that. */
+		/* The same program still, and its libraries where they were? exec and dlopen change
+		 * that. */
 		if (look.pack == known->pack && look.n_files >= known->n_files) {
-			bool changed = look.n_files != known->n_files || memcmp(known->files, look.files, sizeof(look.files));
+			bool changed = look.n_files != known->n_files ||
+				       memcmp(known->files, look.files, sizeof(look.files));
 
 			memcpy(known->files, look.files, sizeof(look.files));
 			known->n_files = look.n_files;

@@ -1,6 +1,7 @@
 /*
- * The processes that can be profiled: those that have code of a known runtime mapped. Found when the broker tells of a mapping, or by
- * looking at every process; forgotten when they end. Belongs to the loop's thread, except where said.
+ * The processes that can be profiled: those that have code of a known runtime mapped. Found when
+ * the broker tells of a mapping, or by looking at every process; forgotten when they end. Belongs
+ * to the loop's thread, except where said.
  */
 #pragma once
 
@@ -8,8 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/proxy/proxy.h"
 #include "daemon/plan/plan_cache.h"
+#include "daemon/proxy/proxy.h"
 #include "lib/base/loop.h"
 
 #define TARGETS_MAX 256
@@ -19,13 +20,14 @@ struct target_file {
 	uint64_t start, end; /* of the executable mapping */
 	uint64_t device, inode;
 	char path[256]; /* as the process sees it; for people */
-	bool is_beside; /* not the runtime's: the program has static probes for us, or a library that serves tells of its requests */
+	bool is_beside; /* not the runtime's: the program has static probes for us, or a library
+			   that serves tells of its requests */
 };
 
 struct target {
 	pid_t pid;
 	uint32_t program; /* a number of its own for each program that a process has been */
-	uid_t uid; /* who may profile it besides root */
+	uid_t uid;        /* who may profile it besides root */
 	char name[16];
 	const struct probe_pack *pack;
 	struct target_file files[TARGET_FILES_MAX];
@@ -47,10 +49,11 @@ struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	struct plan_cache *plans; /* borrowed */
-	bool hurries; /* a process is looked at as soon as it maps its runtime */
+	bool hurries;             /* a process is looked at as soon as it maps its runtime */
 	/* Called for each target that comes and goes, in the loop's thread. Each may be NULL. */
 	void (*added)(struct target *target, void *data);
-	void (*changed)(struct target *target, void *data); /* it mapped more files of its runtime */
+	void (*changed)(struct target *target,
+			void *data); /* it mapped more files of its runtime */
 	void (*removed)(struct target *target, void *data);
 	void *data;
 };
@@ -58,13 +61,15 @@ struct targets_options {
 int targets_new(const struct targets_options *options, struct targets **ret);
 struct targets *targets_free(struct targets *t);
 
-/* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process, a few at a time. */
+/* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process,
+ * a few at a time. */
 void targets_look_soon(struct targets *t, pid_t pid);
 /* A process became another program: if it is to be a target again, that is a new one. */
 void targets_executed(struct targets *t, pid_t pid);
 /* Looks at every process now. */
 void targets_scan(struct targets *t);
-/* Looks at one process now; NULL: it has no known runtime, or *ret_error says why it could not be looked at. */
+/* Looks at one process now; NULL: it has no known runtime, or *ret_error says why it could not be
+ * looked at. */
 struct target *targets_look(struct targets *t, pid_t pid, int *ret_error);
 /* The next target after one (NULL: the first), NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);

@@ -16,7 +16,8 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
-_Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY && BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
+_Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY &&
+		       BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
 	       "files come in the order in which they are read");
 
 struct front {
@@ -39,7 +40,8 @@ static int drop_privileges(void)
 		for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
 			if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
 				return -errno;
-		if (setgroups(0, NULL) < 0 || setresgid(FRONT_USER, FRONT_USER, FRONT_USER) < 0 || setresuid(FRONT_USER, FRONT_USER, FRONT_USER) < 0)
+		if (setgroups(0, NULL) < 0 || setresgid(FRONT_USER, FRONT_USER, FRONT_USER) < 0 ||
+		    setresuid(FRONT_USER, FRONT_USER, FRONT_USER) < 0)
 			return -errno;
 	}
 	none = cap_init();
@@ -57,9 +59,11 @@ static void warn_restart(const char *name, void *data)
 }
 
 /* What cannot be used changes nothing. */
-static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], struct config **ret, struct grpc_tls **ret_tls, char *text, size_t size)
+static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], struct config **ret,
+		      struct grpc_tls **ret_tls, char *text, size_t size)
 {
-	const bool wanted[PEM_COUNT] = { *f->config->tls_certificate, *f->config->tls_key, *f->config->tls_client_ca };
+	const bool wanted[PEM_COUNT] = { *f->config->tls_certificate, *f->config->tls_key,
+					 *f->config->tls_client_ca };
 	int r = 0;
 
 	*ret_tls = NULL;
@@ -71,7 +75,9 @@ static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], st
 		snprintf(text, size, "%.500s cannot be read", f->config->file);
 		r = -ENOENT;
 	} else {
-		r = config_renew(f->config, f->options->argc, f->options->argv, TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, ret, text, size);
+		r = config_renew(f->config, f->options->argc, f->options->argv,
+				 TAKE_FD(files[BROKER_RELOAD_CONFIG]), warn_restart, NULL, ret,
+				 text, size);
 	}
 	if (r < 0)
 		grpc_tls_free(*ret_tls);
@@ -143,7 +149,8 @@ static int serve(struct front *f, const struct front_options *options)
 	int r;
 
 	for (unsigned i = 0; i < options->n_listeners; i++) {
-		r = options->listeners[i].kind == LISTENER_TARGET ? 0 : service_listen(f->service, i);
+		r = options->listeners[i].kind == LISTENER_TARGET ? 0
+								  : service_listen(f->service, i);
 		if (r < 0)
 			return log_error_errno(r, "cannot serve a listener: %m");
 	}
@@ -162,8 +169,12 @@ static int serve(struct front *f, const struct front_options *options)
 
 int front_run(const struct front_options *options)
 {
-	struct service_options service = { .listeners = options->listeners, .n_listeners = options->n_listeners, .cache = options->cache,
-					   .config = options->config, .tls = options->tls, .metrics = options->metrics };
+	struct service_options service = { .listeners = options->listeners,
+					   .n_listeners = options->n_listeners,
+					   .cache = options->cache,
+					   .config = options->config,
+					   .tls = options->tls,
+					   .metrics = options->metrics };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = { .options = options, .config = options->config, .tls = options->tls };

@@ -47,17 +47,26 @@ static int listen_unix(const char *path, const char *key)
 		*slash = 0;
 		r = directory_make(directory, 0755);
 		if (r < 0)
-			return log_error_errno(r, "cannot make %s: %m; choose another path with --%s", directory, key);
+			return log_error_errno(r,
+					       "cannot make %s: %m; choose another path with --%s",
+					       directory, key);
 	}
 	if (lstat(path, &st) == 0) {
 		if (!S_ISSOCK(st.st_mode))
-			return log_error_errno(-EEXIST, "%s exists and is no socket; choose another path with --%s", path, key);
+			return log_error_errno(
+				-EEXIST,
+				"%s exists and is no socket; choose another path with --%s", path,
+				key);
 		if (socket_is_served(&address))
-			return log_error_errno(-EADDRINUSE, "%s is served already, perhaps by another tfprofd; choose another path with --%s", path, key);
+			return log_error_errno(
+				-EADDRINUSE,
+				"%s is served already, perhaps by another tfprofd; choose another path with --%s",
+				path, key);
 		unlink(path); /* left by one that was killed */
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(fd, BACKLOG) < 0)
 		return log_error_errno(-errno, "cannot listen on %s: %m", path);
 	group = getgrnam(DEFAULT_GROUP);
 	if (group && chown(path, (uid_t)-1, group->gr_gid) < 0)
@@ -86,8 +95,10 @@ static int listen_tcp(const struct config_address *at, const char *key)
 	_cleanup_close_ int fd = bind_tcp(at->host, at->port);
 
 	if (fd < 0 || listen(fd, BACKLOG) < 0)
-		return log_error_errno(fd < 0 ? fd : -errno, "cannot listen on %s:%u: %m; choose another address with --%s, or --%s no", at->host,
-				       at->port, key, key);
+		return log_error_errno(
+			fd < 0 ? fd : -errno,
+			"cannot listen on %s:%u: %m; choose another address with --%s, or --%s no",
+			at->host, at->port, key, key);
 	return TAKE_FD(fd);
 }
 
@@ -99,11 +110,15 @@ static int listen_abstract(uint16_t port)
 	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, BACKLOG) < 0)
-		return log_error_errno(-errno, "cannot listen on the abstract socket @%u: %m; choose another port with --listen", port);
+		return log_error_errno(
+			-errno,
+			"cannot listen on the abstract socket @%u: %m; choose another port with --listen",
+			port);
 	return TAKE_FD(fd);
 }
 
-static int add(struct listeners *listeners, const struct config *config, int fd, enum listener_kind kind)
+static int add(struct listeners *listeners, const struct config *config, int fd,
+	       enum listener_kind kind)
 {
 	bool is_certified = kind == LISTENER_TLS && *config->tls_client_ca;
 
@@ -113,7 +128,9 @@ static int add(struct listeners *listeners, const struct config *config, int fd,
 		close(fd);
 		return -E2BIG;
 	}
-	listeners->list[listeners->n++] = (struct listener){ .fd = fd, .kind = kind, .is_certified = is_certified, .uid = config->tls_user };
+	listeners->list[listeners->n++] = (struct listener){
+		.fd = fd, .kind = kind, .is_certified = is_certified, .uid = config->tls_user
+	};
 	return 0;
 }
 
@@ -129,23 +146,36 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &size) == 0 && is;
 }
 
-/* In clear only what this host alone reaches; by the name "tls" of its descriptor it is a socket for TLS. */
-static int add_handed(struct listeners *listeners, int fd, const char *name, const struct config *config, struct handed *handed)
+/* In clear only what this host alone reaches; by the name "tls" of its descriptor it is a socket
+ * for TLS. */
+static int add_handed(struct listeners *listeners, int fd, const char *name,
+		      const struct config *config, struct handed *handed)
 {
 	struct sockaddr_storage address = {};
 	socklen_t size = sizeof(address);
 	bool is_tls = !strcmp(name, "tls"), is_unix, is_loopback;
 
 	if (!is_listening(fd) || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
-		return log_error_errno(-EINVAL, "descriptor %d that was handed over is no socket that listens", fd);
+		return log_error_errno(
+			-EINVAL, "descriptor %d that was handed over is no socket that listens",
+			fd);
 	is_unix = address.ss_family == AF_UNIX;
-	is_loopback = address.ss_family == AF_INET && ntohl(((const struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == 127;
-	if (is_tls && (is_unix || (!is_loopback && !*config->tls_client_ca) || !*config->tls_certificate || !*config->tls_key))
-		return log_error_errno(-EINVAL, "socket %d was handed over for TLS: it has to be TCP, with tls-cert and tls-key, and beyond loopback "
-						"tls-client-ca", fd);
+	is_loopback = address.ss_family == AF_INET &&
+		      ntohl(((const struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == 127;
+	if (is_tls && (is_unix || (!is_loopback && !*config->tls_client_ca) ||
+		       !*config->tls_certificate || !*config->tls_key))
+		return log_error_errno(
+			-EINVAL,
+			"socket %d was handed over for TLS: it has to be TCP, with tls-cert and tls-key, and beyond loopback "
+			"tls-client-ca",
+			fd);
 	if (!is_tls && !is_unix && !is_loopback)
-		return log_error_errno(-EINVAL, "socket %d was handed over for every host, in clear: bind it to 127.0.0.1, or name it tls", fd);
-	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+		return log_error_errno(
+			-EINVAL,
+			"socket %d was handed over for every host, in clear: bind it to 127.0.0.1, or name it tls",
+			fd);
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 		return -errno;
 	handed->has_tls |= is_tls;
 	handed->has_unix |= is_unix && !is_tls;
@@ -158,11 +188,13 @@ bool listeners_are_handed(void)
 	const char *pid = getenv("LISTEN_PID");
 	uint64_t number;
 
-	return pid && getenv("LISTEN_FDS") && number_parse(pid, 1, INT32_MAX, &number) == 0 && number == (uint64_t)getpid();
+	return pid && getenv("LISTEN_FDS") && number_parse(pid, 1, INT32_MAX, &number) == 0 &&
+	       number == (uint64_t)getpid();
 }
 
 /* LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES of sd_listen_fds(3). */
-static int take_handed(struct listeners *listeners, const struct config *config, struct handed *handed)
+static int take_handed(struct listeners *listeners, const struct config *config,
+		       struct handed *handed)
 {
 	const char *count = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
 	_cleanup_free_ char *copy = strdup(names ?: "");
@@ -173,11 +205,14 @@ static int take_handed(struct listeners *listeners, const struct config *config,
 	if (!listeners_are_handed())
 		return 0;
 	if (number_parse(count, 1, HANDED_MAX, &number) < 0)
-		return log_error_errno(-EINVAL, "LISTEN_FDS is %s: at most %d sockets can be handed over", count, HANDED_MAX);
+		return log_error_errno(-EINVAL,
+				       "LISTEN_FDS is %s: at most %d sockets can be handed over",
+				       count, HANDED_MAX);
 	if (!copy)
 		return -ENOMEM;
 	for (int i = 0; r == 0 && i < (int)number; i++)
-		r = add_handed(listeners, FIRST_HANDED + i, strsep(&rest, ":") ?: "", config, handed);
+		r = add_handed(listeners, FIRST_HANDED + i, strsep(&rest, ":") ?: "", config,
+			       handed);
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
@@ -185,7 +220,8 @@ static int take_handed(struct listeners *listeners, const struct config *config,
 }
 
 /* What was handed over takes the place of what would be made. */
-static int make(struct listeners *listeners, const struct config *config, const struct handed *handed)
+static int make(struct listeners *listeners, const struct config *config,
+		const struct handed *handed)
 {
 	int r = 0;
 
@@ -196,12 +232,16 @@ static int make(struct listeners *listeners, const struct config *config, const 
 	if (r == 0 && config->listen.port && !handed->has_tcp) {
 		r = add(listeners, config, listen_tcp(&config->listen, "listen"), LISTENER_CLEAR);
 		if (r == 0)
-			r = add(listeners, config, listen_abstract(config->listen.port), LISTENER_CLEAR);
+			r = add(listeners, config, listen_abstract(config->listen.port),
+				LISTENER_CLEAR);
 	}
 	if (r == 0 && config->tls_listen.port && !handed->has_tls)
-		r = add(listeners, config, listen_tcp(&config->tls_listen, "tls-listen"), LISTENER_TLS);
+		r = add(listeners, config, listen_tcp(&config->tls_listen, "tls-listen"),
+			LISTENER_TLS);
 	/* Bound now, since the broker gives its network up. Ports that are taken are left out. */
-	for (unsigned port = config->target_ports.first; r == 0 && port && port <= config->target_ports.last && listeners->n < BROKER_MAX_LISTENERS;
+	for (unsigned port = config->target_ports.first;
+	     r == 0 && port && port <= config->target_ports.last &&
+	     listeners->n < BROKER_MAX_LISTENERS;
 	     port++) {
 		int fd = bind_tcp("127.0.0.1", (uint16_t)port);
 
@@ -218,7 +258,8 @@ static int make_metrics(struct listeners *listeners, const struct config *config
 
 	if (!path && !config->metrics.address.port)
 		return 0;
-	fd = path ? listen_unix(path, "metrics-listen") : listen_tcp(&config->metrics.address, "metrics-listen");
+	fd = path ? listen_unix(path, "metrics-listen")
+		  : listen_tcp(&config->metrics.address, "metrics-listen");
 	if (fd < 0)
 		return fd;
 	listeners->metrics = fd;

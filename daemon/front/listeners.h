@@ -1,6 +1,6 @@
 /*
- * The sockets that the daemon is called at: made while it may, before it becomes broker and front, or handed to it by who started it (systemd's
- * socket activation).
+ * The sockets that the daemon is called at: made while it may, before it becomes broker and front,
+ * or handed to it by who started it (systemd's socket activation).
  */
 #pragma once
 
@@ -13,13 +13,14 @@
 struct listeners {
 	struct listener list[BROKER_MAX_LISTENERS];
 	unsigned n;
-	int metrics;	  /* where /metrics is asked for, -1: nowhere; served by the front alone */
+	int metrics;      /* where /metrics is asked for, -1: nowhere; served by the front alone */
 	bool owns_socket; /* the Unix socket's file is to be removed in the end */
 };
 
 /*
- * Takes the sockets that were handed over, and makes what is configured besides. A failure is logged, and nothing is left: -EINVAL for a socket
- * that cannot be used, or an error of socket, bind or listen.
+ * Takes the sockets that were handed over, and makes what is configured besides. A failure is
+ * logged, and nothing is left: -EINVAL for a socket that cannot be used, or an error of socket,
+ * bind or listen.
  */
 int listeners_new(const struct config *config, struct listeners *ret);
 /* Whether who started the daemon hands sockets over to this very process. */

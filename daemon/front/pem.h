@@ -1,4 +1,5 @@
-/* The certificates and the key of the daemon's TLS listener, out of files that were opened with more rights. */
+/* The certificates and the key of the daemon's TLS listener, out of files that were opened with
+ * more rights. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +11,9 @@
 enum { PEM_CERTIFICATE, PEM_KEY, PEM_CLIENT_CA, PEM_COUNT };
 
 /*
- * Reads the descriptors, which stay the caller's; -1: there is none, which is a failure (-ENOENT) where one is wanted. On failure ret_text is a sentence: -EINVAL, -EFBIG, -ENOMEM, or an error of read.
+ * Reads the descriptors, which stay the caller's; -1: there is none, which is a failure (-ENOENT)
+ * where one is wanted. On failure ret_text is a sentence: -EINVAL, -EFBIG, -ENOMEM, or an error of
+ * read.
  */
-int pem_read(const int fds[static PEM_COUNT], const bool wanted[static PEM_COUNT], struct grpc_tls **ret, char *ret_text, size_t text_size);
+int pem_read(const int fds[static PEM_COUNT], const bool wanted[static PEM_COUNT],
+	     struct grpc_tls **ret, char *ret_text, size_t text_size);

@@ -28,7 +28,7 @@
 #define PREPARED_MAX (2 * RECORD_MAX_TARGETS)
 
 struct life {
-	bool used, waits; /* waits: to be watched */
+	bool used, waits;  /* waits: to be watched */
 	uint64_t again_ns; /* it waits, and is not tried before */
 	struct target target;
 	struct lifecycle lifecycle;
@@ -51,7 +51,8 @@ struct lifecycles {
 		uint32_t program;
 		const struct probe_pack *pack;
 		bool is_done;
-	} watched[RECORD_MAX_TARGETS]; /* the session's targets, by their numbers; of one there may be several that are prepared */
+	} watched[RECORD_MAX_TARGETS]; /* the session's targets, by their numbers; of one there may
+					  be several that are prepared */
 	unsigned n_watched;
 	struct forecast forecast;
 };
@@ -111,7 +112,8 @@ static int on_record(const struct record *record, void *data)
 	const struct watched *w;
 	struct life *life;
 
-	if ((record->kind != RECORD_PROBE && record->kind != RECORD_TEXT) || record->target >= l->n_watched)
+	if ((record->kind != RECORD_PROBE && record->kind != RECORD_TEXT) ||
+	    record->target >= l->n_watched)
 		return 0;
 	w = &l->watched[record->target];
 	if (w->is_done || record->site >= w->pack->n_probes)
@@ -168,10 +170,20 @@ static void end_session(struct lifecycles *l, const char *why)
 
 static int begin_session(struct lifecycles *l, char *text, size_t size)
 {
-	struct session_options options = { .proxy = l->options.proxy, .client = BROKER_DAEMON, .forecast = &l->forecast, .sink = &l->sink,
-					   .detail = { .level = 1, .no_sockets = true, .memory = MEMORY_OFF, .startup = true } };
+	struct session_options options = {
+		.proxy = l->options.proxy,
+		.client = BROKER_DAEMON,
+		.forecast = &l->forecast,
+		.sink = &l->sink,
+		.detail = { .level = 1, .no_sockets = true, .memory = MEMORY_OFF, .startup = true }
+	};
 
-	l->sink = (struct session_sink){ .target = on_target, .layout = on_layout, .shed = on_shed, .loss = on_loss, .record = on_record, .data = l };
+	l->sink = (struct session_sink){ .target = on_target,
+					 .layout = on_layout,
+					 .shed = on_shed,
+					 .loss = on_loss,
+					 .record = on_record,
+					 .data = l };
 	forecast_get(l->options.proxy, l->options.cache, &l->forecast);
 	return session_new(&options, &l->session, text, size);
 }
@@ -191,7 +203,8 @@ static void begin_anew(struct lifecycles *l)
 		note_life(life, "for a moment it was not watched, because many processes started");
 	}
 	pthread_mutex_unlock(&l->lock);
-	/* Who has started meanwhile is not watched any more, and who waits is until it is told otherwise. */
+	/* Who has started meanwhile is not watched any more, and who waits is until it is told
+	 * otherwise. */
 	for (unsigned i = 0; i < l->n_watched; i++)
 		if (!l->watched[i].is_done)
 			stop_watching(l, l->watched[i].program, NULL);
@@ -222,7 +235,8 @@ static void look_who_was_refused(struct lifecycles *l)
 	for (unsigned i = 0; l->session && i < l->n_watched; i++)
 		if (!l->watched[i].is_done && session_target_left_out(l->session, i)) {
 			l->watched[i].is_done = true;
-			stop_watching(l, l->watched[i].program, "its loads are not seen: the kernel refused a probe in it");
+			stop_watching(l, l->watched[i].program,
+				      "its loads are not seen: the kernel refused a probe in it");
 		}
 }
 
@@ -247,7 +261,9 @@ static int watch(struct lifecycles *l, const struct target *target, char *text, 
 	}
 	l->n_prepared++;
 	if (was_added)
-		l->watched[l->n_watched++] = (struct watched){ .program = target->program, .pack = target->pack, .is_done = r < 0 };
+		l->watched[l->n_watched++] = (struct watched){ .program = target->program,
+							       .pack = target->pack,
+							       .is_done = r < 0 };
 	if (r >= 0)
 		r = session_attach(l->session, text, size);
 	if (r >= 0 && is_new)
@@ -284,16 +300,19 @@ static bool take_waiting(struct lifecycles *l, struct target *ret)
 #define MISSING "in this build it is not seen: "
 
 /* What of a start the files of the process that were looked into do not tell; "": nothing. */
-static void explain_missing(const struct lifecycles *l, const struct target *target, char *text, size_t size)
+static void explain_missing(const struct lifecycles *l, const struct target *target, char *text,
+			    size_t size)
 {
 	const struct probe_pack *pack = target->pack;
 
 	*text = 0;
 	for (unsigned i = 0; i < pack->n_probes && !*text; i++) {
-		bool has = !pack->probes[i].lost || probe_kind_of_role(pack->probes[i].role) != KIND_STARTUP;
+		bool has = !pack->probes[i].lost ||
+			   probe_kind_of_role(pack->probes[i].role) != KIND_STARTUP;
 
 		for (unsigned k = 0; k < l->n_prepared; k++)
-			has |= l->prepared[k].target.program == target->program && prepared_has(&l->prepared[k], i);
+			has |= l->prepared[k].target.program == target->program &&
+			       prepared_has(&l->prepared[k], i);
 		if (!has)
 			snprintf(text, size, MISSING "%s", pack->probes[i].lost);
 	}
@@ -302,7 +321,8 @@ static void explain_missing(const struct lifecycles *l, const struct target *tar
 static bool any_has(const struct lifecycles *l, const struct target *target, enum role role)
 {
 	for (unsigned i = 0; i < l->n_prepared; i++)
-		if (l->prepared[i].target.program == target->program && prepared_has_role(&l->prepared[i], role))
+		if (l->prepared[i].target.program == target->program &&
+		    prepared_has_role(&l->prepared[i], role))
 			return true;
 	return false;
 }
@@ -321,7 +341,8 @@ static void note_watched(struct lifecycles *l, const struct target *target)
 		lifecycle->startup.unwatched_ns = 0;
 		if (is_first)
 			lifecycle->startup.watched_ns = loop_now();
-		lifecycle->startup.has_handlers = any_has(l, target, ROLE_REQUEST_BEGIN) && any_has(l, target, ROLE_REQUEST_END);
+		lifecycle->startup.has_handlers = any_has(l, target, ROLE_REQUEST_BEGIN) &&
+						  any_has(l, target, ROLE_REQUEST_END);
 		/* One more of its files may have what the others have not. */
 		if (is_first || !strncmp(lifecycle->note, MISSING, sizeof(MISSING) - 1))
 			explain_missing(l, target, lifecycle->note, sizeof(lifecycle->note));
@@ -345,20 +366,23 @@ static void wait_again(struct lifecycles *l, uint32_t program)
 /* Whether there is room for one more file of the process; else it waits for some. */
 static bool make_room(struct lifecycles *l, const struct target *target)
 {
-	bool is_full = l->n_prepared == PREPARED_MAX || (!find_watched(l, target->program) && l->n_watched == RECORD_MAX_TARGETS);
+	bool is_full = l->n_prepared == PREPARED_MAX ||
+		       (!find_watched(l, target->program) && l->n_watched == RECORD_MAX_TARGETS);
 
 	if (is_full && can_begin_anew(l)) {
 		begin_anew(l);
 		is_full = false;
 	}
 	if (is_full) {
-		note(l, target->program, "its loads are not seen yet: too many processes start at a time");
+		note(l, target->program,
+		     "its loads are not seen yet: too many processes start at a time");
 		wait_again(l, target->program);
 	}
 	return !is_full;
 }
 
-static void note_failure(struct lifecycles *l, const struct target *target, int error, const char *text)
+static void note_failure(struct lifecycles *l, const struct target *target, int error,
+			 const char *text)
 {
 	const struct watched *w = find_watched(l, target->program);
 	char sentence[LIFECYCLE_NOTE];
@@ -366,7 +390,8 @@ static void note_failure(struct lifecycles *l, const struct target *target, int 
 	/* A later file that has nothing of it. */
 	if (w && !w->is_done && error == -ENOENT)
 		return;
-	snprintf(sentence, sizeof(sentence), "its loads are not seen: %s", *text ? text : strerror(-error));
+	snprintf(sentence, sizeof(sentence), "its loads are not seen: %s",
+		 *text ? text : strerror(-error));
 	if (!w || w->is_done)
 		stop_watching(l, target->program, sentence);
 	else
@@ -429,7 +454,8 @@ static void look_who_has_started(struct lifecycles *l)
 		if (!l->watched[i].is_done && is_over(l, i, now, &why)) {
 			l->watched[i].is_done = true;
 			stop_watching(l, l->watched[i].program, why);
-			/* By its number, which may be another program's by now: that one was told of then. */
+			/* By its number, which may be another program's by now: that one was told
+			 * of then. */
 			if (!session_target_left_out(l->session, i))
 				session_forget(l->session, i);
 		}
@@ -584,10 +610,14 @@ void lifecycles_add(struct lifecycles *l, const struct target *target)
 		s->executed_ns = m.birth.executed_ns ?: s->executed_ns;
 		s->first_mapped_ns = m.birth.first_mapped_ns ?: s->first_mapped_ns;
 		/* One whose begin was not seen had started before. */
-		life->waits |= l->options.watches && s->executed_ns && !startup_is_over(s) && !s->unwatched_ns;
+		life->waits |= l->options.watches && s->executed_ns && !startup_is_over(s) &&
+			       !s->unwatched_ns;
 		if (!life->waits && !life->lifecycle.is_watched && is_new)
-			note_life(life, s->executed_ns ? "loads and the first request are not seen: start tfprofd with --lifecycle" :
-							 "it is older than the daemon, which sees how a process starts when that is there before");
+			note_life(
+				life,
+				s->executed_ns
+					? "loads and the first request are not seen: start tfprofd with --lifecycle"
+					: "it is older than the daemon, which sees how a process starts when that is there before");
 		pthread_cond_signal(&l->changed);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -604,7 +634,8 @@ void lifecycles_remove(struct lifecycles *l, const struct target *target)
 	pthread_mutex_unlock(&l->lock);
 }
 
-bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks, struct lifecycle *ret)
+bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks,
+		    struct lifecycle *ret)
 {
 	struct life *life;
 	uint64_t pools;

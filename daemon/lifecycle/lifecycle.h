@@ -1,27 +1,28 @@
 /*
- * How the targets came to serve. What the kernel tells of every process is always known; when root wants it, processes that start are
- * watched besides: a few probes, from the time that their runtime is mapped until they serve their first request. The functions here
- * are called in the loop's thread, but lifecycles_get(), which any may call.
+ * How the targets came to serve. What the kernel tells of every process is always known; when root
+ * wants it, processes that start are watched besides: a few probes, from the time that their
+ * runtime is mapped until they serve their first request. The functions here are called in the
+ * loop's thread, but lifecycles_get(), which any may call.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/proxy/proxy.h"
 #include "daemon/correlate/runtime/startup.h"
 #include "daemon/discovery/target.h"
 #include "daemon/plan/plan_cache.h"
+#include "daemon/proxy/proxy.h"
 #include "lib/base/loop.h"
 
 struct lifecycles;
 
 struct lifecycles_options {
 	struct loop *loop;
-	struct proxy *proxy;	  /* borrowed, as the following */
+	struct proxy *proxy; /* borrowed, as the following */
 	struct plan_cache *plans;
 	int cache;
-	bool watches; /* processes that start */
+	bool watches;              /* processes that start */
 	void (*ended)(void *data); /* in the loop's thread, after lifecycles_end() */
 	void *data;
 };
@@ -38,9 +39,11 @@ void lifecycles_remove(struct lifecycles *l, const struct target *target);
 
 struct lifecycle {
 	struct startup startup;
-	bool is_watched; /* just now */
-	char note[LIFECYCLE_NOTE]; /* why not all of it is known: a sentence without its point; "": all is that can be */
+	bool is_watched;           /* just now */
+	char note[LIFECYCLE_NOTE]; /* why not all of it is known: a sentence without its point; "":
+				      all is that can be */
 };
 
 /* False: it is no target. looks: also at its threads, which takes time. */
-bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks, struct lifecycle *ret);
+bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks,
+		    struct lifecycle *ret);

@@ -3,7 +3,8 @@
 #include <fnmatch.h>
 #include <stddef.h>
 
-/* A pack registers itself by its symbol: one line here is all that a new runtime needs besides its file. */
+/* A pack registers itself by its symbol: one line here is all that a new runtime needs besides its
+ * file. */
 #define PACKS(X) X(tensorflow)
 
 #define DECLARE(name) extern const struct probe_pack pack_##name;
@@ -93,16 +94,22 @@ bool role_is_of_streams(enum role role)
 
 bool probe_kind_is_optional(enum probe_kind kind)
 {
-	return kind == KIND_MEMORY || kind == KIND_HANDOVER || kind == KIND_LABELS || kind == KIND_ITERATORS;
+	return kind == KIND_MEMORY || kind == KIND_HANDOVER || kind == KIND_LABELS ||
+	       kind == KIND_ITERATORS;
 }
 
 const char *probe_kind_name(enum probe_kind kind)
 {
 	static const char *const names[KIND_COUNT] = {
-		[KIND_RUNS] = "runs",		   [KIND_EXECUTORS] = "executors",	[KIND_OPS] = "ops",
-		[KIND_HANDOVER] = "hand-over of ops", [KIND_SWITCHES] = "scheduler switches",
-		[KIND_SOCKETS] = "requests at sockets", [KIND_MEMORY] = "allocations",
-		[KIND_LABELS] = "the server's own spans", [KIND_ITERATORS] = "iterators",
+		[KIND_RUNS] = "runs",
+		[KIND_EXECUTORS] = "executors",
+		[KIND_OPS] = "ops",
+		[KIND_HANDOVER] = "hand-over of ops",
+		[KIND_SWITCHES] = "scheduler switches",
+		[KIND_SOCKETS] = "requests at sockets",
+		[KIND_MEMORY] = "allocations",
+		[KIND_LABELS] = "the server's own spans",
+		[KIND_ITERATORS] = "iterators",
 		[KIND_STARTUP] = "loads",
 	};
 
@@ -112,7 +119,8 @@ const char *probe_kind_name(enum probe_kind kind)
 unsigned detail_program_kinds(const struct detail *detail)
 {
 	/* Runs alone do not need to know when threads ran. */
-	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) | (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
+	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) |
+	       (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
 }
 
 bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
@@ -120,7 +128,9 @@ bool probe_is_wanted(const struct probe_spec *spec, const struct detail *detail)
 	if (probe_kind_of_role(spec->role) == KIND_STARTUP)
 		return detail->startup;
 	if (probe_kind_of_role(spec->role) == KIND_MEMORY)
-		return detail->memory == MEMORY_ON || (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
-	return spec->min_level <= detail->level && !(detail->ops_at_entry && spec->role == ROLE_OP_END) &&
+		return detail->memory == MEMORY_ON ||
+		       (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
+	return spec->min_level <= detail->level &&
+	       !(detail->ops_at_entry && spec->role == ROLE_OP_END) &&
 	       !(detail->no_sockets && role_is_of_streams(spec->role));
 }

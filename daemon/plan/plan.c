@@ -63,7 +63,8 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED && spec->at_return && (site->site.stack_offset || site->site.may_repeat)) {
+	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED &&
+	    spec->at_return && (site->site.stack_offset || site->site.may_repeat)) {
 		site->site.class = SITE_REFUSED;
 		site->site.reason = "the return address may not be where it was at the entry";
 	}
@@ -88,12 +89,17 @@ static int on_symbol(const struct symbol_match *match, void *data)
 {
 	struct planner *p = data;
 
-	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other arguments. An alias has not. */
+	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other
+	 * arguments. An alias has not. */
 	if (strchr(match->name, '.') && strcmp(strchr(match->name, '.'), ".localalias"))
 		return 0;
 	return plan_add(p->plan, p->image,
-			&(struct plan_site){ .spec = (unsigned)match->pattern, .source = match->source, .symbol = (char *)match->name,
-					     .index = match->index, .function = match->offset, .size = match->size });
+			&(struct plan_site){ .spec = (unsigned)match->pattern,
+					     .source = match->source,
+					     .symbol = (char *)match->name,
+					     .index = match->index,
+					     .function = match->offset,
+					     .size = match->size });
 }
 
 static int on_class(const struct rtti_class *class, void *data)
@@ -105,7 +111,8 @@ static int on_class(const struct rtti_class *class, void *data)
 	_cleanup_free_ char *symbol = NULL;
 	uint64_t address, start;
 
-	if (elf_rtti_slot(p->rtti, class, slot, &address) < 0 || elf_image_code_offset(p->image, address, &site.function) < 0 ||
+	if (elf_rtti_slot(p->rtti, class, slot, &address) < 0 ||
+	    elf_image_code_offset(p->image, address, &site.function) < 0 ||
 	    elf_function_bounds(p->image, address, &start, &site.size) < 0 || start != address)
 		return 0;
 	/* Classes share the functions that they do not override. */
@@ -126,7 +133,8 @@ static bool is_found(const struct plan *plan, unsigned spec)
 	return false;
 }
 
-/* What no symbol tells may still be in the virtual tables, which are only read when there is something to look for. */
+/* What no symbol tells may still be in the virtual tables, which are only read when there is
+ * something to look for. */
 static int look_into_classes(struct planner *p, const char **ret_reason)
 {
 	const struct probe_pack *pack = p->plan->pack;
@@ -164,14 +172,16 @@ static bool has_static_probes(const struct probe_pack *pack)
 }
 
 static const uint8_t register_of_usdt[] = {
-	[USDT_R15] = REGISTER_R15, [USDT_R14] = REGISTER_R14, [USDT_R13] = REGISTER_R13, [USDT_R12] = REGISTER_R12,
-	[USDT_RBP] = REGISTER_RBP, [USDT_RBX] = REGISTER_RBX, [USDT_R11] = REGISTER_R11, [USDT_R10] = REGISTER_R10,
-	[USDT_R9] = REGISTER_R9,   [USDT_R8] = REGISTER_R8,   [USDT_RAX] = REGISTER_RAX, [USDT_RCX] = REGISTER_RCX,
+	[USDT_R15] = REGISTER_R15, [USDT_R14] = REGISTER_R14, [USDT_R13] = REGISTER_R13,
+	[USDT_R12] = REGISTER_R12, [USDT_RBP] = REGISTER_RBP, [USDT_RBX] = REGISTER_RBX,
+	[USDT_R11] = REGISTER_R11, [USDT_R10] = REGISTER_R10, [USDT_R9] = REGISTER_R9,
+	[USDT_R8] = REGISTER_R8,   [USDT_RAX] = REGISTER_RAX, [USDT_RCX] = REGISTER_RCX,
 	[USDT_RDX] = REGISTER_RDX, [USDT_RSI] = REGISTER_RSI, [USDT_RDI] = REGISTER_RDI,
 };
 
 /* Where a static probe's arguments are, in place of the calling convention's registers. */
-static void place_arguments(struct plan_site *planned, const struct probe_spec *spec, const struct usdt_site *site)
+static void place_arguments(struct plan_site *planned, const struct probe_spec *spec,
+			    const struct usdt_site *site)
 {
 	for (unsigned i = 0; i < SITE_ARGUMENTS; i++) {
 		const struct usdt_argument *a = &site->arguments[i];
@@ -179,13 +189,14 @@ static void place_arguments(struct plan_site *planned, const struct probe_spec *
 		planned->site.argument_register[i] = REGISTER_NONE;
 		if (!(argument_mask(spec) & 1u << i))
 			continue;
-		if (i < site->n_arguments && a->kind == USDT_REGISTER && abs(a->size) == 8 && a->base >= 0 &&
-		    (size_t)a->base < ARRAY_SIZE(register_of_usdt)) {
+		if (i < site->n_arguments && a->kind == USDT_REGISTER && abs(a->size) == 8 &&
+		    a->base >= 0 && (size_t)a->base < ARRAY_SIZE(register_of_usdt)) {
 			planned->site.argument_register[i] = register_of_usdt[a->base];
 			continue;
 		}
 		planned->site.class = SITE_REFUSED;
-		planned->site.reason = "an argument of the static probe is not 64 bits in a register";
+		planned->site.reason =
+			"an argument of the static probe is not 64 bits in a register";
 	}
 }
 
@@ -203,14 +214,19 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 			return 0;
 
 	for (unsigned spec = 0; spec < pack->n_probes; spec++) {
-		struct plan_site entry = { .spec = spec, .source = SYMBOL_USDT, .function = site->offset, .size = 1,
-					   .semaphore = site->semaphore, .note = site->note };
+		struct plan_site entry = { .spec = spec,
+					   .source = SYMBOL_USDT,
+					   .function = site->offset,
+					   .size = 1,
+					   .semaphore = site->semaphore,
+					   .note = site->note };
 		_cleanup_free_ char *symbol = NULL;
 		int r;
 
 		if (!pack->probes[spec].usdt || strcmp(pack->probes[spec].usdt, site->name))
 			continue;
-		if (asprintf(&symbol, "%s:%s%s%s", site->provider, site->name, *site->text ? " " : "", site->text) < 0)
+		if (asprintf(&symbol, "%s:%s%s%s", site->provider, site->name,
+			     *site->text ? " " : "", site->text) < 0)
 			return -ENOMEM;
 		entry.symbol = symbol;
 		r = plan_add(p->plan, p->image, &entry);
@@ -221,13 +237,15 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	return 0;
 }
 
-int plan_add_static_probes(struct plan *plan, const struct elf_image *image, const char **ret_reason)
+int plan_add_static_probes(struct plan *plan, const struct elf_image *image,
+			   const char **ret_reason)
 {
 	struct planner planner = { .plan = plan, .image = image };
 	int r = 0;
 
 	if (has_static_probes(plan->pack))
-		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner, ret_reason);
+		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner,
+				   ret_reason);
 	if (r >= 0 && plan->n_sites)
 		qsort(plan->sites, plan->n_sites, sizeof(plan->sites[0]), by_spec);
 	return r;
@@ -257,7 +275,8 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
 		elf_debug_open(image, debug_fd, &debug_file, NULL);
 	*ret_reason = "too many functions match";
-	r = elf_symbols_match_debug(image, debug_file, patterns, pack->n_probes, on_symbol, &planner, ret_reason);
+	r = elf_symbols_match_debug(image, debug_file, patterns, pack->n_probes, on_symbol,
+				    &planner, ret_reason);
 	if (r >= 0 && !elf_image_find_section(image, SHT_SYMTAB))
 		r = look_into_classes(&planner, ret_reason);
 	if (r >= 0)
@@ -307,15 +326,18 @@ bool plan_has_marks(const struct plan *plan)
 /* The register that an argument is in at the site. */
 static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 {
-	return argument == ARGUMENT_NONE ? REGISTER_NONE : site->site.argument_register[argument - 1];
+	return argument == ARGUMENT_NONE ? REGISTER_NONE
+					 : site->site.argument_register[argument - 1];
 }
 
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)
 {
 	const struct probe_spec *spec = &plan->pack->probes[site->spec];
 	uint64_t value = spec->at_return ? REGISTER_RAX : register_of(site, spec->value.argument);
-	uint64_t cookie = COOKIE_MAKE(site->spec, target, value, register_of(site, spec->tag), register_of(site, spec->value2.argument),
-				      spec->action, spec->value.offset, spec->value2.offset, site->site.stack_offset);
+	uint64_t cookie =
+		COOKIE_MAKE(site->spec, target, value, register_of(site, spec->tag),
+			    register_of(site, spec->value2.argument), spec->action,
+			    spec->value.offset, spec->value2.offset, site->site.stack_offset);
 
 	if (spec->at_return)
 		cookie |= COOKIE_RETURN;

@@ -70,7 +70,8 @@ static bool is_same_file(const struct cached *f, const struct stat *st)
 }
 
 /* Under the lock: the plan with a reference for the caller, NULL: not there. */
-static struct plan *find(struct plan_cache *cache, const struct stat *st, const struct probe_pack *pack)
+static struct plan *find(struct plan_cache *cache, const struct stat *st,
+			 const struct probe_pack *pack)
 {
 	for (unsigned i = 0; i < PLAN_CACHE_FILES; i++) {
 		struct cached *f = &cache->files[i];
@@ -92,8 +93,13 @@ static void keep(struct plan_cache *cache, const struct stat *st, struct plan *p
 		if (cache->files[i].used < slot->used)
 			slot = &cache->files[i];
 	plan_unref(slot->plan);
-	*slot = (struct cached){ .device = st->st_dev, .inode = st->st_ino, .size = st->st_size, .changed = st->st_ctim,
-				 .pack = plan->pack, .plan = plan_ref(plan), .used = ++cache->clock };
+	*slot = (struct cached){ .device = st->st_dev,
+				 .inode = st->st_ino,
+				 .size = st->st_size,
+				 .changed = st->st_ctim,
+				 .pack = plan->pack,
+				 .plan = plan_ref(plan),
+				 .used = ++cache->clock };
 }
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -107,7 +113,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 #define HASH_START 0xcbf29ce484222325
 
-/* What must be the same for a stored plan to be of use: the questions that were asked of the file. */
+/* What must be the same for a stored plan to be of use: the questions that were asked of the file.
+ */
 static uint64_t pack_digest(const struct probe_pack *pack)
 {
 	uint64_t h = hash(HASH_START, TFPROFD_VERSION, sizeof(TFPROFD_VERSION));
@@ -127,24 +134,30 @@ static uint64_t pack_digest(const struct probe_pack *pack)
 
 static void file_name(const struct stat *st, const struct probe_pack *pack, char ret[128])
 {
-	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev, (uint64_t)st->st_ino, pack->name);
+	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev,
+		 (uint64_t)st->st_ino, pack->name);
 }
 
 /*
- * The line that says which file a stored plan is of, and for which questions; the build-id is for people. A debug file that was
- * installed since may answer more of them.
+ * The line that says which file a stored plan is of, and for which questions; the build-id is for
+ * people. A debug file that was installed since may answer more of them.
  */
-static void print_head(FILE *f, const struct stat *st, const struct probe_pack *pack, const char *build_id)
+static void print_head(FILE *f, const struct stat *st, const struct probe_pack *pack,
+		       const char *build_id)
 {
 	_cleanup_close_ int debug = -1;
 
 	elf_debug_find(build_id, DEBUG_ROOT, &debug);
-	fprintf(f, "%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64 " build-id:%s debug-file:%d\n",
-		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec,
-		pack_digest(pack), build_id, debug >= 0);
+	fprintf(f,
+		"%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64
+		" build-id:%s debug-file:%d\n",
+		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size,
+		(int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack), build_id,
+		debug >= 0);
 }
 
-/* Whether a function that was read from a stored plan can be compared with the file: what cannot is not stored. */
+/* Whether a function that was read from a stored plan can be compared with the file: what cannot is
+ * not stored. */
 static bool can_be_checked(const struct plan_site *s)
 {
 	return (s->source == SYMBOL_SYMTAB || s->source == SYMBOL_DYNSYM) && !s->semaphore;
@@ -161,7 +174,8 @@ static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 			continue;
 		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n') || !can_be_checked(s))
 			return -EINVAL;
-		fprintf(f, "%u %u %u %" PRIx64 " %" PRIx64 " %s\n", s->spec, (unsigned)s->source, s->index, s->function, s->size, s->symbol);
+		fprintf(f, "%u %u %u %" PRIx64 " %" PRIx64 " %s\n", s->spec, (unsigned)s->source,
+			s->index, s->function, s->size, s->symbol);
 	}
 	return ferror(f) ? -EIO : 0;
 }
@@ -187,7 +201,9 @@ static void make_room(struct plan_cache *cache)
 		    fstatat(cache->directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		n++;
-		if (*oldest && (st.st_mtim.tv_sec > age.tv_sec || (st.st_mtim.tv_sec == age.tv_sec && st.st_mtim.tv_nsec >= age.tv_nsec)))
+		if (*oldest &&
+		    (st.st_mtim.tv_sec > age.tv_sec ||
+		     (st.st_mtim.tv_sec == age.tv_sec && st.st_mtim.tv_nsec >= age.tv_nsec)))
 			continue;
 		snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
 		age = st.st_mtim;
@@ -221,14 +237,17 @@ static void store(struct plan_cache *cache, const struct stat *st, const struct 
 	file_name(st, plan->pack, name);
 	snprintf(temporary, sizeof(temporary), "new-%s", name);
 	make_room(cache);
-	fd = openat(cache->directory, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	written = fd >= 0 && write(fd, text, size) == (ssize_t)size && write(fd, end, strlen(end)) == (ssize_t)strlen(end);
+	fd = openat(cache->directory, temporary,
+		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	written = fd >= 0 && write(fd, text, size) == (ssize_t)size &&
+		  write(fd, end, strlen(end)) == (ssize_t)strlen(end);
 	free(text);
 	if (!written || renameat(cache->directory, temporary, cache->directory, name) < 0)
 		unlinkat(cache->directory, temporary, 0);
 }
 
-/* The stored text without its last line, which must be its digest; NULL: there is none, or it is damaged. */
+/* The stored text without its last line, which must be its digest; NULL: there is none, or it is
+ * damaged. */
 static char *load_text(struct plan_cache *cache, const char *name)
 {
 	_cleanup_close_ int fd = openat(cache->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -236,14 +255,16 @@ static char *load_text(struct plan_cache *cache, const char *name)
 	uint64_t digest;
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > TEXT_MAX)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
+	    st.st_size > TEXT_MAX)
 		return NULL;
 	text = malloc((size_t)st.st_size + 1);
 	if (!text || read(fd, text, (size_t)st.st_size) != st.st_size)
 		goto bad;
 	text[st.st_size] = 0;
 	end = strstr(text, "\nend ");
-	if (!end || sscanf(end, "\nend %16" SCNx64, &digest) != 1 || hash(HASH_START, text, (size_t)(end + 1 - text)) != digest)
+	if (!end || sscanf(end, "\nend %16" SCNx64, &digest) != 1 ||
+	    hash(HASH_START, text, (size_t)(end + 1 - text)) != digest)
 		goto bad;
 	end[1] = 0;
 	return text;
@@ -258,8 +279,10 @@ static int parse_site(char *line, const struct probe_pack *pack, struct plan_sit
 	int symbol = 0;
 
 	*ret = (struct plan_site){};
-	if (sscanf(line, "%u %u %" SCNu32 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source, &ret->index, &ret->function, &ret->size,
-		   &symbol) < 5 || !symbol || !line[symbol] || !ret->size || ret->spec >= pack->n_probes || source > SYMBOL_USDT)
+	if (sscanf(line, "%u %u %" SCNu32 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source,
+		   &ret->index, &ret->function, &ret->size, &symbol) < 5 ||
+	    !symbol || !line[symbol] || !ret->size || ret->spec >= pack->n_probes ||
+	    source > SYMBOL_USDT)
 		return -EBADMSG;
 	ret->source = (enum symbol_source)source;
 	ret->symbol = line + symbol;
@@ -271,22 +294,27 @@ static bool comes_after(const struct plan *plan, const struct plan_site *s)
 {
 	const struct plan_site *last = plan->n_sites ? &plan->sites[plan->n_sites - 1] : NULL;
 
-	return !last || s->spec > last->spec || (s->spec == last->spec && s->function > last->function);
+	return !last || s->spec > last->spec ||
+	       (s->spec == last->spec && s->function > last->function);
 }
 
 /* Whether the file has that function there, under a name that its probe asks for. */
-static bool is_of_file(const struct plan_site *s, const struct probe_pack *pack, const struct elf_image *image)
+static bool is_of_file(const struct plan_site *s, const struct probe_pack *pack,
+		       const struct elf_image *image)
 {
 	struct pattern pattern;
 	uint64_t steps = 0;
 
-	return can_be_checked(s) && pack->probes[s->spec].symbol && pattern_compile(pack->probes[s->spec].symbol, &pattern) >= 0 &&
+	return can_be_checked(s) && pack->probes[s->spec].symbol &&
+	       pattern_compile(pack->probes[s->spec].symbol, &pattern) >= 0 &&
 	       pattern_matches(&pattern, s->symbol, &steps) &&
 	       elf_lookup_check(image, s->source, s->index, s->symbol, s->function, s->size) >= 0;
 }
 
-/* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the file. */
-static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack)
+/* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the
+ * file. */
+static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st,
+			 const struct probe_pack *pack)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
@@ -305,21 +333,23 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 	if (!f)
 		return NULL;
 	print_head(f, st, pack, elf_image_build_id(image));
-	if (fclose(f) || strncmp(text, head, size) || plan_make(pack, elf_image_build_id(image), &plan) < 0)
+	if (fclose(f) || strncmp(text, head, size) ||
+	    plan_make(pack, elf_image_build_id(image), &plan) < 0)
 		return NULL;
 	rest = text + size;
 	while ((line = strsep(&rest, "\n")) && *line) {
 		struct plan_site site;
 
-		if (parse_site(line, pack, &site) < 0 || !comes_after(plan, &site) || !is_of_file(&site, pack, image) ||
-		    plan_add(plan, image, &site) < 0)
+		if (parse_site(line, pack, &site) < 0 || !comes_after(plan, &site) ||
+		    !is_of_file(&site, pack, image) || plan_add(plan, image, &site) < 0)
 			return NULL;
 	}
 	return plan_add_static_probes(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
 }
 
 /* The plan that somebody else has made, with a reference for the caller; NULL: nobody. */
-static struct plan *find_made(struct plan_cache *cache, const struct stat *st, const struct probe_pack *pack)
+static struct plan *find_made(struct plan_cache *cache, const struct stat *st,
+			      const struct probe_pack *pack)
 {
 	struct plan *plan;
 
@@ -330,7 +360,8 @@ static struct plan *find_made(struct plan_cache *cache, const struct stat *st, c
 }
 
 /* Makes the plan of a file that was never seen, unless somebody else just does. */
-static int plan_file(struct plan_cache *cache, int fd, const struct stat *st, const struct probe_pack *pack, bool alone, struct plan **ret,
+static int plan_file(struct plan_cache *cache, int fd, const struct stat *st,
+		     const struct probe_pack *pack, bool alone, struct plan **ret,
 		     const char **ret_reason)
 {
 	int r = 0;
@@ -347,8 +378,8 @@ static int plan_file(struct plan_cache *cache, int fd, const struct stat *st, co
 	return r;
 }
 
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone, struct plan **ret, bool *ret_known,
-		   const char **ret_reason)
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone,
+		   struct plan **ret, bool *ret_known, const char **ret_reason)
 {
 	struct plan *plan, *other;
 	bool known = true;

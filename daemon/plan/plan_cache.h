@@ -1,7 +1,9 @@
 /*
- * Plans of files seen before, by (device, inode, size, change time): a build-id is only a label that anyone can copy. In memory, and in
- * files of a directory that outlive the daemon. Such a file is only a hint: each function in it is compared with the binary's own symbol,
- * so that a wrong one can cost time or leave a probe out, not plant a wrong one. It may be deleted at any time. Bounded; for any thread.
+ * Plans of files seen before, by (device, inode, size, change time): a build-id is only a label
+ * that anyone can copy. In memory, and in files of a directory that outlive the daemon. Such a file
+ * is only a hint: each function in it is compared with the binary's own symbol, so that a wrong one
+ * can cost time or leave a probe out, not plant a wrong one. It may be deleted at any time.
+ * Bounded; for any thread.
  */
 #pragma once
 
@@ -11,12 +13,14 @@
 
 struct plan_cache;
 
-/* directory: a descriptor that stays open for as long as the cache is used; -1: nothing is kept on disk. -ENOMEM. */
+/* directory: a descriptor that stays open for as long as the cache is used; -1: nothing is kept on
+ * disk. -ENOMEM. */
 int plan_cache_new(int directory, struct plan_cache **ret);
 struct plan_cache *plan_cache_free(struct plan_cache *cache);
 /*
- * The plan of a file; the caller gets a reference of its own. alone: while somebody else plans a file that was never seen, this waits,
- * since some files take a lot of memory; not for callers that others wait for. *ret_known (may be NULL): whether it was seen before. Errors as plan_new().
+ * The plan of a file; the caller gets a reference of its own. alone: while somebody else plans a
+ * file that was never seen, this waits, since some files take a lot of memory; not for callers that
+ * others wait for. *ret_known (may be NULL): whether it was seen before. Errors as plan_new().
  */
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone, struct plan **ret,
-		   bool *ret_known, const char **ret_reason);
+int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone,
+		   struct plan **ret, bool *ret_known, const char **ret_reason);

@@ -18,7 +18,8 @@ struct instruction {
 
 /* What the branches of the function say about its first instructions. */
 struct branches {
-	size_t first_target; /* lowest offset past the entry that a direct branch lands on, SIZE_MAX when none */
+	size_t first_target; /* lowest offset past the entry that a direct branch lands on, SIZE_MAX
+				when none */
 	bool to_entry;
 	bool unseen; /* there are branches that may land anywhere */
 };
@@ -27,13 +28,13 @@ struct branches {
 
 /* What has become of the stack pointer and the arguments since the entry. */
 struct frame {
-	int64_t depth;		     /* bytes from the stack pointer up to the return address */
-	int8_t held[REGISTER_COUNT]; /* the number of the argument that all 64 bits of the register are, or NO_ARGUMENT */
+	int64_t depth;               /* bytes from the stack pointer up to the return address */
+	int8_t held[REGISTER_COUNT]; /* the number of the argument that all 64 bits of the register
+					are, or NO_ARGUMENT */
 };
 
 static const uint8_t argument_registers[SITE_ARGUMENTS] = {
-	REGISTER_RDI, REGISTER_RSI, REGISTER_RDX,
-	REGISTER_RCX, REGISTER_R8,  REGISTER_R9,
+	REGISTER_RDI, REGISTER_RSI, REGISTER_RDX, REGISTER_RCX, REGISTER_R8, REGISTER_R9,
 };
 
 static bool is_endbr64(const struct instruction *in)
@@ -78,9 +79,9 @@ static bool is_emulated_branch(const struct instruction *in)
 static bool is_refused_opcode(uint8_t opcode)
 {
 	static const uint8_t refused[] = {
-		0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62, 0x6c, 0x6d, 0x6e,
-		0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf, 0xd4, 0xd5, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7, 0xea, 0xec, 0xed,
-		0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb,
+		0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62,
+		0x6c, 0x6d, 0x6e, 0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf, 0xd4, 0xd5, 0xd6, 0xe4,
+		0xe5, 0xe6, 0xe7, 0xea, 0xec, 0xed, 0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb,
 	};
 
 	return memchr(refused, opcode, sizeof(refused)) != NULL;
@@ -88,7 +89,8 @@ static bool is_refused_opcode(uint8_t opcode)
 
 static bool is_repeated(const struct instruction *in)
 {
-	return in->head.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
+	return in->head.attributes &
+	       (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
 }
 
 static bool leaves_user_code(const struct instruction *in)
@@ -125,19 +127,22 @@ static bool writes_segment_register(const struct instruction *in)
 }
 
 /*
- * branch_setup_xol_ops looks at the opcode alone: of xchg %rax, %r8 it is that of nop, and of vpor that of jmp. What it
- * takes for one of its own does not run.
+ * branch_setup_xol_ops looks at the opcode alone: of xchg %rax, %r8 it is that of nop, and of vpor
+ * that of jmp. What it takes for one of its own does not run.
  */
 static bool is_taken_for_branch(const ZydisDecodedInstruction *head)
 {
 	uint8_t opcode = head->opcode;
 
 	if (head->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY)
-		return head->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && opcode == 0x90 && head->raw.rex.B;
-	return opcode == 0x90 || opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb || (opcode & 0xf0) == 0x70;
+		return head->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && opcode == 0x90 &&
+		       head->raw.rex.B;
+	return opcode == 0x90 || opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb ||
+	       (opcode & 0xf0) == 0x70;
 }
 
-/* Why the instruction cannot be single-stepped, by the kernel's rules or because it would go wrong, or NULL. */
+/* Why the instruction cannot be single-stepped, by the kernel's rules or because it would go wrong,
+ * or NULL. */
 static const char *find_refusal(const struct instruction *in)
 {
 	const ZydisDecodedInstruction *head = &in->head;
@@ -160,7 +165,8 @@ static const char *find_refusal(const struct instruction *in)
 		__attribute__((fallthrough));
 	case ZYDIS_INSTRUCTION_ENCODING_VEX:
 	case ZYDIS_INSTRUCTION_ENCODING_EVEX:
-		/* The kernel looks the opcode of a VEX instruction up in the table of one-byte opcodes. */
+		/* The kernel looks the opcode of a VEX instruction up in the table of one-byte
+		 * opcodes. */
 		if (is_refused_opcode(head->opcode))
 			return "the kernel refuses probes on this instruction";
 		break;
@@ -210,11 +216,13 @@ static bool holds_arguments(const struct frame *frame, uint64_t argument_mask)
 	return true;
 }
 
-/* The number of the general register that this is all of, or that it is a part of; REGISTER_COUNT: none. */
+/* The number of the general register that this is all of, or that it is a part of; REGISTER_COUNT:
+ * none. */
 static uint8_t register_number(ZydisRegister reg)
 {
 	reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-	return ZydisRegisterGetClass(reg) == ZYDIS_REGCLASS_GPR64 ? (uint8_t)ZydisRegisterGetId(reg) : REGISTER_COUNT;
+	return ZydisRegisterGetClass(reg) == ZYDIS_REGCLASS_GPR64 ? (uint8_t)ZydisRegisterGetId(reg)
+								  : REGISTER_COUNT;
 }
 
 /* Whether both operands are general registers in full: a 32-bit move clears the upper half. */
@@ -236,27 +244,32 @@ static void track_arguments(const struct instruction *in, struct frame *frame)
 		const ZydisDecodedOperand *operand = &in->operands[i];
 		uint8_t number;
 
-		if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER || !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+		if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
+		    !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
 			continue;
 		number = register_number(operand->reg.value);
 		if (number < REGISTER_COUNT)
 			frame->held[number] = NO_ARGUMENT;
 	}
 	if (is_between_full_registers(in)) {
-		uint8_t to = register_number(in->operands[0].reg.value), from = register_number(in->operands[1].reg.value);
+		uint8_t to = register_number(in->operands[0].reg.value),
+			from = register_number(in->operands[1].reg.value);
 
-		if (in->head.mnemonic == ZYDIS_MNEMONIC_MOV || in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
+		if (in->head.mnemonic == ZYDIS_MNEMONIC_MOV ||
+		    in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
 			frame->held[to] = before.held[from];
 		if (in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
 			frame->held[from] = before.held[to];
 	}
 }
 
-/* Adds to *depth what the instruction moves the stack pointer down; false when that is not a constant. */
+/* Adds to *depth what the instruction moves the stack pointer down; false when that is not a
+ * constant. */
 static bool track_stack(const struct instruction *in, int64_t *depth)
 {
 	const ZydisDecodedOperand *first = &in->operands[0], *second = &in->operands[1];
-	bool is_rsp = first->type == ZYDIS_OPERAND_TYPE_REGISTER && first->reg.value == ZYDIS_REGISTER_RSP;
+	bool is_rsp = first->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		      first->reg.value == ZYDIS_REGISTER_RSP;
 
 	switch (in->head.mnemonic) {
 	case ZYDIS_MNEMONIC_PUSH:
@@ -269,10 +282,12 @@ static bool track_stack(const struct instruction *in, int64_t *depth)
 	case ZYDIS_MNEMONIC_ADD:
 		if (!is_rsp || second->type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
 			return false;
-		*depth += in->head.mnemonic == ZYDIS_MNEMONIC_SUB ? second->imm.value.s : -second->imm.value.s;
+		*depth += in->head.mnemonic == ZYDIS_MNEMONIC_SUB ? second->imm.value.s
+								  : -second->imm.value.s;
 		return *depth >= 0 && *depth <= UINT32_MAX;
 	case ZYDIS_MNEMONIC_LEA:
-		if (!is_rsp || second->mem.base != ZYDIS_REGISTER_RSP || second->mem.index != ZYDIS_REGISTER_NONE)
+		if (!is_rsp || second->mem.base != ZYDIS_REGISTER_RSP ||
+		    second->mem.index != ZYDIS_REGISTER_NONE)
 			return false;
 		*depth -= second->mem.disp.value;
 		return *depth >= 0 && *depth <= UINT32_MAX;
@@ -281,7 +296,8 @@ static bool track_stack(const struct instruction *in, int64_t *depth)
 	}
 }
 
-/* Whether a memory operand that is written lies below the return address: in the frame, or what a push stores. */
+/* Whether a memory operand that is written lies below the return address: in the frame, or what a
+ * push stores. */
 static bool is_own_frame(const ZydisDecodedOperand *operand, int64_t depth)
 {
 	if (operand->mem.base != ZYDIS_REGISTER_RSP || operand->mem.segment != ZYDIS_REGISTER_SS)
@@ -303,10 +319,12 @@ static bool writes_stack_pointer(const struct instruction *in)
 
 static bool leaves_straight_line(const struct instruction *in)
 {
-	return in->head.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE || leaves_user_code(in) || is_repeated(in);
+	return in->head.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE || leaves_user_code(in) ||
+	       is_repeated(in);
 }
 
-/* Whether what a program sees after the instruction is still what it would see at the entry; moves the frame on. */
+/* Whether what a program sees after the instruction is still what it would see at the entry; moves
+ * the frame on. */
 static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, struct frame *frame)
 {
 	if (leaves_straight_line(in))
@@ -314,25 +332,30 @@ static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, 
 	for (size_t i = 0; i < in->head.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &in->operands[i];
 
-		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		    operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
 		    !is_own_frame(operand, frame->depth))
 			return false;
 	}
 	track_arguments(in, frame);
-	return holds_arguments(frame, argument_mask) && (!writes_stack_pointer(in) || track_stack(in, &frame->depth));
+	return holds_arguments(frame, argument_mask) &&
+	       (!writes_stack_pointer(in) || track_stack(in, &frame->depth));
 }
 
-static bool decode(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct instruction *in)
+static bool decode(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
+		   struct instruction *in)
 {
 	in->bytes = code + in->offset;
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, in->bytes, size - in->offset, &in->head, in->operands));
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, in->bytes, size - in->offset, &in->head,
+						   in->operands));
 }
 
 /*
- * Whether the straight line from an instruction on ends with the stack pointer lower than before it: then no jump leads
- * back to it while the function's frame stands, as the effect would add up.
+ * Whether the straight line from an instruction on ends with the stack pointer lower than before
+ * it: then no jump leads back to it while the function's frame stands, as the effect would add up.
  */
-static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct instruction in)
+static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
+			 struct instruction in)
 {
 	/* Room for what is popped below the start. */
 	const int64_t start = UINT16_MAX;
@@ -352,8 +375,8 @@ static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_
 	return depth > start;
 }
 
-static void fill_site(struct site *site, const struct instruction *in, enum site_class class, const struct frame *frame,
-		      bool may_repeat)
+static void fill_site(struct site *site, const struct instruction *in, enum site_class class,
+		      const struct frame *frame, bool may_repeat)
 {
 	ZydisFormatter formatter;
 
@@ -377,8 +400,8 @@ static void fill_site(struct site *site, const struct instruction *in, enum site
 }
 
 /* Walks from the entry to the site, looking no further than the first branch target. */
-static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, uint64_t argument_mask,
-		 const struct branches *branches, struct site *ret)
+static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
+		 uint64_t argument_mask, const struct branches *branches, struct site *ret)
 {
 	struct site refused = { .class = SITE_REFUSED, .reason = NULL };
 	struct site fallback = { .class = SITE_REFUSED };
@@ -388,7 +411,8 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, 
 	bool comes_back = branches->to_entry || branches->unseen;
 	bool may_repeat = comes_back && !lowers_stack(decoder, code, size, in);
 
-	for (unsigned n = 0; n < WALK_INSTRUCTIONS_MAX && in.offset < MIN(size, branches->first_target); n++) {
+	for (unsigned n = 0;
+	     n < WALK_INSTRUCTIONS_MAX && in.offset < MIN(size, branches->first_target); n++) {
 		const char *refusal;
 		bool reachable;
 
@@ -398,16 +422,19 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, 
 			break;
 		}
 		/* By a branch that is not known. */
-		reachable = in.offset > 0 && branches->unseen && !lowers_stack(decoder, code, size, in);
+		reachable =
+			in.offset > 0 && branches->unseen && !lowers_stack(decoder, code, size, in);
 		if ((is_emulated_push(&in) || is_emulated_branch(&in)) && !reachable) {
 			fill_site(ret, &in, SITE_EMULATED, &frame, may_repeat);
 			return;
 		}
 		refusal = find_refusal(&in);
 		if (!refusal && is_long_nop(&in) && (in.offset > 0 || comes_back))
-			refusal = "a nop of several bytes inside a function may be patched to a call by the kernel";
+			refusal =
+				"a nop of several bytes inside a function may be patched to a call by the kernel";
 		if (!refusal && reachable)
-			refusal = "branches whose targets are not known may land on the instruction";
+			refusal =
+				"branches whose targets are not known may land on the instruction";
 		if (refusal && !refused.reason)
 			refused.reason = refusal;
 		if (!refusal && (fallback.class == SITE_REFUSED || fallback_is_endbr64)) {
@@ -424,14 +451,16 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size, 
 }
 
 /* Decodes the whole function and notes where its branches go. */
-static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size_t size, struct branches *ret)
+static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
+			  struct branches *ret)
 {
 	struct branches found = { .first_target = SIZE_MAX };
 
 	for (size_t offset = 0; offset < size;) {
 		ZydisDecodedInstruction head;
 
-		if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(decoder, NULL, code + offset, size - offset, &head))) {
+		if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(decoder, NULL, code + offset,
+							      size - offset, &head))) {
 			offset++;
 			continue;
 		}
@@ -442,8 +471,10 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 			found.to_entry |= target == 0 && head.meta.category != ZYDIS_CATEGORY_CALL;
 			if (target > 0 && target < size)
 				found.first_target = MIN(found.first_target, target);
-			/* To a part of the function that lies elsewhere; without a condition it is a call of another. */
-			found.unseen |= target >= size && head.meta.category == ZYDIS_CATEGORY_COND_BR;
+			/* To a part of the function that lies elsewhere; without a condition it is
+			 * a call of another. */
+			found.unseen |=
+				target >= size && head.meta.category == ZYDIS_CATEGORY_COND_BR;
 		} else if (head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
 			found.unseen = true;
 		}
@@ -451,18 +482,22 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 	*ret = found;
 }
 
-enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask, struct site *ret)
+enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask,
+			    struct site *ret)
 {
 	struct branches branches = { .first_target = SIZE_MAX };
 	struct instruction entry = { .offset = 0 };
 	ZydisDecoder decoder;
 
 	size = MIN(size, UINT32_MAX);
-	if (ZYAN_FAILED(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
-		*ret = (struct site){ .class = SITE_REFUSED, .reason = "no decoder for this machine" };
+	if (ZYAN_FAILED(
+		    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
+		*ret = (struct site){ .class = SITE_REFUSED,
+				      .reason = "no decoder for this machine" };
 		return ret->class;
 	}
-	/* Where the branches go does not matter to most functions that begin with a push: save the time. */
+	/* Where the branches go does not matter to most functions that begin with a push: save the
+	 * time. */
 	if (size > 0 && decode(&decoder, code, size, &entry) && is_emulated_push(&entry) &&
 	    lowers_stack(&decoder, code, size, entry)) {
 		walk(&decoder, code, size, argument_mask, &branches, ret);

@@ -11,7 +11,8 @@
 
 #define VERSION_BYTES 48
 
-/* The address that a function of the form "return &constant" returns: its first lea of an address relative to the code. */
+/* The address that a function of the form "return &constant" returns: its first lea of an address
+ * relative to the code. */
 static int returned_address(const uint8_t *code, size_t size, uint64_t address, uint64_t *ret)
 {
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
@@ -20,17 +21,23 @@ static int returned_address(const uint8_t *code, size_t size, uint64_t address, 
 
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	for (size_t at = 0; at < size; at += instruction.length) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &instruction, operands)))
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at,
+							 &instruction, operands)))
 			return -ENOENT;
-		if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA && operands[1].mem.base == ZYDIS_REGISTER_RIP)
-			return ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[1], address + at, ret)) ? 0 : -ENOENT;
+		if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA &&
+		    operands[1].mem.base == ZYDIS_REGISTER_RIP)
+			return ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[1],
+								     address + at, ret))
+				       ? 0
+				       : -ENOENT;
 		if (instruction.meta.category == ZYDIS_CATEGORY_RET)
 			return -ENOENT;
 	}
 	return -ENOENT;
 }
 
-static int read_release(const struct elf_image *image, const char *function, char ret[VERSION_BYTES])
+static int read_release(const struct elf_image *image, const char *function,
+			char ret[VERSION_BYTES])
 {
 	uint64_t address, offset;
 	uint8_t code[64];
@@ -59,7 +66,8 @@ static int read_release(const struct elf_image *image, const char *function, cha
 	return 0;
 }
 
-int version_read(const struct elf_image *image, const struct probe_pack *pack, char *ret, size_t size)
+int version_read(const struct elf_image *image, const struct probe_pack *pack, char *ret,
+		 size_t size)
 {
 	char release[VERSION_BYTES];
 

@@ -35,13 +35,16 @@ static void block_release(struct block *block)
 		free(block);
 }
 
-int history_new(uint64_t max_bytes, uint64_t last_ns, history_fn gone, void *data, struct history **ret)
+int history_new(uint64_t max_bytes, uint64_t last_ns, history_fn gone, void *data,
+		struct history **ret)
 {
 	struct history *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
-	*h = (struct history){ .max_bytes = max_bytes, .last_ns = last_ns, .gone = gone, .data = data };
+	*h = (struct history){
+		.max_bytes = max_bytes, .last_ns = last_ns, .gone = gone, .data = data
+	};
 	h->size = MAX(max_bytes / sizeof(struct block), (uint64_t)BLOCKS_MIN);
 	h->blocks = calloc(h->size, sizeof(h->blocks[0]));
 	if (!h->blocks) {
@@ -92,7 +95,8 @@ static int add_block(struct history *h, uint64_t now)
 	struct block *block;
 	int r = 0;
 
-	while (r == 0 && h->n >= BLOCKS_MIN && (h->n == h->size || h->blocks[h->first]->last_ns + h->last_ns < now))
+	while (r == 0 && h->n >= BLOCKS_MIN &&
+	       (h->n == h->size || h->blocks[h->first]->last_ns + h->last_ns < now))
 		r = drop_first(h);
 	if (r < 0)
 		return r;
@@ -127,7 +131,8 @@ int history_add(struct history *h, const struct record *record)
 
 uint64_t history_oldest(const struct history *h)
 {
-	return h->n ? ((const struct record *)(const void *)h->blocks[h->first]->bytes)->time : UINT64_MAX;
+	return h->n ? ((const struct record *)(const void *)h->blocks[h->first]->bytes)->time
+		    : UINT64_MAX;
 }
 
 uint64_t history_bytes(const struct history *h)
@@ -156,7 +161,9 @@ int history_view_read(const struct history_view *view, history_fn fn, void *data
 	int r = 0;
 
 	for (size_t i = 0; i < view->n && r == 0; i++)
-		r = block_read(view->blocks[i], i + 1 == view->n ? view->last_used : view->blocks[i]->used, fn, data);
+		r = block_read(view->blocks[i],
+			       i + 1 == view->n ? view->last_used : view->blocks[i]->used, fn,
+			       data);
 	return r;
 }
 

@@ -1,6 +1,7 @@
 /*
- * The last records of a capture without an end, in order of time: in blocks, the oldest of which go when there are too many bytes or
- * when they are too old. A view holds on to the blocks of a moment, for another thread to read.
+ * The last records of a capture without an end, in order of time: in blocks, the oldest of which go
+ * when there are too many bytes or when they are too old. A view holds on to the blocks of a
+ * moment, for another thread to read.
  */
 #pragma once
 
@@ -15,12 +16,15 @@ struct history_view;
 /* Gets records that go, in order of time. Returns 0 or a negative errno. */
 typedef int (*history_fn)(const struct record *record, void *data);
 
-/* max_bytes: of all blocks that are not held by a view alone; at least two are kept. last_ns: older records may go. gone may be NULL. -ENOMEM. */
-int history_new(uint64_t max_bytes, uint64_t last_ns, history_fn gone, void *data, struct history **ret);
+/* max_bytes: of all blocks that are not held by a view alone; at least two are kept. last_ns: older
+ * records may go. gone may be NULL. -ENOMEM. */
+int history_new(uint64_t max_bytes, uint64_t last_ns, history_fn gone, void *data,
+		struct history **ret);
 /* Views live on. */
 struct history *history_free(struct history *history);
 
-/* Adds a copy of the record, which is not earlier than those before it. -EINVAL: of a kind that is not known; -ENOMEM, or what gone() returned. */
+/* Adds a copy of the record, which is not earlier than those before it. -EINVAL: of a kind that is
+ * not known; -ENOMEM, or what gone() returned. */
 int history_add(struct history *history, const struct record *record);
 /* The time of the oldest record, UINT64_MAX: there is none. */
 uint64_t history_oldest(const struct history *history);

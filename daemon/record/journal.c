@@ -22,7 +22,7 @@ struct journal {
 	struct journal_budget *budget;
 	struct journal_block *first, *last;
 	struct journal_section_head *open; /* a section of records in the last block; NULL: none */
-	uint64_t bytes;			   /* of the file */
+	uint64_t bytes;                    /* of the file */
 	uint64_t n_sections, n_records;
 	int error;
 };
@@ -37,7 +37,8 @@ static int block_add(struct journal *j)
 	struct journal_budget *budget = j->budget;
 	struct journal_block *b;
 
-	if (__atomic_add_fetch(&budget->used_bytes, sizeof(*b), __ATOMIC_RELAXED) > budget->max_bytes) {
+	if (__atomic_add_fetch(&budget->used_bytes, sizeof(*b), __ATOMIC_RELAXED) >
+	    budget->max_bytes) {
 		__atomic_sub_fetch(&budget->used_bytes, sizeof(*b), __ATOMIC_RELAXED);
 		return -ENOBUFS;
 	}
@@ -116,7 +117,9 @@ static uint32_t checksum(uint32_t kind, uint32_t size, const void *bytes)
 
 int journal_new(struct journal_budget *budget, struct journal **ret)
 {
-	const struct journal_file head = { .magic = JOURNAL_MAGIC, .byte_order = JOURNAL_BYTE_ORDER, .version = JOURNAL_VERSION,
+	const struct journal_file head = { .magic = JOURNAL_MAGIC,
+					   .byte_order = JOURNAL_BYTE_ORDER,
+					   .version = JOURNAL_VERSION,
 					   .head_size = sizeof(struct record) };
 	struct journal *j = calloc(1, sizeof(*j));
 	int r;
@@ -133,7 +136,6 @@ int journal_new(struct journal_budget *budget, struct journal **ret)
 	*ret = j;
 	return 0;
 }
-
 
 static void close_records(struct journal *j)
 {
@@ -153,7 +155,9 @@ int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size
 		return journal_give_up(j, -ENOBUFS);
 	close_records(j);
 	j->n_sections++;
-	head = (struct journal_section_head){ .kind = kind, .size = (uint32_t)size, .checksum = checksum(kind, (uint32_t)size, bytes) };
+	head = (struct journal_section_head){ .kind = kind,
+					      .size = (uint32_t)size,
+					      .checksum = checksum(kind, (uint32_t)size, bytes) };
 	put(j, &head, sizeof(head));
 	put(j, bytes, size);
 	return put(j, zeros, padded(size) - size);
@@ -228,7 +232,8 @@ int journal_bad(struct journal_reader *reader, uint64_t offset, const char *form
 	vsnprintf(reader->error, n, format, ap);
 	va_end(ap);
 	n = strlen(reader->error);
-	snprintf(reader->error + n, sizeof(reader->error) - n, " (at byte %llu)", (unsigned long long)offset);
+	snprintf(reader->error + n, sizeof(reader->error) - n, " (at byte %llu)",
+		 (unsigned long long)offset);
 	return -EBADMSG;
 }
 
@@ -238,15 +243,19 @@ int journal_open(struct journal_reader *reader)
 
 	memcpy(&head, reader->bytes, MIN(reader->size, sizeof(head)));
 	if (memcmp(head.magic, JOURNAL_MAGIC, sizeof(head.magic)))
-		return journal_bad(reader, 0, "it is no recording of tfprofd, or was changed on its way, as by a transfer of text");
+		return journal_bad(
+			reader, 0,
+			"it is no recording of tfprofd, or was changed on its way, as by a transfer of text");
 	if (reader->size < sizeof(head))
 		return journal_bad(reader, reader->size, "it ends too early");
 	if (head.byte_order != JOURNAL_BYTE_ORDER) {
-		journal_bad(reader, offsetof(struct journal_file, byte_order), "it is of a machine with another order of bytes");
+		journal_bad(reader, offsetof(struct journal_file, byte_order),
+			    "it is of a machine with another order of bytes");
 		return -EPROTONOSUPPORT;
 	}
 	if (head.version != JOURNAL_VERSION || head.head_size != sizeof(struct record)) {
-		journal_bad(reader, offsetof(struct journal_file, version), "its format is version %u, and this program reads version %u",
+		journal_bad(reader, offsetof(struct journal_file, version),
+			    "its format is version %u, and this program reads version %u",
 			    head.version, JOURNAL_VERSION);
 		return -EPROTONOSUPPORT;
 	}
@@ -262,7 +271,8 @@ static int read_end(struct journal_reader *reader, const struct journal_section 
 		return journal_bad(reader, s->offset, "its last section has a wrong size");
 	memcpy(&end, s->bytes, sizeof(end));
 	if (end.sections != reader->n_sections || end.records != reader->n_records)
-		return journal_bad(reader, s->offset, "it holds other numbers of sections and records than it says");
+		return journal_bad(reader, s->offset,
+				   "it holds other numbers of sections and records than it says");
 	if (reader->at != reader->size)
 		return journal_bad(reader, reader->at, "something follows its end");
 	return 0;
@@ -279,8 +289,11 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 		memcpy(&head, reader->bytes + at, sizeof(head));
 		left -= sizeof(head);
 		if (head.size > left || padded(head.size) > left)
-			return journal_bad(reader, at, "it ends within a section of %u bytes", head.size);
-		*ret = (struct journal_section){ .kind = head.kind, .bytes = reader->bytes + at + sizeof(head), .size = head.size,
+			return journal_bad(reader, at, "it ends within a section of %u bytes",
+					   head.size);
+		*ret = (struct journal_section){ .kind = head.kind,
+						 .bytes = reader->bytes + at + sizeof(head),
+						 .size = head.size,
 						 .offset = at + sizeof(head) };
 		if (head.checksum != checksum(head.kind, head.size, ret->bytes))
 			return journal_bad(reader, at, "it is damaged: a check sum is wrong");
@@ -288,31 +301,38 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 		if (head.kind == JOURNAL_END)
 			return read_end(reader, ret);
 		reader->n_sections++;
-		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) || head.kind == JOURNAL_LOSS ||
+		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) ||
+		    head.kind == JOURNAL_LOSS ||
 		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_STARTUP))
 			return 1;
 		if (!(head.kind & JOURNAL_OPTIONAL)) {
-			journal_bad(reader, at, "it holds what this version does not know (section %u): use a newer tfprofctl", head.kind);
+			journal_bad(
+				reader, at,
+				"it holds what this version does not know (section %u): use a newer tfprofctl",
+				head.kind);
 			return -EPROTONOSUPPORT;
 		}
 	}
 }
 
-int journal_next_record(struct journal_reader *reader, const struct journal_section *section, size_t *at, const struct record **ret,
-			size_t *ret_size)
+int journal_next_record(struct journal_reader *reader, const struct journal_section *section,
+			size_t *at, const struct record **ret, size_t *ret_size)
 {
 	while (*at < section->size) {
 		const struct record *record = (const void *)(section->bytes + *at);
 		size_t left = section->size - *at, size;
 
 		if (left < sizeof(*record))
-			return journal_bad(reader, section->offset + *at, "it ends within a record");
+			return journal_bad(reader, section->offset + *at,
+					   "it ends within a record");
 		*ret_size = store_record_size(record);
 		size = *ret_size ?: (size_t)record->size8 * 8;
 		if (size < sizeof(*record) || size % 8 || size > RECORD_BYTES_MAX)
-			return journal_bad(reader, section->offset + *at, "a record of kind %u has a wrong size", record->kind);
+			return journal_bad(reader, section->offset + *at,
+					   "a record of kind %u has a wrong size", record->kind);
 		if (size > left)
-			return journal_bad(reader, section->offset + *at, "it ends within a record");
+			return journal_bad(reader, section->offset + *at,
+					   "it ends within a record");
 		*at += size;
 		reader->n_records++;
 		*ret = record;

@@ -1,6 +1,7 @@
 /*
- * A recording in the making, and one that is read: sections in the order of what they tell, as docs/recording.md describes. This layer
- * knows the file: its head, the sections' sizes and check sums, and its end. What the sections other than records hold is for others.
+ * A recording in the making, and one that is read: sections in the order of what they tell, as
+ * docs/recording.md describes. This layer knows the file: its head, the sections' sizes and check
+ * sums, and its end. What the sections other than records hold is for others.
  */
 #pragma once
 
@@ -14,7 +15,8 @@
 /* Bytes of a block at most. */
 #define JOURNAL_BLOCK_BYTES ((1u << 20) - 64)
 
-/* Kinds are append-only. A reader that does not know a kind skips it when it is optional, and refuses the file otherwise. */
+/* Kinds are append-only. A reader that does not know a kind skips it when it is optional, and
+ * refuses the file otherwise. */
 enum journal_kind {
 	JOURNAL_HEAD = 1,    /* RecordingHead of lib/proto/recording.proto; the first one */
 	JOURNAL_TARGET = 2,  /* RecordingTarget: gets the next number from 0 */
@@ -25,12 +27,13 @@ enum journal_kind {
 	JOURNAL_END = 7,     /* struct journal_end; the last one */
 	JOURNAL_LOSS = 8,    /* RecordingLoss */
 	JOURNAL_OPTIONAL = 1 << 16,
-	JOURNAL_PLAN, /* PlanReply of lib/proto/control.proto */
-	JOURNAL_MODULE, /* xla.HloProto, as XLA wrote it */
+	JOURNAL_PLAN,    /* PlanReply of lib/proto/control.proto */
+	JOURNAL_MODULE,  /* xla.HloProto, as XLA wrote it */
 	JOURNAL_STARTUP, /* RecordingStartup */
 };
 
-/* The start of the file; all numbers in it are those of the machine, little-endian on those that there are. */
+/* The start of the file; all numbers in it are those of the machine, little-endian on those that
+ * there are. */
 struct journal_file {
 	char magic[8];
 	uint32_t byte_order; /* JOURNAL_BYTE_ORDER */
@@ -45,7 +48,7 @@ struct journal_file {
 /* Before a section, whose bytes are padded with zeros to a multiple of 8. */
 struct journal_section_head {
 	uint32_t kind;
-	uint32_t size;	   /* in bytes, without this head and the padding */
+	uint32_t size;     /* in bytes, without this head and the padding */
 	uint32_t checksum; /* CRC-32 (zlib's) of kind, size and the bytes */
 	uint32_t reserved; /* 0 */
 };
@@ -59,22 +62,27 @@ _Static_assert(sizeof(struct journal_file) == 24, "file head");
 _Static_assert(sizeof(struct journal_section_head) == 16, "section head");
 _Static_assert(sizeof(struct journal_end) == 16, "end section");
 
-/* Memory that several journals share; what they take and give back may be in several threads. Zeroed but for max_bytes. */
+/* Memory that several journals share; what they take and give back may be in several threads.
+ * Zeroed but for max_bytes. */
 struct journal_budget {
 	uint64_t max_bytes, used_bytes;
 };
 
 struct journal;
 
-/* The budget must live as long as the journal and what was taken out of it. -ENOMEM, -ENOBUFS (the budget is used up). */
+/* The budget must live as long as the journal and what was taken out of it. -ENOMEM, -ENOBUFS (the
+ * budget is used up). */
 int journal_new(struct journal_budget *budget, struct journal **ret);
 struct journal *journal_free(struct journal *j);
 
-/* Each returns the first error, that of an earlier call too: the journal is of no use then. -ENOMEM, -ENOBUFS (the budget is used up). */
+/* Each returns the first error, that of an earlier call too: the journal is of no use then.
+ * -ENOMEM, -ENOBUFS (the budget is used up). */
 int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size);
-/* A record of a known kind and of the size that its kind has. -EINVAL otherwise, which is not kept. */
+/* A record of a known kind and of the size that its kind has. -EINVAL otherwise, which is not kept.
+ */
 int journal_add_record(struct journal *j, const struct record *record);
-/* Makes this the first error: what was written so far is worth nothing then, and its memory goes. Returns it. */
+/* Makes this the first error: what was written so far is worth nothing then, and its memory goes.
+ * Returns it. */
 int journal_give_up(struct journal *j, int error);
 /* Nothing is added any more. */
 int journal_finish(struct journal *j);
@@ -83,8 +91,9 @@ int journal_finish(struct journal *j);
 uint64_t journal_bytes(const struct journal *j);
 
 /*
- * Takes the next piece of the file out, at most JOURNAL_BLOCK_BYTES; false: there is none any more. After journal_finish() only. *ret_owner is to be
- * given to journal_release() once the bytes are of no more use, also after the journal has gone.
+ * Takes the next piece of the file out, at most JOURNAL_BLOCK_BYTES; false: there is none any more.
+ * After journal_finish() only. *ret_owner is to be given to journal_release() once the bytes are of
+ * no more use, also after the journal has gone.
  */
 bool journal_take(struct journal *j, const void **ret_bytes, size_t *ret_size, void **ret_owner);
 void journal_release(void *owner);
@@ -105,18 +114,22 @@ struct journal_reader {
 	char error[160]; /* one sentence without its point: what is wrong, and where */
 };
 
-/* Looks at the start of the file. -EBADMSG: not a whole recording; -EPROTONOSUPPORT: of another version or machine. */
+/* Looks at the start of the file. -EBADMSG: not a whole recording; -EPROTONOSUPPORT: of another
+ * version or machine. */
 int journal_open(struct journal_reader *reader);
 /*
- * The next section; those of optional kinds that this version does not know are passed over. Returns 1; 0 after the last one; -EBADMSG,
- * -EPROTONOSUPPORT (of a kind that this version must know).
+ * The next section; those of optional kinds that this version does not know are passed over.
+ * Returns 1; 0 after the last one; -EBADMSG, -EPROTONOSUPPORT (of a kind that this version must
+ * know).
  */
 int journal_next(struct journal_reader *reader, struct journal_section *ret);
 /*
- * The next record in a section of them; *at, 0 at first, moves on. Records of kinds that are not known are passed over when they say
- * their size. Returns 1; 0 after the last one; -EBADMSG. The record's size is that of its kind, at most 256 KiB.
+ * The next record in a section of them; *at, 0 at first, moves on. Records of kinds that are not
+ * known are passed over when they say their size. Returns 1; 0 after the last one; -EBADMSG. The
+ * record's size is that of its kind, at most 256 KiB.
  */
-int journal_next_record(struct journal_reader *reader, const struct journal_section *section, size_t *at, const struct record **ret,
-			size_t *ret_size);
+int journal_next_record(struct journal_reader *reader, const struct journal_section *section,
+			size_t *at, const struct record **ret, size_t *ret_size);
 /* Sets the error to this text, and the offset in the file. Returns -EBADMSG. */
-__attribute__((format(printf, 3, 4))) int journal_bad(struct journal_reader *reader, uint64_t offset, const char *format, ...);
+__attribute__((format(printf, 3, 4))) int journal_bad(struct journal_reader *reader,
+						      uint64_t offset, const char *format, ...);

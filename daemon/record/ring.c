@@ -58,12 +58,14 @@ bool ring_is_empty(const struct ring *r)
 
 int ring_consume(struct ring *ring, ring_fn fn, void *data)
 {
-	unsigned long position = *ring->consumer, end = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	unsigned long position = *ring->consumer,
+		      end = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 	int r = 0;
 
 	while (position < end && r == 0) {
 		const char *at = ring->data + (position & (ring->size - 1));
-		uint32_t head = __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE), size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+		uint32_t head = __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE),
+			 size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 
 		if (head & BPF_RINGBUF_BUSY_BIT) {
 			r = 1;

@@ -1,6 +1,7 @@
 /*
- * A reader of BPF ring buffers by mmap alone, for a process that may not call bpf(2). The layout is the kernel's
- * (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the producer's, and the data, mapped twice in a row.
+ * A reader of BPF ring buffers by mmap alone, for a process that may not call bpf(2). The layout is
+ * the kernel's (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the
+ * producer's, and the data, mapped twice in a row.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ bool ring_is_empty(const struct ring *ring);
 typedef int (*ring_fn)(const void *record, size_t size, void *data);
 
 /*
- * Hands over the records that were there when it was called and gives their room back. Returns 0; 1 when one of them was not complete
- * yet, so that it and all later ones stay; or what fn returned.
+ * Hands over the records that were there when it was called and gives their room back. Returns 0; 1
+ * when one of them was not complete yet, so that it and all later ones stay; or what fn returned.
  */
 int ring_consume(struct ring *ring, ring_fn fn, void *data);

@@ -93,7 +93,8 @@ static size_t size_of_kind(uint8_t kind)
 	}
 }
 
-/* The size that a record must have: at least that of its kind, and what it says itself where that fits. */
+/* The size that a record must have: at least that of its kind, and what it says itself where that
+ * fits. */
 static size_t kept_size(const struct record *r)
 {
 	size_t least = size_of_kind(r->kind);
@@ -148,7 +149,8 @@ static int entries_reserve(struct stream *t)
 	return 0;
 }
 
-/* Of one time, whose they are decides, so that it does not matter which rings they came through. What one thread sent stays in its order. */
+/* Of one time, whose they are decides, so that it does not matter which rings they came through.
+ * What one thread sent stays in its order. */
 static bool goes_before(const struct record *a, const struct record *b)
 {
 	return a->time != b->time ? a->time < b->time : a->tid < b->tid;
@@ -204,7 +206,8 @@ int store_take(struct store *s, uint64_t before, store_fn fn, void *data)
 			struct stream *t = &s->streams[i];
 
 			if (t->from < t->n && t->entries[t->from].record->time < before &&
-			    (!best || goes_before(t->entries[t->from].record, best->entries[best->from].record)))
+			    (!best || goes_before(t->entries[t->from].record,
+						  best->entries[best->from].record)))
 				best = t;
 		}
 		if (!best)

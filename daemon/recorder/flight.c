@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/recorder/lead_in.h"
 #include "daemon/record/history.h"
+#include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
 
 #define LEAD_IN_SHARE 8
@@ -85,7 +85,8 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 	struct context *c = &f->context;
 
 	if (c->n_losses == LOSSES_MAX) {
-		c->losses[1] = (struct loss){ .from = MIN(c->losses[0].from, c->losses[1].from), .to = MAX(c->losses[0].to, c->losses[1].to),
+		c->losses[1] = (struct loss){ .from = MIN(c->losses[0].from, c->losses[1].from),
+					      .to = MAX(c->losses[0].to, c->losses[1].to),
 					      .n = c->losses[0].n + c->losses[1].n };
 		memmove(&c->losses[0], &c->losses[1], --c->n_losses * sizeof(c->losses[0]));
 	}
@@ -116,7 +117,12 @@ int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret)
 
 	if (!f)
 		return -ENOMEM;
-	f->sink = (struct session_sink){ .target = on_target, .layout = on_layout, .shed = on_shed, .loss = on_loss, .record = on_record, .data = f };
+	f->sink = (struct session_sink){ .target = on_target,
+					 .layout = on_layout,
+					 .shed = on_shed,
+					 .loss = on_loss,
+					 .record = on_record,
+					 .data = f };
 	/* It takes three times as much at the worst, between two cleanings. */
 	r = lead_in_new(bytes / LEAD_IN_SHARE / 3, &f->lead_in);
 	if (r == 0)
@@ -207,10 +213,12 @@ static int tell_sheds(struct reading *reading, uint64_t time)
 	const struct context *c = &reading->view->context;
 	int r = 0;
 
-	for (; r >= 0 && reading->n_sheds < c->n_sheds && c->sheds[reading->n_sheds].time <= time; reading->n_sheds++) {
+	for (; r >= 0 && reading->n_sheds < c->n_sheds && c->sheds[reading->n_sheds].time <= time;
+	     reading->n_sheds++) {
 		const struct shed *shed = &c->sheds[reading->n_sheds];
 
-		r = correlator_shed(reading->correlator, shed->kind, MAX(shed->time, reading->from), shed->text);
+		r = correlator_shed(reading->correlator, shed->kind, MAX(shed->time, reading->from),
+				    shed->text);
 	}
 	return r;
 }
@@ -259,7 +267,8 @@ static int tell_context(struct reading *reading, struct flight_facts *facts)
 	return r < 0 ? r : tell_sheds(reading, reading->from);
 }
 
-static int read_all(struct reading *reading, const struct request_filter *filter, struct flight_facts *facts)
+static int read_all(struct reading *reading, const struct request_filter *filter,
+		    struct flight_facts *facts)
 {
 	int r = lead_in_copy(reading->view->lead_in, &reading->lead_in);
 
@@ -278,7 +287,8 @@ static int read_all(struct reading *reading, const struct request_filter *filter
 	return r < 0 ? r : tell_sheds(reading, reading->to);
 }
 
-int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to, uint64_t from_unix_ns, const struct request_filter *filter,
+int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to,
+			  uint64_t from_unix_ns, const struct request_filter *filter,
 			  struct flight_facts *ret_facts, struct timeline **ret)
 {
 	struct reading reading = { .view = view, .from = from, .to = to };

@@ -1,6 +1,6 @@
 /*
- * What a flight recorder keeps: the last records, and what they refer to. A view is the state of a moment, of which any part can be
- * correlated, in another thread. Pure.
+ * What a flight recorder keeps: the last records, and what they refer to. A view is the state of a
+ * moment, of which any part can be correlated, in another thread. Pure.
  */
 #pragma once
 
@@ -14,7 +14,8 @@
 struct flight;
 struct flight_view;
 
-/* bytes: of the records, an eighth of it for what they refer to; last_ns: older records may go. -ENOMEM. */
+/* bytes: of the records, an eighth of it for what they refer to; last_ns: older records may go.
+ * -ENOMEM. */
 int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret);
 struct flight *flight_free(struct flight *f);
 /* Where a session puts what it has; valid as long as the flight. */
@@ -32,13 +33,14 @@ struct flight_view *flight_view_free(struct flight_view *view);
 /* What there was in a window, besides its timeline. */
 struct flight_facts {
 	uint64_t records;
-	uint64_t dropped;   /* as far as it is known how many */
+	uint64_t dropped;    /* as far as it is known how many */
 	bool lead_in_is_cut; /* names may be missing, for want of memory */
 };
 
 /*
- * Makes the timeline of a window, as a capture of that time would have. *ret is to be freed with timeline_free(). The filter's texts are borrowed by
- * it. -ENOMEM.
+ * Makes the timeline of a window, as a capture of that time would have. *ret is to be freed with
+ * timeline_free(). The filter's texts are borrowed by it. -ENOMEM.
  */
-int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to, uint64_t from_unix_ns, const struct request_filter *filter,
+int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to,
+			  uint64_t from_unix_ns, const struct request_filter *filter,
 			  struct flight_facts *ret_facts, struct timeline **ret);

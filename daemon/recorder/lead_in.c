@@ -12,23 +12,35 @@ struct lead_in {
 	uint64_t max_bytes;
 	const struct probe_pack *packs[RECORD_MAX_TARGETS];
 	unsigned n_targets;
-	/* Records that may be referred to, in order of time; some of them are superseded by later ones. */
+	/* Records that may be referred to, in order of time; some of them are superseded by later
+	 * ones. */
 	uint8_t *bytes;
 	size_t used, allocated, used_after_last;
 	bool is_cut;
 };
 
-/* What a record says, and until when: until one with the same subject comes, or its socket is closed. */
+/* What a record says, and until when: until one with the same subject comes, or its socket is
+ * closed. */
 struct statement {
 	uint64_t subject; /* 0: nothing that is kept */
 	uint64_t socket;  /* 0: of no socket */
 	uint32_t inode;
-	bool ends;	  /* it only ends what was said before */
-	uint64_t ends_fields; /* a direction of a socket of which no field is known any more, 0: none */
+	bool ends;            /* it only ends what was said before */
+	uint64_t ends_fields; /* a direction of a socket of which no field is known any more, 0:
+				 none */
 	uint64_t field_of;    /* such a direction, for a field */
 };
 
-enum subject { SUBJECT_OBJECT = 1, SUBJECT_FIELD, SUBJECT_PREFACE, SUBJECT_PASSED, SUBJECT_FOREIGN, SUBJECT_UNSEEN, SUBJECT_EXEC, SUBJECT_FIELDS };
+enum subject {
+	SUBJECT_OBJECT = 1,
+	SUBJECT_FIELD,
+	SUBJECT_PREFACE,
+	SUBJECT_PASSED,
+	SUBJECT_FOREIGN,
+	SUBJECT_UNSEEN,
+	SUBJECT_EXEC,
+	SUBJECT_FIELDS
+};
 
 /* Never 0, and never the key that no map takes. */
 static uint64_t mix(enum subject subject, uint64_t a, uint64_t b)
@@ -105,7 +117,8 @@ static struct statement read_field(const struct record_field *f)
 
 	if (!f->inserted)
 		return s;
-	s.subject = mix(SUBJECT_FIELD, f->socket, (uint64_t)f->direction << 32 | f->number % FIELDS_MAX);
+	s.subject = mix(SUBJECT_FIELD, f->socket,
+			(uint64_t)f->direction << 32 | f->number % FIELDS_MAX);
 	s.field_of = mix(SUBJECT_FIELDS, f->socket, f->direction);
 	return s;
 }
@@ -116,15 +129,19 @@ static struct statement read_statement(const struct lead_in *l, const struct rec
 
 	switch (r->kind) {
 	case RECORD_NAME:
-		s.subject = mix(SUBJECT_OBJECT, ((const struct record_name *)(const void *)r)->object, r->target);
+		s.subject = mix(SUBJECT_OBJECT,
+				((const struct record_name *)(const void *)r)->object, r->target);
 		break;
 	case RECORD_OBJECT:
-		s.subject = mix(SUBJECT_OBJECT, ((const struct record_object *)(const void *)r)->object, r->target);
+		s.subject = mix(SUBJECT_OBJECT,
+				((const struct record_object *)(const void *)r)->object, r->target);
 		break;
 	case RECORD_PROBE:
 		s.ends = frees_object(l, r);
 		if (s.ends)
-			s.subject = mix(SUBJECT_OBJECT, ((const struct record_probe *)(const void *)r)->value, r->target);
+			s.subject = mix(SUBJECT_OBJECT,
+					((const struct record_probe *)(const void *)r)->value,
+					r->target);
 		break;
 	case RECORD_FOREIGN:
 		s.subject = mix(SUBJECT_FOREIGN, r->tid, 0);
@@ -163,7 +180,8 @@ static int holds(struct backwards *b, const struct statement *s)
 		r = map_put(&b->sockets, s->socket, s->ends ? 0 : s->inode + UINT64_C(1));
 	if (r == 0 && s->ends_fields)
 		r = map_put(&b->fields, s->ends_fields, 1);
-	if (r < 0 || !s->subject || is_gone || (s->field_of && map_get(&b->fields, s->field_of)) || map_get(&b->said, s->subject))
+	if (r < 0 || !s->subject || is_gone || (s->field_of && map_get(&b->fields, s->field_of)) ||
+	    map_get(&b->said, s->subject))
 		return MIN(r, 0);
 	r = map_put(&b->said, s->subject, 1);
 	return r < 0 ? r : !s->ends;
@@ -262,7 +280,8 @@ int lead_in_add(struct lead_in *l, const struct record *record)
 			return r;
 	}
 	if (l->used + size > l->allocated) {
-		size_t allocated = MAX(l->used + size, MIN((size_t)l->max_bytes * 2, (l->used + size) * 2));
+		size_t allocated =
+			MAX(l->used + size, MIN((size_t)l->max_bytes * 2, (l->used + size) * 2));
 		uint8_t *bytes = realloc(l->bytes, allocated);
 
 		if (!bytes)
@@ -338,7 +357,8 @@ struct rebase *rebase_free(struct rebase *rebase)
 
 static struct base *base_get(struct rebase *rebase, const struct record_message *m)
 {
-	uint64_t key = m->socket == UINT64_MAX ? 0 : m->socket, *found = map_get(&rebase->base_of, key);
+	uint64_t key = m->socket == UINT64_MAX ? 0 : m->socket,
+		 *found = map_get(&rebase->base_of, key);
 	struct base *base;
 
 	if (found) {
@@ -370,7 +390,8 @@ int rebase_feed(struct rebase *rebase, struct correlator *c, const struct record
 	struct record_headers copy;
 	struct base *base;
 
-	if (record->kind != RECORD_MESSAGE || (m->protocol != MESSAGE_HTTP1 && !(m->part & (MESSAGE_LOST | MESSAGE_CLOSED))))
+	if (record->kind != RECORD_MESSAGE ||
+	    (m->protocol != MESSAGE_HTTP1 && !(m->part & (MESSAGE_LOST | MESSAGE_CLOSED))))
 		return correlator_feed(c, record);
 	base = base_get(rebase, m);
 	if (!base)

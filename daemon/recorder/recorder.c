@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/proxy/proxy.h"
 #include "daemon/capture/budget/budget.h"
 #include "daemon/capture/budget/cost.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/session.h"
+#include "daemon/proxy/proxy.h"
 #include "daemon/recorder/snapshot.h"
 #include "lib/base/cond.h"
 #include "lib/base/log.h"
@@ -50,7 +50,7 @@ struct recorder {
 	pthread_cond_t changed;
 	/* Under the lock. */
 	bool ending;
-	struct member *joining; /* in their order */
+	struct member *joining;                   /* in their order */
 	struct recorder_target targets[TOLD_MAX]; /* that may be in what is kept */
 	unsigned n_targets;
 	bool has_more_targets; /* than there was room to tell */
@@ -59,7 +59,7 @@ struct recorder {
 
 	struct live live;
 	unsigned n_snapshots; /* that are not over; the loop's */
-	bool has_ended;	      /* likewise: its thread has */
+	bool has_ended;       /* likewise: its thread has */
 
 	/* The thread's own. */
 	struct flight *flight; /* NULL: nothing was recorded yet */
@@ -72,9 +72,9 @@ struct recorder {
 	struct budget budget;
 	struct capture_shed shed[KIND_COUNT];
 	unsigned n_shed, n_left_out, n_refused;
-	bool has_warned; /* that it cannot begin */
+	bool has_warned;            /* that it cannot begin */
 	uint64_t start_ns, last_ns; /* of what is kept: last_ns when the session has ended */
-	bool has_failed; /* the session ended for an error, not because its processes had */
+	bool has_failed;   /* the session ended for an error, not because its processes had */
 	uint64_t named_ns; /* the threads' names were told */
 	uint64_t cpu_before_ns, again_ns;
 	struct session_counts counts; /* of the session, as it ended */
@@ -123,7 +123,8 @@ static bool may_have(struct recorder *r, const struct snapshot *s, pid_t *ret_pi
 	return may;
 }
 
-static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts *facts, struct flight_view **ret)
+static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts *facts,
+		   struct flight_view **ret)
 {
 	uint64_t oldest = r->flight ? flight_oldest(r->flight) : UINT64_MAX;
 
@@ -136,21 +137,31 @@ static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts 
 /* Answers with what there is until then. */
 static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until_ns)
 {
-	struct snapshot_facts facts = { .until_ns = until_ns, .detail = r->options.detail, .max_overhead = r->options.max_overhead,
-					.n_left_out = r->n_left_out, .n_refused = r->n_refused, .counts = r->counts, .has_failed = r->has_failed };
+	struct snapshot_facts facts = { .until_ns = until_ns,
+					.detail = r->options.detail,
+					.max_overhead = r->options.max_overhead,
+					.n_left_out = r->n_left_out,
+					.n_refused = r->n_refused,
+					.counts = r->counts,
+					.has_failed = r->has_failed };
 	struct flight_view *view;
 	char text[160];
 	pid_t pid;
 	int error;
 
 	if (!may_have(r, s, &pid)) {
-		snprintf(text, sizeof(text), "process %d, which is in the recording, is another user's: ask as root", pid);
+		snprintf(text, sizeof(text),
+			 "process %d, which is in the recording, is another user's: ask as root",
+			 pid);
 		snapshot_fail(s, -EACCES, text, on_snapshot_over, r);
 		return;
 	}
 	error = view_of(r, until_ns, &facts, &view);
 	if (error < 0) {
-		snapshot_fail(s, error, error == -ENODATA ? "nothing was recorded until now" : strerror(-error), on_snapshot_over, r);
+		snapshot_fail(s, error,
+			      error == -ENODATA ? "nothing was recorded until now"
+						: strerror(-error),
+			      on_snapshot_over, r);
 		return;
 	}
 	memcpy(facts.shed, r->shed, sizeof(facts.shed));
@@ -159,14 +170,17 @@ static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until
 		snapshot_warn(s, session_warning(r->session, i));
 	if (r->session)
 		session_count(r->session, &facts.counts);
-	facts.overhead = r->session ? cost_of_probes(r->session, r->cpu_before_ns) : r->last_overhead;
+	facts.overhead =
+		r->session ? cost_of_probes(r->session, r->cpu_before_ns) : r->last_overhead;
 	snapshot_begin(s, view, &facts, on_snapshot_over, r);
 }
 
 static void note_status(struct recorder *r)
 {
 	struct session_counts counts = {};
-	struct recorder_status status = { .attached = r->session, .n_left_out = r->n_left_out + r->n_refused, .n_shed = r->n_shed };
+	struct recorder_status status = { .attached = r->session,
+					  .n_left_out = r->n_left_out + r->n_refused,
+					  .n_shed = r->n_shed };
 
 	if (r->session) {
 		session_count(r->session, &counts);
@@ -177,7 +191,8 @@ static void note_status(struct recorder *r)
 	status.dropped = r->dropped_before + counts.dropped;
 	if (r->flight) {
 		status.bytes = flight_bytes(r->flight);
-		status.oldest_ns = flight_oldest(r->flight) == UINT64_MAX ? 0 : flight_oldest(r->flight);
+		status.oldest_ns =
+			flight_oldest(r->flight) == UINT64_MAX ? 0 : flight_oldest(r->flight);
 	}
 	for (unsigned i = 0; i < r->n_shed; i++)
 		status.shed[i] = r->shed[i].kind;
@@ -196,7 +211,8 @@ static void free_members(struct member **list)
 	}
 }
 
-/* Adds the process behind the others, or takes the place of what was known of it; with keep what is known stays. -ENOMEM. */
+/* Adds the process behind the others, or takes the place of what was known of it; with keep what is
+ * known stays. -ENOMEM. */
 static int add_member(struct member **list, const struct target *target, bool keep)
 {
 	struct member *m;
@@ -257,7 +273,8 @@ static void note_target(struct recorder *r, const struct target *target)
 {
 	pthread_mutex_lock(&r->lock);
 	if (r->n_targets < TOLD_MAX)
-		r->targets[r->n_targets++] = (struct recorder_target){ .pid = target->pid, .uid = target->uid };
+		r->targets[r->n_targets++] =
+			(struct recorder_target){ .pid = target->pid, .uid = target->uid };
 	else
 		r->has_more_targets = true;
 	pthread_mutex_unlock(&r->lock);
@@ -270,10 +287,14 @@ struct beginning {
 	struct session *session;
 };
 
-static int open_session(struct recorder *r, struct beginning *b, const struct prepared *p, uint64_t *ret_start, char *text, size_t size)
+static int open_session(struct recorder *r, struct beginning *b, const struct prepared *p,
+			uint64_t *ret_start, char *text, size_t size)
 {
-	struct session_options options = { .proxy = r->options.proxy, .client = r->options.client, .detail = r->options.detail,
-					   .forecast = &r->forecast, .kinds = detail_program_kinds(&r->options.detail) };
+	struct session_options options = { .proxy = r->options.proxy,
+					   .client = r->options.client,
+					   .detail = r->options.detail,
+					   .forecast = &r->forecast,
+					   .kinds = detail_program_kinds(&r->options.detail) };
 	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
 
 	if (error >= 0)
@@ -298,7 +319,8 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 {
 	struct beginning b = {};
 	uint64_t start;
-	int error = prepare_target(r->options.proxy, r->options.plans, target, &r->prepared[0], text, size);
+	int error = prepare_target(r->options.proxy, r->options.plans, target, &r->prepared[0],
+				   text, size);
 
 	if (error < 0)
 		return error;
@@ -385,10 +407,13 @@ static void join_target(struct recorder *r, const struct target *target)
 	if (!fresh.n_files)
 		return;
 	if (r->n_prepared == RECORD_MAX_TARGETS) {
-		/* Places are not used again: when some are those of processes that have ended, it begins anew with the others. */
+		/* Places are not used again: when some are those of processes that have ended, it
+		 * begins anew with the others. */
 		for (unsigned i = 0; i < session_n_targets(r->session); i++)
 			if (session_target_ended(r->session, i)) {
-				log_info("the recorder begins anew: %u of its processes have ended, and it has room for %d", begin_anew(r), RECORD_MAX_TARGETS);
+				log_info(
+					"the recorder begins anew: %u of its processes have ended, and it has room for %d",
+					begin_anew(r), RECORD_MAX_TARGETS);
 				recorder_join(r, target);
 				return;
 			}
@@ -403,7 +428,8 @@ static void join_target(struct recorder *r, const struct target *target)
 	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
 		try_later(r, target, *text ? text : strerror(-error));
 	} else if (error != -ESRCH) {
-		log_warning("process %d (%s) is not recorded: %s", target->pid, target->name, *text ? text : strerror(-error));
+		log_warning("process %d (%s) is not recorded: %s", target->pid, target->name,
+			    *text ? text : strerror(-error));
 		r->n_refused++;
 	}
 }
@@ -419,7 +445,8 @@ static void join_next(struct recorder *r)
 		end_session(r);
 }
 
-/* The kernel's tables fill when processes end without closing what they had open: then new connections, or operations, are not followed. */
+/* The kernel's tables fill when processes end without closing what they had open: then new
+ * connections, or operations, are not followed. */
 static bool tables_are_full(const struct recorder *r)
 {
 	struct session_counts counts;
@@ -438,8 +465,9 @@ static void keep_budget(struct recorder *r, uint64_t now)
 	n = cost_keep_budget(r->session, &r->budget, 0, now, shed, KIND_COUNT - r->n_shed);
 	r->n_shed += n;
 	for (; n > 0; n--, shed++)
-		log_warning("the recorder gives up %s: the probes cost %.1f %% of the CPU time, and its budget is %.4g %%", probe_kind_name(shed->kind),
-			    shed->overhead, r->options.max_overhead);
+		log_warning(
+			"the recorder gives up %s: the probes cost %.1f %% of the CPU time, and its budget is %.4g %%",
+			probe_kind_name(shed->kind), shed->overhead, r->options.max_overhead);
 }
 
 /* Snapshots wait until what happened before they were asked for is there. */
@@ -459,7 +487,8 @@ static void serve_snapshots(struct recorder *r)
 			session_name_threads(r->session);
 			r->named_ns = now;
 		}
-		if (r->session && session_settled_ns(r->session) <= MAX(asked, r->named_ns) && now < asked + SETTLE_MAX_NS)
+		if (r->session && session_settled_ns(r->session) <= MAX(asked, r->named_ns) &&
+		    now < asked + SETTLE_MAX_NS)
 			return;
 		give_snapshot(r, take_snapshot(r), r->session ? asked : MIN(asked, r->last_ns));
 	}
@@ -472,7 +501,8 @@ static bool wait_round(struct recorder *r)
 
 	pthread_mutex_lock(&r->lock);
 	/* With a session every round is as long, so that records are read together. */
-	if (!r->ending && (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
+	if (!r->ending &&
+	    (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
 		cond_wait_until(&r->changed, &r->lock, at);
 	ending = r->ending;
 	pthread_mutex_unlock(&r->lock);
@@ -517,7 +547,8 @@ static void *recorder_thread(void *data)
 			} else if (session_targets_ended(r->session)) {
 				end_session(r);
 			} else if (tables_are_full(r)) {
-				log_warning("the recorder begins anew: more connections, or operations, came and went than the kernel's tables hold");
+				log_warning(
+					"the recorder begins anew: more connections, or operations, came and went than the kernel's tables hold");
 				begin_anew(r);
 				r->has_failed = true;
 			} else {
@@ -569,7 +600,8 @@ void recorder_join(struct recorder *r, const struct target *target)
 	pthread_mutex_lock(&r->lock);
 	/* One that waits already has only mapped more. */
 	if (add_member(&r->joining, target, false) < 0)
-		log_warning("process %d (%s) is not recorded: out of memory", target->pid, target->name);
+		log_warning("process %d (%s) is not recorded: out of memory", target->pid,
+			    target->name);
 	if (!r->status.attached)
 		pthread_cond_signal(&r->changed);
 	pthread_mutex_unlock(&r->lock);

@@ -27,14 +27,17 @@ struct snapshot {
 	void *data;
 };
 
-int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname, struct snapshot **ret)
+int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname,
+		 struct snapshot **ret)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct request_filter *filter;
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct snapshot){ .request = *request, .loop = loop, .hostname = hostname, .asked_ns = loop_now() };
+	*s = (struct snapshot){
+		.request = *request, .loop = loop, .hostname = hostname, .asked_ns = loop_now()
+	};
 	filter = &s->request.filter;
 	s->path = filter->path ? strdup(filter->path) : NULL;
 	s->model = filter->model ? strdup(filter->model) : NULL;
@@ -116,55 +119,85 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 		if (shed.refused)
 			;
 		else if (shed.at_ns <= from)
-			result_warn(&s->result, "%s had been given up before: the probes cost %.1f %% of the CPU time, and the recorder's budget is %.4g %%.",
-				    name, shed.overhead, s->facts.max_overhead);
+			result_warn(
+				&s->result,
+				"%s had been given up before: the probes cost %.1f %% of the CPU time, and the recorder's budget is %.4g %%.",
+				name, shed.overhead, s->facts.max_overhead);
 		else
-			result_warn(&s->result, "%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the recorder's "
-						"budget is %.4g %%.",
-				    (double)(shed.at_ns - from) / 1e9, name, shed.overhead, s->facts.max_overhead);
+			result_warn(
+				&s->result,
+				"%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the recorder's "
+				"budget is %.4g %%.",
+				(double)(shed.at_ns - from) / 1e9, name, shed.overhead,
+				s->facts.max_overhead);
 		shed.at_ns -= MIN(shed.at_ns, from);
 		s->result.shed[s->result.n_shed++] = shed;
 	}
 }
 
-/* What was lost in the window, by cause as far as that is known; of tables that were full it is not known when. */
-static struct session_counts counts_of(const struct session_counts *all, const struct flight_facts *kept)
+/* What was lost in the window, by cause as far as that is known; of tables that were full it is not
+ * known when. */
+static struct session_counts counts_of(const struct session_counts *all,
+				       const struct flight_facts *kept)
 {
 	uint64_t ring_full = MIN(kept->dropped, all->ring_full);
 
-	return (struct session_counts){ .records = kept->records, .dropped = kept->dropped, .ring_full = ring_full, .refused = kept->dropped - ring_full,
-					.late = all->late, .table_full = all->table_full, .read_failed = all->read_failed, .flows_full = all->flows_full };
+	return (struct session_counts){ .records = kept->records,
+					.dropped = kept->dropped,
+					.ring_full = ring_full,
+					.refused = kept->dropped - ring_full,
+					.late = all->late,
+					.table_full = all->table_full,
+					.read_failed = all->read_failed,
+					.flows_full = all->flows_full };
 }
 
 static int make(struct snapshot *s)
 {
-	uint64_t to = s->facts.until_ns, from = MAX(s->facts.since_ns, s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
-	struct result_facts facts = { .start_ns = from, .stop_ns = to, .start_unix_ns = from + clock_unix_offset(), .detail = s->facts.detail,
-				      .hostname = s->hostname, .n_left_out = s->facts.n_left_out, .requests = s->request.requests,
+	uint64_t to = s->facts.until_ns,
+		 from = MAX(s->facts.since_ns,
+			    s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
+	struct result_facts facts = { .start_ns = from,
+				      .stop_ns = to,
+				      .start_unix_ns = from + clock_unix_offset(),
+				      .detail = s->facts.detail,
+				      .hostname = s->hostname,
+				      .n_left_out = s->facts.n_left_out,
+				      .requests = s->request.requests,
 				      .extras = s->request.extras };
 	struct flight_facts kept;
 	struct timeline *timeline;
 	int r;
 
 	if (s->request.last_ns && to - from < s->request.last_ns) {
-		result_warn(&s->result, "The last %.3f s were asked for, and the recorder has %.3f s: recorder-last, or recorder-memory, is too small, or it has "
-					"not run for so long.",
-			    (double)s->request.last_ns / 1e9, (double)(to - from) / 1e9);
+		result_warn(
+			&s->result,
+			"The last %.3f s were asked for, and the recorder has %.3f s: recorder-last, or recorder-memory, is too small, or it has "
+			"not run for so long.",
+			(double)s->request.last_ns / 1e9, (double)(to - from) / 1e9);
 		s->result.cut = true;
 	}
 	if (s->asked_ns > to)
-		result_warn(&s->result, "Nothing was recorded in the last %.3f s: %s.", (double)(s->asked_ns - to) / 1e9,
-			    s->facts.has_failed ? "the recorder began anew, and the daemon's log says why" : "every process had ended");
+		result_warn(&s->result, "Nothing was recorded in the last %.3f s: %s.",
+			    (double)(s->asked_ns - to) / 1e9,
+			    s->facts.has_failed
+				    ? "the recorder began anew, and the daemon's log says why"
+				    : "every process had ended");
 	if (s->facts.n_refused)
-		result_warn(&s->result, "%u processes could not be recorded: the daemon's log says why.", s->facts.n_refused);
+		result_warn(&s->result,
+			    "%u processes could not be recorded: the daemon's log says why.",
+			    s->facts.n_refused);
 	tell_sheds(s, from, to);
 	s->result.overhead = s->facts.overhead;
 	s->result.max_overhead = s->facts.max_overhead;
-	r = flight_view_correlate(s->view, from, to, facts.start_unix_ns, &s->request.filter, &kept, &timeline);
+	r = flight_view_correlate(s->view, from, to, facts.start_unix_ns, &s->request.filter, &kept,
+				  &timeline);
 	if (r < 0)
 		return r;
 	if (kept.lead_in_is_cut)
-		result_warn(&s->result, "Names of operations and paths of requests may be missing: the recorder had not enough memory for all of them.");
+		result_warn(
+			&s->result,
+			"Names of operations and paths of requests may be missing: the recorder had not enough memory for all of them.");
 	facts.counts = counts_of(&s->facts.counts, &kept);
 	r = result_make(timeline, &facts, &s->result);
 	timeline_free(timeline);
@@ -183,7 +216,9 @@ static void *snapshot_thread(void *data)
 	int r = make(s);
 
 	if (r == -EFBIG)
-		note_error(s, r, "the trace would be larger than 2 GiB, which no client takes: ask for a shorter time");
+		note_error(
+			s, r,
+			"the trace would be larger than 2 GiB, which no client takes: ask for a shorter time");
 	else if (r < 0)
 		note_error(s, r, strerror(-r));
 	s->view = flight_view_free(s->view);
@@ -192,7 +227,8 @@ static void *snapshot_thread(void *data)
 	return NULL;
 }
 
-void snapshot_begin(struct snapshot *s, struct flight_view *view, const struct snapshot_facts *facts, void (*over)(void *data), void *data)
+void snapshot_begin(struct snapshot *s, struct flight_view *view,
+		    const struct snapshot_facts *facts, void (*over)(void *data), void *data)
 {
 	s->view = view;
 	s->facts = *facts;
@@ -206,7 +242,8 @@ void snapshot_begin(struct snapshot *s, struct flight_view *view, const struct s
 	post_done(s);
 }
 
-void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data), void *data)
+void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data),
+		   void *data)
 {
 	s->over = over;
 	s->data = data;

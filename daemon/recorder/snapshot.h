@@ -7,7 +7,8 @@
 struct snapshot;
 
 /* -ENOMEM. */
-int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname, struct snapshot **ret);
+int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname,
+		 struct snapshot **ret);
 /* Where nothing was begun. */
 struct snapshot *snapshot_free(struct snapshot *s);
 
@@ -29,11 +30,14 @@ struct snapshot_facts {
 	struct capture_shed shed[KIND_COUNT]; /* at_ns: CLOCK_MONOTONIC */
 	unsigned n_shed;
 	unsigned n_left_out, n_refused;
-	bool has_failed; /* it has ended for an error */
+	bool has_failed;              /* it has ended for an error */
 	struct session_counts counts; /* since it began */
 };
 
-/* Begins: the view is the snapshot's. It tells of its result in the loop's thread, then calls over(s, data) there and is freed. */
-void snapshot_begin(struct snapshot *s, struct flight_view *view, const struct snapshot_facts *facts, void (*over)(void *data), void *data);
+/* Begins: the view is the snapshot's. It tells of its result in the loop's thread, then calls
+ * over(s, data) there and is freed. */
+void snapshot_begin(struct snapshot *s, struct flight_view *view,
+		    const struct snapshot_facts *facts, void (*over)(void *data), void *data);
 /* Instead: there is no result, for this reason. */
-void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data), void *data);
+void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data),
+		   void *data);

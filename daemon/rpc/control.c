@@ -8,8 +8,8 @@
 #include "daemon/record/journal.h"
 #include "daemon/rpc/plan_reply.h"
 #include "daemon/rpc/reply.h"
-#include "daemon/rpc/result_reply.h"
 #include "daemon/rpc/requests_reply.h"
+#include "daemon/rpc/result_reply.h"
 #include "daemon/rpc/service.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/macro.h"
@@ -72,7 +72,9 @@ static int add_plan(struct journal *recording, const struct capture_plan *plan)
 	if (r < 0)
 		return r;
 	bytes = malloc(MAX(tfprofd__plan_reply__get_packed_size(message), (size_t)1));
-	r = bytes ? journal_add(recording, JOURNAL_PLAN, bytes, tfprofd__plan_reply__pack(message, bytes)) : -ENOMEM;
+	r = bytes ? journal_add(recording, JOURNAL_PLAN, bytes,
+				tfprofd__plan_reply__pack(message, bytes))
+		  : -ENOMEM;
 	plan_reply_free(message);
 	return r;
 }
@@ -128,19 +130,23 @@ void control_answer(struct job *job, struct capture_result *result)
 	if (r >= 0)
 		r = grpc_call_send(job->call, body);
 	if (r < 0)
-		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "out of memory: use a shorter window or a lower level");
+		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED,
+			       "out of memory: use a shorter window or a lower level");
 	else
 		grpc_call_finish(job->call, GRPC_OK, NULL);
 }
 
-/* The targets that were named, or all that the client may profile; on failure the call is answered. */
-static int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids, struct capture_request *request)
+/* The targets that were named, or all that the client may profile; on failure the call is answered.
+ */
+static int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids,
+			  size_t n_pids, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	pid_t denied;
 
 	if (n_pids > RECORD_MAX_TARGETS) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture", RECORD_MAX_TARGETS);
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture",
+			       RECORD_MAX_TARGETS);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < n_pids; i++) {
@@ -149,33 +155,43 @@ static int choose_targets(struct service *s, struct grpc_call *call, const uint3
 
 		for (unsigned k = 0; k < i; k++)
 			if (pids[k] == pids[i]) {
-				grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "process %u was named twice", pids[i]);
+				grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+					       "process %u was named twice", pids[i]);
 				return -EINVAL;
 			}
 		t = pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)pids[i], &error) : NULL;
 		if (!t) {
 			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
-				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", pids[i]);
+				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u",
+					       pids[i]);
 			else if (error)
-				grpc_call_fail(call, status_of_error(error), "cannot look at process %u: %s", pids[i], strerror(-error));
+				grpc_call_fail(call, status_of_error(error),
+					       "cannot look at process %u: %s", pids[i],
+					       strerror(-error));
 			else
-				grpc_call_fail(call, GRPC_NOT_FOUND,
-					       "process %u has no known runtime mapped; `tfprofctl targets` lists those that have", pids[i]);
+				grpc_call_fail(
+					call, GRPC_NOT_FOUND,
+					"process %u has no known runtime mapped; `tfprofctl targets` lists those that have",
+					pids[i]);
 			return -ENOENT;
 		}
 		if (!peer || !peer_may(peer, t)) {
-			grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile process %u of user %u: ask as its user or as root",
-				       pids[i], t->uid);
+			grpc_call_fail(
+				call, GRPC_PERMISSION_DENIED,
+				"you may not profile process %u of user %u: ask as its user or as root",
+				pids[i], t->uid);
 			return -EACCES;
 		}
 		request->targets[request->n_targets++] = t;
 	}
 	request->skip_ended = !n_pids;
 	if (!n_pids)
-		request->n_targets = service_choose(s, call, request->targets, RECORD_MAX_TARGETS, &request->n_left_out, &denied);
+		request->n_targets = service_choose(s, call, request->targets, RECORD_MAX_TARGETS,
+						    &request->n_left_out, &denied);
 	if (request->n_targets)
 		return 0;
-	grpc_call_fail(call, GRPC_NOT_FOUND, "no process with a known runtime runs here that you may profile");
+	grpc_call_fail(call, GRPC_NOT_FOUND,
+		       "no process with a known runtime runs here that you may profile");
 	return -ENOENT;
 }
 
@@ -184,7 +200,9 @@ static int check_level(struct grpc_call *call, uint32_t level)
 {
 	if (level >= 1 && level <= 3)
 		return 0;
-	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u", level);
+	grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+		       "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u",
+		       level);
 	return -EINVAL;
 }
 
@@ -232,8 +250,10 @@ void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, v
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PlanRequest");
 		return;
 	}
-	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets,
-					   .memory = (enum memory_choice)m->memory };
+	request.detail = (struct detail){ .level = m->level,
+					  .ops_at_entry = m->ops_at_entry,
+					  .no_sockets = m->no_sockets,
+					  .memory = (enum memory_choice)m->memory };
 	r = check_level(call, m->level);
 	if (r >= 0)
 		r = choose_targets(s, call, m->pids, m->n_pids, &request);
@@ -255,19 +275,26 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		return;
 	}
 	request.duration_ns = m->duration_ns;
-	request.detail = (struct detail){ .level = m->level, .ops_at_entry = m->ops_at_entry, .no_sockets = m->no_sockets,
-					   .memory = (enum memory_choice)m->memory };
+	request.detail = (struct detail){ .level = m->level,
+					  .ops_at_entry = m->ops_at_entry,
+					  .no_sockets = m->no_sockets,
+					  .memory = (enum memory_choice)m->memory };
 	request.max_overhead = m->max_overhead;
 	request.record = m->record;
-	request.extras = (struct export_extras){ .device_plane = m->device_plane, .input_stages = m->input_stages };
-	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
+	request.extras = (struct export_extras){ .device_plane = m->device_plane,
+						 .input_stages = m->input_stages };
+	request.requests =
+		(struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	job.every_target = !m->n_pids && service_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.config->max_duration_ns) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
-			       (double)s->options.config->max_duration_ns / 1e9);
+		grpc_call_fail(
+			call, GRPC_INVALID_ARGUMENT,
+			"the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
+			(double)s->options.config->max_duration_ns / 1e9);
 		r = -EINVAL;
 	} else if (!(request.max_overhead >= 0 && request.max_overhead <= 100)) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the budget must be above 0 and at most 100 %%");
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+			       "the budget must be above 0 and at most 100 %%");
 		r = -EINVAL;
 	} else {
 		r = check_level(call, m->level);

@@ -1,4 +1,5 @@
-/* What stands in the way of a capture: what the broker finds about the host and a process, and what only the front knows. */
+/* What stands in the way of a capture: what the broker finds about the host and a process, and what
+ * only the front knows. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -19,8 +20,10 @@ struct doctor {
 	struct broker_finding findings[FINDINGS_MAX];
 };
 
-__attribute__((format(printf, 5, 6))) static void add(struct doctor *d, enum finding_severity severity, const char *code,
-						       const char *remedy, const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void add(struct doctor *d,
+						      enum finding_severity severity,
+						      const char *code, const char *remedy,
+						      const char *format, ...)
 {
 	struct broker_finding *finding = &d->findings[d->n];
 	va_list ap;
@@ -44,14 +47,17 @@ static bool has_error(const struct doctor *d)
 	return false;
 }
 
-/* The broker's findings; whether one of them says that the process cannot be captured, whatever the host. */
+/* The broker's findings; whether one of them says that the process cannot be captured, whatever the
+ * host. */
 static bool ask_broker(struct doctor *d, struct proxy *proxy, pid_t pid)
 {
 	bool about_process = false;
 	int r = 0;
 
 	for (uint32_t i = 0; r >= 0; i++) {
-		struct broker_message m = { .type = BROKER_PREFLIGHT, .index = i, .pid = (uint32_t)pid };
+		struct broker_message m = { .type = BROKER_PREFLIGHT,
+					    .index = i,
+					    .pid = (uint32_t)pid };
 
 		r = proxy_call(proxy, &m, NULL, NULL);
 		if (r >= 0 && d->n < FINDINGS_MAX)
@@ -59,7 +65,8 @@ static bool ask_broker(struct doctor *d, struct proxy *proxy, pid_t pid)
 		about_process |= r >= 0 && m.pid;
 	}
 	if (r != -ENOENT)
-		add(d, FINDING_ERROR, "no-broker", "restart tfprofd", "the daemon's other half does not answer: %s", strerror(-r));
+		add(d, FINDING_ERROR, "no-broker", "restart tfprofd",
+		    "the daemon's other half does not answer: %s", strerror(-r));
 	return about_process;
 }
 
@@ -70,16 +77,21 @@ static void judge_probes(struct doctor *d, const struct service *s)
 	forecast_get(s->options.proxy, s->options.cache, &forecast);
 	if (!forecast.measured) {
 		add(d, FINDING_WARNING, "no-calibration", "ask again when the machine is less busy",
-		    "what probes cost here could not be measured (%s): forecasts are those of another machine", forecast.failure);
+		    "what probes cost here could not be measured (%s): forecasts are those of another machine",
+		    forecast.failure);
 		return;
 	}
 	if (forecast.calibration.nop5 == NOP5_CORRUPTS)
-		add(d, FINDING_NOTE, "nop5-corrupts", "use no other tool to probe 5-byte nops inside of functions, and update the kernel",
+		add(d, FINDING_NOTE, "nop5-corrupts",
+		    "use no other tool to probe 5-byte nops inside of functions, and update the kernel",
 		    "this kernel's probes on 5-byte nops destroy data below the stack pointer; tfprofd never probes there, but other tools may");
 	else if (forecast.calibration.nop5 == NOP5_SAFE)
-		add(d, FINDING_OK, "nop5-safe", "", "this kernel's probes on 5-byte nops leave the data below the stack pointer alone");
-	add(d, FINDING_OK, "probe-cost", "", "a probe costs %u ns here, %u ns where it is single-stepped, a switch of threads %u ns, and a message at a socket %u ns",
-	    forecast.calibration.emulated_ns, forecast.calibration.stepped_ns, forecast.calibration.switch_ns, forecast.calibration.call_ns);
+		add(d, FINDING_OK, "nop5-safe", "",
+		    "this kernel's probes on 5-byte nops leave the data below the stack pointer alone");
+	add(d, FINDING_OK, "probe-cost", "",
+	    "a probe costs %u ns here, %u ns where it is single-stepped, a switch of threads %u ns, and a message at a socket %u ns",
+	    forecast.calibration.emulated_ns, forecast.calibration.stepped_ns,
+	    forecast.calibration.switch_ns, forecast.calibration.call_ns);
 }
 
 /* What it lacks is found out by trying; this is for whoever asks which kernels there are. */
@@ -88,17 +100,25 @@ static void judge_release(struct doctor *d, const char *release)
 	unsigned major = 0, minor = 0, oldest_major, oldest_minor;
 
 	sscanf(OLDEST_KERNEL, "%u.%u", &oldest_major, &oldest_minor);
-	if (sscanf(release, "%u.%u", &major, &minor) == 2 && (major < oldest_major || (major == oldest_major && minor < oldest_minor)))
+	if (sscanf(release, "%u.%u", &major, &minor) == 2 &&
+	    (major < oldest_major || (major == oldest_major && minor < oldest_minor)))
 		add(d, FINDING_WARNING, "old-kernel", "use Linux " OLDEST_KERNEL " or later",
-		    "Linux %.64s is older than " OLDEST_KERNEL ", the oldest kernel that is tested; before 5.17 the programs cannot be loaded", release);
+		    "Linux %.64s is older than " OLDEST_KERNEL
+		    ", the oldest kernel that is tested; before 5.17 the programs cannot be loaded",
+		    release);
 	else
-		add(d, FINDING_OK, "kernel", "", "Linux %.64s is no older than " OLDEST_KERNEL ", the oldest kernel that is tested", release);
+		add(d, FINDING_OK, "kernel", "",
+		    "Linux %.64s is no older than " OLDEST_KERNEL
+		    ", the oldest kernel that is tested",
+		    release);
 }
 
 /* Adds what is true whoever is asked about, and answers. */
 static void answer_findings(struct grpc_call *call, const struct service *s, struct doctor *d)
 {
-	static const char *const severities[] = { [FINDING_OK] = "ok", [FINDING_NOTE] = "note", [FINDING_WARNING] = "warning",
+	static const char *const severities[] = { [FINDING_OK] = "ok",
+						  [FINDING_NOTE] = "note",
+						  [FINDING_WARNING] = "warning",
 						  [FINDING_ERROR] = "error" };
 	Tfprofd__Finding findings[FINDINGS_MAX], *list[FINDINGS_MAX];
 	Tfprofd__DoctorReply reply = TFPROFD__DOCTOR_REPLY__INIT;
@@ -106,11 +126,13 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 
 	judge_probes(d, s);
 	if (s->options.cache < 0 || faccessat(s->options.cache, ".", W_OK, AT_EACCESS) < 0)
-		add(d, FINDING_NOTE, "no-cache", "make the state directory writable, or choose another one by tfprofd --state-dir",
+		add(d, FINDING_NOTE, "no-cache",
+		    "make the state directory writable, or choose another one by tfprofd --state-dir",
 		    "plans are not kept between runs of the daemon: the first capture of each server takes longer");
 	uname(&kernel);
 	judge_release(d, kernel.release);
-	add(d, FINDING_OK, "daemon", "", "tfprofd " TFPROFD_VERSION " answers, on Linux %.64s", kernel.release);
+	add(d, FINDING_OK, "daemon", "", "tfprofd " TFPROFD_VERSION " answers, on Linux %.64s",
+	    kernel.release);
 	if (!has_error(d))
 		add(d, FINDING_OK, "ready", "", "captures work here");
 	for (unsigned i = 0; i < d->n; i++) {
@@ -118,7 +140,8 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 
 		findings[i] = (Tfprofd__Finding)TFPROFD__FINDING__INIT;
 		findings[i].code = f->code;
-		findings[i].severity = (char *)severities[MIN(f->severity, (uint32_t)FINDING_ERROR)];
+		findings[i].severity =
+			(char *)severities[MIN(f->severity, (uint32_t)FINDING_ERROR)];
 		findings[i].text = f->text;
 		findings[i].remedy = f->remedy;
 		list[i] = &findings[i];
@@ -136,10 +159,13 @@ static void judge_plan(struct doctor *d, const struct capture_plan *plan)
 
 	for (unsigned f = 0; f < p->n_files; f++)
 		sites += p->files[f].plan->n_sites;
-	add(d, FINDING_OK, "target", "", "process %d (%s) runs %s %.64s: %u functions of it can be found", p->target.pid, p->target.name,
-	    p->target.pack->name, p->target.version, sites);
+	add(d, FINDING_OK, "target", "",
+	    "process %d (%s) runs %s %.64s: %u functions of it can be found", p->target.pid,
+	    p->target.name, p->target.pack->name, p->target.version, sites);
 	while (prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text)))
-		add(d, FINDING_WARNING, "not-shown", "use a build of the runtime that is not stripped, or install its debug symbols", "%s", text);
+		add(d, FINDING_WARNING, "not-shown",
+		    "use a build of the runtime that is not stripped, or install its debug symbols",
+		    "%s", text);
 }
 
 /* The host may have changed since the call began: it is asked when the answer is made. */
@@ -155,15 +181,18 @@ static void answer_planned(struct job *job, struct capture_result *result)
 		if (!result->error)
 			judge_plan(d, &result->plan);
 		else if (result->error == -ENOENT)
-			add(d, FINDING_ERROR, "no-symbols", "use a build of the server that is not stripped, or install its debug symbols", "%s",
-			    result->text);
+			add(d, FINDING_ERROR, "no-symbols",
+			    "use a build of the server that is not stripped, or install its debug symbols",
+			    "%s", result->text);
 		else if (result->error == -ESRCH)
 			add(d, FINDING_ERROR, "ended", "start it again", "%s", result->text);
 		else if (result->error == -EACCES || result->error == -EPERM)
-			add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "%s", result->text);
-		else
-			add(d, FINDING_ERROR, "malformed", "use an intact build of the server: a file of its runtime cannot be read", "%s",
+			add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "%s",
 			    result->text);
+		else
+			add(d, FINDING_ERROR, "malformed",
+			    "use an intact build of the server: a file of its runtime cannot be read",
+			    "%s", result->text);
 	}
 	answer_findings(job->call, job->service, d);
 	free(d);
@@ -178,7 +207,8 @@ static bool answer_unplanned(struct job *job, const struct capture_result *resul
 }
 
 /* The process as a target that the client may capture; NULL: a finding says why it is none. */
-static const struct target *find_target(struct doctor *d, struct service *s, const struct peer *peer, pid_t pid)
+static const struct target *find_target(struct doctor *d, struct service *s,
+					const struct peer *peer, pid_t pid)
 {
 	struct target *t;
 	int error = 0;
@@ -187,11 +217,14 @@ static const struct target *find_target(struct doctor *d, struct service *s, con
 	if (t && peer && peer_may(peer, t))
 		return t;
 	if (t)
-		add(d, FINDING_ERROR, "not-permitted", "ask as its user or as root", "you may not profile process %d of user %u", pid, t->uid);
+		add(d, FINDING_ERROR, "not-permitted", "ask as its user or as root",
+		    "you may not profile process %d of user %u", pid, t->uid);
 	else if (error)
-		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "cannot look at process %d: %s", pid, strerror(-error));
+		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root",
+		    "cannot look at process %d: %s", pid, strerror(-error));
 	else
-		add(d, FINDING_ERROR, "no-runtime", "choose one of those that tfprofctl targets lists",
+		add(d, FINDING_ERROR, "no-runtime",
+		    "choose one of those that tfprofctl targets lists",
 		    "process %d has no known runtime mapped", pid);
 	return NULL;
 }
@@ -205,7 +238,8 @@ void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size,
 	uint32_t pid;
 
 	if (!m || !d) {
-		grpc_call_fail(call, d ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED, d ? "not a DoctorRequest" : "out of memory");
+		grpc_call_fail(call, d ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED,
+			       d ? "not a DoctorRequest" : "out of memory");
 		if (m)
 			tfprofd__doctor_request__free_unpacked(m, NULL);
 		free(d);
@@ -215,13 +249,20 @@ void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size,
 	tfprofd__doctor_request__free_unpacked(m, NULL);
 	if (pid > INT32_MAX) {
 		ask_broker(d, s->options.proxy, 0);
-		add(d, FINDING_ERROR, "no-process", "choose one of those that tfprofctl targets lists", "there is no process %u", pid);
+		add(d, FINDING_ERROR, "no-process",
+		    "choose one of those that tfprofctl targets lists", "there is no process %u",
+		    pid);
 	} else if (!ask_broker(d, s->options.proxy, (pid_t)pid) && pid) {
 		target = find_target(d, s, grpc_call_peer(call), (pid_t)pid);
 	}
 	if (target) {
-		struct job job = { .pid = (pid_t)pid, .answer = answer_planned, .answer_failure = answer_unplanned };
-		struct capture_request request = { .plan_only = true, .targets = { target }, .n_targets = 1, .detail = { .level = 3 } };
+		struct job job = { .pid = (pid_t)pid,
+				   .answer = answer_planned,
+				   .answer_failure = answer_unplanned };
+		struct capture_request request = { .plan_only = true,
+						   .targets = { target },
+						   .n_targets = 1,
+						   .detail = { .level = 3 } };
 
 		job_start(s, call, &job, &request);
 	} else {

@@ -23,7 +23,8 @@ struct watcher {
 
 static struct grpc_body *body_of(serving_status status)
 {
-	Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+	Grpc__Health__V1__HealthCheckResponse response =
+		GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 	struct grpc_body *body = NULL;
 
 	response.status = status;
@@ -39,9 +40,11 @@ static serving_status status_of(const struct service *s, const char *name)
 }
 
 /* What is asked about; false: the call was answered. */
-static bool read_request(struct grpc_call *call, const struct service *s, const uint8_t *message, size_t size, serving_status *ret)
+static bool read_request(struct grpc_call *call, const struct service *s, const uint8_t *message,
+			 size_t size, serving_status *ret)
 {
-	Grpc__Health__V1__HealthCheckRequest *m = grpc__health__v1__health_check_request__unpack(NULL, size, message);
+	Grpc__Health__V1__HealthCheckRequest *m =
+		grpc__health__v1__health_check_request__unpack(NULL, size, message);
 
 	if (!m) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a HealthCheckRequest");
@@ -93,8 +96,9 @@ void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, v
 	if (!read_request(call, s, message, size, &status))
 		return;
 	if (s->stopping || s->n_watchers == WATCHERS_MAX) {
-		grpc_call_fail(call, s->stopping ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED, s->stopping ? "the daemon is ending" :
-			       "%d clients watch already", WATCHERS_MAX);
+		grpc_call_fail(call, s->stopping ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED,
+			       s->stopping ? "the daemon is ending" : "%d clients watch already",
+			       WATCHERS_MAX);
 		return;
 	}
 	body = body_of(status);

@@ -18,11 +18,13 @@ struct process_reply {
 	Tfprofd__LifecyclePhase phases[STARTUP_PHASES_MAX], *list[STARTUP_PHASES_MAX];
 };
 
-static void fill_phase(const struct startup_phase *phase, uint64_t offset, Tfprofd__LifecyclePhase *ret)
+static void fill_phase(const struct startup_phase *phase, uint64_t offset,
+		       Tfprofd__LifecyclePhase *ret)
 {
 	*ret = (Tfprofd__LifecyclePhase)TFPROFD__LIFECYCLE_PHASE__INIT;
 	ret->name = (char *)startup_phase_name(phase->kind);
-	ret->path = (ProtobufCBinaryData){ .data = (uint8_t *)phase->path, .len = strlen(phase->path) };
+	ret->path =
+		(ProtobufCBinaryData){ .data = (uint8_t *)phase->path, .len = strlen(phase->path) };
 	ret->start_unix_ns = phase->start_ns + offset;
 	ret->end_unix_ns = phase->end_ns ? phase->end_ns + offset : 0;
 	ret->runs = phase->runs;
@@ -55,7 +57,8 @@ static void fill_process(struct process_reply *p, const struct target *target, u
 }
 
 /* Those that were asked for; the call is answered when there is no memory. */
-static struct process_reply *collect(struct service *s, struct grpc_call *call, uint32_t pid, Tfprofd__ProcessLifecycle **list, size_t *ret_n)
+static struct process_reply *collect(struct service *s, struct grpc_call *call, uint32_t pid,
+				     Tfprofd__ProcessLifecycle **list, size_t *ret_n)
 {
 	const struct target *chosen[TARGETS_MAX];
 	struct process_reply *replies;
@@ -68,7 +71,8 @@ static struct process_reply *collect(struct service *s, struct grpc_call *call, 
 	for (unsigned i = 0; replies && i < n; i++) {
 		struct process_reply *p = &replies[*ret_n];
 
-		if ((pid && chosen[i]->pid != (pid_t)pid) || !s->lifecycles || !lifecycles_get(s->lifecycles, chosen[i], true, &p->lifecycle))
+		if ((pid && chosen[i]->pid != (pid_t)pid) || !s->lifecycles ||
+		    !lifecycles_get(s->lifecycles, chosen[i], true, &p->lifecycle))
 			continue;
 		fill_process(p, chosen[i], clock_unix_offset());
 		list[(*ret_n)++] = &p->message;
@@ -78,7 +82,8 @@ static struct process_reply *collect(struct service *s, struct grpc_call *call, 
 
 void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	Tfprofd__LifecycleRequest *request = tfprofd__lifecycle_request__unpack(NULL, size, message);
+	Tfprofd__LifecycleRequest *request =
+		tfprofd__lifecycle_request__unpack(NULL, size, message);
 	Tfprofd__LifecycleReply reply = TFPROFD__LIFECYCLE_REPLY__INIT;
 	Tfprofd__ProcessLifecycle *list[TARGETS_MAX];
 	struct process_reply *replies;
@@ -95,7 +100,10 @@ void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t si
 	if (!replies)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	else if (pid && !reply.n_processes)
-		grpc_call_fail(call, GRPC_NOT_FOUND, "process %u is not among those that you may profile: tfprofctl targets lists them", pid);
+		grpc_call_fail(
+			call, GRPC_NOT_FOUND,
+			"process %u is not among those that you may profile: tfprofctl targets lists them",
+			pid);
 	else
 		service_answer(call, &reply.base);
 	free(replies);

@@ -28,7 +28,8 @@ static void print_head(FILE *f, const char *name, const char *type, const char *
 	fprintf(f, "# HELP tfprofd_%s %s\n# TYPE tfprofd_%s %s\n", name, help, name, type);
 }
 
-static void print_number(FILE *f, const char *name, const char *type, const char *help, double value)
+static void print_number(FILE *f, const char *name, const char *type, const char *help,
+			 double value)
 {
 	print_head(f, name, type, help);
 	fprintf(f, "tfprofd_%s %.15g\n", name, value);
@@ -67,10 +68,14 @@ static void print_captures(FILE *f, const struct service *s)
 	fprintf(f, "tfprofd_captures_total{result=\"ok\"} %" PRIu64 "\n", t->succeeded);
 	fprintf(f, "tfprofd_captures_total{result=\"failed\"} %" PRIu64 "\n", t->failed);
 	fprintf(f, "tfprofd_captures_total{result=\"cancelled\"} %" PRIu64 "\n", t->cancelled);
-	print_number(f, "capture_events_total", "counter", "Records that captures have read from the kernel.", (double)records);
-	print_number(f, "capture_events_lost_total", "counter", "Records that captures have lost, all causes.", (double)dropped);
-	print_number(f, "capture_overhead_ratio", "gauge", "Share of their processes' CPU time that the probes of the dearest running capture cost, by forecast.",
-		     overhead / 100);
+	print_number(f, "capture_events_total", "counter",
+		     "Records that captures have read from the kernel.", (double)records);
+	print_number(f, "capture_events_lost_total", "counter",
+		     "Records that captures have lost, all causes.", (double)dropped);
+	print_number(
+		f, "capture_overhead_ratio", "gauge",
+		"Share of their processes' CPU time that the probes of the dearest running capture cost, by forecast.",
+		overhead / 100);
 }
 
 static void print_recorder(FILE *f, const struct service *s)
@@ -86,11 +91,21 @@ static void print_recorder(FILE *f, const struct service *s)
 	print_number(f, "recorder_processes", "gauge", "Processes that it records.", r.n_targets);
 	print_number(f, "recorder_bytes", "gauge", "Memory of what it keeps.", (double)r.bytes);
 	print_number(f, "recorder_kept_seconds", "gauge", "So much of the last moments is kept.",
-		     r.oldest_ns ? (double)MIN(loop_now() - r.oldest_ns, recorder_get_options(s->recorder)->last_ns) / 1e9 : 0);
-	print_number(f, "recorder_events_total", "counter", "Records that it has read from the kernel.", (double)r.records);
-	print_number(f, "recorder_events_lost_total", "counter", "Records that it has lost, all causes.", (double)r.dropped);
-	print_number(f, "recorder_overhead_ratio", "gauge", "Share of its processes' CPU time that its probes cost, by forecast.", r.overhead / 100);
-	print_number(f, "recorder_given_up_kinds", "gauge", "Kinds of probes that it does without, for its budget or because the kernel refuses them.", r.n_shed);
+		     r.oldest_ns ? (double)MIN(loop_now() - r.oldest_ns,
+					       recorder_get_options(s->recorder)->last_ns) /
+					   1e9
+				 : 0);
+	print_number(f, "recorder_events_total", "counter",
+		     "Records that it has read from the kernel.", (double)r.records);
+	print_number(f, "recorder_events_lost_total", "counter",
+		     "Records that it has lost, all causes.", (double)r.dropped);
+	print_number(f, "recorder_overhead_ratio", "gauge",
+		     "Share of its processes' CPU time that its probes cost, by forecast.",
+		     r.overhead / 100);
+	print_number(
+		f, "recorder_given_up_kinds", "gauge",
+		"Kinds of probes that it does without, for its budget or because the kernel refuses them.",
+		r.n_shed);
 }
 
 static void print_histogram(FILE *f, const struct target *target, const struct histogram *h)
@@ -103,12 +118,14 @@ static void print_histogram(FILE *f, const struct target *target, const struct h
 		seen += h->buckets[i];
 		if (i % BUCKET_STEP && !is_last)
 			continue;
-		fprintf(f, "tfprofd_request_duration_seconds_bucket{pid=\"%d\",process=\"", target->pid);
+		fprintf(f, "tfprofd_request_duration_seconds_bucket{pid=\"%d\",process=\"",
+			target->pid);
 		print_label(f, target->name);
 		if (is_last)
 			fprintf(f, "\",le=\"+Inf\"} %" PRIu64 "\n", seen);
 		else
-			fprintf(f, "\",le=\"%.9g\"} %" PRIu64 "\n", (double)histogram_end(i) / 1e9, seen);
+			fprintf(f, "\",le=\"%.9g\"} %" PRIu64 "\n", (double)histogram_end(i) / 1e9,
+				seen);
 	}
 	fprintf(f, "tfprofd_request_duration_seconds_sum{pid=\"%d\",process=\"", target->pid);
 	print_label(f, target->name);
@@ -122,9 +139,11 @@ static void print_targets(FILE *f, struct service *s)
 {
 	unsigned n = 0;
 
-	print_head(f, "request_duration_seconds", "histogram",
-		   "Latency of requests that have finished, per process, since the recorder, or else a capture that runs, began.");
-	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t), n++) {
+	print_head(
+		f, "request_duration_seconds", "histogram",
+		"Latency of requests that have finished, per process, since the recorder, or else a capture that runs, began.");
+	for (struct target *t = targets_next(s->targets, NULL); t;
+	     t = targets_next(s->targets, t), n++) {
 		struct histogram latencies = {};
 		double seconds;
 
@@ -144,14 +163,16 @@ static char *print_all(struct service *s)
 		return NULL;
 	print_head(f, "build_info", "gauge", "1, with the version of the daemon.");
 	fprintf(f, "tfprofd_build_info{version=\"%s\"} 1\n", TFPROFD_VERSION);
-	print_number(f, "uptime_seconds", "gauge", "Time since the daemon began.", (double)(loop_now() - s->started_ns) / 1e9);
+	print_number(f, "uptime_seconds", "gauge", "Time since the daemon began.",
+		     (double)(loop_now() - s->started_ns) / 1e9);
 	print_captures(f, s);
 	print_recorder(f, s);
 	print_targets(f, s);
 	return fclose(f) ? NULL : text;
 }
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, char *text, enum MHD_ResponseMemoryMode mode, const char *type)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, char *text,
+			      enum MHD_ResponseMemoryMode mode, const char *type)
 {
 	struct MHD_Response *response = MHD_create_response_from_buffer(strlen(text), text, mode);
 	enum MHD_Result result;
@@ -167,24 +188,31 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	return result;
 }
 
-static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
-				  const char *upload, size_t *upload_size, void **state)
+static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
+				  const char *method, const char *version, const char *upload,
+				  size_t *upload_size, void **state)
 {
 	static const char plain[] = "text/plain; charset=utf-8";
 	struct metrics *m = data;
 	char *text;
 
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
-		return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n", MHD_RESPMEM_PERSISTENT, plain);
+		return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n",
+			      MHD_RESPMEM_PERSISTENT, plain);
 	if (!strcmp(url, "/healthz"))
-		return m->service->stopping ? answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the daemon is ending\n", MHD_RESPMEM_PERSISTENT, plain) :
-					      answer(connection, MHD_HTTP_OK, "ok\n", MHD_RESPMEM_PERSISTENT, plain);
+		return m->service->stopping
+			       ? answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+					"the daemon is ending\n", MHD_RESPMEM_PERSISTENT, plain)
+			       : answer(connection, MHD_HTTP_OK, "ok\n", MHD_RESPMEM_PERSISTENT,
+					plain);
 	if (strcmp(url, "/metrics"))
-		return answer(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz\n", MHD_RESPMEM_PERSISTENT, plain);
+		return answer(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz\n",
+			      MHD_RESPMEM_PERSISTENT, plain);
 	text = print_all(m->service);
 	if (!text)
 		return MHD_NO;
-	return answer(connection, MHD_HTTP_OK, text, MHD_RESPMEM_MUST_FREE, "text/plain; version=0.0.4; charset=utf-8");
+	return answer(connection, MHD_HTTP_OK, text, MHD_RESPMEM_MUST_FREE,
+		      "text/plain; version=0.0.4; charset=utf-8");
 }
 
 /* It says when it wants to be run again, whatever comes. */
@@ -194,7 +222,9 @@ static void run(void *data)
 	MHD_UNSIGNED_LONG_LONG ms;
 
 	MHD_run(m->http);
-	loop_timer_set(m->timer, MHD_get_timeout(m->http, &ms) == MHD_YES ? loop_now() + ms * 1000000 : LOOP_NEVER);
+	loop_timer_set(m->timer, MHD_get_timeout(m->http, &ms) == MHD_YES
+					 ? loop_now() + ms * 1000000
+					 : LOOP_NEVER);
 }
 
 static void on_event(int fd, uint32_t events, void *data)
@@ -213,11 +243,15 @@ int metrics_new(struct service *s, int fd, struct metrics **ret)
 	m->service = s;
 	r = loop_timer_new(s->options.loop, run, m, &m->timer);
 	if (r == 0) {
-		m->http = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, m, MHD_OPTION_LISTEN_SOCKET, fd,
-					   MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-					   MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
+		m->http = MHD_start_daemon(
+			MHD_USE_EPOLL, 0, NULL, NULL, on_request, m, MHD_OPTION_LISTEN_SOCKET, fd,
+			MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
 		info = m->http ? MHD_get_daemon_info(m->http, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-		r = info ? loop_source_new(s->options.loop, info->epoll_fd, EPOLLIN, on_event, m, &m->source) : -ENOMEM;
+		r = info ? loop_source_new(s->options.loop, info->epoll_fd, EPOLLIN, on_event, m,
+					   &m->source)
+			 : -ENOMEM;
 	}
 	if (r < 0) {
 		metrics_free(m);

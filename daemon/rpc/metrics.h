@@ -1,4 +1,5 @@
-/* The daemon's own measurements for Prometheus, and whether it serves, over HTTP on a socket of their own. */
+/* The daemon's own measurements for Prometheus, and whether it serves, over HTTP on a socket of
+ * their own. */
 #pragma once
 
 #include "daemon/rpc/service.h"

@@ -52,14 +52,16 @@ struct plan_reply {
 static const char *class_name(enum site_class class)
 {
 	static const char *const names[] = {
-		[SITE_EMULATED] = "emulated", [SITE_SINGLE_STEPPED] = "single-stepped", [SITE_REFUSED] = "refused",
+		[SITE_EMULATED] = "emulated",
+		[SITE_SINGLE_STEPPED] = "single-stepped",
+		[SITE_REFUSED] = "refused",
 	};
 
 	return names[class];
 }
 
-static void fill_probe(const struct capture_plan *plan, const struct prepared *p, unsigned file, const struct plan_site *site,
-		       Tfprofd__PlannedProbe *m)
+static void fill_probe(const struct capture_plan *plan, const struct prepared *p, unsigned file,
+		       const struct plan_site *site, Tfprofd__PlannedProbe *m)
 {
 	const struct probe_spec *spec = &p->target.pack->probes[site->spec];
 
@@ -81,7 +83,8 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 		m->reason = (char *)prepared_refusal(p, site);
 }
 
-static int add_missing(const struct capture_plan *plan, const struct prepared *p, struct planned_target *t)
+static int add_missing(const struct capture_plan *plan, const struct prepared *p,
+		       struct planned_target *t)
 {
 	char text[256];
 
@@ -89,7 +92,8 @@ static int add_missing(const struct capture_plan *plan, const struct prepared *p
 	if (!t->missing)
 		return -ENOMEM;
 	t->message.not_shown = t->missing;
-	for (unsigned spec = 0; prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text)); t->message.n_not_shown++) {
+	for (unsigned spec = 0; prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text));
+	     t->message.n_not_shown++) {
 		t->missing[t->message.n_not_shown] = strdup(text);
 		if (!t->missing[t->message.n_not_shown])
 			return -ENOMEM;
@@ -97,7 +101,8 @@ static int add_missing(const struct capture_plan *plan, const struct prepared *p
 	return 0;
 }
 
-static int fill_target(const struct capture_plan *plan, const struct prepared *p, struct planned_target *t)
+static int fill_target(const struct capture_plan *plan, const struct prepared *p,
+		       struct planned_target *t)
 {
 	size_t n_probes = 0, n = 0;
 
@@ -148,8 +153,10 @@ static uint32_t cost_of_role(const struct capture_plan *plan, enum role role)
 			for (unsigned i = 0; i < p->n_sites; i++)
 				if (p->pack->probes[p->sites[i].spec].role == role &&
 				    prepared_uses(&plan->targets[t], &p->sites[i]) &&
-				    probe_is_wanted(&p->pack->probes[p->sites[i].spec], &plan->detail))
-					cost = MAX(cost, forecast_site(&plan->forecast, &p->sites[i]));
+				    probe_is_wanted(&p->pack->probes[p->sites[i].spec],
+						    &plan->detail))
+					cost = MAX(cost,
+						   forecast_site(&plan->forecast, &p->sites[i]));
 		}
 	return cost;
 }
@@ -173,7 +180,8 @@ static void add_costs(const struct capture_plan *plan, struct plan_reply *reply)
 
 		*m = (Tfprofd__Cost)TFPROFD__COST__INIT;
 		m->unit = (char *)units[u].name;
-		for (size_t i = 0; i < ARRAY_SIZE(units[u].roles) && units[u].roles[i] != ROLE_NONE; i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(units[u].roles) && units[u].roles[i] != ROLE_NONE;
+		     i++) {
 			uint32_t cost = cost_of_role(plan, units[u].roles[i]);
 
 			m->cost_ns += cost;

@@ -15,7 +15,8 @@
 
 /* Fields of ProfileResponse and ProfileToolData. */
 enum { TOOL_DATA_FIELD = 6, TOOL_NAME_FIELD = 1, TOOL_DATA_BYTES_FIELD = 2, XSPACE_FIELD = 8 };
-/* The file name that makes the client write the bytes as the run's trace; as a ProfileToolData.name on the wire. */
+/* The file name that makes the client write the bytes as the run's trace; as a ProfileToolData.name
+ * on the wire. */
 static const char tool_name[] = "\x0a\x09xplane.pb";
 
 static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, bool emit_xspace)
@@ -26,7 +27,8 @@ static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, 
 	if (emit_xspace)
 		r = reply_xspace(xspace, 0, XSPACE_FIELD, NULL, 0, &body);
 	else
-		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name, sizeof(tool_name) - 1, &body);
+		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name,
+				 sizeof(tool_name) - 1, &body);
 	if (r < 0)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	else
@@ -38,11 +40,15 @@ void profiler_answer(struct job *job, struct capture_result *result)
 	answer_xspace(job->call, &result->xspace, job->emit_xspace);
 }
 
-/* A status reaches TensorBoard's user as one sentence that is always the same; an error in a trace is shown. */
-static void answer_error(struct service *s, struct grpc_call *call, const char *text, bool emit_xspace)
+/* A status reaches TensorBoard's user as one sentence that is always the same; an error in a trace
+ * is shown. */
+static void answer_error(struct service *s, struct grpc_call *call, const char *text,
+			 bool emit_xspace)
 {
 	struct timeline empty = {};
-	const struct export_options options = { .hostname = s->options.hostname, .errors = &text, .n_errors = 1 };
+	const struct export_options options = { .hostname = s->options.hostname,
+						.errors = &text,
+						.n_errors = 1 };
 	struct xspace_result xspace = {};
 
 	if (export_xspace(&empty, &options, &xspace) < 0)
@@ -60,13 +66,17 @@ bool profiler_answer_failure(struct job *job, const struct capture_result *resul
 	return true;
 }
 
-/* What was configured for a process, at its own port; what the client can say itself is the level, which the configuration overrides. */
-static void apply_config(const struct service *s, const struct grpc_call *call, struct capture_request *request)
+/* What was configured for a process, at its own port; what the client can say itself is the level,
+ * which the configuration overrides. */
+static void apply_config(const struct service *s, const struct grpc_call *call,
+			 struct capture_request *request)
 {
 	const struct target *target = request->targets[0];
 	const struct config_target *config;
 
-	config = service_is_for_all(call) ? NULL : config_find(s->options.config, target->pid, target->name);
+	config = service_is_for_all(call)
+			 ? NULL
+			 : config_find(s->options.config, target->pid, target->name);
 	if (!config)
 		return;
 	request->filter = config->filter;
@@ -81,7 +91,9 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
 	struct capture_request request = { .detail.level = LEVEL_DEFAULT, .skip_ended = true };
-	struct job job = { .answer = profiler_answer, .answer_failure = profiler_answer_failure, .every_target = service_is_for_all(call) };
+	struct job job = { .answer = profiler_answer,
+			   .answer_failure = profiler_answer_failure,
+			   .every_target = service_is_for_all(call) };
 	uint64_t duration_ms;
 	pid_t denied;
 
@@ -91,8 +103,11 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	}
 	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
 	if (m->opts) {
-		/* A time that is over already is as good as none: clients send the time of their call. */
-		request.start_unix_ns = m->opts->start_timestamp_ns > clock_now(CLOCK_REALTIME) ? m->opts->start_timestamp_ns : 0;
+		/* A time that is over already is as good as none: clients send the time of their
+		 * call. */
+		request.start_unix_ns = m->opts->start_timestamp_ns > clock_now(CLOCK_REALTIME)
+						? m->opts->start_timestamp_ns
+						: 0;
 		if (m->opts->version)
 			request.detail.level = MIN(m->opts->host_tracer_level, 3u);
 	}
@@ -100,14 +115,20 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	snprintf(job.session_id, sizeof(job.session_id), "%s", m->session_id ?: "");
 	tensorflow__profile_request__free_unpacked(m, NULL);
 	if (!duration_ms || duration_ms > s->options.config->max_duration_ns / 1000000) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the duration must be 1 to %llu ms (tfprofd --max-duration), not %llu",
-			       (unsigned long long)(s->options.config->max_duration_ns / 1000000), (unsigned long long)duration_ms);
+		grpc_call_fail(
+			call, GRPC_INVALID_ARGUMENT,
+			"the duration must be 1 to %llu ms (tfprofd --max-duration), not %llu",
+			(unsigned long long)(s->options.config->max_duration_ns / 1000000),
+			(unsigned long long)duration_ms);
 		return;
 	}
 	request.duration_ns = duration_ms * 1000000;
-	if (request.start_unix_ns > clock_now(CLOCK_REALTIME) + s->options.config->max_duration_ns) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "the window would begin more than %llu s from now (tfprofd --max-duration)",
-			       (unsigned long long)(s->options.config->max_duration_ns / 1000000000));
+	if (request.start_unix_ns >
+	    clock_now(CLOCK_REALTIME) + s->options.config->max_duration_ns) {
+		grpc_call_fail(
+			call, GRPC_INVALID_ARGUMENT,
+			"the window would begin more than %llu s from now (tfprofd --max-duration)",
+			(unsigned long long)(s->options.config->max_duration_ns / 1000000000));
 		return;
 	}
 	if (!request.detail.level) {
@@ -117,24 +138,31 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		service_answer(call, &response.base);
 		return;
 	}
-	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS, &request.n_left_out, &denied);
+	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS,
+					   &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {
-		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "you may not profile process %d: ask as its user or as root", denied);
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
+			       "you may not profile process %d: ask as its user or as root",
+			       denied);
 		return;
 	}
 	if (!request.n_targets) {
-		answer_error(s, call, "No process with a known runtime runs here that you may profile; `tfprofctl targets` lists them.",
-			     job.emit_xspace);
+		answer_error(
+			s, call,
+			"No process with a known runtime runs here that you may profile; `tfprofctl targets` lists them.",
+			job.emit_xspace);
 		return;
 	}
 	apply_config(s, call, &request);
 	job_start(s, call, &job, &request);
 }
 
-/* Ends the windows of a session; only those of the same user, since anybody can guess a session's name. */
+/* Ends the windows of a session; only those of the same user, since anybody can guess a session's
+ * name. */
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	Tensorflow__TerminateRequest *m = tensorflow__terminate_request__unpack(NULL, size, message);
+	Tensorflow__TerminateRequest *m =
+		tensorflow__terminate_request__unpack(NULL, size, message);
 	Tensorflow__TerminateResponse response = TENSORFLOW__TERMINATE_RESPONSE__INIT;
 	const struct peer *peer = grpc_call_peer(call);
 	struct service *s = data;
@@ -144,18 +172,21 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next)
-		if (peer && (peer->uid == 0 || peer->uid == j->uid) && !strcmp(j->session_id, m->session_id ?: "") && j->capture)
+		if (peer && (peer->uid == 0 || peer->uid == j->uid) &&
+		    !strcmp(j->session_id, m->session_id ?: "") && j->capture)
 			capture_stop(j->capture);
 	tensorflow__terminate_request__free_unpacked(m, NULL);
 	service_answer(call, &response.base);
 }
 
-/* It would have this host profile the others and write their traces to a path that the client names. */
+/* It would have this host profile the others and write their traces to a path that the client
+ * names. */
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	grpc_call_fail(call, GRPC_FAILED_PRECONDITION,
-		       "tfprofd writes no files for its clients: leave the list of workers empty, and give all addresses as the profile service's, "
-		       "HOST:PORT,HOST:PORT");
+	grpc_call_fail(
+		call, GRPC_FAILED_PRECONDITION,
+		"tfprofd writes no files for its clients: leave the list of workers empty, and give all addresses as the profile service's, "
+		"HOST:PORT,HOST:PORT");
 }
 
 static void print_time(FILE *f)

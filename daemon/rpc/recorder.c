@@ -1,4 +1,5 @@
-/* The flight recorder: root configures it, or a client starts it; and what was kept is asked for after the fact. */
+/* The flight recorder: root configures it, or a client starts it; and what was kept is asked for
+ * after the fact. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +13,15 @@
 
 static void on_ended(struct recorder *recorder, void *data)
 {
-	Tensorflow__StopContinuousProfilingResponse response = TENSORFLOW__STOP_CONTINUOUS_PROFILING_RESPONSE__INIT;
+	Tensorflow__StopContinuousProfilingResponse response =
+		TENSORFLOW__STOP_CONTINUOUS_PROFILING_RESPONSE__INIT;
 	struct service *s = data;
 
 	s->recorder = NULL;
 	s->recorder_ends = false;
 	if (s->recorder_client_gone)
-		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, recorder_get_options(recorder)->client);
+		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE,
+			      recorder_get_options(recorder)->client);
 	s->recorder_client_gone = false;
 	if (s->recorder_stopper) {
 		grpc_call_on_cancel(s->recorder_stopper, NULL, NULL);
@@ -44,10 +47,18 @@ static bool is_recorded(const struct service *s, const struct target *target)
 static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
 {
 	const struct config *config = s->options.config;
-	struct recorder_options options = { .loop = s->options.loop, .proxy = s->options.proxy, .plans = s->plans, .cache = s->options.cache,
-					    .hostname = s->options.hostname, .client = client, .detail.level = level,
-					    .max_overhead = config->recorder.max_overhead, .last_ns = config->recorder.last_ns,
-					    .bytes = config->recorder.bytes, .ended = on_ended, .data = s };
+	struct recorder_options options = { .loop = s->options.loop,
+					    .proxy = s->options.proxy,
+					    .plans = s->plans,
+					    .cache = s->options.cache,
+					    .hostname = s->options.hostname,
+					    .client = client,
+					    .detail.level = level,
+					    .max_overhead = config->recorder.max_overhead,
+					    .last_ns = config->recorder.last_ns,
+					    .bytes = config->recorder.bytes,
+					    .ended = on_ended,
+					    .data = s };
 	int r = recorder_new(&options, &s->recorder);
 
 	if (r < 0)
@@ -80,10 +91,13 @@ void recorder_stop(struct service *s)
 	s->recorder_ends = true;
 }
 
-/* The options of a request decide about the level only; how much is kept, and what it may cost, is the daemon's to say. */
-void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
+/* The options of a request decide about the level only; how much is kept, and what it may cost, is
+ * the daemon's to say. */
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
+			     void *data)
 {
-	Tensorflow__ContinuousProfilingResponse response = TENSORFLOW__CONTINUOUS_PROFILING_RESPONSE__INIT;
+	Tensorflow__ContinuousProfilingResponse response =
+		TENSORFLOW__CONTINUOUS_PROFILING_RESPONSE__INIT;
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	const struct peer *peer = grpc_call_peer(call);
 	struct service *s = data;
@@ -100,12 +114,16 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 	if (s->stopping || !peer) {
 		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
 	} else if (s->recorder_ends) {
-		grpc_call_fail(call, GRPC_UNAVAILABLE, "the recorder that ran before is ending: try again");
+		grpc_call_fail(call, GRPC_UNAVAILABLE,
+			       "the recorder that ran before is ending: try again");
 	} else if (s->recorder) {
-		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "a recorder runs already, for user %u at level %u: StopContinuousProfiling ends it",
-			       s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
+		grpc_call_fail(
+			call, GRPC_FAILED_PRECONDITION,
+			"a recorder runs already, for user %u at level %u: StopContinuousProfiling ends it",
+			s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
 	} else if ((r = start(s, peer->client, peer->uid, level)) < 0) {
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s", strerror(-r));
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s",
+			       strerror(-r));
 	} else {
 		log_info("a recorder was started for user %u, at level %u", peer->uid, level);
 		service_answer(call, &response.base);
@@ -126,9 +144,13 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 	struct service *s = data;
 
 	if (!s->recorder || s->recorder_ends) {
-		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "no recorder runs: StartContinuousProfiling, or tfprofd --recorder, starts one");
+		grpc_call_fail(
+			call, GRPC_FAILED_PRECONDITION,
+			"no recorder runs: StartContinuousProfiling, or tfprofd --recorder, starts one");
 	} else if (!peer || (peer->uid != 0 && peer->uid != s->recorder_uid)) {
-		grpc_call_fail(call, GRPC_PERMISSION_DENIED, "the recorder is user %u's: ask as that user or as root", s->recorder_uid);
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
+			       "the recorder is user %u's: ask as that user or as root",
+			       s->recorder_uid);
 	} else {
 		log_info("user %u ends the recorder", peer->uid);
 		if (grpc_call_on_cancel(call, forget_stopper, s) == 0)
@@ -146,7 +168,10 @@ static void on_snapshot_done(struct capture_result *result, void *data)
 		if (!result->error)
 			job->answer(job, result);
 		else if (!job->answer_failure || !job->answer_failure(job, result))
-			grpc_call_fail(job->call, result->error == -ENODATA ? GRPC_NOT_FOUND : status_of_error(result->error), "%s", result->text);
+			grpc_call_fail(job->call,
+				       result->error == -ENODATA ? GRPC_NOT_FOUND
+								 : status_of_error(result->error),
+				       "%s", result->text);
 	}
 	free(job);
 }
@@ -158,14 +183,17 @@ static void on_cancelled(void *data)
 	job->call = NULL;
 }
 
-static void take_snapshot(struct service *s, struct grpc_call *call, const struct job *template, struct snapshot_request *request)
+static void take_snapshot(struct service *s, struct grpc_call *call, const struct job *template,
+			  struct snapshot_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	struct job *job;
 	int r;
 
 	if (!s->recorder || s->recorder_ends || !peer) {
-		grpc_call_fail(call, GRPC_NOT_FOUND, "no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
+		grpc_call_fail(
+			call, GRPC_NOT_FOUND,
+			"no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
 		return;
 	}
 	job = malloc(sizeof(*job));
@@ -187,14 +215,17 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 	}
 	free(job);
 	if (r == -EBUSY)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many snapshots are being made; try again soon");
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+			       "too many snapshots are being made; try again soon");
 	else
-		grpc_call_fail(call, status_of_error(r), "cannot make a snapshot: %s", strerror(-r));
+		grpc_call_fail(call, status_of_error(r), "cannot make a snapshot: %s",
+			       strerror(-r));
 }
 
 void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	const struct job job = { .answer = profiler_answer, .answer_failure = profiler_answer_failure };
+	const struct job job = { .answer = profiler_answer,
+				 .answer_failure = profiler_answer_failure };
 	struct snapshot_request request = {};
 
 	take_snapshot(data, call, &job, &request);
@@ -211,8 +242,10 @@ void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	request.last_ns = m->last_ns;
-	request.extras = (struct export_extras){ .device_plane = m->device_plane, .input_stages = m->input_stages };
-	request.requests = (struct request_list_options){ .all = m->requests, .slowest = m->slowest };
+	request.extras = (struct export_extras){ .device_plane = m->device_plane,
+						 .input_stages = m->input_stages };
+	request.requests =
+		(struct request_list_options){ .all = m->requests, .slowest = m->slowest };
 	if (requests_reply_check(call, m->filter, m->slowest, &request.filter) == 0) {
 		request.filter.count = 0;
 		take_snapshot(data, call, &job, &request);

@@ -1,4 +1,5 @@
-/* grpc.reflection.v1 and v1alpha, which are the same but for the name: what the daemon can be asked, for clients that know nothing of it. */
+/* grpc.reflection.v1 and v1alpha, which are the same but for the name: what the daemon can be
+ * asked, for clients that know nothing of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,11 @@ static void files_done(struct files *f)
 
 static bool files_read(struct files *f)
 {
-	*f = (struct files){ .set = tfprofd__descriptor__file_set__unpack(NULL, sizeof(descriptor_set), descriptor_set) };
+	*f = (struct files){ .set = tfprofd__descriptor__file_set__unpack(
+				     NULL, sizeof(descriptor_set), descriptor_set) };
 	for (size_t i = 0; f->set && i < MIN(f->set->n_file, (size_t)FILES_MAX); i++) {
-		f->files[i] = tfprofd__descriptor__file__unpack(NULL, f->set->file[i].len, f->set->file[i].data);
+		f->files[i] = tfprofd__descriptor__file__unpack(NULL, f->set->file[i].len,
+								f->set->file[i].data);
 		if (!f->files[i])
 			break;
 		f->n++;
@@ -46,7 +49,8 @@ static bool files_read(struct files *f)
 	return false;
 }
 
-/* What is left of a symbol behind a name and a dot, "" when it is that name; NULL: it is another one. */
+/* What is left of a symbol behind a name and a dot, "" when it is that name; NULL: it is another
+ * one. */
 static const char *behind(const char *symbol, const char *name)
 {
 	size_t n = strlen(name);
@@ -141,7 +145,8 @@ static void set_error(struct answer *a, enum grpc_status status, const char *tex
 	a->error.error_code = (int32_t)status;
 	a->error.error_message = (char *)text;
 	a->response.error_response = &a->error;
-	a->response.message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
+	a->response.message_response_case =
+		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
 }
 
 /* A file with those that it imports, and that these import, each once. */
@@ -169,26 +174,31 @@ static void set_files(struct answer *a, const struct files *f, size_t file)
 	a->files.n_file_descriptor_proto = n;
 	a->files.file_descriptor_proto = a->file;
 	a->response.file_descriptor_response = &a->files;
-	a->response.message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+	a->response.message_response_case =
+		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
 }
 
 static void set_services(struct answer *a, const struct files *f)
 {
 	for (size_t i = 0; i < f->n; i++)
-		for (size_t k = 0; k < f->files[i]->n_service && a->list.n_service < FILES_MAX; k++) {
+		for (size_t k = 0; k < f->files[i]->n_service && a->list.n_service < FILES_MAX;
+		     k++) {
 			size_t n = a->list.n_service++;
 
-			snprintf(a->names[n], sizeof(a->names[n]), "%s.%s", f->files[i]->package, f->files[i]->service[k]->name);
+			snprintf(a->names[n], sizeof(a->names[n]), "%s.%s", f->files[i]->package,
+				 f->files[i]->service[k]->name);
 			grpc__reflection__v1__service_response__init(&a->service[n]);
 			a->service[n].name = a->names[n];
 			a->services[n] = &a->service[n];
 		}
 	a->list.service = a->services;
 	a->response.list_services_response = &a->list;
-	a->response.message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+	a->response.message_response_case =
+		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
 }
 
-static void answer(struct grpc_call *call, Grpc__Reflection__V1__ServerReflectionRequest *request, const struct files *f)
+static void answer(struct grpc_call *call, Grpc__Reflection__V1__ServerReflectionRequest *request,
+		   const struct files *f)
 {
 	struct answer a = { .response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT,
 			    .files = GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT,

@@ -50,7 +50,8 @@ int reply_message(const ProtobufCMessage *message, struct grpc_body **ret)
 	return 0;
 }
 
-int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data), void *data, struct grpc_body **ret)
+int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data),
+		void *data, struct grpc_body **ret)
 {
 	struct grpc_body *body;
 	uint8_t head[16];
@@ -90,7 +91,8 @@ static int add_xspace(struct grpc_body *body, struct xspace_result *xspace)
 	*owned = *xspace;
 	*xspace = (struct xspace_result){};
 	for (size_t i = 0; i < owned->n_chunks && r >= 0; i++)
-		r = grpc_body_add(body, owned->chunks[i].iov_base, owned->chunks[i].iov_len, NULL, NULL);
+		r = grpc_body_add(body, owned->chunks[i].iov_base, owned->chunks[i].iov_len, NULL,
+				  NULL);
 	if (r >= 0)
 		r = grpc_body_add(body, "", 0, release_xspace, owned);
 	if (r < 0)
@@ -98,7 +100,8 @@ static int add_xspace(struct grpc_body *body, struct xspace_result *xspace)
 	return r;
 }
 
-int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size, struct grpc_body **ret)
+int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix,
+		 size_t prefix_size, struct grpc_body **ret)
 {
 	uint8_t head[32], inner_head[16];
 	size_t n = 0, inner = put_field(inner_head, field, xspace->size);
@@ -143,7 +146,8 @@ static void release_shared(void *data)
 	free(shared);
 }
 
-static int send_piece(struct grpc_call *call, struct shared *shared, const struct iovec *chunk, unsigned field, unsigned total)
+static int send_piece(struct grpc_call *call, struct shared *shared, const struct iovec *chunk,
+		      unsigned field, unsigned total)
 {
 	struct grpc_body *body;
 	uint8_t head[32];
@@ -169,7 +173,8 @@ static int send_piece(struct grpc_call *call, struct shared *shared, const struc
 	return grpc_call_send(call, body);
 }
 
-int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field, unsigned total)
+int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field,
+		      unsigned total)
 {
 	struct shared *shared = malloc(sizeof(*shared));
 	int r = 0;

@@ -11,18 +11,24 @@
 int reply_message(const ProtobufCMessage *message, struct grpc_body **ret);
 
 /*
- * A body that is a message with this one field of bytes, which stay where they are until release(data), on -ENOMEM before this returns.
+ * A body that is a message with this one field of bytes, which stay where they are until
+ * release(data), on -ENOMEM before this returns.
  */
-int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data), void *data, struct grpc_body **ret);
+int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(void *data),
+		void *data, struct grpc_body **ret);
 
 /*
- * A body in which an XSpace is a bytes field (number field), inside the message of field outer (0: at the top). prefix are fields before the
- * XSpace in the same message. The XSpace's memory goes over to the body, and *xspace is then empty; on -ENOMEM too.
+ * A body in which an XSpace is a bytes field (number field), inside the message of field outer (0:
+ * at the top). prefix are fields before the XSpace in the same message. The XSpace's memory goes
+ * over to the body, and *xspace is then empty; on -ENOMEM too.
  */
-int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix, size_t prefix_size, struct grpc_body **ret);
+int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix,
+		 size_t prefix_size, struct grpc_body **ret);
 
 /*
- * Sends an XSpace in pieces, each a message with one of them as the bytes field field and with the size of all as the number total. Its memory goes over to
- * the call; on failure too: -ENOMEM, -ECANCELED.
+ * Sends an XSpace in pieces, each a message with one of them as the bytes field field and with the
+ * size of all as the number total. Its memory goes over to the call; on failure too: -ENOMEM,
+ * -ECANCELED.
  */
-int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field, unsigned total);
+int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field,
+		      unsigned total);

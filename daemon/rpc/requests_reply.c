@@ -95,7 +95,8 @@ int requests_reply_send(struct grpc_call *call, struct request_list *list)
 		r = grpc_body_new(&body);
 		if (r < 0)
 			return r;
-		r = grpc_body_add_owned(body, TAKE_PTR(list->messages[i].bytes), list->messages[i].size);
+		r = grpc_body_add_owned(body, TAKE_PTR(list->messages[i].bytes),
+					list->messages[i].size);
 		if (r < 0)
 			grpc_body_free(body);
 		else
@@ -106,19 +107,25 @@ int requests_reply_send(struct grpc_call *call, struct request_list *list)
 	return 0;
 }
 
-int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest, struct request_filter *ret)
+int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest,
+			 struct request_filter *ret)
 {
 	if (slowest > REQUEST_SLOWEST_MAX) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most the %d slowest requests are shown, not %u", REQUEST_SLOWEST_MAX, slowest);
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+			       "at most the %d slowest requests are shown, not %u",
+			       REQUEST_SLOWEST_MAX, slowest);
 		return -EINVAL;
 	}
 	if (!f)
 		return 0;
 	if (strlen(f->path) > TEXT_MAX || strlen(f->model) > TEXT_MAX) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "a path or a model has at most %d bytes", TEXT_MAX);
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+			       "a path or a model has at most %d bytes", TEXT_MAX);
 		return -EINVAL;
 	}
-	*ret = (struct request_filter){ .slower_than_ns = f->slower_than_ns, .count = f->count, .path = *f->path ? f->path : NULL,
+	*ret = (struct request_filter){ .slower_than_ns = f->slower_than_ns,
+					.count = f->count,
+					.path = *f->path ? f->path : NULL,
 					.model = *f->model ? f->model : NULL };
 	return 0;
 }

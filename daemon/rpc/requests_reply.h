@@ -18,10 +18,13 @@ struct requests_reply {
 void requests_reply_fill(struct requests_reply *reply, const struct capture_result *result);
 
 /*
- * Sends the requests that are told one by one; the memory of what was sent is the call's, also on failure. A client that does not
- * read ends its call: nothing is copied for it, and the list has a limit. -ENOMEM, -ECANCELED.
+ * Sends the requests that are told one by one; the memory of what was sent is the call's, also on
+ * failure. A client that does not read ends its call: nothing is copied for it, and the list has a
+ * limit. -ENOMEM, -ECANCELED.
  */
 int requests_reply_send(struct grpc_call *call, struct request_list *list);
 
-/* What a client asks for, as a filter whose texts are the message's. On -EINVAL the call is answered. */
-int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest, struct request_filter *ret);
+/* What a client asks for, as a filter whose texts are the message's. On -EINVAL the call is
+ * answered. */
+int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest,
+			 struct request_filter *ret);

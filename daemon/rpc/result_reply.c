@@ -63,7 +63,8 @@ static void fill_memory(struct result_reply *reply, const struct summary *s)
 	}
 }
 
-void result_reply_fill(struct result_reply *reply, const struct capture_result *result, const char *hostname)
+void result_reply_fill(struct result_reply *reply, const struct capture_result *result,
+		       const char *hostname)
 {
 	Tfprofd__CaptureResult *m = &reply->message;
 	const struct summary *s = &result->summary;
@@ -104,7 +105,8 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->n_advice = result->advice.n;
 }
 
-int result_reply_new(const struct capture_result *result, const char *hostname, Tfprofd__CaptureReply **ret)
+int result_reply_new(const struct capture_result *result, const char *hostname,
+		     Tfprofd__CaptureReply **ret)
 {
 	Tfprofd__CaptureReply outer = TFPROFD__CAPTURE_REPLY__INIT, *reply;
 	_cleanup_free_ uint8_t *packed = NULL;
@@ -115,7 +117,8 @@ int result_reply_new(const struct capture_result *result, const char *hostname, 
 	packed = malloc(tfprofd__capture_reply__get_packed_size(&outer));
 	if (!packed)
 		return -ENOMEM;
-	reply = tfprofd__capture_reply__unpack(NULL, tfprofd__capture_reply__pack(&outer, packed), packed);
+	reply = tfprofd__capture_reply__unpack(NULL, tfprofd__capture_reply__pack(&outer, packed),
+					       packed);
 	if (!reply)
 		return -ENOMEM;
 	*ret = reply;

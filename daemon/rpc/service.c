@@ -16,7 +16,7 @@
 /* What a listener stands for. */
 struct port {
 	unsigned index; /* of the listener */
-	pid_t pid;	/* 0: every target */
+	pid_t pid;      /* 0: every target */
 };
 
 static const struct grpc_method methods[] = {
@@ -31,8 +31,10 @@ static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfileAnalysis/NewSession", profiler_new_session },
 	{ "/grpc.health.v1.Health/Check", health_check },
 	{ "/grpc.health.v1.Health/Watch", health_watch },
-	{ "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },
-	{ "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", reflection_info, .takes_many = true },
+	{ "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflection_info,
+	  .takes_many = true },
+	{ "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", reflection_info,
+	  .takes_many = true },
 	{ "/tfprofd.Control/ListTargets", control_list_targets },
 	{ "/tfprofd.Control/Capture", control_capture },
 	{ "/tfprofd.Control/Snapshot", control_snapshot },
@@ -112,7 +114,10 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 
 	if (r >= 0) {
 		*port = (struct port){ .index = index, .pid = pid };
-		r = grpc_server_listen(s->server, fd, s->options.listeners[index].kind == LISTENER_TLS ? s->options.tls : NULL, port, ret_id);
+		r = grpc_server_listen(
+			s->server, fd,
+			s->options.listeners[index].kind == LISTENER_TLS ? s->options.tls : NULL,
+			port, ret_id);
 	}
 	if (r < 0)
 		free(port);
@@ -121,7 +126,8 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 	return r;
 }
 
-/* Captures of every process take it in, when their client may; those of this one process take what it has mapped since. */
+/* Captures of every process take it in, when their client may; those of this one process take what
+ * it has mapped since. */
 static void on_target_changed(struct target *target, void *data)
 {
 	struct service *s = data;
@@ -141,7 +147,8 @@ static void on_target_added(struct target *target, void *data)
 	struct service *s = data;
 
 	on_target_changed(target, data);
-	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name, target->version);
+	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name,
+		 target->version);
 	for (unsigned i = 0; i < s->options.n_listeners; i++) {
 		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
 		struct sockaddr_in address;
@@ -149,11 +156,13 @@ static void on_target_added(struct target *target, void *data)
 
 		if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET)
 			continue;
-		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 || serve(s, i, target->pid, &target->listener) < 0)
+		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 ||
+		    serve(s, i, target->pid, &target->listener) < 0)
 			continue;
 		s->listener_used[i] = true;
 		target->listener_index = i;
-		if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) == 0)
+		if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) ==
+		    0)
 			target->port = ntohs(address.sin_port);
 		return;
 	}
@@ -170,7 +179,10 @@ static void on_target_removed(struct target *target, void *data)
 		return;
 	if (s->server)
 		grpc_server_unlisten(s->server, target->listener);
-	proxy_call(s->options.proxy, &(struct broker_message){ .type = BROKER_UNLISTEN, .index = target->listener_index }, NULL, NULL);
+	proxy_call(s->options.proxy,
+		   &(struct broker_message){ .type = BROKER_UNLISTEN,
+					     .index = target->listener_index },
+		   NULL, NULL);
 	s->listener_used[target->listener_index] = false;
 }
 
@@ -181,8 +193,13 @@ static void on_lifecycles_ended(void *data)
 
 static int watch_lifecycles(struct service *s)
 {
-	struct lifecycles_options options = { .loop = s->options.loop, .proxy = s->options.proxy, .plans = s->plans, .cache = s->options.cache,
-					      .watches = s->options.config->lifecycle, .ended = on_lifecycles_ended, .data = s };
+	struct lifecycles_options options = { .loop = s->options.loop,
+					      .proxy = s->options.proxy,
+					      .plans = s->plans,
+					      .cache = s->options.cache,
+					      .watches = s->options.config->lifecycle,
+					      .ended = on_lifecycles_ended,
+					      .data = s };
 	int r = lifecycles_new(&options, &s->lifecycles);
 
 	capture_shared_set_lifecycles(s->captures, s->lifecycles);
@@ -191,10 +208,17 @@ static int watch_lifecycles(struct service *s)
 
 int service_new(const struct service_options *options, struct service **ret)
 {
-	struct grpc_server_options server = { .methods = methods, .n_methods = ARRAY_SIZE(methods), .accept = on_accept,
-					      .released = on_released, .unlistened = on_unlistened };
-	struct targets_options targets = { .loop = options->loop, .proxy = options->proxy, .added = on_target_added, .changed = on_target_changed,
-					   .removed = on_target_removed, .hurries = options->config->lifecycle };
+	struct grpc_server_options server = { .methods = methods,
+					      .n_methods = ARRAY_SIZE(methods),
+					      .accept = on_accept,
+					      .released = on_released,
+					      .unlistened = on_unlistened };
+	struct targets_options targets = { .loop = options->loop,
+					   .proxy = options->proxy,
+					   .added = on_target_added,
+					   .changed = on_target_changed,
+					   .removed = on_target_removed,
+					   .hurries = options->config->lifecycle };
 	struct service *s = calloc(1, sizeof(*s));
 	int r;
 
@@ -207,7 +231,8 @@ int service_new(const struct service_options *options, struct service **ret)
 	if (r >= 0)
 		r = plan_cache_new(options->cache, &s->plans);
 	if (r >= 0)
-		r = capture_shared_new(options->loop, options->proxy, s->plans, options->cache, options->hostname, &s->captures);
+		r = capture_shared_new(options->loop, options->proxy, s->plans, options->cache,
+				       options->hostname, &s->captures);
 	targets.plans = s->plans;
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
@@ -261,7 +286,8 @@ static void end_when_idle(void *data)
 {
 	struct service *s = data;
 
-	/* Threads of captures that still detach use the loop, and what is known of their processes' lives. */
+	/* Threads of captures that still detach use the loop, and what is known of their processes'
+	 * lives. */
 	if (!capture_count(s->captures) && s->lifecycles)
 		lifecycles_end(s->lifecycles);
 	if (capture_count(s->captures) || s->recorder || s->lifecycles)
@@ -288,8 +314,9 @@ bool peer_may(const struct peer *peer, const struct target *target)
 	return peer->uid == 0 || peer->uid == target->uid;
 }
 
-unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
-			unsigned *ret_more, pid_t *ret_denied)
+unsigned service_choose(struct service *s, const struct grpc_call *call,
+			const struct target **ret_targets, unsigned max, unsigned *ret_more,
+			pid_t *ret_denied)
 {
 	const struct port *port = grpc_call_listener(call);
 	const struct peer *peer = grpc_call_peer(call);
@@ -301,7 +328,8 @@ unsigned service_choose(struct service *s, const struct grpc_call *call, const s
 		return 0;
 	if (!port->pid)
 		targets_scan(s->targets);
-	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t)) {
+	for (struct target *t = targets_next(s->targets, NULL); t;
+	     t = targets_next(s->targets, t)) {
 		if (port->pid && port->pid != t->pid)
 			continue;
 		if (!peer_may(peer, t))
@@ -366,7 +394,9 @@ static void on_capture_done(struct capture *capture, void *data)
 	struct job *job = data;
 
 	job->capture = NULL;
-	*(result->error == -ECANCELED ? &totals->cancelled : result->error ? &totals->failed : &totals->succeeded) += 1;
+	*(result->error == -ECANCELED ? &totals->cancelled
+	  : result->error             ? &totals->failed
+				      : &totals->succeeded) += 1;
 	totals->records += result->records;
 	totals->dropped += result->dropped;
 	if (job->call) {
@@ -374,7 +404,8 @@ static void on_capture_done(struct capture *capture, void *data)
 		if (result->error && job->answer_failure && job->answer_failure(job, result))
 			; /* done */
 		else if (result->error)
-			grpc_call_fail(job->call, status_of_error(result->error), "%s", result->text);
+			grpc_call_fail(job->call, status_of_error(result->error), "%s",
+				       result->text);
 		else
 			job->answer(job, result);
 	}
@@ -409,16 +440,22 @@ static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
 		own += j->capture && j->uid == uid;
 	}
 	if (all >= config->max_captures)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "%u captures are running already (tfprofd --max-captures); wait for one to end", all);
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"%u captures are running already (tfprofd --max-captures); wait for one to end",
+			all);
 	else if (own >= config->max_captures_per_user)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
-			       "%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end", own, uid);
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end",
+			own, uid);
 	else
 		return true;
 	return false;
 }
 
-void job_start(struct service *s, struct grpc_call *call, const struct job *template, struct capture_request *request)
+void job_start(struct service *s, struct grpc_call *call, const struct job *template,
+	       struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	struct job *job;
@@ -428,7 +465,8 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		return;
 	job = calloc(1, sizeof(*job));
 	if (job && peer && !s->stopping) {
-		log_debug("user %u%s%s asks for a capture", peer->uid, grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
+		log_debug("user %u%s%s asks for a capture", peer->uid,
+			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
 		*job = *template;
 		job->service = s;
 		job->call = call;
@@ -450,5 +488,6 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	if (s->stopping)
 		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
 	else
-		grpc_call_fail(call, status_of_error(r), "cannot start a capture: %s", strerror(-r));
+		grpc_call_fail(call, status_of_error(r), "cannot start a capture: %s",
+			       strerror(-r));
 }

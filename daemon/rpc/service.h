@@ -1,4 +1,5 @@
-/* What the daemon answers, on every listener: TensorBoard's ProfilerService, tfprofctl's Control, and gRPC's own health and reflection. */
+/* What the daemon answers, on every listener: TensorBoard's ProfilerService, tfprofctl's Control,
+ * and gRPC's own health and reflection. */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
@@ -7,12 +8,12 @@
 
 #include "daemon/broker/limits.h"
 #include "daemon/broker/listener.h"
-#include "daemon/proxy/proxy.h"
 #include "daemon/capture/capture.h"
-#include "daemon/lifecycle/lifecycle.h"
-#include "daemon/recorder/recorder.h"
-#include "daemon/discovery/target.h"
 #include "daemon/config/config.h"
+#include "daemon/discovery/target.h"
+#include "daemon/lifecycle/lifecycle.h"
+#include "daemon/proxy/proxy.h"
+#include "daemon/recorder/recorder.h"
 #include "lib/base/loop.h"
 #include "lib/grpc/server.h"
 
@@ -23,9 +24,10 @@ struct service_options {
 	const struct listener *listeners; /* that the broker accepts on */
 	unsigned n_listeners;
 	const struct config *config; /* borrowed */
-	struct grpc_tls *tls;	     /* borrowed, NULL: none */
+	struct grpc_tls *tls;        /* borrowed, NULL: none */
 	int metrics; /* a socket that listens, owned by the service from now on; -1: none */
-	int cache; /* a directory for what is worth keeping, owned by the service from now on; -1: none */
+	int cache;   /* a directory for what is worth keeping, owned by the service from now on; -1:
+			none */
 };
 
 /* A client, as the broker knows it. */
@@ -51,16 +53,17 @@ struct service {
 	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
 	struct recorder *recorder; /* NULL: there is none */
-	uid_t recorder_uid;	   /* who wanted it */
+	uid_t recorder_uid;        /* who wanted it */
 	bool recorder_ends;
-	bool recorder_client_gone; /* its connection is closed, and the broker keeps its place for the recorder */
+	bool recorder_client_gone; /* its connection is closed, and the broker keeps its place for
+				      the recorder */
 	struct grpc_call *recorder_stopper; /* who waits for its end; NULL: nobody */
 	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
 	bool stopping;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
-	int listener_ids[BROKER_MAX_LISTENERS];	  /* of those for every target, the server's */
+	int listener_ids[BROKER_MAX_LISTENERS];   /* of those for every target, the server's */
 };
 
 int service_new(const struct service_options *options, struct service **ret);
@@ -79,11 +82,13 @@ bool service_has(const char *name);
 /* Whether a client may profile a target; the broker asks the kernel again. */
 bool peer_may(const struct peer *peer, const struct target *target);
 /*
- * The targets that the client may profile of those that the listener stands for: one, or all; at most max. *ret_denied: the process
- * of a listener for one, when the client may not, else 0; *ret_more: how many were left out for max.
+ * The targets that the client may profile of those that the listener stands for: one, or all; at
+ * most max. *ret_denied: the process of a listener for one, when the client may not, else 0;
+ * *ret_more: how many were left out for max.
  */
-unsigned service_choose(struct service *s, const struct grpc_call *call, const struct target **ret_targets, unsigned max,
-			unsigned *ret_more, pid_t *ret_denied);
+unsigned service_choose(struct service *s, const struct grpc_call *call,
+			const struct target **ret_targets, unsigned max, unsigned *ret_more,
+			pid_t *ret_denied);
 
 /* Whether the call came in on a listener that stands for every target. */
 bool service_is_for_all(const struct grpc_call *call);
@@ -91,13 +96,13 @@ bool service_is_for_all(const struct grpc_call *call);
 /* A capture for a call. */
 struct job {
 	struct service *service;
-	struct grpc_call *call;	 /* NULL: the client has gone */
+	struct grpc_call *call;  /* NULL: the client has gone */
 	struct capture *capture; /* NULL: it has delivered its result */
 	uid_t uid;
 	char session_id[64];
 	bool emit_xspace;
-	pid_t pid;	   /* Doctor only: who is asked about */
-	bool every_target; /* not only those that were named: more may join */
+	pid_t pid;                   /* Doctor only: who is asked about */
+	bool every_target;           /* not only those that were named: more may join */
 	struct loop_timer *progress; /* Control only */
 	/* What will be attached is known. May be NULL. */
 	void (*plan)(struct job *job, const struct capture_plan *plan);
@@ -108,19 +113,22 @@ struct job {
 };
 
 /* Starts a capture for a call. On failure the call is answered. */
-void job_start(struct service *s, struct grpc_call *call, const struct job *job, struct capture_request *request);
+void job_start(struct service *s, struct grpc_call *call, const struct job *job,
+	       struct capture_request *request);
 /* The status for a negative errno of a capture. */
 enum grpc_status status_of_error(int error);
 
 /* Answers with a message. */
 void service_answer(struct grpc_call *call, const ProtobufCMessage *message);
 
-/* recorder.c: the flight recorder, of which there is one at the most. Starts that of the configuration, if there is to be one. */
+/* recorder.c: the flight recorder, of which there is one at the most. Starts that of the
+ * configuration, if there is to be one. */
 int recorder_configure(struct service *s);
 /* A process came to be a target, or has mapped more. */
 void recorder_on_target(struct service *s, const struct target *target);
 void recorder_stop(struct service *s);
-/* Whether the recorder needs the broker's client, whose connection is closed; it is told of then when the recorder has ended. */
+/* Whether the recorder needs the broker's client, whose connection is closed; it is told of then
+ * when the recorder has ended. */
 bool recorder_keeps_client(struct service *s, uint32_t client);
 
 /* The answers to a capture that came to its end, or to a snapshot. */
@@ -132,8 +140,10 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
-void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
-void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
+			     void *data);
+void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
+			    void *data);
 void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -15,7 +15,8 @@ static bool is_own(const struct peer *peer, const struct job *job)
 	return peer && job->capture && (peer->uid == 0 || peer->uid == job->uid);
 }
 
-bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret, double *ret_seconds)
+bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,
+			double *ret_seconds)
 {
 	uint64_t since = 0, now = loop_now();
 	bool found = s->recorder && recorder_get_live(s->recorder, pid, ret, &since);
@@ -140,7 +141,8 @@ static void fill_recorder(struct status *status, const struct service *s)
 	status->reply.recorder = m;
 }
 
-const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call, struct status **ret)
+const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call,
+				       struct status **ret)
 {
 	struct status *status = calloc(1, sizeof(*status));
 
@@ -196,11 +198,13 @@ void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, v
 
 static void print_target(FILE *f, const Tfprofd__TargetStatus *t, bool more)
 {
-	fprintf(f, "  %u %s, %s, %s", t->target->pid, t->target->name, t->target->runtime, t->target->version);
+	fprintf(f, "  %u %s, %s, %s", t->target->pid, t->target->name, t->target->runtime,
+		t->target->version);
 	if (*t->target->address)
 		fprintf(f, ", %s", t->target->address);
 	if (t->measured)
-		fprintf(f, ": %.1f requests/s, p50 %.3f ms, p99 %.3f ms", t->requests_per_s, (double)t->p50_ns / 1e6, (double)t->p99_ns / 1e6);
+		fprintf(f, ": %.1f requests/s, p50 %.3f ms, p99 %.3f ms", t->requests_per_s,
+			(double)t->p50_ns / 1e6, (double)t->p99_ns / 1e6);
 	else if (more)
 		fprintf(f, ": requests are counted while a capture or the recorder runs");
 	fputc('\n', f);
@@ -208,9 +212,12 @@ static void print_target(FILE *f, const Tfprofd__TargetStatus *t, bool more)
 
 static void print_recorder(FILE *f, const Tfprofd__RecorderStatus *r)
 {
-	fprintf(f, "  recorder at level %u%s: the last %.1f s in %.1f of %.1f MiB, %" PRIu64 " records, %" PRIu64 " lost, cost %.2f %% of %.4g %%",
-		r->level, r->attached ? "" : ", waiting for a process", (double)r->kept_ns / 1e9, (double)r->bytes / (1 << 20),
-		(double)r->max_bytes / (1 << 20), r->records, r->dropped, r->overhead, r->max_overhead);
+	fprintf(f,
+		"  recorder at level %u%s: the last %.1f s in %.1f of %.1f MiB, %" PRIu64
+		" records, %" PRIu64 " lost, cost %.2f %% of %.4g %%",
+		r->level, r->attached ? "" : ", waiting for a process", (double)r->kept_ns / 1e9,
+		(double)r->bytes / (1 << 20), (double)r->max_bytes / (1 << 20), r->records,
+		r->dropped, r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
 		fprintf(f, "%s %s", i ? "," : ", given up:", r->given_up[i]);
 	fputc('\n', f);
@@ -218,21 +225,27 @@ static void print_recorder(FILE *f, const Tfprofd__RecorderStatus *r)
 
 void status_print(FILE *f, const Tfprofd__StatusReply *reply, bool more)
 {
-	fprintf(f, "tfprofd on %s: %zu process%s to profile\n", reply->hostname, reply->n_targets, reply->n_targets == 1 ? "" : "es");
+	fprintf(f, "tfprofd on %s: %zu process%s to profile\n", reply->hostname, reply->n_targets,
+		reply->n_targets == 1 ? "" : "es");
 	for (size_t i = 0; i < reply->n_targets; i++)
 		print_target(f, reply->targets[i], more);
 	for (size_t i = 0; i < reply->n_captures; i++) {
 		const Tfprofd__CaptureStatus *c = reply->captures[i];
 
-		fprintf(f, "  capture running for %.1f s: %" PRIu64 " records, %" PRIu64 " lost, cost %.2f %%", (double)c->elapsed_ns / 1e9, c->records,
-			c->dropped, c->overhead);
+		fprintf(f,
+			"  capture running for %.1f s: %" PRIu64 " records, %" PRIu64
+			" lost, cost %.2f %%",
+			(double)c->elapsed_ns / 1e9, c->records, c->dropped, c->overhead);
 		if (more)
-			fprintf(f, ", of user %u, %zu process%s, %.1f s in all, %" PRIu64 " requests", c->uid, c->n_pids, c->n_pids == 1 ? "" : "es",
+			fprintf(f,
+				", of user %u, %zu process%s, %.1f s in all, %" PRIu64 " requests",
+				c->uid, c->n_pids, c->n_pids == 1 ? "" : "es",
 				(double)c->duration_ns / 1e9, c->requests);
 		fputc('\n', f);
 	}
 	if (reply->recorder)
 		print_recorder(f, reply->recorder);
 	if (more)
-		fprintf(f, "  version %s, up for %.0f s\n", reply->version, (double)reply->uptime_ns / 1e9);
+		fprintf(f, "  version %s, up for %.0f s\n", reply->version,
+			(double)reply->uptime_ns / 1e9);
 }

@@ -12,10 +12,13 @@
 struct status;
 
 /* The reply is valid until the status is freed, by free(). NULL: no memory. */
-const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call, struct status **ret);
+const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call,
+				       struct status **ret);
 /* For people: a line each; more: what is of interest when looking into something. */
 void status_print(FILE *f, const Tfprofd__StatusReply *reply, bool more);
 /* A target as a message, which refers to it and to the address. */
 void status_fill_target(const struct target *target, Tfprofd__Target *ret, char address[static 32]);
-/* The requests of a process that have finished since the recorder, or else some capture, began to count. False: nobody counts. */
-bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret, double *ret_seconds);
+/* The requests of a process that have finished since the recorder, or else some capture, began to
+ * count. False: nobody counts. */
+bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,
+			double *ret_seconds);

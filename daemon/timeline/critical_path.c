@@ -10,18 +10,23 @@
 #define NESTING_MAX 256
 /* How often a thread may wait for a CPU between a wake-up and what it was woken for. */
 #define PREEMPTIONS_MAX 64
-/* A piece ends with the last that was seen of it: what its thread does so soon after it without a pause belongs to it. */
+/* A piece ends with the last that was seen of it: what its thread does so soon after it without a
+ * pause belongs to it. */
 #define PIECE_SLACK_NS 100000
 
-void path_begin(struct path *p, const struct span_index *index, struct segment *segments, uint32_t max, uint64_t end_ns)
+void path_begin(struct path *p, const struct span_index *index, struct segment *segments,
+		uint32_t max, uint64_t end_ns)
 {
-	*p = (struct path){ .index = index, .segments = segments, .max = MIN(max, (uint32_t)PATH_SEGMENTS_MAX), .at = end_ns };
+	*p = (struct path){ .index = index,
+			    .segments = segments,
+			    .max = MIN(max, (uint32_t)PATH_SEGMENTS_MAX),
+			    .at = end_ns };
 }
 
 static bool continues(const struct segment *s, const struct segment *before)
 {
-	return s->phase == before->phase && s->activity == before->activity && s->thread == before->thread &&
-	       s->name == before->name && s->by == before->by;
+	return s->phase == before->phase && s->activity == before->activity &&
+	       s->thread == before->thread && s->name == before->name && s->by == before->by;
 }
 
 /* The time from there to the cursor; start_ns and end_ns need not be set. */
@@ -45,13 +50,22 @@ static void add(struct path *p, uint64_t from, struct segment s)
 
 static struct segment waiting(enum phase phase, uint32_t thread)
 {
-	return (struct segment){ .thread = thread, .name = TEXT_NONE, .by = -1, .phase = (uint8_t)phase, .activity = ACTIVITY_WAITING };
+	return (struct segment){ .thread = thread,
+				 .name = TEXT_NONE,
+				 .by = -1,
+				 .phase = (uint8_t)phase,
+				 .activity = ACTIVITY_WAITING };
 }
 
 void path_end(struct path *p, uint64_t start_ns)
 {
-	struct segment rest = { .start_ns = start_ns, .end_ns = p->at, .thread = THREAD_NONE, .name = TEXT_NONE, .by = -1,
-				.phase = PHASE_UNKNOWN, .activity = ACTIVITY_UNKNOWN };
+	struct segment rest = { .start_ns = start_ns,
+				.end_ns = p->at,
+				.thread = THREAD_NONE,
+				.name = TEXT_NONE,
+				.by = -1,
+				.phase = PHASE_UNKNOWN,
+				.activity = ACTIVITY_UNKNOWN };
 
 	if (p->at <= start_ns)
 		return;
@@ -66,13 +80,15 @@ static bool take_step(struct path *p)
 	return !p->full;
 }
 
-/* The operation that the thread ran just before the cursor, and since when (not before from) it, or none, did. */
+/* The operation that the thread ran just before the cursor, and since when (not before from) it, or
+ * none, did. */
 static uint32_t op_at(const struct path *p, uint32_t thread, uint64_t *from)
 {
 	uint32_t work = span_index_work_before(p->index, thread, p->at);
 	bool enclosed = false;
 
-	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX; work = span_index_work_above(p->index, work), i++) {
+	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX;
+	     work = span_index_work_above(p->index, work), i++) {
 		const struct span *s = span_index_work(p->index, work);
 
 		if (s->end_ns < p->at) {
@@ -91,8 +107,10 @@ static uint32_t op_at(const struct path *p, uint32_t thread, uint64_t *from)
 
 static enum phase phase_of(enum phase phase, enum activity activity)
 {
-	static const uint8_t execution[] = { [ACTIVITY_UNKNOWN] = PHASE_EXECUTE, [ACTIVITY_RUNNING] = PHASE_RUNNING,
-					     [ACTIVITY_RUNNABLE] = PHASE_RUNNABLE, [ACTIVITY_BLOCKED] = PHASE_BLOCKED };
+	static const uint8_t execution[] = { [ACTIVITY_UNKNOWN] = PHASE_EXECUTE,
+					     [ACTIVITY_RUNNING] = PHASE_RUNNING,
+					     [ACTIVITY_RUNNABLE] = PHASE_RUNNABLE,
+					     [ACTIVITY_BLOCKED] = PHASE_BLOCKED };
 
 	return phase == PHASE_EXECUTE ? execution[activity] : phase;
 }
@@ -103,10 +121,11 @@ static const struct span *off_before(const struct path *p, uint32_t thread)
 }
 
 /*
- * One thing that the thread did, up to the cursor and not before from; off: its last off-CPU span before the cursor.
- * PHASE_EXECUTE: the phase goes by what it did.
+ * One thing that the thread did, up to the cursor and not before from; off: its last off-CPU span
+ * before the cursor. PHASE_EXECUTE: the phase goes by what it did.
  */
-static void tell_activity(struct path *p, enum phase phase, uint32_t thread, uint64_t from, const struct span *off)
+static void tell_activity(struct path *p, enum phase phase, uint32_t thread, uint64_t from,
+			  const struct span *off)
 {
 	struct segment s = { .thread = thread, .name = TEXT_NONE, .by = -1 };
 	uint64_t known = span_index_known_until(p->index);
@@ -160,9 +179,11 @@ static bool push_batch(struct path *p, uint32_t batch)
 
 	if (p->depth == PATH_DEPTH_MAX)
 		return false;
-	p->work[p->depth] = (struct path_work){ .start_ns = MAX(b->start_ns, top(p)->start_ns), .queued_ns = task ? task->queued_ns : 0,
-						.root = span_index_root_of_batch(p->index, batch),
-						.thread = b->thread < t->n_threads ? b->thread : THREAD_NONE };
+	p->work[p->depth] =
+		(struct path_work){ .start_ns = MAX(b->start_ns, top(p)->start_ns),
+				    .queued_ns = task ? task->queued_ns : 0,
+				    .root = span_index_root_of_batch(p->index, batch),
+				    .thread = b->thread < t->n_threads ? b->thread : THREAD_NONE };
 	p->depth++;
 	return true;
 }
@@ -170,16 +191,19 @@ static bool push_batch(struct path *p, uint32_t batch)
 /* Goes on on the thread at the cursor, if it was inside a piece of the work that the path is in. */
 static bool enter_piece(struct path *p, uint32_t thread)
 {
-	uint32_t work = span_index_work_before(p->index, thread, p->at), root = top(p)->root, batch = INDEX_NONE;
+	uint32_t work = span_index_work_before(p->index, thread, p->at), root = top(p)->root,
+		 batch = INDEX_NONE;
 	uint64_t start = UINT64_MAX, batch_start = 0;
 
-	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX; work = span_index_work_above(p->index, work), i++) {
+	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX;
+	     work = span_index_work_above(p->index, work), i++) {
 		const struct span *s = span_index_work(p->index, work);
 		uint32_t of;
 
 		if (s->kind == SPAN_OP || s->kind == SPAN_HANDLER)
 			continue;
-		if (s->end_ns < p->at && (p->at - s->end_ns > PIECE_SLACK_NS || !stayed_on_cpu(p, thread, s->end_ns, p->at)))
+		if (s->end_ns < p->at && (p->at - s->end_ns > PIECE_SLACK_NS ||
+					  !stayed_on_cpu(p, thread, s->end_ns, p->at)))
 			continue;
 		of = span_index_root(p->index, s->context);
 		if (of == INDEX_NONE)
@@ -187,7 +211,8 @@ static bool enter_piece(struct path *p, uint32_t thread)
 		if (of == root) {
 			start = s->start_ns;
 		} else if (span_index_batch_of_root(p->index, of) != INDEX_NONE &&
-			   span_index_task(p->index, root, span_index_batch_of_root(p->index, of))) {
+			   span_index_task(p->index, root,
+					   span_index_batch_of_root(p->index, of))) {
 			batch = span_index_batch_of_root(p->index, of);
 			batch_start = s->start_ns;
 		}
@@ -202,7 +227,8 @@ static bool enter_piece(struct path *p, uint32_t thread)
 	return true;
 }
 
-/* The work's latest moment before the cursor that is known, on whatever thread; since then it waited to be taken up. */
+/* The work's latest moment before the cursor that is known, on whatever thread; since then it
+ * waited to be taken up. */
 static void go_to_latest(struct path *p)
 {
 	const struct timeline *t = span_index_timeline(p->index);
@@ -213,9 +239,11 @@ static void go_to_latest(struct path *p)
 	uint64_t piece_end = piece ? MIN(piece->end_ns, p->at) : 0;
 	uint64_t batch_end = batch != INDEX_NONE ? MIN(t->batches[batch].end_ns, p->at) : 0;
 	/* Its own thread works for it while it does not wait. */
-	uint64_t own = off && off->kind == SPAN_BLOCKED && off->end_ns >= p->at ? off->start_ns : p->at;
+	uint64_t own =
+		off && off->kind == SPAN_BLOCKED && off->end_ns >= p->at ? off->start_ns : p->at;
 	uint64_t moment = MAX(MAX(piece_end, batch_end), MAX(own, work->start_ns));
-	bool on_piece = piece && piece_end == moment, on_batch = !on_piece && batch != INDEX_NONE && batch_end == moment;
+	bool on_piece = piece && piece_end == moment,
+	     on_batch = !on_piece && batch != INDEX_NONE && batch_end == moment;
 
 	add(p, moment, waiting(PHASE_QUEUE, p->thread));
 	if (p->at > moment)
@@ -229,7 +257,8 @@ static void go_to_latest(struct path *p)
 	}
 }
 
-/* The wake-up since which the thread has come to where it is at the cursor, NULL: none, or it did other work in between. */
+/* The wake-up since which the thread has come to where it is at the cursor, NULL: none, or it did
+ * other work in between. */
 static const struct span *wake_before(const struct path *p)
 {
 	const struct span *off = NULL;
@@ -241,9 +270,11 @@ static const struct span *wake_before(const struct path *p)
 		if (!off || off->kind == SPAN_BLOCKED)
 			break;
 	}
-	if (!off || off->kind != SPAN_BLOCKED || off->end_ns > at || off->id < 0 || off->id >= UINT32_MAX)
+	if (!off || off->kind != SPAN_BLOCKED || off->end_ns > at || off->id < 0 ||
+	    off->id >= UINT32_MAX)
 		return NULL;
-	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX; work = span_index_work_above(p->index, work), i++)
+	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX;
+	     work = span_index_work_above(p->index, work), i++)
 		if (span_index_work(p->index, work)->end_ns > off->end_ns)
 			return NULL;
 	return off;
@@ -264,7 +295,8 @@ static void leave_piece(struct path *p)
 		there.at = wake->end_ns;
 		if (enter_piece(&there, (uint32_t)wake->id)) {
 			while (p->at > wake->end_ns && take_step(p))
-				tell_activity(p, PHASE_EXECUTE, thread, wake->end_ns, off_before(p, thread));
+				tell_activity(p, PHASE_EXECUTE, thread, wake->end_ns,
+					      off_before(p, thread));
 			if (!p->full)
 				enter_piece(p, (uint32_t)wake->id);
 			return;
@@ -297,16 +329,19 @@ static bool works_itself(const struct path *p, uint64_t at)
 {
 	uint32_t work = span_index_work_before(p->index, p->thread, at);
 
-	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX; work = span_index_work_above(p->index, work), i++) {
+	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX;
+	     work = span_index_work_above(p->index, work), i++) {
 		const struct span *s = span_index_work(p->index, work);
 
-		if (s->end_ns > at && (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE || s->kind == SPAN_OP))
+		if (s->end_ns > at &&
+		    (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE || s->kind == SPAN_OP))
 			return true;
 	}
 	return false;
 }
 
-/* When the piece's thread was done with it, at that time at the latest: where its end is a bound, it may have gone to wait before. */
+/* When the piece's thread was done with it, at that time at the latest: where its end is a bound,
+ * it may have gone to wait before. */
 static uint64_t piece_done(const struct path *p, const struct span *piece, uint64_t at)
 {
 	uint64_t end = MIN(piece->end_ns, at);
@@ -314,12 +349,16 @@ static uint64_t piece_done(const struct path *p, const struct span *piece, uint6
 
 	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_BOUND))
 		return end;
-	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end && off->start_ns > piece->start_ns ? off->start_ns : end;
+	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end &&
+			       off->start_ns > piece->start_ns
+		       ? off->start_ns
+		       : end;
 }
 
 /*
- * The work's own thread had nothing to do but to wait for its pieces on others, and they ended while it waited for a CPU: from then
- * on it was this that took the time, and before it was them. False: so it is not.
+ * The work's own thread had nothing to do but to wait for its pieces on others, and they ended
+ * while it waited for a CPU: from then on it was this that took the time, and before it was them.
+ * False: so it is not.
  */
 static bool follow_others(struct path *p, const struct span *off)
 {
@@ -334,7 +373,8 @@ static bool follow_others(struct path *p, const struct span *off)
 	/* It did wait, and a wake-up ended that. */
 	if (before && before->kind == SPAN_BLOCKED && before->end_ns >= off->start_ns)
 		return false;
-	if (p->thread != top(p)->thread || moment <= MAX(off->start_ns, top(p)->start_ns) || works_itself(p, off->start_ns))
+	if (p->thread != top(p)->thread || moment <= MAX(off->start_ns, top(p)->start_ns) ||
+	    works_itself(p, off->start_ns))
 		return false;
 	if (moment == piece_end && piece->thread == p->thread)
 		return false;
@@ -366,10 +406,11 @@ static void step(struct path *p)
 		return;
 	}
 	off = off_before(p, p->thread);
-	if (off && off->kind == SPAN_BLOCKED && off->end_ns == p->at && off->id >= 0 && off->id < UINT32_MAX &&
-	    p->jumps++ < JUMPS_MAX && enter_piece(p, (uint32_t)off->id))
+	if (off && off->kind == SPAN_BLOCKED && off->end_ns == p->at && off->id >= 0 &&
+	    off->id < UINT32_MAX && p->jumps++ < JUMPS_MAX && enter_piece(p, (uint32_t)off->id))
 		return;
-	if (off && off->kind == SPAN_RUNNABLE && off->end_ns >= p->at && p->jumps < JUMPS_MAX && follow_others(p, off)) {
+	if (off && off->kind == SPAN_RUNNABLE && off->end_ns >= p->at && p->jumps < JUMPS_MAX &&
+	    follow_others(p, off)) {
 		p->jumps++;
 		return;
 	}

@@ -1,6 +1,7 @@
 /*
- * The critical path of a request, told from its end back to its start: what did it wait for at each moment? Whoever tells it goes
- * from one boundary to the one before; each call fills the time between with segments, without gap or overlap.
+ * The critical path of a request, told from its end back to its start: what did it wait for at each
+ * moment? Whoever tells it goes from one boundary to the one before; each call fills the time
+ * between with segments, without gap or overlap.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 struct path_work {
 	uint64_t start_ns;
 	uint64_t queued_ns; /* of a batch: the run's task; 0: not known */
-	uint32_t root;	    /* of the spans that are its work, INDEX_NONE */
+	uint32_t root;      /* of the spans that are its work, INDEX_NONE */
 	uint32_t thread;    /* of its own, that waits for all others */
 };
 
@@ -34,9 +35,12 @@ struct path {
 	uint64_t piece_start; /* of its work for the top of .work */
 };
 
-/* A path with room for max segments, at least 1, in memory of the caller's, that ends at that time (ns). */
-void path_begin(struct path *p, const struct span_index *index, struct segment *segments, uint32_t max, uint64_t end_ns);
-/* That phase lasted from that time on; what the thread (THREAD_NONE: not known) did is told as the activity. */
+/* A path with room for max segments, at least 1, in memory of the caller's, that ends at that time
+ * (ns). */
+void path_begin(struct path *p, const struct span_index *index, struct segment *segments,
+		uint32_t max, uint64_t end_ns);
+/* That phase lasted from that time on; what the thread (THREAD_NONE: not known) did is told as the
+ * activity. */
 void path_tell(struct path *p, enum phase phase, uint32_t thread, uint64_t from_ns);
 /* From that time on the run went on: goes after what its thread waited for. */
 void path_execute(struct path *p, const struct span *run, uint64_t from_ns);

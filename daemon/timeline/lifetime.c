@@ -7,7 +7,8 @@
 #include "daemon/timeline/critical_path.h"
 #include "lib/base/macro.h"
 
-/* Things that a thread finished for one request, one after the other, of which all but the first are passed over. */
+/* Things that a thread finished for one request, one after the other, of which all but the first
+ * are passed over. */
 #define FINISHED_SAME_MAX 64
 
 /* A thread was done with something for a request. */
@@ -19,8 +20,8 @@ struct finished {
 struct lifetimes {
 	struct timeline *t;
 	struct span_index *index;
-	uint64_t *runs_first; /* of each request, and the end */
-	const struct span **runs; /* by (request, the last end first) */
+	uint64_t *runs_first;      /* of each request, and the end */
+	const struct span **runs;  /* by (request, the last end first) */
 	struct finished *finished; /* by (thread, time) */
 	uint64_t n_finished;
 	struct segment *path; /* of the request at hand */
@@ -87,7 +88,8 @@ static int collect_runs(struct lifetimes *l)
 	l->runs = calloc(MAX(l->runs_first[t->n_requests], 1u), sizeof(l->runs[0]));
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		n_orphans += is_orphan(&t->spans[i]);
-	l->finished = calloc(MAX(l->runs_first[t->n_requests] + t->n_requests + n_orphans, 1u), sizeof(l->finished[0]));
+	l->finished = calloc(MAX(l->runs_first[t->n_requests] + t->n_requests + n_orphans, 1u),
+			     sizeof(l->finished[0]));
 	if (!l->runs || !l->finished)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < t->n_spans; i++)
@@ -95,20 +97,27 @@ static int collect_runs(struct lifetimes *l)
 			l->runs[n++] = &t->spans[i];
 	qsort(l->runs, n, sizeof(l->runs[0]), compare_runs);
 	for (uint64_t i = 0; i < n; i++)
-		l->finished[l->n_finished++] = (struct finished){ l->runs[i]->end_ns, l->runs[i]->thread, l->runs[i]->request - 1 };
+		l->finished[l->n_finished++] =
+			(struct finished){ l->runs[i]->end_ns, l->runs[i]->thread,
+					   l->runs[i]->request - 1 };
 	/* Who is busy with work that is nobody's is not free either. */
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (is_orphan(&t->spans[i]))
-			l->finished[l->n_finished++] = (struct finished){ t->spans[i].end_ns, t->spans[i].thread, UINT32_MAX };
+			l->finished[l->n_finished++] =
+				(struct finished){ t->spans[i].end_ns, t->spans[i].thread,
+						   UINT32_MAX };
 	for (uint32_t i = 0; i < t->n_requests; i++)
 		if (t->requests[i].write_thread < t->n_threads && t->requests[i].write_start_ns)
-			l->finished[l->n_finished++] = (struct finished){ t->requests[i].end_ns, t->requests[i].write_thread, i };
+			l->finished[l->n_finished++] =
+				(struct finished){ t->requests[i].end_ns,
+						   t->requests[i].write_thread, i };
 	qsort(l->finished, l->n_finished, sizeof(l->finished[0]), compare_finished);
 	return 0;
 }
 
 /* When the thread was last done with another request, until that time; 0: never that is known. */
-static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint64_t at, uint32_t request)
+static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint64_t at,
+				uint32_t request)
 {
 	uint64_t low = 0, high = l->n_finished;
 
@@ -121,7 +130,8 @@ static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint
 		else
 			high = middle;
 	}
-	for (unsigned int i = 0; i < FINISHED_SAME_MAX && low > 0 && l->finished[low - 1].thread == thread; i++, low--)
+	for (unsigned int i = 0;
+	     i < FINISHED_SAME_MAX && low > 0 && l->finished[low - 1].thread == thread; i++, low--)
 		if (l->finished[low - 1].request != request)
 			return l->finished[low - 1].at_ns;
 	return 0;
@@ -140,11 +150,14 @@ static uint64_t on_cpu_from(const struct lifetimes *l, uint32_t thread, uint64_t
 	return MIN(at, until);
 }
 
-/* When the run's thread took up the request, whose last byte was read before, until its first run begins. */
-static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct span *run, uint64_t read_end, uint64_t run_start)
+/* When the run's thread took up the request, whose last byte was read before, until its first run
+ * begins. */
+static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct span *run,
+			 uint64_t read_end, uint64_t run_start)
 {
 	const struct request *r = &l->t->requests[index];
-	uint64_t at = clamp(finished_before(l, run->thread, run_start, index), read_end, run_start), taken;
+	uint64_t at = clamp(finished_before(l, run->thread, run_start, index), read_end, run_start),
+		 taken;
 	const struct span *off;
 
 	/* Who read it has it, unless it still worked for another one. */
@@ -155,7 +168,8 @@ static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct
 		return taken;
 	/* It was on its way to wait for work: then its reader wakes it for this. */
 	off = span_index_off_after(l->index, run->thread, at);
-	if (off && off->kind == SPAN_BLOCKED && off->id == r->read_thread && off->end_ns <= run_start)
+	if (off && off->kind == SPAN_BLOCKED && off->id == r->read_thread &&
+	    off->end_ns <= run_start)
 		taken = on_cpu_from(l, run->thread, off->start_ns, run_start);
 	return taken;
 }
@@ -182,13 +196,16 @@ static uint32_t handler_thread(const struct lifetimes *l, const struct request *
 	return r->read_thread < l->t->n_threads ? r->read_thread : known_thread(l, r->run_thread);
 }
 
-/* Until when the thread that did the run can have made the answer, which another one sent: it has stopped for something else then. */
-static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end, uint64_t write_start)
+/* Until when the thread that did the run can have made the answer, which another one sent: it has
+ * stopped for something else then. */
+static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end,
+			    uint64_t write_start)
 {
 	const struct span *off;
 
 	/* Always further on, whatever its end. */
-	for (uint64_t at = run_end; at < write_start; at = MAX(off->start_ns + 1, off->end_ns + 1)) {
+	for (uint64_t at = run_end; at < write_start;
+	     at = MAX(off->start_ns + 1, off->end_ns + 1)) {
 		off = span_index_off_after(l->index, thread, at);
 		if (!off || off->start_ns >= write_start)
 			break;
@@ -199,23 +216,33 @@ static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t
 }
 
 /* From the end of the last run on. */
-static void tell_answer(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, uint32_t thread, uint64_t run_end)
+static void tell_answer(struct lifetimes *l, struct path *p, const struct request *r,
+			const struct bounds *b, uint32_t thread, uint64_t run_end)
 {
 	if (b->write_known)
-		path_tell(p, PHASE_WRITE, known_thread(l, r->write_thread), MAX(b->write_start, run_end));
-	/* Between two threads it lies in a queue. Without the scheduler's records nobody knows from when on. */
-	if (b->write_known && !b->handler && r->write_thread != thread && r->write_thread < l->t->n_threads) {
+		path_tell(p, PHASE_WRITE, known_thread(l, r->write_thread),
+			  MAX(b->write_start, run_end));
+	/* Between two threads it lies in a queue. Without the scheduler's records nobody knows from
+	 * when on. */
+	if (b->write_known && !b->handler && r->write_thread != thread &&
+	    r->write_thread < l->t->n_threads) {
 		if (b->write_start > span_index_known_until(l->index))
 			path_tell(p, PHASE_UNKNOWN, thread, run_end);
 		else
-			path_tell(p, PHASE_QUEUE, r->write_thread, answer_made(l, thread, run_end, b->write_start));
+			path_tell(p, PHASE_QUEUE, r->write_thread,
+				  answer_made(l, thread, run_end, b->write_start));
 	}
 	/* Of one that is cut there the answer had not begun. */
-	path_tell(p, b->write_known || b->handler || r->flags & REQUEST_CUT_END ? PHASE_ENCODE : PHASE_UNKNOWN, thread, run_end);
+	path_tell(p,
+		  b->write_known || b->handler || r->flags & REQUEST_CUT_END ? PHASE_ENCODE
+									     : PHASE_UNKNOWN,
+		  thread, run_end);
 }
 
-/* Until that time, at which its first run begins, or which is not known to be part of anything else. */
-static void tell_arrival(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, uint64_t read_start)
+/* Until that time, at which its first run begins, or which is not known to be part of anything
+ * else. */
+static void tell_arrival(struct lifetimes *l, struct path *p, const struct request *r,
+			 const struct bounds *b, uint64_t read_start)
 {
 	uint32_t thread = known_thread(l, r->read_thread);
 
@@ -223,9 +250,11 @@ static void tell_arrival(struct lifetimes *l, struct path *p, const struct reque
 	path_tell(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread, b->start);
 }
 
-static void tell_without_run(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b)
+static void tell_without_run(struct lifetimes *l, struct path *p, const struct request *r,
+			     const struct bounds *b)
 {
-	uint64_t read_start = clamp(r->read_start_ns, b->start, b->end), read_end = clamp(r->read_end_ns, read_start, b->end);
+	uint64_t read_start = clamp(r->read_start_ns, b->start, b->end),
+		 read_end = clamp(r->read_end_ns, read_start, b->end);
 	uint32_t thread = known_thread(l, r->write_thread);
 
 	if (b->handler) {
@@ -237,12 +266,14 @@ static void tell_without_run(struct lifetimes *l, struct path *p, const struct r
 		read_end = b->end;
 	if (b->write_known)
 		path_tell(p, PHASE_WRITE, thread, MAX(b->write_start, read_end));
-	path_tell(p, PHASE_UNKNOWN, thread == THREAD_NONE ? known_thread(l, r->read_thread) : thread, read_end);
+	path_tell(p, PHASE_UNKNOWN,
+		  thread == THREAD_NONE ? known_thread(l, r->read_thread) : thread, read_end);
 	tell_arrival(l, p, r, b, read_start);
 }
 
 /* From its start until its first run begins, where the cursor is. */
-static void tell_until_run(struct lifetimes *l, struct path *p, const struct request *r, const struct bounds *b, const struct span *run)
+static void tell_until_run(struct lifetimes *l, struct path *p, const struct request *r,
+			   const struct bounds *b, const struct span *run)
 {
 	uint64_t run_start = p->at, read_start = clamp(r->read_start_ns, b->start, run_start);
 	uint64_t read_end = clamp(r->read_end_ns, read_start, run_start);
@@ -256,7 +287,8 @@ static void tell_until_run(struct lifetimes *l, struct path *p, const struct req
 		path_tell(p, PHASE_UNKNOWN, run->thread, read_start);
 	} else {
 		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);
-		/* Without the scheduler's records nobody knows when a thread that did not read it took it up. */
+		/* Without the scheduler's records nobody knows when a thread that did not read it
+		 * took it up. */
 		if (run->thread != r->read_thread && run_start > span_index_known_until(l->index))
 			path_tell(p, PHASE_UNKNOWN, run->thread, taken);
 		path_tell(p, PHASE_DECODE, run->thread, taken);
@@ -273,7 +305,8 @@ static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
 
 	for (uint64_t i = l->runs_first[index]; i < l->runs_first[index + 1]; i++) {
 		const struct span *run = l->runs[i];
-		uint64_t from = clamp(run->start_ns, b.start, b.end), to = clamp(run->end_ns, from, b.end);
+		uint64_t from = clamp(run->start_ns, b.start, b.end),
+			 to = clamp(run->end_ns, from, b.end);
 
 		if (run->start_ns > b.end || run->end_ns < b.start)
 			continue;
@@ -328,7 +361,8 @@ static int make_request(struct lifetimes *l, uint32_t index)
 	r->n_segments = 0;
 	if (r->end_ns < r->start_ns)
 		return 0;
-	path_begin(&p, l->index, l->path, (uint32_t)MIN(left, (uint64_t)PATH_SEGMENTS_MAX), r->end_ns);
+	path_begin(&p, l->index, l->path, (uint32_t)MIN(left, (uint64_t)PATH_SEGMENTS_MAX),
+		   r->end_ns);
 	tell_request(l, &p, index);
 	t->n_paths_cut += p.full;
 	path_end(&p, r->start_ns);

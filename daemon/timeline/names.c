@@ -41,7 +41,8 @@ static int reserve(struct names *n)
 	return 0;
 }
 
-int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap, uint32_t *ret)
+int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap,
+	      uint32_t *ret)
 {
 	uint64_t key, *found;
 	int r;
@@ -61,8 +62,11 @@ int names_add(struct names *n, const char *name, const char *display, bool lost,
 	r = reserve(n);
 	if (r < 0)
 		return r;
-	n->names[n->n] = (struct span_name){ .name = strdup(name), .display = display ? strdup(display) : NULL, .lost = lost };
-	if (!n->names[n->n].name || (display && !n->names[n->n].display) || map_put(&n->by_text, key, n->n) < 0) {
+	n->names[n->n] = (struct span_name){ .name = strdup(name),
+					     .display = display ? strdup(display) : NULL,
+					     .lost = lost };
+	if (!n->names[n->n].name || (display && !n->names[n->n].display) ||
+	    map_put(&n->by_text, key, n->n) < 0) {
 		free(n->names[n->n].name);
 		free(n->names[n->n].display);
 		return -ENOMEM;
@@ -99,7 +103,8 @@ int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time
 		n->objects = objects;
 		n->objects_size = size;
 	}
-	n->objects[n->n_objects] = (struct object_name){ .freed_ns = UINT64_MAX, .name = name, .before = before };
+	n->objects[n->n_objects] =
+		(struct object_name){ .freed_ns = UINT64_MAX, .name = name, .before = before };
 	if (map_put(&n->by_object, key, n->n_objects) < 0)
 		return -ENOMEM;
 	n->n_objects++;

@@ -7,7 +7,7 @@
 #define NAME_NONE UINT32_MAX
 
 struct object_name {
-	uint64_t freed_ns;  /* when the object went; UINT64_MAX: not in this capture */
+	uint64_t freed_ns;     /* when the object went; UINT64_MAX: not in this capture */
 	uint32_t name, before; /* indices; before NAME_NONE: the oldest */
 };
 
@@ -17,15 +17,17 @@ struct names {
 	uint32_t n, size;
 	struct map by_text;
 	struct map by_object; /* the newest object_name */
-	uint64_t seed; /* of texts */
+	uint64_t seed;        /* of texts */
 	struct object_name *objects;
 	uint32_t n_objects, objects_size;
 };
 
 void names_done(struct names *names);
 /* The index of a name; display may be NULL. -ENOMEM. */
-int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap, uint32_t *ret);
-/* An object has this name from that time on, until names_free_object() says that it went. -ENOMEM. */
+int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap,
+	      uint32_t *ret);
+/* An object has this name from that time on, until names_free_object() says that it went. -ENOMEM.
+ */
 int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time);
 void names_free_object(struct names *n, uint64_t key, uint64_t time);
 /* The name that the object had at that time, NAME_NONE: not known. */

@@ -32,14 +32,15 @@ struct task {
 struct span_index {
 	const struct timeline *t;
 	uint64_t *work_first, *off_first; /* of each thread, and the end */
-	struct work *work;		  /* runs, their pieces, operations, batches and handlers, in the order of the spans */
-	uint32_t *off;			  /* off-CPU spans in their order */
-	struct map context_of;		  /* index into contexts */
+	struct work *work; /* runs, their pieces, operations, batches and handlers, in the order of
+			      the spans */
+	uint32_t *off;     /* off-CPU spans in their order */
+	struct map context_of; /* index into contexts */
 	struct context *contexts;
 	uint32_t n_contexts;
 	uint64_t *pieces_first, *tasks_first; /* of each root, and the end */
-	struct piece *pieces;		      /* by (root, start) */
-	struct task *tasks;		      /* by (root, batch, time) */
+	struct piece *pieces;                 /* by (root, start) */
+	struct task *tasks;                   /* by (root, batch, time) */
 	uint32_t *root_of_batch;
 	uint64_t known_until;
 };
@@ -51,13 +52,15 @@ static bool is_off(const struct span *s)
 
 static bool is_work(const struct span *s)
 {
-	return !is_off(s) && s->kind != SPAN_SCHEDULE && s->kind != SPAN_LABEL && s->kind != SPAN_ITERATOR;
+	return !is_off(s) && s->kind != SPAN_SCHEDULE && s->kind != SPAN_LABEL &&
+	       s->kind != SPAN_ITERATOR;
 }
 
 static bool has_context(const struct span *s)
 {
 	return s->context && s->context != UINT64_MAX &&
-	       (s->kind == SPAN_RUN || s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE || s->kind == SPAN_BATCH);
+	       (s->kind == SPAN_RUN || s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE ||
+		s->kind == SPAN_BATCH);
 }
 
 static void *array_of(uint64_t n, size_t element)
@@ -105,7 +108,8 @@ static int index_threads(struct span_index *x)
 	return 0;
 }
 
-/* Nothing tells of a thread's running where the scheduler was not captured, or after its records ended early. */
+/* Nothing tells of a thread's running where the scheduler was not captured, or after its records
+ * ended early. */
 static void find_known_until(struct span_index *x)
 {
 	const struct timeline *t = x->t;
@@ -124,7 +128,8 @@ static void find_known_until(struct span_index *x)
 
 static uint32_t context_index(const struct span_index *x, uint64_t context)
 {
-	uint64_t *found = context && context != UINT64_MAX ? map_get(&x->context_of, context) : NULL;
+	uint64_t *found =
+		context && context != UINT64_MAX ? map_get(&x->context_of, context) : NULL;
 
 	return found ? (uint32_t)*found : INDEX_NONE;
 }
@@ -135,8 +140,10 @@ static uint32_t context_above(const struct span_index *x, uint32_t work)
 	uint64_t own = span_index_work(x, work)->context;
 	unsigned int depth = 0;
 
-	for (work = x->work[work].above; work != INDEX_NONE && depth < NESTING_MAX; work = x->work[work].above, depth++)
-		if (has_context(span_index_work(x, work)) && span_index_work(x, work)->context != own)
+	for (work = x->work[work].above; work != INDEX_NONE && depth < NESTING_MAX;
+	     work = x->work[work].above, depth++)
+		if (has_context(span_index_work(x, work)) &&
+		    span_index_work(x, work)->context != own)
 			return context_index(x, span_index_work(x, work)->context);
 	return INDEX_NONE;
 }
@@ -160,22 +167,26 @@ static int index_contexts(struct span_index *x)
 	if (!x->contexts || !x->root_of_batch)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < x->n_contexts; i++)
-		x->contexts[i] = (struct context){ .above = INDEX_NONE, .root = i, .batch = INDEX_NONE };
+		x->contexts[i] =
+			(struct context){ .above = INDEX_NONE, .root = i, .batch = INDEX_NONE };
 	for (uint32_t i = 0; i < t->n_batches; i++)
 		x->root_of_batch[i] = INDEX_NONE;
 	for (uint64_t i = 0; i < n_work; i++) {
 		const struct span *s = span_index_work(x, (uint32_t)i);
-		struct context *c = has_context(s) ? &x->contexts[context_index(x, s->context)] : NULL;
+		struct context *c =
+			has_context(s) ? &x->contexts[context_index(x, s->context)] : NULL;
 
 		if (c && s->kind == SPAN_RUN && c->above == INDEX_NONE)
 			c->above = context_above(x, (uint32_t)i);
-		if (c && s->kind == SPAN_BATCH && c->batch == INDEX_NONE && s->id >= 0 && (uint64_t)s->id < t->n_batches)
+		if (c && s->kind == SPAN_BATCH && c->batch == INDEX_NONE && s->id >= 0 &&
+		    (uint64_t)s->id < t->n_batches)
 			c->batch = (uint32_t)s->id;
 	}
 	for (uint32_t i = 0; i < x->n_contexts; i++) {
 		uint32_t root = i;
 
-		for (unsigned int depth = 0; depth < NESTING_MAX && x->contexts[root].above != INDEX_NONE; depth++)
+		for (unsigned int depth = 0;
+		     depth < NESTING_MAX && x->contexts[root].above != INDEX_NONE; depth++)
 			root = x->contexts[root].above;
 		x->contexts[i].root = root;
 	}
@@ -198,7 +209,8 @@ static int compare_pieces(const void *a, const void *b)
 
 static bool is_piece(const struct span *s)
 {
-	return has_context(s) && (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE) && s->end_ns > s->start_ns;
+	return has_context(s) && (s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE) &&
+	       s->end_ns > s->start_ns;
 }
 
 static int index_pieces(struct span_index *x)
@@ -218,8 +230,10 @@ static int index_pieces(struct span_index *x)
 
 		if (!is_piece(s))
 			continue;
-		x->pieces[n] = (struct piece){ .start_ns = s->start_ns, .span = x->work[i].span,
-					       .root = x->contexts[context_index(x, s->context)].root };
+		x->pieces[n] =
+			(struct piece){ .start_ns = s->start_ns,
+					.span = x->work[i].span,
+					.root = x->contexts[context_index(x, s->context)].root };
 		x->pieces_first[x->pieces[n++].root + 1]++;
 	}
 	for (uint32_t i = 0; i < x->n_contexts; i++)
@@ -229,7 +243,8 @@ static int index_pieces(struct span_index *x)
 		struct piece *p = &x->pieces[i];
 
 		p->latest = p->span;
-		if (i && p[-1].root == p->root && t->spans[p[-1].latest].end_ns > t->spans[p->span].end_ns)
+		if (i && p[-1].root == p->root &&
+		    t->spans[p[-1].latest].end_ns > t->spans[p->span].end_ns)
 			p->latest = p[-1].latest;
 	}
 	return 0;
@@ -327,7 +342,8 @@ uint64_t span_index_known_until(const struct span_index *x)
 	return x->known_until;
 }
 
-/* How many of a thread's off-CPU spans begin before that time, counted from the first of all threads. */
+/* How many of a thread's off-CPU spans begin before that time, counted from the first of all
+ * threads. */
 static uint64_t off_end(const struct span_index *x, uint32_t thread, uint64_t at)
 {
 	uint64_t low = x->off_first[thread], high = x->off_first[thread + 1];
@@ -474,5 +490,7 @@ const struct batch_task *span_index_task(const struct span_index *x, uint32_t ro
 		else
 			high = middle;
 	}
-	return low > first && tasks[x->tasks[low - 1].index].batch == batch ? &tasks[x->tasks[low - 1].index] : NULL;
+	return low > first && tasks[x->tasks[low - 1].index].batch == batch
+		       ? &tasks[x->tasks[low - 1].index]
+		       : NULL;
 }

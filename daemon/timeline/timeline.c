@@ -80,7 +80,8 @@ static int compare_slices(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* By thread, then start, longer first. Spans come nearly in order of their start, so that only threads are far apart. */
+/* By thread, then start, longer first. Spans come nearly in order of their start, so that only
+ * threads are far apart. */
 static int sort_spans(struct timeline *t)
 {
 	_cleanup_free_ uint64_t *at = calloc((size_t)t->n_threads + 1, sizeof(at[0]));
@@ -101,7 +102,8 @@ static int sort_spans(struct timeline *t)
 	for (uint64_t first = 0, end; first < t->n_spans; first = end) {
 		bool ordered = true;
 
-		for (end = first + 1; end < t->n_spans && sorted[end].thread == sorted[first].thread; end++)
+		for (end = first + 1;
+		     end < t->n_spans && sorted[end].thread == sorted[first].thread; end++)
 			ordered &= compare_spans(&sorted[end - 1], &sorted[end]) <= 0;
 		if (!ordered)
 			qsort(sorted + first, end - first, sizeof(sorted[0]), compare_spans);
@@ -113,12 +115,13 @@ struct open_span {
 	uint64_t end_ns;
 	struct span *span;
 	struct span *op; /* the innermost operation that encloses what comes next */
-	bool working;	 /* inside a run or a piece of one */
-	bool running;	 /* inside a run */
+	bool working;    /* inside a run or a piece of one */
+	bool running;    /* inside a run */
 };
 
 /* One pass over a thread: depths, self times, and what its work spent off the CPU. */
-static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, struct open_span *stack, uint32_t stack_size)
+static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
+			   struct open_span *stack, uint32_t stack_size)
 {
 	uint32_t depth = 0;
 
@@ -127,7 +130,8 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, str
 		uint64_t duration = s->end_ns - s->start_ns;
 		struct open_span *up;
 
-		while (depth && stack[depth - 1].end_ns <= s->start_ns && !(duration == 0 && stack[depth - 1].end_ns == s->start_ns))
+		while (depth && stack[depth - 1].end_ns <= s->start_ns &&
+		       !(duration == 0 && stack[depth - 1].end_ns == s->start_ns))
 			depth--;
 		up = depth ? &stack[depth - 1] : NULL;
 		s->depth = (uint16_t)MIN(depth, (uint32_t)UINT16_MAX);
@@ -138,16 +142,23 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end, str
 			up->op->self_ns -= MIN(up->op->self_ns, duration);
 		if (s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE) {
 			if (up && up->working) {
-				*(s->kind == SPAN_BLOCKED ? &t->blocked_ns : &t->runnable_ns) += duration;
+				*(s->kind == SPAN_BLOCKED ? &t->blocked_ns : &t->runnable_ns) +=
+					duration;
 				t->running_ns -= MIN(t->running_ns, duration);
 			}
 		} else if (!(up && up->working)) {
 			t->running_ns += duration;
 		}
 		if (depth < stack_size)
-			stack[depth++] = (struct open_span){ .end_ns = s->end_ns, .span = s, .op = s->kind == SPAN_OP ? s : up ? up->op : NULL,
-							     .running = s->kind == SPAN_RUN || (up && up->running),
-							     .working = (up && up->working) || s->kind < SPAN_BLOCKED };
+			stack[depth++] = (struct open_span){
+				.end_ns = s->end_ns,
+				.span = s,
+				.op = s->kind == SPAN_OP ? s
+				      : up               ? up->op
+							 : NULL,
+				.running = s->kind == SPAN_RUN || (up && up->running),
+				.working = (up && up->working) || s->kind < SPAN_BLOCKED
+			};
 	}
 }
 
@@ -176,7 +187,8 @@ int timeline_finish(struct timeline *t)
 	if (t->n_slices)
 		qsort(t->slices, t->n_slices, sizeof(t->slices[0]), compare_slices);
 	for (uint64_t first = 0, end; first < t->n_spans; first = end) {
-		for (end = first + 1; end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
+		for (end = first + 1;
+		     end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
 			end++;
 		measure_thread(t, first, end, stack, DEPTH_MAX);
 	}
@@ -185,8 +197,8 @@ int timeline_finish(struct timeline *t)
 }
 
 /*
- * A tree over the lanes whose leaves are when a lane is free, 0 for one that was never used, and whose nodes are the
- * earliest of these below them.
+ * A tree over the lanes whose leaves are when a lane is free, 0 for one that was never used, and
+ * whose nodes are the earliest of these below them.
  */
 static uint32_t take_lane(uint64_t *free_at, uint32_t n_leaves, uint64_t start_ns, uint64_t end_ns)
 {

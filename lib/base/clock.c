@@ -15,7 +15,8 @@ uint64_t clock_unix_offset(void)
 	uint64_t best = UINT64_MAX, offset = 0;
 
 	for (int i = 0; i < READINGS; i++) {
-		uint64_t before = clock_now(CLOCK_MONOTONIC), unix_now = clock_now(CLOCK_REALTIME), after = clock_now(CLOCK_MONOTONIC);
+		uint64_t before = clock_now(CLOCK_MONOTONIC), unix_now = clock_now(CLOCK_REALTIME),
+			 after = clock_now(CLOCK_MONOTONIC);
 
 		if (after - before < best) {
 			best = after - before;

@@ -14,7 +14,8 @@ void cond_init(pthread_cond_t *cond)
 
 void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t at_ns)
 {
-	struct timespec until = { .tv_sec = (time_t)(at_ns / 1000000000), .tv_nsec = (long)(at_ns % 1000000000) };
+	struct timespec until = { .tv_sec = (time_t)(at_ns / 1000000000),
+				  .tv_nsec = (long)(at_ns % 1000000000) };
 
 	pthread_cond_timedwait(cond, lock, &until);
 }

@@ -10,8 +10,8 @@
 #define DURATION_TEXT 32
 
 /*
- * Reads "500ms", "2s", "1.5s", "1m", "1h"; a number alone is seconds. -EINVAL when it is no such text, -ERANGE when
- * it is 0, negative, or more than DURATION_MAX_NS.
+ * Reads "500ms", "2s", "1.5s", "1m", "1h"; a number alone is seconds. -EINVAL when it is no such
+ * text, -ERANGE when it is 0, negative, or more than DURATION_MAX_NS.
  */
 int duration_parse(const char *text, uint64_t *ret_ns);
 

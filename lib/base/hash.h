@@ -1,4 +1,5 @@
-/* Hashes of keys that others choose. With a seed that nobody knows beforehand they cannot choose keys that fall together. */
+/* Hashes of keys that others choose. With a seed that nobody knows beforehand they cannot choose
+ * keys that fall together. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +8,8 @@
 /* Random; never 0. */
 uint64_t hash_seed(void);
 
-/* Two rounds of multiplication, whose upper half is folded into the lower: every bit of the number and of the seed counts in each bit. */
+/* Two rounds of multiplication, whose upper half is folded into the lower: every bit of the number
+ * and of the seed counts in each bit. */
 static inline uint64_t hash_number(uint64_t seed, uint64_t number)
 {
 	number ^= seed;

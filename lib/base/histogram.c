@@ -7,7 +7,9 @@ uint64_t histogram_end(unsigned bucket)
 	/* Quarters of a power of two, by their ratio: 1, 1.19, 1.41, 1.68. */
 	static const uint64_t quarters[] = { 1024, 1218, 1448, 1722 };
 
-	return bucket >= HISTOGRAM_BUCKETS - 1 ? UINT64_MAX : quarters[bucket % 4] * (HISTOGRAM_FIRST_NS / 1024) << bucket / 4;
+	return bucket >= HISTOGRAM_BUCKETS - 1
+		       ? UINT64_MAX
+		       : quarters[bucket % 4] * (HISTOGRAM_FIRST_NS / 1024) << bucket / 4;
 }
 
 void histogram_add(struct histogram *h, uint64_t ns)

@@ -1,10 +1,11 @@
-/* Durations, counted in buckets of which each ends a quarter of a power of two further: a percentile is at most 19 % above the true one. */
+/* Durations, counted in buckets of which each ends a quarter of a power of two further: a
+ * percentile is at most 19 % above the true one. */
 #pragma once
 
 #include <stdint.h>
 
 #define HISTOGRAM_FIRST_NS 1024ull /* where the first bucket ends */
-#define HISTOGRAM_POWERS 28	    /* the last one but one ends at 275 s */
+#define HISTOGRAM_POWERS 28        /* the last one but one ends at 275 s */
 #define HISTOGRAM_BUCKETS (HISTOGRAM_POWERS * 4 + 2)
 
 /* Zeroed it is empty. */

@@ -1,6 +1,7 @@
 /*
- * Messages of the daemon and the command line on standard error, with the <N> priority prefix that journald reads
- * when standard error is not a terminal. Libraries do not log; callers log once, with context.
+ * Messages of the daemon and the command line on standard error, with the <N> priority prefix that
+ * journald reads when standard error is not a terminal. Libraries do not log; callers log once,
+ * with context.
  */
 #pragma once
 
@@ -12,7 +13,8 @@ void log_set_level(int level);
 void log_set_role(const char *role);
 
 __attribute__((format(printf, 2, 3))) void log_message(int level, const char *format, ...);
-/* Logs with %m standing for -error, and returns error (a negative errno), so that callers can return it. */
+/* Logs with %m standing for -error, and returns error (a negative errno), so that callers can
+ * return it. */
 __attribute__((format(printf, 3, 4))) int log_errno(int level, int error, const char *format, ...);
 
 #define log_error(...) log_message(LOG_ERR, __VA_ARGS__)

@@ -170,7 +170,8 @@ static void heap_sift(struct loop *loop, size_t slot, struct loop_timer *timer)
 	for (;;) {
 		size_t child = 2 * slot + 1;
 
-		if (child + 1 < loop->n_heap && timer_before(loop->heap[child + 1], loop->heap[child]))
+		if (child + 1 < loop->n_heap &&
+		    timer_before(loop->heap[child + 1], loop->heap[child]))
 			child++;
 		if (child >= loop->n_heap || !timer_before(loop->heap[child], timer))
 			break;
@@ -222,7 +223,8 @@ void loop_timer_set(struct loop_timer *timer, uint64_t at_ns)
 
 	if (timer->slot != NO_SLOT)
 		heap_remove(loop, timer);
-	/* Not before timers that are due already, or one that sets itself to the past would keep them waiting. */
+	/* Not before timers that are due already, or one that sets itself to the past would keep
+	 * them waiting. */
 	timer->at_ns = MAX(at_ns, loop->round_ns);
 	timer->order = loop->order++;
 	if (at_ns != LOOP_NEVER)

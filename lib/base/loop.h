@@ -1,8 +1,8 @@
 /*
  * The event loop of one thread: file descriptors (epoll), timers and results of other threads. Only
- * loop_post() may be called from another thread. Any function here may be called from any callback of the
- * loop, also to free the source or timer that is being called, or one whose event is already waiting: a
- * freed source or timer is not called again.
+ * loop_post() may be called from another thread. Any function here may be called from any callback
+ * of the loop, also to free the source or timer that is being called, or one whose event is already
+ * waiting: a freed source or timer is not called again.
  */
 #pragma once
 
@@ -26,13 +26,14 @@ int loop_new(struct loop **ret);
 struct loop *loop_free(struct loop *loop);
 
 /*
- * Runs until loop_exit() and returns its code, or -errno when epoll fails. Each round runs, in this order,
- * what was posted, the descriptors that are ready (level triggered), and the timers that are due.
+ * Runs until loop_exit() and returns its code, or -errno when epoll fails. Each round runs, in this
+ * order, what was posted, the descriptors that are ready (level triggered), and the timers that are
+ * due.
  */
 int loop_run(struct loop *loop);
 /*
- * Makes loop_run() return code (>= 0) when the callback that calls this has returned; the rest of the round
- * is left out.
+ * Makes loop_run() return code (>= 0) when the callback that calls this has returned; the rest of
+ * the round is left out.
  */
 void loop_exit(struct loop *loop, int code);
 
@@ -40,9 +41,9 @@ void loop_exit(struct loop *loop, int code);
 uint64_t loop_now(void);
 
 /*
- * Calls callback whenever fd has one of events (0: none but EPOLLHUP and EPOLLERR, which are always seen).
- * The descriptor stays the caller's, who frees the source before closing it. -ENOMEM, or an error of
- * epoll_ctl (-EEXIST, -EPERM…).
+ * Calls callback whenever fd has one of events (0: none but EPOLLHUP and EPOLLERR, which are always
+ * seen). The descriptor stays the caller's, who frees the source before closing it. -ENOMEM, or an
+ * error of epoll_ctl (-EEXIST, -EPERM…).
  */
 int loop_source_new(struct loop *loop, int fd, uint32_t events, loop_source_fn callback, void *data,
 		    struct loop_source **ret);
@@ -50,11 +51,12 @@ int loop_source_new(struct loop *loop, int fd, uint32_t events, loop_source_fn c
 int loop_source_set(struct loop_source *source, uint32_t events);
 struct loop_source *loop_source_free(struct loop_source *source);
 
-/* A timer, not set yet. It fires once each time it is set, and may be set again at any time. -ENOMEM. */
+/* A timer, not set yet. It fires once each time it is set, and may be set again at any time.
+ * -ENOMEM. */
 int loop_timer_new(struct loop *loop, loop_fn callback, void *data, struct loop_timer **ret);
 /*
- * Sets the timer to fire at at_ns of loop_now(), never before; cannot fail. LOOP_NEVER stops it. A set
- * timer moves.
+ * Sets the timer to fire at at_ns of loop_now(), never before; cannot fail. LOOP_NEVER stops it. A
+ * set timer moves.
  */
 void loop_timer_set(struct loop_timer *timer, uint64_t at_ns);
 /* When the timer will fire, LOOP_NEVER when it is not set. */
@@ -62,7 +64,7 @@ uint64_t loop_timer_at(const struct loop_timer *timer);
 struct loop_timer *loop_timer_free(struct loop_timer *timer);
 
 /*
- * From any thread: callback(data) runs in the loop's thread, soon, in the order of posting. The threads
- * that post must end before loop_free(). -ENOMEM.
+ * From any thread: callback(data) runs in the loop's thread, soon, in the order of posting. The
+ * threads that post must end before loop_free(). -ENOMEM.
  */
 int loop_post(struct loop *loop, loop_fn callback, void *data);

@@ -1,4 +1,5 @@
-/* Small language helpers that every part of tfprofd uses: scope-bound cleanup and ownership hand-over. */
+/* Small language helpers that every part of tfprofd uses: scope-bound cleanup and ownership
+ * hand-over. */
 #pragma once
 
 #include <stddef.h>
@@ -29,17 +30,17 @@ static inline void cleanup_closep(int *fd)
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
 /* Takes the value out of a variable that has a cleanup, so that the caller owns it. */
-#define TAKE_PTR(p)                        \
-	({                                 \
-		__typeof__(p) take_ = (p); \
-		(p) = NULL;                \
-		take_;                     \
+#define TAKE_PTR(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) take_ = (p);                                                         \
+		(p) = NULL;                                                                        \
+		take_;                                                                             \
 	})
-#define TAKE_FD(fd)                  \
-	({                           \
-		int take_fd_ = (fd); \
-		(fd) = -1;           \
-		take_fd_;            \
+#define TAKE_FD(fd)                                                                                \
+	({                                                                                         \
+		int take_fd_ = (fd);                                                               \
+		(fd) = -1;                                                                         \
+		take_fd_;                                                                          \
 	})
 
 /* Closes a descriptor when it is one, and returns -1 to assign back. */

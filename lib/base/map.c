@@ -21,7 +21,8 @@ static struct map_slot *find(const struct map *map, uint64_t key)
 {
 	size_t i = hash_number(map->seed, key);
 
-	while (map->slots[i & (map->size - 1)].key != key && map->slots[i & (map->size - 1)].key != EMPTY)
+	while (map->slots[i & (map->size - 1)].key != key &&
+	       map->slots[i & (map->size - 1)].key != EMPTY)
 		i++;
 	return &map->slots[i & (map->size - 1)];
 }
@@ -38,7 +39,8 @@ uint64_t *map_get(const struct map *map, uint64_t key)
 
 static int grow(struct map *map)
 {
-	struct map bigger = { .size = map->size ? map->size * 2 : 64, .seed = map->seed ?: hash_seed() };
+	struct map bigger = { .size = map->size ? map->size * 2 : 64,
+			      .seed = map->seed ?: hash_seed() };
 
 	bigger.slots = malloc(bigger.size * sizeof(bigger.slots[0]));
 	if (!bigger.slots)

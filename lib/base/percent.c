@@ -11,7 +11,8 @@ int percent_parse(const char *text, double *ret)
 	size_t n = strspn(p, digits);
 	double percent;
 
-	/* strtod() alone takes more than what people mean by a number: hexadecimal, exponents, nan. */
+	/* strtod() alone takes more than what people mean by a number: hexadecimal, exponents, nan.
+	 */
 	if (!n)
 		return -EINVAL;
 	p += n;

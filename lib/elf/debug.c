@@ -54,12 +54,14 @@ static int explain(lzma_ret result, const char **ret_reason)
 	if (result == LZMA_MEM_ERROR)
 		return fail(ret_reason, -ENOMEM, "out of memory");
 	if (result == LZMA_MEMLIMIT_ERROR)
-		return fail(ret_reason, -E2BIG, "the compressed symbols (.gnu_debugdata) need too much memory");
+		return fail(ret_reason, -E2BIG,
+			    "the compressed symbols (.gnu_debugdata) need too much memory");
 	return fail(ret_reason, -EBADMSG, "the compressed symbols (.gnu_debugdata) are malformed");
 }
 
 /* Writes the whole of the decompressed stream. */
-static int decode(struct decoder *decoder, const struct elf_image *image, int fd, const char **ret_reason)
+static int decode(struct decoder *decoder, const struct elf_image *image, int fd,
+		  const char **ret_reason)
 {
 	lzma_stream *stream = &decoder->stream;
 	lzma_ret result = LZMA_OK;
@@ -85,16 +87,19 @@ static int decode(struct decoder *decoder, const struct elf_image *image, int fd
 			return explain(result, ret_reason);
 		size = CHUNK_BYTES - stream->avail_out;
 		if (size > DEBUG_DATA_MAX - decoder->written)
-			return fail(ret_reason, -E2BIG, "the compressed symbols (.gnu_debugdata) become too large");
+			return fail(ret_reason, -E2BIG,
+				    "the compressed symbols (.gnu_debugdata) become too large");
 		decoder->written += size;
 		r = write_all(fd, decoder->output, size);
 		if (r < 0)
-			return fail(ret_reason, r, "the decompressed symbols cannot be kept in memory");
+			return fail(ret_reason, r,
+				    "the decompressed symbols cannot be kept in memory");
 	}
 	return 0;
 }
 
-int elf_debug_open_embedded(const struct elf_image *image, struct elf_image **ret, const char **ret_reason)
+int elf_debug_open_embedded(const struct elf_image *image, struct elf_image **ret,
+			    const char **ret_reason)
 {
 	const Elf64_Shdr *section = elf_image_find_named(image, SHT_PROGBITS, ".gnu_debugdata");
 	_cleanup_(decoder_freep) struct decoder *decoder = NULL;
@@ -104,8 +109,10 @@ int elf_debug_open_embedded(const struct elf_image *image, struct elf_image **re
 
 	if (!section)
 		return -ENOENT;
-	if (section->sh_offset > elf_image_size(image) || section->sh_size > elf_image_size(image) - section->sh_offset)
-		return fail(ret_reason, -EBADMSG, "the compressed symbols (.gnu_debugdata) lie outside of the file");
+	if (section->sh_offset > elf_image_size(image) ||
+	    section->sh_size > elf_image_size(image) - section->sh_offset)
+		return fail(ret_reason, -EBADMSG,
+			    "the compressed symbols (.gnu_debugdata) lie outside of the file");
 	decoder = calloc(1, sizeof(*decoder));
 	if (!decoder)
 		return fail(ret_reason, -ENOMEM, "out of memory");
@@ -117,7 +124,8 @@ int elf_debug_open_embedded(const struct elf_image *image, struct elf_image **re
 		return explain(result, ret_reason);
 	fd = memfd_create("symbols", MFD_CLOEXEC);
 	if (fd < 0)
-		return fail(ret_reason, -errno, "the decompressed symbols cannot be kept in memory");
+		return fail(ret_reason, -errno,
+			    "the decompressed symbols cannot be kept in memory");
 	r = decode(decoder, image, fd, ret_reason);
 	return r < 0 ? r : elf_image_open(fd, ret, ret_reason);
 }
@@ -129,7 +137,8 @@ int elf_debug_find(const char *build_id, const char *directory, int *ret_fd)
 
 	if (strlen(build_id) < 4 || build_id[strspn(build_id, "0123456789abcdef")])
 		return -ENOENT;
-	n = snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", directory, build_id, build_id + 2);
+	n = snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", directory, build_id,
+		     build_id + 2);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
 	/* What is no regular file is refused later, and must not keep us here. */
@@ -160,24 +169,29 @@ static bool has_same_code(const struct elf_image *a, const struct elf_image *b)
 
 		if (!x || !y)
 			return x == y;
-		if (x->p_vaddr != y->p_vaddr || x->p_memsz != y->p_memsz || x->p_flags != y->p_flags)
+		if (x->p_vaddr != y->p_vaddr || x->p_memsz != y->p_memsz ||
+		    x->p_flags != y->p_flags)
 			return false;
 	}
 }
 
-int elf_debug_open(const struct elf_image *image, int fd, struct elf_image **ret, const char **ret_reason)
+int elf_debug_open(const struct elf_image *image, int fd, struct elf_image **ret,
+		   const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *debug = NULL;
 	int r;
 
 	if (!elf_image_is_system(image))
-		return fail(ret_reason, -EPERM, "debug files are for files that root owns and nobody else can write");
+		return fail(ret_reason, -EPERM,
+			    "debug files are for files that root owns and nobody else can write");
 	r = elf_image_open(fd, &debug, ret_reason);
 	if (r < 0)
 		return r;
 	if (!elf_image_is_system(debug))
-		return fail(ret_reason, -EPERM, "the debug file is not root's, or others can write it");
-	if (!elf_image_build_id(image)[0] || strcmp(elf_image_build_id(image), elf_image_build_id(debug)))
+		return fail(ret_reason, -EPERM,
+			    "the debug file is not root's, or others can write it");
+	if (!elf_image_build_id(image)[0] ||
+	    strcmp(elf_image_build_id(image), elf_image_build_id(debug)))
 		return fail(ret_reason, -ESTALE, "the debug file has another build-id");
 	if (!has_same_code(image, debug))
 		return fail(ret_reason, -ESTALE, "the debug file is of a file with other code");

@@ -38,7 +38,8 @@ static int fail(const char **ret_reason, int error, const char *reason)
 static int fail_read(const char **ret_reason, int error)
 {
 	return fail(ret_reason, error,
-		    error == -EBADMSG ? "the file became shorter while it was read" : "the file cannot be read");
+		    error == -EBADMSG ? "the file became shorter while it was read"
+				      : "the file cannot be read");
 }
 
 static bool is_inside(uint64_t offset, uint64_t size, uint64_t limit)
@@ -74,15 +75,18 @@ static int check_header(const Elf64_Ehdr *header, const char **ret_reason)
 		return fail(ret_reason, -ENOEXEC, "not an ELF file");
 	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    header->e_machine != EM_X86_64)
-		return fail(ret_reason, -EOPNOTSUPP, "an ELF file for another machine than 64-bit x86");
+		return fail(ret_reason, -EOPNOTSUPP,
+			    "an ELF file for another machine than 64-bit x86");
 	if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
-		return fail(ret_reason, -EOPNOTSUPP, "an ELF file, but neither an executable nor a shared library");
+		return fail(ret_reason, -EOPNOTSUPP,
+			    "an ELF file, but neither an executable nor a shared library");
 	if (header->e_version != EV_CURRENT || header->e_ehsize < sizeof(*header))
 		return fail(ret_reason, -EBADMSG, "the ELF header is malformed");
 	return 0;
 }
 
-/* Takes the build-id out of a note section or segment when it holds one. Malformed notes are passed by. */
+/* Takes the build-id out of a note section or segment when it holds one. Malformed notes are passed
+ * by. */
 static int read_build_id(struct elf_image *image, uint64_t offset, uint64_t size, uint64_t align)
 {
 	_cleanup_free_ uint8_t *notes = NULL;
@@ -110,11 +114,14 @@ static int read_build_id(struct elf_image *image, uint64_t offset, uint64_t size
 		description = (name + note.n_namesz + align - 1) & ~(align - 1);
 		if (!is_inside(description, note.n_descsz, size))
 			break;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(notes + name, "GNU", 4) &&
-		    note.n_descsz > 0 && note.n_descsz <= BUILD_ID_BYTES_MAX) {
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+		    !memcmp(notes + name, "GNU", 4) && note.n_descsz > 0 &&
+		    note.n_descsz <= BUILD_ID_BYTES_MAX) {
 			for (uint32_t i = 0; i < note.n_descsz; i++) {
-				image->build_id[2 * i] = "0123456789abcdef"[notes[description + i] >> 4];
-				image->build_id[2 * i + 1] = "0123456789abcdef"[notes[description + i] & 15];
+				image->build_id[2 * i] =
+					"0123456789abcdef"[notes[description + i] >> 4];
+				image->build_id[2 * i + 1] =
+					"0123456789abcdef"[notes[description + i] & 15];
 			}
 			break;
 		}
@@ -132,8 +139,10 @@ static int read_segments(struct elf_image *image, const Elf64_Ehdr *header, cons
 		return 0;
 	if (header->e_phnum > ELF_SEGMENTS_MAX)
 		return fail(ret_reason, -E2BIG, "the ELF file has too many program headers");
-	if (header->e_phentsize != sizeof(*image->segments) || !is_inside(header->e_phoff, size, image->size))
-		return fail(ret_reason, -EBADMSG, "the ELF program headers are malformed or lie outside of the file");
+	if (header->e_phentsize != sizeof(*image->segments) ||
+	    !is_inside(header->e_phoff, size, image->size))
+		return fail(ret_reason, -EBADMSG,
+			    "the ELF program headers are malformed or lie outside of the file");
 	image->segments = malloc(size);
 	if (!image->segments)
 		return fail(ret_reason, -ENOMEM, "out of memory");
@@ -144,14 +153,17 @@ static int read_segments(struct elf_image *image, const Elf64_Ehdr *header, cons
 	for (size_t i = 0; i < header->e_phnum; i++) {
 		const Elf64_Phdr *segment = &image->segments[i];
 
-		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X && segment->p_filesz > 0 &&
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X &&
+		    segment->p_filesz > 0 &&
 		    is_inside(segment->p_offset, segment->p_filesz, image->size) &&
 		    is_inside(segment->p_vaddr, segment->p_filesz, UINT64_MAX)) {
 			if (image->n_code == ELF_CODE_SEGMENTS_MAX)
-				return fail(ret_reason, -E2BIG, "the ELF file has too many executable segments");
+				return fail(ret_reason, -E2BIG,
+					    "the ELF file has too many executable segments");
 			image->code[image->n_code++] = *segment;
 		} else if (segment->p_type == PT_NOTE) {
-			r = read_build_id(image, segment->p_offset, segment->p_filesz, segment->p_align);
+			r = read_build_id(image, segment->p_offset, segment->p_filesz,
+					  segment->p_align);
 			if (r < 0)
 				return fail_read(ret_reason, r);
 		}
@@ -173,7 +185,8 @@ static int read_sections(struct elf_image *image, const Elf64_Ehdr *header, cons
 		Elf64_Shdr first;
 
 		if (!is_inside(header->e_shoff, sizeof(first), image->size))
-			return fail(ret_reason, -EBADMSG, "the ELF section headers lie outside of the file");
+			return fail(ret_reason, -EBADMSG,
+				    "the ELF section headers lie outside of the file");
 		r = elf_image_read(image, header->e_shoff, &first, sizeof(first));
 		if (r < 0)
 			return fail_read(ret_reason, r);
@@ -184,15 +197,18 @@ static int read_sections(struct elf_image *image, const Elf64_Ehdr *header, cons
 	if (count == 0)
 		return 0;
 	if (!is_inside(header->e_shoff, count * sizeof(*image->sections), image->size))
-		return fail(ret_reason, -EBADMSG, "the ELF section headers lie outside of the file");
+		return fail(ret_reason, -EBADMSG,
+			    "the ELF section headers lie outside of the file");
 	image->sections = malloc(count * sizeof(*image->sections));
 	if (!image->sections)
 		return fail(ret_reason, -ENOMEM, "out of memory");
-	r = elf_image_read(image, header->e_shoff, image->sections, count * sizeof(*image->sections));
+	r = elf_image_read(image, header->e_shoff, image->sections,
+			   count * sizeof(*image->sections));
 	if (r < 0)
 		return fail_read(ret_reason, r);
 	image->n_sections = (uint32_t)count;
-	image->section_names = header->e_shstrndx == SHN_XINDEX ? image->sections[0].sh_link : header->e_shstrndx;
+	image->section_names =
+		header->e_shstrndx == SHN_XINDEX ? image->sections[0].sh_link : header->e_shstrndx;
 	return 0;
 }
 
@@ -233,7 +249,8 @@ int elf_image_open(int fd, struct elf_image **ret, const char **ret_reason)
 
 		if (section->sh_type != SHT_NOTE)
 			continue;
-		r = read_build_id(image, section->sh_offset, section->sh_size, section->sh_addralign);
+		r = read_build_id(image, section->sh_offset, section->sh_size,
+				  section->sh_addralign);
 		if (r < 0)
 			return fail_read(ret_reason, r);
 	}
@@ -285,7 +302,8 @@ const Elf64_Shdr *elf_image_section(const struct elf_image *image, uint32_t inde
 	return index < image->n_sections ? &image->sections[index] : NULL;
 }
 
-const Elf64_Shdr *elf_image_find_named(const struct elf_image *image, uint32_t type, const char *name)
+const Elf64_Shdr *elf_image_find_named(const struct elf_image *image, uint32_t type,
+				       const char *name)
 {
 	const Elf64_Shdr *names = elf_image_section(image, image->section_names);
 	size_t size = strlen(name) + 1;
@@ -298,7 +316,8 @@ const Elf64_Shdr *elf_image_find_named(const struct elf_image *image, uint32_t t
 
 		if (section->sh_type == type && is_inside(section->sh_name, size, names->sh_size) &&
 		    is_inside(names->sh_offset, names->sh_size, image->size) &&
-		    elf_image_read(image, names->sh_offset + section->sh_name, found, size) == 0 && !memcmp(found, name, size))
+		    elf_image_read(image, names->sh_offset + section->sh_name, found, size) == 0 &&
+		    !memcmp(found, name, size))
 			return section;
 	}
 	return NULL;
@@ -309,12 +328,14 @@ const Elf64_Phdr *elf_image_segment(const struct elf_image *image, size_t index)
 	return index < image->n_segments ? &image->segments[index] : NULL;
 }
 
-int elf_image_locate(const struct elf_image *image, uint64_t address, uint64_t *ret_offset, uint64_t *ret_room)
+int elf_image_locate(const struct elf_image *image, uint64_t address, uint64_t *ret_offset,
+		     uint64_t *ret_room)
 {
 	for (size_t i = 0; i < image->n_segments; i++) {
 		const Elf64_Phdr *segment = &image->segments[i];
 
-		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && address - segment->p_vaddr < segment->p_filesz &&
+		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
+		    address - segment->p_vaddr < segment->p_filesz &&
 		    is_inside(segment->p_offset, segment->p_filesz, image->size)) {
 			*ret_offset = segment->p_offset + (address - segment->p_vaddr);
 			*ret_room = segment->p_filesz - (address - segment->p_vaddr);
@@ -356,7 +377,8 @@ bool elf_image_is_code(const struct elf_image *image, uint64_t offset, uint64_t 
 	return segment && size <= segment->p_filesz - (offset - segment->p_offset);
 }
 
-int elf_image_read_code(const struct elf_image *image, uint64_t offset, void *buffer, size_t size, size_t *ret_size)
+int elf_image_read_code(const struct elf_image *image, uint64_t offset, void *buffer, size_t size,
+			size_t *ret_size)
 {
 	const Elf64_Phdr *segment = find_code(image, offset);
 	int r;

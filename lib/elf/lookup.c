@@ -25,8 +25,9 @@ static uint32_t hash_name(const char *name)
 }
 
 /* Whether symbol i of .dynsym is that name and defined here. */
-static int check_symbol(const struct elf_image *image, const Elf64_Shdr *symbols, const Elf64_Shdr *strings, uint64_t i,
-			const char *name, uint64_t *ret_address)
+static int check_symbol(const struct elf_image *image, const Elf64_Shdr *symbols,
+			const Elf64_Shdr *strings, uint64_t i, const char *name,
+			uint64_t *ret_address)
 {
 	size_t size = strlen(name) + 1;
 	char found[NAME_MAX_BYTES];
@@ -38,7 +39,8 @@ static int check_symbol(const struct elf_image *image, const Elf64_Shdr *symbols
 	r = elf_image_read(image, symbols->sh_offset + i * sizeof(symbol), &symbol, sizeof(symbol));
 	if (r < 0)
 		return r;
-	if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= strings->sh_size || size > strings->sh_size - symbol.st_name)
+	if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= strings->sh_size ||
+	    size > strings->sh_size - symbol.st_name)
 		return -ENOENT;
 	r = elf_image_read(image, strings->sh_offset + symbol.st_name, found, size);
 	if (r < 0)
@@ -51,7 +53,8 @@ static int check_symbol(const struct elf_image *image, const Elf64_Shdr *symbols
 
 int elf_lookup(const struct elf_image *image, const char *name, uint64_t *ret_address)
 {
-	const Elf64_Shdr *table = elf_image_find_section(image, SHT_GNU_HASH), *symbols = elf_image_find_section(image, SHT_DYNSYM);
+	const Elf64_Shdr *table = elf_image_find_section(image, SHT_GNU_HASH),
+			 *symbols = elf_image_find_section(image, SHT_DYNSYM);
 	const Elf64_Shdr *strings = symbols ? elf_image_section(image, symbols->sh_link) : NULL;
 	uint32_t hash = hash_name(name), at, word;
 	uint64_t buckets, chains;
@@ -73,12 +76,14 @@ int elf_lookup(const struct elf_image *image, const char *name, uint64_t *ret_ad
 	if (at < head.first_symbol)
 		return -ENOENT;
 	for (unsigned i = 0; i < CHAIN_MAX; i++) {
-		r = elf_image_read(image, chains + ((uint64_t)at - head.first_symbol + i) * 4, &word, sizeof(word));
+		r = elf_image_read(image, chains + ((uint64_t)at - head.first_symbol + i) * 4,
+				   &word, sizeof(word));
 		if (r < 0)
 			return r;
 		/* The lowest bit marks the end of a chain. */
 		if ((word | 1) == (hash | 1)) {
-			r = check_symbol(image, symbols, strings, (uint64_t)at + i, name, ret_address);
+			r = check_symbol(image, symbols, strings, (uint64_t)at + i, name,
+					 ret_address);
 			if (r != -ENOENT)
 				return r;
 		}
@@ -88,11 +93,12 @@ int elf_lookup(const struct elf_image *image, const char *name, uint64_t *ret_ad
 	return -EBADMSG;
 }
 
-int elf_lookup_check(const struct elf_image *image, enum symbol_source source, uint32_t index, const char *name, uint64_t offset,
-		     uint64_t size)
+int elf_lookup_check(const struct elf_image *image, enum symbol_source source, uint32_t index,
+		     const char *name, uint64_t offset, uint64_t size)
 {
 	bool dynamic = source == SYMBOL_DYNSYM;
-	const Elf64_Shdr *symbols = elf_image_find_section(image, dynamic ? SHT_DYNSYM : SHT_SYMTAB);
+	const Elf64_Shdr *symbols =
+		elf_image_find_section(image, dynamic ? SHT_DYNSYM : SHT_SYMTAB);
 	const Elf64_Shdr *strings = symbols ? elf_image_section(image, symbols->sh_link) : NULL;
 	_cleanup_free_ char *found = NULL;
 	size_t length = strlen(name) + 1;
@@ -100,13 +106,16 @@ int elf_lookup_check(const struct elf_image *image, enum symbol_source source, u
 	Elf64_Sym symbol;
 	int r;
 
-	if ((!dynamic && source != SYMBOL_SYMTAB) || !strings || length > SYMBOLS_NAME_MAX || index >= symbols->sh_size / sizeof(symbol))
+	if ((!dynamic && source != SYMBOL_SYMTAB) || !strings || length > SYMBOLS_NAME_MAX ||
+	    index >= symbols->sh_size / sizeof(symbol))
 		return -ENOENT;
-	r = elf_image_read(image, symbols->sh_offset + (uint64_t)index * sizeof(symbol), &symbol, sizeof(symbol));
+	r = elf_image_read(image, symbols->sh_offset + (uint64_t)index * sizeof(symbol), &symbol,
+			   sizeof(symbol));
 	if (r < 0)
 		return r;
-	if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || !symbol.st_size || symbol.st_size != size ||
-	    symbol.st_name >= strings->sh_size || length > strings->sh_size - symbol.st_name)
+	if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+	    !symbol.st_size || symbol.st_size != size || symbol.st_name >= strings->sh_size ||
+	    length > strings->sh_size - symbol.st_name)
 		return -ENOENT;
 	if (elf_image_code_offset(image, symbol.st_value, &entry) < 0 || entry != offset)
 		return -ENOENT;
@@ -124,7 +133,8 @@ int elf_data_offset(const struct elf_image *image, uint64_t address, uint64_t *r
 	const Elf64_Shdr *s;
 
 	for (uint32_t i = 0; i < ELF_SECTIONS_MAX && (s = elf_image_section(image, i)); i++)
-		if (s->sh_flags & SHF_ALLOC && s->sh_type != SHT_NOBITS && address >= s->sh_addr && address - s->sh_addr < s->sh_size) {
+		if (s->sh_flags & SHF_ALLOC && s->sh_type != SHT_NOBITS && address >= s->sh_addr &&
+		    address - s->sh_addr < s->sh_size) {
 			*ret_offset = s->sh_offset + (address - s->sh_addr);
 			return 0;
 		}

@@ -40,7 +40,8 @@ int pattern_compile(const char *text, struct pattern *ret)
 	return 0;
 }
 
-/* Going back to the last '*' only is enough, because what an earlier one took can always be as short as it was. */
+/* Going back to the last '*' only is enough, because what an earlier one took can always be as
+ * short as it was. */
 bool pattern_matches(const struct pattern *pattern, const char *name, uint64_t *steps)
 {
 	const char *text = pattern->text, *star = NULL, *resume = NULL;

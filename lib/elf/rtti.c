@@ -13,12 +13,14 @@
 /* Direct bases of one class. */
 #define BASES_MAX 1024
 /*
- * Bytes that are read and hashed for names in one index; TensorFlow takes a few tens of millions. Overlapping names would
- * cost the square of the file's size, and names far apart in a sparse file its whole size.
+ * Bytes that are read and hashed for names in one index; TensorFlow takes a few tens of millions.
+ * Overlapping names would cost the square of the file's size, and names far apart in a sparse file
+ * its whole size.
  */
 #define NAMES_WORK_MAX (1ull << 30)
 #define NAME_WINDOW (256u << 10)
-/* Places where a name of a kind of typeinfo stands, or an address of one, in a file that contains the C++ runtime. */
+/* Places where a name of a kind of typeinfo stands, or an address of one, in a file that contains
+ * the C++ runtime. */
 #define RUNTIME_PLACES_MAX 16
 #define SEARCH_CHUNK (1u << 20)
 /* Bits of the filter that turns down most words that are no typeinfo's address. */
@@ -27,7 +29,8 @@
 /* A typeinfo's first word points so far into the virtual table of its kind. */
 #define VPTR_OFFSET 16
 
-/* The layouts of typeinfo objects of classes: without bases, with one public base at offset 0, with any. */
+/* The layouts of typeinfo objects of classes: without bases, with one public base at offset 0, with
+ * any. */
 enum kind { KIND_OTHER, KIND_ROOT, KIND_SINGLE, KIND_MANY, KINDS };
 
 /* The virtual table's symbol is _ZTV and this name, the typeinfo's name this one. */
@@ -50,9 +53,10 @@ static const char *const kind_names[KINDS] = {
 /* Sections with code; real files have four or five. */
 #define CODE_SECTIONS_MAX 64
 
-struct class {
+struct class
+{
 	uint64_t typeinfo; /* or an external value: a base class of another file */
-	uint64_t name;	   /* file offset */
+	uint64_t name;     /* file offset */
 	uint64_t hash;
 	uint32_t name_size; /* 0: too long */
 };
@@ -73,7 +77,7 @@ struct rtti {
 	const struct elf_image *image;
 	struct elf_words *words;
 	const Elf64_Shdr *code[CODE_SECTIONS_MAX];
-	size_t n_code; /* 0: the segments alone say what is code */
+	size_t n_code;         /* 0: the segments alone say what is code */
 	struct class *classes; /* by typeinfo: those of the file, then the external ones */
 	size_t n_classes, n_own, classes_room;
 	struct edge *edges; /* by base */
@@ -169,20 +173,25 @@ static bool is_code(const struct rtti *rtti, const struct word *word)
 	if (!word->may_point || elf_image_code_offset(rtti->image, word->value, &offset) < 0)
 		return false;
 	for (size_t i = 0; i < rtti->n_code; i++)
-		if (word->value >= rtti->code[i]->sh_addr && word->value - rtti->code[i]->sh_addr < rtti->code[i]->sh_size)
+		if (word->value >= rtti->code[i]->sh_addr &&
+		    word->value - rtti->code[i]->sh_addr < rtti->code[i]->sh_size)
 			return true;
 	return rtti->n_code == 0;
 }
 
-/* Whether a word can be a slot of a virtual table: it leads to code, or to a function of another file. */
+/* Whether a word can be a slot of a virtual table: it leads to code, or to a function of another
+ * file. */
 static bool is_slot(const struct rtti *rtti, const struct word *word)
 {
-	return (word->is_relocated && word_is_external(word->value) && word_addend(word->value) == 0) || is_code(rtti, word);
+	return (word->is_relocated && word_is_external(word->value) &&
+		word_addend(word->value) == 0) ||
+	       is_code(rtti, word);
 }
 
 /*
- * How many slots the virtual table at an address has, up to a limit. Abstract classes, and tables that are in use while an
- * object is constructed, may have no destructors: zeros in their first two slots.
+ * How many slots the virtual table at an address has, up to a limit. Abstract classes, and tables
+ * that are in use while an object is constructed, may have no destructors: zeros in their first two
+ * slots.
  */
 static int count_slots(struct rtti *rtti, uint64_t address, uint32_t limit, uint32_t *ret)
 {
@@ -220,7 +229,8 @@ static enum kind read_symbol_kind(struct rtti *rtti, uint32_t symbol)
 	if (elf_words_symbol_name(rtti->words, symbol, &offset, &room) < 0)
 		return KIND_OTHER;
 	memset(name, 0, sizeof(name));
-	if (elf_image_read(rtti->image, offset, name, MIN(room, sizeof(name) - 1)) < 0 || memcmp(name, "_ZTV", 4))
+	if (elf_image_read(rtti->image, offset, name, MIN(room, sizeof(name) - 1)) < 0 ||
+	    memcmp(name, "_ZTV", 4))
 		return KIND_OTHER;
 	for (enum kind kind = KIND_ROOT; kind < KINDS; kind++)
 		if (!strcmp(name + 4, kind_names[kind]))
@@ -238,7 +248,8 @@ static enum kind vptr_kind(struct indexer *indexer, uint64_t value)
 	if (word_addend(value) != VPTR_OFFSET || symbol >= elf_words_symbols(indexer->rtti->words))
 		return KIND_OTHER;
 	if (!indexer->symbol_kinds[symbol])
-		indexer->symbol_kinds[symbol] = (uint8_t)(read_symbol_kind(indexer->rtti, symbol) + 1);
+		indexer->symbol_kinds[symbol] =
+			(uint8_t)(read_symbol_kind(indexer->rtti, symbol) + 1);
 	return (enum kind)(indexer->symbol_kinds[symbol] - 1);
 }
 
@@ -250,7 +261,8 @@ static int add_edge(struct indexer *indexer, const struct word *base, int64_t of
 		return 0;
 	if (rtti->n_edges == EDGES_MAX)
 		return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many base classes");
-	if (reserve((void **)&rtti->edges, rtti->n_edges, &rtti->edges_room, sizeof(*rtti->edges)) < 0)
+	if (reserve((void **)&rtti->edges, rtti->n_edges, &rtti->edges_room, sizeof(*rtti->edges)) <
+	    0)
 		return fail_memory(indexer);
 	rtti->edges[rtti->n_edges++] = (struct edge){
 		.base = base->value,
@@ -260,7 +272,8 @@ static int add_edge(struct indexer *indexer, const struct word *base, int64_t of
 	return 0;
 }
 
-/* Adds the bases of the class that was added last; a typeinfo that ends too early has those that are there. */
+/* Adds the bases of the class that was added last; a typeinfo that ends too early has those that
+ * are there. */
 static int add_bases(struct indexer *indexer, uint64_t address, enum kind kind)
 {
 	struct elf_words *words = indexer->rtti->words;
@@ -269,7 +282,8 @@ static int add_bases(struct indexer *indexer, uint64_t address, enum kind kind)
 	int r = 0;
 
 	if (kind == KIND_SINGLE)
-		return elf_words_get(words, address + 16, &word) < 0 ? 0 : add_edge(indexer, &word, 0);
+		return elf_words_get(words, address + 16, &word) < 0 ? 0
+								     : add_edge(indexer, &word, 0);
 	if (kind != KIND_MANY || elf_words_get(words, address + 16, &word) < 0)
 		return 0;
 	count = MIN(word.value >> 32, BASES_MAX);
@@ -278,7 +292,9 @@ static int add_bases(struct indexer *indexer, uint64_t address, enum kind kind)
 		    elf_words_get(words, address + 32 + 16 * i, &flags) < 0)
 			return 0;
 		r = add_edge(indexer, &word,
-			     flags.value & BASE_VIRTUAL ? OFFSET_UNKNOWN : (int64_t)flags.value >> BASE_OFFSET_SHIFT);
+			     flags.value & BASE_VIRTUAL
+				     ? OFFSET_UNKNOWN
+				     : (int64_t)flags.value >> BASE_OFFSET_SHIFT);
 	}
 	return r;
 }
@@ -289,7 +305,8 @@ static int add_class(struct indexer *indexer, uint64_t typeinfo, uint64_t name)
 
 	if (rtti->n_classes == CLASSES_MAX)
 		return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many classes");
-	if (reserve((void **)&rtti->classes, rtti->n_classes, &rtti->classes_room, sizeof(*rtti->classes)) < 0)
+	if (reserve((void **)&rtti->classes, rtti->n_classes, &rtti->classes_room,
+		    sizeof(*rtti->classes)) < 0)
 		return fail_memory(indexer);
 	rtti->classes[rtti->n_classes++] = (struct class){ .typeinfo = typeinfo, .name = name };
 	return 0;
@@ -303,8 +320,8 @@ static int on_typeinfo(uint64_t address, uint64_t value, void *data)
 	struct word word;
 	int r;
 
-	if (kind == KIND_OTHER || elf_words_get(indexer->rtti->words, address + 8, &word) < 0 || !word.may_point ||
-	    elf_image_locate(indexer->rtti->image, word.value, &name, &room) < 0)
+	if (kind == KIND_OTHER || elf_words_get(indexer->rtti->words, address + 8, &word) < 0 ||
+	    !word.may_point || elf_image_locate(indexer->rtti->image, word.value, &name, &room) < 0)
 		return 0;
 	r = add_class(indexer, address, name);
 	return r < 0 ? r : add_bases(indexer, address, kind);
@@ -342,17 +359,20 @@ static int search_names(struct indexer *indexer)
 			int r = elf_image_read(image, segment->p_offset + at, chunk, size);
 
 			if (r < 0)
-				return fail(indexer->ret_reason, r, "the constants of the ELF file cannot be read");
+				return fail(indexer->ret_reason, r,
+					    "the constants of the ELF file cannot be read");
 			find_names(&indexer->found, chunk, size, segment->p_vaddr + at);
 			total += size;
 			if (total > WORDS_SCANNED_MAX)
-				return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many constants");
+				return fail(indexer->ret_reason, -E2BIG,
+					    "the ELF file has too many constants");
 		}
 	}
 	return 0;
 }
 
-/* A word that points to the name of a kind of typeinfo is the second one of that kind's own typeinfo. */
+/* A word that points to the name of a kind of typeinfo is the second one of that kind's own
+ * typeinfo. */
 static int on_name_pointer(uint64_t address, uint64_t value, void *data)
 {
 	struct indexer *indexer = data;
@@ -363,8 +383,10 @@ static int on_name_pointer(uint64_t address, uint64_t value, void *data)
 	return 0;
 }
 
-/* A pointer to a typeinfo stands before a virtual table when the offset to the top does so before it. */
-static int check_vtable(struct rtti *rtti, uint64_t address, int32_t *ret_offset_to_top, uint32_t *ret_slots)
+/* A pointer to a typeinfo stands before a virtual table when the offset to the top does so before
+ * it. */
+static int check_vtable(struct rtti *rtti, uint64_t address, int32_t *ret_offset_to_top,
+			uint32_t *ret_slots)
 {
 	struct word top;
 	int r = elf_words_get(rtti->words, address - 8, &top);
@@ -399,13 +421,14 @@ static int scan(struct indexer *indexer, word_callback callback)
 	int r = elf_words_scan(indexer->rtti->words, callback, indexer);
 
 	if (r < 0 && indexer->ret_reason && !*indexer->ret_reason)
-		*indexer->ret_reason = r == -ENOMEM ? "out of memory" : "the data of the ELF file cannot be read";
+		*indexer->ret_reason =
+			r == -ENOMEM ? "out of memory" : "the data of the ELF file cannot be read";
 	return r;
 }
 
 /*
- * The virtual tables of the kinds of typeinfo in a file that contains the C++ runtime without its symbols: from their
- * names to their own typeinfos to their tables.
+ * The virtual tables of the kinds of typeinfo in a file that contains the C++ runtime without its
+ * symbols: from their names to their own typeinfos to their tables.
  */
 static int find_runtime(struct indexer *indexer)
 {
@@ -424,7 +447,8 @@ static int find_runtime(struct indexer *indexer)
 	return r;
 }
 
-/* Finds all typeinfos of classes: by the symbols of the C++ runtime where the file uses them, else by its names. */
+/* Finds all typeinfos of classes: by the symbols of the C++ runtime where the file uses them, else
+ * by its names. */
 static int add_classes(struct indexer *indexer)
 {
 	char symbol[4 + KIND_NAME_MAX + 1] = "_ZTV";
@@ -454,7 +478,8 @@ static int compare_edges(const void *a, const void *b)
 	return x->derived < y->derived ? -1 : x->derived > y->derived;
 }
 
-/* Adds a class for each base class that another file defines, and sorts the edges for the way from base to derived. */
+/* Adds a class for each base class that another file defines, and sorts the edges for the way from
+ * base to derived. */
 static int add_external(struct indexer *indexer)
 {
 	struct rtti *rtti = indexer->rtti;
@@ -468,12 +493,15 @@ static int add_external(struct indexer *indexer)
 	for (size_t i = 0; i < rtti->n_edges; i++) {
 		uint64_t base = rtti->edges[i].base;
 
-		if (!word_is_external(base) || word_addend(base) != 0 || (i > 0 && rtti->edges[i - 1].base == base) ||
-		    elf_words_symbol_name(rtti->words, word_symbol(base), &offset, &room) < 0 || room < sizeof(prefix))
+		if (!word_is_external(base) || word_addend(base) != 0 ||
+		    (i > 0 && rtti->edges[i - 1].base == base) ||
+		    elf_words_symbol_name(rtti->words, word_symbol(base), &offset, &room) < 0 ||
+		    room < sizeof(prefix))
 			continue;
 		r = elf_image_read(rtti->image, offset, prefix, sizeof(prefix));
 		if (r < 0)
-			return fail(indexer->ret_reason, r, "the names of the ELF file cannot be read");
+			return fail(indexer->ret_reason, r,
+				    "the names of the ELF file cannot be read");
 		if (memcmp(prefix, "_ZTI", sizeof(prefix)))
 			continue;
 		r = add_class(indexer, base, offset + sizeof(prefix));
@@ -513,7 +541,8 @@ static int hash_names(struct indexer *indexer)
 		order[i] = &rtti->classes[i];
 	qsort(order, rtti->n_classes, sizeof(*order), compare_names);
 	for (size_t i = 0; i < rtti->n_classes; i++) {
-		uint64_t wanted = MIN(elf_image_size(rtti->image) - order[i]->name, RTTI_NAME_MAX + 2u);
+		uint64_t wanted =
+			MIN(elf_image_size(rtti->image) - order[i]->name, RTTI_NAME_MAX + 2u);
 		const uint8_t *name, *end;
 
 		if (order[i]->name + wanted > begin + size) {
@@ -521,10 +550,12 @@ static int hash_names(struct indexer *indexer)
 			size = MIN(elf_image_size(rtti->image) - begin, NAME_WINDOW);
 			work += size;
 			if (elf_image_read(rtti->image, begin, window, size) < 0)
-				return fail(indexer->ret_reason, -EBADMSG, "the names of the ELF file cannot be read");
+				return fail(indexer->ret_reason, -EBADMSG,
+					    "the names of the ELF file cannot be read");
 		}
 		name = window + (order[i]->name - begin);
-		/* Marks a class whose typeinfos are compared by address, not by name: it is no part of the name. */
+		/* Marks a class whose typeinfos are compared by address, not by name: it is no part
+		 * of the name. */
 		if (wanted > 0 && *name == '*') {
 			order[i]->name++;
 			name++;
@@ -533,7 +564,8 @@ static int hash_names(struct indexer *indexer)
 		end = memchr(name, 0, MIN(wanted, RTTI_NAME_MAX + 1u));
 		work += end ? (uint64_t)(end - name) : wanted;
 		if (work > NAMES_WORK_MAX)
-			return fail(indexer->ret_reason, -E2BIG, "the names of the classes take too long to read");
+			return fail(indexer->ret_reason, -E2BIG,
+				    "the names of the classes take too long to read");
 		if (end) {
 			order[i]->name_size = (uint32_t)(end - name);
 			order[i]->hash = hash_name(name, order[i]->name_size);
@@ -554,7 +586,8 @@ static uint32_t find_class(const struct rtti *rtti, uint64_t typeinfo)
 		else
 			high = middle;
 	}
-	return low < rtti->n_classes && rtti->classes[low].typeinfo == typeinfo ? (uint32_t)low : NOT_INDEXED;
+	return low < rtti->n_classes && rtti->classes[low].typeinfo == typeinfo ? (uint32_t)low
+										: NOT_INDEXED;
 }
 
 static uint64_t filter_bit(uint64_t typeinfo)
@@ -580,8 +613,10 @@ static int on_vtable(uint64_t address, uint64_t value, void *data)
 	if (r < 0 || n_slots == 0)
 		return r;
 	if (rtti->n_vtables == VTABLES_MAX)
-		return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many virtual tables");
-	if (reserve((void **)&rtti->vtables, rtti->n_vtables, &rtti->vtables_room, sizeof(*rtti->vtables)) < 0)
+		return fail(indexer->ret_reason, -E2BIG,
+			    "the ELF file has too many virtual tables");
+	if (reserve((void **)&rtti->vtables, rtti->n_vtables, &rtti->vtables_room,
+		    sizeof(*rtti->vtables)) < 0)
 		return fail_memory(indexer);
 	rtti->vtables[rtti->n_vtables++] = (struct vtable){
 		.class = class,
@@ -632,7 +667,8 @@ int elf_rtti_open(const struct elf_image *image, struct rtti **ret, const char *
 	_cleanup_(elf_rtti_freep) struct rtti *rtti = calloc(1, sizeof(*rtti));
 	const char *reason = NULL;
 	_cleanup_(indexer_free) struct indexer indexer = { .rtti = rtti, .ret_reason = &reason };
-	static int (*const steps[])(struct indexer *) = { add_classes, add_external, hash_names, add_vtables };
+	static int (*const steps[])(struct indexer *) = { add_classes, add_external, hash_names,
+							  add_vtables };
 	int r;
 
 	if (!rtti)
@@ -745,7 +781,8 @@ static size_t first_edge(const struct rtti *rtti, uint64_t base)
 	return low;
 }
 
-/* Follows the edges from all that is in the queue. Each class enters it once, so that cycles end. */
+/* Follows the edges from all that is in the queue. Each class enters it once, so that cycles end.
+ */
 static void find_derived(struct search *search)
 {
 	const struct rtti *rtti = search->rtti;
@@ -755,7 +792,8 @@ static void find_derived(struct search *search)
 		uint32_t base = search->queue[i];
 		uint64_t typeinfo = rtti->classes[base].typeinfo;
 
-		for (size_t e = first_edge(rtti, typeinfo); e < rtti->n_edges && rtti->edges[e].base == typeinfo; e++) {
+		for (size_t e = first_edge(rtti, typeinfo);
+		     e < rtti->n_edges && rtti->edges[e].base == typeinfo; e++) {
 			int64_t offset = search->offsets[base], sum;
 
 			if (offset == OFFSET_UNKNOWN || rtti->edges[e].offset == OFFSET_UNKNOWN ||
@@ -768,7 +806,8 @@ static void find_derived(struct search *search)
 		search->is_found[search->queue[i]] = false;
 }
 
-/* The virtual table of a class that the base at this offset has; one with destructors where there are several. */
+/* The virtual table of a class that the base at this offset has; one with destructors where there
+ * are several. */
 static int choose_vtable(struct rtti *rtti, uint32_t class, int64_t offset, uint64_t *ret)
 {
 	size_t low = 0, high = rtti->n_vtables;
@@ -802,7 +841,8 @@ static int choose_vtable(struct rtti *rtti, uint32_t class, int64_t offset, uint
 static int report(struct search *search, uint32_t index, rtti_callback callback, void *data)
 {
 	struct rtti *rtti = search->rtti;
-	struct rtti_class class = { .name = search->buffer, .typeinfo = rtti->classes[index].typeinfo };
+	struct rtti_class class = { .name = search->buffer,
+				    .typeinfo = rtti->classes[index].typeinfo };
 	int r;
 
 	r = read_name(search, &rtti->classes[index]);
@@ -821,7 +861,8 @@ static int report(struct search *search, uint32_t index, rtti_callback callback,
 	return callback(&class, data);
 }
 
-int elf_rtti_find(struct rtti *rtti, const char *name, bool derived, rtti_callback callback, void *data)
+int elf_rtti_find(struct rtti *rtti, const char *name, bool derived, rtti_callback callback,
+		  void *data)
 {
 	_cleanup_(search_free) struct search search = { .rtti = rtti, .name = name };
 	size_t room = rtti->n_classes + 1;
@@ -844,7 +885,8 @@ int elf_rtti_find(struct rtti *rtti, const char *name, bool derived, rtti_callba
 	return r;
 }
 
-int elf_rtti_slot(struct rtti *rtti, const struct rtti_class *class, uint32_t slot, uint64_t *ret_address)
+int elf_rtti_slot(struct rtti *rtti, const struct rtti_class *class, uint32_t slot,
+		  uint64_t *ret_address)
 {
 	struct word word;
 	int r;

@@ -8,17 +8,20 @@
 #include "lib/elf/debug.h"
 #include "lib/elf/pattern.h"
 
-/* Symbols are read, and their names visited in the order of the string table, in batches of this many. */
+/* Symbols are read, and their names visited in the order of the string table, in batches of this
+ * many. */
 #define BATCH_SYMBOLS (512u << 10)
 #define BLOCK_SYMBOLS (16u << 10)
-/* Names that begin in the window are matched in it, so what follows it must hold the rest of the longest name. */
+/* Names that begin in the window are matched in it, so what follows it must hold the rest of the
+ * longest name. */
 #define WINDOW_BYTES (512u << 10)
 #define WINDOW_TAIL (SYMBOLS_NAME_MAX + 1u)
 /* Patterns look this far from the start or the end of a name, whatever its length. */
 #define WINDOW_SLACK (PATTERN_REACH_MAX + 8u)
 /*
- * Steps of comparing, and of reading two bytes, in one call: a second or two at most. TensorFlow takes a tenth; a file
- * whose names overlap (millions of symbols that point into one long string) would cost the square of its size.
+ * Steps of comparing, and of reading two bytes, in one call: a second or two at most. TensorFlow
+ * takes a tenth; a file whose names overlap (millions of symbols that point into one long string)
+ * would cost the square of its size.
  */
 #define WORK_MAX (1ull << 30)
 #define NAME_BYTES_MAX (64u << 20)
@@ -43,8 +46,9 @@ struct function_set {
 };
 
 struct scan {
-	const struct elf_image *file;  /* that holds the code */
-	const struct elf_image *image; /* whose tables are read: the same, or one with the symbols of it */
+	const struct elf_image *file; /* that holds the code */
+	const struct elf_image
+		*image; /* whose tables are read: the same, or one with the symbols of it */
 	enum symbol_source source;
 	const char **ret_reason;
 	struct pattern *patterns;
@@ -79,8 +83,9 @@ static int scan_read(struct scan *scan, uint64_t offset, void *buffer, size_t si
 	int r = elf_image_read(scan->image, offset, buffer, size);
 
 	if (r < 0)
-		return fail(scan, r, r == -EBADMSG ? "the file became shorter while it was read"
-						   : "the file cannot be read");
+		return fail(scan, r,
+			    r == -EBADMSG ? "the file became shorter while it was read"
+					  : "the file cannot be read");
 	return 0;
 }
 
@@ -140,8 +145,8 @@ static int add_found(struct scan *scan, const struct found *found, const char *n
 }
 
 /* Compares a name that may match in full. */
-static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *name, uint32_t symbol_index,
-		      uint32_t pattern)
+static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *name,
+		      uint32_t symbol_index, uint32_t pattern)
 {
 	struct found found = { .pattern = pattern, .index = symbol_index, .source = scan->source };
 	Elf64_Sym symbol;
@@ -149,7 +154,8 @@ static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *na
 
 	if (!pattern_matches(&scan->patterns[pattern], name, &scan->work))
 		return 0;
-	r = scan_read(scan, table->sh_offset + (uint64_t)symbol_index * sizeof(symbol), &symbol, sizeof(symbol));
+	r = scan_read(scan, table->sh_offset + (uint64_t)symbol_index * sizeof(symbol), &symbol,
+		      sizeof(symbol));
 	if (r < 0)
 		return r;
 	found.address = symbol.st_value;
@@ -160,7 +166,8 @@ static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *na
 }
 
 /* Compares the name with all patterns; it ends within room bytes or is too long. */
-static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const char *name, size_t room, uint32_t index)
+static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const char *name,
+			   size_t room, uint32_t index)
 {
 	size_t length = scan->any_by_end ? strnlen(name, room) : SIZE_MAX;
 
@@ -169,7 +176,8 @@ static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const cha
 		const struct pattern *pattern = &scan->patterns[i];
 		int r;
 
-		if (!(pattern->by_end ? pattern_may_end(pattern, name, length) : pattern_may_begin(pattern, name)))
+		if (!(pattern->by_end ? pattern_may_end(pattern, name, length)
+				      : pattern_may_begin(pattern, name)))
 			continue;
 		if (length == SIZE_MAX) {
 			length = strnlen(name, room);
@@ -184,7 +192,8 @@ static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const cha
 	return 0;
 }
 
-/* Sorts the candidates by name, so that the string table is read once and in order. They often are sorted already. */
+/* Sorts the candidates by name, so that the string table is read once and in order. They often are
+ * sorted already. */
 static void sort_candidates(struct scan *scan)
 {
 	for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -200,7 +209,8 @@ static void sort_candidates(struct scan *scan)
 			sum += count;
 		}
 		for (size_t i = 0; i < scan->n_candidates; i++)
-			sorted[start[scan->candidates[i].name >> shift & 255]++] = scan->candidates[i];
+			sorted[start[scan->candidates[i].name >> shift & 255]++] =
+				scan->candidates[i];
 		scan->scratch = scan->candidates;
 		scan->candidates = sorted;
 	}
@@ -225,15 +235,18 @@ static int match_batch(struct scan *scan, const Elf64_Shdr *table, const Elf64_S
 			return r;
 		memset(scan->window + size, 0, WINDOW_SLACK);
 		scan->work += size / 2;
-		for (; i < scan->n_candidates && scan->candidates[i].name - begin < MIN(size, WINDOW_BYTES); i++) {
+		for (; i < scan->n_candidates &&
+		       scan->candidates[i].name - begin < MIN(size, WINDOW_BYTES);
+		     i++) {
 			size_t at = scan->candidates[i].name - begin;
 
-			r = match_candidate(scan, table, scan->window + at, MIN(size - at, WINDOW_TAIL),
-					    scan->candidates[i].index);
+			r = match_candidate(scan, table, scan->window + at,
+					    MIN(size - at, WINDOW_TAIL), scan->candidates[i].index);
 			if (r < 0)
 				return r;
 			if (scan->work > WORK_MAX)
-				return fail(scan, -E2BIG, "the symbol names take too long to compare");
+				return fail(scan, -E2BIG,
+					    "the symbol names take too long to compare");
 		}
 	}
 	scan->n_candidates = 0;
@@ -249,12 +262,15 @@ static int check_table(struct scan *scan, const Elf64_Shdr *table)
 
 	if (table->sh_entsize != sizeof(Elf64_Sym) || table->sh_size % sizeof(Elf64_Sym) ||
 	    table->sh_offset > file_size || table->sh_size > file_size - table->sh_offset)
-		return fail(scan, -EBADMSG, "an ELF symbol table is malformed or lies outside of the file");
+		return fail(scan, -EBADMSG,
+			    "an ELF symbol table is malformed or lies outside of the file");
 	if (table->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
 		return fail(scan, -E2BIG, "the ELF file has too many symbols");
-	if (!strings || strings->sh_type != SHT_STRTAB || strings->sh_size == 0 || strings->sh_size > UINT32_MAX ||
-	    strings->sh_offset > file_size || strings->sh_size > file_size - strings->sh_offset)
-		return fail(scan, -EBADMSG, "an ELF string table is malformed or lies outside of the file");
+	if (!strings || strings->sh_type != SHT_STRTAB || strings->sh_size == 0 ||
+	    strings->sh_size > UINT32_MAX || strings->sh_offset > file_size ||
+	    strings->sh_size > file_size - strings->sh_offset)
+		return fail(scan, -EBADMSG,
+			    "an ELF string table is malformed or lies outside of the file");
 	r = scan_read(scan, strings->sh_offset + strings->sh_size - 1, &last, 1);
 	if (r < 0)
 		return r;
@@ -266,7 +282,8 @@ static int check_table(struct scan *scan, const Elf64_Shdr *table)
 /* Whether a symbol can be a function to probe; a size of 0 is that of labels in assembly. */
 static bool is_function(const Elf64_Sym *symbol)
 {
-	return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF && symbol->st_size > 0;
+	return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+	       symbol->st_size > 0;
 }
 
 /* Adds a symbol to the set when the dynamic linker could see it. */
@@ -281,7 +298,8 @@ static void add_global(struct function_set *set, const Elf64_Sym *symbol)
 	set->sum += key ^ key >> 32;
 }
 
-static int read_block(struct scan *scan, const Elf64_Shdr *table, uint32_t begin, uint32_t *ret_count)
+static int read_block(struct scan *scan, const Elf64_Shdr *table, uint32_t begin,
+		      uint32_t *ret_count)
 {
 	uint32_t n = (uint32_t)MIN(table->sh_size / sizeof(Elf64_Sym) - begin, BLOCK_SYMBOLS);
 	int r;
@@ -295,8 +313,9 @@ static int read_block(struct scan *scan, const Elf64_Shdr *table, uint32_t begin
 }
 
 /*
- * Whether .dynsym has just the global functions of .symtab, which was scanned before. That is what linkers make, and
- * then its names (80 MB in TensorFlow) need no look. A table that was edited afterwards differs and is scanned.
+ * Whether .dynsym has just the global functions of .symtab, which was scanned before. That is what
+ * linkers make, and then its names (80 MB in TensorFlow) need no look. A table that was edited
+ * afterwards differs and is scanned.
  */
 static int is_same_set(struct scan *scan, const Elf64_Shdr *table, bool *ret)
 {
@@ -316,7 +335,8 @@ static int is_same_set(struct scan *scan, const Elf64_Shdr *table, bool *ret)
 	return 0;
 }
 
-/* Makes room for the candidates of a table: most have far fewer symbols than a batch. There are no candidates now. */
+/* Makes room for the candidates of a table: most have far fewer symbols than a batch. There are no
+ * candidates now. */
 static int reserve_candidates(struct scan *scan, uint32_t n_symbols)
 {
 	size_t room = MIN(n_symbols, BATCH_SYMBOLS);
@@ -350,7 +370,9 @@ static int scan_table(struct scan *scan, const Elf64_Shdr *table, struct functio
 			if (!is_function(&scan->block[i]))
 				continue;
 			if (scan->block[i].st_name >= strings->sh_size)
-				return fail(scan, -EBADMSG, "an ELF symbol has its name outside of the string table");
+				return fail(
+					scan, -EBADMSG,
+					"an ELF symbol has its name outside of the string table");
 			add_global(global, &scan->block[i]);
 			scan->candidates[scan->n_candidates++] = (struct candidate){
 				.name = scan->block[i].st_name,
@@ -453,7 +475,8 @@ static int report_found(struct scan *scan, symbol_callback callback, void *data)
 		};
 		int r;
 
-		if (i > 0 && found[-1].pattern == found->pattern && found[-1].address == found->address)
+		if (i > 0 && found[-1].pattern == found->pattern &&
+		    found[-1].address == found->address)
 			continue;
 		r = callback(&match, data);
 		if (r)
@@ -477,10 +500,12 @@ const char *symbol_source_name(enum symbol_source source)
 }
 
 int elf_symbols_match_debug(const struct elf_image *image, const struct elf_image *debug_file,
-			    const struct symbol_pattern *patterns, size_t n_patterns, symbol_callback callback,
-			    void *data, const char **ret_reason)
+			    const struct symbol_pattern *patterns, size_t n_patterns,
+			    symbol_callback callback, void *data, const char **ret_reason)
 {
-	_cleanup_(scan_free) struct scan scan = { .file = image, .image = image, .ret_reason = ret_reason };
+	_cleanup_(scan_free) struct scan scan = { .file = image,
+						  .image = image,
+						  .ret_reason = ret_reason };
 	int r;
 
 	if (n_patterns == 0)
@@ -498,8 +523,10 @@ int elf_symbols_match_debug(const struct elf_image *image, const struct elf_imag
 	return report_found(&scan, callback, data);
 }
 
-int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns, size_t n_patterns,
-		      symbol_callback callback, void *data, const char **ret_reason)
+int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns,
+		      size_t n_patterns, symbol_callback callback, void *data,
+		      const char **ret_reason)
 {
-	return elf_symbols_match_debug(image, NULL, patterns, n_patterns, callback, data, ret_reason);
+	return elf_symbols_match_debug(image, NULL, patterns, n_patterns, callback, data,
+				       ret_reason);
 }

@@ -1,6 +1,6 @@
 /*
- * Finds functions of an ELF file by their (mangled) names, many patterns in one pass over .symtab and .dynsym, and over
- * the symbols that a stripped file has elsewhere (debug.h).
+ * Finds functions of an ELF file by their (mangled) names, many patterns in one pass over .symtab
+ * and .dynsym, and over the symbols that a stripped file has elsewhere (debug.h).
  */
 #pragma once
 
@@ -15,7 +15,8 @@
 /* Longer names are never matched; the longest in TensorFlow 2.21 has 21,343 bytes. */
 #define SYMBOLS_NAME_MAX 65535
 
-/* What a name must look like from its first to its last byte: '*' stands for any bytes or none, '?' for one byte. */
+/* What a name must look like from its first to its last byte: '*' stands for any bytes or none, '?'
+ * for one byte. */
 struct symbol_pattern {
 	const char *text; /* 1 to 255 bytes */
 };
@@ -26,8 +27,8 @@ enum symbol_source {
 	SYMBOL_DYNSYM,
 	SYMBOL_DEBUGDATA,  /* .symtab of the ELF file in .gnu_debugdata */
 	SYMBOL_DEBUG_FILE, /* .symtab of a separate debug file */
-	SYMBOL_RTTI,	   /* a slot of a C++ class's virtual table (rtti.h) */
-	SYMBOL_USDT,	   /* a note of the file */
+	SYMBOL_RTTI,       /* a slot of a C++ class's virtual table (rtti.h) */
+	SYMBOL_USDT,       /* a note of the file */
 };
 
 /* The source in words for a person, such as ".dynsym"; never NULL. */
@@ -41,29 +42,32 @@ struct symbol_match {
 	uint64_t size;    /* bytes, never 0 */
 	uint64_t offset;  /* of the entry in the file, inside executable code */
 	enum symbol_source source;
-	uint32_t index;	  /* of the symbol in its table */
+	uint32_t index; /* of the symbol in its table */
 };
 
 /* Returns 0 to go on; another value ends the calls and becomes the result of elf_symbols_match. */
 typedef int (*symbol_callback)(const struct symbol_match *match, void *data);
 
 /*
- * Calls callback for each function (local and global, with a size, defined in executable code of the file) whose name
- * matches, in the order of patterns, then of addresses. A function that matches under several names (C1 and C2
- * constructors, .symtab and .dynsym) comes once for each pattern, under one of those names. A file without symbols is
- * no error. Takes a few megabytes of memory; the time is that of reading the string tables once. A file without .symtab
- * but with .gnu_debugdata has that decompressed, and is refused when that is malformed or too large.
+ * Calls callback for each function (local and global, with a size, defined in executable code of
+ * the file) whose name matches, in the order of patterns, then of addresses. A function that
+ * matches under several names (C1 and C2 constructors, .symtab and .dynsym) comes once for each
+ * pattern, under one of those names. A file without symbols is no error. Takes a few megabytes of
+ * memory; the time is that of reading the string tables once. A file without .symtab but with
+ * .gnu_debugdata has that decompressed, and is refused when that is malformed or too large.
  *
- * Returns 0, what the callback returned, -EINVAL for too many patterns or one that is empty or too long, or an error as
- * listed in image.h. Nothing is reported on errors.
+ * Returns 0, what the callback returned, -EINVAL for too many patterns or one that is empty or too
+ * long, or an error as listed in image.h. Nothing is reported on errors.
  */
-int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns, size_t n_patterns,
-		      symbol_callback callback, void *data, const char **ret_reason);
+int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern *patterns,
+		      size_t n_patterns, symbol_callback callback, void *data,
+		      const char **ret_reason);
 
 /*
- * The same, with a separate debug file that elf_debug_open has accepted for this image (NULL: none), which is read only
- * when the image has no .symtab. Addresses come from there; code and offsets are those of the image.
+ * The same, with a separate debug file that elf_debug_open has accepted for this image (NULL:
+ * none), which is read only when the image has no .symtab. Addresses come from there; code and
+ * offsets are those of the image.
  */
 int elf_symbols_match_debug(const struct elf_image *image, const struct elf_image *debug_file,
-			    const struct symbol_pattern *patterns, size_t n_patterns, symbol_callback callback,
-			    void *data, const char **ret_reason);
+			    const struct symbol_pattern *patterns, size_t n_patterns,
+			    symbol_callback callback, void *data, const char **ret_reason);

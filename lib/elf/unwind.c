@@ -5,7 +5,8 @@
 
 #include "lib/base/macro.h"
 
-/* Encodings of pointers (DW_EH_PE_…): the form in the low four bits, what it is relative to in the next three. */
+/* Encodings of pointers (DW_EH_PE_…): the form in the low four bits, what it is relative to in the
+ * next three. */
 #define ENCODING_ABSOLUTE 0x00
 #define ENCODING_UDATA4 0x03
 #define ENCODING_SDATA4 0x0b
@@ -58,8 +59,8 @@ static const Elf64_Phdr *find_table(const struct elf_image *image)
 }
 
 /* The last entry whose code begins at or before the address. */
-static int search_table(const struct elf_image *image, const Elf64_Phdr *table, uint32_t n_entries, uint64_t address,
-			struct table_entry *ret)
+static int search_table(const struct elf_image *image, const Elf64_Phdr *table, uint32_t n_entries,
+			uint64_t address, struct table_entry *ret)
 {
 	uint64_t first = table->p_vaddr + sizeof(struct table_head);
 	struct table_entry entry, best = { 0 };
@@ -67,7 +68,8 @@ static int search_table(const struct elf_image *image, const Elf64_Phdr *table, 
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		int r = read_at(image, first + (uint64_t)middle * sizeof(entry), &entry, sizeof(entry));
+		int r = read_at(image, first + (uint64_t)middle * sizeof(entry), &entry,
+				sizeof(entry));
 
 		if (r < 0)
 			return r;
@@ -156,7 +158,8 @@ static int read_encoding(const struct elf_image *image, uint64_t address, uint8_
 	*ret = ENCODING_ABSOLUTE;
 	if (augmentation[0] != 'z')
 		return length ? -EOPNOTSUPP : 0;
-	/* Code and data alignment, the return register (one byte below 128), the augmentation's length. */
+	/* Code and data alignment, the return register (one byte below 128), the augmentation's
+	 * length. */
 	for (int i = 0; i < 4; i++)
 		if (!skip_leb128(&cursor))
 			return -EBADMSG;
@@ -188,7 +191,8 @@ static int read_encoding(const struct elf_image *image, uint64_t address, uint8_
 }
 
 /* The code that an FDE is about. */
-static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
+		    uint64_t *ret_size)
 {
 	uint8_t pointers[16], encoding;
 	uint64_t start, size;
@@ -208,7 +212,8 @@ static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *r
 	if (r < 0)
 		return r;
 	width = form_size(encoding);
-	if (!width || encoding & 0x80 || (RELATION(encoding) && RELATION(encoding) != ENCODING_PC_RELATIVE))
+	if (!width || encoding & 0x80 ||
+	    (RELATION(encoding) && RELATION(encoding) != ENCODING_PC_RELATIVE))
 		return -EOPNOTSUPP;
 	if (head[0] < 4 + 2 * width)
 		return -EBADMSG;
@@ -224,7 +229,8 @@ static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *r
 	return 0;
 }
 
-int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
+			uint64_t *ret_size)
 {
 	const Elf64_Phdr *table = find_table(image);
 	uint64_t start, size, offset;
@@ -239,8 +245,9 @@ int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_
 	r = read_at(image, table->p_vaddr, &head, sizeof(head));
 	if (r < 0)
 		return r;
-	if (head.version != 1 || head.frame_encoding == ENCODING_OMITTED || form_size(head.frame_encoding) != 4 ||
-	    head.count_encoding != ENCODING_UDATA4 || head.entry_encoding != (ENCODING_DATA_RELATIVE | ENCODING_SDATA4))
+	if (head.version != 1 || head.frame_encoding == ENCODING_OMITTED ||
+	    form_size(head.frame_encoding) != 4 || head.count_encoding != ENCODING_UDATA4 ||
+	    head.entry_encoding != (ENCODING_DATA_RELATIVE | ENCODING_SDATA4))
 		return -EOPNOTSUPP;
 	if (head.n_entries > (table->p_memsz - sizeof(head)) / sizeof(entry))
 		return -EBADMSG;
@@ -254,7 +261,8 @@ int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_
 		return -EBADMSG;
 	if (address - start >= size)
 		return -ENOENT;
-	if (elf_image_code_offset(image, start, &offset) < 0 || !elf_image_is_code(image, offset, size))
+	if (elf_image_code_offset(image, start, &offset) < 0 ||
+	    !elf_image_is_code(image, offset, size))
 		return -EBADMSG;
 	*ret_start = start;
 	*ret_size = size;

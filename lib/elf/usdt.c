@@ -90,7 +90,9 @@ static int parse_description(struct reader *reader, uint64_t offset, const char 
 		return fail(reader, -EBADMSG, "a USDT note is malformed");
 	memcpy(words, at, sizeof(words));
 	at += sizeof(words);
-	note = (struct note){ .offset = offset, .address = words[0], .base = words[1], .semaphore = words[2] };
+	note = (struct note){
+		.offset = offset, .address = words[0], .base = words[1], .semaphore = words[2]
+	};
 	note.provider = take_string(&at, end);
 	note.name = note.provider ? take_string(&at, end) : NULL;
 	note.text = note.name ? take_string(&at, end) : NULL;
@@ -110,11 +112,13 @@ static int parse_notes(struct reader *reader, uint64_t offset, const char *bytes
 		memcpy(&note, bytes + at, sizeof(note));
 		name = at + sizeof(note);
 		description = name + (((uint64_t)note.n_namesz + 3) & ~3ull);
-		if (!is_inside(name, note.n_namesz, size) || !is_inside(description, note.n_descsz, size))
+		if (!is_inside(name, note.n_namesz, size) ||
+		    !is_inside(description, note.n_descsz, size))
 			return fail(reader, -EBADMSG, "a USDT note is malformed");
 		if (note.n_type == NOTE_TYPE && note.n_namesz == sizeof(NOTE_OWNER) &&
 		    !memcmp(bytes + name, NOTE_OWNER, sizeof(NOTE_OWNER))) {
-			r = parse_description(reader, offset + at, bytes + description, note.n_descsz);
+			r = parse_description(reader, offset + at, bytes + description,
+					      note.n_descsz);
 			if (r < 0)
 				return r;
 		}
@@ -127,8 +131,10 @@ static int read_notes(struct reader *reader, const Elf64_Shdr *section)
 {
 	int r;
 
-	if (section->sh_flags & SHF_COMPRESSED || !is_inside(section->sh_offset, section->sh_size, elf_image_size(reader->image)))
-		return fail(reader, -EBADMSG, "the USDT notes are compressed or lie outside of the file");
+	if (section->sh_flags & SHF_COMPRESSED ||
+	    !is_inside(section->sh_offset, section->sh_size, elf_image_size(reader->image)))
+		return fail(reader, -EBADMSG,
+			    "the USDT notes are compressed or lie outside of the file");
 	if (section->sh_size > USDT_NOTES_MAX)
 		return fail(reader, -E2BIG, "the ELF file has too many USDT probes");
 	reader->bytes = malloc(MAX(section->sh_size, 1u));
@@ -136,7 +142,9 @@ static int read_notes(struct reader *reader, const Elf64_Shdr *section)
 		return fail_memory(reader);
 	r = elf_image_read(reader->image, section->sh_offset, reader->bytes, section->sh_size);
 	if (r < 0)
-		return fail(reader, r, r == -EBADMSG ? "the file became shorter while it was read" : "the file cannot be read");
+		return fail(reader, r,
+			    r == -EBADMSG ? "the file became shorter while it was read"
+					  : "the file cannot be read");
 	return parse_notes(reader, section->sh_offset, reader->bytes, section->sh_size);
 }
 
@@ -146,8 +154,10 @@ static uint64_t semaphore_offset(const struct elf_image *image, uint64_t address
 	const Elf64_Phdr *s;
 
 	for (size_t i = 0; (s = elf_image_segment(image, i)); i++)
-		if (s->p_type == PT_LOAD && s->p_flags & PF_W && is_inside(s->p_offset, s->p_filesz, elf_image_size(image)) &&
-		    address >= s->p_vaddr && is_inside(address - s->p_vaddr, sizeof(uint16_t), s->p_filesz)) {
+		if (s->p_type == PT_LOAD && s->p_flags & PF_W &&
+		    is_inside(s->p_offset, s->p_filesz, elf_image_size(image)) &&
+		    address >= s->p_vaddr &&
+		    is_inside(address - s->p_vaddr, sizeof(uint16_t), s->p_filesz)) {
 			uint64_t offset = s->p_offset + (address - s->p_vaddr);
 
 			return offset % sizeof(uint16_t) ? 0 : offset;
@@ -156,7 +166,8 @@ static uint64_t semaphore_offset(const struct elf_image *image, uint64_t address
 }
 
 /* Fills all but the arguments; false when the site is not in code of the file. */
-static bool make_site(const struct elf_image *image, const struct note *note, const Elf64_Shdr *base, struct usdt_site *ret)
+static bool make_site(const struct elf_image *image, const struct note *note,
+		      const Elf64_Shdr *base, struct usdt_site *ret)
 {
 	uint64_t moved = base && note->base ? base->sh_addr - note->base : 0;
 
@@ -178,11 +189,13 @@ static bool make_site(const struct elf_image *image, const struct note *note, co
 
 static bool matches(const struct pattern *pattern, const char *name, uint64_t *work)
 {
-	return !pattern->text || (strnlen(name, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX && pattern_matches(pattern, name, work));
+	return !pattern->text || (strnlen(name, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX &&
+				  pattern_matches(pattern, name, work));
 }
 
 /* Drops the notes that are not asked for. */
-static int choose_notes(struct reader *reader, const struct pattern *provider, const struct pattern *name)
+static int choose_notes(struct reader *reader, const struct pattern *provider,
+			const struct pattern *name)
 {
 	uint64_t work = 0;
 	size_t n = 0;
@@ -193,7 +206,8 @@ static int choose_notes(struct reader *reader, const struct pattern *provider, c
 		if (matches(provider, note->provider, &work) && matches(name, note->name, &work))
 			reader->notes[n++] = *note;
 		if (work > WORK_MAX)
-			return fail(reader, -E2BIG, "the names of the USDT probes take too long to compare");
+			return fail(reader, -E2BIG,
+				    "the names of the USDT probes take too long to compare");
 	}
 	reader->n_notes = n;
 	return 0;
@@ -217,15 +231,16 @@ static int report(const struct reader *reader, usdt_callback callback, void *dat
 	return 0;
 }
 
-int elf_usdt_match(const struct elf_image *image, const char *provider, const char *name, usdt_callback callback, void *data,
-		   const char **ret_reason)
+int elf_usdt_match(const struct elf_image *image, const char *provider, const char *name,
+		   usdt_callback callback, void *data, const char **ret_reason)
 {
 	_cleanup_(reader_free) struct reader reader = { .image = image, .ret_reason = ret_reason };
 	struct pattern provider_pattern = {}, name_pattern = {};
 	const Elf64_Shdr *section = elf_image_find_named(image, SHT_NOTE, NOTE_SECTION);
 	int r;
 
-	if ((provider && pattern_compile(provider, &provider_pattern) < 0) || (name && pattern_compile(name, &name_pattern) < 0))
+	if ((provider && pattern_compile(provider, &provider_pattern) < 0) ||
+	    (name && pattern_compile(name, &name_pattern) < 0))
 		return fail(&reader, -EINVAL, "a USDT pattern is empty or too long");
 	if (!section)
 		return 0;

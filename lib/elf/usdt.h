@@ -1,9 +1,11 @@
 /*
- * Finds the static probes (USDT) that an ELF file describes in .note.stapsdt, and reads where their arguments are.
+ * Finds the static probes (USDT) that an ELF file describes in .note.stapsdt, and reads where their
+ * arguments are.
  *
- * The notes: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation. Owner "stapsdt", type 3, three words of 64 bits
- * (address of the probe's instruction, address of .stapsdt.base, address of the semaphore) and three strings (provider, name,
- * arguments as operands of the assembler).
+ * The notes: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation. Owner "stapsdt",
+ * type 3, three words of 64 bits (address of the probe's instruction, address of .stapsdt.base,
+ * address of the semaphore) and three strings (provider, name, arguments as operands of the
+ * assembler).
  */
 #pragma once
 
@@ -44,8 +46,10 @@ enum usdt_kind {
 	USDT_UNKNOWN,  /* not understood: nothing else is set */
 	USDT_CONSTANT, /* value */
 	USDT_REGISTER, /* base, shifted right by shift bits */
-	USDT_MEMORY,   /* the bytes at segment + base + index × scale + value; registers that are there */
-	USDT_SYMBOL,   /* the same from the address of the symbol on; a base of rip is left out, the symbol is the address */
+	USDT_MEMORY,   /* the bytes at segment + base + index × scale + value; registers that are
+			  there */
+	USDT_SYMBOL,   /* the same from the address of the symbol on; a base of rip is left out, the
+			  symbol is the address */
 };
 
 enum usdt_segment { USDT_NO_SEGMENT, USDT_FS, USDT_GS };
@@ -53,26 +57,27 @@ enum usdt_segment { USDT_NO_SEGMENT, USDT_FS, USDT_GS };
 struct usdt_argument {
 	enum usdt_kind kind;
 	enum usdt_segment segment;
-	int8_t size;	     /* bytes: 1, 2, 4 or 8; negative when it is signed */
-	uint8_t shift;	     /* 8 for ah, bh, ch and dh; else 0 */
-	uint8_t scale;	     /* 1, 2, 4 or 8 with an index; else 0 */
-	int8_t base, index;  /* enum usdt_register */
-	int64_t value;	     /* a constant has been cut to its size and extended by its sign */
-	const char *symbol;  /* inside the text of the arguments, not NUL-terminated; else NULL */
+	int8_t size;        /* bytes: 1, 2, 4 or 8; negative when it is signed */
+	uint8_t shift;      /* 8 for ah, bh, ch and dh; else 0 */
+	uint8_t scale;      /* 1, 2, 4 or 8 with an index; else 0 */
+	int8_t base, index; /* enum usdt_register */
+	int64_t value;      /* a constant has been cut to its size and extended by its sign */
+	const char *symbol; /* inside the text of the arguments, not NUL-terminated; else NULL */
 	size_t symbol_length;
 };
 
 /* One probe site; the same probe often has several. Its strings live until the callback returns. */
 struct usdt_site {
 	const char *provider, *name;
-	const char *text;	    /* of the arguments, as in the file */
-	uint64_t note;		    /* offset of its note in the file; 0: prelink has moved what the note says */
-	uint64_t address;	    /* of the probe's instruction, virtual, as in the file */
-	uint64_t offset;	    /* of it in the file, inside executable code */
+	const char *text; /* of the arguments, as in the file */
+	uint64_t note; /* offset of its note in the file; 0: prelink has moved what the note says */
+	uint64_t address;           /* of the probe's instruction, virtual, as in the file */
+	uint64_t offset;            /* of it in the file, inside executable code */
 	uint64_t semaphore_address; /* virtual; 0: the probe has none */
 	/*
-	 * Its offset in the file, for ref_ctr_offset: two aligned bytes of a writable segment. 0 beside an address: they are not in
-	 * the file, nobody can raise the semaphore, and the program may never come by the probe.
+	 * Its offset in the file, for ref_ctr_offset: two aligned bytes of a writable segment. 0
+	 * beside an address: they are not in the file, nobody can raise the semaphore, and the
+	 * program may never come by the probe.
 	 */
 	uint64_t semaphore;
 	unsigned n_arguments; /* those past USDT_ARGUMENTS_MAX are left out */
@@ -83,19 +88,22 @@ struct usdt_site {
 typedef int (*usdt_callback)(const struct usdt_site *site, void *data);
 
 /*
- * Calls callback for each site, in the order of the notes, whose provider and name match the patterns ('*' any bytes or none, '?' one
- * byte; NULL: all; names longer than 255 bytes match NULL only). A site that does not lie in executable code of the file, as those of
- * functions that the linker dropped, is passed by. A file without notes or without section names is no error. Addresses are as the file
- * is now, when prelink has moved it. Takes memory for the notes and 48 bytes a site.
+ * Calls callback for each site, in the order of the notes, whose provider and name match the
+ * patterns ('*' any bytes or none, '?' one byte; NULL: all; names longer than 255 bytes match NULL
+ * only). A site that does not lie in executable code of the file, as those of functions that the
+ * linker dropped, is passed by. A file without notes or without section names is no error.
+ * Addresses are as the file is now, when prelink has moved it. Takes memory for the notes and 48
+ * bytes a site.
  *
- * Returns 0, what the callback returned, -EINVAL for a pattern that is empty or too long, or an error as listed in image.h. Nothing is
- * reported on errors.
+ * Returns 0, what the callback returned, -EINVAL for a pattern that is empty or too long, or an
+ * error as listed in image.h. Nothing is reported on errors.
  */
-int elf_usdt_match(const struct elf_image *image, const char *provider, const char *name, usdt_callback callback, void *data,
-		   const char **ret_reason);
+int elf_usdt_match(const struct elf_image *image, const char *provider, const char *name,
+		   usdt_callback callback, void *data, const char **ret_reason);
 
 /*
- * Reads the text of a site's arguments, operands of x86-64 in AT&T syntax such as "-4@%edi 8@16+table(%rip) 1@-8(%rsp,%rcx,8)". One that
- * is not understood counts too, as USDT_UNKNOWN. Returns how many there are, at most USDT_ARGUMENTS_MAX. symbol points into the text.
+ * Reads the text of a site's arguments, operands of x86-64 in AT&T syntax such as "-4@%edi
+ * 8@16+table(%rip) 1@-8(%rsp,%rcx,8)". One that is not understood counts too, as USDT_UNKNOWN.
+ * Returns how many there are, at most USDT_ARGUMENTS_MAX. symbol points into the text.
  */
 unsigned usdt_arguments_parse(const char *text, struct usdt_argument ret[USDT_ARGUMENTS_MAX]);

@@ -16,14 +16,18 @@ struct register_name {
 };
 
 static const struct register_name registers[] = {
-	{ "rax", USDT_RAX, 8 }, { "eax", USDT_RAX, 4 },	 { "ax", USDT_RAX, 2 },	 { "al", USDT_RAX, 1 },	 { "ah", USDT_RAX, 1, 8 },
-	{ "rbx", USDT_RBX, 8 }, { "ebx", USDT_RBX, 4 },	 { "bx", USDT_RBX, 2 },	 { "bl", USDT_RBX, 1 },	 { "bh", USDT_RBX, 1, 8 },
-	{ "rcx", USDT_RCX, 8 }, { "ecx", USDT_RCX, 4 },	 { "cx", USDT_RCX, 2 },	 { "cl", USDT_RCX, 1 },	 { "ch", USDT_RCX, 1, 8 },
-	{ "rdx", USDT_RDX, 8 }, { "edx", USDT_RDX, 4 },	 { "dx", USDT_RDX, 2 },	 { "dl", USDT_RDX, 1 },	 { "dh", USDT_RDX, 1, 8 },
-	{ "rsi", USDT_RSI, 8 }, { "esi", USDT_RSI, 4 },	 { "si", USDT_RSI, 2 },	 { "sil", USDT_RSI, 1 },
-	{ "rdi", USDT_RDI, 8 }, { "edi", USDT_RDI, 4 },	 { "di", USDT_RDI, 2 },	 { "dil", USDT_RDI, 1 },
-	{ "rbp", USDT_RBP, 8 }, { "ebp", USDT_RBP, 4 },	 { "bp", USDT_RBP, 2 },	 { "bpl", USDT_RBP, 1 },
-	{ "rsp", USDT_RSP, 8 }, { "esp", USDT_RSP, 4 },	 { "sp", USDT_RSP, 2 },	 { "spl", USDT_RSP, 1 },
+	{ "rax", USDT_RAX, 8 },   { "eax", USDT_RAX, 4 },   { "ax", USDT_RAX, 2 },
+	{ "al", USDT_RAX, 1 },    { "ah", USDT_RAX, 1, 8 }, { "rbx", USDT_RBX, 8 },
+	{ "ebx", USDT_RBX, 4 },   { "bx", USDT_RBX, 2 },    { "bl", USDT_RBX, 1 },
+	{ "bh", USDT_RBX, 1, 8 }, { "rcx", USDT_RCX, 8 },   { "ecx", USDT_RCX, 4 },
+	{ "cx", USDT_RCX, 2 },    { "cl", USDT_RCX, 1 },    { "ch", USDT_RCX, 1, 8 },
+	{ "rdx", USDT_RDX, 8 },   { "edx", USDT_RDX, 4 },   { "dx", USDT_RDX, 2 },
+	{ "dl", USDT_RDX, 1 },    { "dh", USDT_RDX, 1, 8 }, { "rsi", USDT_RSI, 8 },
+	{ "esi", USDT_RSI, 4 },   { "si", USDT_RSI, 2 },    { "sil", USDT_RSI, 1 },
+	{ "rdi", USDT_RDI, 8 },   { "edi", USDT_RDI, 4 },   { "di", USDT_RDI, 2 },
+	{ "dil", USDT_RDI, 1 },   { "rbp", USDT_RBP, 8 },   { "ebp", USDT_RBP, 4 },
+	{ "bp", USDT_RBP, 2 },    { "bpl", USDT_RBP, 1 },   { "rsp", USDT_RSP, 8 },
+	{ "esp", USDT_RSP, 4 },   { "sp", USDT_RSP, 2 },    { "spl", USDT_RSP, 1 },
 	{ "rip", USDT_RIP, 8 },
 };
 
@@ -34,7 +38,8 @@ static bool is_digit(char c)
 
 static bool is_word(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '$';
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+	       c == '.' || c == '$';
 }
 
 static char peek(const struct cursor *c)
@@ -63,12 +68,13 @@ static bool take_number(struct cursor *c, uint64_t *ret)
 	}
 	for (; is_word(peek(c)); c->at++) {
 		char digit = *c->at;
-		unsigned value = is_digit(digit)                ? (unsigned)(digit - '0') :
-				 digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a' + 10) :
-				 digit >= 'A' && digit <= 'F' ? (unsigned)(digit - 'A' + 10) :
-								  16;
+		unsigned value = is_digit(digit)                ? (unsigned)(digit - '0')
+				 : digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a' + 10)
+				 : digit >= 'A' && digit <= 'F' ? (unsigned)(digit - 'A' + 10)
+								: 16;
 
-		if (value >= base || __builtin_mul_overflow(number, base, &number) || __builtin_add_overflow(number, value, &number))
+		if (value >= base || __builtin_mul_overflow(number, base, &number) ||
+		    __builtin_add_overflow(number, value, &number))
 			return false;
 		any = true;
 	}
@@ -87,7 +93,9 @@ static bool take_sum(struct cursor *c, struct usdt_argument *ret)
 		if (!minus && !take(c, '+') && !first)
 			break;
 		if (is_digit(peek(c))) {
-			if (!take_number(c, &number) || (number > INT64_MAX && number != UINT64_MAX / 2 + 1 && (minus || !first)))
+			if (!take_number(c, &number) ||
+			    (number > INT64_MAX && number != UINT64_MAX / 2 + 1 &&
+			     (minus || !first)))
 				return false;
 			sum += minus ? -number : number;
 			continue;
@@ -105,12 +113,14 @@ static bool take_sum(struct cursor *c, struct usdt_argument *ret)
 
 static bool find_numbered(const char *name, size_t length, struct register_name *ret)
 {
-	static const int8_t numbers[] = { USDT_R8, USDT_R9, USDT_R10, USDT_R11, USDT_R12, USDT_R13, USDT_R14, USDT_R15 };
+	static const int8_t numbers[] = { USDT_R8,  USDT_R9,  USDT_R10, USDT_R11,
+					  USDT_R12, USDT_R13, USDT_R14, USDT_R15 };
 	unsigned number = 0, digits = 0;
 
 	for (name++, length--; digits < length && is_digit(name[digits]); digits++)
 		number = number * 10 + (unsigned)(name[digits] - '0');
-	if (!digits || digits > 2 || name[0] == '0' || number < 8 || number > 15 || length - digits > 1)
+	if (!digits || digits > 2 || name[0] == '0' || number < 8 || number > 15 ||
+	    length - digits > 1)
 		return false;
 	ret->number = numbers[number - 8];
 	if (length == digits)
@@ -137,7 +147,8 @@ static bool take_register(struct cursor *c, struct register_name *ret)
 		c->at++;
 	length = (size_t)(c->at - name);
 	for (size_t i = 0; i < ARRAY_SIZE(registers); i++)
-		if (strnlen(registers[i].name, sizeof(registers[i].name)) == length && !memcmp(registers[i].name, name, length)) {
+		if (strnlen(registers[i].name, sizeof(registers[i].name)) == length &&
+		    !memcmp(registers[i].name, name, length)) {
 			*ret = registers[i];
 			return true;
 		}
@@ -156,9 +167,11 @@ static bool take_registers(struct cursor *c, struct usdt_argument *ret)
 		ret->base = r.number;
 	}
 	if (take(c, ',')) {
-		if (!take(c, '%') || !take_register(c, &r) || r.bytes != 8 || r.number == USDT_RSP || r.number == USDT_RIP)
+		if (!take(c, '%') || !take_register(c, &r) || r.bytes != 8 ||
+		    r.number == USDT_RSP || r.number == USDT_RIP)
 			return false;
-		if (take(c, ',') && (!take_number(c, &scale) || (scale != 1 && scale != 2 && scale != 4 && scale != 8)))
+		if (take(c, ',') && (!take_number(c, &scale) ||
+				     (scale != 1 && scale != 2 && scale != 4 && scale != 8)))
 			return false;
 		ret->index = r.number;
 		ret->scale = (uint8_t)scale;
@@ -177,7 +190,8 @@ static bool take_memory(struct cursor *c, struct usdt_argument *ret)
 	ret->kind = ret->symbol ? USDT_SYMBOL : USDT_MEMORY;
 	if (ret->base != USDT_RIP)
 		return true;
-	/* Without a symbol the address would depend on where the assembler thought the operand to be. */
+	/* Without a symbol the address would depend on where the assembler thought the operand to
+	 * be. */
 	ret->base = USDT_NO_REGISTER;
 	return ret->symbol && ret->index == USDT_NO_REGISTER && ret->segment == USDT_NO_SEGMENT;
 }
@@ -187,7 +201,8 @@ static bool take_size(struct cursor *c, struct usdt_argument *ret)
 	bool minus = take(c, '-');
 	uint64_t size;
 
-	if (!take_number(c, &size) || (size != 1 && size != 2 && size != 4 && size != 8) || !take(c, '@'))
+	if (!take_number(c, &size) || (size != 1 && size != 2 && size != 4 && size != 8) ||
+	    !take(c, '@'))
 		return false;
 	ret->size = (int8_t)(minus ? -(int)size : (int)size);
 	return true;
@@ -196,13 +211,20 @@ static bool take_size(struct cursor *c, struct usdt_argument *ret)
 static int64_t cut(int64_t value, int size)
 {
 	switch (size) {
-	case 1: return (uint8_t)value;
-	case 2: return (uint16_t)value;
-	case 4: return (uint32_t)value;
-	case -1: return (int8_t)value;
-	case -2: return (int16_t)value;
-	case -4: return (int32_t)value;
-	default: return value;
+	case 1:
+		return (uint8_t)value;
+	case 2:
+		return (uint16_t)value;
+	case 4:
+		return (uint32_t)value;
+	case -1:
+		return (int8_t)value;
+	case -2:
+		return (int16_t)value;
+	case -4:
+		return (int32_t)value;
+	default:
+		return value;
 	}
 }
 
@@ -237,7 +259,8 @@ unsigned usdt_arguments_parse(const char *text, struct usdt_argument ret[USDT_AR
 	unsigned n = 0;
 
 	for (;;) {
-		struct usdt_argument argument = { .base = USDT_NO_REGISTER, .index = USDT_NO_REGISTER };
+		struct usdt_argument argument = { .base = USDT_NO_REGISTER,
+						  .index = USDT_NO_REGISTER };
 		struct cursor c;
 
 		text += strspn(text, " \t");
@@ -246,7 +269,8 @@ unsigned usdt_arguments_parse(const char *text, struct usdt_argument ret[USDT_AR
 		c = (struct cursor){ .at = text, .end = text + strcspn(text, " \t") };
 		text = c.end;
 		if (!take_size(&c, &argument) || !take_operand(&c, &argument) || c.at != c.end)
-			argument = (struct usdt_argument){ .base = USDT_NO_REGISTER, .index = USDT_NO_REGISTER };
+			argument = (struct usdt_argument){ .base = USDT_NO_REGISTER,
+							   .index = USDT_NO_REGISTER };
 		ret[n++] = argument;
 	}
 }

@@ -8,7 +8,8 @@
 #define DYNAMIC_ENTRIES_MAX 4096
 #define SEGMENTS_MAX 256
 #define RELOCATIONS_AT_ONCE 4096
-/* Of data that is not kept: what a scan reads at once, and what a look at single words keeps for the next look. */
+/* Of data that is not kept: what a scan reads at once, and what a look at single words keeps for
+ * the next look. */
 #define CHUNK_WORDS (64u << 10)
 #define BLOCK_WORDS 512
 #define SYMBOLS_AT_ONCE (64u << 10)
@@ -52,10 +53,12 @@ static bool test_bit(const uint64_t *bits, uint64_t i)
 static bool is_data(const struct elf_image *image, const Elf64_Phdr *segment, bool takes_code)
 {
 	return segment->p_type == PT_LOAD && segment->p_filesz >= 16 &&
-	       (segment->p_flags & PF_W || (elf_image_is_fixed(image) && (takes_code || !(segment->p_flags & PF_X))));
+	       (segment->p_flags & PF_W ||
+		(elf_image_is_fixed(image) && (takes_code || !(segment->p_flags & PF_X))));
 }
 
-/* Old linkers put constants into the segment of the code, when there is no other that is only read. */
+/* Old linkers put constants into the segment of the code, when there is no other that is only read.
+ */
 static bool has_constants_in_code(const struct elf_image *image)
 {
 	const Elf64_Phdr *segment;
@@ -66,20 +69,24 @@ static bool has_constants_in_code(const struct elf_image *image)
 	return true;
 }
 
-static int add_span(struct elf_words *words, const Elf64_Phdr *segment, uint64_t *loaded, uint64_t *scanned,
-		    const char **ret_reason)
+static int add_span(struct elf_words *words, const Elf64_Phdr *segment, uint64_t *loaded,
+		    uint64_t *scanned, const char **ret_reason)
 {
-	uint64_t skip = -segment->p_vaddr & 7, size = segment->p_filesz - skip, file_size = elf_image_size(words->image);
+	uint64_t skip = -segment->p_vaddr & 7, size = segment->p_filesz - skip,
+		 file_size = elf_image_size(words->image);
 	struct span *span = &words->spans[words->n_spans];
 	int r;
 
 	if (segment->p_offset > file_size || segment->p_filesz > file_size - segment->p_offset ||
-	    segment->p_vaddr >= WORD_EXTERNAL || segment->p_filesz > WORD_EXTERNAL - segment->p_vaddr)
-		return fail(ret_reason, -EBADMSG, "an ELF segment with data lies outside of the file");
+	    segment->p_vaddr >= WORD_EXTERNAL ||
+	    segment->p_filesz > WORD_EXTERNAL - segment->p_vaddr)
+		return fail(ret_reason, -EBADMSG,
+			    "an ELF segment with data lies outside of the file");
 	if (words->n_spans == WORDS_SPANS_MAX)
 		return fail(ret_reason, -E2BIG, "the ELF file has too many segments with data");
 	if (words->n_spans > 0 && segment->p_vaddr < span[-1].address + span[-1].n_words * 8)
-		return fail(ret_reason, -EBADMSG, "the ELF segments with data overlap or are not sorted");
+		return fail(ret_reason, -EBADMSG,
+			    "the ELF segments with data overlap or are not sorted");
 	*span = (struct span){
 		.address = segment->p_vaddr + skip,
 		.offset = segment->p_offset + skip,
@@ -88,7 +95,9 @@ static int add_span(struct elf_words *words, const Elf64_Phdr *segment, uint64_t
 	words->n_spans++;
 	if (!(segment->p_flags & PF_W)) {
 		*scanned += size;
-		return *scanned > WORDS_SCANNED_MAX ? fail(ret_reason, -E2BIG, "the ELF file has too much data") : 0;
+		return *scanned > WORDS_SCANNED_MAX
+			       ? fail(ret_reason, -E2BIG, "the ELF file has too much data")
+			       : 0;
 	}
 	*loaded += size;
 	if (*loaded > WORDS_LOADED_MAX)
@@ -151,9 +160,12 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *ret, cons
 	for (uint64_t i = 0; i < MIN(segment->p_filesz / sizeof(entry), DYNAMIC_ENTRIES_MAX); i++) {
 		uint64_t offset, room;
 
-		if (elf_image_locate(image, segment->p_vaddr + i * sizeof(entry), &offset, &room) < 0 || room < sizeof(entry) ||
+		if (elf_image_locate(image, segment->p_vaddr + i * sizeof(entry), &offset, &room) <
+			    0 ||
+		    room < sizeof(entry) ||
 		    elf_image_read(image, offset, &entry, sizeof(entry)) < 0)
-			return fail(ret_reason, -EBADMSG, "the dynamic section lies outside of the file");
+			return fail(ret_reason, -EBADMSG,
+				    "the dynamic section lies outside of the file");
 		switch (entry.d_tag) {
 		case DT_NULL:
 			return 0;
@@ -193,8 +205,9 @@ static int need_symbol(struct elf_words *words, uint32_t symbol, const char **re
 	if (symbol < words->n_symbols)
 		return 0;
 	if (symbol >= count)
-		return symbol < WORDS_SYMBOLS_MAX ? fail(ret_reason, -EBADMSG, "a relocation refers to no symbol")
-						  : fail(ret_reason, -E2BIG, "the ELF file has too many symbols");
+		return symbol < WORDS_SYMBOLS_MAX
+			       ? fail(ret_reason, -EBADMSG, "a relocation refers to no symbol")
+			       : fail(ret_reason, -E2BIG, "the ELF file has too many symbols");
 	count = MIN(count, MAX(symbol + 1ull, 2ull * words->n_symbols + SYMBOLS_AT_ONCE));
 	grown = realloc(words->symbols, count * sizeof(*grown));
 	if (!grown)
@@ -220,7 +233,8 @@ static uint64_t symbol_value(const struct elf_words *words, uint32_t symbol, int
 	return WORD_EXTERNAL | (uint64_t)symbol << 16 | (uint64_t)addend;
 }
 
-static int apply_relocation(struct elf_words *words, const Elf64_Rela *relocation, const char **ret_reason)
+static int apply_relocation(struct elf_words *words, const Elf64_Rela *relocation,
+			    const char **ret_reason)
 {
 	uint32_t symbol = ELF64_R_SYM(relocation->r_info);
 	uint64_t index, value;
@@ -250,9 +264,11 @@ static int apply_relocation(struct elf_words *words, const Elf64_Rela *relocatio
 	return 0;
 }
 
-/* The file offset of a table of relocations with this entry size; *ret_count becomes 0 when there is none. */
-static int find_table(const struct elf_image *image, uint64_t address, uint64_t size, size_t entry_size,
-		      uint64_t *ret_offset, uint64_t *ret_count, const char **ret_reason)
+/* The file offset of a table of relocations with this entry size; *ret_count becomes 0 when there
+ * is none. */
+static int find_table(const struct elf_image *image, uint64_t address, uint64_t size,
+		      size_t entry_size, uint64_t *ret_offset, uint64_t *ret_count,
+		      const char **ret_reason)
 {
 	uint64_t room;
 
@@ -266,13 +282,15 @@ static int find_table(const struct elf_image *image, uint64_t address, uint64_t 
 	return 0;
 }
 
-static int apply_rela(struct elf_words *words, const struct dynamic *dynamic, const char **ret_reason)
+static int apply_rela(struct elf_words *words, const struct dynamic *dynamic,
+		      const char **ret_reason)
 {
 	_cleanup_free_ Elf64_Rela *some = NULL;
 	uint64_t offset, count;
 	int r;
 
-	r = find_table(words->image, dynamic->rela, dynamic->rela_size, sizeof(*some), &offset, &count, ret_reason);
+	r = find_table(words->image, dynamic->rela, dynamic->rela_size, sizeof(*some), &offset,
+		       &count, ret_reason);
 	if (r < 0 || count == 0)
 		return r;
 	some = malloc(RELOCATIONS_AT_ONCE * sizeof(*some));
@@ -308,14 +326,17 @@ static void mark_relative(struct elf_words *words, uint64_t address)
 	span->relocated[index / 64] |= 1ull << index % 64;
 }
 
-/* An even entry is the address of a word; an odd one has a bit for each of the 63 words that follow. */
-static int apply_relr(struct elf_words *words, const struct dynamic *dynamic, const char **ret_reason)
+/* An even entry is the address of a word; an odd one has a bit for each of the 63 words that
+ * follow. */
+static int apply_relr(struct elf_words *words, const struct dynamic *dynamic,
+		      const char **ret_reason)
 {
 	_cleanup_free_ uint64_t *some = NULL;
 	uint64_t offset, count, at = 0;
 	int r;
 
-	r = find_table(words->image, dynamic->relr, dynamic->relr_size, sizeof(*some), &offset, &count, ret_reason);
+	r = find_table(words->image, dynamic->relr, dynamic->relr_size, sizeof(*some), &offset,
+		       &count, ret_reason);
 	if (r < 0 || count == 0)
 		return r;
 	some = malloc(RELOCATIONS_AT_ONCE * sizeof(*some));
@@ -330,7 +351,8 @@ static int apply_relr(struct elf_words *words, const struct dynamic *dynamic, co
 		for (size_t i = 0; i < n; i++) {
 			if (some[i] & 1) {
 				for (uint64_t bits = some[i] >> 1; bits; bits &= bits - 1)
-					mark_relative(words, at + 8 * (uint64_t)__builtin_ctzll(bits));
+					mark_relative(words,
+						      at + 8 * (uint64_t)__builtin_ctzll(bits));
 				at += 63 * 8;
 			} else {
 				mark_relative(words, some[i]);
@@ -361,11 +383,13 @@ int elf_words_open(const struct elf_image *image, struct elf_words **ret, const 
 	r = read_dynamic(image, &dynamic, ret_reason);
 	if (r < 0)
 		return r;
-	if (dynamic.symbols && elf_image_locate(image, dynamic.symbols, &words->symbols_offset, &words->symbols_room) < 0)
+	if (dynamic.symbols && elf_image_locate(image, dynamic.symbols, &words->symbols_offset,
+						&words->symbols_room) < 0)
 		return fail(ret_reason, -EBADMSG, "the dynamic symbols lie outside of the file");
 	if (dynamic.strings) {
 		if (elf_image_locate(image, dynamic.strings, &words->strings_offset, &room) < 0)
-			return fail(ret_reason, -EBADMSG, "the dynamic strings lie outside of the file");
+			return fail(ret_reason, -EBADMSG,
+				    "the dynamic strings lie outside of the file");
 		words->strings_size = MIN(dynamic.strings_size, room);
 	}
 	/* RELR reads the words that RELA may write, so it goes first. */
@@ -393,7 +417,8 @@ struct elf_words *elf_words_free(struct elf_words *words)
 }
 
 /* A word of a span that is not kept, out of a block that is read around it. */
-static int read_word(struct elf_words *words, const struct span *span, uint64_t index, uint64_t *ret)
+static int read_word(struct elf_words *words, const struct span *span, uint64_t index,
+		     uint64_t *ret)
 {
 	uint64_t address = span->address + index * 8, first = index - index % BLOCK_WORDS;
 	int r;
@@ -444,7 +469,9 @@ static int scan_relocated(const struct span *span, word_callback callback, void 
 	for (uint64_t i = 0; i < span->n_words / 64 + 1; i++)
 		for (uint64_t bits = span->relocated[i]; bits; bits &= bits - 1) {
 			uint64_t index = i * 64 + (uint64_t)__builtin_ctzll(bits);
-			int r = span->words[index] ? callback(span->address + index * 8, span->words[index], data) : 0;
+			int r = span->words[index] ? callback(span->address + index * 8,
+							      span->words[index], data)
+						   : 0;
 
 			if (r)
 				return r;
@@ -452,12 +479,15 @@ static int scan_relocated(const struct span *span, word_callback callback, void 
 	return 0;
 }
 
-static int scan_fixed(const struct span *span, const uint64_t *some, uint64_t first, uint64_t n, word_callback callback,
-		      void *data)
+static int scan_fixed(const struct span *span, const uint64_t *some, uint64_t first, uint64_t n,
+		      word_callback callback, void *data)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		bool is_pointer = !(some[i] & WORD_EXTERNAL) || (span->words && test_bit(span->relocated, first + i));
-		int r = some[i] && is_pointer ? callback(span->address + (first + i) * 8, some[i], data) : 0;
+		bool is_pointer = !(some[i] & WORD_EXTERNAL) ||
+				  (span->words && test_bit(span->relocated, first + i));
+		int r = some[i] && is_pointer
+				? callback(span->address + (first + i) * 8, some[i], data)
+				: 0;
 
 		if (r)
 			return r;
@@ -501,7 +531,8 @@ uint32_t elf_words_symbols(const struct elf_words *words)
 	return words->n_symbols;
 }
 
-int elf_words_symbol_name(const struct elf_words *words, uint32_t symbol, uint64_t *ret_offset, uint64_t *ret_room)
+int elf_words_symbol_name(const struct elf_words *words, uint32_t symbol, uint64_t *ret_offset,
+			  uint64_t *ret_room)
 {
 	if (symbol >= words->n_symbols || words->symbols[symbol].st_name >= words->strings_size)
 		return -ENOENT;

@@ -20,8 +20,10 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 
 	for (;;) {
 		struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
-		uint64_t now = loop_now(), left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
-		int n = poll(&poll_fd, 1, deadline_ns == LOOP_NEVER ? -1 : (int)MIN(left_ms, (uint64_t)INT_MAX));
+		uint64_t now = loop_now(),
+			 left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
+		int n = poll(&poll_fd, 1,
+			     deadline_ns == LOOP_NEVER ? -1 : (int)MIN(left_ms, (uint64_t)INT_MAX));
 
 		if (n > 0)
 			break;
@@ -35,9 +37,11 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 	return -error;
 }
 
-static int connect_to(const struct sockaddr *address, socklen_t size, uint64_t deadline_ns, int *ret_fd)
+static int connect_to(const struct sockaddr *address, socklen_t size, uint64_t deadline_ns,
+		      int *ret_fd)
 {
-	_cleanup_close_ int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int r;
 
 	if (fd < 0)
@@ -65,7 +69,8 @@ static int connect_unix(const char *name, bool abstract, uint64_t deadline_ns, i
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path + abstract, name, n);
 	return connect_to((const struct sockaddr *)&address,
-			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1), deadline_ns, ret_fd);
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1), deadline_ns,
+			  ret_fd);
 }
 
 static int connect_host(const char *text, uint64_t deadline_ns, int *ret_fd, char **ret_host)

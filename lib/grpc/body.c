@@ -22,7 +22,7 @@ struct grpc_body {
 	size_t n_pieces, n_allocated;
 	size_t n_released;
 	struct grpc_position taken; /* what is before it has left the queue */
-	unsigned n_holds;	    /* ranges of it that are not written */
+	unsigned n_holds;           /* ranges of it that are not written */
 	bool in_queue;
 };
 
@@ -53,7 +53,8 @@ struct grpc_body *grpc_body_free(struct grpc_body *body)
 	return NULL;
 }
 
-int grpc_body_add(struct grpc_body *body, const void *bytes, size_t size, void (*release)(void *data), void *data)
+int grpc_body_add(struct grpc_body *body, const void *bytes, size_t size,
+		  void (*release)(void *data), void *data)
 {
 	if (body->n_pieces == body->n_allocated) {
 		size_t n = MAX(4, body->n_allocated * 2);
@@ -96,7 +97,8 @@ uint64_t grpc_body_size(const struct grpc_body *body)
 	return body->size;
 }
 
-/* Moves the position on, within the message, and returns by how many bytes. Pieces without bytes go with what is before them. */
+/* Moves the position on, within the message, and returns by how many bytes. Pieces without bytes go
+ * with what is before them. */
 static size_t body_move(const struct grpc_body *body, struct grpc_position *position, size_t size)
 {
 	size_t n = MIN(size, GRPC_PREFIX_SIZE - position->prefix), moved = n;
@@ -116,20 +118,24 @@ static size_t body_move(const struct grpc_body *body, struct grpc_position *posi
 	return moved;
 }
 
-static size_t body_peek(const struct grpc_body *body, struct grpc_position at, size_t limit, struct iovec *iov, size_t *n_iov)
+static size_t body_peek(const struct grpc_body *body, struct grpc_position at, size_t limit,
+			struct iovec *iov, size_t *n_iov)
 {
 	size_t n = 0, total = 0;
 
 	if (at.prefix < GRPC_PREFIX_SIZE && *n_iov && limit) {
-		iov[n] = (struct iovec){ (void *)(body->prefix + at.prefix), MIN(GRPC_PREFIX_SIZE - at.prefix, limit) };
+		iov[n] = (struct iovec){ (void *)(body->prefix + at.prefix),
+					 MIN(GRPC_PREFIX_SIZE - at.prefix, limit) };
 		total = iov[n++].iov_len;
 	}
-	for (; at.piece < body->n_pieces && n < *n_iov && total < limit; at.piece++, at.offset = 0) {
+	for (; at.piece < body->n_pieces && n < *n_iov && total < limit;
+	     at.piece++, at.offset = 0) {
 		const struct piece *piece = &body->pieces[at.piece];
 
 		if (piece->size == at.offset)
 			continue;
-		iov[n] = (struct iovec){ (void *)(piece->bytes + at.offset), MIN(piece->size - at.offset, limit - total) };
+		iov[n] = (struct iovec){ (void *)(piece->bytes + at.offset),
+					 MIN(piece->size - at.offset, limit - total) };
 		total += iov[n++].iov_len;
 	}
 	*n_iov = n;
@@ -181,11 +187,13 @@ static void queue_drop_first(struct grpc_queue *queue)
 	body_settle(body);
 }
 
-size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iovec *iov, size_t *n_iov)
+size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iovec *iov,
+		       size_t *n_iov)
 {
 	size_t n = 0, total = 0;
 
-	for (const struct grpc_body *body = queue->first; body && n < *n_iov && total < limit; body = body->next) {
+	for (const struct grpc_body *body = queue->first; body && n < *n_iov && total < limit;
+	     body = body->next) {
 		size_t left = *n_iov - n;
 
 		total += body_peek(body, body->taken, limit - total, iov + n, &left);
@@ -203,7 +211,8 @@ void grpc_queue_advance(struct grpc_queue *queue, size_t size)
 
 		size -= n;
 		queue->size -= n;
-		queue->in_middle = body->taken.prefix < GRPC_PREFIX_SIZE || body->taken.piece < body->n_pieces;
+		queue->in_middle =
+			body->taken.prefix < GRPC_PREFIX_SIZE || body->taken.piece < body->n_pieces;
 		if (queue->in_middle)
 			body_settle(body);
 		else

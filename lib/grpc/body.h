@@ -1,7 +1,7 @@
 /*
- * A message to be sent: a list of pieces of memory that go to the socket from where they lie, each released
- * as soon as its last byte was written or when the message is dropped. A body may be built in one thread
- * and sent in another; the release functions run in the thread of the server's loop.
+ * A message to be sent: a list of pieces of memory that go to the socket from where they lie, each
+ * released as soon as its last byte was written or when the message is dropped. A body may be built
+ * in one thread and sent in another; the release functions run in the thread of the server's loop.
  */
 #pragma once
 
@@ -23,14 +23,15 @@ int grpc_body_new(struct grpc_body **ret);
 struct grpc_body *grpc_body_free(struct grpc_body *body);
 
 /*
- * Adds size bytes that stay where they are until release(data) is called; release may be NULL (memory that
- * outlives the body). On failure nothing was added and release is not called: -ENOMEM. The size of the
- * whole is checked when the body is sent, so that adding cannot fail for it.
+ * Adds size bytes that stay where they are until release(data) is called; release may be NULL
+ * (memory that outlives the body). On failure nothing was added and release is not called: -ENOMEM.
+ * The size of the whole is checked when the body is sent, so that adding cannot fail for it.
  */
-int grpc_body_add(struct grpc_body *body, const void *bytes, size_t size, void (*release)(void *data), void *data);
+int grpc_body_add(struct grpc_body *body, const void *bytes, size_t size,
+		  void (*release)(void *data), void *data);
 /*
- * Adds a piece of malloc'ed memory, which the body owns from now on, and frees in the case of failure too.
- * -ENOMEM.
+ * Adds a piece of malloc'ed memory, which the body owns from now on, and frees in the case of
+ * failure too. -ENOMEM.
  */
 int grpc_body_add_owned(struct grpc_body *body, void *bytes, size_t size);
 /* Adds a copy of the bytes. -ENOMEM. */
@@ -40,8 +41,8 @@ int grpc_body_add_copy(struct grpc_body *body, const void *bytes, size_t size);
 uint64_t grpc_body_size(const struct grpc_body *body);
 
 /*
- * For the transport: the messages of a stream that wait to be sent, as the bytes that go over the wire,
- * prefixes included. Zeroed it is empty.
+ * For the transport: the messages of a stream that wait to be sent, as the bytes that go over the
+ * wire, prefixes included. Zeroed it is empty.
  */
 struct grpc_queue {
 	struct grpc_body *first, *last;
@@ -54,10 +55,11 @@ struct iovec;
 /* Takes the body, also on failure: -EMSGSIZE when it is above GRPC_MESSAGE_MAX. */
 int grpc_queue_add(struct grpc_queue *queue, struct grpc_body *body);
 /*
- * Sets up to *n_iov pieces that start at the first byte left, at most limit bytes in all, and returns how
- * many bytes.
+ * Sets up to *n_iov pieces that start at the first byte left, at most limit bytes in all, and
+ * returns how many bytes.
  */
-size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iovec *iov, size_t *n_iov);
+size_t grpc_queue_peek(const struct grpc_queue *queue, size_t limit, struct iovec *iov,
+		       size_t *n_iov);
 /* Takes out size bytes, which are there, and releases the pieces that end in them. */
 void grpc_queue_advance(struct grpc_queue *queue, size_t size);
 void grpc_queue_clear(struct grpc_queue *queue);
@@ -68,14 +70,16 @@ struct grpc_position {
 	size_t piece, offset;
 };
 
-/* Bytes of one message that were taken out of its queue and stay where they are until they were written. */
+/* Bytes of one message that were taken out of its queue and stay where they are until they were
+ * written. */
 struct grpc_range {
 	struct grpc_body *body;
 	struct grpc_position at;
 	size_t size; /* of what is left */
 };
 
-/* Takes up to limit bytes of the queue's first message, which is there; a range has to be advanced to its end, or dropped. */
+/* Takes up to limit bytes of the queue's first message, which is there; a range has to be advanced
+ * to its end, or dropped. */
 size_t grpc_queue_take(struct grpc_queue *queue, size_t limit, struct grpc_range *ret);
 /* As grpc_queue_peek(). */
 size_t grpc_range_peek(const struct grpc_range *range, struct iovec *iov, size_t *n_iov);

@@ -13,8 +13,10 @@
 #define HEADER_OVERHEAD 32
 #define STATUS_MESSAGE_MAX 1000
 
-#define HEADER(name_, value_)                                                                  \
-	((nghttp2_nv){ .name = (uint8_t *)(name_), .namelen = strlen(name_), .value = (uint8_t *)(value_), \
+#define HEADER(name_, value_)                                                                      \
+	((nghttp2_nv){ .name = (uint8_t *)(name_),                                                 \
+		       .namelen = strlen(name_),                                                   \
+		       .value = (uint8_t *)(value_),                                               \
 		       .valuelen = strlen(value_) })
 
 static uint64_t call_now(const struct grpc_call *call)
@@ -86,8 +88,8 @@ static void call_submitted(struct grpc_call *call, int r)
 
 static void call_reset(struct grpc_call *call, uint32_t error)
 {
-	call_submitted(call, nghttp2_submit_rst_stream(call->session->http2.session, NGHTTP2_FLAG_NONE,
-						       call->stream_id, error));
+	call_submitted(call, nghttp2_submit_rst_stream(call->session->http2.session,
+						       NGHTTP2_FLAG_NONE, call->stream_id, error));
 }
 
 static size_t call_trailers(struct grpc_call *call, char status[static 12], nghttp2_nv *headers)
@@ -100,8 +102,9 @@ static size_t call_trailers(struct grpc_call *call, char status[static 12], nght
 	return 2;
 }
 
-static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
-			 uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
+static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer,
+			 size_t length, uint32_t *data_flags, nghttp2_data_source *source,
+			 void *user_data)
 {
 	struct grpc_call *call = container_of(source->ptr, struct grpc_call, queue);
 	nghttp2_nv trailers[2];
@@ -127,8 +130,8 @@ static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *b
 }
 
 /*
- * Sends the headers of the answer; the rest is read from the queue. Without a queue: all of a failed call's
- * answer.
+ * Sends the headers of the answer; the rest is read from the queue. Without a queue: all of a
+ * failed call's answer.
  */
 static void call_start(struct grpc_call *call)
 {
@@ -139,13 +142,14 @@ static void call_start(struct grpc_call *call)
 	size_t n = 0;
 
 	headers[n++] = HEADER(":status", "200");
-	headers[n++] = HEADER("content-type", call->content_type[0] ? call->content_type : "application/grpc");
+	headers[n++] = HEADER("content-type",
+			      call->content_type[0] ? call->content_type : "application/grpc");
 	headers[n++] = HEADER("grpc-accept-encoding", "identity,gzip");
 	if (whole)
 		n += call_trailers(call, status, headers + n);
 	call->started = true;
-	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id, headers, n,
-						     whole ? NULL : &provider));
+	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id,
+						     headers, n, whole ? NULL : &provider));
 }
 
 static void call_continue(struct grpc_call *call)
@@ -154,7 +158,8 @@ static void call_continue(struct grpc_call *call)
 		call_start(call);
 	} else if (call->deferred) {
 		call->deferred = false;
-		call_submitted(call, nghttp2_session_resume_data(call->session->http2.session, call->stream_id));
+		call_submitted(call, nghttp2_session_resume_data(call->session->http2.session,
+								 call->stream_id));
 	}
 }
 
@@ -221,7 +226,8 @@ void grpc_call_tick(struct grpc_call *call)
 			return;
 		}
 		grpc_queue_clear(&call->queue);
-		call_end(call, GRPC_DEADLINE_EXCEEDED, "the deadline passed before the call was answered");
+		call_end(call, GRPC_DEADLINE_EXCEEDED,
+			 "the deadline passed before the call was answered");
 		return;
 	}
 	if ((!call->request_done && now >= call->request_by) ||
@@ -238,8 +244,8 @@ static bool equals(const char *text, size_t size, const char *other)
 	return size == strlen(other) && !memcmp(text, other, size);
 }
 
-void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
-		      const char *value, size_t value_size)
+void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size, const char *value,
+		      size_t value_size)
 {
 	const struct grpc_server_options *options = &call->session->service->options;
 
@@ -265,7 +271,8 @@ void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size
 		uint64_t timeout_ns;
 
 		call->timeout_error = grpc_timeout_parse(value, value_size, &timeout_ns);
-		if (call->timeout_error == 0 && __builtin_add_overflow(call_now(call), timeout_ns, &call->deadline_ns))
+		if (call->timeout_error == 0 &&
+		    __builtin_add_overflow(call_now(call), timeout_ns, &call->deadline_ns))
 			call->deadline_ns = LOOP_NEVER;
 	}
 }
@@ -295,7 +302,8 @@ static void call_end_errno(struct grpc_call *call, int error)
 
 	switch (error) {
 	case -EMSGSIZE:
-		snprintf(text, sizeof(text), "the request is larger than %zu bytes", call->reader.max_size);
+		snprintf(text, sizeof(text), "the request is larger than %zu bytes",
+			 call->reader.max_size);
 		call_end(call, GRPC_RESOURCE_EXHAUSTED, text);
 		break;
 	case -ENOMEM:
@@ -357,7 +365,8 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 		int r;
 
 		if (call->has_message) {
-			call_end(call, GRPC_UNIMPLEMENTED, "the method takes one message, and more were sent");
+			call_end(call, GRPC_UNIMPLEMENTED,
+				 "the method takes one message, and more were sent");
 			return;
 		}
 		n = grpc_reader_feed(&call->reader, bytes, size);
@@ -380,10 +389,12 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 	}
 }
 
-static const char http_text[] = "A gRPC server: it takes POST requests of the type application/grpc over HTTP/2.\n";
+static const char http_text[] =
+	"A gRPC server: it takes POST requests of the type application/grpc over HTTP/2.\n";
 
-static ssize_t http_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
-			 uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
+static ssize_t http_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer,
+			 size_t length, uint32_t *data_flags, nghttp2_data_source *source,
+			 void *user_data)
 {
 	struct grpc_call *call = source->ptr;
 
@@ -406,8 +417,8 @@ static void call_answer_http(struct grpc_call *call)
 	headers[1] = HEADER("content-type", "text/plain");
 	call->started = call->ended = true;
 	call->progress_ns = call_now(call);
-	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id, headers,
-						     ARRAY_SIZE(headers), &provider));
+	call_submitted(call, nghttp2_submit_response(call->session->http2.session, call->stream_id,
+						     headers, ARRAY_SIZE(headers), &provider));
 	call_arm(call);
 }
 
@@ -433,7 +444,8 @@ void grpc_call_request_done(struct grpc_call *call)
 		return;
 	}
 	if (!call->has_message) {
-		call_end(call, GRPC_UNIMPLEMENTED, "the method takes one message, and none was sent");
+		call_end(call, GRPC_UNIMPLEMENTED,
+			 "the method takes one message, and none was sent");
 		return;
 	}
 	/* The call may be over when handle() returns; the message lives on until then. */
@@ -441,7 +453,8 @@ void grpc_call_request_done(struct grpc_call *call)
 	call_count_buffered(call);
 	call_arm(call);
 	call->held = true;
-	call->method->handle(call, message, call->message_size, call->session->service->options.data);
+	call->method->handle(call, message, call->message_size,
+			     call->session->service->options.data);
 }
 
 void grpc_call_closed(struct grpc_call *call)

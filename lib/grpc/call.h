@@ -1,6 +1,6 @@
 /*
- * One call on a server, that is one stream of a session: what the session reports about it, and what
- * it sends.
+ * One call on a server, that is one stream of a session: what the session reports about it, and
+ * what it sends.
  */
 #pragma once
 
@@ -50,13 +50,14 @@ struct grpc_call {
 	bool ended;    /* status and message are final, and follow the queue */
 	enum grpc_status status;
 	char *status_message; /* percent-encoded, or NULL */
-	uint64_t progress_ns; /* when bytes were last taken from the queue, or began to wait in it */
+	uint64_t
+		progress_ns; /* when bytes were last taken from the queue, or began to wait in it */
 };
 
 /* The stream's first frame came. -ENOMEM. */
 int grpc_call_new(struct grpc_session *session, int32_t stream_id, struct grpc_call **ret);
-void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size,
-		      const char *value, size_t value_size);
+void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size, const char *value,
+		      size_t value_size);
 /* The request's headers are complete. */
 void grpc_call_headers_done(struct grpc_call *call);
 void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size);

@@ -16,7 +16,8 @@
 #define READ_MIN 16384
 /* How late a flag that no signal handler sets is seen. */
 #define FLAG_POLL_MS 100
-/* After the time is up the server still has this long to say so itself, which it does with a better message. */
+/* After the time is up the server still has this long to say so itself, which it does with a better
+ * message. */
 #define DEADLINE_GRACE_NS 200000000ull
 
 struct grpc_client {
@@ -34,7 +35,8 @@ int grpc_client_new(int fd, struct grpc_tls *tls, const char *host, struct grpc_
 	if (!client)
 		return -ENOMEM;
 	client->buffer = malloc(READ_SIZE);
-	r = client->buffer ? grpc_requests_init(&client->requests, host ? host : "localhost", tls) : -ENOMEM;
+	r = client->buffer ? grpc_requests_init(&client->requests, host ? host : "localhost", tls)
+			   : -ENOMEM;
 	if (r == 0)
 		r = grpc_transport_new(fd, tls, host, &client->transport);
 	if (r < 0) {
@@ -56,14 +58,17 @@ struct grpc_client *grpc_client_free(struct grpc_client *client)
 	return NULL;
 }
 
-/* Waits for the socket, at most until the deadline, and some time only where a flag may be raised meanwhile. */
-static int wait_for(const struct grpc_client *client, short events, uint64_t deadline_ns, const volatile sig_atomic_t *cancelled)
+/* Waits for the socket, at most until the deadline, and some time only where a flag may be raised
+ * meanwhile. */
+static int wait_for(const struct grpc_client *client, short events, uint64_t deadline_ns,
+		    const volatile sig_atomic_t *cancelled)
 {
 	struct pollfd poll_fd = { .fd = grpc_transport_fd(client->transport), .events = events };
 	int wait_ms = cancelled ? FLAG_POLL_MS : -1;
 
 	if (deadline_ns != LOOP_NEVER) {
-		uint64_t now = loop_now(), left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
+		uint64_t now = loop_now(),
+			 left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
 
 		wait_ms = (int)MIN(left_ms, (uint64_t)(wait_ms < 0 ? 60000 : wait_ms));
 	}
@@ -79,13 +84,16 @@ static int shake_hands(struct grpc_client *client, uint64_t deadline_ns)
 			return r;
 		if (loop_now() >= deadline_ns)
 			return -ETIMEDOUT;
-		r = wait_for(client, grpc_transport_wants_write(client->transport) ? POLLOUT : POLLIN, deadline_ns, NULL);
+		r = wait_for(client,
+			     grpc_transport_wants_write(client->transport) ? POLLOUT : POLLIN,
+			     deadline_ns, NULL);
 		if (r < 0)
 			return r;
 	}
 }
 
-int grpc_client_connect(const char *address, struct grpc_tls *tls, uint64_t timeout_ns, struct grpc_client **ret, char **ret_reason)
+int grpc_client_connect(const char *address, struct grpc_tls *tls, uint64_t timeout_ns,
+			struct grpc_client **ret, char **ret_reason)
 {
 	_cleanup_free_ char *host = NULL;
 	struct grpc_client *client;
@@ -117,7 +125,8 @@ int grpc_client_connect(const char *address, struct grpc_tls *tls, uint64_t time
 
 const char *grpc_client_reason(const struct grpc_client *client)
 {
-	return client->broken == -EPROTO ? grpc_transport_error(client->transport) : strerror(-client->broken);
+	return client->broken == -EPROTO ? grpc_transport_error(client->transport)
+					 : strerror(-client->broken);
 }
 
 /* Writes what there is to say, until the socket takes no more. */
@@ -165,7 +174,8 @@ static int client_read(struct grpc_client *client)
 }
 
 /* Works on the connection until the call is closed, in one way or another. */
-static int client_run(struct grpc_client *client, const volatile sig_atomic_t *cancelled, uint64_t deadline_ns)
+static int client_run(struct grpc_client *client, const volatile sig_atomic_t *cancelled,
+		      uint64_t deadline_ns)
 {
 	struct grpc_requests *requests = &client->requests;
 	bool left;
@@ -183,7 +193,8 @@ static int client_run(struct grpc_client *client, const volatile sig_atomic_t *c
 			break;
 		}
 		if (loop_now() >= deadline_ns) {
-			grpc_request_abort(requests, 0, GRPC_DEADLINE_EXCEEDED, "no answer within the time given");
+			grpc_request_abort(requests, 0, GRPC_DEADLINE_EXCEEDED,
+					   "no answer within the time given");
 			break;
 		}
 		if (!nghttp2_session_want_read(requests->http2.session) && !left)
@@ -200,9 +211,10 @@ static int client_run(struct grpc_client *client, const volatile sig_atomic_t *c
 	return 0;
 }
 
-int grpc_client_stream(struct grpc_client *client, const char *path, const void *request, size_t size,
-		       const struct grpc_client_options *options, grpc_message_fn message, void *data,
-		       enum grpc_status *ret_status, char **ret_status_message)
+int grpc_client_stream(struct grpc_client *client, const char *path, const void *request,
+		       size_t size, const struct grpc_client_options *options,
+		       grpc_message_fn message, void *data, enum grpc_status *ret_status,
+		       char **ret_status_message)
 {
 	uint64_t timeout_ns = options ? options->timeout_ns : 0, deadline_ns;
 	_cleanup_free_ char *status_message = NULL;
@@ -213,9 +225,11 @@ int grpc_client_stream(struct grpc_client *client, const char *path, const void 
 		return client->broken;
 	if (size > GRPC_MESSAGE_MAX)
 		return -EMSGSIZE;
-	if (!timeout_ns || __builtin_add_overflow(loop_now() + DEADLINE_GRACE_NS, timeout_ns, &deadline_ns))
+	if (!timeout_ns ||
+	    __builtin_add_overflow(loop_now() + DEADLINE_GRACE_NS, timeout_ns, &deadline_ns))
 		deadline_ns = LOOP_NEVER;
-	error = grpc_request_start(&client->requests, path, request, size, timeout_ns, message, data);
+	error = grpc_request_start(&client->requests, path, request, size, timeout_ns, message,
+				   data);
 	if (error == 0) {
 		error = client_run(client, options ? options->cancelled : NULL, deadline_ns);
 		r = grpc_request_finish(&client->requests, &status, &status_message);
@@ -252,15 +266,16 @@ static int keep_answer(uint8_t *bytes, size_t size, void *data)
 }
 
 int grpc_client_call(struct grpc_client *client, const char *path, const void *request, size_t size,
-		     const struct grpc_client_options *options, uint8_t **ret_message, size_t *ret_size,
-		     enum grpc_status *ret_status, char **ret_status_message)
+		     const struct grpc_client_options *options, uint8_t **ret_message,
+		     size_t *ret_size, enum grpc_status *ret_status, char **ret_status_message)
 {
 	struct unary_answer answer = { 0 };
 	enum grpc_status status;
 	char *status_message = NULL;
 	int r;
 
-	r = grpc_client_stream(client, path, request, size, options, keep_answer, &answer, &status, &status_message);
+	r = grpc_client_stream(client, path, request, size, options, keep_answer, &answer, &status,
+			       &status_message);
 	if (r == -EBADMSG || (r == 0 && status == GRPC_OK && !answer.bytes)) {
 		status = GRPC_INTERNAL;
 		free(status_message);

@@ -19,7 +19,8 @@
 /* Sets the timer to the next moment at which something has to be decided. */
 static void connection_arm(struct grpc_connection *connection)
 {
-	uint64_t at = connection->lingering ? connection->linger_by : grpc_session_due(&connection->session);
+	uint64_t at = connection->lingering ? connection->linger_by
+					    : grpc_session_due(&connection->session);
 
 	if (at != loop_timer_at(connection->timer))
 		loop_timer_set(connection->timer, at);
@@ -33,7 +34,8 @@ static void connection_linger(struct grpc_connection *connection)
 	grpc_transport_end(connection->transport);
 }
 
-/* Writes what the session has to say, as far as the socket takes it and others can wait. *ret_idle: nothing is left. */
+/* Writes what the session has to say, as far as the socket takes it and others can wait. *ret_idle:
+ * nothing is left. */
 static int connection_write(struct grpc_connection *connection, bool *ret_idle)
 {
 	struct iovec iov[GRPC_OUTPUT_PIECES];
@@ -88,7 +90,9 @@ static int connection_visit(struct grpc_connection *connection, uint32_t events)
 	int r = grpc_transport_handshake(connection->transport);
 
 	if (r == -EAGAIN)
-		return loop_source_set(connection->source, grpc_transport_wants_write(connection->transport) ? EPOLLOUT : EPOLLIN);
+		return loop_source_set(connection->source,
+				       grpc_transport_wants_write(connection->transport) ? EPOLLOUT
+											 : EPOLLIN);
 	connection->ready = r == 0;
 	if (r == 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		r = connection_read(connection);
@@ -128,7 +132,8 @@ static void connection_wake(void *data)
 {
 	struct grpc_connection *connection = data;
 
-	/* Also when the socket takes nothing just now: what waits has a time of its own from here on. */
+	/* Also when the socket takes nothing just now: what waits has a time of its own from here
+	 * on. */
 	if (connection->session.http2.failed || (connection->ready && !connection->lingering))
 		loop_timer_set(connection->timer, 0);
 }
@@ -140,26 +145,26 @@ void grpc_connection_drain(struct grpc_connection *connection)
 }
 
 /*
- * No waiting for more to send, and peers that vanished are found within two minutes. Other sockets than TCP
- * refuse.
+ * No waiting for more to send, and peers that vanished are found within two minutes. Other sockets
+ * than TCP refuse.
  */
 static void connection_tune(int fd)
 {
 	static const struct {
 		int level, option, value;
 	} options[] = {
-		{ IPPROTO_TCP, TCP_NODELAY, 1 },
-		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
-		{ IPPROTO_TCP, TCP_KEEPIDLE, 60 },
-		{ IPPROTO_TCP, TCP_KEEPINTVL, 15 },
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },   { SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 60 }, { IPPROTO_TCP, TCP_KEEPINTVL, 15 },
 		{ IPPROTO_TCP, TCP_KEEPCNT, 4 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		setsockopt(fd, options[i].level, options[i].option, &options[i].value, sizeof(options[i].value));
+		setsockopt(fd, options[i].level, options[i].option, &options[i].value,
+			   sizeof(options[i].value));
 }
 
-int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, struct grpc_connection **ret)
+int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
+			struct grpc_connection **ret)
 {
 	struct grpc_server *server = listener->server;
 	struct grpc_connection *connection = calloc(1, sizeof(*connection));
@@ -176,7 +181,8 @@ int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, stru
 	r = loop_timer_new(server->loop, connection_timer, connection, &connection->timer);
 	if (r < 0)
 		goto fail;
-	r = loop_source_new(server->loop, fd, EPOLLIN | EPOLLOUT, connection_event, connection, &connection->source);
+	r = loop_source_new(server->loop, fd, EPOLLIN | EPOLLOUT, connection_event, connection,
+			    &connection->source);
 	if (r < 0)
 		goto fail;
 	r = grpc_transport_new(fd, listener->tls, NULL, &connection->transport);

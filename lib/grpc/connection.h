@@ -1,4 +1,5 @@
-/* One connection of a server in its event loop: the socket on one side, the session on the other. */
+/* One connection of a server in its event loop: the socket on one side, the session on the other.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -43,16 +44,18 @@ struct grpc_connection {
 	struct loop_source *source;
 	struct loop_timer *timer;
 	void *peer;
-	bool ready;	/* the transport has shaken hands */
-	bool lingering; /* all is said; the end of its stream is awaited, so that it reads what was sent */
+	bool ready;     /* the transport has shaken hands */
+	bool lingering; /* all is said; the end of its stream is awaited, so that it reads what was
+			   sent */
 	uint64_t linger_by;
 };
 
 /*
- * Takes the descriptor on success; links the connection to its server and listener. -ENOMEM, or an error of
- * epoll_ctl.
+ * Takes the descriptor on success; links the connection to its server and listener. -ENOMEM, or an
+ * error of epoll_ctl.
  */
-int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, struct grpc_connection **ret);
+int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
+			struct grpc_connection **ret);
 /* Drops the connection and everything on it at once. Not from within a callback of a session. */
 void grpc_connection_close(struct grpc_connection *connection);
 /* Lets calls in flight finish, and then closes. */

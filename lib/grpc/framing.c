@@ -16,12 +16,8 @@ static const struct {
 	char letter;
 	uint64_t ns;
 } timeout_units[] = {
-	{ 'n', 1 },
-	{ 'u', 1000 },
-	{ 'm', 1000000 },
-	{ 'S', 1000000000 },
-	{ 'M', 60000000000 },
-	{ 'H', 3600000000000 },
+	{ 'n', 1 },          { 'u', 1000 },        { 'm', 1000000 },
+	{ 'S', 1000000000 }, { 'M', 60000000000 }, { 'H', 3600000000000 },
 };
 
 void grpc_prefix_write(uint8_t prefix[static GRPC_PREFIX_SIZE], uint32_t size)
@@ -144,7 +140,8 @@ void grpc_timeout_format(uint64_t ns, char text[static GRPC_TIMEOUT_SIZE])
 		uint64_t unit = timeout_units[i].ns, value = ns / unit + (ns % unit != 0);
 
 		if (value <= 99999999) {
-			snprintf(text, GRPC_TIMEOUT_SIZE, "%" PRIu32 "%c", (uint32_t)value, timeout_units[i].letter);
+			snprintf(text, GRPC_TIMEOUT_SIZE, "%" PRIu32 "%c", (uint32_t)value,
+				 timeout_units[i].letter);
 			return;
 		}
 	}
@@ -193,7 +190,8 @@ char *grpc_percent_decode(const char *text, size_t size)
 	for (size_t i = 0; i < size; i++) {
 		char c = text[i];
 
-		if (c == '%' && size - i > 2 && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
+		if (c == '%' && size - i > 2 && hex_digit(text[i + 1]) >= 0 &&
+		    hex_digit(text[i + 2]) >= 0) {
 			c = (char)(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2]));
 			i += 2;
 		}
@@ -208,7 +206,8 @@ bool grpc_content_type_valid(const char *text, size_t size)
 	static const char type[] = "application/grpc";
 	size_t n = sizeof(type) - 1;
 
-	return size >= n && !strncasecmp(text, type, n) && (size == n || text[n] == '+' || text[n] == ';');
+	return size >= n && !strncasecmp(text, type, n) &&
+	       (size == n || text[n] == '+' || text[n] == ';');
 }
 
 int grpc_gunzip(const uint8_t *bytes, size_t size, size_t max, uint8_t **ret, size_t *ret_size)

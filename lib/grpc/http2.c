@@ -7,8 +7,8 @@
 #define FRAME_SIZE_MAX 262144
 #define FRAME_HEADER_SIZE 9
 
-static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header, size_t length,
-			nghttp2_data_source *source, void *user_data)
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header,
+			size_t length, nghttp2_data_source *source, void *user_data)
 {
 	struct grpc_http2 *http2 = user_data;
 
@@ -23,8 +23,9 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	return NGHTTP2_ERR_PAUSE;
 }
 
-static ssize_t frame_size(nghttp2_session *session, uint8_t type, int32_t stream_id, int32_t session_window,
-			  int32_t stream_window, uint32_t frame_size_max, void *user_data)
+static ssize_t frame_size(nghttp2_session *session, uint8_t type, int32_t stream_id,
+			  int32_t session_window, int32_t stream_window, uint32_t frame_size_max,
+			  void *user_data)
 {
 	int32_t size = (int32_t)MIN(frame_size_max, (uint32_t)FRAME_SIZE_MAX);
 

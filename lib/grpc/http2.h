@@ -1,6 +1,6 @@
 /*
- * One end of an HTTP/2 connection without its socket: bytes in, bytes out. The client's and the server's sessions are made of it; it
- * is in no hurry and knows no clock.
+ * One end of an HTTP/2 connection without its socket: bytes in, bytes out. The client's and the
+ * server's sessions are made of it; it is in no hurry and knows no clock.
  */
 #pragma once
 
@@ -27,6 +27,6 @@ int grpc_http2_receive(struct grpc_http2 *http2, const uint8_t *bytes, size_t si
 int grpc_http2_fill(struct grpc_http2 *http2);
 
 /*
- * A data source that ends its read function with NGHTTP2_DATA_FLAG_NO_COPY has a struct grpc_queue as its pointer, out of which the
- * bytes are taken.
+ * A data source that ends its read function with NGHTTP2_DATA_FLAG_NO_COPY has a struct grpc_queue
+ * as its pointer, out of which the bytes are taken.
  */

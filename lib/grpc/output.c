@@ -85,7 +85,8 @@ bool grpc_output_full(const struct grpc_output *output)
 	return output->size >= FULL_SIZE || output->n_spans >= GRPC_OUTPUT_SPANS - 2;
 }
 
-size_t grpc_output_peek(const struct grpc_output *output, struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n)
+size_t grpc_output_peek(const struct grpc_output *output,
+			struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n)
 {
 	size_t at = output->start, n = 0, total = 0;
 

@@ -25,8 +25,8 @@ static struct grpc_request *request_of(struct grpc_requests *requests, int32_t s
 	return request->active && request->stream_id == stream_id ? request : NULL;
 }
 
-static ssize_t on_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length, uint32_t *flags,
-		       nghttp2_data_source *source, void *user_data)
+static ssize_t on_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
+		       uint32_t *flags, nghttp2_data_source *source, void *user_data)
 {
 	struct grpc_request *request = request_of(user_data, stream_id);
 	size_t n;
@@ -55,8 +55,9 @@ static int parse_number(const uint8_t *text, size_t size)
 	return value;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
-		     const uint8_t *value, size_t value_size, uint8_t flags, void *user_data)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+		     void *user_data)
 {
 	struct grpc_request *request = request_of(user_data, frame->hd.stream_id);
 
@@ -80,7 +81,8 @@ static void reset(struct grpc_requests *requests, struct grpc_request *request, 
 {
 	request->error = error;
 	request->closed = true;
-	nghttp2_submit_rst_stream(requests->http2.session, NGHTTP2_FLAG_NONE, request->stream_id, NGHTTP2_CANCEL);
+	nghttp2_submit_rst_stream(requests->http2.session, NGHTTP2_FLAG_NONE, request->stream_id,
+				  NGHTTP2_CANCEL);
 }
 
 static void break_off(struct grpc_requests *requests, struct grpc_request *request, int error)
@@ -94,8 +96,8 @@ static void break_off(struct grpc_requests *requests, struct grpc_request *reque
 	reset(requests, request, 0);
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes, size_t size,
-		   void *user_data)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
+		   size_t size, void *user_data)
 {
 	struct grpc_request *request = request_of(user_data, stream_id);
 
@@ -129,7 +131,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 	return 0;
 }
 
-static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code, void *user_data)
+static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
+			   void *user_data)
 {
 	struct grpc_request *request = request_of(user_data, stream_id);
 
@@ -140,7 +143,8 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
 	return 0;
 }
 
-static int on_frame_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user_data)
+static int on_frame_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error,
+			     void *user_data)
 {
 	struct grpc_request *request = request_of(user_data, frame->hd.stream_id);
 
@@ -194,7 +198,8 @@ static void conclude(struct grpc_request *request)
 	if (request->has_status)
 		return;
 	if (request->http_status && request->http_status != 200) {
-		snprintf(text, sizeof(text), "the server answered with HTTP status %d", request->http_status);
+		snprintf(text, sizeof(text), "the server answered with HTTP status %d",
+			 request->http_status);
 		set_status(request, status_of_http(request->http_status), text);
 	} else if (request->error_code) {
 		snprintf(text, sizeof(text), "the server reset the call: %s",
@@ -215,7 +220,8 @@ int grpc_requests_init(struct grpc_requests *requests, const char *authority, bo
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_session *session = NULL;
 
-	*requests = (struct grpc_requests){ .is_secure = is_secure, .authority = strdup(authority) };
+	*requests =
+		(struct grpc_requests){ .is_secure = is_secure, .authority = strdup(authority) };
 	if (!requests->authority || nghttp2_session_callbacks_new(&callbacks) != 0) {
 		grpc_requests_clear(requests);
 		return -ENOMEM;
@@ -228,8 +234,11 @@ int grpc_requests_init(struct grpc_requests *requests, const char *authority, bo
 	nghttp2_session_client_new(&session, callbacks, requests);
 	nghttp2_session_callbacks_del(callbacks);
 	requests->http2.session = session;
-	if (!session || nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, ARRAY_SIZE(settings)) != 0 ||
-	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) != 0) {
+	if (!session ||
+	    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, ARRAY_SIZE(settings)) !=
+		    0 ||
+	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
+						  CONNECTION_WINDOW) != 0) {
 		grpc_requests_clear(requests);
 		return -ENOMEM;
 	}
@@ -244,13 +253,18 @@ void grpc_requests_clear(struct grpc_requests *requests)
 
 static int submit(struct grpc_requests *requests, const char *path, uint64_t timeout_ns)
 {
-	nghttp2_data_provider provider = { .source.ptr = &requests->current.queue, .read_callback = on_read };
+	nghttp2_data_provider provider = { .source.ptr = &requests->current.queue,
+					   .read_callback = on_read };
 	char timeout[GRPC_TIMEOUT_SIZE] = "";
 	const char *const headers[][2] = {
-		{ ":method", "POST" },	       { ":scheme", requests->is_secure ? "https" : "http" },
-		{ ":path", path },	       { ":authority", requests->authority },
-		{ "te", "trailers" },	       { "content-type", "application/grpc" },
-		{ "user-agent", "tfprofctl" }, { "grpc-timeout", timeout },
+		{ ":method", "POST" },
+		{ ":scheme", requests->is_secure ? "https" : "http" },
+		{ ":path", path },
+		{ ":authority", requests->authority },
+		{ "te", "trailers" },
+		{ "content-type", "application/grpc" },
+		{ "user-agent", "tfprofctl" },
+		{ "grpc-timeout", timeout },
 	};
 	nghttp2_nv nv[ARRAY_SIZE(headers)];
 
@@ -261,7 +275,8 @@ static int submit(struct grpc_requests *requests, const char *path, uint64_t tim
 				      .namelen = strlen(headers[i][0]),
 				      .value = (uint8_t *)headers[i][1],
 				      .valuelen = strlen(headers[i][1]) };
-	requests->current.stream_id = nghttp2_submit_request(requests->http2.session, NULL, nv, ARRAY_SIZE(nv) - !timeout_ns, &provider, NULL);
+	requests->current.stream_id = nghttp2_submit_request(
+		requests->http2.session, NULL, nv, ARRAY_SIZE(nv) - !timeout_ns, &provider, NULL);
 	return requests->current.stream_id < 0 ? -ENOMEM : 0;
 }
 
@@ -280,13 +295,15 @@ static int queue_message(struct grpc_queue *queue, const void *message, size_t s
 	return grpc_queue_add(queue, body);
 }
 
-int grpc_request_start(struct grpc_requests *requests, const char *path, const void *message, size_t size, uint64_t timeout_ns,
-		       grpc_message_fn answer, void *data)
+int grpc_request_start(struct grpc_requests *requests, const char *path, const void *message,
+		       size_t size, uint64_t timeout_ns, grpc_message_fn answer, void *data)
 {
 	struct grpc_request *request = &requests->current;
 	int r;
 
-	*request = (struct grpc_request){ .message = answer, .data = data, .reader.max_size = GRPC_MESSAGE_MAX };
+	*request = (struct grpc_request){ .message = answer,
+					  .data = data,
+					  .reader.max_size = GRPC_MESSAGE_MAX };
 	r = queue_message(&request->queue, message, size);
 	if (r == 0)
 		r = submit(requests, path, timeout_ns);
@@ -303,14 +320,16 @@ bool grpc_request_closed(const struct grpc_requests *requests)
 	return requests->current.closed;
 }
 
-void grpc_request_abort(struct grpc_requests *requests, int error, enum grpc_status status, const char *message)
+void grpc_request_abort(struct grpc_requests *requests, int error, enum grpc_status status,
+			const char *message)
 {
 	if (error == 0)
 		set_status(&requests->current, status, message);
 	reset(requests, &requests->current, error);
 }
 
-int grpc_request_finish(struct grpc_requests *requests, enum grpc_status *ret_status, char **ret_message)
+int grpc_request_finish(struct grpc_requests *requests, enum grpc_status *ret_status,
+			char **ret_message)
 {
 	struct grpc_request *request = &requests->current;
 	int error = request->error;

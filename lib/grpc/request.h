@@ -1,6 +1,6 @@
 /*
- * The client's end of one connection without its socket: one call after the other. Bytes in, bytes out; it knows no clock, since whoever waits
- * for the call gives it up.
+ * The client's end of one connection without its socket: one call after the other. Bytes in, bytes
+ * out; it knows no clock, since whoever waits for the call gives it up.
  */
 #pragma once
 
@@ -43,12 +43,16 @@ struct grpc_requests {
 int grpc_requests_init(struct grpc_requests *requests, const char *authority, bool is_secure);
 void grpc_requests_clear(struct grpc_requests *requests);
 
-/* Begins a call of path with a copy of the size bytes of message; none may be active. -EMSGSIZE, -ENOMEM. */
-int grpc_request_start(struct grpc_requests *requests, const char *path, const void *message, size_t size, uint64_t timeout_ns,
-		       grpc_message_fn answer, void *data);
+/* Begins a call of path with a copy of the size bytes of message; none may be active. -EMSGSIZE,
+ * -ENOMEM. */
+int grpc_request_start(struct grpc_requests *requests, const char *path, const void *message,
+		       size_t size, uint64_t timeout_ns, grpc_message_fn answer, void *data);
 /* Whether the call has come to its end, in one way or another. */
 bool grpc_request_closed(const struct grpc_requests *requests);
 /* Gives the call up: grpc_request_finish() returns error, or when that is 0 tells of the status. */
-void grpc_request_abort(struct grpc_requests *requests, int error, enum grpc_status status, const char *message);
-/* After the call: sets its status and the message, malloc'ed or NULL, or returns the error that it was given up with. */
-int grpc_request_finish(struct grpc_requests *requests, enum grpc_status *ret_status, char **ret_message);
+void grpc_request_abort(struct grpc_requests *requests, int error, enum grpc_status status,
+			const char *message);
+/* After the call: sets its status and the message, malloc'ed or NULL, or returns the error that it
+ * was given up with. */
+int grpc_request_finish(struct grpc_requests *requests, enum grpc_status *ret_status,
+			char **ret_message);

@@ -15,7 +15,8 @@
 static void resume_accepting(void *data);
 static void tell_stopped(void *data);
 
-int grpc_server_new(struct loop *loop, const struct grpc_server_options *options, struct grpc_server **ret)
+int grpc_server_new(struct loop *loop, const struct grpc_server_options *options,
+		    struct grpc_server **ret)
 {
 	struct grpc_server *server = calloc(1, sizeof(*server));
 	int r;
@@ -55,26 +56,30 @@ static void resume_accepting(void *data)
 {
 	struct grpc_server *server = data;
 
-	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+	for (struct grpc_listener *listener = server->listeners; listener;
+	     listener = listener->next)
 		if (listener->fd >= 0)
 			loop_source_set(listener->source, EPOLLIN);
 }
 
 static void pause_accepting(struct grpc_server *server)
 {
-	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+	for (struct grpc_listener *listener = server->listeners; listener;
+	     listener = listener->next)
 		if (listener->fd >= 0)
 			loop_source_set(listener->source, 0);
 	loop_timer_set(server->resume_timer, loop_now() + ACCEPT_PAUSE_NS);
 }
 
-/* Closes the connection that has had no call, nor an answer on its way, for the longest time; false when there is none. */
+/* Closes the connection that has had no call, nor an answer on its way, for the longest time; false
+ * when there is none. */
 static bool evict_idle(struct grpc_server *server)
 {
 	struct grpc_connection *idlest = NULL;
 
 	for (struct grpc_connection *c = server->connections; c; c = c->next)
-		if (!c->session.calls && !c->session.http2.output.size && (!idlest || c->session.idle_ns < idlest->session.idle_ns))
+		if (!c->session.calls && !c->session.http2.output.size &&
+		    (!idlest || c->session.idle_ns < idlest->session.idle_ns))
 			idlest = c;
 	if (!idlest)
 		return false;
@@ -99,7 +104,9 @@ static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 	_cleanup_close_ int fd = accepted_fd;
 	struct grpc_connection *connection;
 
-	if ((server->n_connections >= server->service.options.max_connections && !evict_idle(server)) || listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
+	if ((server->n_connections >= server->service.options.max_connections &&
+	     !evict_idle(server)) ||
+	    listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
 		if (server->service.options.released)
 			server->service.options.released(peer, server->service.options.data);
 		return;
@@ -123,14 +130,16 @@ static void listener_event(int fd, uint32_t events, void *data)
 		}
 		if (accepted == -EINTR || accepted == -ECONNABORTED || accepted == -EACCES)
 			continue;
-		if (accepted != -EAGAIN && !((accepted == -EMFILE || accepted == -ENFILE) && evict_idle(listener->server)))
+		if (accepted != -EAGAIN &&
+		    !((accepted == -EMFILE || accepted == -ENFILE) && evict_idle(listener->server)))
 			pause_accepting(listener->server);
 		break;
 	}
 	grpc_listener_release(listener);
 }
 
-int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls, void *listener_data, int *ret_id)
+int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls,
+		       void *listener_data, int *ret_id)
 {
 	struct grpc_listener *listener;
 	int r, flags = fcntl(fd, F_GETFL);
@@ -172,7 +181,8 @@ void grpc_listener_release(struct grpc_listener *listener)
 
 void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls)
 {
-	for (struct grpc_listener *listener = server->listeners; listener; listener = listener->next)
+	for (struct grpc_listener *listener = server->listeners; listener;
+	     listener = listener->next)
 		if (listener->id == id) {
 			grpc_tls_free(listener->tls);
 			listener->tls = grpc_tls_ref(tls);

@@ -10,7 +10,8 @@
 #define SECOND 1000000000ull
 #define HEADER_LIST_MAX 16384
 #define DRAIN_NS (1 * SECOND)
-/* Streams that end otherwise than they should: so many at once, and so many a second from then on. */
+/* Streams that end otherwise than they should: so many at once, and so many a second from then on.
+ */
 #define RESET_BURST 200
 #define RESET_RATE 20
 #define PING_STRIKES 2
@@ -36,7 +37,8 @@ static void session_expel(struct grpc_session *session, const char *reason)
 	session->closing = true;
 	if (nghttp2_submit_goaway(session->http2.session, NGHTTP2_FLAG_NONE,
 				  nghttp2_session_get_last_proc_stream_id(session->http2.session),
-				  NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)reason, strlen(reason)) != 0)
+				  NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)reason,
+				  strlen(reason)) != 0)
 		session->http2.failed = true;
 }
 
@@ -44,8 +46,10 @@ static void session_expel(struct grpc_session *session, const char *reason)
 static int session_finalize(struct grpc_session *session)
 {
 	session->final = true;
-	return nghttp2_submit_goaway(session->http2.session, NGHTTP2_FLAG_NONE,
-				     nghttp2_session_get_last_proc_stream_id(session->http2.session), NGHTTP2_NO_ERROR, NULL, 0);
+	return nghttp2_submit_goaway(
+		session->http2.session, NGHTTP2_FLAG_NONE,
+		nghttp2_session_get_last_proc_stream_id(session->http2.session), NGHTTP2_NO_ERROR,
+		NULL, 0);
 }
 
 void grpc_session_drain(struct grpc_session *session)
@@ -56,7 +60,8 @@ void grpc_session_drain(struct grpc_session *session)
 		return;
 	session->draining = true;
 	session->drain_by = session_now(session) + DRAIN_NS;
-	/* The ping's answer says that the client has seen the notice, and that no more calls are under way. */
+	/* The ping's answer says that the client has seen the notice, and that no more calls are
+	 * under way. */
 	if (!session->settled || nghttp2_submit_shutdown_notice(session->http2.session) != 0 ||
 	    nghttp2_submit_ping(session->http2.session, NGHTTP2_FLAG_NONE, mark) != 0)
 		session->http2.failed = true;
@@ -92,18 +97,20 @@ static int on_begin_headers(nghttp2_session *http2, const nghttp2_frame *frame, 
 	return 0;
 }
 
-static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
-		     const uint8_t *value, size_t value_size, uint8_t flags, void *user_data)
+static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+		     void *user_data)
 {
 	struct grpc_call *call = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
 
 	if (call && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		grpc_call_header(call, (const char *)name, name_size, (const char *)value, value_size);
+		grpc_call_header(call, (const char *)name, name_size, (const char *)value,
+				 value_size);
 	return 0;
 }
 
-static int on_data(nghttp2_session *http2, uint8_t flags, int32_t stream_id, const uint8_t *bytes, size_t size,
-		   void *user_data)
+static int on_data(nghttp2_session *http2, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
+		   size_t size, void *user_data)
 {
 	struct grpc_call *call = nghttp2_session_get_stream_user_data(http2, stream_id);
 
@@ -163,13 +170,16 @@ static int on_frame_sent(nghttp2_session *http2, const nghttp2_frame *frame, voi
 	}
 }
 
-/* Counts the streams that ended in an error, whoever said so; a peer that makes too many costs too much. */
+/* Counts the streams that ended in an error, whoever said so; a peer that makes too many costs too
+ * much. */
 static void count_reset(struct grpc_session *session)
 {
-	uint64_t now = session_now(session), tokens = (now - session->reset_ns) / (SECOND / RESET_RATE);
+	uint64_t now = session_now(session),
+		 tokens = (now - session->reset_ns) / (SECOND / RESET_RATE);
 
 	if (tokens) {
-		session->reset_tokens = (unsigned)MIN(session->reset_tokens + tokens, (uint64_t)RESET_BURST);
+		session->reset_tokens =
+			(unsigned)MIN(session->reset_tokens + tokens, (uint64_t)RESET_BURST);
 		session->reset_ns = now;
 	}
 	if (session->reset_tokens)
@@ -178,7 +188,8 @@ static void count_reset(struct grpc_session *session)
 		session_expel(session, "too_many_resets");
 }
 
-static int on_stream_close(nghttp2_session *http2, int32_t stream_id, uint32_t error_code, void *user_data)
+static int on_stream_close(nghttp2_session *http2, int32_t stream_id, uint32_t error_code,
+			   void *user_data)
 {
 	struct grpc_session *session = user_data;
 	struct grpc_call *call = nghttp2_session_get_stream_user_data(http2, stream_id);
@@ -194,8 +205,8 @@ static int on_stream_close(nghttp2_session *http2, int32_t stream_id, uint32_t e
 	return 0;
 }
 
-
-int grpc_service_init(struct grpc_service *service, const struct grpc_server_options *options, uint64_t (*clock)(void))
+int grpc_service_init(struct grpc_service *service, const struct grpc_server_options *options,
+		      uint64_t (*clock)(void))
 {
 	nghttp2_session_callbacks *callbacks;
 
@@ -208,7 +219,8 @@ int grpc_service_init(struct grpc_service *service, const struct grpc_server_opt
 	SET_DEFAULT(service->options.request_ns, 30 * SECOND);
 	SET_DEFAULT(service->options.stall_ns, 60 * SECOND);
 	SET_DEFAULT(service->options.ping_ns, 10 * SECOND);
-	if (nghttp2_session_callbacks_new(&service->callbacks) != 0 || nghttp2_option_new(&service->session_options) != 0) {
+	if (nghttp2_session_callbacks_new(&service->callbacks) != 0 ||
+	    nghttp2_option_new(&service->session_options) != 0) {
 		grpc_service_clear(service);
 		return -ENOMEM;
 	}
@@ -233,18 +245,23 @@ void grpc_service_clear(struct grpc_service *service)
 	service->session_options = NULL;
 }
 
-int grpc_session_init(struct grpc_session *session, struct grpc_service *service, void (*wake)(void *owner), void *owner)
+int grpc_session_init(struct grpc_session *session, struct grpc_service *service,
+		      void (*wake)(void *owner), void *owner)
 {
 	const nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, service->options.max_streams },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX },
 	};
 
-	*session = (struct grpc_session){ .service = service, .wake = wake, .owner = owner, .reset_tokens = RESET_BURST };
+	*session = (struct grpc_session){
+		.service = service, .wake = wake, .owner = owner, .reset_tokens = RESET_BURST
+	};
 	session->idle_ns = session->progress_ns = session->reset_ns = session_now(session);
 	session->settle_by = session->idle_ns + service->options.handshake_ns;
-	if (nghttp2_session_server_new2(&session->http2.session, service->callbacks, session, service->session_options) != 0 ||
-	    nghttp2_submit_settings(session->http2.session, NGHTTP2_FLAG_NONE, settings, ARRAY_SIZE(settings)) != 0) {
+	if (nghttp2_session_server_new2(&session->http2.session, service->callbacks, session,
+					service->session_options) != 0 ||
+	    nghttp2_submit_settings(session->http2.session, NGHTTP2_FLAG_NONE, settings,
+				    ARRAY_SIZE(settings)) != 0) {
 		grpc_http2_clear(&session->http2);
 		return -ENOMEM;
 	}
@@ -273,7 +290,8 @@ int grpc_session_receive(struct grpc_session *session, const uint8_t *bytes, siz
 	return r;
 }
 
-int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n, size_t *ret_size)
+int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES],
+			size_t *ret_n, size_t *ret_size)
 {
 	bool was_empty = !session->http2.output.size;
 	int r;
@@ -318,10 +336,12 @@ int grpc_session_tick(struct grpc_session *session)
 	if (session->http2.failed)
 		return -EPROTO;
 	if ((!session->settled && now >= session->settle_by) ||
-	    (session->http2.output.size && now >= session->progress_ns + session->service->options.stall_ns))
+	    (session->http2.output.size &&
+	     now >= session->progress_ns + session->service->options.stall_ns))
 		return -ETIMEDOUT;
 	session->in_visit = true;
-	if (session->draining && !session->final && now >= session->drain_by && session_finalize(session) != 0)
+	if (session->draining && !session->final && now >= session->drain_by &&
+	    session_finalize(session) != 0)
 		session->http2.failed = true;
 	for (struct grpc_call *call = session->calls; call; call = call->next)
 		if (now >= call->due_ns)
@@ -336,7 +356,8 @@ bool grpc_session_over(const struct grpc_session *session)
 
 	if (session->closing)
 		return true;
-	/* Between the notice and the last stream id a call may still be under way, which nghttp2 does not expect. */
+	/* Between the notice and the last stream id a call may still be under way, which nghttp2
+	 * does not expect. */
 	if (session->draining && !session->final)
 		return false;
 	return !nghttp2_session_want_read(http2) && !nghttp2_session_want_write(http2);

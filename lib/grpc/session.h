@@ -1,6 +1,7 @@
 /*
- * The server's end of one connection without its socket: the HTTP/2 session, its calls, and the limits on what a peer may do. Bytes
- * in, bytes out, and the time is asked of a clock that is handed in. What a stream means is in call.h.
+ * The server's end of one connection without its socket: the HTTP/2 session, its calls, and the
+ * limits on what a peer may do. Bytes in, bytes out, and the time is asked of a clock that is
+ * handed in. What a stream means is in call.h.
  */
 #pragma once
 
@@ -43,21 +44,25 @@ struct grpc_session {
 };
 
 /* Zero fields of the options become the defaults. -ENOMEM. */
-int grpc_service_init(struct grpc_service *service, const struct grpc_server_options *options, uint64_t (*clock)(void));
+int grpc_service_init(struct grpc_service *service, const struct grpc_server_options *options,
+		      uint64_t (*clock)(void));
 void grpc_service_clear(struct grpc_service *service);
 
 /* wake(owner): see above. -ENOMEM. */
-int grpc_session_init(struct grpc_session *session, struct grpc_service *service, void (*wake)(void *owner), void *owner);
-/* Drops everything at once: calls that are not answered see their cancel function. Not from within one of its callbacks. */
+int grpc_session_init(struct grpc_session *session, struct grpc_service *service,
+		      void (*wake)(void *owner), void *owner);
+/* Drops everything at once: calls that are not answered see their cancel function. Not from within
+ * one of its callbacks. */
 void grpc_session_clear(struct grpc_session *session);
 
 /* Takes bytes that came. -EPROTO: the connection is of no more use. */
 int grpc_session_receive(struct grpc_session *session, const uint8_t *bytes, size_t size);
 /*
- * Sets pieces that are to be written, as grpc_output_peek(); *ret_size 0: there are none for now. -EPROTO, -ENOMEM: the connection is of no
- * more use.
+ * Sets pieces that are to be written, as grpc_output_peek(); *ret_size 0: there are none for now.
+ * -EPROTO, -ENOMEM: the connection is of no more use.
  */
-int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n, size_t *ret_size);
+int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES],
+			size_t *ret_n, size_t *ret_size);
 /* The first size bytes of those were written. */
 void grpc_session_written(struct grpc_session *session, size_t size);
 /* When grpc_session_tick() has something to do, LOOP_NEVER for not at all. */

@@ -62,7 +62,8 @@ static int use_key(SSL_CTX *context, const char *text)
 {
 	BIO *bio = text_bio(text);
 	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
-	bool is_used = key && SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1;
+	bool is_used = key && SSL_CTX_use_PrivateKey(context, key) == 1 &&
+		       SSL_CTX_check_private_key(context) == 1;
 
 	EVP_PKEY_free(key);
 	BIO_free(bio);
@@ -78,7 +79,8 @@ static int use_authorities(SSL_CTX *context, const char *text)
 	int n = 0;
 
 	while (bio && (certificate = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL))) {
-		bool is_used = X509_STORE_add_cert(store, certificate) == 1 && SSL_CTX_add_client_CA(context, certificate) == 1;
+		bool is_used = X509_STORE_add_cert(store, certificate) == 1 &&
+			       SSL_CTX_add_client_CA(context, certificate) == 1;
 
 		X509_free(certificate);
 		if (!is_used) {
@@ -91,22 +93,26 @@ static int use_authorities(SSL_CTX *context, const char *text)
 	return n ? 0 : -EINVAL;
 }
 
-static int choose_http2(SSL *ssl, const unsigned char **ret, unsigned char *ret_size, const unsigned char *offered, unsigned offered_size,
-			void *data)
+static int choose_http2(SSL *ssl, const unsigned char **ret, unsigned char *ret_size,
+			const unsigned char *offered, unsigned offered_size, void *data)
 {
 	unsigned char *chosen;
 
-	if (SSL_select_next_proto(&chosen, ret_size, http2, sizeof(http2) - 1, offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&chosen, ret_size, http2, sizeof(http2) - 1, offered,
+				  offered_size) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*ret = chosen;
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options, bool is_server, char *text, size_t text_size)
+static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options, bool is_server,
+			char *text, size_t text_size)
 {
 	ERR_clear_error();
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
-	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					  SSL_MODE_RELEASE_BUFFERS);
 	if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1)
 		return -ENOMEM;
 	if (options->certificate && use_certificate(context, options->certificate) < 0)
@@ -114,7 +120,8 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 	if (options->certificate && (!options->key || use_key(context, options->key) < 0))
 		return refuse(text, text_size, "the key cannot be used with the certificate");
 	if (options->authorities && use_authorities(context, options->authorities) < 0)
-		return refuse(text, text_size, "the certificates of the authorities cannot be used");
+		return refuse(text, text_size,
+			      "the certificates of the authorities cannot be used");
 	/* What was read to find the end of a text is no error. */
 	ERR_clear_error();
 	if (is_server) {
@@ -123,7 +130,8 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 		/* A session resumed would not tell whose certificate it was begun with. */
 		SSL_CTX_set_num_tickets(context, 0);
 		if (options->authorities)
-			SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+			SSL_CTX_set_verify(context,
+					   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 		return 0;
 	}
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
@@ -136,7 +144,8 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 /* A BIO of a socket that, other than OpenSSL's own, raises no SIGPIPE. */
 static int socket_write(BIO *bio, const char *bytes, int size)
 {
-	ssize_t n = send((int)(intptr_t)BIO_get_data(bio), bytes, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = send((int)(intptr_t)BIO_get_data(bio), bytes, (size_t)size,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -162,13 +171,15 @@ static long socket_control(BIO *bio, int command, long number, void *data)
 static int sockets_new(BIO_METHOD **ret)
 {
 	*ret = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "a socket without signals");
-	if (!*ret || BIO_meth_set_write(*ret, socket_write) != 1 || BIO_meth_set_read(*ret, socket_read) != 1 ||
+	if (!*ret || BIO_meth_set_write(*ret, socket_write) != 1 ||
+	    BIO_meth_set_read(*ret, socket_read) != 1 ||
 	    BIO_meth_set_ctrl(*ret, socket_control) != 1)
 		return -ENOMEM;
 	return 0;
 }
 
-static int tls_new(const struct grpc_tls_options *options, bool is_server, struct grpc_tls **ret, char *text, size_t text_size)
+static int tls_new(const struct grpc_tls_options *options, bool is_server, struct grpc_tls **ret,
+		   char *text, size_t text_size)
 {
 	struct grpc_tls *tls = calloc(1, sizeof(*tls));
 	int r = -ENOMEM;
@@ -191,12 +202,14 @@ static int tls_new(const struct grpc_tls_options *options, bool is_server, struc
 	return 0;
 }
 
-int grpc_tls_server_new(const struct grpc_tls_options *options, struct grpc_tls **ret, char *ret_text, size_t text_size)
+int grpc_tls_server_new(const struct grpc_tls_options *options, struct grpc_tls **ret,
+			char *ret_text, size_t text_size)
 {
 	return tls_new(options, true, ret, ret_text, text_size);
 }
 
-int grpc_tls_client_new(const struct grpc_tls_options *options, struct grpc_tls **ret, char *ret_text, size_t text_size)
+int grpc_tls_client_new(const struct grpc_tls_options *options, struct grpc_tls **ret,
+			char *ret_text, size_t text_size)
 {
 	return tls_new(options, false, ret, ret_text, text_size);
 }
@@ -225,7 +238,8 @@ static int expect_host(SSL *ssl, const char *host)
 	if (X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1)
 		return 0;
 	ERR_clear_error();
-	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1 ? 0 : -EINVAL;
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1 ? 0
+											 : -EINVAL;
 }
 
 int grpc_tls_connect(const struct grpc_tls *tls, int fd, const char *host, SSL **ret)

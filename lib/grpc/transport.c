@@ -75,9 +75,9 @@ static int tls_error(struct grpc_transport *transport, int returned, int error)
 	default:
 		break;
 	}
-	reason = SSL_get_verify_result(transport->ssl) != X509_V_OK ?
-			 X509_verify_cert_error_string(SSL_get_verify_result(transport->ssl)) :
-			 ERR_reason_error_string(ERR_peek_error());
+	reason = SSL_get_verify_result(transport->ssl) != X509_V_OK
+			 ? X509_verify_cert_error_string(SSL_get_verify_result(transport->ssl))
+			 : ERR_reason_error_string(ERR_peek_error());
 	snprintf(transport->error, sizeof(transport->error), "%s", reason ? reason : "TLS failed");
 	return -EPROTO;
 }
@@ -117,7 +117,8 @@ int grpc_transport_handshake(struct grpc_transport *transport)
 	}
 	SSL_get0_alpn_selected(transport->ssl, &protocol, &protocol_size);
 	if (protocol_size != 2 || memcmp(protocol, "h2", 2)) {
-		snprintf(transport->error, sizeof(transport->error), "the peer does not speak HTTP/2 (ALPN h2)");
+		snprintf(transport->error, sizeof(transport->error),
+			 "the peer does not speak HTTP/2 (ALPN h2)");
 		return -EPROTO;
 	}
 	n = keep_subject(transport);
@@ -153,7 +154,8 @@ static ssize_t tls_write(struct grpc_transport *transport, const struct iovec *i
 
 			ERR_clear_error();
 			errno = 0;
-			r = SSL_write_ex(transport->ssl, (const uint8_t *)iov[i].iov_base + at, iov[i].iov_len - at, &written);
+			r = SSL_write_ex(transport->ssl, (const uint8_t *)iov[i].iov_base + at,
+					 iov[i].iov_len - at, &written);
 			if (r == 1)
 				continue;
 			r = tls_error(transport, r, errno);

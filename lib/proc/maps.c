@@ -18,14 +18,16 @@ static int parse_line(char *line, maps_fn fn, void *data)
 	int path = 0;
 	size_t size;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &entry.start, &entry.end, permissions,
-		   &entry.offset, &major, &minor, &entry.inode, &path) < 7)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+		   &entry.start, &entry.end, permissions, &entry.offset, &major, &minor,
+		   &entry.inode, &path) < 7)
 		return 0;
 	entry.executable = permissions[2] == 'x';
 	entry.device = (uint64_t)major << 32 | minor;
 	entry.path = line + path;
 	size = strlen(entry.path);
-	if (size >= sizeof(deleted) - 1 && !strcmp(entry.path + size - (sizeof(deleted) - 1), deleted)) {
+	if (size >= sizeof(deleted) - 1 &&
+	    !strcmp(entry.path + size - (sizeof(deleted) - 1), deleted)) {
 		line[(size_t)path + size - (sizeof(deleted) - 1)] = 0;
 		entry.deleted = true;
 	}

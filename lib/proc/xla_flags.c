@@ -12,7 +12,8 @@ static bool is_space(char c)
 	return c && strchr(" \t\r\n", c);
 }
 
-/* Takes the next flag, without its quotes; what of it does not fit is cut. Returns the end of it in the text. */
+/* Takes the next flag, without its quotes; what of it does not fit is cut. Returns the end of it in
+ * the text. */
 static const char *next_flag(const char *at, char *ret, size_t size)
 {
 	char quote = 0;

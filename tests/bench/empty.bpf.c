@@ -1,6 +1,7 @@
 /*
- * What a capture of tfprofd would cost if its programs did nothing: the same kinds of program at the same places. As a
- * second use they count instead, for a number of events that does not come from tfprofd.
+ * What a capture of tfprofd would cost if its programs did nothing: the same kinds of program at
+ * the same places. As a second use they count instead, for a number of events that does not come
+ * from tfprofd.
  */
 #include "vmlinux.h"
 
@@ -9,17 +10,18 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Set before load: the verifier takes out what they rule out, so that an empty program has nothing of the counting. */
+/* Set before load: the verifier takes out what they rule out, so that an empty program has nothing
+ * of the counting. */
 const volatile bool counting = false;
 const volatile __s32 target = 0;
 
 __u64 n_probes, n_switches, n_wakes, n_threads;
 
 /* A tracepoint can interrupt a uprobe's program, so this has to be atomic. */
-#define COUNT(counter, condition)                                     \
-	do {                                                          \
-		if (counting && (condition))                          \
-			__sync_fetch_and_add(&(counter), 1);          \
+#define COUNT(counter, condition)                                                                  \
+	do {                                                                                       \
+		if (counting && (condition))                                                       \
+			__sync_fetch_and_add(&(counter), 1);                                       \
 	} while (0)
 
 SEC("uprobe")

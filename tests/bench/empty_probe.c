@@ -1,6 +1,7 @@
 /*
- * Attaches the programs of empty.bpf.c to a process, at the very sites that tfprofd plants at a level, until a signal
- * ends it. With --count it prints in the end how often they ran on behalf of that process.
+ * Attaches the programs of empty.bpf.c to a process, at the very sites that tfprofd plants at a
+ * level, until a signal ends it. With --count it prints in the end how often they ran on behalf of
+ * that process.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -44,14 +45,16 @@ static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
 		return r;
 	}
 	for (unsigned i = 0; i < plan->n_sites && n < SITES_MAX; i++)
-		if (plan->sites[i].site.class != SITE_REFUSED && probe_is_wanted(&pack->probes[plan->sites[i].spec], &detail))
+		if (plan->sites[i].site.class != SITE_REFUSED &&
+		    probe_is_wanted(&pack->probes[plan->sites[i].spec], &detail))
 			offsets[n++] = plan->sites[i].offset;
 	plan_unref(plan);
 	if (!n)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	/* The link stays until the process ends. */
-	r = uprobe_multi_link(bpf_program__fd(e->skel->progs.on_probe), path, offsets, NULL, NULL, n, false, e->pid);
+	r = uprobe_multi_link(bpf_program__fd(e->skel->progs.on_probe), path, offsets, NULL, NULL,
+			      n, false, e->pid);
 	if (r < 0)
 		return r;
 	e->n_sites += n;
@@ -75,8 +78,8 @@ static int on_mapping(const struct maps_entry *m, void *data)
 	if (e->n_files == FILES_MAX)
 		return -E2BIG;
 	e->inodes[e->n_files++] = m->inode;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", e->pid, (unsigned long long)m->start,
-		 (unsigned long long)m->end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", e->pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : attach_file(e, fd, pack);
 }
@@ -84,7 +87,7 @@ static int on_mapping(const struct maps_entry *m, void *data)
 static int attach_scheduler(struct empty *e)
 {
 	struct bpf_program *const programs[] = {
-		e->skel->progs.on_exit,	  e->skel->progs.on_exec,   e->skel->progs.on_fork,
+		e->skel->progs.on_exit,   e->skel->progs.on_exec,   e->skel->progs.on_fork,
 		e->skel->progs.on_switch, e->skel->progs.on_waking, e->skel->progs.on_wakeup_new,
 	};
 
@@ -106,7 +109,8 @@ static int attach(struct empty *e, bool counting)
 		return -errno;
 	e->skel->rodata->counting = counting;
 	e->skel->rodata->target = e->pid;
-	bpf_program__set_expected_attach_type(e->skel->progs.on_probe, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	bpf_program__set_expected_attach_type(e->skel->progs.on_probe,
+					      (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
 	r = empty_bpf__load(e->skel);
 	if (r < 0)
 		return r;
@@ -137,15 +141,18 @@ int main(int argc, char *argv[])
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	r = attach(&e, counting);
 	if (r < 0) {
-		fprintf(stderr, "empty_probe: cannot attach to process %d: %s\n", e.pid, strerror(-r));
+		fprintf(stderr, "empty_probe: cannot attach to process %d: %s\n", e.pid,
+			strerror(-r));
 		return 1;
 	}
 	printf("attached %u sites\n", e.n_sites);
 	fflush(stdout);
 	sigwait(&signals, &number);
 	if (counting)
-		printf("probes %llu switches %llu wakes %llu threads %llu\n", (unsigned long long)e.skel->bss->n_probes,
-		       (unsigned long long)e.skel->bss->n_switches, (unsigned long long)e.skel->bss->n_wakes,
+		printf("probes %llu switches %llu wakes %llu threads %llu\n",
+		       (unsigned long long)e.skel->bss->n_probes,
+		       (unsigned long long)e.skel->bss->n_switches,
+		       (unsigned long long)e.skel->bss->n_wakes,
 		       (unsigned long long)e.skel->bss->n_threads);
 	return 0;
 }

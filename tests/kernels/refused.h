@@ -1,4 +1,5 @@
-/* Put before a program's source by the test build: no verifier takes a program that reads at a small number. */
+/* Put before a program's source by the test build: no verifier takes a program that reads at a
+ * small number. */
 #pragma once
 
 #include "bpf/common.bpf.h"

@@ -1,9 +1,8 @@
 /*
  * Loads each BPF program by itself, as root, and prints what the verifier says of it, a line each:
- *   NAME ok INSTRUCTIONS EXAMINED STATES MICROSECONDS     instructions of the program, those that the verifier went through
- *   NAME absent                                           this kernel has no such tracepoint
- *   NAME refused REASON
- * Ends with 1 when one is refused.
+ *   NAME ok INSTRUCTIONS EXAMINED STATES MICROSECONDS     instructions of the program, those that
+ * the verifier went through NAME absent                                           this kernel has
+ * no such tracepoint NAME refused REASON Ends with 1 when one is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +44,11 @@ int main(void)
 		if (!program_can_be_there(i))
 			printf("%s absent\n", f->name);
 		else if (verdicts[i].error)
-			printf("%s refused %s\n%s\n", f->name, verdicts[i].reason, verdicts[i].log ?: "");
+			printf("%s refused %s\n%s\n", f->name, verdicts[i].reason,
+			       verdicts[i].log ?: "");
 		else if (program_load_alone(i, attach_type, log, sizeof(log), &instructions) >= 0)
-			printf("%s ok %zu %ld %ld %ld\n", f->name, instructions, number_after(log, "processed "), number_after(log, "total_states "),
+			printf("%s ok %zu %ld %ld %ld\n", f->name, instructions,
+			       number_after(log, "processed "), number_after(log, "total_states "),
 			       number_after(log, "verification time "));
 		else
 			printf("%s refused at the second time\n", f->name), refused++;

@@ -12,7 +12,8 @@ struct buffer {
 	bool failed; /* memory ran out: what was appended since is not there */
 };
 
-/* Makes room for size more bytes after those that are used. Returns 0 or -ENOMEM, which failed remembers. */
+/* Makes room for size more bytes after those that are used. Returns 0 or -ENOMEM, which failed
+ * remembers. */
 int buffer_reserve(struct buffer *b, size_t size);
 /* Returns 0 or -ENOMEM, also after an earlier failure. */
 int buffer_append(struct buffer *b, const void *bytes, size_t size);

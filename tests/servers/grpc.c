@@ -26,15 +26,21 @@
 #define PREFIX_SIZE 5 /* a flag and the size before each message */
 #define METHOD "/tensorflow.serving.PredictionService/Predict"
 
-enum grpc_status { STATUS_OK = 0, STATUS_INVALID_ARGUMENT = 3, STATUS_NOT_FOUND = 5, STATUS_RESOURCE_EXHAUSTED = 8,
-		   STATUS_UNIMPLEMENTED = 12 };
+enum grpc_status {
+	STATUS_OK = 0,
+	STATUS_INVALID_ARGUMENT = 3,
+	STATUS_NOT_FOUND = 5,
+	STATUS_RESOURCE_EXHAUSTED = 8,
+	STATUS_UNIMPLEMENTED = 12
+};
 
-/* The session, and everything but the list, is under the lock: the I/O thread and the workers use it. */
+/* The session, and everything but the list, is under the lock: the I/O thread and the workers use
+ * it. */
 struct connection {
 	struct grpc *server;
 	int fd;
 	uint16_t peer_port;
-	uint64_t read_ns; /* when the bytes that are being taken apart had come */
+	uint64_t read_ns;       /* when the bytes that are being taken apart had come */
 	atomic_uint references; /* of the I/O thread and of calls that are queued or worked on */
 	pthread_mutex_t lock;
 	nghttp2_session *session;
@@ -52,7 +58,8 @@ struct call {
 	struct buffer request, answer;
 	size_t sent;
 	bool known;   /* its method is the one that is served */
-	bool working; /* queued or being worked on: whoever does that frees it if it is gone by then */
+	bool working; /* queued or being worked on: whoever does that frees it if it is gone by then
+		       */
 	bool gone;
 	enum grpc_status status;
 	char message[256];
@@ -112,7 +119,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	if (!call)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	call->connection = c;
-	call->record = (struct truth_record){ .http2 = true, .peer_port = c->peer_port,
+	call->record = (struct truth_record){ .http2 = true,
+					      .peer_port = c->peer_port,
 					      .stream = (uint32_t)frame->hd.stream_id };
 	call->next = c->calls;
 	if (call->next)
@@ -127,8 +135,9 @@ static bool text_equal(const uint8_t *bytes, size_t size, const char *text)
 	return strlen(text) == size && !memcmp(bytes, text, size);
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
-		     const uint8_t *value, size_t value_size, uint8_t flags, void *user)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+		     void *user)
 {
 	struct call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
@@ -142,13 +151,15 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t size, void *user)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes,
+		   size_t size, void *user)
 {
 	struct call *call = nghttp2_session_get_stream_user_data(session, stream);
 
 	if (!call || call->status)
 		return 0;
-	if (call->request.used + size > PREFIX_SIZE + MESSAGE_MAX || buffer_append(&call->request, bytes, size) < 0)
+	if (call->request.used + size > PREFIX_SIZE + MESSAGE_MAX ||
+	    buffer_append(&call->request, bytes, size) < 0)
 		call->status = STATUS_RESOURCE_EXHAUSTED;
 	return 0;
 }
@@ -190,7 +201,8 @@ static int connection_send(struct connection *c)
 		ssize_t n = 1;
 
 		/* Frames of a round go out together. */
-		while (c->output.used < OUTPUT_MAX && (n = nghttp2_session_mem_send(c->session, &bytes)) > 0)
+		while (c->output.used < OUTPUT_MAX &&
+		       (n = nghttp2_session_mem_send(c->session, &bytes)) > 0)
 			if (buffer_append(&c->output, bytes, (size_t)n) < 0)
 				return -ENOMEM;
 		if (n < 0)
@@ -205,14 +217,14 @@ static int connection_send(struct connection *c)
 	return 0;
 }
 
-static ssize_t answer_read(nghttp2_session *session, int32_t stream, uint8_t *bytes, size_t size, uint32_t *flags,
-			   nghttp2_data_source *source, void *user)
+static ssize_t answer_read(nghttp2_session *session, int32_t stream, uint8_t *bytes, size_t size,
+			   uint32_t *flags, nghttp2_data_source *source, void *user)
 {
 	struct call *call = source->ptr;
 	size_t n = MIN(size, call->answer.used - call->sent);
 	char status[] = "0";
-	nghttp2_nv trailer = { (uint8_t *)"grpc-status", (uint8_t *)status, strlen("grpc-status"), strlen(status),
-			       NGHTTP2_NV_FLAG_NONE };
+	nghttp2_nv trailer = { (uint8_t *)"grpc-status", (uint8_t *)status, strlen("grpc-status"),
+			       strlen(status), NGHTTP2_NV_FLAG_NONE };
 
 	memcpy(bytes, call->answer.bytes + call->sent, n);
 	call->sent += n;
@@ -226,7 +238,8 @@ static ssize_t answer_read(nghttp2_session *session, int32_t stream, uint8_t *by
 
 static nghttp2_nv header(const char *name, const char *value)
 {
-	return (nghttp2_nv){ (uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE };
+	return (nghttp2_nv){ (uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value),
+			     NGHTTP2_NV_FLAG_NONE };
 }
 
 static int answer_submit(struct connection *c, struct call *call)
@@ -236,13 +249,17 @@ static int answer_submit(struct connection *c, struct call *call)
 	char status[16];
 
 	if (call->status == STATUS_OK) {
-		nghttp2_nv headers[] = { header(":status", "200"), header("content-type", "application/grpc") };
+		nghttp2_nv headers[] = { header(":status", "200"),
+					 header("content-type", "application/grpc") };
 
-		return nghttp2_submit_response(c->session, stream, headers, ARRAY_SIZE(headers), &provider);
+		return nghttp2_submit_response(c->session, stream, headers, ARRAY_SIZE(headers),
+					       &provider);
 	}
 	snprintf(status, sizeof(status), "%d", call->status);
-	nghttp2_nv headers[] = { header(":status", "200"), header("content-type", "application/grpc"),
-				 header("grpc-status", status), header("grpc-message", call->message) };
+	nghttp2_nv headers[] = { header(":status", "200"),
+				 header("content-type", "application/grpc"),
+				 header("grpc-status", status),
+				 header("grpc-message", call->message) };
 
 	return nghttp2_submit_response(c->session, stream, headers, ARRAY_SIZE(headers), NULL);
 }
@@ -270,23 +287,28 @@ static int call_run(struct grpc *s, struct call *call)
 		return call_fail(call, STATUS_UNIMPLEMENTED, "no such method");
 	/* One message, which is not compressed. */
 	if (size < PREFIX_SIZE || bytes[0] ||
-	    ((size_t)bytes[1] << 24 | (size_t)bytes[2] << 16 | (size_t)bytes[3] << 8 | bytes[4]) != size - PREFIX_SIZE)
+	    ((size_t)bytes[1] << 24 | (size_t)bytes[2] << 16 | (size_t)bytes[3] << 8 | bytes[4]) !=
+		    size - PREFIX_SIZE)
 		return call_fail(call, STATUS_INVALID_ARGUMENT, "the request is not one message");
 	service_decode(s->service);
 	r = predict_proto_request_decode(bytes + PREFIX_SIZE, size - PREFIX_SIZE, name, &input);
 	if (r < 0)
-		return call_fail(call, STATUS_INVALID_ARGUMENT, "the request holds no tensor of floats");
+		return call_fail(call, STATUS_INVALID_ARGUMENT,
+				 "the request holds no tensor of floats");
 	struct model *m = service_model(s->service, name, strlen(name));
 
 	if (!m)
 		r = call_fail(call, STATUS_NOT_FOUND, "no such model");
-	else if (service_run(s->service, m, &input, &call->record, error, sizeof(error), &output) < 0)
+	else if (service_run(s->service, m, &input, &call->record, error, sizeof(error), &output) <
+		 0)
 		r = call_fail(call, STATUS_INVALID_ARGUMENT, error);
 	else if (predict_proto_response_encode(name, model_version(m), &output, &message) < 0)
 		r = call_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	if (r >= 0) {
-		uint8_t prefix[PREFIX_SIZE] = { 0, (uint8_t)(message.used >> 24), (uint8_t)(message.used >> 16),
-						(uint8_t)(message.used >> 8), (uint8_t)message.used };
+		uint8_t prefix[PREFIX_SIZE] = { 0, (uint8_t)(message.used >> 24),
+						(uint8_t)(message.used >> 16),
+						(uint8_t)(message.used >> 8),
+						(uint8_t)message.used };
 
 		buffer_append(&call->answer, prefix, sizeof(prefix));
 		if (buffer_append(&call->answer, message.bytes, message.used) < 0)
@@ -298,7 +320,8 @@ static int call_run(struct grpc *s, struct call *call)
 	return r;
 }
 
-/* grpc-message is printable ASCII, and a percent sign begins an escape; a sentence from elsewhere is made so. */
+/* grpc-message is printable ASCII, and a percent sign begins an escape; a sentence from elsewhere
+ * is made so. */
 static void message_clean(char *message)
 {
 	for (; *message; message++)
@@ -366,9 +389,11 @@ static void connection_end(struct grpc *s, struct connection *c)
 
 static int connection_start(struct grpc *s, struct connection *c)
 {
-	nghttp2_settings_entry settings[] = { { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS_MAX },
+	nghttp2_settings_entry settings[] = { { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+						STREAMS_MAX },
 					      { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20 } };
-	/* Its buffer of output may be written to by any thread, so reads and writes are told by their edges. */
+	/* Its buffer of output may be written to by any thread, so reads and writes are told by
+	 * their edges. */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
 
 	if (nghttp2_session_server_new(&c->session, s->callbacks, c) ||
@@ -383,7 +408,8 @@ static void connections_accept(struct grpc *s)
 	int fd;
 
 	while ((fd = listener_accept(s->listener, &peer_port)) >= 0) {
-		struct connection *c = s->connections_n < CONNECTIONS_MAX ? calloc(1, sizeof(*c)) : NULL;
+		struct connection *c =
+			s->connections_n < CONNECTIONS_MAX ? calloc(1, sizeof(*c)) : NULL;
 
 		if (!c) {
 			close(fd);
@@ -474,7 +500,8 @@ static int epoll_open(struct grpc *s)
 
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->epoll < 0 || s->wake < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
+	if (s->epoll < 0 || s->wake < 0 ||
+	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
 	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->wake, &on_wake) < 0)
 		return -errno;
 	return 0;

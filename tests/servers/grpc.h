@@ -1,6 +1,7 @@
 /*
- * tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, plaintext. One thread, "grpc_io", reads and takes
- * frames apart; workers take whole requests, run the models, and each sends its own answer under its connection's lock.
+ * tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, plaintext. One thread,
+ * "grpc_io", reads and takes frames apart; workers take whole requests, run the models, and each
+ * sends its own answer under its connection's lock.
  */
 #pragma once
 
@@ -12,8 +13,8 @@
 struct grpc;
 
 /*
- * Listens on the port, or on a free one when it is 0, and starts the threads. The service must live until grpc_free().
- * Returns 0 or a negative errno.
+ * Listens on the port, or on a free one when it is 0, and starts the threads. The service must live
+ * until grpc_free(). Returns 0 or a negative errno.
  */
 int grpc_new(struct service *service, uint16_t port, size_t workers, struct grpc **ret);
 /* Lets queued requests finish, closes every connection and ends the threads. */

@@ -1,4 +1,5 @@
-/* Burns one CPU until SIGTERM or SIGINT, so that whoever else is there must wait for it: hog CPU [NAME]. */
+/* Burns one CPU until SIGTERM or SIGINT, so that whoever else is there must wait for it: hog CPU
+ * [NAME]. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

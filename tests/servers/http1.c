@@ -47,9 +47,11 @@ int http1_answer(struct buffer *b, int status, const char *body, size_t pad, boo
 {
 	char head[256];
 	size_t size = strlen(body);
-	int n = snprintf(head, sizeof(head),
-			 "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n%s\r\n", status,
-			 http1_status_text(status), size + pad, close ? "Connection: close\r\n" : "");
+	int n = snprintf(
+		head, sizeof(head),
+		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n%s\r\n",
+		status, http1_status_text(status), size + pad,
+		close ? "Connection: close\r\n" : "");
 
 	buffer_append(b, head, (size_t)n);
 	buffer_append(b, body, size);
@@ -135,8 +137,8 @@ static int line_end(const uint8_t *at, const uint8_t *end, const uint8_t **ret)
 }
 
 /*
- * Puts the chunks together; trailer lines are skipped. Returns 1 and how many bytes they take up, 0 when they are not
- * all there, -EINVAL, -E2BIG or -ENOMEM.
+ * Puts the chunks together; trailer lines are skipped. Returns 1 and how many bytes they take up, 0
+ * when they are not all there, -EINVAL, -E2BIG or -ENOMEM.
  */
 static int chunks_read(const uint8_t *bytes, size_t used, struct buffer *body, size_t *ret)
 {
@@ -180,7 +182,8 @@ static int chunks_read(const uint8_t *bytes, size_t used, struct buffer *body, s
 }
 
 /* Reads the body after a head of so many bytes; returns as http1_request_read(). */
-static int body_read(const uint8_t *bytes, size_t used, size_t head, const struct framing *f, struct http1_request *q)
+static int body_read(const uint8_t *bytes, size_t used, size_t head, const struct framing *f,
+		     struct http1_request *q)
 {
 	struct buffer body = { 0 };
 	size_t size = f->length;
@@ -216,7 +219,8 @@ static int body_read(const uint8_t *bytes, size_t used, size_t head, const struc
 
 int http1_request_read(const uint8_t *bytes, size_t used, struct http1_request *ret)
 {
-	const uint8_t *end = used ? memmem(bytes, MIN(used, (size_t)HEAD_MAX), "\r\n\r\n", 4) : NULL;
+	const uint8_t *end =
+		used ? memmem(bytes, MIN(used, (size_t)HEAD_MAX), "\r\n\r\n", 4) : NULL;
 	struct http1_request q = { 0 };
 	struct framing f = { 0 };
 	int r = 1;

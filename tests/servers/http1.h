@@ -12,20 +12,22 @@ struct http1_request {
 	char *method, *path;
 	char *body; /* ends as a string; put together when it came in chunks */
 	size_t body_size;
-	size_t size;   /* bytes of the stream that it takes */
-	uint64_t id;   /* of its header x-request-id; 0: none */
-	bool close;    /* the connection ends with the answer */
-	int status;    /* 0, or the status that says what is wrong with it: nothing can be read after it */
+	size_t size; /* bytes of the stream that it takes */
+	uint64_t id; /* of its header x-request-id; 0: none */
+	bool close;  /* the connection ends with the answer */
+	int status;  /* 0, or the status that says what is wrong with it: nothing can be read after
+			it */
 };
 
 /*
- * Reads the request at the start of the bytes. Returns 1 when it is there in full or is known to be wrong, 0 when more
- * bytes are needed, -ENOMEM. After 1 the caller clears it.
+ * Reads the request at the start of the bytes. Returns 1 when it is there in full or is known to be
+ * wrong, 0 when more bytes are needed, -ENOMEM. After 1 the caller clears it.
  */
 int http1_request_read(const uint8_t *bytes, size_t used, struct http1_request *ret);
 void http1_request_clear(struct http1_request *q);
 
-/* Appends an answer with a JSON body and so many bytes of white space after it. Returns 0 or -ENOMEM. */
+/* Appends an answer with a JSON body and so many bytes of white space after it. Returns 0 or
+ * -ENOMEM. */
 int http1_answer(struct buffer *b, int status, const char *body, size_t pad, bool close);
 /* The words for a status. */
 const char *http1_status_text(int status);

@@ -19,8 +19,8 @@ int listener_open(uint16_t port, uint16_t *ret_port)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
 		return -errno;
 	*ret_port = ntohs(address.sin_port);
 	return TAKE_FD(fd);

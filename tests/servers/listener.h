@@ -3,7 +3,9 @@
 
 #include <stdint.h>
 
-/* Opens it, non-blocking, on the port, or on a free one when it is 0. Returns a descriptor or a negative errno. */
+/* Opens it, non-blocking, on the port, or on a free one when it is 0. Returns a descriptor or a
+ * negative errno. */
 int listener_open(uint16_t port, uint16_t *ret_port);
-/* Accepts one, non-blocking and without Nagle's delay. Returns a descriptor or a negative errno (-EAGAIN: no more). */
+/* Accepts one, non-blocking and without Nagle's delay. Returns a descriptor or a negative errno
+ * (-EAGAIN: no more). */
 int listener_accept(int listener, uint16_t *ret_peer_port);

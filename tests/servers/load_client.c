@@ -1,6 +1,7 @@
 /*
- * Sends predict requests to a test server, each with an id of its own, and says of each when it was sent and answered. One
- * thread with one epoll, so that its own delays are small; ids are also the values that the model gets.
+ * Sends predict requests to a test server, each with an id of its own, and says of each when it was
+ * sent and answered. One thread with one epoll, so that its own delays are small; ids are also the
+ * values that the model gets.
  */
 #include <argp.h>
 #include <errno.h>
@@ -67,27 +68,53 @@ struct load {
 	const char *first_error;
 };
 
-enum { KEY_REST = 256, KEY_GRPC, KEY_MODEL, KEY_CLIENTS, KEY_SHARED, KEY_COUNT, KEY_DURATION, KEY_RATE, KEY_ID_BASE,
-       KEY_PIPELINE, KEY_CHUNKED, KEY_SLOW_READ, KEY_LOG, KEY_WAIT_START, KEY_WARM, KEY_ROWS, KEY_WIDTH };
+enum {
+	KEY_REST = 256,
+	KEY_GRPC,
+	KEY_MODEL,
+	KEY_CLIENTS,
+	KEY_SHARED,
+	KEY_COUNT,
+	KEY_DURATION,
+	KEY_RATE,
+	KEY_ID_BASE,
+	KEY_PIPELINE,
+	KEY_CHUNKED,
+	KEY_SLOW_READ,
+	KEY_LOG,
+	KEY_WAIT_START,
+	KEY_WARM,
+	KEY_ROWS,
+	KEY_WIDTH
+};
 
 static const struct argp_option option_list[] = {
 	{ "rest", KEY_REST, "HOST:PORT", 0, "Send HTTP/1.1 there", 0 },
 	{ "grpc", KEY_GRPC, "HOST:PORT", 0, "Send gRPC there", 0 },
 	{ "model", KEY_MODEL, "NAME", 0, "Model to ask (half_plus_two)", 0 },
 	{ "rows", KEY_ROWS, "N", 0, "Rows of an input (1)", 0 },
-	{ "width", KEY_WIDTH, "N", 0, "Values in a row, which then are not checked; 0: rows are numbers (0)", 0 },
-	{ "clients", KEY_CLIENTS, "N", 0, "Clients, each of which waits for its answer before it goes on (1)", 0 },
-	{ "shared", KEY_SHARED, "N", 0, "Connections that gRPC clients share (each has its own)", 0 },
-	{ "pipeline", KEY_PIPELINE, "N", 0, "Requests that an HTTP/1.1 client sends at once (1)", 0 },
+	{ "width", KEY_WIDTH, "N", 0,
+	  "Values in a row, which then are not checked; 0: rows are numbers (0)", 0 },
+	{ "clients", KEY_CLIENTS, "N", 0,
+	  "Clients, each of which waits for its answer before it goes on (1)", 0 },
+	{ "shared", KEY_SHARED, "N", 0, "Connections that gRPC clients share (each has its own)",
+	  0 },
+	{ "pipeline", KEY_PIPELINE, "N", 0, "Requests that an HTTP/1.1 client sends at once (1)",
+	  0 },
 	{ "chunked", KEY_CHUNKED, NULL, 0, "Send HTTP/1.1 bodies in chunks", 0 },
-	{ "slow-read", KEY_SLOW_READ, "MS", 0, "Read each 20th answer of HTTP/1.1 with such a pause after its start", 0 },
+	{ "slow-read", KEY_SLOW_READ, "MS", 0,
+	  "Read each 20th answer of HTTP/1.1 with such a pause after its start", 0 },
 	{ "count", KEY_COUNT, "N", 0, "End after so many requests", 0 },
-	{ "duration", KEY_DURATION, "S", 0, "End after so many seconds (5, or none with --count)", 0 },
-	{ "rate", KEY_RATE, "N", 0, "Requests per second, all clients together; 0: as many as they can (0)", 0 },
+	{ "duration", KEY_DURATION, "S", 0, "End after so many seconds (5, or none with --count)",
+	  0 },
+	{ "rate", KEY_RATE, "N", 0,
+	  "Requests per second, all clients together; 0: as many as they can (0)", 0 },
 	{ "id-base", KEY_ID_BASE, "N", 0, "The first request's id (1)", 0 },
-	{ "warm", KEY_WARM, "N", 0, "Requests of each client before the load, with 0 for an id; they are not counted", 0 },
+	{ "warm", KEY_WARM, "N", 0,
+	  "Requests of each client before the load, with 0 for an id; they are not counted", 0 },
 	{ "wait-start", KEY_WAIT_START, NULL, 0,
-	  "Once connected, and warm, print \"connected\" and begin when a line comes on standard input", 0 },
+	  "Once connected, and warm, print \"connected\" and begin when a line comes on standard input",
+	  0 },
 	{ "log", KEY_LOG, "FILE", 0, "Write one JSON object per request there", 0 },
 	{ 0 },
 };
@@ -250,7 +277,8 @@ static int connection_watch(struct load *l, struct connection *c)
 		return 0;
 	event.events = wanted;
 	/* A closed descriptor has left the epoll by itself. */
-	if (wanted && epoll_ctl(l->epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, k->fd, &event) < 0)
+	if (wanted &&
+	    epoll_ctl(l->epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, k->fd, &event) < 0)
 		return -errno;
 	c->events = wanted;
 	return 0;
@@ -388,13 +416,16 @@ static int connection_serve(struct load *l, struct connection *c, uint32_t event
 	if (r >= 0 && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		r = link_receive(k);
 	if (r < 0 || (k->close && !k->outstanding)) {
-		connection_close(l, c, r == -ECONNRESET ? "the server closed the connection" : "the connection failed");
+		connection_close(l, c,
+				 r == -ECONNRESET ? "the server closed the connection"
+						  : "the connection failed");
 		return 0;
 	}
 	return connection_watch(l, c);
 }
 
-/* Goes on with connections whose pause in reading is over; returns when the next one is, 0: none pauses. */
+/* Goes on with connections whose pause in reading is over; returns when the next one is, 0: none
+ * pauses. */
 static uint64_t pauses_end(struct load *l, uint64_t now)
 {
 	uint64_t next = 0;
@@ -514,7 +545,8 @@ static int load_run(struct load *l)
 			return r;
 		if (l->waiting && l->sent_ns && now > l->sent_ns + ANSWER_TIMEOUT_NS)
 			for (size_t i = 0; i < l->connections_n; i++)
-				connection_close(l, &l->connections[i], "there was no answer in time");
+				connection_close(l, &l->connections[i],
+						 "there was no answer in time");
 		wake = wake_ns(l, pause);
 		now = link_now_ns();
 		if (wake > now) {
@@ -547,7 +579,8 @@ static int load_connect(struct load *l)
 			return r;
 	}
 	for (uint32_t i = 0; i < l->o.clients; i++) {
-		l->clients[i] = (struct client){ .link = &l->connections[i % l->connections_n].link, .warm = l->o.warm };
+		l->clients[i] = (struct client){ .link = &l->connections[i % l->connections_n].link,
+						 .warm = l->o.warm };
 		client_ready(l, i);
 	}
 	return 0;
@@ -567,7 +600,8 @@ static int load_open(struct load *l)
 		return -ENOMEM;
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (l->epoll < 0 || l->signals < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->signals, &event) < 0)
+	if (l->epoll < 0 || l->signals < 0 ||
+	    epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->signals, &event) < 0)
 		return -errno;
 	return load_connect(l);
 }
@@ -595,13 +629,17 @@ static int log_write(const struct load *l, const char *path)
 		const struct exchange *e = l->done[i];
 
 		fprintf(out,
-			"{\"id\": %" PRIu64 ", \"local_port\": %u, \"stream\": %u, \"send_ns\": %" PRIu64 ", \"arrive_ns\": %"
-			PRIu64 ", \"receive_ns\": %" PRIu64 ", \"status\": %d, \"model\": \"%s\"",
-			e->id, e->local_port, e->stream, e->send_ns, e->arrive_ns, e->receive_ns, e->status, l->o.link.model);
+			"{\"id\": %" PRIu64
+			", \"local_port\": %u, \"stream\": %u, \"send_ns\": %" PRIu64
+			", \"arrive_ns\": %" PRIu64 ", \"receive_ns\": %" PRIu64
+			", \"status\": %d, \"model\": \"%s\"",
+			e->id, e->local_port, e->stream, e->send_ns, e->arrive_ns, e->receive_ns,
+			e->status, l->o.link.model);
 		if (e->grpc_status >= 0)
 			fprintf(out, ", \"grpc_status\": %d", e->grpc_status);
 		if (e->batched)
-			fprintf(out, ", \"batch\": [%.9g, %.9g]", (double)e->batch[0], (double)e->batch[1]);
+			fprintf(out, ", \"batch\": [%.9g, %.9g]", (double)e->batch[0],
+				(double)e->batch[1]);
 		if (e->slow)
 			fputs(", \"slow\": true", out);
 		if (e->error)
@@ -640,8 +678,9 @@ static long result_print(const struct load *l)
 	qsort(latencies, n, sizeof(*latencies), latency_compare);
 	printf("{\"model\": \"%s\", \"clients\": %ld, \"requests\": %zu, \"errors\": %zu, \"seconds\": %.3f, "
 	       "\"requests_per_s\": %.1f, \"p50_ms\": %.3f, \"p99_ms\": %.3f",
-	       l->o.link.model, l->o.clients, n, l->errors, seconds, seconds > 0 ? (double)n / seconds : 0,
-	       percentile_ms(latencies, n, 0.5), percentile_ms(latencies, n, 0.99));
+	       l->o.link.model, l->o.clients, n, l->errors, seconds,
+	       seconds > 0 ? (double)n / seconds : 0, percentile_ms(latencies, n, 0.5),
+	       percentile_ms(latencies, n, 0.99));
 	if (l->first_error)
 		printf(", \"first_error\": \"%s\"", l->first_error);
 	puts("}");
@@ -656,7 +695,10 @@ int main(int argc, char **argv)
 
 	if (!l)
 		return 1;
-	l->o = (struct options){ .link = { .model = "half_plus_two", .rows = 1 }, .clients = 1, .pipeline = 1, .id_base = 1 };
+	l->o = (struct options){ .link = { .model = "half_plus_two", .rows = 1 },
+				 .clients = 1,
+				 .pipeline = 1,
+				 .id_base = 1 };
 	argp_parse(&argp, argc, argv, 0, NULL, &l->o);
 	r = load_open(l);
 	if (r >= 0)

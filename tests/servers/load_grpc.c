@@ -30,8 +30,9 @@ static void call_free(struct exchange *e)
 	e->call = NULL;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
-		     const uint8_t *value, size_t value_size, uint8_t flags, void *user)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+		     void *user)
 {
 	struct exchange *e = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
@@ -43,12 +44,14 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t size, void *user)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes,
+		   size_t size, void *user)
 {
 	struct exchange *e = nghttp2_session_get_stream_user_data(session, stream);
 	struct call *call = e ? e->call : NULL;
 
-	if (call && (call->answer.used + size > ANSWER_MAX || buffer_append(&call->answer, bytes, size) < 0))
+	if (call && (call->answer.used + size > ANSWER_MAX ||
+		     buffer_append(&call->answer, bytes, size) < 0))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	return 0;
 }
@@ -68,15 +71,16 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t er
 	else if (e->grpc_status < 0)
 		e->error = "there is no grpc-status";
 	if (!e->error && call->answer.used >= PREFIX_SIZE)
-		r = predict_proto_response_decode(call->answer.bytes + PREFIX_SIZE, call->answer.used - PREFIX_SIZE, &t);
+		r = predict_proto_response_decode(call->answer.bytes + PREFIX_SIZE,
+						  call->answer.used - PREFIX_SIZE, &t);
 	call_free(e);
 	link_answered(l, e, r < 0 ? NULL : &t);
 	free(t.values);
 	return 0;
 }
 
-static ssize_t request_read(nghttp2_session *session, int32_t stream, uint8_t *bytes, size_t size, uint32_t *flags,
-			    nghttp2_data_source *source, void *user)
+static ssize_t request_read(nghttp2_session *session, int32_t stream, uint8_t *bytes, size_t size,
+			    uint32_t *flags, nghttp2_data_source *source, void *user)
 {
 	struct call *call = source->ptr;
 	size_t n = MIN(size, call->request.used - call->sent);
@@ -134,7 +138,8 @@ static void grpc_close(struct link *l)
 
 static nghttp2_nv header(const char *name, const char *value)
 {
-	return (nghttp2_nv){ (uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE };
+	return (nghttp2_nv){ (uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value),
+			     NGHTTP2_NV_FLAG_NONE };
 }
 
 static int message_write(const struct link *l, const struct exchange *e, struct buffer *b)
@@ -165,12 +170,16 @@ static int grpc_request(struct link *l, struct exchange *e)
 	if (message_write(l, e, &call->request) < 0)
 		return -ENOMEM;
 	snprintf(id, sizeof(id), "%" PRIu64, e->id);
-	nghttp2_nv headers[] = { header(":method", "POST"), header(":scheme", "http"),
+	nghttp2_nv headers[] = { header(":method", "POST"),
+				 header(":scheme", "http"),
 				 header(":path", "/tensorflow.serving.PredictionService/Predict"),
-				 header(":authority", l->options->host), header("te", "trailers"),
-				 header("content-type", "application/grpc"), header("x-request-id", id) };
+				 header(":authority", l->options->host),
+				 header("te", "trailers"),
+				 header("content-type", "application/grpc"),
+				 header("x-request-id", id) };
 	nghttp2_data_provider provider = { .source.ptr = call, .read_callback = request_read };
-	int32_t stream = nghttp2_submit_request(l->session, NULL, headers, ARRAY_SIZE(headers), &provider, e);
+	int32_t stream = nghttp2_submit_request(l->session, NULL, headers, ARRAY_SIZE(headers),
+						&provider, e);
 
 	if (stream < 0)
 		return -EPROTO;
@@ -194,4 +203,5 @@ static void grpc_ended(struct link *l)
 {
 }
 
-const struct link_protocol link_grpc = { grpc_open, grpc_close, grpc_request, grpc_receive, grpc_ended };
+const struct link_protocol link_grpc = { grpc_open, grpc_close, grpc_request, grpc_receive,
+					 grpc_ended };

@@ -36,7 +36,8 @@ static int body_write(const struct link *l, const struct exchange *e, struct buf
 			buffer_append(body, "[", 1);
 		for (int64_t column = 0; column < t.dims[1]; column++, i++)
 			buffer_append(body, number,
-				      (size_t)snprintf(number, sizeof(number), column ? ", %.9g" : "%.9g",
+				      (size_t)snprintf(number, sizeof(number),
+						       column ? ", %.9g" : "%.9g",
 						       (double)t.values[i]));
 		if (t.dims_n == 2)
 			buffer_append(body, "]", 1);
@@ -89,7 +90,8 @@ static int http_request(struct link *l, struct exchange *e)
 			o->model, o->host, e->id, length);
 	r = size < (int)sizeof(head) ? buffer_append(&l->output, head, (size_t)size) : -E2BIG;
 	if (r >= 0)
-		r = o->chunked ? body_send_chunked(l, &body) : buffer_append(&l->output, body.bytes, body.used);
+		r = o->chunked ? body_send_chunked(l, &body)
+			       : buffer_append(&l->output, body.bytes, body.used);
 finish:
 	buffer_clear(&body);
 	return r;
@@ -121,7 +123,8 @@ static int head_read(const struct buffer *b, struct head *ret)
 		return -EPROTO;
 	h.close = !minor;
 	/* Each line has its line feed, which ends comparisons and numbers. */
-	for (line = bytes; line < end; line = (const char *)memchr(line, '\n', (size_t)(end + 2 - line)) + 1) {
+	for (line = bytes; line < end;
+	     line = (const char *)memchr(line, '\n', (size_t)(end + 2 - line)) + 1) {
 		if (!strncasecmp(line, "Content-Length:", 15)) {
 			h.length = strtoull(line + 15, NULL, 10);
 			h.has_length = true;
@@ -182,4 +185,5 @@ static void http_ended(struct link *l)
 		answer_take(l, &h, l->input.used - h.size);
 }
 
-const struct link_protocol link_http = { http_open, http_close, http_request, http_receive, http_ended };
+const struct link_protocol link_http = { http_open, http_close, http_request, http_receive,
+					 http_ended };

@@ -12,7 +12,8 @@
 #include "lib/base/macro.h"
 
 #define RECEIVE_SIZE 65536
-/* An answer that is read slowly: its first bytes, then a pause. A small buffer makes the server wait for us. */
+/* An answer that is read slowly: its first bytes, then a pause. A small buffer makes the server
+ * wait for us. */
 #define SLOW_FIRST 4096
 #define SLOW_BUFFER 16384
 
@@ -37,8 +38,10 @@ int link_open(struct link *l)
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
 	if (l->options->slow_read_ms)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	if (connect(fd, (const struct sockaddr *)&l->options->address, sizeof(l->options->address)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&local, &size) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+	if (connect(fd, (const struct sockaddr *)&l->options->address,
+		    sizeof(l->options->address)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&local, &size) < 0 ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
 	l->fd = TAKE_FD(fd);
 	l->local_port = ntohs(local.sin_port);
@@ -81,7 +84,8 @@ int link_flush(struct link *l)
 		if (!e->send_ns)
 			e->send_ns = now;
 	while (r >= 0 && sent < l->output.used) {
-		ssize_t n = send(l->fd, l->output.bytes + sent, l->output.used - sent, MSG_NOSIGNAL);
+		ssize_t n =
+			send(l->fd, l->output.bytes + sent, l->output.used - sent, MSG_NOSIGNAL);
 
 		if (n >= 0)
 			sent += (size_t)n;
@@ -118,7 +122,8 @@ static size_t receive_size(struct link *l)
 	return link_now_ns() < l->pause_until_ns ? 0 : RECEIVE_SIZE;
 }
 
-/* When the last byte of what was received came to this machine: the kernel tells it as CLOCK_REALTIME. */
+/* When the last byte of what was received came to this machine: the kernel tells it as
+ * CLOCK_REALTIME. */
 static uint64_t arrival_ns(struct msghdr *message)
 {
 	uint64_t now = link_now_ns();
@@ -129,7 +134,8 @@ static uint64_t arrival_ns(struct msghdr *message)
 			continue;
 		memcpy(&came, CMSG_DATA(c), sizeof(came));
 		clock_gettime(CLOCK_REALTIME, &wall);
-		return now - (uint64_t)((wall.tv_sec - came.tv_sec) * 1000000000 + wall.tv_nsec - came.tv_nsec);
+		return now - (uint64_t)((wall.tv_sec - came.tv_sec) * 1000000000 + wall.tv_nsec -
+					came.tv_nsec);
 	}
 	return now;
 }
@@ -146,7 +152,10 @@ int link_receive(struct link *l)
 		_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct timespec))];
 		struct iovec io = { .iov_base = bytes, .iov_len = size };
 		struct msghdr message = {
-			.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control),
+			.msg_iov = &io,
+			.msg_iovlen = 1,
+			.msg_control = control,
+			.msg_controllen = sizeof(control),
 		};
 		ssize_t n = recvmsg(l->fd, &message, 0);
 
@@ -162,7 +171,8 @@ int link_receive(struct link *l)
 		}
 		if (size == SLOW_FIRST) {
 			l->paused_once = true;
-			l->pause_until_ns = l->received_ns + (uint64_t)l->options->slow_read_ms * 1000000;
+			l->pause_until_ns =
+				l->received_ns + (uint64_t)l->options->slow_read_ms * 1000000;
 		}
 		int r = l->protocol->receive(l, bytes, (size_t)n);
 

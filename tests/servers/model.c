@@ -12,15 +12,16 @@
 #include "tests/servers/wire.h"
 
 /*
- * ConfigProto: intra_op_parallelism_threads (2) = 1, inter_op_parallelism_threads (5) = 2. The first session makes
- * the pool that all sessions of the process share, so every model's ops run on the same two threads.
+ * ConfigProto: intra_op_parallelism_threads (2) = 1, inter_op_parallelism_threads (5) = 2. The
+ * first session makes the pool that all sessions of the process share, so every model's ops run on
+ * the same two threads.
  */
 static const uint8_t session_config[] = { 0x10, 1, 0x28, 2 };
 
 struct endpoint {
 	char *name;
 	uint64_t type;
-	int dims_n;     /* -1: not known */
+	int dims_n;      /* -1: not known */
 	int64_t dims[2]; /* -1: open */
 };
 
@@ -72,7 +73,8 @@ static int endpoint_read(struct wire entry, struct endpoint *e)
 			continue;
 		while (wire_next(&f.bytes, &t)) {
 			if (t.number == 1 && !e->name)
-				e->name = strndup((const char *)t.bytes.at, (size_t)(t.bytes.end - t.bytes.at));
+				e->name = strndup((const char *)t.bytes.at,
+						  (size_t)(t.bytes.end - t.bytes.at));
 			else if (t.number == 2)
 				e->type = t.value;
 			else if (t.number == 3)
@@ -84,7 +86,8 @@ static int endpoint_read(struct wire entry, struct endpoint *e)
 	return 0;
 }
 
-/* MetaGraphDef: signature_def (5), a map<string, SignatureDef>; SignatureDef: inputs (1), outputs (2). */
+/* MetaGraphDef: signature_def (5), a map<string, SignatureDef>; SignatureDef: inputs (1), outputs
+ * (2). */
 static int signature_read(struct wire meta_graph, struct model *m)
 {
 	struct wire_field f, e;
@@ -104,9 +107,9 @@ static int signature_read(struct wire meta_graph, struct model *m)
 		if (!wanted)
 			continue;
 		while (wire_next(&signature, &e)) {
-			int r = e.number == 1 ? endpoint_read(e.bytes, &m->input) :
-				e.number == 2 ? endpoint_read(e.bytes, &m->output) :
-						0;
+			int r = e.number == 1   ? endpoint_read(e.bytes, &m->input)
+				: e.number == 2 ? endpoint_read(e.bytes, &m->output)
+						: 0;
 
 			if (r < 0)
 				return r;
@@ -169,7 +172,8 @@ static int session_load(struct model *m, const char *path, char *error, size_t e
 
 	m->graph = TF_NewGraph();
 	TF_SetConfig(options, session_config, sizeof(session_config), status);
-	m->session = TF_LoadSessionFromSavedModel(options, NULL, path, tags, 1, m->graph, meta_graph, status);
+	m->session = TF_LoadSessionFromSavedModel(options, NULL, path, tags, 1, m->graph,
+						  meta_graph, status);
 	if (TF_GetCode(status) != TF_OK) {
 		m->session = NULL;
 		snprintf(error, error_size, "%s: %s", path, TF_Message(status));
@@ -183,7 +187,9 @@ static int session_load(struct model *m, const char *path, char *error, size_t e
 		if (r >= 0)
 			r = endpoint_find(m, &m->output, &m->output_at);
 		if (r < 0)
-			snprintf(error, error_size, "%s: serving_default is not one float tensor in and one out", path);
+			snprintf(error, error_size,
+				 "%s: serving_default is not one float tensor in and one out",
+				 path);
 	}
 	TF_DeleteBuffer(meta_graph);
 	TF_DeleteSessionOptions(options);
@@ -218,7 +224,8 @@ int model_load(const char *directory, char *error, size_t error_size, struct mod
 	*ret = m;
 	return 0;
 fail:
-	snprintf(error, error_size, "%s: %s", directory, r == -ENOENT ? "no version of a model there" : strerror(-r));
+	snprintf(error, error_size, "%s: %s", directory,
+		 r == -ENOENT ? "no version of a model there" : strerror(-r));
 	model_free(m);
 	return r;
 }
@@ -305,7 +312,8 @@ static int tensor_copy(const TF_Tensor *from, char *error, size_t error_size, st
 	return 0;
 }
 
-int model_run(struct model *m, const struct tensor *input, char *error, size_t error_size, struct tensor *ret)
+int model_run(struct model *m, const struct tensor *input, char *error, size_t error_size,
+	      struct tensor *ret)
 {
 	int64_t count = values_count(input->dims, input->dims_n);
 	TF_Tensor *output = NULL;
@@ -316,7 +324,8 @@ int model_run(struct model *m, const struct tensor *input, char *error, size_t e
 			 m->input.dims_n == 1 ? "numbers" : "rows of numbers");
 		return -EINVAL;
 	}
-	TF_Tensor *tensor = TF_AllocateTensor(TF_FLOAT, input->dims, input->dims_n, (size_t)count * sizeof(float));
+	TF_Tensor *tensor = TF_AllocateTensor(TF_FLOAT, input->dims, input->dims_n,
+					      (size_t)count * sizeof(float));
 
 	if (!tensor) {
 		snprintf(error, error_size, "out of memory");
@@ -326,7 +335,8 @@ int model_run(struct model *m, const struct tensor *input, char *error, size_t e
 
 	TF_Status *status = TF_NewStatus();
 
-	TF_SessionRun(m->session, NULL, &m->input_at, &tensor, 1, &m->output_at, &output, 1, NULL, 0, NULL, status);
+	TF_SessionRun(m->session, NULL, &m->input_at, &tensor, 1, &m->output_at, &output, 1, NULL,
+		      0, NULL, status);
 	if (TF_GetCode(status) != TF_OK) {
 		snprintf(error, error_size, "%s", TF_Message(status));
 		r = -EINVAL;

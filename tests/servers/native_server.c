@@ -1,6 +1,7 @@
 /*
- * A native multi-threaded model server for tests: SavedModels through TensorFlow's C API, behind TensorFlow Serving's
- * REST or gRPC predict API, or run in a loop. Ops run on two inter-op threads, by DirectSession, as in TensorFlow Serving.
+ * A native multi-threaded model server for tests: SavedModels through TensorFlow's C API, behind
+ * TensorFlow Serving's REST or gRPC predict API, or run in a loop. Ops run on two inter-op threads,
+ * by DirectSession, as in TensorFlow Serving.
  */
 #include <argp.h>
 #include <errno.h>
@@ -28,7 +29,7 @@
 #define ANSWER_PAD_MAX (64 << 20)
 
 struct options {
-	long port;	/* of REST; -1: none */
+	long port;      /* of REST; -1: none */
 	long grpc_port; /* -1: none */
 	bool async_rest;
 	long pin; /* CPU, -1: any */
@@ -61,8 +62,20 @@ struct self_load {
 	struct timespec reported_at;
 };
 
-enum { KEY_PROFILER_PORT = 256, KEY_SELF_LOAD, KEY_ROWS, KEY_RELOAD, KEY_GRPC_PORT, KEY_ASYNC_REST, KEY_TRUTH,
-       KEY_DELAY_LOCK, KEY_DELAY_DECODE, KEY_ANSWER_PAD, KEY_PIN, KEY_PROFILER_MEMORY };
+enum {
+	KEY_PROFILER_PORT = 256,
+	KEY_SELF_LOAD,
+	KEY_ROWS,
+	KEY_RELOAD,
+	KEY_GRPC_PORT,
+	KEY_ASYNC_REST,
+	KEY_TRUTH,
+	KEY_DELAY_LOCK,
+	KEY_DELAY_DECODE,
+	KEY_ANSWER_PAD,
+	KEY_PIN,
+	KEY_PROFILER_MEMORY
+};
 
 /* What serves, each NULL when it was not asked for. */
 struct fronts {
@@ -72,23 +85,32 @@ struct fronts {
 };
 
 static const struct argp_option option_list[] = {
-	{ "port", 'p', "PORT", 0, "Serve on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
-	{ "async-rest", KEY_ASYNC_REST, NULL, 0, "One thread reads all REST requests and writes all answers", 0 },
-	{ "grpc-port", KEY_GRPC_PORT, "PORT", 0, "Serve gRPC on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
+	{ "port", 'p', "PORT", 0, "Serve on 127.0.0.1:PORT; 0 takes a free one, which is printed",
+	  0 },
+	{ "async-rest", KEY_ASYNC_REST, NULL, 0,
+	  "One thread reads all REST requests and writes all answers", 0 },
+	{ "grpc-port", KEY_GRPC_PORT, "PORT", 0,
+	  "Serve gRPC on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
 	{ "workers", 'w', "N", 0, "Threads that serve requests, of REST and of gRPC each (4)", 0 },
 	{ "truth", KEY_TRUTH, "FILE", 0, "At the end, write there who served which request", 0 },
-	{ "delay-lock", KEY_DELAY_LOCK, "MS", 0, "A thread holds so long a lock that each 20th request's run needs", 0 },
-	{ "delay-decode", KEY_DELAY_DECODE, "MS", 0, "Each 20th request sleeps so long while it is decoded", 0 },
+	{ "delay-lock", KEY_DELAY_LOCK, "MS", 0,
+	  "A thread holds so long a lock that each 20th request's run needs", 0 },
+	{ "delay-decode", KEY_DELAY_DECODE, "MS", 0,
+	  "Each 20th request sleeps so long while it is decoded", 0 },
 	{ "answer-pad", KEY_ANSWER_PAD, "BYTES", 0, "White space after each REST answer", 0 },
 	{ "pin", KEY_PIN, "CPU", 0, "Run every thread on that CPU", 0 },
-	{ "profiler-port", KEY_PROFILER_PORT, "PORT", 0, "Start TensorFlow's in-process profiler there", 0 },
+	{ "profiler-port", KEY_PROFILER_PORT, "PORT", 0,
+	  "Start TensorFlow's in-process profiler there", 0 },
 	{ "profiler-memory", KEY_PROFILER_MEMORY, NULL, 0, "Have it see allocations, too", 0 },
 	{ "self-load", KEY_SELF_LOAD, "N", 0,
 	  "N threads run the models in a loop (thread i runs model i modulo their number); runs per second since the "
-	  "last such line are printed on SIGUSR1 and at the end", 0 },
+	  "last such line are printed on SIGUSR1 and at the end",
+	  0 },
 	{ "reload", KEY_RELOAD, "N", 0,
-	  "After every N runs a self-load thread unloads its model and loads the next one, which is its own", 0 },
-	{ "rows", KEY_ROWS, "N", 0, "Size of the open dimension of the input of a self-load run (1)", 0 },
+	  "After every N runs a self-load thread unloads its model and loads the next one, which is its own",
+	  0 },
+	{ "rows", KEY_ROWS, "N", 0,
+	  "Size of the open dimension of the input of a self-load run (1)", 0 },
 	{ 0 },
 };
 
@@ -184,7 +206,8 @@ static bool loop_model(struct loop *l, struct model *model, long count)
 	char error[512];
 
 	input.dims_n = model_input_shape(model, l->rows, input.dims);
-	values = calloc((size_t)(input.dims[0] * (input.dims_n == 2 ? input.dims[1] : 1)), sizeof(*values));
+	values = calloc((size_t)(input.dims[0] * (input.dims_n == 2 ? input.dims[1] : 1)),
+			sizeof(*values));
 	input.values = values;
 	for (long i = 0; values && (!count || i < count); i++) {
 		if (atomic_load_explicit(l->stop, memory_order_relaxed))
@@ -209,7 +232,8 @@ static void loop_reload(struct loop *l)
 	char error[512];
 
 	for (size_t i = 0; more; i++) {
-		if (model_load(o->directories[i % o->directories_n], error, sizeof(error), &model) < 0) {
+		if (model_load(o->directories[i % o->directories_n], error, sizeof(error), &model) <
+		    0) {
 			fprintf(stderr, "native_server: %s\n", error);
 			l->failed = true;
 			return;
@@ -231,7 +255,8 @@ static void *loop_run(void *argument)
 	return NULL;
 }
 
-static int self_load_start(struct self_load *s, const struct options *o, struct model *const *models, size_t models_n)
+static int self_load_start(struct self_load *s, const struct options *o,
+			   struct model *const *models, size_t models_n)
 {
 	clock_gettime(CLOCK_MONOTONIC, &s->reported_at);
 	while (s->loops_n < (size_t)o->self_load) {
@@ -263,7 +288,8 @@ static void self_load_report(struct self_load *s)
 	double seconds = (double)(now.tv_sec - s->reported_at.tv_sec) +
 			 (double)(now.tv_nsec - s->reported_at.tv_nsec) / 1e9;
 
-	printf("self-load: %llu runs in %.3f s, %.1f runs/s\n", (unsigned long long)(runs - s->reported), seconds,
+	printf("self-load: %llu runs in %.3f s, %.1f runs/s\n",
+	       (unsigned long long)(runs - s->reported), seconds,
 	       (double)(runs - s->reported) / seconds);
 	fflush(stdout);
 	s->reported = runs;
@@ -291,19 +317,21 @@ static int fronts_start(struct fronts *f, const struct options *o, struct servic
 	if (o->port >= 0) {
 		uint16_t port = (uint16_t)o->port;
 
-		r = o->async_rest ? rest_async_new(service, port, workers, &f->async) :
-				    rest_new(service, port, workers, &f->rest);
+		r = o->async_rest ? rest_async_new(service, port, workers, &f->async)
+				  : rest_new(service, port, workers, &f->rest);
 		if (r < 0) {
-			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n", o->port, strerror(-r));
+			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n",
+				o->port, strerror(-r));
 			return r;
 		}
-		printf("listening on %u\n", f->async ? rest_async_port(f->async) : rest_port(f->rest));
+		printf("listening on %u\n",
+		       f->async ? rest_async_port(f->async) : rest_port(f->rest));
 	}
 	if (o->grpc_port >= 0) {
 		r = grpc_new(service, (uint16_t)o->grpc_port, workers, &f->grpc);
 		if (r < 0) {
-			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n", o->grpc_port,
-				strerror(-r));
+			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n",
+				o->grpc_port, strerror(-r));
 			return r;
 		}
 		printf("grpc on %u\n", grpc_port(f->grpc));
@@ -313,7 +341,8 @@ static int fronts_start(struct fronts *f, const struct options *o, struct servic
 
 static void fronts_stop(struct fronts *f)
 {
-	uint64_t served = (f->rest ? rest_requests(f->rest) : 0) + (f->async ? rest_async_requests(f->async) : 0) +
+	uint64_t served = (f->rest ? rest_requests(f->rest) : 0) +
+			  (f->async ? rest_async_requests(f->async) : 0) +
 			  (f->grpc ? grpc_requests(f->grpc) : 0);
 
 	if (f->rest || f->async || f->grpc)
@@ -324,7 +353,8 @@ static void fronts_stop(struct fronts *f)
 }
 
 /* Serves until a signal says to end. */
-static int serve(const struct options *o, struct service *service, struct model *const *models, const sigset_t *signals)
+static int serve(const struct options *o, struct service *service, struct model *const *models,
+		 const sigset_t *signals)
 {
 	static struct self_load load;
 	struct fronts fronts = { NULL };
@@ -373,7 +403,8 @@ int main(int argc, char **argv)
 	int r = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	/* Before TensorFlow starts threads, so that they inherit it and only the main thread takes signals. */
+	/* Before TensorFlow starts threads, so that they inherit it and only the main thread takes
+	 * signals. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

@@ -81,7 +81,8 @@ static const char *row_read(const char *at, float *values, int64_t *count)
 		const char *digit = at + (*at == '-');
 		char *end;
 
-		if (!isdigit((unsigned char)*digit) || digit[1] == 'x' || *count == TENSOR_VALUES_MAX)
+		if (!isdigit((unsigned char)*digit) || digit[1] == 'x' ||
+		    *count == TENSOR_VALUES_MAX)
 			return NULL;
 
 		values[(*count)++] = strtof(at, &end);
@@ -131,7 +132,8 @@ static const char *instances_read(const char *at, struct tensor *t)
 	return row_read(at, t->values, &t->dims[0]);
 }
 
-int predict_json_decode(const char *body, const char *member, const char **reason, struct tensor *ret)
+int predict_json_decode(const char *body, const char *member, const char **reason,
+			struct tensor *ret)
 {
 	/* A number and what parts it from the next take two bytes at least. */
 	size_t room = MIN((strlen(body) + 1) / 2, (size_t)TENSOR_VALUES_MAX);
@@ -142,8 +144,9 @@ int predict_json_decode(const char *body, const char *member, const char **reaso
 
 	if (!values)
 		return -ENOMEM;
-	*reason = "the body is not a JSON object with a list of numbers, or of equally long rows of them, "
-		  "as \"instances\"";
+	*reason =
+		"the body is not a JSON object with a list of numbers, or of equally long rows of them, "
+		"as \"instances\"";
 	while (at) {
 		const char *key = space_skip(at);
 		const char *after = string_skip(key);
@@ -152,7 +155,8 @@ int predict_json_decode(const char *body, const char *member, const char **reaso
 		if (!at)
 			return -EINVAL;
 		/* Between its quotation marks. */
-		if ((size_t)(after - key) == member_size + 2 && !memcmp(key + 1, member, member_size))
+		if ((size_t)(after - key) == member_size + 2 &&
+		    !memcmp(key + 1, member, member_size))
 			at = instances_read(at, &t);
 		else
 			at = value_skip(at, 0);

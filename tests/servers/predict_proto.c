@@ -62,8 +62,8 @@ int predict_proto_request_encode(const char *model, const struct tensor *input, 
 	return ret->failed ? -ENOMEM : 0;
 }
 
-int predict_proto_response_encode(const char *model, const char *version, const struct tensor *output,
-				  struct buffer *ret)
+int predict_proto_response_encode(const char *model, const char *version,
+				  const struct tensor *output, struct buffer *ret)
 {
 	struct buffer spec = { 0 }, number = { 0 };
 
@@ -99,7 +99,8 @@ static int shape_read(struct wire shape, struct tensor *t)
 	return t->dims_n ? 0 : -EINVAL;
 }
 
-/* The values of a tensor are tensor_content, or float_val, whose last one stands for those that are missing. */
+/* The values of a tensor are tensor_content, or float_val, whose last one stands for those that are
+ * missing. */
 static int tensor_read(struct wire message, struct tensor *ret)
 {
 	struct wire content = { 0 }, packed = { 0 };
@@ -158,7 +159,8 @@ static void name_read(struct wire spec, char model[MODEL_NAME_MAX])
 
 	while (wire_next(&spec, &f)) {
 		if (f.number == SPEC_NAME) {
-			size_t size = MIN((size_t)(f.bytes.end - f.bytes.at), (size_t)MODEL_NAME_MAX - 1);
+			size_t size =
+				MIN((size_t)(f.bytes.end - f.bytes.at), (size_t)MODEL_NAME_MAX - 1);
 
 			memcpy(model, f.bytes.at, size);
 			model[size] = 0;
@@ -166,7 +168,8 @@ static void name_read(struct wire spec, char model[MODEL_NAME_MAX])
 	}
 }
 
-static int message_decode(struct wire message, uint32_t spec, uint32_t tensors, char *model, struct tensor *ret)
+static int message_decode(struct wire message, uint32_t spec, uint32_t tensors, char *model,
+			  struct tensor *ret)
 {
 	struct tensor t = { 0 };
 	struct wire_field f;
@@ -188,13 +191,16 @@ static int message_decode(struct wire message, uint32_t spec, uint32_t tensors, 
 	return 0;
 }
 
-int predict_proto_request_decode(const uint8_t *bytes, size_t size, char model[MODEL_NAME_MAX], struct tensor *ret)
+int predict_proto_request_decode(const uint8_t *bytes, size_t size, char model[MODEL_NAME_MAX],
+				 struct tensor *ret)
 {
 	model[0] = 0;
-	return message_decode((struct wire){ bytes, bytes + size }, REQUEST_SPEC, REQUEST_INPUTS, model, ret);
+	return message_decode((struct wire){ bytes, bytes + size }, REQUEST_SPEC, REQUEST_INPUTS,
+			      model, ret);
 }
 
 int predict_proto_response_decode(const uint8_t *bytes, size_t size, struct tensor *ret)
 {
-	return message_decode((struct wire){ bytes, bytes + size }, RESPONSE_SPEC, RESPONSE_OUTPUTS, NULL, ret);
+	return message_decode((struct wire){ bytes, bytes + size }, RESPONSE_SPEC, RESPONSE_OUTPUTS,
+			      NULL, ret);
 }

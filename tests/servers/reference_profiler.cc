@@ -1,20 +1,24 @@
-// The place that needs C++: the profiler server is a class that libtensorflow_cc.so.2 exports and no header of
-// the wheel declares. Its two members (a service and a gRPC server, both unique_ptr) are null at first.
+// The place that needs C++: the profiler server is a class that libtensorflow_cc.so.2 exports and
+// no header of the wheel declares. Its two members (a service and a gRPC server, both unique_ptr)
+// are null at first.
 #include "tests/servers/reference_profiler.h"
 
-namespace tsl::profiler {
-class ProfilerServer {
-public:
+namespace tsl::profiler
+{
+class ProfilerServer
+{
+      public:
 	~ProfilerServer();
 	void StartProfilerServer(int port);
 
-private:
+      private:
 	void *service_ = nullptr;
 	void *server_ = nullptr;
 };
-}
+} // namespace tsl::profiler
 
-namespace tsl {
+namespace tsl
+{
 void EnableCPUAllocatorStats();
 }
 

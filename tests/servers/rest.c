@@ -116,7 +116,8 @@ static int input_receive(struct connection *c)
 	for (;;) {
 		if (buffer_reserve(&c->input, RECEIVE_SIZE) < 0)
 			return -ENOMEM;
-		ssize_t n = recv(c->fd, c->input.bytes + c->input.used, c->input.room - c->input.used, 0);
+		ssize_t n = recv(c->fd, c->input.bytes + c->input.used,
+				 c->input.room - c->input.used, 0);
 
 		if (n > 0) {
 			c->input.used += (size_t)n;
@@ -132,10 +133,12 @@ static int input_receive(struct connection *c)
 }
 
 /* Answers a request; a negative errno ends the connection. */
-static int request_serve(struct rest *s, struct connection *c, const struct http1_request *q, uint64_t read_ns)
+static int request_serve(struct rest *s, struct connection *c, const struct http1_request *q,
+			 uint64_t read_ns)
 {
-	struct truth_record record = { .id = q->id, .peer_port = c->peer_port, .stream = ++c->requests,
-				       .read_ns = read_ns };
+	struct truth_record record = {
+		.id = q->id, .peer_port = c->peer_port, .stream = ++c->requests, .read_ns = read_ns
+	};
 	struct buffer answer = { 0 };
 	int r;
 
@@ -150,7 +153,8 @@ static int request_serve(struct rest *s, struct connection *c, const struct http
 	return q->close ? -ECONNRESET : 0;
 }
 
-/* Serves what a connection sent; returns a negative errno when it must end, 0 when it has to be waited for. */
+/* Serves what a connection sent; returns a negative errno when it must end, 0 when it has to be
+ * waited for. */
 static int connection_serve(struct rest *s, struct connection *c)
 {
 	for (;;) {
@@ -195,19 +199,22 @@ static void *worker_run(void *argument)
 		struct connection *c = event.data.ptr;
 
 		event.events = EPOLLIN | EPOLLONESHOT;
-		if (connection_serve(s, c) < 0 || epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &event) < 0)
+		if (connection_serve(s, c) < 0 ||
+		    epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &event) < 0)
 			connection_close(s, c);
 	}
 }
 
 static int epoll_open(struct rest *s)
 {
-	struct epoll_event on_accept = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = &s->listener };
+	struct epoll_event on_accept = { .events = EPOLLIN | EPOLLEXCLUSIVE,
+					 .data.ptr = &s->listener };
 	struct epoll_event on_stop = { .events = EPOLLIN, .data.ptr = &s->stop };
 
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->epoll < 0 || s->stop < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
+	if (s->epoll < 0 || s->stop < 0 ||
+	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
 	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->stop, &on_stop) < 0)
 		return -errno;
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * The REST API on 127.0.0.1, with keep-alive and pipelining, by threads that each read, run and answer. They share one
- * epoll, so that idle connections hold no thread.
+ * The REST API on 127.0.0.1, with keep-alive and pipelining, by threads that each read, run and
+ * answer. They share one epoll, so that idle connections hold no thread.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct rest;
 
 /*
- * Listens on the port, or on a free one when it is 0, and starts the workers. The service must live until rest_free().
- * Returns 0 or a negative errno.
+ * Listens on the port, or on a free one when it is 0, and starts the workers. The service must live
+ * until rest_free(). Returns 0 or a negative errno.
  */
 int rest_new(struct service *service, uint16_t port, size_t workers, struct rest **ret);
 /* Lets requests in progress finish, closes every connection and ends the workers. */

@@ -8,7 +8,8 @@
 #include "tests/servers/predict_json.h"
 
 /* Runs the model; returns the HTTP status, with a body to free, or no body when memory ran out. */
-static int predict(struct service *s, struct model *m, const char *body, struct truth_record *record, char **ret)
+static int predict(struct service *s, struct model *m, const char *body,
+		   struct truth_record *record, char **ret)
 {
 	char error[512] = "out of memory";
 	const char *reason = error;
@@ -35,17 +36,19 @@ static int predict(struct service *s, struct model *m, const char *body, struct 
 
 static int status_answer(const struct model *m, char **ret)
 {
-	int size = asprintf(ret,
-			    "{\"model_version_status\": [{\"version\": \"%s\", \"state\": \"AVAILABLE\", "
-			    "\"status\": {\"error_code\": \"OK\", \"error_message\": \"\"}}]}\n",
-			    model_version(m));
+	int size = asprintf(
+		ret,
+		"{\"model_version_status\": [{\"version\": \"%s\", \"state\": \"AVAILABLE\", "
+		"\"status\": {\"error_code\": \"OK\", \"error_message\": \"\"}}]}\n",
+		model_version(m));
 
 	if (size < 0)
 		*ret = NULL;
 	return size < 0 ? 500 : 200;
 }
 
-static int path_answer(struct service *s, const struct http1_request *q, struct truth_record *record, char **ret)
+static int path_answer(struct service *s, const struct http1_request *q,
+		       struct truth_record *record, char **ret)
 {
 	static const char prefix[] = "/v1/models/", verb[] = ":predict";
 	const char *message = "no such path or model";
@@ -70,7 +73,8 @@ static int path_answer(struct service *s, const struct http1_request *q, struct 
 	return status;
 }
 
-int rest_answer(struct service *s, const struct http1_request *q, struct truth_record *record, struct buffer *ret)
+int rest_answer(struct service *s, const struct http1_request *q, struct truth_record *record,
+		struct buffer *ret)
 {
 	_cleanup_free_ char *body = NULL;
 	int status = q->status;

@@ -94,7 +94,8 @@ static void connections_accept(struct rest_async *s)
 	int fd;
 
 	while ((fd = listener_accept(s->listener, &peer_port)) >= 0) {
-		struct connection *c = s->connections_n < CONNECTIONS_MAX ? calloc(1, sizeof(*c)) : NULL;
+		struct connection *c =
+			s->connections_n < CONNECTIONS_MAX ? calloc(1, sizeof(*c)) : NULL;
 		struct epoll_event event = { .events = EPOLLIN, .data.ptr = c };
 		int small = PADDED_SEND_BUFFER;
 
@@ -135,7 +136,9 @@ static int requests_read(struct rest_async *s, struct connection *c)
 		}
 		p->connection = c;
 		p->request = q;
-		p->record = (struct truth_record){ .id = q.id, .peer_port = c->peer_port, .stream = ++c->requests,
+		p->record = (struct truth_record){ .id = q.id,
+						   .peer_port = c->peer_port,
+						   .stream = ++c->requests,
 						   .read_ns = read_ns };
 		*c->last = p;
 		c->last = &p->next;
@@ -153,7 +156,8 @@ static int answers_send(struct rest_async *s, struct connection *c)
 	while (c->first && c->first->answered) {
 		struct pending *p = c->first;
 		bool close = p->request.close;
-		ssize_t n = send(c->fd, p->answer.bytes + p->sent, p->answer.used - p->sent, MSG_NOSIGNAL);
+		ssize_t n = send(c->fd, p->answer.bytes + p->sent, p->answer.used - p->sent,
+				 MSG_NOSIGNAL);
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -286,7 +290,8 @@ static int epoll_open(struct rest_async *s)
 
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->epoll < 0 || s->wake < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
+	if (s->epoll < 0 || s->wake < 0 ||
+	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on_accept) < 0 ||
 	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->wake, &on_wake) < 0)
 		return -errno;
 	return 0;

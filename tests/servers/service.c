@@ -105,7 +105,8 @@ struct service *service_free(struct service *s)
 struct model *service_model(const struct service *s, const char *name, size_t size)
 {
 	for (size_t i = 0; i < s->models_n; i++)
-		if (strlen(model_name(s->models[i])) == size && !memcmp(model_name(s->models[i]), name, size))
+		if (strlen(model_name(s->models[i])) == size &&
+		    !memcmp(model_name(s->models[i]), name, size))
 			return s->models[i];
 	return NULL;
 }
@@ -117,7 +118,8 @@ size_t service_answer_pad(const struct service *s)
 
 static bool delay_due(atomic_uint *count)
 {
-	return atomic_fetch_add_explicit(count, 1, memory_order_relaxed) % SERVICE_DELAY_EVERY == SERVICE_DELAY_EVERY - 1;
+	return atomic_fetch_add_explicit(count, 1, memory_order_relaxed) % SERVICE_DELAY_EVERY ==
+	       SERVICE_DELAY_EVERY - 1;
 }
 
 void service_decode(struct service *s)
@@ -152,8 +154,8 @@ static uint32_t thread_id(void)
 	return id;
 }
 
-int service_run(struct service *s, struct model *m, const struct tensor *input, struct truth_record *record, char *error,
-		size_t error_size, struct tensor *ret)
+int service_run(struct service *s, struct model *m, const struct tensor *input,
+		struct truth_record *record, char *error, size_t error_size, struct tensor *ret)
 {
 	struct tensor output;
 

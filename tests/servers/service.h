@@ -1,4 +1,5 @@
-/* What the REST and the gRPC side of the native server share: its models, the ground truth, and injected delays. */
+/* What the REST and the gRPC side of the native server share: its models, the ground truth, and
+ * injected delays. */
 #pragma once
 
 #include <stddef.h>
@@ -11,14 +12,16 @@
 
 struct service_options {
 	const char *truth;    /* file for the ground truth, or NULL */
-	long delay_lock_ms;   /* so long a thread "lock_holder" holds the lock that a request needs for its run; 0: never */
+	long delay_lock_ms;   /* so long a thread "lock_holder" holds the lock that a request needs
+				 for its run; 0: never */
 	long delay_decode_ms; /* so long a request sleeps while it is decoded; 0: never */
 	size_t answer_pad;    /* bytes of white space after each REST answer */
 };
 
 struct service;
 
-/* The models must live until service_free(). Returns 0, -ENOMEM, or why the file or the thread could not be made. */
+/* The models must live until service_free(). Returns 0, -ENOMEM, or why the file or the thread
+ * could not be made. */
 int service_new(struct model *const *models, size_t models_n, const struct service_options *options,
 		struct service **ret);
 /* Every thread that serves must have ended. Writes the ground truth. */
@@ -31,7 +34,7 @@ size_t service_answer_pad(const struct service *s);
 /* To be called while a request is decoded: the place of an injected delay. */
 void service_decode(struct service *s);
 /* model_run() with its injected delay; fills in what the record says of the run. */
-int service_run(struct service *s, struct model *m, const struct tensor *input, struct truth_record *record, char *error,
-		size_t error_size, struct tensor *ret);
+int service_run(struct service *s, struct model *m, const struct tensor *input,
+		struct truth_record *record, char *error, size_t error_size, struct tensor *ret);
 /* The answer was sent: the record is complete. */
 void service_done(struct service *s, struct truth_record *record);

@@ -45,10 +45,12 @@ void truth_add(struct truth *t, const struct truth_record *record)
 static void record_write(FILE *out, const struct truth_record *r)
 {
 	fprintf(out,
-		"{\"id\": %" PRIu64 ", \"protocol\": \"%s\", \"peer_port\": %u, \"stream\": %u, \"thread\": %u, "
-		"\"read_ns\": %" PRIu64 ", \"run_start_ns\": %" PRIu64 ", \"run_end_ns\": %" PRIu64 ", \"done_ns\": %" PRIu64,
-		r->id, r->http2 ? "http2" : "http1", r->peer_port, r->stream, r->thread, r->read_ns, r->run_start_ns,
-		r->run_end_ns, r->done_ns);
+		"{\"id\": %" PRIu64
+		", \"protocol\": \"%s\", \"peer_port\": %u, \"stream\": %u, \"thread\": %u, "
+		"\"read_ns\": %" PRIu64 ", \"run_start_ns\": %" PRIu64 ", \"run_end_ns\": %" PRIu64
+		", \"done_ns\": %" PRIu64,
+		r->id, r->http2 ? "http2" : "http1", r->peer_port, r->stream, r->thread, r->read_ns,
+		r->run_start_ns, r->run_end_ns, r->done_ns);
 	if (r->model)
 		fprintf(out, ", \"model\": \"%s\"", r->model);
 	if (r->batched)

@@ -1,4 +1,5 @@
-/* Protobuf's wire format: fields one after another, read from untrusted bytes and written to a buffer. */
+/* Protobuf's wire format: fields one after another, read from untrusted bytes and written to a
+ * buffer. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@ struct wire {
 
 struct wire_field {
 	uint32_t number;
-	uint64_t value;	   /* of a varint */
+	uint64_t value;    /* of a varint */
 	struct wire bytes; /* of any other field */
 };
 

@@ -3,7 +3,8 @@
 #include <stddef.h>
 
 _Static_assert(offsetof(struct call, arguments) == 8 && offsetof(struct call, stack) == 56 &&
-	       offsetof(struct call, result) == 64 && offsetof(struct call, kept) == 80, "the offsets in call_make");
+		       offsetof(struct call, result) == 64 && offsetof(struct call, kept) == 80,
+	       "the offsets in call_make");
 
 __asm__(".text\n"
 	".globl call_make, call_returned\n"

@@ -4,11 +4,13 @@
 #include <stdint.h>
 
 enum {
-	FUNCTION_RETURNS_PAIR = 1 << 0,	   /* in rax and rdx; else in rax */
-	FUNCTION_RECURSES = 1 << 1,	   /* as deep as its first argument says, unless the compiler made a loop of it */
+	FUNCTION_RETURNS_PAIR = 1 << 0, /* in rax and rdx; else in rax */
+	FUNCTION_RECURSES = 1 << 1, /* as deep as its first argument says, unless the compiler made
+				       a loop of it */
 	FUNCTION_RECURSES_EXACTLY = 1 << 2, /* by a pointer, which no compiler follows */
 	FUNCTION_MUST_BE_REFUSED = 1 << 3,
-	FUNCTION_MAY_BE_REFUSED = 1 << 4, /* hand-written, beginning with what no probe can be put on safely */
+	FUNCTION_MAY_BE_REFUSED =
+		1 << 4, /* hand-written, beginning with what no probe can be put on safely */
 };
 
 #define ARGUMENT_WORDS 32 /* behind each pointer */
@@ -16,7 +18,8 @@ enum {
 struct function {
 	const char *name;
 	void (*address)(void);
-	/* A letter each: l: 64 bits, i: the upper 32 are of no meaning, p: to ARGUMENT_WORDS words, s: 0 to 3. */
+	/* A letter each: l: 64 bits, i: the upper 32 are of no meaning, p: to ARGUMENT_WORDS words,
+	 * s: 0 to 3. */
 	const char *arguments;
 	uint32_t mask; /* the arguments that the site is to have, as site.h says */
 	uint32_t flags;

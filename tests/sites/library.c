@@ -20,7 +20,8 @@ struct reader {
 	uint32_t mask;
 };
 
-static const struct function *find_function(const struct function *table, const char *name, size_t length)
+static const struct function *find_function(const struct function *table, const char *name,
+					    size_t length)
 {
 	for (; table && table->name; table++)
 		if (strlen(table->name) == length && !memcmp(table->name, name, length))
@@ -33,7 +34,8 @@ static void name_first(const uint8_t *code, size_t size, char *ret, size_t ret_s
 	ZydisDecodedInstruction head;
 	ZydisDecoder decoder;
 
-	if (ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
+	if (ZYAN_SUCCESS(
+		    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
 	    ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, &head)))
 		snprintf(ret, ret_size, "%s", ZydisMnemonicGetString(head.mnemonic));
 }
@@ -55,19 +57,22 @@ static int on_symbol(const struct symbol_match *match, void *data)
 	code = malloc(CODE_MAX);
 	if (!code)
 		return -ENOMEM;
-	r = elf_image_read_code(reader->image, match->offset, code, MIN(match->size, CODE_MAX), &size);
+	r = elf_image_read_code(reader->image, match->offset, code, MIN(match->size, CODE_MAX),
+				&size);
 	if (r < 0)
 		return r;
 	snprintf(chosen->name, sizeof(chosen->name), "%.*s", (int)length, match->name);
 	chosen->function = find_function(reader->table, match->name, length);
 	chosen->offset = match->offset;
 	name_first(code, size, chosen->first, sizeof(chosen->first));
-	site_choose(code, size, chosen->function ? chosen->function->mask : reader->mask, &chosen->site);
+	site_choose(code, size, chosen->function ? chosen->function->mask : reader->mask,
+		    &chosen->site);
 	library->n++;
 	return 0;
 }
 
-int library_open(const char *path, const char *pattern, const struct function *table, uint32_t mask, struct library *ret)
+int library_open(const char *path, const char *pattern, const struct function *table, uint32_t mask,
+		 struct library *ret)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 	struct symbol_pattern patterns[] = { { .text = pattern } };
@@ -84,7 +89,8 @@ int library_open(const char *path, const char *pattern, const struct function *t
 	r = library.chosen ? elf_image_open(library.fd, &image, &reason) : -ENOMEM;
 	reader.image = image;
 	if (r >= 0)
-		r = elf_symbols_match(image, patterns, ARRAY_SIZE(patterns), on_symbol, &reader, &reason);
+		r = elf_symbols_match(image, patterns, ARRAY_SIZE(patterns), on_symbol, &reader,
+				      &reason);
 	if (r < 0) {
 		fprintf(stderr, "%s: %s\n", path, reason);
 		library_close(&library);

@@ -1,8 +1,9 @@
 /*
  * Puts probes at the sites of real functions in a live process.
- *   probe_sites check LIBRARY...               checks libraries made by generate.py, and what a nop in a red zone does
- *   probe_sites call LIBRARY                   reads lines "FUNCTION COUNT", calls so often, and prints ns per call
- *   probe_sites attach LIBRARY PID FUNCTION... counts the hits of the functions' sites in a process until SIGTERM
+ *   probe_sites check LIBRARY...               checks libraries made by generate.py, and what a nop
+ * in a red zone does probe_sites call LIBRARY                   reads lines "FUNCTION COUNT", calls
+ * so often, and prints ns per call probe_sites attach LIBRARY PID FUNCTION... counts the hits of
+ * the functions' sites in a process until SIGTERM
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,7 +51,8 @@ static int call(const char *path)
 	puts("ready");
 	fflush(stdout);
 	while (scanf("%127s %lu", name, &count) == 2) {
-		uint64_t (*function)(uint64_t, uint64_t) = (uint64_t (*)(uint64_t, uint64_t))dlsym(handle, name);
+		uint64_t (*function)(uint64_t, uint64_t) =
+			(uint64_t(*)(uint64_t, uint64_t))dlsym(handle, name);
 		uint64_t begun;
 
 		if (!function || !count) {
@@ -96,7 +98,8 @@ static int attach(const char *path, pid_t pid, int n, char *names[])
 			fprintf(stderr, "cannot attach to %s: %s\n", names[i], strerror(-r));
 			return 1;
 		}
-		printf("%s at +%u: %s\n", names[i], library.chosen[0].site.offset, library.chosen[0].site.text);
+		printf("%s at +%u: %s\n", names[i], library.chosen[0].site.offset,
+		       library.chosen[0].site.text);
 		library_close(&library);
 	}
 	printf("attached %d sites\n", n);
@@ -115,6 +118,7 @@ int main(int argc, char *argv[])
 		return call(argv[2]);
 	if (argc >= 5 && !strcmp(argv[1], "attach"))
 		return attach(argv[2], (pid_t)strtol(argv[3], NULL, 10), argc - 4, argv + 4);
-	fputs("Usage: probe_sites check LIBRARY... | call LIBRARY | attach LIBRARY PID FUNCTION...\n", stderr);
+	fputs("Usage: probe_sites check LIBRARY... | call LIBRARY | attach LIBRARY PID FUNCTION...\n",
+	      stderr);
 	return 2;
 }

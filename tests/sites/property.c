@@ -38,7 +38,8 @@ struct check {
 };
 
 static struct {
-	unsigned functions, calls, emulated, stepped, refused, must_refuse, moved, may_repeat, repeats;
+	unsigned functions, calls, emulated, stepped, refused, must_refuse, moved, may_repeat,
+		repeats;
 	struct {
 		const char *reason;
 		unsigned count;
@@ -49,13 +50,13 @@ static struct {
 	} firsts[FIRSTS_MAX];
 } total;
 
-#define COMPLAIN(check, ...)                                           \
-	do {                                                           \
-		if ((check)->complaints++ < COMPLAINTS_MAX) {          \
-			printf("  %s: ", (check)->name);               \
-			printf(__VA_ARGS__);                           \
-			putchar('\n');                                 \
-		}                                                      \
+#define COMPLAIN(check, ...)                                                                       \
+	do {                                                                                       \
+		if ((check)->complaints++ < COMPLAINTS_MAX) {                                      \
+			printf("  %s: ", (check)->name);                                           \
+			printf(__VA_ARGS__);                                                       \
+			putchar('\n');                                                             \
+		}                                                                                  \
 	} while (0)
 
 /* The same for the same number. */
@@ -66,7 +67,8 @@ static uint64_t scramble(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static uint64_t argument_value(const struct shared *shared, const struct function *f, uint64_t call, unsigned i)
+static uint64_t argument_value(const struct shared *shared, const struct function *f, uint64_t call,
+			       unsigned i)
 {
 	uint64_t random = scramble(call * 16 + i + 1);
 	char kind = i < strlen(f->arguments) ? f->arguments[i] : 'l';
@@ -89,7 +91,8 @@ static uint64_t hash_memory(const struct shared *shared)
 	return hash;
 }
 
-static void call_function(struct shared *shared, const struct function *f, uint64_t number, struct outcome *ret)
+static void call_function(struct shared *shared, const struct function *f, uint64_t number,
+			  struct outcome *ret)
 {
 	struct call call = { .function = f->address };
 
@@ -100,10 +103,12 @@ static void call_function(struct shared *shared, const struct function *f, uint6
 	}
 	__atomic_store_n(&shared->call, number, __ATOMIC_RELAXED);
 	call_make(&call);
-	*ret = (struct outcome){ .result = { call.result[0], f->flags & FUNCTION_RETURNS_PAIR ? call.result[1] : 0 },
-				 .kept = call.kept,
-				 .stack = call.stack,
-				 .memory = hash_memory(shared) };
+	*ret = (struct outcome){
+		.result = { call.result[0], f->flags & FUNCTION_RETURNS_PAIR ? call.result[1] : 0 },
+		.kept = call.kept,
+		.stack = call.stack,
+		.memory = hash_memory(shared)
+	};
 }
 
 static void call_all(unsigned round, void *data)
@@ -157,8 +162,10 @@ static void count_sites(struct check *check)
 		count_first(c);
 		if (c->site.class == SITE_REFUSED) {
 			count_reason(c->site.reason);
-			total.refused += !(c->function->flags & (FUNCTION_MUST_BE_REFUSED | FUNCTION_MAY_BE_REFUSED));
-			total.must_refuse += !!(c->function->flags & (FUNCTION_MUST_BE_REFUSED | FUNCTION_MAY_BE_REFUSED));
+			total.refused += !(c->function->flags &
+					   (FUNCTION_MUST_BE_REFUSED | FUNCTION_MAY_BE_REFUSED));
+			total.must_refuse += !!(c->function->flags & (FUNCTION_MUST_BE_REFUSED |
+								      FUNCTION_MAY_BE_REFUSED));
 			continue;
 		}
 		if (c->function->flags & FUNCTION_MUST_BE_REFUSED)
@@ -173,14 +180,19 @@ static void count_sites(struct check *check)
 static void check_outcomes(struct check *check)
 {
 	for (unsigned number = 0; number < check->library.n * CALLS; number++) {
-		const struct outcome *without = &check->shared->outcomes[0][number], *with = &check->shared->outcomes[1][number];
+		const struct outcome *without = &check->shared->outcomes[0][number],
+				     *with = &check->shared->outcomes[1][number];
 
 		total.calls++;
 		if (memcmp(without, with, sizeof(*with)))
-			COMPLAIN(check, "%s, call %u: returns %llx %llx with probes, %llx %llx without, or else another state",
-				 check->library.chosen[number / CALLS].function->name, number % CALLS,
-				 (unsigned long long)with->result[0], (unsigned long long)with->result[1],
-				 (unsigned long long)without->result[0], (unsigned long long)without->result[1]);
+			COMPLAIN(
+				check,
+				"%s, call %u: returns %llx %llx with probes, %llx %llx without, or else another state",
+				check->library.chosen[number / CALLS].function->name,
+				number % CALLS, (unsigned long long)with->result[0],
+				(unsigned long long)with->result[1],
+				(unsigned long long)without->result[0],
+				(unsigned long long)without->result[1]);
 	}
 }
 
@@ -192,17 +204,19 @@ static void check_first_hit(struct check *check, const struct hit *hit, uint64_t
 	uint64_t stack = hit->registers[REGISTER_RSP] + c->site.stack_offset;
 
 	if (stack != outcome->stack)
-		COMPLAIN(check, "%s: the stack is %+lld bytes from where it was at the entry", c->function->name,
-			 (long long)(stack - outcome->stack));
+		COMPLAIN(check, "%s: the stack is %+lld bytes from where it was at the entry",
+			 c->function->name, (long long)(stack - outcome->stack));
 	if (hit->return_address != (uint64_t)(uintptr_t)call_returned)
-		COMPLAIN(check, "%s: no return address lies at the stack pointer", c->function->name);
+		COMPLAIN(check, "%s: no return address lies at the stack pointer",
+			 c->function->name);
 	for (unsigned i = 0; i < SITE_ARGUMENTS; i++) {
 		uint64_t real = argument_value(check->shared, c->function, number, i);
 		uint64_t seen = hit->registers[c->site.argument_register[i]];
 
 		if (c->function->mask >> i & 1 && seen != real)
-			COMPLAIN(check, "%s at +%u (%s): argument %u is %llx, not %llx", c->function->name, c->site.offset,
-				 c->site.text, i, (unsigned long long)seen, (unsigned long long)real);
+			COMPLAIN(check, "%s at +%u (%s): argument %u is %llx, not %llx",
+				 c->function->name, c->site.offset, c->site.text, i,
+				 (unsigned long long)seen, (unsigned long long)real);
 	}
 }
 
@@ -223,7 +237,8 @@ static void check_count(struct check *check, unsigned number, unsigned hits)
 	if (c->site.may_repeat)
 		most = UINT32_MAX;
 	if (hits < least || hits > most)
-		COMPLAIN(check, "%s at +%u (%s), call %u: %u hits", f->name, c->site.offset, c->site.text, number % CALLS, hits);
+		COMPLAIN(check, "%s at +%u (%s), call %u: %u hits", f->name, c->site.offset,
+			 c->site.text, number % CALLS, hits);
 }
 
 static void check_hits(struct check *check, const struct hit *hits, uint64_t n)
@@ -235,8 +250,10 @@ static void check_hits(struct check *check, const struct hit *hits, uint64_t n)
 		return;
 	}
 	for (uint64_t i = 0; i < n; i++) {
-		if (hits[i].call >= check->library.n * CALLS || hits[i].function != hits[i].call / CALLS)
-			COMPLAIN(check, "a hit of function %llu in call %llu", (unsigned long long)hits[i].function,
+		if (hits[i].call >= check->library.n * CALLS ||
+		    hits[i].function != hits[i].call / CALLS)
+			COMPLAIN(check, "a hit of function %llu in call %llu",
+				 (unsigned long long)hits[i].function,
 				 (unsigned long long)hits[i].call);
 		else if (counts[hits[i].call]++ == 0)
 			check_first_hit(check, &hits[i], hits[i].call);
@@ -266,7 +283,9 @@ static int check_in_child(struct check *check)
 		r = child_round(&child);
 		if (r < 0)
 			COMPLAIN(check, "%s did not survive its probe",
-				 check->library.chosen[check->shared->call / CALLS % check->library.n].function->name);
+				 check->library
+					 .chosen[check->shared->call / CALLS % check->library.n]
+					 .function->name);
 	}
 	if (r >= 0) {
 		uint64_t n = trace_take_hits(trace, &hits);
@@ -292,7 +311,8 @@ bool property_check(const char *path)
 		printf("FAIL %s: %s\n", check.name, dlerror());
 		return false;
 	}
-	shared = mmap(NULL, sizeof(*check.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*check.shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	r = shared == MAP_FAILED ? -errno : library_open(path, "site_*", table, 0, &check.library);
 	check.shared = shared;
 	for (unsigned i = 0; i < check.library.n; i++)
@@ -304,7 +324,8 @@ bool property_check(const char *path)
 	} else {
 		COMPLAIN(&check, "no table of its functions, or not the right one");
 	}
-	printf("%s %s: %u functions\n", check.complaints || r < 0 ? "FAIL" : "ok", check.name, check.library.n);
+	printf("%s %s: %u functions\n", check.complaints || r < 0 ? "FAIL" : "ok", check.name,
+	       check.library.n);
 	if (check.complaints > COMPLAINTS_MAX)
 		printf("  and %u more\n", check.complaints - COMPLAINTS_MAX);
 	library_close(&check.library);
@@ -319,15 +340,17 @@ bool property_summarise(void)
 	unsigned others = total.functions - total.must_refuse;
 	bool few = total.refused * 100 <= others * REFUSED_PERCENT_MAX;
 
-	printf("      %u functions, %u calls: %u emulated, %u single-stepped, %u refused and %u that may be\n", total.functions,
-	       total.calls, total.emulated, total.stepped, total.refused, total.must_refuse);
-	printf("      %u sites where an argument has moved, %u that may fire again in a loop, as %u calls show\n", total.moved,
-	       total.may_repeat, total.repeats);
+	printf("      %u functions, %u calls: %u emulated, %u single-stepped, %u refused and %u that may be\n",
+	       total.functions, total.calls, total.emulated, total.stepped, total.refused,
+	       total.must_refuse);
+	printf("      %u sites where an argument has moved, %u that may fire again in a loop, as %u calls show\n",
+	       total.moved, total.may_repeat, total.repeats);
 	for (unsigned i = 0; i < REASONS_MAX && total.reasons[i].reason; i++)
 		printf("      refused %u: %s\n", total.reasons[i].count, total.reasons[i].reason);
 	for (unsigned i = 0; i < FIRSTS_MAX && total.firsts[i].name[0]; i++)
-		printf("      begin with %-10s %5u emulated %5u single-stepped %5u refused\n", total.firsts[i].name,
-		       total.firsts[i].emulated, total.firsts[i].stepped, total.firsts[i].refused);
+		printf("      begin with %-10s %5u emulated %5u single-stepped %5u refused\n",
+		       total.firsts[i].name, total.firsts[i].emulated, total.firsts[i].stepped,
+		       total.firsts[i].refused);
 	printf("%s few_functions_are_refused\n", few ? "ok" : "FAIL");
 	return few;
 }

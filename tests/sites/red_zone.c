@@ -12,30 +12,32 @@
 
 #define CALLS 5000
 #define NOP5 "	.byte 0x0f, 0x1f, 0x44, 0, 0\n"
-#define SAVE                           \
-	"	mov %rdi, -8(%rsp)\n"  \
-	"	mov %rdi, -16(%rsp)\n" \
-	"	mov %rdi, -24(%rsp)\n" \
+#define SAVE                                                                                       \
+	"	mov %rdi, -8(%rsp)\n"                                                                    \
+	"	mov %rdi, -16(%rsp)\n"                                                                   \
+	"	mov %rdi, -24(%rsp)\n"                                                                   \
 	"	mov %rdi, -32(%rsp)\n"
-#define SUM                            \
-	"	mov -8(%rsp), %rax\n"  \
-	"	add -16(%rsp), %rax\n" \
-	"	add -24(%rsp), %rax\n" \
-	"	add -32(%rsp), %rax\n" \
+#define SUM                                                                                        \
+	"	mov -8(%rsp), %rax\n"                                                                    \
+	"	add -16(%rsp), %rax\n"                                                                   \
+	"	add -24(%rsp), %rax\n"                                                                   \
+	"	add -32(%rsp), %rax\n"                                                                   \
 	"	ret\n"
-#define FUNCTION(name, body)                                                                             \
-	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" body ".size " #name \
-		", .-" #name "\n");                                                                      \
+#define FUNCTION(name, body)                                                                       \
+	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" body           \
+		".size " #name ", .-" #name "\n");                                                 \
 	uint64_t name(uint64_t value, uint64_t loops)
 
-/* Each returns its first argument four times; where it loops, it goes over the nop with the data in place. */
+/* Each returns its first argument four times; where it loops, it goes over the nop with the data in
+ * place. */
 FUNCTION(zone_inside, SAVE NOP5 SUM);
 FUNCTION(zone_behind_endbr64, "	endbr64\n1:" NOP5 "	test %rsi, %rsi\n	je 2f\n" SAVE
-				  "	dec %rsi\n	jmp 1b\n2:" SUM);
+			      "	dec %rsi\n	jmp 1b\n2:" SUM);
 FUNCTION(zone_loop_to_entry, NOP5 "	test %rsi, %rsi\n	je 2f\n" SAVE
-				      "	dec %rsi\n	jmp zone_loop_to_entry\n2:" SUM);
-FUNCTION(zone_jump_table, NOP5 "	test %rsi, %rsi\n	je 2f\n" SAVE
-				   "	dec %rsi\n	lea zone_jump_table(%rip), %rax\n	jmp *%rax\n2:" SUM);
+				  "	dec %rsi\n	jmp zone_loop_to_entry\n2:" SUM);
+FUNCTION(zone_jump_table,
+	 NOP5 "	test %rsi, %rsi\n	je 2f\n" SAVE
+	      "	dec %rsi\n	lea zone_jump_table(%rip), %rax\n	jmp *%rax\n2:" SUM);
 /* Here the nop comes before there is any data: it may be probed, and patched. */
 FUNCTION(zone_later, NOP5 SAVE SUM);
 
@@ -46,7 +48,7 @@ static uint64_t (*const functions_called[])(uint64_t, uint64_t) = {
 /* Between the processes. */
 struct shared {
 	uint64_t call;
-	unsigned wrong;	      /* calls of one round */
+	unsigned wrong;       /* calls of one round */
 	unsigned naive_wrong; /* of those, of the function with the nop inside */
 };
 
@@ -92,7 +94,8 @@ static bool avoids_nops(const struct library *library)
 static int attach_naively(const struct library *library, struct trace *trace, pid_t pid)
 {
 	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0, 0 };
-	const uint8_t *code = (const uint8_t *)(uintptr_t)zone_inside, *nop = memmem(code, 64, nop5, sizeof(nop5));
+	const uint8_t *code = (const uint8_t *)(uintptr_t)zone_inside,
+		      *nop = memmem(code, 64, nop5, sizeof(nop5));
 
 	for (unsigned i = 0; i < library->n; i++) {
 		uint64_t offset = library->chosen[i].offset + (uint64_t)(nop - code), cookie = 0;
@@ -103,8 +106,8 @@ static int attach_naively(const struct library *library, struct trace *trace, pi
 	return -ENOENT;
 }
 
-static void check_results(const struct library *library, struct shared *shared, struct trace *trace, unsigned *passed,
-			  unsigned *failed)
+static void check_results(const struct library *library, struct shared *shared, struct trace *trace,
+			  unsigned *passed, unsigned *failed)
 {
 	const struct hit *hits;
 	struct child child;
@@ -120,14 +123,14 @@ static void check_results(const struct library *library, struct shared *shared, 
 	r = library_attach(library, trace, child.pid);
 	if (r >= 0)
 		r = child_round(&child);
-	report("results_are_right_at_our_sites", r >= 0 && !shared->wrong && trace_take_hits(trace, &hits) >= CALLS, passed,
-	       failed);
+	report("results_are_right_at_our_sites",
+	       r >= 0 && !shared->wrong && trace_take_hits(trace, &hits) >= CALLS, passed, failed);
 	trace_detach(trace);
 	child_end(&child);
 }
 
-static void check_naive(const struct library *library, struct shared *shared, struct trace *trace, unsigned *passed,
-			unsigned *failed)
+static void check_naive(const struct library *library, struct shared *shared, struct trace *trace,
+			unsigned *passed, unsigned *failed)
 {
 	const struct hit *hits;
 	struct child child;
@@ -142,9 +145,11 @@ static void check_naive(const struct library *library, struct shared *shared, st
 	if (attached < 0 || trace_take_hits(trace, &hits) < CALLS / 2) {
 		report("a_naive_probe_on_the_nop_fires", false, passed, failed);
 	} else if (r >= 0 && !shared->naive_wrong) {
-		report("skipped: a_naive_probe_on_the_nop_corrupts_results, as this kernel keeps the red zone", true, passed, failed);
+		report("skipped: a_naive_probe_on_the_nop_corrupts_results, as this kernel keeps the red zone",
+		       true, passed, failed);
 	} else {
-		printf("      %u of %u calls returned something else\n", shared->naive_wrong, CALLS);
+		printf("      %u of %u calls returned something else\n", shared->naive_wrong,
+		       CALLS);
 		report("a_naive_probe_on_the_nop_corrupts_results", true, passed, failed);
 	}
 	trace_detach(trace);
@@ -153,11 +158,13 @@ static void check_naive(const struct library *library, struct shared *shared, st
 
 void red_zone_check(unsigned *passed, unsigned *failed)
 {
-	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct trace *trace = NULL;
 	struct library library;
 
-	if (shared == MAP_FAILED || library_open("/proc/self/exe", "zone_*", NULL, 3, &library) < 0) {
+	if (shared == MAP_FAILED ||
+	    library_open("/proc/self/exe", "zone_*", NULL, 3, &library) < 0) {
 		report("cannot read this very program", false, passed, failed);
 		return;
 	}

@@ -51,7 +51,8 @@ int on_hit(struct pt_regs *regs)
 	hit->registers[14] = regs->r14;
 	hit->registers[15] = regs->r15;
 	bpf_probe_read_user(&hit->call, sizeof(hit->call), (void *)call_address);
-	bpf_probe_read_user(&hit->return_address, sizeof(hit->return_address), (void *)(regs->sp + (cookie >> 32)));
+	bpf_probe_read_user(&hit->return_address, sizeof(hit->return_address),
+			    (void *)(regs->sp + (cookie >> 32)));
 	return 0;
 }
 

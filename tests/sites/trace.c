@@ -16,7 +16,7 @@
 
 struct trace {
 	struct trace_bpf *skel;
-	bool multi; /* the kernel has links of many */
+	bool multi;    /* the kernel has links of many */
 	int *attached; /* descriptors */
 	unsigned n_attached;
 	const struct hit *hits;
@@ -38,13 +38,17 @@ int trace_new(const uint64_t *call_address, struct trace **ret)
 	trace->skel->rodata->call_address = (uint64_t)(uintptr_t)call_address;
 	trace->multi = attach_mode_find() == ATTACH_MULTI;
 	if (trace->multi) {
-		bpf_program__set_expected_attach_type(trace->skel->progs.on_hit, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-		bpf_program__set_expected_attach_type(trace->skel->progs.on_count, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(
+			trace->skel->progs.on_hit, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(
+			trace->skel->progs.on_count,
+			(enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
 	}
 	r = trace_bpf__load(trace->skel);
 	if (r < 0)
 		goto fail;
-	hits = mmap(NULL, HITS_MAX * sizeof(struct hit), PROT_READ, MAP_SHARED, bpf_map__fd(trace->skel->maps.hits), 0);
+	hits = mmap(NULL, HITS_MAX * sizeof(struct hit), PROT_READ, MAP_SHARED,
+		    bpf_map__fd(trace->skel->maps.hits), 0);
 	if (hits == MAP_FAILED) {
 		r = -errno;
 		goto fail;
@@ -70,10 +74,14 @@ struct trace *trace_free(struct trace *trace)
 	return NULL;
 }
 
-int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets, const uint64_t *cookies, unsigned count)
+int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets,
+		 const uint64_t *cookies, unsigned count)
 {
-	int program = bpf_program__fd(cookies ? trace->skel->progs.on_hit : trace->skel->progs.on_count), link, event;
-	int *attached = realloc(trace->attached, (trace->n_attached + 2 * count) * sizeof(*attached));
+	int program = bpf_program__fd(cookies ? trace->skel->progs.on_hit
+					      : trace->skel->progs.on_count),
+	    link, event;
+	int *attached =
+		realloc(trace->attached, (trace->n_attached + 2 * count) * sizeof(*attached));
 	char path[32];
 
 	if (!attached)
@@ -87,7 +95,8 @@ int trace_attach(struct trace *trace, pid_t pid, int fd, const uint64_t *offsets
 		return MIN(link, 0);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		link = perf_uprobe_link(program, fd, offsets[i], cookies ? cookies[i] : 0, 0, false, pid, &event);
+		link = perf_uprobe_link(program, fd, offsets[i], cookies ? cookies[i] : 0, 0, false,
+					pid, &event);
 		if (link < 0)
 			return link;
 		attached[trace->n_attached++] = link;

@@ -1,9 +1,8 @@
 /*
  * What lib/elf finds in a file, as JSON on one line, for tests:
- *   elf_sources classes FILE NAME    the class and those derived from it, with the functions at their slots
- *   elf_sources symbols FILE PATTERN [DEBUG-DIRECTORY]
- *   elf_sources bounds FILE ADDRESS  (hexadecimal)
- * Ends with 1 and "error" in the JSON when the file is refused.
+ *   elf_sources classes FILE NAME    the class and those derived from it, with the functions at
+ * their slots elf_sources symbols FILE PATTERN [DEBUG-DIRECTORY] elf_sources bounds FILE ADDRESS
+ * (hexadecimal) Ends with 1 and "error" in the JSON when the file is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +41,9 @@ static int print_class(const struct rtti_class *class, void *data)
 {
 	struct output *output = data;
 
-	printf("%s{\"name\": \"%s\", \"typeinfo\": %" PRIu64 ", \"vtable\": %" PRIu64 ", \"slots\": [", output->n++ ? ", " : "",
-	       class->name, class->typeinfo, class->vtable);
+	printf("%s{\"name\": \"%s\", \"typeinfo\": %" PRIu64 ", \"vtable\": %" PRIu64
+	       ", \"slots\": [",
+	       output->n++ ? ", " : "", class->name, class->typeinfo, class->vtable);
 	for (uint32_t i = 0; i < class->n_slots; i++) {
 		uint64_t address = 0;
 
@@ -75,8 +75,8 @@ static int list_classes(const struct elf_image *image, const char *name)
 	if (r == 0)
 		r = elf_rtti_find(rtti, name, true, print_class, &output);
 	getrusage(RUSAGE_SELF, &usage);
-	printf("], \"result\": %d, \"open_s\": %.4f, \"find_s\": %.4f, \"memory_kib\": %ld}\n", r, opened - begin,
-	       now() - opened, usage.ru_maxrss);
+	printf("], \"result\": %d, \"open_s\": %.4f, \"find_s\": %.4f, \"memory_kib\": %ld}\n", r,
+	       opened - begin, now() - opened, usage.ru_maxrss);
 	return r < 0;
 }
 
@@ -84,13 +84,15 @@ static int print_symbol(const struct symbol_match *match, void *data)
 {
 	struct output *output = data;
 
-	printf("%s{\"name\": \"%s\", \"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"offset\": %" PRIu64
-	       ", \"source\": \"%s\"}", output->n++ ? ", " : "", match->name, match->address, match->size, match->offset,
+	printf("%s{\"name\": \"%s\", \"address\": %" PRIu64 ", \"size\": %" PRIu64
+	       ", \"offset\": %" PRIu64 ", \"source\": \"%s\"}",
+	       output->n++ ? ", " : "", match->name, match->address, match->size, match->offset,
 	       symbol_source_name(match->source));
 	return 0;
 }
 
-static int list_symbols(const struct elf_image *image, const char *pattern, const char *debug_directory)
+static int list_symbols(const struct elf_image *image, const char *pattern,
+			const char *debug_directory)
 {
 	_cleanup_(elf_image_freep) struct elf_image *debug_file = NULL;
 	_cleanup_close_ int fd = -1;
@@ -107,8 +109,10 @@ static int list_symbols(const struct elf_image *image, const char *pattern, cons
 			return fail(r, reason);
 	}
 	printf("{\"symbols\": [");
-	r = elf_symbols_match_debug(image, debug_file, &(struct symbol_pattern){ pattern }, 1, print_symbol, &output, &reason);
-	printf("], \"result\": %d, \"reason\": \"%s\", \"seconds\": %.4f}\n", r, reason ? reason : "", now() - begin);
+	r = elf_symbols_match_debug(image, debug_file, &(struct symbol_pattern){ pattern }, 1,
+				    print_symbol, &output, &reason);
+	printf("], \"result\": %d, \"reason\": \"%s\", \"seconds\": %.4f}\n", r,
+	       reason ? reason : "", now() - begin);
 	return r < 0;
 }
 
@@ -131,7 +135,8 @@ int main(int argc, char **argv)
 	int r;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: elf_sources classes|symbols|bounds FILE NAME|PATTERN|ADDRESS [DEBUG-DIRECTORY]\n");
+		fprintf(stderr,
+			"usage: elf_sources classes|symbols|bounds FILE NAME|PATTERN|ADDRESS [DEBUG-DIRECTORY]\n");
 		return 2;
 	}
 	fd = open(argv[2], O_RDONLY | O_CLOEXEC);

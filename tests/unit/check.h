@@ -1,6 +1,7 @@
 /*
- * The unit test runner: a test is a function TEST(name_that_says_what_is_promised) { … CHECK(…); … }. A test file ends with
- * CHECK_MAIN(), and its program prints one line per test and "N passed, N failed", and exits 1 when one failed.
+ * The unit test runner: a test is a function TEST(name_that_says_what_is_promised) { … CHECK(…); …
+ * }. A test file ends with CHECK_MAIN(), and its program prints one line per test and "N passed, N
+ * failed", and exits 1 when one failed.
  */
 #pragma once
 
@@ -16,14 +17,14 @@ struct check_test {
 static struct check_test *check_tests, **check_tail = &check_tests;
 static int check_failures;
 
-#define TEST(name_)                                                                   \
-	static void name_(void);                                                      \
-	static struct check_test check_##name_ = { .name = #name_, .run = name_ };    \
-	__attribute__((constructor)) static void check_add_##name_(void)              \
-	{                                                                             \
-		*check_tail = &check_##name_;                                         \
-		check_tail = &check_##name_.next;                                     \
-	}                                                                             \
+#define TEST(name_)                                                                                \
+	static void name_(void);                                                                   \
+	static struct check_test check_##name_ = { .name = #name_, .run = name_ };                 \
+	__attribute__((constructor)) static void check_add_##name_(void)                           \
+	{                                                                                          \
+		*check_tail = &check_##name_;                                                      \
+		check_tail = &check_##name_.next;                                                  \
+	}                                                                                          \
 	static void name_(void)
 
 /* Notes a failure and goes on with the test. */
@@ -31,41 +32,43 @@ static int check_failures;
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
 			check_failures++;                                                          \
-			fprintf(stderr, "  %s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+			fprintf(stderr, "  %s:%d: not true: %s\n", __FILE__, __LINE__,             \
+				#condition);                                                       \
 		}                                                                                  \
 	} while (0)
 
 /* Compares two integers and shows both when they differ. */
-#define CHECK_EQ(a, b)                                                                                     \
-	do {                                                                                               \
-		long long check_a_ = (long long)(a), check_b_ = (long long)(b);                            \
-		if (check_a_ != check_b_) {                                                                \
-			check_failures++;                                                                  \
-			fprintf(stderr, "  %s:%d: %s is %lld, not %lld (%s)\n", __FILE__, __LINE__, #a,    \
-				check_a_, check_b_, #b);                                                   \
-		}                                                                                          \
+#define CHECK_EQ(a, b)                                                                             \
+	do {                                                                                       \
+		long long check_a_ = (long long)(a), check_b_ = (long long)(b);                    \
+		if (check_a_ != check_b_) {                                                        \
+			check_failures++;                                                          \
+			fprintf(stderr, "  %s:%d: %s is %lld, not %lld (%s)\n", __FILE__,          \
+				__LINE__, #a, check_a_, check_b_, #b);                             \
+		}                                                                                  \
 	} while (0)
 
-#define CHECK_STR(a, b)                                                                                      \
-	do {                                                                                                 \
-		const char *check_a_ = (a), *check_b_ = (b);                                                 \
-		if (!check_a_ || !check_b_ || strcmp(check_a_, check_b_)) {                                  \
-			check_failures++;                                                                    \
-			fprintf(stderr, "  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #a,       \
-				check_a_ ? check_a_ : "(null)", check_b_ ? check_b_ : "(null)");             \
-		}                                                                                            \
+#define CHECK_STR(a, b)                                                                            \
+	do {                                                                                       \
+		const char *check_a_ = (a), *check_b_ = (b);                                       \
+		if (!check_a_ || !check_b_ || strcmp(check_a_, check_b_)) {                        \
+			check_failures++;                                                          \
+			fprintf(stderr, "  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, \
+				#a, check_a_ ? check_a_ : "(null)",                                \
+				check_b_ ? check_b_ : "(null)");                                   \
+		}                                                                                  \
 	} while (0)
 
-#define CHECK_MAIN()                                                               \
-	int main(void)                                                             \
-	{                                                                          \
-		int passed = 0, failed = 0;                                        \
-		for (struct check_test *t = check_tests; t; t = t->next) {         \
-			check_failures = 0;                                        \
-			t->run();                                                  \
-			printf("%s %s\n", check_failures ? "FAIL" : "ok", t->name); \
-			check_failures ? failed++ : passed++;                      \
-		}                                                                  \
-		printf("%d passed, %d failed\n", passed, failed);                  \
-		return failed ? 1 : 0;                                             \
+#define CHECK_MAIN()                                                                               \
+	int main(void)                                                                             \
+	{                                                                                          \
+		int passed = 0, failed = 0;                                                        \
+		for (struct check_test *t = check_tests; t; t = t->next) {                         \
+			check_failures = 0;                                                        \
+			t->run();                                                                  \
+			printf("%s %s\n", check_failures ? "FAIL" : "ok", t->name);                \
+			check_failures ? failed++ : passed++;                                      \
+		}                                                                                  \
+		printf("%d passed, %d failed\n", passed, failed);                                  \
+		return failed ? 1 : 0;                                                             \
 	}

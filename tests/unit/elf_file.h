@@ -1,6 +1,7 @@
 /*
- * A small ELF file for tests: valid as elf_file_make leaves it, so that a test can spoil one field of it, then written
- * into a memfd. Its code lies at other addresses than file offsets, as in real libraries.
+ * A small ELF file for tests: valid as elf_file_make leaves it, so that a test can spoil one field
+ * of it, then written into a memfd. Its code lies at other addresses than file offsets, as in real
+ * libraries.
  */
 #pragma once
 
@@ -28,8 +29,10 @@ struct elf_file {
 	Elf64_Shdr sections[ELF_FILE_SECTIONS];
 };
 
-/* Adds a function at code[at] to a symbol table and its name to a string table; the caller does not add too many. */
-static inline void elf_file_add(Elf64_Sym *table, char *strings, const char *name, uint64_t at, uint8_t bind)
+/* Adds a function at code[at] to a symbol table and its name to a string table; the caller does not
+ * add too many. */
+static inline void elf_file_add(Elf64_Sym *table, char *strings, const char *name, uint64_t at,
+				uint8_t bind)
 {
 	size_t i = 1, end = 1;
 
@@ -47,15 +50,19 @@ static inline void elf_file_add(Elf64_Sym *table, char *strings, const char *nam
 	};
 }
 
-#define ELF_FILE_ADD(file, name, at, bind) elf_file_add((file)->symbols, (file)->strings, name, at, bind)
-#define ELF_FILE_ADD_DYNAMIC(file, name, at) \
+#define ELF_FILE_ADD(file, name, at, bind)                                                         \
+	elf_file_add((file)->symbols, (file)->strings, name, at, bind)
+#define ELF_FILE_ADD_DYNAMIC(file, name, at)                                                       \
 	elf_file_add((file)->dynamic, (file)->dynamic_strings, name, at, STB_GLOBAL)
 
-static inline Elf64_Shdr elf_file_section(uint32_t type, uint64_t offset, uint64_t size, uint32_t link, uint64_t entry)
+static inline Elf64_Shdr elf_file_section(uint32_t type, uint64_t offset, uint64_t size,
+					  uint32_t link, uint64_t entry)
 {
-	return (Elf64_Shdr){
-		.sh_type = type, .sh_offset = offset, .sh_size = size, .sh_link = link, .sh_entsize = entry
-	};
+	return (Elf64_Shdr){ .sh_type = type,
+			     .sh_offset = offset,
+			     .sh_size = size,
+			     .sh_link = link,
+			     .sh_entsize = entry };
 }
 
 /* A file with a build-id (00 01 … 13), 256 bytes of code (00 01 … ff) and no symbols yet. */
@@ -89,14 +96,17 @@ static inline void elf_file_make(struct elf_file *file)
 		file->note_id[i] = (uint8_t)i;
 	for (size_t i = 0; i < sizeof(file->code); i++)
 		file->code[i] = (uint8_t)i;
-	file->sections[ELF_FILE_SYMTAB] = elf_file_section(SHT_SYMTAB, offsetof(struct elf_file, symbols),
-							   sizeof(file->symbols), ELF_FILE_STRTAB, sizeof(Elf64_Sym));
-	file->sections[ELF_FILE_STRTAB] = elf_file_section(SHT_STRTAB, offsetof(struct elf_file, strings),
-							   sizeof(file->strings), 0, 0);
-	file->sections[ELF_FILE_DYNSYM] = elf_file_section(SHT_DYNSYM, offsetof(struct elf_file, dynamic),
-							   sizeof(file->dynamic), ELF_FILE_DYNSTR, sizeof(Elf64_Sym));
-	file->sections[ELF_FILE_DYNSTR] = elf_file_section(SHT_STRTAB, offsetof(struct elf_file, dynamic_strings),
-							   sizeof(file->dynamic_strings), 0, 0);
+	file->sections[ELF_FILE_SYMTAB] =
+		elf_file_section(SHT_SYMTAB, offsetof(struct elf_file, symbols),
+				 sizeof(file->symbols), ELF_FILE_STRTAB, sizeof(Elf64_Sym));
+	file->sections[ELF_FILE_STRTAB] = elf_file_section(
+		SHT_STRTAB, offsetof(struct elf_file, strings), sizeof(file->strings), 0, 0);
+	file->sections[ELF_FILE_DYNSYM] =
+		elf_file_section(SHT_DYNSYM, offsetof(struct elf_file, dynamic),
+				 sizeof(file->dynamic), ELF_FILE_DYNSTR, sizeof(Elf64_Sym));
+	file->sections[ELF_FILE_DYNSTR] =
+		elf_file_section(SHT_STRTAB, offsetof(struct elf_file, dynamic_strings),
+				 sizeof(file->dynamic_strings), 0, 0);
 }
 
 /* Returns a new descriptor of a file with the first size bytes of data; -1 when that fails. */

@@ -1,6 +1,6 @@
 /*
- * Timelines as XSpaces, read back with the protobuf-c classes. The sources are included, so that their allocations can
- * be made to fail one by one.
+ * Timelines as XSpaces, read back with the protobuf-c classes. The sources are included, so that
+ * their allocations can be made to fail one by one.
  */
 #pragma once
 
@@ -36,6 +36,7 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define malloc test_malloc
 #define calloc test_calloc
 #define reallocarray test_reallocarray
+#include "daemon/export/summary/op_category.c"
 #include "daemon/export/xspace/counters.c"
 #include "daemon/export/xspace/device.c"
 #include "daemon/export/xspace/diagnostics.c"
@@ -43,9 +44,8 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #include "daemon/export/xspace/lanes.c"
 #include "daemon/export/xspace/memory.c"
 #include "daemon/export/xspace/modules.c"
-#include "daemon/export/xspace/startups.c"
 #include "daemon/export/xspace/name_table.c"
-#include "daemon/export/summary/op_category.c"
+#include "daemon/export/xspace/startups.c"
 #include "daemon/export/xspace/writer.c"
 #include "daemon/export/xspace/xspace.c"
 #undef malloc
@@ -81,12 +81,17 @@ static inline XSpace *export_at(const struct timeline *t, unsigned int level)
 	static const char *const errors[] = { "an error" };
 	static const struct advice advice = { .texts = { "do this" }, .n = 1 };
 
-	return export_with(t, &(struct export_options){ .level = level, .hostname = "host", .errors = errors, .n_errors = 1,
+	return export_with(t, &(struct export_options){ .level = level,
+							.hostname = "host",
+							.errors = errors,
+							.n_errors = 1,
 							.advice = &advice });
 }
 
 /* Each allocation fails in turn: no message. Of as many as there are, the size of the message. */
-static inline uint64_t check_allocations_fail(const struct timeline *t, const struct export_options *options, long min, long max)
+static inline uint64_t check_allocations_fail(const struct timeline *t,
+					      const struct export_options *options, long min,
+					      long max)
 {
 	struct xspace_result result = {};
 	uint64_t size;
@@ -110,7 +115,8 @@ static inline uint64_t check_allocations_fail(const struct timeline *t, const st
 }
 
 /* Each limit below the message's size: no message. */
-static inline void check_limits(const struct timeline *t, struct export_options options, uint64_t size)
+static inline void check_limits(const struct timeline *t, struct export_options options,
+				uint64_t size)
 {
 	struct xspace_result untouched = {};
 
@@ -145,16 +151,19 @@ static inline const char *event_display(const XPlane *plane, const XEvent *event
 static inline const XStat *find_stat(const XPlane *plane, const XEvent *event, const char *name)
 {
 	for (size_t i = 0; i < event->n_stats; i++)
-		if (!strcmp(plane->stat_metadata[event->stats[i]->metadata_id - 1]->value->name, name))
+		if (!strcmp(plane->stat_metadata[event->stats[i]->metadata_id - 1]->value->name,
+			    name))
 			return event->stats[i];
 	return NULL;
 }
 
-static inline bool has_int(const XPlane *plane, const XEvent *event, const char *name, int64_t value)
+static inline bool has_int(const XPlane *plane, const XEvent *event, const char *name,
+			   int64_t value)
 {
 	const XStat *stat = find_stat(plane, event, name);
 
-	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_INT64_VALUE && stat->int64_value == value;
+	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_INT64_VALUE &&
+	       stat->int64_value == value;
 }
 
 static inline const char *stat_text(const XPlane *plane, const XEvent *event, const char *name)

@@ -1,4 +1,5 @@
-/* A correlator that a test feeds by hand: two targets with the probes of the test, a window from 1000 to 9000. */
+/* A correlator that a test feeds by hand: two targets with the probes of the test, a window from
+ * 1000 to 9000. */
 #pragma once
 
 #include "daemon/correlate/correlate.h"
@@ -12,8 +13,10 @@ static inline bool any(const char *s, uint32_t size)
 }
 
 /* Probes of the test as a pack that takes every name. */
-#define TEST_PACK(list, n) \
-	static const struct probe_pack pack = { .name = "test", .probes = list, .n_probes = n, .is_name = any, .is_type = any }
+#define TEST_PACK(list, n)                                                                         \
+	static const struct probe_pack pack = {                                                    \
+		.name = "test", .probes = list, .n_probes = n, .is_name = any, .is_type = any      \
+	}
 
 static inline void begin_with(const struct probe_pack *pack)
 {

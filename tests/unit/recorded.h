@@ -1,6 +1,6 @@
 /*
- * Recordings of real servers under load (tests/recordings), taken apart: a test delivers their records as it likes and looks at what the
- * correlator makes of them.
+ * Recordings of real servers under load (tests/recordings), taken apart: a test delivers their
+ * records as it likes and looks at what the correlator makes of them.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ struct delivery {
 	size_t n;
 	struct interval {
 		uint64_t from_ns, to_ns;
-	} *losses; /* that it is told of */
+	} * losses; /* that it is told of */
 	size_t n_losses;
 };
 
@@ -61,7 +61,8 @@ static inline int recorded_site(const struct probe_pack *pack, const Tfprofd__Re
 		const struct probe_spec *spec = &pack->probes[i];
 		const char *symbol = spec->usdt ?: spec->symbol;
 
-		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt && spec->role == probe->role)
+		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt &&
+		    spec->role == probe->role)
 			return (int)i;
 	}
 	return -1;
@@ -75,22 +76,27 @@ static inline const struct probe_pack *recorded_pack(const char *name)
 	return NULL;
 }
 
-static inline bool recorded_add_target(struct recorded *r, const Tfprofd__RecordingHead *head, const struct journal_section *s)
+static inline bool recorded_add_target(struct recorded *r, const Tfprofd__RecordingHead *head,
+				       const struct journal_section *s)
 {
 	Tfprofd__RecordingTarget *m = tfprofd__recording_target__unpack(NULL, s->size, s->bytes);
 	struct correlate_target *target = &r->targets[r->n_targets];
 
 	if (!m || r->n_targets == RECORD_MAX_TARGETS || m->pack >= head->n_packs)
 		return false;
-	*target = (struct correlate_target){ .pid = m->pid, .pack = recorded_pack(head->packs[m->pack]->name), .since_ns = m->since_ns,
-					     .ops_at_entry = m->ops_at_entry, .has_handlers = m->has_handlers };
+	*target = (struct correlate_target){ .pid = m->pid,
+					     .pack = recorded_pack(head->packs[m->pack]->name),
+					     .since_ns = m->since_ns,
+					     .ops_at_entry = m->ops_at_entry,
+					     .has_handlers = m->has_handlers };
 	snprintf(target->name, sizeof(target->name), "%s", m->name);
 	tfprofd__recording_target__free_unpacked(m, NULL);
 	r->n_targets++;
 	return target->pack != NULL;
 }
 
-static inline bool recorded_add_records(struct recorded *r, const Tfprofd__RecordingHead *head, struct journal_reader *reader,
+static inline bool recorded_add_records(struct recorded *r, const Tfprofd__RecordingHead *head,
+					struct journal_reader *reader,
 					const struct journal_section *s, size_t *used)
 {
 	const struct record *record;
@@ -105,8 +111,10 @@ static inline bool recorded_add_records(struct recorded *r, const Tfprofd__Recor
 		if (copy->kind != RECORD_PROBE)
 			continue;
 		for (size_t i = 0; i < head->n_packs; i++)
-			if (copy->target < r->n_targets && !strcmp(head->packs[i]->name, r->targets[copy->target].pack->name)) {
-				int site = recorded_site(r->targets[copy->target].pack, head->packs[i]->probes[record->site]);
+			if (copy->target < r->n_targets &&
+			    !strcmp(head->packs[i]->name, r->targets[copy->target].pack->name)) {
+				int site = recorded_site(r->targets[copy->target].pack,
+							 head->packs[i]->probes[record->site]);
 
 				if (site < 0)
 					return false;
@@ -116,7 +124,8 @@ static inline bool recorded_add_records(struct recorded *r, const Tfprofd__Recor
 	return more == 0;
 }
 
-static inline bool recorded_add_section(struct recorded *r, Tfprofd__RecordingHead **head, struct journal_reader *reader,
+static inline bool recorded_add_section(struct recorded *r, Tfprofd__RecordingHead **head,
+					struct journal_reader *reader,
 					const struct journal_section *s, size_t *used)
 {
 	Tfprofd__RecordingLayout *layout;
@@ -133,7 +142,8 @@ static inline bool recorded_add_section(struct recorded *r, Tfprofd__RecordingHe
 		layout = tfprofd__recording_layout__unpack(NULL, s->size, s->bytes);
 		if (!layout || layout->target >= RECORD_MAX_TARGETS)
 			return false;
-		r->layouts[layout->target] = (struct record_layout){ layout->name_offset, layout->type_offset };
+		r->layouts[layout->target] =
+			(struct record_layout){ layout->name_offset, layout->type_offset };
 		tfprofd__recording_layout__free_unpacked(layout, NULL);
 		return true;
 	case JOURNAL_RECORDS:
@@ -189,7 +199,8 @@ static inline void recorded_done(struct recorded *r)
 }
 
 /* What the correlator makes of it; NULL: it failed. */
-static inline struct timeline *recorded_correlate(const struct recorded *r, const struct delivery *d)
+static inline struct timeline *recorded_correlate(const struct recorded *r,
+						  const struct delivery *d)
 {
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;

@@ -26,26 +26,43 @@ struct part {
 static void scene_start(struct scene *s, const struct part *parts, unsigned n)
 {
 	*s = (struct scene){ .names = { { .name = "futex" }, { .name = "read" } } };
-	s->t = (struct timeline){ .end_ns = 1000, .requests = s->requests, .n_requests = N, .segments = s->segments, .names = s->names,
-				  .n_names = ARRAY_SIZE(s->names), .slices = s->slices, .spans = s->spans };
+	s->t = (struct timeline){ .end_ns = 1000,
+				  .requests = s->requests,
+				  .n_requests = N,
+				  .segments = s->segments,
+				  .names = s->names,
+				  .n_names = ARRAY_SIZE(s->names),
+				  .slices = s->slices,
+				  .spans = s->spans };
 	for (unsigned i = 0; i < N; i++) {
 		uint64_t at = 1000 * i;
 
-		s->requests[i] = (struct request){ .start_ns = at, .end_ns = at + 100, .first_segment = s->t.n_segments, .n_segments = n };
+		s->requests[i] = (struct request){ .start_ns = at,
+						   .end_ns = at + 100,
+						   .first_segment = s->t.n_segments,
+						   .n_segments = n };
 		for (unsigned k = 0; k < n; k++, at += parts[k - 1].ns)
-			s->segments[s->t.n_segments++] = (struct segment){ .start_ns = at, .end_ns = at + parts[k].ns, .phase = parts[k].phase,
-									   .activity = parts[k].activity, .name = parts[k].name };
+			s->segments[s->t.n_segments++] =
+				(struct segment){ .start_ns = at,
+						  .end_ns = at + parts[k].ns,
+						  .phase = parts[k].phase,
+						  .activity = parts[k].activity,
+						  .name = parts[k].name };
 	}
 }
 
-#define SCENE(s, ...) scene_start(s, (const struct part[]){ __VA_ARGS__ }, ARRAY_SIZE(((const struct part[]){ __VA_ARGS__ })))
+#define SCENE(s, ...)                                                                              \
+	scene_start(s, (const struct part[]){ __VA_ARGS__ },                                       \
+		    ARRAY_SIZE(((const struct part[]){ __VA_ARGS__ })))
 
 TEST(what_takes_the_most_time_comes_first_and_what_takes_little_is_not_told)
 {
 	struct scene s;
 
-	SCENE(&s, { 30, PHASE_BATCH, ACTIVITY_WAITING, TEXT_NONE }, { 45, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, TEXT_NONE },
-	      { 24, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE }, { 1, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
+	SCENE(&s, { 30, PHASE_BATCH, ACTIVITY_WAITING, TEXT_NONE },
+	      { 45, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, TEXT_NONE },
+	      { 24, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE },
+	      { 1, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
 	s.t.n_slices = 2;
 	s.slices[0] = (struct cpu_slice){ .start_ns = 0, .end_ns = 1000, .cpu = 0 };
 	s.slices[1] = (struct cpu_slice){ .start_ns = 0, .end_ns = 1000, .cpu = 3 };
@@ -53,7 +70,9 @@ TEST(what_takes_the_most_time_comes_first_and_what_takes_little_is_not_told)
 	s.spans[0] = (struct span){ .start_ns = 0, .end_ns = 500, .kind = SPAN_RUNNABLE };
 	advice_make(&s.t, &s.advice);
 	CHECK_EQ(s.advice.n, 2);
-	CHECK(strstr(s.advice.texts[0], "45 % of the requests' time they wait for a CPU: on average 2.5 threads wanted one, and they ran on 2."));
+	CHECK(strstr(
+		s.advice.texts[0],
+		"45 % of the requests' time they wait for a CPU: on average 2.5 threads wanted one, and they ran on 2."));
 	CHECK(strstr(s.advice.texts[1], "30 % of the requests' time they wait in a batch queue"));
 }
 
@@ -61,10 +80,14 @@ TEST(what_a_thread_is_blocked_in_for_the_longest_time_is_named)
 {
 	struct scene s;
 
-	SCENE(&s, { 40, PHASE_DECODE, ACTIVITY_BLOCKED, 0 }, { 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1 }, { 40, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
+	SCENE(&s, { 40, PHASE_DECODE, ACTIVITY_BLOCKED, 0 },
+	      { 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1 },
+	      { 40, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
 	advice_make(&s.t, &s.advice);
 	CHECK_EQ(s.advice.n, 1);
-	CHECK(strstr(s.advice.texts[0], "60 % of the requests' time their thread is blocked while it works for them, most of it in futex:"));
+	CHECK(strstr(
+		s.advice.texts[0],
+		"60 % of the requests' time their thread is blocked while it works for them, most of it in futex:"));
 }
 
 TEST(each_kind_of_waiting_has_its_sentence)
@@ -73,9 +96,11 @@ TEST(each_kind_of_waiting_has_its_sentence)
 		struct part part;
 		const char *says;
 	} cases[] = {
-		{ { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE }, "no thread has taken them up" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE },
+		  "no thread has taken them up" },
 		{ { 100, PHASE_QUEUE, ACTIVITY_BLOCKED, 0 }, "no thread has taken them up" },
-		{ { 100, PHASE_QUEUE, ACTIVITY_RUNNING, TEXT_NONE }, "no thread has taken them up" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_RUNNING, TEXT_NONE },
+		  "no thread has taken them up" },
 		{ { 100, PHASE_QUEUE, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },
 		{ { 100, PHASE_READ, ACTIVITY_BLOCKED, 1 }, "the rest of them is awaited" },
 		{ { 100, PHASE_WRITE, ACTIVITY_BLOCKED, 1 }, "their answer waits for the socket" },

@@ -56,11 +56,12 @@ static int on_entry(const struct maps_entry *e, void *data)
 
 TEST(maps_are_read_with_spaces_deleted_files_and_nonsense)
 {
-	static const char text[] = "7f0000000000-7f0000001000 r-xp 00002000 fe:01 42                 /lib/with space.so\n"
-				   "nonsense\n"
-				   "7f0000002000-7f0000003000 rw-p 00000000 00:00 0 \n"
-				   "7f0000004000-7f0000005000 r-xp 00000000 fe:01 43    /lib/old.so (deleted)\n"
-				   "cut";
+	static const char text[] =
+		"7f0000000000-7f0000001000 r-xp 00002000 fe:01 42                 /lib/with space.so\n"
+		"nonsense\n"
+		"7f0000002000-7f0000003000 rw-p 00000000 00:00 0 \n"
+		"7f0000004000-7f0000005000 r-xp 00000000 fe:01 43    /lib/old.so (deleted)\n"
+		"cut";
 	int fd = memory_file(text, sizeof(text) - 1);
 
 	n_entries = 0;
@@ -77,7 +78,8 @@ TEST(maps_are_read_with_spaces_deleted_files_and_nonsense)
 TEST(a_line_longer_than_any_path_does_not_hide_the_next)
 {
 	char *text = malloc(100000);
-	static const char last[] = "\n7f0000000000-7f0000001000 r-xp 00000000 fe:01 42    /lib/last.so\n";
+	static const char last[] =
+		"\n7f0000000000-7f0000001000 r-xp 00000000 fe:01 42    /lib/last.so\n";
 	int fd;
 
 	memset(text, 'x', 90000);
@@ -98,12 +100,19 @@ struct elf_file {
 
 static struct elf_file small_elf(void)
 {
-	struct elf_file f = { .file = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 }, .e_phoff = sizeof(Elf64_Ehdr),
-					.e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 3 } };
+	struct elf_file f = { .file = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 },
+					.e_phoff = sizeof(Elf64_Ehdr),
+					.e_phentsize = sizeof(Elf64_Phdr),
+					.e_phnum = 3 } };
 
-	f.headers[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_filesz = 100 };
-	f.headers[1] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 100, .p_filesz = 50 };
-	f.headers[2] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = UINT64_MAX - 10, .p_filesz = 50 };
+	f.headers[0] =
+		(Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_filesz = 100 };
+	f.headers[1] = (Elf64_Phdr){
+		.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 100, .p_filesz = 50
+	};
+	f.headers[2] = (Elf64_Phdr){
+		.p_type = PT_LOAD, .p_flags = PF_X, .p_offset = UINT64_MAX - 10, .p_filesz = 50
+	};
 	return f;
 }
 

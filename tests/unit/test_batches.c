@@ -4,7 +4,21 @@
 #include "lib/base/macro.h"
 #include "tests/unit/fed.h"
 
-enum { S_RUN, S_RUN_END, S_START, S_WORK, S_ADD, S_BATCH, S_SIZE, S_PADDED, S_BATCH_END, S_REST, S_GRPC, S_ANSWERED, N_SITES };
+enum {
+	S_RUN,
+	S_RUN_END,
+	S_START,
+	S_WORK,
+	S_ADD,
+	S_BATCH,
+	S_SIZE,
+	S_PADDED,
+	S_BATCH_END,
+	S_REST,
+	S_GRPC,
+	S_ANSWERED,
+	N_SITES
+};
 
 static const struct probe_spec probes[N_SITES] = {
 	[S_RUN] = { .role = ROLE_RUN_BEGIN, .group = 1, .event = "Run" },
@@ -16,9 +30,15 @@ static const struct probe_spec probes[N_SITES] = {
 	[S_SIZE] = { .role = ROLE_BATCH_SIZE },
 	[S_PADDED] = { .role = ROLE_BATCH_PADDED, .action = ACTION_READ },
 	[S_BATCH_END] = { .role = ROLE_BATCH_END },
-	[S_REST] = { .role = ROLE_REQUEST_BEGIN, .action = ACTION_TEXT, .group = 2, .event = "Rest" },
+	[S_REST] = { .role = ROLE_REQUEST_BEGIN,
+		     .action = ACTION_TEXT,
+		     .group = 2,
+		     .event = "Rest" },
 	[S_GRPC] = { .role = ROLE_REQUEST_BEGIN, .group = 2, .event = "Grpc" },
-	[S_ANSWERED] = { .role = ROLE_REQUEST_END, .action = ACTION_TEXT, .group = 2, .event = "Answered" },
+	[S_ANSWERED] = { .role = ROLE_REQUEST_END,
+			 .action = ACTION_TEXT,
+			 .group = 2,
+			 .event = "Answered" },
 };
 
 TEST_PACK(probes, N_SITES);
@@ -30,13 +50,19 @@ static void begin(void)
 
 static struct record head(uint64_t time, uint32_t tid, uint8_t kind, uint8_t site, size_t size)
 {
-	return (struct record){ .time = time, .tid = tid, .kind = kind, .site = site, .size8 = (uint8_t)(size / 8) };
+	return (struct record){
+		.time = time, .tid = tid, .kind = kind, .site = site, .size8 = (uint8_t)(size / 8)
+	};
 }
 
 /* Stack pointers grow downwards: 100 is inside of 200. */
-static void feed2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value, uint64_t value2)
+static void feed2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value,
+		  uint64_t value2)
 {
-	struct record_probe2 r = { .probe = { .head = head(time, tid, RECORD_PROBE, site, sizeof(r)), .stack = stack, .value = value },
+	struct record_probe2 r = { .probe = { .head = head(time, tid, RECORD_PROBE, site,
+							   sizeof(r)),
+					      .stack = stack,
+					      .value = value },
 				   .value2 = value2 };
 
 	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
@@ -47,17 +73,24 @@ static void feed(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint
 	feed2(time, tid, site, stack, value, 0);
 }
 
-static void feed_of(uint8_t target, uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value)
+static void feed_of(uint8_t target, uint64_t time, uint32_t tid, uint8_t site, uint32_t stack,
+		    uint64_t value)
 {
-	struct record_probe2 r = { .probe = { .head = head(time, tid, RECORD_PROBE, site, sizeof(r)), .stack = stack, .value = value } };
+	struct record_probe2 r = { .probe = {
+					   .head = head(time, tid, RECORD_PROBE, site, sizeof(r)),
+					   .stack = stack,
+					   .value = value } };
 
 	r.probe.head.target = target;
 	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
 }
 
-static void feed_text(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, const char *text, uint32_t size)
+static void feed_text(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, const char *text,
+		      uint32_t size)
 {
-	struct record_text r = { .probe = { .head = head(time, tid, RECORD_TEXT, site, sizeof(r)), .stack = stack }, .size = size };
+	struct record_text r = { .probe = { .head = head(time, tid, RECORD_TEXT, site, sizeof(r)),
+					    .stack = stack },
+				 .size = size };
 
 	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
 	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
@@ -73,7 +106,9 @@ static const struct span *find(const struct timeline *t, enum span_kind kind, un
 
 static uint64_t run_of_task(const struct timeline *t, unsigned batch, unsigned task)
 {
-	return batch < t->n_batches && task < t->batches[batch].n_tasks ? t->batch_tasks[t->batches[batch].first_task + task].run : 0;
+	return batch < t->n_batches && task < t->batches[batch].n_tasks
+		       ? t->batch_tasks[t->batches[batch].first_task + task].run
+		       : 0;
 }
 
 /* The batch span says which batch it is, and that one lies where it does. */
@@ -171,7 +206,8 @@ TEST(the_next_batch_at_an_address_is_another)
 	feed(1110, 2, S_RUN, 500, 0);
 	feed(1200, 1, S_ADD, 400, 0xb0);
 	feed(1300, 9, S_BATCH, 300, 0xb0);
-	/* While that one is processed the scheduler fills the next; one whose end was lost counts likewise. */
+	/* While that one is processed the scheduler fills the next; one whose end was lost counts
+	 * likewise. */
 	feed(1310, 2, S_ADD, 400, 0xb8);
 	feed(1350, 9, S_BATCH_END, 320, 0xb0);
 	feed(1360, 1, S_ADD, 400, 0xb0);
@@ -344,7 +380,8 @@ TEST(a_handler_at_an_edge_of_the_window_is_cut)
 	begin();
 	feed(1050, 1, S_RUN_END, 400, 0);
 	feed_text(1100, 1, S_ANSWERED, 540, "m", 1);
-	feed_text(1150, 1, S_ANSWERED, 540, "m", 1); /* its begin was lost: it is not that it was before the window */
+	feed_text(1150, 1, S_ANSWERED, 540, "m",
+		  1); /* its begin was lost: it is not that it was before the window */
 	feed(1200, 1, S_GRPC, 500, 0);
 	t = finish();
 	first = find(t, SPAN_HANDLER, 0);

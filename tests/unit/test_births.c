@@ -10,7 +10,8 @@ static struct births *b;
 
 static void tell(enum sideband_kind kind, pid_t pid, uint64_t time, const char *name)
 {
-	births_event(b, &(struct sideband_event){ .kind = kind, .pid = pid, .time = time, .name = name });
+	births_event(b, &(struct sideband_event){
+				.kind = kind, .pid = pid, .time = time, .name = name });
 }
 
 static void check(pid_t pid, uint64_t executed, uint64_t first)

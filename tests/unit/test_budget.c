@@ -11,7 +11,8 @@ struct load {
 	bool shed[KIND_COUNT];
 };
 
-/* Runs a window of so many ms, looking every 20 ms; what is shed is hit for 60 ms more. Returns the overhead in percent. */
+/* Runs a window of so many ms, looking every 20 ms; what is shed is hit for 60 ms more. Returns the
+ * overhead in percent. */
 static double run(struct budget *b, struct load *load, unsigned window_ms, unsigned *ret_sheds)
 {
 	uint64_t cost[KIND_COUNT] = {}, all = 0, gone_at[KIND_COUNT] = {};
@@ -50,7 +51,9 @@ TEST(nothing_is_shed_within_the_budget)
 TEST(the_dearest_kind_goes_first_and_runs_stay)
 {
 	struct budget b = { .max_percent = 5 };
-	struct load load = { .per_ms = { [KIND_RUNS] = 40000, [KIND_EXECUTORS] = 8000, [KIND_OPS] = 300000 } };
+	struct load load = {
+		.per_ms = { [KIND_RUNS] = 40000, [KIND_EXECUTORS] = 8000, [KIND_OPS] = 300000 }
+	};
 	unsigned sheds;
 
 	run(&b, &load, 2000, &sheds);
@@ -72,7 +75,10 @@ TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
 TEST(what_is_too_dear_together_goes_at_once)
 {
 	struct budget b = { .max_percent = 1 };
-	struct load load = { .per_ms = { [KIND_RUNS] = 5000, [KIND_EXECUTORS] = 100000, [KIND_OPS] = 300000, [KIND_HANDOVER] = 2000 } };
+	struct load load = { .per_ms = { [KIND_RUNS] = 5000,
+					 [KIND_EXECUTORS] = 100000,
+					 [KIND_OPS] = 300000,
+					 [KIND_HANDOVER] = 2000 } };
 	unsigned sheds;
 
 	CHECK(run(&b, &load, 4000, &sheds) < 2);
@@ -100,14 +106,16 @@ TEST(what_costs_nothing_for_a_moment_goes_before_runs_all_the_same)
 	cost[KIND_SWITCHES] = 1000;
 	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).kinds);
 	cost[KIND_RUNS] = 50 * MS;
-	CHECK_EQ(budget_check(&b, 300 * MS, 300 * MS, cost, 0).kinds, 1u << KIND_RUNS | 1u << KIND_SWITCHES);
+	CHECK_EQ(budget_check(&b, 300 * MS, 300 * MS, cost, 0).kinds,
+		 1u << KIND_RUNS | 1u << KIND_SWITCHES);
 }
 
 TEST(a_load_of_ten_times_the_budget_stays_within_it)
 {
 	for (double budget = 1; budget < 10; budget++) {
 		struct budget b = { .max_percent = budget };
-		struct load load = { .per_ms = { [KIND_RUNS] = (uint64_t)(budget * 1000), [KIND_OPS] = (uint64_t)(budget * 99000) } };
+		struct load load = { .per_ms = { [KIND_RUNS] = (uint64_t)(budget * 1000),
+						 [KIND_OPS] = (uint64_t)(budget * 99000) } };
 		unsigned sheds;
 
 		CHECK(run(&b, &load, 2000, &sheds) <= budget + 0.5);

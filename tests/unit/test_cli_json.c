@@ -46,14 +46,18 @@ TEST(members_are_separated_and_nested)
 	json_array_end(&json);
 	json_real(&json, "d", 1.5);
 	json_object_end(&json);
-	expect(&json, "{\n  \"a\": 18446744073709551615,\n  \"b\": [\n    \"x\",\n    true,\n    {}\n  ],\n  \"c\": [],\n"
-		      "  \"d\": 1.500\n}\n");
+	expect(&json,
+	       "{\n  \"a\": 18446744073709551615,\n  \"b\": [\n    \"x\",\n    true,\n    {}\n  ],\n  \"c\": [],\n"
+	       "  \"d\": 1.500\n}\n");
 }
 
 TEST(quotes_backslashes_and_control_characters_are_escaped)
 {
-	expect_string("a\"b\\c/\n\t\r\x01\x1b[0m\x7f", "\"a\\\"b\\\\c/\\n\\t\\u000d\\u0001\\u001b[0m\\u007f\"");
-	expect_string("\xc2\x9b" "31m", "\"\\u009b31m\"");
+	expect_string("a\"b\\c/\n\t\r\x01\x1b[0m\x7f",
+		      "\"a\\\"b\\\\c/\\n\\t\\u000d\\u0001\\u001b[0m\\u007f\"");
+	expect_string("\xc2\x9b"
+		      "31m",
+		      "\"\\u009b31m\"");
 	expect_string("", "\"\"");
 	expect_string(NULL, "null");
 }
@@ -77,16 +81,16 @@ TEST(valid_utf8_stays_as_it_is)
 TEST(every_byte_that_is_no_utf8_becomes_a_replacement_character)
 {
 #define R "\xef\xbf\xbd"
-	expect_string("\x80", "\"" R "\"");			   /* a continuation alone */
-	expect_string("\xff\xfe", "\"" R R "\"");		   /* never in UTF-8 */
-	expect_string("\xc3", "\"" R "\"");			   /* cut off by the end */
+	expect_string("\x80", "\"" R "\"");       /* a continuation alone */
+	expect_string("\xff\xfe", "\"" R R "\""); /* never in UTF-8 */
+	expect_string("\xc3", "\"" R "\"");       /* cut off by the end */
 	expect_string("\xe2\x82", "\"" R R "\"");
 	expect_string("\xf0\x9f\x98", "\"" R R R "\"");
-	expect_string("\xc3(", "\"" R "(\"");			   /* cut off by another character */
-	expect_string("\xc0\xaf", "\"" R R "\"");		   /* overlong */
+	expect_string("\xc3(", "\"" R "(\"");     /* cut off by another character */
+	expect_string("\xc0\xaf", "\"" R R "\""); /* overlong */
 	expect_string("\xe0\x80\xaf", "\"" R R R "\"");
-	expect_string("\xed\xa0\x80", "\"" R R R "\"");		   /* half of a UTF-16 pair */
-	expect_string("\xf4\x90\x80\x80", "\"" R R R R "\"");	   /* beyond Unicode */
+	expect_string("\xed\xa0\x80", "\"" R R R "\"");       /* half of a UTF-16 pair */
+	expect_string("\xf4\x90\x80\x80", "\"" R R R R "\""); /* beyond Unicode */
 	expect_string("\xf8\x88\x80\x80\x80", "\"" R R R R R "\"");
 #undef R
 }

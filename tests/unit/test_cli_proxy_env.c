@@ -55,8 +55,10 @@ TEST(the_variable_that_counts_is_named)
 
 TEST(localhost_among_the_exceptions_is_enough)
 {
-	static const char *const good[] = { "localhost", "127.0.0.1,localhost", " localhost , x", "LOCALHOST", "x,,localhost" };
-	static const char *const bad[] = { "", "127.0.0.1", "localhost.example.com", "mylocalhost", ",", "*" };
+	static const char *const good[] = { "localhost", "127.0.0.1,localhost", " localhost , x",
+					    "LOCALHOST", "x,,localhost" };
+	static const char *const bad[] = { "",  "127.0.0.1", "localhost.example.com", "mylocalhost",
+					   ",", "*" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		exceptions = good[i];

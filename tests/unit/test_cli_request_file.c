@@ -5,10 +5,10 @@
 
 #include <sys/stat.h>
 
-#include "cli/report/json.c"
 #include "cli/output/new_file.c"
-#include "cli/report/request.c"
 #include "cli/output/request_file.c"
+#include "cli/report/json.c"
+#include "cli/report/request.c"
 #include "cli/report/request_json.c"
 #include "cli/report/utf8.c"
 #include "tests/unit/check.h"

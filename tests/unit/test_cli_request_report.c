@@ -139,11 +139,15 @@ TEST(the_object_has_every_number)
 	s.filter.count = 4;
 	request_report_json(&json, NULL, &s.summary);
 	fclose(file);
-	CHECK(strstr(text, "{\"whole\":5,\"cut\":0,\"reset\":0,\"lost\":0,\"filtered\":0,\"runs_exact\":0,\"runs_inferred\":0,\"runs_orphaned\":0,"
-			   "\"latency\":{\"p50_ns\":10000000,\"p90_ns\":20000000,\"p99_ns\":30000000,\"max_ns\":40000000,\"sum_ns\":1000000000},"));
+	CHECK(strstr(
+		text,
+		"{\"whole\":5,\"cut\":0,\"reset\":0,\"lost\":0,\"filtered\":0,\"runs_exact\":0,\"runs_inferred\":0,\"runs_orphaned\":0,"
+		"\"latency\":{\"p50_ns\":10000000,\"p90_ns\":20000000,\"p99_ns\":30000000,\"max_ns\":40000000,\"sum_ns\":1000000000},"));
 	CHECK(strstr(text, "\"unknown\":{\"p50_ns\":0,"));
 	CHECK(strstr(text, "\"models\":[{\"name\":\"a\\\"\\n\",\"count\":0,"));
-	CHECK(strstr(text, "\"filter\":{\"slower_than_ns\":0,\"path\":\"/x*\",\"model\":null,\"requests_count\":4},\"left_out\":0}\n"));
+	CHECK(strstr(
+		text,
+		"\"filter\":{\"slower_than_ns\":0,\"path\":\"/x*\",\"model\":null,\"requests_count\":4},\"left_out\":0}\n"));
 	free(text);
 }
 

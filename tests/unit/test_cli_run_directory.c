@@ -70,7 +70,8 @@ static int write_run(const char *logdir, const char *host, const char *expected)
 TEST(a_run_is_named_after_its_time_and_host)
 {
 	begin();
-	CHECK_EQ(write_run("/log", "server-1.example", "/log" RUN "/server-1.example.xplane.pb"), 0);
+	CHECK_EQ(write_run("/log", "server-1.example", "/log" RUN "/server-1.example.xplane.pb"),
+		 0);
 	CHECK_EQ(unlink(in("/log" RUN "/server-1.example.xplane.pb")), 0);
 	/* Nothing else lies there. */
 	CHECK_EQ(rmdir(in("/log" RUN)), 0);
@@ -115,7 +116,10 @@ TEST(a_host_of_any_text_stays_one_file_name)
 {
 	static const struct {
 		const char *host, *name;
-	} cases[] = { { "", "localhost" }, { "..", "_." }, { "../../etc/x", "_._.._etc_x" }, { ".hidden", "_hidden" },
+	} cases[] = { { "", "localhost" },
+		      { "..", "_." },
+		      { "../../etc/x", "_._.._etc_x" },
+		      { ".hidden", "_hidden" },
 		      { "a b\n\xff", "a_b__" } };
 	char name[HOST_MAX], long_host[300];
 

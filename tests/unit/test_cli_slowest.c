@@ -49,7 +49,8 @@ static void sample_init(struct sample *s)
 	s->request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_EXACT;
 }
 
-static void add_piece(struct sample *s, uint64_t length, unsigned phase, unsigned activity, uint32_t thread, uint32_t name, uint32_t by)
+static void add_piece(struct sample *s, uint64_t length, unsigned phase, unsigned activity,
+		      uint32_t thread, uint32_t name, uint32_t by)
 {
 	size_t n = s->request.n_critical_path++;
 	Tfprofd__RequestSegment *segment = s->segment_list[n] = &s->segments[n];
@@ -77,8 +78,9 @@ static char *printed(const struct sample *s)
 	return text;
 }
 
-static void expect_verdict(struct sample *s, unsigned phase, uint64_t phase_ns, uint64_t cause_ns, unsigned activity, uint32_t thread,
-			   uint32_t name, uint32_t by, const char *expected)
+static void expect_verdict(struct sample *s, unsigned phase, uint64_t phase_ns, uint64_t cause_ns,
+			   unsigned activity, uint32_t thread, uint32_t name, uint32_t by,
+			   const char *expected)
 {
 	char *verdict;
 
@@ -100,27 +102,35 @@ TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
 	struct sample s;
 
 	sample_init(&s);
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_DECODE, 92 * MS, 92 * MS, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_DECODE, 92 * MS, 92 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0,
 		       "92 % decode: blocked in futex, thread worker/12");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, 80 * MS, 79 * MS, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, 80 * MS, 79 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2,
 		       "80 % execute: blocked in futex, woken by holder/13, thread worker/12");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 50 * MS, 50 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 50 * MS, 50 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
 		       "50 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 50 * MS, 10 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 50 * MS, 10 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
 		       "50 % execute, 20 % of it running a/MatMul:MatMul, thread worker/12");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
 		       "99 % batch wait: in a batch queue");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
 		       "99 % queue wait: waiting to be taken up");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_UNKNOWN, 60 * MS, 60 * MS, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0,
-		       "60 % unknown: not known");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_UNKNOWN, 60 * MS, 60 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0, "60 % unknown: not known");
 	s.request.cause = NULL;
 	CHECK(!slowest_verdict(&s.request));
 }
 
 TEST(the_verdict_says_how_many_tasks_the_batch_had_that_was_waited_for)
 {
-	Tfprofd__RequestBatch short_wait = TFPROFD__REQUEST_BATCH__INIT, long_wait = TFPROFD__REQUEST_BATCH__INIT, unseen = TFPROFD__REQUEST_BATCH__INIT;
+	Tfprofd__RequestBatch short_wait = TFPROFD__REQUEST_BATCH__INIT,
+			      long_wait = TFPROFD__REQUEST_BATCH__INIT,
+			      unseen = TFPROFD__REQUEST_BATCH__INIT;
 	Tfprofd__RequestBatch *batches[] = { &long_wait, &short_wait, &unseen };
 	struct sample s;
 
@@ -135,12 +145,16 @@ TEST(the_verdict_says_how_many_tasks_the_batch_had_that_was_waited_for)
 	short_wait.tasks = 7;
 	unseen.start_ns = 95 * MS;
 	unseen.tasks = 9;
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 1, 0, 0,
-		       "99 % batch wait: in a batch queue, for a batch of 1 task, thread worker/12");
+	expect_verdict(
+		&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS,
+		TFPROFD__ACTIVITY__ACTIVITY_WAITING, 1, 0, 0,
+		"99 % batch wait: in a batch queue, for a batch of 1 task, thread worker/12");
 	long_wait.tasks = 12;
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_BATCH, 99 * MS, 99 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
 		       "99 % batch wait: in a batch queue, for a batch of 12 tasks");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS, TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
 		       "99 % queue wait: waiting to be taken up");
 }
 
@@ -161,17 +175,22 @@ TEST(a_request_is_a_head_a_verdict_and_a_timeline)
 	s.cause.phase_ns = s.cause.cause_ns = 60 * MS;
 	s.cause.activity = TFPROFD__ACTIVITY__ACTIVITY_BLOCKED;
 	s.cause.thread = 1;
-	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
-	add_piece(&s, 60 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 0, 0);
-	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
+	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1,
+		  0, 0);
+	add_piece(&s, 60 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1,
+		  0, 0);
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED,
+		  TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
 	text = printed(&s);
-	CHECK_STR(text, "\nThe slowest request:\n"
-			"\n1. 100 ms, request 17: POST /v1/models/m:predict, status 200, model m version 3, thread worker/12\n"
-			"   60 % decode: blocked, thread worker/12\n"
-			"       at      for  phase    thread     what\n"
-			"     0 ns  10.0 ms  read     worker/12  running\n"
-			"  10.0 ms  60.0 ms  decode   worker/12  blocked\n"
-			"  70.0 ms  30.0 ms  execute  worker/12  blocked in futex, woken by holder/13\n");
+	CHECK_STR(
+		text,
+		"\nThe slowest request:\n"
+		"\n1. 100 ms, request 17: POST /v1/models/m:predict, status 200, model m version 3, thread worker/12\n"
+		"   60 % decode: blocked, thread worker/12\n"
+		"       at      for  phase    thread     what\n"
+		"     0 ns  10.0 ms  read     worker/12  running\n"
+		"  10.0 ms  60.0 ms  decode   worker/12  blocked\n"
+		"  70.0 ms  30.0 ms  execute  worker/12  blocked in futex, woken by holder/13\n");
 	free(text);
 }
 
@@ -182,25 +201,31 @@ TEST(short_pieces_are_told_together)
 
 	sample_init(&s);
 	s.request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED;
-	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
+	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_READ, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1,
+		  0, 0);
 	for (unsigned i = 0; i < 20; i++)
-		add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
-	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0);
+		add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING,
+			  TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN,
+		  0, 0, 0);
 	/* One alone is as well told by itself, unless it stands for several already. */
-	add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 0, 0);
-	add_piece(&s, 17 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
+	add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1,
+		  0, 0);
+	add_piece(&s, 17 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE,
+		  1, 0, 3);
 	add_piece(&s, 900000, TFPROFD__PHASE__PHASE_UNKNOWN, 0, 0, 0, 0);
 	s.segments[s.request.n_critical_path - 1].pieces = 40;
 	text = printed(&s);
-	CHECK_STR(text, "\nThe slowest request:\n"
-			"\n1. 100 ms, request 17, its runs are inferred\n"
-			"       at      for  phase    thread     what\n"
-			"     0 ns  50.0 ms  read     worker/12  running\n"
-			"  50.0 ms  2.00 ms  execute  worker/12  20 short pieces, 100 % running\n"
-			"  52.0 ms  30.0 ms  execute             not known\n"
-			"  82.0 ms   100 us  encode   worker/12  running\n"
-			"  82.1 ms  17.0 ms  encode   worker/12  waiting for a CPU while hog/14 ran\n"
-			"  99.1 ms   900 us  …                   40 short pieces\n");
+	CHECK_STR(text,
+		  "\nThe slowest request:\n"
+		  "\n1. 100 ms, request 17, its runs are inferred\n"
+		  "       at      for  phase    thread     what\n"
+		  "     0 ns  50.0 ms  read     worker/12  running\n"
+		  "  50.0 ms  2.00 ms  execute  worker/12  20 short pieces, 100 % running\n"
+		  "  52.0 ms  30.0 ms  execute             not known\n"
+		  "  82.0 ms   100 us  encode   worker/12  running\n"
+		  "  82.1 ms  17.0 ms  encode   worker/12  waiting for a CPU while hog/14 ran\n"
+		  "  99.1 ms   900 us  …                   40 short pieces\n");
 	free(text);
 }
 
@@ -209,13 +234,20 @@ TEST(a_hog_that_takes_a_little_of_each_phase_is_told_with_what_it_took_in_all)
 	struct sample s;
 
 	sample_init(&s);
-	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
-	add_piece(&s, 40 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
-	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 2);
-	add_piece(&s, 20 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3);
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 40 * MS, 40 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
-		       "40 % execute: running a/MatMul:MatMul, thread worker/12; in all 50 % waiting for a CPU while hog/14 ran");
-	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 45 * MS, 45 * MS, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
+	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_DECODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE,
+		  1, 0, 3);
+	add_piece(&s, 40 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING,
+		  TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
+	add_piece(&s, 10 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE,
+		  1, 0, 2);
+	add_piece(&s, 20 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1,
+		  0, 3);
+	expect_verdict(
+		&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 40 * MS, 40 * MS,
+		TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
+		"40 % execute: running a/MatMul:MatMul, thread worker/12; in all 50 % waiting for a CPU while hog/14 ran");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 45 * MS, 45 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
 		       "45 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
 }
 
@@ -226,17 +258,22 @@ TEST(a_long_timeline_is_told_in_a_few_lines)
 	char *text;
 
 	sample_init(&s);
-	add_piece(&s, 37 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+	add_piece(&s, 37 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1,
+		  1, 0);
 	for (unsigned i = 0; i < 20; i++) {
-		add_piece(&s, MS * 4 / 5, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
-		add_piece(&s, MS * 7 / 10, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, i ? 1 : 2, 0, 0);
+		add_piece(&s, MS * 4 / 5, TFPROFD__PHASE__PHASE_WRITE,
+			  TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+		add_piece(&s, MS * 7 / 10, TFPROFD__PHASE__PHASE_WRITE,
+			  TFPROFD__ACTIVITY__ACTIVITY_RUNNING, i ? 1 : 2, 0, 0);
 	}
-	add_piece(&s, 33 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 0);
+	add_piece(&s, 33 * MS, TFPROFD__PHASE__PHASE_WRITE, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1,
+		  1, 0);
 	text = printed(&s);
 	for (const char *c = text; *c; c++)
 		lines += *c == '\n';
 	CHECK(lines < 30);
-	CHECK(strstr(text, "  37.0 ms  30.0 ms  write             40 short pieces, 53 % blocked\n"));
+	CHECK(strstr(text,
+		     "  37.0 ms  30.0 ms  write             40 short pieces, 53 % blocked\n"));
 	free(text);
 }
 
@@ -254,7 +291,8 @@ TEST(hostile_texts_and_references_do_no_harm)
 	s.threads[0].name = (char *)"\x1b]0;x\x07";
 	s.request.attribution = (Tfprofd__Attribution)77;
 	add_piece(&s, 50 * MS, 4000, 4000, 99, 99, 99);
-	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 2, 3);
+	add_piece(&s, 50 * MS, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING,
+		  TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 2, 3);
 	/* Backwards. */
 	s.segments[1].start_ns = 5;
 	s.segments[1].end_ns = 0;
@@ -294,22 +332,25 @@ TEST(a_line_of_json_is_one_line_with_everything)
 	s.request.n_runs = 1;
 	s.request.batches = batches;
 	s.request.n_batches = 1;
-	add_piece(&s, 100 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED, TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
+	add_piece(&s, 100 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED,
+		  TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
 	request_json(&json, NULL, &s.request);
 	fclose(file);
-	CHECK_STR(text, "{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"read_start_ns\":null,"
-			"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
-			"\"reset\":false,\"no_arrival\":false,\"phases\":{\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
-			"\"execute_runnable\":0,\"execute_blocked\":0,\"execute\":0,\"encode\":0,\"write\":0,\"unknown\":0},\"cause\":null,"
-			"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
-			"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"
-			"\"local_port\":null,\"peer_port\":null,\"stream\":3,\"bytes_in\":0,\"bytes_out\":0,"
-			"\"threads\":{\"read\":{\"tid\":12,\"name\":\"worker\"},\"run\":null,\"write\":null},"
-			"\"runs\":[{\"tid\":13,\"start_ns\":1,\"end_ns\":2,\"id\":null,\"whole\":true}],\"runs_left_out\":0,"
-			"\"batches\":[{\"batch\":4,\"queued_ns\":null,\"start_ns\":null,\"end_ns\":null,\"tasks\":null,\"rows\":null,"
-			"\"padded_rows\":null}],\"batches_left_out\":0,"
-			"\"critical_path\":[{\"start_ns\":1000,\"end_ns\":100001000,\"phase\":\"execute_blocked\",\"activity\":\"blocked\","
-			"\"thread\":{\"tid\":12,\"name\":\"worker\"},\"name\":\"futex\",\"by\":{\"tid\":13,\"name\":\"holder\"}}]}\n");
+	CHECK_STR(
+		text,
+		"{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"read_start_ns\":null,"
+		"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
+		"\"reset\":false,\"no_arrival\":false,\"phases\":{\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
+		"\"execute_runnable\":0,\"execute_blocked\":0,\"execute\":0,\"encode\":0,\"write\":0,\"unknown\":0},\"cause\":null,"
+		"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
+		"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"
+		"\"local_port\":null,\"peer_port\":null,\"stream\":3,\"bytes_in\":0,\"bytes_out\":0,"
+		"\"threads\":{\"read\":{\"tid\":12,\"name\":\"worker\"},\"run\":null,\"write\":null},"
+		"\"runs\":[{\"tid\":13,\"start_ns\":1,\"end_ns\":2,\"id\":null,\"whole\":true}],\"runs_left_out\":0,"
+		"\"batches\":[{\"batch\":4,\"queued_ns\":null,\"start_ns\":null,\"end_ns\":null,\"tasks\":null,\"rows\":null,"
+		"\"padded_rows\":null}],\"batches_left_out\":0,"
+		"\"critical_path\":[{\"start_ns\":1000,\"end_ns\":100001000,\"phase\":\"execute_blocked\",\"activity\":\"blocked\","
+		"\"thread\":{\"tid\":12,\"name\":\"worker\"},\"name\":\"futex\",\"by\":{\"tid\":13,\"name\":\"holder\"}}]}\n");
 	free(text);
 }
 

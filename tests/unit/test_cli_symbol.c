@@ -17,21 +17,27 @@ static void check_fit(const char *text, size_t size, const char *expected)
 TEST(mangled_names_are_read)
 {
 	_cleanup_free_ char *plain = symbol_demangle("_ZN3app6Server3RunEi");
-	_cleanup_free_ char *template = symbol_demangle("_ZN3app5QueueINS_12_GLOBAL__N_14TaskEE3putERKS2_");
+	_cleanup_free_ char *template =
+		symbol_demangle("_ZN3app5QueueINS_12_GLOBAL__N_14TaskEE3putERKS2_");
 
 	CHECK_STR(plain, "app::Server::Run(int)");
-	CHECK_STR(template, "app::Queue<app::(anonymous namespace)::Task>::put(app::(anonymous namespace)::Task const&)");
+	CHECK_STR(
+		template,
+		"app::Queue<app::(anonymous namespace)::Task>::put(app::(anonymous namespace)::Task const&)");
 }
 
 TEST(what_is_no_mangled_name_is_left_alone)
 {
-	static const char *const names[] = { "", "main", "_Z", "_ZN", "_ZN9999999", "app::Server, slot 3", "i" };
+	static const char *const names[] = { "",    "main",       "_Z",
+					     "_ZN", "_ZN9999999", "app::Server, slot 3",
+					     "i" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK(!symbol_demangle(names[i]));
 }
 
-/* f(b, a<b, b>, …): each argument holds the one before twice, so that the last one has 2^18 parts. */
+/* f(b, a<b, b>, …): each argument holds the one before twice, so that the last one has 2^18 parts.
+ */
 TEST(names_that_would_explode_are_not_read)
 {
 	static const char ids[] = "123456789ABCDEFGHI";
@@ -71,8 +77,10 @@ TEST(what_fits_is_kept)
 TEST(what_does_not_fit_loses_what_says_least)
 {
 	check_fit("a::(anonymous namespace)::b(int)", 20, "a::b(int)");
-	check_fit("app::Server::Run(app::Request const&, app::Reply*)", 30, "app::Server::Run(...)");
-	check_fit("std::function<void (int)>::call(std::pair<int (*)(), long>)", 40, "std::function<void (int)>::call(...)");
+	check_fit("app::Server::Run(app::Request const&, app::Reply*)", 30,
+		  "app::Server::Run(...)");
+	check_fit("std::function<void (int)>::call(std::pair<int (*)(), long>)", 40,
+		  "std::function<void (int)>::call(...)");
 	check_fit("app::ServerWithAVeryLongName::Run()", 20, "app::...gName::Run()");
 	check_fit("_ZN3app6ServerWithAVeryLongNameE", 20, "_ZN3a...eryLongNameE");
 	check_fit(")))))))))))))))))))))))))", 10, "))...)))))");

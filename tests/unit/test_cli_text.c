@@ -54,16 +54,24 @@ TEST(a_name_cannot_drive_the_terminal)
 	expect_written("a\r\nb", "a\\x0d\\x0ab", 10);
 	expect_written("\x7f", "\\x7f", 4);
 	/* A C1 control as UTF-8, and as a byte alone. */
-	expect_written("\xc2\x9b" "31m", "\\u{009b}31m", 11);
-	expect_written("\x9b" "31m", "\\x9b31m", 7);
+	expect_written("\xc2\x9b"
+		       "31m",
+		       "\\u{009b}31m", 11);
+	expect_written("\x9b"
+		       "31m",
+		       "\\x9b31m", 7);
 	/* Marks that turn the direction of writing. */
-	expect_written("\xe2\x80\xae" "x", "\\u{202e}x", 9);
+	expect_written("\xe2\x80\xae"
+		       "x",
+		       "\\u{202e}x", 9);
 	expect_written("\xe2\x81\xa6", "\\u{2066}", 8);
 }
 
 TEST(a_table_is_as_wide_as_its_cells)
 {
-	static const struct text_column columns[] = { { "pid", true }, { "name", false }, { "file", false } };
+	static const struct text_column columns[] = { { "pid", true },
+						      { "name", false },
+						      { "file", false } };
 	static const char *const cells[] = { "1", "a\x1b", "/x", "12345", "b", "/yy" };
 	size_t size;
 	char *text;

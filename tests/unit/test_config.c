@@ -21,7 +21,11 @@ static void write_file(const char *text)
 	fclose(file);
 }
 
-#define FLAGS(...) (char *[]){ "tfprofd", __VA_ARGS__, NULL }
+#define FLAGS(...)                                                                                 \
+	(char *[])                                                                                 \
+	{                                                                                          \
+		"tfprofd", __VA_ARGS__, NULL                                                       \
+	}
 
 /* What comes of flags alone. */
 static int read_flags(char *argv[], struct config **ret)
@@ -97,18 +101,27 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 {
 	struct config *config;
 
-	CHECK_EQ(read_text("[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
-			   "tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
-			   "probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
-			   "recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nlifecycle = yes\nverbose = yes\n", &config), 0);
+	CHECK_EQ(
+		read_text(
+			"[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
+			"tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
+			"probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
+			"recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nlifecycle = yes\nverbose = yes\n",
+			&config),
+		0);
 	if (config)
 		check_daemon_keys(config);
 	config_free(config);
-	CHECK_EQ(read_flags(FLAGS("--socket", "/a/s", "--listen", "127.0.0.2:81", "--target-ports", "2000-2001", "--tls-listen", "0.0.0.0:443",
-				  "--tls-cert", "/c", "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-user", "12345", "--metrics-listen",
-				  "127.0.0.1:90", "--state-dir", "/st", "--probe-links", "perf-event", "--max-duration", "7", "--max-captures", "3",
-				  "--max-captures-per-user", "2", "--recorder", "1", "--recorder-last", "1m", "--recorder-memory", "5",
-				  "--recorder-overhead", "0.5", "--lifecycle", "--verbose"), &config), 0);
+	CHECK_EQ(read_flags(FLAGS("--socket", "/a/s", "--listen", "127.0.0.2:81", "--target-ports",
+				  "2000-2001", "--tls-listen", "0.0.0.0:443", "--tls-cert", "/c",
+				  "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-user",
+				  "12345", "--metrics-listen", "127.0.0.1:90", "--state-dir", "/st",
+				  "--probe-links", "perf-event", "--max-duration", "7",
+				  "--max-captures", "3", "--max-captures-per-user", "2",
+				  "--recorder", "1", "--recorder-last", "1m", "--recorder-memory",
+				  "5", "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
+			    &config),
+		 0);
 	if (config)
 		check_daemon_keys(config);
 	config_free(config);
@@ -119,7 +132,10 @@ TEST(a_flag_goes_before_the_file_and_a_target_of_a_flag_before_those_of_the_file
 	struct config *config;
 
 	write_file("[daemon]\nmax-captures = 3\nmax-duration = 9\n[target a*]\nlevel = 1\n");
-	CHECK_EQ(read_flags(FLAGS("--max-captures", "5", "--config", path, "--target", "ab:c:level=2", "--target", "ab:c:requests-count=8"), &config), 0);
+	CHECK_EQ(read_flags(FLAGS("--max-captures", "5", "--config", path, "--target",
+				  "ab:c:level=2", "--target", "ab:c:requests-count=8"),
+			    &config),
+		 0);
 	if (config) {
 		CHECK_EQ(config->max_captures, 5);
 		CHECK_EQ(config->max_duration_ns, 9000000000);
@@ -150,9 +166,12 @@ TEST(what_is_read_again_changes_what_it_can_and_names_what_it_cannot)
 	write_file("[daemon]\nlisten = 127.0.0.1:81\nmax-duration = 9\n");
 	CHECK_EQ(read_flags(flags, &config), 0);
 	file = fopen(path, "w");
-	fputs("[daemon]\nlisten = 127.0.0.1:82\nmax-duration = 10\nmax-captures = 1\n[target x]\n", file);
+	fputs("[daemon]\nlisten = 127.0.0.1:82\nmax-duration = 10\nmax-captures = 1\n[target x]\n",
+	      file);
 	fclose(file);
-	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again, error, sizeof(error)), 0);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
 	CHECK_EQ(n_restarts, 1);
 	CHECK_STR(restarted, "listen");
 	CHECK_EQ(again->listen.port, 81);
@@ -163,27 +182,41 @@ TEST(what_is_read_again_changes_what_it_can_and_names_what_it_cannot)
 	file = fopen(path, "w");
 	fputs("[daemon]\nmax-duration = 0\n", file);
 	fclose(file);
-	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again, error, sizeof(error)), -EINVAL);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 -EINVAL);
 	config_free(config);
 	unlink(path);
 }
 
 TEST(flags_that_make_no_sense_are_refused)
 {
-	expect_flag_refused(FLAGS("--max-captures", "17"), "--max-captures: '17' is no number of captures, 1 to 16");
-	expect_flag_refused(FLAGS("--listen", "10.0.0.1:80"),
-			    "--listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
-	expect_flag_refused(FLAGS("--tls-listen", "127.0.0.1:80"), "tls-listen needs tls-cert and tls-key");
-	expect_flag_refused(FLAGS("--tls-cert", "/c"), "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
-	expect_flag_refused(FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k"),
-			    "beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
-	expect_flag_refused(FLAGS("--metrics-listen", "10.0.0.1:80"),
-			    "--metrics-listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
-	expect_flag_refused(FLAGS("--metrics-listen", "unix:relative"), "--metrics-listen: 'unix:relative' is no unix:/PATH of at most 107 bytes");
-	expect_flag_refused(FLAGS("--target", "level=1"), "--target takes GLOB:KEY=VALUE, not level=1");
-	expect_flag_refused(FLAGS("--target", "a:levl=1"), "--target a:levl=1: there is no key 'levl'");
-	expect_flag_refused(FLAGS("--tls-user", "no such user"), "--tls-user: there is no user 'no such user'");
-	expect_flag_refused(FLAGS("--verbose=perhaps"), "--verbose: 'perhaps' is neither yes nor no");
+	expect_flag_refused(FLAGS("--max-captures", "17"),
+			    "--max-captures: '17' is no number of captures, 1 to 16");
+	expect_flag_refused(
+		FLAGS("--listen", "10.0.0.1:80"),
+		"--listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+	expect_flag_refused(FLAGS("--tls-listen", "127.0.0.1:80"),
+			    "tls-listen needs tls-cert and tls-key");
+	expect_flag_refused(FLAGS("--tls-cert", "/c"),
+			    "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
+	expect_flag_refused(
+		FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k"),
+		"beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
+	expect_flag_refused(
+		FLAGS("--metrics-listen", "10.0.0.1:80"),
+		"--metrics-listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+	expect_flag_refused(
+		FLAGS("--metrics-listen", "unix:relative"),
+		"--metrics-listen: 'unix:relative' is no unix:/PATH of at most 107 bytes");
+	expect_flag_refused(FLAGS("--target", "level=1"),
+			    "--target takes GLOB:KEY=VALUE, not level=1");
+	expect_flag_refused(FLAGS("--target", "a:levl=1"),
+			    "--target a:levl=1: there is no key 'levl'");
+	expect_flag_refused(FLAGS("--tls-user", "no such user"),
+			    "--tls-user: there is no user 'no such user'");
+	expect_flag_refused(FLAGS("--verbose=perhaps"),
+			    "--verbose: 'perhaps' is neither yes nor no");
 	expect_flag_refused(FLAGS("extra"), "unexpected argument extra; see tfprofd --help");
 }
 
@@ -192,8 +225,12 @@ TEST(every_key_of_a_target_is_read)
 	struct config *config;
 	const struct config_target *t;
 
-	CHECK_EQ(read_text("# comment\n\n[target serving*]\nslower-than = 20ms\npath=/v1/*  ; a comment\nmodel = a b\n"
-			   "requests-count = 7\nmax-overhead = 2.5%\nlevel = 1\ninput-stages = yes\n", &config), 0);
+	CHECK_EQ(
+		read_text(
+			"# comment\n\n[target serving*]\nslower-than = 20ms\npath=/v1/*  ; a comment\nmodel = a b\n"
+			"requests-count = 7\nmax-overhead = 2.5%\nlevel = 1\ninput-stages = yes\n",
+			&config),
+		0);
 	t = config_find(config, 12, "serving_main");
 	CHECK(t);
 	if (t) {
@@ -212,7 +249,10 @@ TEST(the_first_section_that_a_process_is_of_counts)
 {
 	struct config *config;
 
-	CHECK_EQ(read_text("[target 77]\nlevel = 1\n[target  a?c ]\nlevel = 2\n[target *]\nlevel = 3", &config), 0);
+	CHECK_EQ(read_text(
+			 "[target 77]\nlevel = 1\n[target  a?c ]\nlevel = 2\n[target *]\nlevel = 3",
+			 &config),
+		 0);
 	CHECK_EQ(config_find(config, 77, "abc")->level, 1);
 	CHECK_EQ(config_find(config, 78, "abc")->level, 2);
 	CHECK_EQ(config_find(config, 77777, "ac")->level, 3);
@@ -236,9 +276,12 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	char line[400], text[500];
 
 	expect_refused("[target a]\n\nlevl = 1\n", "3: there is no key 'levl'");
-	expect_refused("\n[tenant a]\n", "2: there is no section '[tenant a]': write [daemon] or [target GLOB]");
-	expect_refused("[target]\nlevel = 1\n", "1: there is no section '[target]': write [daemon] or [target GLOB]");
-	expect_refused("[target  ]\n", "1: a target's section names a process: write [target GLOB]");
+	expect_refused("\n[tenant a]\n",
+		       "2: there is no section '[tenant a]': write [daemon] or [target GLOB]");
+	expect_refused("[target]\nlevel = 1\n",
+		       "1: there is no section '[target]': write [daemon] or [target GLOB]");
+	expect_refused("[target  ]\n",
+		       "1: a target's section names a process: write [target GLOB]");
 	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside of a section");
 	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
 	expect_refused("[target a]\nlevel\nlevl = 1\n", "2: neither a section nor KEY = VALUE");
@@ -246,13 +289,16 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	expect_refused("[target a]\nlevel = 0\n", "2: '0' is no level: 1, 2 or 3");
 	expect_refused("[target a]\nrequests-count = 1x\n", "2: '1x' is no count of 1 to 1000000");
 	expect_refused("[target a]\ninput-stages = maybe\n", "2: 'maybe' is neither yes nor no");
-	expect_refused("[target a]\nslower-than = 0\n", "2: '0' is no time: write 500ms, 2s, 1.5s or 1m");
-	expect_refused("[target a]\nmax-overhead = 101\n", "2: '101' is no share above 0 and up to 100: write 1, 0.5 or 20%");
+	expect_refused("[target a]\nslower-than = 0\n",
+		       "2: '0' is no time: write 500ms, 2s, 1.5s or 1m");
+	expect_refused("[target a]\nmax-overhead = 101\n",
+		       "2: '101' is no share above 0 and up to 100: write 1, 0.5 or 20%");
 	expect_refused("[target a]\npath =\n", "2: a value is missing");
 	expect_refused("[target a]\npath = /a\npath = /b\n", "3: 'path' is given twice");
 	expect_refused("[target a]\npath = /a\n /b\n", "3: 'path' is given twice");
 	expect_refused("[daemon]\nlevel = 1\n", "2: there is no key 'level'");
-	expect_refused("[daemon]\nmax-duration = 0\n", "2: '0' is no number of seconds, 1 to 86400");
+	expect_refused("[daemon]\nmax-duration = 0\n",
+		       "2: '0' is no number of seconds, 1 to 86400");
 	expect_refused("[daemon]\nlisten = no\nlisten = no\n", "3: 'listen' is given twice");
 	expect_refused("[daemon]\nrecorder = 4\n", "2: '4' is neither off nor a level: 1, 2 or 3");
 	memset(line, 'x', sizeof(line) - 1);

@@ -7,7 +7,20 @@
 #include "lib/base/macro.h"
 
 /* A runtime of the test's own, so that no real one's names are needed. */
-enum { S_RUN, S_RUN_END, S_START, S_WORK, S_FINISH, S_DONE, S_OP, S_ASYNC, S_OP_END, S_FREE, S_SCHEDULE, N_SITES };
+enum {
+	S_RUN,
+	S_RUN_END,
+	S_START,
+	S_WORK,
+	S_FINISH,
+	S_DONE,
+	S_OP,
+	S_ASYNC,
+	S_OP_END,
+	S_FREE,
+	S_SCHEDULE,
+	N_SITES
+};
 
 static const struct probe_spec probes[N_SITES] = {
 	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
@@ -29,8 +42,13 @@ static bool any(const char *s, uint32_t size)
 }
 
 static const char *const cheap[] = { "Cheap", NULL };
-static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .cheap_types = cheap, .is_name = any,
-					.is_type = any, .type_distance = 16 };
+static const struct probe_pack pack = { .name = "test",
+					.probes = probes,
+					.n_probes = N_SITES,
+					.cheap_types = cheap,
+					.is_name = any,
+					.is_type = any,
+					.type_distance = 16 };
 
 #define RECORDS_MAX 128
 #define RECORD_BYTES 4096
@@ -47,13 +65,17 @@ static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
 	struct record *r = &space[n_records].head;
 
 	memset(&space[n_records], 0, RECORD_BYTES);
-	*r = (struct record){ .time = time, .tid = tid, .kind = kind, .size8 = size <= 2040 ? (uint8_t)(size / 8) : 0 };
+	*r = (struct record){ .time = time,
+			      .tid = tid,
+			      .kind = kind,
+			      .size8 = size <= 2040 ? (uint8_t)(size / 8) : 0 };
 	records[n_records++] = r;
 	return r;
 }
 
 /* Stack pointers grow downwards: 100 is inside of 200. */
-static void probe(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint32_t tag, uint64_t value)
+static void probe(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint32_t tag,
+		  uint64_t value)
 {
 	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(struct record_probe));
 
@@ -63,7 +85,8 @@ static void probe(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uin
 	r->probe.value = value;
 }
 
-static void probe2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value, uint64_t value2)
+static void probe2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value,
+		   uint64_t value2)
 {
 	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(*r));
 
@@ -84,7 +107,8 @@ static void name(uint64_t time, uint64_t object, const char *op, const char *typ
 	memcpy(r->type, type, r->type_size);
 }
 
-static void switched(uint64_t time, uint32_t prev, uint32_t next, uint16_t flags, uint32_t state, int32_t call)
+static void switched(uint64_t time, uint32_t prev, uint32_t next, uint16_t flags, uint32_t state,
+		     int32_t call)
 {
 	struct record_switch *r = add(time, prev, RECORD_SWITCH, sizeof(*r));
 
@@ -112,7 +136,9 @@ static struct {
 
 static struct timeline *run(void)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack, .ops_at_entry = how.ops_at_entry };
+	const struct correlate_target target = {
+		.pid = 77, .name = "server", .pack = &pack, .ops_at_entry = how.ops_at_entry
+	};
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
@@ -142,7 +168,8 @@ static const struct span *find(const struct timeline *t, const char *event, unsi
 }
 
 /* The span with this name must have these times; another one stands in for one that is missing. */
-static const struct span *expect(const struct timeline *t, const char *event, unsigned which, uint64_t start, uint64_t end)
+static const struct span *expect(const struct timeline *t, const char *event, unsigned which,
+				 uint64_t start, uint64_t end)
 {
 	static const struct span none;
 	const struct span *s = find(t, event, which);
@@ -471,7 +498,8 @@ TEST(a_wait_for_a_cpu_that_was_idle_names_nobody)
 
 TEST(a_thread_that_an_interrupt_came_upon_is_not_taken_for_the_waker)
 {
-	static const int32_t calls[] = { -1, 0 /* read */, 1 /* write: wakes readers, not who waits for a futex */ };
+	static const int32_t calls[] = { -1, 0 /* read */,
+					 1 /* write: wakes readers, not who waits for a futex */ };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
 		struct timeline *t;
@@ -519,7 +547,9 @@ TEST(spans_are_sorted_by_thread_start_and_length)
 		const struct span *a = &t->spans[i - 1], *b = &t->spans[i];
 
 		CHECK(a->thread < b->thread ||
-		      (a->thread == b->thread && (a->start_ns < b->start_ns || (a->start_ns == b->start_ns && a->end_ns >= b->end_ns))));
+		      (a->thread == b->thread &&
+		       (a->start_ns < b->start_ns ||
+			(a->start_ns == b->start_ns && a->end_ns >= b->end_ns))));
 	}
 	timeline_free(t);
 }
@@ -537,7 +567,8 @@ TEST(records_that_make_no_sense_do_no_harm)
 	r->target = 9;
 	((struct record_name *)r)->name_size = UINT32_MAX;
 	name(2003, 0xa0, "", "");
-	((struct record_name *)add(2004, 1, RECORD_NAME, sizeof(struct record_name)))->name_size = UINT32_MAX;
+	((struct record_name *)add(2004, 1, RECORD_NAME, sizeof(struct record_name)))->name_size =
+		UINT32_MAX;
 	probe(2005, 1, S_OP_END, 100, 9, 0);
 	probe(2006, 1, S_FREE, 100, 0, 0xffff);
 	switched(2007, 5, 5, SWITCH_IN | SWITCH_OUT, 0, 9999);
@@ -564,7 +595,9 @@ TEST(a_record_of_a_kind_that_is_not_known_is_passed_over)
 TEST(frames_deeper_than_any_program_goes_are_left_out_and_counted)
 {
 	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
-	struct record_probe r = { .head = { .kind = RECORD_PROBE, .site = S_RUN, .size8 = sizeof(r) / 8 } };
+	struct record_probe r = {
+		.head = { .kind = RECORD_PROBE, .site = S_RUN, .size8 = sizeof(r) / 8 }
+	};
 	struct correlator *c;
 	struct timeline *t;
 
@@ -618,7 +651,8 @@ TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leav
 	switched(2100, 1, 0, SWITCH_OUT, 1, 202); /* within a: it goes on */
 	switched(2300, 0, 1, SWITCH_IN, 0, -1);
 	probe(2600, 1, S_OP, 300, 8, 0xb0);
-	probe2(2700, 1, S_FINISH, 250, 1, 0xc1); /* deeper than the op was: it has returned all the same */
+	probe2(2700, 1, S_FINISH, 250, 1,
+	       0xc1); /* deeper than the op was: it has returned all the same */
 	probe(2800, 1, S_OP, 300, 9, 0xc0);
 	switched(3000, 1, 0, SWITCH_OUT, 1, 202); /* c is over: nothing comes after it */
 	switched(5000, 0, 1, SWITCH_IN, 0, -1);
@@ -729,7 +763,9 @@ TEST(a_layout_that_links_no_executor_is_not_believed)
 TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
 {
 	const struct correlate_target before = { .pid = 77, .name = "before", .pack = &pack };
-	struct correlate_target after = { .pid = 77, .name = "after", .pack = &pack, .since_ns = 3000 };
+	struct correlate_target after = {
+		.pid = 77, .name = "after", .pack = &pack, .since_ns = 3000
+	};
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 	struct record_thread *r;

@@ -10,24 +10,40 @@ static const struct span_name names[] = { { .name = (char *)"runnable" } };
 
 static struct request request(uint64_t start, uint64_t end)
 {
-	return (struct request){ .start_ns = START + start, .end_ns = START + end, .method = TEXT_NONE, .path = TEXT_NONE,
-				 .model = TEXT_NONE, .version = TEXT_NONE, .status = -1, .grpc_status = -1 };
+	return (struct request){ .start_ns = START + start,
+				 .end_ns = START + end,
+				 .method = TEXT_NONE,
+				 .path = TEXT_NONE,
+				 .model = TEXT_NONE,
+				 .version = TEXT_NONE,
+				 .status = -1,
+				 .grpc_status = -1 };
 }
 
 static struct timeline timeline(struct request *requests, uint32_t n_requests)
 {
-	return (struct timeline){ .start_ns = START, .end_ns = START + 1000000, .threads = (struct thread *)threads,
-				  .n_threads = ARRAY_SIZE(threads), .processes = (struct process *)processes, .n_processes = 1,
-				  .names = (struct span_name *)names, .n_names = ARRAY_SIZE(names), .requests = requests,
-				  .n_requests = n_requests, .n_lanes = 1 };
+	return (struct timeline){ .start_ns = START,
+				  .end_ns = START + 1000000,
+				  .threads = (struct thread *)threads,
+				  .n_threads = ARRAY_SIZE(threads),
+				  .processes = (struct process *)processes,
+				  .n_processes = 1,
+				  .names = (struct span_name *)names,
+				  .n_names = ARRAY_SIZE(names),
+				  .requests = requests,
+				  .n_requests = n_requests,
+				  .n_lanes = 1 };
 }
 
 /* The next sample of a counter, from *at on; NULL: there is none. */
 static const XEvent *sample(const XPlane *plane, const char *counter, size_t *at)
 {
 	for (size_t i = 0, n = 0; i < plane->n_lines; i++)
-		for (size_t k = 0; k < plane->lines[i]->n_events && !strcmp(plane->lines[i]->name, "_counters_"); k++)
-			if (!strcmp(event_name(plane, plane->lines[i]->events[k]), counter) && n++ == *at) {
+		for (size_t k = 0;
+		     k < plane->lines[i]->n_events && !strcmp(plane->lines[i]->name, "_counters_");
+		     k++)
+			if (!strcmp(event_name(plane, plane->lines[i]->events[k]), counter) &&
+			    n++ == *at) {
 				(*at)++;
 				return plane->lines[i]->events[k];
 			}
@@ -39,7 +55,8 @@ struct expected {
 	int64_t value;
 };
 
-static void check_samples(const XPlane *plane, const char *counter, const char *series, const struct expected *expected, size_t n)
+static void check_samples(const XPlane *plane, const char *counter, const char *series,
+			  const struct expected *expected, size_t n)
 {
 	const XEvent *event;
 	size_t at = 0;
@@ -55,14 +72,17 @@ static void check_samples(const XPlane *plane, const char *counter, const char *
 
 TEST(a_counter_has_a_sample_wherever_it_changes_and_one_where_the_window_begins)
 {
-	struct request requests[] = { request(100, 500), request(300, 700), request(700, 800), request(900, 2000000) };
-	static const struct expected expected[] = { { 0, 0 },   { 100, 1 }, { 300, 2 }, { 500, 1 },
-						    { 800, 0 }, { 900, 1 }, { 1000000, 0 } };
+	struct request requests[] = { request(100, 500), request(300, 700), request(700, 800),
+				      request(900, 2000000) };
+	static const struct expected expected[] = { { 0, 0 },      { 100, 1 }, { 300, 2 },
+						    { 500, 1 },    { 800, 0 }, { 900, 1 },
+						    { 1000000, 0 } };
 	struct timeline t = timeline(requests, ARRAY_SIZE(requests));
 	XSpace *space = export_at(&t, 1);
 
 	/* At 700 one ends and one begins: nothing changes. */
-	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected, ARRAY_SIZE(expected));
+	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected,
+		      ARRAY_SIZE(expected));
 	space_free(space);
 }
 
@@ -76,7 +96,8 @@ TEST(requests_that_are_filtered_are_not_counted_and_a_counter_that_stays_at_0_is
 
 	requests[1].flags = REQUEST_FILTERED;
 	space = export_at(&t, 3);
-	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected, ARRAY_SIZE(expected));
+	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected,
+		      ARRAY_SIZE(expected));
 	CHECK(!sample(find_plane(space, "/host:CPU"), "requests queued", &at));
 	CHECK(!sample(find_plane(space, "/host:CPU"), "runnable threads", &at));
 	space_free(space);
@@ -85,15 +106,22 @@ TEST(requests_that_are_filtered_are_not_counted_and_a_counter_that_stays_at_0_is
 TEST(what_waits_in_queues_is_counted_from_the_requests_critical_paths_and_the_batches_tasks)
 {
 	struct request requests[] = { request(0, 900) };
-	struct segment segments[] = { { START, START + 200, 0, TEXT_NONE, -1, PHASE_READ, ACTIVITY_RUNNING, 0 },
-				      { START + 200, START + 300, THREAD_NONE, TEXT_NONE, -1, PHASE_QUEUE, ACTIVITY_WAITING, 0 },
-				      { START + 300, START + 900, 0, TEXT_NONE, -1, PHASE_RUNNING, ACTIVITY_RUNNING, 0 } };
-	struct batch batches[] = { { .start_ns = START + 600, .end_ns = START + 800, .n_tasks = 2 } };
-	struct batch_task tasks[] = { { .queued_ns = START + 400 }, { .queued_ns = START + 500 },
+	struct segment segments[] = {
+		{ START, START + 200, 0, TEXT_NONE, -1, PHASE_READ, ACTIVITY_RUNNING, 0 },
+		{ START + 200, START + 300, THREAD_NONE, TEXT_NONE, -1, PHASE_QUEUE,
+		  ACTIVITY_WAITING, 0 },
+		{ START + 300, START + 900, 0, TEXT_NONE, -1, PHASE_RUNNING, ACTIVITY_RUNNING, 0 }
+	};
+	struct batch batches[] = {
+		{ .start_ns = START + 600, .end_ns = START + 800, .n_tasks = 2 }
+	};
+	struct batch_task tasks[] = { { .queued_ns = START + 400 },
+				      { .queued_ns = START + 500 },
 				      { .queued_ns = START + 700, .batch = UINT32_MAX } };
 	static const struct expected queued[] = { { 0, 0 }, { 200, 1 }, { 300, 0 } };
-	static const struct expected in_batches[] = { { 0, 0 },   { 400, 1 }, { 500, 2 },
-						      { 600, 0 } };
+	static const struct expected in_batches[] = {
+		{ 0, 0 }, { 400, 1 }, { 500, 2 }, { 600, 0 }
+	};
 	struct timeline t = timeline(requests, ARRAY_SIZE(requests));
 	XSpace *space;
 
@@ -105,18 +133,32 @@ TEST(what_waits_in_queues_is_counted_from_the_requests_critical_paths_and_the_ba
 	t.batch_tasks = tasks;
 	t.n_batch_tasks = ARRAY_SIZE(tasks);
 	space = export_at(&t, 1);
-	check_samples(find_plane(space, "/host:CPU"), "requests queued", "requests", queued, ARRAY_SIZE(queued));
-	check_samples(find_plane(space, "/host:CPU"), "tasks in batch queues", "tasks", in_batches, ARRAY_SIZE(in_batches));
+	check_samples(find_plane(space, "/host:CPU"), "requests queued", "requests", queued,
+		      ARRAY_SIZE(queued));
+	check_samples(find_plane(space, "/host:CPU"), "tasks in batch queues", "tasks", in_batches,
+		      ARRAY_SIZE(in_batches));
 	space_free(space);
 }
 
 TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_that_wait_alone_too)
 {
-	struct cpu_slice slices[] = { { .start_ns = START + 100, .end_ns = START + 600 },
-				      { .start_ns = START + 300, .end_ns = START + 400, .thread = 1, .cpu = 1 } };
-	struct span spans[] = { { .start_ns = START + 200, .end_ns = START + 300, .kind = SPAN_RUNNABLE, .thread = 1, .id = -1 },
-				{ .start_ns = START + 400, .end_ns = START + 500, .kind = SPAN_BLOCKED, .thread = 1, .id = -1 } };
-	static const struct expected runnable[] = { { 0, 0 }, { 100, 1 }, { 200, 2 }, { 400, 1 }, { 600, 0 } };
+	struct cpu_slice slices[] = {
+		{ .start_ns = START + 100, .end_ns = START + 600 },
+		{ .start_ns = START + 300, .end_ns = START + 400, .thread = 1, .cpu = 1 }
+	};
+	struct span spans[] = { { .start_ns = START + 200,
+				  .end_ns = START + 300,
+				  .kind = SPAN_RUNNABLE,
+				  .thread = 1,
+				  .id = -1 },
+				{ .start_ns = START + 400,
+				  .end_ns = START + 500,
+				  .kind = SPAN_BLOCKED,
+				  .thread = 1,
+				  .id = -1 } };
+	static const struct expected runnable[] = {
+		{ 0, 0 }, { 100, 1 }, { 200, 2 }, { 400, 1 }, { 600, 0 }
+	};
 	static const struct expected waiting[] = { { 0, 0 }, { 200, 1 }, { 300, 0 } };
 	struct timeline t = timeline(NULL, 0);
 	size_t at = 0;
@@ -127,8 +169,10 @@ TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_th
 	t.spans = spans;
 	t.n_spans = ARRAY_SIZE(spans);
 	space = export_at(&t, 2);
-	check_samples(find_plane(space, "/host:CPU"), "runnable threads", "threads", runnable, ARRAY_SIZE(runnable));
-	check_samples(find_plane(space, "/host:CPU"), "threads waiting for a CPU", "threads", waiting, ARRAY_SIZE(waiting));
+	check_samples(find_plane(space, "/host:CPU"), "runnable threads", "threads", runnable,
+		      ARRAY_SIZE(runnable));
+	check_samples(find_plane(space, "/host:CPU"), "threads waiting for a CPU", "threads",
+		      waiting, ARRAY_SIZE(waiting));
 	space_free(space);
 	space = export_at(&t, 1);
 	CHECK(!sample(find_plane(space, "/host:CPU"), "runnable threads", &at));
@@ -144,7 +188,8 @@ TEST(curves_stop_where_something_was_given_up)
 
 	t.gaps[t.n_gaps++] = (struct gap){ .start_ns = START + 500, .text = (char *)"given up" };
 	space = export_at(&t, 1);
-	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected, ARRAY_SIZE(expected));
+	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected,
+		      ARRAY_SIZE(expected));
 	space_free(space);
 }
 
@@ -170,7 +215,8 @@ TEST(a_counter_with_too_many_changes_shows_the_highest_value_of_each_part_of_the
 	XSpace *space;
 	size_t at = 0;
 
-	/* Short ones one after the other in the first half; a long one over some of them; one that is alone. */
+	/* Short ones one after the other in the first half; a long one over some of them; one that
+	 * is alone. */
 	for (uint64_t i = 0; i < MANY; i++)
 		requests[i] = request(i * 50, i * 50 + 10);
 	requests[MANY] = request(100000, 200000);

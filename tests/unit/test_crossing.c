@@ -38,18 +38,24 @@ static struct scene *scene_new(void)
 /* A request that was read by the writer, and whose answer began then; 0: it did not. */
 static uint32_t add_request(struct scene *s, uint32_t connection, uint64_t read, uint64_t write)
 {
-	s->list[s->r.n] = (struct request){ .start_ns = read, .read_end_ns = read, .write_start_ns = write, .read_thread = WRITER,
+	s->list[s->r.n] = (struct request){ .start_ns = read,
+					    .read_end_ns = read,
+					    .write_start_ns = write,
+					    .read_thread = WRITER,
 					    .protocol = PROTOCOL_HTTP2 };
 	s->states[s->r.n] = (struct request_state){ .connection = connection, .read = true };
 	return s->r.n++;
 }
 
 /* A run; id: -1 for one that makes an input; claimed by that request, or nobody's. */
-static uint64_t add_run(struct scene *s, uint32_t thread, uint64_t start, uint64_t end, int64_t id, uint32_t request)
+static uint64_t add_run(struct scene *s, uint32_t thread, uint64_t start, uint64_t end, int64_t id,
+			uint32_t request)
 {
 	uint64_t i = s->t.n_spans++;
 
-	s->spans[i] = (struct span){ .kind = SPAN_RUN, .thread = thread, .start_ns = start, .end_ns = end, .id = id };
+	s->spans[i] = (struct span){
+		.kind = SPAN_RUN, .thread = thread, .start_ns = start, .end_ns = end, .id = id
+	};
 	s->thread_states[thread].is_worker = true;
 	if (request != NO_REQUEST) {
 		s->spans[i].request = request + 1;
@@ -59,7 +65,8 @@ static uint64_t add_run(struct scene *s, uint32_t thread, uint64_t start, uint64
 	return i;
 }
 
-/* A thread wrote one answer, and the writer the other one; a run of another thread is left for it. */
+/* A thread wrote one answer, and the writer the other one; a run of another thread is left for it.
+ */
 static uint64_t add_crossing(struct scene *s)
 {
 	uint32_t by_worker = add_request(s, 1, 1000, 2000);
@@ -129,8 +136,10 @@ TEST(runs_that_make_an_input_go_with_the_run_that_follows)
 	struct scene *s = scene_new();
 	/* The writer sent the first one's answer, after its thread had gone on. */
 	uint32_t handed_over = add_request(s, 1, 1000, 1750), own = add_request(s, 2, 1000, 2000);
-	uint64_t first_input = add_run(s, 0, 1100, 1200, -1, own), first = add_run(s, 0, 1300, 1500, 7, own);
-	uint64_t input = add_run(s, 0, 1600, 1700, -1, own), last = add_run(s, 0, 1800, 1900, 8, own);
+	uint64_t first_input = add_run(s, 0, 1100, 1200, -1, own),
+		 first = add_run(s, 0, 1300, 1500, 7, own);
+	uint64_t input = add_run(s, 0, 1600, 1700, -1, own),
+		 last = add_run(s, 0, 1800, 1900, 8, own);
 
 	s->thread_states[0].n_answered = 16;
 	crossing_take_back(&s->c);
@@ -166,7 +175,8 @@ TEST(without_an_end_of_the_search_nothing_is_claimed)
 	struct scene *s = scene_new();
 	unsigned n = 2 * MANY - 2, claimed = 0;
 
-	/* Each can be taken back once its neighbor was: their runs can be each other's, and no one else's. */
+	/* Each can be taken back once its neighbor was: their runs can be each other's, and no one
+	 * else's. */
 	for (unsigned i = 0; i <= n; i++) {
 		uint64_t at = 1 + i * 80;
 		uint32_t request = add_request(s, 1, at, at + 200);

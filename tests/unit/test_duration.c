@@ -35,8 +35,10 @@ TEST(fractions_are_exact)
 
 TEST(what_is_no_duration_is_refused)
 {
-	static const char *const texts[] = { "",    "s",    "abc", "2 s", " 2s", "2s ", "2sec", "2S", "1.s", ".5s", "1..5s",
-					     "1,5", "+2s",  "--2", "-",	  "-s",	 "0x10", "1e3", "inf", "nan", "2d", "1m30s" };
+	static const char *const texts[] = { "",     "s",   "abc", "2 s",  " 2s",   "2s ",
+					     "2sec", "2S",  "1.s", ".5s",  "1..5s", "1,5",
+					     "+2s",  "--2", "-",   "-s",   "0x10",  "1e3",
+					     "inf",  "nan", "2d",  "1m30s" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_EQ(parsed(texts[i]), -EINVAL);
@@ -44,9 +46,22 @@ TEST(what_is_no_duration_is_refused)
 
 TEST(zero_negative_and_more_than_an_hour_are_out_of_range)
 {
-	static const char *const texts[] = { "0", "0s", "0.0ms", "0.0000000001s", "-1s", "-0.5", "-0", "3600.001s", "3601",
-					     "61m", "1.1h", "2h", "18446744073709551616s", "99999999999999999999999h",
-					     "-99999999999999999999999h", "3562988617837m" /* 6 ms modulo 2^64 */ };
+	static const char *const texts[] = { "0",
+					     "0s",
+					     "0.0ms",
+					     "0.0000000001s",
+					     "-1s",
+					     "-0.5",
+					     "-0",
+					     "3600.001s",
+					     "3601",
+					     "61m",
+					     "1.1h",
+					     "2h",
+					     "18446744073709551616s",
+					     "99999999999999999999999h",
+					     "-99999999999999999999999h",
+					     "3562988617837m" /* 6 ms modulo 2^64 */ };
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_EQ(parsed(texts[i]), -ERANGE);
@@ -58,11 +73,20 @@ TEST(times_are_shown_with_three_digits)
 	static const struct {
 		uint64_t ns;
 		const char *text;
-	} cases[] = { { 0, "0 ns" },		    { 999, "999 ns" },		 { 1000, "1.00 us" },
-		      { 9994, "9.99 us" },	    { 9996, "10.0 us" },	 { 12345, "12.3 us" },
-		      { 99949, "99.9 us" },	    { 99951, "100 us" },	 { 310400, "310 us" },
-		      { 999600, "1.00 ms" },	    { 1230000, "1.23 ms" },	 { 2000000000, "2.00 s" },
-		      { 300000000000, "300 s" }, { 3600000000000, "3600 s" } };
+	} cases[] = { { 0, "0 ns" },
+		      { 999, "999 ns" },
+		      { 1000, "1.00 us" },
+		      { 9994, "9.99 us" },
+		      { 9996, "10.0 us" },
+		      { 12345, "12.3 us" },
+		      { 99949, "99.9 us" },
+		      { 99951, "100 us" },
+		      { 310400, "310 us" },
+		      { 999600, "1.00 ms" },
+		      { 1230000, "1.23 ms" },
+		      { 2000000000, "2.00 s" },
+		      { 300000000000, "300 s" },
+		      { 3600000000000, "3600 s" } };
 	char text[DURATION_TEXT];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)

@@ -31,7 +31,8 @@ static int on_match(const struct symbol_match *match, void *data)
 	size_t length = strlen(report->text);
 
 	snprintf(report->text + length, sizeof(report->text) - length, "%s %#llx %s\n", match->name,
-		 (unsigned long long)(match->address - ELF_FILE_ADDRESS), symbol_source_name(match->source));
+		 (unsigned long long)(match->address - ELF_FILE_ADDRESS),
+		 symbol_source_name(match->source));
 	report->offset = match->offset;
 	return 0;
 }
@@ -42,10 +43,11 @@ static void stripped_file_make(struct stripped_file *file, size_t data_size)
 	memcpy(file->sections, file->file.sections, sizeof(file->file.sections));
 	memcpy(file->names, "\0.names\0.gnu_debugdata", 23);
 	file->sections[ELF_FILE_SYMTAB].sh_type = SHT_NULL;
-	file->sections[SECTION_NAMES] = elf_file_section(SHT_STRTAB, offsetof(struct stripped_file, names),
-							 sizeof(file->names), 0, 0);
+	file->sections[SECTION_NAMES] = elf_file_section(
+		SHT_STRTAB, offsetof(struct stripped_file, names), sizeof(file->names), 0, 0);
 	file->sections[SECTION_NAMES].sh_name = 1;
-	file->sections[SECTION_DEBUGDATA] = elf_file_section(SHT_PROGBITS, offsetof(struct stripped_file, data), data_size, 0, 0);
+	file->sections[SECTION_DEBUGDATA] = elf_file_section(
+		SHT_PROGBITS, offsetof(struct stripped_file, data), data_size, 0, 0);
 	file->sections[SECTION_DEBUGDATA].sh_name = 8;
 	file->file.header.e_shoff = offsetof(struct stripped_file, sections);
 	file->file.header.e_shnum = SECTIONS;
@@ -63,8 +65,9 @@ static struct stripped_file *stripped_file_new(const void *data, size_t size, ui
 	lzma_lzma_preset(&options, 0);
 	if (dictionary)
 		options.dict_size = dictionary;
-	CHECK_EQ(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL, data, size, file->data, &written,
-					   sizeof(file->data)), LZMA_OK);
+	CHECK_EQ(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL, data, size, file->data,
+					   &written, sizeof(file->data)),
+		 LZMA_OK);
 	stripped_file_make(file, written);
 	return file;
 }
@@ -75,7 +78,8 @@ static int match(const void *data, size_t size, struct report *report, const cha
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 
 	CHECK_EQ(elf_image_open(fd, &image, NULL), 0);
-	return elf_symbols_match(image, &(struct symbol_pattern){ "_Z*" }, 1, on_match, report, ret_reason);
+	return elf_symbols_match(image, &(struct symbol_pattern){ "_Z*" }, 1, on_match, report,
+				 ret_reason);
 }
 
 /* The error of a stripped file, which must come with a reason. */
@@ -104,7 +108,8 @@ TEST(functions_of_gnu_debugdata_are_found_and_their_code_is_that_of_the_file)
 	file = stripped_file_new(&inner, sizeof(inner), 0);
 	ELF_FILE_ADD_DYNAMIC(&file->file, "_ZN3run5outerEv", 0x10);
 	CHECK_EQ(match(file, sizeof(*file), &report, NULL), 0);
-	CHECK_STR(report.text, "_ZN3run5outerEv 0x10 .dynsym\n_ZN3run5innerEv 0x20 .gnu_debugdata\n");
+	CHECK_STR(report.text,
+		  "_ZN3run5outerEv 0x10 .dynsym\n_ZN3run5innerEv 0x20 .gnu_debugdata\n");
 	CHECK_EQ(report.offset, offsetof(struct elf_file, code) + 0x20);
 }
 
@@ -142,7 +147,8 @@ TEST(a_malformed_gnu_debugdata_is_refused_with_a_reason)
 	file->data[size / 2] ^= 1;
 	CHECK_EQ(refusal(file), -EBADMSG);
 	free(file);
-	file = stripped_file_new("no ELF file, and long enough to be one: ------------------------", 64, 0);
+	file = stripped_file_new("no ELF file, and long enough to be one: ------------------------",
+				 64, 0);
 	CHECK_EQ(refusal(file), -ENOEXEC);
 }
 
@@ -169,9 +175,11 @@ static void directory_make(struct directory *directory, const struct elf_file *d
 
 	strcpy(directory->path, "/tmp/elf-debug-XXXXXX");
 	CHECK(mkdtemp(directory->path));
-	snprintf(directory->subdirectory, sizeof(directory->subdirectory), "%s/.build-id", directory->path);
+	snprintf(directory->subdirectory, sizeof(directory->subdirectory), "%s/.build-id",
+		 directory->path);
 	snprintf(directory->folder, sizeof(directory->folder), "%s/00", directory->subdirectory);
-	snprintf(directory->file, sizeof(directory->file), "%s/0102030405060708090a0b0c0d0e0f10111213.debug", directory->folder);
+	snprintf(directory->file, sizeof(directory->file),
+		 "%s/0102030405060708090a0b0c0d0e0f10111213.debug", directory->folder);
 	CHECK_EQ(mkdir(directory->subdirectory, 0755), 0);
 	CHECK_EQ(mkdir(directory->folder, 0755), 0);
 	fd = open(directory->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -188,8 +196,8 @@ static void directory_remove(struct directory *directory)
 }
 
 /* What becomes of a file and a debug file with these modes and owners. */
-static int open_pair(const struct elf_file *file, mode_t file_mode, const struct elf_file *debug, mode_t debug_mode,
-		     uid_t owner, struct report *report)
+static int open_pair(const struct elf_file *file, mode_t file_mode, const struct elf_file *debug,
+		     mode_t debug_mode, uid_t owner, struct report *report)
 {
 	_cleanup_close_ int fd = elf_file_write(file, sizeof(*file)), debug_fd = -1;
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_image = NULL;
@@ -206,7 +214,8 @@ static int open_pair(const struct elf_file *file, mode_t file_mode, const struct
 	r = elf_debug_open(image, debug_fd, &debug_image, &reason);
 	CHECK_EQ(!reason, r == 0);
 	if (r == 0)
-		r = elf_symbols_match_debug(image, debug_image, &(struct symbol_pattern){ "_Z*" }, 1, on_match, report, NULL);
+		r = elf_symbols_match_debug(image, debug_image, &(struct symbol_pattern){ "_Z*" },
+					    1, on_match, report, NULL);
 	return r;
 }
 

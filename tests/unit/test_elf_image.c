@@ -6,7 +6,8 @@
 #include "tests/unit/check.h"
 #include "tests/unit/elf_file.h"
 
-static int open_bytes(const void *data, size_t size, struct elf_image **ret, const char **ret_reason)
+static int open_bytes(const void *data, size_t size, struct elf_image **ret,
+		      const char **ret_reason)
 {
 	_cleanup_close_ int fd = elf_file_write(data, size);
 
@@ -48,7 +49,8 @@ TEST(a_valid_file_is_opened_and_outlives_the_descriptor_of_the_caller)
 
 TEST(the_build_id_is_read_from_a_segment_or_a_section)
 {
-	_cleanup_(elf_image_freep) struct elf_image *by_segment = NULL, *by_section = NULL, *none = NULL;
+	_cleanup_(elf_image_freep) struct elf_image *by_segment = NULL, *by_section = NULL,
+						    *none = NULL;
 	struct elf_file file;
 
 	elf_file_make(&file);
@@ -70,13 +72,27 @@ TEST(malformed_notes_give_no_build_id)
 
 		elf_file_make(&file);
 		switch (i) {
-		case 0: file.note.n_namesz = UINT32_MAX; break;
-		case 1: file.note.n_descsz = UINT32_MAX; break;
-		case 2: file.note.n_descsz = 65; break;
-		case 3: file.note.n_descsz = 0; break;
-		case 4: file.segments[ELF_FILE_SEGMENT_NOTE].p_offset = UINT64_MAX - 3; break;
-		case 5: file.segments[ELF_FILE_SEGMENT_NOTE].p_filesz = UINT64_MAX; break;
-		case 6: file.segments[ELF_FILE_SEGMENT_NOTE].p_filesz = 35; break;
+		case 0:
+			file.note.n_namesz = UINT32_MAX;
+			break;
+		case 1:
+			file.note.n_descsz = UINT32_MAX;
+			break;
+		case 2:
+			file.note.n_descsz = 65;
+			break;
+		case 3:
+			file.note.n_descsz = 0;
+			break;
+		case 4:
+			file.segments[ELF_FILE_SEGMENT_NOTE].p_offset = UINT64_MAX - 3;
+			break;
+		case 5:
+			file.segments[ELF_FILE_SEGMENT_NOTE].p_filesz = UINT64_MAX;
+			break;
+		case 6:
+			file.segments[ELF_FILE_SEGMENT_NOTE].p_filesz = 35;
+			break;
 		}
 		image = open_file(&file);
 		CHECK(image);
@@ -118,7 +134,9 @@ TEST(code_is_read_up_to_the_end_of_its_segment)
 
 	elf_file_make(&file);
 	image = open_file(&file);
-	CHECK_EQ(elf_image_read_code(image, offsetof(struct elf_file, code) + 250, bytes, sizeof(bytes), &size), 0);
+	CHECK_EQ(elf_image_read_code(image, offsetof(struct elf_file, code) + 250, bytes,
+				     sizeof(bytes), &size),
+		 0);
 	CHECK_EQ(size, 6);
 	CHECK_EQ(bytes[5], 255);
 	CHECK_EQ(elf_image_read_code(image, 0, bytes, sizeof(bytes), &size), -ENOENT);
@@ -134,10 +152,18 @@ TEST(a_code_segment_outside_of_the_file_holds_no_code)
 
 		elf_file_make(&file);
 		switch (i) {
-		case 0: segment->p_offset = UINT64_MAX - 15; break;
-		case 1: segment->p_filesz = UINT64_MAX; break;
-		case 2: segment->p_offset = sizeof(file) - 255; break;
-		case 3: segment->p_vaddr = UINT64_MAX - 100; break;
+		case 0:
+			segment->p_offset = UINT64_MAX - 15;
+			break;
+		case 1:
+			segment->p_filesz = UINT64_MAX;
+			break;
+		case 2:
+			segment->p_offset = sizeof(file) - 255;
+			break;
+		case 3:
+			segment->p_vaddr = UINT64_MAX - 100;
+			break;
 		}
 		image = open_file(&file);
 		CHECK(image);
@@ -184,26 +210,66 @@ TEST(a_malformed_file_is_refused_with_an_error_and_a_reason)
 
 		elf_file_make(&file);
 		switch (i) {
-		case 0: size = 0; break;
-		case 1: size = sizeof(file.header) - 1; break;
-		case 2: file.header.e_ident[1] = 'e'; break;
-		case 3: file.header.e_ident[EI_CLASS] = ELFCLASS32; break;
-		case 4: file.header.e_ident[EI_DATA] = ELFDATA2MSB; break;
-		case 5: file.header.e_machine = EM_AARCH64; break;
-		case 6: file.header.e_type = ET_REL; break;
-		case 7: file.header.e_type = ET_CORE; break;
-		case 8: file.header.e_version = 2; break;
-		case 9: file.header.e_ehsize = 0; break;
-		case 10: file.header.e_phentsize = 0; break;
-		case 11: file.header.e_phoff = sizeof(file) - 8; break;
-		case 12: file.header.e_phoff = UINT64_MAX - 8; break;
-		case 13: file.header.e_phnum = PN_XNUM; break;
-		case 14: file.header.e_shentsize = 0; break;
-		case 15: file.header.e_shoff = UINT64_MAX - 63; break;
-		case 16: size -= 1; break;
-		case 17: file.header.e_shnum = SHN_LORESERVE; break;
-		case 18: file.header.e_shnum = 0, file.sections[0].sh_size = 1ull << 60; break;
-		case 19: file.header.e_shnum = 0, file.header.e_shoff = sizeof(file) - 63; break;
+		case 0:
+			size = 0;
+			break;
+		case 1:
+			size = sizeof(file.header) - 1;
+			break;
+		case 2:
+			file.header.e_ident[1] = 'e';
+			break;
+		case 3:
+			file.header.e_ident[EI_CLASS] = ELFCLASS32;
+			break;
+		case 4:
+			file.header.e_ident[EI_DATA] = ELFDATA2MSB;
+			break;
+		case 5:
+			file.header.e_machine = EM_AARCH64;
+			break;
+		case 6:
+			file.header.e_type = ET_REL;
+			break;
+		case 7:
+			file.header.e_type = ET_CORE;
+			break;
+		case 8:
+			file.header.e_version = 2;
+			break;
+		case 9:
+			file.header.e_ehsize = 0;
+			break;
+		case 10:
+			file.header.e_phentsize = 0;
+			break;
+		case 11:
+			file.header.e_phoff = sizeof(file) - 8;
+			break;
+		case 12:
+			file.header.e_phoff = UINT64_MAX - 8;
+			break;
+		case 13:
+			file.header.e_phnum = PN_XNUM;
+			break;
+		case 14:
+			file.header.e_shentsize = 0;
+			break;
+		case 15:
+			file.header.e_shoff = UINT64_MAX - 63;
+			break;
+		case 16:
+			size -= 1;
+			break;
+		case 17:
+			file.header.e_shnum = SHN_LORESERVE;
+			break;
+		case 18:
+			file.header.e_shnum = 0, file.sections[0].sh_size = 1ull << 60;
+			break;
+		case 19:
+			file.header.e_shnum = 0, file.header.e_shoff = sizeof(file) - 63;
+			break;
 		}
 		r = open_bytes(&file, size, &image, &reason);
 		if (r != cases[i].error || !reason || image)
@@ -263,7 +329,8 @@ TEST(a_file_that_shrinks_while_it_is_read_is_an_error)
 
 TEST(what_is_no_regular_file_is_refused)
 {
-	_cleanup_close_ int directory = open("/", O_RDONLY | O_CLOEXEC), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int directory = open("/", O_RDONLY | O_CLOEXEC),
+			    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct elf_image *image = NULL;
 	const char *reason = NULL;
 

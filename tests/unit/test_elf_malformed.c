@@ -18,7 +18,8 @@
 #include "tests/unit/check.h"
 #include "tests/unit/target_file.h"
 
-/* Seconds of this thread's CPU time that one file may take in all readers together, with sanitizers on a slow machine. */
+/* Seconds of this thread's CPU time that one file may take in all readers together, with sanitizers
+ * on a slow machine. */
 #define SECONDS_MAX 20
 /* Growth of the process that all files of a test together may cause. */
 #define KILOBYTES_MAX (192 << 10)
@@ -27,7 +28,8 @@
 
 #define RUN "_ZN3run3RunEv"
 
-/* Read by the address sanitizer: what was freed is no memory that is held, nor slow to take again, and strchr need not be strlen. */
+/* Read by the address sanitizer: what was freed is no memory that is held, nor slow to take again,
+ * and strchr need not be strlen. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -89,7 +91,8 @@ static int on_class(const struct rtti_class *class, void *data)
 	return ++*n == 100;
 }
 
-/* An error is negative, and the reason is for a person; without an error nothing more is promised. */
+/* An error is negative, and the reason is for a person; without an error nothing more is promised.
+ */
 static void check_result(int r, const char *reason)
 {
 	CHECK(r <= 0 && r >= -4095);
@@ -133,7 +136,8 @@ static void examine_image(int fd, struct outcome *o)
 		return;
 	CHECK(strlen(elf_image_build_id(image)) <= 128);
 	reason = NULL;
-	o->symbols = elf_symbols_match(image, patterns, ARRAY_SIZE(patterns), on_symbol, o, &reason);
+	o->symbols =
+		elf_symbols_match(image, patterns, ARRAY_SIZE(patterns), on_symbol, o, &reason);
 	check_result(o->symbols, reason);
 	o->lookup = elf_lookup(image, TARGET_FILE_VERSION_FUNCTION, &address);
 	o->data = elf_data_offset(image, TARGET_FILE_DATA_ADDRESS, &offset);
@@ -184,16 +188,17 @@ static long peak_kilobytes(void)
 
 static void print_outcome(const char *what, const struct outcome *o)
 {
-	fprintf(stderr, "  %s: open %d, symbols %d (%u), lookup %d, data %d, version %d (%s), plan %d (%u), ranges %d (%u), usdt %d (%u)\n",
-		what, o->open, o->symbols, o->n_symbols, o->lookup, o->data, o->version, o->release, o->plan, o->n_sites,
-		o->ranges, o->n_ranges, o->usdt, o->n_usdt);
+	fprintf(stderr,
+		"  %s: open %d, symbols %d (%u), lookup %d, data %d, version %d (%s), plan %d (%u), ranges %d (%u), usdt %d (%u)\n",
+		what, o->open, o->symbols, o->n_symbols, o->lookup, o->data, o->version, o->release,
+		o->plan, o->n_sites, o->ranges, o->n_ranges, o->usdt, o->n_usdt);
 }
 
 static bool is_intact(const struct outcome *o)
 {
-	return !o->open && !o->symbols && !o->lookup && !o->data && !o->version && !o->plan && !o->ranges && !o->usdt &&
-	       o->n_symbols == 4 && o->n_sites == 2 && o->n_usdt == 2 && o->n_ranges == 1 &&
-	       !strcmp(o->release, TARGET_FILE_VERSION);
+	return !o->open && !o->symbols && !o->lookup && !o->data && !o->version && !o->plan &&
+	       !o->ranges && !o->usdt && o->n_symbols == 4 && o->n_sites == 2 && o->n_usdt == 2 &&
+	       o->n_ranges == 1 && !strcmp(o->release, TARGET_FILE_VERSION);
 }
 
 TEST(the_file_that_is_spoilt_is_valid)
@@ -215,17 +220,18 @@ static Elf64_Ehdr *const header = &f.elf.header;
 static Elf64_Phdr *const segments = f.segments;
 static Elf64_Shdr *const sections = f.sections;
 
-/* Each spoils the valid file in f and says what must become of it; what is not named stays as it is in a valid file. */
+/* Each spoils the valid file in f and says what must become of it; what is not named stays as it is
+ * in a valid file. */
 struct malformed {
 	const char *what;
 	void (*spoil)(void);
 	int open, symbols, lookup, data, plan, ranges, usdt;
 };
 
-#define SPOIL(name, ...)                 \
-	static void spoil_##name(void)   \
-	{                                \
-		__VA_ARGS__;             \
+#define SPOIL(name, ...)                                                                           \
+	static void spoil_##name(void)                                                             \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
 	}
 
 SPOIL(magic, header->e_ident[0] = 0x7e)
@@ -243,21 +249,24 @@ SPOIL(segments_at_16_eib, header->e_phoff = TOO_FAR)
 SPOIL(segment_size, header->e_phentsize = 0)
 SPOIL(code_at_16_eib, segments[ELF_FILE_SEGMENT_CODE].p_offset = TOO_FAR)
 SPOIL(code_wraps, segments[ELF_FILE_SEGMENT_CODE].p_vaddr = TOO_FAR - 100)
-SPOIL(code_overlaps, segments[ELF_FILE_SEGMENT_DATA] = segments[ELF_FILE_SEGMENT_CODE]; segments[ELF_FILE_SEGMENT_DATA].p_vaddr -= 16;
-      segments[ELF_FILE_SEGMENT_DATA].p_offset += 16; segments[ELF_FILE_SEGMENT_DATA].p_filesz -= 16)
+SPOIL(code_overlaps, segments[ELF_FILE_SEGMENT_DATA] = segments[ELF_FILE_SEGMENT_CODE];
+      segments[ELF_FILE_SEGMENT_DATA].p_vaddr -= 16; segments[ELF_FILE_SEGMENT_DATA].p_offset += 16;
+      segments[ELF_FILE_SEGMENT_DATA].p_filesz -= 16)
 SPOIL(no_code, segments[ELF_FILE_SEGMENT_CODE].p_flags = PF_R)
 SPOIL(symbols_at_16_eib, sections[ELF_FILE_SYMTAB].sh_offset = TOO_FAR)
 SPOIL(symbols_overflow, sections[ELF_FILE_SYMTAB].sh_size = TOO_FAR - TOO_FAR % sizeof(Elf64_Sym))
 SPOIL(symbols_entry, sections[ELF_FILE_SYMTAB].sh_entsize = 0)
 SPOIL(symbols_to_themselves, sections[ELF_FILE_SYMTAB].sh_link = ELF_FILE_SYMTAB)
 SPOIL(symbols_to_nothing, sections[ELF_FILE_SYMTAB].sh_link = UINT32_MAX)
-SPOIL(dynamic_to_themselves, sections[ELF_FILE_DYNSYM].sh_link = ELF_FILE_DYNSYM; f.elf.dynamic[2].st_info = STT_FUNC;
-      f.elf.dynamic[2].st_shndx = 1; f.elf.dynamic[2].st_size = 1)
+SPOIL(dynamic_to_themselves, sections[ELF_FILE_DYNSYM].sh_link = ELF_FILE_DYNSYM;
+      f.elf.dynamic[2].st_info = STT_FUNC; f.elf.dynamic[2].st_shndx = 1;
+      f.elf.dynamic[2].st_size = 1)
 SPOIL(names_at_16_eib, sections[ELF_FILE_STRTAB].sh_offset = TOO_FAR - 7)
 SPOIL(names_overflow, sections[ELF_FILE_STRTAB].sh_size = TOO_FAR)
 SPOIL(names_without_end, memset(f.elf.strings, 'a', sizeof(f.elf.strings)))
 SPOIL(name_out_of_range, f.elf.symbols[1].st_name = UINT32_MAX)
-SPOIL(dynamic_name_out_of_range, f.elf.dynamic[1].st_name = sizeof(f.elf.dynamic_strings); f.elf.dynamic[1].st_value++)
+SPOIL(dynamic_name_out_of_range, f.elf.dynamic[1].st_name = sizeof(f.elf.dynamic_strings);
+      f.elf.dynamic[1].st_value++)
 SPOIL(symbol_far, f.elf.symbols[2].st_value = TOO_FAR)
 SPOIL(symbol_huge, f.elf.symbols[2].st_size = TOO_FAR)
 SPOIL(hash_no_buckets, f.hash.n_buckets = 0)
@@ -272,8 +281,10 @@ SPOIL(notes_at_16_eib, sections[TARGET_FILE_NOTES].sh_offset = TOO_FAR - 3)
 SPOIL(section_names, sections[TARGET_FILE_NAMES].sh_size = TOO_FAR)
 SPOIL(section_name, sections[TARGET_FILE_NOTES].sh_name = UINT32_MAX)
 SPOIL(build_id, f.elf.note.n_namesz = UINT32_MAX; f.elf.note.n_descsz = UINT32_MAX)
-SPOIL(build_id_segment, segments[ELF_FILE_SEGMENT_NOTE].p_offset = TOO_FAR; segments[ELF_FILE_SEGMENT_NOTE].p_filesz = 2)
-SPOIL(data_wraps, sections[TARGET_FILE_DATA].sh_offset = TOO_FAR; sections[TARGET_FILE_DATA].sh_size = TOO_FAR)
+SPOIL(build_id_segment, segments[ELF_FILE_SEGMENT_NOTE].p_offset = TOO_FAR;
+      segments[ELF_FILE_SEGMENT_NOTE].p_filesz = 2)
+SPOIL(data_wraps, sections[TARGET_FILE_DATA].sh_offset = TOO_FAR;
+      sections[TARGET_FILE_DATA].sh_size = TOO_FAR)
 SPOIL(data_segment, segments[ELF_FILE_SEGMENTS].p_vaddr = TOO_FAR - 3)
 
 #define REFUSED(r) .open = (r), .plan = (r)
@@ -291,7 +302,8 @@ static const struct malformed malformed[] = {
 	{ "2^60 sections", spoil_sections_2_60, REFUSED(-E2BIG) },
 	{ "section headers of 0 bytes", spoil_section_size, REFUSED(-EBADMSG) },
 	{ "0xffff program headers", spoil_segments_65535, REFUSED(-E2BIG), .ranges = 0 },
-	{ "program headers at 16 EiB - 1", spoil_segments_at_16_eib, REFUSED(-EBADMSG), .ranges = -ENOEXEC },
+	{ "program headers at 16 EiB - 1", spoil_segments_at_16_eib, REFUSED(-EBADMSG),
+	  .ranges = -ENOEXEC },
 	{ "program headers of 0 bytes", spoil_segment_size, REFUSED(-EBADMSG), .ranges = -ENOEXEC },
 	{ "code at 16 EiB - 1", spoil_code_at_16_eib, .ranges = -ENOEXEC },
 	{ "code whose addresses wrap", spoil_code_wraps },
@@ -300,14 +312,17 @@ static const struct malformed malformed[] = {
 	{ "a symbol table at 16 EiB - 1", spoil_symbols_at_16_eib, NAMELESS(-EBADMSG) },
 	{ "a symbol table of 16 EiB", spoil_symbols_overflow, NAMELESS(-EBADMSG) },
 	{ "symbols of 0 bytes", spoil_symbols_entry, NAMELESS(-EBADMSG) },
-	{ "a symbol table whose names are itself", spoil_symbols_to_themselves, NAMELESS(-EBADMSG) },
+	{ "a symbol table whose names are itself", spoil_symbols_to_themselves,
+	  NAMELESS(-EBADMSG) },
 	{ "a symbol table without names", spoil_symbols_to_nothing, NAMELESS(-EBADMSG) },
-	{ "a dynamic symbol table whose names are itself", spoil_dynamic_to_themselves, NAMELESS(-EBADMSG), .lookup = -ENOENT },
+	{ "a dynamic symbol table whose names are itself", spoil_dynamic_to_themselves,
+	  NAMELESS(-EBADMSG), .lookup = -ENOENT },
 	{ "names at 16 EiB - 8", spoil_names_at_16_eib, NAMELESS(-EBADMSG) },
 	{ "names of 16 EiB", spoil_names_overflow, NAMELESS(-EBADMSG) },
 	{ "names without end", spoil_names_without_end, NAMELESS(-EBADMSG) },
 	{ "a name out of range", spoil_name_out_of_range, NAMELESS(-EBADMSG) },
-	{ "a dynamic name out of range", spoil_dynamic_name_out_of_range, NAMELESS(-EBADMSG), .lookup = -ENOENT },
+	{ "a dynamic name out of range", spoil_dynamic_name_out_of_range, NAMELESS(-EBADMSG),
+	  .lookup = -ENOENT },
 	{ "a function at 16 EiB - 1", spoil_symbol_far },
 	{ "a function of 16 EiB", spoil_symbol_huge },
 	{ "a hash table without buckets", spoil_hash_no_buckets, .lookup = -ENOENT },
@@ -351,7 +366,8 @@ TEST(each_malformed_file_is_read_right_or_refused_with_a_reason)
 		CHECK_EQ(o.data, m->data);
 		CHECK_EQ(o.usdt, m->usdt);
 		/* Another release than the true one is never read. */
-		CHECK(o.open || !strcmp(o.release, TARGET_FILE_VERSION) || !strncmp(o.release, "build-id:", 9));
+		CHECK(o.open || !strcmp(o.release, TARGET_FILE_VERSION) ||
+		      !strncmp(o.release, "build-id:", 9));
 		if (check_failures > failures)
 			print_outcome(m->what, &o);
 	}
@@ -386,11 +402,13 @@ TEST(a_file_cut_short_anywhere_is_read_right_or_refused)
 
 		/* The section headers come last. */
 		CHECK(o.open < 0 && o.plan < 0);
-		CHECK_EQ(!o.ranges, size >= offsetof(struct target_file, segments) + 2 * sizeof(Elf64_Phdr));
+		CHECK_EQ(!o.ranges,
+			 size >= offsetof(struct target_file, segments) + 2 * sizeof(Elf64_Phdr));
 	}
 	/* Without section headers the file may end anywhere behind its program headers. */
 	header->e_shoff = 0;
-	for (size_t size = offsetof(struct target_file, segments) + sizeof(f.segments); size < sizeof(f); size++) {
+	for (size_t size = offsetof(struct target_file, segments) + sizeof(f.segments);
+	     size < sizeof(f); size++) {
 		struct outcome o = examine_bytes(&f, size);
 
 		CHECK(!o.open && !o.symbols && !o.usdt && !o.plan && !o.n_symbols && !o.n_usdt);
@@ -413,7 +431,8 @@ static void *shrink(void *data)
 		if (i % 64 == 0)
 			poll(NULL, 0, 1);
 		seed = seed * 1103515245 + 12345;
-		if (ftruncate(s->fd, (off_t)(seed >> 8) % (off_t)sizeof(f)) < 0 || pwrite(s->fd, &f, sizeof(f), 0) < 0)
+		if (ftruncate(s->fd, (off_t)(seed >> 8) % (off_t)sizeof(f)) < 0 ||
+		    pwrite(s->fd, &f, sizeof(f), 0) < 0)
 			break;
 	}
 	return NULL;
@@ -515,7 +534,8 @@ TEST(huge_string_tables_that_overlap_are_bounded)
 	alarm(0);
 }
 
-/* count functions, all at the same code, whose names begin at the same long string, distance bytes after each other. */
+/* count functions, all at the same code, whose names begin at the same long string, distance bytes
+ * after each other. */
 static int make_symbols(uint32_t count, uint32_t distance)
 {
 	const uint64_t at = sizeof(f), size = count * sizeof(Elf64_Sym), names = at + size;
@@ -630,7 +650,8 @@ static uint32_t random_below(uint32_t limit)
 	return (uint32_t)((random_state >> 32) * limit >> 32);
 }
 
-/* Spoils one to eight bytes, together or apart: often where headers and tables are, often with the ends of a range. */
+/* Spoils one to eight bytes, together or apart: often where headers and tables are, often with the
+ * ends of a range. */
 static void mutate(uint8_t *bytes, size_t size)
 {
 	static const uint8_t ends[] = { 0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff };
@@ -643,7 +664,8 @@ static void mutate(uint8_t *bytes, size_t size)
 	}
 	at = base + random_below(region);
 	for (uint32_t i = 0; i < n; i++) {
-		bytes[at] = random_below(2) ? ends[random_below(ARRAY_SIZE(ends))] : (uint8_t)random_below(256);
+		bytes[at] = random_below(2) ? ends[random_below(ARRAY_SIZE(ends))]
+					    : (uint8_t)random_below(256);
 		at = apart ? base + random_below(region) : (at + 1) % (uint32_t)size;
 	}
 }
@@ -696,8 +718,8 @@ static int open_library(size_t *ret_size)
 
 	*ret_size = SIZE_MAX;
 	while (maps && fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%*s %*s %*s %*s %*s %255[^\n]", path) == 1 && strstr(path, ".so") && !stat(path, &st) &&
-		    (size_t)st.st_size < *ret_size) {
+		if (sscanf(line, "%*s %*s %*s %*s %*s %255[^\n]", path) == 1 &&
+		    strstr(path, ".so") && !stat(path, &st) && (size_t)st.st_size < *ret_size) {
 			*ret_size = (size_t)st.st_size;
 			strcpy(best, path);
 		}

@@ -13,14 +13,15 @@
 
 /* How a file says which of its words are pointers, and where its C++ runtime is. */
 enum form {
-	FIXED,	    /* linked to its addresses, with the runtime inside */
-	RELA,	    /* relocated, with the runtime in another file */
+	FIXED,      /* linked to its addresses, with the runtime inside */
+	RELA,       /* relocated, with the runtime in another file */
 	RELA_WHOLE, /* relocated, with the runtime inside */
-	RELR,	    /* relocated in the short form, with the runtime inside */
+	RELR,       /* relocated in the short form, with the runtime inside */
 	FORMS,
 };
 
-/* A file whose classes a test puts together word by word. Its addresses are the offsets plus BASE. */
+/* A file whose classes a test puts together word by word. Its addresses are the offsets plus BASE.
+ */
 struct rtti_file {
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[4];
@@ -38,7 +39,7 @@ struct builder {
 	enum form form;
 	size_t n_words, n_rela, n_relr, n_strings;
 	uint64_t relr_next; /* what the first bit of the last bitmap stands for */
-	uint64_t vptrs[3]; /* of the kinds of typeinfo, in a file with the runtime inside */
+	uint64_t vptrs[3];  /* of the kinds of typeinfo, in a file with the runtime inside */
 };
 
 #define AT(member) (BASE + offsetof(struct rtti_file, member))
@@ -66,9 +67,11 @@ static uint64_t add_word(struct builder *b, uint64_t value)
 	return AT(words) + 8 * (b->n_words - 1);
 }
 
-static void add_rela(struct builder *b, uint64_t address, uint32_t type, uint32_t symbol, uint64_t addend)
+static void add_rela(struct builder *b, uint64_t address, uint32_t type, uint32_t symbol,
+		     uint64_t addend)
 {
-	b->file.rela[b->n_rela++] = (Elf64_Rela){ address, ELF64_R_INFO((uint64_t)symbol, type), (int64_t)addend };
+	b->file.rela[b->n_rela++] =
+		(Elf64_Rela){ address, ELF64_R_INFO((uint64_t)symbol, type), (int64_t)addend };
 }
 
 /* One address, then bitmaps for the words that follow it. */
@@ -130,8 +133,10 @@ static uint64_t add_single(struct builder *b, const char *name, uint64_t base)
 	return address;
 }
 
-/* Adds a virtual table with so many functions from code(first) on, and returns the address of its slot 0. */
-static uint64_t add_vtable(struct builder *b, uint64_t typeinfo, int64_t offset_to_top, unsigned first, unsigned n)
+/* Adds a virtual table with so many functions from code(first) on, and returns the address of its
+ * slot 0. */
+static uint64_t add_vtable(struct builder *b, uint64_t typeinfo, int64_t offset_to_top,
+			   unsigned first, unsigned n)
 {
 	uint64_t address;
 
@@ -142,7 +147,8 @@ static uint64_t add_vtable(struct builder *b, uint64_t typeinfo, int64_t offset_
 	return address;
 }
 
-/* The C++ runtime's own three classes, with tables whose addresses the typeinfos need beforehand. */
+/* The C++ runtime's own three classes, with tables whose addresses the typeinfos need beforehand.
+ */
 static void add_runtime(struct builder *b)
 {
 	uint64_t next = AT(words) + 8 * b->n_words;
@@ -172,7 +178,8 @@ static void builder_begin(struct builder *b, enum form form)
 	b->file.symbols[4].st_name = (uint32_t)(add_string(b, "_ZTI", "3Far") - AT(strings));
 }
 
-/* On its own: gcc takes the whole file, written where its header was just filled in, for that header's first field. */
+/* On its own: gcc takes the whole file, written where its header was just filled in, for that
+ * header's first field. */
 static __attribute__((noinline)) int write_file(const struct rtti_file *file)
 {
 	return elf_file_write(file, sizeof(*file));
@@ -186,7 +193,8 @@ static int builder_end(struct builder *b)
 
 	add_word(b, 1);
 	file->header = (Elf64_Ehdr){
-		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			     EV_CURRENT },
 		.e_type = b->form == FIXED ? ET_EXEC : ET_DYN,
 		.e_machine = EM_X86_64,
 		.e_version = EV_CURRENT,
@@ -195,17 +203,28 @@ static int builder_end(struct builder *b)
 		.e_phentsize = sizeof(Elf64_Phdr),
 		.e_phnum = ARRAY_SIZE(file->segments),
 	};
-	file->segments[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = AT(code),
-		.p_offset = offsetof(struct rtti_file, code), .p_filesz = sizeof(file->code) };
-	file->segments[1] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = AT(dynamic),
-		.p_offset = offsetof(struct rtti_file, dynamic),
-		.p_filesz = offsetof(struct rtti_file, words) - offsetof(struct rtti_file, dynamic) };
+	file->segments[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
+					  .p_flags = PF_R | PF_X,
+					  .p_vaddr = AT(code),
+					  .p_offset = offsetof(struct rtti_file, code),
+					  .p_filesz = sizeof(file->code) };
+	file->segments[1] = (Elf64_Phdr){ .p_type = PT_LOAD,
+					  .p_flags = PF_R,
+					  .p_vaddr = AT(dynamic),
+					  .p_offset = offsetof(struct rtti_file, dynamic),
+					  .p_filesz = offsetof(struct rtti_file, words) -
+						      offsetof(struct rtti_file, dynamic) };
 	/* Constants of a fixed file may lie in a segment that is only read. */
-	file->segments[2] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = b->form == FIXED ? PF_R : PF_R | PF_W,
-		.p_vaddr = AT(words), .p_offset = offsetof(struct rtti_file, words), .p_filesz = sizeof(file->words) };
+	file->segments[2] = (Elf64_Phdr){ .p_type = PT_LOAD,
+					  .p_flags = b->form == FIXED ? PF_R : PF_R | PF_W,
+					  .p_vaddr = AT(words),
+					  .p_offset = offsetof(struct rtti_file, words),
+					  .p_filesz = sizeof(file->words) };
 	if (b->form != FIXED) {
-		file->segments[3] = (Elf64_Phdr){ .p_type = PT_DYNAMIC, .p_vaddr = AT(dynamic),
-			.p_offset = offsetof(struct rtti_file, dynamic), .p_filesz = sizeof(file->dynamic) };
+		file->segments[3] = (Elf64_Phdr){ .p_type = PT_DYNAMIC,
+						  .p_vaddr = AT(dynamic),
+						  .p_offset = offsetof(struct rtti_file, dynamic),
+						  .p_filesz = sizeof(file->dynamic) };
 		file->dynamic[n++] = (Elf64_Dyn){ DT_RELA, { AT(rela) } };
 		file->dynamic[n++] = (Elf64_Dyn){ DT_RELASZ, { b->n_rela * sizeof(Elf64_Rela) } };
 		file->dynamic[n++] = (Elf64_Dyn){ DT_RELR, { AT(relr) } };
@@ -233,8 +252,9 @@ static int on_class(const struct rtti_class *class, void *data)
 
 	CHECK_EQ(r, function ? 0 : -ENOENT);
 	CHECK_EQ(elf_rtti_slot(report->rtti, class, class->n_slots, &function), -ENOENT);
-	snprintf(report->text + length, sizeof(report->text) - length, "%s %s %u %lld\n", class->name,
-		 class->vtable ? "table" : "none", class->n_slots, function ? (long long)(function - code(0)) / 16 : -1);
+	snprintf(report->text + length, sizeof(report->text) - length, "%s %s %u %lld\n",
+		 class->name, class->vtable ? "table" : "none", class->n_slots,
+		 function ? (long long)(function - code(0)) / 16 : -1);
 	return report->answer;
 }
 
@@ -308,7 +328,9 @@ TEST(all_classes_are_listed_when_no_name_is_asked_for)
 	builder_begin(&b, RELA);
 	add_family(&b);
 	CHECK_EQ(build_and_ask(&b, NULL, false, &report), 0);
-	CHECK_STR(report.text, "4Base table 3 0\nN12_GLOBAL__N_13OneE table 3 3\n3Two table 4 6\n5Other table 1 10\n");
+	CHECK_STR(
+		report.text,
+		"4Base table 3 0\nN12_GLOBAL__N_13OneE table 3 3\n3Two table 4 6\n5Other table 1 10\n");
 }
 
 TEST(a_base_that_is_not_the_first_is_seen_through_its_own_table)
@@ -353,7 +375,8 @@ TEST(a_table_with_destructors_is_preferred_and_one_without_is_taken_alone)
 		base = add_root(&b, "4Base");
 		one = add_single(&b, "3One", base);
 		for (int i = 0; i < 2; i++) {
-			/* What is in use while an object is constructed, and abstract classes, have zeros there. */
+			/* What is in use while an object is constructed, and abstract classes, have
+			 * zeros there. */
 			add_word(&b, 0);
 			add_pointer(&b, i ? one : base);
 			add_word(&b, 0);
@@ -493,17 +516,39 @@ TEST(malformed_files_are_refused_with_an_error_and_a_reason)
 		add_family(&b);
 		close(builder_end(&b));
 		switch (i) {
-		case 0: b.file.dynamic[0].d_un.d_ptr = 0x10; break;
-		case 1: b.file.dynamic[1].d_un.d_val = UINT64_MAX; break;
-		case 2: b.file.rela[0].r_info = ELF64_R_INFO(100000ull, R_X86_64_64); break;
-		case 3: b.file.rela[0].r_info = ELF64_R_INFO(0xffffffffull, R_X86_64_64); break;
-		case 4: b.file.dynamic[4].d_un.d_ptr = UINT64_MAX; break;
-		case 5: b.file.dynamic[5].d_un.d_ptr = 1; break;
-		case 6: b.file.segments[2].p_filesz = UINT64_MAX / 4; break;
-		case 7: b.file.segments[2].p_vaddr = UINT64_MAX - 4096; break;
-		case 8: b.file.segments[1] = b.file.segments[2]; break;
-		case 9: b.file.dynamic[3].d_un.d_val = 1 << 30; break;
-		case 10: b.file.segments[3].p_vaddr = 8; break;
+		case 0:
+			b.file.dynamic[0].d_un.d_ptr = 0x10;
+			break;
+		case 1:
+			b.file.dynamic[1].d_un.d_val = UINT64_MAX;
+			break;
+		case 2:
+			b.file.rela[0].r_info = ELF64_R_INFO(100000ull, R_X86_64_64);
+			break;
+		case 3:
+			b.file.rela[0].r_info = ELF64_R_INFO(0xffffffffull, R_X86_64_64);
+			break;
+		case 4:
+			b.file.dynamic[4].d_un.d_ptr = UINT64_MAX;
+			break;
+		case 5:
+			b.file.dynamic[5].d_un.d_ptr = 1;
+			break;
+		case 6:
+			b.file.segments[2].p_filesz = UINT64_MAX / 4;
+			break;
+		case 7:
+			b.file.segments[2].p_vaddr = UINT64_MAX - 4096;
+			break;
+		case 8:
+			b.file.segments[1] = b.file.segments[2];
+			break;
+		case 9:
+			b.file.dynamic[3].d_un.d_val = 1 << 30;
+			break;
+		case 10:
+			b.file.segments[3].p_vaddr = 8;
+			break;
 		}
 		fd = write_file(&b.file);
 		r = ask(fd, "4Base", true, &report);
@@ -515,8 +560,16 @@ TEST(malformed_files_are_refused_with_an_error_and_a_reason)
 
 TEST(any_word_of_the_classes_may_be_wrong)
 {
-	static const uint64_t values[] = { 0, 1, AT(words), AT(words) + 4, AT(strings) + sizeof(((struct rtti_file *)0)->strings) - 1,
-					   UINT64_MAX, INT64_MAX, 1ull << 63, 0xffffffff00000000 };
+	static const uint64_t values[] = { 0,
+					   1,
+					   AT(words),
+					   AT(words) + 4,
+					   AT(strings) + sizeof(((struct rtti_file *)0)->strings) -
+						   1,
+					   UINT64_MAX,
+					   INT64_MAX,
+					   1ull << 63,
+					   0xffffffff00000000 };
 
 	for (enum form form = 0; form < FORMS; form++) {
 		struct builder b;
@@ -531,7 +584,8 @@ TEST(any_word_of_the_classes_may_be_wrong)
 				struct report report = { 0 };
 
 				if (form == RELA || form == RELA_WHOLE)
-					spoilt.rela[MIN(at, b.n_rela - 1)].r_addend = (int64_t)values[i];
+					spoilt.rela[MIN(at, b.n_rela - 1)].r_addend =
+						(int64_t)values[i];
 				else
 					spoilt.words[at] = values[i];
 				fd = write_file(&spoilt);

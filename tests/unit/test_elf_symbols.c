@@ -20,15 +20,17 @@ static int on_match(const struct symbol_match *match, void *data)
 	struct report *report = data;
 	size_t length = strlen(report->text);
 
-	snprintf(report->text + length, sizeof(report->text) - length, "%zu %.40s %llu %llu\n", match->pattern,
-		 match->name, (unsigned long long)(match->address - ELF_FILE_ADDRESS), (unsigned long long)match->size);
+	snprintf(report->text + length, sizeof(report->text) - length, "%zu %.40s %llu %llu\n",
+		 match->pattern, match->name,
+		 (unsigned long long)(match->address - ELF_FILE_ADDRESS),
+		 (unsigned long long)match->size);
 	report->offset = match->offset;
 	report->n++;
 	return report->answer;
 }
 
-static int match_descriptor(int fd, const struct symbol_pattern *patterns, size_t n, struct report *report,
-			    const char **ret_reason)
+static int match_descriptor(int fd, const struct symbol_pattern *patterns, size_t n,
+			    struct report *report, const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 	int r = elf_image_open(fd, &image, ret_reason);
@@ -47,8 +49,11 @@ static int match_bytes(const void *data, size_t size, const char *pattern, struc
 TEST(exact_names_prefixes_and_globs_match_whole_names)
 {
 	static const struct symbol_pattern patterns[] = {
-		{ "_ZN3run3RunEv" }, { "_ZN3run3*" }, { "_ZN3run1KD?Ev" }, { "*Ev" },	     { "*3run*Ev" },
-		{ "_ZN3run3RunE" },  { "?ZN3run*" },  { "run" },	   { "_ZN*3*u*E?" }, { "*" },
+		{ "_ZN3run3RunEv" }, { "_ZN3run3*" },
+		{ "_ZN3run1KD?Ev" }, { "*Ev" },
+		{ "*3run*Ev" },      { "_ZN3run3RunE" },
+		{ "?ZN3run*" },      { "run" },
+		{ "_ZN*3*u*E?" },    { "*" },
 	};
 	_cleanup_close_ int fd = -1;
 	struct report report = { 0 };
@@ -62,17 +67,18 @@ TEST(exact_names_prefixes_and_globs_match_whole_names)
 	ELF_FILE_ADD(&file, "main", 0x50, STB_GLOBAL);
 	fd = elf_file_write(&file, sizeof(file));
 	CHECK_EQ(match_descriptor(fd, patterns, ARRAY_SIZE(patterns), &report, NULL), 0);
-	CHECK_STR(report.text, "0 _ZN3run3RunEv 16 16\n"
-			       "1 _ZN3run3RunEv 16 16\n1 _ZN3run3RunEi 32 16\n"
-			       "2 _ZN3run1KD2Ev 48 16\n"
-			       "3 _ZN3run3RunEv 16 16\n3 _ZN3run1KD2Ev 48 16\n"
-			       "4 _ZN3run3RunEv 16 16\n4 _ZN3run1KD2Ev 48 16\n"
-			       "6 _ZN3run3RunEv 16 16\n6 _ZN3run3RunEi 32 16\n6 _ZN3run1KD2Ev 48 16\n"
-			       "6 _ZN3run1KD2Ei 64 16\n"
-			       "8 _ZN3run3RunEv 16 16\n8 _ZN3run3RunEi 32 16\n8 _ZN3run1KD2Ev 48 16\n"
-			       "8 _ZN3run1KD2Ei 64 16\n"
-			       "9 _ZN3run3RunEv 16 16\n9 _ZN3run3RunEi 32 16\n9 _ZN3run1KD2Ev 48 16\n"
-			       "9 _ZN3run1KD2Ei 64 16\n9 main 80 16\n");
+	CHECK_STR(report.text,
+		  "0 _ZN3run3RunEv 16 16\n"
+		  "1 _ZN3run3RunEv 16 16\n1 _ZN3run3RunEi 32 16\n"
+		  "2 _ZN3run1KD2Ev 48 16\n"
+		  "3 _ZN3run3RunEv 16 16\n3 _ZN3run1KD2Ev 48 16\n"
+		  "4 _ZN3run3RunEv 16 16\n4 _ZN3run1KD2Ev 48 16\n"
+		  "6 _ZN3run3RunEv 16 16\n6 _ZN3run3RunEi 32 16\n6 _ZN3run1KD2Ev 48 16\n"
+		  "6 _ZN3run1KD2Ei 64 16\n"
+		  "8 _ZN3run3RunEv 16 16\n8 _ZN3run3RunEi 32 16\n8 _ZN3run1KD2Ev 48 16\n"
+		  "8 _ZN3run1KD2Ei 64 16\n"
+		  "9 _ZN3run3RunEv 16 16\n9 _ZN3run3RunEi 32 16\n9 _ZN3run1KD2Ev 48 16\n"
+		  "9 _ZN3run1KD2Ei 64 16\n9 main 80 16\n");
 }
 
 TEST(a_function_in_both_tables_or_under_two_names_comes_once)
@@ -163,29 +169,64 @@ TEST(malformed_symbol_tables_are_refused_with_an_error_and_a_reason)
 		struct report report = { 0 };
 		const char *reason = NULL;
 		struct elf_file file;
-		Elf64_Shdr *symbols = &file.sections[ELF_FILE_SYMTAB], *strings = &file.sections[ELF_FILE_STRTAB];
+		Elf64_Shdr *symbols = &file.sections[ELF_FILE_SYMTAB],
+			   *strings = &file.sections[ELF_FILE_STRTAB];
 		int r;
 
 		elf_file_make(&file);
 		ELF_FILE_ADD(&file, "f", 0x10, STB_GLOBAL);
 		switch (i) {
-		case 0: symbols->sh_entsize = 0; break;
-		case 1: symbols->sh_entsize = 23; break;
-		case 2: symbols->sh_size -= 1; break;
-		case 3: symbols->sh_offset = UINT64_MAX - 23; break;
-		case 4: symbols->sh_size = UINT64_MAX / 24 * 24; break;
-		case 5: symbols->sh_offset = UINT64_MAX - 23, symbols->sh_size = 48; break;
-		case 6: symbols->sh_size = (sizeof(file) - symbols->sh_offset) / 24 * 24 + 24; break;
-		case 7: symbols->sh_link = ELF_FILE_SECTIONS; break;
-		case 8: symbols->sh_link = ELF_FILE_SYMTAB; break;
-		case 9: strings->sh_type = SHT_NOBITS; break;
-		case 10: strings->sh_size = 0; break;
-		case 11: strings->sh_offset = UINT64_MAX; break;
-		case 12: strings->sh_size = UINT64_MAX; break;
-		case 13: strings->sh_size = sizeof(file); break;
-		case 14: file.strings[sizeof(file.strings) - 1] = 'x'; break;
-		case 15: file.symbols[1].st_name = sizeof(file.strings); break;
-		case 16: file.symbols[1].st_name = UINT32_MAX; break;
+		case 0:
+			symbols->sh_entsize = 0;
+			break;
+		case 1:
+			symbols->sh_entsize = 23;
+			break;
+		case 2:
+			symbols->sh_size -= 1;
+			break;
+		case 3:
+			symbols->sh_offset = UINT64_MAX - 23;
+			break;
+		case 4:
+			symbols->sh_size = UINT64_MAX / 24 * 24;
+			break;
+		case 5:
+			symbols->sh_offset = UINT64_MAX - 23, symbols->sh_size = 48;
+			break;
+		case 6:
+			symbols->sh_size = (sizeof(file) - symbols->sh_offset) / 24 * 24 + 24;
+			break;
+		case 7:
+			symbols->sh_link = ELF_FILE_SECTIONS;
+			break;
+		case 8:
+			symbols->sh_link = ELF_FILE_SYMTAB;
+			break;
+		case 9:
+			strings->sh_type = SHT_NOBITS;
+			break;
+		case 10:
+			strings->sh_size = 0;
+			break;
+		case 11:
+			strings->sh_offset = UINT64_MAX;
+			break;
+		case 12:
+			strings->sh_size = UINT64_MAX;
+			break;
+		case 13:
+			strings->sh_size = sizeof(file);
+			break;
+		case 14:
+			file.strings[sizeof(file.strings) - 1] = 'x';
+			break;
+		case 15:
+			file.symbols[1].st_name = sizeof(file.strings);
+			break;
+		case 16:
+			file.symbols[1].st_name = UINT32_MAX;
+			break;
 		}
 		r = match_bytes(&file, sizeof(file), "*", &report, &reason);
 		if (r != cases[i].error || !reason)
@@ -266,7 +307,8 @@ static void large_make(struct large *large, size_t n_symbols, size_t strings_siz
 		};
 }
 
-static int large_match(struct large *large, const char *pattern, struct report *report, const char **ret_reason)
+static int large_match(struct large *large, const char *pattern, struct report *report,
+		       const char **ret_reason)
 {
 	memcpy(large->bytes, &large->file, sizeof(large->file));
 	return match_bytes(large->bytes, large->size, pattern, report, ret_reason);
@@ -291,7 +333,8 @@ TEST(a_million_symbols_in_any_order_are_matched)
 	}
 	CHECK_EQ(large_match(&large, "f123456", &exact, NULL), 0);
 	CHECK_STR(exact.text, "0 f123456 64 123457\n");
-	/* Ten functions; those at one address come once: 100,000 steps of one byte are 160 bytes of the 256. */
+	/* Ten functions; those at one address come once: 100,000 steps of one byte are 160 bytes of
+	 * the 256. */
 	CHECK_EQ(large_match(&large, "*?12345", &suffix, NULL), 0);
 	CHECK_EQ(suffix.n, 8);
 	CHECK_EQ(large_match(&large, "*", &all, &reason), -E2BIG);
@@ -302,7 +345,11 @@ TEST(a_million_symbols_in_any_order_are_matched)
 
 TEST(names_are_matched_up_to_the_longest_and_passed_by_when_longer)
 {
-	enum { LONGEST = 0, TOO_LONG = SYMBOLS_NAME_MAX + 1, SHORT = TOO_LONG + SYMBOLS_NAME_MAX + 2 };
+	enum {
+		LONGEST = 0,
+		TOO_LONG = SYMBOLS_NAME_MAX + 1,
+		SHORT = TOO_LONG + SYMBOLS_NAME_MAX + 2
+	};
 	struct report report = { 0 };
 	struct large large;
 
@@ -362,7 +409,9 @@ TEST(a_file_that_shrinks_before_its_symbols_are_read_is_an_error)
 	fd = elf_file_write(&file, sizeof(file));
 	CHECK_EQ(elf_image_open(fd, &image, NULL), 0);
 	CHECK_EQ(ftruncate(fd, offsetof(struct elf_file, symbols) + 10), 0);
-	CHECK_EQ(elf_symbols_match(image, &(struct symbol_pattern){ "f" }, 1, on_match, &report, &reason), -EBADMSG);
+	CHECK_EQ(elf_symbols_match(image, &(struct symbol_pattern){ "f" }, 1, on_match, &report,
+				   &reason),
+		 -EBADMSG);
 	CHECK(reason);
 }
 

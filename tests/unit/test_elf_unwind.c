@@ -24,7 +24,8 @@ struct unwind_file {
 		uint32_t length, id;
 		uint8_t version;
 		char augmentation[3];
-		uint8_t code_alignment, data_alignment, return_register, augmentation_size, encoding, padding[3];
+		uint8_t code_alignment, data_alignment, return_register, augmentation_size,
+			encoding, padding[3];
 	} cie;
 	struct {
 		uint32_t length, cie;
@@ -36,7 +37,8 @@ struct unwind_file {
 
 static void unwind_file_make(struct unwind_file *file)
 {
-	const int64_t table = offsetof(struct unwind_file, table), fde = offsetof(struct unwind_file, fde);
+	const int64_t table = offsetof(struct unwind_file, table),
+		      fde = offsetof(struct unwind_file, fde);
 
 	memset(file, 0, sizeof(*file));
 	elf_file_make(&file->file);
@@ -65,12 +67,14 @@ static void unwind_file_make(struct unwind_file *file)
 	file->cie.augmentation_size = 1;
 	file->cie.encoding = 0x1b;
 	file->fde.length = sizeof(file->fde) - 4;
-	file->fde.cie = (uint32_t)(offsetof(struct unwind_file, fde.cie) - offsetof(struct unwind_file, cie));
+	file->fde.cie = (uint32_t)(offsetof(struct unwind_file, fde.cie) -
+				   offsetof(struct unwind_file, cie));
 	file->fde.start = (int32_t)(FUNCTION - (fde + 8));
 	file->fde.size = FUNCTION_SIZE;
 }
 
-static int find(const struct unwind_file *file, size_t size, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+static int find(const struct unwind_file *file, size_t size, uint64_t address, uint64_t *ret_start,
+		uint64_t *ret_size)
 {
 	_cleanup_close_ int fd = elf_file_write(file, size);
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
@@ -127,21 +131,52 @@ TEST(what_is_malformed_is_refused_with_its_error)
 
 		unwind_file_make(&file);
 		switch (i) {
-		case 0: file.table.version = 2; break;
-		case 1: file.table.entry_encoding = 0xff; break;
-		case 2: file.table.n_entries = 2; file.cie.length = INT32_MAX; break;
-		case 3: file.table.fde = INT32_MAX; break;
-		case 4: file.fde.cie = 0; break;
-		case 5: file.fde.length = 0; break;
-		case 6: file.fde.start++; break;
-		case 7: file.fde.cie = UINT32_MAX; break;
-		case 8: file.cie.id = 1; break;
-		case 9: memset(file.cie.augmentation, 'z', sizeof(file.cie) - 9); break;
-		case 10: file.cie.augmentation[1] = 'Q'; break;
-		case 11: file.cie.encoding = 0x9b; break;
-		case 12: file.fde.size = 0; break;
-		case 13: file.fde.size = 0x1000; break;
-		case 14: file.fde.length = 8; break;
+		case 0:
+			file.table.version = 2;
+			break;
+		case 1:
+			file.table.entry_encoding = 0xff;
+			break;
+		case 2:
+			file.table.n_entries = 2;
+			file.cie.length = INT32_MAX;
+			break;
+		case 3:
+			file.table.fde = INT32_MAX;
+			break;
+		case 4:
+			file.fde.cie = 0;
+			break;
+		case 5:
+			file.fde.length = 0;
+			break;
+		case 6:
+			file.fde.start++;
+			break;
+		case 7:
+			file.fde.cie = UINT32_MAX;
+			break;
+		case 8:
+			file.cie.id = 1;
+			break;
+		case 9:
+			memset(file.cie.augmentation, 'z', sizeof(file.cie) - 9);
+			break;
+		case 10:
+			file.cie.augmentation[1] = 'Q';
+			break;
+		case 11:
+			file.cie.encoding = 0x9b;
+			break;
+		case 12:
+			file.fde.size = 0;
+			break;
+		case 13:
+			file.fde.size = 0x1000;
+			break;
+		case 14:
+			file.fde.length = 8;
+			break;
 		}
 		r = find(&file, sizeof(file), FUNCTION, &start, &size);
 		if (r != cases[i].error)
@@ -165,7 +200,8 @@ TEST(any_byte_may_be_wrong_and_what_is_found_is_still_code)
 		}
 	/* The file ends anywhere in the tables. */
 	unwind_file_make(&file);
-	for (size_t length = offsetof(struct unwind_file, table); length < offsetof(struct unwind_file, fde.augmentation_size); length++)
+	for (size_t length = offsetof(struct unwind_file, table);
+	     length < offsetof(struct unwind_file, fde.augmentation_size); length++)
 		CHECK(find(&file, length, FUNCTION, &start, &size) < 0);
 }
 
@@ -176,7 +212,8 @@ struct own {
 
 static int compare_symbol(const struct symbol_match *match, void *data)
 {
-	const uint64_t places[] = { match->address, match->address + match->size / 2, match->address + match->size - 1 };
+	const uint64_t places[] = { match->address, match->address + match->size / 2,
+				    match->address + match->size - 1 };
 	struct own *own = data;
 
 	own->n++;
@@ -201,7 +238,9 @@ TEST(the_functions_of_this_program_are_as_their_symbols_say)
 
 	CHECK_EQ(elf_image_open(fd, &image, NULL), 0);
 	own.image = image;
-	CHECK_EQ(elf_symbols_match(image, &(struct symbol_pattern){ "elf_*" }, 1, compare_symbol, &own, NULL), 0);
+	CHECK_EQ(elf_symbols_match(image, &(struct symbol_pattern){ "elf_*" }, 1, compare_symbol,
+				   &own, NULL),
+		 0);
 	CHECK(own.n > 10);
 }
 

@@ -1,7 +1,17 @@
 /* Timelines as XSpaces: threads, what ran on them, and the scheduler. */
 #include "tests/unit/exported.h"
 
-enum { NAME_RUN, NAME_EXECUTOR, NAME_DONE, NAME_MATMUL, NAME_ARG, NAME_SCHEDULE, NAME_FUTEX, NAME_PREEMPTED, NAME_ODD };
+enum {
+	NAME_RUN,
+	NAME_EXECUTOR,
+	NAME_DONE,
+	NAME_MATMUL,
+	NAME_ARG,
+	NAME_SCHEDULE,
+	NAME_FUTEX,
+	NAME_PREEMPTED,
+	NAME_ODD
+};
 
 #define START 5000000
 #define BIG_CONTEXT (UINT64_C(1) << 63 | 5)
@@ -31,37 +41,110 @@ static struct process processes[] = {
 };
 
 static struct span spans[] = {
-	{ .start_ns = START, .end_ns = START + 9000, .context = 7, .id = 41, .kind = SPAN_RUN, .name = NAME_RUN },
-	{ .start_ns = START + 1000, .end_ns = START + 2000, .id = 1, .kind = SPAN_BLOCKED, .name = NAME_FUTEX },
-	{ .start_ns = START + 2000, .end_ns = START + 2500, .id = -1, .kind = SPAN_RUNNABLE, .name = NAME_PREEMPTED },
-	{ .start_ns = START + 9500, .end_ns = START + 12000, .context = BIG_CONTEXT, .id = -1, .kind = SPAN_RUN,
-	  .name = NAME_RUN, .flags = SPAN_CUT_END },
-
-	{ .start_ns = START - 500, .end_ns = START + 100, .context = 7, .id = 41, .thread = 1, .kind = SPAN_EXECUTOR,
-	  .name = NAME_EXECUTOR, .flags = SPAN_CUT_START | SPAN_CUT_END },
-	{ .start_ns = START + 1000, .end_ns = START + 8000, .context = 7, .id = 41, .thread = 1, .kind = SPAN_EXECUTOR,
-	  .name = NAME_EXECUTOR },
-	{ .start_ns = START + 1000, .end_ns = START + 1100, .thread = 1, .kind = SPAN_OP, .name = NAME_ARG,
-	  .flags = SPAN_CHEAP, .id = 41 },
-	{ .start_ns = START + 1200, .end_ns = START + 5000, .id = 41, .thread = 1, .kind = SPAN_OP,
-	  .name = NAME_MATMUL },
-	{ .start_ns = START + 1300, .end_ns = START + 2000, .id = 0, .thread = 1, .kind = SPAN_BLOCKED,
+	{ .start_ns = START,
+	  .end_ns = START + 9000,
+	  .context = 7,
+	  .id = 41,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN },
+	{ .start_ns = START + 1000,
+	  .end_ns = START + 2000,
+	  .id = 1,
+	  .kind = SPAN_BLOCKED,
 	  .name = NAME_FUTEX },
-	{ .start_ns = START + 2000, .end_ns = START + 2100, .id = 0, .thread = 1, .kind = SPAN_RUNNABLE,
+	{ .start_ns = START + 2000,
+	  .end_ns = START + 2500,
+	  .id = -1,
+	  .kind = SPAN_RUNNABLE,
 	  .name = NAME_PREEMPTED },
-	{ .start_ns = START + 2200, .end_ns = START + 2300, .id = -1, .thread = 1, .kind = SPAN_BLOCKED,
+	{ .start_ns = START + 9500,
+	  .end_ns = START + 12000,
+	  .context = BIG_CONTEXT,
+	  .id = -1,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN,
+	  .flags = SPAN_CUT_END },
+
+	{ .start_ns = START - 500,
+	  .end_ns = START + 100,
+	  .context = 7,
+	  .id = 41,
+	  .thread = 1,
+	  .kind = SPAN_EXECUTOR,
+	  .name = NAME_EXECUTOR,
+	  .flags = SPAN_CUT_START | SPAN_CUT_END },
+	{ .start_ns = START + 1000,
+	  .end_ns = START + 8000,
+	  .context = 7,
+	  .id = 41,
+	  .thread = 1,
+	  .kind = SPAN_EXECUTOR,
+	  .name = NAME_EXECUTOR },
+	{ .start_ns = START + 1000,
+	  .end_ns = START + 1100,
+	  .thread = 1,
+	  .kind = SPAN_OP,
+	  .name = NAME_ARG,
+	  .flags = SPAN_CHEAP,
+	  .id = 41 },
+	{ .start_ns = START + 1200,
+	  .end_ns = START + 5000,
+	  .id = 41,
+	  .thread = 1,
+	  .kind = SPAN_OP,
+	  .name = NAME_MATMUL },
+	{ .start_ns = START + 1300,
+	  .end_ns = START + 2000,
+	  .id = 0,
+	  .thread = 1,
+	  .kind = SPAN_BLOCKED,
+	  .name = NAME_FUTEX },
+	{ .start_ns = START + 2000,
+	  .end_ns = START + 2100,
+	  .id = 0,
+	  .thread = 1,
+	  .kind = SPAN_RUNNABLE,
+	  .name = NAME_PREEMPTED },
+	{ .start_ns = START + 2200,
+	  .end_ns = START + 2300,
+	  .id = -1,
+	  .thread = 1,
+	  .kind = SPAN_BLOCKED,
 	  .name = NAME_ODD },
-	{ .start_ns = START + 5100, .end_ns = START + 5200, .id = -1, .thread = 1, .kind = SPAN_SCHEDULE,
+	{ .start_ns = START + 5100,
+	  .end_ns = START + 5200,
+	  .id = -1,
+	  .thread = 1,
+	  .kind = SPAN_SCHEDULE,
 	  .name = NAME_SCHEDULE },
-	{ .start_ns = START + 7000, .end_ns = START + 7500, .context = 7, .id = 41, .thread = 1, .kind = SPAN_DONE,
+	{ .start_ns = START + 7000,
+	  .end_ns = START + 7500,
+	  .context = 7,
+	  .id = 41,
+	  .thread = 1,
+	  .kind = SPAN_DONE,
 	  .name = NAME_DONE },
 };
 
 static struct cpu_slice slices[] = {
-	{ .start_ns = START, .end_ns = START + 1000, .thread = 0, .cpu = 0, .reason = NAME_FUTEX, .waker = -1 },
-	{ .start_ns = START + 1000, .end_ns = START + 8000, .thread = 1, .cpu = 0, .reason = NAME_PREEMPTED,
+	{ .start_ns = START,
+	  .end_ns = START + 1000,
+	  .thread = 0,
+	  .cpu = 0,
+	  .reason = NAME_FUTEX,
+	  .waker = -1 },
+	{ .start_ns = START + 1000,
+	  .end_ns = START + 8000,
+	  .thread = 1,
+	  .cpu = 0,
+	  .reason = NAME_PREEMPTED,
 	  .waker = 0 },
-	{ .start_ns = START + 2000, .end_ns = START + 9000, .thread = 0, .cpu = 5, .reason = NAME_FUTEX, .waker = 1 },
+	{ .start_ns = START + 2000,
+	  .end_ns = START + 9000,
+	  .thread = 0,
+	  .cpu = 5,
+	  .reason = NAME_FUTEX,
+	  .waker = 1 },
 };
 
 static char *warnings[] = { (char *)"3 events were lost" };
@@ -192,7 +275,9 @@ TEST(a_level_shows_what_it_says)
 		size_t n = 0;
 
 		for (size_t line = 0; line < host->n_lines; line++)
-			n += strcmp(host->lines[line]->name, "_counters_") ? host->lines[line]->n_events : 0;
+			n += strcmp(host->lines[line]->name, "_counters_")
+				     ? host->lines[line]->n_events
+				     : 0;
 		CHECK_EQ(n, cases[i].events);
 		CHECK_EQ(shows(host, "dense/MatMul:MatMul"), cases[i].op);
 		CHECK_EQ(shows(host, "x:_Arg"), cases[i].cheap);
@@ -200,8 +285,10 @@ TEST(a_level_shows_what_it_says)
 		CHECK_EQ(!!find_plane(space, "/device:CUSTOM:sched"), cases[i].sched);
 		CHECK(find_plane(space, "Task Environment"));
 		CHECK_EQ(space->n_warnings, 3);
-		CHECK_STR(space->warnings[1], "Note: 1 of 2 runs were captured in part: the beginning of 0 of them and the end of 1 are missing. "
-					      "No latency and no percentile has them, and they are no steps.");
+		CHECK_STR(
+			space->warnings[1],
+			"Note: 1 of 2 runs were captured in part: the beginning of 0 of them and the end of 1 are missing. "
+			"No latency and no percentile has them, and they are no steps.");
 		CHECK_EQ(space->n_errors, 1);
 		space_free(space);
 	}
@@ -221,10 +308,12 @@ TEST(lines_share_a_small_time_base_and_are_sorted_longer_first)
 			CHECK_EQ(plane->lines[l]->timestamp_ns, 1000);
 			CHECK(plane->lines[l]->n_events);
 			for (size_t e = 1; e < plane->lines[l]->n_events; e++) {
-				const XEvent *a = plane->lines[l]->events[e - 1], *b = plane->lines[l]->events[e];
+				const XEvent *a = plane->lines[l]->events[e - 1],
+					     *b = plane->lines[l]->events[e];
 
 				CHECK(a->offset_ps < b->offset_ps ||
-				      (a->offset_ps == b->offset_ps && a->duration_ps >= b->duration_ps));
+				      (a->offset_ps == b->offset_ps &&
+				       a->duration_ps >= b->duration_ps));
 			}
 		}
 		for (size_t i = 0; i < plane->n_stat_metadata; i++)
@@ -306,8 +395,10 @@ TEST(the_task_environment_says_when_the_window_was)
 	CHECK_STR(space->hostnames[0], "host");
 	CHECK_EQ(plane->n_stats, 2);
 	for (size_t i = 0; i < plane->n_stats; i++) {
-		CHECK_STR(plane->stat_metadata[i]->value->name, i ? "profile_stop_time" : "profile_start_time");
-		CHECK_EQ(plane->stats[i]->value_case, TENSORFLOW__PROFILER__XSTAT__VALUE_UINT64_VALUE);
+		CHECK_STR(plane->stat_metadata[i]->value->name,
+			  i ? "profile_stop_time" : "profile_start_time");
+		CHECK_EQ(plane->stats[i]->value_case,
+			 TENSORFLOW__PROFILER__XSTAT__VALUE_UINT64_VALUE);
 		CHECK_EQ(plane->stats[i]->uint64_value, 1700000000000000000 + (i ? 10000 : 0));
 	}
 	space_free(space);
@@ -322,15 +413,17 @@ TEST(without_anything_to_show_the_message_is_valid_and_says_so_beside_the_losses
 	CHECK_EQ(space->n_warnings, 3);
 	CHECK_STR(space->warnings[0], "Advice: do this");
 	CHECK_STR(space->warnings[1], "3 events were lost");
-	CHECK_STR(space->warnings[2], "No activity of the profiled processes was seen in the window.");
+	CHECK_STR(space->warnings[2],
+		  "No activity of the profiled processes was seen in the window.");
 	CHECK(find_plane(space, "/host:CPU"));
 	space_free(space);
 
 	space = export_at(&t, 0);
 	CHECK(!find_plane(space, "/host:CPU"));
 	CHECK_STR(space->warnings[1], "3 events were lost");
-	CHECK_STR(space->warnings[2], "No activity is shown at host tracer level 0, but 13 events were seen: "
-				      "capture with a higher level.");
+	CHECK_STR(space->warnings[2],
+		  "No activity is shown at host tracer level 0, but 13 events were seen: "
+		  "capture with a higher level.");
 	space_free(space);
 }
 
@@ -344,7 +437,8 @@ TEST(spans_out_of_order_are_left_out_and_counted_in_a_warning)
 	t.n_spans = ARRAY_SIZE(wrong);
 	space = export_at(&t, 2);
 	CHECK_EQ(find_plane(space, "/host:CPU")->lines[0]->n_events, 2);
-	CHECK_STR(space->warnings[space->n_warnings - 1], "1 events were out of order on their line and are not shown.");
+	CHECK_STR(space->warnings[space->n_warnings - 1],
+		  "1 events were out of order on their line and are not shown.");
 	space_free(space);
 }
 

@@ -21,21 +21,52 @@ static struct thread threads[] = {
 	{ .tid = 12, .process = 1, .name = "second" },
 };
 
-static struct process processes[] = { { .pid = 70, .name = "server" }, { .pid = 12, .name = "another" } };
+static struct process processes[] = { { .pid = 70, .name = "server" },
+				      { .pid = 12, .name = "another" } };
 
-/* Two threads whose operations overlap, a thread of another process, one operation inside another. */
+/* Two threads whose operations overlap, a thread of another process, one operation inside another.
+ */
 static struct span spans[] = {
-	{ .start_ns = START, .end_ns = START + 9000, .context = 7, .id = 41, .kind = SPAN_RUN, .name = NAME_RUN },
+	{ .start_ns = START,
+	  .end_ns = START + 9000,
+	  .context = 7,
+	  .id = 41,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN },
 	{ .start_ns = START + 1000, .end_ns = START + 4000, .kind = SPAN_OP, .name = NAME_MATMUL },
-	{ .start_ns = START + 1500, .end_ns = START + 2000, .id = -1, .kind = SPAN_BLOCKED, .name = NAME_FUTEX },
-	{ .start_ns = START + 4000, .end_ns = START + 4100, .kind = SPAN_OP, .name = NAME_ARG, .flags = SPAN_CHEAP },
+	{ .start_ns = START + 1500,
+	  .end_ns = START + 2000,
+	  .id = -1,
+	  .kind = SPAN_BLOCKED,
+	  .name = NAME_FUTEX },
+	{ .start_ns = START + 4000,
+	  .end_ns = START + 4100,
+	  .kind = SPAN_OP,
+	  .name = NAME_ARG,
+	  .flags = SPAN_CHEAP },
 	{ .start_ns = START + 5000, .end_ns = START + 6000, .kind = SPAN_OP, .name = NAME_LOST },
-	{ .start_ns = START + 6000, .end_ns = START + 7000, .kind = SPAN_OP, .name = NAME_OTHER_TYPE },
+	{ .start_ns = START + 6000,
+	  .end_ns = START + 7000,
+	  .kind = SPAN_OP,
+	  .name = NAME_OTHER_TYPE },
 
-	{ .start_ns = START + 3000, .end_ns = START + 5000, .thread = 1, .kind = SPAN_OP, .name = NAME_MATMUL },
-	{ .start_ns = START + 3500, .end_ns = START + 4500, .thread = 1, .kind = SPAN_OP, .name = NAME_COLONS },
+	{ .start_ns = START + 3000,
+	  .end_ns = START + 5000,
+	  .thread = 1,
+	  .kind = SPAN_OP,
+	  .name = NAME_MATMUL },
+	{ .start_ns = START + 3500,
+	  .end_ns = START + 4500,
+	  .thread = 1,
+	  .kind = SPAN_OP,
+	  .name = NAME_COLONS },
 
-	{ .start_ns = START + 9900, .end_ns = START + 12000, .thread = 2, .kind = SPAN_OP, .name = NAME_MATMUL, .flags = SPAN_CUT_END },
+	{ .start_ns = START + 9900,
+	  .end_ns = START + 12000,
+	  .thread = 2,
+	  .kind = SPAN_OP,
+	  .name = NAME_MATMUL,
+	  .flags = SPAN_CUT_END },
 };
 
 static struct timeline sample(void)
@@ -57,16 +88,20 @@ static struct timeline sample(void)
 
 static XSpace *export_device(const struct timeline *t, unsigned int level)
 {
-	return export_with(t, &(struct export_options){ .level = level, .hostname = "host", .extras.device_plane = true });
+	return export_with(t, &(struct export_options){ .level = level,
+							.hostname = "host",
+							.extras.device_plane = true });
 }
 
 /* A stat that all events of that name have, 0 or NULL when it is missing. */
 static const XStat *kind_stat(const XPlane *plane, const XEvent *event, const char *name)
 {
-	const Tensorflow__Profiler__XEventMetadata *kind = plane->event_metadata[event->metadata_id - 1]->value;
+	const Tensorflow__Profiler__XEventMetadata *kind =
+		plane->event_metadata[event->metadata_id - 1]->value;
 
 	for (size_t i = 0; i < kind->n_stats; i++)
-		if (!strcmp(plane->stat_metadata[kind->stats[i]->metadata_id - 1]->value->name, name))
+		if (!strcmp(plane->stat_metadata[kind->stats[i]->metadata_id - 1]->value->name,
+			    name))
 			return kind->stats[i];
 	return NULL;
 }
@@ -75,14 +110,18 @@ static const char *kind_text(const XPlane *plane, const XEvent *event, const cha
 {
 	const XStat *stat = kind_stat(plane, event, name);
 
-	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_REF_VALUE ? plane->stat_metadata[stat->ref_value - 1]->value->name : NULL;
+	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_REF_VALUE
+		       ? plane->stat_metadata[stat->ref_value - 1]->value->name
+		       : NULL;
 }
 
 static int64_t kind_int(const XPlane *plane, const XEvent *event, const char *name)
 {
 	const XStat *stat = kind_stat(plane, event, name);
 
-	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_INT64_VALUE ? stat->int64_value : 0;
+	return stat && stat->value_case == TENSORFLOW__PROFILER__XSTAT__VALUE_INT64_VALUE
+		       ? stat->int64_value
+		       : 0;
 }
 
 TEST(each_thread_has_a_line_with_its_operations_and_nothing_else)
@@ -94,8 +133,10 @@ TEST(each_thread_has_a_line_with_its_operations_and_nothing_else)
 		const char *display_name;
 		int64_t id;
 		size_t n;
-	} lines[] = { { "[70] server worker?/71", 71, 4 }, { "[70] server other/70", 70, 1 }, { "[70] server other/70, within others: 1", 70 | 1 << 24, 1 },
-		    { "[12] another second/12", 12, 1 } };
+	} lines[] = { { "[70] server worker?/71", 71, 4 },
+		      { "[70] server other/70", 70, 1 },
+		      { "[70] server other/70, within others: 1", 70 | 1 << 24, 1 },
+		      { "[12] another second/12", 12, 1 } };
 
 	CHECK_EQ(device->n_lines, ARRAY_SIZE(lines));
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
@@ -113,8 +154,10 @@ TEST(each_thread_has_a_line_with_its_operations_and_nothing_else)
 	CHECK_EQ(device->lines[0]->events[0]->duration_ps, 3000000);
 	CHECK_EQ(device->lines[3]->events[0]->duration_ps, 100000);
 	CHECK_EQ(device->n_stats, 1);
-	CHECK_STR(device->stat_metadata[device->stats[0]->metadata_id - 1]->value->name, "device_type_string");
-	CHECK_STR(device->stat_metadata[device->stats[0]->ref_value - 1]->value->name, "CPU, presented as a device");
+	CHECK_STR(device->stat_metadata[device->stats[0]->metadata_id - 1]->value->name,
+		  "device_type_string");
+	CHECK_STR(device->stat_metadata[device->stats[0]->ref_value - 1]->value->name,
+		  "CPU, presented as a device");
 	space_free(space);
 }
 
@@ -123,16 +166,19 @@ TEST(an_operation_has_a_category_a_program_and_a_symbol_and_no_invented_flops)
 	struct timeline t = sample();
 	XSpace *space = export_device(&t, 2);
 	const XPlane *device = find_plane(space, "/device:TPU:0");
-	XEvent **first = device->lines[0]->events, **second = device->lines[1]->events, **inner = device->lines[2]->events, **third = device->lines[3]->events;
+	XEvent **first = device->lines[0]->events, **second = device->lines[1]->events,
+	       **inner = device->lines[2]->events, **third = device->lines[3]->events;
 
 	CHECK_EQ(device->lines[0]->n_events, 3);
 	CHECK_STR(event_name(device, first[0]), "dense/MatMul");
 	CHECK_STR(kind_text(device, first[0], "hlo_category"), "dot");
 	CHECK_STR(kind_text(device, first[0], "tf_op"), "dense/MatMul:MatMul");
 	CHECK_EQ(kind_int(device, first[0], "program_id"), 1000000070);
-	CHECK(!kind_stat(device, first[0], "flops") && !kind_stat(device, first[0], "bytes_accessed"));
+	CHECK(!kind_stat(device, first[0], "flops") &&
+	      !kind_stat(device, first[0], "bytes_accessed"));
 	CHECK_EQ(first[0]->n_stats, 0);
-	/* One operation is one, whichever thread runs it; another type, or another process, makes another one. */
+	/* One operation is one, whichever thread runs it; another type, or another process, makes
+	 * another one. */
 	CHECK_EQ(first[0]->metadata_id, second[0]->metadata_id);
 	CHECK_STR(event_name(device, first[2]), "dense/MatMul");
 	CHECK_STR(kind_text(device, first[2], "hlo_category"), "elementwise");
@@ -155,7 +201,8 @@ TEST(everything_else_is_as_without_it_and_a_warning_says_what_it_is)
 {
 	struct timeline t = sample();
 	XSpace *with = export_device(&t, 3);
-	XSpace *without = export_with(&t, &(struct export_options){ .level = 3, .hostname = "host" });
+	XSpace *without =
+		export_with(&t, &(struct export_options){ .level = 3, .hostname = "host" });
 
 	CHECK_EQ(with->n_planes, without->n_planes + 1);
 	CHECK_EQ(with->n_warnings, without->n_warnings + 1);
@@ -203,7 +250,8 @@ TEST(events_out_of_order_are_counted_once)
 	space = export_device(&t, 3);
 	CHECK_EQ(find_plane(space, "/device:TPU:0")->lines[0]->n_events, 2);
 	CHECK(space->n_warnings == 2);
-	CHECK_STR(space->warnings[space->n_warnings - 1], "1 events were out of order on their line and are not shown.");
+	CHECK_STR(space->warnings[space->n_warnings - 1],
+		  "1 events were out of order on their line and are not shown.");
 	space_free(space);
 }
 
@@ -218,10 +266,16 @@ TEST(operations_within_each_other_are_on_lines_of_their_own)
 	XSpace *space;
 
 	for (uint64_t i = 0; i < DEEP; i++)
-		deep[i] = (struct span){ .start_ns = START + i, .end_ns = START + 1000 - i, .kind = SPAN_OP, .name = NAME_MATMUL };
+		deep[i] = (struct span){ .start_ns = START + i,
+					 .end_ns = START + 1000 - i,
+					 .kind = SPAN_OP,
+					 .name = NAME_MATMUL };
 	/* These begin when the one before has ended. */
 	for (uint64_t i = 0; i < AFTER; i++)
-		deep[DEEP + i] = (struct span){ .start_ns = START + 1000 + i * 10, .end_ns = START + 1010 + i * 10, .kind = SPAN_OP, .name = NAME_MATMUL };
+		deep[DEEP + i] = (struct span){ .start_ns = START + 1000 + i * 10,
+						.end_ns = START + 1010 + i * 10,
+						.kind = SPAN_OP,
+						.name = NAME_MATMUL };
 	t.spans = deep;
 	t.n_spans = ARRAY_SIZE(deep);
 	space = export_device(&t, 2);
@@ -231,7 +285,8 @@ TEST(operations_within_each_other_are_on_lines_of_their_own)
 		CHECK_EQ(device->lines[i]->n_events, i == 0 ? 1 + AFTER : i < 7 ? 1 : DEEP - 7);
 		CHECK_STR(device->lines[i]->name, "XLA Ops");
 		for (size_t k = 0; k < i; k++)
-			CHECK(device->lines[i]->id != device->lines[k]->id && device->lines[i]->display_id != device->lines[k]->display_id);
+			CHECK(device->lines[i]->id != device->lines[k]->id &&
+			      device->lines[i]->display_id != device->lines[k]->display_id);
 		n += device->lines[i]->n_events;
 	}
 	CHECK_EQ(n, DEEP + AFTER);
@@ -250,8 +305,10 @@ TEST(names_of_any_length_are_shown_with_what_fits)
 	memset(name, 'x', 64 << 10);
 	name[64 << 10] = 0;
 	long_names[NAME_MATMUL] = (struct span_name){ .name = name };
-	long_names[NAME_OTHER_TYPE] = (struct span_name){ .name = (char *)":", .display = (char *)"" };
-	long_names[NAME_COLONS] = (struct span_name){ .name = (char *)"", .display = (char *)"Type" };
+	long_names[NAME_OTHER_TYPE] =
+		(struct span_name){ .name = (char *)":", .display = (char *)"" };
+	long_names[NAME_COLONS] =
+		(struct span_name){ .name = (char *)"", .display = (char *)"Type" };
 	t.names = long_names;
 	space = export_device(&t, 2);
 	device = find_plane(space, "/device:TPU:0");

@@ -3,23 +3,44 @@
 
 #define START 1000
 
-static struct thread threads[] = { { .tid = 71, .name = "worker" }, { .tid = 12, .process = 1, .name = "other" } };
-static struct process processes[] = { { .pid = 70, .name = "server" }, { .pid = 12, .name = "other" } };
+static struct thread threads[] = { { .tid = 71, .name = "worker" },
+				   { .tid = 12, .process = 1, .name = "other" } };
+static struct process processes[] = { { .pid = 70, .name = "server" },
+				      { .pid = 12, .name = "other" } };
 static struct span_name names[] = { { .name = (char *)"SessionRun" } };
 static char *warnings[] = { (char *)"3 events were lost" };
 
-static struct timeline timeline_of(struct request *requests, uint32_t n_requests, struct span *spans, uint64_t n_spans)
+static struct timeline timeline_of(struct request *requests, uint32_t n_requests,
+				   struct span *spans, uint64_t n_spans)
 {
 	return (struct timeline){
-		.start_ns = START, .end_ns = START + 10000, .start_unix_ns = 1700000000000000000, .requests = requests, .n_requests = n_requests,
-		.spans = spans, .n_spans = n_spans, .threads = threads, .n_threads = ARRAY_SIZE(threads), .processes = processes,
-		.n_processes = ARRAY_SIZE(processes), .names = names, .n_names = ARRAY_SIZE(names), .warnings = warnings, .n_warnings = 1, .n_lanes = 1,
+		.start_ns = START,
+		.end_ns = START + 10000,
+		.start_unix_ns = 1700000000000000000,
+		.requests = requests,
+		.n_requests = n_requests,
+		.spans = spans,
+		.n_spans = n_spans,
+		.threads = threads,
+		.n_threads = ARRAY_SIZE(threads),
+		.processes = processes,
+		.n_processes = ARRAY_SIZE(processes),
+		.names = names,
+		.n_names = ARRAY_SIZE(names),
+		.warnings = warnings,
+		.n_warnings = 1,
+		.n_lanes = 1,
 	};
 }
 
 static struct span run(uint32_t thread, uint64_t start_ns, uint64_t end_ns, uint8_t flags)
 {
-	return (struct span){ .start_ns = START + start_ns, .end_ns = START + end_ns, .id = -1, .thread = thread, .kind = SPAN_RUN, .flags = flags };
+	return (struct span){ .start_ns = START + start_ns,
+			      .end_ns = START + end_ns,
+			      .id = -1,
+			      .thread = thread,
+			      .kind = SPAN_RUN,
+			      .flags = flags };
 }
 
 static bool is_root(const XPlane *host, const char *line, uint64_t start_ns)
@@ -37,8 +58,12 @@ TEST(requests_that_were_captured_in_part_are_counted_but_for_those_that_are_filt
 {
 	struct request requests[] = {
 		{ .start_ns = START, .end_ns = START + 10, .flags = REQUEST_CUT_START },
-		{ .start_ns = START, .end_ns = START + 10000, .flags = REQUEST_CUT_START | REQUEST_CUT_END },
-		{ .start_ns = START, .end_ns = START + 20, .flags = REQUEST_CUT_START | REQUEST_FILTERED },
+		{ .start_ns = START,
+		  .end_ns = START + 10000,
+		  .flags = REQUEST_CUT_START | REQUEST_CUT_END },
+		{ .start_ns = START,
+		  .end_ns = START + 20,
+		  .flags = REQUEST_CUT_START | REQUEST_FILTERED },
 		{ .start_ns = START + 100, .end_ns = START + 200 },
 		{ .start_ns = START + 300, .end_ns = START + 400, .flags = REQUEST_LOST },
 		{ .start_ns = START + 500, .end_ns = START + 9000, .flags = REQUEST_CUT_END },
@@ -46,8 +71,10 @@ TEST(requests_that_were_captured_in_part_are_counted_but_for_those_that_are_filt
 	struct timeline t = timeline_of(requests, ARRAY_SIZE(requests), NULL, 0);
 	XSpace *space = export_at(&t, 1);
 
-	CHECK_STR(space->warnings[1], "Note: 3 of 5 requests were captured in part: the beginning of 2 of them and the end of 2 are missing. "
-				      "No latency and no percentile has them, and they are no steps.");
+	CHECK_STR(
+		space->warnings[1],
+		"Note: 3 of 5 requests were captured in part: the beginning of 2 of them and the end of 2 are missing. "
+		"No latency and no percentile has them, and they are no steps.");
 	CHECK_STR(space->warnings[2], "3 events were lost");
 	space_free(space);
 	space = export_at(&t, 0);
@@ -72,15 +99,20 @@ TEST(runs_that_were_captured_in_part_are_no_roots_nor_is_what_they_hold_and_thos
 	struct request whole = { .start_ns = START + 100, .end_ns = START + 200 };
 	struct span spans[] = {
 		run(0, 0, 50, SPAN_CUT_START), /* of a process whose requests are seen */
-		run(1, 0, 2000, SPAN_CUT_START),  run(1, 500, 900, SPAN_INNER), run(1, 3000, 4000, 0),
-		run(1, 5000, 6000, SPAN_END_BOUND), run(1, 7000, 10000, SPAN_CUT_END),
+		run(1, 0, 2000, SPAN_CUT_START),
+		run(1, 500, 900, SPAN_INNER),
+		run(1, 3000, 4000, 0),
+		run(1, 5000, 6000, SPAN_END_BOUND),
+		run(1, 7000, 10000, SPAN_CUT_END),
 	};
 	struct timeline t = timeline_of(&whole, 1, spans, ARRAY_SIZE(spans));
 	XSpace *space = export_at(&t, 1);
 	const XPlane *host = find_plane(space, "/host:CPU");
 
-	CHECK_STR(space->warnings[1], "Note: 3 of 4 runs were captured in part: the beginning of 1 of them and the end of 2 are missing. "
-				      "No latency and no percentile has them, and they are no steps.");
+	CHECK_STR(
+		space->warnings[1],
+		"Note: 3 of 4 runs were captured in part: the beginning of 1 of them and the end of 2 are missing. "
+		"No latency and no percentile has them, and they are no steps.");
 	CHECK(!is_root(host, "other/12", 0));
 	CHECK(!is_root(host, "other/12", 500));
 	CHECK(is_root(host, "other/12", 3000));

@@ -2,7 +2,16 @@
 #include "tests/unit/exported.h"
 
 enum { NAME_RUN, NAME_PIECE, NAME_MATMUL, NAME_FUTEX, NAME_INNER };
-enum { TEXT_POST, TEXT_REST, TEXT_GRPC, TEXT_MODEL, TEXT_VERSION, TEXT_ODD_METHOD, TEXT_ODD_PATH, TEXTS };
+enum {
+	TEXT_POST,
+	TEXT_REST,
+	TEXT_GRPC,
+	TEXT_MODEL,
+	TEXT_VERSION,
+	TEXT_ODD_METHOD,
+	TEXT_ODD_PATH,
+	TEXTS
+};
 enum { HANDLER, BATCH_THREAD, POOL };
 
 #define START 5000000
@@ -16,8 +25,13 @@ static const struct span_name names[] = {
 };
 
 static const char *const texts[TEXTS] = {
-	[TEXT_POST] = "POST", [TEXT_REST] = "/v1/models/m:predict?key=1", [TEXT_GRPC] = "/a.b.Service/ProcessBatch",
-	[TEXT_MODEL] = "m", [TEXT_VERSION] = "3", [TEXT_ODD_METHOD] = "testing", [TEXT_ODD_PATH] = "train:Step",
+	[TEXT_POST] = "POST",
+	[TEXT_REST] = "/v1/models/m:predict?key=1",
+	[TEXT_GRPC] = "/a.b.Service/ProcessBatch",
+	[TEXT_MODEL] = "m",
+	[TEXT_VERSION] = "3",
+	[TEXT_ODD_METHOD] = "testing",
+	[TEXT_ODD_PATH] = "train:Step",
 };
 
 static const struct thread threads[] = {
@@ -26,54 +40,145 @@ static const struct thread threads[] = {
 	[POOL] = { .tid = 73, .name = "pool" },
 };
 
-static const struct process processes[] = { { .pid = 70, .name = "server" }, { .pid = 90, .name = "other" } };
+static const struct process processes[] = { { .pid = 70, .name = "server" },
+					    { .pid = 90, .name = "other" } };
 
 /* One that is whole, one that overlaps it and is cut, and one that is left out. */
 static const struct request whole = {
-	.start_ns = START + 1000, .end_ns = START + 9000, .connection = 4, .bytes_in = 10, .bytes_out = 20, .first_segment = 0,
-	.n_segments = 6, .stream = 5, .n_runs = 1, .method = TEXT_POST, .path = TEXT_REST, .model = TEXT_MODEL,
-	.version = TEXT_VERSION, .status = 200, .grpc_status = -1, .peer_port = 40000, .local_port = 8501,
-	.protocol = PROTOCOL_HTTP1, .attribution = ATTRIBUTION_EXACT,
+	.start_ns = START + 1000,
+	.end_ns = START + 9000,
+	.connection = 4,
+	.bytes_in = 10,
+	.bytes_out = 20,
+	.first_segment = 0,
+	.n_segments = 6,
+	.stream = 5,
+	.n_runs = 1,
+	.method = TEXT_POST,
+	.path = TEXT_REST,
+	.model = TEXT_MODEL,
+	.version = TEXT_VERSION,
+	.status = 200,
+	.grpc_status = -1,
+	.peer_port = 40000,
+	.local_port = 8501,
+	.protocol = PROTOCOL_HTTP1,
+	.attribution = ATTRIBUTION_EXACT,
 };
 
 static const struct request cut = {
-	.start_ns = START + 2000, .end_ns = START + 20000, .n_runs = 0, .method = TEXT_POST, .path = TEXT_GRPC, .model = TEXT_NONE,
-	.version = TEXT_NONE, .status = -1, .grpc_status = -1, .protocol = PROTOCOL_HTTP2, .flags = REQUEST_CUT_END, .lane = 1,
+	.start_ns = START + 2000,
+	.end_ns = START + 20000,
+	.n_runs = 0,
+	.method = TEXT_POST,
+	.path = TEXT_GRPC,
+	.model = TEXT_NONE,
+	.version = TEXT_NONE,
+	.status = -1,
+	.grpc_status = -1,
+	.protocol = PROTOCOL_HTTP2,
+	.flags = REQUEST_CUT_END,
+	.lane = 1,
 };
 
 static const struct request filtered = {
-	.start_ns = START + 3000, .end_ns = START + 4000, .n_runs = 1, .method = TEXT_NONE, .path = TEXT_NONE, .model = TEXT_NONE,
-	.version = TEXT_NONE, .status = -1, .grpc_status = -1, .flags = REQUEST_FILTERED,
+	.start_ns = START + 3000,
+	.end_ns = START + 4000,
+	.n_runs = 1,
+	.method = TEXT_NONE,
+	.path = TEXT_NONE,
+	.model = TEXT_NONE,
+	.version = TEXT_NONE,
+	.status = -1,
+	.grpc_status = -1,
+	.flags = REQUEST_FILTERED,
 };
 
 static const struct segment segments[] = {
 	{ START + 1000, START + 1500, HANDLER, TEXT_NONE, -1, PHASE_READ, ACTIVITY_RUNNING, 0 },
 	{ START + 1500, START + 2000, HANDLER, TEXT_NONE, -1, PHASE_DECODE, ACTIVITY_RUNNING, 0 },
 	/* A hole until 3000. */
-	{ START + 3000, START + 5000, HANDLER, NAME_MATMUL, -1, PHASE_RUNNING, ACTIVITY_RUNNING, 0 },
-	{ START + 5000, START + 6000, POOL, TEXT_NONE, BATCH_THREAD, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 0 },
-	{ START + 6000, START + 7000, POOL, NAME_FUTEX, HANDLER, PHASE_BLOCKED, ACTIVITY_BLOCKED, 0 },
+	{ START + 3000, START + 5000, HANDLER, NAME_MATMUL, -1, PHASE_RUNNING, ACTIVITY_RUNNING,
+	  0 },
+	{ START + 5000, START + 6000, POOL, TEXT_NONE, BATCH_THREAD, PHASE_RUNNABLE,
+	  ACTIVITY_RUNNABLE, 0 },
+	{ START + 6000, START + 7000, POOL, NAME_FUTEX, HANDLER, PHASE_BLOCKED, ACTIVITY_BLOCKED,
+	  0 },
 	{ START + 7000, START + 8500, HANDLER, TEXT_NONE, -1, PHASE_ENCODE, ACTIVITY_UNKNOWN, 0 },
 };
 
 static struct span spans[] = {
-	{ .start_ns = START + 3000, .end_ns = START + 7000, .context = 7, .id = 41, .kind = SPAN_RUN, .name = NAME_RUN, .request = 1 },
-	{ .start_ns = START + 3100, .end_ns = START + 4000, .context = 8, .id = 42, .kind = SPAN_RUN, .name = NAME_INNER, .request = 1,
+	{ .start_ns = START + 3000,
+	  .end_ns = START + 7000,
+	  .context = 7,
+	  .id = 41,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN,
+	  .request = 1 },
+	{ .start_ns = START + 3100,
+	  .end_ns = START + 4000,
+	  .context = 8,
+	  .id = 42,
+	  .kind = SPAN_RUN,
+	  .name = NAME_INNER,
+	  .request = 1,
 	  .flags = SPAN_INNER },
-	{ .start_ns = START + 7500, .end_ns = START + 7600, .context = 9, .id = 43, .kind = SPAN_RUN, .name = NAME_RUN },
-	{ .start_ns = START + 8000, .end_ns = START + 8100, .context = 10, .id = 44, .kind = SPAN_RUN, .name = NAME_RUN, .request = 3 },
-	{ .start_ns = START + 4000, .end_ns = START + 9500, .id = 0, .kind = SPAN_BATCH, .name = NAME_RUN, .thread = BATCH_THREAD },
-	{ .start_ns = START + 4000, .end_ns = START + 4500, .context = 11, .id = 45, .kind = SPAN_RUN, .name = NAME_RUN,
+	{ .start_ns = START + 7500,
+	  .end_ns = START + 7600,
+	  .context = 9,
+	  .id = 43,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN },
+	{ .start_ns = START + 8000,
+	  .end_ns = START + 8100,
+	  .context = 10,
+	  .id = 44,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN,
+	  .request = 3 },
+	{ .start_ns = START + 4000,
+	  .end_ns = START + 9500,
+	  .id = 0,
+	  .kind = SPAN_BATCH,
+	  .name = NAME_RUN,
 	  .thread = BATCH_THREAD },
-	{ .start_ns = START + 9600, .end_ns = START + 9900, .id = 1, .kind = SPAN_BATCH, .name = NAME_RUN, .thread = BATCH_THREAD,
+	{ .start_ns = START + 4000,
+	  .end_ns = START + 4500,
+	  .context = 11,
+	  .id = 45,
+	  .kind = SPAN_RUN,
+	  .name = NAME_RUN,
+	  .thread = BATCH_THREAD },
+	{ .start_ns = START + 9600,
+	  .end_ns = START + 9900,
+	  .id = 1,
+	  .kind = SPAN_BATCH,
+	  .name = NAME_RUN,
+	  .thread = BATCH_THREAD,
 	  .flags = SPAN_CUT_END },
-	{ .start_ns = START + 3000, .end_ns = START + 9500, .context = 7, .id = 41, .kind = SPAN_EXECUTOR, .name = NAME_PIECE,
+	{ .start_ns = START + 3000,
+	  .end_ns = START + 9500,
+	  .context = 7,
+	  .id = 41,
+	  .kind = SPAN_EXECUTOR,
+	  .name = NAME_PIECE,
 	  .thread = POOL },
 };
 
 static struct batch batches[] = {
-	{ .start_ns = START + 4000, .end_ns = START + 9500, .thread = BATCH_THREAD, .first_task = 0, .n_tasks = 2, .size = 2, .padded = 8 },
-	{ .start_ns = START + 9600, .end_ns = START + 9900, .thread = BATCH_THREAD, .flags = SPAN_CUT_END, .first_task = 2, .n_tasks = 1 },
+	{ .start_ns = START + 4000,
+	  .end_ns = START + 9500,
+	  .thread = BATCH_THREAD,
+	  .first_task = 0,
+	  .n_tasks = 2,
+	  .size = 2,
+	  .padded = 8 },
+	{ .start_ns = START + 9600,
+	  .end_ns = START + 9900,
+	  .thread = BATCH_THREAD,
+	  .flags = SPAN_CUT_END,
+	  .first_task = 2,
+	  .n_tasks = 1 },
 };
 
 static const struct batch_task tasks[] = {
@@ -91,19 +196,37 @@ static struct timeline sample(void)
 	requests[1] = cut;
 	requests[2] = filtered;
 	return (struct timeline){
-		.start_ns = START, .end_ns = START + 10000, .start_unix_ns = 1700000000000000000,
-		.spans = spans, .n_spans = ARRAY_SIZE(spans), .threads = (struct thread *)threads, .n_threads = ARRAY_SIZE(threads),
-		.processes = (struct process *)processes, .n_processes = 1, .names = (struct span_name *)names,
-		.n_names = ARRAY_SIZE(names), .requests = requests, .n_requests = ARRAY_SIZE(requests),
-		.segments = (struct segment *)segments, .n_segments = ARRAY_SIZE(segments), .batches = batches,
-		.n_batches = ARRAY_SIZE(batches), .batch_tasks = (struct batch_task *)tasks, .n_batch_tasks = ARRAY_SIZE(tasks),
-		.texts = (char **)texts, .n_texts = TEXTS, .n_lanes = 2,
+		.start_ns = START,
+		.end_ns = START + 10000,
+		.start_unix_ns = 1700000000000000000,
+		.spans = spans,
+		.n_spans = ARRAY_SIZE(spans),
+		.threads = (struct thread *)threads,
+		.n_threads = ARRAY_SIZE(threads),
+		.processes = (struct process *)processes,
+		.n_processes = 1,
+		.names = (struct span_name *)names,
+		.n_names = ARRAY_SIZE(names),
+		.requests = requests,
+		.n_requests = ARRAY_SIZE(requests),
+		.segments = (struct segment *)segments,
+		.n_segments = ARRAY_SIZE(segments),
+		.batches = batches,
+		.n_batches = ARRAY_SIZE(batches),
+		.batch_tasks = (struct batch_task *)tasks,
+		.n_batch_tasks = ARRAY_SIZE(tasks),
+		.texts = (char **)texts,
+		.n_texts = TEXTS,
+		.n_lanes = 2,
 	};
 }
 
-static void check_event(const XPlane *plane, const XEvent *event, const char *shown, uint64_t start_ns, uint64_t end_ns)
+static void check_event(const XPlane *plane, const XEvent *event, const char *shown,
+			uint64_t start_ns, uint64_t end_ns)
 {
-	CHECK_STR(event_display(plane, event)[0] ? event_display(plane, event) : event_name(plane, event), shown);
+	CHECK_STR(event_display(plane, event)[0] ? event_display(plane, event)
+						 : event_name(plane, event),
+		  shown);
 	CHECK_EQ(event->offset_ps / 1000, start_ns);
 	CHECK_EQ((event->offset_ps + event->duration_ps) / 1000, end_ns);
 }
@@ -118,8 +241,10 @@ TEST(a_whole_request_is_a_root_with_its_model_and_what_was_seen_of_it)
 	static const struct {
 		const char *name;
 		int64_t value;
-	} numbers[] = { { "_r", -1 }, { "step_num", 1 }, { "request", 1 }, { "status", 200 }, { "bytes_in", 10 }, { "bytes_out", 20 },
-			{ "connection", 4 }, { "stream", 5 }, { "peer_port", 40000 }, { "local_port", 8501 }, { "runs", 1 } };
+	} numbers[] = { { "_r", -1 },           { "step_num", 1 },  { "request", 1 },
+			{ "status", 200 },      { "bytes_in", 10 }, { "bytes_out", 20 },
+			{ "connection", 4 },    { "stream", 5 },    { "peer_port", 40000 },
+			{ "local_port", 8501 }, { "runs", 1 } };
 
 	CHECK_STR(line->name, "requests 1");
 	CHECK_EQ(line->display_id, 1);
@@ -132,7 +257,8 @@ TEST(a_whole_request_is_a_root_with_its_model_and_what_was_seen_of_it)
 	CHECK_STR(stat_text(host, root, "method"), "POST");
 	CHECK_STR(stat_text(host, root, "path"), "/v1/models/m:predict?key=1");
 	CHECK_STR(stat_text(host, root, "attribution"), "exact");
-	CHECK(!find_stat(host, root, "grpc_status") && !find_stat(host, root, "cut") && !find_stat(host, root, "_p"));
+	CHECK(!find_stat(host, root, "grpc_status") && !find_stat(host, root, "cut") &&
+	      !find_stat(host, root, "_p"));
 	CHECK_EQ(find_line(host, "handler/71")->display_id, 3);
 	space_free(space);
 }
@@ -163,7 +289,8 @@ TEST(from_level_two_on_phases_hold_what_the_threads_waited_for)
 	XSpace *space = export_at(&t, 2);
 	const XPlane *host = find_plane(space, "/host:CPU");
 	const XLine *line = host->lines[0];
-	const XEvent *waiting = find_event(host, line, "waiting for a CPU"), *blocked = find_event(host, line, "blocked: futex");
+	const XEvent *waiting = find_event(host, line, "waiting for a CPU"),
+		     *blocked = find_event(host, line, "blocked: futex");
 
 	CHECK_EQ(line->n_events, 12);
 	check_event(host, waiting, "waiting for a CPU", 5000, 6000);
@@ -182,7 +309,8 @@ TEST(at_level_three_phases_hold_the_operations_too)
 	const XLine *line = host->lines[0];
 
 	CHECK_EQ(line->n_events, 13);
-	check_event(host, find_event(host, line, "running: dense/MatMul:MatMul"), "running: MatMul", 3000, 5000);
+	check_event(host, find_event(host, line, "running: dense/MatMul:MatMul"), "running: MatMul",
+		    3000, 5000);
 	space_free(space);
 }
 
@@ -211,7 +339,8 @@ TEST(a_request_whose_times_are_bounds_is_shown_and_not_counted_and_one_that_is_f
 	CHECK_STR(stat_text(host, root, "cut"), "end");
 	CHECK_STR(stat_text(host, root, "attribution"), "none");
 	CHECK(has_int(host, root, "request", 2));
-	CHECK(!find_stat(host, root, "_r") && !find_stat(host, root, "model_id") && !find_stat(host, root, "step_num"));
+	CHECK(!find_stat(host, root, "_r") && !find_stat(host, root, "model_id") &&
+	      !find_stat(host, root, "step_num"));
 	CHECK(!find_stat(host, root, "flow"));
 	CHECK(!shows(host, "request"));
 	space_free(space);
@@ -230,7 +359,8 @@ TEST(a_run_of_a_request_is_no_root_and_lies_in_an_event_that_the_requests_arrow_
 	XSpace *space = export_at(&t, 2);
 	const XPlane *host = find_plane(space, "/host:CPU");
 	XEvent **events = find_line(host, "handler/71")->events;
-	const XStat *out = find_stat(host, host->lines[0]->events[0], "flow"), *in = find_stat(host, events[0], "flow");
+	const XStat *out = find_stat(host, host->lines[0]->events[0], "flow"),
+		    *in = find_stat(host, events[0], "flow");
 
 	CHECK_EQ(find_line(host, "handler/71")->n_events, 5);
 	check_event(host, events[0], "POST /v1/models/m predict", 3000, 7000);
@@ -239,7 +369,8 @@ TEST(a_run_of_a_request_is_no_root_and_lies_in_an_event_that_the_requests_arrow_
 	CHECK(out && in && (out->int64_value & 3) == 2 && (in->int64_value & 3) == 1);
 	check_event(host, events[1], "SessionRun", 3000, 7000);
 	CHECK(has_int(host, events[1], "_p", 7));
-	/* A run in it needs no arrow of its own; that of a request that is not shown has none to point from. */
+	/* A run in it needs no arrow of its own; that of a request that is not shown has none to
+	 * point from. */
 	CHECK_STR(event_name(host, events[2]), "FunctionRun");
 	CHECK_STR(event_name(host, events[4]), "SessionRun");
 	for (size_t i = 0; i < 5; i++)
@@ -282,22 +413,28 @@ TEST(a_batch_is_tied_to_the_tasks_that_were_put_into_it_and_says_its_sizes)
 	XSpace *space = export_at(&t, 1);
 	const XPlane *host = find_plane(space, "/host:CPU");
 	const XLine *line = find_line(host, "batch/72");
-	const XEvent *batch = line->events[0], *inputs = find_event(host, line, "ConcatInputTensors");
+	const XEvent *batch = line->events[0],
+		     *inputs = find_event(host, line, "ConcatInputTensors");
 	const XEvent *task = find_event(host, host->lines[0], "ScheduleWithoutSplit");
 	size_t n = 0;
 
 	/* A run begins with it, so that it cannot end with the first answer. */
 	check_event(host, batch, "ProcessBatch", 4000, 9500);
-	CHECK(has_int(host, batch, "batch_size_before_padding", 2) && has_int(host, batch, "requests", 2));
-	CHECK(has_int(host, batch, "_ct", 4) && has_int(host, batch, "_c", 1) && has_int(host, batch, "step_num", 1));
-	CHECK(has_int(host, task, "_pt", 4) && has_int(host, task, "_p", 1) && has_int(host, task, "batching_input_task_size", 1));
+	CHECK(has_int(host, batch, "batch_size_before_padding", 2) &&
+	      has_int(host, batch, "requests", 2));
+	CHECK(has_int(host, batch, "_ct", 4) && has_int(host, batch, "_c", 1) &&
+	      has_int(host, batch, "step_num", 1));
+	CHECK(has_int(host, task, "_pt", 4) && has_int(host, task, "_p", 1) &&
+	      has_int(host, task, "batching_input_task_size", 1));
 	check_event(host, inputs, "ConcatInputTensors", 4000, 4000);
-	CHECK(has_int(host, inputs, "batch_size_after_padding", 8) && has_int(host, inputs, "padding_amount", 6));
+	CHECK(has_int(host, inputs, "batch_size_after_padding", 8) &&
+	      has_int(host, inputs, "padding_amount", 6));
 	/* Tasks of a batch that is cut, or of none, have nothing to be tied to. */
 	check_event(host, find_event(host, line, "batch"), "batch", 9600, 9900);
 	CHECK(!find_stat(host, find_event(host, line, "batch"), "_c"));
 	for (size_t i = 0; i < find_line(host, "requests 2")->n_events; i++)
-		n += !strcmp(event_name(host, find_line(host, "requests 2")->events[i]), "ScheduleWithoutSplit");
+		n += !strcmp(event_name(host, find_line(host, "requests 2")->events[i]),
+			     "ScheduleWithoutSplit");
 	CHECK_EQ(n, 1);
 	CHECK_EQ(space->n_warnings, 2);
 	space_free(space);
@@ -334,15 +471,19 @@ TEST(sizes_that_are_not_known_are_not_shown)
 	space = export_at(&t, 1);
 	host = find_plane(space, "/host:CPU");
 	CHECK(!shows(host, "ConcatInputTensors"));
-	CHECK(!find_stat(host, find_event(host, host->lines[0], "ScheduleWithoutSplit"), "batching_input_task_size"));
-	CHECK(!find_stat(host, find_line(host, "batch/72")->events[0], "batch_size_before_padding"));
+	CHECK(!find_stat(host, find_event(host, host->lines[0], "ScheduleWithoutSplit"),
+			 "batching_input_task_size"));
+	CHECK(!find_stat(host, find_line(host, "batch/72")->events[0],
+			 "batch_size_before_padding"));
 	space_free(space);
 	batches[0].size = 5;
 	batches[0].padded = 5;
 	space = export_at(&t, 1);
 	host = find_plane(space, "/host:CPU");
-	CHECK(!find_stat(host, find_event(host, host->lines[0], "ScheduleWithoutSplit"), "batching_input_task_size"));
-	CHECK(has_int(host, find_event(host, find_line(host, "batch/72"), "ConcatInputTensors"), "padding_amount", 0));
+	CHECK(!find_stat(host, find_event(host, host->lines[0], "ScheduleWithoutSplit"),
+			 "batching_input_task_size"));
+	CHECK(has_int(host, find_event(host, find_line(host, "batch/72"), "ConcatInputTensors"),
+		      "padding_amount", 0));
 	space_free(space);
 	batches[0].size = 2;
 	batches[0].padded = 8;
@@ -408,7 +549,8 @@ TEST(a_request_without_a_model_has_its_path_for_one_as_long_as_there_are_few)
 	host = find_plane(space, "/host:CPU");
 	for (size_t i = 0; i < host->lines[0]->n_events; i++)
 		if (find_stat(host, host->lines[0]->events[i], "_r"))
-			n_other += !strcmp(stat_text(host, host->lines[0]->events[i], "model_id"), "other paths");
+			n_other += !strcmp(stat_text(host, host->lines[0]->events[i], "model_id"),
+					   "other paths");
 	CHECK_EQ(n_other, PATH_MODELS_MAX);
 	CHECK_STR(stat_text(host, host->lines[0]->events[0], "model_id"), "/p0");
 	many[0].path = TEXT_NONE;

@@ -14,22 +14,29 @@ static bool passes(struct request_filter filter, struct request request)
 
 TEST(without_a_filter_everything_passes)
 {
-	CHECK(passes((struct request_filter){}, (struct request){ .path = TEXT_NONE, .model = TEXT_NONE }));
-	CHECK(passes((struct request_filter){ .count = 3 }, (struct request){ .path = TEXT_NONE, .model = TEXT_NONE }));
+	CHECK(passes((struct request_filter){},
+		     (struct request){ .path = TEXT_NONE, .model = TEXT_NONE }));
+	CHECK(passes((struct request_filter){ .count = 3 },
+		     (struct request){ .path = TEXT_NONE, .model = TEXT_NONE }));
 }
 
 TEST(a_request_passes_when_it_is_slower_and_not_when_it_is_as_slow)
 {
-	CHECK(!passes((struct request_filter){ .slower_than_ns = 20 }, (struct request){ .start_ns = 100, .end_ns = 119 }));
-	CHECK(!passes((struct request_filter){ .slower_than_ns = 20 }, (struct request){ .start_ns = 100, .end_ns = 120 }));
-	CHECK(passes((struct request_filter){ .slower_than_ns = 20 }, (struct request){ .start_ns = 100, .end_ns = 121 }));
+	CHECK(!passes((struct request_filter){ .slower_than_ns = 20 },
+		      (struct request){ .start_ns = 100, .end_ns = 119 }));
+	CHECK(!passes((struct request_filter){ .slower_than_ns = 20 },
+		      (struct request){ .start_ns = 100, .end_ns = 120 }));
+	CHECK(passes((struct request_filter){ .slower_than_ns = 20 },
+		     (struct request){ .start_ns = 100, .end_ns = 121 }));
 }
 
 TEST(a_path_is_matched_as_a_whole_and_one_that_is_not_known_does_not_pass)
 {
-	CHECK(passes((struct request_filter){ .path = "/v1/*:predict" }, (struct request){ .path = 0 }));
+	CHECK(passes((struct request_filter){ .path = "/v1/*:predict" },
+		     (struct request){ .path = 0 }));
 	CHECK(!passes((struct request_filter){ .path = "/v1/" }, (struct request){ .path = 0 }));
-	CHECK(!passes((struct request_filter){ .path = "*" }, (struct request){ .path = TEXT_NONE }));
+	CHECK(!passes((struct request_filter){ .path = "*" },
+		      (struct request){ .path = TEXT_NONE }));
 	CHECK(passes((struct request_filter){ .path = "*" }, (struct request){ .path = 2 }));
 }
 
@@ -37,7 +44,8 @@ TEST(a_model_is_its_whole_name)
 {
 	CHECK(passes((struct request_filter){ .model = "a" }, (struct request){ .model = 1 }));
 	CHECK(!passes((struct request_filter){ .model = "b" }, (struct request){ .model = 1 }));
-	CHECK(!passes((struct request_filter){ .model = "a" }, (struct request){ .model = TEXT_NONE }));
+	CHECK(!passes((struct request_filter){ .model = "a" },
+		      (struct request){ .model = TEXT_NONE }));
 }
 
 TEST(every_condition_must_hold)

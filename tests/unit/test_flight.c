@@ -1,11 +1,12 @@
-/* What a flight recorder keeps. That it says what a capture would is in test_requests_property.c. */
+/* What a flight recorder keeps. That it says what a capture would is in test_requests_property.c.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/recorder/flight.h"
-#include "daemon/recorder/lead_in.h"
 #include "daemon/correlate/http/requests.h"
 #include "daemon/record/history.h"
+#include "daemon/recorder/flight.h"
+#include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
 
@@ -14,7 +15,11 @@
 
 static struct record_switch switch_at(uint64_t time)
 {
-	return (struct record_switch){ .head = { .time = time, .tid = 7, .kind = RECORD_SWITCH, .size8 = sizeof(struct record_switch) / 8 }, .next_tid = 8 };
+	return (struct record_switch){ .head = { .time = time,
+						 .tid = 7,
+						 .kind = RECORD_SWITCH,
+						 .size8 = sizeof(struct record_switch) / 8 },
+				       .next_tid = 8 };
 }
 
 static uint64_t n_gone, last_gone;
@@ -93,7 +98,8 @@ TEST(what_is_too_old_goes_also_when_there_is_room)
 
 static struct record_name name_at(uint64_t time, uint64_t object, const char *name)
 {
-	struct record_name record = { .head = { .time = time, .kind = RECORD_NAME }, .object = object };
+	struct record_name record = { .head = { .time = time, .kind = RECORD_NAME },
+				      .object = object };
 
 	record.name_size = (uint32_t)snprintf(record.name, sizeof(record.name), "%s", name);
 	record.type_size = (uint32_t)snprintf(record.type, sizeof(record.type), "Op");
@@ -102,14 +108,27 @@ static struct record_name name_at(uint64_t time, uint64_t object, const char *na
 
 static struct record_field field_at(uint64_t time, uint64_t socket, uint32_t inode, uint32_t number)
 {
-	return (struct record_field){ .head = { .time = time, .kind = RECORD_FIELD, .size8 = sizeof(struct record_field) / 8 }, .socket = socket, .inode = inode,
-				      .number = number, .inserted = 1, .name = FIELD_PATH, .size = 1, .text = "/" };
+	return (struct record_field){ .head = { .time = time,
+						.kind = RECORD_FIELD,
+						.size8 = sizeof(struct record_field) / 8 },
+				      .socket = socket,
+				      .inode = inode,
+				      .number = number,
+				      .inserted = 1,
+				      .name = FIELD_PATH,
+				      .size = 1,
+				      .text = "/" };
 }
 
 static struct record_message closed_at(uint64_t time, uint64_t socket, uint32_t inode)
 {
-	return (struct record_message){ .head = { .time = time, .kind = RECORD_MESSAGE, .size8 = sizeof(struct record_message) / 8 }, .socket = socket,
-					.inode = inode, .part = MESSAGE_CLOSED, .protocol = MESSAGE_HTTP2 };
+	return (struct record_message){ .head = { .time = time,
+						  .kind = RECORD_MESSAGE,
+						  .size8 = sizeof(struct record_message) / 8 },
+					.socket = socket,
+					.inode = inode,
+					.part = MESSAGE_CLOSED,
+					.protocol = MESSAGE_HTTP2 };
 }
 
 /* Bytes of what is kept when nothing superseded is. */
@@ -135,7 +154,8 @@ TEST(of_what_later_records_refer_to_the_last_word_is_kept)
 
 	CHECK_EQ(lead_in_new(MIB, &l), 0);
 	for (uint64_t i = 1; i <= 5; i++) {
-		struct record_name first = name_at(i, 0x1000, "a"), second = name_at(i, 0x2000, "b");
+		struct record_name first = name_at(i, 0x1000, "a"),
+				   second = name_at(i, 0x2000, "b");
 
 		CHECK_EQ(lead_in_add(l, &first.head), 0);
 		CHECK_EQ(lead_in_add(l, &second.head), 0);
@@ -201,9 +221,11 @@ TEST(an_hour_of_load_stays_inside_the_bytes_that_were_given)
 			check_failures++;
 		if (i % 1000 == 0) {
 			struct record_name name = name_at(i * step, i / 1000 % 500 * 4096, "a/b");
-			struct record_field field = field_at(i * step, i / 1000 % 300, (uint32_t)(i / 300000), (uint32_t)i);
+			struct record_field field = field_at(i * step, i / 1000 % 300,
+							     (uint32_t)(i / 300000), (uint32_t)i);
 
-			if (sink->record(&name.head, sink->data) < 0 || sink->record(&field.head, sink->data) < 0)
+			if (sink->record(&name.head, sink->data) < 0 ||
+			    sink->record(&field.head, sink->data) < 0)
 				check_failures++;
 			most = MAX(most, flight_bytes(flight));
 		}

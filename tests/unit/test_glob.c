@@ -10,12 +10,18 @@ TEST(a_pattern_matches_the_whole_text)
 		const char *pattern, *text;
 		bool matches;
 	} cases[] = {
-		{ "", "", true },	   { "", "a", false },	    { "a", "", false },	       { "a", "a", true },
-		{ "a", "ab", false },	   { "*", "", true },	    { "*", "a/b", true },      { "a*", "a", true },
-		{ "a*", "ba", false },	   { "*a", "bca", true },   { "*a", "ab", false },     { "a*c", "abbc", true },
-		{ "a*c", "abcb", false },  { "?", "", false },	    { "?", "x", true },	       { "a?c", "abc", true },
-		{ "*b*b", "abab", true },  { "*ab", "aab", true },  { "*.*.c", "a.b.c", true }, { "**", "x", true },
-		{ "[ab]", "a", false },	   { "[ab]", "[ab]", true }, { "\\*", "\\x", true },   { "/v1/*:predict", "/v1/models/m:predict", true },
+		{ "", "", true },           { "", "a", false },
+		{ "a", "", false },         { "a", "a", true },
+		{ "a", "ab", false },       { "*", "", true },
+		{ "*", "a/b", true },       { "a*", "a", true },
+		{ "a*", "ba", false },      { "*a", "bca", true },
+		{ "*a", "ab", false },      { "a*c", "abbc", true },
+		{ "a*c", "abcb", false },   { "?", "", false },
+		{ "?", "x", true },         { "a?c", "abc", true },
+		{ "*b*b", "abab", true },   { "*ab", "aab", true },
+		{ "*.*.c", "a.b.c", true }, { "**", "x", true },
+		{ "[ab]", "a", false },     { "[ab]", "[ab]", true },
+		{ "\\*", "\\x", true },     { "/v1/*:predict", "/v1/models/m:predict", true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

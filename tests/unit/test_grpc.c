@@ -28,7 +28,7 @@ struct fixture {
 	struct grpc_call *held;
 	int refuse;
 	int wanted_pieces, n_pieces, n_messages, n_peers, n_unlistened;
-	sem_t arrived;  /* a call that is not answered yet */
+	sem_t arrived;   /* a call that is not answered yet */
 	sem_t cancelled; /* a cancel function ran */
 	sem_t released;  /* a piece of a body was released */
 	sem_t gone;      /* a connection or a listener was closed */
@@ -63,7 +63,8 @@ static void echo(struct grpc_call *call, const uint8_t *message, size_t size, vo
 
 static void fail(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
-	grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "100 %% of the “%.*s” ist kaputt: größer", (int)size, message);
+	grpc_call_fail(call, GRPC_FAILED_PRECONDITION, "100 %% of the “%.*s” ist kaputt: größer",
+		       (int)size, message);
 }
 
 static void release_piece(void *data)
@@ -216,9 +217,11 @@ static void unlistened(void *listener_data, void *data)
 }
 
 static const struct grpc_method methods[] = {
-	{ "/test.Test/Echo", echo },   { "/test.Test/Fail", fail }, { "/test.Test/Big", big },
-	{ "/test.Test/Count", count }, { "/test.Test/Hang", hang }, { "/test.Test/Hold", hold },
-	{ "/test.Test/Work", work },   { "/test.Test/TooBig", too_big }, { "/test.Test/Flood", flood },
+	{ "/test.Test/Echo", echo },   { "/test.Test/Fail", fail },
+	{ "/test.Test/Big", big },     { "/test.Test/Count", count },
+	{ "/test.Test/Hang", hang },   { "/test.Test/Hold", hold },
+	{ "/test.Test/Work", work },   { "/test.Test/TooBig", too_big },
+	{ "/test.Test/Flood", flood },
 };
 
 static void *serve(void *data)
@@ -257,7 +260,8 @@ static void start_with(struct fixture *f, struct grpc_server_options options)
 	CHECK_EQ(listen(fd, 64), 0);
 	CHECK_EQ(getsockname(fd, (struct sockaddr *)&name, &size), 0);
 	size -= (socklen_t)offsetof(struct sockaddr_un, sun_path);
-	snprintf(f->address, sizeof(f->address), "unix-abstract:%.*s", (int)size - 1, name.sun_path + 1);
+	snprintf(f->address, sizeof(f->address), "unix-abstract:%.*s", (int)size - 1,
+		 name.sun_path + 1);
 	CHECK_EQ(grpc_server_listen(f->server, fd, NULL, &f->listener, &f->listener), 0);
 	CHECK_EQ(pthread_create(&f->thread, NULL, serve, f), 0);
 }
@@ -293,15 +297,15 @@ struct answer {
 	size_t size;
 };
 
-static struct answer call_with(struct grpc_client *client, const char *method, const void *request, size_t size,
-			       const struct grpc_client_options *options)
+static struct answer call_with(struct grpc_client *client, const char *method, const void *request,
+			       size_t size, const struct grpc_client_options *options)
 {
 	struct answer a = { 0 };
 	char path[64];
 
 	snprintf(path, sizeof(path), "/test.Test/%s", method);
-	a.error = grpc_client_call(client, path, request, size, options, &a.bytes, &a.size, &a.status,
-				   &a.status_message);
+	a.error = grpc_client_call(client, path, request, size, options, &a.bytes, &a.size,
+				   &a.status, &a.status_message);
 	return a;
 }
 
@@ -481,8 +485,8 @@ static struct answer stream(struct grpc_client *client, const char *method, cons
 	char path[64];
 
 	snprintf(path, sizeof(path), "/test.Test/%s", method);
-	a.error = grpc_client_stream(client, path, request, strlen(request) + 1, NULL, message, data, &a.status,
-				     &a.status_message);
+	a.error = grpc_client_stream(client, path, request, strlen(request) + 1, NULL, message,
+				     data, &a.status, &a.status_message);
 	return a;
 }
 
@@ -893,7 +897,8 @@ TEST(who_does_not_speak_HTTP_2_or_stays_silent_is_closed_and_nobody_else_minds)
 	struct grpc_client *client;
 	struct fixture f;
 
-	start_with(&f, (struct grpc_server_options){ .handshake_ns = 50000000, .request_ns = 50000000 });
+	start_with(&f, (struct grpc_server_options){ .handshake_ns = 50000000,
+						     .request_ns = 50000000 });
 	client = connect_to(&f);
 	check_echo(client);
 	check_raw(&f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 27);

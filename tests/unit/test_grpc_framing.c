@@ -18,7 +18,8 @@ static void check_two_messages(size_t step)
 	size_t messages = 0;
 
 	for (size_t i = 0; i < sizeof(two_messages);) {
-		ssize_t n = grpc_reader_feed(&reader, two_messages + i, MIN(step, sizeof(two_messages) - i));
+		ssize_t n = grpc_reader_feed(&reader, two_messages + i,
+					     MIN(step, sizeof(two_messages) - i));
 		uint8_t *message;
 		size_t size;
 
@@ -31,7 +32,8 @@ static void check_two_messages(size_t step)
 		CHECK_EQ(reader.compressed, messages == 1);
 		CHECK_EQ(grpc_reader_take(&reader, &message, &size), 0);
 		CHECK(grpc_reader_empty(&reader));
-		CHECK(messages < 2 && size == strlen(wanted[messages]) && !memcmp(message, wanted[messages], size));
+		CHECK(messages < 2 && size == strlen(wanted[messages]) &&
+		      !memcmp(message, wanted[messages], size));
 		messages++;
 		free(message);
 	}
@@ -66,7 +68,8 @@ TEST(an_empty_message_is_a_message)
 
 TEST(a_message_above_the_limit_is_refused_from_its_prefix_alone)
 {
-	const uint8_t four_gigabytes[] = { 0, 0xff, 0xff, 0xff, 0xff }, unknown_flag[] = { 2, 0, 0, 0, 1 };
+	const uint8_t four_gigabytes[] = { 0, 0xff, 0xff, 0xff, 0xff },
+		      unknown_flag[] = { 2, 0, 0, 0, 1 };
 	struct grpc_reader reader = { .max_size = 1000 };
 
 	CHECK_EQ(grpc_reader_feed(&reader, four_gigabytes, 5), -EMSGSIZE);
@@ -116,7 +119,8 @@ TEST(timeouts_are_read_in_every_unit_and_nothing_else_is)
 
 TEST(a_timeout_is_written_in_eight_digits_and_never_shorter_than_it_is)
 {
-	const uint64_t samples[] = { 1, 99999999, 100000000, 60000000000, 123456789012345, UINT64_MAX };
+	const uint64_t samples[] = { 1,           99999999,        100000000,
+				     60000000000, 123456789012345, UINT64_MAX };
 	char text[GRPC_TIMEOUT_SIZE];
 
 	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
@@ -131,7 +135,8 @@ TEST(a_timeout_is_written_in_eight_digits_and_never_shorter_than_it_is)
 
 TEST(status_messages_survive_the_percent_encoding)
 {
-	char *encoded = grpc_percent_encode("50% größer\n"), *decoded = grpc_percent_decode(encoded, strlen(encoded));
+	char *encoded = grpc_percent_encode("50% größer\n"),
+	     *decoded = grpc_percent_decode(encoded, strlen(encoded));
 	char *lenient = grpc_percent_decode("a%2", 3), *kept = grpc_percent_decode("%zz%00%41", 9);
 
 	CHECK_STR(encoded, "50%25 gr%C3%B6%C3%9Fer%0A");

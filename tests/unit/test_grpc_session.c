@@ -1,6 +1,7 @@
 /*
- * The server's session without a socket, by a clock that the test moves: what it does with bytes that no library would send, and with
- * peers that say nothing. With test_grpc.c and test_grpc_wire.c these are the rows of what a gRPC server has to get right.
+ * The server's session without a socket, by a clock that the test moves: what it does with bytes
+ * that no library would send, and with peers that say nothing. With test_grpc.c and
+ * test_grpc_wire.c these are the rows of what a gRPC server has to get right.
  */
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
@@ -17,7 +18,18 @@
 #define BIG_SIZE 1000000
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION };
+enum {
+	DATA,
+	HEADERS,
+	PRIORITY,
+	RST_STREAM,
+	SETTINGS,
+	PUSH_PROMISE,
+	PING,
+	GOAWAY,
+	WINDOW_UPDATE,
+	CONTINUATION
+};
 enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4 };
 
 static uint64_t now_ns;
@@ -65,7 +77,9 @@ static void on_hold(struct grpc_call *call, const uint8_t *message, size_t size,
 	held = call;
 }
 
-static const struct grpc_method methods[] = { { "/t.T/Echo", on_echo }, { "/t.T/Big", on_big }, { "/t.T/Hold", on_hold } };
+static const struct grpc_method methods[] = { { "/t.T/Echo", on_echo },
+					      { "/t.T/Big", on_big },
+					      { "/t.T/Hold", on_hold } };
 
 /* The peer: what it wants to say, and what it was told. */
 struct peer {
@@ -116,10 +130,18 @@ static void take(struct peer *p, size_t step)
 	}
 }
 
-static void send_frame(struct peer *p, uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t size)
+static void send_frame(struct peer *p, uint8_t type, uint8_t flags, uint32_t stream,
+		       const void *payload, size_t size)
 {
-	uint8_t head[9] = { (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size, type, flags, (uint8_t)(stream >> 24), (uint8_t)(stream >> 16),
-			    (uint8_t)(stream >> 8), (uint8_t)stream };
+	uint8_t head[9] = { (uint8_t)(size >> 16),
+			    (uint8_t)(size >> 8),
+			    (uint8_t)size,
+			    type,
+			    flags,
+			    (uint8_t)(stream >> 24),
+			    (uint8_t)(stream >> 16),
+			    (uint8_t)(stream >> 8),
+			    (uint8_t)stream };
 
 	receive(p, head, sizeof(head));
 	receive(p, payload, size);
@@ -127,14 +149,17 @@ static void send_frame(struct peer *p, uint8_t type, uint8_t flags, uint32_t str
 
 static void send_number(struct peer *p, uint8_t type, uint32_t stream, uint32_t number)
 {
-	const uint8_t bytes[4] = { (uint8_t)(number >> 24), (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number };
+	const uint8_t bytes[4] = { (uint8_t)(number >> 24), (uint8_t)(number >> 16),
+				   (uint8_t)(number >> 8), (uint8_t)number };
 
 	send_frame(p, type, 0, stream, bytes, sizeof(bytes));
 }
 
 static void send_setting(struct peer *p, uint16_t id, uint32_t value)
 {
-	const uint8_t bytes[6] = { (uint8_t)(id >> 8), (uint8_t)id, (uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value };
+	const uint8_t bytes[6] = { (uint8_t)(id >> 8),     (uint8_t)id,
+				   (uint8_t)(value >> 24), (uint8_t)(value >> 16),
+				   (uint8_t)(value >> 8),  (uint8_t)value };
 
 	send_frame(p, SETTINGS, 0, 0, bytes, sizeof(bytes));
 }
@@ -170,23 +195,32 @@ static void peer_end(struct peer *p)
 	free(p->received);
 }
 
-static size_t header_block(struct peer *p, const char *path, const char *name, const char *value, uint8_t *block, size_t size)
+static size_t header_block(struct peer *p, const char *path, const char *name, const char *value,
+			   uint8_t *block, size_t size)
 {
-	const char *const headers[][2] = { { ":method", "POST" }, { ":scheme", "http" }, { ":path", path }, { ":authority", "here" },
-					   { "content-type", "application/grpc+proto" }, { name, value } };
+	const char *const headers[][2] = { { ":method", "POST" },
+					   { ":scheme", "http" },
+					   { ":path", path },
+					   { ":authority", "here" },
+					   { "content-type", "application/grpc+proto" },
+					   { name, value } };
 	nghttp2_nv nv[ARRAY_SIZE(headers)];
 	size_t n = name ? ARRAY_SIZE(headers) : ARRAY_SIZE(headers) - 1;
 
 	for (size_t i = 0; i < n; i++)
-		nv[i] = (nghttp2_nv){ (uint8_t *)headers[i][0], (uint8_t *)headers[i][1], strlen(headers[i][0]), strlen(headers[i][1]), NGHTTP2_NV_FLAG_NONE };
+		nv[i] = (nghttp2_nv){ (uint8_t *)headers[i][0], (uint8_t *)headers[i][1],
+				      strlen(headers[i][0]), strlen(headers[i][1]),
+				      NGHTTP2_NV_FLAG_NONE };
 	return (size_t)nghttp2_hd_deflate_hd(p->deflater, block, size, nv, n);
 }
 
-static void send_headers(struct peer *p, uint32_t stream, const char *path, const char *name, const char *value)
+static void send_headers(struct peer *p, uint32_t stream, const char *path, const char *name,
+			 const char *value)
 {
 	uint8_t block[1024];
 
-	send_frame(p, HEADERS, END_HEADERS, stream, block, header_block(p, path, name, value, block, sizeof(block)));
+	send_frame(p, HEADERS, END_HEADERS, stream, block,
+		   header_block(p, path, name, value, block, sizeof(block)));
 }
 
 /* A whole request with the message "a". */
@@ -197,9 +231,9 @@ static void send_call(struct peer *p, uint32_t stream, const char *path)
 }
 
 struct told {
-	size_t n, bytes;	 /* frames, and payload, of the kind that is looked for */
+	size_t n, bytes;         /* frames, and payload, of the kind that is looked for */
 	uint32_t number, stream; /* of the last one: RST_STREAM's code, GOAWAY's last stream */
-	uint32_t code;		 /* GOAWAY's */
+	uint32_t code;           /* GOAWAY's */
 	size_t largest;
 };
 
@@ -211,7 +245,9 @@ static struct told told(const struct peer *p, uint8_t type, uint32_t stream)
 	for (size_t at = 0; at + 9 <= p->n_received;) {
 		const uint8_t *f = p->received + at;
 		size_t size = (size_t)f[0] << 16 | (size_t)f[1] << 8 | f[2];
-		uint32_t of = ((uint32_t)f[5] << 24 | (uint32_t)f[6] << 16 | (uint32_t)f[7] << 8 | f[8]) & INT32_MAX;
+		uint32_t of =
+			((uint32_t)f[5] << 24 | (uint32_t)f[6] << 16 | (uint32_t)f[7] << 8 | f[8]) &
+			INT32_MAX;
 
 		if (f[3] == type && (!stream || of == stream)) {
 			t.n++;
@@ -219,9 +255,11 @@ static struct told told(const struct peer *p, uint8_t type, uint32_t stream)
 			t.stream = of;
 			t.largest = MAX(t.largest, size);
 			if (size >= 4)
-				t.number = (uint32_t)f[9] << 24 | (uint32_t)f[10] << 16 | (uint32_t)f[11] << 8 | f[12];
+				t.number = (uint32_t)f[9] << 24 | (uint32_t)f[10] << 16 |
+					   (uint32_t)f[11] << 8 | f[12];
 			if (size >= 8)
-				t.code = (uint32_t)f[13] << 24 | (uint32_t)f[14] << 16 | (uint32_t)f[15] << 8 | f[16];
+				t.code = (uint32_t)f[13] << 24 | (uint32_t)f[14] << 16 |
+					 (uint32_t)f[15] << 8 | f[16];
 		}
 		at += 9 + size;
 	}
@@ -229,7 +267,8 @@ static struct told told(const struct peer *p, uint8_t type, uint32_t stream)
 }
 
 /* The value of a header of the stream's last block; NULL: it has none of this name. */
-static const char *told_header(struct peer *p, uint32_t stream, const char *name, char *text, size_t text_size)
+static const char *told_header(struct peer *p, uint32_t stream, const char *name, char *text,
+			       size_t text_size)
 {
 	const char *found = NULL;
 
@@ -247,7 +286,8 @@ static const char *told_header(struct peer *p, uint32_t stream, const char *name
 				return NULL;
 			in += n;
 			left -= (size_t)n;
-			if (is_of && flags & NGHTTP2_HD_INFLATE_EMIT && nv.namelen == strlen(name) && !memcmp(nv.name, name, nv.namelen)) {
+			if (is_of && flags & NGHTTP2_HD_INFLATE_EMIT &&
+			    nv.namelen == strlen(name) && !memcmp(nv.name, name, nv.namelen)) {
 				snprintf(text, text_size, "%.*s", (int)nv.valuelen, nv.value);
 				found = text;
 			}
@@ -524,8 +564,10 @@ TEST(pings_are_echoed_and_those_beside_data_are_not_counted)
 	peer_end(&p);
 }
 
-/* Frames of one kind without end: the session ends it, or it costs nothing, and nothing piles up. */
-static void flood(uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t size, bool takes)
+/* Frames of one kind without end: the session ends it, or it costs nothing, and nothing piles up.
+ */
+static void flood(uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t size,
+		  bool takes)
 {
 	struct peer p;
 	size_t most = 0;
@@ -607,7 +649,8 @@ TEST(a_bomb_of_header_fields_is_refused)
 	memset(block + n, 0xbe, sizeof(block) - n);
 	send_frame(&p, HEADERS, END_HEADERS | END_STREAM, 1, block, sizeof(block));
 	take(&p, SIZE_MAX);
-	CHECK(p.error < 0 || told(&p, RST_STREAM, 1).n || told(&p, GOAWAY, 0).n || told(&p, HEADERS, 1).n);
+	CHECK(p.error < 0 || told(&p, RST_STREAM, 1).n || told(&p, GOAWAY, 0).n ||
+	      told(&p, HEADERS, 1).n);
 	CHECK_EQ(told(&p, DATA, 1).n && !told(&p, HEADERS, 1).n, 0);
 	peer_end(&p);
 }
@@ -671,7 +714,8 @@ TEST(a_connection_that_drops_cancels_its_calls)
 	CHECK_EQ(n_cancelled, 1);
 }
 
-/* Bytes as they come, with a good beginning and flipped bits: never a crash (the sanitizers look on), never more than a little memory. */
+/* Bytes as they come, with a good beginning and flipped bits: never a crash (the sanitizers look
+ * on), never more than a little memory. */
 TEST(any_bytes_do_no_harm)
 {
 	for (unsigned seed = 0; seed < 3000; seed++) {
@@ -682,7 +726,8 @@ TEST(any_bytes_do_no_harm)
 		peer_start(&p, (struct grpc_server_options){ 0 });
 		if (seed % 4) {
 			peer_greet(&p);
-			send_headers(&p, 1, seed % 8 < 4 ? "/t.T/Hold" : "/t.T/Echo", "x-bin", "!!!");
+			send_headers(&p, 1, seed % 8 < 4 ? "/t.T/Hold" : "/t.T/Echo", "x-bin",
+				     "!!!");
 		}
 		for (unsigned round = 0; round < 8; round++) {
 			for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -692,7 +737,8 @@ TEST(any_bytes_do_no_harm)
 				bytes[i] = (uint8_t)(x >> 24);
 				/* Small lengths, types that exist, and streams that may. */
 				if (seed % 2 && i % 17 < 9)
-					bytes[i] &= (const uint8_t[]){ 0, 0, 15, 15, 0xff, 0, 0, 0, 7 }[i % 17];
+					bytes[i] &= (const uint8_t[]){ 0, 0, 15, 15, 0xff,
+								       0, 0, 0,  7 }[i % 17];
 			}
 			receive(&p, bytes, sizeof(bytes));
 			take(&p, SIZE_MAX);

@@ -1,4 +1,5 @@
-/* What the gRPC server answers to requests that no well-behaved client sends, made by hand over HTTP/2. */
+/* What the gRPC server answers to requests that no well-behaved client sends, made by hand over
+ * HTTP/2. */
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <pthread.h>
@@ -60,7 +61,9 @@ static void each(struct grpc_call *call, const uint8_t *message, size_t size, vo
 	CHECK_EQ(grpc_call_send(call, body), 0);
 }
 
-static const struct grpc_method methods[] = { { "/t.T/Echo", echo }, { "/t.T/Hold", hold }, { "/t.T/Each", each, .takes_many = true } };
+static const struct grpc_method methods[] = { { "/t.T/Echo", echo },
+					      { "/t.T/Hold", hold },
+					      { "/t.T/Each", each, .takes_many = true } };
 
 static void *serve(void *data)
 {
@@ -93,8 +96,9 @@ struct wire {
 	size_t n_data;
 };
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
-		     const uint8_t *value, size_t value_size, uint8_t flags, void *user_data)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+		     void *user_data)
 {
 	struct wire *w = user_data;
 
@@ -107,8 +111,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes, size_t size,
-		   void *user_data)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
+		   size_t size, void *user_data)
 {
 	struct wire *w = user_data;
 
@@ -127,13 +131,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		w->reset_code = frame->rst_stream.error_code;
 	} else if (frame->hd.type == NGHTTP2_GOAWAY) {
 		w->goaway_code = frame->goaway.error_code;
-		snprintf(w->goaway_text, sizeof(w->goaway_text), "%.*s", (int)frame->goaway.opaque_data_len,
+		snprintf(w->goaway_text, sizeof(w->goaway_text), "%.*s",
+			 (int)frame->goaway.opaque_data_len,
 			 (const char *)frame->goaway.opaque_data);
 	}
 	return 0;
 }
 
-static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code, void *user_data)
+static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
+		    void *user_data)
 {
 	struct wire *w = user_data;
 
@@ -141,13 +147,14 @@ static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_
 	return 0;
 }
 
-static ssize_t on_padding(nghttp2_session *session, const nghttp2_frame *frame, size_t max, void *user_data)
+static ssize_t on_padding(nghttp2_session *session, const nghttp2_frame *frame, size_t max,
+			  void *user_data)
 {
 	return (ssize_t)MIN(max, frame->hd.length + 3);
 }
 
-static ssize_t on_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length, uint32_t *flags,
-		       nghttp2_data_source *source, void *user_data)
+static ssize_t on_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t length,
+		       uint32_t *flags, nghttp2_data_source *source, void *user_data)
 {
 	struct wire *w = user_data;
 
@@ -172,7 +179,8 @@ static void wire_start(struct wire *w, struct grpc_server_options options)
 	nghttp2_option *option;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	*w = (struct wire){ .fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .step = SIZE_MAX };
+	*w = (struct wire){ .fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+			    .step = SIZE_MAX };
 	n_held = 0;
 	options.methods = methods;
 	options.n_methods = ARRAY_SIZE(methods);
@@ -242,16 +250,18 @@ static void wire_run(struct wire *w, int n_closed)
 }
 
 /*
- * Submits a request with the usual headers, changed by "name", "value" pairs that end with NULL ("" takes
- * one away).
+ * Submits a request with the usual headers, changed by "name", "value" pairs that end with NULL (""
+ * takes one away).
  */
-static void wire_submit(struct wire *w, const char *const *changes, const void *bytes, size_t n_bytes)
+static void wire_submit(struct wire *w, const char *const *changes, const void *bytes,
+			size_t n_bytes)
 {
 	nghttp2_data_provider provider = { .read_callback = on_read };
 	nghttp2_nv nv[MAX_HEADERS] = { { 0 } };
 	const char *headers[MAX_HEADERS][2] = {
-		{ ":method", "POST" },   { ":scheme", "http" }, { ":path", "/t.T/Echo" },
-		{ ":authority", "here" }, { "te", "trailers" },  { "content-type", "application/grpc" },
+		{ ":method", "POST" },    { ":scheme", "http" },
+		{ ":path", "/t.T/Echo" }, { ":authority", "here" },
+		{ "te", "trailers" },     { "content-type", "application/grpc" },
 	};
 	size_t n = 6, n_nv = 0;
 
@@ -273,7 +283,8 @@ static void wire_submit(struct wire *w, const char *const *changes, const void *
 	w->bytes = bytes;
 	w->n_bytes = n_bytes;
 	w->n_sent = 0;
-	CHECK(nghttp2_submit_request(w->session, NULL, nv, n_nv, bytes ? &provider : NULL, NULL) > 0);
+	CHECK(nghttp2_submit_request(w->session, NULL, nv, n_nv, bytes ? &provider : NULL, NULL) >
+	      0);
 }
 
 /* Makes one call; its answer is in the wire. */
@@ -299,8 +310,8 @@ static void check_hello(struct wire *w, const char *const *changes)
 	CHECK(w->n_data == HELLO_SIZE && !memcmp(w->data, hello, HELLO_SIZE));
 }
 
-static void check_status(struct wire *w, const char *const *changes, const void *bytes, size_t n_bytes,
-			 enum grpc_status status)
+static void check_status(struct wire *w, const char *const *changes, const void *bytes,
+			 size_t n_bytes, enum grpc_status status)
 {
 	wire_call(w, changes, bytes, n_bytes);
 	CHECK_EQ(w->http_status, 200);
@@ -356,7 +367,8 @@ TEST(more_headers_than_allowed_are_refused_and_the_connection_goes_on)
 
 TEST(a_body_that_is_not_one_message_is_an_error)
 {
-	const uint8_t two[] = "\0\0\0\0\1a\0\0\0\0\1b", flag[] = "\2\0\0\0\1a", packed[] = "\1\0\0\0\1a";
+	const uint8_t two[] = "\0\0\0\0\1a\0\0\0\0\1b", flag[] = "\2\0\0\0\1a",
+		      packed[] = "\1\0\0\0\1a";
 	struct wire w;
 
 	wire_start(&w, (struct grpc_server_options){ 0 });
@@ -374,7 +386,8 @@ TEST(a_body_that_is_not_one_message_is_an_error)
 
 TEST(a_method_of_many_messages_gets_each_as_it_comes)
 {
-	static const uint8_t three[] = "\0\0\0\0\1a\0\0\0\0\0\0\0\0\0\2bc", ended[] = "\0\0\0\0\1a\0\0\0\0\1!\0\0\0\0\1b";
+	static const uint8_t three[] = "\0\0\0\0\1a\0\0\0\0\0\0\0\0\0\2bc",
+			     ended[] = "\0\0\0\0\1a\0\0\0\0\1!\0\0\0\0\1b";
 	const char *const *path = HEADERS(":path", "/t.T/Each");
 	const size_t size = sizeof(three) - 1;
 	struct wire w;
@@ -393,7 +406,8 @@ TEST(a_method_of_many_messages_gets_each_as_it_comes)
 	check_status(&w, path, ended, sizeof(ended) - 1, GRPC_ABORTED);
 	CHECK_EQ(w.n_data, 6);
 	CHECK_EQ(n_ends, 3);
-	/* Broken messages end it; so does a client that says no more, which had its answers before. */
+	/* Broken messages end it; so does a client that says no more, which had its answers before.
+	 */
 	check_status(&w, path, three, size - 1, GRPC_INTERNAL);
 	check_status(&w, path, "\0\xff\xff\xff\xff", 5, GRPC_RESOURCE_EXHAUSTED);
 	CHECK_EQ(n_ends, 3);
@@ -519,7 +533,9 @@ TEST(who_opens_and_resets_calls_without_end_is_sent_away)
 	for (int i = 0; i < 3000 && !w.hung_up; i++) {
 		wire_submit(&w, HEADERS(":path", "/t.T/Hold"), hello, HELLO_SIZE);
 		wire_write(&w);
-		CHECK_EQ(nghttp2_submit_rst_stream(w.session, NGHTTP2_FLAG_NONE, 2 * i + 1, NGHTTP2_CANCEL), 0);
+		CHECK_EQ(nghttp2_submit_rst_stream(w.session, NGHTTP2_FLAG_NONE, 2 * i + 1,
+						   NGHTTP2_CANCEL),
+			 0);
 		wire_write(&w);
 	}
 	wire_run(&w, INT32_MAX);

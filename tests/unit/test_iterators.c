@@ -14,10 +14,17 @@ static const struct probe_spec probes[N_SITES] = {
 TEST_PACK(probes, N_SITES);
 
 /* size: what the object claims. */
-static void begin_named(uint64_t time, uint32_t stack, uint32_t iterator, const char *name, uint32_t size)
+static void begin_named(uint64_t time, uint32_t stack, uint32_t iterator, const char *name,
+			uint32_t size)
 {
-	struct record_text r = { .probe = { .head = { .time = time, .tid = 11, .kind = RECORD_TEXT, .site = S_BEGIN, .size8 = sizeof(r) / 8 },
-					    .stack = stack, .tag = iterator }, .size = size };
+	struct record_text r = { .probe = { .head = { .time = time,
+						      .tid = 11,
+						      .kind = RECORD_TEXT,
+						      .site = S_BEGIN,
+						      .size8 = sizeof(r) / 8 },
+					    .stack = stack,
+					    .tag = iterator },
+				 .size = size };
 
 	memcpy(r.text, name, MIN(strlen(name), sizeof(r.text)));
 	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
@@ -30,8 +37,14 @@ static void begin(uint64_t time, uint32_t stack, uint32_t iterator, const char *
 
 static void probe(uint64_t time, unsigned site, uint32_t stack, uint32_t tag)
 {
-	struct record_probe r = { .head = { .time = time, .tid = 11, .kind = RECORD_PROBE, .site = (uint8_t)site, .size8 = sizeof(r) / 8 },
-				  .stack = stack, .tag = tag, .value = tag };
+	struct record_probe r = { .head = { .time = time,
+					    .tid = 11,
+					    .kind = RECORD_PROBE,
+					    .site = (uint8_t)site,
+					    .size8 = sizeof(r) / 8 },
+				  .stack = stack,
+				  .tag = tag,
+				  .value = tag };
 
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
 }
@@ -39,7 +52,8 @@ static void probe(uint64_t time, unsigned site, uint32_t stack, uint32_t tag)
 static const struct span *find(const struct timeline *t, const char *name, unsigned nth)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_ITERATOR && !strcmp(t->names[t->spans[i].name].name, name) && !nth--)
+		if (t->spans[i].kind == SPAN_ITERATOR &&
+		    !strcmp(t->names[t->spans[i].name].name, name) && !nth--)
 			return &t->spans[i];
 	return NULL;
 }
@@ -120,7 +134,8 @@ TEST(an_operation_around_it_is_what_it_would_be_without)
 		if (s->kind != SPAN_OP)
 			continue;
 		ops++;
-		CHECK(s->start_ns == 1100 ? s->end_ns == 1600 : s->start_ns == 1300 && s->end_ns == 1400);
+		CHECK(s->start_ns == 1100 ? s->end_ns == 1600
+					  : s->start_ns == 1300 && s->end_ns == 1400);
 	}
 	CHECK_EQ(ops, 2);
 	CHECK_EQ(t->n_ops, 2);

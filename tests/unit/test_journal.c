@@ -37,7 +37,10 @@ static struct file collect(struct journal *j)
 
 static void add_wake(struct journal *j, uint64_t time)
 {
-	struct record_wake wake = { .head = { .time = time, .tid = 7, .kind = RECORD_WAKE, .size8 = sizeof(wake) / 8 }, .waker_tid = 8 };
+	struct record_wake wake = {
+		.head = { .time = time, .tid = 7, .kind = RECORD_WAKE, .size8 = sizeof(wake) / 8 },
+		.waker_tid = 8
+	};
 
 	CHECK_EQ(journal_add_record(j, &wake.head), 0);
 }
@@ -69,7 +72,9 @@ static int read_to_end(struct file f, unsigned *ret_records, char *ret_error)
 
 	*ret_records = 0;
 	while (r >= 0 && (r = journal_next(&reader, &section)) > 0)
-		for (size_t at = 0; section.kind == JOURNAL_RECORDS && (r = journal_next_record(&reader, &section, &at, &record, &size)) > 0;)
+		for (size_t at = 0;
+		     section.kind == JOURNAL_RECORDS &&
+		     (r = journal_next_record(&reader, &section, &at, &record, &size)) > 0;)
 			++*ret_records;
 	snprintf(ret_error, sizeof(reader.error), "%s", reader.error);
 	return r;
@@ -82,11 +87,13 @@ static void mend(struct file f)
 
 	while (f.size - at >= sizeof(struct journal_section_head)) {
 		struct journal_section_head *head = (void *)(f.bytes + at);
-		size_t left = f.size - at - sizeof(*head), padded = ((size_t)head->size + 7) & ~(size_t)7;
+		size_t left = f.size - at - sizeof(*head),
+		       padded = ((size_t)head->size + 7) & ~(size_t)7;
 
 		if (padded > left)
 			break;
-		head->checksum = (uint32_t)crc32(crc32(0, (const Bytef *)head, 8), (const Bytef *)(head + 1), head->size);
+		head->checksum = (uint32_t)crc32(crc32(0, (const Bytef *)head, 8),
+						 (const Bytef *)(head + 1), head->size);
 		at += sizeof(*head) + padded;
 	}
 }
@@ -203,7 +210,8 @@ TEST(a_file_that_is_cut_anywhere_is_refused)
 
 TEST(a_file_that_lacks_a_section_or_goes_on_is_refused)
 {
-	size_t gone = sizeof(struct journal_section_head), at = sizeof(struct journal_file) + gone + 8;
+	size_t gone = sizeof(struct journal_section_head),
+	       at = sizeof(struct journal_file) + gone + 8;
 	struct file f = small();
 	char error[160];
 	unsigned n;
@@ -291,7 +299,10 @@ TEST(what_a_later_version_added_is_passed_over_when_it_is_optional)
 
 TEST(a_record_of_a_later_kind_is_passed_over_by_its_size)
 {
-	struct record records[4] = { { .kind = 250, .size8 = 4 }, {}, { .kind = RECORD_NONE, .size8 = 2 }, { .kind = 251, .size8 = 2 } };
+	struct record records[4] = { { .kind = 250, .size8 = 4 },
+				     {},
+				     { .kind = RECORD_NONE, .size8 = 2 },
+				     { .kind = 251, .size8 = 2 } };
 	struct journal_reader reader;
 	struct journal_section s;
 	const struct record *record;
@@ -310,7 +321,8 @@ TEST(a_record_that_claims_another_size_than_its_kind_is_refused)
 {
 	struct record_wake short_one[2] = { { .head = { .kind = RECORD_SWITCH, .size8 = 3 } } };
 	struct record unknown = { .kind = 250, .size8 = 0 };
-	struct file files[] = { of_kind(JOURNAL_RECORDS, &short_one, sizeof(short_one[0])), of_kind(JOURNAL_RECORDS, &unknown, sizeof(unknown)) };
+	struct file files[] = { of_kind(JOURNAL_RECORDS, &short_one, sizeof(short_one[0])),
+				of_kind(JOURNAL_RECORDS, &unknown, sizeof(unknown)) };
 	char error[160];
 	unsigned n;
 

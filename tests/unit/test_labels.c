@@ -1,4 +1,5 @@
-/* What a server itself calls its threads' work: from records to events with its words as they are, and nothing made of them. */
+/* What a server itself calls its threads' work: from records to events with its words as they are,
+ * and nothing made of them. */
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
 
@@ -14,7 +15,11 @@ TEST_PACK(probes, N_SITES);
 
 static void begin(uint64_t time, uint32_t tid, const char *text)
 {
-	struct record_text r = { .probe.head = { .time = time, .tid = tid, .kind = RECORD_TEXT, .site = S_BEGIN, .size8 = sizeof(r) / 8 },
+	struct record_text r = { .probe.head = { .time = time,
+						 .tid = tid,
+						 .kind = RECORD_TEXT,
+						 .site = S_BEGIN,
+						 .size8 = sizeof(r) / 8 },
 				 .size = (uint32_t)strlen(text) };
 
 	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
@@ -23,7 +28,11 @@ static void begin(uint64_t time, uint32_t tid, const char *text)
 
 static void end(uint64_t time, uint32_t tid)
 {
-	struct record_probe r = { .head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .site = S_END, .size8 = sizeof(r) / 8 } };
+	struct record_probe r = { .head = { .time = time,
+					    .tid = tid,
+					    .kind = RECORD_PROBE,
+					    .site = S_END,
+					    .size8 = sizeof(r) / 8 } };
 
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
 }
@@ -34,7 +43,8 @@ static const XEvent *event(const XPlane *host, unsigned int line, unsigned int i
 	return host->lines[line]->events[i];
 }
 
-static void check(const XPlane *host, const XEvent *e, const char *shown, uint64_t from, uint64_t until)
+static void check(const XPlane *host, const XEvent *e, const char *shown, uint64_t from,
+		  uint64_t until)
 {
 	CHECK_STR(event_display(host, e), shown);
 	CHECK_EQ(e->offset_ps / 1000, from);
@@ -60,7 +70,8 @@ TEST(spans_nest_on_their_thread_and_have_their_arguments_and_numbers)
 	host = find_plane(space, "/host:CPU");
 	check(host, event(host, 0, 0), "decode", 100, 500);
 	CHECK_STR(event_name(host, event(host, 0, 0)), "span decode");
-	CHECK_STR(stat_text(host, event(host, 0, 0), "arguments"), "request_id=17,codec=json,step_num=-3");
+	CHECK_STR(stat_text(host, event(host, 0, 0), "arguments"),
+		  "request_id=17,codec=json,step_num=-3");
 	CHECK(has_int(host, event(host, 0, 0), "request_id", 17));
 	CHECK(has_int(host, event(host, 0, 0), "step_num", -3));
 	CHECK(has_int(host, event(host, 0, 0), "_r", 1));
@@ -75,8 +86,11 @@ TEST(spans_nest_on_their_thread_and_have_their_arguments_and_numbers)
 /* A request for which nothing runs, such as a health check, changes nothing. */
 TEST(of_a_process_that_serves_requests_are_the_steps_and_spans_are_none)
 {
-	static struct request requests[] = { { .start_ns = 1500, .end_ns = 1600 }, { .start_ns = 1500, .end_ns = 1600, .n_runs = 1 },
-					     { .start_ns = 1500, .end_ns = 1600, .protocol = PROTOCOL_MARK } };
+	static struct request requests[] = {
+		{ .start_ns = 1500, .end_ns = 1600 },
+		{ .start_ns = 1500, .end_ns = 1600, .n_runs = 1 },
+		{ .start_ns = 1500, .end_ns = 1600, .protocol = PROTOCOL_MARK }
+	};
 	const XEvent *e, *span = NULL;
 	struct timeline *t, with;
 	const XPlane *host;
@@ -93,7 +107,8 @@ TEST(of_a_process_that_serves_requests_are_the_steps_and_spans_are_none)
 		space = export_at(&with, 1);
 		host = find_plane(space, "/host:CPU");
 		for (size_t i = 0; i < host->n_lines && !span; i++)
-			if ((e = host->lines[i]->events[0]) && !strcmp(event_name(host, e), "span handle"))
+			if ((e = host->lines[i]->events[0]) &&
+			    !strcmp(event_name(host, e), "span handle"))
 				span = e;
 		CHECK(span && has_int(host, span, "step_num", 7));
 		CHECK_EQ(span && find_stat(host, span, "_r"), k == 0);
@@ -124,7 +139,8 @@ TEST(what_goes_on_at_the_windows_end_is_cut_and_is_no_step)
 
 TEST(names_are_shown_as_they_are_and_read_as_nothing_else)
 {
-	static const char *const names[] = { "train", "a:MatMul", "ProcessBatch", "\x01\n", "\xff\"" , "" };
+	static const char *const names[] = { "train",  "a:MatMul", "ProcessBatch",
+					     "\x01\n", "\xff\"",   "" };
 	static const char *const shown[] = { "train", "a:MatMul", "ProcessBatch", "  ", "?\"", "" };
 	struct timeline *t;
 	const XPlane *host;

@@ -6,11 +6,10 @@
 
 #include "tests/unit/check.h"
 
-#define LOG(body)                                                              \
-	"libbpf: prog 'on_exit': BPF program load failed: Invalid argument\n"  \
-	"libbpf: prog 'on_exit': -- BEGIN PROG LOAD LOG --\n" body            \
-	"-- END PROG LOAD LOG --\n"                                            \
-	"libbpf: prog 'on_exit': failed to load: -22\n"                        \
+#define LOG(body)                                                                                  \
+	"libbpf: prog 'on_exit': BPF program load failed: Invalid argument\n"                      \
+	"libbpf: prog 'on_exit': -- BEGIN PROG LOAD LOG --\n" body "-- END PROG LOAD LOG --\n"     \
+	"libbpf: prog 'on_exit': failed to load: -22\n"                                            \
 	"libbpf: failed to load object 'tfprofd_bpf'\n"
 
 static void check_reason(const char *log, const char *expected)
@@ -23,17 +22,20 @@ static void check_reason(const char *log, const char *expected)
 
 TEST(the_reason_is_the_verifier_s_last_sentence)
 {
-	check_reason(LOG("0: R1=ctx(off=0,imm=0) R10=fp0\n81: (b7) r0 = 0\n82: (95) exit\nUnreleased reference id=10 alloc_insn=217\n"
-			 "processed 207 insns (limit 1000000) max_states_per_insn 1 total_states 18\n"),
-		     "Unreleased reference id=10 alloc_insn=217");
+	check_reason(
+		LOG("0: R1=ctx(off=0,imm=0) R10=fp0\n81: (b7) r0 = 0\n82: (95) exit\nUnreleased reference id=10 alloc_insn=217\n"
+		    "processed 207 insns (limit 1000000) max_states_per_insn 1 total_states 18\n"),
+		"Unreleased reference id=10 alloc_insn=217");
 	/* A log that was cut has no figures. */
-	check_reason(LOG("82: (95) exit\nR1 invalid mem access 'scalar'\n\n"), "R1 invalid mem access 'scalar'");
+	check_reason(LOG("82: (95) exit\nR1 invalid mem access 'scalar'\n\n"),
+		     "R1 invalid mem access 'scalar'");
 }
 
 TEST(without_a_verifier_s_log_it_is_what_libbpf_said_first)
 {
-	check_reason("libbpf: prog 'on_exit': failed to find kernel BTF type ID of 'sched_process_exit': -3\nlibbpf: failed to load object\n",
-		     "prog 'on_exit': failed to find kernel BTF type ID of 'sched_pro");
+	check_reason(
+		"libbpf: prog 'on_exit': failed to find kernel BTF type ID of 'sched_process_exit': -3\nlibbpf: failed to load object\n",
+		"prog 'on_exit': failed to find kernel BTF type ID of 'sched_pro");
 	check_reason(LOG(""), "prog 'on_exit': BPF program load failed: Invalid argument");
 	check_reason("something else", "something else");
 	check_reason("", "");

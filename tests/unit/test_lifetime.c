@@ -1,4 +1,5 @@
-/* Lifetimes of requests, from timelines made by hand and at random. Sources are included, so that allocations can be made to fail. */
+/* Lifetimes of requests, from timelines made by hand and at random. Sources are included, so that
+ * allocations can be made to fail. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,14 +17,15 @@ static bool may_allocate(void)
 #define malloc(size) (may_allocate() ? malloc(size) : NULL)
 #define calloc(n, size) (may_allocate() ? calloc(n, size) : NULL)
 #define realloc(p, size) (may_allocate() ? realloc(p, size) : NULL)
-#include "daemon/timeline/span_index.c"
 #include "daemon/timeline/lifetime.c"
+#include "daemon/timeline/span_index.c"
 #undef malloc
 #undef calloc
 #undef realloc
 
-static const char *const phases[PHASE_COUNT] = { "read", "decode", "queue", "batch", "running", "runnable",
-						 "blocked", "execute", "encode", "write", "unknown" };
+static const char *const phases[PHASE_COUNT] = { "read",    "decode",   "queue",   "batch",
+						 "running", "runnable", "blocked", "execute",
+						 "encode",  "write",    "unknown" };
 static const char *const activities[] = { "unknown", "running", "runnable", "blocked", "waiting" };
 
 enum { THREADS = 8 };
@@ -51,40 +53,78 @@ static void add_span(struct timeline *t, struct span s)
 }
 
 /* Each of them: thread, from, to. */
-static void run(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context, uint32_t request)
+static void run(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context,
+		uint32_t request)
 {
-	add_span(t, (struct span){ .kind = SPAN_RUN, .thread = thread, .start_ns = from, .end_ns = to, .context = context,
-				   .request = request, .id = -1 });
+	add_span(t, (struct span){ .kind = SPAN_RUN,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .context = context,
+				   .request = request,
+				   .id = -1 });
 }
 
 static void piece(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context)
 {
-	add_span(t, (struct span){ .kind = SPAN_EXECUTOR, .thread = thread, .start_ns = from, .end_ns = to, .context = context, .id = -1 });
+	add_span(t, (struct span){ .kind = SPAN_EXECUTOR,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .context = context,
+				   .id = -1 });
 }
 
 static void op(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint32_t name)
 {
-	add_span(t, (struct span){ .kind = SPAN_OP, .thread = thread, .start_ns = from, .end_ns = to, .name = name, .id = -1 });
+	add_span(t, (struct span){ .kind = SPAN_OP,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .name = name,
+				   .id = -1 });
 }
 
-static void blocked(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint32_t name, int64_t by)
+static void blocked(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint32_t name,
+		    int64_t by)
 {
-	add_span(t, (struct span){ .kind = SPAN_BLOCKED, .thread = thread, .start_ns = from, .end_ns = to, .name = name, .id = by });
+	add_span(t, (struct span){ .kind = SPAN_BLOCKED,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .name = name,
+				   .id = by });
 }
 
 static void runnable(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, int64_t hog)
 {
-	add_span(t, (struct span){ .kind = SPAN_RUNNABLE, .thread = thread, .start_ns = from, .end_ns = to, .id = hog });
+	add_span(t, (struct span){ .kind = SPAN_RUNNABLE,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .id = hog });
 }
 
 /* A batch, its span with that context, and one task. */
-static void batch(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context, uint64_t queued, uint64_t of_run)
+static void batch(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context,
+		  uint64_t queued, uint64_t of_run)
 {
 	t->batches = realloc(t->batches, (t->n_batches + 1) * sizeof(t->batches[0]));
-	t->batch_tasks = realloc(t->batch_tasks, (t->n_batch_tasks + 1) * sizeof(t->batch_tasks[0]));
-	t->batches[t->n_batches] = (struct batch){ .start_ns = from, .end_ns = to, .thread = thread, .first_task = t->n_batch_tasks, .n_tasks = 1 };
-	t->batch_tasks[t->n_batch_tasks++] = (struct batch_task){ .queued_ns = queued, .batch = t->n_batches, .run = of_run };
-	add_span(t, (struct span){ .kind = SPAN_BATCH, .thread = thread, .start_ns = from, .end_ns = to, .context = context, .id = t->n_batches++ });
+	t->batch_tasks =
+		realloc(t->batch_tasks, (t->n_batch_tasks + 1) * sizeof(t->batch_tasks[0]));
+	t->batches[t->n_batches] = (struct batch){ .start_ns = from,
+						   .end_ns = to,
+						   .thread = thread,
+						   .first_task = t->n_batch_tasks,
+						   .n_tasks = 1 };
+	t->batch_tasks[t->n_batch_tasks++] =
+		(struct batch_task){ .queued_ns = queued, .batch = t->n_batches, .run = of_run };
+	add_span(t, (struct span){ .kind = SPAN_BATCH,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .context = context,
+				   .id = t->n_batches++ });
 }
 
 /* Arrives at 100, is read on thread 0 from 110 to 120, answered by thread 1 from 900 to 1000. */
@@ -94,8 +134,15 @@ static struct request *request(struct timeline *t)
 
 	t->requests = realloc(t->requests, (t->n_requests + 1) * sizeof(*r));
 	r = &t->requests[t->n_requests++];
-	*r = (struct request){ .start_ns = 100, .read_start_ns = 110, .read_end_ns = 120, .write_start_ns = 900, .end_ns = 1000,
-			       .read_thread = 0, .write_thread = 1, .run_thread = THREAD_NONE, .protocol = PROTOCOL_HTTP1 };
+	*r = (struct request){ .start_ns = 100,
+			       .read_start_ns = 110,
+			       .read_end_ns = 120,
+			       .write_start_ns = 900,
+			       .end_ns = 1000,
+			       .read_thread = 0,
+			       .write_thread = 1,
+			       .run_thread = THREAD_NONE,
+			       .protocol = PROTOCOL_HTTP1 };
 	return r;
 }
 
@@ -111,12 +158,14 @@ static bool is_exact(const struct timeline *t, const struct request *r)
 	for (uint64_t i = 0; i < r->n_segments; i++) {
 		const struct segment *s = &t->segments[r->first_segment + i];
 
-		if (s->start_ns != at || s->end_ns <= s->start_ns || s->phase >= PHASE_COUNT || s->activity > ACTIVITY_WAITING)
+		if (s->start_ns != at || s->end_ns <= s->start_ns || s->phase >= PHASE_COUNT ||
+		    s->activity > ACTIVITY_WAITING)
 			return false;
-		if ((s->thread != THREAD_NONE && s->thread >= t->n_threads) || s->by < -1 || s->by >= (int32_t)t->n_threads)
+		if ((s->thread != THREAD_NONE && s->thread >= t->n_threads) || s->by < -1 ||
+		    s->by >= (int32_t)t->n_threads)
 			return false;
-		if (i && s[-1].phase == s->phase && s[-1].activity == s->activity && s[-1].thread == s->thread && s[-1].name == s->name &&
-		    s[-1].by == s->by)
+		if (i && s[-1].phase == s->phase && s[-1].activity == s->activity &&
+		    s[-1].thread == s->thread && s[-1].name == s->name && s[-1].by == s->by)
 			return false;
 		at = s->end_ns;
 		sums[s->phase] += s->end_ns - s->start_ns;
@@ -150,7 +199,8 @@ static const char *story(const struct timeline *t, uint32_t index, uint64_t from
 
 		if (s->end_ns <= from || s->start_ns >= to)
 			continue;
-		n += (size_t)sprintf(text + n, "%s%llu %s %s", n ? "|" : "", (unsigned long long)s->start_ns, phases[s->phase],
+		n += (size_t)sprintf(text + n, "%s%llu %s %s", n ? "|" : "",
+				     (unsigned long long)s->start_ns, phases[s->phase],
 				     activities[s->activity]);
 		if (s->thread != THREAD_NONE)
 			n += (size_t)sprintf(text + n, " t%u", s->thread);
@@ -162,7 +212,8 @@ static const char *story(const struct timeline *t, uint32_t index, uint64_t from
 	return text;
 }
 
-/* Makes and compares what lies within the request's runs, from 200 to 800, or all of it; then frees the timeline. */
+/* Makes and compares what lies within the request's runs, from 200 to 800, or all of it; then frees
+ * the timeline. */
 static void check_execution(struct timeline *t, const char *want)
 {
 	make(t);
@@ -194,8 +245,10 @@ TEST(every_boundary_of_a_request_at_a_socket_starts_its_phase)
 	run(t, 1, 200, 500, 1, 1);
 	run(t, 1, 600, 800, 2, 1);
 	blocked(t, 1, 50, 150, 9, 0);
-	check_all(t, "100 queue waiting t0|110 read running t0|120 queue blocked t1 n9 by0|150 decode running t1|200 running running t1|"
-		     "500 unknown running t1|600 running running t1|800 encode running t1|900 write running t1");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 queue blocked t1 n9 by0|150 decode running t1|200 running running t1|"
+		"500 unknown running t1|600 running running t1|800 encode running t1|900 write running t1");
 }
 
 TEST(the_first_run_names_the_run_thread_and_a_request_without_runs_has_none)
@@ -218,8 +271,10 @@ TEST(a_request_without_a_run_is_unknown_between_reading_and_writing)
 
 	request(t);
 	blocked(t, 1, 500, 600, 4, 2);
-	check_all(t, "100 queue waiting t0|110 read running t0|120 unknown running t1|500 unknown blocked t1 n4 by2|600 unknown running t1|"
-		     "900 write running t1");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 unknown running t1|500 unknown blocked t1 n4 by2|600 unknown running t1|"
+		"900 write running t1");
 }
 
 TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
@@ -230,8 +285,10 @@ TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
 	run(t, 1, 200, 800, 1, 1);
 	piece(t, 2, 300, 500, 1);
 	batch(t, 3, 450, 700, 5, 400, 1);
-	check_all(t, "100 queue waiting t0|110 read unknown t0|120 unknown unknown t1|200 execute unknown t1|400 batch waiting t3|"
-		     "450 execute unknown t3|700 execute unknown t1|800 encode unknown t1|900 write unknown t1");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read unknown t0|120 unknown unknown t1|200 execute unknown t1|400 batch waiting t3|"
+		"450 execute unknown t3|700 execute unknown t1|800 encode unknown t1|900 write unknown t1");
 }
 
 TEST(of_batches_at_the_same_time_the_one_that_ends_last_counts)
@@ -242,7 +299,9 @@ TEST(of_batches_at_the_same_time_the_one_that_ends_last_counts)
 	run(t, 1, 200, 800, 1, 1);
 	batch(t, 3, 300, 700, 5, 250, 1);
 	batch(t, 4, 400, 450, 6, 250, 1);
-	check_execution(t, "200 execute unknown t1|250 batch waiting t3|300 execute unknown t3|700 execute unknown t1");
+	check_execution(
+		t,
+		"200 execute unknown t1|250 batch waiting t3|300 execute unknown t3|700 execute unknown t1");
 }
 
 TEST(what_comes_after_the_schedulers_records_ended_is_not_taken_for_running)
@@ -254,14 +313,17 @@ TEST(what_comes_after_the_schedulers_records_ended_is_not_taken_for_running)
 	t->n_gaps = 1;
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 400, 4, -1);
-	check_execution(t, "200 running running t1|300 blocked blocked t1 n4|400 execute unknown t1");
+	check_execution(t,
+			"200 running running t1|300 blocked blocked t1 n4|400 execute unknown t1");
 	t = scene_new();
 	request(t);
 	t->gaps[0].text = strdup("the scheduler was given up");
 	t->n_gaps = 1;
 	run(t, 1, 200, 300, 1, 1);
 	blocked(t, 1, 400, 500, 4, -1);
-	check_execution(t, "200 running running t1|300 encode running t1|400 encode blocked t1 n4|500 encode unknown t1");
+	check_execution(
+		t,
+		"200 running running t1|300 encode running t1|400 encode blocked t1 n4|500 encode unknown t1");
 }
 
 TEST(boundaries_that_are_not_known_make_no_phase)
@@ -307,14 +369,18 @@ TEST(a_request_cut_at_the_end_ends_in_the_phase_that_it_was_in)
 	r->flags = REQUEST_CUT_END;
 	run(t, 0, 200, 1100, 1, 1);
 	blocked(t, 5, 1, 2, 0, -1);
-	check_all(t, "100 queue waiting t0|110 read running t0|120 decode running t0|200 running running t0");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 decode running t0|200 running running t0");
 	t = scene_new();
 	r = request(t);
 	r->write_start_ns = 0;
 	r->flags = REQUEST_CUT_END;
 	run(t, 0, 200, 800, 1, 1);
 	blocked(t, 5, 1, 2, 0, -1);
-	check_all(t, "100 queue waiting t0|110 read running t0|120 decode running t0|200 running running t0|800 encode running t0");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 decode running t0|200 running running t0|800 encode running t0");
 }
 
 TEST(times_out_of_order_are_clamped)
@@ -322,8 +388,14 @@ TEST(times_out_of_order_are_clamped)
 	struct timeline *t = scene_new();
 	struct request *r = request(t);
 
-	*r = (struct request){ .start_ns = 500, .read_start_ns = 900, .read_end_ns = 100, .write_start_ns = 50, .end_ns = 1000, .read_thread = 0,
-			       .write_thread = 99, .run_thread = THREAD_NONE };
+	*r = (struct request){ .start_ns = 500,
+			       .read_start_ns = 900,
+			       .read_end_ns = 100,
+			       .write_start_ns = 50,
+			       .end_ns = 1000,
+			       .read_thread = 0,
+			       .write_thread = 99,
+			       .run_thread = THREAD_NONE };
 	run(t, 1, 200, 600, 1, 1);
 	run(t, 1, 1200, 1300, 2, 1);
 	blocked(t, 5, 1, 2, 0, -1);
@@ -344,8 +416,10 @@ TEST(an_end_that_is_only_a_bound_gives_way_to_the_answer)
 	run(t, 1, 200, 950, 1, 1);
 	t->spans[0].flags = SPAN_END_BOUND;
 	blocked(t, 1, 120, 150, 3, -1);
-	check_all(t, "100 queue waiting t0|110 read running t0|120 queue blocked t1 n3|150 decode running t1|200 running running t1|"
-		     "900 write running t1");
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 queue blocked t1 n3|150 decode running t1|200 running running t1|"
+		"900 write running t1");
 }
 
 TEST(a_handler_decodes_before_its_first_run_and_encodes_after_its_last)
@@ -353,15 +427,25 @@ TEST(a_handler_decodes_before_its_first_run_and_encodes_after_its_last)
 	struct timeline *t = scene_new();
 	struct request *r = request(t);
 
-	*r = (struct request){ .start_ns = 100, .end_ns = 1000, .read_thread = THREAD_NONE, .write_thread = THREAD_NONE,
-			       .run_thread = 1, .protocol = PROTOCOL_HANDLER };
+	*r = (struct request){ .start_ns = 100,
+			       .end_ns = 1000,
+			       .read_thread = THREAD_NONE,
+			       .write_thread = THREAD_NONE,
+			       .run_thread = 1,
+			       .protocol = PROTOCOL_HANDLER };
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 120, 180, 3, -1);
-	check_all(t, "100 decode running t1|120 decode blocked t1 n3|180 decode running t1|200 running running t1|800 encode running t1");
+	check_all(
+		t,
+		"100 decode running t1|120 decode blocked t1 n3|180 decode running t1|200 running running t1|800 encode running t1");
 	t = scene_new();
 	r = request(t);
-	*r = (struct request){ .start_ns = 100, .end_ns = 1000, .read_thread = THREAD_NONE, .write_thread = THREAD_NONE,
-			       .run_thread = 1, .protocol = PROTOCOL_MARK };
+	*r = (struct request){ .start_ns = 100,
+			       .end_ns = 1000,
+			       .read_thread = THREAD_NONE,
+			       .write_thread = THREAD_NONE,
+			       .run_thread = 1,
+			       .protocol = PROTOCOL_MARK };
 	blocked(t, 1, 120, 180, 3, -1);
 	check_all(t, "100 unknown running t1|120 unknown blocked t1 n3|180 unknown running t1");
 }
@@ -377,8 +461,10 @@ TEST(a_sleep_in_decode_is_a_blocked_segment_of_decode)
 	blocked(t, 1, 140, 640, 7, -1);
 	runnable(t, 1, 640, 650, 6);
 	make(t);
-	CHECK_STR(story(t, 0, 120, 700), "120 queue blocked t1 n8 by0|125 queue runnable t1 by5|130 decode running t1|140 decode blocked t1 n7|"
-					 "640 decode runnable t1 by6|650 decode running t1");
+	CHECK_STR(
+		story(t, 0, 120, 700),
+		"120 queue blocked t1 n8 by0|125 queue runnable t1 by5|130 decode running t1|140 decode blocked t1 n7|"
+		"640 decode runnable t1 by6|650 decode running t1");
 	timeline_free(t);
 }
 
@@ -389,7 +475,11 @@ TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
 
 	request(t);
 	r = request(t); /* whose answer thread 1 wrote until 300 */
-	*r = (struct request){ .start_ns = 10, .write_start_ns = 250, .end_ns = 300, .read_thread = 0, .write_thread = 1 };
+	*r = (struct request){ .start_ns = 10,
+			       .write_start_ns = 250,
+			       .end_ns = 300,
+			       .read_thread = 0,
+			       .write_thread = 1 };
 	run(t, 1, 20, 200, 2, 2);
 	run(t, 1, 400, 800, 1, 1);
 	blocked(t, 5, 1, 2, 0, -1);
@@ -407,7 +497,9 @@ TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
 	t = scene_new();
 	request(t);
 	r = request(t);
-	*r = (struct request){ .start_ns = 10, .end_ns = 300, .read_thread = 0, .write_thread = THREAD_NONE };
+	*r = (struct request){
+		.start_ns = 10, .end_ns = 300, .read_thread = 0, .write_thread = THREAD_NONE
+	};
 	run(t, 1, 20, 200, 2, 2);
 	run(t, 1, 400, 800, 1, 1);
 	make(t);
@@ -425,7 +517,8 @@ TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
 	run(t, 1, 200, 500, 1, 1);
 	blocked(t, 1, 600, 850, 0, 0);
 	make(t);
-	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1|600 queue waiting t0|900 write running t0");
+	CHECK_STR(story(t, 0, 500, 1000),
+		  "500 encode running t1|600 queue waiting t0|900 write running t0");
 	timeline_free(t);
 	/* Nobody knows from when on, where it is not known when threads ran. */
 	t = scene_new();
@@ -446,8 +539,10 @@ TEST(a_thread_on_its_way_to_wait_takes_up_what_its_reader_wakes_it_for)
 	blocked(t, 1, 130, 300, 3, 0);
 	blocked(t, 1, 320, 350, 4, 2);
 	make(t);
-	CHECK_STR(story(t, 0, 120, 400), "120 queue waiting t1|130 queue blocked t1 n3 by0|300 decode running t1|320 decode blocked t1 n4 by2|"
-					 "350 decode running t1");
+	CHECK_STR(
+		story(t, 0, 120, 400),
+		"120 queue waiting t1|130 queue blocked t1 n3 by0|300 decode running t1|320 decode blocked t1 n4 by2|"
+		"350 decode running t1");
 	timeline_free(t);
 }
 
@@ -471,7 +566,8 @@ TEST(a_slow_reader_of_the_answer_is_found_in_write)
 	run(t, 1, 400, 800, 1, 1);
 	blocked(t, 1, 910, 990, 6, -1);
 	make(t);
-	CHECK_STR(story(t, 0, 900, 1000), "900 write running t1|910 write blocked t1 n6|990 write running t1");
+	CHECK_STR(story(t, 0, 900, 1000),
+		  "900 write running t1|910 write blocked t1 n6|990 write running t1");
 	timeline_free(t);
 }
 
@@ -486,9 +582,11 @@ TEST(running_segments_name_the_innermost_operation)
 	op(t, 1, 350, 450, 12);
 	op(t, 1, 610, 700, 13);
 	blocked(t, 1, 400, 420, 5, -1);
-	check_execution(t, "200 running running t1|300 running running t1 n11|350 running running t1 n12|400 blocked blocked t1 n5|"
-			   "420 running running t1 n12|450 running running t1 n11|600 running running t1|610 running running t1 n13|"
-			   "700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t1 n11|350 running running t1 n12|400 blocked blocked t1 n5|"
+		"420 running running t1 n12|450 running running t1 n11|600 running running t1|610 running running t1 n13|"
+		"700 running running t1");
 }
 
 TEST(of_two_parallel_operations_the_one_that_ends_last_counts_once)
@@ -507,8 +605,10 @@ TEST(of_two_parallel_operations_the_one_that_ends_last_counts_once)
 	runnable(t, 3, 305, 315, 7);
 	piece(t, 3, 330, 615, 1);
 	op(t, 3, 340, 600, 13);
-	check_execution(t, "200 running running t1|305 runnable runnable t3 by7|315 running running t3|340 running running t3 n13|"
-			   "600 running running t3|610 runnable runnable t1|620 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|305 runnable runnable t3 by7|315 running running t3|340 running running t3 n13|"
+		"600 running running t3|610 runnable runnable t1|620 running running t1");
 }
 
 TEST(a_chain_over_three_threads_is_followed_by_its_wake_ups)
@@ -529,38 +629,46 @@ TEST(a_chain_over_three_threads_is_followed_by_its_wake_ups)
 	piece(t, 4, 560, 705, 1);
 	op(t, 4, 560, 690, 14);
 	blocked(t, 4, 600, 620, 8, -1);
-	check_execution(t, "200 running running t1|290 running running t2|320 running running t2 n12|390 runnable runnable t3 by5|"
-			   "410 running running t3|420 running running t3 n13|540 running running t3|545 running running t4|"
-			   "560 running running t4 n14|600 blocked blocked t4 n8|620 running running t4 n14|690 running running t4|"
-			   "700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 running running t2|320 running running t2 n12|390 runnable runnable t3 by5|"
+		"410 running running t3|420 running running t3 n13|540 running running t3|545 running running t4|"
+		"560 running running t4 n14|600 blocked blocked t4 n8|620 running running t4 n14|690 running running t4|"
+		"700 running running t1");
 }
 
 TEST(a_piece_that_nobody_woke_its_thread_for_waited_since_the_latest_moment_of_the_run)
 {
 	struct timeline *t = scene_new();
 
-	/* Thread 3 was on its CPU all the time; the run's thread waits from 300 on, thread 2's piece ends at 400. */
+	/* Thread 3 was on its CPU all the time; the run's thread waits from 300 on, thread 2's
+	 * piece ends at 400. */
 	request(t);
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 700, 9, 3);
 	blocked(t, 2, 10, 290, 9, 1);
 	piece(t, 2, 290, 400, 1);
 	piece(t, 3, 500, 700, 1);
-	check_execution(t, "200 running running t1|290 running running t2|400 queue waiting t3|500 running running t3|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 running running t2|400 queue waiting t3|500 running running t3|700 running running t1");
 	/* Without thread 2 the latest moment is that at which the run's thread went to wait. */
 	t = scene_new();
 	request(t);
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 700, 9, 3);
 	piece(t, 3, 500, 700, 1);
-	check_execution(t, "200 running running t1|300 queue waiting t3|500 running running t3|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 queue waiting t3|500 running running t3|700 running running t1");
 }
 
 TEST(a_wake_up_after_the_moment_at_hand_is_not_followed)
 {
 	struct timeline *t = scene_new();
 
-	/* At 500, where thread 3 begins, thread 2 was waiting: what thread 4 will wake it for came too late. */
+	/* At 500, where thread 3 begins, thread 2 was waiting: what thread 4 will wake it for came
+	 * too late. */
 	request(t);
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 700, 9, 3);
@@ -569,8 +677,10 @@ TEST(a_wake_up_after_the_moment_at_hand_is_not_followed)
 	blocked(t, 2, 350, 650, 8, 4);
 	piece(t, 4, 320, 660, 1);
 	piece(t, 3, 500, 700, 1);
-	check_execution(t, "200 running running t1|290 running running t2|350 blocked blocked t2 n8 by4|500 running running t3|"
-			   "700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 running running t2|350 blocked blocked t2 n8 by4|500 running running t3|"
+		"700 running running t1");
 }
 
 TEST(a_thread_busy_with_another_run_was_not_woken_for_this_one)
@@ -584,7 +694,9 @@ TEST(a_thread_busy_with_another_run_was_not_woken_for_this_one)
 	blocked(t, 3, 10, 290, 9, 1);
 	piece(t, 3, 310, 480, 2);
 	piece(t, 3, 500, 700, 1);
-	check_execution(t, "200 running running t1|300 queue waiting t3|500 running running t3|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 queue waiting t3|500 running running t3|700 running running t1");
 }
 
 TEST(what_a_thread_does_right_after_its_piece_belongs_to_it)
@@ -613,7 +725,8 @@ TEST(what_a_thread_does_right_after_its_piece_belongs_to_it)
 	blocked(t, 1, 300, 700, 9, 3);
 	piece(t, 3, 290, 650, 1);
 	blocked(t, 3, 660, 670, 9, -1);
-	check_execution(t, "200 running running t1|300 blocked blocked t1 n9 by3|700 running running t1");
+	check_execution(
+		t, "200 running running t1|300 blocked blocked t1 n9 by3|700 running running t1");
 }
 
 TEST(a_lock_held_by_another_thread_is_blocked_and_names_who_woke_it)
@@ -628,8 +741,10 @@ TEST(a_lock_held_by_another_thread_is_blocked_and_names_who_woke_it)
 	blocked(t, 1, 350, 600, 9, 6);
 	run(t, 6, 100, 900, 2, 0);
 	piece(t, 6, 100, 900, 2);
-	check_execution(t, "200 running running t1|300 running running t1 n11|350 blocked blocked t1 n9 by6|600 running running t1 n11|"
-			   "700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t1 n11|350 blocked blocked t1 n9 by6|600 running running t1 n11|"
+		"700 running running t1");
 }
 
 TEST(a_hog_on_the_same_cpu_is_named_by_the_run_queue)
@@ -641,8 +756,10 @@ TEST(a_hog_on_the_same_cpu_is_named_by_the_run_queue)
 	op(t, 1, 300, 700, 11);
 	runnable(t, 1, 400, 500, 7);
 	runnable(t, 1, 500, 600, 6);
-	check_execution(t, "200 running running t1|300 running running t1 n11|400 runnable runnable t1 by7|500 runnable runnable t1 by6|"
-			   "600 running running t1 n11|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t1 n11|400 runnable runnable t1 by7|500 runnable runnable t1 by6|"
+		"600 running running t1 n11|700 running running t1");
 }
 
 TEST(who_waits_for_a_cpu_while_others_do_its_run_waits_for_them_first)
@@ -657,8 +774,10 @@ TEST(who_waits_for_a_cpu_while_others_do_its_run_waits_for_them_first)
 	piece(t, 2, 320, 500, 1);
 	op(t, 2, 320, 480, 12);
 	runnable(t, 2, 350, 450, 7);
-	check_execution(t, "200 running running t1|300 running running t2|320 running running t2 n12|350 runnable runnable t2 by7|"
-			   "450 running running t2 n12|480 running running t2|500 runnable runnable t1 by7|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t2|320 running running t2 n12|350 runnable runnable t2 by7|"
+		"450 running running t2 n12|480 running running t2|500 runnable runnable t1 by7|700 running running t1");
 }
 
 TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
@@ -673,8 +792,10 @@ TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
 	t->spans[t->n_spans - 1].flags = SPAN_END_BOUND;
 	op(t, 2, 320, 480, 12);
 	blocked(t, 2, 500, 750, 9, 3);
-	check_execution(t, "200 running running t1|300 running running t2|320 running running t2 n12|480 running running t2|"
-			   "500 runnable runnable t1 by7|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t2|320 running running t2 n12|480 running running t2|"
+		"500 runnable runnable t1 by7|700 running running t1");
 }
 
 TEST(who_is_preempted_within_its_own_piece_waits_for_a_cpu_and_for_nobody_else)
@@ -688,8 +809,10 @@ TEST(who_is_preempted_within_its_own_piece_waits_for_a_cpu_and_for_nobody_else)
 	runnable(t, 1, 310, 700, 7);
 	blocked(t, 2, 10, 300, 9, 1);
 	piece(t, 2, 320, 760, 1);
-	check_execution(t, "200 running running t1|300 running running t1 n11|310 runnable runnable t1 by7|700 running running t1 n11|"
-			   "720 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|300 running running t1 n11|310 runnable runnable t1 by7|700 running running t1 n11|"
+		"720 running running t1");
 }
 
 TEST(a_batch_that_is_processed_while_its_runs_thread_waits_for_a_cpu_is_execution)
@@ -700,8 +823,10 @@ TEST(a_batch_that_is_processed_while_its_runs_thread_waits_for_a_cpu_is_executio
 	run(t, 1, 200, 800, 1, 1);
 	runnable(t, 1, 260, 700, 7);
 	batch(t, 5, 400, 600, 9, 250, 1);
-	check_execution(t, "200 running running t1|250 batch waiting t5|400 running running t5|600 runnable runnable t1 by7|"
-			   "700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|250 batch waiting t5|400 running running t5|600 runnable runnable t1 by7|"
+		"700 running running t1");
 }
 
 TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
@@ -709,8 +834,9 @@ TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
 	struct timeline *t = scene_new();
 
 	/*
-	 * Thread 1 waits for the answer of its run, thread 2 puts a task into the batch of thread 3, which has its work done by
-	 * thread 4 in a run of its own and wakes thread 2 for the rest.
+	 * Thread 1 waits for the answer of its run, thread 2 puts a task into the batch of thread
+	 * 3, which has its work done by thread 4 in a run of its own and wakes thread 2 for the
+	 * rest.
 	 */
 	request(t);
 	run(t, 1, 200, 800, 1, 1);
@@ -727,15 +853,18 @@ TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
 	op(t, 4, 440, 590, 14);
 	blocked(t, 2, 310, 690, 9, 3);
 	piece(t, 2, 700, 785, 1);
-	check_execution(t, "200 running running t1|250 running running t2|290 batch waiting t3|400 running running t3|425 runnable runnable t4 by5|"
-			   "440 running running t4 n14|590 running running t4|600 running running t3|690 running running t2|780 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|250 running running t2|290 batch waiting t3|400 running running t3|425 runnable runnable t4 by5|"
+		"440 running running t4 n14|590 running running t4|600 running running t3|690 running running t2|780 running running t1");
 }
 
 TEST(a_batch_whose_callback_goes_on_with_the_run_on_its_own_thread_is_followed)
 {
 	struct timeline *t = scene_new();
 
-	/* The run's piece on the batch thread lies within the batch; the context of a run within the run is the run's. */
+	/* The run's piece on the batch thread lies within the batch; the context of a run within
+	 * the run is the run's. */
 	request(t);
 	run(t, 1, 200, 800, 1, 1);
 	piece(t, 1, 210, 300, 1);
@@ -743,7 +872,9 @@ TEST(a_batch_whose_callback_goes_on_with_the_run_on_its_own_thread_is_followed)
 	batch(t, 3, 500, 750, 50, 290, 2);
 	blocked(t, 1, 310, 720, 9, 3);
 	piece(t, 3, 700, 730, 1);
-	check_execution(t, "200 running running t1|290 batch waiting t3|500 running running t3|720 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 batch waiting t3|500 running running t3|720 running running t1");
 }
 
 TEST(what_comes_after_a_batch_without_a_wake_up_waited_since_its_end)
@@ -756,8 +887,10 @@ TEST(what_comes_after_a_batch_without_a_wake_up_waited_since_its_end)
 	batch(t, 3, 400, 600, 50, 290, 1);
 	blocked(t, 1, 310, 720, 9, 2);
 	piece(t, 2, 650, 730, 1);
-	check_execution(t, "200 running running t1|290 batch waiting t3|400 running running t3|600 queue waiting t2|650 running running t2|"
-			   "720 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 batch waiting t3|400 running running t3|600 queue waiting t2|650 running running t2|"
+		"720 running running t1");
 }
 
 TEST(another_runs_batch_is_not_followed)
@@ -769,7 +902,8 @@ TEST(another_runs_batch_is_not_followed)
 	run(t, 2, 200, 800, 2, 0);
 	batch(t, 3, 500, 750, 50, 290, 2);
 	blocked(t, 1, 310, 720, 9, 3);
-	check_execution(t, "200 running running t1|310 blocked blocked t1 n9 by3|720 running running t1");
+	check_execution(
+		t, "200 running running t1|310 blocked blocked t1 n9 by3|720 running running t1");
 }
 
 TEST(pieces_of_a_run_within_a_run_are_the_outer_ones)
@@ -786,8 +920,10 @@ TEST(pieces_of_a_run_within_a_run_are_the_outer_ones)
 	blocked(t, 3, 10, 325, 9, 2);
 	piece(t, 3, 328, 642, 2);
 	op(t, 3, 400, 600, 13);
-	check_execution(t, "200 running running t1|290 running running t2|325 running running t3|400 running running t3 n13|"
-			   "600 running running t3|640 running running t2|700 running running t1");
+	check_execution(
+		t,
+		"200 running running t1|290 running running t2|325 running running t3|400 running running t3 n13|"
+		"600 running running t3|640 running running t2|700 running running t1");
 }
 
 TEST(wake_ups_in_a_circle_come_to_an_end)
@@ -897,15 +1033,18 @@ static uint64_t random_time(uint64_t span)
 	}
 }
 
-/* Whatever spans: in any order, over one another, of threads that woke themselves, with ends before their starts now and then. */
+/* Whatever spans: in any order, over one another, of threads that woke themselves, with ends before
+ * their starts now and then. */
 static void random_spans(struct timeline *t, uint64_t n, uint64_t span, bool orderly)
 {
 	uint64_t free_from[THREADS] = {};
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct span s = { .start_ns = random_below(span), .thread = (uint32_t)random_below(THREADS),
+		struct span s = { .start_ns = random_below(span),
+				  .thread = (uint32_t)random_below(THREADS),
 				  .kind = (uint8_t)random_below(SPAN_KIND_COUNT),
-				  .name = (uint32_t)random_below(5), .flags = (uint8_t)random_below(256) };
+				  .name = (uint32_t)random_below(5),
+				  .flags = (uint8_t)random_below(256) };
 
 		s.end_ns = s.start_ns + random_below(random_below(3) ? span / 8 + 1 : span);
 		if (random_below(3))
@@ -937,23 +1076,32 @@ static struct timeline *random_timeline(void)
 	for (uint64_t n = random_below(6); n > 0; n--) {
 		struct request *r = request(t);
 
-		*r = (struct request){ .start_ns = random_time(span), .read_start_ns = random_time(span), .read_end_ns = random_time(span),
-				       .write_start_ns = random_time(span), .end_ns = random_time(span),
+		*r = (struct request){ .start_ns = random_time(span),
+				       .read_start_ns = random_time(span),
+				       .read_end_ns = random_time(span),
+				       .write_start_ns = random_time(span),
+				       .end_ns = random_time(span),
 				       .read_thread = (uint32_t)random_below(THREADS + 1),
-				       .write_thread = random_below(4) ? (uint32_t)random_below(THREADS) : THREAD_NONE, .run_thread = THREAD_NONE,
-				       .protocol = (uint8_t)random_below(5), .flags = (uint8_t)random_below(64) };
+				       .write_thread = random_below(4)
+							       ? (uint32_t)random_below(THREADS)
+							       : THREAD_NONE,
+				       .run_thread = THREAD_NONE,
+				       .protocol = (uint8_t)random_below(5),
+				       .flags = (uint8_t)random_below(64) };
 		if (random_below(3))
 			r->end_ns = r->start_ns + random_below(span);
 	}
 	for (uint64_t n = random_below(4); n > 0; n--) {
 		uint64_t from = random_time(span);
 
-		batch(t, (uint32_t)random_below(THREADS), from, orderly ? from + random_below(span) : random_time(span), random_below(6),
+		batch(t, (uint32_t)random_below(THREADS), from,
+		      orderly ? from + random_below(span) : random_time(span), random_below(6),
 		      random_time(span), random_below(6));
 		if (!random_below(8))
 			t->batches[t->n_batches - 1].thread = 1000;
 		if (!random_below(8))
-			t->batch_tasks[t->n_batch_tasks - 1].batch = random_below(2) ? UINT32_MAX : (uint32_t)random_below(4);
+			t->batch_tasks[t->n_batch_tasks - 1].batch =
+				random_below(2) ? UINT32_MAX : (uint32_t)random_below(4);
 	}
 	random_spans(t, random_below(100), span, orderly);
 	if (!random_below(10))
@@ -980,7 +1128,8 @@ TEST(phases_are_exact_whatever_the_timeline)
 			n_wrong++;
 		for (uint32_t k = 0; k < t->n_requests; k++)
 			if (!is_exact(t, &t->requests[k]) && n_wrong++ < 3)
-				fprintf(stderr, "  not exact: case %llu, request %u\n", (unsigned long long)i, k);
+				fprintf(stderr, "  not exact: case %llu, request %u\n",
+					(unsigned long long)i, k);
 		n_segments += t->n_segments;
 		timeline_free(t);
 	}

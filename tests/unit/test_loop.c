@@ -113,7 +113,9 @@ TEST(a_source_freed_by_another_in_the_same_batch_is_not_called)
 
 	trace_start(&t);
 	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(loop_source_new(t.loop, t.fds[i][0], EPOLLIN, free_both, &t, &t.sources[i]), 0);
+		CHECK_EQ(
+			loop_source_new(t.loop, t.fds[i][0], EPOLLIN, free_both, &t, &t.sources[i]),
+			0);
 		CHECK_EQ(write(t.fds[i][1], "x", 1), 1);
 	}
 	CHECK_EQ(loop_timer_new(t.loop, stop, &t, &t.timers[0]), 0);

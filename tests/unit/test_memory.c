@@ -1,10 +1,15 @@
-/* What allocators give out and take back: from records to the events that the Memory Profile page reads, and to numbers. */
+/* What allocators give out and take back: from records to the events that the Memory Profile page
+ * reads, and to numbers. */
 #include "daemon/export/summary/memory_use.h"
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
 
 enum { S_OP, S_OP_END, S_ALLOCATE, S_ALLOCATED, S_FREE, S_CHUNK, N_SITES };
-enum { OBJECT = 0x5000, GIVE = sizeof("MemoryAllocation") - 1, TAKE = sizeof("MemoryDeallocation") - 1 };
+enum {
+	OBJECT = 0x5000,
+	GIVE = sizeof("MemoryAllocation") - 1,
+	TAKE = sizeof("MemoryDeallocation") - 1
+};
 
 static const struct probe_spec probes[N_SITES] = {
 	[S_OP] = { .role = ROLE_OP_BEGIN },
@@ -26,16 +31,29 @@ static void begin(void)
 static void begin_with_another(void)
 {
 	CHECK_EQ(correlator_new(1000, &c), 0);
-	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }), 0);
-	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 88, .name = "other", .pack = &pack }), 0);
+	CHECK_EQ(correlator_add_target(
+			 c,
+			 &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }),
+		 0);
+	CHECK_EQ(
+		correlator_add_target(
+			c, &(struct correlate_target){ .pid = 88, .name = "other", .pack = &pack }),
+		0);
 }
 
 /* Stack pointers grow downwards: 100 is inside of 200. */
-static void feed(uint64_t time, uint32_t tid, uint8_t target, uint8_t site, uint32_t tag, uint64_t value, uint64_t value2)
+static void feed(uint64_t time, uint32_t tid, uint8_t target, uint8_t site, uint32_t tag,
+		 uint64_t value, uint64_t value2)
 {
-	struct record_probe2 r = { .probe = { .head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .site = site, .target = target,
-							 .size8 = sizeof(struct record_probe2) / 8 },
-					      .stack = site == S_OP || site == S_OP_END ? 200 : 100, .tag = tag, .value = value },
+	struct record_probe2 r = { .probe = { .head = { .time = time,
+							.tid = tid,
+							.kind = RECORD_PROBE,
+							.site = site,
+							.target = target,
+							.size8 = sizeof(struct record_probe2) / 8 },
+					      .stack = site == S_OP || site == S_OP_END ? 200 : 100,
+					      .tag = tag,
+					      .value = value },
 				   .value2 = value2 };
 
 	CHECK_EQ(correlator_feed(c, &r.probe.head), 0);
@@ -49,13 +67,18 @@ static void allocate(uint64_t time, uint32_t tid, uint8_t target, uint64_t bytes
 
 static void name_op(void)
 {
-	struct record_name r = { .head = { .time = 1000, .kind = RECORD_NAME }, .object = OBJECT, .name_size = 7, .type_size = 6,
-				 .name = "scope/m", .type = "MatMul" };
+	struct record_name r = { .head = { .time = 1000, .kind = RECORD_NAME },
+				 .object = OBJECT,
+				 .name_size = 7,
+				 .type_size = 6,
+				 .name = "scope/m",
+				 .type = "MatMul" };
 
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
 }
 
-static void check_event(const struct timeline *t, uint64_t i, uint64_t at, uint64_t address, uint64_t bytes, bool freed)
+static void check_event(const struct timeline *t, uint64_t i, uint64_t at, uint64_t address,
+			uint64_t bytes, bool freed)
 {
 	CHECK_EQ(t->memory[i].at_ns, at);
 	CHECK_EQ(t->memory[i].address, address);
@@ -93,7 +116,8 @@ TEST(what_is_not_known_is_counted_and_never_made_up)
 	struct timeline *t;
 
 	begin();
-	/* The window opened inside of the call; there was no memory; nothing was freed; it was there before; twice. */
+	/* The window opened inside of the call; there was no memory; nothing was freed; it was
+	 * there before; twice. */
 	feed(1100, 11, 0, S_ALLOCATED, 0, 0xa000, 0);
 	allocate(1200, 11, 0, 64, 0);
 	feed(1300, 11, 0, S_FREE, 0, 0, 0);
@@ -128,7 +152,9 @@ TEST(a_block_whose_end_was_lost_ends_where_its_address_is_given_out_again)
 
 TEST(a_process_that_ends_gives_its_blocks_back_and_other_processes_keep_theirs)
 {
-	struct record_thread exit = { .head = { .time = 1500, .tid = 77, .kind = RECORD_EXIT }, .pid = 77, .comm = "server" };
+	struct record_thread exit = { .head = { .time = 1500, .tid = 77, .kind = RECORD_EXIT },
+				      .pid = 77,
+				      .comm = "server" };
 	struct timeline *t;
 
 	begin_with_another();
@@ -182,7 +208,8 @@ TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
 	allocate(1200, 11, 0, 50, 0xb000);
 	feed(1300, 11, 0, S_FREE, 0, 0xa000, 0);
 	feed(1310, 11, 0, S_FREE, 0, 0xf000, 0);
-	/* A piece that was given out before the window: its size comes with it. Another word is no event. */
+	/* A piece that was given out before the window: its size comes with it. Another word is no
+	 * event. */
 	feed(1400, 11, 0, S_CHUNK, TAKE, 0xd000, 1000);
 	feed(1500, 11, 0, S_CHUNK, GIVE, 0xe000, 300);
 	feed(1600, 11, 0, S_CHUNK, 5, 0xe000, 300);
@@ -239,7 +266,8 @@ TEST(each_process_has_allocators_of_its_own)
 	line = allocations(host);
 	CHECK(line && line->n_events == ARRAY_SIZE(expected));
 	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
-		CHECK_STR(stat_text(host, line->events[i], "allocator_name"), expected[i].allocator);
+		CHECK_STR(stat_text(host, line->events[i], "allocator_name"),
+			  expected[i].allocator);
 		CHECK(has_int(host, line->events[i], "bytes_allocated", expected[i].in_use));
 		CHECK(has_int(host, line->events[i], "peak_bytes_in_use", expected[i].peak));
 		CHECK(has_int(host, line->events[i], "addr", expected[i].address));

@@ -17,7 +17,8 @@ static XSpace *export_modules(const struct modules *m, unsigned level)
 	return export_with(&nothing, &(struct export_options){ .level = level, .modules = m });
 }
 
-static void check_module(const XPlane *plane, size_t i, uint64_t id, const char *name, const char *bytes, size_t size)
+static void check_module(const XPlane *plane, size_t i, uint64_t id, const char *name,
+			 const char *bytes, size_t size)
 {
 	const Tensorflow__Profiler__XPlane__EventMetadataEntry *entry = plane->event_metadata[i];
 
@@ -25,7 +26,8 @@ static void check_module(const XPlane *plane, size_t i, uint64_t id, const char 
 	CHECK_EQ(entry->value->id, id);
 	CHECK_STR(entry->value->name, name);
 	CHECK_EQ(entry->value->n_stats, 1);
-	CHECK_STR(plane->stat_metadata[entry->value->stats[0]->metadata_id - 1]->value->name, "Hlo Proto");
+	CHECK_STR(plane->stat_metadata[entry->value->stats[0]->metadata_id - 1]->value->name,
+		  "Hlo Proto");
 	CHECK_EQ(entry->value->stats[0]->bytes_value.len, size);
 	CHECK(!memcmp(entry->value->stats[0]->bytes_value.data, bytes, size));
 }
@@ -80,7 +82,9 @@ TEST(what_is_no_whole_module_is_refused)
 /* Readers write each to a file of its name. */
 TEST(names_that_would_lead_out_of_the_readers_directory_or_be_no_files_are_refused)
 {
-	static const char *const names[] = { "../../up", "/tmp/x", "a/b", "..", ".hidden", "a\\b", "a b", "a\nb", "\x7f", "\xc3\xa4", "\x80" };
+	static const char *const names[] = { "../../up", "/tmp/x",   "a/b", "..",
+					     ".hidden",  "a\\b",     "a b", "a\nb",
+					     "\x7f",     "\xc3\xa4", "\x80" };
 	char name[MODULE_NAME_BYTES + 2], bytes[300];
 	struct modules m = {};
 
@@ -94,7 +98,8 @@ TEST(names_that_would_lead_out_of_the_readers_directory_or_be_no_files_are_refus
 		}
 		n = strlen(is_long ? name : names[i]);
 		/* A length of two bytes, whatever it is. */
-		n = snprintf(bytes, sizeof(bytes), "\x0a%c%c\x0a%c%c%s", ((n + 3) & 127) | 128, (n + 3) >> 7, (n & 127) | 128, n >> 7, is_long ? name : names[i]);
+		n = snprintf(bytes, sizeof(bytes), "\x0a%c%c\x0a%c%c%s", ((n + 3) & 127) | 128,
+			     (n + 3) >> 7, (n & 127) | 128, n >> 7, is_long ? name : names[i]);
 		CHECK_EQ(add(&m, bytes, (size_t)n), fits ? 0 : -EINVAL);
 	}
 	CHECK_EQ(m.n, 1);
@@ -124,7 +129,8 @@ TEST(a_file_that_would_take_many_times_its_size_to_read_is_refused_and_counts_as
 
 TEST(there_are_only_so_many_and_a_number_below_0_is_none)
 {
-	static const char negative[] = NAMED("\x01m", "\x0e", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	static const char negative[] =
+		NAMED("\x01m", "\x0e", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
 	struct modules m = {};
 
 	CHECK_EQ(add(&m, negative, sizeof(negative) - 1), 0);
@@ -143,8 +149,13 @@ TEST(a_trace_without_room_for_them_is_not_made)
 	struct modules m = {};
 
 	CHECK_EQ(add(&m, five, sizeof(five) - 1), 0);
-	CHECK_EQ(export_xspace(&nothing, &(struct export_options){ .level = 1, .modules = &m, .max_bytes = 60 }, &result), -EFBIG);
-	check_allocations_fail(&nothing, &(struct export_options){ .level = 1, .modules = &m }, 0, 100);
+	CHECK_EQ(export_xspace(
+			 &nothing,
+			 &(struct export_options){ .level = 1, .modules = &m, .max_bytes = 60 },
+			 &result),
+		 -EFBIG);
+	check_allocations_fail(&nothing, &(struct export_options){ .level = 1, .modules = &m }, 0,
+			       100);
 	modules_done(&m);
 }
 

@@ -34,7 +34,8 @@ TEST(an_address_that_is_used_over_and_over_costs_no_more_each_time)
 
 	for (uint64_t i = 0; i < 1000000; i++) {
 		names_free_object(&n, 5, i * 10);
-		if (names_set_object(&n, 5, (uint32_t)(i % 2), i * 10) < 0 || names_of_object(&n, 5, i * 10 + 5) != i % 2)
+		if (names_set_object(&n, 5, (uint32_t)(i % 2), i * 10) < 0 ||
+		    names_of_object(&n, 5, i * 10 + 5) != i % 2)
 			CHECK(false);
 	}
 	names_done(&n);
@@ -58,7 +59,8 @@ TEST(equal_texts_are_one_name)
 	names_done(&n);
 }
 
-/* So that the table is not longer at any place than chance makes it, whichever bits the keys differ in. */
+/* So that the table is not longer at any place than chance makes it, whichever bits the keys differ
+ * in. */
 TEST(keys_that_differ_in_any_few_bits_are_spread)
 {
 	for (unsigned shift = 0; shift <= 48; shift += 4) {
@@ -83,9 +85,12 @@ TEST(a_seed_decides_where_a_key_goes)
 	CHECK(same < 64);
 	CHECK(hash_text(1, "text", 4) != hash_text(3, "text", 4));
 	CHECK_EQ(hash_text(1, "text", 4), hash_text(1, "textual", 4));
-	/* What a seed changes is not the same for all texts: else two that fall together would do so with every seed. */
-	CHECK(hash_text(3, "text", 4) - hash_text(1, "text", 4) != hash_text(3, "tent", 4) - hash_text(1, "tent", 4));
-	CHECK(hash_text(1, "a text of some length", 21) != hash_text(1, "a text of some lengti", 21));
+	/* What a seed changes is not the same for all texts: else two that fall together would do
+	 * so with every seed. */
+	CHECK(hash_text(3, "text", 4) - hash_text(1, "text", 4) !=
+	      hash_text(3, "tent", 4) - hash_text(1, "tent", 4));
+	CHECK(hash_text(1, "a text of some length", 21) !=
+	      hash_text(1, "a text of some lengti", 21));
 }
 
 CHECK_MAIN()

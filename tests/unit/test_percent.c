@@ -29,8 +29,9 @@ TEST(numbers_with_and_without_a_sign_are_read)
 
 TEST(what_is_no_share_is_refused)
 {
-	static const char *const texts[] = { "",    "%",    "abc", "1 %",  " 1", "1 ", "1%%", "1.",  ".5",  "1..5", "1,5",
-					     "+1",  "--1",  "-",   "0x10", "1e1", "inf", "nan", "1.%", "1%5", "%1" };
+	static const char *const texts[] = { "",     "%",   "abc",  "1 %", " 1",  "1 ",  "1%%",
+					     "1.",   ".5",  "1..5", "1,5", "+1",  "--1", "-",
+					     "0x10", "1e1", "inf",  "nan", "1.%", "1%5", "%1" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_EQ(parsed(texts[i]), -EINVAL);
@@ -38,8 +39,10 @@ TEST(what_is_no_share_is_refused)
 
 TEST(zero_negative_and_more_than_everything_are_out_of_range)
 {
-	static const char *const texts[] = { "0", "0%", "0.0", "-1", "-0.5%", "-0", "100.001", "101%", "1000000",
-					     "99999999999999999999999999999999999999999999" };
+	static const char *const texts[] = {
+		"0",  "0%",      "0.0",  "-1",      "-0.5%",
+		"-0", "100.001", "101%", "1000000", "99999999999999999999999999999999999999999999"
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_EQ(parsed(texts[i]), -ERANGE);

@@ -1,4 +1,5 @@
-/* Plans that are kept: found again for the same file only, and never believed further than the file bears them out. */
+/* Plans that are kept: found again for the same file only, and never believed further than the file
+ * bears them out. */
 #include "tests/unit/check.h"
 
 #include <dirent.h>
@@ -16,7 +17,9 @@ static const struct probe_spec probes[] = {
 	{ .symbol = "work", .role = ROLE_OP_BEGIN, .value = { ARGUMENT_1 } },
 	{ .symbol = "other*", .role = ROLE_RUN_BEGIN },
 };
-static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = ARRAY_SIZE(probes) };
+static const struct probe_pack pack = { .name = "test",
+					.probes = probes,
+					.n_probes = ARRAY_SIZE(probes) };
 
 static char directory[] = "/tmp/tfprofd-cache-XXXXXX";
 
@@ -66,7 +69,8 @@ static uint64_t planned(struct plan_cache *cache, int fd, bool *ret_known)
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason;
 
-	if (plan_cache_get(cache, fd, &pack, true, &plan, ret_known, &reason) < 0 || plan->n_sites != 1)
+	if (plan_cache_get(cache, fd, &pack, true, &plan, ret_known, &reason) < 0 ||
+	    plan->n_sites != 1)
 		return 0;
 	return plan->sites[0].offset;
 }
@@ -85,7 +89,8 @@ static uint64_t planned_anew(int fd, bool *ret_known)
 	return offset;
 }
 
-/* Writes a file's bytes under a name on a disk, where files keep their inode; returns a descriptor. */
+/* Writes a file's bytes under a name on a disk, where files keep their inode; returns a descriptor.
+ */
 static int on_disk(const struct elf_file *file, const char *name)
 {
 	char path[128];
@@ -228,8 +233,14 @@ static uint64_t digest(const char *text, size_t size)
 TEST(a_forged_plan_with_a_right_digest_cannot_name_what_is_no_code)
 {
 	static const char *const sites[] = {
-		"0 0 ffffffffffffff00 10 0 work", "0 0 0 10 0 work", "9 0 %x 10 0 work", "0 0 %x 0 0 work", "0 77 %x 10 0 work",
-		"0 0 7fffffffffffffff 7fffffffffffffff 0 work", "work", "0 0 %x",
+		"0 0 ffffffffffffff00 10 0 work",
+		"0 0 0 10 0 work",
+		"9 0 %x 10 0 work",
+		"0 0 %x 0 0 work",
+		"0 77 %x 10 0 work",
+		"0 0 7fffffffffffffff 7fffffffffffffff 0 work",
+		"work",
+		"0 0 %x",
 	};
 	char path[512], text[4096], head[512], line[256];
 	struct elf_file file;

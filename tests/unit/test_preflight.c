@@ -11,8 +11,14 @@
 static struct host_facts good(void)
 {
 	return (struct host_facts){
-		.capabilities = (1u << CAPABILITIES) - 1, .proc = true, .initial_pids = true, .sideband = true, .perf_paranoid = 2,
-		.unprivileged_bpf = 2, .max_files = 4096, .max_locked_bytes = UINT64_MAX,
+		.capabilities = (1u << CAPABILITIES) - 1,
+		.proc = true,
+		.initial_pids = true,
+		.sideband = true,
+		.perf_paranoid = 2,
+		.unprivileged_bpf = 2,
+		.max_files = 4096,
+		.max_locked_bytes = UINT64_MAX,
 	};
 }
 
@@ -65,7 +71,8 @@ TEST(each_missing_capability_is_a_finding_of_its_own)
 		facts.capabilities &= ~(1u << i);
 		f = judge(&facts);
 		check_only(&f, capabilities[i].code, FINDING_ERROR);
-		CHECK(strstr(f.list[0].text, capabilities[i].name) && strstr(f.list[0].remedy, "root"));
+		CHECK(strstr(f.list[0].text, capabilities[i].name) &&
+		      strstr(f.list[0].remedy, "root"));
 	}
 	facts.capabilities = 0;
 	f = judge(&facts);
@@ -88,9 +95,12 @@ TEST(each_fact_that_is_bad_has_its_finding)
 		struct host_facts change;
 		size_t offset, size;
 	} cases[] = {
-#define CASE(code_, severity_, field_, value_)                                                              \
-	{ .code = code_, .severity = severity_, .change.field_ = value_,                                    \
-	  .offset = offsetof(struct host_facts, field_), .size = sizeof(((struct host_facts *)0)->field_) }
+#define CASE(code_, severity_, field_, value_)                                                     \
+	{ .code = code_,                                                                           \
+	  .severity = severity_,                                                                   \
+	  .change.field_ = value_,                                                                 \
+	  .offset = offsetof(struct host_facts, field_),                                           \
+	  .size = sizeof(((struct host_facts *)0)->field_) }
 		CASE("no-btf", FINDING_ERROR, btf, -ENOENT),
 		CASE("lockdown", FINDING_ERROR, confidential, true),
 		CASE("no-bpf", FINDING_ERROR, bpf.program, -EPERM),
@@ -113,7 +123,8 @@ TEST(each_fact_that_is_bad_has_its_finding)
 		struct host_facts facts = good();
 		struct findings f;
 
-		memcpy((char *)&facts + cases[i].offset, (const char *)&cases[i].change + cases[i].offset, cases[i].size);
+		memcpy((char *)&facts + cases[i].offset,
+		       (const char *)&cases[i].change + cases[i].offset, cases[i].size);
 		f = judge(&facts);
 		check_only(&f, cases[i].code, cases[i].severity);
 	}
@@ -151,20 +162,25 @@ TEST(a_program_that_the_kernel_refuses_is_named_with_what_is_lost)
 	CHECK_EQ(f.n, 0);
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		f.n = 0;
-		verdicts[i] = (struct program_verdict){ .error = -EINVAL, .reason = "R1 is no pointer" };
+		verdicts[i] =
+			(struct program_verdict){ .error = -EINVAL, .reason = "R1 is no pointer" };
 		preflight_judge_programs(verdicts, &f);
 		verdicts[i].error = 0;
 		CHECK_EQ(f.n, 1);
 		CHECK_STR(f.list[0].code, "program-refused");
-		CHECK_EQ(f.list[0].severity, program_facts[i].kind == KIND_COUNT ? FINDING_ERROR : FINDING_WARNING);
-		CHECK(strstr(f.list[0].text, program_facts[i].name) && strstr(f.list[0].text, "R1 is no pointer"));
+		CHECK_EQ(f.list[0].severity,
+			 program_facts[i].kind == KIND_COUNT ? FINDING_ERROR : FINDING_WARNING);
+		CHECK(strstr(f.list[0].text, program_facts[i].name) &&
+		      strstr(f.list[0].text, "R1 is no pointer"));
 		CHECK(strstr(f.list[0].remedy, PROGRAMS_LOG));
 	}
 }
 
 TEST(what_restricts_others_only_is_a_line_each)
 {
-	static const char *const codes[] = { "perf-paranoid", "unprivileged-bpf", "lockdown", "memlock", "jit-harden", "cgroup-v1", "no-tracefs" };
+	static const char *const codes[] = { "perf-paranoid", "unprivileged-bpf", "lockdown",
+					     "memlock",       "jit-harden",       "cgroup-v1",
+					     "no-tracefs" };
 	struct host_facts free = good(), restricted = good();
 	struct findings f = {};
 
@@ -235,7 +251,8 @@ TEST(facts_about_processes_are_read_from_proc)
 	struct process_facts facts;
 
 	process_facts_find(getpid(), &facts);
-	CHECK(facts.error == 0 && facts.process == getpid() && !facts.kernel_thread && !facts.foreign && facts.maps == 0);
+	CHECK(facts.error == 0 && facts.process == getpid() && !facts.kernel_thread &&
+	      !facts.foreign && facts.maps == 0);
 	process_facts_find(0x3fffffff, &facts);
 	CHECK_EQ(facts.error, -ESRCH);
 	process_facts_find(-1, &facts);

@@ -14,7 +14,9 @@
 
 static struct record_probe probe_at(uint64_t time)
 {
-	return (struct record_probe){ .head = { .time = time, .kind = RECORD_PROBE, .size8 = sizeof(struct record_probe) / 8 } };
+	return (struct record_probe){ .head = { .time = time,
+						.kind = RECORD_PROBE,
+						.size8 = sizeof(struct record_probe) / 8 } };
 }
 
 static uint64_t taken[100000];
@@ -126,7 +128,8 @@ static void fake_ring_open(struct fake_ring *f)
 	f->size = f->page;
 	f->fd = memfd_create("ring", 0);
 	CHECK(ftruncate(f->fd, (off_t)(2 * f->page + 2 * f->size)) == 0);
-	f->consumer = mmap(NULL, 2 * f->page + 2 * f->size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	f->consumer =
+		mmap(NULL, 2 * f->page + 2 * f->size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
 	f->producer = (void *)((char *)f->consumer + f->page);
 	f->data = (char *)f->producer + f->page;
 }
@@ -212,7 +215,9 @@ static bool is_upper(const char *s, uint32_t size)
 	return size && *s >= 'A' && *s <= 'Z';
 }
 
-static const struct probe_pack pack = { .is_name = is_lower, .is_type = is_upper, .type_distance = 16 };
+static const struct probe_pack pack = { .is_name = is_lower,
+					.is_type = is_upper,
+					.type_distance = 16 };
 
 static void add_candidate(struct record_object *o, uint32_t offset, const char *text)
 {
@@ -270,7 +275,8 @@ TEST(a_hostile_object_record_is_read_within_its_bounds)
 	uint32_t size = 0;
 
 	for (unsigned i = 0; i < RECORD_CANDIDATES; i++)
-		o.candidates[i] = (struct record_candidate){ .offset = UINT32_MAX - i, .size = UINT32_MAX };
+		o.candidates[i] =
+			(struct record_candidate){ .offset = UINT32_MAX - i, .size = UINT32_MAX };
 	layout_search_add(&search, &o);
 	CHECK(object_view(&o, 5, &size) == NULL);
 	CHECK(object_view(&o, UINT32_MAX, &size) != NULL);

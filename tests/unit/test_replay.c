@@ -1,4 +1,5 @@
-/* What a session tells the correlator is kept, and a replay makes the same result of it; whatever else a file holds does no harm. */
+/* What a session tells the correlator is kept, and a replay makes the same result of it; whatever
+ * else a file holds does no harm. */
 #include "tests/unit/check.h"
 
 #include <errno.h>
@@ -63,18 +64,29 @@ static void tell(struct teller *t, const struct record *record)
 
 static void tell_probe(struct teller *t, uint64_t time, enum role role, uint32_t stack)
 {
-	struct record_probe r = { .head = { .time = TIME + time, .tid = 11, .kind = RECORD_PROBE, .site = site_of(role), .size8 = sizeof(r) / 8 },
-				  .stack = stack, .value = time };
+	struct record_probe r = { .head = { .time = TIME + time,
+					    .tid = 11,
+					    .kind = RECORD_PROBE,
+					    .site = site_of(role),
+					    .size8 = sizeof(r) / 8 },
+				  .stack = stack,
+				  .value = time };
 
 	tell(t, &r.head);
 }
 
 static void tell_everything(struct teller *t)
 {
-	struct correlate_target target = { .pid = 10, .name = "server", .pack = packs[0], .since_ns = TIME - 5 };
+	struct correlate_target target = {
+		.pid = 10, .name = "server", .pack = packs[0], .since_ns = TIME - 5
+	};
 	struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
-	struct record_thread thread = { .head = { .time = TIME + 900, .tid = 11, .kind = RECORD_THREAD, .size8 = sizeof(thread) / 8 },
-					.pid = 10, .comm = "worker" };
+	struct record_thread thread = { .head = { .time = TIME + 900,
+						  .tid = 11,
+						  .kind = RECORD_THREAD,
+						  .size8 = sizeof(thread) / 8 },
+					.pid = 10,
+					.comm = "worker" };
 
 	recording_begin(t->journal, TIME, &no_filter);
 	CHECK_EQ(correlator_new(TIME, &t->correlator), 0);
@@ -93,9 +105,21 @@ static void tell_everything(struct teller *t)
 }
 
 static const struct result_facts facts = {
-	.start_ns = TIME, .stop_ns = TIME + 1000, .start_unix_ns = 1795289393ull * 1000000000, .detail = { .level = 3, .ops_at_entry = true },
-	.hostname = "host", .n_left_out = 3, .ended = 1,
-	.counts = { .records = 12, .dropped = 5, .ring_full = 4, .refused = 3, .malformed = 2, .unread = 1, .late = 6, .table_full = 7,
+	.start_ns = TIME,
+	.stop_ns = TIME + 1000,
+	.start_unix_ns = 1795289393ull * 1000000000,
+	.detail = { .level = 3, .ops_at_entry = true },
+	.hostname = "host",
+	.n_left_out = 3,
+	.ended = 1,
+	.counts = { .records = 12,
+		    .dropped = 5,
+		    .ring_full = 4,
+		    .refused = 3,
+		    .malformed = 2,
+		    .unread = 1,
+		    .late = 6,
+		    .table_full = 7,
 		    .read_failed = 8 },
 };
 
@@ -103,9 +127,18 @@ static const struct result_facts facts = {
 #define MODULE "\x0a\x05\x0a\x01m\x28\x05"
 
 static const struct startup_track startup = {
-	.pid = 77, .n = 3,
-	.phases = { { .kind = STARTUP_LOAD, .start_ns = 700, .end_ns = 0, .path = "/models/\xff/1", .failed = true },
-		    { .kind = STARTUP_WARMUP, .start_ns = 1100, .end_ns = 1200, .runs = 3, .start_is_bound = true },
+	.pid = 77,
+	.n = 3,
+	.phases = { { .kind = STARTUP_LOAD,
+		      .start_ns = 700,
+		      .end_ns = 0,
+		      .path = "/models/\xff/1",
+		      .failed = true },
+		    { .kind = STARTUP_WARMUP,
+		      .start_ns = 1100,
+		      .end_ns = 1200,
+		      .runs = 3,
+		      .start_is_bound = true },
 		    { .kind = STARTUP_SERVING, .start_ns = 1250, .goes_on = true } },
 };
 
@@ -114,7 +147,8 @@ static void fill_result(struct capture_result *result)
 	result->cut = true;
 	result->overhead = 1.0 / 3;
 	result->max_overhead = 0.1;
-	result->shed[result->n_shed++] = (struct capture_shed){ .kind = KIND_HANDOVER, .at_ns = 600, .overhead = 7.7 };
+	result->shed[result->n_shed++] =
+		(struct capture_shed){ .kind = KIND_HANDOVER, .at_ns = 600, .overhead = 7.7 };
 	result_warn(result, "One %s.", "warning");
 }
 
@@ -189,14 +223,24 @@ TEST(a_device_plane_is_there_as_in_the_capture_unless_the_replay_is_asked_for_an
 
 		with.extras.device_plane = captured;
 		f = record_with(&with, &result);
-		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &as_captured, error, sizeof(error)), 0);
-		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &(struct replay_extras){ .device_plane = &off }, &without, error, sizeof(error)), 0);
-		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &(struct replay_extras){ .device_plane = &on }, &shown, error, sizeof(error)), 0);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &as_captured, error,
+				     sizeof(error)),
+			 0);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests,
+				     &(struct replay_extras){ .device_plane = &off }, &without,
+				     error, sizeof(error)),
+			 0);
+		CHECK_EQ(replay_make(f.bytes, f.size, &no_requests,
+				     &(struct replay_extras){ .device_plane = &on }, &shown, error,
+				     sizeof(error)),
+			 0);
 		CHECK(same_xspace(&as_captured.result.xspace, &result.xspace));
-		CHECK(same_xspace(captured ? &shown.result.xspace : &without.result.xspace, &result.xspace));
+		CHECK(same_xspace(captured ? &shown.result.xspace : &without.result.xspace,
+				  &result.xspace));
 		CHECK_EQ(as_captured.result.n_warnings, result.n_warnings);
 		CHECK_EQ(shown.result.n_warnings, without.result.n_warnings + 1);
-		CHECK(strstr(shown.result.warnings[shown.result.n_warnings - 1], "device plane was asked for"));
+		CHECK(strstr(shown.result.warnings[shown.result.n_warnings - 1],
+			     "device plane was asked for"));
 		replay_done(&as_captured);
 		replay_done(&without);
 		replay_done(&shown);
@@ -212,7 +256,9 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	struct replay again;
 	char error[256] = "";
 
-	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error,
+			     sizeof(error)),
+		 0);
 	CHECK_STR(error, "");
 	CHECK(result.xspace.n_events >= 6);
 	CHECK(same_xspace(&result.xspace, &again.result.xspace));
@@ -226,7 +272,8 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	CHECK_EQ(again.result.records, 12);
 	CHECK_EQ(again.result.dropped, 5);
 	CHECK(again.result.cut);
-	CHECK(again.result.overhead == result.overhead && again.result.max_overhead == result.max_overhead);
+	CHECK(again.result.overhead == result.overhead &&
+	      again.result.max_overhead == result.max_overhead);
 	CHECK_EQ(again.result.n_shed, 1);
 	CHECK_EQ(again.result.shed[0].kind, KIND_HANDOVER);
 	CHECK_EQ(again.result.shed[0].at_ns, 600);
@@ -253,7 +300,9 @@ TEST(a_module_that_an_earlier_release_took_and_this_one_would_not_is_left_out_wi
 	other_module = "\x0a\x06\x0a\x04../m";
 	f = record(&result);
 	other_module = NULL;
-	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &again, error,
+			     sizeof(error)),
+		 0);
 	CHECK_EQ(again.result.modules.n, 1);
 	CHECK_STR(again.result.modules.list[0].name, "m(5)");
 	CHECK_EQ(again.result.n_warnings, result.n_warnings + 1);
@@ -285,10 +334,15 @@ TEST(a_recording_that_was_given_up_says_so_at_its_end)
 	CHECK_EQ(recording_end(NULL, &facts, &result), 0);
 }
 
-/* A recording whose first section is this one; the rest is a target, a hit of site 0, and a result. */
+/* A recording whose first section is this one; the rest is a target, a hit of site 0, and a result.
+ */
 static struct file with_head(Tfprofd__RecordingHead *head)
 {
-	struct record_probe probe = { .head = { .time = TIME + 1, .tid = 3, .kind = RECORD_PROBE, .size8 = sizeof(probe) / 8 }, .stack = 100 };
+	struct record_probe probe = { .head = { .time = TIME + 1,
+						.tid = 3,
+						.kind = RECORD_PROBE,
+						.size8 = sizeof(probe) / 8 },
+				      .stack = 100 };
 	struct correlate_target target = { .pid = 10, .name = "server", .pack = packs[0] };
 	size_t size = tfprofd__recording_head__get_packed_size(head);
 	_cleanup_free_ uint8_t *bytes = malloc(size + 1);
@@ -326,7 +380,9 @@ TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
 	head.n_packs = 1;
 	head.packs = list;
 	f = with_head(&head);
-	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &replayed, error, sizeof(error)), 0);
+	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &replayed, error,
+			     sizeof(error)),
+		 0);
 	CHECK_EQ(replayed.result.summary.n_ops, 1);
 	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
 	replay_done(&replayed);
@@ -371,16 +427,19 @@ static void mend(struct file f)
 
 	while (f.size - at >= sizeof(struct journal_section_head)) {
 		struct journal_section_head *head = (void *)(f.bytes + at);
-		size_t left = f.size - at - sizeof(*head), padded = ((size_t)head->size + 7) & ~(size_t)7;
+		size_t left = f.size - at - sizeof(*head),
+		       padded = ((size_t)head->size + 7) & ~(size_t)7;
 
 		if (padded > left)
 			break;
-		head->checksum = (uint32_t)crc32(crc32(0, (const Bytef *)head, 8), (const Bytef *)(head + 1), head->size);
+		head->checksum = (uint32_t)crc32(crc32(0, (const Bytef *)head, 8),
+						 (const Bytef *)(head + 1), head->size);
 		at += sizeof(*head) + padded;
 	}
 }
 
-/* Flips bits of the file, one or several at a time, so many times; the answer may be any, but there is one. */
+/* Flips bits of the file, one or several at a time, so many times; the answer may be any, but there
+ * is one. */
 static void flip(struct file f, unsigned times, unsigned seed)
 {
 	uint8_t *copy = malloc(f.size);

@@ -1,4 +1,5 @@
-/* Requests one by one, as messages. The source is included, so that its allocations can be made to fail one by one. */
+/* Requests one by one, as messages. The source is included, so that its allocations can be made to
+ * fail one by one. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,7 +44,8 @@ static void tell(const struct timeline *t, struct request_list_options options)
 	CHECK_EQ(request_list_make(t, &options, &list), 0);
 	CHECK(list.n_messages <= MESSAGES_MAX);
 	for (size_t i = 0; i < list.n_messages; i++) {
-		Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(NULL, list.messages[i].size, list.messages[i].bytes);
+		Tfprofd__CaptureReply *reply = tfprofd__capture_reply__unpack(
+			NULL, list.messages[i].size, list.messages[i].bytes);
 
 		CHECK(reply);
 		if (!reply)
@@ -65,22 +67,39 @@ static void forget(void)
 		tfprofd__capture_reply__free_unpacked(told.replies[i], NULL);
 }
 
-static struct thread threads[] = { { .tid = 10, .name = "reader" }, { .tid = 11, .name = "worker" }, { .tid = 12, .name = "holder" } };
-static struct span_name names[] = { { .name = (char *)"futex" }, { .name = (char *)"a/MatMul:MatMul" } };
+static struct thread threads[] = { { .tid = 10, .name = "reader" },
+				   { .tid = 11, .name = "worker" },
+				   { .tid = 12, .name = "holder" } };
+static struct span_name names[] = { { .name = (char *)"futex" },
+				    { .name = (char *)"a/MatMul:MatMul" } };
 static char *texts[] = { (char *)"POST", (char *)"/v1/models/m:predict", (char *)"m", (char *)"3" };
 static struct process process = { .pid = 77 };
 
 static struct request plain_request(uint64_t start, uint64_t latency)
 {
-	return (struct request){ .start_ns = start, .end_ns = start + latency, .method = TEXT_NONE, .path = TEXT_NONE, .model = TEXT_NONE,
-				 .version = TEXT_NONE, .status = -1, .grpc_status = -1, .read_thread = THREAD_NONE,
-				 .run_thread = THREAD_NONE, .write_thread = THREAD_NONE };
+	return (struct request){ .start_ns = start,
+				 .end_ns = start + latency,
+				 .method = TEXT_NONE,
+				 .path = TEXT_NONE,
+				 .model = TEXT_NONE,
+				 .version = TEXT_NONE,
+				 .status = -1,
+				 .grpc_status = -1,
+				 .read_thread = THREAD_NONE,
+				 .run_thread = THREAD_NONE,
+				 .write_thread = THREAD_NONE };
 }
 
-static struct segment piece(uint64_t start, uint64_t end, unsigned phase, unsigned activity, uint32_t thread, uint32_t name, int32_t by)
+static struct segment piece(uint64_t start, uint64_t end, unsigned phase, unsigned activity,
+			    uint32_t thread, uint32_t name, int32_t by)
 {
-	return (struct segment){ .start_ns = start, .end_ns = end, .phase = (uint8_t)phase, .activity = (uint8_t)activity,
-				 .thread = thread, .name = name, .by = by };
+	return (struct segment){ .start_ns = start,
+				 .end_ns = end,
+				 .phase = (uint8_t)phase,
+				 .activity = (uint8_t)activity,
+				 .thread = thread,
+				 .name = name,
+				 .by = by };
 }
 
 TEST(what_nobody_asked_for_is_not_told)
@@ -103,18 +122,48 @@ TEST(everything_that_is_known_of_a_request_is_told)
 		piece(120, 150, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
 		piece(150, 200, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
 	};
-	struct span spans[] = { { .kind = SPAN_RUN, .start_ns = 160, .end_ns = 190, .thread = 1, .id = -1, .request = 1, .flags = SPAN_END_BOUND },
+	struct span spans[] = { { .kind = SPAN_RUN,
+				  .start_ns = 160,
+				  .end_ns = 190,
+				  .thread = 1,
+				  .id = -1,
+				  .request = 1,
+				  .flags = SPAN_END_BOUND },
 				{ .kind = SPAN_OP, .request = 1 },
-				{ .kind = SPAN_RUN, .start_ns = 130, .end_ns = 150, .thread = 1, .id = 42, .request = 1 },
+				{ .kind = SPAN_RUN,
+				  .start_ns = 130,
+				  .end_ns = 150,
+				  .thread = 1,
+				  .id = 42,
+				  .request = 1 },
 				{ .kind = SPAN_RUN, .request = 0 } };
-	struct batch batches[] = { {}, { .start_ns = 125, .end_ns = 195, .n_tasks = 4, .size = 7, .padded = 8 } };
-	struct batch_task tasks[] = { { .queued_ns = 122, .batch = 1, .request = 1 }, { .queued_ns = 123, .batch = UINT32_MAX, .request = 1 },
+	struct batch batches[] = {
+		{}, { .start_ns = 125, .end_ns = 195, .n_tasks = 4, .size = 7, .padded = 8 }
+	};
+	struct batch_task tasks[] = { { .queued_ns = 122, .batch = 1, .request = 1 },
+				      { .queued_ns = 123, .batch = UINT32_MAX, .request = 1 },
 				      { .batch = 0 } };
 	struct request requests[] = { plain_request(100, 100) };
-	struct timeline t = { .start_ns = 90, .start_unix_ns = 5000, .requests = requests, .n_requests = 1, .segments = segments,
-			      .n_segments = 3, .threads = threads, .n_threads = 3, .names = names, .n_names = 2, .texts = texts, .n_texts = 4,
-			      .processes = &process, .n_processes = 1, .spans = spans, .n_spans = 4, .batches = batches, .n_batches = 2,
-			      .batch_tasks = tasks, .n_batch_tasks = 3 };
+	struct timeline t = { .start_ns = 90,
+			      .start_unix_ns = 5000,
+			      .requests = requests,
+			      .n_requests = 1,
+			      .segments = segments,
+			      .n_segments = 3,
+			      .threads = threads,
+			      .n_threads = 3,
+			      .names = names,
+			      .n_names = 2,
+			      .texts = texts,
+			      .n_texts = 4,
+			      .processes = &process,
+			      .n_processes = 1,
+			      .spans = spans,
+			      .n_spans = 4,
+			      .batches = batches,
+			      .n_batches = 2,
+			      .batch_tasks = tasks,
+			      .n_batch_tasks = 3 };
 	struct request *r = &requests[0];
 	const Tfprofd__Request *m;
 
@@ -203,9 +252,12 @@ TEST(everything_that_is_known_of_a_request_is_told)
 
 TEST(the_runs_of_each_request_are_its_own)
 {
-	struct request requests[] = { plain_request(1, 9), plain_request(2, 9), plain_request(3, 9) };
-	struct span spans[] = { { .kind = SPAN_RUN, .start_ns = 5, .id = 30, .request = 3 }, { .kind = SPAN_RUN, .start_ns = 4, .id = 10, .request = 1 },
-				{ .kind = SPAN_RUN, .start_ns = 7, .id = 31, .request = 3 }, { .kind = SPAN_RUN, .start_ns = 7, .id = 99, .request = 4 } };
+	struct request requests[] = { plain_request(1, 9), plain_request(2, 9),
+				      plain_request(3, 9) };
+	struct span spans[] = { { .kind = SPAN_RUN, .start_ns = 5, .id = 30, .request = 3 },
+				{ .kind = SPAN_RUN, .start_ns = 4, .id = 10, .request = 1 },
+				{ .kind = SPAN_RUN, .start_ns = 7, .id = 31, .request = 3 },
+				{ .kind = SPAN_RUN, .start_ns = 7, .id = 99, .request = 4 } };
 	struct timeline t = { .requests = requests, .n_requests = 3, .spans = spans, .n_spans = 4 };
 
 	tell(&t, (struct request_list_options){ .all = true });
@@ -222,7 +274,9 @@ TEST(the_runs_of_each_request_are_its_own)
 TEST(each_request_tells_the_threads_that_it_names_itself)
 {
 	struct request requests[] = { plain_request(1, 9), plain_request(2, 9) };
-	struct timeline t = { .requests = requests, .n_requests = 2, .threads = threads, .n_threads = 3 };
+	struct timeline t = {
+		.requests = requests, .n_requests = 2, .threads = threads, .n_threads = 3
+	};
 
 	requests[0].read_thread = requests[0].write_thread = requests[1].write_thread = 2;
 	requests[1].read_thread = 1;
@@ -237,14 +291,23 @@ TEST(each_request_tells_the_threads_that_it_names_itself)
 TEST(equal_pieces_that_follow_each_other_are_one)
 {
 	struct segment segments[] = {
-		piece(0, 10, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),  piece(10, 20, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
-		piece(20, 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, -1), piece(20, 25, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
-		piece(25, 30, PHASE_RUNNING, ACTIVITY_RUNNING, 2, 1, -1), piece(30, 40, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 0),
+		piece(0, 10, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(10, 20, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(20, 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, -1),
+		piece(20, 25, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(25, 30, PHASE_RUNNING, ACTIVITY_RUNNING, 2, 1, -1),
+		piece(30, 40, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 0),
 		piece(40, 50, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 1),
 	};
 	struct request requests[] = { plain_request(0, 50) };
-	struct timeline t = { .requests = requests, .n_requests = 1, .segments = segments, .n_segments = 7, .threads = threads, .n_threads = 3,
-			      .names = names, .n_names = 2 };
+	struct timeline t = { .requests = requests,
+			      .n_requests = 1,
+			      .segments = segments,
+			      .n_segments = 7,
+			      .threads = threads,
+			      .n_threads = 3,
+			      .names = names,
+			      .n_names = 2 };
 
 	requests[0].n_segments = 7;
 	tell(&t, (struct request_list_options){ .all = true });
@@ -258,14 +321,23 @@ TEST(equal_pieces_that_follow_each_other_are_one)
 
 TEST(the_cause_is_what_adds_up_to_the_most_of_the_longest_phase)
 {
-	/* The longest piece is of another phase, and the longest piece of the phase is not its cause. */
+	/* The longest piece is of another phase, and the longest piece of the phase is not its
+	 * cause. */
 	struct segment segments[] = {
-		piece(0, 40, PHASE_DECODE, ACTIVITY_RUNNING, 0, TEXT_NONE, -1), piece(40, 60, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
-		piece(60, 85, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 1, -1),	piece(85, 100, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
+		piece(0, 40, PHASE_DECODE, ACTIVITY_RUNNING, 0, TEXT_NONE, -1),
+		piece(40, 60, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
+		piece(60, 85, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 1, -1),
+		piece(85, 100, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
 	};
 	struct request requests[] = { plain_request(0, 100) };
-	struct timeline t = { .requests = requests, .n_requests = 1, .segments = segments, .n_segments = 4, .threads = threads, .n_threads = 3,
-			      .names = names, .n_names = 2 };
+	struct timeline t = { .requests = requests,
+			      .n_requests = 1,
+			      .segments = segments,
+			      .n_segments = 4,
+			      .threads = threads,
+			      .n_threads = 3,
+			      .names = names,
+			      .n_names = 2 };
 	const Tfprofd__RequestCause *cause;
 
 	requests[0].n_segments = 4;
@@ -288,14 +360,21 @@ TEST(a_critical_path_of_very_many_pieces_is_told_without_gap)
 	enum { N = 50000 };
 	struct segment *segments = calloc(N, sizeof(*segments));
 	struct request requests[] = { plain_request(0, 0) };
-	struct timeline t = { .requests = requests, .n_requests = 1, .segments = segments, .n_segments = N, .threads = threads, .n_threads = 3,
-			      .names = names, .n_names = 2 };
+	struct timeline t = { .requests = requests,
+			      .n_requests = 1,
+			      .segments = segments,
+			      .n_segments = N,
+			      .threads = threads,
+			      .n_threads = 3,
+			      .names = names,
+			      .n_names = 2 };
 	uint64_t at = 0, pieces = 0;
 
 	for (unsigned i = 0; i < N; i++) {
 		uint64_t length = i % 25 ? 10 : 1000000;
 
-		segments[i] = piece(at, at + length, PHASE_RUNNING, ACTIVITY_RUNNING, i % 3, i % 2, -1);
+		segments[i] =
+			piece(at, at + length, PHASE_RUNNING, ACTIVITY_RUNNING, i % 3, i % 2, -1);
 		at += length;
 	}
 	requests[0].end_ns = at;
@@ -319,7 +398,8 @@ TEST(a_critical_path_of_very_many_pieces_is_told_without_gap)
 
 TEST(the_slowest_are_whole_and_in_order)
 {
-	struct request requests[] = { plain_request(1, 5), plain_request(2, 50), plain_request(3, 7), plain_request(4, 7),
+	struct request requests[] = { plain_request(1, 5),  plain_request(2, 50),
+				      plain_request(3, 7),  plain_request(4, 7),
 				      plain_request(5, 99), plain_request(6, 98) };
 	struct timeline t = { .requests = requests, .n_requests = 6 };
 
@@ -345,7 +425,9 @@ TEST(messages_have_a_size_and_the_list_has_limits)
 	static char path[2000];
 	char *long_texts[] = { path };
 	struct request *requests = calloc(N, sizeof(*requests));
-	struct timeline t = { .requests = requests, .n_requests = N, .texts = long_texts, .n_texts = 1 };
+	struct timeline t = {
+		.requests = requests, .n_requests = N, .texts = long_texts, .n_texts = 1
+	};
 
 	memset(path, 'x', sizeof(path) - 1);
 	for (unsigned i = 0; i < N; i++) {

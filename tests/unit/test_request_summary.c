@@ -1,4 +1,5 @@
-/* Requests in numbers. The source is included, so that its allocations can be made to fail one by one. */
+/* Requests in numbers. The source is included, so that its allocations can be made to fail one by
+ * one. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +27,10 @@ static char *test_strdup(const char *text)
 
 static struct request request(uint64_t latency, unsigned flags)
 {
-	return (struct request){ .start_ns = 1000, .end_ns = 1000 + latency, .flags = (uint8_t)flags, .model = TEXT_NONE };
+	return (struct request){ .start_ns = 1000,
+				 .end_ns = 1000 + latency,
+				 .flags = (uint8_t)flags,
+				 .model = TEXT_NONE };
 }
 
 TEST(a_timeline_without_requests_has_a_summary_of_zeros)
@@ -35,7 +39,9 @@ TEST(a_timeline_without_requests_has_a_summary_of_zeros)
 	struct request_summary s;
 
 	CHECK_EQ(request_summary_make(&t, &s), 0);
-	CHECK_EQ(s.n_whole + s.n_cut + s.n_reset + s.n_lost + s.n_filtered + s.n_models + s.n_batches, 0);
+	CHECK_EQ(s.n_whole + s.n_cut + s.n_reset + s.n_lost + s.n_filtered + s.n_models +
+			 s.n_batches,
+		 0);
 	CHECK_EQ(s.latency.max_ns, 0);
 	request_summary_done(&s);
 	request_summary_done(&s);
@@ -46,7 +52,8 @@ TEST(percentiles_are_nearest_rank)
 	static const struct {
 		unsigned n;
 		uint64_t p50, p90, p99;
-	} cases[] = { { 1, 1, 1, 1 }, { 2, 1, 2, 2 }, { 10, 5, 9, 10 }, { 99, 50, 90, 99 }, { 100, 50, 90, 99 }, { 101, 51, 91, 100 },
+	} cases[] = { { 1, 1, 1, 1 },         { 2, 1, 2, 2 },      { 10, 5, 9, 10 },
+		      { 99, 50, 90, 99 },     { 100, 50, 90, 99 }, { 101, 51, 91, 100 },
 		      { 1000, 500, 900, 990 } };
 	struct request requests[1000];
 
@@ -77,7 +84,10 @@ TEST(each_request_is_counted_once_and_only_whole_ones_are_ranked)
 		request(1000, REQUEST_LOST),
 		request(1000, REQUEST_FILTERED | REQUEST_CUT_END),
 	};
-	struct timeline t = { .requests = requests, .n_requests = ARRAY_SIZE(requests), .n_runs_exact = 3, .n_runs_inferred = 2,
+	struct timeline t = { .requests = requests,
+			      .n_requests = ARRAY_SIZE(requests),
+			      .n_runs_exact = 3,
+			      .n_runs_inferred = 2,
 			      .n_runs_orphaned = 1 };
 	struct request_summary s;
 
@@ -97,7 +107,8 @@ TEST(each_request_is_counted_once_and_only_whole_ones_are_ranked)
 
 TEST(phases_are_ranked_each_by_itself_and_sum_up_to_the_latency)
 {
-	struct request requests[] = { request(10, 0), request(20, 0), request(99, REQUEST_CUT_END) };
+	struct request requests[] = { request(10, 0), request(20, 0),
+				      request(99, REQUEST_CUT_END) };
 	struct timeline t = { .requests = requests, .n_requests = ARRAY_SIZE(requests) };
 	struct request_summary s;
 	uint64_t sum = 0;
@@ -151,8 +162,10 @@ TEST(the_models_with_the_most_requests_are_kept)
 
 TEST(batches_that_the_window_cut_are_not_counted)
 {
-	struct batch batches[] = { { .n_tasks = 3, .size = 30, .padded = 32 }, { .n_tasks = 1, .flags = SPAN_END_BOUND },
-				   { .n_tasks = 9, .flags = SPAN_CUT_END, .size = 9 }, { .n_tasks = 2, .size = 8 } };
+	struct batch batches[] = { { .n_tasks = 3, .size = 30, .padded = 32 },
+				   { .n_tasks = 1, .flags = SPAN_END_BOUND },
+				   { .n_tasks = 9, .flags = SPAN_CUT_END, .size = 9 },
+				   { .n_tasks = 2, .size = 8 } };
 	struct timeline t = { .batches = batches, .n_batches = ARRAY_SIZE(batches) };
 	struct request_summary s;
 

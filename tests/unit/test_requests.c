@@ -1,4 +1,5 @@
-/* Parts of messages at sockets in, requests out: what each one is, when, and whose work runs are. */
+/* Parts of messages at sockets in, requests out: what each one is, when, and whose work runs are.
+ */
 #include "tests/unit/check.h"
 
 #include <stdlib.h>
@@ -21,8 +22,13 @@ static bool any(const char *s, uint32_t size)
 }
 
 static const char *const cheap[] = { NULL };
-static const struct probe_pack pack = { .name = "test", .probes = probes, .n_probes = N_SITES, .cheap_types = cheap, .is_name = any,
-					.is_type = any, .type_distance = 16 };
+static const struct probe_pack pack = { .name = "test",
+					.probes = probes,
+					.n_probes = N_SITES,
+					.cheap_types = cheap,
+					.is_name = any,
+					.is_type = any,
+					.type_distance = 16 };
 
 #define WINDOW_START 1000
 #define WINDOW_END 900000
@@ -43,7 +49,7 @@ static unsigned n_records;
 
 /* What the next records are of. */
 static uint8_t target;
-static uint32_t inode;	   /* 0: the socket's number */
+static uint32_t inode;     /* 0: the socket's number */
 static bool server = true; /* it is known that the target serves there */
 
 static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
@@ -51,11 +57,16 @@ static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
 	struct record *r = &space[n_records].head;
 
 	memset(&space[n_records++], 0, sizeof(space[0]));
-	*r = (struct record){ .time = time, .tid = tid, .kind = kind, .size8 = (uint8_t)(size / 8), .target = target };
+	*r = (struct record){ .time = time,
+			      .tid = tid,
+			      .kind = kind,
+			      .size8 = (uint8_t)(size / 8),
+			      .target = target };
 	return r;
 }
 
-static void fill(struct record_message *m, uint64_t socket, uint8_t direction, uint8_t protocol, unsigned part)
+static void fill(struct record_message *m, uint64_t socket, uint8_t direction, uint8_t protocol,
+		 unsigned part)
 {
 	m->began = m->head.time - 10;
 	m->socket = socket;
@@ -72,7 +83,8 @@ static void fill(struct record_message *m, uint64_t socket, uint8_t direction, u
 static uint32_t ordinals[64][2];
 
 /* HTTP/1: part of a message. */
-static struct record_message *message(uint64_t time, uint32_t tid, uint64_t socket, uint8_t direction, unsigned part)
+static struct record_message *message(uint64_t time, uint32_t tid, uint64_t socket,
+				      uint8_t direction, unsigned part)
 {
 	struct record_message *m = add(time, tid, RECORD_MESSAGE, sizeof(*m));
 	uint32_t *ordinal = &ordinals[(socket ^ inode) % 64][direction];
@@ -83,7 +95,8 @@ static struct record_message *message(uint64_t time, uint32_t tid, uint64_t sock
 	return m;
 }
 
-static struct record_field *text(uint64_t time, uint64_t socket, uint8_t name, const char *bytes, size_t size)
+static struct record_field *text(uint64_t time, uint64_t socket, uint8_t name, const char *bytes,
+				 size_t size)
 {
 	struct record_field *r = add(time, 1, RECORD_FIELD, sizeof(*r));
 
@@ -105,12 +118,15 @@ static void line(uint64_t time, uint64_t socket, const char *bytes)
 static struct record_message *asked(uint64_t time, uint32_t tid, uint64_t socket, const char *bytes)
 {
 	line(time, socket, bytes);
-	return message(time, tid, socket, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
+	return message(time, tid, socket, MESSAGE_READ,
+		       MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
 }
 
-static struct record_message *answered(uint64_t time, uint32_t tid, uint64_t socket, uint16_t status)
+static struct record_message *answered(uint64_t time, uint32_t tid, uint64_t socket,
+				       uint16_t status)
 {
-	struct record_message *m = message(time, tid, socket, MESSAGE_WRITTEN, MESSAGE_FIRST | MESSAGE_LAST);
+	struct record_message *m =
+		message(time, tid, socket, MESSAGE_WRITTEN, MESSAGE_FIRST | MESSAGE_LAST);
 
 	m->status = status;
 	return m;
@@ -121,8 +137,8 @@ enum { DATA = 0, HEADERS = 1, RST_STREAM = 3 };
 #define STATIC_POST 3
 
 /* HTTP/2: a frame, or the end of a stream. */
-static struct record_message *frame(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream, uint8_t direction, uint8_t type,
-				    unsigned part)
+static struct record_message *frame(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream,
+				    uint8_t direction, uint8_t type, unsigned part)
 {
 	struct record_message *m = add(time, tid, RECORD_MESSAGE, sizeof(*m));
 
@@ -132,7 +148,8 @@ static struct record_message *frame(uint64_t time, uint32_t tid, uint64_t socket
 	return m;
 }
 
-static struct record_headers *headers(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream, uint8_t direction)
+static struct record_headers *headers(uint64_t time, uint32_t tid, uint64_t socket, uint32_t stream,
+				      uint8_t direction)
 {
 	struct record_headers *h = add(time, tid, RECORD_MESSAGE, sizeof(*h));
 
@@ -142,7 +159,8 @@ static struct record_headers *headers(uint64_t time, uint32_t tid, uint64_t sock
 	return h;
 }
 
-static struct record_field *field(uint64_t time, uint64_t socket, uint32_t stream, uint8_t name, const char *bytes)
+static struct record_field *field(uint64_t time, uint64_t socket, uint32_t stream, uint8_t name,
+				  const char *bytes)
 {
 	struct record_field *r = text(time, socket, name, bytes, strlen(bytes));
 
@@ -192,7 +210,8 @@ static void ran(uint64_t start, uint64_t end, uint32_t tid)
 }
 
 /* gRPC's library makes an object for a stream of a transport. */
-static void stream_begins(uint64_t time, uint32_t tid, uint32_t transport, uint64_t object, uint64_t stream)
+static void stream_begins(uint64_t time, uint32_t tid, uint32_t transport, uint64_t object,
+			  uint64_t stream)
 {
 	struct record_probe2 *r = add(time, tid, RECORD_PROBE, sizeof(*r));
 
@@ -243,7 +262,8 @@ static uint64_t shed_ns; /* 0: nothing is shed */
 
 static int compare(const void *a, const void *b)
 {
-	const uint64_t x = space[*(const unsigned *)a].head.time, y = space[*(const unsigned *)b].head.time;
+	const uint64_t x = space[*(const unsigned *)a].head.time,
+		       y = space[*(const unsigned *)b].head.time;
 
 	return x != y ? (x < y ? -1 : 1) : *(const unsigned *)a < *(const unsigned *)b ? -1 : 1;
 }
@@ -258,7 +278,8 @@ static void check_all(const struct timeline *t)
 		for (unsigned p = 0; p < PHASE_COUNT; p++)
 			sum += q->phases[p];
 		CHECK_EQ(sum, q->end_ns - q->start_ns);
-		CHECK(q->start_ns >= t->start_ns && q->start_ns <= q->end_ns && q->end_ns <= t->end_ns);
+		CHECK(q->start_ns >= t->start_ns && q->start_ns <= q->end_ns &&
+		      q->end_ns <= t->end_ns);
 		CHECK(!i || t->requests[i - 1].start_ns <= q->start_ns);
 	}
 	for (uint64_t i = 0; i < t->n_spans; i++)
@@ -268,7 +289,8 @@ static void check_all(const struct timeline *t)
 /* Feeds what was added, in order of time, as the rings are read. */
 static struct timeline *run(void)
 {
-	const struct correlate_target targets[] = { { .pid = 77, .name = "server", .pack = &pack }, { .pid = 78, .name = "other", .pack = &pack } };
+	const struct correlate_target targets[] = { { .pid = 77, .name = "server", .pack = &pack },
+						    { .pid = 78, .name = "other", .pack = &pack } };
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 	unsigned order[RECORDS_MAX];
@@ -321,11 +343,14 @@ static const char *owner(const struct timeline *t, uint64_t start)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (t->spans[i].kind == SPAN_RUN && t->spans[i].start_ns == start)
-			return t->spans[i].request ? text_at(t, t->requests[t->spans[i].request - 1].path) : NULL;
+			return t->spans[i].request
+				       ? text_at(t, t->requests[t->spans[i].request - 1].path)
+				       : NULL;
 	return "no such run";
 }
 
-static void expect_times(const struct request *q, uint64_t start, uint64_t read_start, uint64_t read_end, uint64_t write_start, uint64_t end)
+static void expect_times(const struct request *q, uint64_t start, uint64_t read_start,
+			 uint64_t read_end, uint64_t write_start, uint64_t end)
 {
 	CHECK_EQ(q->start_ns, start);
 	CHECK_EQ(q->read_start_ns, read_start);
@@ -453,7 +478,8 @@ TEST(a_connection_that_closes_breaks_off_what_goes_on)
 	asked(2200, 1, 5, "POST /waits");
 	line(2300, 5, "POST /half");
 	message(2300, 1, 5, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
-	message(2400, 1, 5, MESSAGE_READ, MESSAGE_CLOSED | MESSAGE_IS_REQUEST)->protocol = MESSAGE_NEW;
+	message(2400, 1, 5, MESSAGE_READ, MESSAGE_CLOSED | MESSAGE_IS_REQUEST)->protocol =
+		MESSAGE_NEW;
 	t = run();
 	CHECK_EQ(t->n_requests, 3);
 	CHECK_EQ(find(t, "/done")->flags, REQUEST_NO_ARRIVAL);
@@ -468,7 +494,8 @@ TEST(what_goes_on_at_either_end_of_the_window_is_cut)
 	struct timeline *t;
 
 	answered(2000, 1, 5, 200);
-	message(2100, 1, 6, MESSAGE_WRITTEN, MESSAGE_LAST); /* the rest of an answer that began before */
+	message(2100, 1, 6, MESSAGE_WRITTEN,
+		MESSAGE_LAST); /* the rest of an answer that began before */
 	asked(3000, 1, 5, "POST /after");
 	line(4000, 7, "POST /half");
 	message(4000, 1, 7, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
@@ -537,7 +564,8 @@ TEST(streams_are_told_apart_whatever_their_order)
 		headers(2000 + s, 1, 5, s, MESSAGE_READ)->method = STATIC_POST;
 	}
 	for (uint32_t s = 7; s < 9; s -= 2)
-		frame(2100 + s, 2, 5, s, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST)->bytes = 1000 + s;
+		frame(2100 + s, 2, 5, s, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST)->bytes =
+			1000 + s;
 	for (uint32_t s = 1; s < 9; s += 2)
 		headers(2200 + s, 3, 5, s, MESSAGE_WRITTEN)->status = STATIC_200;
 	for (uint32_t s = 7; s < 9; s -= 2) {
@@ -599,7 +627,8 @@ TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
 	asked2(2500, 1, 5, 5, "/over");
 	answered2(2600, 1, 5, 5);
 	frame(2700, 1, 5, 5, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
-	frame(2800, 1, 5, 7, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST); /* of streams that nobody has seen */
+	frame(2800, 1, 5, 7, MESSAGE_READ, RST_STREAM,
+	      MESSAGE_FIRST); /* of streams that nobody has seen */
 	frame(2800, 1, 5, 9, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
 	frame(2800, 1, 5, 11, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST);
 	t = run();
@@ -617,7 +646,9 @@ TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
 
 TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
 {
-	static const uint8_t coded[] = { 0x60, 0xd5, 0x48, 0x5f, 0x2b, 0xce, 0x9a, 0x68 }; /* "/index.html" */
+	static const uint8_t coded[] = {
+		0x60, 0xd5, 0x48, 0x5f, 0x2b, 0xce, 0x9a, 0x68
+	}; /* "/index.html" */
 	struct record_headers *h;
 	struct record_field *f;
 	struct timeline *t;
@@ -651,7 +682,8 @@ TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
 	t = run();
 	CHECK_EQ(t->n_requests, 5);
 	for (uint32_t i = 0; i < 5; i++)
-		CHECK_STR(text_at(t, t->requests[i].path), ((const char *[]){ "/kept", "/kept", "/index.html", "/", "" })[i]);
+		CHECK_STR(text_at(t, t->requests[i].path),
+			  ((const char *[]){ "/kept", "/kept", "/index.html", "/", "" })[i]);
 	timeline_free(t);
 }
 
@@ -717,7 +749,8 @@ TEST(an_answer_to_what_may_have_passed_in_the_window_is_not_told_to_be_from_befo
 	/* HTTP/2: any of the bytes may have been its beginning. */
 	frame(1500, 1, 5, 0, MESSAGE_READ, DATA, MESSAGE_PASSED);
 	answered2(2000, 1, 5, 41);
-	/* HTTP/1: they end the request that is answered next; of the one after it nothing is known. */
+	/* HTTP/1: they end the request that is answered next; of the one after it nothing is known.
+	 */
 	message(2100, 1, 6, MESSAGE_READ, MESSAGE_PASSED)->protocol = MESSAGE_NEW;
 	answered(2200, 1, 6, 200);
 	answered(2300, 1, 6, 201);
@@ -877,7 +910,8 @@ TEST(models_and_versions_are_those_of_paths_that_have_them)
 		const char *line, *path, *model, *version;
 	} cases[] = {
 		{ "POST /v1/models/half:predict", "/v1/models/half:predict", "half", "" },
-		{ "POST /v1/models/half/versions/12:predict", "/v1/models/half/versions/12:predict", "half", "12" },
+		{ "POST /v1/models/half/versions/12:predict", "/v1/models/half/versions/12:predict",
+		  "half", "12" },
 		{ "GET /v2/models/a-b.c/infer", "/v2/models/a-b.c/infer", "a-b.c", "" },
 		{ "GET /v2/models/m/versions/3/infer", "/v2/models/m/versions/3/infer", "m", "3" },
 		{ "GET /v1/models/", "/v1/models/", "", "" },
@@ -1014,7 +1048,8 @@ TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
 	stream_wants(2301, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
 	answered2(2310, 3, 5, 1);
 	answered2(2311, 3, 5, 3);
-	/* Another object at that address; a thread that runs no more writes for it. What its own thread asks of others is part of its work. */
+	/* Another object at that address; a thread that runs no more writes for it. What its own
+	 * thread asks of others is part of its work. */
 	asked2(2400, 1, 5, 5, "/c");
 	stream_begins(2410, 4, 9, 71, 5);
 	stream_wants(2420, 4, 71, RECEIVE_MESSAGE);
@@ -1059,7 +1094,8 @@ TEST(what_a_thread_did_before_it_took_a_stream_up_was_not_for_that)
 	timeline_free(t);
 }
 
-/* Two streams of a transport that is taken for a connection; another thread writes the second one's answer. */
+/* Two streams of a transport that is taken for a connection; another thread writes the second one's
+ * answer. */
 static void two_streams(uint32_t stream, uint32_t transport)
 {
 	asked2(2000, 1, 5, 1, "/a");
@@ -1138,7 +1174,8 @@ TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
 	t = run();
 	CHECK(!owner(t, 2400));
 	timeline_free(t);
-	/* What is at an address now is no stream of it any more: a client's, or one of which nothing is known. */
+	/* What is at an address now is no stream of it any more: a client's, or one of which
+	 * nothing is known. */
 	for (unsigned i = 0; i < 2; i++) {
 		two_streams(3, 9);
 		stream_begins(2310, 4, 9, 73, i ? 1ull << 40 : 0);
@@ -1174,8 +1211,9 @@ TEST(a_transport_at_an_old_ones_address_is_another_connection)
 	t = run();
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (t->spans[i].kind == SPAN_RUN)
-			CHECK(t->spans[i].request && !strcmp(text_at(t, t->requests[t->spans[i].request - 1].path),
-							     t->threads[t->spans[i].thread].tid == 2 ? "/b" : "/c"));
+			CHECK(t->spans[i].request &&
+			      !strcmp(text_at(t, t->requests[t->spans[i].request - 1].path),
+				      t->threads[t->spans[i].thread].tid == 2 ? "/b" : "/c"));
 	timeline_free(t);
 }
 
@@ -1417,11 +1455,13 @@ TEST(no_order_of_records_makes_a_wrong_time)
 				m->position = (uint32_t)chance(300);
 				break;
 			case 1:
-				m = frame(time, tid, socket, 1 + 2 * (uint32_t)chance(3), (uint8_t)chance(2), (uint8_t)chance(11), part);
+				m = frame(time, tid, socket, 1 + 2 * (uint32_t)chance(3),
+					  (uint8_t)chance(2), (uint8_t)chance(11), part);
 				m->position = (uint32_t)chance(300);
 				break;
 			case 2:
-				h = headers(time, tid, socket, 1 + 2 * (uint32_t)chance(3), (uint8_t)chance(2));
+				h = headers(time, tid, socket, 1 + 2 * (uint32_t)chance(3),
+					    (uint8_t)chance(2));
 				h->n_references = (uint8_t)chance(256);
 				h->inserted = (uint32_t)chance(4);
 				h->status = (uint8_t)chance(256);
@@ -1429,7 +1469,8 @@ TEST(no_order_of_records_makes_a_wrong_time)
 				h->path = (uint8_t)chance(256);
 				break;
 			case 3:
-				text(time, socket, (uint8_t)chance(7), bytes, (size_t)chance(300))->huffman = (uint8_t)chance(2);
+				text(time, socket, (uint8_t)chance(7), bytes, (size_t)chance(300))
+					->huffman = (uint8_t)chance(2);
 				break;
 			case 4:
 				ready(time, socket, (uint32_t)chance(300));

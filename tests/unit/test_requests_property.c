@@ -1,19 +1,21 @@
 /*
- * Recorded events, delivered in many ways: whatever order they come in, whichever of them are lost, and wherever the window begins and ends,
- * no request gets what is another's, what may not be whole says so, and everything else is as it was.
+ * Recorded events, delivered in many ways: whatever order they come in, whichever of them are lost,
+ * and wherever the window begins and ends, no request gets what is another's, what may not be whole
+ * says so, and everything else is as it was.
  */
 #include "tests/unit/check.h"
 
 #include <stdarg.h>
 
-#include "daemon/recorder/flight.h"
 #include "daemon/export/summary/request_summary.h"
 #include "daemon/record/store.h"
+#include "daemon/recorder/flight.h"
 #include "tests/unit/recorded.h"
 
 #define RECORDINGS "tests/recordings"
 #define SEEDS 24
-/* As a session has them: what it waits for records that come late, and how often it reads the rings. */
+/* As a session has them: what it waits for records that come late, and how often it reads the
+ * rings. */
 #define REORDER_NS 100000000ull
 #define DRAIN_NS 20000000ull
 #define STORE_BYTES (64ull << 20)
@@ -51,7 +53,8 @@ struct trial {
 	unsigned seed;
 };
 
-/* How much was still said, of what could have been: a correlator that says nothing is never wrong. */
+/* How much was still said, of what could have been: a correlator that says nothing is never wrong.
+ */
 static struct {
 	uint64_t requests, whole, runs, runs_known;
 } said;
@@ -72,7 +75,8 @@ static void random_begin(unsigned seed)
 	random_next(2);
 }
 
-__attribute__((format(printf, 2, 3))) static void wrong(const struct trial *trial, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void wrong(const struct trial *trial,
+							const char *format, ...)
 {
 	static unsigned n_told;
 	va_list ap;
@@ -80,7 +84,8 @@ __attribute__((format(printf, 2, 3))) static void wrong(const struct trial *tria
 	check_failures++;
 	if (n_told++ >= TOLD_MAX)
 		return;
-	fprintf(stderr, "  %s, %s, seed %u: ", trial->truth->recorded.name, trial->what, trial->seed);
+	fprintf(stderr, "  %s, %s, seed %u: ", trial->truth->recorded.name, trial->what,
+		trial->seed);
 	va_start(ap, format);
 	vfprintf(stderr, format, ap);
 	va_end(ap);
@@ -106,8 +111,10 @@ static void load(struct truth *t, const char *name)
 	struct delivery d;
 
 	t->recorded = recorded_load(RECORDINGS, name);
-	d = (struct delivery){ .start_ns = t->recorded.start_ns, .stop_ns = t->recorded.stop_ns,
-			       .records = (const struct record **)t->recorded.records, .n = t->recorded.n };
+	d = (struct delivery){ .start_ns = t->recorded.start_ns,
+			       .stop_ns = t->recorded.stop_ns,
+			       .records = (const struct record **)t->recorded.records,
+			       .n = t->recorded.n };
 	t->t = recorded_correlate(&t->recorded, &d);
 	CHECK(t->t && t->t->n_requests > 50);
 	if (!t->t)
@@ -117,7 +124,9 @@ static void load(struct truth *t, const char *name)
 		const struct span *s = &t->t->spans[i];
 
 		if (is_outermost_run(s))
-			t->runs[t->n_runs++] = (struct known_run){ s->start_ns, t->t->threads[s->thread].tid, s->request };
+			t->runs[t->n_runs++] =
+				(struct known_run){ s->start_ns, t->t->threads[s->thread].tid,
+						    s->request };
 	}
 	qsort(t->runs, t->n_runs, sizeof(t->runs[0]), compare_runs);
 }
@@ -131,10 +140,12 @@ static const struct truth *truth_get(size_t i)
 
 enum match_by { BY_STREAM, BY_ANSWER, BY_READ, BY_END, N_MATCHES };
 
-/* Whether both are what is known of the same request, by one of the things that tell requests apart. */
+/* Whether both are what is known of the same request, by one of the things that tell requests
+ * apart. */
 static bool is_same_request(const struct request *a, const struct request *b, enum match_by by)
 {
-	if (a->peer_port != b->peer_port || a->protocol != b->protocol || (by == BY_STREAM) != (a->protocol == PROTOCOL_HTTP2))
+	if (a->peer_port != b->peer_port || a->protocol != b->protocol ||
+	    (by == BY_STREAM) != (a->protocol == PROTOCOL_HTTP2))
 		return false;
 	if (by == BY_STREAM)
 		return a->stream == b->stream;
@@ -158,8 +169,10 @@ static void match_requests(struct trial *trial)
 		trial->found[i] = NOT_FOUND;
 	for (enum match_by by = 0; by < N_MATCHES; by++)
 		for (uint32_t i = 0; i < t->n_requests; i++)
-			for (uint32_t k = 0; k < whole->n_requests && trial->match[i] == NOT_FOUND; k++)
-				if (trial->found[k] == NOT_FOUND && is_same_request(&t->requests[i], &whole->requests[k], by)) {
+			for (uint32_t k = 0; k < whole->n_requests && trial->match[i] == NOT_FOUND;
+			     k++)
+				if (trial->found[k] == NOT_FOUND &&
+				    is_same_request(&t->requests[i], &whole->requests[k], by)) {
 					trial->match[i] = k;
 					trial->found[k] = i;
 				}
@@ -181,20 +194,25 @@ static void check_phases(const struct trial *trial)
 		uint64_t at = q->start_ns, sum = 0, phases[PHASE_COUNT] = {};
 
 		if (q->start_ns < t->start_ns || q->end_ns < q->start_ns || q->end_ns > t->end_ns)
-			wrong(trial, "request %u is from %lld to %lld", i, offset(trial, q->start_ns), offset(trial, q->end_ns));
+			wrong(trial, "request %u is from %lld to %lld", i,
+			      offset(trial, q->start_ns), offset(trial, q->end_ns));
 		if (q->first_segment != first)
-			wrong(trial, "request %u: its segments begin at %llu", i, (unsigned long long)q->first_segment);
+			wrong(trial, "request %u: its segments begin at %llu", i,
+			      (unsigned long long)q->first_segment);
 		first += q->n_segments;
 		for (uint64_t k = q->first_segment; k < first && first <= t->n_segments; k++) {
 			const struct segment *s = &t->segments[k];
 
-			if (s->start_ns != at || s->end_ns <= s->start_ns || s->phase >= PHASE_COUNT)
-				wrong(trial, "request %u: a segment is from %lld to %lld", i, offset(trial, s->start_ns), offset(trial, s->end_ns));
+			if (s->start_ns != at || s->end_ns <= s->start_ns ||
+			    s->phase >= PHASE_COUNT)
+				wrong(trial, "request %u: a segment is from %lld to %lld", i,
+				      offset(trial, s->start_ns), offset(trial, s->end_ns));
 			at = s->end_ns;
 			phases[s->phase % PHASE_COUNT] += s->end_ns - s->start_ns;
 		}
 		if (at != q->end_ns || memcmp(phases, q->phases, sizeof(phases)))
-			wrong(trial, "request %u: its segments are not its phases, or end before it", i);
+			wrong(trial,
+			      "request %u: its segments are not its phases, or end before it", i);
 		for (unsigned k = 0; k < PHASE_COUNT; k++)
 			sum += q->phases[k];
 		if (sum != q->end_ns - q->start_ns)
@@ -204,12 +222,14 @@ static void check_phases(const struct trial *trial)
 		wrong(trial, "segments are nobody's");
 }
 
-/* Whether the run, which nobody has in the truth, can only have been that request's: what was lost of others may leave no doubt. */
+/* Whether the run, which nobody has in the truth, can only have been that request's: what was lost
+ * of others may leave no doubt. */
 static bool is_only_one(const struct timeline *whole, const struct span *run, uint32_t request)
 {
 	for (uint32_t i = 0; i < whole->n_requests; i++) {
 		const struct request *q = &whole->requests[i];
-		bool fits = (!q->read_end_ns || q->read_end_ns <= run->start_ns) && (!q->write_start_ns || q->write_start_ns >= run->end_ns);
+		bool fits = (!q->read_end_ns || q->read_end_ns <= run->start_ns) &&
+			    (!q->write_start_ns || q->write_start_ns >= run->end_ns);
 
 		if (fits != (i == request) && !q->n_runs)
 			return false;
@@ -229,13 +249,18 @@ static void check_parents(const struct trial *trial)
 
 		if (!s->request || s->flags & SPAN_CUT_START)
 			continue;
-		known = bsearch(&key, trial->truth->runs, trial->truth->n_runs, sizeof(key), compare_runs);
+		known = bsearch(&key, trial->truth->runs, trial->truth->n_runs, sizeof(key),
+				compare_runs);
 		match = s->request <= t->n_requests ? trial->match[s->request - 1] : NOT_FOUND;
 		if (s->kind != SPAN_RUN || !known)
-			wrong(trial, "what began at %llu on thread %u is no run", offset(trial, s->start_ns), key.tid);
-		else if (known->request != match + 1 && (known->request || !is_only_one(trial->truth->t, s, match)))
-			wrong(trial, "the run at %llu on thread %u is of request %d, not %d (-1: none), which %s", offset(trial, s->start_ns),
-			      key.tid, (int)known->request - 1, (int)match, s->flags & SPAN_INFERRED ? "is inferred" : "is exact");
+			wrong(trial, "what began at %llu on thread %u is no run",
+			      offset(trial, s->start_ns), key.tid);
+		else if (known->request != match + 1 &&
+			 (known->request || !is_only_one(trial->truth->t, s, match)))
+			wrong(trial,
+			      "the run at %llu on thread %u is of request %d, not %d (-1: none), which %s",
+			      offset(trial, s->start_ns), key.tid, (int)known->request - 1,
+			      (int)match, s->flags & SPAN_INFERRED ? "is inferred" : "is exact");
 	}
 }
 
@@ -249,37 +274,48 @@ static uint32_t tid_of(const struct timeline *t, uint32_t thread)
 	return thread < t->n_threads ? t->threads[thread].tid : 0;
 }
 
-/* A text can be missing, since what it refers to may have come before the window, or have been lost. */
+/* A text can be missing, since what it refers to may have come before the window, or have been
+ * lost. */
 static bool is_text_same(const struct timeline *a, uint32_t x, const struct timeline *b, uint32_t y)
 {
 	return x == TEXT_NONE || !strcmp(text_of(a, x), text_of(b, y));
 }
 
-/* Since when a loss may have changed what is known of the request's beginning: since something last came to its connection. */
+/* Since when a loss may have changed what is known of the request's beginning: since something last
+ * came to its connection. */
 static uint64_t known_since(const struct trial *trial, const struct request *q)
 {
 	const struct timeline *whole = trial->truth->t;
 	uint64_t since = trial->d.start_ns;
 
-	for (uint32_t i = 0; i < whole->n_requests && whole->requests[i].start_ns < q->start_ns; i++)
-		if (whole->requests[i].peer_port == q->peer_port && !(whole->requests[i].flags & REQUEST_NO_ARRIVAL))
+	for (uint32_t i = 0; i < whole->n_requests && whole->requests[i].start_ns < q->start_ns;
+	     i++)
+		if (whole->requests[i].peer_port == q->peer_port &&
+		    !(whole->requests[i].flags & REQUEST_NO_ARRIVAL))
 			since = MAX(since, whole->requests[i].start_ns);
 	return since;
 }
 
 /* All that is said of the request is what the truth says. */
-static bool is_as_in_truth(const struct trial *trial, const struct request *q, const struct request *p)
+static bool is_as_in_truth(const struct trial *trial, const struct request *q,
+			   const struct request *p)
 {
 	const struct timeline *t = trial->t, *whole = trial->truth->t;
-	/* Of a call that was entered before the window that is not known; it may read what came within. */
+	/* Of a call that was entered before the window that is not known; it may read what came
+	 * within. */
 	bool entered = q->read_start_ns == p->read_start_ns || known_since(trial, p) == t->start_ns;
 
-	return entered && q->start_ns == p->start_ns && q->read_end_ns == p->read_end_ns && q->write_start_ns == p->write_start_ns &&
-	       q->end_ns == p->end_ns && q->flags == p->flags && q->bytes_in == p->bytes_in && q->bytes_out == p->bytes_out &&
-	       (q->status == p->status || q->status == -1) && (q->grpc_status == p->grpc_status || q->grpc_status == -1) &&
-	       tid_of(t, q->read_thread) == tid_of(whole, p->read_thread) && tid_of(t, q->write_thread) == tid_of(whole, p->write_thread) &&
-	       is_text_same(t, q->path, whole, p->path) && is_text_same(t, q->method, whole, p->method) &&
-	       is_text_same(t, q->model, whole, p->model) && (q->n_runs <= p->n_runs || q->attribution == ATTRIBUTION_INFERRED);
+	return entered && q->start_ns == p->start_ns && q->read_end_ns == p->read_end_ns &&
+	       q->write_start_ns == p->write_start_ns && q->end_ns == p->end_ns &&
+	       q->flags == p->flags && q->bytes_in == p->bytes_in && q->bytes_out == p->bytes_out &&
+	       (q->status == p->status || q->status == -1) &&
+	       (q->grpc_status == p->grpc_status || q->grpc_status == -1) &&
+	       tid_of(t, q->read_thread) == tid_of(whole, p->read_thread) &&
+	       tid_of(t, q->write_thread) == tid_of(whole, p->write_thread) &&
+	       is_text_same(t, q->path, whole, p->path) &&
+	       is_text_same(t, q->method, whole, p->method) &&
+	       is_text_same(t, q->model, whole, p->model) &&
+	       (q->n_runs <= p->n_runs || q->attribution == ATTRIBUTION_INFERRED);
 }
 
 static bool is_lost_within(const struct trial *trial, uint64_t from, uint64_t to)
@@ -302,19 +338,24 @@ static void check_whole(const struct trial *trial)
 
 	for (uint32_t i = 0; i < t->n_requests; i++) {
 		const struct request *q = &t->requests[i];
-		const struct request *p = trial->match[i] == NOT_FOUND ? NULL : &whole->requests[trial->match[i]];
+		const struct request *p =
+			trial->match[i] == NOT_FOUND ? NULL : &whole->requests[trial->match[i]];
 
 		if (!is_whole(q))
 			continue;
 		if (!p)
-			wrong(trial, "request %u from %llu to %llu never was", i, offset(trial, q->start_ns), offset(trial, q->end_ns));
+			wrong(trial, "request %u from %llu to %llu never was", i,
+			      offset(trial, q->start_ns), offset(trial, q->end_ns));
 		else if (!is_as_in_truth(trial, q, p))
-			wrong(trial, "request %u from %llu to %llu (flags %x) was from %llu to %llu (flags %x), or is else not as it was", i,
-			      offset(trial, q->start_ns), offset(trial, q->end_ns), q->flags, offset(trial, p->start_ns),
-			      offset(trial, p->end_ns), p->flags);
-		else if (p->start_ns < t->start_ns || p->end_ns >= t->end_ns || is_lost_within(trial, p->start_ns, p->end_ns))
-			wrong(trial, "request %u from %llu to %llu is not whole, and does not say so", i, offset(trial, q->start_ns),
-			      offset(trial, q->end_ns));
+			wrong(trial,
+			      "request %u from %llu to %llu (flags %x) was from %llu to %llu (flags %x), or is else not as it was",
+			      i, offset(trial, q->start_ns), offset(trial, q->end_ns), q->flags,
+			      offset(trial, p->start_ns), offset(trial, p->end_ns), p->flags);
+		else if (p->start_ns < t->start_ns || p->end_ns >= t->end_ns ||
+			 is_lost_within(trial, p->start_ns, p->end_ns))
+			wrong(trial,
+			      "request %u from %llu to %llu is not whole, and does not say so", i,
+			      offset(trial, q->start_ns), offset(trial, q->end_ns));
 	}
 }
 
@@ -325,9 +366,11 @@ static void check_untouched(const struct trial *trial)
 
 	for (uint32_t i = 0; i < whole->n_requests; i++) {
 		const struct request *p = &whole->requests[i];
-		const struct request *q = trial->found[i] == NOT_FOUND ? NULL : &t->requests[trial->found[i]];
+		const struct request *q =
+			trial->found[i] == NOT_FOUND ? NULL : &t->requests[trial->found[i]];
 
-		if (!is_whole(p) || p->start_ns < t->start_ns || p->end_ns >= t->end_ns || is_lost_within(trial, p->start_ns, p->end_ns))
+		if (!is_whole(p) || p->start_ns < t->start_ns || p->end_ns >= t->end_ns ||
+		    is_lost_within(trial, p->start_ns, p->end_ns))
 			continue;
 		said.requests++;
 		said.runs += p->n_runs;
@@ -335,11 +378,14 @@ static void check_untouched(const struct trial *trial)
 		said.runs_known += q ? q->n_runs : 0;
 		if (is_lost_within(trial, known_since(trial, p), p->end_ns))
 			continue;
-		if (q && q->flags & (REQUEST_CUT_START | REQUEST_LOST) && known_since(trial, p) == t->start_ns)
+		if (q && q->flags & (REQUEST_CUT_START | REQUEST_LOST) &&
+		    known_since(trial, p) == t->start_ns)
 			continue;
 		if (!q || !is_whole(q))
-			wrong(trial, "request %u from %llu to %llu (port %u, stream %u) is %s, flags %x", i, offset(trial, p->start_ns),
-			      offset(trial, p->end_ns), p->peer_port, p->stream, q ? "not whole" : "missing", q ? q->flags : 0);
+			wrong(trial,
+			      "request %u from %llu to %llu (port %u, stream %u) is %s, flags %x",
+			      i, offset(trial, p->start_ns), offset(trial, p->end_ns), p->peer_port,
+			      p->stream, q ? "not whole" : "missing", q ? q->flags : 0);
 	}
 }
 
@@ -350,22 +396,36 @@ static void check_cut(const struct trial *trial)
 
 	for (uint32_t i = 0; i < t->n_requests; i++) {
 		const struct request *q = &t->requests[i];
-		const struct request *p = trial->match[i] == NOT_FOUND ? NULL : &whole->requests[trial->match[i]];
+		const struct request *p =
+			trial->match[i] == NOT_FOUND ? NULL : &whole->requests[trial->match[i]];
 
 		if (!p || q->flags & REQUEST_LOST)
 			continue;
 		if (p->start_ns < t->start_ns && !(q->flags & REQUEST_CUT_START))
-			wrong(trial, "request %u began before the window, at %lld, and does not say so (flags %x)", i, offset(trial, p->start_ns), q->flags);
+			wrong(trial,
+			      "request %u began before the window, at %lld, and does not say so (flags %x)",
+			      i, offset(trial, p->start_ns), q->flags);
 		if (p->end_ns >= t->end_ns && !(q->flags & REQUEST_CUT_END))
-			wrong(trial, "request %u ended after the window, at %lld, and does not say so (flags %x)", i, offset(trial, p->end_ns), q->flags);
-		/* Whether what came first to a connection, with more, had waited there is not known. */
-		if (p->start_ns >= t->start_ns && known_since(trial, p) != t->start_ns && !(p->flags & REQUEST_CUT_START) && q->flags & REQUEST_CUT_START)
-			wrong(trial, "request %u says that it began before the window, and began at %lld", i, offset(trial, p->start_ns));
-		if (p->end_ns < t->end_ns && !(p->flags & REQUEST_CUT_END) && q->flags & REQUEST_CUT_END)
-			wrong(trial, "request %u says that it ended after the window, and ended at %lld", i, offset(trial, p->end_ns));
+			wrong(trial,
+			      "request %u ended after the window, at %lld, and does not say so (flags %x)",
+			      i, offset(trial, p->end_ns), q->flags);
+		/* Whether what came first to a connection, with more, had waited there is not
+		 * known. */
+		if (p->start_ns >= t->start_ns && known_since(trial, p) != t->start_ns &&
+		    !(p->flags & REQUEST_CUT_START) && q->flags & REQUEST_CUT_START)
+			wrong(trial,
+			      "request %u says that it began before the window, and began at %lld",
+			      i, offset(trial, p->start_ns));
+		if (p->end_ns < t->end_ns && !(p->flags & REQUEST_CUT_END) &&
+		    q->flags & REQUEST_CUT_END)
+			wrong(trial,
+			      "request %u says that it ended after the window, and ended at %lld",
+			      i, offset(trial, p->end_ns));
 		if (q->start_ns < p->start_ns || q->end_ns > p->end_ns)
-			wrong(trial, "request %u is from %lld to %lld, longer than from %lld to %lld", i, offset(trial, q->start_ns),
-			      offset(trial, q->end_ns), offset(trial, p->start_ns), offset(trial, p->end_ns));
+			wrong(trial,
+			      "request %u is from %lld to %lld, longer than from %lld to %lld", i,
+			      offset(trial, q->start_ns), offset(trial, q->end_ns),
+			      offset(trial, p->start_ns), offset(trial, p->end_ns));
 	}
 }
 
@@ -388,7 +448,8 @@ static void check_summary(const struct trial *trial)
 	CHECK_EQ(request_summary_make(t, &s), 0);
 	if (s.n_whole != n || s.latency.sum_ns != sum || s.latency.max_ns != max ||
 	    s.n_whole + s.n_cut + s.n_lost + s.n_reset != t->n_requests)
-		wrong(trial, "the summary has %llu whole requests of %llu", (unsigned long long)s.n_whole, (unsigned long long)n);
+		wrong(trial, "the summary has %llu whole requests of %llu",
+		      (unsigned long long)s.n_whole, (unsigned long long)n);
 	request_summary_done(&s);
 }
 
@@ -397,8 +458,9 @@ static void check_said(unsigned percent)
 	CHECK(said.requests > 0 && said.whole * 100 >= said.requests * percent);
 	CHECK(said.runs > 0 && said.runs_known * 100 >= said.runs * percent);
 	if (check_failures)
-		fprintf(stderr, "  whole: %llu of %llu requests, with %llu of %llu runs\n", (unsigned long long)said.whole,
-			(unsigned long long)said.requests, (unsigned long long)said.runs_known, (unsigned long long)said.runs);
+		fprintf(stderr, "  whole: %llu of %llu requests, with %llu of %llu runs\n",
+			(unsigned long long)said.whole, (unsigned long long)said.requests,
+			(unsigned long long)said.runs_known, (unsigned long long)said.runs);
 	said = (__typeof__(said)){};
 }
 
@@ -448,7 +510,8 @@ static struct trial trial_new(const struct truth *truth, const char *what, unsig
 	return trial;
 }
 
-/* Records were lost at that time: the grid's interval around it is told of. Times come in their order. */
+/* Records were lost at that time: the grid's interval around it is told of. Times come in their
+ * order. */
 static void note_loss(struct trial *trial, uint64_t time, uint64_t grid)
 {
 	struct interval at = { .from_ns = time - time % grid, .to_ns = time - time % grid + grid };
@@ -487,11 +550,13 @@ static void lose(struct trial *trial, const bool *lost, uint64_t grid)
 
 enum loss_kind { LOSS_SINGLE, LOSS_BURST, LOSS_KIND, N_LOSS_KINDS };
 
-static const char *const loss_names[] = { "single records lost", "bursts lost", "a kind of records lost" };
+static const char *const loss_names[] = { "single records lost", "bursts lost",
+					  "a kind of records lost" };
 
 static void choose_lost(bool *lost, const struct recorded *r, enum loss_kind kind)
 {
-	static const uint8_t kinds[] = { RECORD_MESSAGE, RECORD_FIELD, RECORD_READY, RECORD_PROBE, RECORD_SWITCH, RECORD_WAKE, RECORD_MESSAGE };
+	static const uint8_t kinds[] = { RECORD_MESSAGE, RECORD_FIELD, RECORD_READY,  RECORD_PROBE,
+					 RECORD_SWITCH,  RECORD_WAKE,  RECORD_MESSAGE };
 	uint8_t which = kinds[random_next(ARRAY_SIZE(kinds))];
 	unsigned n = 1 + (unsigned)random_next(3);
 	size_t from, length;
@@ -500,7 +565,8 @@ static void choose_lost(bool *lost, const struct recorded *r, enum loss_kind kin
 		from = random_next(r->n);
 		length = kind == LOSS_SINGLE ? 1 : 1 + random_next(kind == LOSS_BURST ? 400 : 1500);
 		/* A single record that matters. */
-		while (kind == LOSS_SINGLE && random_next(16) && r->records[from]->kind != RECORD_MESSAGE)
+		while (kind == LOSS_SINGLE && random_next(16) &&
+		       r->records[from]->kind != RECORD_MESSAGE)
 			from = (from + 1) % r->n;
 		for (size_t k = from; k < MIN(from + length, r->n); k++)
 			lost[k] |= kind != LOSS_KIND || r->records[k]->kind == which;
@@ -527,13 +593,13 @@ TEST(what_records_were_lost_of_is_never_shown_as_whole_or_as_anothers)
 	check_said(80);
 }
 
-
 /* A time between two records, often just behind one of a message, or of what came to a socket. */
 static uint64_t choose_edge(const struct recorded *r, size_t from, size_t to)
 {
 	size_t at = from + random_next(to - from);
 
-	while (random_next(8) && at + 1 < to && r->records[at]->kind != RECORD_MESSAGE && r->records[at]->kind != RECORD_READY)
+	while (random_next(8) && at + 1 < to && r->records[at]->kind != RECORD_MESSAGE &&
+	       r->records[at]->kind != RECORD_READY)
 		at++;
 	return MIN(r->records[at]->time + random_next(2), r->stop_ns);
 }
@@ -570,14 +636,17 @@ static struct flow *flow_get(struct flow *flows, uint64_t socket, uint32_t inode
 		struct flow *f = &flows[i];
 
 		if (!f->socket)
-			*f = (struct flow){ .socket = socket, .inode = inode, .direction = direction };
+			*f = (struct flow){ .socket = socket,
+					    .inode = inode,
+					    .direction = direction };
 		if (f->socket == socket && f->inode == inode && f->direction == direction)
 			return f;
 	}
 	return &flows[0];
 }
 
-/* What is said of bytes is followed from the first call on that begins with a message, or with a frame. */
+/* What is said of bytes is followed from the first call on that begins with a message, or with a
+ * frame. */
 static bool flow_follows(struct flow *f, const struct recorded *r, size_t at)
 {
 	const struct record *head = r->records[at];
@@ -589,7 +658,8 @@ static bool flow_follows(struct flow *f, const struct recorded *r, size_t at)
 	for (size_t i = at; i < r->n && r->records[i]->time == head->time && !f->followed; i++) {
 		const struct record_message *m = (const void *)r->records[i];
 
-		if (m->head.tid == head->tid && m->head.kind == RECORD_MESSAGE && m->socket == f->socket && m->direction == f->direction) {
+		if (m->head.tid == head->tid && m->head.kind == RECORD_MESSAGE &&
+		    m->socket == f->socket && m->direction == f->direction) {
 			f->followed = m->part & (MESSAGE_FIRST | MESSAGE_CLOSED);
 			break;
 		}
@@ -613,8 +683,9 @@ static void restart_message(struct flow *f, struct record_message *m, uint64_t s
 }
 
 /*
- * What the kernel's programs would have sent, had the window opened at that time: of each connection they know only what passed since then.
- * The records that differ are copies in *ret_memory.
+ * What the kernel's programs would have sent, had the window opened at that time: of each
+ * connection they know only what passed since then. The records that differ are copies in
+ * *ret_memory.
  */
 static void restart(struct trial *trial, uint64_t start, void **ret_memory)
 {
@@ -627,8 +698,12 @@ static void restart(struct trial *trial, uint64_t start, void **ret_memory)
 		const struct record *record = r->records[i];
 		const struct record_message *m = (const void *)record;
 		const struct record_field *field = (const void *)record;
-		struct flow *f = record->kind == RECORD_MESSAGE ? flow_get(flows, m->socket, m->inode, m->direction) :
-				 record->kind == RECORD_FIELD ? flow_get(flows, field->socket, field->inode, field->direction) : NULL;
+		struct flow *f =
+			record->kind == RECORD_MESSAGE
+				? flow_get(flows, m->socket, m->inode, m->direction)
+			: record->kind == RECORD_FIELD
+				? flow_get(flows, field->socket, field->inode, field->direction)
+				: NULL;
 
 		if (record->time < start && f && record->kind == RECORD_MESSAGE) {
 			f->ordinal = m->ordinal;
@@ -662,7 +737,10 @@ TEST(what_the_beginning_of_the_window_cuts_says_so)
 			struct trial trial = trial_new(truth_get(i), "the window opens late", seed);
 			void *memory;
 
-			restart(&trial, choose_edge(&trial.truth->recorded, 0, trial.truth->recorded.n * 3 / 4), &memory);
+			restart(&trial,
+				choose_edge(&trial.truth->recorded, 0,
+					    trial.truth->recorded.n * 3 / 4),
+				&memory);
 			trial_run(&trial);
 			trial_done(&trial);
 			free(memory);
@@ -670,13 +748,15 @@ TEST(what_the_beginning_of_the_window_cuts_says_so)
 	check_said(90);
 }
 
-/* As above, but with the kernel's programs knowing what passed before: all records until then were lost. */
+/* As above, but with the kernel's programs knowing what passed before: all records until then were
+ * lost. */
 TEST(a_lost_beginning_is_no_other_than_a_late_one)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS; seed++) {
 			const struct recorded *r = &truth_get(i)->recorded;
-			struct trial trial = trial_new(truth_get(i), "the beginning is missing", seed);
+			struct trial trial =
+				trial_new(truth_get(i), "the beginning is missing", seed);
 			uint64_t start = choose_edge(r, 0, r->n * 3 / 4);
 
 			trial.d.start_ns = start;
@@ -695,10 +775,14 @@ static void check_paths(const struct trial *trial)
 {
 	for (uint32_t i = 0; i < trial->t->n_requests; i++) {
 		const struct request *q = &trial->t->requests[i];
-		const struct request *known = trial->match[i] == NOT_FOUND ? NULL : &trial->truth->t->requests[trial->match[i]];
+		const struct request *known = trial->match[i] == NOT_FOUND
+						      ? NULL
+						      : &trial->truth->t->requests[trial->match[i]];
 
-		if (known && !(q->flags & REQUEST_NOT_WHOLE) && strcmp(text_of(trial->t, q->path), text_of(trial->truth->t, known->path)))
-			wrong(trial, "request %u has the path '%s', not '%s'", i, text_of(trial->t, q->path), text_of(trial->truth->t, known->path));
+		if (known && !(q->flags & REQUEST_NOT_WHOLE) &&
+		    strcmp(text_of(trial->t, q->path), text_of(trial->truth->t, known->path)))
+			wrong(trial, "request %u has the path '%s', not '%s'", i,
+			      text_of(trial->t, q->path), text_of(trial->truth->t, known->path));
 	}
 }
 
@@ -727,7 +811,8 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	flight_free(flight);
 	trial->d.start_ns = MAX(trial->d.start_ns, flight_view_oldest(view));
 	if (!error)
-		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all, &facts, &trial->t);
+		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all,
+					      &facts, &trial->t);
 	CHECK(!facts.lead_in_is_cut);
 	flight_view_free(view);
 	if (error < 0) {
@@ -744,8 +829,12 @@ TEST(a_snapshot_says_what_a_capture_of_its_window_would)
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS * 2; seed++) {
 			const struct recorded *r = &truth_get(i)->recorded;
-			/* Most of it is kept, or as little as can be: then the window begins where that does. */
-			struct trial trial = trial_new(truth_get(i), seed % 2 ? "a snapshot of the middle" : "a snapshot of the end", seed);
+			/* Most of it is kept, or as little as can be: then the window begins where
+			 * that does. */
+			struct trial trial = trial_new(truth_get(i),
+						       seed % 2 ? "a snapshot of the middle"
+								: "a snapshot of the end",
+						       seed);
 
 			trial.d.start_ns = choose_edge(r, 0, r->n / 2);
 			if (seed % 2)
@@ -760,14 +849,18 @@ TEST(a_snapshot_says_what_a_capture_of_its_window_would)
 TEST(lost_messages_of_http1_are_noticed_without_being_told_of)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
-		for (unsigned seed = 0; seed < SEEDS && truth_get(i)->t->requests[0].protocol == PROTOCOL_HTTP1; seed++) {
+		for (unsigned seed = 0;
+		     seed < SEEDS && truth_get(i)->t->requests[0].protocol == PROTOCOL_HTTP1;
+		     seed++) {
 			const struct recorded *r = &truth_get(i)->recorded;
-			struct trial trial = trial_new(truth_get(i), "messages silently lost", seed);
+			struct trial trial =
+				trial_new(truth_get(i), "messages silently lost", seed);
 			bool *lost = calloc(r->n, sizeof(lost[0]));
 			size_t length = 1 + random_next(seed % 2 ? 1 : 200);
 
 			for (unsigned k = 0; k < 4; k++)
-				for (size_t at = random_next(r->n * 3 / 4), n = 0; at < r->n * 3 / 4 && n < length; at++)
+				for (size_t at = random_next(r->n * 3 / 4), n = 0;
+				     at < r->n * 3 / 4 && n < length; at++)
 					if (r->records[at]->kind == RECORD_MESSAGE) {
 						lost[at] = true;
 						n++;
@@ -789,18 +882,26 @@ static bool is_same_bytes(const void *a, uint64_t n_a, const void *b, uint64_t n
 
 static bool is_same_timeline(const struct timeline *a, const struct timeline *b)
 {
-	bool same = is_same_bytes(a->spans, a->n_spans, b->spans, b->n_spans, sizeof(a->spans[0])) &&
-		    is_same_bytes(a->segments, a->n_segments, b->segments, b->n_segments, sizeof(a->segments[0])) &&
-		    is_same_bytes(a->slices, a->n_slices, b->slices, b->n_slices, sizeof(a->slices[0])) &&
-		    is_same_bytes(a->batches, a->n_batches, b->batches, b->n_batches, sizeof(a->batches[0])) &&
-		    is_same_bytes(a->batch_tasks, a->n_batch_tasks, b->batch_tasks, b->n_batch_tasks, sizeof(a->batch_tasks[0])) &&
-		    a->n_requests == b->n_requests && a->n_threads == b->n_threads && a->n_names == b->n_names && a->n_texts == b->n_texts;
+	bool same =
+		is_same_bytes(a->spans, a->n_spans, b->spans, b->n_spans, sizeof(a->spans[0])) &&
+		is_same_bytes(a->segments, a->n_segments, b->segments, b->n_segments,
+			      sizeof(a->segments[0])) &&
+		is_same_bytes(a->slices, a->n_slices, b->slices, b->n_slices,
+			      sizeof(a->slices[0])) &&
+		is_same_bytes(a->batches, a->n_batches, b->batches, b->n_batches,
+			      sizeof(a->batches[0])) &&
+		is_same_bytes(a->batch_tasks, a->n_batch_tasks, b->batch_tasks, b->n_batch_tasks,
+			      sizeof(a->batch_tasks[0])) &&
+		a->n_requests == b->n_requests && a->n_threads == b->n_threads &&
+		a->n_names == b->n_names && a->n_texts == b->n_texts;
 
 	/* Behind what is compared is nothing but padding. */
 	for (uint32_t i = 0; same && i < a->n_requests; i++)
-		same = !memcmp(&a->requests[i], &b->requests[i], offsetof(struct request, reserved));
+		same = !memcmp(&a->requests[i], &b->requests[i],
+			       offsetof(struct request, reserved));
 	for (uint32_t i = 0; same && i < a->n_threads; i++)
-		same = a->threads[i].tid == b->threads[i].tid && !strncmp(a->threads[i].name, b->threads[i].name, sizeof(a->threads[i].name));
+		same = a->threads[i].tid == b->threads[i].tid &&
+		       !strncmp(a->threads[i].name, b->threads[i].name, sizeof(a->threads[i].name));
 	for (uint32_t i = 0; same && i < a->n_names; i++)
 		same = !strcmp(a->names[i].name, b->names[i].name);
 	for (uint32_t i = 0; same && i < a->n_texts; i++)
@@ -834,7 +935,8 @@ static int take_record(const struct record *record, void *data)
 	return 0;
 }
 
-/* As a session does it: everything comes within the time that it waits, in whichever ring; what one call sends stays together, on its CPU. */
+/* As a session does it: everything comes within the time that it waits, in whichever ring; what one
+ * call sends stays together, on its CPU. */
 static void deliver(struct trial *trial, const struct record *const *records)
 {
 	const size_t n = trial->truth->recorded.n;
@@ -843,9 +945,12 @@ static void deliver(struct trial *trial, const struct record *const *records)
 	struct store *store = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		bool together = i && records[i]->time == records[i - 1]->time && records[i]->tid == records[i - 1]->tid;
+		bool together = i && records[i]->time == records[i - 1]->time &&
+				records[i]->tid == records[i - 1]->tid;
 
-		ways[i] = (struct on_its_way){ .comes_ns = records[i]->time + random_next(REORDER_NS / 2), .index = i,
+		ways[i] = (struct on_its_way){ .comes_ns = records[i]->time +
+							   random_next(REORDER_NS / 2),
+					       .index = i,
 					       .ring = (unsigned)random_next(RECORD_MAX_RINGS) };
 		if (together) {
 			ways[i].comes_ns = ways[i - 1].comes_ns;
@@ -859,7 +964,9 @@ static void deliver(struct trial *trial, const struct record *const *records)
 			drained += DRAIN_NS;
 			CHECK_EQ(store_take(store, drained - REORDER_NS, take_record, trial), 0);
 		}
-		CHECK_EQ(store_add(store, ways[i].ring, records[ways[i].index], store_record_size(records[ways[i].index])), 0);
+		CHECK_EQ(store_add(store, ways[i].ring, records[ways[i].index],
+				   store_record_size(records[ways[i].index])),
+			 0);
 	}
 	CHECK_EQ(store_take(store, UINT64_MAX, take_record, trial), 0);
 	store_free(store);
@@ -868,7 +975,8 @@ static void deliver(struct trial *trial, const struct record *const *records)
 
 static int compare_records(const void *a, const void *b)
 {
-	const struct record *x = *(const struct record *const *)a, *y = *(const struct record *const *)b;
+	const struct record *x = *(const struct record *const *)a,
+			    *y = *(const struct record *const *)b;
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
@@ -877,7 +985,8 @@ static int compare_records(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Records, with times by a clock of that grain: several of them are at one time then. Whose call they are tells those apart. */
+/* Records, with times by a clock of that grain: several of them are at one time then. Whose call
+ * they are tells those apart. */
 static struct record **make_coarse(const struct recorded *r, uint64_t grain)
 {
 	struct record **records = calloc(r->n, sizeof(records[0]));
@@ -906,8 +1015,10 @@ TEST(the_rings_that_records_come_through_change_nothing)
 			const struct truth *truth = truth_get(i);
 			struct record **records = make_coarse(&truth->recorded, grains[g]);
 			struct record *memory = records[0];
-			struct delivery in_order = { .start_ns = truth->recorded.start_ns, .stop_ns = truth->recorded.stop_ns,
-						     .records = (const struct record **)records, .n = truth->recorded.n };
+			struct delivery in_order = { .start_ns = truth->recorded.start_ns,
+						     .stop_ns = truth->recorded.stop_ns,
+						     .records = (const struct record **)records,
+						     .n = truth->recorded.n };
 			struct timeline *t = recorded_correlate(&truth->recorded, &in_order);
 
 			for (size_t k = 0; k < truth->recorded.n; k++)
@@ -919,7 +1030,9 @@ TEST(the_rings_that_records_come_through_change_nothing)
 				CHECK_EQ(trial.d.n, truth->recorded.n);
 				trial_make(&trial);
 				if (!t || !is_same_timeline(trial.t, t))
-					wrong(&trial, "the result is another one, at a grain of %llu ns", (unsigned long long)grains[g]);
+					wrong(&trial,
+					      "the result is another one, at a grain of %llu ns",
+					      (unsigned long long)grains[g]);
 				check_phases(&trial);
 				for (size_t k = 0; k < trial.d.n; k++)
 					free((void *)trial.d.records[k]);

@@ -36,12 +36,14 @@ static void expect(const struct expectation *expected, size_t n)
 		size_t size = read_hex(e->code, bytes, sizeof(bytes));
 		enum site_class class;
 
-		/* A copy of just the size, so that the address sanitizer sees a read past the end. */
+		/* A copy of just the size, so that the address sanitizer sees a read past the end.
+		 */
 		exact = malloc(MAX(size, 1u));
 		memcpy(exact, bytes, size);
 		class = site_choose(exact, size, e->arguments, &site);
 		if (class != e->class || (class != SITE_REFUSED && site.offset != e->offset))
-			fprintf(stderr, "  %s (got %s, %s):\n", e->what, class == SITE_REFUSED ? "refused" : site.text,
+			fprintf(stderr, "  %s (got %s, %s):\n", e->what,
+				class == SITE_REFUSED ? "refused" : site.text,
 				site.reason ? site.reason : "no reason");
 		CHECK_EQ(class, e->class);
 		CHECK_EQ(site.class, class);
@@ -68,7 +70,8 @@ TEST(an_emulated_first_instruction_is_the_site)
 		{ "jmp rel8", "eb 10", ALL, EMULATED, 0, 0, NULL },
 		{ "jcc rel8", "74 10 c3", ALL, EMULATED, 0, 0, NULL },
 		{ "jcc rel32", "0f 84 10 00 00 00 c3", ALL, EMULATED, 0, 0, NULL },
-		{ "even where the function jumps back to", "55 5d eb fc", ALL, EMULATED, 0, 0, NULL },
+		{ "even where the function jumps back to", "55 5d eb fc", ALL, EMULATED, 0, 0,
+		  NULL },
 	};
 
 	expect(cases, ARRAY_SIZE(cases));
@@ -80,15 +83,20 @@ TEST(instructions_that_change_nothing_a_probe_reads_are_walked_over)
 		{ "endbr64; push rbp", "f3 0f 1e fa 55 c3", ALL, EMULATED, 4, 0, "push %rbp" },
 		{ "endbr64; nop", "f3 0f 1e fa 90 c3", ALL, EMULATED, 4, 0, "nop" },
 		{ "mov rax,rdi; push rbx", "48 89 f8 53 c3", ALL, EMULATED, 3, 0, "push %rbx" },
-		{ "lea; mov; push", "48 8d 47 08 49 89 f2 41 56 c3", ALL, EMULATED, 7, 0, "push %r14" },
-		{ "mov rax,fs:0x28; push", "64 48 8b 04 25 28 00 00 00 53 c3", ALL, EMULATED, 9, 0, NULL },
+		{ "lea; mov; push", "48 8d 47 08 49 89 f2 41 56 c3", ALL, EMULATED, 7, 0,
+		  "push %r14" },
+		{ "mov rax,fs:0x28; push", "64 48 8b 04 25 28 00 00 00 53 c3", ALL, EMULATED, 9, 0,
+		  NULL },
 		{ "test rdi,rdi; je", "48 85 ff 74 01 c3 c3", ALL, EMULATED, 3, 0, NULL },
 		{ "xor eax,eax; jmp", "31 c0 e9 00 10 00 00", ALL, EMULATED, 2, 0, NULL },
 		{ "load through an argument; push", "48 8b 07 53 c3", ALL, EMULATED, 3, 0, NULL },
 		{ "nop5; push", "0f 1f 44 00 00 55 c3", ALL, EMULATED, 5, 0, "push %rbp" },
-		{ "endbr64; nop5; push", "f3 0f 1e fa 0f 1f 44 00 00 55 c3", ALL, EMULATED, 9, 0, "push %rbp" },
-		{ "mov edi,edi with rdi not asked for; push", "89 ff 55 c3", SITE_RSI, EMULATED, 2, 0, NULL },
-		{ "mov rcx,rdx; push, rcx not asked for", "48 89 d1 55 c3", SITE_RDI | SITE_RDX, EMULATED, 3, 0, NULL },
+		{ "endbr64; nop5; push", "f3 0f 1e fa 0f 1f 44 00 00 55 c3", ALL, EMULATED, 9, 0,
+		  "push %rbp" },
+		{ "mov edi,edi with rdi not asked for; push", "89 ff 55 c3", SITE_RSI, EMULATED, 2,
+		  0, NULL },
+		{ "mov rcx,rdx; push, rcx not asked for", "48 89 d1 55 c3", SITE_RDI | SITE_RDX,
+		  EMULATED, 3, 0, NULL },
 	};
 
 	expect(cases, ARRAY_SIZE(cases));
@@ -98,10 +106,13 @@ TEST(the_stack_pointer_is_followed)
 {
 	static const struct expectation cases[] = {
 		{ "sub rsp,8; call", "48 83 ec 08 e8 00 00 00 00 c3", ALL, EMULATED, 4, 8, NULL },
-		{ "sub rsp,0x128; push", "48 81 ec 28 01 00 00 53 c3", ALL, EMULATED, 7, 0x128, NULL },
-		{ "lea rsp,[rsp-0x98]; push", "48 8d a4 24 68 ff ff ff 53 c3", ALL, EMULATED, 8, 0x98, NULL },
+		{ "sub rsp,0x128; push", "48 81 ec 28 01 00 00 53 c3", ALL, EMULATED, 7, 0x128,
+		  NULL },
+		{ "lea rsp,[rsp-0x98]; push", "48 8d a4 24 68 ff ff ff 53 c3", ALL, EMULATED, 8,
+		  0x98, NULL },
 		{ "add rsp,-128; push", "48 83 c4 80 53 c3", ALL, EMULATED, 4, 128, NULL },
-		{ "sub; store to the frame; push", "48 83 ec 18 48 89 7c 24 08 53 c3", ALL, EMULATED, 9, 0x18, NULL },
+		{ "sub; store to the frame; push", "48 83 ec 18 48 89 7c 24 08 53 c3", ALL,
+		  EMULATED, 9, 0x18, NULL },
 		{ "push imm8; push", "6a 01 53 c3", ALL, EMULATED, 2, 8, NULL },
 		{ "push mem; push", "ff 37 53 c3", ALL, EMULATED, 2, 8, NULL },
 		{ "sub; add; push", "48 83 ec 18 48 83 c4 18 53 c3", ALL, EMULATED, 8, 0, NULL },
@@ -111,7 +122,8 @@ TEST(the_stack_pointer_is_followed)
 		{ "sub rsp,rax; push", "48 29 c4 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "lea rsp,[rdi]; push", "48 8d 27 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "pop rax above the entry; push", "58 53 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "add rsp,8 above the entry; push", "48 83 c4 08 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "add rsp,8 above the entry; push", "48 83 c4 08 53 c3", ALL, STEPPED, 0, 0,
+		  NULL },
 		{ "enter; push", "c8 10 00 00 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "leave; push", "c9 53 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "push16 is no emulated push", "66 50 53 c3", ALL, EMULATED, 2, 2, NULL },
@@ -123,7 +135,8 @@ TEST(the_stack_pointer_is_followed)
 TEST(an_overwritten_argument_is_never_passed)
 {
 	static const struct expectation cases[] = {
-		{ "mov rdi,rsi; push", "48 89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, "mov %rsi, %rdi" },
+		{ "mov rdi,rsi; push", "48 89 f7 53 c3", SITE_RDI, STEPPED, 0, 0,
+		  "mov %rsi, %rdi" },
 		{ "mov edi,esi; push", "89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
 		{ "mov dil,1; push", "40 b7 01 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
 		{ "xor esi,esi; push", "31 f6 53 c3", SITE_RSI, STEPPED, 0, 0, NULL },
@@ -142,10 +155,14 @@ TEST(an_overwritten_argument_is_never_passed)
 		{ "movslq edi,rdi; push", "48 63 ff 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
 		{ "mov di,si; push", "66 89 f7 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
 		{ "rdsspq rdi; push", "f3 48 0f 1e cf 53 c3", SITE_RDI, STEPPED, 0, 0, NULL },
-		{ "a store through fs at the stack pointer", "64 48 89 44 24 f8 53 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "a store changes what an argument points to", "48 89 37 53 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "a store over the arguments on the stack", "48 89 7c 24 08 53 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "a store over the return address", "48 89 3c 24 53 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "a store through fs at the stack pointer", "64 48 89 44 24 f8 53 c3", ALL,
+		  STEPPED, 0, 0, NULL },
+		{ "a store changes what an argument points to", "48 89 37 53 c3", ALL, STEPPED, 0,
+		  0, NULL },
+		{ "a store over the arguments on the stack", "48 89 7c 24 08 53 c3", ALL, STEPPED,
+		  0, 0, NULL },
+		{ "a store over the return address", "48 89 3c 24 53 c3", ALL, STEPPED, 0, 0,
+		  NULL },
 		{ "a repeated store", "f3 48 ab 53 c3", 0, REFUSED, 0, 0, NULL },
 	};
 
@@ -161,30 +178,72 @@ struct moved {
 
 TEST(an_argument_is_found_in_the_register_it_moved_to)
 {
-	enum { DI = REGISTER_RDI, SI = REGISTER_RSI, DX = REGISTER_RDX, CX = REGISTER_RCX,
-	       R8 = REGISTER_R8, R9 = REGISTER_R9 };
+	enum {
+		DI = REGISTER_RDI,
+		SI = REGISTER_RSI,
+		DX = REGISTER_RDX,
+		CX = REGISTER_RCX,
+		R8 = REGISTER_R8,
+		R9 = REGISTER_R9
+	};
 	static const struct moved cases[] = {
 		{ "not moved", "53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
 		{ "copied, and still there", "48 89 f8 53 c3", ALL, 3, { DI, SI, DX, CX, R8, R9 } },
-		{ "mov rax,rdi; mov rdi,rsi; push", "48 89 f8 48 89 f7 53 c3", ALL, 6,
+		{ "mov rax,rdi; mov rdi,rsi; push",
+		  "48 89 f8 48 89 f7 53 c3",
+		  ALL,
+		  6,
 		  { REGISTER_RAX, SI, DX, CX, R8, R9 } },
-		{ "endbr64; mov r12,rsi; xor esi,esi; push", "f3 0f 1e fa 49 89 f4 31 f6 53 c3", ALL, 9,
+		{ "endbr64; mov r12,rsi; xor esi,esi; push",
+		  "f3 0f 1e fa 49 89 f4 31 f6 53 c3",
+		  ALL,
+		  9,
 		  { DI, REGISTER_R12, DX, CX, R8, R9 } },
 		{ "mov rbx,r8; mov r15,rbx; xor r8d,r8d; xor ebx,ebx; push",
-		  "4c 89 c3 49 89 df 45 31 c0 31 db 53 c3", ALL, 11, { DI, SI, DX, CX, REGISTER_R15, R9 } },
-		{ "xchg rax,rsi; push", "48 96 53 c3", ALL, 2, { DI, REGISTER_RAX, DX, CX, R8, R9 } },
+		  "4c 89 c3 49 89 df 45 31 c0 31 db 53 c3",
+		  ALL,
+		  11,
+		  { DI, SI, DX, CX, REGISTER_R15, R9 } },
+		{ "xchg rax,rsi; push",
+		  "48 96 53 c3",
+		  ALL,
+		  2,
+		  { DI, REGISTER_RAX, DX, CX, R8, R9 } },
 		{ "xchg rdi,rsi; push", "48 87 f7 53 c3", ALL, 3, { SI, DI, DX, CX, R8, R9 } },
 		{ "rotated: mov rax,rdi; mov rdi,rsi; mov rsi,rdx; mov rdx,rax; push",
-		  "48 89 f8 48 89 f7 48 89 d6 48 89 c2 53 c3", SITE_RDI | SITE_RSI | SITE_RDX, 12,
+		  "48 89 f8 48 89 f7 48 89 d6 48 89 c2 53 c3",
+		  SITE_RDI | SITE_RSI | SITE_RDX,
+		  12,
 		  { REGISTER_RAX, DI, SI, CX, R8, R9 } },
-		{ "moved away and back", "48 89 f8 31 ff 48 89 c7 53 c3", ALL, 8, { DI, SI, DX, CX, R8, R9 } },
-		{ "lost, and not asked for", "31 ff 53 c3", SITE_RSI, 2, { DI, SI, DX, CX, R8, R9 } },
-		{ "a copy that is no more: mov rax,rdi; xor eax,eax; xor edi,edi; push", "48 89 f8 31 c0 31 ff 53 c3",
-		  ALL, 0, { DI, SI, DX, CX, R8, R9 } },
-		{ "a copy of 32 bits: mov eax,edi; xor edi,edi; push", "89 f8 31 ff 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
-		{ "a copy that is changed: mov rax,rdi; mov al,1; xor edi,edi; push", "48 89 f8 b0 01 31 ff 53 c3", ALL, 0,
+		{ "moved away and back",
+		  "48 89 f8 31 ff 48 89 c7 53 c3",
+		  ALL,
+		  8,
 		  { DI, SI, DX, CX, R8, R9 } },
-		{ "a copy on a condition: cmove rax,rdi; xor edi,edi; push", "48 0f 44 c7 31 ff 53 c3", ALL, 0,
+		{ "lost, and not asked for",
+		  "31 ff 53 c3",
+		  SITE_RSI,
+		  2,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy that is no more: mov rax,rdi; xor eax,eax; xor edi,edi; push",
+		  "48 89 f8 31 c0 31 ff 53 c3",
+		  ALL,
+		  0,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy of 32 bits: mov eax,edi; xor edi,edi; push",
+		  "89 f8 31 ff 53 c3",
+		  ALL,
+		  0,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy that is changed: mov rax,rdi; mov al,1; xor edi,edi; push",
+		  "48 89 f8 b0 01 31 ff 53 c3",
+		  ALL,
+		  0,
+		  { DI, SI, DX, CX, R8, R9 } },
+		{ "a copy on a condition: cmove rax,rdi; xor edi,edi; push",
+		  "48 0f 44 c7 31 ff 53 c3",
+		  ALL,
+		  0,
 		  { DI, SI, DX, CX, R8, R9 } },
 		{ "xadd is no exchange", "48 0f c1 f8 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
 		{ "lea is no copy", "48 8d 47 08 31 ff 53 c3", ALL, 0, { DI, SI, DX, CX, R8, R9 } },
@@ -197,7 +256,8 @@ TEST(an_argument_is_found_in_the_register_it_moved_to)
 
 		CHECK(site_choose(bytes, size, cases[i].arguments, &site) != SITE_REFUSED);
 		if (site.offset != cases[i].offset ||
-		    memcmp(site.argument_register, cases[i].registers, sizeof(site.argument_register)))
+		    memcmp(site.argument_register, cases[i].registers,
+			   sizeof(site.argument_register)))
 			fprintf(stderr, "  %s:\n", cases[i].what);
 		CHECK_EQ(site.offset, cases[i].offset);
 		for (size_t j = 0; j < SITE_ARGUMENTS; j++)
@@ -219,13 +279,16 @@ TEST(a_loop_back_to_the_entry_is_told)
 		{ "the stack is as it was: push; pop; jmp to the entry", "53 5b eb fc", true, 0 },
 		{ "a push that stays runs once for each call", "53 75 00 5b eb fa", false, 0 },
 		{ "so does what runs into one", "48 89 f8 53 75 00 5b eb f7", false, 3 },
-		{ "so does what comes before sub rsp", "48 83 ec 08 e8 f7 ff ff ff eb f5", false, 4 },
+		{ "so does what comes before sub rsp", "48 83 ec 08 e8 f7 ff ff ff eb f5", false,
+		  4 },
 		{ "so does what comes before and rsp", "53 48 83 e4 e0 ff e0", false, 0 },
-		{ "the stack is as it was: sub rsp; add rsp; jmp to the entry", "48 83 ec 08 48 83 c4 08 eb f6", true, 8 },
+		{ "the stack is as it was: sub rsp; add rsp; jmp to the entry",
+		  "48 83 ec 08 48 83 c4 08 eb f6", true, 8 },
 		{ "a jump table may lead to the entry", "48 89 f8 ff e0", true, 0 },
 		{ "a jump table behind a push may not", "55 ff e0", false, 0 },
 		{ "one behind a push and its pop may", "55 5d ff e0", true, 0 },
-		{ "a jump to where nobody knows may come back", "48 85 ff 0f 84 00 10 00 00 c3", true, 0 },
+		{ "a jump to where nobody knows may come back", "48 85 ff 0f 84 00 10 00 00 c3",
+		  true, 0 },
 		{ "a call in tail position does not", "48 85 ff e9 00 10 00 00", false, 3 },
 	};
 
@@ -252,8 +315,10 @@ TEST(the_walk_ends_where_control_may_leave)
 		{ "mov; syscall; push", "b8 01 00 00 00 0f 05 55 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "mov; int3; push", "b8 01 00 00 00 cc 55 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "mov; ud2; push", "b8 01 00 00 00 0f 0b 55 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "no emulated instruction: mov; ret", "48 8b 07 c3", ALL, STEPPED, 0, 0, "mov (%rdi), %rax" },
-		{ "endbr64; mov; ret", "f3 0f 1e fa 48 8b 07 c3", ALL, STEPPED, 4, 0, "mov (%rdi), %rax" },
+		{ "no emulated instruction: mov; ret", "48 8b 07 c3", ALL, STEPPED, 0, 0,
+		  "mov (%rdi), %rax" },
+		{ "endbr64; mov; ret", "f3 0f 1e fa 48 8b 07 c3", ALL, STEPPED, 4, 0,
+		  "mov (%rdi), %rax" },
 		{ "endbr64; ret", "f3 0f 1e fa c3", ALL, STEPPED, 4, 0, "ret" },
 	};
 
@@ -266,30 +331,40 @@ TEST(no_site_lies_behind_a_branch_target)
 		/* 0: mov eax,1  5: push rbx  6: pop rbx  7: jmp 5 */
 		{ "jump to the push", "b8 01 00 00 00 53 5b eb fc c3", ALL, STEPPED, 0, 0, NULL },
 		/* 0: mov eax,1  5: mov r10,rdi  8: push rbx  9: pop rbx  a: jne 5 */
-		{ "jcc before the push", "b8 01 00 00 00 49 89 fa 53 5b 75 f9 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "jcc rel32 before the push", "b8 01 00 00 00 49 89 fa 53 5b 0f 85 f5 ff ff ff c3", ALL,
-		  STEPPED, 0, 0, NULL },
-		{ "jump after the push", "b8 01 00 00 00 53 5b 75 fd c3", ALL, EMULATED, 5, 0, NULL },
+		{ "jcc before the push", "b8 01 00 00 00 49 89 fa 53 5b 75 f9 c3", ALL, STEPPED, 0,
+		  0, NULL },
+		{ "jcc rel32 before the push", "b8 01 00 00 00 49 89 fa 53 5b 0f 85 f5 ff ff ff c3",
+		  ALL, STEPPED, 0, 0, NULL },
+		{ "jump after the push", "b8 01 00 00 00 53 5b 75 fd c3", ALL, EMULATED, 5, 0,
+		  NULL },
 		{ "jump to the entry", "b8 01 00 00 00 53 5b 75 f7 c3", ALL, EMULATED, 5, 0, NULL },
 		{ "loop to the push", "b8 01 00 00 00 53 5b e2 fc c3", ALL, STEPPED, 0, 0, NULL },
-		{ "call of the push", "b8 01 00 00 00 53 5b e8 f9 ff ff ff c3", ALL, STEPPED, 0, 0, NULL },
-		{ "endbr64 with a jump behind it", "f3 0f 1e fa 55 5d 75 fc c3", ALL, STEPPED, 0, 0, "endbr64" },
-		{ "a nop site when all jumps are known", "48 89 f8 90 c3", ALL, EMULATED, 3, 0, "nop" },
-		{ "a nop site with jumps that are not", "48 89 f8 90 ff e0", ALL, STEPPED, 0, 0, NULL },
-		{ "a push site with jumps that are not", "48 89 f8 53 ff e0", ALL, EMULATED, 3, 0, NULL },
-		{ "a push and its pop, with jumps that are not", "48 89 f8 53 5b ff e0", ALL, STEPPED, 0, 0, NULL },
-		{ "endbr64; then a site that unknown jumps may land on", "f3 0f 1e fa 48 89 f8 ff e0", ALL, STEPPED, 0, 0,
-		  "endbr64" },
-		{ "endbr64; sub rsp: no jump lands there", "f3 0f 1e fa 48 83 ec 08 ff e0", ALL, STEPPED, 4, 0, NULL },
-		{ "a nop that runs into a push", "48 89 f8 90 53 ff e0", ALL, EMULATED, 3, 0, "nop" },
-		{ "sub; call with unknown jumps: a loop may begin at the call", "48 83 ec 08 e8 00 00 10 00 ff e0", ALL,
-		  STEPPED, 0, 0, NULL },
-		{ "a part elsewhere may jump back: test; jne out; jmp", "48 85 ff 0f 85 00 10 00 00 c3", ALL, STEPPED, 0, 0,
+		{ "call of the push", "b8 01 00 00 00 53 5b e8 f9 ff ff ff c3", ALL, STEPPED, 0, 0,
 		  NULL },
-		{ "what a tail call jumps to does not: test; je; jmp out", "48 85 ff 74 05 e9 00 10 00 00 c3", ALL,
-		  EMULATED, 3, 0, NULL },
-		{ "a jump found after bytes that do not decode", "b8 01 00 00 00 53 5b c3 06 06 eb f9", ALL,
+		{ "endbr64 with a jump behind it", "f3 0f 1e fa 55 5d 75 fc c3", ALL, STEPPED, 0, 0,
+		  "endbr64" },
+		{ "a nop site when all jumps are known", "48 89 f8 90 c3", ALL, EMULATED, 3, 0,
+		  "nop" },
+		{ "a nop site with jumps that are not", "48 89 f8 90 ff e0", ALL, STEPPED, 0, 0,
+		  NULL },
+		{ "a push site with jumps that are not", "48 89 f8 53 ff e0", ALL, EMULATED, 3, 0,
+		  NULL },
+		{ "a push and its pop, with jumps that are not", "48 89 f8 53 5b ff e0", ALL,
 		  STEPPED, 0, 0, NULL },
+		{ "endbr64; then a site that unknown jumps may land on",
+		  "f3 0f 1e fa 48 89 f8 ff e0", ALL, STEPPED, 0, 0, "endbr64" },
+		{ "endbr64; sub rsp: no jump lands there", "f3 0f 1e fa 48 83 ec 08 ff e0", ALL,
+		  STEPPED, 4, 0, NULL },
+		{ "a nop that runs into a push", "48 89 f8 90 53 ff e0", ALL, EMULATED, 3, 0,
+		  "nop" },
+		{ "sub; call with unknown jumps: a loop may begin at the call",
+		  "48 83 ec 08 e8 00 00 10 00 ff e0", ALL, STEPPED, 0, 0, NULL },
+		{ "a part elsewhere may jump back: test; jne out; jmp",
+		  "48 85 ff 0f 85 00 10 00 00 c3", ALL, STEPPED, 0, 0, NULL },
+		{ "what a tail call jumps to does not: test; je; jmp out",
+		  "48 85 ff 74 05 e9 00 10 00 00 c3", ALL, EMULATED, 3, 0, NULL },
+		{ "a jump found after bytes that do not decode",
+		  "b8 01 00 00 00 53 5b c3 06 06 eb f9", ALL, STEPPED, 0, 0, NULL },
 	};
 
 	expect(cases, ARRAY_SIZE(cases));
@@ -299,17 +374,24 @@ TEST(a_long_nop_is_a_site_at_the_entry_only)
 {
 	static const struct expectation cases[] = {
 		{ "nop5; ret", "0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "nop5 that is jumped back to", "0f 1f 44 00 00 75 f9 c3", ALL, EMULATED, 5, 0, NULL },
-		{ "nop5 that is jumped back to; ret", "0f 1f 44 00 00 c3 eb f8", ALL, STEPPED, 5, 0, "ret" },
-		{ "endbr64; nop5; ret", "f3 0f 1e fa 0f 1f 44 00 00 c3", ALL, STEPPED, 9, 0, "ret" },
-		{ "endbr64; nop5; red zone; ret", "f3 0f 1e fa 0f 1f 44 00 00 48 89 7c 24 f8 c3", ALL,
-		  STEPPED, 9, 0, NULL },
-		{ "red zone; nop5; ret", "48 89 7c 24 f8 0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0, NULL },
-		{ "red zone; nop, nop5; ret", "48 89 7c 24 f8 90 0f 1f 44 00 00 c3", ALL, EMULATED, 5, 0, "nop" },
-		{ "nop5 that unknown jumps may land on", "0f 1f 44 00 00 ff e0", ALL, REFUSED, 0, 0, NULL },
+		{ "nop5 that is jumped back to", "0f 1f 44 00 00 75 f9 c3", ALL, EMULATED, 5, 0,
+		  NULL },
+		{ "nop5 that is jumped back to; ret", "0f 1f 44 00 00 c3 eb f8", ALL, STEPPED, 5, 0,
+		  "ret" },
+		{ "endbr64; nop5; ret", "f3 0f 1e fa 0f 1f 44 00 00 c3", ALL, STEPPED, 9, 0,
+		  "ret" },
+		{ "endbr64; nop5; red zone; ret", "f3 0f 1e fa 0f 1f 44 00 00 48 89 7c 24 f8 c3",
+		  ALL, STEPPED, 9, 0, NULL },
+		{ "red zone; nop5; ret", "48 89 7c 24 f8 0f 1f 44 00 00 c3", ALL, STEPPED, 0, 0,
+		  NULL },
+		{ "red zone; nop, nop5; ret", "48 89 7c 24 f8 90 0f 1f 44 00 00 c3", ALL, EMULATED,
+		  5, 0, "nop" },
+		{ "nop5 that unknown jumps may land on", "0f 1f 44 00 00 ff e0", ALL, REFUSED, 0, 0,
+		  NULL },
 		{ "lock; nop5; push", "f0 48 ff 07 0f 1f 44 00 00 55", ALL, REFUSED, 0, 0, NULL },
 		{ "nop10 with a segment prefix; nop5; jmp",
-		  "66 2e 0f 1f 84 00 00 00 00 00 0f 1f 44 00 00 e9 00 10 00 00", ALL, EMULATED, 15, 0, NULL },
+		  "66 2e 0f 1f 84 00 00 00 00 00 0f 1f 44 00 00 e9 00 10 00 00", ALL, EMULATED, 15,
+		  0, NULL },
 		{ "two-byte nop; push", "66 90 55 c3", ALL, EMULATED, 2, 0, NULL },
 	};
 
@@ -341,7 +423,8 @@ TEST(what_the_kernel_refuses_or_cannot_step_is_refused)
 		{ "por", "66 0f eb c1 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "movdqu", "f3 0f 6f 07 c3", ALL, STEPPED, 0, 0, NULL },
 		{ "pushf", "9c c3", ALL, REFUSED, 0, 0, NULL },
-		{ "refused, then one that is not: ss: mov; mov", "36 8b 07 89 f8 c3", ALL, STEPPED, 3, 0, NULL },
+		{ "refused, then one that is not: ss: mov; mov", "36 8b 07 89 f8 c3", ALL, STEPPED,
+		  3, 0, NULL },
 		{ "no code", "", ALL, REFUSED, 0, 0, NULL },
 		{ "half an instruction", "48 83", ALL, REFUSED, 0, 0, NULL },
 		{ "an opcode that is none in 64-bit mode", "06 55 c3", ALL, REFUSED, 0, 0, NULL },

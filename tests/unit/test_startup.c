@@ -10,17 +10,27 @@ static unsigned group = 1; /* of the probes */
 
 static void feed(enum role role, uint64_t time, uint32_t tid, uint32_t tag)
 {
-	struct record_probe r = { .head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .size8 = sizeof(r) / 8 }, .tag = tag };
+	struct record_probe r = {
+		.head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .size8 = sizeof(r) / 8 },
+		.tag = tag
+	};
 
 	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group }, &r.head);
 }
 
-static void feed_text(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text, uint32_t size)
+static void feed_text(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text,
+		      uint32_t size)
 {
-	struct record_text r = { .probe = { .head = { .time = time, .tid = tid, .kind = RECORD_TEXT, .size8 = sizeof(r) / 8 }, .tag = tag }, .size = size };
+	struct record_text r = { .probe = { .head = { .time = time,
+						      .tid = tid,
+						      .kind = RECORD_TEXT,
+						      .size8 = sizeof(r) / 8 },
+					    .tag = tag },
+				 .size = size };
 
 	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
-	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group }, &r.probe.head);
+	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group },
+		     &r.probe.head);
 }
 
 static void path(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text)
@@ -30,11 +40,14 @@ static void path(enum role role, uint64_t time, uint32_t tid, uint32_t tag, cons
 
 static void begin(void)
 {
-	s = (struct startup){ .executed_ns = 100, .started_ns = 90, .first_mapped_ns = 200, .watched_ns = 300 };
+	s = (struct startup){
+		.executed_ns = 100, .started_ns = 90, .first_mapped_ns = 200, .watched_ns = 300
+	};
 }
 
 /* The i-th phase; end 0: none. */
-static const struct startup_phase *check(unsigned i, enum startup_phase_kind kind, uint64_t start, uint64_t end)
+static const struct startup_phase *check(unsigned i, enum startup_phase_kind kind, uint64_t start,
+					 uint64_t end)
 {
 	CHECK(i < track.n);
 	CHECK_STR(startup_phase_name(track.phases[i].kind), startup_phase_name(kind));
@@ -267,10 +280,12 @@ TEST(variables_are_those_of_a_long_directory_by_what_is_known_of_both_and_of_no_
 	snprintf(variables, sizeof(variables), "%s/variables/variables", directory);
 	begin();
 	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	feed_text(ROLE_LOAD_PATH, 501, 11, 0, directory + strlen(directory) - RECORD_TEXT_SIZE, (uint32_t)strlen(directory));
+	feed_text(ROLE_LOAD_PATH, 501, 11, 0, directory + strlen(directory) - RECORD_TEXT_SIZE,
+		  (uint32_t)strlen(directory));
 	path(ROLE_RESTORE_BEGIN, 510, 21, 1, "/elsewhere/variables/variables");
 	CHECK_EQ(s.loads[0].restore_begin_ns, 0);
-	feed_text(ROLE_RESTORE_BEGIN, 520, 21, 2, variables + strlen(variables) - RECORD_TEXT_SIZE, (uint32_t)strlen(variables));
+	feed_text(ROLE_RESTORE_BEGIN, 520, 21, 2, variables + strlen(variables) - RECORD_TEXT_SIZE,
+		  (uint32_t)strlen(variables));
 	CHECK_EQ(s.loads[0].restore_begin_ns, 520);
 	feed(ROLE_RESTORE_END, 530, 21, 2);
 	feed(ROLE_LOAD_END, 600, 11, 0);
@@ -296,7 +311,8 @@ static const XLine *line(const XPlane *host, unsigned n)
 	return NULL;
 }
 
-static void check_event(const XPlane *host, const XLine *l, unsigned i, const char *name, uint64_t from_ns, uint64_t until_ns, const char *cut)
+static void check_event(const XPlane *host, const XLine *l, unsigned i, const char *name,
+			uint64_t from_ns, uint64_t until_ns, const char *cut)
 {
 	const char *found;
 

@@ -1,4 +1,5 @@
-/* The summary of a capture. The source is included, so that its allocations can be made to fail one by one. */
+/* The summary of a capture. The source is included, so that its allocations can be made to fail one
+ * by one. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,12 +26,18 @@ static void *test_calloc(size_t n, size_t size)
 
 static struct span run(uint64_t duration, unsigned int flags)
 {
-	return (struct span){ .start_ns = 1000, .end_ns = 1000 + duration, .kind = SPAN_RUN, .flags = (uint8_t)flags };
+	return (struct span){ .start_ns = 1000,
+			      .end_ns = 1000 + duration,
+			      .kind = SPAN_RUN,
+			      .flags = (uint8_t)flags };
 }
 
 static struct span op(uint32_t name, uint64_t total, uint64_t self)
 {
-	return (struct span){ .start_ns = 1000, .end_ns = 1000 + total, .self_ns = self, .kind = SPAN_OP,
+	return (struct span){ .start_ns = 1000,
+			      .end_ns = 1000 + total,
+			      .self_ns = self,
+			      .kind = SPAN_OP,
 			      .name = name };
 }
 
@@ -53,12 +60,14 @@ TEST(percentiles_are_nearest_rank_of_complete_runs_only)
 	static const struct {
 		unsigned int n;
 		uint64_t p50, p99;
-	} cases[] = { { 1, 1, 1 }, { 2, 1, 2 }, { 3, 2, 3 }, { 99, 50, 99 }, { 100, 50, 99 }, { 101, 51, 100 },
-		      { 200, 100, 198 }, { 1000, 500, 990 } };
+	} cases[] = { { 1, 1, 1 },     { 2, 1, 2 },      { 3, 2, 3 },       { 99, 50, 99 },
+		      { 100, 50, 99 }, { 101, 51, 100 }, { 200, 100, 198 }, { 1000, 500, 990 } };
 	struct span spans[1002];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct timeline t = { .end_ns = 1000000000, .spans = spans, .n_spans = cases[i].n + 2 };
+		struct timeline t = { .end_ns = 1000000000,
+				      .spans = spans,
+				      .n_spans = cases[i].n + 2 };
 		struct summary s;
 
 		/* The durations 1 … n, the last first, and two cut runs that must not count. */
@@ -79,7 +88,9 @@ TEST(the_rate_counts_runs_that_ended_in_the_window)
 {
 	struct span spans[] = { run(1, 0), run(1, 0), run(1, SPAN_CUT_START), run(1, SPAN_CUT_END),
 				run(1, SPAN_CUT_START | SPAN_CUT_END) };
-	struct timeline t = { .start_ns = 7, .end_ns = 500000007, .spans = spans, .n_spans = ARRAY_SIZE(spans) };
+	struct timeline t = {
+		.start_ns = 7, .end_ns = 500000007, .spans = spans, .n_spans = ARRAY_SIZE(spans)
+	};
 	struct summary s;
 
 	CHECK_EQ(summary_make(&t, &s), 0);
@@ -102,9 +113,14 @@ TEST(operations_are_added_up_by_name_and_sorted_by_self_time)
 	};
 	struct span spans[] = { op(0, 10, 5), op(1, 20, 20), op(2, 30, 30), op(3, 1, 1),
 				run(99, 0),   op(0, 1, 1),   op(5, 1, 1) };
-	struct timeline t = { .spans = spans, .n_spans = ARRAY_SIZE(spans),
-			      .names = names, .n_names = ARRAY_SIZE(names),
-			      .running_ns = 1, .runnable_ns = 2, .blocked_ns = 3, .n_lost_names = 4 };
+	struct timeline t = { .spans = spans,
+			      .n_spans = ARRAY_SIZE(spans),
+			      .names = names,
+			      .n_names = ARRAY_SIZE(names),
+			      .running_ns = 1,
+			      .runnable_ns = 2,
+			      .blocked_ns = 3,
+			      .n_lost_names = 4 };
 	struct summary s;
 
 	CHECK_EQ(summary_make(&t, &s), 0);
@@ -132,8 +148,10 @@ TEST(only_the_first_operations_are_kept)
 	struct span_name names[SUMMARY_OPS_MAX + 5];
 	struct span spans[SUMMARY_OPS_MAX + 5];
 	char text[SUMMARY_OPS_MAX + 5][16];
-	struct timeline t = { .spans = spans, .n_spans = ARRAY_SIZE(spans),
-			      .names = names, .n_names = ARRAY_SIZE(names) };
+	struct timeline t = { .spans = spans,
+			      .n_spans = ARRAY_SIZE(spans),
+			      .names = names,
+			      .n_names = ARRAY_SIZE(names) };
 	struct summary s;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {

@@ -13,8 +13,8 @@ static struct request lasting(uint64_t start_ns, uint64_t end_ns)
 
 TEST(a_request_has_the_lowest_lane_that_is_free_when_it_starts)
 {
-	struct request requests[] = { lasting(10, 100), lasting(20, 30), lasting(25, 40), lasting(50, 60), lasting(101, 110),
-				      lasting(102, 103) };
+	struct request requests[] = { lasting(10, 100), lasting(20, 30),   lasting(25, 40),
+				      lasting(50, 60),  lasting(101, 110), lasting(102, 103) };
 	static const uint32_t lanes[] = { 0, 1, 2, 1, 0, 1 };
 	struct timeline t = { .requests = requests, .n_requests = ARRAY_SIZE(requests) };
 
@@ -26,7 +26,8 @@ TEST(a_request_has_the_lowest_lane_that_is_free_when_it_starts)
 
 TEST(requests_that_only_touch_are_on_two_lanes_and_those_that_are_filtered_on_none)
 {
-	struct request requests[] = { lasting(10, 20), lasting(12, 500), lasting(20, 20), lasting(20, 30) };
+	struct request requests[] = { lasting(10, 20), lasting(12, 500), lasting(20, 20),
+				      lasting(20, 30) };
 	struct timeline t = { .requests = requests, .n_requests = ARRAY_SIZE(requests) };
 
 	requests[1].flags = REQUEST_FILTERED;

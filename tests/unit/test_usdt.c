@@ -27,13 +27,15 @@ static int on_site(const struct usdt_site *site, void *data)
 
 	if (found->n < SITES) {
 		found->sites[found->n] = *site;
-		snprintf(found->names[found->n], sizeof(found->names[0]), "%.30s:%.30s", site->provider, site->name);
+		snprintf(found->names[found->n], sizeof(found->names[0]), "%.30s:%.30s",
+			 site->provider, site->name);
 	}
 	found->n++;
 	return found->answer;
 }
 
-static int match_descriptor(int fd, const char *provider, const char *name, struct found *found, const char **ret_reason)
+static int match_descriptor(int fd, const char *provider, const char *name, struct found *found,
+			    const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 	int r = elf_image_open(fd, &image, ret_reason);
@@ -48,14 +50,16 @@ static int match_path(const char *path, const char *provider, const char *name, 
 	return fd < 0 ? -errno : match_descriptor(fd, provider, name, found, NULL);
 }
 
-static int match_file(const struct target_file *file, size_t size, struct found *found, const char **ret_reason)
+static int match_file(const struct target_file *file, size_t size, struct found *found,
+		      const char **ret_reason)
 {
 	_cleanup_close_ int fd = elf_file_write(file, size);
 
 	return match_descriptor(fd, NULL, NULL, found, ret_reason);
 }
 
-/* What this process has mapped at an address: the path, and the offset of the address in that file. */
+/* What this process has mapped at an address: the path, and the offset of the address in that file.
+ */
 static bool find_mapping(const void *address, char path[256], uint64_t *ret_offset)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -65,7 +69,8 @@ static bool find_mapping(const void *address, char path[256], uint64_t *ret_offs
 
 	while (maps && !found && fgets(line, sizeof(line), maps)) {
 		path[0] = 0;
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %255[^\n]", &start, &end, &offset, path) < 3)
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %255[^\n]",
+			   &start, &end, &offset, path) < 3)
 			continue;
 		found = (uintptr_t)address >= start && (uintptr_t)address < end;
 		*ret_offset = offset + ((uintptr_t)address - start);
@@ -85,12 +90,14 @@ extern char program_start[] __asm__("__ehdr_start") __attribute__((visibility("h
 
 static volatile int ten = 10;
 
-__attribute__((noinline)) static void probe_registers(signed char a, unsigned char b, short c, unsigned short d, int e, unsigned f)
+__attribute__((noinline)) static void probe_registers(signed char a, unsigned char b, short c,
+						      unsigned short d, int e, unsigned f)
 {
 	TFPROF_PROBE(tfprof_unit, narrow, a, b, c, d, e, f);
 }
 
-__attribute__((noinline)) static void probe_wide(long a, unsigned long b, const char *c, enum colour d)
+__attribute__((noinline)) static void probe_wide(long a, unsigned long b, const char *c,
+						 enum colour d)
 {
 	TFPROF_PROBE(tfprof_unit, wide, a, b, c, d);
 }
@@ -125,8 +132,8 @@ __attribute__((noinline)) static void probe_memory(signed char a, unsigned short
 static void run_probes(void)
 {
 	TFPROF_PROBE(tfprof_unit, none);
-	probe_registers((signed char)(ten - 11), (unsigned char)(ten + 190), (short)(ten - 310), (unsigned short)(ten + 60000),
-			-7000 * ten, 400000000u * (unsigned)ten);
+	probe_registers((signed char)(ten - 11), (unsigned char)(ten + 190), (short)(ten - 310),
+			(unsigned short)(ten + 60000), -7000 * ten, 400000000u * (unsigned)ten);
 	probe_wide(-500000000l * ten, 1ul << 63 | (unsigned)ten, "text", (enum colour)(ten - 3));
 	probe_memory((signed char)-ten, (unsigned short)(60000 + ten), -ten, 10000000000l * ten);
 	probe_inlined(ten);
@@ -183,8 +190,10 @@ TEST(offsets_of_sites_and_semaphores_are_those_that_the_kernel_has_mapped)
 		CHECK_EQ(!!site->semaphore, !!site->semaphore_address);
 		if (!site->semaphore)
 			continue;
-		CHECK(program_start + site->semaphore_address == (const char *)&tfprof_tfprof_unit_guarded_semaphore);
-		CHECK(find_mapping((const void *)&tfprof_tfprof_unit_guarded_semaphore, path, &offset));
+		CHECK(program_start + site->semaphore_address ==
+		      (const char *)&tfprof_tfprof_unit_guarded_semaphore);
+		CHECK(find_mapping((const void *)&tfprof_tfprof_unit_guarded_semaphore, path,
+				   &offset));
 		CHECK_EQ(site->semaphore, offset);
 	}
 }
@@ -200,10 +209,11 @@ TEST(a_probe_is_enabled_while_its_semaphore_is_raised)
 
 /* The registers of a signal's context by their place in struct pt_regs. */
 static const int context_register[] = {
-	[USDT_R15] = REG_R15, [USDT_R14] = REG_R14, [USDT_R13] = REG_R13, [USDT_R12] = REG_R12, [USDT_RBP] = REG_RBP,
-	[USDT_RBX] = REG_RBX, [USDT_R11] = REG_R11, [USDT_R10] = REG_R10, [USDT_R9] = REG_R9,	[USDT_R8] = REG_R8,
-	[USDT_RAX] = REG_RAX, [USDT_RCX] = REG_RCX, [USDT_RDX] = REG_RDX, [USDT_RSI] = REG_RSI, [USDT_RDI] = REG_RDI,
-	[USDT_RIP] = REG_RIP, [USDT_RSP] = REG_RSP,
+	[USDT_R15] = REG_R15, [USDT_R14] = REG_R14, [USDT_R13] = REG_R13, [USDT_R12] = REG_R12,
+	[USDT_RBP] = REG_RBP, [USDT_RBX] = REG_RBX, [USDT_R11] = REG_R11, [USDT_R10] = REG_R10,
+	[USDT_R9] = REG_R9,   [USDT_R8] = REG_R8,   [USDT_RAX] = REG_RAX, [USDT_RCX] = REG_RCX,
+	[USDT_RDX] = REG_RDX, [USDT_RSI] = REG_RSI, [USDT_RDI] = REG_RDI, [USDT_RIP] = REG_RIP,
+	[USDT_RSP] = REG_RSP,
 };
 
 static int64_t read_argument(const struct usdt_argument *argument, const ucontext_t *context)
@@ -221,7 +231,8 @@ static int64_t read_argument(const struct usdt_argument *argument, const ucontex
 		value = (uint64_t)registers[context_register[argument->base]] >> argument->shift;
 		break;
 	case USDT_MEMORY:
-		address = (const char *)registers[context_register[argument->base]] + argument->value;
+		address =
+			(const char *)registers[context_register[argument->base]] + argument->value;
 		if (argument->index != USDT_NO_REGISTER)
 			address += registers[context_register[argument->index]] * argument->scale;
 		memcpy(&value, address, size);
@@ -229,7 +240,8 @@ static int64_t read_argument(const struct usdt_argument *argument, const ucontex
 	default:
 		return INT64_MIN;
 	}
-	return argument->size < 0 ? (int64_t)(value << shift) >> shift : (int64_t)(value << shift >> shift);
+	return argument->size < 0 ? (int64_t)(value << shift) >> shift
+				  : (int64_t)(value << shift >> shift);
 }
 
 static char trace[1024];
@@ -238,7 +250,8 @@ static char trace[1024];
 static void on_trap(int number, siginfo_t *info, void *data)
 {
 	const ucontext_t *context = data;
-	uint64_t address = (uint64_t)context->uc_mcontext.gregs[REG_RIP] - 1 - (uintptr_t)program_start;
+	uint64_t address =
+		(uint64_t)context->uc_mcontext.gregs[REG_RIP] - 1 - (uintptr_t)program_start;
 
 	for (size_t i = 0; i < own.n; i++) {
 		const struct usdt_site *site = &own.sites[i];
@@ -246,15 +259,19 @@ static void on_trap(int number, siginfo_t *info, void *data)
 
 		if (site->address != address)
 			continue;
-		length += (size_t)snprintf(trace + length, sizeof(trace) - length, "%s", strchr(own.names[i], ':') + 1);
+		length += (size_t)snprintf(trace + length, sizeof(trace) - length, "%s",
+					   strchr(own.names[i], ':') + 1);
 		for (unsigned j = 0; j < site->n_arguments; j++)
-			length += (size_t)snprintf(trace + length, sizeof(trace) - length, " %" PRId64,
+			length += (size_t)snprintf(trace + length, sizeof(trace) - length,
+						   " %" PRId64,
 						   read_argument(&site->arguments[j], context));
 		if (strstr(own.names[i], ":stored")) {
-			const int *numbers = (const int *)read_argument(&site->arguments[0], context);
+			const int *numbers =
+				(const int *)read_argument(&site->arguments[0], context);
 
 			length = (size_t)(strrchr(trace, ' ') - trace);
-			length += (size_t)snprintf(trace + length, sizeof(trace) - length, " [%d %d]", numbers[0], numbers[1]);
+			length += (size_t)snprintf(trace + length, sizeof(trace) - length,
+						   " [%d %d]", numbers[0], numbers[1]);
 		}
 		snprintf(trace + length, sizeof(trace) - length, "\n");
 	}
@@ -289,10 +306,12 @@ TEST(arguments_are_where_the_notes_say_at_the_moment_of_the_probe)
 	sigaction(SIGTRAP, &before, NULL);
 	/* The address of the text is known only here. */
 	CHECK(strstr(trace, "\nwide "));
-	snprintf(expected, sizeof(expected),
-		 "none\nnarrow -1 200 -300 60010 -70000 4000000000\nwide -5000000000 %" PRId64 " %" PRId64 " 7\n"
-		 "memory -10 60010 -10 100000000000\ninlined 10\ninlined 20\ninlined -5\nguarded 30\nstored [40 41]\n",
-		 (int64_t)(1ul << 63 | 10), (int64_t)(uintptr_t) "text");
+	snprintf(
+		expected, sizeof(expected),
+		"none\nnarrow -1 200 -300 60010 -70000 4000000000\nwide -5000000000 %" PRId64
+		" %" PRId64 " 7\n"
+		"memory -10 60010 -10 100000000000\ninlined 10\ninlined 20\ninlined -5\nguarded 30\nstored [40 41]\n",
+		(int64_t)(1ul << 63 | 10), (int64_t)(uintptr_t) "text");
 	CHECK_STR(trace, expected);
 }
 
@@ -317,7 +336,8 @@ TEST(providers_and_names_match_as_a_whole)
 /* It has three sites, and needs g++, which Debian's build tools bring. */
 TEST(the_probes_of_the_standard_library_of_cplusplus_are_found)
 {
-	void *library = dlopen("libstdc++.so.6", RTLD_NOW), *function = library ? dlsym(library, "__cxa_throw") : NULL;
+	void *library = dlopen("libstdc++.so.6", RTLD_NOW),
+	     *function = library ? dlsym(library, "__cxa_throw") : NULL;
 	struct found found = {};
 	char path[256] = "";
 	uint64_t offset = 0;
@@ -328,7 +348,8 @@ TEST(the_probes_of_the_standard_library_of_cplusplus_are_found)
 	/* It is in __cxa_throw, and hands on what that one was given: the object and its type. */
 	CHECK(found.sites[0].offset >= offset && found.sites[0].offset < offset + 256);
 	CHECK_EQ(found.sites[0].n_arguments, 2);
-	CHECK(found.sites[0].arguments[0].kind == USDT_REGISTER && found.sites[0].arguments[0].size == 8);
+	CHECK(found.sites[0].arguments[0].kind == USDT_REGISTER &&
+	      found.sites[0].arguments[0].size == 8);
 	CHECK_EQ(match_path(path, NULL, "catch", &found), 0);
 	CHECK_EQ(match_path(path, NULL, "rethrow", &found), 0);
 	CHECK_EQ(found.n, 3);
@@ -339,7 +360,8 @@ TEST(the_probes_of_the_standard_library_of_cplusplus_are_found)
 }
 
 /* A debugger's view of the registers has the order of the kernel's struct pt_regs. */
-#define IS_WORD(member, number) _Static_assert(offsetof(struct user_regs_struct, member) == 8 * (number), #member)
+#define IS_WORD(member, number)                                                                    \
+	_Static_assert(offsetof(struct user_regs_struct, member) == 8 * (number), #member)
 IS_WORD(r15, USDT_R15);
 IS_WORD(r12, USDT_R12);
 IS_WORD(rbp, USDT_RBP);
@@ -385,7 +407,8 @@ TEST(arguments_are_read_as_the_assembler_would)
 		{ "4@$-294967296", { USDT_CONSTANT, 0, 4, 0, 0, NONE, NONE, 4000000000 } },
 		{ "-4@$0xffffffff", { USDT_CONSTANT, 0, -4, 0, 0, NONE, NONE, -1 } },
 		{ "8@$017", { USDT_CONSTANT, 0, 8, 0, 0, NONE, NONE, 15 } },
-		{ "-8@$-9223372036854775808", { USDT_CONSTANT, 0, -8, 0, 0, NONE, NONE, INT64_MIN } },
+		{ "-8@$-9223372036854775808",
+		  { USDT_CONSTANT, 0, -8, 0, 0, NONE, NONE, INT64_MIN } },
 		{ "8@$18446744073709551615", { USDT_CONSTANT, 0, 8, 0, 0, NONE, NONE, -1 } },
 		{ "1@-12(%rbp)", { USDT_MEMORY, 0, 1, 0, 0, USDT_RBP, NONE, -12 } },
 		{ "8@(%rdi)", { USDT_MEMORY, 0, 8, 0, 0, USDT_RDI, NONE } },
@@ -394,10 +417,13 @@ TEST(arguments_are_read_as_the_assembler_would)
 		{ "8@0x10(,%r12,4)", { USDT_MEMORY, 0, 8, 0, 4, NONE, USDT_R12, 16 } },
 		{ "-4@-4+8-20(%rsp)", { USDT_MEMORY, 0, -4, 0, 0, USDT_RSP, NONE, -16 } },
 		{ "8@%fs:0x28", { USDT_MEMORY, USDT_FS, 8, 0, 0, NONE, NONE, 40 } },
-		{ "8@%gs:-8(%rax,%rbx,2)", { USDT_MEMORY, USDT_GS, 8, 0, 2, USDT_RAX, USDT_RBX, -8 } },
+		{ "8@%gs:-8(%rax,%rbx,2)",
+		  { USDT_MEMORY, USDT_GS, 8, 0, 2, USDT_RAX, USDT_RBX, -8 } },
 		{ "4@nr(%rip)", { USDT_SYMBOL, 0, 4, 0, 0, NONE, NONE }, "nr" },
 		{ "8@16+sym(%rip)", { USDT_SYMBOL, 0, 8, 0, 0, NONE, NONE, 16 }, "sym" },
-		{ "8@_ZL3sym.0-16(%rip)", { USDT_SYMBOL, 0, 8, 0, 0, NONE, NONE, -16 }, "_ZL3sym.0" },
+		{ "8@_ZL3sym.0-16(%rip)",
+		  { USDT_SYMBOL, 0, 8, 0, 0, NONE, NONE, -16 },
+		  "_ZL3sym.0" },
 		{ "4@table(,%rax,4)", { USDT_SYMBOL, 0, 4, 0, 4, NONE, USDT_RAX }, "table" },
 		{ "4@table+4(%rbx)", { USDT_SYMBOL, 0, 4, 0, 0, USDT_RBX, NONE, 4 }, "table" },
 		{ "4@table", { USDT_SYMBOL, 0, 4, 0, 0, NONE, NONE }, "table" },
@@ -410,13 +436,15 @@ TEST(arguments_are_read_as_the_assembler_would)
 		bool same;
 
 		CHECK_EQ(usdt_arguments_parse(cases[i].text, found), 1);
-		same = a->kind == expected->kind && a->segment == expected->segment && a->size == expected->size &&
-		       a->shift == expected->shift && a->scale == expected->scale && a->base == expected->base &&
-		       a->index == expected->index && a->value == expected->value && !a->symbol == !cases[i].symbol &&
-		       a->symbol_length == symbol_length && (!a->symbol || !memcmp(a->symbol, cases[i].symbol, symbol_length));
+		same = a->kind == expected->kind && a->segment == expected->segment &&
+		       a->size == expected->size && a->shift == expected->shift &&
+		       a->scale == expected->scale && a->base == expected->base &&
+		       a->index == expected->index && a->value == expected->value &&
+		       !a->symbol == !cases[i].symbol && a->symbol_length == symbol_length &&
+		       (!a->symbol || !memcmp(a->symbol, cases[i].symbol, symbol_length));
 		if (!same)
-			fprintf(stderr, "  %s: kind %d, base %d, index %d, value %" PRId64 "\n", cases[i].text, a->kind, a->base,
-				a->index, a->value);
+			fprintf(stderr, "  %s: kind %d, base %d, index %d, value %" PRId64 "\n",
+				cases[i].text, a->kind, a->base, a->index, a->value);
 		CHECK(same);
 	}
 }
@@ -424,14 +452,55 @@ TEST(arguments_are_read_as_the_assembler_would)
 TEST(an_argument_that_is_not_understood_is_unknown_and_its_neighbours_are_not)
 {
 	static const char *const cases[] = {
-		"%eax",		"4%eax",	"4@",		   "@%eax",	      "3@%eax",		"16@%xmm0",   "4f@%xmm0",
-		"8@%xmm0",	"4@%eaxx",	"4@%r16",	   "4@%r07",	      "4@%r7",		"4@%r8q",     "4@%",
-		"4@%st(0)",	"4@$",		"4@$sym",	   "4@$5x",	      "4@$0x",		"4@$08",      "4@$-",
-		"4@$1+",	"4@(%eax)",	"4@(%rax",	   "4@()",	      "4@(,)",		"4@(%rax,)",  "4@(%rax,%rsp)",
-		"4@(%rax,%rcx,3)", "4@(%rax,%rcx,)", "4@(rax)",	   "4@8(%rip)",	      "4@(%rip)",	"4@s(%rip,%rax)",
-		"4@s@tpoff(%rax)", "4@-s(%rip)", "4@a+b(%rip)",	   "4@(%rax)x",	      "4@%fs:",		"4@%es:(%rax)",
-		"--4@%eax",	"+4@%eax",	"4@%eax,8@%rax",   "8@%fs:s@tpoff",   "4@$18446744073709551616",
-		"4@99999999999999999999(%rax)", "4@-9223372036854775809(%rax)", "04x@%eax", "8@%eax%eax",
+		"%eax",
+		"4%eax",
+		"4@",
+		"@%eax",
+		"3@%eax",
+		"16@%xmm0",
+		"4f@%xmm0",
+		"8@%xmm0",
+		"4@%eaxx",
+		"4@%r16",
+		"4@%r07",
+		"4@%r7",
+		"4@%r8q",
+		"4@%",
+		"4@%st(0)",
+		"4@$",
+		"4@$sym",
+		"4@$5x",
+		"4@$0x",
+		"4@$08",
+		"4@$-",
+		"4@$1+",
+		"4@(%eax)",
+		"4@(%rax",
+		"4@()",
+		"4@(,)",
+		"4@(%rax,)",
+		"4@(%rax,%rsp)",
+		"4@(%rax,%rcx,3)",
+		"4@(%rax,%rcx,)",
+		"4@(rax)",
+		"4@8(%rip)",
+		"4@(%rip)",
+		"4@s(%rip,%rax)",
+		"4@s@tpoff(%rax)",
+		"4@-s(%rip)",
+		"4@a+b(%rip)",
+		"4@(%rax)x",
+		"4@%fs:",
+		"4@%es:(%rax)",
+		"--4@%eax",
+		"+4@%eax",
+		"4@%eax,8@%rax",
+		"8@%fs:s@tpoff",
+		"4@$18446744073709551616",
+		"4@99999999999999999999(%rax)",
+		"4@-9223372036854775809(%rax)",
+		"04x@%eax",
+		"8@%eax%eax",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -455,7 +524,10 @@ TEST(no_more_than_twelve_arguments_are_read)
 
 	CHECK_EQ(usdt_arguments_parse("", found), 0);
 	CHECK_EQ(usdt_arguments_parse("   ", found), 0);
-	CHECK_EQ(usdt_arguments_parse("1@$1 1@$2 1@$3 1@$4 1@$5 1@$6 1@$7 1@$8 1@$9 1@$10 1@$11 1@$12 1@$13", found), 12);
+	CHECK_EQ(usdt_arguments_parse(
+			 "1@$1 1@$2 1@$3 1@$4 1@$5 1@$6 1@$7 1@$8 1@$9 1@$10 1@$11 1@$12 1@$13",
+			 found),
+		 12);
 	CHECK_EQ(found[11].value, 12);
 }
 
@@ -508,12 +580,24 @@ TEST(a_semaphore_that_the_kernel_could_not_raise_is_known_as_such)
 
 		target_file_make(&file);
 		switch (i) {
-		case 0: file.notes[0].semaphore = ELF_FILE_ADDRESS; break;
-		case 1: file.notes[0].semaphore++; break;
-		case 2: file.notes[0].semaphore += sizeof(file.data) - 1; break;
-		case 3: file.notes[0].semaphore = UINT64_MAX; break;
-		case 4: file.segments[ELF_FILE_SEGMENTS].p_filesz = 1; break;
-		case 5: file.segments[ELF_FILE_SEGMENTS].p_flags = PF_R; break;
+		case 0:
+			file.notes[0].semaphore = ELF_FILE_ADDRESS;
+			break;
+		case 1:
+			file.notes[0].semaphore++;
+			break;
+		case 2:
+			file.notes[0].semaphore += sizeof(file.data) - 1;
+			break;
+		case 3:
+			file.notes[0].semaphore = UINT64_MAX;
+			break;
+		case 4:
+			file.segments[ELF_FILE_SEGMENTS].p_filesz = 1;
+			break;
+		case 5:
+			file.segments[ELF_FILE_SEGMENTS].p_flags = PF_R;
+			break;
 		}
 		CHECK_EQ(match_file(&file, sizeof(file), &found, NULL), 0);
 		CHECK_EQ(found.n, 2);
@@ -530,13 +614,27 @@ TEST(sites_outside_of_code_and_notes_of_others_are_passed_by)
 
 		target_file_make(&file);
 		switch (i) {
-		case 0: file.notes[0].address = 0; break;
-		case 1: file.notes[0].address = TARGET_FILE_DATA_ADDRESS; break;
-		case 2: file.notes[0].address = UINT64_MAX; break;
-		case 3: file.notes[0].address = ELF_FILE_ADDRESS + 256; break;
-		case 4: file.notes[0].head.n_type = 4; break;
-		case 5: file.notes[0].owner[0] = 'S'; break;
-		case 6: file.notes[0].head.n_namesz = 7; break;
+		case 0:
+			file.notes[0].address = 0;
+			break;
+		case 1:
+			file.notes[0].address = TARGET_FILE_DATA_ADDRESS;
+			break;
+		case 2:
+			file.notes[0].address = UINT64_MAX;
+			break;
+		case 3:
+			file.notes[0].address = ELF_FILE_ADDRESS + 256;
+			break;
+		case 4:
+			file.notes[0].head.n_type = 4;
+			break;
+		case 5:
+			file.notes[0].owner[0] = 'S';
+			break;
+		case 6:
+			file.notes[0].head.n_namesz = 7;
+			break;
 		}
 		CHECK_EQ(match_file(&file, sizeof(file), &found, NULL), 0);
 		CHECK_EQ(found.n, 1);
@@ -574,18 +672,42 @@ TEST(malformed_notes_are_refused_with_an_error_and_a_reason)
 
 		target_file_make(&file);
 		switch (i) {
-		case 0: note->head.n_namesz = UINT32_MAX; break;
-		case 1: note->head.n_descsz = UINT32_MAX; break;
-		case 2: note->head.n_descsz++; break;
-		case 3: note->head.n_descsz = 23; break;
-		case 4: note->head.n_descsz = 24; break;
-		case 5: memset(note->strings, 'x', sizeof(note->strings)); break;
-		case 6: memset(note->strings + 12, 'x', sizeof(note->strings) - 12); break;
-		case 7: notes->sh_size = sizeof(*note) + 11; break;
-		case 8: notes->sh_offset = sizeof(file) - sizeof(file.notes) + 1; break;
-		case 9: notes->sh_offset = UINT64_MAX; break;
-		case 10: notes->sh_size = UINT64_MAX; break;
-		case 11: notes->sh_flags = SHF_COMPRESSED; break;
+		case 0:
+			note->head.n_namesz = UINT32_MAX;
+			break;
+		case 1:
+			note->head.n_descsz = UINT32_MAX;
+			break;
+		case 2:
+			note->head.n_descsz++;
+			break;
+		case 3:
+			note->head.n_descsz = 23;
+			break;
+		case 4:
+			note->head.n_descsz = 24;
+			break;
+		case 5:
+			memset(note->strings, 'x', sizeof(note->strings));
+			break;
+		case 6:
+			memset(note->strings + 12, 'x', sizeof(note->strings) - 12);
+			break;
+		case 7:
+			notes->sh_size = sizeof(*note) + 11;
+			break;
+		case 8:
+			notes->sh_offset = sizeof(file) - sizeof(file.notes) + 1;
+			break;
+		case 9:
+			notes->sh_offset = UINT64_MAX;
+			break;
+		case 10:
+			notes->sh_size = UINT64_MAX;
+			break;
+		case 11:
+			notes->sh_flags = SHF_COMPRESSED;
+			break;
 		}
 		r = match_file(&file, sizeof(file), &found, &reason);
 		if (r != cases[i].error || !reason || found.n)
@@ -596,7 +718,8 @@ TEST(malformed_notes_are_refused_with_an_error_and_a_reason)
 	}
 }
 
-/* A note of 12 bytes in its head, 8 of owner, 24 of addresses and 4 of empty strings is as short as one can be. */
+/* A note of 12 bytes in its head, 8 of owner, 24 of addresses and 4 of empty strings is as short as
+ * one can be. */
 struct short_note {
 	Elf64_Nhdr head;
 	char owner[8];
@@ -619,7 +742,8 @@ static int match_many(size_t n_notes, size_t *ret_found, const char **ret_reason
 		return -ENOMEM;
 	target_file_make(file);
 	for (size_t i = 0; i < n_notes; i++) {
-		notes[i] = (struct short_note){ .head = { 8, sizeof(notes[i].description), 3 }, .owner = "stapsdt" };
+		notes[i] = (struct short_note){ .head = { 8, sizeof(notes[i].description), 3 },
+						.owner = "stapsdt" };
 		memcpy(notes[i].description, &address, sizeof(address));
 	}
 	file->sections[TARGET_FILE_NOTES].sh_offset = sizeof(*file);
@@ -672,14 +796,31 @@ TEST(a_file_without_notes_that_can_be_told_by_their_name_has_no_sites)
 
 		target_file_make(&file);
 		switch (i) {
-		case 0: file.elf.header.e_shstrndx = 0; break;
-		case 1: file.elf.header.e_shoff = 0; break;
-		case 2: file.sections[TARGET_FILE_NOTES].sh_name = 2; break;
-		case 3: file.sections[TARGET_FILE_NOTES].sh_name = UINT32_MAX; break;
-		case 4: file.sections[TARGET_FILE_NAMES].sh_offset = sizeof(file); break;
-		case 5: file.elf.header.e_shstrndx = TARGET_FILE_SECTIONS; break;
-		case 6: file.elf.header.e_shstrndx = TARGET_FILE_NOTES; break;
-		case 7: file.elf.header.e_shstrndx = SHN_XINDEX, file.sections[0].sh_link = UINT32_MAX; break;
+		case 0:
+			file.elf.header.e_shstrndx = 0;
+			break;
+		case 1:
+			file.elf.header.e_shoff = 0;
+			break;
+		case 2:
+			file.sections[TARGET_FILE_NOTES].sh_name = 2;
+			break;
+		case 3:
+			file.sections[TARGET_FILE_NOTES].sh_name = UINT32_MAX;
+			break;
+		case 4:
+			file.sections[TARGET_FILE_NAMES].sh_offset = sizeof(file);
+			break;
+		case 5:
+			file.elf.header.e_shstrndx = TARGET_FILE_SECTIONS;
+			break;
+		case 6:
+			file.elf.header.e_shstrndx = TARGET_FILE_NOTES;
+			break;
+		case 7:
+			file.elf.header.e_shstrndx = SHN_XINDEX,
+			file.sections[0].sh_link = UINT32_MAX;
+			break;
 		}
 		CHECK_EQ(match_file(&file, sizeof(file), &found, NULL), 0);
 		CHECK_EQ(found.n, 0);

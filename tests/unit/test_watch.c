@@ -23,12 +23,18 @@ static struct watch *make(void)
 
 static void mapped(struct watch *w, pid_t pid, const char *name, uint64_t now)
 {
-	watch_event(w, &(struct sideband_event){ .kind = SIDEBAND_MAPPED, .pid = pid, .name = name, .size = 4096 }, now);
+	watch_event(w,
+		    &(struct sideband_event){
+			    .kind = SIDEBAND_MAPPED, .pid = pid, .name = name, .size = 4096 },
+		    now);
 }
 
 static void forked(struct watch *w, pid_t parent, pid_t pid, uint64_t now)
 {
-	watch_event(w, &(struct sideband_event){ .kind = SIDEBAND_FORKED, .pid = pid, .parent = parent }, now);
+	watch_event(
+		w,
+		&(struct sideband_event){ .kind = SIDEBAND_FORKED, .pid = pid, .parent = parent },
+		now);
 }
 
 static void executed(struct watch *w, pid_t pid, uint64_t now)
@@ -58,7 +64,12 @@ TEST(code_of_a_runtime_and_big_code_are_told_and_other_code_is_not)
 	mapped(w, 10, LIBRARY, 0);
 	mapped(w, 11, "/usr/lib/libc.so.6", 0);
 	mapped(w, 12, "", 0);
-	watch_event(w, &(struct sideband_event){ .kind = SIDEBAND_MAPPED, .pid = 13, .name = "/usr/bin/big", .size = 64 << 20 }, 0);
+	watch_event(w,
+		    &(struct sideband_event){ .kind = SIDEBAND_MAPPED,
+					      .pid = 13,
+					      .name = "/usr/bin/big",
+					      .size = 64 << 20 },
+		    0);
 	mapped(w, 14, "tensorflow_model_server", 0);
 	mapped(w, 10, LIBRARY, 0);
 	CHECK_EQ(take(w), 10);

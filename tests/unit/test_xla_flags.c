@@ -23,7 +23,8 @@ TEST(the_directory_is_the_one_that_xla_would_take)
 		{ "--xla_dump_to=/a\\ b", "/a b", 0 },
 		{ "--xla_dump_to=\"/never ends", "/never ends", 0 },
 		{ "--xla_dump_to=-", NULL, -ENODATA },
-		{ "--xla_dump_top=/a --xxla_dump_to=/b --other='--xla_dump_to=/c'", NULL, -ENODATA },
+		{ "--xla_dump_top=/a --xxla_dump_to=/b --other='--xla_dump_to=/c'", NULL,
+		  -ENODATA },
 		{ "", NULL, -ENODATA },
 		{ "  ", NULL, -ENODATA },
 		{ "/etc/xla.flags", NULL, -EOPNOTSUPP },
@@ -31,7 +32,10 @@ TEST(the_directory_is_the_one_that_xla_would_take)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char environment[256], found[XLA_PATH_MAX] = "";
-		size_t size = (size_t)snprintf(environment, sizeof(environment), "PATH=/bin%cXLA_FLAGS=%s%cHOME=/", 0, cases[i].flags, 0) + 1;
+		size_t size =
+			(size_t)snprintf(environment, sizeof(environment),
+					 "PATH=/bin%cXLA_FLAGS=%s%cHOME=/", 0, cases[i].flags, 0) +
+			1;
 
 		CHECK_EQ(xla_flags_dump_directory(environment, size, found), cases[i].error);
 		if (cases[i].directory)
@@ -41,7 +45,8 @@ TEST(the_directory_is_the_one_that_xla_would_take)
 
 TEST(variables_that_only_look_like_it_are_not_it)
 {
-	static const char environment[] = "TF_XLA_FLAGS=--xla_dump_to=/a\0NXLA_FLAGS=--xla_dump_to=/b\0XLA_FLAGS\0XLA_FLAGSX=--xla_dump_to=/c\0\0";
+	static const char environment[] =
+		"TF_XLA_FLAGS=--xla_dump_to=/a\0NXLA_FLAGS=--xla_dump_to=/b\0XLA_FLAGS\0XLA_FLAGSX=--xla_dump_to=/c\0\0";
 	char found[XLA_PATH_MAX];
 
 	CHECK_EQ(xla_flags_dump_directory(environment, sizeof(environment), found), -ENODATA);
@@ -72,7 +77,8 @@ TEST(a_path_that_is_too_long_is_refused_and_a_later_one_counts)
 	size += XLA_PATH_MAX;
 	CHECK_EQ(xla_flags_dump_directory(environment, size + 1, found), -ENAMETOOLONG);
 	strcpy(environment + size, " --xla_dump_to=/b");
-	CHECK_EQ(xla_flags_dump_directory(environment, size + sizeof(" --xla_dump_to=/b"), found), 0);
+	CHECK_EQ(xla_flags_dump_directory(environment, size + sizeof(" --xla_dump_to=/b"), found),
+		 0);
 	CHECK_STR(found, "/b");
 }
 

@@ -58,7 +58,11 @@ static struct xspace *start(void)
 static int write_sample(struct xspace *x)
 {
 	const struct xspace_line lines[] = {
-		{ .id = 1, .name = "one", .timestamp_ns = 1000, .display_id = 3, .display_name = "first" },
+		{ .id = 1,
+		  .name = "one",
+		  .timestamp_ns = 1000,
+		  .display_id = 3,
+		  .display_name = "first" },
 		{ .id = 1 << 20, .name = "two", .timestamp_ns = 1000 },
 		{ .id = -1, .name = "", .timestamp_ns = 1000 },
 	};
@@ -69,19 +73,24 @@ static int write_sample(struct xspace *x)
 	for (unsigned int i = 0; i < 3; i++) {
 		xspace_line_begin(x, &lines[i]);
 		for (unsigned int j = 0; j < 10; j++) {
-			xspace_event_name(x, j % 2 ? "a/MatMul:MatMul" : "other", j % 2 ? "MatMul" : NULL,
-					  j % 2 ? &op : &other);
+			xspace_event_name(x, j % 2 ? "a/MatMul:MatMul" : "other",
+					  j % 2 ? "MatMul" : NULL, j % 2 ? &op : &other);
 			xspace_stat_name(x, "id", &id);
 			xspace_event(x, j % 2 ? op : other, j * 1000000000ULL, i,
-				     &(struct xspace_stat){ .name = id, .type = XSPACE_INT64, .value = j }, j % 2);
+				     &(struct xspace_stat){
+					     .name = id, .type = XSPACE_INT64, .value = j },
+				     j % 2);
 		}
 		xspace_line_end(x);
 	}
-	xspace_event_kind(x, "kind", &(struct xspace_stat){ .name = id, .type = XSPACE_INT64, .value = 1000 }, 1, &kind);
+	xspace_event_kind(x, "kind",
+			  &(struct xspace_stat){ .name = id, .type = XSPACE_INT64, .value = 1000 },
+			  1, &kind);
 	xspace_plane_end(x);
 	xspace_plane_begin(x, 2, "Task Environment");
 	xspace_stat_name(x, "start", &id);
-	xspace_plane_stat(x, &(struct xspace_stat){ .name = id, .type = XSPACE_UINT64, .value = UINT64_MAX });
+	xspace_plane_stat(
+		x, &(struct xspace_stat){ .name = id, .type = XSPACE_UINT64, .value = UINT64_MAX });
 	xspace_plane_end(x);
 	xspace_error(x, "an error");
 	return xspace_warning(x, "a warning");
@@ -137,7 +146,8 @@ TEST(every_level_of_nesting_is_read_back)
 	}
 	CHECK_EQ(space->planes[1]->n_lines, 0);
 	CHECK_EQ(space->planes[1]->n_stats, 1);
-	CHECK_EQ(space->planes[1]->stats[0]->value_case, TENSORFLOW__PROFILER__XSTAT__VALUE_UINT64_VALUE);
+	CHECK_EQ(space->planes[1]->stats[0]->value_case,
+		 TENSORFLOW__PROFILER__XSTAT__VALUE_UINT64_VALUE);
 	CHECK(space->planes[1]->stats[0]->uint64_value == UINT64_MAX);
 	space_free(space);
 }
@@ -189,12 +199,16 @@ TEST(stats_keep_their_type_and_an_event_of_many_large_stats_its_length)
 	xspace_event_name(x, "event", NULL, &event);
 	xspace_stat_name(x, "a text", &text);
 	for (unsigned int i = 0; i < XSPACE_EVENT_STATS_MAX; i++)
-		stats[i] = (struct xspace_stat){ .name = text, .type = XSPACE_INT64, .value = (uint64_t)-(int64_t)i };
+		stats[i] = (struct xspace_stat){ .name = text,
+						 .type = XSPACE_INT64,
+						 .value = (uint64_t) - (int64_t)i };
 	stats[1] = (struct xspace_stat){ .name = text, .type = XSPACE_UINT64, .value = UINT64_MAX };
 	stats[2] = (struct xspace_stat){ .name = text, .type = XSPACE_STRING, .value = text };
 	CHECK_EQ(xspace_event(x, event, 0, 0, stats, XSPACE_EVENT_STATS_MAX), 0);
 	for (unsigned int i = 0; i < XSPACE_EVENT_STATS_MAX; i++)
-		stats[i] = (struct xspace_stat){ .name = text, .type = XSPACE_UINT64, .value = UINT64_MAX - i };
+		stats[i] = (struct xspace_stat){ .name = text,
+						 .type = XSPACE_UINT64,
+						 .value = UINT64_MAX - i };
 	CHECK_EQ(xspace_event(x, event, INT64_MAX, INT64_MAX, stats, XSPACE_EVENT_STATS_MAX), 0);
 	xspace_line_end(x);
 	xspace_plane_end(x);
@@ -226,10 +240,12 @@ TEST(text_that_is_not_utf8_is_made_so)
 		{ "\xe2\x82\xac\xf0\x9f\x98\x80", "\xe2\x82\xac\xf0\x9f\x98\x80" },
 		{ "cut \xe2\x82", "cut ??" },
 		{ "\xff\xfe", "??" },
-		{ "\xc0\x80", "??" },                 /* an overlong NUL */
-		{ "\xed\xa0\x80", "???" },            /* a surrogate */
-		{ "\xf4\x90\x80\x80", "????" },       /* above U+10FFFF */
-		{ "\xe2" "a", "?a" },
+		{ "\xc0\x80", "??" },           /* an overlong NUL */
+		{ "\xed\xa0\x80", "???" },      /* a surrogate */
+		{ "\xf4\x90\x80\x80", "????" }, /* above U+10FFFF */
+		{ "\xe2"
+		  "a",
+		  "?a" },
 	};
 	struct xspace *x = start();
 	uint32_t first, second;
@@ -262,7 +278,9 @@ TEST(an_event_kind_is_its_text_and_the_stats_that_all_its_events_have)
 	xspace_stat_name(x, "number", &number);
 	xspace_stat_name(x, "text", &text);
 	for (size_t i = 0; i < XSPACE_KIND_STATS_MAX + 1; i++)
-		stats[i] = (struct xspace_stat){ .name = number, .type = XSPACE_INT64, .value = UINT64_MAX - i };
+		stats[i] = (struct xspace_stat){ .name = number,
+						 .type = XSPACE_INT64,
+						 .value = UINT64_MAX - i };
 	stats[1] = (struct xspace_stat){ .name = number, .type = XSPACE_STRING, .value = text };
 	CHECK_EQ(xspace_event_name(x, "op", "display", &plain), 0);
 	CHECK_EQ(xspace_event_kind(x, "op", stats, 1, &ids[0]), 0);
@@ -285,7 +303,8 @@ TEST(an_event_kind_is_its_text_and_the_stats_that_all_its_events_have)
 	CHECK_EQ(kind->stats[0]->metadata_id, number);
 	CHECK_EQ(kind->stats[0]->int64_value, -1);
 	CHECK_EQ(kind->stats[1]->ref_value, text);
-	CHECK_EQ(space->planes[0]->event_metadata[ids[2] - 1]->value->n_stats, XSPACE_KIND_STATS_MAX);
+	CHECK_EQ(space->planes[0]->event_metadata[ids[2] - 1]->value->n_stats,
+		 XSPACE_KIND_STATS_MAX);
 	space_free(space);
 
 	x = start();
@@ -370,10 +389,13 @@ TEST(a_million_events_and_a_text_longer_than_a_block_are_read_back)
 	xspace_stat_name(x, "id", &stat);
 	xspace_event_name(x, "event", NULL, &name);
 	for (unsigned int line = 0; line < LINES; line++) {
-		xspace_line_begin(x, &(struct xspace_line){ .id = line, .name = line == 2 ? text : "line" });
+		xspace_line_begin(
+			x, &(struct xspace_line){ .id = line, .name = line == 2 ? text : "line" });
 		for (uint64_t i = 0; i < N / LINES; i++)
 			xspace_event(x, name, i * 4000, 3000,
-				     &(struct xspace_stat){ .name = stat, .type = XSPACE_INT64, .value = i }, i % 2);
+				     &(struct xspace_stat){
+					     .name = stat, .type = XSPACE_INT64, .value = i },
+				     i % 2);
 		xspace_line_end(x);
 	}
 	xspace_plane_end(x);
@@ -387,7 +409,8 @@ TEST(a_million_events_and_a_text_longer_than_a_block_are_read_back)
 		CHECK_EQ(strlen(l->name), line == 2 ? LONG : 4);
 		CHECK_EQ(l->n_events, N / LINES);
 		for (size_t i = 0; i < l->n_events; i++)
-			wrong += l->events[i]->offset_ps != (int64_t)i * 4000 || l->events[i]->n_stats != i % 2 ||
+			wrong += l->events[i]->offset_ps != (int64_t)i * 4000 ||
+				 l->events[i]->n_stats != i % 2 ||
 				 (i % 2 && l->events[i]->stats[0]->int64_value != (int64_t)i);
 		CHECK_EQ(wrong, 0);
 	}

@@ -1,6 +1,6 @@
 /*
- * Every form of the probes in include/tfprof.h, in what is both C and C++. Runs them as often as the first argument says, and fails when an
- * argument was not evaluated exactly once.
+ * Every form of the probes in include/tfprof.h, in what is both C and C++. Runs them as often as
+ * the first argument says, and fails when an argument was not evaluated exactly once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,21 +32,25 @@ static inline __attribute__((always_inline)) void inlined(long n)
 	TFPROF_PROBE(tfprof_test, inlined, n);
 }
 
-__attribute__((noinline)) static void integers(signed char a, unsigned char b, short c, unsigned short d, int e, unsigned int f)
+__attribute__((noinline)) static void integers(signed char a, unsigned char b, short c,
+					       unsigned short d, int e, unsigned int f)
 {
 	TFPROF_PROBE(tfprof_test, small, a, b, c, d, e, f);
 }
 
-__attribute__((noinline)) static void wide(long a, unsigned long b, long long c, unsigned long long d, const volatile void *e)
+__attribute__((noinline)) static void wide(long a, unsigned long b, long long c,
+					   unsigned long long d, const volatile void *e)
 {
 	TFPROF_PROBE(tfprof_test, wide, a, b, c, d, e);
 }
 
-__attribute__((noinline)) static void kinds(enum colour colour, char *text, const volatile int *number)
+__attribute__((noinline)) static void kinds(enum colour colour, char *text,
+					    const volatile int *number)
 {
 	static const char array[] = "array";
 
-	TFPROF_PROBE(tfprof_test, kinds, colour, array, "literal", opaque_pointer, *number, text + 1);
+	TFPROF_PROBE(tfprof_test, kinds, colour, array, "literal", opaque_pointer, *number,
+		     text + 1);
 	TFPROF_PROBE(tfprof_test, memory, global_number, text, kinds);
 #ifdef __cplusplus
 	bool flag = colour == GREEN;

@@ -45,15 +45,18 @@ static int read_number(const char *path, int otherwise)
 /* Whether programs may be loaded at all. */
 static int try_program(void)
 {
-	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };
-	_cleanup_close_ int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code), NULL);
+	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
+				   { .code = BPF_JMP | BPF_EXIT } };
+	_cleanup_close_ int program =
+		bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code), NULL);
 
 	return program < 0 ? -errno : 0;
 }
 
 static int try_ring(void)
 {
-	_cleanup_close_ int ring = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "feature", 0, 0, (uint32_t)sysconf(_SC_PAGESIZE), NULL);
+	_cleanup_close_ int ring = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "feature", 0, 0,
+						  (uint32_t)sysconf(_SC_PAGESIZE), NULL);
 
 	return ring < 0 ? -errno : 0;
 }
@@ -67,7 +70,9 @@ static int try_helper(enum bpf_func_id helper)
 
 void bpf_facts_find(struct bpf_facts *ret)
 {
-	*ret = (struct bpf_facts){ .program = try_program(), .jit_harden = read_number("/proc/sys/net/core/bpf_jit_harden", -1) };
+	*ret = (struct bpf_facts){ .program = try_program(),
+				   .jit_harden =
+					   read_number("/proc/sys/net/core/bpf_jit_harden", -1) };
 	if (ret->program < 0)
 		return;
 	ret->ring = try_ring();
@@ -94,10 +99,12 @@ static bool proc_hides_processes(void)
 		char place[256], type[64], options[1024];
 		const char *hidepid;
 
-		if (sscanf(line, "%*s %255s %63s %1023s", place, type, options) != 3 || strcmp(place, "/proc") || strcmp(type, "proc"))
+		if (sscanf(line, "%*s %255s %63s %1023s", place, type, options) != 3 ||
+		    strcmp(place, "/proc") || strcmp(type, "proc"))
 			continue;
 		hidepid = strstr(options, "hidepid=");
-		hides = hidepid && strncmp(hidepid, "hidepid=0", 9) && strncmp(hidepid, "hidepid=off", 11);
+		hides = hidepid && strncmp(hidepid, "hidepid=0", 9) &&
+			strncmp(hidepid, "hidepid=off", 11);
 	}
 	if (mounts)
 		fclose(mounts);
@@ -115,20 +122,23 @@ void host_facts_find(struct host_facts *f)
 	f->proc = access("/proc/self/maps", F_OK) == 0;
 	f->initial_pids = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PID_NAMESPACE;
 	f->hides_processes = proc_hides_processes();
-	f->confidential = read_text("/sys/kernel/security/lockdown", text) && strstr(text, "[confidentiality]");
+	f->confidential = read_text("/sys/kernel/security/lockdown", text) &&
+			  strstr(text, "[confidentiality]");
 	f->integrity = strstr(text, "[integrity]");
 	f->filtered = seccomp_filters(0);
 	f->perf_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -2);
 	f->unprivileged_bpf = read_number("/proc/sys/kernel/unprivileged_bpf_disabled", -1);
 	f->unified_cgroups = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-	f->tracefs = access("/sys/kernel/tracing/events", F_OK) == 0 || access("/sys/kernel/debug/tracing/events", F_OK) == 0;
+	f->tracefs = access("/sys/kernel/tracing/events", F_OK) == 0 ||
+		     access("/sys/kernel/debug/tracing/events", F_OK) == 0;
 	getrlimit(RLIMIT_NOFILE, &files);
 	getrlimit(RLIMIT_MEMLOCK, &locked);
 	f->max_files = files.rlim_max;
 	f->max_locked_bytes = locked.rlim_max;
 }
 
-/* Its state and whether it is the kernel's own: the fields after the name, which may hold anything. */
+/* Its state and whether it is the kernel's own: the fields after the name, which may hold anything.
+ */
 static int read_stat(pid_t pid, struct process_facts *ret)
 {
 	char path[48], text[TEXT_BYTES];
@@ -163,7 +173,8 @@ static bool is_foreign(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && !memcmp(head.e_ident, ELFMAG, SELFMAG) &&
+	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+	       !memcmp(head.e_ident, ELFMAG, SELFMAG) &&
 	       (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64);
 }
 

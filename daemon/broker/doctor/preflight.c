@@ -11,8 +11,10 @@
 /* Of a capture with many targets: their files, programs, maps and links. */
 #define FILES_WANTED 1024
 
-__attribute__((format(printf, 5, 6))) static void add(struct findings *f, enum finding_severity severity, const char *code,
-						       const char *remedy, const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void add(struct findings *f,
+						      enum finding_severity severity,
+						      const char *code, const char *remedy,
+						      const char *format, ...)
 {
 	struct broker_finding *finding = &f->list[f->n];
 	va_list ap;
@@ -34,8 +36,10 @@ static void judge_capabilities(const struct host_facts *h, struct findings *f)
 
 	for (unsigned i = 0; i < needed; i++)
 		if (!(h->capabilities & 1u << i))
-			add(f, FINDING_ERROR, capabilities[i].code, "start tfprofd as root, or give it that capability",
-			    "not permitted: %s is missing, so tfprofd cannot %s", capabilities[i].name, capabilities[i].use);
+			add(f, FINDING_ERROR, capabilities[i].code,
+			    "start tfprofd as root, or give it that capability",
+			    "not permitted: %s is missing, so tfprofd cannot %s",
+			    capabilities[i].name, capabilities[i].use);
 }
 
 static void judge_bpf(const struct host_facts *h, struct findings *f)
@@ -44,35 +48,45 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 		int error;
 		const char *code, *what, *remedy;
 	} features[] = {
-		{ h->bpf.cookie, "no-bpf-cookie", "attach cookies", "use Linux " OLDEST_KERNEL " or later" },
-		{ h->bpf.loop, "no-bpf-loop", "loops in BPF programs", "use Linux " OLDEST_KERNEL " or later" },
+		{ h->bpf.cookie, "no-bpf-cookie", "attach cookies",
+		  "use Linux " OLDEST_KERNEL " or later" },
+		{ h->bpf.loop, "no-bpf-loop", "loops in BPF programs",
+		  "use Linux " OLDEST_KERNEL " or later" },
 		{ h->bpf.tracepoint, "no-tp-btf", "typed scheduler tracepoints",
-		  "use a kernel built with CONFIG_DEBUG_INFO_BTF, Linux " OLDEST_KERNEL " or later" },
+		  "use a kernel built with CONFIG_DEBUG_INFO_BTF, Linux " OLDEST_KERNEL
+		  " or later" },
 	};
 	int r = h->bpf.program;
 
 	if (h->confidential)
-		add(f, FINDING_ERROR, "lockdown", "boot with lockdown=integrity, or without lockdown",
+		add(f, FINDING_ERROR, "lockdown",
+		    "boot with lockdown=integrity, or without lockdown",
 		    "the kernel is locked down (confidentiality): BPF programs may read nothing");
 	else if (r == -EPERM && h->filtered)
-		add(f, FINDING_ERROR, "seccomp", "allow bpf and perf_event_open in the container's seccomp profile",
+		add(f, FINDING_ERROR, "seccomp",
+		    "allow bpf and perf_event_open in the container's seccomp profile",
 		    "a seccomp filter around tfprofd refuses bpf(2)");
 	else if (r == -ENOSYS)
-		add(f, FINDING_ERROR, "no-bpf", "use a kernel built with CONFIG_BPF_SYSCALL", "this kernel has no bpf(2)");
+		add(f, FINDING_ERROR, "no-bpf", "use a kernel built with CONFIG_BPF_SYSCALL",
+		    "this kernel has no bpf(2)");
 	else if (r < 0)
-		add(f, FINDING_ERROR, "no-bpf", "start tfprofd as root, outside of what restricts bpf(2)", "bpf(2) refuses programs: %s",
-		    strerror(-r));
+		add(f, FINDING_ERROR, "no-bpf",
+		    "start tfprofd as root, outside of what restricts bpf(2)",
+		    "bpf(2) refuses programs: %s", strerror(-r));
 	if (r < 0)
 		return;
 	if (h->bpf.ring == -EPERM)
-		add(f, FINDING_ERROR, "memlock", "raise it: LimitMEMLOCK=infinity, or ulimit -l unlimited",
-		    "ring buffers do not fit into RLIMIT_MEMLOCK (%llu bytes)", (unsigned long long)h->max_locked_bytes);
+		add(f, FINDING_ERROR, "memlock",
+		    "raise it: LimitMEMLOCK=infinity, or ulimit -l unlimited",
+		    "ring buffers do not fit into RLIMIT_MEMLOCK (%llu bytes)",
+		    (unsigned long long)h->max_locked_bytes);
 	else if (h->bpf.ring < 0)
-		add(f, FINDING_ERROR, "no-bpf-ring", "use Linux " OLDEST_KERNEL " or later", "this kernel makes no BPF ring buffers: %s",
-		    strerror(-h->bpf.ring));
+		add(f, FINDING_ERROR, "no-bpf-ring", "use Linux " OLDEST_KERNEL " or later",
+		    "this kernel makes no BPF ring buffers: %s", strerror(-h->bpf.ring));
 	for (unsigned i = 0; i < ARRAY_SIZE(features); i++)
 		if (features[i].error < 0)
-			add(f, FINDING_ERROR, features[i].code, features[i].remedy, "this kernel has no %s: %s", features[i].what,
+			add(f, FINDING_ERROR, features[i].code, features[i].remedy,
+			    "this kernel has no %s: %s", features[i].what,
 			    strerror(-features[i].error));
 	if (h->mode == ATTACH_PERF_EVENT)
 		add(f, FINDING_WARNING, "perf-event-probes", "use Linux 6.6 or later",
@@ -81,7 +95,8 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 
 void preflight_judge_programs(const struct program_verdict *verdicts, struct findings *f)
 {
-	static const char remedy[] = "update the kernel, or report this with " PROGRAMS_LOG " of the state directory";
+	static const char remedy[] =
+		"update the kernel, or report this with " PROGRAMS_LOG " of the state directory";
 
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		const struct program_facts *p = &program_facts[i];
@@ -89,44 +104,61 @@ void preflight_judge_programs(const struct program_verdict *verdicts, struct fin
 		if (!verdicts[i].error)
 			continue;
 		if (p->kind == KIND_COUNT)
-			add(f, FINDING_ERROR, "program-refused", remedy, "the kernel refuses the BPF program %s, which every capture needs: %s", p->name,
-			    verdicts[i].reason);
+			add(f, FINDING_ERROR, "program-refused", remedy,
+			    "the kernel refuses the BPF program %s, which every capture needs: %s",
+			    p->name, verdicts[i].reason);
 		else
-			add(f, FINDING_WARNING, "program-refused", remedy, "the kernel refuses the BPF program %s, so captures go without %s: %s", p->name,
-			    p->is_extra ? "the time at which requests came" : probe_kind_name(p->kind), verdicts[i].reason);
+			add(f, FINDING_WARNING, "program-refused", remedy,
+			    "the kernel refuses the BPF program %s, so captures go without %s: %s",
+			    p->name,
+			    p->is_extra ? "the time at which requests came"
+					: probe_kind_name(p->kind),
+			    verdicts[i].reason);
 	}
 }
 
 void preflight_judge_load(const char *reason, struct findings *f)
 {
-	add(f, FINDING_ERROR, "no-programs", "see the broker's messages (tfprofd --verbose)", "the programs of a capture cannot be loaded: %s", reason);
+	add(f, FINDING_ERROR, "no-programs", "see the broker's messages (tfprofd --verbose)",
+	    "the programs of a capture cannot be loaded: %s", reason);
 }
 
 void preflight_list_limits(const struct host_facts *h, struct findings *f)
 {
 	if (h->perf_paranoid > 2 && h->sideband)
-		add(f, FINDING_OK, "perf-paranoid", "", "perf_event_paranoid is %d: new processes are seen by events that were opened before privileges were dropped",
+		add(f, FINDING_OK, "perf-paranoid", "",
+		    "perf_event_paranoid is %d: new processes are seen by events that were opened before privileges were dropped",
 		    h->perf_paranoid);
 	if (h->unprivileged_bpf > 0)
-		add(f, FINDING_OK, "unprivileged-bpf", "", "unprivileged_bpf_disabled is %d: programs are loaded with CAP_BPF", h->unprivileged_bpf);
+		add(f, FINDING_OK, "unprivileged-bpf", "",
+		    "unprivileged_bpf_disabled is %d: programs are loaded with CAP_BPF",
+		    h->unprivileged_bpf);
 	if (h->integrity)
-		add(f, FINDING_OK, "lockdown", "", "the kernel is locked down (integrity): programs may still read");
+		add(f, FINDING_OK, "lockdown", "",
+		    "the kernel is locked down (integrity): programs may still read");
 	if (h->max_locked_bytes != UINT64_MAX && h->bpf.ring >= 0)
-		add(f, FINDING_OK, "memlock", "", "RLIMIT_MEMLOCK is %llu bytes: ring buffers are not counted there", (unsigned long long)h->max_locked_bytes);
+		add(f, FINDING_OK, "memlock", "",
+		    "RLIMIT_MEMLOCK is %llu bytes: ring buffers are not counted there",
+		    (unsigned long long)h->max_locked_bytes);
 	if (h->bpf.jit_harden > 0)
-		add(f, FINDING_OK, "jit-harden", "", "bpf_jit_harden is %d: programs run with blinded constants", h->bpf.jit_harden);
+		add(f, FINDING_OK, "jit-harden", "",
+		    "bpf_jit_harden is %d: programs run with blinded constants", h->bpf.jit_harden);
 	if (!h->unified_cgroups)
-		add(f, FINDING_OK, "cgroup-v1", "", "this host has no cgroup v2 at /sys/fs/cgroup: tfprofd uses no cgroups");
+		add(f, FINDING_OK, "cgroup-v1", "",
+		    "this host has no cgroup v2 at /sys/fs/cgroup: tfprofd uses no cgroups");
 	if (!h->tracefs)
-		add(f, FINDING_OK, "no-tracefs", "", "tracefs is not mounted: tfprofd does not use it");
+		add(f, FINDING_OK, "no-tracefs", "",
+		    "tracefs is not mounted: tfprofd does not use it");
 }
 
 static void judge_view(const struct host_facts *h, struct findings *f)
 {
 	if (!h->proc)
-		add(f, FINDING_ERROR, "no-proc", "mount /proc where tfprofd runs", "/proc is missing, or that of another pid namespace");
+		add(f, FINDING_ERROR, "no-proc", "mount /proc where tfprofd runs",
+		    "/proc is missing, or that of another pid namespace");
 	else if (!h->initial_pids)
-		add(f, FINDING_ERROR, "pid-namespace", "share the host's: docker run --pid=host, or hostPID: true",
+		add(f, FINDING_ERROR, "pid-namespace",
+		    "share the host's: docker run --pid=host, or hostPID: true",
 		    "tfprofd runs in a pid namespace of its own, where process ids are not those that the kernel records");
 	if (h->hides_processes)
 		add(f, FINDING_WARNING, "hidepid", "mount /proc without hidepid where tfprofd runs",
@@ -149,9 +181,11 @@ void preflight_judge_host(const struct host_facts *h, struct findings *f)
 	judge_view(h, f);
 	if (h->max_files < FILES_WANTED)
 		add(f, FINDING_WARNING, "few-files", "raise it: LimitNOFILE=, or ulimit -Hn",
-		    "RLIMIT_NOFILE is %llu: captures of many processes will fail", (unsigned long long)h->max_files);
+		    "RLIMIT_NOFILE is %llu: captures of many processes will fail",
+		    (unsigned long long)h->max_files);
 	if (h->unprivileged_bpf == 0)
-		add(f, FINDING_NOTE, "unprivileged-bpf", "sysctl kernel.unprivileged_bpf_disabled=2",
+		add(f, FINDING_NOTE, "unprivileged-bpf",
+		    "sysctl kernel.unprivileged_bpf_disabled=2",
 		    "every user of this host may load BPF programs; tfprofd does not need that");
 }
 
@@ -162,19 +196,23 @@ void preflight_judge_process(pid_t pid, const struct process_facts *p, struct fi
 	if (p->error == -ESRCH)
 		add(f, FINDING_ERROR, "no-process", look, "there is no process %d", pid);
 	else if (p->error < 0)
-		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root", "cannot look at process %d: %s", pid, strerror(-p->error));
+		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root",
+		    "cannot look at process %d: %s", pid, strerror(-p->error));
 	else if (p->kernel_thread)
-		add(f, FINDING_ERROR, "kernel-thread", look, "%d is a thread of the kernel, not a process", pid);
+		add(f, FINDING_ERROR, "kernel-thread", look,
+		    "%d is a thread of the kernel, not a process", pid);
 	else if (p->state == 'Z' || p->state == 'X')
-		add(f, FINDING_ERROR, "ended", look, "process %d has ended; its parent did not wait for it yet", pid);
+		add(f, FINDING_ERROR, "ended", look,
+		    "process %d has ended; its parent did not wait for it yet", pid);
 	else if (p->process != pid)
-		add(f, FINDING_ERROR, "no-process", "name the process", "%d is a thread of process %d", pid, p->process);
+		add(f, FINDING_ERROR, "no-process", "name the process",
+		    "%d is a thread of process %d", pid, p->process);
 	else if (p->foreign)
 		add(f, FINDING_ERROR, "architecture", "use a 64-bit build of the server",
 		    "process %d is no 64-bit program of this machine's architecture", pid);
 	else if (p->maps < 0)
-		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root", "cannot read what process %d has mapped: %s", pid,
-		    strerror(-p->maps));
+		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root",
+		    "cannot read what process %d has mapped: %s", pid, strerror(-p->maps));
 }
 
 const struct broker_finding *preflight_error(const struct findings *f)
@@ -187,5 +225,6 @@ const struct broker_finding *preflight_error(const struct findings *f)
 
 void preflight_describe(const struct broker_finding *finding, char *ret_text, size_t size)
 {
-	snprintf(ret_text, size, "%s: %s%s%s", finding->code, finding->text, *finding->remedy ? "; " : "", finding->remedy);
+	snprintf(ret_text, size, "%s: %s%s%s", finding->code, finding->text,
+		 *finding->remedy ? "; " : "", finding->remedy);
 }

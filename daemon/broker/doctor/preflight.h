@@ -1,17 +1,19 @@
 /*
- * What on this host, or about a process, stands in the way of a capture: findings, judged from facts alone, each with a stable code,
- * one sentence and one remedy. The worst of them are errors, with which nothing can be captured.
+ * What on this host, or about a process, stands in the way of a capture: findings, judged from
+ * facts alone, each with a stable code, one sentence and one remedy. The worst of them are errors,
+ * with which nothing can be captured.
  */
 #pragma once
 
 #include <stddef.h>
 
 #include "daemon/broker/doctor/facts.h"
-#include "daemon/broker/message.h"
 #include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/message.h"
 
 #define PREFLIGHT_MAX 32
-/* The oldest on which it is tested (docs/kernels.md). What the programs need came with 5.17: bpf_loop(). */
+/* The oldest on which it is tested (docs/kernels.md). What the programs need came with 5.17:
+ * bpf_loop(). */
 #define OLDEST_KERNEL "6.1"
 
 struct findings {
@@ -25,10 +27,12 @@ void preflight_judge_host(const struct host_facts *facts, struct findings *findi
 void preflight_judge_programs(const struct program_verdict *verdicts, struct findings *findings);
 /* Adds that they cannot be loaded, for that reason. */
 void preflight_judge_load(const char *reason, struct findings *findings);
-/* Adds a line for everything that restricts others on this host and that captures work with all the same. */
+/* Adds a line for everything that restricts others on this host and that captures work with all the
+ * same. */
 void preflight_list_limits(const struct host_facts *facts, struct findings *findings);
 /* Adds what there is to say about a process; nothing when it can be captured. */
-void preflight_judge_process(pid_t pid, const struct process_facts *facts, struct findings *findings);
+void preflight_judge_process(pid_t pid, const struct process_facts *facts,
+			     struct findings *findings);
 
 /* The first error, NULL: none. */
 const struct broker_finding *preflight_error(const struct findings *findings);

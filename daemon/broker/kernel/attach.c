@@ -18,7 +18,7 @@
 
 /* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
 struct attached {
-	int fd;	   /* of the link; -1: none */
+	int fd;    /* of the link; -1: none */
 	int event; /* the perf event that it is a link of; -1: none */
 	pid_t pid; /* 0: a tracepoint */
 	enum probe_kind kind;
@@ -31,26 +31,30 @@ struct detached {
 
 struct attachment {
 	enum attach_mode mode;
-	bool tracepoints; /* are attached */
+	bool tracepoints;           /* are attached */
 	unsigned n_listeners_found; /* of so many targets */
 	struct programs bpf;
 	struct attach_site sites[BROKER_MAX_SITES];
 	unsigned n_sites, n_attached;
 	struct record_targets targets;
-	struct attached links[BROKER_MAX_SITES + 16]; /* a site each at the most, and the tracepoints */
+	struct attached
+		links[BROKER_MAX_SITES + 16]; /* a site each at the most, and the tracepoints */
 	unsigned n_links;
 	bool shed[KIND_COUNT];
 };
 
 int attach_mode_find(void)
 {
-	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
+				   { .code = BPF_JMP | BPF_EXIT } };
+	LIBBPF_OPTS(bpf_prog_load_opts, options,
+		    .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
 	_cleanup_close_ int program = -1;
 	uint64_t offset = 0;
 	int r;
 
-	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code), &options);
+	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code),
+				&options);
 	if (program < 0)
 		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
 	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
@@ -60,7 +64,8 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, struct attachment **ret, char *ret_reason, size_t size)
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache,
+		   struct attachment **ret, char *ret_reason, size_t size)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 	int r;
@@ -70,7 +75,8 @@ int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *
 		return -ENOMEM;
 	}
 	a->mode = mode;
-	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds, &a->bpf, ret_reason, size);
+	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds,
+			  &a->bpf, ret_reason, size);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -101,7 +107,8 @@ static void *close_links(void *data)
 	return NULL;
 }
 
-/* Each link waits for grace periods of the kernel when it goes; side by side they wait for the same ones. */
+/* Each link waits for grace periods of the kernel when it goes; side by side they wait for the same
+ * ones. */
 static void links_done(struct attached *links, unsigned n)
 {
 	struct closer closers[CLOSERS_MAX];
@@ -111,7 +118,8 @@ static void links_done(struct attached *links, unsigned n)
 
 	for (unsigned i = 0; i < step; i++) {
 		closers[i] = (struct closer){ .first = links + i, .end = links + n, .step = step };
-		started[i] = i + 1 < step && pthread_create(&threads[i], NULL, close_links, &closers[i]) == 0;
+		started[i] = i + 1 < step &&
+			     pthread_create(&threads[i], NULL, close_links, &closers[i]) == 0;
 		if (!started[i])
 			close_links(&closers[i]);
 	}
@@ -167,21 +175,24 @@ int attachment_add_target(struct attachment *a, pid_t pid)
 
 int attachment_add_site(struct attachment *a, const struct attach_site *site)
 {
-	if (a->n_sites >= (a->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES))
+	if (a->n_sites >=
+	    (a->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES))
 		return -E2BIG;
 	a->sites[a->n_sites++] = *site;
 	return 0;
 }
 
 /* Moves the links that are chosen to a list of their own; NULL: there are none. -ENOMEM. */
-static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind, struct detached **ret)
+static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind,
+		      struct detached **ret)
 {
 	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
 
 	if (!d)
 		return -ENOMEM;
 	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].fd >= 0 && (by_pid ? a->links[i].pid == pid : a->links[i].kind == kind)) {
+		if (a->links[i].fd >= 0 &&
+		    (by_pid ? a->links[i].pid == pid : a->links[i].kind == kind)) {
 			d->links[d->n++] = a->links[i];
 			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
 		}
@@ -232,7 +243,8 @@ static bool is_at_return(const struct attach_site *site)
 	return site->cookie & COOKIE_RETURN;
 }
 
-/* One link for all new sites of one process, file and kind, at entries or at returns, beginning with the one at first. */
+/* One link for all new sites of one process, file and kind, at entries or at returns, beginning
+ * with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
 	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES], semaphores[BROKER_MAX_SITES];
@@ -245,8 +257,8 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	for (unsigned i = first; i < a->n_sites; i++) {
 		const struct attach_site *s = &a->sites[i];
 
-		if (done[i] || s->pid != site->pid || s->file != site->file || s->kind != site->kind ||
-		    is_at_return(s) != is_at_return(site))
+		if (done[i] || s->pid != site->pid || s->file != site->file ||
+		    s->kind != site->kind || is_at_return(s) != is_at_return(site))
 			continue;
 		done[i] = true;
 		offsets[n] = s->offset;
@@ -256,18 +268,21 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 	}
 	/* The very file that the front has read, whatever its path means now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies, any_semaphore ? semaphores : NULL, n,
-				 is_at_return(site), site->pid);
+	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies,
+				 any_semaphore ? semaphores : NULL, n, is_at_return(site),
+				 site->pid);
 	if (link < 0)
 		return link == -ESRCH ? 0 : link;
-	return add_link(a, (struct attached){ .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
+	return add_link(a, (struct attached){
+				   .fd = link, .event = -1, .pid = site->pid, .kind = site->kind });
 }
 
 static int attach_by_perf_event(struct attachment *a, const struct attach_site *site)
 {
 	struct attached link = { .event = -1, .pid = site->pid, .kind = site->kind };
 
-	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset, site->cookie, site->semaphore, is_at_return(site), site->pid,
+	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset,
+				   site->cookie, site->semaphore, is_at_return(site), site->pid,
 				   &link.event);
 	if (link.fd < 0)
 		return link.fd == -ESRCH ? 0 : link.fd;
@@ -278,14 +293,16 @@ static int attach_tracepoint(struct attachment *a, enum program program, enum pr
 {
 	int fd = bpf_link_create(a->bpf.programs[program], 0, BPF_TRACE_RAW_TP, NULL);
 
-	return fd < 0 ? -errno : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
+	return fd < 0 ? -errno
+		      : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
 }
 
 /* Runs an iterator's program: what it returns is in maps and rings. */
 static int iterate(int program, pid_t pid)
 {
 	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
-	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
+		    .iter_info_len = sizeof(info));
 	_cleanup_close_ int link = -1, iterator = -1;
 	char nothing[64];
 	ssize_t n;
@@ -311,7 +328,8 @@ static void find_listeners(struct attachment *a)
 	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);
 	     a->n_listeners_found++)
 		if (a->targets.pids[a->n_listeners_found] != UINT32_MAX)
-			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS], (pid_t)a->targets.pids[a->n_listeners_found]);
+			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS],
+				(pid_t)a->targets.pids[a->n_listeners_found]);
 }
 
 static bool is_among(const struct refused *refused, pid_t pid)
@@ -336,7 +354,8 @@ static int leave_out(struct attachment *a, enum probe_kind kind, int error, stru
 {
 	int r = attachment_shed(a, kind, &refused->links[refused->n_links]);
 
-	log_warning_errno(error, "the kernel refused what %s need (%m): they are not captured", probe_kind_name(kind));
+	log_warning_errno(error, "the kernel refused what %s need (%m): they are not captured",
+			  probe_kind_name(kind));
 	refused->n_links += r >= 0;
 	refused->kinds |= KIND_BIT(kind);
 	return r;
@@ -355,7 +374,8 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
 		const struct program_facts *f = &program_facts[i];
 
-		if (!f->is_tracepoint || a->bpf.programs[i] < 0 || (f->kind != KIND_COUNT && a->shed[f->kind]))
+		if (!f->is_tracepoint || a->bpf.programs[i] < 0 ||
+		    (f->kind != KIND_COUNT && a->shed[f->kind]))
 			continue;
 		r = attach_tracepoint(a, i, f->kind);
 		if (r < 0 && !is_for_lack_of_room(r) && f->kind != KIND_COUNT)
@@ -375,9 +395,11 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
 		const struct attach_site *site = &a->sites[i];
 
-		if (!site->pid || done[i] || a->shed[site->kind] || is_among(ret_refused, site->pid))
+		if (!site->pid || done[i] || a->shed[site->kind] ||
+		    is_among(ret_refused, site->pid))
 			continue;
-		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site) : attach_group(a, i, done);
+		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site)
+						 : attach_group(a, i, done);
 		if (r < 0 && !is_for_lack_of_room(r) && probe_kind_is_optional(site->kind))
 			r = leave_out(a, site->kind, r, ret_refused);
 		/* What one process has in its file costs that process only. */

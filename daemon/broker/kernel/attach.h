@@ -1,6 +1,7 @@
 /*
- * The kernel's part of one capture: the loaded programs with rings and control words of their own, and the links that are up only
- * while it runs. Everything goes when it is freed, or when the process that holds it dies: nothing is pinned.
+ * The kernel's part of one capture: the loaded programs with rings and control words of their own,
+ * and the links that are up only while it runs. Everything goes when it is freed, or when the
+ * process that holds it dies: nothing is pinned.
  */
 #pragma once
 
@@ -16,26 +17,32 @@ struct program_cache;
 
 /* How uprobes are attached here. */
 enum attach_mode {
-	ATTACH_MULTI,	   /* one link for many sites, in one process only, gone in some 30 ms */
-	ATTACH_PERF_EVENT, /* one perf event per site, gone in some 100 ms each: kernels before 6.6 */
+	ATTACH_MULTI,      /* one link for many sites, in one process only, gone in some 30 ms */
+	ATTACH_PERF_EVENT, /* one perf event per site, gone in some 100 ms each: kernels before 6.6
+			    */
 };
 
-/* What this kernel can do; needs CAP_BPF and CAP_PERFMON. A negative errno when it can do neither. */
+/* What this kernel can do; needs CAP_BPF and CAP_PERFMON. A negative errno when it can do neither.
+ */
 int attach_mode_find(void);
 
-/* Loads the programs, those of the kinds (bits, as programs_load()) among them; nothing is attached. Errors and ret_reason as programs_load(). */
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, struct attachment **ret, char *ret_reason, size_t size);
+/* Loads the programs, those of the kinds (bits, as programs_load()) among them; nothing is
+ * attached. Errors and ret_reason as programs_load(). */
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache,
+		   struct attachment **ret, char *ret_reason, size_t size);
 /* Those of the kinds that the kernel takes. */
 unsigned attachment_kinds(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 
-/* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns how many, at most BROKER_MAX_FDS. */
+/* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns how
+ * many, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
 /*
- * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number from 0, also when it is there already under
- * another one, which then means nobody. -E2BIG beyond RECORD_MAX_TARGETS.
+ * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number from
+ * 0, also when it is there already under another one, which then means nobody. -E2BIG beyond
+ * RECORD_MAX_TARGETS.
  */
 int attachment_add_target(struct attachment *a, pid_t pid);
 
@@ -44,7 +51,8 @@ struct attach_site {
 	pid_t pid;
 	int file; /* borrowed until attachment_attach() */
 	uint64_t offset, cookie;
-	uint64_t semaphore; /* offset of a counter that the kernel increments in the process while the probe is there; 0: none */
+	uint64_t semaphore; /* offset of a counter that the kernel increments in the process while
+			       the probe is there; 0: none */
 	enum probe_kind kind;
 };
 
@@ -55,21 +63,25 @@ struct detached;
 struct refused {
 	unsigned n;
 	pid_t pids[RECORD_MAX_TARGETS];
-	unsigned kinds; /* a bit for each that is left out of all processes, because a probe of it was refused in one */
-	struct detached *links[KIND_COUNT]; /* of these kinds, what was attached already; to be freed */
+	unsigned kinds; /* a bit for each that is left out of all processes, because a probe of it
+			   was refused in one */
+	struct detached
+		*links[KIND_COUNT]; /* of these kinds, what was attached already; to be freed */
 	unsigned n_links;
 };
 
 /*
- * Attaches every site that was added since the last call and, the first time, the scheduler programs. A process that ends meanwhile is
- * no error, and one that is refused is one only when nothing else is attached.
+ * Attaches every site that was added since the last call and, the first time, the scheduler
+ * programs. A process that ends meanwhile is no error, and one that is refused is one only when
+ * nothing else is attached.
  */
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason);
 
-/* struct detached: links that were taken out of an attachment; they stay until they are freed, which takes a while. */
+/* struct detached: links that were taken out of an attachment; they stay until they are freed,
+ * which takes a while. */
 /*
- * A process has ended, or became another program: its sites are left out, and what was attached to it is taken out. watch: its
- * scheduling and threads are still recorded. -ENOMEM.
+ * A process has ended, or became another program: its sites are left out, and what was attached to
+ * it is taken out. watch: its scheduling and threads are still recorded. -ENOMEM.
  */
 int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret);
 /* Takes what was attached of a kind out of it; nothing of it is attached again. -ENOMEM. */

@@ -22,8 +22,9 @@
 #include "lib/proc/maps.h"
 
 /*
- * Several batches of as many rounds as there is time for. In each round the same is done with and without a probe, so that what else
- * runs on the machine disturbs both; the median counts, and batches that disagree are no measurement.
+ * Several batches of as many rounds as there is time for. In each round the same is done with and
+ * without a probe, so that what else runs on the machine disturbs both; the median counts, and
+ * batches that disagree are no measurement.
  */
 #define BATCHES 5
 #define ROUNDS 64
@@ -42,30 +43,28 @@
 #define COST_MAX_NS 1000000
 
 /*
- * Functions whose probed instructions are known: push is emulated by the kernel, mov is single-stepped, and the leaf keeps its argument
- * below the stack pointer across a 5-byte nop, as compilers let it. They are reached by calls only; a
- * twin of each has no probe.
+ * Functions whose probed instructions are known: push is emulated by the kernel, mov is
+ * single-stepped, and the leaf keeps its argument below the stack pointer across a 5-byte nop, as
+ * compilers let it. They are reached by calls only; a twin of each has no probe.
  */
 #define TWICE(name, body) PLACE(name, body) PLACE(name "_plain", body)
-#define PLACE(name, body)                                                                                                      \
-	"	.p2align 4\n	.type " name ", @function\n" name ":\n" body ".size " name ", . - " name "\n"
-__asm__(".pushsection .text\n"
-	TWICE("calibration_emulated", "	push	%rbp\n"
-				      "	mov	%rsp, %rbp\n"
-				      "	mov	%rdi, %rax\n"
-				      "	pop	%rbp\n"
-				      "	ret\n")
-	TWICE("calibration_stepped", "	mov	%rdi, %rax\n"
-				     "	ret\n")
-	PLACE("calibration_leaf",
-	"	mov	%rdi, -8(%rsp)\n"
-	"	mov	%rdi, -16(%rsp)\n"
-	"calibration_leaf_nop:\n"
-	"	.byte	0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-	"	mov	-8(%rsp), %rax\n"
-	"	add	-16(%rsp), %rax\n"
-	"	ret\n")
-	".popsection\n");
+#define PLACE(name, body)                                                                          \
+	"	.p2align 4\n	.type " name ", @function\n" name ":\n" body ".size " name         \
+	", . - " name "\n"
+__asm__(".pushsection .text\n" TWICE("calibration_emulated", "	push	%rbp\n"
+							     "	mov	%rsp, %rbp\n"
+							     "	mov	%rdi, %rax\n"
+							     "	pop	%rbp\n"
+							     "	ret\n")
+		TWICE("calibration_stepped", "	mov	%rdi, %rax\n"
+					     "	ret\n")
+			PLACE("calibration_leaf", "	mov	%rdi, -8(%rsp)\n"
+						  "	mov	%rdi, -16(%rsp)\n"
+						  "calibration_leaf_nop:\n"
+						  "	.byte	0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+						  "	mov	-8(%rsp), %rax\n"
+						  "	add	-16(%rsp), %rax\n"
+						  "	ret\n") ".popsection\n");
 uint64_t calibration_emulated(uint64_t value);
 uint64_t calibration_emulated_plain(uint64_t value);
 uint64_t calibration_stepped(uint64_t value);
@@ -73,18 +72,21 @@ uint64_t calibration_stepped_plain(uint64_t value);
 uint64_t calibration_leaf(uint64_t value);
 extern const char calibration_leaf_nop[];
 
-/* What the child answers for a batch: nanoseconds of CPU time that a hit costs, and that a turn with its partner takes. */
+/* What the child answers for a batch: nanoseconds of CPU time that a hit costs, and that a turn
+ * with its partner takes. */
 struct measurement {
 	double emulated, stepped, turn;
-	double call, message; /* a system call that nobody follows; one that passes a message through a socket */
-	uint32_t wrong; /* results of the leaf */
+	double call, message; /* a system call that nobody follows; one that passes a message
+				 through a socket */
+	uint32_t wrong;       /* results of the leaf */
 };
 
 enum batch { BATCH_CALLS = 'c', BATCH_TURNS = 't', BATCH_SYSTEM = 's' };
 
 /*
- * What a program does between two hits: it has data and code of its own in the caches, which the kernel's part of a hit puts out of them.
- * In a loop without it a hit costs half of what it costs a busy server (make bench compares the two).
+ * What a program does between two hits: it has data and code of its own in the caches, which the
+ * kernel's part of a hit puts out of them. In a loop without it a hit costs half of what it costs a
+ * busy server (make bench compares the two).
  */
 #define CHURN_BYTES (1u << 20)
 
@@ -163,8 +165,8 @@ static uint64_t count_switches(void)
 }
 
 /*
- * Two processes on one CPU, each of which gives it to the other. A turn is two records, of which either process pays one. Whoever else
- * runs there meanwhile pays for itself.
+ * Two processes on one CPU, each of which gives it to the other. A turn is two records, of which
+ * either process pays one. Whoever else runs there meanwhile pays for itself.
  */
 static void measure_turns(struct samples *samples, const struct partner *partner)
 {
@@ -189,9 +191,10 @@ static void measure_turns(struct samples *samples, const struct partner *partner
 static void measure_system(struct samples *calls, struct samples *messages, const int pair[2])
 {
 	/* Of the usual length. */
-	static const char request[] = "POST /v1/models/some_model:predict HTTP/1.1\r\nHost: localhost:8501\r\nUser-Agent: some-client/1.2.3\r\n"
-				      "Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
-				      "Content-Type: application/json\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 0\r\n\r\n";
+	static const char request[] =
+		"POST /v1/models/some_model:predict HTTP/1.1\r\nHost: localhost:8501\r\nUser-Agent: some-client/1.2.3\r\n"
+		"Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
+		"Content-Type: application/json\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 0\r\n\r\n";
 	char bytes[sizeof(request)];
 	uint64_t begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 
@@ -234,7 +237,8 @@ static bool start_partner(struct partner *ret)
 
 	CPU_ZERO(&here);
 	CPU_SET(sched_getcpu(), &here);
-	ret->yields = mmap(NULL, sizeof(*ret->yields), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ret->yields = mmap(NULL, sizeof(*ret->yields), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (ret->yields == MAP_FAILED || sched_setaffinity(0, sizeof(here), &here) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return false;
@@ -259,14 +263,16 @@ static void run_child(int socket)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		_exit(EXIT_FAILURE);
-	if (!start_partner(&partner) || write(socket, &partner.pid, sizeof(partner.pid)) != sizeof(partner.pid))
+	if (!start_partner(&partner) ||
+	    write(socket, &partner.pid, sizeof(partner.pid)) != sizeof(partner.pid))
 		_exit(EXIT_FAILURE);
 	while (read(socket, &byte, 1) == 1) {
 		struct samples emulated = {}, stepped = {}, turns = {}, calls = {}, messages = {};
 		struct measurement m = {};
 
 		begin = clock_now(CLOCK_MONOTONIC);
-		for (unsigned i = 0; i < ROUNDS && clock_now(CLOCK_MONOTONIC) - begin < ROUNDS_NS; i++)
+		for (unsigned i = 0; i < ROUNDS && clock_now(CLOCK_MONOTONIC) - begin < ROUNDS_NS;
+		     i++)
 			if (byte == BATCH_CALLS)
 				measure_calls(&emulated, &stepped);
 			else if (byte == BATCH_SYSTEM)
@@ -374,15 +380,22 @@ static int add_site(struct attachment *a, pid_t pid, int program, const void *ad
 	r = maps_read(maps, find_place, &place);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
-	return attachment_add_site(a, &(struct attach_site){ .pid = pid, .file = program, .offset = place.offset,
-							     .cookie = COOKIE_MAKE(0, 0, REGISTER_RDI, REGISTER_NONE, REGISTER_NONE,
-									   ACTION_ENTRY, 0, 0, 0),
-							     .kind = KIND_RUNS });
+	return attachment_add_site(
+		a,
+		&(struct attach_site){ .pid = pid,
+				       .file = program,
+				       .offset = place.offset,
+				       .cookie = COOKIE_MAKE(0, 0, REGISTER_RDI, REGISTER_NONE,
+							     REGISTER_NONE, ACTION_ENTRY, 0, 0, 0),
+				       .kind = KIND_RUNS });
 }
 
-static int attach(struct attachment *a, const struct child *child, pid_t partner, const char **ret_reason)
+static int attach(struct attachment *a, const struct child *child, pid_t partner,
+		  const char **ret_reason)
 {
-	const void *const places[PROBES] = { (const void *)calibration_emulated, (const void *)calibration_stepped, calibration_leaf_nop };
+	const void *const places[PROBES] = { (const void *)calibration_emulated,
+					     (const void *)calibration_stepped,
+					     calibration_leaf_nop };
 	_cleanup_close_ int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct refused refused = {};
 	int r;
@@ -403,7 +416,8 @@ static int attach(struct attachment *a, const struct child *child, pid_t partner
 
 static int open_window(const struct attachment *a, bool open)
 {
-	const struct record_control control = { .window_start = open, .window_stop = open ? UINT64_MAX : 0 };
+	const struct record_control control = { .window_start = open,
+						.window_stop = open ? UINT64_MAX : 0 };
 	int fds[BROKER_MAX_FDS];
 	uint32_t zero = 0;
 
@@ -425,8 +439,10 @@ static bool agree(const struct samples *b)
 	return b->n >= 3 && b->value[b->n - 2] - b->value[1] <= SPREAD_MAX * median(b);
 }
 
-/* What following sockets adds to calls, from before it was attached to now. 0: they are not followed, or too little to be seen. */
-static int measure_sockets(const struct child *child, const struct measurement *before, struct broker_calibration *ret)
+/* What following sockets adds to calls, from before it was attached to now. 0: they are not
+ * followed, or too little to be seen. */
+static int measure_sockets(const struct child *child, const struct measurement *before,
+			   struct broker_calibration *ret)
 {
 	struct samples calls = {}, messages = {};
 	struct measurement with;
@@ -444,7 +460,8 @@ static int measure_sockets(const struct child *child, const struct measurement *
 	return 0;
 }
 
-static int measure_batches(struct attachment *a, const struct child *child, struct broker_calibration *ret)
+static int measure_batches(struct attachment *a, const struct child *child,
+			   struct broker_calibration *ret)
 {
 	struct samples emulated = {}, stepped = {}, turns = {};
 	struct measurement without, with, calls = {};
@@ -470,12 +487,14 @@ static int measure_batches(struct attachment *a, const struct child *child, stru
 	ret->emulated_ns = cost(&emulated);
 	ret->stepped_ns = cost(&stepped);
 	ret->steady = agree(&emulated);
-	/* Beside a switch itself it is little, and may be lost in it: it is a part of what a probe does. */
+	/* Beside a switch itself it is little, and may be lost in it: it is a part of what a probe
+	 * does. */
 	ret->switch_ns = cost(&turns) ?: ret->emulated_ns / 4;
 	return ret->emulated_ns && ret->stepped_ns > ret->emulated_ns ? 0 : -EBUSY;
 }
 
-static int measure(struct attachment *a, const struct child *child, struct broker_calibration *ret, const char **ret_reason)
+static int measure(struct attachment *a, const struct child *child, struct broker_calibration *ret,
+		   const char **ret_reason)
 {
 	struct measurement before, system = {};
 	pid_t partner;
@@ -500,7 +519,8 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 	return r;
 }
 
-int calibration_measure(enum attach_mode mode, struct program_cache *cache, struct broker_calibration *ret, char *ret_reason, size_t size)
+int calibration_measure(enum attach_mode mode, struct program_cache *cache,
+			struct broker_calibration *ret, char *ret_reason, size_t size)
 {
 	const char *reason = "cannot start a process to measure with";
 	struct broker_calibration measured = {};
@@ -519,7 +539,8 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache, stru
 	}
 	begin = clock_now(CLOCK_MONOTONIC);
 	attachment_free(a);
-	measured.detach_us = (uint32_t)((clock_now(CLOCK_MONOTONIC) - begin) / 1000 / (mode == ATTACH_PERF_EVENT ? PROBES : 1));
+	measured.detach_us = (uint32_t)((clock_now(CLOCK_MONOTONIC) - begin) / 1000 /
+					(mode == ATTACH_PERF_EVENT ? PROBES : 1));
 	if (r >= 0)
 		*ret = measured;
 	else if (*reason)

@@ -7,10 +7,14 @@
 const struct capability capabilities[CAPABILITIES] = {
 	{ CAP_BPF, "CAP_BPF", "no-cap-bpf", "load BPF programs" },
 	{ CAP_PERFMON, "CAP_PERFMON", "no-cap-perfmon", "attach them to processes" },
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "no-cap-sys-ptrace", "see what other processes have mapped" },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "no-cap-dac-read-search", "read programs in other users' directories" },
-	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "no-cap-checkpoint-restore", "open the files that processes have mapped" },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "no-cap-sys-admin", "attach probes on this kernel, which has only perf events for it" },
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "no-cap-sys-ptrace",
+	  "see what other processes have mapped" },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "no-cap-dac-read-search",
+	  "read programs in other users' directories" },
+	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "no-cap-checkpoint-restore",
+	  "open the files that processes have mapped" },
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "no-cap-sys-admin",
+	  "attach probes on this kernel, which has only perf events for it" },
 };
 
 uint32_t capabilities_effective(void)
@@ -21,7 +25,8 @@ uint32_t capabilities_effective(void)
 	for (unsigned i = 0; caps && i < CAPABILITIES; i++) {
 		cap_flag_value_t has = CAP_CLEAR;
 
-		if (cap_get_flag(caps, capabilities[i].number, CAP_EFFECTIVE, &has) == 0 && has == CAP_SET)
+		if (cap_get_flag(caps, capabilities[i].number, CAP_EFFECTIVE, &has) == 0 &&
+		    has == CAP_SET)
 			effective |= 1u << i;
 	}
 	cap_free(caps);
@@ -46,8 +51,8 @@ int capabilities_keep(bool perf_event_uprobes)
 		if (!keep && cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
 			r = -errno;
 	}
-	if (cap_set_flag(caps, CAP_PERMITTED, n, kept, CAP_SET) < 0 || cap_set_flag(caps, CAP_EFFECTIVE, n, kept, CAP_SET) < 0 ||
-	    cap_set_proc(caps) < 0)
+	if (cap_set_flag(caps, CAP_PERMITTED, n, kept, CAP_SET) < 0 ||
+	    cap_set_flag(caps, CAP_EFFECTIVE, n, kept, CAP_SET) < 0 || cap_set_proc(caps) < 0)
 		r = -errno;
 	cap_free(caps);
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -1,4 +1,5 @@
-/* Which parts of an ELF file are code, from its program headers alone: all that the broker reads of a target's file. */
+/* Which parts of an ELF file are code, from its program headers alone: all that the broker reads of
+ * a target's file. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,11 +18,14 @@ struct code_ranges {
 	struct code_range data[CODE_RANGES_MAX]; /* what is mapped writable, and is no code */
 };
 
-/* -ENOEXEC: not a 64-bit ELF file with code; -errno of pread. Headers and ranges beyond the caps are not looked at. */
+/* -ENOEXEC: not a 64-bit ELF file with code; -errno of pread. Headers and ranges beyond the caps
+ * are not looked at. */
 int code_ranges_read(int fd, struct code_ranges *ret);
 bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset);
 /*
- * Whether the note at that offset of the file is that of a static probe (USDT) whose instruction and whose counter lie at these offsets:
- * 0. -EINVAL: it is not; -errno of pread. Reads so many bytes as the head of such a note has.
+ * Whether the note at that offset of the file is that of a static probe (USDT) whose instruction
+ * and whose counter lie at these offsets: 0. -EINVAL: it is not; -errno of pread. Reads so many
+ * bytes as the head of such a note has.
  */
-int code_ranges_check_counter(const struct code_ranges *ranges, int fd, uint64_t note, uint64_t instruction, uint64_t counter);
+int code_ranges_check_counter(const struct code_ranges *ranges, int fd, uint64_t note,
+			      uint64_t instruction, uint64_t counter);

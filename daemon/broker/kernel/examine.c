@@ -18,7 +18,7 @@ static int shrink_rings(struct tfprofd_bpf *skel)
 	struct bpf_map *map;
 	int r = 0;
 
-	bpf_object__for_each_map(map, skel->obj)
+	bpf_object__for_each_map (map, skel->obj)
 		if (r >= 0 && bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
 			r = bpf_map__set_max_entries(map, (__u32)sysconf(_SC_PAGESIZE));
 	return r;
@@ -31,7 +31,8 @@ bool program_can_be_there(enum program program)
 	return !needs || libbpf_find_vmlinux_btf_id(needs, BPF_TRACE_RAW_TP) >= 0;
 }
 
-int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size, size_t *ret_instructions)
+int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size,
+		       size_t *ret_instructions)
 {
 	struct tfprofd_bpf *skel = tfprofd_bpf__open();
 	struct bpf_program *p;
@@ -41,9 +42,12 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 		return -errno;
 	skel->rodata->n_rings = RECORD_MAX_RINGS;
 	if (attach_type)
-		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
+		bpf_program__set_expected_attach_type(skel->progs.probe,
+						      (enum bpf_attach_type)attach_type);
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, program_facts[i].name), i == program);
+		bpf_program__set_autoload(
+			bpf_object__find_program_by_name(skel->obj, program_facts[i].name),
+			i == program);
 	p = bpf_object__find_program_by_name(skel->obj, program_facts[program].name);
 	if (ret_figures) {
 		bpf_program__set_log_level(p, LOG_FIGURES);
@@ -61,7 +65,8 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 /* Of the moment, not of the program. */
 static bool is_passing(int error)
 {
-	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN || error == -EINTR;
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN ||
+	       error == -EINTR;
 }
 
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])

@@ -15,8 +15,10 @@
 
 /* The longest first, so that nobody waits for one at the end. */
 static const enum program load_order[PROGRAM_COUNT] = {
-	PROGRAM_PROBE, PROGRAM_SYS_EXIT, PROGRAM_SYS_ENTER, PROGRAM_SWITCH, PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_SEGMENT, PROGRAM_EXIT,
-	PROGRAM_EXEC, PROGRAM_FORK, PROGRAM_WAKING, PROGRAM_WAKEUP_NEW, PROGRAM_NAME_THREADS,
+	PROGRAM_PROBE,          PROGRAM_SYS_EXIT,   PROGRAM_SYS_ENTER, PROGRAM_SWITCH,
+	PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_SEGMENT,   PROGRAM_EXIT,
+	PROGRAM_EXEC,           PROGRAM_FORK,       PROGRAM_WAKING,    PROGRAM_WAKEUP_NEW,
+	PROGRAM_NAME_THREADS,
 };
 #define LOADERS 4
 
@@ -24,7 +26,7 @@ struct kept_map {
 	char name[BPF_OBJ_NAME_LEN];
 	enum bpf_map_type type;
 	__u32 key_size, value_size, max_entries, flags;
-	int fd; /* that the instructions name */
+	int fd;      /* that the instructions name */
 	void *value; /* of the only entry, which programs cannot change; NULL: none */
 };
 
@@ -87,7 +89,8 @@ static int copy_fd(int fd)
 	return copy < 0 ? -errno : copy;
 }
 
-/* Where the functions of a program begin: at its first instruction, and wherever it calls or refers to itself. */
+/* Where the functions of a program begin: at its first instruction, and wherever it calls or refers
+ * to itself. */
 static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPROGRAMS_MAX])
 {
 	__u32 found = 1;
@@ -95,7 +98,8 @@ static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPR
 	ret[0] = 0;
 	for (size_t i = 0; i < n; i++) {
 		bool calls = in[i].code == (BPF_JMP | BPF_CALL) && in[i].src_reg == BPF_PSEUDO_CALL;
-		bool refers = in[i].code == (BPF_LD | BPF_IMM | BPF_DW) && in[i].src_reg == BPF_PSEUDO_FUNC;
+		bool refers = in[i].code == (BPF_LD | BPF_IMM | BPF_DW) &&
+			      in[i].src_reg == BPF_PSEUDO_FUNC;
 		__u32 at = (__u32)((int)i + in[i].imm + 1), k;
 
 		if (!calls && !refers)
@@ -125,7 +129,8 @@ static int keep_program(const struct bpf_program *program, struct kept_program *
 	if (info.nr_func_info > SUBPROGRAMS_MAX || info.func_info_rec_size != sizeof(functions[0]))
 		return -EOPNOTSUPP;
 	ret->attach_btf_id = info.attach_btf_id;
-	info = (struct bpf_prog_info){ .nr_func_info = info.nr_func_info, .func_info_rec_size = info.func_info_rec_size,
+	info = (struct bpf_prog_info){ .nr_func_info = info.nr_func_info,
+				       .func_info_rec_size = info.func_info_rec_size,
 				       .func_info = (__u64)(uintptr_t)functions };
 	size = sizeof(info);
 	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
@@ -137,13 +142,17 @@ static int keep_program(const struct bpf_program *program, struct kept_program *
 	ret->instructions = malloc(ret->n_instructions * sizeof(ret->instructions[0]));
 	if (!ret->instructions)
 		return -ENOMEM;
-	memcpy(ret->instructions, bpf_program__insns(program), ret->n_instructions * sizeof(ret->instructions[0]));
-	/* The kernel gives the types in order, with the places that the functions have after its own changes. */
+	memcpy(ret->instructions, bpf_program__insns(program),
+	       ret->n_instructions * sizeof(ret->instructions[0]));
+	/* The kernel gives the types in order, with the places that the functions have after its
+	 * own changes. */
 	ret->n_functions = find_functions(ret->instructions, ret->n_instructions, at);
-	if (ret->n_functions != info.nr_func_info || (ret->type == BPF_PROG_TYPE_TRACING && !ret->attach_btf_id))
+	if (ret->n_functions != info.nr_func_info ||
+	    (ret->type == BPF_PROG_TYPE_TRACING && !ret->attach_btf_id))
 		return -EOPNOTSUPP;
 	for (__u32 i = 0; i < ret->n_functions; i++)
-		ret->functions[i] = (struct bpf_func_info){ .insn_off = at[i], .type_id = functions[i].type_id };
+		ret->functions[i] = (struct bpf_func_info){ .insn_off = at[i],
+							    .type_id = functions[i].type_id };
 	return 0;
 }
 
@@ -152,8 +161,12 @@ static int keep_map(const struct bpf_map *map, struct kept_map *ret)
 	size_t size = 0;
 	const void *value = bpf_map__initial_value((struct bpf_map *)map, &size);
 
-	*ret = (struct kept_map){ .type = bpf_map__type(map), .key_size = bpf_map__key_size(map), .value_size = bpf_map__value_size(map),
-				  .max_entries = bpf_map__max_entries(map), .flags = bpf_map__map_flags(map), .fd = bpf_map__fd(map) };
+	*ret = (struct kept_map){ .type = bpf_map__type(map),
+				  .key_size = bpf_map__key_size(map),
+				  .value_size = bpf_map__value_size(map),
+				  .max_entries = bpf_map__max_entries(map),
+				  .flags = bpf_map__map_flags(map),
+				  .fd = bpf_map__fd(map) };
 	strncpy(ret->name, bpf_map__name(map), sizeof(ret->name) - 1);
 	if (!value)
 		return 0;
@@ -164,7 +177,8 @@ static int keep_map(const struct bpf_map *map, struct kept_map *ret)
 	return size == ret->value_size ? 0 : -EOPNOTSUPP;
 }
 
-void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object, int attach_type, unsigned kinds, size_t secret)
+void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object, int attach_type,
+			unsigned kinds, size_t secret)
 {
 	const struct bpf_map *map;
 	int r = 0;
@@ -173,7 +187,7 @@ void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object
 	c->secret = secret;
 	c->attach_type = attach_type;
 	c->kinds = kinds;
-	bpf_object__for_each_map(map, object) {
+	bpf_object__for_each_map (map, object) {
 		if (!bpf_map__autocreate(map))
 			continue;
 		if (c->n_maps == MAPS_MAX)
@@ -182,7 +196,8 @@ void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object
 			r = keep_map(map, &c->maps[c->n_maps++]);
 	}
 	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
-		const struct bpf_program *program = bpf_object__find_program_by_name(object, program_facts[i].name);
+		const struct bpf_program *program =
+			bpf_object__find_program_by_name(object, program_facts[i].name);
 
 		if (bpf_program__autoload(program))
 			r = keep_program(program, &c->programs[i]);
@@ -199,8 +214,10 @@ void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object
 static int renew_secret(const struct kept_programs *c)
 {
 	for (unsigned i = 0; i < c->n_maps; i++)
-		if (c->maps[i].value && strstr(c->maps[i].name, ".rodata") && c->secret + 16 <= c->maps[i].value_size)
-			return getrandom((char *)c->maps[i].value + c->secret, 16, 0) == 16 ? 0 : -EIO;
+		if (c->maps[i].value && strstr(c->maps[i].name, ".rodata") &&
+		    c->secret + 16 <= c->maps[i].value_size)
+			return getrandom((char *)c->maps[i].value + c->secret, 16, 0) == 16 ? 0
+											    : -EIO;
 	return -ENOENT;
 }
 
@@ -210,24 +227,30 @@ static int make_map(const struct kept_map *kept)
 	__u32 zero = 0;
 	int fd, r = 0;
 
-	fd = bpf_map_create(kept->type, kept->name, kept->key_size, kept->value_size, kept->max_entries, &options);
+	fd = bpf_map_create(kept->type, kept->name, kept->key_size, kept->value_size,
+			    kept->max_entries, &options);
 	if (fd < 0)
 		return -errno;
 	/* The verifier relies on what cannot change any more. */
-	if (kept->value && (bpf_map_update_elem(fd, &zero, kept->value, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0))
+	if (kept->value &&
+	    (bpf_map_update_elem(fd, &zero, kept->value, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0))
 		r = -errno;
 	if (r < 0)
 		close(fd);
 	return r < 0 ? r : fd;
 }
 
-/* Loads a program whose instructions name the maps of now instead of those that it was kept with. */
-static int make_program(const struct kept_programs *c, const struct kept_program *kept, const char *name, const int fds[MAPS_MAX])
+/* Loads a program whose instructions name the maps of now instead of those that it was kept with.
+ */
+static int make_program(const struct kept_programs *c, const struct kept_program *kept,
+			const char *name, const int fds[MAPS_MAX])
 {
 	_cleanup_free_ struct bpf_insn *in = malloc(kept->n_instructions * sizeof(in[0]));
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)kept->attach_type,
-		    .attach_btf_id = kept->attach_btf_id, .prog_btf_fd = (__u32)c->btf, .func_info = kept->functions,
-		    .func_info_cnt = kept->n_functions, .func_info_rec_size = sizeof(kept->functions[0]));
+	LIBBPF_OPTS(bpf_prog_load_opts, options,
+		    .expected_attach_type = (enum bpf_attach_type)kept->attach_type,
+		    .attach_btf_id = kept->attach_btf_id, .prog_btf_fd = (__u32)c->btf,
+		    .func_info = kept->functions, .func_info_cnt = kept->n_functions,
+		    .func_info_rec_size = sizeof(kept->functions[0]));
 	int fd;
 
 	if (!in)
@@ -271,7 +294,8 @@ static void *load_programs(void *data)
 		int r = 0;
 
 		if (kept->there && program_is_of_kinds(load_order[i], l->kinds))
-			r = l->programs->programs[load_order[i]] = make_program(l->cache, kept, program_facts[load_order[i]].name, l->fds);
+			r = l->programs->programs[load_order[i]] = make_program(
+				l->cache, kept, program_facts[load_order[i]].name, l->fds);
 		if (r < 0)
 			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
 	}
@@ -304,7 +328,12 @@ int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs 
 		if (r >= 0)
 			r = programs_take_map(ret, c->maps[i].name, fds[i]);
 	}
-	return r < 0 ? r : load_all(&(struct loading){ .cache = c, .fds = fds, .programs = ret, .n = PROGRAM_COUNT, .kinds = kinds });
+	return r < 0 ? r
+		     : load_all(&(struct loading){ .cache = c,
+						   .fds = fds,
+						   .programs = ret,
+						   .n = PROGRAM_COUNT,
+						   .kinds = kinds });
 }
 
 bool kept_programs_serve(const struct kept_programs *c, int attach_type, unsigned kinds)

@@ -1,4 +1,5 @@
-/* What libbpf made of the programs when it loaded them: the same instructions and maps are loaded again at once. Part of programs.h. */
+/* What libbpf made of the programs when it loaded them: the same instructions and maps are loaded
+ * again at once. Part of programs.h. */
 #pragma once
 
 #include <bpf/libbpf.h>
@@ -15,10 +16,11 @@ struct kept_programs *kept_programs_free(struct kept_programs *kept);
 void kept_programs_forget(struct kept_programs *kept);
 
 /*
- * Keeps what was loaded, for the attach type and with the programs of these kinds; secret: where the secret is in the constants. Without success
- * nothing is kept.
+ * Keeps what was loaded, for the attach type and with the programs of these kinds; secret: where
+ * the secret is in the constants. Without success nothing is kept.
  */
-void kept_programs_fill(struct kept_programs *kept, const struct bpf_object *object, int attach_type, unsigned kinds, size_t secret);
+void kept_programs_fill(struct kept_programs *kept, const struct bpf_object *object,
+			int attach_type, unsigned kinds, size_t secret);
 /* Whether what is kept will do; that of more kinds serves for fewer. */
 bool kept_programs_serve(const struct kept_programs *kept, int attach_type, unsigned kinds);
 /* Loads them, with a secret of their own. What bpf(2) returns; -ENOMEM. */

@@ -23,11 +23,15 @@ static int uprobe_event_type(void)
 	return type;
 }
 
-int perf_uprobe_link(int program, int file, uint64_t offset, uint64_t cookie, uint64_t semaphore, bool at_return, pid_t pid, int *ret_event)
+int perf_uprobe_link(int program, int file, uint64_t offset, uint64_t cookie, uint64_t semaphore,
+		     bool at_return, pid_t pid, int *ret_event)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = cookie);
-	/* The format of these events has the counter's offset in the upper half, and "retprobe" in the lowest bit. */
-	struct perf_event_attr attr = { .size = sizeof(attr), .config = semaphore << 32 | at_return, .config2 = offset };
+	/* The format of these events has the counter's offset in the upper half, and "retprobe" in
+	 * the lowest bit. */
+	struct perf_event_attr attr = { .size = sizeof(attr),
+					.config = semaphore << 32 | at_return,
+					.config2 = offset };
 	_cleanup_close_ int event = -1, link = -1;
 	int type = uprobe_event_type();
 	char path[32];

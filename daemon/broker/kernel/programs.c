@@ -29,10 +29,11 @@ const struct program_facts program_facts[PROGRAM_COUNT] = {
 	[PROGRAM_SYS_ENTER] = { "on_sys_enter", KIND_SOCKETS, .is_tracepoint = true },
 	[PROGRAM_SYS_EXIT] = { "on_sys_exit", KIND_SOCKETS, .is_tracepoint = true },
 	[PROGRAM_FIND_LISTENERS] = { "find_listeners", KIND_SOCKETS },
-	[PROGRAM_DATA_READY] = { "on_data_ready", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true, .needs = "sk_data_ready",
+	[PROGRAM_DATA_READY] = { "on_data_ready", KIND_SOCKETS, .is_tracepoint = true,
+				 .is_extra = true, .needs = "sk_data_ready",
 				 .unless = PROGRAM_COUNT },
-	[PROGRAM_SEGMENT] = { "on_segment", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true, .needs = "tcp_probe",
-			      .unless = PROGRAM_DATA_READY },
+	[PROGRAM_SEGMENT] = { "on_segment", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true,
+			      .needs = "tcp_probe", .unless = PROGRAM_DATA_READY },
 };
 
 /* Only the programs that follow sockets use these. */
@@ -133,7 +134,8 @@ static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 	int r = 0;
 
 	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
-		r = i < n ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES) : bpf_map__set_autocreate(rings[i], false);
+		r = i < n ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES)
+			  : bpf_map__set_autocreate(rings[i], false);
 	return r;
 }
 
@@ -147,7 +149,8 @@ bool program_map_is_for_sockets(const char *name)
 
 bool program_is_of_kinds(enum program program, unsigned kinds)
 {
-	return program_facts[program].kind == KIND_COUNT || kinds & KIND_BIT(program_facts[program].kind);
+	return program_facts[program].kind == KIND_COUNT ||
+	       kinds & KIND_BIT(program_facts[program].kind);
 }
 
 /* Leaves out what is not wanted, or not there on this kernel. */
@@ -162,10 +165,12 @@ static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *sk
 
 		there[i] = program_is_of_kinds(i, kinds) && !c->verdicts[i].error;
 		if (there[i] && f->needs)
-			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) && libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name), there[i]);
+			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) &&
+				   libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name),
+					  there[i]);
 	}
-	bpf_object__for_each_map(map, skel->obj)
+	bpf_object__for_each_map (map, skel->obj)
 		if (r >= 0 && program_map_is_for_sockets(bpf_map__name(map)))
 			r = bpf_map__set_autocreate(map, kinds & KIND_BIT(KIND_SOCKETS));
 	return r;
@@ -177,13 +182,14 @@ static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
 	int r = 0;
 
 	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
-		const struct bpf_program *program = bpf_object__find_program_by_name(skel->obj, program_facts[i].name);
+		const struct bpf_program *program =
+			bpf_object__find_program_by_name(skel->obj, program_facts[i].name);
 
 		if (bpf_program__autoload(program))
 			r = ret->programs[i] = copy_fd(bpf_program__fd(program));
 	}
 	if (r >= 0)
-		bpf_object__for_each_map(map, skel->obj) {
+		bpf_object__for_each_map (map, skel->obj) {
 			if (r < 0 || !bpf_map__autocreate(map))
 				continue;
 			r = copy_fd(bpf_map__fd(map));
@@ -211,7 +217,8 @@ static int load_object(struct tfprofd_bpf *skel)
 	return r;
 }
 
-static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret)
+static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds,
+			  struct programs *ret)
 {
 	int cpus = libbpf_num_possible_cpus(), r = 0;
 	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
@@ -223,9 +230,11 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 		r = -EIO;
 	memcpy((void *)skel->rodata->socket_secret, secret, sizeof(secret));
 	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
-	skel->rodata->cpus_per_ring = ((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
+	skel->rodata->cpus_per_ring =
+		((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
 	if (attach_type)
-		bpf_program__set_expected_attach_type(skel->progs.probe, (enum bpf_attach_type)attach_type);
+		bpf_program__set_expected_attach_type(skel->progs.probe,
+						      (enum bpf_attach_type)attach_type);
 	if (r >= 0)
 		r = size_rings(skel, skel->rodata->n_rings);
 	if (r >= 0)
@@ -236,7 +245,8 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 		r = take_loaded(skel, ret);
 	if (r >= 0)
 		kept_programs_fill(c->kept, skel->obj, attach_type, kinds,
-				   (size_t)((const char *)skel->rodata->socket_secret - (const char *)skel->rodata));
+				   (size_t)((const char *)skel->rodata->socket_secret -
+					    (const char *)skel->rodata));
 	tfprofd_bpf__destroy(skel);
 	return r;
 }
@@ -263,19 +273,25 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 	return r;
 }
 
-/* Reports what the kernel has against the programs: the last sentence of each, and everything in the file. */
+/* Reports what the kernel has against the programs: the last sentence of each, and everything in
+ * the file. */
 static void report_refused(const struct program_cache *c)
 {
-	int fd = c->log_directory < 0 ? -1 : openat(c->log_directory, PROGRAMS_LOG, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = c->log_directory < 0
+			 ? -1
+			 : openat(c->log_directory, PROGRAMS_LOG,
+				  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		const struct program_verdict *v = &c->verdicts[i];
 
 		if (!v->error)
 			continue;
-		log_warning("the kernel refused the BPF program %s: %s (%s)", program_facts[i].name, v->reason, strerror(-v->error));
+		log_warning("the kernel refused the BPF program %s: %s (%s)", program_facts[i].name,
+			    v->reason, strerror(-v->error));
 		if (fd >= 0)
-			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, v->reason, strerror(-v->error), v->log ?: "");
+			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, v->reason,
+				strerror(-v->error), v->log ?: "");
 	}
 	safe_close(fd);
 }
@@ -291,13 +307,15 @@ static int examine(struct program_cache *c, int attach_type)
 	memcpy(c->verdicts, verdicts, sizeof(verdicts));
 	c->refuses = true;
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT && !program_facts[i].is_extra)
+		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT &&
+		    !program_facts[i].is_extra)
 			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
 	report_refused(c);
 	return 0;
 }
 
-/* The program without which there is no capture and that the kernel refuses; PROGRAM_COUNT: none. */
+/* The program without which there is no capture and that the kernel refuses; PROGRAM_COUNT: none.
+ */
 static enum program find_refused(const struct program_cache *c)
 {
 	enum program i = 0;
@@ -307,7 +325,8 @@ static enum program find_refused(const struct program_cache *c)
 	return i;
 }
 
-static int load_or_examine(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret, char *ret_reason, size_t size)
+static int load_or_examine(struct program_cache *c, int attach_type, unsigned kinds,
+			   struct programs *ret, char *ret_reason, size_t size)
 {
 	enum program refused;
 	int r;
@@ -322,11 +341,13 @@ static int load_or_examine(struct program_cache *c, int attach_type, unsigned ki
 	refused = find_refused(c);
 	if (refused == PROGRAM_COUNT)
 		return load(c, attach_type, kinds & ~c->refused_kinds, ret);
-	snprintf(ret_reason, size, "the kernel refused the BPF program %s: %s", program_facts[refused].name, c->verdicts[refused].reason);
+	snprintf(ret_reason, size, "the kernel refused the BPF program %s: %s",
+		 program_facts[refused].name, c->verdicts[refused].reason);
 	return c->verdicts[refused].error == -EPERM ? -EPERM : -EOPNOTSUPP;
 }
 
-int programs_load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret, char *ret_reason, size_t size)
+int programs_load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret,
+		  char *ret_reason, size_t size)
 {
 	int r;
 
@@ -337,7 +358,9 @@ int programs_load(struct program_cache *c, int attach_type, unsigned kinds, stru
 	if (r >= 0 || *ret_reason)
 		return r;
 	if (r == -EPERM || r == -ENOMEM) {
-		snprintf(ret_reason, size, "%s", r == -EPERM ? "loading BPF programs is not permitted here" : "no memory for the ring buffers");
+		snprintf(ret_reason, size, "%s",
+			 r == -EPERM ? "loading BPF programs is not permitted here"
+				     : "no memory for the ring buffers");
 		return r;
 	}
 	snprintf(ret_reason, size, "the BPF programs cannot be loaded (%s)", strerror(-r));

@@ -24,8 +24,9 @@ struct uprobe_multi_attr {
 	__u32 reserved;
 };
 
-int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
-		      unsigned count, bool at_return, pid_t pid)
+int uprobe_multi_link(int program, const char *path, const uint64_t *offsets,
+		      const uint64_t *cookies, const uint64_t *semaphores, unsigned count,
+		      bool at_return, pid_t pid)
 {
 	struct uprobe_multi_attr attr = {
 		.program_fd = (__u32)program,

@@ -1,4 +1,5 @@
-/* Links of many uprobes: BPF_TRACE_UPROBE_MULTI of Linux 6.6, which Debian 12's headers and libbpf do not know. */
+/* Links of many uprobes: BPF_TRACE_UPROBE_MULTI of Linux 6.6, which Debian 12's headers and libbpf
+ * do not know. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,10 +10,13 @@
 #define ATTACH_TYPE_UPROBE_MULTI 48
 
 /*
- * Attaches a program to count instructions of the file at path, in the process pid only (0: in every one). offsets and semaphores
- * (counters that the kernel increments; NULL: none) are offsets in the file; at_return: the program runs where the function returns that the
- * instruction is at the begin of, before its stack pointer moves; cookies may be NULL. The link's descriptor, or a negative
- * errno of bpf(2): -EBADF when the path is no regular file, -ESRCH when the process has ended.
+ * Attaches a program to count instructions of the file at path, in the process pid only (0: in
+ * every one). offsets and semaphores (counters that the kernel increments; NULL: none) are offsets
+ * in the file; at_return: the program runs where the function returns that the instruction is at
+ * the begin of, before its stack pointer moves; cookies may be NULL. The link's descriptor, or a
+ * negative errno of bpf(2): -EBADF when the path is no regular file, -ESRCH when the process has
+ * ended.
  */
-int uprobe_multi_link(int program, const char *path, const uint64_t *offsets, const uint64_t *cookies, const uint64_t *semaphores,
-		      unsigned count, bool at_return, pid_t pid);
+int uprobe_multi_link(int program, const char *path, const uint64_t *offsets,
+		      const uint64_t *cookies, const uint64_t *semaphores, unsigned count,
+		      bool at_return, pid_t pid);

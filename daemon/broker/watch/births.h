@@ -1,6 +1,6 @@
 /*
- * When processes became the program that they are, and mapped a runtime's libraries: by what the side-band told. A table of fixed size: a
- * process that maps none gives way to later ones. Pure.
+ * When processes became the program that they are, and mapped a runtime's libraries: by what the
+ * side-band told. A table of fixed size: a process that maps none gives way to later ones. Pure.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct births;
 
 /* Nanoseconds of CLOCK_MONOTONIC; 0: not seen. */
 struct birth {
-	uint64_t executed_ns;	  /* it became this program, or was forked by one that was */
+	uint64_t executed_ns;     /* it became this program, or was forked by one that was */
 	uint64_t first_mapped_ns; /* it mapped the first of a runtime's files */
 };
 

@@ -21,7 +21,8 @@
 struct buffer {
 	int fd;
 	struct perf_event_mmap_page *page;
-	/* While it is read: up to where, from where, and the record there; its size is 0 when all were read. */
+	/* While it is read: up to where, from where, and the record there; its size is 0 when all
+	 * were read. */
 	uint64_t end, at, time;
 	struct perf_event_header next;
 };
@@ -95,7 +96,8 @@ int sideband_new(struct sideband **ret)
 		.comm = 1,
 		.comm_exec = 1,
 		.watermark = 1,
-		.wakeup_watermark = BUFFER_BYTES / 2, /* it is read on a timer, and earlier when much happens */
+		.wakeup_watermark =
+			BUFFER_BYTES / 2, /* it is read on a timer, and earlier when much happens */
 	};
 	struct sideband *s;
 	int r = 0;
@@ -229,12 +231,14 @@ int sideband_read(struct sideband *s, sideband_fn fn, void *data)
 	struct buffer *b;
 	int lost = 0;
 
-	/* What comes meanwhile is for the next time: a storm of processes cannot keep the caller here. */
+	/* What comes meanwhile is for the next time: a storm of processes cannot keep the caller
+	 * here. */
 	for (unsigned i = 0; i < s->n; i++) {
 		b = &s->buffers[i];
 		b->end = __atomic_load_n(&b->page->data_head, __ATOMIC_ACQUIRE);
 		b->at = b->page->data_tail;
-		/* The kernel tells of a loss with the next record that fits, which may be long in coming. */
+		/* The kernel tells of a loss with the next record that fits, which may be long in
+		 * coming. */
 		lost |= b->end - b->at > BUFFER_BYTES - ROOM_BYTES;
 		peek(b);
 	}
@@ -252,6 +256,7 @@ int sideband_read(struct sideband *s, sideband_fn fn, void *data)
 		peek(b);
 	}
 	for (unsigned i = 0; i < s->n; i++)
-		__atomic_store_n(&s->buffers[i].page->data_tail, s->buffers[i].at, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->buffers[i].page->data_tail, s->buffers[i].at,
+				 __ATOMIC_RELEASE);
 	return lost;
 }

@@ -6,7 +6,8 @@
 #include "daemon/plan/model.h"
 #include "lib/base/macro.h"
 
-/* A process that was only told of is known for so long: by then the front has opened its files, or has found that it is no target. */
+/* A process that was only told of is known for so long: by then the front has opened its files, or
+ * has found that it is no target. */
 #define TOLD_NS 5000000000ull
 #define RESCAN_NS 1000000000ull
 
@@ -127,7 +128,8 @@ static bool may_be_runtime(const char *name, uint64_t size)
 	const char *base = strrchr(name, '/');
 
 	base = base ? base + 1 : name;
-	return size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true) || pack_is_beside(base);
+	return size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true) ||
+	       pack_is_beside(base);
 }
 
 void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)

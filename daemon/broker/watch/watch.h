@@ -1,7 +1,9 @@
 /*
- * Which processes the front is to look at, told by what the side-band says: those that map code that may be a runtime's, children of
- * known ones, and known ones that became another program. Every table is bounded, and short lives cost the front nothing. Pure: no
- * file is opened and no clock is read here, but for the question whether a known process lives on without its first thread.
+ * Which processes the front is to look at, told by what the side-band says: those that map code
+ * that may be a runtime's, children of known ones, and known ones that became another program.
+ * Every table is bounded, and short lives cost the front nothing. Pure: no file is opened and no
+ * clock is read here, but for the question whether a known process lives on without its first
+ * thread.
  */
 #pragma once
 
@@ -33,8 +35,8 @@ void watch_lost(struct watch *watch);
 pid_t watch_next(const struct watch *watch);
 void watch_told(struct watch *watch);
 /*
- * Whether every process is to be looked at, because not all could be told one by one; at most once a second. It is forgotten when
- * watch_rescanned() says so.
+ * Whether every process is to be looked at, because not all could be told one by one; at most once
+ * a second. It is forgotten when watch_rescanned() says so.
  */
 bool watch_wants_rescan(const struct watch *watch, uint64_t now_ns);
 void watch_rescanned(struct watch *watch, uint64_t now_ns);

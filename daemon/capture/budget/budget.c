@@ -9,7 +9,8 @@
 /* Taking probes away takes so long at the most, and until then they are hit. */
 #define SETTLE_NS 100000000ull
 
-static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT])
+static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns,
+		     const uint64_t cost_ns[KIND_COUNT])
 {
 	b->begun = true;
 	b->at_ns = now;
@@ -18,20 +19,22 @@ static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint
 }
 
 /*
- * The dearest kind that is still there, runs only when nothing else is: what costs nothing just now, but has in this window, goes before
- * them. KIND_COUNT: none.
+ * The dearest kind that is still there, runs only when nothing else is: what costs nothing just
+ * now, but has in this window, goes before them. KIND_COUNT: none.
  */
 static enum probe_kind dearest(const struct budget *b, const double cost[KIND_COUNT])
 {
 	enum probe_kind found = KIND_COUNT;
 
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
-		if (kind != KIND_RUNS && !b->shed[kind] && b->cost_ns[kind] && (found == KIND_COUNT || cost[kind] > cost[found]))
+		if (kind != KIND_RUNS && !b->shed[kind] && b->cost_ns[kind] &&
+		    (found == KIND_COUNT || cost[kind] > cost[found]))
 			found = kind;
 	return found == KIND_COUNT && !b->shed[KIND_RUNS] ? KIND_RUNS : found;
 }
 
-struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT], double lost)
+struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns,
+				   const uint64_t cost_ns[KIND_COUNT], double lost)
 {
 	struct budget_verdict verdict = {};
 	double cost[KIND_COUNT], all = 0, limit;

@@ -1,6 +1,6 @@
 /*
- * Decides which kinds of probes are taken away when a capture costs its targets more than it may: the dearest first, runs last. Pure: times and
- * counts in, a verdict out.
+ * Decides which kinds of probes are taken away when a capture costs its targets more than it may:
+ * the dearest first, runs last. Pure: times and counts in, a verdict out.
  */
 #pragma once
 
@@ -20,12 +20,13 @@ struct budget {
 };
 
 struct budget_verdict {
-	unsigned kinds;	 /* a bit for each kind that is to be taken away; 0: within the budget */
+	unsigned kinds;  /* a bit for each kind that is to be taken away; 0: within the budget */
 	double overhead; /* percent, since the last verdict */
 };
 
 /*
- * now, and totals since the window began: CPU time of the targets, cost of the hits of each kind, by forecast. lost: records that were
- * lost, for each that was seen.
+ * now, and totals since the window began: CPU time of the targets, cost of the hits of each kind,
+ * by forecast. lost: records that were lost, for each that was seen.
  */
-struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns, const uint64_t cost_ns[KIND_COUNT], double lost);
+struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_ns,
+				   const uint64_t cost_ns[KIND_COUNT], double lost);

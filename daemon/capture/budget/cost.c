@@ -16,7 +16,9 @@ double cost_of_probes(struct session *s, uint64_t cpu_before)
 	session_count(s, &counts);
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
 		cost += counts.cost_ns[kind];
-	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) / (double)(cpu - cpu_before) : 0;
+	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) /
+					  (double)(cpu - cpu_before)
+				: 0;
 }
 
 static bool is_listed(const struct capture_shed *list, unsigned n, enum probe_kind kind)
@@ -27,7 +29,8 @@ static bool is_listed(const struct capture_shed *list, unsigned n, enum probe_ki
 	return false;
 }
 
-unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64_t at_ns, struct capture_shed list[KIND_COUNT], unsigned n)
+unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64_t at_ns,
+			  struct capture_shed list[KIND_COUNT], unsigned n)
 {
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
 		if (!(session_refused_kinds(s) & 1u << kind) || is_listed(list, n, kind))
@@ -38,14 +41,18 @@ unsigned cost_add_refused(const struct session *s, struct budget *budget, uint64
 	return n;
 }
 
-static const char *describe(enum probe_kind kind, double overhead, double limit, char *text, size_t size)
+static const char *describe(enum probe_kind kind, double overhead, double limit, char *text,
+			    size_t size)
 {
-	snprintf(text, size, "Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
-		 probe_kind_name(kind), overhead, limit);
+	snprintf(
+		text, size,
+		"Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		probe_kind_name(kind), overhead, limit);
 	return text;
 }
 
-unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t start, uint64_t now, struct capture_shed *ret, unsigned max)
+unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t start, uint64_t now,
+			  struct capture_shed *ret, unsigned max)
 {
 	struct session_counts counts;
 	struct budget_verdict verdict;
@@ -53,11 +60,16 @@ unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t sta
 	char text[160];
 
 	session_count(s, &counts);
-	verdict = budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
+	verdict =
+		budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
 	/* From the last kind to the first, runs, as they are told. */
 	for (enum probe_kind kind = KIND_COUNT; kind-- > 0 && n < max;)
 		if (verdict.kinds & 1u << kind &&
-		    session_shed(s, kind, describe(kind, verdict.overhead, budget->max_percent, text, sizeof(text))) >= 0)
-			ret[n++] = (struct capture_shed){ .kind = kind, .at_ns = now - start, .overhead = verdict.overhead };
+		    session_shed(s, kind,
+				 describe(kind, verdict.overhead, budget->max_percent, text,
+					  sizeof(text))) >= 0)
+			ret[n++] = (struct capture_shed){ .kind = kind,
+							  .at_ns = now - start,
+							  .overhead = verdict.overhead };
 	return n;
 }

@@ -13,8 +13,12 @@
 #define LINE_MAX_BYTES 128
 
 /* A virtual machine with Linux 6.18. */
-static const struct broker_calibration elsewhere = { .emulated_ns = 1500, .stepped_ns = 16000, .switch_ns = 400,
-							      .call_ns = 2500, .any_call_ns = 100, .detach_us = 100000 };
+static const struct broker_calibration elsewhere = { .emulated_ns = 1500,
+						     .stepped_ns = 16000,
+						     .switch_ns = 400,
+						     .call_ns = 2500,
+						     .any_call_ns = 100,
+						     .detach_us = 100000 };
 
 static bool read_line(int directory, const char *name, char ret[LINE_MAX_BYTES])
 {
@@ -32,17 +36,23 @@ static bool load(int directory, const char *boot, bool perf_events, struct broke
 	unsigned by_perf_events;
 
 	return read_line(directory, FILE_NAME, line) &&
-	       sscanf(line, "%63s %u %u %u %u %u %u %u %u", of, &by_perf_events, &ret->emulated_ns, &ret->stepped_ns, &ret->switch_ns, &ret->nop5,
-		      &ret->call_ns, &ret->any_call_ns, &ret->detach_us) == 9 &&
-	       !strcmp(of, boot) && by_perf_events == perf_events && ret->emulated_ns && ret->stepped_ns;
+	       sscanf(line, "%63s %u %u %u %u %u %u %u %u", of, &by_perf_events, &ret->emulated_ns,
+		      &ret->stepped_ns, &ret->switch_ns, &ret->nop5, &ret->call_ns,
+		      &ret->any_call_ns, &ret->detach_us) == 9 &&
+	       !strcmp(of, boot) && by_perf_events == perf_events && ret->emulated_ns &&
+	       ret->stepped_ns;
 }
 
-static void store(int directory, const char *boot, bool perf_events, const struct broker_calibration *c)
+static void store(int directory, const char *boot, bool perf_events,
+		  const struct broker_calibration *c)
 {
-	_cleanup_close_ int fd = openat(directory, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	_cleanup_close_ int fd =
+		openat(directory, FILE_NAME ".new",
+		       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0 ||
-	    dprintf(fd, "%s %u %u %u %u %u %u %u %u\n", boot, perf_events, c->emulated_ns, c->stepped_ns, c->switch_ns, c->nop5, c->call_ns, c->any_call_ns,
+	    dprintf(fd, "%s %u %u %u %u %u %u %u %u\n", boot, perf_events, c->emulated_ns,
+		    c->stepped_ns, c->switch_ns, c->nop5, c->call_ns, c->any_call_ns,
 		    c->detach_us) < 0 ||
 	    renameat(directory, FILE_NAME ".new", directory, FILE_NAME) < 0)
 		log_debug("cannot keep the calibration: %m");
@@ -55,13 +65,16 @@ void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
 	bool kept;
 
 	*ret = (struct forecast){ .measured = true };
-	ret->perf_events = proxy_call(proxy, &mode, NULL, NULL) >= 0 && mode.index == ATTACH_PERF_EVENT;
+	ret->perf_events =
+		proxy_call(proxy, &mode, NULL, NULL) >= 0 && mode.index == ATTACH_PERF_EVENT;
 	kept = directory >= 0 && read_line(AT_FDCWD, BOOT_ID, boot);
 	if (kept && load(directory, boot, ret->perf_events, &ret->calibration))
 		return;
 	if (proxy_call(proxy, &m, NULL, NULL) < 0) {
-		*ret = (struct forecast){ .calibration = elsewhere, .perf_events = ret->perf_events };
-		snprintf(ret->failure, sizeof(ret->failure), "%.*s", (int)sizeof(ret->failure) - 1, *m.text ? m.text : "the broker does not answer");
+		*ret = (struct forecast){ .calibration = elsewhere,
+					  .perf_events = ret->perf_events };
+		snprintf(ret->failure, sizeof(ret->failure), "%.*s", (int)sizeof(ret->failure) - 1,
+			 *m.text ? m.text : "the broker does not answer");
 		return;
 	}
 	ret->calibration = m.calibration;

@@ -4,19 +4,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/proxy/proxy.h"
 #include "daemon/plan/plan.h"
+#include "daemon/proxy/proxy.h"
 
 struct forecast {
 	struct broker_calibration calibration;
-	bool perf_events; /* probes are perf events, one for each */
-	bool measured; /* else the figures are those of another machine */
+	bool perf_events;  /* probes are perf events, one for each */
+	bool measured;     /* else the figures are those of another machine */
 	char failure[128]; /* why they were not measured */
 };
 
 /*
- * From the directory, when this boot was measured already, else from the broker, which takes some 0.2 s. directory: -1: none. Never
- * fails: .measured says whether it worked. For any thread.
+ * From the directory, when this boot was measured already, else from the broker, which takes some
+ * 0.2 s. directory: -1: none. Never fails: .measured says whether it worked. For any thread.
  */
 void forecast_get(struct proxy *proxy, int directory, struct forecast *ret);
 /* Nanoseconds of a hit, with its record; 0 for a site that is refused. */

@@ -1,8 +1,10 @@
 /*
- * Whose work a run is. It is exact where a thread read one request, did the run and wrote that request's answer (nesting), and where a
- * thread that has read nothing which still waits wrote the beginning of an answer next after the run: the connection and stream it wrote
- * to are the request's identity; what streams.c says goes before that. It is inferred where the thread was woken after the request was
- * read, and no other request waited for a run then. Where another request can be meant as well, the run is nobody's.
+ * Whose work a run is. It is exact where a thread read one request, did the run and wrote that
+ * request's answer (nesting), and where a thread that has read nothing which still waits wrote the
+ * beginning of an answer next after the run: the connection and stream it wrote to are the
+ * request's identity; what streams.c says goes before that. It is inferred where the thread was
+ * woken after the request was read, and no other request waited for a run then. Where another
+ * request can be meant as well, the run is nobody's.
  */
 #include <string.h>
 
@@ -15,7 +17,8 @@ struct thread_requests *attribution_thread(struct correlator *c, uint32_t thread
 	uint64_t from = r->threads_size;
 
 	while (thread >= r->threads_size) {
-		struct thread_requests *threads = correlator_grow(c, r->threads, &r->threads_size, r->threads_size, sizeof(*threads));
+		struct thread_requests *threads = correlator_grow(
+			c, r->threads, &r->threads_size, r->threads_size, sizeof(*threads));
 
 		if (!threads)
 			return NULL;
@@ -35,7 +38,8 @@ static void waiting_remove(struct requests *r, uint32_t request)
 {
 	for (uint32_t i = 0; i < r->n_waiting; i++)
 		if (r->waiting[i] == request) {
-			memmove(&r->waiting[i], &r->waiting[i + 1], (--r->n_waiting - i) * sizeof(r->waiting[0]));
+			memmove(&r->waiting[i], &r->waiting[i + 1],
+				(--r->n_waiting - i) * sizeof(r->waiting[0]));
 			return;
 		}
 }
@@ -75,12 +79,14 @@ bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request
 
 	if (q->process != c->t->threads[s->thread].process)
 		return false;
-	return c->requests->states[request].read && q->read_end_ns <= s->start_ns && (!q->write_start_ns || s->start_ns <= q->write_start_ns);
+	return c->requests->states[request].read && q->read_end_ns <= s->start_ns &&
+	       (!q->write_start_ns || s->start_ns <= q->write_start_ns);
 }
 
 /*
- * A thread that reads nothing has done runs and then begun answers: whose they were, when only one can be meant. Between two answers of a thread lie the
- * runs of one request, unless another thread wrote an answer for it: attribution_close() looks at that.
+ * A thread that reads nothing has done runs and then begun answers: whose they were, when only one
+ * can be meant. Between two answers of a thread lie the runs of one request, unless another thread
+ * wrote an answer for it: attribution_close() looks at that.
  */
 static void resolve(struct correlator *c, struct thread_requests *t)
 {
@@ -106,7 +112,8 @@ static void resolve(struct correlator *c, struct thread_requests *t)
 	t->n_written = 0;
 }
 
-/* The only request of the process that waits for a run, if this is the first that the thread does since that one's reader woke it. */
+/* The only request of the process that waits for a run, if this is the first that the thread does
+ * since that one's reader woke it. */
 static void infer(struct correlator *c, uint32_t thread, struct thread_requests *t, uint64_t span)
 {
 	struct requests *r = c->requests;
@@ -118,8 +125,8 @@ static void infer(struct correlator *c, uint32_t thread, struct thread_requests 
 			found = r->waiting[i];
 			n++;
 		}
-	if (n != 1 || t->ran || !attribution_can_be_of(c, span, found) || t->woken_ns < r->list[found].read_end_ns ||
-	    t->woken_by != r->list[found].read_thread)
+	if (n != 1 || t->ran || !attribution_can_be_of(c, span, found) ||
+	    t->woken_ns < r->list[found].read_end_ns || t->woken_by != r->list[found].read_thread)
 		return;
 	attribution_claim(c, span, found, true);
 }
@@ -147,7 +154,8 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	streams_on_run(t, span);
 	if (!t->n_read)
 		infer(c, thread, t, span);
-	/* Who runs after reading one request does that one's work, or it is not known whose: nobody else is to get it by inference. */
+	/* Who runs after reading one request does that one's work, or it is not known whose: nobody
+	 * else is to get it by inference. */
 	if (t->n_read == 1)
 		waiting_remove(c->requests, t->read[0]);
 	t->ran = true;
@@ -201,17 +209,21 @@ void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request
 	waiting[r->n_waiting++] = request;
 }
 
-/* Whether the thread has read no other request that waits, but those behind this one on its connection. */
-static bool has_read_only(const struct requests *r, const struct thread_requests *t, uint32_t request)
+/* Whether the thread has read no other request that waits, but those behind this one on its
+ * connection. */
+static bool has_read_only(const struct requests *r, const struct thread_requests *t,
+			  uint32_t request)
 {
 	for (uint32_t i = 0; i < t->n_read; i++)
-		if (r->states[t->read[i]].connection != r->states[request].connection || r->list[request].protocol != PROTOCOL_HTTP1)
+		if (r->states[t->read[i]].connection != r->states[request].connection ||
+		    r->list[request].protocol != PROTOCOL_HTTP1)
 			if (t->read[i] != request)
 				return false;
 	return true;
 }
 
-/* How the thread comes to write an answer that it has not read the request of; what led to one from before the window is not known. */
+/* How the thread comes to write an answer that it has not read the request of; what led to one from
+ * before the window is not known. */
 static void note_writing(struct thread_requests *t, const struct request *q)
 {
 	if (!q->read_end_ns)
@@ -256,7 +268,8 @@ void attribution_on_end(struct correlator *c, uint32_t request)
 	waiting_remove(r, request);
 	for (uint32_t i = 0; t && i < t->n_read; i++)
 		if (t->read[i] == request) {
-			memmove(&t->read[i], &t->read[i + 1], (--t->n_read - i) * sizeof(t->read[0]));
+			memmove(&t->read[i], &t->read[i + 1],
+				(--t->n_read - i) * sizeof(t->read[0]));
 			break;
 		}
 }
@@ -270,7 +283,8 @@ static void drop_doubtful(struct correlator *c)
 		const struct span *s = span_at(c, i);
 
 		if (s->kind == SPAN_RUN && s->request &&
-		    (r->states[s->request - 1].doubtful || (r->n_losses && requests_lost_within(r, s->start_ns, s->end_ns))))
+		    (r->states[s->request - 1].doubtful ||
+		     (r->n_losses && requests_lost_within(r, s->start_ns, s->end_ns))))
 			attribution_unclaim(c, i);
 	}
 }
@@ -278,7 +292,9 @@ static void drop_doubtful(struct correlator *c)
 static void conclude(struct requests *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
-		r->list[i].attribution = !r->list[i].n_runs ? ATTRIBUTION_NONE : r->states[i].n_inferred ? ATTRIBUTION_INFERRED : ATTRIBUTION_EXACT;
+		r->list[i].attribution = !r->list[i].n_runs        ? ATTRIBUTION_NONE
+					 : r->states[i].n_inferred ? ATTRIBUTION_INFERRED
+								   : ATTRIBUTION_EXACT;
 }
 
 void attribution_close(struct correlator *c)

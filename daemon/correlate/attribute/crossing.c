@@ -1,11 +1,14 @@
 /*
- * Who writes an answer may write another one's of the same connection along with it, or instead of it. Where a claim by who wrote can be read
- * otherwise, since a request of that connection has no run and a run has no request, it is taken back.
+ * Who writes an answer may write another one's of the same connection along with it, or instead of
+ * it. Where a claim by who wrote can be read otherwise, since a request of that connection has no
+ * run and a run has no request, it is taken back.
  *
- * Nobody does so in a process whose workers read nothing, and have begun one answer after each run and no other.
+ * Nobody does so in a process whose workers read nothing, and have begun one answer after each run
+ * and no other.
  *
- * An answer is not held back: a thread that goes on to its next run has handed over the answer to the one before, and what is
- * written to the connection next, or after what was being written then, begins it.
+ * An answer is not held back: a thread that goes on to its next run has handed over the answer to
+ * the one before, and what is written to the connection next, or after what was being written then,
+ * begins it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +35,7 @@ struct kind {
 
 /* An outermost run. */
 struct outermost {
-	uint64_t span;	  /* index */
+	uint64_t span;    /* index */
 	uint64_t next_ns; /* the next one of its thread began; UINT64_MAX: none did */
 };
 
@@ -48,8 +51,9 @@ struct crossing {
 	uint32_t n_answers;
 	struct kind last[KINDS_MAX]; /* of runs that came last before an answer */
 	unsigned n_last;
-	bool many_kinds; /* more than those */
-	bool orderly[RECORD_MAX_TARGETS]; /* by process: who writes an answer there has done its run */
+	bool many_kinds;                  /* more than those */
+	bool orderly[RECORD_MAX_TARGETS]; /* by process: who writes an answer there has done its run
+					   */
 };
 
 static const struct span *span_of(const struct crossing *x, const struct outermost *o)
@@ -64,30 +68,37 @@ static int compare_answers(const void *a, const void *b, void *user)
 
 	if (r->states[i].connection != r->states[k].connection)
 		return r->states[i].connection < r->states[k].connection ? -1 : 1;
-	return r->list[i].write_start_ns < r->list[k].write_start_ns ? -1 : r->list[i].write_start_ns > r->list[k].write_start_ns;
+	return r->list[i].write_start_ns < r->list[k].write_start_ns
+		       ? -1
+		       : r->list[i].write_start_ns > r->list[k].write_start_ns;
 }
 
 static int compare_runs(const void *a, const void *b, void *spans)
 {
-	const struct span *list = spans, *x = &list[((const struct outermost *)a)->span], *y = &list[((const struct outermost *)b)->span];
+	const struct span *list = spans, *x = &list[((const struct outermost *)a)->span],
+			  *y = &list[((const struct outermost *)b)->span];
 
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* The earliest that it can have begun: of one of which only the answer was seen that is not known. */
+/* The earliest that it can have begun: of one of which only the answer was seen that is not known.
+ */
 static uint64_t earliest_start(const struct requests *r, uint32_t request)
 {
-	return r->list[request].read_end_ns ? r->list[request].start_ns : r->states[request].since_ns;
+	return r->list[request].read_end_ns ? r->list[request].start_ns
+					    : r->states[request].since_ns;
 }
 
 static int compare_requests(const void *a, const void *b, void *requests)
 {
-	uint64_t x = earliest_start(requests, *(const uint32_t *)a), y = earliest_start(requests, *(const uint32_t *)b);
+	uint64_t x = earliest_start(requests, *(const uint32_t *)a),
+		 y = earliest_start(requests, *(const uint32_t *)b);
 
 	return x < y ? -1 : x > y;
 }
 
-/* The first answer of that connection that began after that time: index into answers; n_answers: none did. */
+/* The first answer of that connection that began after that time: index into answers; n_answers:
+ * none did. */
 static uint32_t answer_after(const struct crossing *x, uint32_t connection, uint64_t time)
 {
 	const struct requests *r = x->c->requests;
@@ -97,16 +108,20 @@ static uint32_t answer_after(const struct crossing *x, uint32_t connection, uint
 		uint32_t middle = low + (high - low) / 2, request = x->answers[middle];
 		uint32_t other = r->states[request].connection;
 
-		if (other < connection || (other == connection && r->list[request].write_start_ns <= time))
+		if (other < connection ||
+		    (other == connection && r->list[request].write_start_ns <= time))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < x->n_answers && r->states[x->answers[low]].connection == connection ? low : x->n_answers;
+	return low < x->n_answers && r->states[x->answers[low]].connection == connection
+		       ? low
+		       : x->n_answers;
 }
 
 /* Until when the answer to a request of that connection has begun, if the run was its own. */
-static uint64_t latest_answer(const struct crossing *x, const struct outermost *run, uint32_t connection)
+static uint64_t latest_answer(const struct crossing *x, const struct outermost *run,
+			      uint32_t connection)
 {
 	uint64_t time = run->next_ns;
 
@@ -114,7 +129,8 @@ static uint64_t latest_answer(const struct crossing *x, const struct outermost *
 	for (unsigned i = 0; i < 2 && time != UINT64_MAX; i++) {
 		uint32_t at = answer_after(x, connection, time);
 
-		time = at < x->n_answers ? x->c->requests->list[x->answers[at]].write_start_ns : UINT64_MAX;
+		time = at < x->n_answers ? x->c->requests->list[x->answers[at]].write_start_ns
+					 : UINT64_MAX;
 	}
 	return time;
 }
@@ -127,7 +143,8 @@ static bool fits(const struct crossing *x, const struct outermost *run, uint32_t
 	const struct span *s = span_of(x, run);
 	uint64_t latest;
 
-	if (q->process != x->c->t->threads[s->thread].process || (q->read_end_ns && q->read_end_ns > s->start_ns))
+	if (q->process != x->c->t->threads[s->thread].process ||
+	    (q->read_end_ns && q->read_end_ns > s->start_ns))
 		return false;
 	if (q->write_start_ns && s->end_ns > q->write_start_ns)
 		return false;
@@ -136,7 +153,8 @@ static bool fits(const struct crossing *x, const struct outermost *run, uint32_t
 }
 
 /* Another request that has no run, and that this run can be of. */
-static bool has_other_request(const struct crossing *x, const struct outermost *run, uint32_t request, bool same_connection)
+static bool has_other_request(const struct crossing *x, const struct outermost *run,
+			      uint32_t request, bool same_connection)
 {
 	const struct requests *r = x->c->requests;
 	uint64_t start = span_of(x, run)->start_ns;
@@ -165,7 +183,9 @@ static bool has_other_request(const struct crossing *x, const struct outermost *
 
 static struct kind kind_of(const struct crossing *x, const struct span *s)
 {
-	return (struct kind){ .process = x->c->t->threads[s->thread].process, .name = s->name, .has_id = s->id != -1 };
+	return (struct kind){ .process = x->c->t->threads[s->thread].process,
+			      .name = s->name,
+			      .has_id = s->id != -1 };
 }
 
 /* Whether an answer can follow the run: one of its kind was the last before an answer. */
@@ -174,7 +194,8 @@ static bool can_be_last(const struct crossing *x, const struct span *s)
 	struct kind k = kind_of(x, s);
 
 	for (unsigned i = 0; i < x->n_last; i++)
-		if (x->last[i].process == k.process && x->last[i].name == k.name && x->last[i].has_id == k.has_id)
+		if (x->last[i].process == k.process && x->last[i].name == k.name &&
+		    x->last[i].has_id == k.has_id)
 			return true;
 	return x->many_kinds;
 }
@@ -196,7 +217,8 @@ static bool has_other_run(const struct crossing *x, uint32_t request)
 	for (uint64_t i = low; i < x->n_runs; i++) {
 		if (q->write_start_ns && span_of(x, &x->runs[i])->start_ns > q->write_start_ns)
 			break;
-		if (i - low >= NEAR_MAX || (can_be_last(x, span_of(x, &x->runs[i])) && fits(x, &x->runs[i], request)))
+		if (i - low >= NEAR_MAX ||
+		    (can_be_last(x, span_of(x, &x->runs[i])) && fits(x, &x->runs[i], request)))
 			return true;
 	}
 	return false;
@@ -225,7 +247,8 @@ static bool is_by_writer(const struct crossing *x, const struct span *run)
 {
 	const struct requests *r = x->c->requests;
 
-	return run->request && !(run->flags & SPAN_INFERRED) && !r->states[run->request - 1].handed &&
+	return run->request && !(run->flags & SPAN_INFERRED) &&
+	       !r->states[run->request - 1].handed &&
 	       r->list[run->request - 1].read_thread != run->thread;
 }
 
@@ -243,16 +266,19 @@ static bool is_doubtful(const struct crossing *x, const struct outermost *run)
 	uint32_t request = s->request - 1;
 	bool last;
 
-	/* When that was inferred, requests that were read before the window opened were not known. */
+	/* When that was inferred, requests that were read before the window opened were not known.
+	 */
 	if (s->request && s->flags & SPAN_INFERRED)
 		return has_other_request(x, run, request, false);
 	if (!is_by_writer(x, s))
 		return false;
-	/* On a connection of its own nothing makes a thread write another's answer but that it takes whatever there is to do: then it is nobody's. */
+	/* On a connection of its own nothing makes a thread write another's answer but that it
+	 * takes whatever there is to do: then it is nobody's. */
 	last = r->states[request].last_run == run->span;
 	if (r->list[request].protocol != PROTOCOL_HTTP2 && !is_orderly(x, s))
 		return true;
-	/* The last run before an answer can only have been another request's of that connection; one before it, of any. */
+	/* The last run before an answer can only have been another request's of that connection;
+	 * one before it, of any. */
 	if (last && is_orderly(x, s))
 		return false;
 	/* What leads to another run goes with that one. */
@@ -285,7 +311,8 @@ static int take_back_leading(struct crossing *x)
 	for (uint64_t i = x->n_all; i > 0; i--) {
 		const struct span *run = span_of(x, &x->all[i - 1]);
 
-		if (is_by_writer(x, run) && !can_be_last(x, run) && next[run->thread] != run->request)
+		if (is_by_writer(x, run) && !can_be_last(x, run) &&
+		    next[run->thread] != run->request)
 			attribution_unclaim(c, x->all[i - 1].span);
 		next[run->thread] = run->request;
 	}
@@ -344,7 +371,8 @@ static void learn_last(struct crossing *x)
 	for (uint64_t i = 0; i < x->n_all; i++) {
 		const struct span *s = span_of(x, &x->all[i]);
 
-		if (!s->request || s->flags & SPAN_INFERRED || r->states[s->request - 1].last_run != x->all[i].span || can_be_last(x, s))
+		if (!s->request || s->flags & SPAN_INFERRED ||
+		    r->states[s->request - 1].last_run != x->all[i].span || can_be_last(x, s))
 			continue;
 		if (x->n_last < KINDS_MAX)
 			x->last[x->n_last++] = kind_of(x, s);

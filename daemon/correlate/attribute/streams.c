@@ -1,9 +1,11 @@
 /*
- * Streams as gRPC's library has them. Each is an object, made of the stream's number; the thread that works for it takes it up, by wanting
- * something of it, and tells it of the answer, whichever thread writes the bytes then. So the object says whose the runs between are.
+ * Streams as gRPC's library has them. Each is an object, made of the stream's number; the thread
+ * that works for it takes it up, by wanting something of it, and tells it of the answer, whichever
+ * thread writes the bytes then. So the object says whose the runs between are.
  *
- * Which connection the objects of a transport are of is seen when the thread that had an answer writes next: where nobody else is about to
- * write to the connection, it does so itself. Both must have had the same streams, and no other transport may be taken to be it.
+ * Which connection the objects of a transport are of is seen when the thread that had an answer
+ * writes next: where nobody else is about to write to the connection, it does so itself. Both must
+ * have had the same streams, and no other transport may be taken to be it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,12 +46,14 @@ void streams_on_run(struct thread_requests *t, uint64_t span)
 static struct transport *transport_get(struct correlator *c, const struct record_probe2 *r)
 {
 	struct streams *s = &c->requests->streams;
-	uint64_t key = (uint64_t)(r->probe.head.target + 1) << 32 | r->probe.tag, *found = map_get(&s->transport_at, key);
+	uint64_t key = (uint64_t)(r->probe.head.target + 1) << 32 | r->probe.tag,
+		 *found = map_get(&s->transport_at, key);
 	struct transport *transports;
 
 	if (found && s->transports[*found].last_stream < r->value2)
 		return &s->transports[*found];
-	transports = correlator_grow(c, s->transports, &s->transports_size, s->n_transports, sizeof(transports[0]));
+	transports = correlator_grow(c, s->transports, &s->transports_size, s->n_transports,
+				     sizeof(transports[0]));
 	if (!transports)
 		return NULL;
 	s->transports = transports;
@@ -69,7 +73,8 @@ void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 	correlator_put(c, &s->object_at, key, r->value2 ? UNKNOWN : CLIENT);
 	if (!r->value2 || r->value2 > INT32_MAX || s->n_objects >= REQUESTS_MAX)
 		return;
-	objects = correlator_grow(c, s->objects, &s->objects_size, s->n_objects, sizeof(objects[0]));
+	objects =
+		correlator_grow(c, s->objects, &s->objects_size, s->n_objects, sizeof(objects[0]));
 	if (!objects)
 		return;
 	s->objects = objects;
@@ -77,17 +82,23 @@ void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
 	if (!transport)
 		return;
 	transport->last_stream = (uint32_t)r->value2;
-	objects[s->n_objects] = (struct stream_object){ .time = r->probe.head.time, .transport = (uint32_t)(transport - s->transports),
-							.stream = transport->last_stream };
+	objects[s->n_objects] =
+		(struct stream_object){ .time = r->probe.head.time,
+					.transport = (uint32_t)(transport - s->transports),
+					.stream = transport->last_stream };
 	correlator_put(c, &s->object_at, key, s->n_objects++);
 }
 
 /* The request that an object is for, if it is of that connection; NO_REQUEST. */
-static uint32_t request_on(const struct requests *r, const struct stream_object *o, uint32_t connection)
+static uint32_t request_on(const struct requests *r, const struct stream_object *o,
+			   uint32_t connection)
 {
 	uint32_t request = requests_find_stream(r, connection, o->stream);
 
-	return request != NO_REQUEST && r->list[request].read_start_ns && r->list[request].read_start_ns <= o->time ? request : NO_REQUEST;
+	return request != NO_REQUEST && r->list[request].read_start_ns &&
+			       r->list[request].read_start_ns <= o->time
+		       ? request
+		       : NO_REQUEST;
 }
 
 /* The request of an object; NO_REQUEST: not known. */
@@ -106,7 +117,8 @@ static bool is_over(const struct requests *r, const struct stream_object *o)
 	return o->ended || (request != NO_REQUEST && r->states[request].done);
 }
 
-/* The thread wants something of a stream. Whether it had taken it up already; *ret_alone: it has no other one. */
+/* The thread wants something of a stream. Whether it had taken it up already; *ret_alone: it has no
+ * other one. */
 static bool take(struct correlator *c, struct thread_requests *t, uint32_t object, bool *ret_alone)
 {
 	const struct requests *r = c->requests;
@@ -125,18 +137,23 @@ static bool take(struct correlator *c, struct thread_requests *t, uint32_t objec
 	return known;
 }
 
-/* What the thread has done since it last wanted something of a stream was for this one, if it was for any. */
-static void hand_over(struct correlator *c, const struct thread_requests *t, uint32_t object, uint64_t time, bool taken)
+/* What the thread has done since it last wanted something of a stream was for this one, if it was
+ * for any. */
+static void hand_over(struct correlator *c, const struct thread_requests *t, uint32_t object,
+		      uint64_t time, bool taken)
 {
 	struct streams *s = &c->requests->streams;
 
 	for (uint32_t i = 0; i < t->n_since && s->n_runs < HANDED_RUNS_MAX; i++) {
-		struct handed_run *runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
+		struct handed_run *runs =
+			correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
 
 		if (!runs)
 			return;
 		s->runs = runs;
-		runs[s->n_runs++] = (struct handed_run){ .span = t->since[i], .time = time, .object = object, .taken = taken };
+		runs[s->n_runs++] = (struct handed_run){
+			.span = t->since[i], .time = time, .object = object, .taken = taken
+		};
 	}
 }
 
@@ -157,7 +174,8 @@ void streams_on_operations(struct correlator *c, uint32_t thread, const struct r
 		if (r->value2 & (SEND_INITIAL_METADATA | SEND_TRAILING_METADATA)) {
 			t->handed = object + 1;
 			if (alone && !t->since_overflow)
-				hand_over(c, t, object, r->probe.head.time, known && t->last_object == object + 1);
+				hand_over(c, t, object, r->probe.head.time,
+					  known && t->last_object == object + 1);
 		}
 		s->objects[object].ended |= (r->value2 & SEND_TRAILING_METADATA) != 0;
 	}
@@ -182,24 +200,30 @@ void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connecti
 	t->handed = 0;
 }
 
-/* Whether the connection should have had the stream's request by then, and has not: it had later ones. */
-static bool is_missing(const struct correlator *c, const struct stream_object *o, uint32_t connection)
+/* Whether the connection should have had the stream's request by then, and has not: it had later
+ * ones. */
+static bool is_missing(const struct correlator *c, const struct stream_object *o,
+		       uint32_t connection)
 {
 	const struct connection *conn = &c->requests->connections[connection];
 
-	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests && o->stream > conn->first_ordinal &&
-	       o->stream < conn->read_ordinal && !conn->passed && !requests_lost_within(c->requests, c->start_ns, o->time);
+	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests &&
+	       o->stream > conn->first_ordinal && o->stream < conn->read_ordinal && !conn->passed &&
+	       !requests_lost_within(c->requests, c->start_ns, o->time);
 }
 
-/* Whether the library should have an object for the request, and has not: it has made those of an earlier and of a later one. */
+/* Whether the library should have an object for the request, and has not: it has made those of an
+ * earlier and of a later one. */
 static bool is_strange(const struct requests *r, uint32_t request, const struct transport *t)
 {
 	const struct request *q = &r->list[request];
 
-	return !r->states[request].has_object && q->stream > t->first_stream && q->stream < t->last_stream && !(q->flags & REQUEST_NOT_WHOLE);
+	return !r->states[request].has_object && q->stream > t->first_stream &&
+	       q->stream < t->last_stream && !(q->flags & REQUEST_NOT_WHOLE);
 }
 
-/* Which transport is each connection's: index + 1, in transport_of; those that are not certain become doubtful. */
+/* Which transport is each connection's: index + 1, in transport_of; those that are not certain
+ * become doubtful. */
 static void find_connections(struct correlator *c, uint32_t *transport_of)
 {
 	struct requests *r = c->requests;
@@ -216,7 +240,8 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 	}
 	for (uint32_t i = 0; i < s->n_objects; i++) {
 		struct transport *t = &s->transports[s->objects[i].transport];
-		uint32_t request = t->connection ? request_on(r, &s->objects[i], t->connection - 1) : NO_REQUEST;
+		uint32_t request = t->connection ? request_on(r, &s->objects[i], t->connection - 1)
+						 : NO_REQUEST;
 
 		if (request != NO_REQUEST)
 			r->states[request].has_object = true;
@@ -225,14 +250,16 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 	for (uint32_t i = 0; i < r->n; i++) {
 		uint32_t transport = transport_of[r->states[i].connection];
 
-		if (transport && is_strange(r, i, &s->transports[transport - 1]) && !requests_lost_within(r, c->start_ns, r->list[i].end_ns))
+		if (transport && is_strange(r, i, &s->transports[transport - 1]) &&
+		    !requests_lost_within(r, c->start_ns, r->list[i].end_ns))
 			s->transports[transport - 1].doubtful = true;
 	}
 }
 
 /*
- * The request that a run was for, NO_REQUEST: not known. Where its thread had not taken up the stream, only if it then also wrote the answer. An object of
- * which the end was lost may be another stream's by then.
+ * The request that a run was for, NO_REQUEST: not known. Where its thread had not taken up the
+ * stream, only if it then also wrote the answer. An object of which the end was lost may be another
+ * stream's by then.
  */
 static uint32_t request_of_run(struct correlator *c, const struct handed_run *run)
 {
@@ -241,16 +268,20 @@ static uint32_t request_of_run(struct correlator *c, const struct handed_run *ru
 	uint32_t request = request_of(r, &r->streams.objects[run->object]);
 	const struct request *q = request == NO_REQUEST ? NULL : &r->list[request];
 
-	if (!q || !attribution_can_be_of(c, run->span, request) || run->time > q->end_ns || (q->write_start_ns && run->time > q->write_start_ns))
+	if (!q || !attribution_can_be_of(c, run->span, request) || run->time > q->end_ns ||
+	    (q->write_start_ns && run->time > q->write_start_ns))
 		return NO_REQUEST;
-	return run->taken || (span->request == request + 1 && !(span->flags & SPAN_INFERRED)) ? request : NO_REQUEST;
+	return run->taken || (span->request == request + 1 && !(span->flags & SPAN_INFERRED))
+		       ? request
+		       : NO_REQUEST;
 }
 
 void streams_close(struct correlator *c)
 {
 	struct requests *r = c->requests;
 	struct streams *s = &r->streams;
-	_cleanup_free_ uint32_t *transport_of = calloc((size_t)r->n_connections + 1, sizeof(transport_of[0]));
+	_cleanup_free_ uint32_t *transport_of =
+		calloc((size_t)r->n_connections + 1, sizeof(transport_of[0]));
 	_cleanup_free_ uint32_t *requests = calloc((size_t)s->n_runs + 1, sizeof(requests[0]));
 
 	if (!transport_of || !requests) {
@@ -264,7 +295,8 @@ void streams_close(struct correlator *c)
 	for (uint64_t i = 0; i < c->t->n_spans && s->n_objects; i++) {
 		const struct span *run = &c->t->spans[i];
 
-		if (run->kind == SPAN_RUN && run->request && r->connections[r->states[run->request - 1].connection].has_transport)
+		if (run->kind == SPAN_RUN && run->request &&
+		    r->connections[r->states[run->request - 1].connection].has_transport)
 			attribution_unclaim(c, i);
 	}
 	for (uint32_t i = 0; i < s->n_runs; i++)

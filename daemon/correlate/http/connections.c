@@ -55,10 +55,11 @@ void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 }
 
 /*
- * When the byte at that sequence number came, 0: not known. *ret_since: what was lost before that time changes nothing about it.
- * *ret_until: the number behind the last byte that came with it.
+ * When the byte at that sequence number came, 0: not known. *ret_since: what was lost before that
+ * time changes nothing about it. *ret_until: the number behind the last byte that came with it.
  */
-static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t position, uint64_t *ret_since, uint32_t *ret_until)
+static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t position,
+			   uint64_t *ret_since, uint32_t *ret_until)
 {
 	const struct arrivals *a = arrivals_get(c, socket);
 	uint32_t most = POSITION_MAX;
@@ -73,7 +74,8 @@ static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t posit
 		uint64_t time = a->entries[(a->n - i) % READY_MAX].time;
 		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
 
-		/* The earliest that tells of more than what came before; those of an earlier connection are not in their order. */
+		/* The earliest that tells of more than what came before; those of an earlier
+		 * connection are not in their order. */
 		if (!behind || behind > most) {
 			*ret_since = time;
 			/* Perhaps it came with these. */
@@ -112,9 +114,18 @@ uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start)
 		return NO_REQUEST;
 	r->states = states;
 	r->size = size;
-	list[r->n] = (struct request){ .start_ns = start, .connection = conn->number, .process = conn->process, .read_thread = THREAD_NONE,
-				       .write_thread = THREAD_NONE, .run_thread = THREAD_NONE, .method = TEXT_NONE, .path = TEXT_NONE,
-				       .model = TEXT_NONE, .version = TEXT_NONE, .status = -1, .grpc_status = -1 };
+	list[r->n] = (struct request){ .start_ns = start,
+				       .connection = conn->number,
+				       .process = conn->process,
+				       .read_thread = THREAD_NONE,
+				       .write_thread = THREAD_NONE,
+				       .run_thread = THREAD_NONE,
+				       .method = TEXT_NONE,
+				       .path = TEXT_NONE,
+				       .model = TEXT_NONE,
+				       .version = TEXT_NONE,
+				       .status = -1,
+				       .grpc_status = -1 };
 	states[r->n] = (struct request_state){ .connection = connection, .next = NO_REQUEST };
 	r->connections[connection].n_open++;
 	return r->n++;
@@ -139,7 +150,8 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 	conn->n_open--;
 	attribution_on_end(c, request);
 	/* HTTP/1: out of the list of those that wait for their answer. */
-	for (uint32_t *at = &conn->first, last = NO_REQUEST; *at != NO_REQUEST; last = *at, at = &r->states[*at].next)
+	for (uint32_t *at = &conn->first, last = NO_REQUEST; *at != NO_REQUEST;
+	     last = *at, at = &r->states[*at].next)
 		if (*at == request) {
 			*at = s->next;
 			if (conn->last == request)
@@ -152,7 +164,8 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 		correlator_finished(c, q->process, q->end_ns - q->start_ns);
 }
 
-void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time, unsigned flags)
+void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time,
+			     unsigned flags)
 {
 	struct requests *r = c->requests;
 
@@ -172,7 +185,8 @@ void connection_close(struct correlator *c, uint32_t connection, uint64_t time, 
 	conn->open = false;
 }
 
-uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target, uint64_t time)
+uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target,
+			uint64_t time)
 {
 	struct requests *r = c->requests;
 	uint64_t *found = map_get(&r->connection_of_socket, socket_key(socket));
@@ -186,25 +200,36 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 	}
 	if (r->n_connections >= CONNECTIONS_MAX)
 		return NO_REQUEST;
-	conn = correlator_grow(c, r->connections, &r->connections_size, r->n_connections, sizeof(*conn));
+	conn = correlator_grow(c, r->connections, &r->connections_size, r->n_connections,
+			       sizeof(*conn));
 	if (!conn)
 		return NO_REQUEST;
 	r->connections = conn;
 	correlator_put(c, &r->connection_of_socket, socket_key(socket), r->n_connections);
 	conn += r->n_connections;
-	*conn = (struct connection){ .socket = socket, .inode = inode, .process = target, .number = r->n_connections + 1, .first = NO_REQUEST,
-				     .last = NO_REQUEST, .reading = NO_REQUEST, .line = TEXT_NONE, .open = true };
+	*conn = (struct connection){ .socket = socket,
+				     .inode = inode,
+				     .process = target,
+				     .number = r->n_connections + 1,
+				     .first = NO_REQUEST,
+				     .last = NO_REQUEST,
+				     .reading = NO_REQUEST,
+				     .line = TEXT_NONE,
+				     .open = true };
 	return r->n_connections++;
 }
 
-void request_begin(struct correlator *c, uint32_t request, const struct record_message *m, uint32_t first_position, uint8_t protocol)
+void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
+		   uint32_t first_position, uint8_t protocol)
 {
 	struct request_state *s = &c->requests->states[request];
 	struct request *q = &c->requests->list[request];
 	uint64_t arrival;
 
 	s->since_ns = m->head.time;
-	arrival = m->local_port ? arrival_of(c, m->socket, first_position, &s->since_ns, &s->came_until) : 0;
+	arrival = m->local_port
+			  ? arrival_of(c, m->socket, first_position, &s->since_ns, &s->came_until)
+			  : 0;
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
@@ -217,7 +242,8 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 		q->start_ns = q->read_start_ns = m->head.time;
 		q->flags |= REQUEST_NO_ARRIVAL;
 		/* Nothing has come to the connection since the window opened. */
-		s->came_before = m->local_port && s->since_ns == c->start_ns && !(m->part & MESSAGE_ACCEPTED);
+		s->came_before = m->local_port && s->since_ns == c->start_ns &&
+				 !(m->part & MESSAGE_ACCEPTED);
 	}
 }
 
@@ -234,10 +260,13 @@ uint32_t message_thread(struct correlator *c, const struct record_message *m)
 static void note_end(struct correlator *c, uint32_t request, const struct record_message *m)
 {
 	struct request_state *s = &c->requests->states[request];
-	bool ahead = m->protocol == MESSAGE_HTTP2 && m->type == FRAME_DATA && m->part & MESSAGE_FIRST;
+	bool ahead =
+		m->protocol == MESSAGE_HTTP2 && m->type == FRAME_DATA && m->part & MESSAGE_FIRST;
 	uint32_t end = m->position + (ahead ? m->bytes : 0);
 
-	if (s->since_ns == c->start_ns && !(c->requests->list[request].flags & REQUEST_NO_ARRIVAL) && is_behind(end, s->came_until))
+	if (s->since_ns == c->start_ns &&
+	    !(c->requests->list[request].flags & REQUEST_NO_ARRIVAL) &&
+	    is_behind(end, s->came_until))
 		s->came_before = m->local_port && !(m->part & MESSAGE_ACCEPTED);
 }
 
@@ -268,10 +297,12 @@ void request_answer(struct correlator *c, uint32_t request, const struct record_
 	attribution_on_answer(c, thread, request);
 }
 
-uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m, uint8_t protocol, bool before)
+uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m,
+			uint8_t protocol, bool before)
 {
 	bool cut = before && !requests_lost_within(c->requests, c->start_ns, m->head.time);
-	uint32_t request = request_add(c, connection, cut ? c->start_ns : MAX(m->began, c->start_ns));
+	uint32_t request =
+		request_add(c, connection, cut ? c->start_ns : MAX(m->began, c->start_ns));
 	struct request *q;
 
 	if (request == NO_REQUEST)
@@ -292,12 +323,14 @@ void request_set_stream(struct correlator *c, uint32_t request, uint32_t stream)
 	struct requests *r = c->requests;
 
 	r->list[request].stream = stream;
-	correlator_put(c, &r->request_of_stream, stream_key(&r->connections[r->states[request].connection], stream), request);
+	correlator_put(c, &r->request_of_stream,
+		       stream_key(&r->connections[r->states[request].connection], stream), request);
 }
 
 uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream)
 {
-	uint64_t *found = map_get(&r->request_of_stream, stream_key(&r->connections[connection], stream));
+	uint64_t *found =
+		map_get(&r->request_of_stream, stream_key(&r->connections[connection], stream));
 
 	return found ? (uint32_t)*found : NO_REQUEST;
 }

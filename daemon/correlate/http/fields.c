@@ -1,4 +1,5 @@
-/* What requests and answers say of themselves: in their first lines, and in blocks of header fields. */
+/* What requests and answers say of themselves: in their first lines, and in blocks of header
+ * fields. */
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static uint32_t text_of_huffman(struct correlator *c, const uint8_t *bytes, size
 		c->error = -ENOMEM;
 		return TEXT_NONE;
 	}
-	if (nghttp2_hd_inflate_hd2(inflater, &field, &flags, block, n, 1) >= 0 && flags & NGHTTP2_HD_INFLATE_EMIT)
+	if (nghttp2_hd_inflate_hd2(inflater, &field, &flags, block, n, 1) >= 0 &&
+	    flags & NGHTTP2_HD_INFLATE_EMIT)
 		text = correlator_text(c, (const char *)field.value, field.valuelen);
 	nghttp2_hd_inflate_del(inflater);
 	return text;
@@ -93,11 +95,14 @@ void fields_on_field(struct correlator *c, const struct record_field *r)
 	f->stream = r->stream;
 	f->pending[r->name] = text;
 	if (r->inserted)
-		f->known[r->number % FIELDS_MAX] = (struct known_field){ .number = r->number, .name = r->name, .set = true, .text = text };
+		f->known[r->number % FIELDS_MAX] = (struct known_field){
+			.number = r->number, .name = r->name, .set = true, .text = text
+		};
 }
 
 /* A text of a block: literal, or one that the table holds. */
-static uint32_t field_of(const struct fields *f, const struct record_headers *h, enum record_field_name name)
+static uint32_t field_of(const struct fields *f, const struct record_headers *h,
+			 enum record_field_name name)
 {
 	if (f->stream == h->message.stream && f->pending[name] != TEXT_NONE)
 		return f->pending[name];
@@ -111,7 +116,8 @@ static uint32_t field_of(const struct fields *f, const struct record_headers *h,
 	return TEXT_NONE;
 }
 
-/* "/v1/models/NAME[/versions/VERSION][:verb]", as model servers have it, also with v2. cut: the path goes on, so what ends with it may, too. */
+/* "/v1/models/NAME[/versions/VERSION][:verb]", as model servers have it, also with v2. cut: the
+ * path goes on, so what ends with it may, too. */
 static void set_model(struct correlator *c, struct request *q, bool cut)
 {
 	const char *path = text_of(c, q->path), *rest, *version;
@@ -172,15 +178,18 @@ void fields_set_headers(struct correlator *c, uint32_t request, const struct rec
 		if (text != TEXT_NONE)
 			q->method = text;
 		if (h->method)
-			q->method = correlator_text(c, methods[h->method & 1], strlen(methods[h->method & 1]));
+			q->method = correlator_text(c, methods[h->method & 1],
+						    strlen(methods[h->method & 1]));
 		text = field_of(f, h, FIELD_PATH);
 		if (text != TEXT_NONE)
 			q->path = text;
 		if (h->path)
-			q->path = correlator_text(c, paths[h->path & 1], strlen(paths[h->path & 1]));
+			q->path =
+				correlator_text(c, paths[h->path & 1], strlen(paths[h->path & 1]));
 		/* A query is nobody's business. */
 		if (q->path != TEXT_NONE && strchr(text_of(c, q->path), '?'))
-			q->path = correlator_text(c, text_of(c, q->path), strcspn(text_of(c, q->path), "?"));
+			q->path = correlator_text(c, text_of(c, q->path),
+						  strcspn(text_of(c, q->path), "?"));
 		set_model(c, q, false);
 	} else {
 		text = field_of(f, h, FIELD_STATUS);

@@ -5,15 +5,17 @@
 #define STATUS_REQUEST_TIMEOUT 408
 
 /*
- * More was answered than was read. Either records of requests were lost, and then their numbers are missing; or answers to requests of
- * before the window were still to come, and each of them was taken for that of a later request.
+ * More was answered than was read. Either records of requests were lost, and then their numbers are
+ * missing; or answers to requests of before the window were still to come, and each of them was
+ * taken for that of a later request.
  */
 static void connection_explain(struct correlator *c, uint32_t connection, uint32_t n_missing)
 {
 	struct connection *conn = &c->requests->connections[connection];
 	uint32_t n_before = conn->ahead - MIN(conn->ahead, n_missing);
 
-	/* Those before the first one that was read were taken for answers to what came before the window. */
+	/* Those before the first one that was read were taken for answers to what came before the
+	 * window. */
 	if (conn->n_requests ? n_before : n_missing)
 		connection_doubt(c, connection);
 	conn->offset += n_before;
@@ -29,7 +31,8 @@ static void notice_loss(struct correlator *c, uint64_t from, uint64_t to)
 }
 
 /* The first bytes of the next request were read. */
-static void connection_reads(struct correlator *c, uint32_t connection, const struct record_message *m)
+static void connection_reads(struct correlator *c, uint32_t connection,
+			     const struct record_message *m)
 {
 	struct connection *conn = &c->requests->connections[connection];
 
@@ -85,7 +88,8 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 }
 
 /* The request that is answered: the oldest, unless records of others were lost. */
-static uint32_t find_answered(struct correlator *c, uint32_t connection, const struct record_message *m)
+static uint32_t find_answered(struct correlator *c, uint32_t connection,
+			      const struct record_message *m)
 {
 	struct requests *r = c->requests;
 	struct connection *conn = &r->connections[connection];
@@ -93,10 +97,12 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 	bool before;
 
 	/* The counts began anew: the oldest is taken for the one that is answered. */
-	if (m->part & MESSAGE_FIRST && conn->written_ordinal && !is_behind(conn->written_ordinal, m->ordinal))
+	if (m->part & MESSAGE_FIRST && conn->written_ordinal &&
+	    !is_behind(conn->written_ordinal, m->ordinal))
 		conn->counts_lost = true;
 	if (conn->counts_lost)
-		conn->offset = m->ordinal - (request == NO_REQUEST ? conn->read_ordinal : r->states[request].ordinal);
+		conn->offset = m->ordinal - (request == NO_REQUEST ? conn->read_ordinal
+								   : r->states[request].ordinal);
 	conn->counts_lost = false;
 	ordinal = m->ordinal - conn->offset;
 	if (is_behind(conn->written_ordinal + 1, m->ordinal))
@@ -117,11 +123,13 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 		conn->offset++;
 		return NO_REQUEST;
 	}
-	/* Of a request whose own records were lost, or from before the window: what is read next tells. */
+	/* Of a request whose own records were lost, or from before the window: what is read next
+	 * tells. */
 	if (request == NO_REQUEST && is_behind(conn->read_ordinal, ordinal))
 		conn->ahead = ordinal - conn->read_ordinal;
 	/* What passed before the first answer was the rest of what it answers. */
-	before = (!conn->n_requests || is_behind(ordinal, conn->first_ordinal)) && (!conn->passed || (conn->passed == PASSED_FIRST && m->ordinal == 1));
+	before = (!conn->n_requests || is_behind(ordinal, conn->first_ordinal)) &&
+		 (!conn->passed || (conn->passed == PASSED_FIRST && m->ordinal == 1));
 	request = request_unread(c, connection, m, PROTOCOL_HTTP1, before);
 	if (request == NO_REQUEST)
 		return request;
@@ -134,7 +142,8 @@ static uint32_t find_answered(struct correlator *c, uint32_t connection, const s
 	return request;
 }
 
-static void on_http1_written(struct correlator *c, uint32_t connection, const struct record_message *m)
+static void on_http1_written(struct correlator *c, uint32_t connection,
+			     const struct record_message *m)
 {
 	struct requests *r = c->requests;
 	uint32_t request;
@@ -152,7 +161,8 @@ static void on_http1_written(struct correlator *c, uint32_t connection, const st
 	r->list[request].bytes_out = m->bytes;
 	/* An answer whose end is the connection's was sent when its last bytes were. */
 	if (m->part & MESSAGE_LAST)
-		request_end(c, request, m->part & MESSAGE_CLOSED ? m->began : m->head.time, r->states[request].answering ? 0 : REQUEST_LOST);
+		request_end(c, request, m->part & MESSAGE_CLOSED ? m->began : m->head.time,
+			    r->states[request].answering ? 0 : REQUEST_LOST);
 }
 
 void http1_on_message(struct correlator *c, uint32_t connection, const struct record_message *m)

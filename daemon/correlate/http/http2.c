@@ -36,7 +36,8 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 			return;
 		/* Streams begin in the order of their numbers. */
 		before = (!conn->n_requests || m->stream < conn->first_ordinal) && !conn->passed;
-		request = read ? request_add(c, connection, m->head.time) : request_unread(c, connection, m, PROTOCOL_HTTP2, before);
+		request = read ? request_add(c, connection, m->head.time)
+			       : request_unread(c, connection, m, PROTOCOL_HTTP2, before);
 		if (request == NO_REQUEST)
 			return;
 		conn = &r->connections[connection];
@@ -45,7 +46,8 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 			if (!conn->n_requests++)
 				conn->first_ordinal = m->stream;
 			conn->read_ordinal = m->stream;
-			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES, PROTOCOL_HTTP2);
+			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES,
+				      PROTOCOL_HTTP2);
 		}
 	}
 	if (m->type == FRAME_RST_STREAM) {

@@ -1,4 +1,5 @@
-/* Records of what passed through sockets, and what is true of all requests when the window closes. */
+/* Records of what passed through sockets, and what is true of all requests when the window closes.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static void on_message(struct correlator *c, const struct record_message *m)
 		return;
 	}
 	if (m->part & MESSAGE_PASSED)
-		c->requests->connections[at].passed = MAX(c->requests->connections[at].passed, PASSED_FIRST);
+		c->requests->connections[at].passed =
+			MAX(c->requests->connections[at].passed, PASSED_FIRST);
 	else if (m->protocol == MESSAGE_HTTP1)
 		http1_on_message(c, at, m);
 	else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED))
@@ -81,7 +83,9 @@ void requests_note_finished(struct correlator *c, uint64_t span)
 {
 	const struct span *s = &c->t->spans[span];
 	uint32_t process = c->t->threads[s->thread].process;
-	struct request q = { .start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE };
+	struct request q = {
+		.start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE
+	};
 
 	/* What is marked within a request at a socket is that one. */
 	for (uint32_t i = c->requests->n; s->kind == SPAN_RUN && i > 0; i--)
@@ -135,17 +139,20 @@ bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to)
 	return low < r->n_losses && r->losses[low].from_ns <= to;
 }
 
-/* Of what went on while records were lost something may be missing: its times, its end, whose it is. */
+/* Of what went on while records were lost something may be missing: its times, its end, whose it
+ * is. */
 static void mark_lost(struct requests *r)
 {
 	for (uint32_t i = 0; i < r->n && r->n_losses; i++)
-		if (requests_lost_within(r, MIN(r->list[i].start_ns, r->states[i].since_ns), r->list[i].end_ns)) {
+		if (requests_lost_within(r, MIN(r->list[i].start_ns, r->states[i].since_ns),
+					 r->list[i].end_ns)) {
 			r->list[i].flags |= REQUEST_LOST;
 			r->states[i].doubtful = true;
 		}
 }
 
-/* What was read and never came has come before the window; where nothing is seen to come, that is not known. */
+/* What was read and never came has come before the window; where nothing is seen to come, that is
+ * not known. */
 static void mark_cut(struct requests *r)
 {
 	for (uint32_t i = 0; i < r->n && r->n_ready; i++)
@@ -165,19 +172,25 @@ void requests_cut(struct correlator *c, uint64_t time)
 static void warn_of_unseen(struct correlator *c)
 {
 	static const char *const texts[] = {
-		[UNSEEN_IO_URING] = "A process uses io_uring: requests that pass through it are not seen.",
+		[UNSEEN_IO_URING] =
+			"A process uses io_uring: requests that pass through it are not seen.",
 		[UNSEEN_TLS] = "Some connections are encrypted: requests on them are not seen.",
-		[UNSEEN_OTHER] = "Some connections speak a protocol that is not known: requests on them are not seen.",
+		[UNSEEN_OTHER] =
+			"Some connections speak a protocol that is not known: requests on them are not seen.",
 	};
 	const struct requests *r = c->requests;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(texts) && !c->error; i++)
 		if (r->n_unseen[i] && timeline_warn(c->t, "%s", texts[i]) < 0)
 			c->error = -ENOMEM;
-	if (r->n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.", (unsigned long long)r->n_left_out,
-					   REQUESTS_MAX) < 0)
+	if (r->n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.",
+					   (unsigned long long)r->n_left_out, REQUESTS_MAX) < 0)
 		c->error = -ENOMEM;
-	if (r->n_unknown_role && !r->n && timeline_warn(c->t, "Requests on some connections are not shown: it is not known which side serves.") < 0)
+	if (r->n_unknown_role && !r->n &&
+	    timeline_warn(
+		    c->t,
+		    "Requests on some connections are not shown: it is not known which side serves.") <
+		    0)
 		c->error = -ENOMEM;
 }
 

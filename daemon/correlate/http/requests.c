@@ -1,4 +1,5 @@
-/* Requests in a timeline whose spans are sorted: those that servers mark, whose runs belong to them, and their order. */
+/* Requests in a timeline whose spans are sorted: those that servers mark, whose runs belong to
+ * them, and their order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 struct enclosing {
 	uint64_t end_ns;
 	uint32_t request; /* index + 1; 0: none */
-	bool run;	  /* a run, not only a handler or mark */
+	bool run;         /* a run, not only a handler or mark */
 };
 
 struct finish {
@@ -24,7 +25,8 @@ struct finish {
 	uint64_t size;
 };
 
-static int add_request(struct finish *f, const struct span *s, enum protocol protocol, uint32_t *ret)
+static int add_request(struct finish *f, const struct span *s, enum protocol protocol,
+		       uint32_t *ret)
 {
 	struct timeline *t = f->t;
 	struct request *list;
@@ -39,10 +41,21 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 		f->size = size;
 	}
 	t->requests[t->n_requests] = (struct request){
-		.start_ns = s->start_ns, .end_ns = s->end_ns, .process = t->threads[s->thread].process,
-		.read_thread = THREAD_NONE, .write_thread = THREAD_NONE, .run_thread = s->thread, .method = TEXT_NONE, .path = TEXT_NONE,
-		.model = TEXT_NONE, .version = TEXT_NONE, .status = -1, .grpc_status = -1, .protocol = (uint8_t)protocol,
-		.attribution = ATTRIBUTION_EXACT, };
+		.start_ns = s->start_ns,
+		.end_ns = s->end_ns,
+		.process = t->threads[s->thread].process,
+		.read_thread = THREAD_NONE,
+		.write_thread = THREAD_NONE,
+		.run_thread = s->thread,
+		.method = TEXT_NONE,
+		.path = TEXT_NONE,
+		.model = TEXT_NONE,
+		.version = TEXT_NONE,
+		.status = -1,
+		.grpc_status = -1,
+		.protocol = (uint8_t)protocol,
+		.attribution = ATTRIBUTION_EXACT,
+	};
 	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < t->n_handlers) {
 		t->requests[t->n_requests].path = t->handlers[s->id].path;
 		t->requests[t->n_requests].model = t->handlers[s->id].model;
@@ -50,7 +63,8 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 	if (s->flags & SPAN_CUT_START)
 		t->requests[t->n_requests].flags |= REQUEST_CUT_START;
 	if (s->flags & (SPAN_CUT_END | SPAN_END_BOUND))
-		t->requests[t->n_requests].flags |= s->flags & SPAN_CUT_END ? REQUEST_CUT_END : REQUEST_LOST;
+		t->requests[t->n_requests].flags |=
+			s->flags & SPAN_CUT_END ? REQUEST_CUT_END : REQUEST_LOST;
 	if (requests_lost_within(f->requests, s->start_ns, s->end_ns))
 		t->requests[t->n_requests].flags |= REQUEST_LOST;
 	*ret = ++t->n_requests;
@@ -58,7 +72,8 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 }
 
 /* The request that a span begins, or goes on with; 0: none. */
-static int request_of_span(struct finish *f, struct span *s, const struct enclosing *up, uint32_t *ret)
+static int request_of_span(struct finish *f, struct span *s, const struct enclosing *up,
+			   uint32_t *ret)
 {
 	bool mark = s->kind == SPAN_RUN && s->flags & SPAN_MARK;
 	uint32_t request = up ? up->request : 0;
@@ -94,7 +109,8 @@ static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
 		r = request_of_span(f, s, up, &request);
 		if (r < 0)
 			return r;
-		if (request && s->context && map_put(&f->request_of_context, s->context, request) < 0)
+		if (request && s->context &&
+		    map_put(&f->request_of_context, s->context, request) < 0)
 			return -ENOMEM;
 		/* What is within a mark are the runs; what is within a run is part of that one. */
 		if (s->kind == SPAN_RUN && !mark && !(up && up->run)) {
@@ -107,8 +123,11 @@ static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
 			s->request = 0;
 		}
 		if (depth < DEPTH_MAX)
-			stack[depth++] = (struct enclosing){ .end_ns = s->end_ns, .request = request,
-							     .run = (s->kind == SPAN_RUN && !mark) || (up && up->run) };
+			stack[depth++] =
+				(struct enclosing){ .end_ns = s->end_ns,
+						    .request = request,
+						    .run = (s->kind == SPAN_RUN && !mark) ||
+							   (up && up->run) };
 	}
 	return 0;
 }
@@ -118,7 +137,9 @@ static void link_batches(struct finish *f)
 	struct timeline *t = f->t;
 
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++) {
-		const uint64_t *found = t->batch_tasks[i].run ? map_get(&f->request_of_context, t->batch_tasks[i].run) : NULL;
+		const uint64_t *found = t->batch_tasks[i].run ? map_get(&f->request_of_context,
+									t->batch_tasks[i].run)
+							      : NULL;
 
 		t->batch_tasks[i].request = found ? (uint32_t)*found : 0;
 	}
@@ -128,10 +149,13 @@ static void link_batches(struct finish *f)
 static void mark_without_work(struct timeline *t)
 {
 	for (uint32_t i = 0; i < t->n_requests; i++)
-		if ((t->requests[i].protocol == PROTOCOL_MARK || t->requests[i].protocol == PROTOCOL_HANDLER) && !t->requests[i].n_runs)
+		if ((t->requests[i].protocol == PROTOCOL_MARK ||
+		     t->requests[i].protocol == PROTOCOL_HANDLER) &&
+		    !t->requests[i].n_runs)
 			t->requests[i].attribution = ATTRIBUTION_NONE;
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
-		if (t->batch_tasks[i].request && t->requests[t->batch_tasks[i].request - 1].attribution == ATTRIBUTION_NONE)
+		if (t->batch_tasks[i].request &&
+		    t->requests[t->batch_tasks[i].request - 1].attribution == ATTRIBUTION_NONE)
 			t->requests[t->batch_tasks[i].request - 1].attribution = ATTRIBUTION_EXACT;
 }
 
@@ -140,7 +164,8 @@ static void count(struct timeline *t)
 	for (uint64_t i = 0; i < t->n_spans; i++) {
 		const struct span *s = &t->spans[i];
 
-		if (s->kind != SPAN_RUN || s->flags & SPAN_MARK || (s->flags & SPAN_INNER && !s->request))
+		if (s->kind != SPAN_RUN || s->flags & SPAN_MARK ||
+		    (s->flags & SPAN_INNER && !s->request))
 			continue;
 		if (!s->request)
 			t->n_runs_orphaned++;
@@ -153,7 +178,8 @@ static void count(struct timeline *t)
 
 static int compare_requests(const void *a, const void *b, void *list)
 {
-	const struct request *x = (const struct request *)list + *(const uint32_t *)a, *y = (const struct request *)list + *(const uint32_t *)b;
+	const struct request *x = (const struct request *)list + *(const uint32_t *)a,
+			     *y = (const struct request *)list + *(const uint32_t *)b;
 
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
@@ -187,13 +213,15 @@ static int sort(struct timeline *t)
 	return 0;
 }
 
-int requests_finish(struct timeline *t, const struct request_filter *filter, const struct requests *requests)
+int requests_finish(struct timeline *t, const struct request_filter *filter,
+		    const struct requests *requests)
 {
 	struct finish f = { .t = t, .size = t->n_requests, .requests = requests };
 	int r = 0;
 
 	for (uint64_t first = 0, end; first < t->n_spans && r >= 0; first = end) {
-		for (end = first + 1; end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
+		for (end = first + 1;
+		     end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
 			end++;
 		r = finish_thread(&f, first, end);
 	}

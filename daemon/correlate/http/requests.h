@@ -1,5 +1,6 @@
 /*
- * The requests that pass through the sockets of the targets, and whose work each run is. Used within this folder only.
+ * The requests that pass through the sockets of the targets, and whose work each run is. Used
+ * within this folder only.
  *
  *   messages.c     parts of HTTP messages in, requests with their times out (messages.h)
  *   attribution.c  which request a run is of
@@ -21,12 +22,12 @@ struct correlator;
 /* What is kept of a request until the window closes. */
 struct request_state {
 	uint32_t connection; /* index */
-	uint32_t next;	     /* HTTP/1: the next one of the connection that is not answered */
+	uint32_t next;       /* HTTP/1: the next one of the connection that is not answered */
 	uint32_t ordinal;    /* HTTP/1 */
 	bool read, answering, done;
-	bool doubtful;	     /* nothing is said of its runs */
+	bool doubtful;       /* nothing is said of its runs */
 	bool has_object;     /* gRPC's library made one for it */
-	bool handed;	     /* its runs are known by that */
+	bool handed;         /* its runs are known by that */
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */
 	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
@@ -40,7 +41,7 @@ struct request_state {
 /* A field that a connection's table holds. */
 struct known_field {
 	uint32_t number;
-	uint8_t name;  /* enum record_field_name */
+	uint8_t name; /* enum record_field_name */
 	bool set;
 	uint32_t text; /* index into texts */
 };
@@ -55,7 +56,8 @@ struct fields {
 /* Bytes were read in which requests may have begun that nobody saw. */
 enum passed {
 	PASSED_NONE,
-	PASSED_FIRST, /* the first ones of the window, and of an HTTP/1 request perhaps that had begun */
+	PASSED_FIRST, /* the first ones of the window, and of an HTTP/1 request perhaps that had
+			 begun */
 	PASSED_ANY,
 };
 
@@ -63,22 +65,24 @@ struct connection {
 	uint64_t socket, number;
 	uint32_t inode;
 	uint32_t process;
-	uint32_t first, last;	/* HTTP/1: requests that are not answered, the oldest first */
-	uint32_t reading;	/* HTTP/1: the request that is being read */
-	uint32_t n_requests;	/* that were read */
+	uint32_t first, last;   /* HTTP/1: requests that are not answered, the oldest first */
+	uint32_t reading;       /* HTTP/1: the request that is being read */
+	uint32_t n_requests;    /* that were read */
 	uint32_t first_ordinal; /* of the first one; HTTP/2: its stream */
-	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message; 0: none since the window opened. HTTP/2: the last stream read */
-	uint64_t read_ns, written_ns; /* HTTP/1: when that was */
-	uint32_t offset;	/* HTTP/1: from a request's ordinal to its answer's */
-	uint32_t ahead;		/* HTTP/1: answers for which no request was read, since the last one that was */
-	bool counts_lost;	/* HTTP/1: the offset is not known */
+	uint32_t read_ordinal, written_ordinal; /* HTTP/1: of the last message; 0: none since the
+						   window opened. HTTP/2: the last stream read */
+	uint64_t read_ns, written_ns;           /* HTTP/1: when that was */
+	uint32_t offset;  /* HTTP/1: from a request's ordinal to its answer's */
+	uint32_t ahead;   /* HTTP/1: answers for which no request was read, since the last one that
+			     was */
+	bool counts_lost; /* HTTP/1: the offset is not known */
 	uint32_t n_open;
 	bool server, client, open;
-	uint8_t passed;		/* enum passed */
-	bool has_transport;	/* gRPC's library has made an object for it, or may have */
-	uint64_t last_ns;	/* something last passed */
-	struct fields *fields;	/* HTTP/2: two, one for each direction; NULL: none yet */
-	uint32_t line;		/* HTTP/1: of the request that begins; TEXT_NONE */
+	uint8_t passed;        /* enum passed */
+	bool has_transport;    /* gRPC's library has made an object for it, or may have */
+	uint64_t last_ns;      /* something last passed */
+	struct fields *fields; /* HTTP/2: two, one for each direction; NULL: none yet */
+	uint32_t line;         /* HTTP/1: of the request that begins; TEXT_NONE */
 };
 
 /* When bytes came to a socket. */
@@ -96,25 +100,30 @@ struct arrivals {
 #define THREAD_REQUESTS_MAX 16
 #define STREAMS_TAKEN_MAX 8
 struct thread_requests {
-	uint64_t runs[THREAD_RUNS_MAX]; /* outermost ones, that are nobody's yet: since it last wrote an answer's beginning */
+	uint64_t runs[THREAD_RUNS_MAX]; /* outermost ones, that are nobody's yet: since it last
+					   wrote an answer's beginning */
 	uint32_t n_runs;
 	uint32_t read[THREAD_REQUESTS_MAX]; /* requests that it read and that are not answered */
 	uint32_t n_read;
-	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run */
+	uint32_t written[THREAD_REQUESTS_MAX]; /* requests whose answer it began since its last run
+						*/
 	uint32_t n_written;
-	bool overflow; /* there were more of them */
-	uint32_t last_object; /* index + 1 of the stream's object of which it wanted something last; 0: none */
-	uint32_t handed;      /* the same, when that was to send its answer and nothing came since */
-	uint32_t taken[STREAMS_TAKEN_MAX], n_taken; /* indexes of objects of which it wanted something, and which are not answered */
-	uint64_t since[THREAD_RUNS_MAX]; /* outermost runs, since it took up a stream or had the answer of one */
+	bool overflow;        /* there were more of them */
+	uint32_t last_object; /* index + 1 of the stream's object of which it wanted something last;
+				 0: none */
+	uint32_t handed; /* the same, when that was to send its answer and nothing came since */
+	uint32_t taken[STREAMS_TAKEN_MAX], n_taken; /* indexes of objects of which it wanted
+						       something, and which are not answered */
+	uint64_t since[THREAD_RUNS_MAX]; /* outermost runs, since it took up a stream or had the
+					    answer of one */
 	uint32_t n_since;
 	bool since_overflow;
 	uint32_t n_answered; /* answers that it began, each the only one after a run of its own */
-	uint64_t woken_ns; /* it was last woken */
-	uint32_t woken_by; /* THREAD_NONE: not known */
-	bool ran;	   /* since then */
+	uint64_t woken_ns;   /* it was last woken */
+	uint32_t woken_by;   /* THREAD_NONE: not known */
+	bool ran;            /* since then */
 	bool is_worker, is_reader; /* it has done runs; has read requests */
-	bool writes_others;	   /* it has begun answers that no run of its own led to */
+	bool writes_others;        /* it has begun answers that no run of its own led to */
 };
 
 /* An object of gRPC's library for a connection. */
@@ -122,7 +131,7 @@ struct transport {
 	uint32_t last_stream;
 	uint32_t connection;   /* index + 1, when that is known; 0 */
 	uint32_t first_stream; /* of those that were seen */
-	bool doubtful;	       /* it can be more than one */
+	bool doubtful;         /* it can be more than one */
 };
 
 /* Its object for a stream. */
@@ -168,7 +177,7 @@ struct requests {
 	uint32_t n_waiting;
 	struct loss {
 		uint64_t from_ns, to_ns;
-	} *losses; /* when records were lost; by time, they do not overlap */
+	} * losses; /* when records were lost; by time, they do not overlap */
 	uint64_t losses_size;
 	uint32_t n_losses;
 	uint64_t n_ready; /* times that bytes were seen coming */
@@ -187,7 +196,8 @@ uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uin
 /* messages.c */
 /* Of the kinds that tell of sockets, and of a target that there is. */
 void requests_on_record(struct correlator *c, const struct record *record);
-/* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes the filter. */
+/* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes
+ * the filter. */
 void requests_note_finished(struct correlator *c, uint64_t span);
 /* Records were lost within that time. */
 void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
@@ -213,7 +223,8 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 void attribution_on_end(struct correlator *c, uint32_t request);
 /* The run is of that request, or taken to be. */
 void attribution_claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred);
-/* Whether it can be: that was read before the run began, and the run has begun before its answer did. */
+/* Whether it can be: that was read before the run began, and the run has begun before its answer
+ * did. */
 bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request);
 /* The run is nobody's again. */
 void attribution_unclaim(struct correlator *c, uint64_t span);
@@ -225,7 +236,8 @@ void attribution_close(struct correlator *c);
 void streams_on_begin(struct correlator *c, const struct record_probe2 *r);
 void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r);
 /* A thread wrote header fields of a stream to a connection. */
-void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream);
+void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection,
+			uint32_t stream);
 /* A thread entered an outermost run. */
 void streams_on_run(struct thread_requests *t, uint64_t span);
 /* The window has closed: says whose the runs are of which that is known. */
@@ -233,5 +245,6 @@ void streams_close(struct correlator *c);
 void streams_done(struct streams *s);
 
 /* crossing.c */
-/* Takes back claims by who wrote an answer, where the run can have been another request's and the answer another run's. */
+/* Takes back claims by who wrote an answer, where the run can have been another request's and the
+ * answer another run's. */
 void crossing_take_back(struct correlator *c);

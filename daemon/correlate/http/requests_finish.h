@@ -5,9 +5,11 @@
 #include "daemon/timeline/timeline.h"
 
 /*
- * After timeline_finish(): handlers and marks that are part of no request at a socket become requests of their own, runs within them theirs;
- * batches learn whose tasks they hold; requests are put in order, those that do not pass the filter marked, and runs counted by how they found
+ * After timeline_finish(): handlers and marks that are part of no request at a socket become
+ * requests of their own, runs within them theirs; batches learn whose tasks they hold; requests are
+ * put in order, those that do not pass the filter marked, and runs counted by how they found
  * theirs. requests: tells when records were lost. -ENOMEM.
  */
 struct requests;
-int requests_finish(struct timeline *t, const struct request_filter *filter, const struct requests *requests);
+int requests_finish(struct timeline *t, const struct request_filter *filter,
+		    const struct requests *requests);

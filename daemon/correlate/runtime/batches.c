@@ -39,7 +39,8 @@ static uint32_t add(struct correlator *c, uint64_t key)
 	batches = correlator_grow(c, t->batches, &list->size, t->n_batches, sizeof(batches[0]));
 	if (batches)
 		t->batches = batches;
-	states = correlator_grow(c, list->states, &list->states_size, t->n_batches, sizeof(states[0]));
+	states = correlator_grow(c, list->states, &list->states_size, t->n_batches,
+				 sizeof(states[0]));
 	if (states)
 		list->states = states;
 	if (!batches || !states)
@@ -55,7 +56,8 @@ static uint32_t find_open(struct correlator *c, uint64_t key)
 {
 	uint32_t batch = find(c, key);
 
-	return batch != BATCH_NONE && state_of(c, batch)->progress == BATCH_OPEN ? batch : add(c, key);
+	return batch != BATCH_NONE && state_of(c, batch)->progress == BATCH_OPEN ? batch
+										 : add(c, key);
 }
 
 void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run)
@@ -65,11 +67,13 @@ void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run
 
 	if (batch == BATCH_NONE || c->t->n_batch_tasks == TASKS_MAX)
 		return;
-	tasks = correlator_grow(c, c->t->batch_tasks, &c->batches.tasks_size, c->t->n_batch_tasks, sizeof(tasks[0]));
+	tasks = correlator_grow(c, c->t->batch_tasks, &c->batches.tasks_size, c->t->n_batch_tasks,
+				sizeof(tasks[0]));
 	if (!tasks)
 		return;
 	c->t->batch_tasks = tasks;
-	tasks[c->t->n_batch_tasks++] = (struct batch_task){ .queued_ns = time, .batch = batch, .run = run };
+	tasks[c->t->n_batch_tasks++] =
+		(struct batch_task){ .queued_ns = time, .batch = batch, .run = run };
 }
 
 uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span)
@@ -108,7 +112,9 @@ uint32_t batches_end(struct correlator *c, uint64_t key)
 	if (batch == BATCH_NONE)
 		return BATCH_NONE;
 	set(c, key, BATCH_NONE);
-	return state_of(c, batch)->progress == BATCH_BEGUN && state_of(c, batch)->span == NO_SPAN ? batch : BATCH_NONE;
+	return state_of(c, batch)->progress == BATCH_BEGUN && state_of(c, batch)->span == NO_SPAN
+		       ? batch
+		       : BATCH_NONE;
 }
 
 void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span)
@@ -175,7 +181,8 @@ int batches_finish(struct correlator *c)
 	for (uint32_t i = 0; i < n; i++) {
 		place_of[i] = UINT32_MAX;
 		if (state_of(c, i)->span != NO_SPAN)
-			places[n_begun++] = (struct place){ t->spans[state_of(c, i)->span].start_ns, i };
+			places[n_begun++] =
+				(struct place){ t->spans[state_of(c, i)->span].start_ns, i };
 	}
 	qsort(places, n_begun, sizeof(places[0]), compare_places);
 	for (uint32_t i = 0; i < n_begun; i++) {

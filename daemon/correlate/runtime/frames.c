@@ -66,7 +66,8 @@ static uint32_t find_above(const struct frames *f, enum role role, uint8_t group
 	for (uint32_t i = f->n; i > 0; i--) {
 		const struct frame *frame = &f->frames[i - 1];
 
-		if (frame->role == role && frame->group == group && !stack_at_or_above(stack, frame->stack))
+		if (frame->role == role && frame->group == group &&
+		    !stack_at_or_above(stack, frame->stack))
 			return i - 1;
 	}
 	return FRAME_NONE;
@@ -87,7 +88,8 @@ uint32_t frames_find_op(const struct frames *f, uint32_t tag)
 	for (uint32_t i = f->n; i > 0; i--) {
 		const struct frame *frame = &f->frames[i - 1];
 
-		if ((frame->role == ROLE_OP_BEGIN || frame->role == ROLE_OP_ASYNC_BEGIN) && frame->tag == tag)
+		if ((frame->role == ROLE_OP_BEGIN || frame->role == ROLE_OP_ASYNC_BEGIN) &&
+		    frame->tag == tag)
 			return i - 1;
 	}
 	return FRAME_NONE;

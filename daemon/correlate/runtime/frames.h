@@ -9,11 +9,12 @@
 #define FRAME_NONE UINT32_MAX
 
 struct frame {
-	uint64_t span;	  /* index */
+	uint64_t span;    /* index */
 	uint64_t last_ns; /* when something was last seen inside */
 	uint64_t next_ns; /* when its thread did the first thing after that entry; 0: nothing yet */
-	uint64_t run;	  /* of an executor: index of the span of the run, or batch, UINT64_MAX: not known; of a batch: its number */
-	uint32_t stack;	  /* low half of the stack pointer at its entry */
+	uint64_t run;     /* of an executor: index of the span of the run, or batch, UINT64_MAX: not
+			     known; of a batch: its number */
+	uint32_t stack;   /* low half of the stack pointer at its entry */
 	uint32_t tag;
 	enum role role;
 	uint8_t group;

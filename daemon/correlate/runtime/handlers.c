@@ -40,7 +40,8 @@ uint32_t correlator_text(struct correlator *c, const char *text, size_t size)
 	return c->t->n_texts++;
 }
 
-/* They are another program's bytes: what is no printable character of ASCII becomes a question mark. */
+/* They are another program's bytes: what is no printable character of ASCII becomes a question
+ * mark. */
 static uint32_t text_of(struct correlator *c, const struct record_text *r)
 {
 	char text[RECORD_TEXT_SIZE + 3];
@@ -63,7 +64,8 @@ static int64_t add(struct correlator *c)
 
 	if (c->t->n_handlers == HANDLERS_MAX)
 		return -1;
-	handlers = correlator_grow(c, c->t->handlers, &c->handlers_size, c->t->n_handlers, sizeof(handlers[0]));
+	handlers = correlator_grow(c, c->t->handlers, &c->handlers_size, c->t->n_handlers,
+				   sizeof(handlers[0]));
 	if (!handlers)
 		return -1;
 	c->t->handlers = handlers;
@@ -97,6 +99,7 @@ void handlers_set_model(struct correlator *c, uint64_t span, const struct record
 	handler->model = text_of(c, r);
 	if (handler->model == TEXT_NONE)
 		return;
-	snprintf(name, sizeof(name), "%.100s (%s)", c->names.names[t->spans[span].name].name, t->texts[handler->model]);
+	snprintf(name, sizeof(name), "%.100s (%s)", c->names.names[t->spans[span].name].name,
+		 t->texts[handler->model]);
 	c->t->spans[span].name = correlator_name(c, name);
 }

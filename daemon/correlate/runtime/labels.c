@@ -23,8 +23,9 @@ static uint32_t add_name(struct correlator *c, const char *name, const char *sho
 }
 
 /*
- * The text is "name", or "name#key=value,key=value#", as the runtime's own annotations have it. Viewers show the name; what readers look at begins
- * with a word of ours, so that no name of the server's is taken for an operation, a step or a batch.
+ * The text is "name", or "name#key=value,key=value#", as the runtime's own annotations have it.
+ * Viewers show the name; what readers look at begins with a word of ours, so that no name of the
+ * server's is taken for an operation, a step or a batch.
  */
 static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 {
@@ -39,7 +40,8 @@ static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 	return add_name(c, name, *shown ? shown : NULL);
 }
 
-/* "Iterator::Root::Map": each with what it is an iterator of, the outermost first. Elsewhere in another release's object there is something else. */
+/* "Iterator::Root::Map": each with what it is an iterator of, the outermost first. Elsewhere in
+ * another release's object there is something else. */
 uint32_t labels_name_iterator(struct correlator *c, const struct record_text *r)
 {
 	static const char word[] = "Iterator";
@@ -47,14 +49,16 @@ uint32_t labels_name_iterator(struct correlator *c, const struct record_text *r)
 	char name[RECORD_TEXT_SIZE + sizeof("Iterator::...")];
 
 	/* Of a long one only the end is here. */
-	if (r->size <= RECORD_TEXT_SIZE && (size < sizeof(word) - 1 || memcmp(r->text, word, sizeof(word) - 1)))
+	if (r->size <= RECORD_TEXT_SIZE &&
+	    (size < sizeof(word) - 1 || memcmp(r->text, word, sizeof(word) - 1)))
 		return correlator_name(c, UNKNOWN_ITERATOR);
 	for (size_t i = 0; i < size; i++)
 		if (!isprint((unsigned char)r->text[i]))
 			return correlator_name(c, UNKNOWN_ITERATOR);
 	if (c->n_label_names >= NAMES_MAX)
 		return correlator_name(c, OTHER_ITERATORS);
-	snprintf(name, sizeof(name), "%s%.*s", r->size > RECORD_TEXT_SIZE ? "Iterator::..." : "", (int)size, r->text);
+	snprintf(name, sizeof(name), "%s%.*s", r->size > RECORD_TEXT_SIZE ? "Iterator::..." : "",
+		 (int)size, r->text);
 	return add_name(c, name, NULL);
 }
 

@@ -22,8 +22,8 @@ void layout_search_add(struct layout_search *s, const struct record_object *o)
 		uint32_t name_size = MIN(c->size, (uint32_t)RECORD_CANDIDATE_SIZE), type_size = 0;
 		const char *type = object_view(o, c->offset + s->pack->type_distance, &type_size);
 
-		if (type && c->offset % 8 == 0 && c->offset / 8 < ARRAY_SIZE(s->right) && s->pack->is_name(c->bytes, name_size) &&
-		    s->pack->is_type(type, type_size))
+		if (type && c->offset % 8 == 0 && c->offset / 8 < ARRAY_SIZE(s->right) &&
+		    s->pack->is_name(c->bytes, name_size) && s->pack->is_type(type, type_size))
 			s->right[c->offset / 8]++;
 	}
 }

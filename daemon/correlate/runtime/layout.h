@@ -1,6 +1,7 @@
 /*
- * Finds out where an operation's object keeps its name and its type, from objects whose string views were all sent. A layout counts
- * as known when it reads right on several objects and no other one does as well.
+ * Finds out where an operation's object keeps its name and its type, from objects whose string
+ * views were all sent. A layout counts as known when it reads right on several objects and no other
+ * one does as well.
  */
 #pragma once
 
@@ -24,5 +25,6 @@ void layout_search_add(struct layout_search *search, const struct record_object 
 /* Whether the layout is known, and then where things are. */
 bool layout_search_result(const struct layout_search *search, struct record_layout *ret);
 
-/* The string view at an offset of an object, NULL: none there. *ret_size is what the record holds of it. */
+/* The string view at an offset of an object, NULL: none there. *ret_size is what the record holds
+ * of it. */
 const char *object_view(const struct record_object *object, uint32_t offset, uint32_t *ret_size);

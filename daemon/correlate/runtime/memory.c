@@ -11,7 +11,8 @@
 #define BLOCK_GONE UINT64_MAX
 
 /* Whether it is shown. */
-static bool add_event(struct correlator *c, uint32_t thread, const struct record_probe *r, enum allocator allocator, bool freed, uint64_t bytes)
+static bool add_event(struct correlator *c, uint32_t thread, const struct record_probe *r,
+		      enum allocator allocator, bool freed, uint64_t bytes)
 {
 	struct memory_event *events;
 
@@ -19,13 +20,20 @@ static bool add_event(struct correlator *c, uint32_t thread, const struct record
 		c->t->n_memory_left_out++;
 		return false;
 	}
-	events = correlator_grow(c, c->t->memory, &c->memory_size, c->t->n_memory, sizeof(events[0]));
+	events = correlator_grow(c, c->t->memory, &c->memory_size, c->t->n_memory,
+				 sizeof(events[0]));
 	if (!events)
 		return false;
 	c->t->memory = events;
-	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time, .address = r->value, .bytes = bytes, .thread = thread,
-							  .op = freed ? NO_SPAN : work_op(&c->states[thread], r->stack),
-							  .allocator = (uint8_t)allocator, .freed = freed };
+	events[c->t->n_memory++] =
+		(struct memory_event){ .at_ns = r->head.time,
+				       .address = r->value,
+				       .bytes = bytes,
+				       .thread = thread,
+				       .op = freed ? NO_SPAN
+						   : work_op(&c->states[thread], r->stack),
+				       .allocator = (uint8_t)allocator,
+				       .freed = freed };
 	return true;
 }
 
@@ -35,8 +43,10 @@ static void on_allocated(struct correlator *c, uint32_t thread, const struct rec
 	const uint64_t *block;
 
 	c->states[thread].allocating = NOTHING_ASKED;
-	/* The window opened in the middle, or there was no memory; or these may be two calls, of which the rest was lost. */
-	if (bytes == NOTHING_ASKED || !r->value || requests_lost_within(c->requests, c->states[thread].allocating_ns, c->now))
+	/* The window opened in the middle, or there was no memory; or these may be two calls, of
+	 * which the rest was lost. */
+	if (bytes == NOTHING_ASKED || !r->value ||
+	    requests_lost_within(c->requests, c->states[thread].allocating_ns, c->now))
 		return;
 	/* One that still lives there went unseen: records were lost. */
 	block = map_get(&c->blocks, key);
@@ -70,7 +80,8 @@ static void on_chunk(struct correlator *c, uint32_t thread, const struct record_
 		add_event(c, thread, &r->probe, ALLOCATOR_BFC, freed, r->value2);
 }
 
-void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *r, enum role role)
+void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *r,
+		     enum role role)
 {
 	switch (role) {
 	case ROLE_ALLOCATE:
@@ -96,7 +107,8 @@ void memory_end_process(struct correlator *c, uint32_t process, uint64_t time)
 		struct record_probe r = { .head.time = time, .value = e->address };
 		uint64_t *block;
 
-		if (e->freed || e->allocator != ALLOCATOR_CPU || c->t->threads[e->thread].process != process)
+		if (e->freed || e->allocator != ALLOCATOR_CPU ||
+		    c->t->threads[e->thread].process != process)
 			continue;
 		block = map_get(&c->blocks, target_key(e->address, (uint8_t)process));
 		if (!block || *block == BLOCK_GONE)

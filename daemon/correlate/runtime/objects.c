@@ -18,17 +18,20 @@ static bool is_cheap(const struct probe_pack *pack, const char *type)
 	return false;
 }
 
-static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint64_t object, const char *name, uint32_t name_size, const char *type,
-		       uint32_t type_size, bool whole)
+static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint64_t object,
+		       const char *name, uint32_t name_size, const char *type, uint32_t type_size,
+		       bool whole)
 {
 	const struct probe_pack *pack = c->targets[target].pack;
 	char text[RECORD_NAME_SIZE + RECORD_TYPE_SIZE + 8], type_text[RECORD_TYPE_SIZE + 1];
 	uint32_t index;
 
-	if (!pack->is_name(name, name_size) || !pack->is_type(type, type_size) || type_size >= sizeof(type_text))
+	if (!pack->is_name(name, name_size) || !pack->is_type(type, type_size) ||
+	    type_size >= sizeof(type_text))
 		return;
 	snprintf(type_text, sizeof(type_text), "%.*s", (int)type_size, type);
-	snprintf(text, sizeof(text), "%.*s%s:%s", (int)name_size, name, whole ? "" : "...", type_text);
+	snprintf(text, sizeof(text), "%.*s%s:%s", (int)name_size, name, whole ? "" : "...",
+		 type_text);
 	if (names_add(&c->names, text, type_text, false, is_cheap(pack, type_text), &index) < 0 ||
 	    names_set_object(&c->names, target_key(object, target), index, time) < 0)
 		c->error = -ENOMEM;
@@ -37,18 +40,22 @@ static void add_object(struct correlator *c, uint64_t time, uint8_t target, uint
 void objects_on_name(struct correlator *c, const struct record_name *r)
 {
 	if (r->head.target < c->n_targets && !c->gone[r->head.target])
-		add_object(c, r->head.time, r->head.target, r->object, r->name, MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
-			   MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE), r->name_size <= RECORD_NAME_SIZE);
+		add_object(c, r->head.time, r->head.target, r->object, r->name,
+			   MIN(r->name_size, (uint32_t)RECORD_NAME_SIZE), r->type,
+			   MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE),
+			   r->name_size <= RECORD_NAME_SIZE);
 }
 
 static void name_object(struct correlator *c, const struct record_object *r)
 {
 	const struct record_layout *layout = &c->layouts[r->head.target];
 	uint32_t name_size = 0, type_size = 0;
-	const char *name = object_view(r, layout->name_offset, &name_size), *type = object_view(r, layout->type_offset, &type_size);
+	const char *name = object_view(r, layout->name_offset, &name_size),
+		   *type = object_view(r, layout->type_offset, &type_size);
 
 	if (name && type)
-		add_object(c, r->head.time, r->head.target, r->object, name, name_size, type, type_size, name_size < RECORD_CANDIDATE_SIZE);
+		add_object(c, r->head.time, r->head.target, r->object, name, name_size, type,
+			   type_size, name_size < RECORD_CANDIDATE_SIZE);
 }
 
 void objects_on_object(struct correlator *c, const struct record_object *r)

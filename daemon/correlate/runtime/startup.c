@@ -43,7 +43,8 @@ static bool make_room(struct startup *s)
 {
 	for (unsigned i = 0; i < s->n_loads && s->n_loads == STARTUP_LOADS_MAX; i++)
 		if (!is_open(&s->loads[i])) {
-			memmove(&s->loads[i], &s->loads[i + 1], (s->n_loads - i - 1) * sizeof(s->loads[0]));
+			memmove(&s->loads[i], &s->loads[i + 1],
+				(s->n_loads - i - 1) * sizeof(s->loads[0]));
 			s->n_loads--;
 			s->n_loads_left_out++;
 		}
@@ -95,13 +96,15 @@ static void end_load(struct startup *s, uint32_t tid, uint64_t time)
 /* Some tell the directory first, some after the load. */
 static void set_path(struct startup *s, const struct record *record)
 {
-	struct startup_load *l = find_load(s, record->tid, true) ?: find_load(s, record->tid, false);
+	struct startup_load *l =
+		find_load(s, record->tid, true) ?: find_load(s, record->tid, false);
 
 	if (l && !*l->path)
 		copy_text(l->path, sizeof(l->path), record);
 }
 
-/* Whether variables whose files' names begin so are those of the directory; of either only the end may be known. */
+/* Whether variables whose files' names begin so are those of the directory; of either only the end
+ * may be known. */
 static bool is_in(const char *prefix, const char *directory)
 {
 	static const char folder[] = "/variables/";
@@ -119,7 +122,8 @@ static bool is_in(const char *prefix, const char *directory)
 	return n <= size && !memcmp(prefix + 3, directory + size - n, n);
 }
 
-/* Which load variables are read for: that of the thread, the one whose directory they are in, or the only one whose directory is not known. */
+/* Which load variables are read for: that of the thread, the one whose directory they are in, or
+ * the only one whose directory is not known. */
 static struct startup_load *load_of_reader(struct startup *s, const struct record *record)
 {
 	struct startup_load *own = find_load(s, record->tid, true), *nameless = NULL;
@@ -165,7 +169,8 @@ static void end_restore(struct startup *s, const struct record *record)
 		}
 }
 
-/* What a thread runs after it has loaded a model warms that model up; what others run is for a request, unless handlers tell of these. */
+/* What a thread runs after it has loaded a model warms that model up; what others run is for a
+ * request, unless handlers tell of these. */
 static void on_run(struct startup *s, uint32_t tid, uint64_t time, bool begins)
 {
 	struct startup_load *l = find_load(s, tid, false);
@@ -189,16 +194,21 @@ static void on_run(struct startup *s, uint32_t tid, uint64_t time, bool begins)
 	l->warmup_runs += begins;
 }
 
-static void begin_call(struct startup *s, const struct probe_spec *spec, const struct record *record)
+static void begin_call(struct startup *s, const struct probe_spec *spec,
+		       const struct record *record)
 {
-	s->calls[s->n_calls++ % STARTUP_CALLS_MAX] = (struct startup_call){ .tid = record->tid, .group = spec->group, .begin_ns = record->time };
+	s->calls[s->n_calls++ % STARTUP_CALLS_MAX] = (struct startup_call){
+		.tid = record->tid, .group = spec->group, .begin_ns = record->time
+	};
 }
 
 /* The thread's latest call of the group; NULL: none is remembered. */
-static const struct startup_call *find_call(const struct startup *s, const struct probe_spec *spec, uint32_t tid)
+static const struct startup_call *find_call(const struct startup *s, const struct probe_spec *spec,
+					    uint32_t tid)
 {
 	for (unsigned i = 0; i < MIN(s->n_calls, (unsigned)STARTUP_CALLS_MAX); i++) {
-		const struct startup_call *call = &s->calls[(s->n_calls - 1 - i) % STARTUP_CALLS_MAX];
+		const struct startup_call *call =
+			&s->calls[(s->n_calls - 1 - i) % STARTUP_CALLS_MAX];
 
 		if (call->tid == tid && call->group == spec->group)
 			return call;
@@ -206,7 +216,8 @@ static const struct startup_call *find_call(const struct startup *s, const struc
 	return NULL;
 }
 
-/* Who only asks whether the server is ready has no end that names a model, and none of a group of its own. */
+/* Who only asks whether the server is ready has no end that names a model, and none of a group of
+ * its own. */
 static void end_call(struct startup *s, const struct probe_spec *spec, const struct record *record)
 {
 	const struct startup_call *call = find_call(s, spec, record->tid);
@@ -269,8 +280,13 @@ bool startup_is_over(const struct startup *s)
 const char *startup_phase_name(enum startup_phase_kind kind)
 {
 	static const char *const names[] = {
-		[STARTUP_START] = "start", [STARTUP_LIBRARIES] = "libraries", [STARTUP_RUNTIME] = "runtime", [STARTUP_LOAD] = "load",
-		[STARTUP_RESTORE] = "restore", [STARTUP_WARMUP] = "warm-up", [STARTUP_WAIT] = "wait for the first request",
+		[STARTUP_START] = "start",
+		[STARTUP_LIBRARIES] = "libraries",
+		[STARTUP_RUNTIME] = "runtime",
+		[STARTUP_LOAD] = "load",
+		[STARTUP_RESTORE] = "restore",
+		[STARTUP_WARMUP] = "warm-up",
+		[STARTUP_WAIT] = "wait for the first request",
 		[STARTUP_SERVING] = "serving",
 	};
 
@@ -292,14 +308,18 @@ static int compare_phases(const void *a, const void *b)
 	return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-static struct startup_phase *add(struct startup_track *t, enum startup_phase_kind kind, uint64_t start, uint64_t end)
+static struct startup_phase *add(struct startup_track *t, enum startup_phase_kind kind,
+				 uint64_t start, uint64_t end)
 {
 	/* Times of threads and processes are to 10 ms: none ends before it begins. */
-	t->phases[t->n] = (struct startup_phase){ .kind = kind, .start_ns = start, .end_ns = end ? MAX(start, end) : 0 };
+	t->phases[t->n] = (struct startup_phase){ .kind = kind,
+						  .start_ns = start,
+						  .end_ns = end ? MAX(start, end) : 0 };
 	return &t->phases[t->n++];
 }
 
-static struct startup_phase *add_of(struct startup_track *t, enum startup_phase_kind kind, const struct startup_load *l, uint64_t start, uint64_t end)
+static struct startup_phase *add_of(struct startup_track *t, enum startup_phase_kind kind,
+				    const struct startup_load *l, uint64_t start, uint64_t end)
 {
 	struct startup_phase *phase = add(t, kind, start, end);
 
@@ -315,14 +335,17 @@ static void add_load(struct startup_track *t, const struct startup_load *l, bool
 	load->goes_on = is_watched && is_open(l);
 	load->start_is_bound = l->begin_is_bound;
 	if (l->restore_begin_ns)
-		add_of(t, STARTUP_RESTORE, l, l->restore_begin_ns, l->restore_end_ns)->goes_on = load->goes_on && !l->restore_end_ns;
+		add_of(t, STARTUP_RESTORE, l, l->restore_begin_ns, l->restore_end_ns)->goes_on =
+			load->goes_on && !l->restore_end_ns;
 	if (l->warmup_begin_ns)
-		add_of(t, STARTUP_WARMUP, l, l->warmup_begin_ns, l->warmup_end_ns)->runs = l->warmup_runs;
+		add_of(t, STARTUP_WARMUP, l, l->warmup_begin_ns, l->warmup_end_ns)->runs =
+			l->warmup_runs;
 }
 
 void startup_phases(const struct startup *s, struct startup_track *ret)
 {
-	uint64_t begun = s->executed_ns ?: s->started_ns, first_load = 0, ready = 0, runtime = s->runtime_ns ?: s->pools_ns;
+	uint64_t begun = s->executed_ns ?: s->started_ns, first_load = 0, ready = 0,
+		 runtime = s->runtime_ns ?: s->pools_ns;
 	bool is_watched = s->watched_ns && !s->unwatched_ns, next_is_bound;
 	struct startup_phase *phase;
 	uint64_t next;
@@ -345,9 +368,14 @@ void startup_phases(const struct startup *s, struct startup_track *ret)
 	if (s->first_mapped_ns)
 		add(ret, STARTUP_LIBRARIES, s->first_mapped_ns, next)->end_is_bound = next_is_bound;
 	if (runtime)
-		add(ret, STARTUP_RUNTIME, runtime, first_load > runtime ? first_load : first_load ? runtime : 0)->start_is_bound = !s->runtime_ns;
+		add(ret, STARTUP_RUNTIME, runtime,
+		    first_load > runtime ? first_load
+		    : first_load         ? runtime
+					 : 0)
+			->start_is_bound = !s->runtime_ns;
 	if (ready)
-		add(ret, STARTUP_WAIT, ready, s->first_request_ns)->goes_on = is_watched && !s->first_request_ns;
+		add(ret, STARTUP_WAIT, ready, s->first_request_ns)->goes_on =
+			is_watched && !s->first_request_ns;
 	if (s->first_request_ns)
 		add(ret, STARTUP_SERVING, s->first_request_ns, 0)->goes_on = true;
 	qsort(ret->phases, ret->n, sizeof(ret->phases[0]), compare_phases);

@@ -1,6 +1,7 @@
 /*
- * How a process came to serve: from its exec over its libraries and its models to its first request. Made of what the kernel tells
- * of every process, and, for those that are watched while they start, of records. Pure.
+ * How a process came to serve: from its exec over its libraries and its models to its first
+ * request. Made of what the kernel tells of every process, and, for those that are watched while
+ * they start, of records. Pure.
  *
  * All times are nanoseconds of CLOCK_MONOTONIC, 0: not seen.
  */
@@ -24,7 +25,7 @@ struct startup_load {
 	char path[STARTUP_PATH_MAX]; /* of its directory, its end where it is long; "": not seen */
 	uint32_t tid;
 	uint64_t begin_ns, end_ns;
-	bool failed; /* another one began on its thread: it came to no end */
+	bool failed;         /* another one began on its thread: it came to no end */
 	bool begin_is_bound; /* it had begun before it was watched */
 	bool interrupted;    /* nobody watched for a moment: its end may have been then */
 	uint64_t restore_begin_ns, restore_end_ns; /* its variables are read */
@@ -34,21 +35,22 @@ struct startup_load {
 };
 
 struct startup {
-	uint64_t executed_ns;			  /* it became this program */
-	uint64_t started_ns;			  /* the process was made; to 10 ms */
+	uint64_t executed_ns;     /* it became this program */
+	uint64_t started_ns;      /* the process was made; to 10 ms */
 	uint64_t first_mapped_ns; /* the first of its runtime's files */
 	uint64_t pools_ns; /* the runtime's first thread, of those that live, was made; to 10 ms */
-	uint64_t watched_ns; /* since when loads and runs are seen */
+	uint64_t watched_ns;   /* since when loads and runs are seen */
 	uint64_t unwatched_ns; /* until when */
-	uint64_t runtime_ns; /* the runtime makes its devices */
+	uint64_t runtime_ns;   /* the runtime makes its devices */
 	uint64_t first_request_ns;
-	bool has_handlers; /* its own functions tell of its requests: what it runs besides is for none */
+	bool has_handlers; /* its own functions tell of its requests: what it runs besides is for
+			      none */
 	struct startup_call {
 		uint32_t tid;
 		uint8_t group;
 		uint64_t begin_ns;
 	} calls[STARTUP_CALLS_MAX];
-	unsigned n_calls; /* so far: the latest are kept */
+	unsigned n_calls;  /* so far: the latest are kept */
 	unsigned n_unkept; /* loads that go on and are not among these */
 	struct startup_load loads[STARTUP_LOADS_MAX];
 	unsigned n_loads, n_loads_left_out;
@@ -62,21 +64,21 @@ void startup_interrupt(struct startup *s);
 bool startup_is_over(const struct startup *s);
 
 enum startup_phase_kind {
-	STARTUP_START,	   /* from the exec until its runtime is mapped */
+	STARTUP_START,     /* from the exec until its runtime is mapped */
 	STARTUP_LIBRARIES, /* until the runtime, or a load, begins */
 	STARTUP_RUNTIME,   /* from the making of devices until a load begins */
 	STARTUP_LOAD,
 	STARTUP_RESTORE, /* within a load */
-	STARTUP_WARMUP,	 /* after it */
-	STARTUP_WAIT,	 /* until the first request */
+	STARTUP_WARMUP,  /* after it */
+	STARTUP_WAIT,    /* until the first request */
 	STARTUP_SERVING,
 };
 
 struct startup_phase {
 	enum startup_phase_kind kind;
-	uint64_t start_ns, end_ns; /* 0: it goes on, or failed, or its end is not known */
+	uint64_t start_ns, end_ns;   /* 0: it goes on, or failed, or its end is not known */
 	char path[STARTUP_PATH_MAX]; /* of the model that it is of; "" */
-	uint64_t runs;		     /* of STARTUP_WARMUP */
+	uint64_t runs;               /* of STARTUP_WARMUP */
 	bool goes_on;
 	bool failed;
 	bool start_is_bound; /* it began at the latest then, or to 10 ms then */

@@ -3,9 +3,11 @@
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
-/* Added to the stack pointer at a mark: it stands for more than the function that it is in, which may return before. */
+/* Added to the stack pointer at a mark: it stands for more than the function that it is in, which
+ * may return before. */
 #define MARK_STACK (1u << 24)
-/* Likewise to that at a handler: its end is an entry that its caller makes, next to it on the stack. More than arguments take there. */
+/* Likewise to that at a handler: its end is an entry that its caller makes, next to it on the
+ * stack. More than arguments take there. */
 #define HANDLER_STACK 1024
 
 static struct span *span_of(struct correlator *c, const struct frame *f)
@@ -18,18 +20,21 @@ static bool is_op(const struct frame *f)
 	return f->role == ROLE_OP_BEGIN || f->role == ROLE_OP_ASYNC_BEGIN;
 }
 
-/* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after the window. */
+/* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after
+ * the window. */
 static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut)
 {
 	struct frame *f = frames_top(&s->frames);
 	struct span *span = span_of(c, f);
 
 	if (!end && c->ops_at_entry && is_op(f)) {
-		/* Where the next one starts; before a thread takes up other work it may have been idle, which was off a CPU. */
+		/* Where the next one starts; before a thread takes up other work it may have been
+		 * idle, which was off a CPU. */
 		end = c->idle_between && s->left_ns > span->start_ns ? s->left_ns : c->now;
 		span->flags |= SPAN_END_BOUND;
 	} else if (!end && f->last_ns <= span->start_ns) {
-		/* Nothing was seen inside: it ended before the thread's next record, and this is only a bound. */
+		/* Nothing was seen inside: it ended before the thread's next record, and this is
+		 * only a bound. */
 		end = f->next_ns;
 		span->flags |= SPAN_END_BOUND;
 	} else if (!end && f->role != ROLE_EXECUTOR_RUN && f->role != ROLE_DONE) {
@@ -45,7 +50,8 @@ static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end
 		f->last_ns = MAX(f->last_ns, end);
 }
 
-/* Pops the frames that must have returned, since this entry's stack pointer is at or above theirs. */
+/* Pops the frames that must have returned, since this entry's stack pointer is at or above theirs.
+ */
 static void frames_return(struct correlator *c, struct thread_state *s, uint32_t stack)
 {
 	struct frame *f;
@@ -63,8 +69,8 @@ static void frames_touch(struct thread_state *s, uint64_t time)
 		f->last_ns = time;
 }
 
-static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span_kind kind, const struct record_probe *r,
-				const struct probe_spec *spec)
+static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span_kind kind,
+				const struct record_probe *r, const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	struct frame *f;
@@ -85,7 +91,11 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 		c->error = -ENOMEM;
 		return NULL;
 	}
-	*f = (struct frame){ .span = index, .stack = r->stack, .tag = r->tag, .role = spec->role, .group = spec->group,
+	*f = (struct frame){ .span = index,
+			     .stack = r->stack,
+			     .tag = r->tag,
+			     .role = spec->role,
+			     .group = spec->group,
 			     .last_ns = r->head.time };
 	return f;
 }
@@ -93,12 +103,14 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 uint64_t work_op(const struct thread_state *s, uint32_t stack)
 {
 	for (uint32_t i = s->frames.n; i > 0; i--)
-		if (is_op(&s->frames.frames[i - 1]) && (!stack || !stack_at_or_above(stack, s->frames.frames[i - 1].stack)))
+		if (is_op(&s->frames.frames[i - 1]) &&
+		    (!stack || !stack_at_or_above(stack, s->frames.frames[i - 1].stack)))
 			return s->frames.frames[i - 1].span;
 	return NO_SPAN;
 }
 
-/* The run, or batch, that the thread is working for: its own, or that of the executor whose work it does. */
+/* The run, or batch, that the thread is working for: its own, or that of the executor whose work it
+ * does. */
 static uint64_t run_of_thread(struct correlator *c, const struct thread_state *s)
 {
 	for (uint32_t i = s->frames.n; i > 0; i--) {
@@ -131,19 +143,22 @@ static bool run_has_ended(const struct correlator *c, uint64_t run)
 static bool is_working(const struct thread_state *s)
 {
 	for (uint32_t i = 0; i < s->frames.n; i++)
-		if (s->frames.frames[i].role == ROLE_RUN_BEGIN || s->frames.frames[i].role == ROLE_EXECUTOR_RUN)
+		if (s->frames.frames[i].role == ROLE_RUN_BEGIN ||
+		    s->frames.frames[i].role == ROLE_EXECUTOR_RUN)
 			return true;
 	return false;
 }
 
-static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_run_begin(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			 const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	struct frame *f;
 	bool inner;
 
 	frames_return(c, s, r->stack);
-	/* A static probe is no function's entry: what it marks ends by its other mark, or where the thread's next one begins. */
+	/* A static probe is no function's entry: what it marks ends by its other mark, or where the
+	 * thread's next one begins. */
 	if (spec->usdt)
 		while (frames_find_run(&s->frames, spec->group, r->stack) != FRAME_NONE)
 			frame_pop(c, s, 0, false);
@@ -164,7 +179,8 @@ static void on_run_begin(struct correlator *c, uint32_t thread, const struct rec
 		span_of(c, f)->id = (int64_t)r->value;
 }
 
-static void on_run_end(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_run_end(struct correlator *c, uint32_t thread, const struct record_probe *r,
+		       const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	uint32_t at = frames_find_run(&s->frames, spec->group, r->stack);
@@ -175,13 +191,16 @@ static void on_run_end(struct correlator *c, uint32_t thread, const struct recor
 		const struct probe_pack *pack = c->targets[r->head.target].pack;
 		uint64_t index;
 
-		/* It began before the window, unless another one has ended here since, and then something was lost. */
+		/* It began before the window, unless another one has ended here since, and then
+		 * something was lost. */
 		for (unsigned i = 0; i < pack->n_probes; i++)
-			if (pack->probes[i].role == ROLE_RUN_BEGIN && pack->probes[i].group == spec->group)
+			if (pack->probes[i].role == ROLE_RUN_BEGIN &&
+			    pack->probes[i].group == spec->group)
 				begin = &pack->probes[i];
 		if (s->run_closed || s->frames.n || !begin)
 			return;
-		/* A function's end mark is not only its own: without anything seen of a run it says nothing. */
+		/* A function's end mark is not only its own: without anything seen of a run it says
+		 * nothing. */
 		if (!begin->value.argument)
 			return;
 		index = correlator_add_span(c, thread, SPAN_RUN, c->start_ns);
@@ -228,7 +247,8 @@ static void on_executor_start(struct correlator *c, uint32_t thread, const struc
 	}
 	/* Step ids that several runs share name none of them. */
 	other = map_get(&c->run_of_step, step_key(&r->probe));
-	correlator_put(c, &c->run_of_step, step_key(&r->probe), other && *other != run ? NO_SPAN : run);
+	correlator_put(c, &c->run_of_step, step_key(&r->probe),
+		       other && *other != run ? NO_SPAN : run);
 }
 
 /* Call and step must both agree: a wrong layout reads something else in either. */
@@ -237,7 +257,8 @@ static bool is_step_of(const struct correlator *c, uint64_t run, uint64_t step)
 	return run == NO_SPAN || c->t->spans[run].id < 0 || c->t->spans[run].id == (int64_t)step;
 }
 
-static void on_executor_run(struct correlator *c, uint32_t thread, const struct record_probe2 *r, const struct probe_spec *spec)
+static void on_executor_run(struct correlator *c, uint32_t thread, const struct record_probe2 *r,
+			    const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	struct frame *f;
@@ -253,7 +274,8 @@ static void on_executor_run(struct correlator *c, uint32_t thread, const struct 
 	if (!f)
 		return;
 	run = r->value2 ? map_get(&c->run_of_call, call_key(r)) : NULL;
-	f->run = run && !run_has_ended(c, *run) && is_step_of(c, *run, r->probe.value) ? *run : NO_SPAN;
+	f->run = run && !run_has_ended(c, *run) && is_step_of(c, *run, r->probe.value) ? *run
+										       : NO_SPAN;
 	span_of(c, f)->id = (int64_t)r->probe.value;
 	span_of(c, f)->flags |= SPAN_ID_READ;
 	links_of(c, r)->n_pieces++;
@@ -263,7 +285,8 @@ static void on_executor_run(struct correlator *c, uint32_t thread, const struct 
 	span_of(c, f)->context = c->t->spans[f->run].context;
 }
 
-static void on_done(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_done(struct correlator *c, uint32_t thread, const struct record_probe *r,
+		    const struct probe_spec *spec)
 {
 	uint64_t *run = map_get(&c->run_of_step, step_key(r));
 	struct thread_state *s = &c->states[thread];
@@ -282,7 +305,8 @@ static void on_done(struct correlator *c, uint32_t thread, const struct record_p
 		span_of(c, f)->context = c->t->spans[*run].context;
 }
 
-static void on_op_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_op_begin(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			const struct probe_spec *spec)
 {
 	uint64_t object;
 	uint32_t name;
@@ -292,7 +316,8 @@ static void on_op_begin(struct correlator *c, uint32_t thread, const struct reco
 	f = frame_push(c, thread, SPAN_OP, r, spec);
 	if (!f)
 		return;
-	/* Its name may come a little later than itself: the object stands in for it until all records are read. */
+	/* Its name may come a little later than itself: the object stands in for it until all
+	 * records are read. */
 	object = target_key(r->value, r->head.target);
 	name = names_of_object(&c->names, object, r->head.time);
 	span_of(c, f)->name = name;
@@ -308,7 +333,8 @@ static void on_op_end(struct correlator *c, uint32_t thread, const struct record
 	uint32_t at = frames_find_op(&s->frames, r->tag);
 
 	if (at == FRAME_NONE) {
-		/* Of an asynchronous operation that was launched elsewhere, or one that began before the window. */
+		/* Of an asynchronous operation that was launched elsewhere, or one that began
+		 * before the window. */
 		frames_return(c, s, r->stack);
 		frames_touch(s, r->head.time);
 		return;
@@ -333,7 +359,8 @@ static void on_executor_end(struct correlator *c, uint32_t thread, const struct 
 	frames_touch(s, r->head.time);
 }
 
-static void on_schedule(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_schedule(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	uint64_t index;
@@ -373,7 +400,8 @@ static void on_batch_add(struct correlator *c, uint32_t thread, const struct rec
 	batches_add(c, batch_key(r), r->head.time, run == NO_SPAN ? 0 : c->t->spans[run].context);
 }
 
-static void on_batch_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_batch_begin(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			   const struct probe_spec *spec)
 {
 	struct frame *f;
 
@@ -413,7 +441,8 @@ static void on_batch_padded(struct correlator *c, uint32_t thread, const struct 
 static void on_batch_end(struct correlator *c, uint32_t thread, const struct record_probe *r)
 {
 	struct thread_state *s = &c->states[thread];
-	uint32_t at = frames_find_batch(&s->frames, (uint32_t)r->value), batch = batches_end(c, batch_key(r));
+	uint32_t at = frames_find_batch(&s->frames, (uint32_t)r->value),
+		 batch = batches_end(c, batch_key(r));
 	uint64_t index;
 
 	if (at != FRAME_NONE) {
@@ -434,7 +463,8 @@ static void on_batch_end(struct correlator *c, uint32_t thread, const struct rec
 	batches_set_span(c, batch, index);
 }
 
-static void on_request_begin(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_request_begin(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			     const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	uint32_t at;
@@ -455,7 +485,8 @@ static void on_request_begin(struct correlator *c, uint32_t thread, const struct
 		handlers_set_path(c, f->span, (const void *)r);
 }
 
-static void on_request_end(struct correlator *c, uint32_t thread, const struct record_probe *r, const struct probe_spec *spec)
+static void on_request_end(struct correlator *c, uint32_t thread, const struct record_probe *r,
+			   const struct probe_spec *spec)
 {
 	struct thread_state *s = &c->states[thread];
 	uint32_t at = frames_find_handler(&s->frames, spec->group, r->stack);
@@ -484,7 +515,8 @@ static void on_request_end(struct correlator *c, uint32_t thread, const struct r
 	requests_note_finished(c, span);
 }
 
-static void on_next_begin(struct correlator *c, uint32_t thread, const struct record_text *r, const struct probe_spec *spec)
+static void on_next_begin(struct correlator *c, uint32_t thread, const struct record_text *r,
+			  const struct probe_spec *spec)
 {
 	struct frame *f;
 
@@ -524,7 +556,8 @@ void work_on_probe(struct correlator *c, const struct record *head)
 	/* Only these probes send a second value. */
 	if (spec->action == ACTION_READ && head->size8 * 8 < (int)sizeof(struct record_probe2))
 		return;
-	if (head->kind == RECORD_TEXT && spec->action != ACTION_TEXT && spec->action != ACTION_TEXT_END)
+	if (head->kind == RECORD_TEXT && spec->action != ACTION_TEXT &&
+	    spec->action != ACTION_TEXT_END)
 		return;
 	if (c->shed[probe_kind_of_role(spec->role)])
 		return;
@@ -636,8 +669,10 @@ void work_close(struct correlator *c, struct thread_state *s)
 	while (s->frames.n) {
 		const struct frame *f = frames_top(&s->frames);
 		bool piece = f->role == ROLE_EXECUTOR_RUN || f->role == ROLE_DONE;
-		/* Of an operation that another thread finishes only the launch is here; what its thread did next comes after that. */
-		bool launch = f->role == ROLE_OP_ASYNC_BEGIN && (f->last_ns > span_of(c, f)->start_ns || f->next_ns);
+		/* Of an operation that another thread finishes only the launch is here; what its
+		 * thread did next comes after that. */
+		bool launch = f->role == ROLE_OP_ASYNC_BEGIN &&
+			      (f->last_ns > span_of(c, f)->start_ns || f->next_ns);
 
 		c->idle_between = true;
 		if (launch)

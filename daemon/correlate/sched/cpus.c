@@ -14,7 +14,7 @@ struct stint {
 
 struct cpu_stints {
 	struct stint list[CPU_STINTS]; /* a ring */
-	uint32_t n;		       /* how many there were */
+	uint32_t n;                    /* how many there were */
 	uint64_t since_ns;
 	uint32_t tid; /* who has it */
 	bool known;
@@ -85,9 +85,11 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 			break;
 		if (from >= to)
 			continue;
-		/* The wait began later than the stint: who left the CPU had it then, more likely than who came first. */
+		/* The wait began later than the stint: who left the CPU had it then, more likely
+		 * than who came first. */
 		n = give(shares, n, stint->last, to - from);
-		n = give(shares, n, stint->start_ns < start ? stint->last : stint->first, to - from);
+		n = give(shares, n, stint->start_ns < start ? stint->last : stint->first,
+			 to - from);
 	}
 	for (uint32_t i = 1; i < n; i++)
 		if (shares[i].twice_ns > shares[best].twice_ns)

@@ -8,14 +8,19 @@
 
 void threads_add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason)
 {
-	struct cpu_slice *slices = correlator_grow(c, c->t->slices, &c->slices_size, c->t->n_slices, sizeof(slices[0]));
+	struct cpu_slice *slices = correlator_grow(c, c->t->slices, &c->slices_size, c->t->n_slices,
+						   sizeof(slices[0]));
 	const struct thread_state *s = &c->states[thread];
 
 	if (!slices)
 		return;
 	c->t->slices = slices;
-	slices[c->t->n_slices++] = (struct cpu_slice){ .start_ns = s->cpu_since, .end_ns = end, .thread = thread, .cpu = s->cpu,
-						       .reason = reason, .waker = s->waker };
+	slices[c->t->n_slices++] = (struct cpu_slice){ .start_ns = s->cpu_since,
+						       .end_ns = end,
+						       .thread = thread,
+						       .cpu = s->cpu,
+						       .reason = reason,
+						       .waker = s->waker };
 }
 
 void threads_end_off_span(struct correlator *c, struct thread_state *s, uint64_t time)
@@ -39,7 +44,8 @@ void threads_shed(struct correlator *c, uint64_t time)
 	}
 }
 
-static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t time, uint32_t name)
+static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind kind,
+			   uint64_t time, uint32_t name)
 {
 	struct thread_state *s = &c->states[thread];
 	uint64_t index = correlator_add_span(c, thread, kind, time);
@@ -76,7 +82,8 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 		return c->preempted_name;
 	if (call)
 		return correlator_name(c, call);
-	return correlator_name(c, r->syscall < 0 && r->state & TASK_UNINTERRUPTIBLE ? "page_fault" : "sleep");
+	return correlator_name(c, r->syscall < 0 && r->state & TASK_UNINTERRUPTIBLE ? "page_fault"
+										    : "sleep");
 }
 
 /* Who had the CPU that the thread waits for, or waited for. */
@@ -128,7 +135,8 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 			c->states[thread].left_ns = now;
 		c->states[thread].waker = -1;
 		c->states[thread].blocked_in = r->syscall;
-		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now, preempted ? c->preempted_name : reason);
+		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now,
+			       preempted ? c->preempted_name : reason);
 		if (preempted)
 			had_cpu(c, thread, r->next_tid);
 	}
@@ -159,7 +167,8 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		struct frame *f = frames_top(&c->states[*found].frames);
 
 		waker = (int32_t)*found;
-		/* The callback that ends a run is little else than waking its caller, and a launch that does nothing itself hands its work on. */
+		/* The callback that ends a run is little else than waking its caller, and a launch
+		 * that does nothing itself hands its work on. */
 		if (f && (f->role == ROLE_DONE || (f->role == ROLE_OP_ASYNC_BEGIN && !f->next_ns)))
 			f->last_ns = r->head.time;
 	}
@@ -179,7 +188,8 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 	uint32_t thread;
 
 	for (unsigned i = 0; i < c->n_targets; i++) {
-		if (c->targets[i].pid != r->pid || (r->head.kind == RECORD_EXEC && r->head.time < c->targets[i].since_ns))
+		if (c->targets[i].pid != r->pid ||
+		    (r->head.kind == RECORD_EXEC && r->head.time < c->targets[i].since_ns))
 			continue;
 		thread = correlator_thread(c, r->head.tid);
 		if (c->error)
@@ -193,7 +203,8 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 		if (c->gone[i])
 			continue;
 		/* The thread group's first thread goes last. */
-		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) || r->head.kind == RECORD_EXEC) {
+		if ((r->head.kind == RECORD_EXIT && r->head.tid == r->pid) ||
+		    r->head.kind == RECORD_EXEC) {
 			c->t->processes[i].ended = true;
 			memory_end_process(c, i, r->head.time);
 		}

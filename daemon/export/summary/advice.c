@@ -15,7 +15,7 @@ struct shares {
 	const struct timeline *timeline;
 	uint64_t n_requests, total_ns;
 	uint64_t waits_ns[WAIT_COUNT];
-	uint32_t blocked_in;	     /* the name of what it is blocked in for the longest time; TEXT_NONE */
+	uint32_t blocked_in; /* the name of what it is blocked in for the longest time; TEXT_NONE */
 	uint64_t blocked_in_ns;
 };
 
@@ -93,7 +93,8 @@ static double tasks_per_batch(const struct timeline *t)
 	return t->n_batches ? (double)t->n_batch_tasks / t->n_batches : 0;
 }
 
-static void write_sentence(const struct shares *shares, enum wait wait, unsigned percent, char text[static ADVICE_TEXT])
+static void write_sentence(const struct shares *shares, enum wait wait, unsigned percent,
+			   char text[static ADVICE_TEXT])
 {
 	const struct timeline *t = shares->timeline;
 	unsigned cpus;
@@ -102,31 +103,43 @@ static void write_sentence(const struct shares *shares, enum wait wait, unsigned
 	switch (wait) {
 	case WAIT_CPU:
 		wanted = wanted_cpus(t, &cpus);
-		snprintf(text, ADVICE_TEXT,
-			 "%u %% of the requests' time they wait for a CPU: on average %.1f threads wanted one, and they ran on %u. Fewer threads in the server's pools "
-			 "(such as inter_op_parallelism_threads), fewer requests at a time or more CPUs would shorten it.",
-			 percent, wanted, cpus);
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time they wait for a CPU: on average %.1f threads wanted one, and they ran on %u. Fewer threads in the server's pools "
+			"(such as inter_op_parallelism_threads), fewer requests at a time or more CPUs would shorten it.",
+			percent, wanted, cpus);
 		break;
 	case WAIT_QUEUE:
-		snprintf(text, ADVICE_TEXT,
-			 "%u %% of the requests' time no thread has taken them up: more threads that serve, or fewer requests at a time, would shorten it.", percent);
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time no thread has taken them up: more threads that serve, or fewer requests at a time, would shorten it.",
+			percent);
 		break;
 	case WAIT_BATCH:
-		snprintf(text, ADVICE_TEXT,
-			 "%u %% of the requests' time they wait in a batch queue, for batches of %.1f tasks on average: a shorter timeout, or smaller batches, would "
-			 "shorten it, at the price of more batches.",
-			 percent, tasks_per_batch(t));
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time they wait in a batch queue, for batches of %.1f tasks on average: a shorter timeout, or smaller batches, would "
+			"shorten it, at the price of more batches.",
+			percent, tasks_per_batch(t));
 		break;
 	case WAIT_BLOCKED:
-		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time their thread is blocked while it works for them%s%.60s: a lock, a file or another service holds them up.",
-			 percent, shares->blocked_in == TEXT_NONE ? "" : ", most of it in ",
-			 shares->blocked_in == TEXT_NONE ? "" : t->names[shares->blocked_in].name);
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time their thread is blocked while it works for them%s%.60s: a lock, a file or another service holds them up.",
+			percent, shares->blocked_in == TEXT_NONE ? "" : ", most of it in ",
+			shares->blocked_in == TEXT_NONE ? "" : t->names[shares->blocked_in].name);
 		break;
 	case WAIT_READ:
-		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time the rest of them is awaited: clients send slowly, or the requests are large.", percent);
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time the rest of them is awaited: clients send slowly, or the requests are large.",
+			percent);
 		break;
 	default:
-		snprintf(text, ADVICE_TEXT, "%u %% of the requests' time their answer waits for the socket: clients read slowly, or the answers are large.", percent);
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time their answer waits for the socket: clients read slowly, or the answers are large.",
+			percent);
 		break;
 	}
 }

@@ -1,4 +1,5 @@
-/* What the numbers of a capture suggest: a sentence for each thing that requests wait for most, where the data says so. Pure. */
+/* What the numbers of a capture suggest: a sentence for each thing that requests wait for most,
+ * where the data says so. Pure. */
 #pragma once
 
 #include "daemon/timeline/timeline.h"

@@ -4,9 +4,11 @@
 
 #include "lib/base/macro.h"
 
-void memory_use_make(const struct timeline *t, uint32_t process, struct memory_use ret[ALLOCATOR_COUNT])
+void memory_use_make(const struct timeline *t, uint32_t process,
+		     struct memory_use ret[ALLOCATOR_COUNT])
 {
-	int64_t bytes[ALLOCATOR_COUNT] = { 0 }, least[ALLOCATOR_COUNT] = { 0 }, most[ALLOCATOR_COUNT] = { 0 };
+	int64_t bytes[ALLOCATOR_COUNT] = { 0 }, least[ALLOCATOR_COUNT] = { 0 },
+		most[ALLOCATOR_COUNT] = { 0 };
 
 	memset(ret, 0, ALLOCATOR_COUNT * sizeof(ret[0]));
 	for (uint64_t i = 0; i < t->n_memory; i++) {
@@ -31,7 +33,9 @@ void memory_use_make(const struct timeline *t, uint32_t process, struct memory_u
 
 const char *memory_allocator_name(enum allocator allocator)
 {
-	static const char *const names[ALLOCATOR_COUNT] = { [ALLOCATOR_CPU] = "cpu", [ALLOCATOR_BFC] = "BFC" };
+	static const char *const names[ALLOCATOR_COUNT] = {
+		[ALLOCATOR_CPU] = "cpu", [ALLOCATOR_BFC] = "BFC"
+	};
 
 	return names[allocator];
 }

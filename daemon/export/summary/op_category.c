@@ -15,26 +15,39 @@ struct category {
 #define TYPES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /*
- * Readers have meanings of their own for "call", "while", "conditional", "fusion", "infeed", "outfeed" and the like: no category is
- * named so, and what calls functions or only launches something keeps its type.
+ * Readers have meanings of their own for "call", "while", "conditional", "fusion", "infeed",
+ * "outfeed" and the like: no category is named so, and what calls functions or only launches
+ * something keeps its type.
  */
 static const struct category categories[] = {
-	{ "dot", TYPES("MatMul", "BatchMatMul", "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul", "Einsum", "BatchMatMulEinsum") },
-	{ "convolution", TYPES("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "DepthwiseConv2D", "Conv2DBackpropInput", "Conv3DBackpropInput",
-			       "QuantizedConv2D") },
-	{ "normalization", TYPES("Softmax", "LogSoftmax", "BatchNorm", "LayerNorm", "L2Loss", "LRN") },
-	{ "reduce", TYPES("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "ArgMax", "ArgMin", "Cumsum", "Cumprod", "SegmentSum", "TopK") },
+	{ "dot", TYPES("MatMul", "BatchMatMul", "SparseMatMul", "SparseTensorDenseMatMul",
+		       "QuantizedMatMul", "Einsum", "BatchMatMulEinsum") },
+	{ "convolution",
+	  TYPES("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "DepthwiseConv2D",
+		"Conv2DBackpropInput", "Conv3DBackpropInput", "QuantizedConv2D") },
+	{ "normalization",
+	  TYPES("Softmax", "LogSoftmax", "BatchNorm", "LayerNorm", "L2Loss", "LRN") },
+	{ "reduce", TYPES("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "ArgMax", "ArgMin",
+			  "Cumsum", "Cumprod", "SegmentSum", "TopK") },
 	{ "reduce-window", TYPES("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D") },
-	{ "elementwise", TYPES("Add", "AddN", "BiasAdd", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "FloorDiv", "FloorMod", "Mod", "MulNoNan", "Neg", "Abs", "Sign",
-			       "Square", "SquaredDifference", "Sqrt", "Rsqrt", "Pow", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Tanh",
-			       "Sigmoid", "Erf", "Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Gelu", "Swish", "Maximum", "Minimum", "Floor", "Ceil",
-			       "Round", "Rint", "Reciprocal", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd",
-			       "LogicalOr", "LogicalNot", "Select", "ClipByValue", "IsNan", "IsInf", "IsFinite", "Cast") },
-	{ "data formatting", TYPES("Reshape", "Transpose", "Concat", "Pack", "Unpack", "Split", "Slice", "StridedSlice", "Tile", "Pad", "MirrorPad",
-				   "ExpandDims", "Squeeze", "Fill", "Range", "Reverse", "BroadcastTo", "OnesLike", "ZerosLike", "OneHot", "SpaceToDepth",
-				   "DepthToSpace", "SpaceToBatch", "SpaceToBatchND", "BatchToSpace", "BatchToSpaceND", "Identity", "IdentityN", "Shape", "Size",
-				   "Rank", "EnsureShape") },
-	{ "gather", TYPES("Gather", "GatherNd", "ResourceGather", "ResourceGatherNd", "Where", "BooleanMask") },
+	{ "elementwise",
+	  TYPES("Add", "AddN", "BiasAdd", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "FloorDiv",
+		"FloorMod", "Mod", "MulNoNan", "Neg", "Abs", "Sign", "Square", "SquaredDifference",
+		"Sqrt", "Rsqrt", "Pow", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Tanh",
+		"Sigmoid", "Erf", "Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Gelu",
+		"Swish", "Maximum", "Minimum", "Floor", "Ceil", "Round", "Rint", "Reciprocal",
+		"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd",
+		"LogicalOr", "LogicalNot", "Select", "ClipByValue", "IsNan", "IsInf", "IsFinite",
+		"Cast") },
+	{ "data formatting",
+	  TYPES("Reshape", "Transpose", "Concat", "Pack", "Unpack", "Split", "Slice",
+		"StridedSlice", "Tile", "Pad", "MirrorPad", "ExpandDims", "Squeeze", "Fill",
+		"Range", "Reverse", "BroadcastTo", "OnesLike", "ZerosLike", "OneHot",
+		"SpaceToDepth", "DepthToSpace", "SpaceToBatch", "SpaceToBatchND", "BatchToSpace",
+		"BatchToSpaceND", "Identity", "IdentityN", "Shape", "Size", "Rank",
+		"EnsureShape") },
+	{ "gather", TYPES("Gather", "GatherNd", "ResourceGather", "ResourceGatherNd", "Where",
+			  "BooleanMask") },
 	{ "scatter", TYPES("ScatterNd", "TensorScatterUpdate", "ScatterUpdate", "DynamicStitch") },
 };
 

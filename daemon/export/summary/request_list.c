@@ -18,14 +18,23 @@
 #define NAMES_ROOM (SEGMENTS_ROOM + 1)
 
 /* The protocol tells phases and the like by the timeline's numbers. */
-_Static_assert((int)TFPROFD__PHASE__PHASE_READ == PHASE_READ && (int)TFPROFD__PHASE__PHASE_BATCH == PHASE_BATCH &&
-	       (int)TFPROFD__PHASE__PHASE_EXECUTE_RUNNING == PHASE_RUNNING && (int)TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED == PHASE_BLOCKED &&
-	       (int)TFPROFD__PHASE__PHASE_EXECUTE == PHASE_EXECUTE && (int)TFPROFD__PHASE__PHASE_UNKNOWN == PHASE_UNKNOWN, "");
-_Static_assert((int)TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE == ACTIVITY_RUNNABLE && (int)TFPROFD__ACTIVITY__ACTIVITY_WAITING == ACTIVITY_WAITING, "");
+_Static_assert((int)TFPROFD__PHASE__PHASE_READ == PHASE_READ &&
+		       (int)TFPROFD__PHASE__PHASE_BATCH == PHASE_BATCH &&
+		       (int)TFPROFD__PHASE__PHASE_EXECUTE_RUNNING == PHASE_RUNNING &&
+		       (int)TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED == PHASE_BLOCKED &&
+		       (int)TFPROFD__PHASE__PHASE_EXECUTE == PHASE_EXECUTE &&
+		       (int)TFPROFD__PHASE__PHASE_UNKNOWN == PHASE_UNKNOWN,
+	       "");
+_Static_assert((int)TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE == ACTIVITY_RUNNABLE &&
+		       (int)TFPROFD__ACTIVITY__ACTIVITY_WAITING == ACTIVITY_WAITING,
+	       "");
 _Static_assert((int)TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED == ATTRIBUTION_INFERRED, "");
-_Static_assert((int)TFPROFD__PROTOCOL__PROTOCOL_HTTP2 == PROTOCOL_HTTP2 && (int)TFPROFD__PROTOCOL__PROTOCOL_HANDLER == PROTOCOL_HANDLER, "");
+_Static_assert((int)TFPROFD__PROTOCOL__PROTOCOL_HTTP2 == PROTOCOL_HTTP2 &&
+		       (int)TFPROFD__PROTOCOL__PROTOCOL_HANDLER == PROTOCOL_HANDLER,
+	       "");
 
-/* A table of what each request has: entries first[i] … first[i + 1] of items are those of request i. */
+/* A table of what each request has: entries first[i] … first[i + 1] of items are those of request
+ * i. */
 struct members {
 	uint64_t *first;
 	uint64_t *items;
@@ -69,8 +78,10 @@ static void members_done(struct members *m)
 
 static void builder_done(struct builder *b)
 {
-	void *const memory[] = { b->pieces, b->thread_slots, b->name_slots, b->used_threads, b->used_names, b->threads, b->runs_told, b->batches,
-				 b->segments, b->thread_list, b->run_list, b->batch_list, b->segment_list, b->names, b->message };
+	void *const memory[] = { b->pieces,       b->thread_slots, b->name_slots, b->used_threads,
+				 b->used_names,   b->threads,      b->runs_told,  b->batches,
+				 b->segments,     b->thread_list,  b->run_list,   b->batch_list,
+				 b->segment_list, b->names,        b->message };
 
 	members_done(&b->runs);
 	members_done(&b->tasks);
@@ -91,7 +102,8 @@ static uint32_t owner_of_task(const struct timeline *t, uint64_t item)
 	return t->batch_tasks[item].request;
 }
 
-static int members_make(const struct timeline *t, uint64_t n_items, owner_fn owner, struct members *ret)
+static int members_make(const struct timeline *t, uint64_t n_items, owner_fn owner,
+			struct members *ret)
 {
 	uint64_t n = 0, *first = calloc((size_t)t->n_requests + 2, sizeof(*first));
 
@@ -143,8 +155,9 @@ static int builder_init(struct builder *b, const struct timeline *t, struct requ
 	b->batch_list = malloc(REQUEST_RUNS_MAX * sizeof(*b->batch_list));
 	b->segments = malloc(SEGMENTS_ROOM * sizeof(*b->segments));
 	b->segment_list = malloc(SEGMENTS_ROOM * sizeof(*b->segment_list));
-	if (!b->pieces || !b->thread_slots || !b->name_slots || !b->used_threads || !b->used_names || !b->threads || !b->thread_list ||
-	    !b->names || !b->runs_told || !b->run_list || !b->batches || !b->batch_list || !b->segments || !b->segment_list)
+	if (!b->pieces || !b->thread_slots || !b->name_slots || !b->used_threads ||
+	    !b->used_names || !b->threads || !b->thread_list || !b->names || !b->runs_told ||
+	    !b->run_list || !b->batches || !b->batch_list || !b->segments || !b->segment_list)
 		return -ENOMEM;
 	r = members_make(t, t->n_spans, owner_of_span, &b->runs);
 	return r < 0 ? r : members_make(t, t->n_batch_tasks, owner_of_task, &b->tasks);
@@ -205,7 +218,8 @@ static int compare_kinds(const struct segment *a, const struct segment *b)
 
 static int compare_pieces(const void *a, const void *b)
 {
-	return compare_kinds(&((const struct piece *)a)->segment, &((const struct piece *)b)->segment);
+	return compare_kinds(&((const struct piece *)a)->segment,
+			     &((const struct piece *)b)->segment);
 }
 
 static uint64_t length_of(const struct segment *s)
@@ -262,7 +276,8 @@ static uint64_t merge_equal(struct builder *b, const struct request *r)
 
 		if (s->end_ns == s->start_ns)
 			continue;
-		if (last && last->segment.end_ns == s->start_ns && !compare_kinds(&last->segment, s))
+		if (last && last->segment.end_ns == s->start_ns &&
+		    !compare_kinds(&last->segment, s))
 			last->segment.end_ns = s->end_ns;
 		else
 			b->pieces[n++] = (struct piece){ *s, 1 };
@@ -330,7 +345,8 @@ static int compare_runs(const void *a, const void *b)
 /* Where the filling has left it, the start of a request's items is that of the one before. */
 static void tell_runs(struct builder *b, uint32_t index)
 {
-	uint64_t first = b->runs.first[index], n = b->runs.first[index + 1] - first, told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
+	uint64_t first = b->runs.first[index], n = b->runs.first[index + 1] - first,
+		 told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
 
 	for (uint64_t i = 0; i < told; i++) {
 		const struct span *span = &b->t->spans[b->runs.items[first + i]];
@@ -351,7 +367,8 @@ static void tell_runs(struct builder *b, uint32_t index)
 
 static void tell_batches(struct builder *b, uint32_t index)
 {
-	uint64_t first = b->tasks.first[index], n = b->tasks.first[index + 1] - first, told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
+	uint64_t first = b->tasks.first[index], n = b->tasks.first[index + 1] - first,
+		 told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
 
 	for (uint64_t i = 0; i < told; i++) {
 		const struct batch_task *task = &b->t->batch_tasks[b->tasks.items[first + i]];
@@ -438,7 +455,8 @@ static int end_message(struct builder *b)
 	if (!messages)
 		return -ENOMEM;
 	list->messages = messages;
-	messages[list->n_messages++] = (struct request_message){ TAKE_PTR(b->message), b->message_size };
+	messages[list->n_messages++] =
+		(struct request_message){ TAKE_PTR(b->message), b->message_size };
 	b->message_size = b->message_room = 0;
 	return 0;
 }
@@ -496,7 +514,8 @@ static int compare_ranked(const void *a, const void *b)
 
 static int add_slowest(struct builder *b, unsigned count, uint64_t max_bytes)
 {
-	_cleanup_free_ struct ranked *ranked = malloc(((size_t)b->t->n_requests + 1) * sizeof(*ranked));
+	_cleanup_free_ struct ranked *ranked =
+		malloc(((size_t)b->t->n_requests + 1) * sizeof(*ranked));
 	uint64_t n = 0;
 	int r = 0;
 
@@ -504,7 +523,9 @@ static int add_slowest(struct builder *b, unsigned count, uint64_t max_bytes)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < b->t->n_requests; i++)
 		if (!(b->t->requests[i].flags & REQUEST_NOT_WHOLE))
-			ranked[n++] = (struct ranked){ b->t->requests[i].end_ns - b->t->requests[i].start_ns, i };
+			ranked[n++] = (struct ranked){
+				b->t->requests[i].end_ns - b->t->requests[i].start_ns, i
+			};
 	qsort(ranked, n, sizeof(*ranked), compare_ranked);
 	n = MIN(n, (uint64_t)MIN(count, (unsigned)REQUEST_SLOWEST_MAX));
 	for (uint64_t i = 0; i < n && r >= 0; i++) {
@@ -530,7 +551,8 @@ static int add_all(struct builder *b, uint64_t max_requests, uint64_t max_bytes)
 	return r < 0 ? r : 0;
 }
 
-int request_list_make(const struct timeline *t, const struct request_list_options *options, struct request_list *ret)
+int request_list_make(const struct timeline *t, const struct request_list_options *options,
+		      struct request_list *ret)
 {
 	uint64_t max_bytes = options->max_bytes ?: REQUEST_LIST_BYTES_MAX;
 	_cleanup_(request_list_done) struct request_list list = {};

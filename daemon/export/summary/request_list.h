@@ -1,6 +1,7 @@
 /*
- * The requests of a capture one by one, with their critical paths, as messages of tfprofctl's service: CaptureReply (lib/proto/control.proto)
- * with requests and slowest, packed, of about 1 MiB each. Pure: memory in, memory out.
+ * The requests of a capture one by one, with their critical paths, as messages of tfprofctl's
+ * service: CaptureReply (lib/proto/control.proto) with requests and slowest, packed, of about 1 MiB
+ * each. Pure: memory in, memory out.
  */
 #pragma once
 
@@ -13,13 +14,15 @@
 #define REQUEST_LIST_MAX 1000000
 #define REQUEST_LIST_BYTES_MAX (512ull << 20)
 #define REQUEST_SLOWEST_MAX 1000
-/* Of one request; pieces of its critical path beyond them are told together, runs and batches only counted. */
+/* Of one request; pieces of its critical path beyond them are told together, runs and batches only
+ * counted. */
 #define REQUEST_SEGMENTS_MAX 4096
 #define REQUEST_RUNS_MAX 1024
 
 struct request_list_options {
-	bool all;	  /* every request that is not filtered */
-	unsigned slowest; /* so many of the slowest whole ones; at most REQUEST_SLOWEST_MAX are told */
+	bool all;         /* every request that is not filtered */
+	unsigned slowest; /* so many of the slowest whole ones; at most REQUEST_SLOWEST_MAX are told
+			   */
 	uint64_t max_requests, max_bytes; /* 0: the limits above; for tests */
 };
 
@@ -34,7 +37,9 @@ struct request_list {
 	uint64_t n_left_out; /* requests beyond the limits */
 };
 
-/* Tells what was asked for; ret does not refer to the timeline, and request_list_done() frees it. -ENOMEM. */
-int request_list_make(const struct timeline *t, const struct request_list_options *options, struct request_list *ret);
+/* Tells what was asked for; ret does not refer to the timeline, and request_list_done() frees it.
+ * -ENOMEM. */
+int request_list_make(const struct timeline *t, const struct request_list_options *options,
+		      struct request_list *ret);
 /* Accepts a list of zeros, or one that was freed before. */
 void request_list_done(struct request_list *list);

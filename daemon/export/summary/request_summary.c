@@ -86,7 +86,8 @@ static int rank_requests(const struct timeline *t, struct request_summary *s)
 			const struct request *r = &t->requests[i];
 
 			if (is_whole(r))
-				durations[n++] = phase < PHASE_COUNT ? r->phases[phase] : r->end_ns - r->start_ns;
+				durations[n++] = phase < PHASE_COUNT ? r->phases[phase]
+								     : r->end_ns - r->start_ns;
 		}
 		*(phase < PHASE_COUNT ? &s->phases[phase] : &s->latency) = rank(durations, n);
 	}
@@ -94,13 +95,16 @@ static int rank_requests(const struct timeline *t, struct request_summary *s)
 }
 
 /* The most requests first; the name decides between equals. */
-static bool goes_before(const struct timeline *t, uint32_t model, uint64_t count, const struct request_model *other)
+static bool goes_before(const struct timeline *t, uint32_t model, uint64_t count,
+			const struct request_model *other)
 {
-	return count != other->count ? count > other->count : strcmp(t->texts[model], other->name) < 0;
+	return count != other->count ? count > other->count
+				     : strcmp(t->texts[model], other->name) < 0;
 }
 
 /* Puts a model at its place among those that are kept. */
-static int keep_model(const struct timeline *t, struct request_summary *s, const struct model_latency *sorted, uint64_t n)
+static int keep_model(const struct timeline *t, struct request_summary *s,
+		      const struct model_latency *sorted, uint64_t n)
 {
 	struct request_model *last = &s->models[REQUEST_MODELS_MAX - 1];
 	unsigned at = s->n_models;
@@ -121,14 +125,17 @@ static int keep_model(const struct timeline *t, struct request_summary *s, const
 		s->n_models--;
 	}
 	memmove(&s->models[at + 1], &s->models[at], (s->n_models++ - at) * sizeof(s->models[0]));
-	s->models[at] = (struct request_model){ .name = name, .count = n, .p50_ns = sorted[(n * 50 + 99) / 100 - 1].ns,
+	s->models[at] = (struct request_model){ .name = name,
+						.count = n,
+						.p50_ns = sorted[(n * 50 + 99) / 100 - 1].ns,
 						.p99_ns = sorted[(n * 99 + 99) / 100 - 1].ns };
 	return 0;
 }
 
 static int rank_models(const struct timeline *t, struct request_summary *s)
 {
-	_cleanup_free_ struct model_latency *latencies = malloc((s->n_whole + 1) * sizeof(*latencies));
+	_cleanup_free_ struct model_latency *latencies =
+		malloc((s->n_whole + 1) * sizeof(*latencies));
 	uint64_t n = 0, end;
 	int r = 0;
 
@@ -138,7 +145,9 @@ static int rank_models(const struct timeline *t, struct request_summary *s)
 		const struct request *request = &t->requests[i];
 
 		if (is_whole(request) && request->model < t->n_texts)
-			latencies[n++] = (struct model_latency){ request->model, request->end_ns - request->start_ns };
+			latencies[n++] =
+				(struct model_latency){ request->model,
+							request->end_ns - request->start_ns };
 	}
 	qsort(latencies, n, sizeof(*latencies), compare_models);
 	for (uint64_t first = 0; first < n && r >= 0; first = end) {

@@ -1,4 +1,5 @@
-/* What happened to the requests of a capture, in numbers: how many, how long, and which phases the time went into. Pure. */
+/* What happened to the requests of a capture, in numbers: how many, how long, and which phases the
+ * time went into. Pure. */
 #pragma once
 
 #include <stdint.h>
@@ -18,22 +19,27 @@ struct request_model {
 };
 
 struct request_summary {
-	/* Each request is counted once, under the first of filtered, cut, reset, lost that is true of it, else as whole. */
+	/* Each request is counted once, under the first of filtered, cut, reset, lost that is true
+	 * of it, else as whole. */
 	uint64_t n_whole, n_cut, n_reset, n_lost, n_filtered;
 	uint64_t n_runs_exact, n_runs_inferred, n_runs_orphaned;
 	/* Of whole requests; those that had none of a phase count with 0. */
 	struct percentiles latency, phases[PHASE_COUNT];
-	struct request_model models[REQUEST_MODELS_MAX]; /* of whole requests, the most requests first */
+	struct request_model
+		models[REQUEST_MODELS_MAX]; /* of whole requests, the most requests first */
 	unsigned n_models;
 	uint64_t n_models_left_out; /* requests of models beyond those */
-	/* Batches whose processing began and ended in the window, the tasks in them, and those whose rows are known. */
+	/* Batches whose processing began and ended in the window, the tasks in them, and those
+	 * whose rows are known. */
 	uint64_t n_batches, n_batch_tasks, n_batches_sized, batch_rows, batch_padded_rows;
 };
 
-/* The smallest of n sorted durations that at least percent of them do not exceed; 0 when there is none. */
+/* The smallest of n sorted durations that at least percent of them do not exceed; 0 when there is
+ * none. */
 uint64_t percentile(const uint64_t *sorted, uint64_t n, unsigned int percent);
 
-/* Summarises the requests of a timeline; ret does not refer to it, and request_summary_done() frees what it holds. -ENOMEM. */
+/* Summarises the requests of a timeline; ret does not refer to it, and request_summary_done() frees
+ * what it holds. -ENOMEM. */
 int request_summary_make(const struct timeline *t, struct request_summary *ret);
 /* Accepts a summary of zeros, or one that was freed before. */
 void request_summary_done(struct request_summary *s);

@@ -26,7 +26,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(x->name->name, y->name->name);
 }
 
-/* The largest first; the name decides between equals, so that the result does not depend on the order of capture. */
+/* The largest first; the name decides between equals, so that the result does not depend on the
+ * order of capture. */
 static int compare_self(const void *a, const void *b)
 {
 	const struct total *x = a, *y = b;
@@ -69,7 +70,8 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	return 0;
 }
 
-/* Adds up entries whose names are equal, such as those of two processes. Returns how many are left, sorted by name. */
+/* Adds up entries whose names are equal, such as those of two processes. Returns how many are left,
+ * sorted by name. */
 static uint32_t merge_equal(struct total *totals, uint32_t n)
 {
 	uint32_t kept = 0;
@@ -91,7 +93,8 @@ static uint32_t merge_equal(struct total *totals, uint32_t n)
 
 static int fill_op(const struct total *total, struct summary_op *ret)
 {
-	const char *text = total->name->name, *display = total->name->display ?: "", *type = op_type(total->name);
+	const char *text = total->name->name, *display = total->name->display ?: "",
+		   *type = op_type(total->name);
 	size_t length = strlen(text);
 	char *name = malloc(length + 1 + strlen(display) + 1);
 
@@ -99,8 +102,11 @@ static int fill_op(const struct total *total, struct summary_op *ret)
 		return -ENOMEM;
 	memcpy(name, text, length + 1);
 	strcpy(name + length + 1, display);
-	*ret = (struct summary_op){ .name = name, .type = name + length + 1, .count = total->count,
-				    .total_ns = total->total_ns, .self_ns = total->self_ns };
+	*ret = (struct summary_op){ .name = name,
+				    .type = name + length + 1,
+				    .count = total->count,
+				    .total_ns = total->total_ns,
+				    .self_ns = total->self_ns };
 	if (type) {
 		ret->type = name + (type - text);
 		name[type - text - 1] = 0;

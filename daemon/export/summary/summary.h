@@ -1,11 +1,12 @@
-/* The numbers that a person reads first: how many runs, how long they took, and which operations the time went into. */
+/* The numbers that a person reads first: how many runs, how long they took, and which operations
+ * the time went into. */
 #pragma once
 
 #include <stdint.h>
 
-#include "daemon/timeline/timeline.h"
 #include "daemon/export/summary/memory_use.h"
 #include "daemon/export/summary/request_summary.h"
+#include "daemon/timeline/timeline.h"
 
 #define SUMMARY_OPS_MAX 20
 
@@ -33,7 +34,8 @@ struct summary {
 	struct request_summary requests;
 };
 
-/* Summarises a timeline; summary_done() frees what ret holds, which does not refer to the timeline. -ENOMEM. */
+/* Summarises a timeline; summary_done() frees what ret holds, which does not refer to the timeline.
+ * -ENOMEM. */
 int summary_make(const struct timeline *t, struct summary *ret);
 
 /* Accepts a summary of zeros, or one that was freed before. */

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 /*
- * Makes room for more elements behind the used ones; array is the address of the pointer, allocated counts elements,
- * and both start as zeros. -ENOMEM leaves everything as it was.
+ * Makes room for more elements behind the used ones; array is the address of the pointer, allocated
+ * counts elements, and both start as zeros. -ENOMEM leaves everything as it was.
  */
-static inline int array_reserve(void *array, size_t used, size_t *allocated, size_t element_size, size_t more)
+static inline int array_reserve(void *array, size_t used, size_t *allocated, size_t element_size,
+				size_t more)
 {
 	size_t wanted = *allocated ? *allocated : 16;
 	void **p = array, *new;

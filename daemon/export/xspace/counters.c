@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/export/summary/memory_use.h"
 #include "daemon/export/xspace/array.h"
 #include "daemon/export/xspace/lanes.h"
-#include "daemon/export/summary/memory_use.h"
 #include "lib/base/macro.h"
 
 /* Ids of lines: above those of lanes, below that of the gaps. */
@@ -14,8 +14,15 @@
 /* What readers look for. */
 #define COUNTER_LINE_NAME "_counters_"
 
-enum counter { COUNTER_IN_FLIGHT, COUNTER_QUEUE, COUNTER_BATCH_QUEUE, COUNTER_RUNNABLE, COUNTER_WAITING,
-	       COUNTER_MEMORY, /* of the first allocator, and so on */ COUNTER_COUNT = COUNTER_MEMORY + ALLOCATOR_COUNT };
+enum counter {
+	COUNTER_IN_FLIGHT,
+	COUNTER_QUEUE,
+	COUNTER_BATCH_QUEUE,
+	COUNTER_RUNNABLE,
+	COUNTER_WAITING,
+	COUNTER_MEMORY,
+	/* of the first allocator, and so on */ COUNTER_COUNT = COUNTER_MEMORY + ALLOCATOR_COUNT
+};
 
 /* Viewers have room for one series in each. */
 static const struct {
@@ -46,7 +53,8 @@ struct changes {
 	uint64_t until_ns;
 };
 
-/* From when on something is not captured, and nothing that is counted is known: the curves stop there. */
+/* From when on something is not captured, and nothing that is counted is known: the curves stop
+ * there. */
 static uint64_t known_until(const struct timeline *t)
 {
 	uint64_t until = t->end_ns;
@@ -91,7 +99,8 @@ static int add_requests(struct changes *c, bool queued)
 			continue;
 		if (!queued)
 			r = changes_add(c, q->start_ns, q->end_ns);
-		for (uint64_t k = q->first_segment; queued && k < q->first_segment + q->n_segments && r >= 0; k++)
+		for (uint64_t k = q->first_segment;
+		     queued && k < q->first_segment + q->n_segments && r >= 0; k++)
 			if (t->segments[k].phase == PHASE_QUEUE)
 				r = changes_add(c, t->segments[k].start_ns, t->segments[k].end_ns);
 	}
@@ -136,7 +145,8 @@ static int add_memory(struct changes *c, enum allocator allocator)
 		const struct memory_event *e = &t->memory[i];
 
 		if (e->allocator == allocator)
-			r = changes_note(c, MIN(MAX(e->at_ns, t->start_ns), t->end_ns), e->freed ? -(int64_t)e->bytes : (int64_t)e->bytes);
+			r = changes_note(c, MIN(MAX(e->at_ns, t->start_ns), t->end_ns),
+					 e->freed ? -(int64_t)e->bytes : (int64_t)e->bytes);
 	}
 	return r;
 }
@@ -166,7 +176,8 @@ static int compare_changes(const void *a, const void *b)
 	return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
 }
 
-static int write_sample(struct writer *w, enum counter counter, uint32_t name, uint64_t at_ns, int64_t value)
+static int write_sample(struct writer *w, enum counter counter, uint32_t name, uint64_t at_ns,
+			int64_t value)
 {
 	struct stats stats = { .n = 0 };
 	uint64_t at = w->timeline->start_ns + at_ns;
@@ -176,10 +187,11 @@ static int write_sample(struct writer *w, enum counter counter, uint32_t name, u
 }
 
 /*
- * Each part of the window that is so long has one sample, its highest value. Parts of 1 ns are the changes themselves, and of
- * those at the same time the last.
+ * Each part of the window that is so long has one sample, its highest value. Parts of 1 ns are the
+ * changes themselves, and of those at the same time the last.
  */
-static int write_samples(struct writer *w, enum counter counter, const struct changes *c, uint64_t part_ns)
+static int write_samples(struct writer *w, enum counter counter, const struct changes *c,
+			 uint64_t part_ns)
 {
 	int64_t value = c->begin, shown = c->begin;
 	uint32_t name = 0;
@@ -206,7 +218,8 @@ static int write_samples(struct writer *w, enum counter counter, const struct ch
 			r = write_sample(w, counter, name, part * part_ns, most);
 		shown = most;
 		/* Where the next part has no change of its own. */
-		if (r >= 0 && value != shown && (i == c->n || c->list[i].at_ns / part_ns > part + 1)) {
+		if (r >= 0 && value != shown &&
+		    (i == c->n || c->list[i].at_ns / part_ns > part + 1)) {
 			r = write_sample(w, counter, name, (part + 1) * part_ns, value);
 			shown = value;
 		}
@@ -232,9 +245,12 @@ static int write_counter(struct writer *w, enum counter counter, struct changes 
 	if (r < 0 || !c->n)
 		return r;
 	qsort(c->list, c->n, sizeof(c->list[0]), compare_changes);
-	r = writer_line_begin(w, &(struct xspace_line){ .id = COUNTER_LINE + counter, .name = COUNTER_LINE_NAME });
+	r = writer_line_begin(w, &(struct xspace_line){ .id = COUNTER_LINE + counter,
+							.name = COUNTER_LINE_NAME });
 	if (r >= 0)
-		r = write_samples(w, counter, c, count_times(c) > COUNTER_SAMPLES ? window_ns / COUNTER_SAMPLES + 1 : 1);
+		r = write_samples(w, counter, c,
+				  count_times(c) > COUNTER_SAMPLES ? window_ns / COUNTER_SAMPLES + 1
+								   : 1);
 	return r < 0 ? r : xspace_line_end(w->xspace);
 }
 

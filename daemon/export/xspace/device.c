@@ -8,8 +8,9 @@
 #include "lib/base/macro.h"
 
 /*
- * What readers call a program is here a process: its number is this one and the pid, which XLA's numbers of modules do not reach. So
- * the operations of several processes are told apart, and no module's name is put to them.
+ * What readers call a program is here a process: its number is this one and the pid, which XLA's
+ * numbers of modules do not reach. So the operations of several processes are told apart, and no
+ * module's name is put to them.
  */
 #define PROGRAM_BASE 1000000000
 
@@ -25,8 +26,9 @@ struct op_kind {
 };
 
 /*
- * "scope/op" of "scope/op:Type", the type being what op_type() returned. Readers count an event of a device whose name holds a colon
- * twice, as an operation of the framework and as one of the device.
+ * "scope/op" of "scope/op:Type", the type being what op_type() returned. Readers count an event of
+ * a device whose name holds a colon twice, as an operation of the framework and as one of the
+ * device.
  */
 static void op_title(const char *name, const char *type, char *buffer, size_t size)
 {
@@ -39,7 +41,8 @@ static void op_title(const char *name, const char *type, char *buffer, size_t si
 			*p = ' ';
 }
 
-/* Readers tell operations by their program and symbol. Equal names are one operation, as in the table of the host's operations. */
+/* Readers tell operations by their program and symbol. Equal names are one operation, as in the
+ * table of the host's operations. */
 static uint32_t op_kind(struct writer *w, const struct span *s, struct op_kind *known)
 {
 	static const struct span_name nameless = { .name = (char *)"", .lost = true };
@@ -62,7 +65,8 @@ static uint32_t op_kind(struct writer *w, const struct span *s, struct op_kind *
 	stats_add_int(w, &stats, STAT_SYMBOL, symbol);
 	if (type)
 		stats_add(w, &stats, STAT_TF_OP, XSPACE_STRING, symbol);
-	(void)xspace_event_kind(w->xspace, title[0] ? title : "unnamed operation", stats.list, stats.n, &kind->id);
+	(void)xspace_event_kind(w->xspace, title[0] ? title : "unnamed operation", stats.list,
+				stats.n, &kind->id);
 	return kind->id;
 }
 
@@ -72,7 +76,8 @@ struct nesting {
 	unsigned int n;
 };
 
-/* How many operations of the thread enclose the next one; there is no line for more than so many. */
+/* How many operations of the thread enclose the next one; there is no line for more than so many.
+ */
 static unsigned int op_depth(struct nesting *nesting, const struct span *s)
 {
 	while (nesting->n && nesting->end_ns[nesting->n - 1] <= s->start_ns)
@@ -90,16 +95,19 @@ static int line_begin(struct writer *w, uint32_t index, unsigned int depth)
 
 	writer_long_title(w, thread, title, sizeof(title));
 	snprintf(nested, sizeof(nested), "%s, within others: %u", title, depth);
-	return writer_line_begin(w, &(struct xspace_line){
-		.id = (int64_t)thread->tid | (int64_t)depth << DEPTH_SHIFT,
-		.name = OPS_LINE_NAME,
-		.display_name = depth ? nested : title,
-		.display_id = (int64_t)w->order[index] * LINES_PER_THREAD + depth,
-	});
+	return writer_line_begin(
+		w, &(struct xspace_line){
+			   .id = (int64_t)thread->tid | (int64_t)depth << DEPTH_SHIFT,
+			   .name = OPS_LINE_NAME,
+			   .display_name = depth ? nested : title,
+			   .display_id = (int64_t)w->order[index] * LINES_PER_THREAD + depth,
+		   });
 }
 
-/* Writes the operations of one thread that so many others enclose; whether there are some deeper down. */
-static int write_depth(struct writer *w, const struct span *spans, uint64_t n_spans, unsigned int depth, struct op_kind *known)
+/* Writes the operations of one thread that so many others enclose; whether there are some deeper
+ * down. */
+static int write_depth(struct writer *w, const struct span *spans, uint64_t n_spans,
+		       unsigned int depth, struct op_kind *known)
 {
 	const struct stats none = { .n = 0 };
 	struct nesting nesting = { .n = 0 };
@@ -127,10 +135,12 @@ static int write_depth(struct writer *w, const struct span *spans, uint64_t n_sp
 }
 
 /*
- * On a line, operations that overlap count as parts of each other, and HLO Op Profile leaves out what has parts: so each thread has lines of its
- * own, and an operation within another one is on another line than that.
+ * On a line, operations that overlap count as parts of each other, and HLO Op Profile leaves out
+ * what has parts: so each thread has lines of its own, and an operation within another one is on
+ * another line than that.
  */
-static int write_thread_ops(struct writer *w, const struct span *spans, uint64_t n_spans, struct op_kind *known)
+static int write_thread_ops(struct writer *w, const struct span *spans, uint64_t n_spans,
+			    struct op_kind *known)
 {
 	int r = 1;
 

@@ -12,10 +12,12 @@ static void note(struct writer *w, const struct partial *p, const char *what)
 
 	if (!p->n)
 		return;
-	snprintf(text, sizeof(text),
-		 "Note: %llu of %llu %s were captured in part: the beginning of %llu of them and the end of %llu are missing. No latency and no percentile has them, "
-		 "and they are no steps.",
-		 (unsigned long long)p->n, (unsigned long long)p->all, what, (unsigned long long)p->n_start, (unsigned long long)p->n_end);
+	snprintf(
+		text, sizeof(text),
+		"Note: %llu of %llu %s were captured in part: the beginning of %llu of them and the end of %llu are missing. No latency and no percentile has them, "
+		"and they are no steps.",
+		(unsigned long long)p->n, (unsigned long long)p->all, what,
+		(unsigned long long)p->n_start, (unsigned long long)p->n_end);
 	(void)xspace_warning(w->xspace, text);
 }
 
@@ -42,18 +44,21 @@ int diagnostics_write(struct writer *w, const struct export_options *options)
 	if (options->extras.device_plane)
 		(void)xspace_warning(x, device_warning(t, w->level));
 	if (w->n_disordered) {
-		snprintf(text, sizeof(text), "%llu events were out of order on their line and are not shown.",
+		snprintf(text, sizeof(text),
+			 "%llu events were out of order on their line and are not shown.",
 			 (unsigned long long)w->n_disordered);
 		(void)xspace_warning(x, text);
 	}
 	if (!xspace_n_events(x)) {
 		if (t->n_spans)
-			snprintf(text, sizeof(text),
-				 "No activity is shown at host tracer level %u, but %llu events were seen: "
-				 "capture with a higher level.",
-				 w->level, (unsigned long long)t->n_spans);
+			snprintf(
+				text, sizeof(text),
+				"No activity is shown at host tracer level %u, but %llu events were seen: "
+				"capture with a higher level.",
+				w->level, (unsigned long long)t->n_spans);
 		else
-			snprintf(text, sizeof(text), "No activity of the profiled processes was seen in the window.");
+			snprintf(text, sizeof(text),
+				 "No activity of the profiled processes was seen in the window.");
 		return xspace_warning(x, text);
 	}
 	return 0;

@@ -1,4 +1,5 @@
-/* What a trace says of itself: errors, advice, what was captured in part, warnings. Readers show it on Overview and Input Pipeline Analysis. */
+/* What a trace says of itself: errors, advice, what was captured in part, warnings. Readers show it
+ * on Overview and Input Pipeline Analysis. */
 #pragma once
 
 #include "daemon/export/xspace/export.h"

@@ -21,8 +21,8 @@
 /* What is open on the line of a thread. */
 struct thread_line {
 	uint64_t batch_end_ns;
-	uint64_t request_end_ns; /* of the run that was last tied to a request */
-	uint32_t request;        /* index + 1 */
+	uint64_t request_end_ns;    /* of the run that was last tied to a request */
+	uint32_t request;           /* index + 1 */
 	const struct batch *inputs; /* a batch whose inputs are still to be shown */
 };
 
@@ -31,7 +31,8 @@ static void stats_add_reason(struct writer *w, struct stats *stats, uint32_t nam
 	const char *reason = w->timeline->names[name].name;
 
 	if (reason[0])
-		stats_add(w, stats, STAT_REASON, XSPACE_STRING, writer_string(w, &w->ids.reasons[name], reason));
+		stats_add(w, stats, STAT_REASON, XSPACE_STRING,
+			  writer_string(w, &w->ids.reasons[name], reason));
 }
 
 /* Which form of its name a span has. */
@@ -51,31 +52,35 @@ static enum form span_form(const struct span *s)
 
 /* How a run is shown that no request is known for. */
 enum run_role {
-	RUN_INSIDE, /* of something that is counted: a request, a batch, or a run */
+	RUN_INSIDE,  /* of something that is counted: a request, a batch, or a run */
 	RUN_REQUEST, /* of a process whose requests are not seen: its caller is taken for one */
 	RUN_ORPHAN,
 };
 
-static enum run_role run_role(const struct writer *w, const struct span *s, const struct thread_line *line)
+static enum run_role run_role(const struct writer *w, const struct span *s,
+			      const struct thread_line *line)
 {
 	if (s->request || s->start_ns < line->batch_end_ns || s->flags & SPAN_INNER)
 		return RUN_INSIDE;
 	return w->has_requests[w->timeline->threads[s->thread].process] ? RUN_ORPHAN : RUN_REQUEST;
 }
 
-/* Readers leave roots without a model out as soon as one, such as a request of another process, has a model. A run whose times are bounds is none. */
+/* Readers leave roots without a model out as soon as one, such as a request of another process, has
+ * a model. A run whose times are bounds is none. */
 static void root_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
 	const struct process *process = &t->processes[t->threads[s->thread].process];
 	char model[64];
 
-	if (counted_in_part(&w->runs, s->flags & SPAN_CUT_START, s->flags & (SPAN_CUT_END | SPAN_END_BOUND)))
+	if (counted_in_part(&w->runs, s->flags & SPAN_CUT_START,
+			    s->flags & (SPAN_CUT_END | SPAN_END_BOUND)))
 		return;
 	stats_add_int(w, stats, STAT_ROOT, 1);
 	if (!t->n_requests)
 		return;
-	snprintf(model, sizeof(model), "runs of %.*s/%u", (int)sizeof(process->name), process->name, process->pid);
+	snprintf(model, sizeof(model), "runs of %.*s/%u", (int)sizeof(process->name), process->name,
+		 process->pid);
 	stats_add_text(w, stats, STAT_MODEL, model);
 }
 
@@ -99,7 +104,8 @@ static bool find_number(const char *arguments, const char *key, int64_t *ret)
 	return false;
 }
 
-/* With a step number it is a step, as one that the runtime's own Trace makes; of a process that serves, requests are the steps. */
+/* With a step number it is a step, as one that the runtime's own Trace makes; of a process that
+ * serves, requests are the steps. */
 static void label_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
@@ -118,7 +124,8 @@ static void label_stats(struct writer *w, const struct span *s, struct stats *st
 	stats_add_int(w, stats, STAT_STEP, number);
 }
 
-static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line, struct stats *stats)
+static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line,
+		       struct stats *stats)
 {
 	bool off_cpu = s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE;
 
@@ -143,7 +150,9 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 		stats_add_thread(w, stats, STAT_WAKER, s->id);
 	stats_add_cut(w, stats, s->flags & SPAN_CUT_START, s->flags & SPAN_CUT_END);
 	if (s->flags & SPAN_END_BOUND && s->kind != SPAN_EXECUTOR)
-		stats_add_text(w, stats, STAT_END, s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry" : "not seen");
+		stats_add_text(w, stats, STAT_END,
+			       s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry"
+									       : "not seen");
 }
 
 static int thread_line_begin(struct writer *w, uint32_t index)
@@ -152,17 +161,21 @@ static int thread_line_begin(struct writer *w, uint32_t index)
 	const struct thread *thread = &t->threads[index];
 	char name[64], display_name[128];
 
-	return writer_line_begin(w, &(struct xspace_line){
-		.id = thread->tid,
-		.name = writer_title(thread, name, sizeof(name)),
-		.display_name = t->n_processes > 1 ? writer_long_title(w, thread, display_name, sizeof(display_name)) : NULL,
-		.display_id = w->order[index],
-	});
+	return writer_line_begin(
+		w, &(struct xspace_line){
+			   .id = thread->tid,
+			   .name = writer_title(thread, name, sizeof(name)),
+			   .display_name = t->n_processes > 1
+						   ? writer_long_title(w, thread, display_name,
+								       sizeof(display_name))
+						   : NULL,
+			   .display_id = w->order[index],
+		   });
 }
 
 /*
- * An event of the request's name around its run: it has the arrow from the request, the run itself those to its pieces.
- * Readers draw only one arrow of an event that has both.
+ * An event of the request's name around its run: it has the arrow from the request, the run itself
+ * those to its pieces. Readers draw only one arrow of an event that has both.
  */
 static int write_link(struct writer *w, const struct span *s, struct thread_line *line)
 {
@@ -170,7 +183,8 @@ static int write_link(struct writer *w, const struct span *s, struct thread_line
 	struct stats stats = { .n = 0 };
 	const struct request *q;
 
-	if (!s->request || s->request > t->n_requests || (s->request == line->request && s->start_ns < line->request_end_ns))
+	if (!s->request || s->request > t->n_requests ||
+	    (s->request == line->request && s->start_ns < line->request_end_ns))
 		return 0;
 	q = &t->requests[s->request - 1];
 	if (!lanes_shows(q))
@@ -178,12 +192,14 @@ static int write_link(struct writer *w, const struct span *s, struct thread_line
 	line->request = s->request;
 	line->request_end_ns = s->end_ns;
 	stats_add_int(w, &stats, STAT_REQUEST, s->request);
-	stats_add_text(w, &stats, STAT_ATTRIBUTION, s->flags & SPAN_INFERRED ? "inferred" : "exact");
+	stats_add_text(w, &stats, STAT_ATTRIBUTION,
+		       s->flags & SPAN_INFERRED ? "inferred" : "exact");
 	stats_add_arrow(w, &stats, s->request - 1, false);
 	return writer_event(w, lanes_request_name(w, q), s->start_ns, s->end_ns, &stats);
 }
 
-/* Readers find padding in an event of this name inside the batch's; it is an instant, since how long it took is not known. */
+/* Readers find padding in an event of this name inside the batch's; it is an instant, since how
+ * long it took is not known. */
 static int write_inputs(struct writer *w, struct thread_line *line, uint64_t before_ns)
 {
 	const struct batch *b = line->inputs;
@@ -207,7 +223,8 @@ static uint64_t first_answer(const struct timeline *t, const struct batch *b)
 
 	for (uint64_t i = b->first_task; i < b->first_task + b->n_tasks; i++) {
 		uint32_t request = t->batch_tasks[i].request;
-		const struct request *q = request && request <= t->n_requests ? &t->requests[request - 1] : NULL;
+		const struct request *q =
+			request && request <= t->n_requests ? &t->requests[request - 1] : NULL;
 
 		if (q && !(q->flags & REQUEST_NOT_WHOLE) && q->end_ns > b->start_ns)
 			first = MIN(first, q->end_ns);
@@ -215,7 +232,8 @@ static uint64_t first_answer(const struct timeline *t, const struct batch *b)
 	return first;
 }
 
-static void batch_stats(struct writer *w, const struct span *s, const struct batch *b, struct stats *stats)
+static void batch_stats(struct writer *w, const struct span *s, const struct batch *b,
+			struct stats *stats)
 {
 	stats_add_int(w, stats, STAT_REQUESTS, (int64_t)b->n_tasks);
 	if (b->size)
@@ -226,11 +244,13 @@ static void batch_stats(struct writer *w, const struct span *s, const struct bat
 }
 
 /*
- * Readers know batches by the name ProcessBatch, and take a request to last as long as its batch at least. A batch may go
- * on when its first requests have their answers: what has that name then ends with the first answer, and is shown within
- * the whole. next is the next span of the thread or NULL: an event that begins at the same time cannot be longer than it.
+ * Readers know batches by the name ProcessBatch, and take a request to last as long as its batch at
+ * least. A batch may go on when its first requests have their answers: what has that name then ends
+ * with the first answer, and is shown within the whole. next is the next span of the thread or
+ * NULL: an event that begins at the same time cannot be longer than it.
  */
-static int write_batch(struct writer *w, const struct span *s, const struct span *next, struct thread_line *line)
+static int write_batch(struct writer *w, const struct span *s, const struct span *next,
+		       struct thread_line *line)
 {
 	const struct timeline *t = w->timeline;
 	const struct batch *b = &t->batches[s->id];
@@ -262,7 +282,8 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 	return writer_event(w, work, s->start_ns, MIN(s->end_ns, answer), &stats);
 }
 
-static int write_span(struct writer *w, const struct span *s, const struct span *next, struct thread_line *line)
+static int write_span(struct writer *w, const struct span *s, const struct span *next,
+		      struct thread_line *line)
 {
 	struct stats stats;
 	int r = write_inputs(w, line, s->start_ns);
@@ -278,7 +299,8 @@ static int write_span(struct writer *w, const struct span *s, const struct span 
 			return r;
 	}
 	span_stats(w, s, line, &stats);
-	return writer_event(w, writer_form(w, s->name, span_form(s)), s->start_ns, s->end_ns, &stats);
+	return writer_event(w, writer_form(w, s->name, span_form(s)), s->start_ns, s->end_ns,
+			    &stats);
 }
 
 /* Writes the line of one thread's spans, when any of them is shown. */
@@ -319,7 +341,8 @@ static int write_gaps(struct writer *w)
 		uint32_t name = 0;
 
 		if (!i)
-			r = writer_line_begin(w, &(struct xspace_line){ .id = GAPS_LINE, .name = "not captured" });
+			r = writer_line_begin(w, &(struct xspace_line){ .id = GAPS_LINE,
+									.name = "not captured" });
 		(void)xspace_event_name(w->xspace, t->gaps[i].text, NULL, &name);
 		if (r >= 0)
 			r = writer_event(w, name, t->gaps[i].start_ns, t->end_ns, &stats);
@@ -382,7 +405,9 @@ static int write_sched(struct writer *w)
 
 		snprintf(name, sizeof(name), "CPU %u", cpu);
 		if (first)
-			r = writer_line_begin(w, &(struct xspace_line){ .id = cpu, .name = name, .display_id = cpu + 1 });
+			r = writer_line_begin(w, &(struct xspace_line){ .id = cpu,
+									.name = name,
+									.display_id = cpu + 1 });
 		if (r >= 0)
 			r = write_slice(w, &t->slices[i]);
 		if (r >= 0 && last)
@@ -400,13 +425,15 @@ static int write_environment(struct writer *w)
 	if (r < 0)
 		return r;
 	stats_add(w, &stats, STAT_START_TIME, XSPACE_UINT64, t->start_unix_ns);
-	stats_add(w, &stats, STAT_STOP_TIME, XSPACE_UINT64, t->start_unix_ns + (t->end_ns - t->start_ns));
+	stats_add(w, &stats, STAT_STOP_TIME, XSPACE_UINT64,
+		  t->start_unix_ns + (t->end_ns - t->start_ns));
 	for (unsigned int i = 0; i < stats.n && r >= 0; i++)
 		r = xspace_plane_stat(w->xspace, &stats.list[i]);
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }
 
-int export_xspace(const struct timeline *t, const struct export_options *options, struct xspace_result *ret)
+int export_xspace(const struct timeline *t, const struct export_options *options,
+		  struct xspace_result *ret)
 {
 	_cleanup_(writer_done) struct writer w;
 	int r = writer_init(&w, t, options);

@@ -9,12 +9,14 @@
 /* Ids of lines: above all thread ids, below that of the gaps. */
 #define LANE_LINE 0x40000000
 
-/* Paths that stand for models whose names are not known; the rest is one more. A client can send any path. */
+/* Paths that stand for models whose names are not known; the rest is one more. A client can send
+ * any path. */
 #define PATH_MODELS_MAX 32
 
 /*
- * Readers count what begins with these words as waiting for input, which is what a request does until it executes. The
- * stats that make a stage of the input pipeline say the same, and also make each phase an operation: they are for who asks for them.
+ * Readers count what begins with these words as waiting for input, which is what a request does
+ * until it executes. The stats that make a stage of the input pipeline say the same, and also make
+ * each phase an operation: they are for who asks for them.
  */
 #define INPUT "IteratorGetNext "
 
@@ -59,17 +61,21 @@ static const char *request_text(const struct timeline *t, uint32_t index)
 	return index < t->n_texts ? t->texts[index] : NULL;
 }
 
-/* A path is "/service/method" where the service's name has a dot, or the answer says that it is gRPC. */
+/* A path is "/service/method" where the service's name has a dot, or the answer says that it is
+ * gRPC. */
 static bool is_grpc(const struct request *q, const char *path)
 {
-	const char *slash = path && path[0] == '/' ? strchr(path + 1, '/') : NULL, *dot = path ? strchr(path, '.') : NULL;
+	const char *slash = path && path[0] == '/' ? strchr(path + 1, '/') : NULL,
+		   *dot = path ? strchr(path, '.') : NULL;
 
 	if (q->grpc_status >= 0)
 		return true;
-	return q->protocol == PROTOCOL_HTTP2 && slash && !strchr(slash + 1, '/') && dot && dot < slash;
+	return q->protocol == PROTOCOL_HTTP2 && slash && !strchr(slash + 1, '/') && dot &&
+	       dot < slash;
 }
 
-/* A method's name is the client's, too: one that is not made of a few capital letters is not shown in a name. */
+/* A method's name is the client's, too: one that is not made of a few capital letters is not shown
+ * in a name. */
 static bool is_plain_method(const char *method)
 {
 	size_t length = method ? strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") : 0;
@@ -78,10 +84,11 @@ static bool is_plain_method(const char *method)
 }
 
 /*
- * Names that hold a colon read as operations, and some words at the begin make an event a step or a batch: since the path
- * is the client's, the first word never is, and colons become spaces.
+ * Names that hold a colon read as operations, and some words at the begin make an event a step or a
+ * batch: since the path is the client's, the first word never is, and colons become spaces.
  */
-static const char *request_title(const struct timeline *t, const struct request *q, char *buffer, size_t size)
+static const char *request_title(const struct timeline *t, const struct request *q, char *buffer,
+				 size_t size)
 {
 	const char *path = request_text(t, q->path), *method = request_text(t, q->method), *slash;
 
@@ -89,7 +96,11 @@ static const char *request_title(const struct timeline *t, const struct request 
 		slash = path ? strrchr(path, '/') : NULL;
 		snprintf(buffer, size, "gRPC %s", slash && slash[1] ? slash + 1 : "request");
 	} else if (path && path[0]) {
-		snprintf(buffer, size, "%s %s", is_plain_method(method) ? method : path[0] == '/' ? "HTTP" : "request", path);
+		snprintf(buffer, size, "%s %s",
+			 is_plain_method(method) ? method
+			 : path[0] == '/'        ? "HTTP"
+						 : "request",
+			 path);
 	} else {
 		snprintf(buffer, size, "%s%srequest", is_plain_method(method) ? method : "",
 			 is_plain_method(method) ? " " : "");
@@ -106,7 +117,8 @@ uint32_t lanes_request_name(struct writer *w, const struct request *q)
 	char title[112];
 	uint32_t id = 0;
 
-	(void)xspace_event_name(w->xspace, request_title(w->timeline, q, title, sizeof(title)), NULL, &id);
+	(void)xspace_event_name(w->xspace, request_title(w->timeline, q, title, sizeof(title)),
+				NULL, &id);
 	return id;
 }
 
@@ -119,7 +131,8 @@ static void stats_add_model(struct writer *w, struct stats *stats, const struct 
 	char text[256];
 
 	if (model) {
-		snprintf(text, sizeof(text), "%.200s%s%.50s", model, version ? ":" : "", version ?: "");
+		snprintf(text, sizeof(text), "%.200s%s%.50s", model, version ? ":" : "",
+			 version ?: "");
 	} else if (path && (w->path_models[q->path] || w->n_path_models < PATH_MODELS_MAX)) {
 		w->n_path_models += !w->path_models[q->path];
 		w->path_models[q->path] = true;
@@ -131,7 +144,8 @@ static void stats_add_model(struct writer *w, struct stats *stats, const struct 
 	stats_add_text(w, stats, STAT_MODEL, text);
 }
 
-static void stats_add_request_text(struct writer *w, struct stats *stats, enum stat stat, uint32_t index)
+static void stats_add_request_text(struct writer *w, struct stats *stats, enum stat stat,
+				   uint32_t index)
 {
 	const char *text = request_text(w->timeline, index);
 
@@ -142,9 +156,9 @@ static void stats_add_request_text(struct writer *w, struct stats *stats, enum s
 /* What was seen of a request, which viewers show on a click. */
 static void request_facts(struct writer *w, const struct request *q, struct stats *stats)
 {
-	static const char *const attributions[] = {
-		[ATTRIBUTION_NONE] = "none", [ATTRIBUTION_EXACT] = "exact", [ATTRIBUTION_INFERRED] = "inferred"
-	};
+	static const char *const attributions[] = { [ATTRIBUTION_NONE] = "none",
+						    [ATTRIBUTION_EXACT] = "exact",
+						    [ATTRIBUTION_INFERRED] = "inferred" };
 	const struct timeline *t = w->timeline;
 
 	if (q->protocol < ARRAY_SIZE(protocols) && protocols[q->protocol])
@@ -156,7 +170,8 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 	if (q->grpc_status >= 0)
 		stats_add_int(w, stats, STAT_GRPC_STATUS, q->grpc_status);
 	if (q->protocol == PROTOCOL_MARK)
-		stats_add(w, stats, STAT_REQUEST_ID, q->id > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, q->id);
+		stats_add(w, stats, STAT_REQUEST_ID,
+			  q->id > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, q->id);
 	if (q->connection) {
 		stats_add_int(w, stats, STAT_BYTES_IN, (int64_t)q->bytes_in);
 		stats_add_int(w, stats, STAT_BYTES_OUT, (int64_t)q->bytes_out);
@@ -169,19 +184,21 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 		stats_add_int(w, stats, STAT_PEER_PORT, q->peer_port);
 	if (t->n_processes > 1)
 		stats_add_int(w, stats, STAT_PID, t->processes[q->process].pid);
-	stats_add_text(w, stats, STAT_ATTRIBUTION, attributions[MIN(q->attribution, ATTRIBUTION_INFERRED)]);
+	stats_add_text(w, stats, STAT_ATTRIBUTION,
+		       attributions[MIN(q->attribution, ATTRIBUTION_INFERRED)]);
 	stats_add_int(w, stats, STAT_RUNS, q->n_runs);
 	stats_add_cut(w, stats, q->flags & REQUEST_CUT_START, q->flags & REQUEST_CUT_END);
 	if (q->flags & REQUEST_NO_ARRIVAL)
 		stats_add_text(w, stats, STAT_ARRIVAL, "not known");
 	if (q->flags & (REQUEST_LOST | REQUEST_RESET))
-		stats_add_text(w, stats, STAT_INCOMPLETE, q->flags & REQUEST_LOST ? "records were lost" : "broken off");
+		stats_add_text(w, stats, STAT_INCOMPLETE,
+			       q->flags & REQUEST_LOST ? "records were lost" : "broken off");
 }
 
 /*
- * The event that the readers' latencies and steps are made of. What they see as belonging to it makes it longer when it
- * ends later, as a thread's last piece of a run often does: so runs are tied to it by arrows alone. One whose times are
- * bounds is no root and is not counted.
+ * The event that the readers' latencies and steps are made of. What they see as belonging to it
+ * makes it longer when it ends later, as a thread's last piece of a run often does: so runs are
+ * tied to it by arrows alone. One whose times are bounds is no root and is not counted.
  */
 static int write_root(struct writer *w, uint32_t index)
 {
@@ -227,7 +244,9 @@ static bool piece_next(const struct timeline *t, const struct request *q, struct
 
 	if (p->end_ns >= q->end_ns)
 		return false;
-	*p = (struct piece){ .start_ns = p->end_ns, .end_ns = p->end_ns, .first = at, .phase = PHASE_UNKNOWN };
+	*p = (struct piece){
+		.start_ns = p->end_ns, .end_ns = p->end_ns, .first = at, .phase = PHASE_UNKNOWN
+	};
 	if (at == end || t->segments[at].start_ns > p->start_ns) {
 		p->end_ns = at == end ? q->end_ns : MIN(t->segments[at].start_ns, q->end_ns);
 		return true;
@@ -245,18 +264,22 @@ static bool piece_next(const struct timeline *t, const struct request *q, struct
 
 static int write_segment(struct writer *w, const struct segment *s)
 {
-	static const enum form forms[] = {
-		[ACTIVITY_UNKNOWN] = FORM_EXECUTING, [ACTIVITY_RUNNING] = FORM_RUNNING,
-		[ACTIVITY_RUNNABLE] = FORM_RUNNABLE, [ACTIVITY_BLOCKED] = FORM_BLOCKED
-	};
+	static const enum form forms[] = { [ACTIVITY_UNKNOWN] = FORM_EXECUTING,
+					   [ACTIVITY_RUNNING] = FORM_RUNNING,
+					   [ACTIVITY_RUNNABLE] = FORM_RUNNABLE,
+					   [ACTIVITY_BLOCKED] = FORM_BLOCKED };
 	struct stats stats;
 
-	if (s->activity >= ARRAY_SIZE(forms) || (s->activity == ACTIVITY_UNKNOWN && s->name == TEXT_NONE))
+	if (s->activity >= ARRAY_SIZE(forms) ||
+	    (s->activity == ACTIVITY_UNKNOWN && s->name == TEXT_NONE))
 		return 0;
 	stats.n = 0;
-	stats_add_thread(w, &stats, STAT_THREAD, s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
-	stats_add_thread(w, &stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER, s->by);
-	return writer_event(w, writer_form(w, s->name, forms[s->activity]), s->start_ns, s->end_ns, &stats);
+	stats_add_thread(w, &stats, STAT_THREAD,
+			 s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
+	stats_add_thread(w, &stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER,
+			 s->by);
+	return writer_event(w, writer_form(w, s->name, forms[s->activity]), s->start_ns, s->end_ns,
+			    &stats);
 }
 
 /* The tasks of a request that were put into a batch, in order of time. */
@@ -289,7 +312,8 @@ static uint64_t task_size(const struct batch *b)
 	return b->size == b->n_tasks ? 1 : 0;
 }
 
-/* Writes the instants at which tasks were put into a batch before that time; readers know them by this name. */
+/* Writes the instants at which tasks were put into a batch before that time; readers know them by
+ * this name. */
 static int write_tasks(struct writer *w, struct task_list *list, uint64_t before_ns)
 {
 	const struct timeline *t = w->timeline;
@@ -308,9 +332,11 @@ static int write_tasks(struct writer *w, struct task_list *list, uint64_t before
 		if (!context)
 			continue;
 		if (task_size(&t->batches[task->batch]))
-			stats_add_int(w, &stats, STAT_TASK_SIZE, (int64_t)task_size(&t->batches[task->batch]));
+			stats_add_int(w, &stats, STAT_TASK_SIZE,
+				      (int64_t)task_size(&t->batches[task->batch]));
 		stats_add_context(w, &stats, CONTEXT_BATCH, STAT_PRODUCER, context);
-		(void)xspace_event_name(w->xspace, "ScheduleWithoutSplit", "put into a batch", &name);
+		(void)xspace_event_name(w->xspace, "ScheduleWithoutSplit", "put into a batch",
+					&name);
 		r = writer_event(w, name, at, at, &stats);
 	}
 	return r;
@@ -339,7 +365,8 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 	if (!*name && w->extras.input_stages && phase_names[p->phase].stage)
 		(void)xspace_event_name(w->xspace, phase_names[p->phase].display, NULL, name);
 	else if (!*name)
-		(void)xspace_event_name(w->xspace, phase_names[p->phase].name, phase_names[p->phase].display, name);
+		(void)xspace_event_name(w->xspace, phase_names[p->phase].name,
+					phase_names[p->phase].display, name);
 	stats.n = 0;
 	stats_add_thread(w, &stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
 	if (w->extras.input_stages)
@@ -348,7 +375,8 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
 	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {
 		const struct segment *s = &t->segments[p->first + i];
-		/* Which operations ran is told by their threads' lines; here it would double the trace. */
+		/* Which operations ran is told by their threads' lines; here it would double the
+		 * trace. */
 		bool shown = w->level >= 3 || s->phase != PHASE_RUNNING;
 
 		r = write_tasks(w, tasks, s->start_ns);
@@ -361,7 +389,9 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 static int write_request(struct writer *w, uint32_t index)
 {
 	const struct request *q = &w->timeline->requests[index];
-	struct task_list tasks = { .next = first_task(w, index + 1), .end = first_task(w, index + 2), .request = index };
+	struct task_list tasks = { .next = first_task(w, index + 1),
+				   .end = first_task(w, index + 2),
+				   .request = index };
 	struct piece piece = { .end_ns = q->start_ns, .first = q->first_segment };
 	int r = write_root(w, index);
 
@@ -396,7 +426,8 @@ static int write_lane(struct writer *w, uint32_t lane, const uint32_t *requests,
 	int r;
 
 	snprintf(name, sizeof(name), "requests %u", lane + 1);
-	r = writer_line_begin(w, &(struct xspace_line){ .id = LANE_LINE + (int64_t)lane, .name = name,
+	r = writer_line_begin(w, &(struct xspace_line){ .id = LANE_LINE + (int64_t)lane,
+							.name = name,
 							.display_id = (int64_t)lane + 1 });
 	for (uint32_t i = 0; i < n && r >= 0; i++)
 		r = write_request(w, requests[i]);

@@ -11,7 +11,8 @@
 /* Beside twice its size, to read a module. */
 #define ALLOWANCE_BYTES (1u << 20)
 
-/* What is not looked at is copied, piece by piece: many small ones would take many times the memory of the file. */
+/* What is not looked at is copied, piece by piece: many small ones would take many times the memory
+ * of the file. */
 struct allowance {
 	size_t left;
 };
@@ -43,7 +44,8 @@ static Xla__HloProto *parse(const void *bytes, size_t size, ProtobufCAllocator *
 	return NULL;
 }
 
-/* Readers write a module to a file of its name: one that is no plain name of a file could lead anywhere. */
+/* Readers write a module to a file of its name: one that is no plain name of a file could lead
+ * anywhere. */
 static bool is_file_name(const char *name)
 {
 	size_t n = 0;
@@ -65,7 +67,9 @@ static bool has_id(const struct modules *m, uint64_t id)
 int modules_add(struct modules *m, const void *bytes, size_t size)
 {
 	struct allowance allowance = { .left = 2 * size + ALLOWANCE_BYTES };
-	ProtobufCAllocator allocator = { .alloc = allowance_alloc, .free = allowance_free, .allocator_data = &allowance };
+	ProtobufCAllocator allocator = { .alloc = allowance_alloc,
+					 .free = allowance_free,
+					 .allocator_data = &allowance };
 	struct module *module = &m->list[m->n];
 	Xla__HloProto *proto;
 
@@ -80,10 +84,12 @@ int modules_add(struct modules *m, const void *bytes, size_t size)
 		return -EINVAL;
 	}
 	/* Readers take numbers for signed ones of 64 bits. */
-	*module = (struct module){ .id = (uint64_t)MAX(proto->hlo_module->id, (int64_t)0), .size = size };
+	*module = (struct module){ .id = (uint64_t)MAX(proto->hlo_module->id, (int64_t)0),
+				   .size = size };
 	while (has_id(m, module->id))
 		module->id++;
-	snprintf(module->name, sizeof(module->name), "%s(%llu)", proto->hlo_module->name, (unsigned long long)module->id);
+	snprintf(module->name, sizeof(module->name), "%s(%llu)", proto->hlo_module->name,
+		 (unsigned long long)module->id);
 	xla__hlo_proto__free_unpacked(proto, &allocator);
 	module->bytes = malloc(size);
 	if (!module->bytes)
@@ -111,6 +117,7 @@ int modules_write(struct writer *w, const struct modules *m)
 	r = writer_plane_begin(w, PLANE_METADATA, "/host:metadata");
 	(void)xspace_stat_name(w->xspace, "Hlo Proto", &stat);
 	for (unsigned i = 0; i < m->n && r >= 0; i++)
-		r = xspace_event_bytes(w->xspace, m->list[i].id, m->list[i].name, stat, m->list[i].bytes, m->list[i].size);
+		r = xspace_event_bytes(w->xspace, m->list[i].id, m->list[i].name, stat,
+				       m->list[i].bytes, m->list[i].size);
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }

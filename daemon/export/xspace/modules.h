@@ -1,6 +1,7 @@
 /*
- * XLA's modules: what Graph Viewer and Memory Viewer show. They are no part of the timeline: XLA wrote them as files when it compiled
- * them, each an xla.HloProto, which is passed on as it is. Pure.
+ * XLA's modules: what Graph Viewer and Memory Viewer show. They are no part of the timeline: XLA
+ * wrote them as files when it compiled them, each an xla.HloProto, which is passed on as it is.
+ * Pure.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 struct writer;
 
 struct module {
-	uint64_t id;	/* unique among them: XLA's own, unless another process's module has it, too */
+	uint64_t id; /* unique among them: XLA's own, unless another process's module has it, too */
 	char name[256]; /* as readers know it: "NAME(ID)" */
 	uint8_t *bytes;
 	size_t size;
@@ -30,8 +31,9 @@ struct modules {
 };
 
 /*
- * Adds a copy. -EBADMSG: it is no whole xla.HloProto; -EINVAL: its name is none for a file: empty, too long, hidden, or not of printable
- * ASCII without spaces and slashes; XLA's own names have letters, digits, "_", "." and "-"; -ENOBUFS: there is no room for it; -ENOMEM.
+ * Adds a copy. -EBADMSG: it is no whole xla.HloProto; -EINVAL: its name is none for a file: empty,
+ * too long, hidden, or not of printable ASCII without spaces and slashes; XLA's own names have
+ * letters, digits, "_", "." and "-"; -ENOBUFS: there is no room for it; -ENOMEM.
  */
 int modules_add(struct modules *m, const void *bytes, size_t size);
 void modules_done(struct modules *m);

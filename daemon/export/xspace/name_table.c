@@ -48,10 +48,11 @@ static uint32_t hash_bytes(uint32_t hash, const uint8_t *p, size_t n)
 }
 
 /* Encodes an entry with the next id behind the table's bytes, without making it part of them. */
-static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const struct name_entry *new, struct interned_name *ret,
-		  size_t *ret_size)
+static int encode(struct name_table *table, uint8_t tag, size_t max_bytes,
+		  const struct name_entry *new, struct interned_name *ret, size_t *ret_size)
 {
-	size_t name_length = strlen(new->name), display_length = new->display ? strlen(new->display) : 0;
+	size_t name_length = strlen(new->name),
+	       display_length = new->display ? strlen(new->display) : 0;
 	uint32_t id = table->n_names + 1;
 	size_t value, entry, size;
 	uint8_t *p;
@@ -79,7 +80,7 @@ static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const
 	*ret = (struct interned_name){
 		.offset = (uint32_t)((size_t)(p - table->bytes) - name_length),
 		.length = (uint32_t)name_length,
-		.rest_size = (uint32_t)new->rest_size,
+		.rest_size = (uint32_t) new->rest_size,
 		.hash = hash_bytes(HASH_START, p - name_length, name_length),
 	};
 	if (display_length)
@@ -92,33 +93,37 @@ static int encode(struct name_table *table, uint8_t tag, size_t max_bytes, const
 	return 0;
 }
 
-static bool is_same(const struct name_table *table, const struct interned_name *a, const struct interned_name *b)
+static bool is_same(const struct name_table *table, const struct interned_name *a,
+		    const struct interned_name *b)
 {
 	return a->hash == b->hash && a->length == b->length && a->rest_size == b->rest_size &&
 	       !memcmp(table->bytes + a->offset, table->bytes + b->offset, b->length) &&
 	       !memcmp(table->bytes + a->rest_offset, table->bytes + b->rest_offset, b->rest_size);
 }
 
-int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes, const struct name_entry *entry, uint32_t *ret)
+int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes,
+		      const struct name_entry *entry, uint32_t *ret)
 {
 	struct interned_name new;
 	uint32_t i, mask;
 	size_t size;
 	int r;
 
-	r = array_reserve(&table->names, table->n_names, &table->names_allocated, sizeof(*table->names), 1);
+	r = array_reserve(&table->names, table->n_names, &table->names_allocated,
+			  sizeof(*table->names), 1);
 	if (r < 0)
 		return r;
 	r = slots_grow(table);
 	if (r < 0)
 		return r;
-	/* Encoded first and looked up then, because the text that counts is the one that was made valid. */
+	/* Encoded first and looked up then, because the text that counts is the one that was made
+	 * valid. */
 	r = encode(table, tag, max_bytes, entry, &new, &size);
 	if (r < 0)
 		return r;
 
 	mask = table->n_slots - 1;
-	for (i = new.hash & mask; table->slots[i]; i = (i + 1) & mask) {
+	for (i = new.hash &mask; table->slots[i]; i = (i + 1) & mask) {
 		if (is_same(table, &table->names[table->slots[i] - 1], &new)) {
 			*ret = table->slots[i];
 			return 0;

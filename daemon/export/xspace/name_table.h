@@ -1,4 +1,5 @@
-/* Names with small ids, kept as the map entries (id → {id, name, display name}) that an XPlane ends with. */
+/* Names with small ids, kept as the map entries (id → {id, name, display name}) that an XPlane ends
+ * with. */
 #pragma once
 
 #include <stddef.h>
@@ -33,15 +34,18 @@ struct name_table {
 struct name_entry {
 	const char *name;
 	const char *display; /* NULL: none */
-	const uint8_t *rest; /* encoded fields that follow; entries whose rest differs are not the same */
+	const uint8_t
+		*rest; /* encoded fields that follow; entries whose rest differs are not the same */
 	size_t rest_size;
 };
 
 /*
- * The id of an entry, from 1 on, by its name and its rest; a new one gets the tag of the map's field, and takes at most max_bytes.
- * The display name counts only for a new one. Everything is copied. -ENOMEM, -EFBIG.
+ * The id of an entry, from 1 on, by its name and its rest; a new one gets the tag of the map's
+ * field, and takes at most max_bytes. The display name counts only for a new one. Everything is
+ * copied. -ENOMEM, -EFBIG.
  */
-int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes, const struct name_entry *entry, uint32_t *ret);
+int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes,
+		      const struct name_entry *entry, uint32_t *ret);
 
 /* Forgets the names and keeps the memory. */
 void name_table_clear(struct name_table *table);

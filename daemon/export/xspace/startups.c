@@ -12,7 +12,8 @@
 
 struct startup_track *startups_add(struct startups *s, uint32_t pid)
 {
-	if (s->n == RECORD_MAX_TARGETS || array_reserve(&s->list, s->n, &s->allocated, sizeof(s->list[0]), 1) < 0)
+	if (s->n == RECORD_MAX_TARGETS ||
+	    array_reserve(&s->list, s->n, &s->allocated, sizeof(s->list[0]), 1) < 0)
 		return NULL;
 	s->list[s->n] = (struct startup_track){ .pid = pid };
 	return &s->list[s->n++];
@@ -32,13 +33,16 @@ struct part {
 };
 
 /* False: it lies outside of the window. */
-static bool cut_to_window(const struct timeline *t, const struct startup_phase *phase, struct part *ret)
+static bool cut_to_window(const struct timeline *t, const struct startup_phase *phase,
+			  struct part *ret)
 {
 	/* Where the end is not known only the begin is shown. */
 	uint64_t end = phase->end_ns ?: phase->goes_on ? UINT64_MAX : phase->start_ns;
 
-	*ret = (struct part){ .phase = phase, .start_ns = MAX(phase->start_ns, t->start_ns), .end_ns = MIN(end, t->end_ns),
-			       .cut_start = phase->start_ns < t->start_ns, .cut_end = end > t->end_ns };
+	*ret = (struct part){ .phase = phase,
+			      .start_ns = MAX(phase->start_ns, t->start_ns),
+			      .end_ns = MIN(end, t->end_ns),
+			      .cut_start = phase->start_ns<t->start_ns, .cut_end = end> t->end_ns };
 	return ret->start_ns <= ret->end_ns && end >= t->start_ns;
 }
 
@@ -58,8 +62,8 @@ static int write_part(struct writer *w, const struct part *part)
 	char text[STARTUP_PATH_MAX + 48];
 	uint32_t name = 0;
 
-	snprintf(text, sizeof(text), "%s%s%s%s", startup_phase_name(phase->kind), *phase->path ? " " : "", phase->path,
-		 phase->failed ? " (failed)" : "");
+	snprintf(text, sizeof(text), "%s%s%s%s", startup_phase_name(phase->kind),
+		 *phase->path ? " " : "", phase->path, phase->failed ? " (failed)" : "");
 	(void)xspace_event_name(w->xspace, text, NULL, &name);
 	if (phase->kind == STARTUP_WARMUP)
 		stats_add_int(w, &stats, STAT_RUNS, (int64_t)phase->runs);
@@ -67,7 +71,8 @@ static int write_part(struct writer *w, const struct part *part)
 	return writer_event(w, name, part->start_ns, part->end_ns, &stats);
 }
 
-/* Writes those of the parts that lie within, or behind, one another: a line is nested. Returns how many there are left. */
+/* Writes those of the parts that lie within, or behind, one another: a line is nested. Returns how
+ * many there are left. */
 static int write_line(struct writer *w, struct part *parts, unsigned n, unsigned *left)
 {
 	uint64_t ends[STARTUP_PHASES_MAX]; /* of what is open */
@@ -102,7 +107,8 @@ static int write_track(struct writer *w, const struct startup_track *track, uint
 	qsort(parts, n, sizeof(parts[0]), compare_parts);
 	snprintf(name, sizeof(name), "lifecycle of %u", track->pid);
 	for (left = n; left && r >= 0; ++*line) {
-		r = writer_line_begin(w, &(struct xspace_line){ .id = STARTUP_LINE + *line, .name = name });
+		r = writer_line_begin(
+			w, &(struct xspace_line){ .id = STARTUP_LINE + *line, .name = name });
 		if (r >= 0)
 			r = write_line(w, parts, n, &left);
 		if (r >= 0)

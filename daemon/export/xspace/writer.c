@@ -7,7 +7,8 @@
 #include "daemon/export/xspace/lanes.h"
 #include "lib/base/macro.h"
 
-/* The same on every line: viewers want one small base, and no event at absolute 0, which they take for "not set". */
+/* The same on every line: viewers want one small base, and no event at absolute 0, which they take
+ * for "not set". */
 #define BASE_NS 1000
 #define PS_PER_NS 1000
 
@@ -90,7 +91,8 @@ void writer_done(struct writer *w)
 static int compare_threads(const void *a, const void *b, void *timeline)
 {
 	const struct timeline *t = timeline;
-	const struct thread *x = &t->threads[*(const uint32_t *)a], *y = &t->threads[*(const uint32_t *)b];
+	const struct thread *x = &t->threads[*(const uint32_t *)a],
+			    *y = &t->threads[*(const uint32_t *)b];
 
 	if (x->process != y->process)
 		return x->process < y->process ? -1 : 1;
@@ -99,7 +101,8 @@ static int compare_threads(const void *a, const void *b, void *timeline)
 	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-/* Lines are shown by process and tid, in whatever order the threads were first seen, below those of the requests. */
+/* Lines are shown by process and tid, in whatever order the threads were first seen, below those of
+ * the requests. */
 static int order_threads(struct writer *w)
 {
 	const struct timeline *t = w->timeline;
@@ -145,13 +148,15 @@ static int index_requests(struct writer *w)
 		w->has_requests[q->process] = true;
 		w->serves[q->process] |= q->n_runs || q->protocol == PROTOCOL_MARK;
 		if (lanes_shows(q))
-			counted_in_part(&w->requests, q->flags & REQUEST_CUT_START, q->flags & REQUEST_CUT_END);
+			counted_in_part(&w->requests, q->flags & REQUEST_CUT_START,
+					q->flags & REQUEST_CUT_END);
 	}
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
 		w->tasks[i] = i;
 	qsort_r(w->tasks, t->n_batch_tasks, sizeof(w->tasks[0]), compare_tasks, (void *)t);
 	/* Two captures hardly ever begin in the same nanosecond. */
-	w->flow_salt = (t->start_unix_ns ^ t->start_unix_ns >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 9;
+	w->flow_salt =
+		(t->start_unix_ns ^ t->start_unix_ns >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 9;
 	return 0;
 }
 
@@ -168,7 +173,9 @@ int writer_init(struct writer *w, const struct timeline *t, const struct export_
 {
 	int r;
 
-	*w = (struct writer){ .timeline = t, .level = MIN(options->level, 3u), .extras = options->extras };
+	*w = (struct writer){ .timeline = t,
+			      .level = MIN(options->level, 3u),
+			      .extras = options->extras };
 	/* One more than needed, so that an empty table is not taken for a failure. */
 	w->ids.forms = calloc(((size_t)t->n_names + 1) * FORM_COUNT, sizeof(uint32_t));
 	w->ids.reasons = calloc((size_t)t->n_names + 1, sizeof(uint32_t));
@@ -222,7 +229,8 @@ int writer_line_begin(struct writer *w, const struct xspace_line *line)
 	return xspace_line_begin(w->xspace, &based);
 }
 
-int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t end_ns, const struct stats *stats)
+int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t end_ns,
+		 const struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
 	uint64_t start = MIN(MAX(start_ns, t->start_ns), t->end_ns);
@@ -251,19 +259,21 @@ const char *writer_title(const struct thread *thread, char *buffer, size_t size)
 	return buffer;
 }
 
-const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer, size_t size)
+const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer,
+			      size_t size)
 {
 	const struct process *process = &w->timeline->processes[thread->process];
 	char title[64];
 
 	if (w->timeline->n_processes <= 1)
 		return writer_title(thread, buffer, size);
-	snprintf(buffer, size, "[%u] %.*s %s", process->pid, (int)sizeof(process->name), process->name,
-		 writer_title(thread, title, sizeof(title)));
+	snprintf(buffer, size, "[%u] %.*s %s", process->pid, (int)sizeof(process->name),
+		 process->name, writer_title(thread, title, sizeof(title)));
 	return buffer;
 }
 
-/* None of these names reads as an operation's: they stand within operations, too, whose times are the same without them. */
+/* None of these names reads as an operation's: they stand within operations, too, whose times are
+ * the same without them. */
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 {
 	const struct timeline *t = w->timeline;
@@ -291,10 +301,11 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 	case FORM_RUNNING:
 	case FORM_EXECUTING:
 		/* A space behind the colon: the name of an operation has none. */
-		snprintf(words, sizeof(words), "%s%s%.100s", form == FORM_RUNNING ? "running" : "executing",
-			 n->name[0] ? ": " : "", n->name);
-		snprintf(display, sizeof(display), "%s: %.100s", form == FORM_RUNNING ? "running" : "executing",
-			 n->display ?: "");
+		snprintf(words, sizeof(words), "%s%s%.100s",
+			 form == FORM_RUNNING ? "running" : "executing", n->name[0] ? ": " : "",
+			 n->name);
+		snprintf(display, sizeof(display), "%s: %.100s",
+			 form == FORM_RUNNING ? "running" : "executing", n->display ?: "");
 		(void)xspace_event_name(w->xspace, words, n->display ? display : NULL, id);
 		break;
 	default:
@@ -304,11 +315,13 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 	return *id;
 }
 
-void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type, uint64_t value)
+void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type,
+	       uint64_t value)
 {
 	uint32_t name = writer_string(w, &w->ids.stats[stat], stat_names[stat]);
 
-	stats->list[stats->n++] = (struct xspace_stat){ .name = name, .type = type, .value = value };
+	stats->list[stats->n++] =
+		(struct xspace_stat){ .name = name, .type = type, .value = value };
 }
 
 void stats_add_int(struct writer *w, struct stats *stats, enum stat stat, int64_t value)
@@ -337,18 +350,23 @@ void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int
 }
 
 /* Contexts above the range of int64 are the one integer that readers accept as uint64. */
-void stats_add_context(struct writer *w, struct stats *stats, enum context_type type, enum stat stat, uint64_t context)
+void stats_add_context(struct writer *w, struct stats *stats, enum context_type type,
+		       enum stat stat, uint64_t context)
 {
 	if (!context)
 		return;
-	stats_add_int(w, stats, stat == STAT_PRODUCER ? STAT_PRODUCER_TYPE : STAT_CONSUMER_TYPE, type);
+	stats_add_int(w, stats, stat == STAT_PRODUCER ? STAT_PRODUCER_TYPE : STAT_CONSUMER_TYPE,
+		      type);
 	stats_add(w, stats, stat, context > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, context);
 }
 
 void stats_add_cut(struct writer *w, struct stats *stats, bool cut_start, bool cut_end)
 {
 	if (cut_start || cut_end)
-		stats_add_text(w, stats, STAT_CUT, cut_start && cut_end ? "start and end" : cut_start ? "start" : "end");
+		stats_add_text(w, stats, STAT_CUT,
+			       cut_start && cut_end ? "start and end"
+			       : cut_start          ? "start"
+						    : "end");
 }
 
 /* An arrow's id has 56 bits, above the two that say which of its ends this is. */

@@ -1,12 +1,13 @@
-/* What the parts of an export share: the open plane's names, the stats of an event, and the order of events on a line. */
+/* What the parts of an export share: the open plane's names, the stats of an event, and the order
+ * of events on a line. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/timeline/timeline.h"
 #include "daemon/export/xspace/export.h"
 #include "daemon/export/xspace/xspace.h"
+#include "daemon/timeline/timeline.h"
 
 enum plane_id { PLANE_HOST = 1, PLANE_SCHED, PLANE_ENVIRONMENT, PLANE_METADATA, PLANE_DEVICE };
 
@@ -82,10 +83,11 @@ enum stat {
 /* The event names that one entry of the timeline's names can stand for. */
 enum form {
 	FORM_PLAIN,
-	FORM_BOUND, /* its end was not seen: said once for all events of the name, of which there are many */
+	FORM_BOUND, /* its end was not seen: said once for all events of the name, of which there
+		       are many */
 	FORM_BLOCKED,
 	FORM_RUNNABLE,
-	FORM_RUNNING,	/* on a request's critical path */
+	FORM_RUNNING,   /* on a request's critical path */
 	FORM_EXECUTING, /* the same, where it is not known whether the thread ran */
 	FORM_COUNT,
 };
@@ -111,12 +113,12 @@ struct writer {
 	struct export_extras extras;
 	struct xspace *xspace;
 	struct plane_ids ids;
-	uint32_t *order;                     /* display id of a thread's line */
-	bool *has_requests;                  /* by process: where its requests begin and end is known */
-	bool *serves;                        /* by process: some of its requests are for its models, or marked by itself */
-	struct partial requests, runs;       /* runs: of processes whose requests are not seen */
-	uint64_t *tasks;                     /* indices of batch tasks, by request and time */
-	bool *path_models;                   /* by text: a path that stands for a model's name */
+	uint32_t *order;    /* display id of a thread's line */
+	bool *has_requests; /* by process: where its requests begin and end is known */
+	bool *serves; /* by process: some of its requests are for its models, or marked by itself */
+	struct partial requests, runs; /* runs: of processes whose requests are not seen */
+	uint64_t *tasks;               /* indices of batch tasks, by request and time */
+	bool *path_models;             /* by text: a path that stands for a model's name */
 	uint32_t n_path_models;
 	uint64_t flow_salt;                  /* keeps the arrows of several hosts' captures apart */
 	uint64_t last_offset, last_duration; /* on the open line */
@@ -144,29 +146,34 @@ int writer_plane_begin(struct writer *w, enum plane_id id, const char *name);
 int writer_line_begin(struct writer *w, const struct xspace_line *line);
 
 /*
- * Adds an event to the open line, as far as it is within the window (ns), unless it comes before its predecessor: such
- * lines break the readers' nesting. Errors are those of the xspace.
+ * Adds an event to the open line, as far as it is within the window (ns), unless it comes before
+ * its predecessor: such lines break the readers' nesting. Errors are those of the xspace.
  */
-int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t end_ns, const struct stats *stats);
+int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t end_ns,
+		 const struct stats *stats);
 
 /*
- * What follows leaves errors to the xspace, which keeps the first one and returns it from every later call.
- * writer_form() is the event name of an entry of the timeline's names in a form; of a form that needs no entry also for
- * TEXT_NONE. writer_title() writes "name/tid", as the runtime's own profiler names the line of a thread.
+ * What follows leaves errors to the xspace, which keeps the first one and returns it from every
+ * later call. writer_form() is the event name of an entry of the timeline's names in a form; of a
+ * form that needs no entry also for TEXT_NONE. writer_title() writes "name/tid", as the runtime's
+ * own profiler names the line of a thread.
  */
 uint32_t writer_string(struct writer *w, uint32_t *cache, const char *text);
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form);
 const char *writer_title(const struct thread *thread, char *buffer, size_t size);
 /* "name/tid", or "[pid] process name/tid" where there are several processes. */
-const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer, size_t size);
+const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer,
+			      size_t size);
 
-void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type, uint64_t value);
+void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type,
+	       uint64_t value);
 void stats_add_int(struct writer *w, struct stats *stats, enum stat stat, int64_t value);
 void stats_add_text(struct writer *w, struct stats *stats, enum stat stat, const char *text);
 /* Nothing for a thread that is not in the timeline. */
 void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int64_t thread);
 /* stat is STAT_PRODUCER or STAT_CONSUMER; nothing for context 0. */
-void stats_add_context(struct writer *w, struct stats *stats, enum context_type type, enum stat stat, uint64_t context);
+void stats_add_context(struct writer *w, struct stats *stats, enum context_type type,
+		       enum stat stat, uint64_t context);
 /* cut_start, cut_end: it goes on beyond that edge of the window; nothing for neither. */
 void stats_add_cut(struct writer *w, struct stats *stats, bool cut_start, bool cut_end);
 /* An end of the arrow from a request (index) to its runs. */

@@ -91,7 +91,8 @@ static int check_depth(struct xspace *x, enum depth depth)
 
 static int segment_push(struct xspace *x, uint8_t *data, size_t size)
 {
-	int r = array_reserve(&x->segments, x->n_segments, &x->segments_allocated, sizeof(*x->segments), 1);
+	int r = array_reserve(&x->segments, x->n_segments, &x->segments_allocated,
+			      sizeof(*x->segments), 1);
 
 	if (r < 0)
 		return fail(x, r);
@@ -148,7 +149,8 @@ static int frame_begin(struct xspace *x, struct frame *frame)
 	r = segment_close(x);
 	if (r < 0)
 		return r;
-	*frame = (struct frame){ .prefix = x->position, .segment = x->n_segments, .start = x->size };
+	*frame =
+		(struct frame){ .prefix = x->position, .segment = x->n_segments, .start = x->size };
 	x->segment = x->position += PREFIX_MAX;
 	return segment_push(x, frame->prefix, 0);
 }
@@ -176,7 +178,8 @@ static int append_text(struct xspace *x, uint8_t tag, const char *text)
 	return r < 0 ? r : commit(x, wire_put_text(x->position, tag, text, length));
 }
 
-static int intern(struct xspace *x, struct name_table *table, uint8_t tag, const struct name_entry *entry, uint32_t *ret)
+static int intern(struct xspace *x, struct name_table *table, uint8_t tag,
+		  const struct name_entry *entry, uint32_t *ret)
 {
 	uint64_t used = x->size + x->event_names.size + x->stat_names.size;
 	int r;
@@ -185,7 +188,8 @@ static int intern(struct xspace *x, struct name_table *table, uint8_t tag, const
 		return x->error;
 	if (x->depth != DEPTH_PLANE && x->depth != DEPTH_LINE)
 		return fail(x, -EINVAL);
-	r = name_table_intern(table, tag, used < x->max_bytes ? x->max_bytes - used : 0, entry, ret);
+	r = name_table_intern(table, tag, used < x->max_bytes ? x->max_bytes - used : 0, entry,
+			      ret);
 	return r < 0 ? fail(x, r) : 0;
 }
 
@@ -255,9 +259,9 @@ int xspace_plane_begin(struct xspace *x, int64_t id, const char *name)
 
 static inline uint8_t *put_stat(uint8_t *p, uint8_t tag, const struct xspace_stat *stat)
 {
-	static const uint8_t value_tags[] = {
-		[XSPACE_INT64] = STAT_INT64, [XSPACE_UINT64] = STAT_UINT64, [XSPACE_STRING] = STAT_REF
-	};
+	static const uint8_t value_tags[] = { [XSPACE_INT64] = STAT_INT64,
+					      [XSPACE_UINT64] = STAT_UINT64,
+					      [XSPACE_STRING] = STAT_REF };
 	uint8_t *length = p + 1;
 
 	*p = tag;
@@ -315,7 +319,8 @@ int xspace_line_begin(struct xspace *x, const struct xspace_line *line)
 	if (r < 0)
 		return r;
 	r = append_text(x, LINE_NAME, line->name);
-	return r < 0 || !line->display_name ? r : append_text(x, LINE_DISPLAY_NAME, line->display_name);
+	return r < 0 || !line->display_name ? r
+					    : append_text(x, LINE_DISPLAY_NAME, line->display_name);
 }
 
 int xspace_line_end(struct xspace *x)
@@ -330,15 +335,18 @@ int xspace_line_end(struct xspace *x)
 
 int xspace_event_name(struct xspace *x, const char *name, const char *display, uint32_t *ret)
 {
-	return intern(x, &x->event_names, PLANE_EVENT_METADATA, &(struct name_entry){ .name = name, .display = display }, ret);
+	return intern(x, &x->event_names, PLANE_EVENT_METADATA,
+		      &(struct name_entry){ .name = name, .display = display }, ret);
 }
 
 int xspace_stat_name(struct xspace *x, const char *name, uint32_t *ret)
 {
-	return intern(x, &x->stat_names, PLANE_STAT_METADATA, &(struct name_entry){ .name = name }, ret);
+	return intern(x, &x->stat_names, PLANE_STAT_METADATA, &(struct name_entry){ .name = name },
+		      ret);
 }
 
-int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_stat *stats, unsigned int n_stats, uint32_t *ret)
+int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_stat *stats,
+		      unsigned int n_stats, uint32_t *ret)
 {
 	uint8_t bytes[XSPACE_KIND_STATS_MAX * STAT_MAX], *p = bytes;
 
@@ -347,10 +355,13 @@ int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_st
 	for (unsigned int i = 0; i < n_stats; i++)
 		p = put_stat(p, METADATA_STAT, &stats[i]);
 	return intern(x, &x->event_names, PLANE_EVENT_METADATA,
-		      &(struct name_entry){ .name = name, .rest = bytes, .rest_size = (size_t)(p - bytes) }, ret);
+		      &(struct name_entry){
+			      .name = name, .rest = bytes, .rest_size = (size_t)(p - bytes) },
+		      ret);
 }
 
-int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t stat_name, const void *bytes, size_t size)
+int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t stat_name,
+		       const void *bytes, size_t size)
 {
 	size_t name_size = strlen(name), stat_size, value_size, entry_size;
 	uint8_t *p;
@@ -361,7 +372,8 @@ int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t
 	if (size > x->max_bytes || name_size > x->max_bytes)
 		return fail(x, -EFBIG);
 	stat_size = 1 + wire_varint_size(stat_name) + wire_bytes_size(size);
-	value_size = 1 + wire_varint_size(id) + wire_bytes_size(name_size) + wire_bytes_size(stat_size);
+	value_size =
+		1 + wire_varint_size(id) + wire_bytes_size(name_size) + wire_bytes_size(stat_size);
 	entry_size = 1 + wire_varint_size(id) + wire_bytes_size(value_size);
 	r = reserve(x, wire_bytes_size(entry_size));
 	if (r < 0)
@@ -449,7 +461,8 @@ int xspace_finish(struct xspace *x, struct xspace_result *ret)
 	for (size_t i = 0; i < x->n_segments; i++) {
 		struct iovec *last = n ? &x->segments[n - 1] : NULL;
 
-		if (last && (uint8_t *)last->iov_base + last->iov_len == (uint8_t *)x->segments[i].iov_base)
+		if (last &&
+		    (uint8_t *)last->iov_base + last->iov_len == (uint8_t *)x->segments[i].iov_base)
 			last->iov_len += x->segments[i].iov_len;
 		else
 			x->segments[n++] = x->segments[i];

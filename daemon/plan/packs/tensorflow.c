@@ -1,23 +1,26 @@
 /*
- * TensorFlow. Facts read off the unmodified 2.21.0 CPU wheel (x86-64): the symbols of libtensorflow_framework.so.2 and
- * libtensorflow_cc.so.2, the argument registers and the offsets by disassembly. tensorflow_model_server holds the same names.
+ * TensorFlow. Facts read off the unmodified 2.21.0 CPU wheel (x86-64): the symbols of
+ * libtensorflow_framework.so.2 and libtensorflow_cc.so.2, the argument registers and the offsets by
+ * disassembly. tensorflow_model_server holds the same names.
  *
- * No return probes but one: a C++ exception that crosses a probed frame would abort the process. What begins at one entry ends at
- * another one of the same thread:
- *   an op         Device::Compute            → ~OpKernelContext of the context that Compute was given
- *   a session run DirectSession::RunInternal → ~RunState, a local variable of RunInternal
- *   a function    KernelAndDeviceFunc::Run   → ~ScopedSetRound, a local variable around the run
- *   a batch       BatchResourceBase::Process*Batch → ~Batch of the batch that it was given, by its caller
- *   an element    DatasetBaseIterator::GetNext → IteratorContext::SaveCheckpoint, which it calls with itself once it has the element
- *   a load        metrics::SavedModelReadApi → SavedModelReadPath, at the two ends of LoadSavedModel and of Python's load
- *   a restore     BundleReader() → ~BundleReader
- *   a request     HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller does next
- *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing that it does
+ * No return probes but one: a C++ exception that crosses a probed frame would abort the process.
+ * What begins at one entry ends at another one of the same thread: an op         Device::Compute →
+ * ~OpKernelContext of the context that Compute was given a session run DirectSession::RunInternal →
+ * ~RunState, a local variable of RunInternal a function    KernelAndDeviceFunc::Run   →
+ * ~ScopedSetRound, a local variable around the run a batch       BatchResourceBase::Process*Batch →
+ * ~Batch of the batch that it was given, by its caller an element    DatasetBaseIterator::GetNext →
+ * IteratorContext::SaveCheckpoint, which it calls with itself once it has the element a load
+ * metrics::SavedModelReadApi → SavedModelReadPath, at the two ends of LoadSavedModel and of
+ * Python's load a restore     BundleReader() → ~BundleReader a request
+ * HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller does next
+ *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing that
+ * it does
  *
- * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession, handlers) were read off TensorFlow Serving's source;
- * the types in them say where the arguments are. Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are
- * entered for each, but the thread that takes one does so in code that was inlined into MaybeGetTask: of 954,503 that were scheduled
- * 17,634 passed Task::operator=, the stolen ones.
+ * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession, handlers)
+ * were read off TensorFlow Serving's source; the types in them say where the arguments are.
+ * Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are entered
+ * for each, but the thread that takes one does so in code that was inlined into MaybeGetTask: of
+ * 954,503 that were scheduled 17,634 passed Task::operator=, the stolen ones.
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -28,8 +31,8 @@
 enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFERENCE };
 
 /*
- * ExecutorState copies from Executor::Args (ExecutorImpl::RunAsyncInternal): step_id at 0 to 16, call_frame at 40 to 176.
- * The call frame is an object of its own for every call that is alive.
+ * ExecutorState copies from Executor::Args (ExecutorImpl::RunAsyncInternal): step_id at 0 to 16,
+ * call_frame at 40 to 176. The call frame is an object of its own for every call that is alive.
  */
 #define ARGS_STEP_ID 0
 #define ARGS_CALL_FRAME 40
@@ -43,7 +46,8 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 #define SLOT_COMPUTE 23
 #define SLOT_COMPUTE_ASYNC 24
 
-/* Batch<BatchResourceBase::BatchTask>, of the op BatchFunction, and Batch<BatchingSessionTask>, of TensorFlow Serving. */
+/* Batch<BatchResourceBase::BatchTask>, of the op BatchFunction, and Batch<BatchingSessionTask>, of
+ * TensorFlow Serving. */
 #define BATCH "_ZN10tensorflow7serving5BatchINS0_*TaskEE"
 #define BATCH_RESOURCE "17BatchResourceBase"
 /* A unique_ptr is passed by reference: the batch is what it points to. */
@@ -59,172 +63,409 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 /* In 2.21 it takes a std::align_val_t, in older releases an int. */
 #define ALIGNED_MALLOC "_ZN3tsl4port13AlignedMallocEmSt11align_val_t"
 
-/* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits (grpc_transport_stream_op_batch). */
+/* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits
+ * (grpc_transport_stream_op_batch). */
 #define GRPC_TRANSPORT_CLASS "21grpc_chttp2_transport"
 #define GRPC_TRANSPORT "_ZN" GRPC_TRANSPORT_CLASS
 #define BATCH_BITS 16
 
-#define OP_ARGUMENTS .action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
-#define STATE_ARGUMENTS                                                                                          \
-	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                             \
+#define OP_ARGUMENTS                                                                               \
+	.action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
+#define STATE_ARGUMENTS                                                                            \
+	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                          \
 	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = ARGUMENT_1, .min_level = 2
 
 static const struct probe_spec probes[] = {
-	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY,
+	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*",
+	  .role = ROLE_RUN_BEGIN,
+	  .action = ACTION_ENTRY,
 	  /* Returns absl::Status by value: result, this, step_id. */
-	  .value = { ARGUMENT_3 }, .group = GROUP_SESSION, .min_level = 1, .event = "SessionRun", .lost = "session runs" },
-	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
-	  .group = GROUP_SESSION, .min_level = 1, .lost = "ends of session runs" },
-	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY,
-	  .group = GROUP_FUNCTION, .min_level = 1, .event = "FunctionRun", .lost = "function runs",
-	  .class_name = "N10tensorflow19KernelAndDeviceFuncE", .slot = 6 },
-	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev", .role = ROLE_RUN_END, .action = ACTION_ENTRY,
-	  .group = GROUP_FUNCTION, .min_level = 1, .lost = "ends of function runs" },
+	  .value = { ARGUMENT_3 },
+	  .group = GROUP_SESSION,
+	  .min_level = 1,
+	  .event = "SessionRun",
+	  .lost = "session runs" },
+	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev",
+	  .role = ROLE_RUN_END,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_SESSION,
+	  .min_level = 1,
+	  .lost = "ends of session runs" },
+	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*",
+	  .role = ROLE_RUN_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_FUNCTION,
+	  .min_level = 1,
+	  .event = "FunctionRun",
+	  .lost = "function runs",
+	  .class_name = "N10tensorflow19KernelAndDeviceFuncE",
+	  .slot = 6 },
+	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev",
+	  .role = ROLE_RUN_END,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_FUNCTION,
+	  .min_level = 1,
+	  .lost = "ends of function runs" },
 
-	/* What a server says itself: which request (a number of 64 bits) its thread works for, from here until there. */
-	{ .usdt = "request_begin", .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .group = GROUP_MARK,
-	  .min_level = 1, .event = "Request" },
-	{ .usdt = "request_end", .role = ROLE_RUN_END, .action = ACTION_ENTRY, .group = GROUP_MARK, .min_level = 1 },
+	/* What a server says itself: which request (a number of 64 bits) its thread works for, from
+	   here until there. */
+	{ .usdt = "request_begin",
+	  .role = ROLE_RUN_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .group = GROUP_MARK,
+	  .min_level = 1,
+	  .event = "Request" },
+	{ .usdt = "request_end",
+	  .role = ROLE_RUN_END,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_MARK,
+	  .min_level = 1 },
 	/* What its thread does, in words of its own (text, bytes): until the next end. */
-	{ .usdt = "span_begin", .role = ROLE_LABEL_BEGIN, .action = ACTION_TEXT, .value = { ARGUMENT_1 }, .value2 = { ARGUMENT_2 },
+	{ .usdt = "span_begin",
+	  .role = ROLE_LABEL_BEGIN,
+	  .action = ACTION_TEXT,
+	  .value = { ARGUMENT_1 },
+	  .value2 = { ARGUMENT_2 },
 	  .min_level = 1 },
 	{ .usdt = "span_end", .role = ROLE_LABEL_END, .action = ACTION_ENTRY, .min_level = 1 },
 
-	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*", .role = ROLE_EXECUTOR_START,
-	  .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
-	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME }, .min_level = 2, .lost = "which run an executor belongs to",
-	  .class_name = "N10tensorflow12_GLOBAL__N_112ExecutorImplE", .slot = 3 },
-	{ .symbol = EXECUTOR_STATE "7ProcessE*", .role = ROLE_EXECUTOR_RUN, STATE_ARGUMENTS,
-	  .event = "ExecutorState::Process", .lost = "executors" },
-	{ .symbol = EXECUTOR_STATE "6FinishEv", .role = ROLE_EXECUTOR_END, STATE_ARGUMENTS, .lost = "ends of executors" },
-	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data is. */
-	{ .symbol = "_ZNSt17_Function_handlerIFvvEZ*N10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEv*EUlvE*_E9_M_invokeERKSt9_Any_data",
-	  .role = ROLE_DONE, .action = ACTION_READ, .value = { ARGUMENT_1, 2, 0 }, .min_level = 2,
-	  .event = "ExecutorDoneCallback", .lost = "done callbacks" },
-	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*", .role = ROLE_SCHEDULE, .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 }, .min_level = 3, .event = "ExecutorState::ScheduleReady", .lost = "hand-over of ready ops" },
+	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*",
+	  .role = ROLE_EXECUTOR_START,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
+	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME },
+	  .min_level = 2,
+	  .lost = "which run an executor belongs to",
+	  .class_name = "N10tensorflow12_GLOBAL__N_112ExecutorImplE",
+	  .slot = 3 },
+	{ .symbol = EXECUTOR_STATE "7ProcessE*",
+	  .role = ROLE_EXECUTOR_RUN,
+	  STATE_ARGUMENTS,
+	  .event = "ExecutorState::Process",
+	  .lost = "executors" },
+	{ .symbol = EXECUTOR_STATE "6FinishEv",
+	  .role = ROLE_EXECUTOR_END,
+	  STATE_ARGUMENTS,
+	  .lost = "ends of executors" },
+	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data
+	   is. */
+	{ .symbol =
+		  "_ZNSt17_Function_handlerIFvvEZ*N10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEv*EUlvE*_E9_M_invokeERKSt9_Any_data",
+	  .role = ROLE_DONE,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_1, 2, 0 },
+	  .min_level = 2,
+	  .event = "ExecutorDoneCallback",
+	  .lost = "done callbacks" },
+	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*",
+	  .role = ROLE_SCHEDULE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 3,
+	  .event = "ExecutorState::ScheduleReady",
+	  .lost = "hand-over of ready ops" },
 
 	/* Not RenamedDevice: it hands on to one of these. */
-	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS, .lost = "ops on CPU devices",
-	  .class_name = "N10tensorflow16ThreadPoolDeviceE", .slot = SLOT_COMPUTE },
-	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS,
-	  .lost = "asynchronous ops on CPU devices", .class_name = "N10tensorflow16ThreadPoolDeviceE", .slot = SLOT_COMPUTE_ASYNC },
-	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow6Device12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow13BaseGPUDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow13BaseGPUDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow15PluggableDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow15PluggableDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow19NextPluggableDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow19NextPluggableDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow20XlaCompilationDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS,
+	  .lost = "ops on CPU devices",
+	  .class_name = "N10tensorflow16ThreadPoolDeviceE",
+	  .slot = SLOT_COMPUTE },
+	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS,
+	  .lost = "asynchronous ops on CPU devices",
+	  .class_name = "N10tensorflow16ThreadPoolDeviceE",
+	  .slot = SLOT_COMPUTE_ASYNC },
+	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow6Device12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow13BaseGPUDevice7ComputeE*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow13BaseGPUDevice12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow15PluggableDevice7ComputeE*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow15PluggableDevice12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow19NextPluggableDevice7ComputeE*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow19NextPluggableDevice12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow20XlaCompilationDevice7ComputeE*",
+	  .role = ROLE_OP_BEGIN,
+	  OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow9XlaDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*", .role = ROLE_OP_ASYNC_BEGIN, OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev", .role = ROLE_OP_END, .action = ACTION_ENTRY,
-	  .tag = ARGUMENT_1, .min_level = 2, .lost = "ends of ops", .class_name = "N10tensorflow15OpKernelContextE", .slot = 0 },
-	/* On the thread of the op, for each of its tasks: several when a large one is split. Every scheduler calls it. */
-	{ .symbol = BATCH "7AddTaskE*", .role = ROLE_BATCH_ADD, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .min_level = 2,
+	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*",
+	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev",
+	  .role = ROLE_OP_END,
+	  .action = ACTION_ENTRY,
+	  .tag = ARGUMENT_1,
+	  .min_level = 2,
+	  .lost = "ends of ops",
+	  .class_name = "N10tensorflow15OpKernelContextE",
+	  .slot = 0 },
+	/* On the thread of the op, for each of its tasks: several when a large one is split. Every
+	   scheduler calls it. */
+	{ .symbol = BATCH "7AddTaskE*",
+	  .role = ROLE_BATCH_ADD,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2,
 	  .lost = "which runs a batch is of" },
-	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "16ProcessFuncBatchE*", .role = ROLE_BATCH_BEGIN,
-	  BATCH_POINTER(ARGUMENT_2), .event = "ProcessBatch", .lost = "batches" },
-	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "12ProcessBatchE*", .role = ROLE_BATCH_BEGIN,
-	  BATCH_POINTER(ARGUMENT_2), .event = "ProcessBatch" },
-	{ .symbol = "_ZN10tensorflow7serving15BatchingSession12ProcessBatchE*", .role = ROLE_BATCH_BEGIN,
-	  BATCH_POINTER(ARGUMENT_3), .event = "ProcessBatch" },
-	{ .symbol = "_ZN10tensorflow7serving23GetNextAllowedBatchSizeEiRKSt6vector*", .role = ROLE_BATCH_SIZE, .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 }, .min_level = 2 },
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "16ProcessFuncBatchE*",
+	  .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_2),
+	  .event = "ProcessBatch",
+	  .lost = "batches" },
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "12ProcessBatchE*",
+	  .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_2),
+	  .event = "ProcessBatch" },
+	{ .symbol = "_ZN10tensorflow7serving15BatchingSession12ProcessBatchE*",
+	  .role = ROLE_BATCH_BEGIN,
+	  BATCH_POINTER(ARGUMENT_3),
+	  .event = "ProcessBatch" },
+	{ .symbol = "_ZN10tensorflow7serving23GetNextAllowedBatchSizeEiRKSt6vector*",
+	  .role = ROLE_BATCH_SIZE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2 },
 	/* Of releases that do not inline it. */
-	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "29RoundToLowestAllowedBatchSizeEi*", .role = ROLE_BATCH_SIZE,
-	  .action = ACTION_ENTRY, .value = { ARGUMENT_2 }, .min_level = 2 },
-	{ .symbol = "_ZN10tensorflow7serving29RoundToLowestAllowedBatchSizeERKSt6vectorIiSaIiEEi", .role = ROLE_BATCH_SIZE,
-	  .action = ACTION_ENTRY, .value = { ARGUMENT_2 }, .min_level = 2 },
-	/* (model, op, costs, rows with padding, batch): when the batch's tasks are told that they are done. */
-	{ .symbol = "_ZN10tensorflow7serving" BATCH_RESOURCE "31SplitBatchCostsAndRecordMetricsERKNSt7__cxx1112basic_string*ES9_RKSt6vector*ElRNS0_5Batch*",
-	  .role = ROLE_BATCH_PADDED, .action = ACTION_READ, .value = { ARGUMENT_5 }, .value2 = { ARGUMENT_4 }, .min_level = 2 },
-	{ .symbol = BATCH "D0Ev", .role = ROLE_BATCH_END, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .min_level = 2,
+	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "29RoundToLowestAllowedBatchSizeEi*",
+	  .role = ROLE_BATCH_SIZE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_2 },
+	  .min_level = 2 },
+	{ .symbol = "_ZN10tensorflow7serving29RoundToLowestAllowedBatchSizeERKSt6vectorIiSaIiEEi",
+	  .role = ROLE_BATCH_SIZE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_2 },
+	  .min_level = 2 },
+	/* (model, op, costs, rows with padding, batch): when the batch's tasks are told that they
+	   are done. */
+	{ .symbol =
+		  "_ZN10tensorflow7serving" BATCH_RESOURCE
+		  "31SplitBatchCostsAndRecordMetricsERKNSt7__cxx1112basic_string*ES9_RKSt6vector*ElRNS0_5Batch*",
+	  .role = ROLE_BATCH_PADDED,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_5 },
+	  .value2 = { ARGUMENT_4 },
+	  .min_level = 2 },
+	{ .symbol = BATCH "D0Ev",
+	  .role = ROLE_BATCH_END,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2,
 	  .lost = "ends of batches" },
-	{ .symbol = "_ZN10tensorflow7serving8internal9ASBSBatchINS0_*TaskEED0Ev", .role = ROLE_BATCH_END, .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 }, .min_level = 2 },
+	{ .symbol = "_ZN10tensorflow7serving8internal9ASBSBatchINS0_*TaskEED0Ev",
+	  .role = ROLE_BATCH_END,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2 },
 
 	/*
-	 * TensorFlow Serving's handlers. This one returns absl::Status by value: result, this, method, path, body; the middle ones are string
-	 * views in two registers each: the standard library's, {size, pointer}, and that of older builds of Abseil, {pointer, size}.
+	 * TensorFlow Serving's handlers. This one returns absl::Status by value: result, this,
+	 * method, path, body; the middle ones are string views in two registers each: the standard
+	 * library's, {size, pointer}, and that of older builds of Abseil, {pointer, size}.
 	 */
-	{ .symbol = "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestESt17basic_string_view*", .role = ROLE_REQUEST_BEGIN,
-	  .action = ACTION_TEXT, .value = { ARGUMENT_6 }, .value2 = { ARGUMENT_5 }, .group = GROUP_HANDLER, .min_level = 1,
+	{ .symbol =
+		  "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestESt17basic_string_view*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_TEXT,
+	  .value = { ARGUMENT_6 },
+	  .value2 = { ARGUMENT_5 },
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
 	  .event = "HttpRestApiHandler::ProcessRequest" },
-	{ .symbol = "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestEN4absl*11string_viewE*", .role = ROLE_REQUEST_BEGIN,
-	  .action = ACTION_TEXT, .value = { ARGUMENT_5 }, .value2 = { ARGUMENT_6 }, .group = GROUP_HANDLER, .min_level = 1,
+	{ .symbol =
+		  "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestEN4absl*11string_viewE*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_TEXT,
+	  .value = { ARGUMENT_5 },
+	  .value2 = { ARGUMENT_6 },
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
 	  .event = "HttpRestApiHandler::ProcessRequest" },
-	{ .symbol = PREDICTION_SERVICE "7PredictE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
-	  .min_level = 1, .event = "PredictionService::Predict" },
-	{ .symbol = PREDICTION_SERVICE "8ClassifyE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
-	  .min_level = 1, .event = "PredictionService::Classify" },
-	{ .symbol = PREDICTION_SERVICE "7RegressE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_HANDLER,
-	  .min_level = 1, .event = "PredictionService::Regress" },
-	{ .symbol = "_ZN10tensorflow7serving23RecordModelRequestCountERKNSt7__cxx1112basic_string*", .role = ROLE_REQUEST_END,
-	  .action = ACTION_TEXT, .value = { ARGUMENT_1, 1, STRING_DATA }, .value2 = { ARGUMENT_1, 1, STRING_SIZE },
-	  .group = GROUP_HANDLER, .min_level = 1, .event = "request" },
-	/* The one that counts no model's requests; its status is turned into gRPC's at its end. Other services do that, too. */
-	{ .symbol = PREDICTION_SERVICE "14MultiInferenceE*", .role = ROLE_REQUEST_BEGIN, .action = ACTION_ENTRY, .group = GROUP_INFERENCE,
-	  .min_level = 1, .event = "PredictionService::MultiInference" },
-	{ .symbol = "_ZN10tensorflow7serving12ToGRPCStatusE*", .role = ROLE_REQUEST_END, .action = ACTION_ENTRY,
-	  .group = GROUP_INFERENCE, .min_level = 1 },
+	{ .symbol = PREDICTION_SERVICE "7PredictE*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
+	  .event = "PredictionService::Predict" },
+	{ .symbol = PREDICTION_SERVICE "8ClassifyE*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
+	  .event = "PredictionService::Classify" },
+	{ .symbol = PREDICTION_SERVICE "7RegressE*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
+	  .event = "PredictionService::Regress" },
+	{ .symbol = "_ZN10tensorflow7serving23RecordModelRequestCountERKNSt7__cxx1112basic_string*",
+	  .role = ROLE_REQUEST_END,
+	  .action = ACTION_TEXT,
+	  .value = { ARGUMENT_1, 1, STRING_DATA },
+	  .value2 = { ARGUMENT_1, 1, STRING_SIZE },
+	  .group = GROUP_HANDLER,
+	  .min_level = 1,
+	  .event = "request" },
+	/* The one that counts no model's requests; its status is turned into gRPC's at its end.
+	   Other services do that, too. */
+	{ .symbol = PREDICTION_SERVICE "14MultiInferenceE*",
+	  .role = ROLE_REQUEST_BEGIN,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_INFERENCE,
+	  .min_level = 1,
+	  .event = "PredictionService::MultiInference" },
+	{ .symbol = "_ZN10tensorflow7serving12ToGRPCStatusE*",
+	  .role = ROLE_REQUEST_END,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_INFERENCE,
+	  .min_level = 1 },
 
 	/*
-	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a server the last argument but one is the
-	 * stream's number, made a pointer. Python's has no symbols; the base class's functions are the last ones of the class's table, in the
-	 * order SizeOfStream, InitStream, HackyDisable…, PerformStreamOp, DestroyStream (grpcio 1.85.1).
+	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a
+	 * server the last argument but one is the stream's number, made a pointer. Python's has no
+	 * symbols; the base class's functions are the last ones of the class's table, in the order
+	 * SizeOfStream, InitStream, HackyDisable…, PerformStreamOp, DestroyStream (grpcio 1.85.1).
 	 */
-	{ .symbol = GRPC_TRANSPORT "10InitStreamE*", .role = ROLE_STREAM_BEGIN, .action = ACTION_READ, .value = { ARGUMENT_2 },
-	  .value2 = { ARGUMENT_4 }, .tag = ARGUMENT_1, .min_level = 1, .class_name = GRPC_TRANSPORT_CLASS, .slot_from_end = 4,
+	{ .symbol = GRPC_TRANSPORT "10InitStreamE*",
+	  .role = ROLE_STREAM_BEGIN,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_2 },
+	  .value2 = { ARGUMENT_4 },
+	  .tag = ARGUMENT_1,
+	  .min_level = 1,
+	  .class_name = GRPC_TRANSPORT_CLASS,
+	  .slot_from_end = 4,
 	  .any_release = true },
-	{ .symbol = GRPC_TRANSPORT "15PerformStreamOpE*", .role = ROLE_STREAM_OPERATIONS, .action = ACTION_READ, .value = { ARGUMENT_2 },
-	  .value2 = { ARGUMENT_3, 1, BATCH_BITS }, .tag = ARGUMENT_1, .min_level = 1, .class_name = GRPC_TRANSPORT_CLASS,
-	  .slot_from_end = 2, .any_release = true },
+	{ .symbol = GRPC_TRANSPORT "15PerformStreamOpE*",
+	  .role = ROLE_STREAM_OPERATIONS,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_2 },
+	  .value2 = { ARGUMENT_3, 1, BATCH_BITS },
+	  .tag = ARGUMENT_1,
+	  .min_level = 1,
+	  .class_name = GRPC_TRANSPORT_CLASS,
+	  .slot_from_end = 2,
+	  .any_release = true },
 
 	/*
-	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) have from malloc(). No exception crosses AlignedMalloc: it
-	 * calls posix_memalign() or malloc() and nothing else, which are C's and throw none, whoever implements them.
+	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) have from
+	 * malloc(). No exception crosses AlignedMalloc: it calls posix_memalign() or malloc() and
+	 * nothing else, which are C's and throw none, whoever implements them.
 	 */
-	{ .symbol = ALIGNED_MALLOC, .role = ROLE_ALLOCATE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .lost = "allocations" },
-	{ .symbol = ALIGNED_MALLOC, .role = ROLE_ALLOCATED, .action = ACTION_ENTRY, .at_return = true, .lost = "addresses of allocations" },
-	{ .symbol = "_ZN3tsl4port11AlignedFreeEPv", .role = ROLE_FREE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .lost = "deallocations" },
-	{ .symbol = "_ZN3tsl4port16AlignedSizedFreeEPvm*", .role = ROLE_FREE, .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
+	{ .symbol = ALIGNED_MALLOC,
+	  .role = ROLE_ALLOCATE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .lost = "allocations" },
+	{ .symbol = ALIGNED_MALLOC,
+	  .role = ROLE_ALLOCATED,
+	  .action = ACTION_ENTRY,
+	  .at_return = true,
+	  .lost = "addresses of allocations" },
+	{ .symbol = "_ZN3tsl4port11AlignedFreeEPv",
+	  .role = ROLE_FREE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .lost = "deallocations" },
+	{ .symbol = "_ZN3tsl4port16AlignedSizedFreeEPvm*",
+	  .role = ROLE_FREE,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 } },
 	/*
-	 * The allocator of GPUs, and of oneDNN from 256 KiB on, calls it for each piece: this, a word ("MemoryAllocation" or "MemoryDeallocation":
-	 * size, pointer), address, bytes asked for, bytes given.
+	 * The allocator of GPUs, and of oneDNN from 256 KiB on, calls it for each piece: this, a
+	 * word ("MemoryAllocation" or "MemoryDeallocation": size, pointer), address, bytes asked
+	 * for, bytes given.
 	 */
-	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll", .role = ROLE_CHUNK, .action = ACTION_READ, .value = { ARGUMENT_4 },
-	  .value2 = { ARGUMENT_6 }, .tag = ARGUMENT_2, .lost = "allocations of the BFC allocator" },
+	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll",
+	  .role = ROLE_CHUNK,
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_4 },
+	  .value2 = { ARGUMENT_6 },
+	  .tag = ARGUMENT_2,
+	  .lost = "allocations of the BFC allocator" },
 
 	/* Returns absl::Status by value: result, this. */
-	{ .symbol = "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextE*", .role = ROLE_NEXT_BEGIN, .action = ACTION_TEXT_END,
-	  .value = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_DATA }, .value2 = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_SIZE }, .tag = ARGUMENT_2,
-	  .min_level = 2, .lost = "iterators of tf.data" },
-	{ .symbol = "_ZN10tensorflow4data15IteratorContext14SaveCheckpointE*", .role = ROLE_NEXT_END, .action = ACTION_ENTRY, .tag = ARGUMENT_2,
-	  .min_level = 2, .lost = "ends of tf.data's iterators" },
+	{ .symbol = "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextE*",
+	  .role = ROLE_NEXT_BEGIN,
+	  .action = ACTION_TEXT_END,
+	  .value = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_DATA },
+	  .value2 = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_SIZE },
+	  .tag = ARGUMENT_2,
+	  .min_level = 2,
+	  .lost = "iterators of tf.data" },
+	{ .symbol = "_ZN10tensorflow4data15IteratorContext14SaveCheckpointE*",
+	  .role = ROLE_NEXT_END,
+	  .action = ACTION_ENTRY,
+	  .tag = ARGUMENT_2,
+	  .min_level = 2,
+	  .lost = "ends of tf.data's iterators" },
 
 	/*
-	 * How a process starts. Python's loader, which is no function here, passes the same marks: it has read the SavedModel before the first, and
-	 * asks for the fingerprint after the last. Returns StatusOr<FingerprintDef> by value: result, string view.
+	 * How a process starts. Python's loader, which is no function here, passes the same marks:
+	 * it has read the SavedModel before the first, and asks for the fingerprint after the last.
+	 * Returns StatusOr<FingerprintDef> by value: result, string view.
 	 */
-	{ .symbol = "_ZN10tensorflow23ThreadPoolDeviceFactory13CreateDevicesE*", .role = ROLE_RUNTIME_BEGIN, .action = ACTION_ENTRY,
+	{ .symbol = "_ZN10tensorflow23ThreadPoolDeviceFactory13CreateDevicesE*",
+	  .role = ROLE_RUNTIME_BEGIN,
+	  .action = ACTION_ENTRY,
 	  .lost = "when the runtime is ready" },
-	{ .symbol = "_ZN10tensorflow7metrics17SavedModelReadApiESt17basic_string_view*", .role = ROLE_LOAD_BEGIN, .action = ACTION_ENTRY,
+	{ .symbol = "_ZN10tensorflow7metrics17SavedModelReadApiESt17basic_string_view*",
+	  .role = ROLE_LOAD_BEGIN,
+	  .action = ACTION_ENTRY,
 	  .lost = "loads of models" },
-	{ .symbol = "_ZN10tensorflow11saved_model14fingerprinting25ReadSavedModelFingerprintESt17basic_string_view*", .role = ROLE_LOAD_PATH,
-	  .action = ACTION_TEXT_END, .value = { ARGUMENT_3 }, .value2 = { ARGUMENT_2 }, .lost = "paths of models" },
-	{ .symbol = "_ZN10tensorflow7metrics18SavedModelReadPathB5cxx11Ev", .role = ROLE_LOAD_END, .action = ACTION_ENTRY,
+	{ .symbol =
+		  "_ZN10tensorflow11saved_model14fingerprinting25ReadSavedModelFingerprintESt17basic_string_view*",
+	  .role = ROLE_LOAD_PATH,
+	  .action = ACTION_TEXT_END,
+	  .value = { ARGUMENT_3 },
+	  .value2 = { ARGUMENT_2 },
+	  .lost = "paths of models" },
+	{ .symbol = "_ZN10tensorflow7metrics18SavedModelReadPathB5cxx11Ev",
+	  .role = ROLE_LOAD_END,
+	  .action = ACTION_ENTRY,
 	  .lost = "ends of loads" },
-	{ .symbol = "_ZN10tensorflow12BundleReaderC2EPN3tsl3EnvESt17basic_string_view*NS0_7OptionsE", .role = ROLE_RESTORE_BEGIN,
-	  .action = ACTION_TEXT_END, .value = { ARGUMENT_4 }, .value2 = { ARGUMENT_3 }, .tag = ARGUMENT_1, .lost = "the reading of variables" },
-	{ .symbol = "_ZN10tensorflow12BundleReaderD2Ev", .role = ROLE_RESTORE_END, .action = ACTION_ENTRY, .tag = ARGUMENT_1,
+	{ .symbol =
+		  "_ZN10tensorflow12BundleReaderC2EPN3tsl3EnvESt17basic_string_view*NS0_7OptionsE",
+	  .role = ROLE_RESTORE_BEGIN,
+	  .action = ACTION_TEXT_END,
+	  .value = { ARGUMENT_4 },
+	  .value2 = { ARGUMENT_3 },
+	  .tag = ARGUMENT_1,
+	  .lost = "the reading of variables" },
+	{ .symbol = "_ZN10tensorflow12BundleReaderD2Ev",
+	  .role = ROLE_RESTORE_END,
+	  .action = ACTION_ENTRY,
+	  .tag = ARGUMENT_1,
 	  .lost = "until when variables are read" },
 
-	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev", .role = ROLE_OBJECT_FREE, .action = ACTION_OBJECT_FREE,
-	  .value = { ARGUMENT_1 }, .min_level = 2, .lost = "the unloading of models: a new op at an old one's address may get its name",
-	  .class_name = "N10tensorflow8OpKernelE", .slot = 0 },
+	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev",
+	  .role = ROLE_OBJECT_FREE,
+	  .action = ACTION_OBJECT_FREE,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2,
+	  .lost = "the unloading of models: a new op at an old one's address may get its name",
+	  .class_name = "N10tensorflow8OpKernelE",
+	  .slot = 0 },
 };
 
 /* Grappler and function inlining add names with these beside the letters of a node name. */
@@ -248,12 +489,15 @@ static bool is_type(const char *s, uint32_t size)
 	return true;
 }
 
-static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*", "libtensorflow.so*", NULL };
+static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*",
+				     "libtensorflow.so*", NULL };
 static const char *const executables[] = { "tensorflow_model_server*", NULL };
 /* Python's gRPC, and what has marks for servers in languages without a preprocessor. */
 static const char *const beside[] = { "cygrpc.*.so", "libtfprof.so*", NULL };
-static const char *const cheap_types[] = { "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Identity", "IdentityN", "NoOp", "Const",
-					   "Shape", "Reshape", "Squeeze", "ExpandDims", "Switch", "Merge", NULL };
+static const char *const cheap_types[] = { "_Arg",     "_Retval",   "_DeviceArg", "_DeviceRetval",
+					   "Identity", "IdentityN", "NoOp",       "Const",
+					   "Shape",    "Reshape",   "Squeeze",    "ExpandDims",
+					   "Switch",   "Merge",     NULL };
 
 const struct probe_pack pack_tensorflow = {
 	.name = "TensorFlow",
