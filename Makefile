@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tfprofd. `make help` lists the targets; everything generated goes under build/.
 #   CC=gcc|clang   the compiler of the user-space code       SAN=address,undefined   a build with sanitizers, in build/san
 .DEFAULT_GOAL := all
@@ -57,7 +58,7 @@ LIB_OBJ := $(call objects,$(LIB_SRC)) $(PROTO_C:$(GEN)/%.c=$(OBJ)/gen/%.o)
 DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 
-.PHONY: all help deps demo check bench lint install clean unit e2e
+.PHONY: all format help deps demo check bench lint install clean unit e2e
 all: $(OUT)/tfprofd $(OUT)/tfprofctl $(OUT)/libtfprof.so
 
 help:
@@ -65,7 +66,7 @@ help:
 	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
 	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
 	@echo "make check    lint and every test          make lint | unit | e2e   some of them"
-	@echo "make golden   keep what replayed recordings give now, as what tests expect"
+	@echo "make format   format the C sources       make golden   keep what replayed recordings give now, as what tests expect"
 	@echo "make kernels  everything that matters, on Debian's kernels in an emulator; writes docs/kernels.md"
 	@echo "make bench    measurements                 make install | clean"
 
@@ -145,6 +146,10 @@ include tests/tests.mk
 
 lint:
 	./tests/lint
+
+# The C sources as .clang-format has them.
+format:
+	$(Q)git ls-files '*.c' '*.h' '*.cc' | grep -v '^vmlinux/' | xargs clang-format -i
 
 deps:
 	./tests/install-deps

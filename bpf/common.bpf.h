@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What every program shares: the control words, the rings, the counters, and how a record is made.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How far the bytes of one direction of a connection are understood, the bytes of one call as they
  * are gone through, and the records that tell of them. Framing is read in the kernel, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* HTTP/1 (RFC 9112): heads, chunks and trailers, byte by byte. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* HTTP/2 (RFC 9113): frames, and of their blocks of header fields (HPACK, RFC 7541) the few fields
  * that are asked for. */
 #pragma once

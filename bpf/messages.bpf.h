@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Which protocol the bytes of a call are of, and the call's pieces, one after the other. */
 #pragma once
 

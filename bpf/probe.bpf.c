@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The entry probe of a target's functions: one program for all, so that a file of a target has one
  * link, which comes and goes at once. What a probe reads, and which one it is, is in its attach

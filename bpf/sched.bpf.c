@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go.
  */
 #include "bpf/common.bpf.h"

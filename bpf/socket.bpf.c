@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The messages that pass through the sockets of the targets: where HTTP/1 and HTTP/2 requests and
  * answers begin and end, which call of which thread passed them, and when their bytes came.

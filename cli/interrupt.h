@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C and its like: they ask for an orderly end, in which nothing is left behind. */
 #pragma once
 

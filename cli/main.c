@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl: the command line of tfprofd. */
 #include <argp.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a command ended: the exit codes that scripts rely on, and messages to people on standard
  * error. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofd: reads the command line, makes the sockets while it may, and becomes the broker and the
  * front. */
 #include <errno.h>

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the kernel side tells user space: records in ring buffers, and the words that both share by
  * mmap. Included by bpf/ and by daemon/, so it has no includes of its own: the includer has the
  * fixed-width types (vmlinux.h; user space includes record_types.h).
  *
- * Every record starts with struct record. Kinds are append-only; a reader skips a kind that it does
- * not know, by its size. Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are those
- * of the initial pid namespace.
+ * Every record starts with struct record. Kinds are append-only; a reader skips a kind that it
+ * does not know, by its size. Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are
+ * those of the initial pid namespace.
  */
 #pragma once
 
@@ -312,12 +313,15 @@ enum record_register {
 
 /*
  * The attach cookie of a probe, made by user space, read by the program. Registers are enum
- * record_register. bits  0-7  site            8-11 target index     12-15 register of value 16-19
- * register of tag bits 20-23 register of value2     24-26 enum record_action bit  30 the probe is
- * where the function returns, which says who attaches it bits 27 value is *(register + offset) 28
- * value2 is *(register + offset2)     29 value is read once more, *(*(register + offset)) bits
- * 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at the site
- * is below the entry's
+ * record_register.
+ *   bits  0-7  site            8-11 target index     12-15 register of value     16-19 register of
+ *         tag
+ *   bits 20-23 register of value2     24-26 enum record_action
+ *   bit  30 the probe is where the function returns, which says who attaches it
+ *   bits 27 value is *(register + offset)     28 value2 is *(register + offset2)     29 value is
+ *                                             read once more, *(*(register + offset))
+ *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at
+ *                              the site is below the entry's
  */
 #define COOKIE_FIELD(cookie, shift, bits) (((cookie) >> (shift)) & ((1ULL << (bits)) - 1))
 #define COOKIE_SITE(c) COOKIE_FIELD(c, 0, 8)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The marks of include/tfprof.h as functions, for languages that have no preprocessor:
  * libtfprof.so, which tfprofd knows by its name. */
 #include <stdint.h>

@@ -1,35 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Static probes (USDT) for programs that tfprofd, bpftrace, perf, gdb or SystemTap shall see into.
- *A header only: nothing to link.
+ * A header only: nothing to link.
  *
  *	#include "tfprof.h"
  *
  *	TFPROF_PROBE(server, batch_formed, batch, n_requests);
  *
  * A probe is one nop of one byte; what is known of it lies in a note of the file, which is not
- *loaded. Each argument is evaluated once, whether somebody watches or not; at the nop it is a
- *constant or in a register, and the note says which. What it points to is in memory.
+ * loaded. Each argument is evaluated once, whether somebody watches or not; at the nop it is a
+ * constant or in a register, and the note says which. What it points to is in memory.
  *
  *   TFPROF_PROBE(provider, name, ...)            a probe with 0 to 6 arguments. An argument is an
- *integer, bool, enumeration, pointer, array or function (the latter two as pointers) of at most 8
- *bytes; bit-fields need a cast. Other types do not compile. Provider and name are identifiers; one
- *that is defined as a macro is expanded. TFPROF_DEFINE_SEMAPHORE(provider, name);     at file
- *scope, in every file that uses the next two; they share one semaphore within an executable or a
- *shared library. TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the
- *semaphore. tfprof_span_begin(text, bytes)               what the thread does from here until
- *tfprof_span_end(), in words of the program's own, which tfprofd shows on the thread's line: "name"
- *or "name#key=value,key=value#", of which 96 bytes are kept. The arguments are shown as they are;
- *request_id=N and step_num=N are numbers that pages know, too. They nest, 16 deep.
+ *                                                integer, bool, enumeration, pointer, array or
+ *                                                function (the latter two as pointers) of at most
+ *                                                8 bytes; bit-fields need a cast. Other types do
+ *                                                not compile. Provider and name are identifiers;
+ *                                                one that is defined as a macro is expanded.
+ *   TFPROF_DEFINE_SEMAPHORE(provider, name);     at file scope, in every file that uses the next
+ *                                                two; they share one semaphore within an
+ *                                                executable or a shared library.
+ *   TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the semaphore.
+ *   tfprof_span_begin(text, bytes)               what the thread does from here until
+ *                                                tfprof_span_end(), in words of the program's own,
+ *                                                which tfprofd shows on the thread's line: "name"
+ *                                                or "name#key=value,key=value#", of which 96 bytes
+ *                                                are kept. The arguments are shown as they are;
+ *                                                request_id=N and step_num=N are numbers that
+ *                                                pages know, too. They nest, 16 deep.
  *   TFPROF_ENABLED(provider, name)               whether somebody watches; for arguments that are
- *dear to compute:
+ *                                                dear to compute:
  *
  *	TFPROF_DEFINE_SEMAPHORE(server, shape);
  *	if (TFPROF_ENABLED(server, shape))
  *		TFPROF_PROBE_SEMAPHORE(server, shape, describe(tensor));
  *
  * For C99 and C++11 with the extensions of gcc and clang, on x86-64. Elsewhere, and where
- *TFPROF_DISABLE is defined, arguments are evaluated, and that is all. The notes are those of
- *SystemTap, version 3: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
+ * TFPROF_DISABLE is defined, arguments are evaluated, and that is all. The notes are those of
+ * SystemTap, version 3: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
  */
 #ifndef TFPROF_H
 #define TFPROF_H
@@ -113,9 +121,9 @@ template <> struct tfprof_argument<bool, false> {
 
 /*
  * The nop, and its note in the section group that the code is in, so that the linker drops both or
- * neither. All notes of a file name the address of .stapsdt.base: a tool sees by it how far prelink
- * moved the file. What arguments point to has been stored by then, because memory is said to be
- * used.
+ * neither. All notes of a file name the address of .stapsdt.base: a tool sees by it how far
+ * prelink moved the file. What arguments point to has been stored by then, because memory is said
+ * to be used.
  */
 #define TFPROF_SITE(provider, name, semaphore, arguments, ...)                                     \
 	__asm__ __volatile__(                                                                      \

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks that tfprofd sees, from Python: what a thread does, and which request it works for. Nothing happens at one unless a capture watches.
 
     import tfprof

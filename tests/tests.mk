@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The servers, models and Python environment that end-to-end tests, the demo and the benches use.
 VENV := build/venv/requirements.sha256
 PYTHON := build/venv/bin/python

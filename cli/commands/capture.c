@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl capture: has the daemon capture, and writes what TensorBoard shows into a log
  * directory. */
 #include <argp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of tfprofctl. argv[0] is "tfprofctl COMMAND", for messages; address is as
  * session_open() takes it. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl doctor: what on this host, or about a process, stands in the way of a capture, and what
  * to do about it. */
 #include <argp.h>

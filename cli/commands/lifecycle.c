@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl lifecycle: how processes came to serve. */
 #include <argp.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl plan: what a capture would attach, and what that would cost. Nothing is attached. */
 #include "cli/commands/command.h"
 #include "cli/connect/session.h"

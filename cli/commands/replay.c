@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl replay: makes of a recording what its capture made. The daemon's own code does it;
  * nothing is asked of a daemon. */
 #include <argp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl snapshot: what the daemon's flight recorder has kept of the last moments, as a capture
  * of that time. */
 #include <argp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl status: what the daemon does just now. */
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl stop: ends captures early; who waits for them is answered with what there is. */
 #include <argp.h>
 

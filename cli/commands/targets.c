@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tfprofctl targets: the processes that can be profiled, and where TensorBoard finds each. */
 #include <stdbool.h>
 #include <stdio.h>

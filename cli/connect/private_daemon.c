@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/connect/private_daemon.h"
 
 #include <dirent.h>

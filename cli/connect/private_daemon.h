@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A daemon of one command's own, for when none runs: it listens on a Unix socket in a fresh
  * directory that only its user can enter, and ends with the command, also when the command is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/connect/proxy_env.h"
 
 #include <stdbool.h>

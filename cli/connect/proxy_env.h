@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether TensorBoard's client, started from this environment, would ask a proxy for the daemon:
  * gRPC's C core takes grpc_proxy, https_proxy or http_proxy, the first that is set, for every

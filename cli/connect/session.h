@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command's connection to the daemon: the one that runs, the one that was named, or a private
  * one. */
 #pragma once

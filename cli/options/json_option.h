@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command line that takes --json and nothing else. */
 #pragma once
 

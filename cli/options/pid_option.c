@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/pid_option.h"
 
 #include "lib/base/number.h"

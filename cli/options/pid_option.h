@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes as they are named on command lines; and a command line that takes --pid, once, and
  * --json, and nothing else. */
 #pragma once

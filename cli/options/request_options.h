@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of requests a capture is to show: options, the question to the daemon, and what comes of it.
  */
 #pragma once

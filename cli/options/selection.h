@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes are looked at, and how much of them: options that commands share. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stream of messages that the daemon answers a capture or a snapshot with: each goes where it
  * belongs as it comes. */
 #pragma once

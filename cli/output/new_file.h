@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that is there as a whole or not at all: it is written beside its place under a hidden
  * name, and takes its place, and that of a file that was there before, at the end. Of a link it is

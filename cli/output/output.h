@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command makes of a capture, whether it has just been made or is a recording: a run for
  * TensorBoard, and a summary. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file with a JSON object in each line, for each request. It has its name only when it is
  * complete: until then it is written beside, under a hidden name, and gone when it is not

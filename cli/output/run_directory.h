@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run in a log directory, as TensorBoard lists it: LOGDIR/plugins/profile/<run>/<host>.xplane.pb.
  * Whether it can be written is found out before there is anything to write, and a run is never

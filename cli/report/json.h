@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes one JSON value to a file, as a document of valid UTF-8 whatever the texts in it are. The
  * caller pairs begins with ends and gives a key to each member of an object, NULL to each element

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan of what a capture attaches, for people and for programs. docs/plan.md describes both. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request as the daemon tells of it: names for its parts, and what it refers to. The messages are
  * not trusted to be whole. */
 #pragma once

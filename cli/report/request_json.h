@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request as a JSON object, whose keys docs/requests.md explains. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a capture says of requests in numbers: how many, how long, and which phases the time went
  * into. */
 #pragma once

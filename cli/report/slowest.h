@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slowest requests of a capture: where the time of each went, as an indented timeline. */
 #pragma once
 

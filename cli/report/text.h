@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text for people: numbers, tables, and names that come from somebody else's process and must not
  * be able to drive the reader's terminal.

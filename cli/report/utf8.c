@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report/utf8.h"
 
 size_t utf8_next(const char *text, uint32_t *ret_code)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading text that may be anything, one character at a time. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The role with capabilities and no network: finds out who asks, opens files of processes, loads
  * and attaches. It serves one front over a socket pair and ends when the front does; whatever is

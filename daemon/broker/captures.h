@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The captures of a front: for each the loaded programs, the processes that its client may watch,
  * and what is attached to them. What a request names is checked here. The functions that answer a

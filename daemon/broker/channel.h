@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sending and receiving broker messages with descriptors; both roles use it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is asking and whom they may watch, by the kernel's word. */
 #pragma once
 

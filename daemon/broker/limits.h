@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much of everything the broker gives to one front. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A socket that the daemon is called at, shared by broker and front. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the front asks of the broker: one fixed-size message and its answer, over a SOCK_SEQPACKET
  * pair, with descriptors passed along. The broker trusts nothing in a request: identities come from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HLO modules that XLA writes for a process: files in the directory that XLA_FLAGS of its
  * environment names, as the process sees it.

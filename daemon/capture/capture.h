@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One capture: plans and attaches the probes of its targets, opens the window, drains the rings
  * while it is open, and makes an XSpace of what was seen. Each runs in a thread of its own, with

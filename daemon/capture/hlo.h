@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the modules that the targets' XLA wrote, for Graph Viewer and Memory Viewer. */
 #pragma once
 

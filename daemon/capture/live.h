@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of the processes of a capture as they finish: how many, and how long they took. Any
  * thread may ask. */
 #pragma once

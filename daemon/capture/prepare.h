@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of a target is to be probed: its files, opened by the broker, and a plan for each. Nothing
  * is attached by it. */
 #pragma once

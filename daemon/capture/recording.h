@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a capture keeps for a later replay: each call that its session makes to the correlator, in
  * order, and at the end what goes into the result besides. A capture goes on without a recording

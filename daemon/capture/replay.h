@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A recording, once more through everything that made a result of the records when they were
  * captured. Pure: memory in, memory out. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last step of a capture: what was seen and counted becomes its result. Pure, so that a replay
  * makes the same result of the same facts, byte for byte.

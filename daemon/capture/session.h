@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a capture has of the broker and of the kernel: sites attached, control words, counters and
  * rings mapped, records drained and correlated, hits counted. Belongs to the capture's thread.

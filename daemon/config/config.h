@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the daemon is configured: by its flags, by its file (docs/configuration.md), and by defaults,
  * in this order. Both are root's, and are read before anybody is served.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration's file: INI, by inih. */
 #include <errno.h>
 #include <ini.h>

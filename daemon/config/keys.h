@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the configuration: [daemon]'s, each a flag, too, and those of sections for targets.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sections for targets. */
 #include <errno.h>
 #include <stdarg.h>

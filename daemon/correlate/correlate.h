@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns the records of a capture into spans, as they come. Pure: records in order of time in, a
  * timeline out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a correlation and its parts; used within this folder only. */
 #pragma once
 

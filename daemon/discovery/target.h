@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes that can be profiled: those that have code of a known runtime mapped. Found when
  * the broker tells of a mapping, or by looking at every process; forgotten when they end. Belongs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The role with the network and no capability: parses what clients and targets say, and asks the
  * broker for the rest. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sockets that the daemon is called at: made while it may, before it becomes broker and front,
  * or handed to it by who started it (systemd's socket activation).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificates and the key of the daemon's TLS listener, out of files that were opened with
  * more rights. */
 #pragma once

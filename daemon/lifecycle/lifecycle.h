@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the targets came to serve. What the kernel tells of every process is always known; when root
  * wants it, processes that start are watched besides: a few probes, from the time that their

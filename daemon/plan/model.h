@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known of a runtime: how to recognise it and which of its functions tell what. One const
  * table per runtime in a file of its own; a new runtime is a new file and its name in pack.c.

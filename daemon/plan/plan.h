@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which instructions of a file to probe for a runtime: the functions of its pack, found in the
  * file, each with the best site. */
 #pragma once

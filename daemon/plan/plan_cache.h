@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plans of files seen before, by (device, inode, size, change time): a build-id is only a label
  * that anyone can copy. In memory, and in files of a directory that outlive the daemon. Such a file

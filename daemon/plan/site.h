@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses where in a function's first instructions an entry uprobe costs least and does no harm.
  *
@@ -6,17 +7,17 @@
  * emulated instruction of the straight-line code from the entry, as long as a program there sees
  * what it would see at the entry:
  *   - every instruction before it has run exactly once: none transfers control, and no branch of
- * the function lands between the entry and the site. Where there are branches whose targets are not
- * known (jump tables, conditional branches out of the function, which may come back), only an
- * instruction from which straight-line code lowers the stack pointer is known to be no target, as
- * the effect would add up;
+ *     the function lands between the entry and the site. Where there are branches whose targets
+ *     are not known (jump tables, conditional branches out of the function, which may come back),
+ *     only an instruction from which straight-line code lowers the stack pointer is known to be no
+ *     target, as the effect would add up;
  *   - some register holds each argument asked for, if need be another than at the entry (mov %rdi,
- * %rbx), and nothing outside the stack frame was stored to (a destructor's first store changes the
- * object that an argument points to);
+ *     %rbx), and nothing outside the stack frame was stored to (a destructor's first store changes
+ *     the object that an argument points to);
  *   - how far the stack pointer has moved is known.
  * Without such an instruction it is the entry itself, or what follows endbr64. A nop of several
- * bytes is a site at the entry only: kernels patch it to a call, which overwrites the red zone of a
- * leaf function further in.
+ * bytes is a site at the entry only: kernels patch it to a call, which overwrites the red zone of
+ * a leaf function further in.
  *
  * Not seen are: jumps from code elsewhere into the middle of the function (a second symbol inside
  * of hand-written code, an exception's landing pad that a compiler put into a part of its own,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front's side of the broker: one request at a time, from any thread. */
 #pragma once
 

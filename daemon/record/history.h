@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last records of a capture without an end, in order of time: in blocks, the oldest of which go
  * when there are too many bytes or when they are too old. A view holds on to the blocks of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A recording in the making, and one that is read: sections in the order of what they tell, as
  * docs/recording.md describes. This layer knows the file: its head, the sections' sizes and check

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reader of BPF ring buffers by mmap alone, for a process that may not call bpf(2). The layout is
  * the kernel's (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the

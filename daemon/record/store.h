@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts the records of one capture in order of time: they come in out of several rings, each nearly
  * in order already, and go out as soon as nothing earlier can come. Memory grows in blocks that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a flight recorder keeps: the last records, and what they refer to. A view is the state of a
  * moment, of which any part can be correlated, in another thread. Pure.

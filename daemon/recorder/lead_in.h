@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lets a window begin in the middle of a capture. Programs tell some things once, when they first
  * see them, such as the name of an object, and later records refer to it; others they count from

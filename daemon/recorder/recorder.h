@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flight recorder: a capture without an end that keeps the last moments only, out of which
  * snapshots are made after the fact. It runs in a thread of its own, attaches when there is a

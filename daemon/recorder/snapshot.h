@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One snapshot of a flight recorder, made in a thread of its own. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service that tfprofctl calls. */
 #include <errno.h>
 #include <inttypes.h>

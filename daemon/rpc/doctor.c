@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in the way of a capture: what the broker finds about the host and a process, and what
  * only the front knows. */
 #include <errno.h>

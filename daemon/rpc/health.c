@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.health.v1.Health: that the daemon answers, and when it stops to. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How processes came to serve, for tfprofctl. */
 #include <errno.h>
 #include <string.h>

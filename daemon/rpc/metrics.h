@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's own measurements for Prometheus, and whether it serves, over HTTP on a socket of
  * their own. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a capture attaches, as a message of the Control service. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service that TensorBoard's capture button calls. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The flight recorder: root configures it, or a client starts it; and what was kept is asked for
  * after the fact. */
 #include <errno.h>

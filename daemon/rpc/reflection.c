@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.reflection.v1 and v1alpha, which are the same but for the name: what the daemon can be
  * asked, for clients that know nothing of it. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that carry a trace: protobuf around the chunks of an XSpace, which are not copied. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a capture tells of requests, as messages of tfprofctl's service. */
 #pragma once
 

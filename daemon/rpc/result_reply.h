@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The result of a capture, or of a replay, as a message of the Control service. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon answers, on every listener: TensorBoard's ProfilerService, tfprofctl's Control,
  * and gRPC's own health and reflection. */
 #pragma once

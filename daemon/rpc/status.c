@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon does just now: as messages for tfprofctl, and as text for Monitor. */
 #include <errno.h>
 #include <inttypes.h>

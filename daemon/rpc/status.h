@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon does just now, as its clients may know it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/timeline/critical_path.h"
 
 #include "lib/base/macro.h"

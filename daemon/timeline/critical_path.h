@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The critical path of a request, told from its end back to its start: what did it wait for at each
  * moment? Whoever tells it goes from one boundary to the one before; each call fills the time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests a capture was asked to show, and after how many of them it ends. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where each request's time went. Its latency is cut at its boundaries (its bytes were read, its
  * runs began and ended, its answer was written), and within its runs along the critical path: what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of a timeline, each once, and the names that objects had at a time. */
 #pragma once
 

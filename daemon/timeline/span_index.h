@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds spans by thread and time, and by the run whose work they are; made once of a timeline whose
  * spans are sorted. */
 #pragma once

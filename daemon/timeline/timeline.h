@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a capture saw, in the terms of its users: spans of work on threads, threads on CPUs, and
  * what is not known. Made by correlate, read by export and by the summary; plain memory, no

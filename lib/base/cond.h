@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Condition variables whose waits end by CLOCK_MONOTONIC, as loop_now() tells it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns as people know them of file names: * stands for any text, ? for one byte, everything
  * else for itself. */
 #pragma once

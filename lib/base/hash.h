@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of keys that others choose. With a seed that nobody knows beforehand they cannot choose
  * keys that fall together. */
 #pragma once

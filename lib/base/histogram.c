@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/histogram.h"
 
 #include "lib/base/macro.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Durations, counted in buckets of which each ends a quarter of a power of two further: a
  * percentile is at most 19 % above the true one. */
 #pragma once

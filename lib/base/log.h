@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of the daemon and the command line on standard error, with the <N> priority prefix that
  * journald reads when standard error is not a terminal. Libraries do not log; callers log once,

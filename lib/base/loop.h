@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event loop of one thread: file descriptors (epoll), timers and results of other threads. Only
  * loop_post() may be called from another thread. Any function here may be called from any callback

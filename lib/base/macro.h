@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small language helpers that every part of tfprofd uses: scope-bound cleanup and ownership
  * hand-over. */
 #pragma once

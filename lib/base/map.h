@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash table from 64-bit keys to 64-bit values, with open addressing. Any key but UINT64_MAX.
  * Each has a seed of its own: whoever chooses the keys cannot make it slow.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small files of text that a person wrote: certificates, keys. */
 #pragma once
 

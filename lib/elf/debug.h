@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the symbols of a stripped file are: .gnu_debugdata inside of it (an xz-compressed ELF file
  * that distributions add), and a debug file of its own, found by the build-id. Both are read as ELF

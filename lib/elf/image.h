@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An ELF file of a target, read through a descriptor. The file may be hostile and may change or
  * shrink while it is read, so nothing of it is mapped: every read is a bounded pread, and every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds one exported name by the file's own hash table, without reading its symbols: a few reads
  * even in the largest library. */
 #pragma once

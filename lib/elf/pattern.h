@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pattern of symbol names, prepared so that nearly every name is turned down by comparing eight
  * bytes. */
 #pragma once

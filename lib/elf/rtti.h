@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * C++ classes of a file that has no symbols of them: their run-time type information, as the
  * Itanium C++ ABI lays it out (2.9.5 "RTTI Layout", 2.5 "Virtual Table Layout"). A typeinfo object

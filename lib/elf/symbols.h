@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds functions of an ELF file by their (mangled) names, many patterns in one pass over .symtab
  * and .dynsym, and over the symbols that a stripped file has elsewhere (debug.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a function begins and ends by the unwind tables, which a stripped file still has. */
 #pragma once
 

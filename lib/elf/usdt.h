@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the static probes (USDT) that an ELF file describes in .note.stapsdt, and reads where their
  * arguments are.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The words of a file's data as the dynamic linker leaves them in memory, were the file loaded at
  * address 0: which of them are pointers, and where they lead. Relocations are those of PT_DYNAMIC

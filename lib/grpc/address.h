@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The addresses that gRPC clients know, of a server of this machine or another. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A message to be sent: a list of pieces of memory that go to the socket from where they lie, each
  * released as soon as its last byte was written or when the message is dropped. A body may be built

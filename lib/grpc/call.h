@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One call on a server, that is one stream of a session: what the session reports about it, and
  * what it sends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A gRPC client over HTTP/2, in clear or under TLS, that blocks its caller, for a command line: one
  * connection, one call at a time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection of a server in its event loop: the socket on one side, the session on the other.
  */
 #pragma once

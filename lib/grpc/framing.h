@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How gRPC writes things into HTTP/2: the messages of a stream with their length prefix, and the
  * values of its headers. Bytes in, bytes out; no descriptor, no clock.

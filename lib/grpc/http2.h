@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One end of an HTTP/2 connection without its socket: bytes in, bytes out. The client's and the
  * server's sessions are made of it; it is in no hurry and knows no clock.

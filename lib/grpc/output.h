@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes of a connection on their way out, in order. What is small is copied; large parts of
  * messages stay where they are until they were written. No descriptor, no clock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's end of one connection without its socket: one call after the other. Bytes in, bytes
  * out; it knows no clock, since whoever waits for the call gives it up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A gRPC server over HTTP/2, in clear (prior knowledge) or under TLS (ALPN), on listening stream
  * sockets of any family, in the thread of one event loop. Methods take one message, or one after

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's end of one connection without its socket: the HTTP/2 session, its calls, and the
  * limits on what a peer may do. Bytes in, bytes out, and the time is asked of a clock that is

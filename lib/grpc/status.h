@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The status codes of gRPC, with the values that travel in the grpc-status trailer. */
 #pragma once
 

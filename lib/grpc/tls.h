@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a side of a TLS connection knows of itself and whom it trusts. TLS 1.3 only, with HTTP/2
  * agreed on by ALPN. Certificates and keys are PEM texts: reading files is the caller's, who may

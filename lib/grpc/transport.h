@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connected stream socket, in clear or under TLS: what connections read from and write to. Never
  * blocks, never raises SIGPIPE. */
 #pragma once

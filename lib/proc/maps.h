@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of /proc/PID/maps, a line at a time. The names in it are the process's own and prove
  * nothing. */
 #pragma once

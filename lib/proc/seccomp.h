@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a seccomp filter stands before the system calls of a process. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of the system calls that threads of servers wait in. */
 #pragma once
 

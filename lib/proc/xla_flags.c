@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/proc/xla_flags.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What XLA_FLAGS says in the environment that a process was started with. */
 #pragma once
 

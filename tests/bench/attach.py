@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long it takes to plant the probes and to take them away."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tool that tfprofd is compared with."""
 import shutil
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures whose answers are timed to their last byte, and the server under a load of its own."""
 import contextlib
 import dataclasses

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a capture of tfprofd would cost if its programs did nothing: the same kinds of program at
  * the same places. As a second use they count instead, for a number of events that does not come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's front under clients: quick calls beside a capture and a large download, and what recording all the time costs."""
 import json
 import math

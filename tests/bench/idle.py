@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon takes while nobody captures."""
 import glob
 import os

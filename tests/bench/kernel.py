@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernel tells of a daemon's memory and of its BPF objects."""
 import contextlib
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A capture of many events on its way to a person's eyes: how large its file is, and how long this machine's converters take to open it."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What seeing requests costs: the server that is captured, and every other process of the host."""
 import json
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches found: rows of a table, each with its spread and, where there is one, the bar that it is held to."""
 import dataclasses
 import statistics

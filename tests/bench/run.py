@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures tfprofd against its bars, by real servers, and prints a table; everything goes to build/bench.json, too.
 
 Run by `make bench`, as root. What is compared is measured in one run, in turn, several rounds of it. A bar that is not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a probe costs on functions that begin in different ways: where bpftrace puts it, and where tfprofd would."""
 import statistics
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a capture costs the server: throughput while the window is open, of tfprofd and of what else there is."""
 import concurrent.futures
 import contextlib

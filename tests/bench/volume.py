@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures of many events: whether any is lost, how long the answer takes, how much memory it takes."""
 import concurrent.futures
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Shows tfprofd at work: a real TensorFlow server is profiled from outside, through the unmodified TensorBoard.
 
 Run by `make demo`, as root. With KEEP=1 in the environment, TensorBoard, the server and the daemon go on running.

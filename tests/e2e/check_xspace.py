@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that an XSpace obeys the rules whose violation silently breaks pages of TensorBoard's Profile plugin.
 
 usage: check_xspace.py FILE [FILE ...]

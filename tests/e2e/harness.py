@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What end-to-end tests, the demo and the benches share: real servers, a real TensorBoard, the daemon and its command
 line, and ways to look at what they answer.
 

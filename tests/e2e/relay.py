@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections handed on. `relay.py FD PORT`: those made to the listening socket FD go on to PORT of the loopback of the caller's network."""
 import socket
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches of the op BatchFunction: as many are seen as the answers tell of."""
 import concurrent.futures
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A person's way through the real TensorBoard in a real browser: the dialog, the pages, and what is drawn on them. Charts that need code from
 another host are not drawn here: of those pages the data that they asked for is looked at. Screenshots are in build/screenshots. As root."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tfprofctl: what it prints, the exit codes that scripts rely on, that bad input is explained and leaves nothing
 behind, and its private daemon. As root."""
 import concurrent.futures

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's configuration, and the options of tfprofctl that concern requests: what they change, how bad ones are explained,
 and that nothing half is left. As root."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Known delays are found where they are, and requests that the window cuts are told as such: native servers with one
 injected delay each, and what `tfprofctl capture` says of their requests. As root."""
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU as a device, for who asks for it: HLO Op Profile, HLO Op Stats and Roofline Model say of operations what the host's table says,
 and nothing else changes but what docs/captured.md names. As root."""
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a capture says in sentences is on TensorBoard's Overview, and is true: advice, requests that are cut, losses. As root."""
 import json
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that appear, fork, become other programs or load a runtime late, in containers or with their files gone; and
 files that are not what they were."""
 

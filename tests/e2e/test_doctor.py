@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tfprofctl doctor, and what it rests on: the calibration of this machine, the self-test of probes on 5-byte nops, and
 the preflight of every capture. As root."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's gRPC as others' tools see it: h2spec, grpcurl, and grpcio's clients for health and reflection. As root."""
 import json
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a capture must never do to its target, over and over: names that go stale, and what a thousand of them leave behind."""
 import collections
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that come and go, daemons that are killed, what stays behind, and who may profile whom."""
 
 import os

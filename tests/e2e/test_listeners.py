@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon is called at, besides its usual sockets: TLS with and without certificates of clients, sockets that are handed over,
 and a configuration that is read again. As root."""
 import contextlib

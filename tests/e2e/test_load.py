@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tfprofd loses, and how soon it answers, when a server runs as many operations as it can."""
 
 import os

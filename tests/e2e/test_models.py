@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every page, of models of every kind, beside those that TensorFlow's own profiler makes of the same requests. As root.
 
 Both profilers see one window with all of a bounded load in it: what ran, ran in both. Times differ by what the two cost each other, which

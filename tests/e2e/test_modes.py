@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is rare: a kernel without multi links, a runtime inside a program of any name, too many captures, far starts."""
 
 import signal

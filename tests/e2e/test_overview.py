@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What TensorBoard's pages say of a server's requests is what its clients measured: latency percentiles per model, steps, batches.
 Captured by TensorBoard's own dialog and by tfprofctl. As root."""
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What TensorBoard's pages show is what the trace holds, page by page, and nothing of one page is in another. As root."""
 import collections
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a capture would attach: that it is told before, that nothing is attached for telling it, and that it is what is
 then attached; the budget of a capture; operations that have one probe each. As root."""
 import collections

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The flight recorder: what happened is asked for after the fact, by tfprofctl and by xprof's own client. As root."""
 import json
 import os

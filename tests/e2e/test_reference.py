@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares tfprofd's op events, and allocations, with those of TensorFlow's in-process profiler, on the same process, for the same window.
 
 Both are asked to start at the same time, at level 3. An event of one is the same as one of the other when the names are

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of a capture on a kernel that refuses one of the BPF programs: daemons of a test build whose scheduler's programs, or whose
 program of probes, no verifier takes. As root."""
 import re

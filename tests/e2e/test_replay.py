@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """capture --record and replay: of a recording comes what its capture gave, byte for byte. As root."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the pages of TensorBoard's Profile plugin say of requests and batches, by its own converters, on made-up ones."""
 import collections
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whose work each run is, and where each request's time went, compared with what servers and clients know. As root.
 
 Servers write down, out of the profiler's sight, which thread ran the model for which request, when, and in which batch;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that TensorFlow's model server has beside TensorFlow's own: its handlers are requests, and its sessions batch."""
 import collections
 import json

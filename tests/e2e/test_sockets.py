@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a capture makes of bytes at the sockets of a process that reads and writes them in every way that there is: the right requests, no
 others, and nothing of what they carry. As root."""
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of functions in files that were stripped: by virtual tables, by compressed symbols, by debug files, by
 unwind tables. The files are ONNX Runtime's wheel, copies of TensorFlow's libraries, and small programs of every kind."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How servers come to serve: tfprofctl lifecycle beside what the servers and their clients know of it themselves. As root."""
 import re
 import shutil

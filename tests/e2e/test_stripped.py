@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own libraries without their symbols: the same operations are seen, found by other means."""
 import importlib.util
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorBoard's capture dialog, and what other clients of tensorflow.ProfilerService are promised, on both servers."""
 
 import concurrent.futures

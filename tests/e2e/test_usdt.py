@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static probes: those that a server has for us mark its requests, and the kernel's counter in the server is told of and taken back."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """include/tfprof.h in programs: C and C++, gcc and clang, every level of optimisation, position-independent or not. Needs
 readelf of binutils, gcc, g++ and clang."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //go:build tools
 
 // The tools that tests/e2e/test_grpc.py runs; go.mod and go.sum say of which release.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Takes out of a recording what only tells where it was made: the host's name, and the directories of files in its plan.
 usage: tests/golden/neutral.py FILE.tfp NEW.tfp      with the Python environment of the tests, after `make servers`"""
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is promised on every kernel, tried in a guest that tests/kernels/boot started. Nothing here is about time: the guest is emulated.
 GUEST_RESULT names the file for what was found, which docs/kernels.md is made of. The host's settings change on the way, lockdown for good."""
 import collections

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tries tfprofd on Debian's kernels, in guests (tests/kernels/boot), and writes docs/kernels.md; --short: a part of it, and no document.
 Needs network for the kernels the first time. Ends with "N passed, N failed"."""
 import concurrent.futures

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Put before a program's source by the test build: no verifier takes a program that reads at a
  * small number. */
 #pragma once

@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads each BPF program by itself, as root, and prints what the verifier says of it, a line each:
  *   NAME ok INSTRUCTIONS EXAMINED STATES MICROSECONDS     instructions of the program, those that
- * the verifier went through NAME absent                                           this kernel has
- * no such tracepoint NAME refused REASON Ends with 1 when one is refused.
+ *                                                         the verifier went through
+ *   NAME absent                                           this kernel has no such tracepoint
+ *   NAME refused REASON
+ * Ends with 1 when one is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>

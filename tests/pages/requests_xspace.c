@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the XSpace of a made-up timeline of requests and batches, and what is true of it as JSON
  * on standard output, for tests/e2e/test_request_pages.py: what the pages of TensorBoard's Profile

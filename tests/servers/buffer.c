@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/servers/buffer.h"
 
 #include <errno.h>

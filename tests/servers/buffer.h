@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that grow at their end and are taken from their start. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/servers/grpc.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, plaintext. One thread,
  * "grpc_io", reads and takes frames apart; workers take whole requests, run the models, and each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Burns one CPU until SIGTERM or SIGINT, so that whoever else is there must wait for it: hog CPU
  * [NAME]. */
 #include <sched.h>

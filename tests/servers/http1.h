@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.0 and 1.1 requests out of a stream of bytes, and answers into one. */
 #pragma once
 

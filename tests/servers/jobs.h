@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A queue from which threads take work. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A listening socket on 127.0.0.1, and the connections that it accepts. */
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sends predict requests to a test server and checks the answers; prints one JSON object.
 
 Requests of a client follow one another on one connection; "started" on standard error says that they begin, SIGTERM

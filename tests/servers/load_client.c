@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends predict requests to a test server, each with an id of its own, and says of each when it was
  * sent and answered. One thread with one epoll, so that its own delays are small; ids are also the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection of the load client: requests out, answers in, over HTTP/1.1 or HTTP/2. Times are
  * CLOCK_MONOTONIC. */
 #pragma once

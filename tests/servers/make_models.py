@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Saves the models that the test servers serve, as OUTDIR/NAME/1/.
 
 half_plus_two  y = x / 2 + 2, as in TensorFlow Serving's examples

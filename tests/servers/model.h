@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A SavedModel with one float input and one float output, loaded and run through TensorFlow's C
  * API. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A native multi-threaded model server for tests: SavedModels through TensorFlow's C API, behind
  * TensorFlow Serving's REST or gRPC predict API, or run in a loop. Ops run on two inter-op threads,

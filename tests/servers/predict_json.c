@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/servers/predict_json.h"
 
 #include <ctype.h>

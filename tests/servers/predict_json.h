@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bodies of TensorFlow Serving's REST predict API: {"instances": …} in, {"predictions": …} out.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of tensorflow.serving.PredictionService/Predict, as far as a model of one float
  * tensor in and one out needs them: tensorflow_serving/apis/predict.proto,

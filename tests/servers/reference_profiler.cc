@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The place that needs C++: the profiler server is a class that libtensorflow_cc.so.2 exports and
 // no header of the wheel declares. Its two members (a service and a gRPC server, both unique_ptr)
 // are null at first.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TensorFlow's in-process profiler, which tensorflow_model_server starts too: what tests compare
  * captures with. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API on 127.0.0.1, with keep-alive and pipelining, by threads that each read, run and
  * answer. They share one epoll, so that idle connections hold no thread.

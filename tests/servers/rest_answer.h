@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TensorFlow Serving's REST API: POST /v1/models/NAME:predict and GET /v1/models/NAME. */
 #pragma once
 

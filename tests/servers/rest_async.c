@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/servers/rest_async.h"
 
 #include <errno.h>

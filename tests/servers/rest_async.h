@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API on 127.0.0.1 by other threads: one, "http_io", reads all requests and writes all
  * answers; workers only run the models. Which run is of which request then shows in nothing but who

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the REST and the gRPC side of the native server share: its models, the ground truth, and
  * injected delays. */
 #pragma once

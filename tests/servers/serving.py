@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Python test servers share: models, their command line, and the ground truth of who served which request."""
 import json
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ground truth that tests compare a capture with: who served which request, as the server
  * itself knows it. Kept in memory, without a lock or a system call, and written when the server

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf's wire format: fields one after another, read from untrusted bytes and written to a
  * buffer. */
 #pragma once

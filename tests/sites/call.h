@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls a function and notes what its caller alone knows. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that does the same work again each time it is asked to. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What generate.py writes into each library: the functions, and how they are to be called. */
 #pragma once
 

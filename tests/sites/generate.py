@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the C source of a library of functions whose prologues differ as much as those of real programs.
 usage: generate.py SEED COUNT FILE
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the BPF program notes each time a probe fires. */
 #pragma once
 

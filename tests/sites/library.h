@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library of generated functions: loaded, and with a site chosen for each. */
 #pragma once
 

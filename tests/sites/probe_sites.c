@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts probes at the sites of real functions in a live process.
- *   probe_sites check LIBRARY...               checks libraries made by generate.py, and what a nop
- * in a red zone does probe_sites call LIBRARY                   reads lines "FUNCTION COUNT", calls
- * so often, and prints ns per call probe_sites attach LIBRARY PID FUNCTION... counts the hits of
- * the functions' sites in a process until SIGTERM
+ *   probe_sites check LIBRARY...               checks libraries made by generate.py, and what a
+ *                                              nop in a red zone does
+ *   probe_sites call LIBRARY                   reads lines "FUNCTION COUNT", calls so often, and
+ *                                              prints ns per call
+ *   probe_sites attach LIBRARY PID FUNCTION... counts the hits of the functions' sites in a
+ *   process until SIGTERM
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The property that the sites of generated functions have, by calls of each in a process of its
  * own. */
 #pragma once

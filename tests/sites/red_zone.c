@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sites/red_zone.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leaf functions with live data below the stack pointer around a nop of five bytes. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For the bench: functions of two integers that begin as compilers' functions do. */
 .macro start name
 	.p2align 6

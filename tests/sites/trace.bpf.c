@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notes what a probe sees, or only that it fires. */
 #include "vmlinux.h"
 

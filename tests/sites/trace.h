@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attaches a BPF program to places of one file in one process, all at once. */
 #pragma once
 

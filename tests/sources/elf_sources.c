@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What lib/elf finds in a file, as JSON on one line, for tests:
  *   elf_sources classes FILE NAME    the class and those derived from it, with the functions at
- * their slots elf_sources symbols FILE PATTERN [DEBUG-DIRECTORY] elf_sources bounds FILE ADDRESS
- * (hexadecimal) Ends with 1 and "error" in the JSON when the file is refused.
+ *                                    their slots
+ *   elf_sources symbols FILE PATTERN [DEBUG-DIRECTORY]
+ *   elf_sources bounds FILE ADDRESS  (hexadecimal)
+ * Ends with 1 and "error" in the JSON when the file is refused.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The unit test runner: a test is a function TEST(name_that_says_what_is_promised) { … CHECK(…); …
  * }. A test file ends with CHECK_MAIN(), and its program prints one line per test and "N passed, N

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small ELF file for tests: valid as elf_file_make leaves it, so that a test can spoil one field
  * of it, then written into a memfd. Its code lies at other addresses than file offsets, as in real

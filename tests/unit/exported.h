@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Timelines as XSpaces, read back with the protobuf-c classes. The sources are included, so that
  * their allocations can be made to fail one by one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A correlator that a test feeds by hand: two targets with the probes of the test, a window from
  * 1000 to 9000. */
 #pragma once

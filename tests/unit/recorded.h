@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recordings of real servers under load (tests/recordings), taken apart: a test delivers their
  * records as it likes and looks at what the correlator makes of them.

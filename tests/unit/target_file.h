@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An ELF file for tests with all that is read of a target's file: what elf_file.h has, an exported
  * function that returns the release, .gnu.hash for it, two USDT notes with a semaphore, and section

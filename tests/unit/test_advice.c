@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the numbers of a capture suggest. */
 #include "daemon/export/summary/advice.h"
 

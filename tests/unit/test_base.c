@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hash table, the reading of maps, and the code ranges of a file. */
 #include "tests/unit/check.h"
 

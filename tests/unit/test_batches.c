@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which runs a batch is of, and which handler a thread is in: by objects and by nesting. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When processes began, by what the kernel told of them. */
 #include "daemon/broker/watch/births.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When, and what, a budget takes away. */
 #include "tests/unit/check.h"
 

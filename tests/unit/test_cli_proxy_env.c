@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When TensorBoard's client asks a proxy for the daemon. */
 #include "cli/connect/proxy_env.c"
 

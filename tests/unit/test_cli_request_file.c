@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of requests is there when it is complete, and nothing is left of one that is not. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs in a log directory: their names, and that nothing is overwritten or left behind. */
 #include <stdlib.h>
 

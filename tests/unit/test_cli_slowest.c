@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slowest requests as people and programs read them. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, untrusted names and tables as tfprofctl shows them to people. */
 #include <stdlib.h>
 

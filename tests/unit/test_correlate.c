@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records in, spans out: nesting, identity, names, cuts. */
 #include "tests/unit/check.h"
 

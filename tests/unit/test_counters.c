@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timelines as XSpaces: the curves of what there was at once. */
 #include "tests/unit/exported.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who had a CPU for the most of a time. */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims by who wrote an answer: kept where nothing else can be meant, taken back where it can. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Durations as people write and read them. */
 #include "lib/base/duration.c"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timelines as XSpaces: threads, what ran on them, and the scheduler. */
 #include "tests/unit/exported.h"
 

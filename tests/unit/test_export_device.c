@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device plane: a timeline's operations in the form of a device, for who asks for it. */
 #include "tests/unit/exported.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a trace says of itself: what was captured in part, and that such is not counted. */
 #include "tests/unit/exported.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timelines as XSpaces: requests on lines of their own, what ties runs to them, and batches. */
 #include "tests/unit/exported.h"
 

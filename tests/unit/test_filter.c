@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests a capture shows. */
 #include "daemon/timeline/filter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a flight recorder keeps. That it says what a capture would is in test_requests_property.c.
  */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns that paths of requests and names of processes are compared with. */
 #include "lib/base/glob.h"
 

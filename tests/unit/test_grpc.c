@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC server in a thread of its own and the client, over abstract Unix sockets. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's session without a socket, by a clock that the test moves: what it does with bytes
  * that no library would send, and with peers that say nothing. With test_grpc.c and

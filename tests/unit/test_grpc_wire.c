@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the gRPC server answers to requests that no well-behaved client sends, made by hand over
  * HTTP/2. */
 #include <errno.h>

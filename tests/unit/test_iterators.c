@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Iterators of tf.data: from records to events that readers take for work of an input pipeline. */
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"

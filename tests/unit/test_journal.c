@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a recording: what was added comes out again, and what is damaged is refused. */
 #include "tests/unit/check.h"
 

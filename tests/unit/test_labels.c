@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server itself calls its threads' work: from records to events with its words as they are,
  * and nothing made of them. */
 #include "tests/unit/exported.h"

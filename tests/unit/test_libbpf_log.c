@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sentence that says why a program was refused, found in what libbpf and the verifier print. */
 #include "daemon/broker/kernel/libbpf_log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lifetimes of requests, from timelines made by hand and at random. Sources are included, so that
  * allocations can be made to fail. */
 #include <errno.h>

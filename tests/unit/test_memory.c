@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What allocators give out and take back: from records to the events that the Memory Profile page
  * reads, and to numbers. */
 #include "daemon/export/summary/memory_use.h"

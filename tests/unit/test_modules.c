@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* XLA's modules on their way into a trace. */
 #include "tests/unit/exported.h"
 

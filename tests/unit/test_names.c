@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names that objects had at a time, and hashes that nobody can make fall together. */
 #include "daemon/timeline/names.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of operations. */
 #include "daemon/export/summary/op_category.c"
 #include "tests/unit/check.h"

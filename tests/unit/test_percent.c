@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shares as tfprofctl reads them. */
 #include "lib/base/percent.c"
 

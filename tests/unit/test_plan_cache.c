@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans that are kept: found again for the same file only, and never believed further than the file
  * bears them out. */
 #include "tests/unit/check.h"

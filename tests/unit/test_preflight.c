@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the preflight makes of the facts about a host and a process. */
 #include "daemon/broker/doctor/preflight.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store of records, the ring reader, and the search for an object's layout. */
 #include "tests/unit/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a session tells the correlator is kept, and a replay makes the same result of it; whatever
  * else a file holds does no harm. */
 #include "tests/unit/check.h"

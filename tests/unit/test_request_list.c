@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests one by one, as messages. The source is included, so that its allocations can be made to
  * fail one by one. */
 #include <errno.h>

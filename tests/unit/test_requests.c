@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of messages at sockets in, requests out: what each one is, when, and whose work runs are.
  */
 #include "tests/unit/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recorded events, delivered in many ways: whatever order they come in, whichever of them are lost,
  * and wherever the window begins and ends, no request gets what is another's, what may not be whole

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a process came to serve: from records of its probes, and what is known besides, to phases. */
 #include "daemon/correlate/runtime/startup.h"
 

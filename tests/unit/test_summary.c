@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The summary of a capture. The source is included, so that its allocations can be made to fail one
  * by one. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a timeline does itself: the lanes of its requests. */
 #include "daemon/timeline/timeline.h"
 

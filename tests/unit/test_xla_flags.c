@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where XLA writes its modules, by a process's environment. */
 #include "lib/proc/xla_flags.h"
 

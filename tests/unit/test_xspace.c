@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The XSpace writer, read back with the protobuf-c classes of lib/proto/xplane.proto. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every form of the probes in include/tfprof.h, in what is both C and C++. Runs them as often as
  * the first argument says, and fails when an argument was not evaluated exactly once.

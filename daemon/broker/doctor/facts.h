@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says about this host, about ourselves, and about a process: gathered here, judged
  * by preflight.h. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What on this host, or about a process, stands in the way of a capture: findings, judged from
  * facts alone, each with a stable code, one sentence and one remedy. The worst of them are errors,

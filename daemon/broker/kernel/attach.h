@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel's part of one capture: the loaded programs with rings and control words of their own,
  * and the links that are up only while it runs. Everything goes when it is freed, or when the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What probes cost on this machine, and whether this kernel's are safe on a 5-byte nop: measured
  * with the programs of a capture, in a child that runs a few small functions of our own and nothing

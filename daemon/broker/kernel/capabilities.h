@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The capabilities that the broker keeps, and which of them it was not given. */
 #pragma once
 

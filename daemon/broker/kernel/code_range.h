@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which parts of an ELF file are code, from its program headers alone: all that the broker reads of
  * a target's file. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the programs the kernel refuses, and why: part of programs.h. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What libbpf made of the programs when it loaded them: the same instructions and maps are loaded
  * again at once. Part of programs.h. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What libbpf and the kernel's verifier say while programs are loaded. libbpf has one function for
  * all its messages, and no argument for the caller: who collects is known by the thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One uprobe by a perf event: the way of kernels without links of many (before 6.6). Needs
  * CAP_SYS_ADMIN. */
 #pragma once

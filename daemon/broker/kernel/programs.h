@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The BPF programs and maps of one capture, loaded and not attached. The first time libbpf loads
  * them: it reads the types of the whole kernel for that, which takes half of the time. What it made

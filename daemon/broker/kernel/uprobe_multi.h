@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Links of many uprobes: BPF_TRACE_UPROBE_MULTI of Linux 6.6, which Debian 12's headers and libbpf
  * do not know. */
 #pragma once

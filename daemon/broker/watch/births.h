@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When processes became the program that they are, and mapped a runtime's libraries: by what the
  * side-band told. A table of fixed size: a process that maps none gives way to later ones. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Learns of processes that come, go, become another program and map code, by the kernel's perf
  * side-band: no program runs in the kernel for it and nobody polls /proc. The records wait in a

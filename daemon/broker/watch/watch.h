@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which processes the front is to look at, told by what the side-band says: those that map code
  * that may be a runtime's, children of known ones, and known ones that became another program.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides which kinds of probes are taken away when a capture costs its targets more than it may:
  * the dearest first, runs last. Pure: times and counts in, a verdict out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the probes of a session cost its targets, and what is done about it when that is too much.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a hit of a probe will cost on this machine: measured once per boot, by the broker. */
 #pragma once
 

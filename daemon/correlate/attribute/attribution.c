@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose work a run is. It is exact where a thread read one request, did the run and wrote that
  * request's answer (nesting), and where a thread that has read nothing which still waits wrote the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who writes an answer may write another one's of the same connection along with it, or instead of
  * it. Where a claim by who wrote can be read otherwise, since a request of that connection has no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams as gRPC's library has them. Each is an object, made of the stream's number; the thread
  * that works for it takes it up, by wanting something of it, and tells it of the answer, whichever

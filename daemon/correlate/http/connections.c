@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, when their bytes came, and the requests on them. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What requests and answers say of themselves: in their first lines, and in blocks of header
  * fields. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1: requests of a connection are answered in their order. */
 #include "daemon/correlate/http/messages.h"
 #include "lib/base/macro.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/2: each request has a stream of its own. */
 #include "daemon/correlate/http/messages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of what passed through sockets, and what is true of all requests when the window closes.
  */
 #include <errno.h>

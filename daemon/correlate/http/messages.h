@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How requests come of the parts of messages that pass through sockets. Used by these files only:
  *

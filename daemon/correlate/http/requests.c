@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests in a timeline whose spans are sorted: those that servers mark, whose runs belong to
  * them, and their order. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requests that pass through the sockets of the targets, and whose work each run is. Used
  * within this folder only.

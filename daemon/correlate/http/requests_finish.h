@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last steps of a timeline's requests; used within this folder only. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The probed functions that a thread is inside of, outermost first. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds out where an operation's object keeps its name and its type, from objects whose string
  * views were all sent. A layout counts as known when it reads right on several objects and no other

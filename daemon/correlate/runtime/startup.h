@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a process came to serve: from its exec over its libraries and its models to its first
  * request. Made of what the kernel tells of every process, and, for those that are watched while

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who had each CPU lately: what a thread that waited for one waited for. Pure; the last stints of
  * each CPU are kept. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the numbers of a capture suggest: a sentence for each thing that requests wait for most,
  * where the data says so. Pure. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/export/summary/op_category.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of operations, as the runtime and as compilers of tensor programs name them. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requests of a capture one by one, with their critical paths, as messages of tfprofctl's
  * service: CaptureReply (lib/proto/control.proto) with requests and slowest, packed, of about 1 MiB

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened to the requests of a capture, in numbers: how many, how long, and which phases the
  * time went into. Pure. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers that a person reads first: how many runs, how long they took, and which operations
  * the time went into. */
 #pragma once

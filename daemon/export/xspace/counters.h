@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the trace viewer draws as curves: a line for each counter, whose events are samples at the
  * times where it changes. One that changes more often than COUNTER_SAMPLES times is shown by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations once more, in the form of a device: pages that know devices only (HLO Op Profile,
  * HLO Op Stats, Roofline Model) show them then. It presents a CPU as what it is not, so it is made

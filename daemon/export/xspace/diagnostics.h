@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a trace says of itself: errors, advice, what was captured in part, warnings. Readers show it
  * on Overview and Input Pipeline Analysis. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests on lines of their own, and batches. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What allocators gave out and took back within the window, as events that the Memory Profile page
  * reads. */
 #pragma once

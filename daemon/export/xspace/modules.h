@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * XLA's modules: what Graph Viewer and Memory Viewer show. They are no part of the timeline: XLA
  * wrote them as files when it compiled them, each an xla.HloProto, which is passed on as it is.

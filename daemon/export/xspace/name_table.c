@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/export/xspace/name_table.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names with small ids, kept as the map entries (id → {id, name, display name}) that an XPlane ends
  * with. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How processes came to serve, as a line of each: what of it lies in the window. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The protobuf wire format, as far as it is written: numbers and text behind their tags. Callers
  * see to the room. */
 #pragma once

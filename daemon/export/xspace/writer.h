@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of an export share: the open plane's names, the stats of an event, and the order
  * of events on a line. */
 #pragma once

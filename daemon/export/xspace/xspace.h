@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An append-only writer of tensorflow.profiler.XSpace (lib/proto/xplane.proto), the trace format of
  * TensorBoard's Profile plugin. Events are encoded once, straight into the blocks that are sent;

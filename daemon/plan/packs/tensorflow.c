@@ -1,26 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TensorFlow. Facts read off the unmodified 2.21.0 CPU wheel (x86-64): the symbols of
- * libtensorflow_framework.so.2 and libtensorflow_cc.so.2, the argument registers and the offsets by
- * disassembly. tensorflow_model_server holds the same names.
+ * libtensorflow_framework.so.2 and libtensorflow_cc.so.2, the argument registers and the offsets
+ * by disassembly. tensorflow_model_server holds the same names.
  *
  * No return probes but one: a C++ exception that crosses a probed frame would abort the process.
- * What begins at one entry ends at another one of the same thread: an op         Device::Compute →
- * ~OpKernelContext of the context that Compute was given a session run DirectSession::RunInternal →
- * ~RunState, a local variable of RunInternal a function    KernelAndDeviceFunc::Run   →
- * ~ScopedSetRound, a local variable around the run a batch       BatchResourceBase::Process*Batch →
- * ~Batch of the batch that it was given, by its caller an element    DatasetBaseIterator::GetNext →
- * IteratorContext::SaveCheckpoint, which it calls with itself once it has the element a load
- * metrics::SavedModelReadApi → SavedModelReadPath, at the two ends of LoadSavedModel and of
- * Python's load a restore     BundleReader() → ~BundleReader a request
- * HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller does next
- *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing that
- * it does
+ * What begins at one entry ends at another one of the same thread:
+ *   an op         Device::Compute            → ~OpKernelContext of the context that Compute was
+ *                 given
+ *   a session run DirectSession::RunInternal → ~RunState, a local variable of RunInternal
+ *   a function    KernelAndDeviceFunc::Run   → ~ScopedSetRound, a local variable around the run
+ *   a batch       BatchResourceBase::Process*Batch → ~Batch of the batch that it was given, by its
+ *                 caller
+ *   an element    DatasetBaseIterator::GetNext → IteratorContext::SaveCheckpoint, which it calls
+ *                 with itself once it has the element
+ *   a load        metrics::SavedModelReadApi → SavedModelReadPath, at the two ends of
+ *                 LoadSavedModel and of Python's load
+ *   a restore     BundleReader() → ~BundleReader
+ *   a request     HttpRestApiHandler::ProcessRequest → RecordModelRequestCount, which its caller
+ *                 does next
+ *                 PredictionServiceImpl::Predict     → RecordModelRequestCount, the last thing
+ *                                                    that it does
  *
- * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession, handlers)
- * were read off TensorFlow Serving's source; the types in them say where the arguments are.
- * Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are entered
- * for each, but the thread that takes one does so in code that was inlined into MaybeGetTask: of
- * 954,503 that were scheduled 17,634 passed Task::operator=, the stolen ones.
+ * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession,
+ * handlers) were read off TensorFlow Serving's source; the types in them say where the arguments
+ * are. Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are
+ * entered for each, but the thread that takes one does so in code that was inlined into
+ * MaybeGetTask: of 954,503 that were scheduled 17,634 passed Task::operator=, the stolen ones.
  */
 #include <ctype.h>
 #include <stddef.h>
