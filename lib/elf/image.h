@@ -6,11 +6,12 @@
  * executables and shared libraries are taken.
  *
  * Errors of this module and of symbols.h come as an errno and, through ret_reason, as words for a
- * person. The reason is a constant string, set on failure only; the pointer may be NULL. -ENOEXEC
- * not an ELF file, or not a regular file -EOPNOTSUPP   an ELF file of another machine, class, byte
- * order or type -EBADMSG      malformed, or the file became shorter while it was read -E2BIG more
- * sections, segments, symbols, matches or work than the caps allow -ENOMEM, and what fstat, fcntl
- * and pread return
+ * person. The reason is a constant string, set on failure only; the pointer may be NULL.
+ *   -ENOEXEC      not an ELF file, or not a regular file
+ *   -EOPNOTSUPP   an ELF file of another machine, class, byte order or type
+ *   -EBADMSG      malformed, or the file became shorter while it was read
+ *   -E2BIG        more sections, segments, symbols, matches or work than the caps allow
+ *   -ENOMEM, and what fstat, fcntl and pread return
  */
 #pragma once
 
@@ -41,8 +42,8 @@ uint64_t elf_image_size(const struct elf_image *image);
 const char *elf_image_build_id(const struct elf_image *image);
 
 /*
- * Whether the file was owned by root, and nobody else could write it, when it was opened: only then
- * does its build-id tell what it holds.
+ * Whether the file was owned by root, and nobody else could write it, when it was opened: only
+ * then does its build-id tell what it holds.
  */
 bool elf_image_is_system(const struct elf_image *image);
 
