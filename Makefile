@@ -149,7 +149,7 @@ lint:
 
 # The C sources as .clang-format has them.
 format:
-	$(Q)git ls-files '*.c' '*.h' '*.cc' | grep -v '^vmlinux/' | xargs clang-format -i
+	$(Q)git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.cc' | grep -v '^vmlinux/' | xargs clang-format -i
 
 deps:
 	./tests/install-deps

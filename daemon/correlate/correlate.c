@@ -5,105 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/http/messages.h"
 #include "daemon/correlate/http/requests_finish.h"
+#include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/labels.h"
+#include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/objects.h"
+#include "daemon/correlate/runtime/work.h"
+#include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
 #include "lib/base/macro.h"
 
-/* 56 bytes each: below 1 GiB. */
-#define SPANS_MAX (16u << 20)
 /* Executors of whom one must be linked to its run, if any can be. */
 #define LINK_PROOFS 16
 
-void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
-		      size_t element)
-{
-	uint64_t bigger = *size ? *size * 2 : 1024;
-	void *p;
-
-	if (need < *size)
-		return array;
-	p = realloc(array, bigger * element);
-	if (!p) {
-		c->error = -ENOMEM;
-		return NULL;
-	}
-	*size = bigger;
-	return p;
-}
-
-void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
-{
-	if (map_put(map, key, value) < 0)
-		c->error = -ENOMEM;
-}
-
-uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_kind kind,
-			     uint64_t start)
-{
-	struct span *spans;
-
-	if (c->t->n_spans >= SPANS_MAX) {
-		c->t->n_spans_left_out++;
-		return NO_SPAN;
-	}
-	spans = correlator_grow(c, c->t->spans, &c->spans_size, c->t->n_spans, sizeof(spans[0]));
-
-	if (!spans)
-		return NO_SPAN;
-	c->t->spans = spans;
-	spans[c->t->n_spans] = (struct span){ .start_ns = start,
-					      .end_ns = start,
-					      .thread = thread,
-					      .kind = (uint8_t)kind,
-					      .name = c->unknown_name,
-					      .id = -1 };
-	return c->t->n_spans++;
-}
-
-uint32_t correlator_name(struct correlator *c, const char *text)
-{
-	uint32_t name = 0;
-
-	if (names_add(&c->names, text, NULL, false, false, &name) < 0)
-		c->error = -ENOMEM;
-	return name;
-}
-
-/* Processes are the targets, in their order. */
-uint32_t correlator_thread(struct correlator *c, uint32_t tid)
-{
-	uint64_t *found = map_get(&c->thread_of_tid, tid), size = c->threads_size;
-	struct thread *threads;
-	struct thread_state *states;
-
-	if (found)
-		return (uint32_t)*found;
-	if (c->t->n_threads == c->threads_size) {
-		uint64_t states_size = size;
-
-		threads = correlator_grow(c, c->t->threads, &size, c->t->n_threads,
-					  sizeof(threads[0]));
-		if (threads)
-			c->t->threads = threads;
-		states = correlator_grow(c, c->states, &states_size, c->t->n_threads,
-					 sizeof(states[0]));
-		if (states)
-			c->states = states;
-		if (!threads || !states)
-			return 0;
-		c->threads_size = (uint32_t)size;
-	}
-	if (map_put(&c->thread_of_tid, tid, c->t->n_threads) < 0) {
-		c->error = -ENOMEM;
-		return 0;
-	}
-	c->t->threads[c->t->n_threads] = (struct thread){ .tid = tid, .process = UINT32_MAX };
-	c->states[c->t->n_threads] = (struct thread_state){
-		.waker = -1, .blocked_in = -1, .off_span = NO_SPAN, .allocating = NOTHING_ASKED
-	};
-	return c->t->n_threads++;
-}
 static void on_record(struct correlator *c, const struct record *r)
 {
 	switch (r->kind) {
@@ -131,7 +48,7 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_UNSEEN:
 		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target] &&
 		    !c->targets[r->target].has_handlers)
-			requests_on_record(c, r);
+			messages_on_record(c, r);
 		break;
 	case RECORD_FOREIGN:
 		threads_on_foreign(c, (const void *)r);
@@ -268,7 +185,7 @@ int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, c
 int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 {
 	if (!c->error)
-		requests_note_loss(c, from, to);
+		correlator_fail(c, losses_add(&c->losses, from, to));
 	return c->error;
 }
 
@@ -281,13 +198,6 @@ void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, voi
 {
 	c->on_finished = fn;
 	c->on_finished_data = data;
-}
-
-void correlator_finished(struct correlator *c, uint32_t process, uint64_t latency_ns)
-{
-	c->n_finished++;
-	if (c->on_finished)
-		c->on_finished(process, latency_ns, c->on_finished_data);
 }
 
 uint64_t correlator_n_finished(const struct correlator *c)
@@ -305,7 +215,7 @@ static void apply_sheds(struct correlator *c, uint64_t now)
 		if (kind == KIND_SWITCHES)
 			threads_shed(c, c->shed_ns[kind]);
 		else if (kind == KIND_SOCKETS)
-			requests_cut(c, c->shed_ns[kind]);
+			messages_end(c, c->shed_ns[kind]);
 		else
 			work_shed(c, kind, c->shed_ns[kind]);
 	}
@@ -323,6 +233,9 @@ struct correlator *correlator_free(struct correlator *c)
 	}
 	free(c->states);
 	cpus_done(&c->cpus);
+	losses_done(&c->losses);
+	if (c->requests)
+		streams_done(&c->requests->streams);
 	requests_free(c->requests);
 	map_done(&c->thread_of_tid);
 	map_done(&c->run_of_call);
@@ -378,7 +291,7 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		close_window(c);
 	}
 	if (!c->error)
-		requests_close(c);
+		messages_close(c);
 	if (!c->error)
 		name_ops(c);
 	if (!c->error)
@@ -393,7 +306,7 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	if (!c->error)
 		c->error = timeline_finish(t);
 	if (!c->error)
-		c->error = requests_finish(t, &c->filter, c->requests);
+		c->error = requests_finish(t, &c->filter, &c->losses);
 	if (!c->error)
 		c->error = lifetime_make(t);
 	if (!c->error)

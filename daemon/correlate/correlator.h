@@ -7,6 +7,7 @@
 
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/http/requests.h"
+#include "daemon/correlate/losses.h"
 #include "daemon/correlate/runtime/frames.h"
 #include "daemon/correlate/sched/cpus.h"
 #include "daemon/timeline/names.h"
@@ -88,6 +89,7 @@ struct correlator {
 	struct timeline *t;
 	struct names names;
 	struct requests *requests;
+	struct losses losses;
 	struct map thread_of_tid, run_of_call, run_of_step, text_of_hash;
 	uint64_t text_seed; /* of these hashes */
 	struct map blocks;  /* bytes of what an allocator gave out, by address and target */
@@ -115,9 +117,11 @@ static inline uint64_t target_key(uint64_t value, uint8_t target)
 	return (value & 0x00ffffffffffffffULL) | (uint64_t)target << 56;
 }
 
-/* correlate.c: what all parts use. Failure is kept in .error. */
+/* What all parts use. Failure is kept in .error. */
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
 		      size_t element);
+/* Keeps the first error; r: 0 or -errno. */
+void correlator_fail(struct correlator *c, int r);
 /* Sets the value of a key; without memory the correlator fails. */
 void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value);
 /* The index of a new span, NO_SPAN: no room. */
@@ -126,72 +130,6 @@ uint64_t correlator_add_span(struct correlator *c, uint32_t thread, enum span_ki
 uint32_t correlator_name(struct correlator *c, const char *text);
 /* The index of the thread with this id, made when it is new. */
 uint32_t correlator_thread(struct correlator *c, uint32_t tid);
-
-/* work.c: runs, executors and operations, by the frames that threads are inside of. */
-void work_on_probe(struct correlator *c, const struct record *record);
-/* Notes when the thread did the first thing after it entered its top frame. */
-void work_note_next(struct correlator *c, const struct record *record);
-/* The window has closed: ends the frames that are left. */
-void work_close(struct correlator *c, struct thread_state *s);
-/* A process became another program: whatever its threads were inside of has ended. */
-void work_end_process(struct correlator *c, uint32_t process, uint64_t time);
-/* The probes of a kind went at that time. */
-void work_shed(struct correlator *c, enum probe_kind kind, uint64_t time);
-/* The span of the innermost operation that the thread is in, with its stack pointer there (0:
- * wherever it is); NO_SPAN: none. */
-uint64_t work_op(const struct thread_state *s, uint32_t stack);
-
-/* labels.c: what the server itself calls its threads' work. */
-void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *record);
-void labels_end(struct correlator *c, uint32_t thread, uint64_t time);
-/* What the thread is inside of goes on after that time, unseen. */
-void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
-
-/* What an iterator of a pipeline is called, an index into names. */
-uint32_t labels_name_iterator(struct correlator *c, const struct record_text *record);
-
-/* memory.c: what allocators give out and take back. */
-void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *record,
-		     enum role role);
-/* All of a process's blocks go with it. */
-void memory_end_process(struct correlator *c, uint32_t process, uint64_t time);
-/* Operations have their names: the events that are theirs get them. */
-void memory_name_ops(struct correlator *c);
-
-/* batches.c: which runs' work was processed together. A batch is an object; its key is target_key()
- * of its address. */
-/* A task of the run, or handler, with that context (0: not known) goes into the batch. */
-void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run);
-/* Its processing is that span from now on; a number for what follows. BATCH_NONE: no room. */
-uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span);
-void batches_size(struct correlator *c, uint32_t batch, uint64_t rows);
-void batches_padded(struct correlator *c, uint64_t key, uint64_t rows);
-/* The object goes. The number of a batch that was processed, but not seen to begin, to be given its
- * span; else BATCH_NONE. */
-uint32_t batches_end(struct correlator *c, uint64_t key);
-void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span);
-/* All spans have their ends: puts batches and tasks in order. -ENOMEM. */
-int batches_finish(struct correlator *c);
-void batches_done(struct batch_list *list);
-
-/* handlers.c: what the handlers of requests were called with. */
 /* The index of a text of the timeline, TEXT_NONE: no room. size: bytes, without a NUL among them.
  */
 uint32_t correlator_text(struct correlator *c, const char *text, size_t size);
-void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *record);
-/* The span's name says it, too. */
-void handlers_set_model(struct correlator *c, uint64_t span, const struct record_text *record);
-
-/* objects.c: the names of operations. */
-void objects_on_name(struct correlator *c, const struct record_name *record);
-void objects_on_object(struct correlator *c, const struct record_object *record);
-
-/* threads.c: when threads ran, why they left, who woke them; their names. */
-void threads_on_switch(struct correlator *c, const struct record_switch *record);
-void threads_on_wake(struct correlator *c, const struct record_wake *record);
-void threads_on_thread(struct correlator *c, const struct record_thread *record);
-void threads_on_foreign(struct correlator *c, const struct record_thread *record);
-void threads_add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason);
-/* The scheduler's records end at that time. */
-void threads_shed(struct correlator *c, uint64_t time);
-void threads_end_off_span(struct correlator *c, struct thread_state *s, uint64_t time);

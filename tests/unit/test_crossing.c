@@ -2,7 +2,7 @@
 /* Claims by who wrote an answer: kept where nothing else can be meant, taken back where it can. */
 #include <stdlib.h>
 
-#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/attribute/crossing.h"
 #include "tests/unit/check.h"
 
 #define THREADS 4

@@ -9,79 +9,15 @@
  */
 #include <string.h>
 
-#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/crossing.h"
+#include "daemon/correlate/attribute/streams.h"
 #include "lib/base/macro.h"
-
-struct thread_requests *attribution_thread(struct correlator *c, uint32_t thread)
-{
-	struct requests *r = c->requests;
-	uint64_t from = r->threads_size;
-
-	while (thread >= r->threads_size) {
-		struct thread_requests *threads = correlator_grow(
-			c, r->threads, &r->threads_size, r->threads_size, sizeof(*threads));
-
-		if (!threads)
-			return NULL;
-		r->threads = threads;
-		memset(threads + from, 0, (r->threads_size - from) * sizeof(*threads));
-		from = r->threads_size;
-	}
-	return &r->threads[thread];
-}
 
 static struct span *span_at(struct correlator *c, uint64_t index)
 {
 	return &c->t->spans[index];
-}
-
-static void waiting_remove(struct requests *r, uint32_t request)
-{
-	for (uint32_t i = 0; i < r->n_waiting; i++)
-		if (r->waiting[i] == request) {
-			memmove(&r->waiting[i], &r->waiting[i + 1],
-				(--r->n_waiting - i) * sizeof(r->waiting[0]));
-			return;
-		}
-}
-
-void attribution_unclaim(struct correlator *c, uint64_t span)
-{
-	struct requests *r = c->requests;
-	uint32_t request = span_at(c, span)->request - 1;
-
-	span_at(c, span)->request = 0;
-	if (span_at(c, span)->flags & SPAN_INFERRED)
-		r->states[request].n_inferred--;
-	span_at(c, span)->flags &= (uint8_t)~SPAN_INFERRED;
-	r->list[request].n_runs--;
-}
-
-void attribution_claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred)
-{
-	struct requests *r = c->requests;
-
-	/* What was inferred gives way to what is known. */
-	if (span_at(c, span)->request)
-		attribution_unclaim(c, span);
-	span_at(c, span)->request = request + 1;
-	if (inferred)
-		span_at(c, span)->flags |= SPAN_INFERRED;
-	r->states[request].n_inferred += inferred;
-	r->states[request].last_run = span;
-	r->list[request].n_runs++;
-	waiting_remove(r, request);
-}
-
-bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request)
-{
-	const struct request *q = &c->requests->list[request];
-	const struct span *s = span_at(c, span);
-
-	if (q->process != c->t->threads[s->thread].process)
-		return false;
-	return c->requests->states[request].read && q->read_end_ns <= s->start_ns &&
-	       (!q->write_start_ns || s->start_ns <= q->write_start_ns);
 }
 
 /*
@@ -98,13 +34,13 @@ static void resolve(struct correlator *c, struct thread_requests *t)
 		uint64_t last = t->runs[t->n_runs - 1];
 
 		for (uint32_t i = 0; i < t->n_written; i++)
-			if (attribution_can_be_of(c, last, t->written[i])) {
+			if (claims_can_be_of(c, last, t->written[i])) {
 				found = t->written[i];
 				n++;
 			}
 		for (uint32_t i = 0; i < t->n_runs && n == 1; i++)
-			if (attribution_can_be_of(c, t->runs[i], found))
-				attribution_claim(c, t->runs[i], found, false);
+			if (claims_can_be_of(c, t->runs[i], found))
+				claims_add(c, t->runs[i], found, false);
 	}
 	if (t->n_written) {
 		t->n_runs = 0;
@@ -119,17 +55,13 @@ static void infer(struct correlator *c, uint32_t thread, struct thread_requests 
 {
 	struct requests *r = c->requests;
 	uint32_t process = c->t->threads[thread].process, found = NO_REQUEST;
-	unsigned n = 0;
 
-	for (uint32_t i = 0; i < r->n_waiting && n < 2; i++)
-		if (r->list[r->waiting[i]].process == process) {
-			found = r->waiting[i];
-			n++;
-		}
-	if (n != 1 || t->ran || !attribution_can_be_of(c, span, found) ||
+	if (process < RECORD_MAX_TARGETS && r->waiting[process].n == 1)
+		found = r->waiting[process].first;
+	if (found == NO_REQUEST || t->ran || !claims_can_be_of(c, span, found) ||
 	    t->woken_ns < r->list[found].read_end_ns || t->woken_by != r->list[found].read_thread)
 		return;
-	attribution_claim(c, span, found, true);
+	claims_add(c, span, found, true);
 }
 
 static void add_run(struct correlator *c, struct thread_requests *t, uint64_t span)
@@ -147,7 +79,7 @@ static void add_run(struct correlator *c, struct thread_requests *t, uint64_t sp
 
 void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 
 	if (!t)
 		return;
@@ -158,13 +90,13 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	/* Who runs after reading one request does that one's work, or it is not known whose: nobody
 	 * else is to get it by inference. */
 	if (t->n_read == 1)
-		waiting_remove(c->requests, t->read[0]);
+		claims_stop_waiting(c->requests, t->read[0]);
 	t->ran = true;
 }
 
 void attribution_on_cut_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 
 	/* Whatever the thread has read since the window opened came after this run's request. */
 	if (t && !t->n_read)
@@ -173,7 +105,7 @@ void attribution_on_cut_run(struct correlator *c, uint32_t thread, uint64_t span
 
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time)
 {
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 
 	if (!t)
 		return;
@@ -194,20 +126,14 @@ static void add(uint32_t *list, uint32_t *n, uint32_t request, bool *overflow)
 
 void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request)
 {
-	struct thread_requests *t = attribution_thread(c, thread);
-	struct requests *r = c->requests;
-	uint32_t *waiting;
+	struct thread_requests *t = claims_thread(c, thread);
 
 	if (!t)
 		return;
 	resolve(c, t);
 	t->is_reader = true;
 	add(t->read, &t->n_read, request, &t->overflow);
-	waiting = correlator_grow(c, r->waiting, &r->waiting_size, r->n_waiting, sizeof(*waiting));
-	if (!waiting)
-		return;
-	r->waiting = waiting;
-	waiting[r->n_waiting++] = request;
+	claims_wait(c->requests, request);
 }
 
 /* Whether the thread has read no other request that waits, but those behind this one on its
@@ -237,7 +163,7 @@ static void note_writing(struct thread_requests *t, const struct request *q)
 
 void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request)
 {
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 	struct requests *r = c->requests;
 
 	if (!t)
@@ -253,8 +179,8 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 	}
 	if (has_read_only(r, t, request) && !t->overflow && !t->n_written)
 		for (uint32_t i = 0; i < t->n_runs; i++)
-			if (attribution_can_be_of(c, t->runs[i], request))
-				attribution_claim(c, t->runs[i], request, false);
+			if (claims_can_be_of(c, t->runs[i], request))
+				claims_add(c, t->runs[i], request, false);
 	t->n_runs = 0;
 	t->n_written = 0;
 	t->overflow = false;
@@ -264,9 +190,9 @@ void attribution_on_end(struct correlator *c, uint32_t request)
 {
 	struct requests *r = c->requests;
 	uint32_t thread = r->list[request].read_thread;
-	struct thread_requests *t = thread == THREAD_NONE ? NULL : attribution_thread(c, thread);
+	struct thread_requests *t = thread == THREAD_NONE ? NULL : claims_thread(c, thread);
 
-	waiting_remove(r, request);
+	claims_stop_waiting(r, request);
 	for (uint32_t i = 0; t && i < t->n_read; i++)
 		if (t->read[i] == request) {
 			memmove(&t->read[i], &t->read[i + 1],
@@ -285,8 +211,8 @@ static void drop_doubtful(struct correlator *c)
 
 		if (s->kind == SPAN_RUN && s->request &&
 		    (r->states[s->request - 1].doubtful ||
-		     (r->n_losses && requests_lost_within(r, s->start_ns, s->end_ns))))
-			attribution_unclaim(c, i);
+		     (losses_within(&c->losses, s->start_ns, s->end_ns))))
+			claims_remove(c, i);
 	}
 }
 

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/crossing.h"
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
@@ -295,7 +297,7 @@ static bool take_back(struct crossing *x)
 
 	for (uint64_t i = 0; i < x->n_all && x->n_requests; i++)
 		if (is_doubtful(x, &x->all[i])) {
-			attribution_unclaim(x->c, x->all[i].span);
+			claims_remove(x->c, x->all[i].span);
 			changed = true;
 		}
 	return changed;
@@ -314,7 +316,7 @@ static int take_back_leading(struct crossing *x)
 
 		if (is_by_writer(x, run) && !can_be_last(x, run) &&
 		    next[run->thread] != run->request)
-			attribution_unclaim(c, x->all[i - 1].span);
+			claims_remove(c, x->all[i - 1].span);
 		next[run->thread] = run->request;
 	}
 	return 0;
@@ -325,7 +327,7 @@ static void take_back_all(struct crossing *x)
 {
 	for (uint64_t i = 0; i < x->n_all; i++)
 		if (is_by_writer(x, span_of(x, &x->all[i])))
-			attribution_unclaim(x->c, x->all[i].span);
+			claims_remove(x->c, x->all[i].span);
 }
 
 static bool is_outermost(const struct span *s)

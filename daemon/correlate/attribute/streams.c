@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
@@ -163,7 +165,7 @@ void streams_on_operations(struct correlator *c, uint32_t thread, const struct r
 	struct streams *s = &c->requests->streams;
 	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
 	uint32_t object = found ? (uint32_t)*found : UNKNOWN;
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 	bool known, alone;
 
 	/* What the process asks of others is part of its work. */
@@ -188,7 +190,7 @@ void streams_on_operations(struct correlator *c, uint32_t thread, const struct r
 void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream)
 {
 	struct streams *s = &c->requests->streams;
-	struct thread_requests *t = attribution_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, thread);
 	struct transport *transport;
 
 	/* Along with it, or instead, it may write those of other streams of the connection. */
@@ -210,7 +212,7 @@ static bool is_missing(const struct correlator *c, const struct stream_object *o
 
 	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests &&
 	       o->stream > conn->first_ordinal && o->stream < conn->read_ordinal && !conn->passed &&
-	       !requests_lost_within(c->requests, c->start_ns, o->time);
+	       !losses_within(&c->losses, c->start_ns, o->time);
 }
 
 /* Whether the library should have an object for the request, and has not: it has made those of an
@@ -252,7 +254,7 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 		uint32_t transport = transport_of[r->states[i].connection];
 
 		if (transport && is_strange(r, i, &s->transports[transport - 1]) &&
-		    !requests_lost_within(r, c->start_ns, r->list[i].end_ns))
+		    !losses_within(&c->losses, c->start_ns, r->list[i].end_ns))
 			s->transports[transport - 1].doubtful = true;
 	}
 }
@@ -269,7 +271,7 @@ static uint32_t request_of_run(struct correlator *c, const struct handed_run *ru
 	uint32_t request = request_of(r, &r->streams.objects[run->object]);
 	const struct request *q = request == NO_REQUEST ? NULL : &r->list[request];
 
-	if (!q || !attribution_can_be_of(c, run->span, request) || run->time > q->end_ns ||
+	if (!q || !claims_can_be_of(c, run->span, request) || run->time > q->end_ns ||
 	    (q->write_start_ns && run->time > q->write_start_ns))
 		return NO_REQUEST;
 	return run->taken || (span->request == request + 1 && !(span->flags & SPAN_INFERRED))
@@ -298,11 +300,11 @@ void streams_close(struct correlator *c)
 
 		if (run->kind == SPAN_RUN && run->request &&
 		    r->connections[r->states[run->request - 1].connection].has_transport)
-			attribution_unclaim(c, i);
+			claims_remove(c, i);
 	}
 	for (uint32_t i = 0; i < s->n_runs; i++)
 		if (requests[i] != NO_REQUEST) {
-			attribution_claim(c, s->runs[i].span, requests[i], false);
+			claims_add(c, s->runs[i].span, requests[i], false);
 			r->states[requests[i]].handed = true;
 		}
 }

@@ -2,96 +2,11 @@
 /* Connections, when their bytes came, and the requests on them. */
 #include <stdlib.h>
 
-#include "daemon/correlate/http/messages.h"
+#include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/http/arrivals.h"
+#include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/http2.h"
 #include "lib/base/macro.h"
-
-#define CONNECTIONS_MAX (1u << 18)
-/* A position is behind another one by less than this; sequence numbers wrap. */
-#define POSITION_MAX (1u << 30)
-
-/* Keys may be any number but one. */
-static uint64_t socket_key(uint64_t socket)
-{
-	return socket == UINT64_MAX ? 0 : socket;
-}
-
-static uint64_t stream_key(const struct connection *conn, uint32_t stream)
-{
-	return conn->number << 32 | stream;
-}
-
-static struct arrivals *arrivals_get(struct correlator *c, uint64_t socket)
-{
-	struct requests *r = c->requests;
-	uint64_t *found = map_get(&r->arrivals_of_socket, socket_key(socket));
-	struct arrivals *a;
-
-	if (found)
-		return &r->arrivals[*found];
-	if (r->n_arrivals >= CONNECTIONS_MAX)
-		return NULL;
-	a = correlator_grow(c, r->arrivals, &r->arrivals_size, r->n_arrivals, sizeof(*a));
-	if (!a)
-		return NULL;
-	r->arrivals = a;
-	correlator_put(c, &r->arrivals_of_socket, socket_key(socket), r->n_arrivals);
-	a[r->n_arrivals] = (struct arrivals){};
-	return &a[r->n_arrivals++];
-}
-
-void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
-{
-	struct arrivals *a = arrivals_get(c, record->socket);
-
-	c->requests->n_ready++;
-	if (!a)
-		return;
-	/* The same bytes can be told of more than once. */
-	if (a->n && a->entries[(a->n - 1) % READY_MAX].position == record->position)
-		return;
-	a->entries[a->n % READY_MAX].time = record->head.time;
-	a->entries[a->n % READY_MAX].position = record->position;
-	a->entries[a->n % READY_MAX].more = record->more;
-	a->n++;
-}
-
-/*
- * When the byte at that sequence number came, 0: not known. *ret_since: what was lost before that
- * time changes nothing about it. *ret_until: the number behind the last byte that came with it.
- */
-static uint64_t arrival_of(struct correlator *c, uint64_t socket, uint32_t position,
-			   uint64_t *ret_since, uint32_t *ret_until)
-{
-	const struct arrivals *a = arrivals_get(c, socket);
-	uint32_t most = POSITION_MAX;
-	uint64_t first = 0;
-	unsigned n;
-
-	*ret_since = c->start_ns;
-	if (!a)
-		return 0;
-	n = MIN(a->n, (unsigned)READY_MAX);
-	for (unsigned i = 1; i <= n; i++) {
-		uint64_t time = a->entries[(a->n - i) % READY_MAX].time;
-		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
-
-		/* The earliest that tells of more than what came before; those of an earlier
-		 * connection are not in their order. */
-		if (!behind || behind > most) {
-			*ret_since = time;
-			/* Perhaps it came with these. */
-			return a->entries[(a->n - i) % READY_MAX].more ? 0 : first;
-		}
-		most = behind;
-		first = time;
-		*ret_until = position + behind;
-	}
-	if (a->n <= READY_MAX)
-		return first;
-	/* When even the oldest one does, an older one may have been forgotten. */
-	*ret_since = first;
-	return 0;
-}
 
 uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start)
 {
@@ -129,6 +44,7 @@ uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start)
 				       .grpc_status = -1 };
 	states[r->n] = (struct request_state){ .connection = connection, .next = NO_REQUEST };
 	r->connections[connection].n_open++;
+	r->at_sockets[conn->process] = true;
 	return r->n++;
 }
 
@@ -190,7 +106,7 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 			uint64_t time)
 {
 	struct requests *r = c->requests;
-	uint64_t *found = map_get(&r->connection_of_socket, socket_key(socket));
+	uint64_t *found = map_get(&r->connection_of_socket, requests_socket_key(socket));
 	struct connection *conn;
 
 	if (found) {
@@ -206,7 +122,7 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 	if (!conn)
 		return NO_REQUEST;
 	r->connections = conn;
-	correlator_put(c, &r->connection_of_socket, socket_key(socket), r->n_connections);
+	correlator_put(c, &r->connection_of_socket, requests_socket_key(socket), r->n_connections);
 	conn += r->n_connections;
 	*conn = (struct connection){ .socket = socket,
 				     .inode = inode,
@@ -228,9 +144,9 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 	uint64_t arrival;
 
 	s->since_ns = m->head.time;
-	arrival = m->local_port
-			  ? arrival_of(c, m->socket, first_position, &s->since_ns, &s->came_until)
-			  : 0;
+	arrival = m->local_port ? arrivals_find(c, m->socket, first_position, &s->since_ns,
+						&s->came_until)
+				: 0;
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
@@ -301,7 +217,7 @@ void request_answer(struct correlator *c, uint32_t request, const struct record_
 uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m,
 			uint8_t protocol, bool before)
 {
-	bool cut = before && !requests_lost_within(c->requests, c->start_ns, m->head.time);
+	bool cut = before && !losses_within(&c->losses, c->start_ns, m->head.time);
 	uint32_t request =
 		request_add(c, connection, cut ? c->start_ns : MAX(m->began, c->start_ns));
 	struct request *q;
@@ -325,15 +241,8 @@ void request_set_stream(struct correlator *c, uint32_t request, uint32_t stream)
 
 	r->list[request].stream = stream;
 	correlator_put(c, &r->request_of_stream,
-		       stream_key(&r->connections[r->states[request].connection], stream), request);
-}
-
-uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream)
-{
-	uint64_t *found =
-		map_get(&r->request_of_stream, stream_key(&r->connections[connection], stream));
-
-	return found ? (uint32_t)*found : NO_REQUEST;
+		       requests_stream_key(&r->connections[r->states[request].connection], stream),
+		       request);
 }
 
 void connection_doubt(struct correlator *c, uint32_t connection)

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/http/messages.h"
+#include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/fields.h"
 #include "lib/base/macro.h"
 
 static const char *text_of(const struct correlator *c, uint32_t text)

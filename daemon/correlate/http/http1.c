@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1: requests of a connection are answered in their order. */
-#include "daemon/correlate/http/messages.h"
+#include "daemon/correlate/http/http1.h"
+#include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/fields.h"
 #include "lib/base/macro.h"
 
 #define STATUS_REQUEST_TIMEOUT 408
@@ -27,8 +29,8 @@ static void connection_explain(struct correlator *c, uint32_t connection, uint32
 static void notice_loss(struct correlator *c, uint64_t from, uint64_t to)
 {
 	from = MAX(from, c->start_ns);
-	if (!requests_lost_within(c->requests, from, to))
-		requests_note_loss(c, from, to);
+	if (!losses_within(&c->losses, from, to))
+		correlator_fail(c, losses_add(&c->losses, from, to));
 }
 
 /* The first bytes of the next request were read. */

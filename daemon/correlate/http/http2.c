@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/2: each request has a stream of its own. */
-#include "daemon/correlate/http/messages.h"
+#include "daemon/correlate/http/http2.h"
+#include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/fields.h"
 
 #define FRAME_HEAD_BYTES 9
 

@@ -5,35 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/http/arrivals.h"
+#include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/fields.h"
+#include "daemon/correlate/http/http1.h"
+#include "daemon/correlate/http/http2.h"
 #include "daemon/correlate/http/messages.h"
 #include "lib/base/macro.h"
-
-int requests_new(struct requests **ret)
-{
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
-}
-
-struct requests *requests_free(struct requests *r)
-{
-	if (!r)
-		return NULL;
-	for (uint32_t i = 0; i < r->n_connections; i++)
-		free(r->connections[i].fields);
-	free(r->list);
-	free(r->states);
-	free(r->connections);
-	free(r->arrivals);
-	free(r->threads);
-	free(r->waiting);
-	free(r->losses);
-	map_done(&r->connection_of_socket);
-	map_done(&r->arrivals_of_socket);
-	map_done(&r->request_of_stream);
-	streams_done(&r->streams);
-	free(r);
-	return NULL;
-}
 
 static void on_unseen(struct correlator *c, const struct record_unseen *record)
 {
@@ -68,7 +47,7 @@ static void on_message(struct correlator *c, const struct record_message *m)
 		connection_close(c, at, m->head.time, REQUEST_RESET);
 }
 
-void requests_on_record(struct correlator *c, const struct record *r)
+void messages_on_record(struct correlator *c, const struct record *r)
 {
 	if (r->kind == RECORD_MESSAGE)
 		on_message(c, (const void *)r);
@@ -80,73 +59,13 @@ void requests_on_record(struct correlator *c, const struct record *r)
 		on_unseen(c, (const void *)r);
 }
 
-void requests_note_finished(struct correlator *c, uint64_t span)
-{
-	const struct span *s = &c->t->spans[span];
-	uint32_t process = c->t->threads[s->thread].process;
-	struct request q = {
-		.start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE
-	};
-
-	/* What is marked within a request at a socket is that one. */
-	for (uint32_t i = c->requests->n; s->kind == SPAN_RUN && i > 0; i--)
-		if (c->requests->list[i - 1].process == process)
-			return;
-	if (s->flags & SPAN_NOT_WHOLE)
-		return;
-	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < c->t->n_handlers) {
-		q.path = c->t->handlers[s->id].path;
-		q.model = c->t->handlers[s->id].model;
-	}
-	if (request_filter_passes(&c->filter, c->t, &q))
-		correlator_finished(c, process, q.end_ns - q.start_ns);
-}
-
-void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to)
-{
-	struct requests *r = c->requests;
-	uint32_t at = r->n_losses, end;
-	struct loss *losses;
-
-	/* They come nearly in order. */
-	while (at > 0 && r->losses[at - 1].to_ns >= from)
-		at--;
-	for (end = at; end < r->n_losses && r->losses[end].from_ns <= to; end++) {
-		from = MIN(from, r->losses[end].from_ns);
-		to = MAX(to, r->losses[end].to_ns);
-	}
-	losses = correlator_grow(c, r->losses, &r->losses_size, r->n_losses, sizeof(*losses));
-	if (!losses)
-		return;
-	r->losses = losses;
-	memmove(&losses[at + 1], &losses[end], (r->n_losses - end) * sizeof(losses[0]));
-	losses[at] = (struct loss){ .from_ns = from, .to_ns = to };
-	r->n_losses += 1 - (end - at);
-}
-
-bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to)
-{
-	uint32_t low = 0, high = r->n_losses;
-
-	/* The first that ends at or after from. */
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (r->losses[middle].to_ns < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < r->n_losses && r->losses[low].from_ns <= to;
-}
-
 /* Of what went on while records were lost something may be missing: its times, its end, whose it
  * is. */
-static void mark_lost(struct requests *r)
+static void mark_lost(struct requests *r, const struct losses *losses)
 {
-	for (uint32_t i = 0; i < r->n && r->n_losses; i++)
-		if (requests_lost_within(r, MIN(r->list[i].start_ns, r->states[i].since_ns),
-					 r->list[i].end_ns)) {
+	for (uint32_t i = 0; i < r->n && losses->n; i++)
+		if (losses_within(losses, MIN(r->list[i].start_ns, r->states[i].since_ns),
+				  r->list[i].end_ns)) {
 			r->list[i].flags |= REQUEST_LOST;
 			r->states[i].doubtful = true;
 		}
@@ -161,7 +80,7 @@ static void mark_cut(struct requests *r)
 			r->list[i].flags |= REQUEST_CUT_START;
 }
 
-void requests_cut(struct correlator *c, uint64_t time)
+void messages_end(struct correlator *c, uint64_t time)
 {
 	struct requests *r = c->requests;
 
@@ -195,12 +114,12 @@ static void warn_of_unseen(struct correlator *c)
 		c->error = -ENOMEM;
 }
 
-void requests_close(struct correlator *c)
+void messages_close(struct correlator *c)
 {
 	struct requests *r = c->requests;
 
-	requests_cut(c, c->end_ns);
-	mark_lost(r);
+	messages_end(c, c->end_ns);
+	mark_lost(r, &c->losses);
 	mark_cut(r);
 	attribution_close(c);
 	warn_of_unseen(c);

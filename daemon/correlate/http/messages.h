@@ -1,67 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How requests come of the parts of messages that pass through sockets. Used by these files only:
- *
- *   messages.c     records in; what is true of all requests when the window closes
- *   connections.c  connections, when their bytes came, the requests on them
- *   fields.c       methods, paths and statuses, of lines and of HPACK's tables
- *   http1.c        messages that follow each other
- *   http2.c        streams
- */
+/* Requests out of the parts of messages that pass through sockets. */
 #pragma once
 
 #include "daemon/correlate/correlator.h"
 
-/* Frames of HTTP/2 (RFC 9113, 6). */
-enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST_STREAM = 3 };
-
-/* Counts of messages, and of bytes, wrap. */
-static inline bool is_behind(uint32_t number, uint32_t other)
-{
-	return (int32_t)(number - other) < 0;
-}
-
-/* connections.c */
-void arrivals_on_ready(struct correlator *c, const struct record_ready *record);
-/* The connection of a socket, a new one if that is new: index; NO_REQUEST: no room. */
-uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target,
-			uint64_t time);
-/* Ends everything that goes on at a connection; flags: enum request_flag of what it is then. */
-void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time,
-			     unsigned flags);
-/* Nothing is said of the requests of the connection so far: what was taken for theirs may be
- * others'. */
-void connection_doubt(struct correlator *c, uint32_t connection);
-void connection_close(struct correlator *c, uint32_t connection, uint64_t time, unsigned flags);
-/* A new request; NO_REQUEST: no room. */
-uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start);
-/* HTTP/2: its stream. */
-void request_set_stream(struct correlator *c, uint32_t request, uint32_t stream);
-/* Its first bytes were read; first_position: the sequence number of the first one. */
-void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
-		   uint32_t first_position, uint8_t protocol);
-/* Its last byte was read. */
-void request_read(struct correlator *c, uint32_t request, const struct record_message *m);
-/* The first byte of its answer was written. */
-void request_answer(struct correlator *c, uint32_t request, const struct record_message *m);
-/*
- * An answer to what was not seen being read. before: nothing that was read can have been it since
- * the window opened; then it was read before that, unless records were lost.
- */
-uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m,
-			uint8_t protocol, bool before);
-/* It is over at that time. */
-void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags);
-/* The thread that passed a message. */
-uint32_t message_thread(struct correlator *c, const struct record_message *m);
-
-/* fields.c */
-void fields_on_field(struct correlator *c, const struct record_field *r);
-void fields_set_request_line(struct correlator *c, struct request *q, uint32_t line);
-void fields_set_headers(struct correlator *c, uint32_t request, const struct record_headers *h);
-/* What the table of a direction holds is not known any more. */
-void fields_forget(struct connection *conn, uint8_t direction);
-
-/* http1.c, http2.c */
-void http1_on_message(struct correlator *c, uint32_t connection, const struct record_message *m);
-void http2_on_message(struct correlator *c, uint32_t connection, const struct record_message *m);
+/* Of the kinds that tell of sockets, and of a target that there is. */
+void messages_on_record(struct correlator *c, const struct record *record);
+/* Nothing more is seen at sockets from that time on: what goes on is cut. */
+void messages_end(struct correlator *c, uint64_t time);
+/* The window has closed: hands the requests over to the timeline. */
+void messages_close(struct correlator *c);

@@ -1,242 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests in a timeline whose spans are sorted: those that servers mark, whose runs belong to
- * them, and their order. */
+#include "daemon/correlate/http/requests.h"
+
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/correlate/correlator.h"
-#include "daemon/correlate/http/requests_finish.h"
-#include "lib/base/macro.h"
-#include "lib/base/map.h"
+#include "daemon/correlate/http/arrivals.h"
+#include "daemon/timeline/filter.h"
 
-#define DEPTH_MAX 64
-
-/* What encloses the span at hand, on one thread. */
-struct enclosing {
-	uint64_t end_ns;
-	uint32_t request; /* index + 1; 0: none */
-	bool run;         /* a run, not only a handler or mark */
-};
-
-struct finish {
-	struct timeline *t;
-	const struct requests *requests;
-	struct map request_of_context; /* of runs: index + 1 */
-	uint64_t size;
-};
-
-static int add_request(struct finish *f, const struct span *s, enum protocol protocol,
-		       uint32_t *ret)
+uint64_t requests_socket_key(uint64_t socket)
 {
-	struct timeline *t = f->t;
-	struct request *list;
+	/* Keys of a map may be any number but one. */
+	return socket == UINT64_MAX ? 0 : socket;
+}
 
-	if (t->n_requests >= f->size) {
-		uint64_t size = MAX((uint64_t)t->n_requests * 2, UINT64_C(64));
+uint64_t requests_stream_key(const struct connection *conn, uint32_t stream)
+{
+	return conn->number << 32 | stream;
+}
 
-		list = realloc(t->requests, size * sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		t->requests = list;
-		f->size = size;
-	}
-	t->requests[t->n_requests] = (struct request){
-		.start_ns = s->start_ns,
-		.end_ns = s->end_ns,
-		.process = t->threads[s->thread].process,
-		.read_thread = THREAD_NONE,
-		.write_thread = THREAD_NONE,
-		.run_thread = s->thread,
-		.method = TEXT_NONE,
-		.path = TEXT_NONE,
-		.model = TEXT_NONE,
-		.version = TEXT_NONE,
-		.status = -1,
-		.grpc_status = -1,
-		.protocol = (uint8_t)protocol,
-		.attribution = ATTRIBUTION_EXACT,
+int requests_new(struct requests **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+struct requests *requests_free(struct requests *r)
+{
+	if (!r)
+		return NULL;
+	for (uint32_t i = 0; i < r->n_connections; i++)
+		free(r->connections[i].fields);
+	free(r->list);
+	free(r->states);
+	free(r->connections);
+	free(r->arrivals);
+	free(r->threads);
+	map_done(&r->connection_of_socket);
+	map_done(&r->arrivals_of_socket);
+	map_done(&r->request_of_stream);
+	free(r);
+	return NULL;
+}
+
+void requests_note_finished(struct correlator *c, uint64_t span)
+{
+	const struct span *s = &c->t->spans[span];
+	uint32_t process = c->t->threads[s->thread].process;
+	struct request q = {
+		.start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE
 	};
-	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < t->n_handlers) {
-		t->requests[t->n_requests].path = t->handlers[s->id].path;
-		t->requests[t->n_requests].model = t->handlers[s->id].model;
+
+	/* What is marked within a request at a socket is that one. */
+	if (s->kind == SPAN_RUN && c->requests->at_sockets[process])
+		return;
+	if (s->flags & SPAN_NOT_WHOLE)
+		return;
+	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < c->t->n_handlers) {
+		q.path = c->t->handlers[s->id].path;
+		q.model = c->t->handlers[s->id].model;
 	}
-	if (s->flags & SPAN_CUT_START)
-		t->requests[t->n_requests].flags |= REQUEST_CUT_START;
-	if (s->flags & (SPAN_CUT_END | SPAN_END_BOUND))
-		t->requests[t->n_requests].flags |=
-			s->flags & SPAN_CUT_END ? REQUEST_CUT_END : REQUEST_LOST;
-	if (requests_lost_within(f->requests, s->start_ns, s->end_ns))
-		t->requests[t->n_requests].flags |= REQUEST_LOST;
-	*ret = ++t->n_requests;
-	return 0;
+	if (request_filter_passes(&c->filter, c->t, &q))
+		correlator_finished(c, process, q.end_ns - q.start_ns);
 }
 
-/* The request that a span begins, or goes on with; 0: none. */
-static int request_of_span(struct finish *f, struct span *s, const struct enclosing *up,
-			   uint32_t *ret)
+uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream)
 {
-	bool mark = s->kind == SPAN_RUN && s->flags & SPAN_MARK;
-	uint32_t request = up ? up->request : 0;
-	int r = 0;
+	uint64_t *found = map_get(&r->request_of_stream,
+				  requests_stream_key(&r->connections[connection], stream));
 
-	if (s->request)
-		request = s->request;
-	if (!request && (mark || s->kind == SPAN_HANDLER))
-		r = add_request(f, s, mark ? PROTOCOL_MARK : PROTOCOL_HANDLER, &request);
-	if (request && mark)
-		f->t->requests[request - 1].id = (uint64_t)s->id;
-	*ret = request;
-	return r;
-}
-
-static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
-{
-	struct enclosing stack[DEPTH_MAX];
-	unsigned depth = 0;
-
-	for (uint64_t i = first; i < end; i++) {
-		struct span *s = &f->t->spans[i];
-		const struct enclosing *up;
-		bool mark = s->flags & SPAN_MARK;
-		uint32_t request;
-		int r;
-
-		if (s->kind != SPAN_RUN && s->kind != SPAN_HANDLER)
-			continue;
-		while (depth && stack[depth - 1].end_ns <= s->start_ns)
-			depth--;
-		up = depth ? &stack[depth - 1] : NULL;
-		r = request_of_span(f, s, up, &request);
-		if (r < 0)
-			return r;
-		if (request && s->context &&
-		    map_put(&f->request_of_context, s->context, request) < 0)
-			return -ENOMEM;
-		/* What is within a mark are the runs; what is within a run is part of that one. */
-		if (s->kind == SPAN_RUN && !mark && !(up && up->run)) {
-			if (request && !s->request)
-				f->t->requests[request - 1].n_runs++;
-			s->request = request;
-		} else {
-			if (s->request)
-				f->t->requests[s->request - 1].n_runs--;
-			s->request = 0;
-		}
-		if (depth < DEPTH_MAX)
-			stack[depth++] =
-				(struct enclosing){ .end_ns = s->end_ns,
-						    .request = request,
-						    .run = (s->kind == SPAN_RUN && !mark) ||
-							   (up && up->run) };
-	}
-	return 0;
-}
-
-static void link_batches(struct finish *f)
-{
-	struct timeline *t = f->t;
-
-	for (uint64_t i = 0; i < t->n_batch_tasks; i++) {
-		const uint64_t *found = t->batch_tasks[i].run ? map_get(&f->request_of_context,
-									t->batch_tasks[i].run)
-							      : NULL;
-
-		t->batch_tasks[i].request = found ? (uint32_t)*found : 0;
-	}
-}
-
-/* A handler, or a mark, of which no work is known. */
-static void mark_without_work(struct timeline *t)
-{
-	for (uint32_t i = 0; i < t->n_requests; i++)
-		if ((t->requests[i].protocol == PROTOCOL_MARK ||
-		     t->requests[i].protocol == PROTOCOL_HANDLER) &&
-		    !t->requests[i].n_runs)
-			t->requests[i].attribution = ATTRIBUTION_NONE;
-	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
-		if (t->batch_tasks[i].request &&
-		    t->requests[t->batch_tasks[i].request - 1].attribution == ATTRIBUTION_NONE)
-			t->requests[t->batch_tasks[i].request - 1].attribution = ATTRIBUTION_EXACT;
-}
-
-static void count(struct timeline *t)
-{
-	for (uint64_t i = 0; i < t->n_spans; i++) {
-		const struct span *s = &t->spans[i];
-
-		if (s->kind != SPAN_RUN || s->flags & SPAN_MARK ||
-		    (s->flags & SPAN_INNER && !s->request))
-			continue;
-		if (!s->request)
-			t->n_runs_orphaned++;
-		else if (s->flags & SPAN_INFERRED)
-			t->n_runs_inferred++;
-		else
-			t->n_runs_exact++;
-	}
-}
-
-static int compare_requests(const void *a, const void *b, void *list)
-{
-	const struct request *x = (const struct request *)list + *(const uint32_t *)a,
-			     *y = (const struct request *)list + *(const uint32_t *)b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
-}
-
-/* By their start, which those at sockets are nearly. */
-static int sort(struct timeline *t)
-{
-	_cleanup_free_ uint32_t *order = calloc((size_t)t->n_requests + 1, sizeof(order[0]));
-	_cleanup_free_ uint32_t *place = calloc((size_t)t->n_requests + 1, sizeof(place[0]));
-	struct request *sorted = malloc(MAX((size_t)t->n_requests, (size_t)1) * sizeof(sorted[0]));
-
-	if (!order || !place || !sorted) {
-		free(sorted);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < t->n_requests; i++)
-		order[i] = i;
-	qsort_r(order, t->n_requests, sizeof(order[0]), compare_requests, t->requests);
-	for (uint32_t i = 0; i < t->n_requests; i++) {
-		sorted[i] = t->requests[order[i]];
-		place[order[i] + 1] = i + 1;
-	}
-	free(t->requests);
-	t->requests = sorted;
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		t->spans[i].request = place[t->spans[i].request];
-	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
-		t->batch_tasks[i].request = place[t->batch_tasks[i].request];
-	return 0;
-}
-
-int requests_finish(struct timeline *t, const struct request_filter *filter,
-		    const struct requests *requests)
-{
-	struct finish f = { .t = t, .size = t->n_requests, .requests = requests };
-	int r = 0;
-
-	for (uint64_t first = 0, end; first < t->n_spans && r >= 0; first = end) {
-		for (end = first + 1;
-		     end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
-			end++;
-		r = finish_thread(&f, first, end);
-	}
-	if (r >= 0) {
-		link_batches(&f);
-		mark_without_work(t);
-	}
-	map_done(&f.request_of_context);
-	if (r >= 0)
-		r = sort(t);
-	for (uint32_t i = 0; i < t->n_requests && r >= 0; i++)
-		if (!request_filter_passes(filter, t, &t->requests[i]))
-			t->requests[i].flags |= REQUEST_FILTERED;
-	if (r >= 0)
-		count(t);
-	return r;
+	return found ? (uint32_t)*found : NO_REQUEST;
 }

@@ -32,6 +32,8 @@ struct request_state {
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */
 	uint64_t since_ns;   /* what is lost from then on may change what is known of it */
+	bool waits;          /* for a run; its neighbors in that list, NO_REQUEST: none */
+	uint32_t waits_before, waits_behind;
 	uint32_t n_inferred; /* of its runs */
 	uint64_t last_run;   /* index of the latest one's span */
 };
@@ -158,6 +160,11 @@ struct streams {
 	struct map transport_at, object_at; /* by address */
 };
 
+/* Requests that were read and have no run yet. */
+struct waiting {
+	uint32_t first, n;
+};
+
 struct requests {
 	struct streams streams;
 	struct request *list;
@@ -173,15 +180,9 @@ struct requests {
 	struct map connection_of_socket, arrivals_of_socket, request_of_stream;
 	struct thread_requests *threads; /* beside the timeline's */
 	uint64_t threads_size;
-	uint32_t *waiting; /* requests that were read and have no run yet */
-	uint64_t waiting_size;
-	uint32_t n_waiting;
-	struct loss {
-		uint64_t from_ns, to_ns;
-	} * losses; /* when records were lost; by time, they do not overlap */
-	uint64_t losses_size;
-	uint32_t n_losses;
-	uint64_t n_ready; /* times that bytes were seen coming */
+	struct waiting waiting[RECORD_MAX_TARGETS]; /* by process */
+	bool at_sockets[RECORD_MAX_TARGETS];        /* by process: there are any */
+	uint64_t n_ready;                           /* times that bytes were seen coming */
 	uint64_t n_left_out;
 	uint64_t n_unseen[UNSEEN_OTHER + 1];
 	uint64_t n_unknown_role; /* messages on connections of which nobody knows who serves */
@@ -190,62 +191,14 @@ struct requests {
 int requests_new(struct requests **ret);
 struct requests *requests_free(struct requests *r);
 
-/* connections.c */
+#define CONNECTIONS_MAX (1u << 18)
+
+/* The key of a socket in connection_of_socket and arrivals_of_socket. */
+uint64_t requests_socket_key(uint64_t socket);
+/* The key of a stream in request_of_stream. */
+uint64_t requests_stream_key(const struct connection *conn, uint32_t stream);
 /* The request of an HTTP/2 connection with this stream's number; NO_REQUEST. */
 uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream);
-
-/* messages.c */
-/* Of the kinds that tell of sockets, and of a target that there is. */
-void requests_on_record(struct correlator *c, const struct record *record);
 /* A handler, or a mark, has ended that is a request of its own: it counts as finished if it passes
  * the filter. */
 void requests_note_finished(struct correlator *c, uint64_t span);
-/* Records were lost within that time. */
-void requests_note_loss(struct correlator *c, uint64_t from, uint64_t to);
-/* Whether any were, within that time. */
-bool requests_lost_within(const struct requests *r, uint64_t from, uint64_t to);
-/* Nothing more is seen at sockets from that time on: what goes on is cut. */
-void requests_cut(struct correlator *c, uint64_t time);
-/* The window has closed: hands the requests over to the timeline. */
-void requests_close(struct correlator *c);
-
-/* attribution.c */
-struct thread_requests *attribution_thread(struct correlator *c, uint32_t thread);
-/* A thread entered an outermost run, the span with this index. */
-void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span);
-/* A thread left one that began before the window. */
-void attribution_on_cut_run(struct correlator *c, uint32_t thread, uint64_t span);
-void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time);
-/* A thread read the last byte of a request. */
-void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request);
-/* A thread wrote the first byte of its answer. */
-void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request);
-/* Nobody works for it any more. */
-void attribution_on_end(struct correlator *c, uint32_t request);
-/* The run is of that request, or taken to be. */
-void attribution_claim(struct correlator *c, uint64_t span, uint32_t request, bool inferred);
-/* Whether it can be: that was read before the run began, and the run has begun before its answer
- * did. */
-bool attribution_can_be_of(struct correlator *c, uint64_t span, uint32_t request);
-/* The run is nobody's again. */
-void attribution_unclaim(struct correlator *c, uint64_t span);
-/* The window has closed: takes back what can be meant otherwise. */
-void attribution_close(struct correlator *c);
-
-/* streams.c */
-/* ROLE_STREAM_BEGIN and ROLE_STREAM_OPERATIONS. */
-void streams_on_begin(struct correlator *c, const struct record_probe2 *r);
-void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r);
-/* A thread wrote header fields of a stream to a connection. */
-void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection,
-			uint32_t stream);
-/* A thread entered an outermost run. */
-void streams_on_run(struct thread_requests *t, uint64_t span);
-/* The window has closed: says whose the runs are of which that is known. */
-void streams_close(struct correlator *c);
-void streams_done(struct streams *s);
-
-/* crossing.c */
-/* Takes back claims by who wrote an answer, where the run can have been another request's and the
- * answer another run's. */
-void crossing_take_back(struct correlator *c);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/batches.h"
 #include "lib/base/macro.h"
 
 /* Together below 200 MB. */

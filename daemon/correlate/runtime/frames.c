@@ -95,3 +95,14 @@ uint32_t frames_find_op(const struct frames *f, uint32_t tag)
 	}
 	return FRAME_NONE;
 }
+
+uint64_t frames_op(const struct frames *f, uint32_t stack)
+{
+	for (uint32_t i = f->n; i > 0; i--) {
+		const struct frame *at = &f->frames[i - 1];
+
+		if (frame_is_op(at) && (!stack || !stack_at_or_above(stack, at->stack)))
+			return at->span;
+	}
+	return UINT64_MAX;
+}

@@ -32,6 +32,11 @@ static inline bool stack_at_or_above(uint32_t stack, uint32_t other)
 	return (int32_t)(stack - other) >= 0;
 }
 
+static inline bool frame_is_op(const struct frame *f)
+{
+	return f->role == ROLE_OP_BEGIN || f->role == ROLE_OP_ASYNC_BEGIN;
+}
+
 void frames_done(struct frames *f);
 /* NULL: none. */
 struct frame *frames_top(const struct frames *f);
@@ -54,3 +59,6 @@ uint32_t frames_find_batch(const struct frames *f, uint32_t tag);
 uint32_t frames_find_iterator(const struct frames *f, uint32_t tag);
 /* The innermost operation with this context; FRAME_NONE. */
 uint32_t frames_find_op(const struct frames *f, uint32_t tag);
+/* The span of the innermost operation, with that stack pointer in it (0: wherever it is);
+ * UINT64_MAX: none. */
+uint64_t frames_op(const struct frames *f, uint32_t stack);

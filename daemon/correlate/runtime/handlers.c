@@ -5,41 +5,11 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/handlers.h"
 #include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
-/* A client can make up paths: what comes beyond these is shown without. */
-#define TEXTS_MAX 65536
 #define HANDLERS_MAX (4u << 20)
-
-uint32_t correlator_text(struct correlator *c, const char *text, size_t size)
-{
-	uint64_t key, *found;
-	char **texts, *copy;
-
-	size = strnlen(text, size);
-	if (!c->text_seed)
-		c->text_seed = hash_seed();
-	key = hash_text(c->text_seed, text, size) >> 1;
-	/* Two texts of one hash take neighbouring keys. */
-	for (; (found = map_get(&c->text_of_hash, key)); key++)
-		if (!strncmp(c->t->texts[*found], text, size) && !c->t->texts[*found][size])
-			return (uint32_t)*found;
-	if (c->t->n_texts == TEXTS_MAX)
-		return TEXT_NONE;
-	texts = correlator_grow(c, c->t->texts, &c->texts_size, c->t->n_texts, sizeof(texts[0]));
-	if (!texts)
-		return TEXT_NONE;
-	c->t->texts = texts;
-	copy = strndup(text, size);
-	if (!copy || map_put(&c->text_of_hash, key, c->t->n_texts) < 0) {
-		free(copy);
-		c->error = -ENOMEM;
-		return TEXT_NONE;
-	}
-	texts[c->t->n_texts] = copy;
-	return c->t->n_texts++;
-}
 
 /* They are another program's bytes: what is no printable character of ASCII becomes a question
  * mark. */

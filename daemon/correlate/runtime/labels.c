@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/labels.h"
 #include "lib/base/macro.h"
 
 /* Different names; what comes beyond these is shown by one. A server can make names up. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/correlate/runtime/memory.h"
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
@@ -32,7 +33,7 @@ static bool add_event(struct correlator *c, uint32_t thread, const struct record
 				       .bytes = bytes,
 				       .thread = thread,
 				       .op = freed ? NO_SPAN
-						   : work_op(&c->states[thread], r->stack),
+						   : frames_op(&c->states[thread].frames, r->stack),
 				       .allocator = (uint8_t)allocator,
 				       .freed = freed };
 	return true;
@@ -47,7 +48,7 @@ static void on_allocated(struct correlator *c, uint32_t thread, const struct rec
 	/* The window opened in the middle, or there was no memory; or these may be two calls, of
 	 * which the rest was lost. */
 	if (bytes == NOTHING_ASKED || !r->value ||
-	    requests_lost_within(c->requests, c->states[thread].allocating_ns, c->now))
+	    losses_within(&c->losses, c->states[thread].allocating_ns, c->now))
 		return;
 	/* One that still lives there went unseen: records were lost. */
 	block = map_get(&c->blocks, key);

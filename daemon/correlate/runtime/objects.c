@@ -6,6 +6,7 @@
 
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/layout.h"
+#include "daemon/correlate/runtime/objects.h"
 #include "lib/base/macro.h"
 
 /* Objects that wait for their layout; real builds need a handful. */

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/handlers.h"
+#include "daemon/correlate/runtime/labels.h"
+#include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/work.h"
 #include "lib/base/macro.h"
 
 /* Added to the stack pointer at a mark: it stands for more than the function that it is in, which
@@ -16,11 +23,6 @@ static struct span *span_of(struct correlator *c, const struct frame *f)
 	return &c->t->spans[f->span];
 }
 
-static bool is_op(const struct frame *f)
-{
-	return f->role == ROLE_OP_BEGIN || f->role == ROLE_OP_ASYNC_BEGIN;
-}
-
 /* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after
  * the window. */
 static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut)
@@ -28,7 +30,7 @@ static void frame_pop(struct correlator *c, struct thread_state *s, uint64_t end
 	struct frame *f = frames_top(&s->frames);
 	struct span *span = span_of(c, f);
 
-	if (!end && c->ops_at_entry && is_op(f)) {
+	if (!end && c->ops_at_entry && frame_is_op(f)) {
 		/* Where the next one starts; before a thread takes up other work it may have been
 		 * idle, which was off a CPU. */
 		end = c->idle_between && s->left_ns > span->start_ns ? s->left_ns : c->now;
@@ -99,15 +101,6 @@ static struct frame *frame_push(struct correlator *c, uint32_t thread, enum span
 			     .group = spec->group,
 			     .last_ns = r->head.time };
 	return f;
-}
-
-uint64_t work_op(const struct thread_state *s, uint32_t stack)
-{
-	for (uint32_t i = s->frames.n; i > 0; i--)
-		if (is_op(&s->frames.frames[i - 1]) &&
-		    (!stack || !stack_at_or_above(stack, s->frames.frames[i - 1].stack)))
-			return s->frames.frames[i - 1].span;
-	return NO_SPAN;
 }
 
 /* The run, or batch, that the thread is working for: its own, or that of the executor whose work it
@@ -678,7 +671,7 @@ void work_close(struct correlator *c, struct thread_state *s)
 		c->idle_between = true;
 		if (launch)
 			frame_pop(c, s, 0, false);
-		else if (c->ops_at_entry && is_op(f) && s->left_ns > span_of(c, f)->start_ns)
+		else if (c->ops_at_entry && frame_is_op(f) && s->left_ns > span_of(c, f)->start_ns)
 			frame_pop(c, s, 0, false);
 		else if (piece && f->last_ns > span_of(c, f)->start_ns && f->last_ns < c->end_ns)
 			frame_pop(c, s, 0, false);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/work.h"
+#include "daemon/correlate/sched/threads.h"
 #include "lib/proc/syscall_name.h"
 
 /* task_struct.__state: an uninterruptible sleep, which disks and page faults are. */
