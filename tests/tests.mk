@@ -177,7 +177,7 @@ $(1)/bpf/tfprofd.skel.h: $(1)/$(2).bpf.o
 $(1)/%.o: daemon/broker/kernel/%.c $(1)/bpf/tfprofd.skel.h $$(LIB_OBJ)
 	$$(call say,CC,$$@)
 	$$(Q)$$(CC) -I$(1) $$(CPPFLAGS) $$(ALL_CFLAGS) -c -o $$@ $$<
-$(1)/tfprofd: $$(OBJ)/daemon/main.o $(1)/programs.o $(1)/examine.o $$(OUT)/libtfprofd.a $$(OUT)/libcommon.a
+$(1)/tfprofd: $$(OBJ)/daemon/main.o $(1)/program_cache.o $(1)/examine.o $$(OUT)/libtfprofd.a $$(OUT)/libcommon.a
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
 $(1)/tfprofctl: $$(OUT)/tfprofctl $(1)/tfprofd

@@ -21,7 +21,7 @@
 #include "daemon/broker/kernel/calibration.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
-#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"

@@ -10,7 +10,7 @@
 
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/code_range.h"
-#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/modules.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"

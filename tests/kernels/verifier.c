@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/kernel/examine.h"
 #include "daemon/broker/kernel/libbpf_log.h"
-#include "daemon/broker/kernel/programs.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "lib/base/macro.h"
 

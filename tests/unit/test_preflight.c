@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the preflight makes of the facts about a host and a process. */
 #include "daemon/broker/doctor/preflight.h"
+#include "daemon/broker/kernel/program_cache.h"
 
 #include <errno.h>
 

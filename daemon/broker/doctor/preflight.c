@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/broker/kernel/capabilities.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "lib/base/macro.h"
 
 /* Of a capture with many targets: their files, programs, maps and links. */

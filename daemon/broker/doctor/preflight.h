@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "daemon/broker/doctor/facts.h"
+#include "daemon/broker/kernel/examine.h"
 #include "daemon/broker/kernel/programs.h"
 #include "daemon/broker/message.h"
 

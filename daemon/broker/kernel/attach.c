@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "daemon/broker/kernel/perf_uprobe.h"
-#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"

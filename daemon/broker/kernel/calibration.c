@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "include/record_types.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"

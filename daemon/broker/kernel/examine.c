@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the programs the kernel refuses, and why: part of programs.h. */
+#include "daemon/broker/kernel/examine.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -7,7 +8,6 @@
 
 #include "bpf/tfprofd.skel.h"
 #include "daemon/broker/kernel/libbpf_log.h"
-#include "daemon/broker/kernel/programs.h"
 #include "lib/base/macro.h"
 
 /* BPF_LOG_STATS of the kernel's verifier. */

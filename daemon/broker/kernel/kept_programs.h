@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libbpf made of the programs when it loaded them: the same instructions and maps are loaded
- * again at once. Part of programs.h. */
+ * again at once. */
 #pragma once
 
 #include <bpf/libbpf.h>

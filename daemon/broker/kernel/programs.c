@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/broker/kernel/programs.h"
 
-#include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "bpf/tfprofd.skel.h"
-#include "daemon/broker/kernel/kept_programs.h"
-#include "daemon/broker/kernel/libbpf_log.h"
-#include "daemon/broker/limits.h"
-#include "lib/base/log.h"
 #include "lib/base/macro.h"
 
 const struct program_facts program_facts[PROGRAM_COUNT] = {
@@ -40,40 +28,6 @@ const struct program_facts program_facts[PROGRAM_COUNT] = {
 /* Only the programs that follow sockets use these. */
 static const char *const socket_maps[] = { "calls", "listeners", "flows", "windows" };
 
-struct program_cache {
-	pthread_mutex_t lock;
-	int log_directory;
-	bool refuses; /* the kernel does not take all of them: the verdicts say which */
-	unsigned refused_kinds;
-	struct program_verdict verdicts[PROGRAM_COUNT];
-	struct kept_programs *kept;
-};
-
-int program_cache_new(int log_directory, struct program_cache **ret)
-{
-	struct program_cache *c = calloc(1, sizeof(*c));
-
-	if (!c || kept_programs_new(&c->kept) < 0) {
-		free(c);
-		return -ENOMEM;
-	}
-	c->log_directory = log_directory;
-	pthread_mutex_init(&c->lock, NULL);
-	*ret = c;
-	return 0;
-}
-
-struct program_cache *program_cache_free(struct program_cache *c)
-{
-	if (!c)
-		return NULL;
-	kept_programs_free(c->kept);
-	program_verdicts_done(c->verdicts);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
-	return NULL;
-}
-
 void programs_done(struct programs *p)
 {
 	/* A negative one is that error, or none. */
@@ -88,7 +42,7 @@ void programs_done(struct programs *p)
 	safe_close(p->counters);
 }
 
-static void programs_init(struct programs *p)
+void programs_init(struct programs *p)
 {
 	memset(p, 0xff, sizeof(*p));
 	p->n_rings = 0;
@@ -118,28 +72,6 @@ int programs_take_map(struct programs *p, const char *name, int fd)
 	return 0;
 }
 
-static int copy_fd(int fd)
-{
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	return copy < 0 ? -errno : copy;
-}
-
-/* Sizes the rings that are needed; the others are not made. */
-static int size_rings(struct tfprofd_bpf *skel, unsigned n)
-{
-	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
-		skel->maps.ring_0, skel->maps.ring_1, skel->maps.ring_2, skel->maps.ring_3,
-		skel->maps.ring_4, skel->maps.ring_5, skel->maps.ring_6, skel->maps.ring_7,
-	};
-	int r = 0;
-
-	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
-		r = i < n ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES)
-			  : bpf_map__set_autocreate(rings[i], false);
-	return r;
-}
-
 bool program_map_is_for_sockets(const char *name)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(socket_maps); i++)
@@ -152,229 +84,4 @@ bool program_is_of_kinds(enum program program, unsigned kinds)
 {
 	return program_facts[program].kind == KIND_COUNT ||
 	       kinds & KIND_BIT(program_facts[program].kind);
-}
-
-/* Leaves out what is not wanted, or not there on this kernel. */
-static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *skel, unsigned kinds)
-{
-	bool there[PROGRAM_COUNT];
-	struct bpf_map *map;
-	int r = 0;
-
-	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
-		const struct program_facts *f = &program_facts[i];
-
-		there[i] = program_is_of_kinds(i, kinds) && !c->verdicts[i].error;
-		if (there[i] && f->needs)
-			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) &&
-				   libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name),
-					  there[i]);
-	}
-	bpf_object__for_each_map (map, skel->obj)
-		if (r >= 0 && program_map_is_for_sockets(bpf_map__name(map)))
-			r = bpf_map__set_autocreate(map, kinds & KIND_BIT(KIND_SOCKETS));
-	return r;
-}
-
-static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
-{
-	const struct bpf_map *map;
-	int r = 0;
-
-	for (unsigned i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
-		const struct bpf_program *program =
-			bpf_object__find_program_by_name(skel->obj, program_facts[i].name);
-
-		if (bpf_program__autoload(program))
-			r = ret->programs[i] = copy_fd(bpf_program__fd(program));
-	}
-	if (r >= 0)
-		bpf_object__for_each_map (map, skel->obj) {
-			if (r < 0 || !bpf_map__autocreate(map))
-				continue;
-			r = copy_fd(bpf_map__fd(map));
-			if (r >= 0)
-				r = programs_take_map(ret, bpf_map__name(map), r);
-		}
-	return r;
-}
-
-/* As tfprofd_bpf__load(); what libbpf says of a failure is a message of --verbose. */
-static int load_object(struct tfprofd_bpf *skel)
-{
-	_cleanup_free_ char *log = NULL;
-	char reason[128];
-	int r = libbpf_log_begin();
-
-	if (r < 0)
-		return r;
-	r = tfprofd_bpf__load(skel);
-	log = libbpf_log_take();
-	if (r < 0 && log) {
-		libbpf_log_reason(log, reason, sizeof(reason));
-		log_debug("libbpf cannot load the programs: %s (%s)", reason, strerror(-r));
-	}
-	return r;
-}
-
-static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds,
-			  struct programs *ret)
-{
-	int cpus = libbpf_num_possible_cpus(), r = 0;
-	struct tfprofd_bpf *skel = cpus < 0 ? NULL : tfprofd_bpf__open();
-	uint64_t secret[2];
-
-	if (!skel)
-		return cpus < 0 ? cpus : -errno;
-	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
-		r = -EIO;
-	memcpy((void *)skel->rodata->socket_secret, secret, sizeof(secret));
-	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
-	skel->rodata->cpus_per_ring =
-		((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
-	if (attach_type)
-		bpf_program__set_expected_attach_type(skel->progs.probe,
-						      (enum bpf_attach_type)attach_type);
-	if (r >= 0)
-		r = size_rings(skel, skel->rodata->n_rings);
-	if (r >= 0)
-		r = choose_programs(c, skel, kinds);
-	if (r >= 0)
-		r = load_object(skel);
-	if (r >= 0)
-		r = take_loaded(skel, ret);
-	if (r >= 0)
-		kept_programs_fill(c->kept, skel->obj, attach_type, kinds,
-				   (size_t)((const char *)skel->rodata->socket_secret -
-					    (const char *)skel->rodata));
-	tfprofd_bpf__destroy(skel);
-	return r;
-}
-
-static int load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret)
-{
-	int r = 0;
-
-	programs_init(ret);
-	if (kept_programs_serve(c->kept, attach_type, kinds)) {
-		r = kept_programs_load(c->kept, kinds, ret);
-		if (r < 0) {
-			/* Not for what was kept of them, perhaps. */
-			programs_done(ret);
-			programs_init(ret);
-			kept_programs_forget(c->kept);
-		}
-	}
-	if (!kept_programs_serve(c->kept, attach_type, kinds))
-		r = load_by_libbpf(c, attach_type, kinds, ret);
-	if (r < 0)
-		programs_done(ret);
-	ret->kinds = kinds;
-	return r;
-}
-
-/* Reports what the kernel has against the programs: the last sentence of each, and everything in
- * the file. */
-static void report_refused(const struct program_cache *c)
-{
-	int fd = c->log_directory < 0
-			 ? -1
-			 : openat(c->log_directory, PROGRAMS_LOG,
-				  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
-		const struct program_verdict *v = &c->verdicts[i];
-
-		if (!v->error)
-			continue;
-		log_warning("the kernel refused the BPF program %s: %s (%s)", program_facts[i].name,
-			    v->reason, strerror(-v->error));
-		if (fd >= 0)
-			dprintf(fd, "%s: %s (%s)\n%s\n", program_facts[i].name, v->reason,
-				strerror(-v->error), v->log ?: "");
-	}
-	safe_close(fd);
-}
-
-/* Finds out which programs the kernel refuses, and what can be left out with them. */
-static int examine(struct program_cache *c, int attach_type)
-{
-	struct program_verdict verdicts[PROGRAM_COUNT];
-	int r = programs_examine(attach_type, verdicts);
-
-	if (r <= 0)
-		return r;
-	memcpy(c->verdicts, verdicts, sizeof(verdicts));
-	c->refuses = true;
-	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT &&
-		    !program_facts[i].is_extra)
-			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
-	report_refused(c);
-	return 0;
-}
-
-/* The program without which there is no capture and that the kernel refuses; PROGRAM_COUNT: none.
- */
-static enum program find_refused(const struct program_cache *c)
-{
-	enum program i = 0;
-
-	while (i < PROGRAM_COUNT && !(c->verdicts[i].error && program_facts[i].kind == KIND_COUNT))
-		i++;
-	return i;
-}
-
-static int load_or_examine(struct program_cache *c, int attach_type, unsigned kinds,
-			   struct programs *ret, char *ret_reason, size_t size)
-{
-	enum program refused;
-	int r;
-
-	if (find_refused(c) == PROGRAM_COUNT) {
-		r = load(c, attach_type, kinds & ~c->refused_kinds, ret);
-		if (r >= 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE || c->refuses)
-			return r;
-		if (examine(c, attach_type) < 0 || !c->refuses)
-			return r;
-	}
-	refused = find_refused(c);
-	if (refused == PROGRAM_COUNT)
-		return load(c, attach_type, kinds & ~c->refused_kinds, ret);
-	snprintf(ret_reason, size, "the kernel refused the BPF program %s: %s",
-		 program_facts[refused].name, c->verdicts[refused].reason);
-	return c->verdicts[refused].error == -EPERM ? -EPERM : -EOPNOTSUPP;
-}
-
-int programs_load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret,
-		  char *ret_reason, size_t size)
-{
-	int r;
-
-	*ret_reason = 0;
-	pthread_mutex_lock(&c->lock);
-	r = load_or_examine(c, attach_type, kinds & PROGRAM_KINDS, ret, ret_reason, size);
-	pthread_mutex_unlock(&c->lock);
-	if (r >= 0 || *ret_reason)
-		return r;
-	if (r == -EPERM || r == -ENOMEM) {
-		snprintf(ret_reason, size, "%s",
-			 r == -EPERM ? "loading BPF programs is not permitted here"
-				     : "no memory for the ring buffers");
-		return r;
-	}
-	snprintf(ret_reason, size, "the BPF programs cannot be loaded (%s)", strerror(-r));
-	return r == -EMFILE || r == -ENFILE ? r : -EOPNOTSUPP;
-}
-
-bool programs_refused(struct program_cache *c, const struct program_verdict **ret)
-{
-	bool refuses;
-
-	pthread_mutex_lock(&c->lock);
-	refuses = c->refuses;
-	pthread_mutex_unlock(&c->lock);
-	*ret = c->verdicts;
-	return refuses;
 }
