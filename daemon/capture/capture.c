@@ -17,7 +17,6 @@
 #include "daemon/capture/recording.h"
 #include "daemon/capture/result.h"
 #include "daemon/capture/session.h"
-#include "daemon/lifecycle/lifecycle.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -40,7 +39,8 @@ struct capture_shared {
 	int cache;
 	unsigned n_captures;
 	struct journal_budget recordings;
-	struct lifecycles *lifecycles; /* NULL: there are none */
+	capture_startup_fn startup; /* NULL: it is not known */
+	void *startup_data;
 };
 
 struct capture {
@@ -81,9 +81,10 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 	return 0;
 }
 
-void capture_shared_set_lifecycles(struct capture_shared *s, struct lifecycles *lifecycles)
+void capture_shared_set_startup(struct capture_shared *s, capture_startup_fn startup, void *data)
 {
-	s->lifecycles = lifecycles;
+	s->startup = startup;
+	s->startup_data = data;
 }
 
 bool capture_plan_follows_sockets(const struct capture_plan *plan)
@@ -275,20 +276,20 @@ static void end_recording(struct capture *c, const struct result_facts *facts)
 /* Of the processes that are captured; more files of one are no other. */
 static void note_startups(struct capture *c)
 {
-	for (unsigned i = 0; i < c->n_prepared && c->shared->lifecycles; i++) {
+	for (unsigned i = 0; i < c->n_prepared && c->shared->startup; i++) {
 		const struct target *target = &c->prepared[i].target;
-		struct lifecycle lifecycle;
-		struct startup_track *track;
+		struct startup_track found, *track;
 		bool known = false;
 
 		for (unsigned k = 0; k < i; k++)
 			known |= c->prepared[k].target.program == target->program;
-		if (known || !lifecycles_get(c->shared->lifecycles, target, false, &lifecycle))
+		if (known || !c->shared->startup(target, &found, c->shared->startup_data))
 			continue;
 		track = startups_add(&c->result.startups, (uint32_t)target->pid);
 		if (!track)
 			return;
-		startup_phases(&lifecycle.startup, track);
+		found.pid = track->pid;
+		*track = found;
 		recording_add_startup(c->result.recording, track);
 	}
 }

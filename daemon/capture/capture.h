@@ -37,9 +37,11 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 		       const char *hostname, struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
-struct lifecycles;
-/* Where it is known how processes came to serve; borrowed. */
-void capture_shared_set_lifecycles(struct capture_shared *shared, struct lifecycles *lifecycles);
+/* How a process came to serve; false: it is not known. Called in the captures' threads. */
+typedef bool (*capture_startup_fn)(const struct target *target, struct startup_track *ret,
+				   void *data);
+void capture_shared_set_startup(struct capture_shared *shared, capture_startup_fn startup,
+				void *data);
 
 /* What a capture attaches. It lives as long as the capture. */
 struct capture_plan {

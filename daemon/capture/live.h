@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/capture/session.h"
+#include "include/record_types.h"
 #include "lib/base/histogram.h"
 
 struct live {
@@ -28,12 +28,3 @@ void live_add(struct live *live, unsigned target, uint64_t latency_ns);
 /* Whether the process is among them; what was added of it, and since when, is then added to *ret,
  * or set. */
 bool live_get(struct live *live, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);
-
-/*
- * Counts requests of a session that has no correlator, by one that is made anew every ten seconds:
- * those that go on then are not counted. It passes on what it gets to the next sink.
- */
-struct live_counter;
-int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret);
-struct live_counter *live_counter_free(struct live_counter *counter);
-const struct session_sink *live_counter_sink(struct live_counter *counter);

@@ -658,3 +658,13 @@ bool lifecycles_get(struct lifecycles *l, const struct target *target, bool look
 	pthread_mutex_unlock(&l->lock);
 	return true;
 }
+
+bool lifecycles_track(const struct target *target, struct startup_track *ret, void *lifecycles)
+{
+	struct lifecycle lifecycle;
+
+	if (!lifecycles_get(lifecycles, target, false, &lifecycle))
+		return false;
+	startup_phases(&lifecycle.startup, ret);
+	return true;
+}

@@ -3,7 +3,7 @@
  * How the targets came to serve. What the kernel tells of every process is always known; when root
  * wants it, processes that start are watched besides: a few probes, from the time that their
  * runtime is mapped until they serve their first request. The functions here are called in the
- * loop's thread, but lifecycles_get(), which any may call.
+ * loop's thread, but lifecycles_get() and lifecycles_track(), which any may call.
  */
 #pragma once
 
@@ -48,3 +48,5 @@ struct lifecycle {
 /* False: it is no target. looks: also at its threads, which takes time. */
 bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks,
 		    struct lifecycle *ret);
+/* The same as phases, without a look at its threads; for captures (struct lifecycles *). */
+bool lifecycles_track(const struct target *target, struct startup_track *ret, void *lifecycles);

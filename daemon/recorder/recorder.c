@@ -10,9 +10,9 @@
 
 #include "daemon/capture/budget/budget.h"
 #include "daemon/capture/budget/cost.h"
-#include "daemon/capture/live.h"
 #include "daemon/capture/session.h"
 #include "daemon/proxy/proxy.h"
+#include "daemon/recorder/live_counter.h"
 #include "daemon/recorder/snapshot.h"
 #include "lib/base/cond.h"
 #include "lib/base/log.h"

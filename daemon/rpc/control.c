@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service that tfprofctl calls. */
+#include "daemon/rpc/control.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,11 +8,12 @@
 
 #include "daemon/capture/result.h"
 #include "daemon/record/journal.h"
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/jobs.h"
 #include "daemon/rpc/plan_reply.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/requests_reply.h"
 #include "daemon/rpc/result_reply.h"
-#include "daemon/rpc/service.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -30,7 +32,7 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	unsigned more, n;
 	pid_t denied;
 
-	n = service_choose(data, call, chosen, TARGETS_MAX, &more, &denied);
+	n = choose_permitted(data, call, chosen, TARGETS_MAX, &more, &denied);
 
 	for (unsigned i = 0; i < n; i++) {
 		status_fill_target(chosen[i], &targets[i], addresses[i]);
@@ -38,7 +40,7 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	}
 	response.n_targets = n;
 	response.targets = list;
-	service_answer(call, &response.base);
+	reply_answer(call, &response.base);
 }
 
 static void send_progress(void *data)
@@ -137,65 +139,6 @@ void control_answer(struct job *job, struct capture_result *result)
 		grpc_call_finish(job->call, GRPC_OK, NULL);
 }
 
-/* The targets that were named, or all that the client may profile; on failure the call is answered.
- */
-static int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids,
-			  size_t n_pids, struct capture_request *request)
-{
-	const struct peer *peer = grpc_call_peer(call);
-	pid_t denied;
-
-	if (n_pids > RECORD_MAX_TARGETS) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture",
-			       RECORD_MAX_TARGETS);
-		return -EINVAL;
-	}
-	for (size_t i = 0; i < n_pids; i++) {
-		struct target *t;
-		int error = 0;
-
-		for (unsigned k = 0; k < i; k++)
-			if (pids[k] == pids[i]) {
-				grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
-					       "process %u was named twice", pids[i]);
-				return -EINVAL;
-			}
-		t = pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)pids[i], &error) : NULL;
-		if (!t) {
-			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
-				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u",
-					       pids[i]);
-			else if (error)
-				grpc_call_fail(call, status_of_error(error),
-					       "cannot look at process %u: %s", pids[i],
-					       strerror(-error));
-			else
-				grpc_call_fail(
-					call, GRPC_NOT_FOUND,
-					"process %u has no known runtime mapped; `tfprofctl targets` lists those that have",
-					pids[i]);
-			return -ENOENT;
-		}
-		if (!peer || !peer_may(peer, t)) {
-			grpc_call_fail(
-				call, GRPC_PERMISSION_DENIED,
-				"you may not profile process %u of user %u: ask as its user or as root",
-				pids[i], t->uid);
-			return -EACCES;
-		}
-		request->targets[request->n_targets++] = t;
-	}
-	request->skip_ended = !n_pids;
-	if (!n_pids)
-		request->n_targets = service_choose(s, call, request->targets, RECORD_MAX_TARGETS,
-						    &request->n_left_out, &denied);
-	if (request->n_targets)
-		return 0;
-	grpc_call_fail(call, GRPC_NOT_FOUND,
-		       "no process with a known runtime runs here that you may profile");
-	return -ENOENT;
-}
-
 /* The level is one that there is; on failure the call is answered. */
 static int check_level(struct grpc_call *call, uint32_t level)
 {
@@ -286,7 +229,7 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 						 .input_stages = m->input_stages };
 	request.requests =
 		(struct request_list_options){ .all = m->requests, .slowest = m->slowest };
-	job.every_target = !m->n_pids && service_is_for_all(call);
+	job.every_target = !m->n_pids && call_is_for_all(call);
 	if (!request.duration_ns || request.duration_ns > s->options.config->max_duration_ns) {
 		grpc_call_fail(
 			call, GRPC_INVALID_ARGUMENT,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in the way of a capture: what the broker finds about the host and a process, and what
- * only the front knows. */
+#include "daemon/rpc/doctor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -9,8 +9,9 @@
 #include <sys/utsname.h>
 
 #include "daemon/broker/doctor/preflight.h"
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
-#include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
@@ -149,7 +150,7 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 	}
 	reply.n_findings = d->n;
 	reply.findings = list;
-	service_answer(call, &reply.base);
+	reply_answer(call, &reply.base);
 }
 
 static void judge_plan(struct doctor *d, const struct capture_plan *plan)

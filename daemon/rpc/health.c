@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1.Health: that the daemon answers, and when it stops to. */
+#include "daemon/rpc/health.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/rpc/reply.h"
-#include "daemon/rpc/service.h"
 #include "proto/health.pb-c.h"
 
 /* Each holds a call, and nothing else. */
@@ -35,7 +35,7 @@ static struct grpc_body *body_of(serving_status status)
 /* The state of a service that a request names; SERVICE_UNKNOWN: there is none of this name. */
 static serving_status status_of(const struct service *s, const char *name)
 {
-	if (*name && !service_has(name))
+	if (*name && !grpc_server_has_service(s->server, name))
 		return SERVICE_UNKNOWN;
 	return s->stopping ? NOT_SERVING : SERVING;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How processes came to serve, for tfprofctl. */
+#include "daemon/rpc/lifecycle.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/rpc/service.h"
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/reply.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
@@ -66,7 +68,7 @@ static struct process_reply *collect(struct service *s, struct grpc_call *call, 
 	unsigned more, n;
 	pid_t denied;
 
-	n = service_choose(s, call, chosen, TARGETS_MAX, &more, &denied);
+	n = choose_permitted(s, call, chosen, TARGETS_MAX, &more, &denied);
 	replies = calloc(MAX(n, 1u), sizeof(replies[0]));
 	*ret_n = 0;
 	for (unsigned i = 0; replies && i < n; i++) {
@@ -106,6 +108,6 @@ void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t si
 			"process %u is not among those that you may profile: tfprofctl targets lists them",
 			pid);
 	else
-		service_answer(call, &reply.base);
+		reply_answer(call, &reply.base);
 	free(replies);
 }

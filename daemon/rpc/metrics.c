@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/rpc/jobs.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"

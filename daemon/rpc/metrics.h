@@ -3,7 +3,7 @@
  * their own. */
 #pragma once
 
-#include "daemon/rpc/service.h"
+#include "daemon/rpc/context.h"
 
 struct metrics;
 

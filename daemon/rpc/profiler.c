@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service that TensorBoard's capture button calls. */
+#include "daemon/rpc/profiler.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/export/xspace/export.h"
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
-#include "daemon/rpc/service.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
@@ -75,9 +77,8 @@ static void apply_config(const struct service *s, const struct grpc_call *call,
 	const struct target *target = request->targets[0];
 	const struct config_target *config;
 
-	config = service_is_for_all(call)
-			 ? NULL
-			 : config_find(s->options.config, target->pid, target->name);
+	config = call_is_for_all(call) ? NULL
+				       : config_find(s->options.config, target->pid, target->name);
 	if (!config)
 		return;
 	request->filter = config->filter;
@@ -94,7 +95,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	struct capture_request request = { .detail.level = LEVEL_DEFAULT, .skip_ended = true };
 	struct job job = { .answer = profiler_answer,
 			   .answer_failure = profiler_answer_failure,
-			   .every_target = service_is_for_all(call) };
+			   .every_target = call_is_for_all(call) };
 	uint64_t duration_ms;
 	pid_t denied;
 
@@ -136,11 +137,11 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
 
 		response.empty_trace = true;
-		service_answer(call, &response.base);
+		reply_answer(call, &response.base);
 		return;
 	}
-	request.n_targets = service_choose(s, call, request.targets, RECORD_MAX_TARGETS,
-					   &request.n_left_out, &denied);
+	request.n_targets = choose_permitted(s, call, request.targets, RECORD_MAX_TARGETS,
+					     &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 			       "you may not profile process %d: ask as its user or as root",
@@ -177,7 +178,7 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		    !strcmp(j->session_id, m->session_id ?: "") && j->capture)
 			capture_stop(j->capture);
 	tensorflow__terminate_request__free_unpacked(m, NULL);
-	service_answer(call, &response.base);
+	reply_answer(call, &response.base);
 }
 
 /* It would have this host profile the others and write their traces to a path that the client
@@ -229,5 +230,5 @@ void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	response.data = text;
-	service_answer(call, &response.base);
+	reply_answer(call, &response.base);
 }

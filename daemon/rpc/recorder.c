@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder: root configures it, or a client starts it; and what was kept is asked for
- * after the fact. */
+#include "daemon/rpc/recorder.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/rpc/control.h"
+#include "daemon/rpc/jobs.h"
+#include "daemon/rpc/profiler.h"
+#include "daemon/rpc/reply.h"
 #include "daemon/rpc/requests_reply.h"
-#include "daemon/rpc/service.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -26,7 +29,7 @@ static void on_ended(struct recorder *recorder, void *data)
 	s->recorder_client_gone = false;
 	if (s->recorder_stopper) {
 		grpc_call_on_cancel(s->recorder_stopper, NULL, NULL);
-		service_answer(s->recorder_stopper, &response.base);
+		reply_answer(s->recorder_stopper, &response.base);
 	}
 	s->recorder_stopper = NULL;
 }
@@ -127,7 +130,7 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 			       strerror(-r));
 	} else {
 		log_info("a recorder was started for user %u, at level %u", peer->uid, level);
-		service_answer(call, &response.base);
+		reply_answer(call, &response.base);
 	}
 }
 
@@ -171,7 +174,7 @@ static void on_snapshot_done(struct capture_result *result, void *data)
 		else if (!job->answer_failure || !job->answer_failure(job, result))
 			grpc_call_fail(job->call,
 				       result->error == -ENODATA ? GRPC_NOT_FOUND
-								 : status_of_error(result->error),
+								 : reply_status_of(result->error),
 				       "%s", result->text);
 	}
 	free(job);
@@ -219,7 +222,7 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
 			       "too many snapshots are being made; try again soon");
 	else
-		grpc_call_fail(call, status_of_error(r), "cannot make a snapshot: %s",
+		grpc_call_fail(call, reply_status_of(r), "cannot make a snapshot: %s",
 			       strerror(-r));
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.reflection.v1 and v1alpha, which are the same but for the name: what the daemon can be
- * asked, for clients that know nothing of it. */
+#include "daemon/rpc/reflection.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/rpc/reply.h"
-#include "daemon/rpc/service.h"
 #include "lib/base/macro.h"
 #include "proto/descriptor.pb-c.h"
 #include "proto/descriptor_set.h"

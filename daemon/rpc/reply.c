@@ -191,3 +191,40 @@ int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsi
 	release_shared(shared);
 	return r;
 }
+
+void reply_answer(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	struct grpc_body *body;
+
+	if (reply_message(message, &body) < 0)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	else
+		grpc_call_reply(call, body);
+}
+
+enum grpc_status reply_status_of(int error)
+{
+	switch (-error) {
+	case EACCES:
+		return GRPC_PERMISSION_DENIED;
+	case ESRCH:
+	case ENOENT:
+		return GRPC_NOT_FOUND;
+	case EBUSY:
+	case E2BIG:
+	case EFBIG:
+	case ENOMEM:
+		return GRPC_RESOURCE_EXHAUSTED;
+	case EPERM:
+	case EOPNOTSUPP:
+	case ENOEXEC:
+	case EBADMSG:
+		return GRPC_FAILED_PRECONDITION;
+	case ECANCELED:
+		return GRPC_CANCELLED;
+	case EINVAL:
+		return GRPC_INVALID_ARGUMENT;
+	default:
+		return GRPC_INTERNAL;
+	}
+}

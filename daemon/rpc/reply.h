@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that carry a trace: protobuf around the chunks of an XSpace, which are not copied. */
+/* Answers: messages, errors, and those that carry a trace: protobuf around the chunks of an XSpace,
+ * which are not copied. */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
@@ -33,3 +34,8 @@ int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, c
  */
 int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field,
 		      unsigned total);
+
+/* Answers a call with a message, or with an error where there is no memory for it. */
+void reply_answer(struct grpc_call *call, const ProtobufCMessage *message);
+/* The status for a negative errno of a capture. */
+enum grpc_status reply_status_of(int error);

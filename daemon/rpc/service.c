@@ -9,16 +9,19 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/control.h"
+#include "daemon/rpc/doctor.h"
+#include "daemon/rpc/health.h"
+#include "daemon/rpc/jobs.h"
+#include "daemon/rpc/lifecycle.h"
 #include "daemon/rpc/metrics.h"
-#include "daemon/rpc/reply.h"
+#include "daemon/rpc/profiler.h"
+#include "daemon/rpc/recorder.h"
+#include "daemon/rpc/reflection.h"
+#include "daemon/rpc/status.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
-
-/* What a listener stands for. */
-struct port {
-	unsigned index; /* of the listener */
-	pid_t pid;      /* 0: every target */
-};
 
 static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
@@ -45,26 +48,6 @@ static const struct grpc_method methods[] = {
 	{ "/tfprofd.Control/Doctor", control_doctor },
 	{ "/tfprofd.Control/Lifecycle", control_lifecycle },
 };
-
-bool service_has(const char *name)
-{
-	size_t n = strlen(name);
-
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		if (!strncmp(methods[i].path + 1, name, n) && methods[i].path[1 + n] == '/')
-			return true;
-	return false;
-}
-
-void service_answer(struct grpc_call *call, const ProtobufCMessage *message)
-{
-	struct grpc_body *body;
-
-	if (reply_message(message, &body) < 0)
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	else
-		grpc_call_reply(call, body);
-}
 
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 {
@@ -203,7 +186,8 @@ static int watch_lifecycles(struct service *s)
 					      .data = s };
 	int r = lifecycles_new(&options, &s->lifecycles);
 
-	capture_shared_set_lifecycles(s->captures, s->lifecycles);
+	if (r >= 0)
+		capture_shared_set_startup(s->captures, lifecycles_track, s->lifecycles);
 	return r;
 }
 
@@ -308,187 +292,4 @@ void service_stop(struct service *s)
 		if (j->capture)
 			capture_stop(j->capture);
 	grpc_server_stop(s->server, end_when_idle, s);
-}
-
-bool peer_may(const struct peer *peer, const struct target *target)
-{
-	return peer->uid == 0 || peer->uid == target->uid;
-}
-
-unsigned service_choose(struct service *s, const struct grpc_call *call,
-			const struct target **ret_targets, unsigned max, unsigned *ret_more,
-			pid_t *ret_denied)
-{
-	const struct port *port = grpc_call_listener(call);
-	const struct peer *peer = grpc_call_peer(call);
-	unsigned n = 0;
-
-	*ret_more = 0;
-	*ret_denied = 0;
-	if (!port || !peer)
-		return 0;
-	if (!port->pid)
-		targets_scan(s->targets);
-	for (struct target *t = targets_next(s->targets, NULL); t;
-	     t = targets_next(s->targets, t)) {
-		if (port->pid && port->pid != t->pid)
-			continue;
-		if (!peer_may(peer, t))
-			*ret_denied = port->pid;
-		else if (n < max)
-			ret_targets[n++] = t;
-		else
-			++*ret_more;
-	}
-	return n;
-}
-
-bool service_is_for_all(const struct grpc_call *call)
-{
-	const struct port *port = grpc_call_listener(call);
-
-	return port && !port->pid;
-}
-
-enum grpc_status status_of_error(int error)
-{
-	switch (-error) {
-	case EACCES:
-		return GRPC_PERMISSION_DENIED;
-	case ESRCH:
-	case ENOENT:
-		return GRPC_NOT_FOUND;
-	case EBUSY:
-	case E2BIG:
-	case EFBIG:
-	case ENOMEM:
-		return GRPC_RESOURCE_EXHAUSTED;
-	case EPERM:
-	case EOPNOTSUPP:
-	case ENOEXEC:
-	case EBADMSG:
-		return GRPC_FAILED_PRECONDITION;
-	case ECANCELED:
-		return GRPC_CANCELLED;
-	case EINVAL:
-		return GRPC_INVALID_ARGUMENT;
-	default:
-		return GRPC_INTERNAL;
-	}
-}
-
-static void job_free(struct job *job)
-{
-	for (struct job **j = &job->service->jobs; *j; j = &(*j)->next)
-		if (*j == job) {
-			*j = job->next;
-			break;
-		}
-	loop_timer_free(job->progress);
-	free(job);
-}
-
-static void on_capture_done(struct capture *capture, void *data)
-{
-	struct capture_result *result = capture_get_result(capture);
-	struct service_totals *totals = &((struct job *)data)->service->totals;
-	struct job *job = data;
-
-	job->capture = NULL;
-	*(result->error == -ECANCELED ? &totals->cancelled
-	  : result->error             ? &totals->failed
-				      : &totals->succeeded) += 1;
-	totals->records += result->records;
-	totals->dropped += result->dropped;
-	if (job->call) {
-		grpc_call_on_cancel(job->call, NULL, NULL);
-		if (result->error && job->answer_failure && job->answer_failure(job, result))
-			; /* done */
-		else if (result->error)
-			grpc_call_fail(job->call, status_of_error(result->error), "%s",
-				       result->text);
-		else
-			job->answer(job, result);
-	}
-	job_free(job);
-}
-
-static void on_capture_planned(struct capture *capture, const struct capture_plan *plan, void *data)
-{
-	struct job *job = data;
-
-	if (job->call)
-		job->plan(job, plan);
-}
-
-static void on_cancelled(void *data)
-{
-	struct job *job = data;
-
-	job->call = NULL;
-	if (job->capture)
-		capture_cancel(job->capture);
-}
-
-/* Whether one more capture may begin; on failure the call is answered. */
-static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
-{
-	const struct config *config = s->options.config;
-	unsigned all = 0, own = 0;
-
-	for (const struct job *j = s->jobs; j; j = j->next) {
-		all += j->capture != NULL;
-		own += j->capture && j->uid == uid;
-	}
-	if (all >= config->max_captures)
-		grpc_call_fail(
-			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures are running already (tfprofd --max-captures); wait for one to end",
-			all);
-	else if (own >= config->max_captures_per_user)
-		grpc_call_fail(
-			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end",
-			own, uid);
-	else
-		return true;
-	return false;
-}
-
-void job_start(struct service *s, struct grpc_call *call, const struct job *template,
-	       struct capture_request *request)
-{
-	const struct peer *peer = grpc_call_peer(call);
-	struct job *job;
-	int r = -ENOMEM;
-
-	if (peer && !request->plan_only && !has_room(s, call, peer->uid))
-		return;
-	job = calloc(1, sizeof(*job));
-	if (job && peer && !s->stopping) {
-		log_debug("user %u%s%s asks for a capture", peer->uid,
-			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
-		*job = *template;
-		job->service = s;
-		job->call = call;
-		job->uid = peer->uid;
-		request->client = peer->client;
-		request->done = on_capture_done;
-		request->data = job;
-		request->planned = job->plan ? on_capture_planned : NULL;
-		r = capture_start(s->captures, request, &job->capture);
-		if (r >= 0) {
-			job->next = s->jobs;
-			s->jobs = job;
-			if (grpc_call_on_cancel(call, on_cancelled, job) < 0)
-				capture_cancel(job->capture);
-			return;
-		}
-	}
-	free(job);
-	if (s->stopping)
-		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
-	else
-		grpc_call_fail(call, status_of_error(r), "cannot start a capture: %s",
-			       strerror(-r));
 }

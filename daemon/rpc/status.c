@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon does just now: as messages for tfprofctl, and as text for Monitor. */
+#include "daemon/rpc/status.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/rpc/service.h"
-#include "daemon/rpc/status.h"
+#include "daemon/rpc/choose.h"
+#include "daemon/rpc/jobs.h"
+#include "daemon/rpc/reply.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
@@ -61,7 +63,7 @@ static void fill_targets(struct status *status, struct service *s, const struct 
 	unsigned more, n;
 	pid_t denied;
 
-	n = service_choose(s, call, chosen, TARGETS_MAX, &more, &denied);
+	n = choose_permitted(s, call, chosen, TARGETS_MAX, &more, &denied);
 	for (unsigned i = 0; i < n; i++) {
 		Tfprofd__TargetStatus *t = status->target_list[i] = &status->targets[i];
 		struct histogram latencies = {};
@@ -166,7 +168,7 @@ void control_status(struct grpc_call *call, const uint8_t *message, size_t size,
 	const Tfprofd__StatusReply *reply = status_new(data, call, &status);
 
 	if (reply)
-		service_answer(call, &reply->base);
+		reply_answer(call, &reply->base);
 	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	free(status);
@@ -194,7 +196,7 @@ void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, v
 		reply.captures += wanted;
 	}
 	tfprofd__stop_request__free_unpacked(m, NULL);
-	service_answer(call, &reply.base);
+	reply_answer(call, &reply.base);
 }
 
 static void print_target(FILE *f, const Tfprofd__TargetStatus *t, bool more)

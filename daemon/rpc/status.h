@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "daemon/rpc/service.h"
+#include "daemon/rpc/context.h"
 #include "lib/base/histogram.h"
 #include "proto/control.pb-c.h"
 
@@ -23,3 +23,6 @@ void status_fill_target(const struct target *target, Tfprofd__Target *ret, char 
  * count. False: nobody counts. */
 bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,
 			double *ret_seconds);
+
+void control_status(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

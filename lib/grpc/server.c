@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "lib/base/macro.h"
@@ -231,4 +232,17 @@ void grpc_server_stop(struct grpc_server *server, void (*stopped)(void *data), v
 	for (struct grpc_connection *c = server->connections; c; c = c->next)
 		grpc_connection_drain(c);
 	grpc_server_disconnected(server);
+}
+
+bool grpc_server_has_service(const struct grpc_server *server, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < server->service.options.n_methods; i++) {
+		const char *path = server->service.options.methods[i].path;
+
+		if (!strncmp(path + 1, name, n) && path[1 + n] == '/')
+			return true;
+	}
+	return false;
 }

@@ -90,6 +90,8 @@ struct grpc_server *grpc_server_free(struct grpc_server *server);
  */
 int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls,
 		       void *listener_data, int *ret_id);
+/* Whether one of its methods is of the service of this name, "package.Service". */
+bool grpc_server_has_service(const struct grpc_server *server, const char *name);
 /* The listener's next connections are made with this; unknown ids are ignored. */
 void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls);
 /*

@@ -278,22 +278,6 @@ bool startup_is_over(const struct startup *s)
 	return s->first_request_ns != 0;
 }
 
-const char *startup_phase_name(enum startup_phase_kind kind)
-{
-	static const char *const names[] = {
-		[STARTUP_START] = "start",
-		[STARTUP_LIBRARIES] = "libraries",
-		[STARTUP_RUNTIME] = "runtime",
-		[STARTUP_LOAD] = "load",
-		[STARTUP_RESTORE] = "restore",
-		[STARTUP_WARMUP] = "warm-up",
-		[STARTUP_WAIT] = "wait for the first request",
-		[STARTUP_SERVING] = "serving",
-	};
-
-	return names[kind];
-}
-
 /* The earlier of two times, of which either may not be known. */
 static uint64_t earlier(uint64_t a, uint64_t b)
 {

@@ -96,7 +96,7 @@ static int add_requests(struct changes *c, bool queued)
 	for (uint32_t i = 0; i < t->n_requests && r >= 0; i++) {
 		const struct request *q = &t->requests[i];
 
-		if (!lanes_shows(q))
+		if (!writer_shows_request(q))
 			continue;
 		if (!queued)
 			r = changes_add(c, q->start_ns, q->end_ns);

@@ -188,7 +188,7 @@ static int write_link(struct writer *w, const struct span *s, struct thread_line
 	    (s->request == line->request && s->start_ns < line->request_end_ns))
 		return 0;
 	q = &t->requests[s->request - 1];
-	if (!lanes_shows(q))
+	if (!writer_shows_request(q))
 		return 0;
 	line->request = s->request;
 	line->request_end_ns = s->end_ns;

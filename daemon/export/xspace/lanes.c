@@ -45,11 +45,6 @@ static const char *const protocols[] = {
 	[PROTOCOL_HANDLER] = "handler",
 };
 
-bool lanes_shows(const struct request *q)
-{
-	return !(q->flags & REQUEST_FILTERED);
-}
-
 uint64_t lanes_batch_context(const struct timeline *t, uint32_t batch)
 {
 	if (batch >= t->n_batches || t->batches[batch].flags & (SPAN_CUT_START | SPAN_CUT_END))
@@ -408,7 +403,7 @@ static void sort_by_lane(const struct timeline *t, uint32_t *at, uint32_t *sorte
 	uint32_t sum = 0;
 
 	for (uint32_t i = 0; i < t->n_requests; i++)
-		if (lanes_shows(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
+		if (writer_shows_request(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
 			at[t->requests[i].lane]++;
 	for (uint32_t lane = 0; lane < t->n_lanes; lane++) {
 		uint32_t n = at[lane];
@@ -417,7 +412,7 @@ static void sort_by_lane(const struct timeline *t, uint32_t *at, uint32_t *sorte
 		sum += n;
 	}
 	for (uint32_t i = 0; i < t->n_requests; i++)
-		if (lanes_shows(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
+		if (writer_shows_request(&t->requests[i]) && t->requests[i].lane < t->n_lanes)
 			sorted[at[t->requests[i].lane]++] = i;
 }
 

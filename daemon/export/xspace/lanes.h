@@ -4,9 +4,6 @@
 
 #include "daemon/export/xspace/writer.h"
 
-/* Whether a request has a place on a line. */
-bool lanes_shows(const struct request *q);
-
 /* The event name of a request in the open plane. */
 uint32_t lanes_request_name(struct writer *w, const struct request *q);
 

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-#include "daemon/correlate/runtime/startup.h"
+#include "daemon/timeline/startup_track.h"
+#include "include/record_types.h"
 
 struct writer;
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/export/xspace/lanes.h"
 #include "lib/base/macro.h"
 
 /* The same on every line: viewers want one small base, and no event at absolute 0, which they take
@@ -133,6 +132,11 @@ static int compare_tasks(const void *a, const void *b, void *timeline)
 	return i < j ? -1 : i > j;
 }
 
+bool writer_shows_request(const struct request *q)
+{
+	return !(q->flags & REQUEST_FILTERED);
+}
+
 static int index_requests(struct writer *w)
 {
 	const struct timeline *t = w->timeline;
@@ -148,7 +152,7 @@ static int index_requests(struct writer *w)
 
 		w->has_requests[q->process] = true;
 		w->serves[q->process] |= q->n_runs || q->protocol == PROTOCOL_MARK;
-		if (lanes_shows(q))
+		if (writer_shows_request(q))
 			counted_in_part(&w->requests, q->flags & REQUEST_CUT_START,
 					q->flags & REQUEST_CUT_END);
 	}

@@ -141,6 +141,8 @@ bool counted_in_part(struct partial *p, bool no_start, bool no_end);
 
 /* Whether the level shows a span. */
 bool writer_shows(const struct writer *w, const struct span *s);
+/* Whether a request has a place on a line. */
+bool writer_shows_request(const struct request *q);
 
 int writer_plane_begin(struct writer *w, enum plane_id id, const char *name);
 /* timestamp_ns need not be given. */

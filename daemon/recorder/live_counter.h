@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts requests of a session as they finish, for struct live. */
+#pragma once
+
+#include "daemon/capture/live.h"
+#include "daemon/capture/session.h"
+
+/*
+ * Counts requests of a session that has no correlator, by one that is made anew every ten seconds:
+ * those that go on then are not counted. It passes on what it gets to the next sink.
+ */
+struct live_counter;
+int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret);
+struct live_counter *live_counter_free(struct live_counter *counter);
+const struct session_sink *live_counter_sink(struct live_counter *counter);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/rpc/choose.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/rpc/reply.h"
+
+bool peer_may(const struct peer *peer, const struct target *target)
+{
+	return peer->uid == 0 || peer->uid == target->uid;
+}
+
+unsigned choose_permitted(struct service *s, const struct grpc_call *call,
+			  const struct target **ret_targets, unsigned max, unsigned *ret_more,
+			pid_t *ret_denied)
+{
+	const struct port *port = grpc_call_listener(call);
+	const struct peer *peer = grpc_call_peer(call);
+	unsigned n = 0;
+
+	*ret_more = 0;
+	*ret_denied = 0;
+	if (!port || !peer)
+		return 0;
+	if (!port->pid)
+		targets_scan(s->targets);
+	for (struct target *t = targets_next(s->targets, NULL); t;
+	     t = targets_next(s->targets, t)) {
+		if (port->pid && port->pid != t->pid)
+			continue;
+		if (!peer_may(peer, t))
+			*ret_denied = port->pid;
+		else if (n < max)
+			ret_targets[n++] = t;
+		else
+			++*ret_more;
+	}
+	return n;
+}
+
+bool call_is_for_all(const struct grpc_call *call)
+{
+	const struct port *port = grpc_call_listener(call);
+
+	return port && !port->pid;
+}
+
+int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids,
+			  size_t n_pids, struct capture_request *request)
+{
+	const struct peer *peer = grpc_call_peer(call);
+	pid_t denied;
+
+	if (n_pids > RECORD_MAX_TARGETS) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d processes in one capture",
+			       RECORD_MAX_TARGETS);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < n_pids; i++) {
+		struct target *t;
+		int error = 0;
+
+		for (unsigned k = 0; k < i; k++)
+			if (pids[k] == pids[i]) {
+				grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+					       "process %u was named twice", pids[i]);
+				return -EINVAL;
+			}
+		t = pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)pids[i], &error) : NULL;
+		if (!t) {
+			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
+				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u",
+					       pids[i]);
+			else if (error)
+				grpc_call_fail(call, reply_status_of(error),
+					       "cannot look at process %u: %s", pids[i],
+					       strerror(-error));
+			else
+				grpc_call_fail(
+					call, GRPC_NOT_FOUND,
+					"process %u has no known runtime mapped; `tfprofctl targets` lists those that have",
+					pids[i]);
+			return -ENOENT;
+		}
+		if (!peer || !peer_may(peer, t)) {
+			grpc_call_fail(
+				call, GRPC_PERMISSION_DENIED,
+				"you may not profile process %u of user %u: ask as its user or as root",
+				pids[i], t->uid);
+			return -EACCES;
+		}
+		request->targets[request->n_targets++] = t;
+	}
+	request->skip_ended = !n_pids;
+	if (!n_pids)
+		request->n_targets = choose_permitted(s, call, request->targets, RECORD_MAX_TARGETS,
+						    &request->n_left_out, &denied);
+	if (request->n_targets)
+		return 0;
+	grpc_call_fail(call, GRPC_NOT_FOUND,
+		       "no process with a known runtime runs here that you may profile");
+	return -ENOENT;
+}

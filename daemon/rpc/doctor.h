@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What prevents a capture: what the broker finds about the host and a process, and what only the
+ * front knows. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct grpc_call;
+
+void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

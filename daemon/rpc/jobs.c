@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/rpc/jobs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/rpc/reply.h"
+#include "lib/base/log.h"
+
+static void job_free(struct job *job)
+{
+	for (struct job **j = &job->service->jobs; *j; j = &(*j)->next)
+		if (*j == job) {
+			*j = job->next;
+			break;
+		}
+	loop_timer_free(job->progress);
+	free(job);
+}
+
+static void on_capture_done(struct capture *capture, void *data)
+{
+	struct capture_result *result = capture_get_result(capture);
+	struct service_totals *totals = &((struct job *)data)->service->totals;
+	struct job *job = data;
+
+	job->capture = NULL;
+	*(result->error == -ECANCELED ? &totals->cancelled
+	  : result->error             ? &totals->failed
+				      : &totals->succeeded) += 1;
+	totals->records += result->records;
+	totals->dropped += result->dropped;
+	if (job->call) {
+		grpc_call_on_cancel(job->call, NULL, NULL);
+		if (result->error && job->answer_failure && job->answer_failure(job, result))
+			; /* done */
+		else if (result->error)
+			grpc_call_fail(job->call, reply_status_of(result->error), "%s",
+				       result->text);
+		else
+			job->answer(job, result);
+	}
+	job_free(job);
+}
+
+static void on_capture_planned(struct capture *capture, const struct capture_plan *plan, void *data)
+{
+	struct job *job = data;
+
+	if (job->call)
+		job->plan(job, plan);
+}
+
+static void on_cancelled(void *data)
+{
+	struct job *job = data;
+
+	job->call = NULL;
+	if (job->capture)
+		capture_cancel(job->capture);
+}
+
+/* Whether one more capture may begin; on failure the call is answered. */
+static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
+{
+	const struct config *config = s->options.config;
+	unsigned all = 0, own = 0;
+
+	for (const struct job *j = s->jobs; j; j = j->next) {
+		all += j->capture != NULL;
+		own += j->capture && j->uid == uid;
+	}
+	if (all >= config->max_captures)
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"%u captures are running already (tfprofd --max-captures); wait for one to end",
+			all);
+	else if (own >= config->max_captures_per_user)
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end",
+			own, uid);
+	else
+		return true;
+	return false;
+}
+
+void job_start(struct service *s, struct grpc_call *call, const struct job *template,
+	       struct capture_request *request)
+{
+	const struct peer *peer = grpc_call_peer(call);
+	struct job *job;
+	int r = -ENOMEM;
+
+	if (peer && !request->plan_only && !has_room(s, call, peer->uid))
+		return;
+	job = calloc(1, sizeof(*job));
+	if (job && peer && !s->stopping) {
+		log_debug("user %u%s%s asks for a capture", peer->uid,
+			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
+		*job = *template;
+		job->service = s;
+		job->call = call;
+		job->uid = peer->uid;
+		request->client = peer->client;
+		request->done = on_capture_done;
+		request->data = job;
+		request->planned = job->plan ? on_capture_planned : NULL;
+		r = capture_start(s->captures, request, &job->capture);
+		if (r >= 0) {
+			job->next = s->jobs;
+			s->jobs = job;
+			if (grpc_call_on_cancel(call, on_cancelled, job) < 0)
+				capture_cancel(job->capture);
+			return;
+		}
+	}
+	free(job);
+	if (s->stopping)
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+	else
+		grpc_call_fail(call, reply_status_of(r), "cannot start a capture: %s",
+			       strerror(-r));
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flight recorder, of which there is at most one: root configures it, or a client starts it; and
+ * snapshots of it. */
+#pragma once
+
+#include "daemon/rpc/context.h"
+
+/* Starts the recorder of the configuration, if there is to be one. */
+int recorder_configure(struct service *s);
+/* A process came to be a target, or has mapped more. */
+void recorder_on_target(struct service *s, const struct target *target);
+void recorder_stop(struct service *s);
+/* Whether the recorder needs the broker's client, whose connection is closed; it is told of then
+ * when the recorder has ended. */
+bool recorder_keeps_client(struct service *s, uint32_t client);
+
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
