@@ -13,7 +13,7 @@ bool peer_may(const struct peer *peer, const struct target *target)
 
 unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 			  const struct target **ret_targets, unsigned max, unsigned *ret_more,
-			pid_t *ret_denied)
+			  pid_t *ret_denied)
 {
 	const struct port *port = grpc_call_listener(call);
 	const struct peer *peer = grpc_call_peer(call);
@@ -46,8 +46,8 @@ bool call_is_for_all(const struct grpc_call *call)
 	return port && !port->pid;
 }
 
-int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids,
-			  size_t n_pids, struct capture_request *request)
+int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids,
+		   struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	pid_t denied;
@@ -95,7 +95,7 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 	request->skip_ended = !n_pids;
 	if (!n_pids)
 		request->n_targets = choose_permitted(s, call, request->targets, RECORD_MAX_TARGETS,
-						    &request->n_left_out, &denied);
+						      &request->n_left_out, &denied);
 	if (request->n_targets)
 		return 0;
 	grpc_call_fail(call, GRPC_NOT_FOUND,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every call is served with: the daemon's front as its services know it. The services share it,
- * and each changes only what is its own. */
+/* What every call is served with: the daemon's front as its services know it. The services share
+ * it, and each changes only what is its own. */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder, of which there is at most one: root configures it, or a client starts it; and
- * snapshots of it. */
+/* The flight recorder, of which there is at most one: root configures it, or a client starts it;
+ * and snapshots of it. */
 #pragma once
 
 #include "daemon/rpc/context.h"
@@ -14,7 +14,9 @@ void recorder_stop(struct service *s);
  * when the recorder has ended. */
 bool recorder_keeps_client(struct service *s, uint32_t client);
 
-void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
-void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
+void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
+			     void *data);
+void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
+			    void *data);
 void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads the BPF programs and maps of a capture. The first time libbpf loads them: it reads the types
- * of the whole kernel for that, which takes half of the time. What it made of the programs is kept,
- * so that later captures load the same instructions at once. Nothing of it stays in the kernel
- * between captures but the programs' type information.
+ * Loads the BPF programs and maps of a capture. The first time libbpf loads them: it reads the
+ * types of the whole kernel for that, which takes half of the time. What it made of the programs is
+ * kept, so that later captures load the same instructions at once. Nothing of it stays in the
+ * kernel between captures but the programs' type information.
  */
 #pragma once
 
