@@ -144,7 +144,7 @@ $(OUT)/tests/test_%: $(OBJ)/tests/unit/test_%.o $(OUT)/libtfprofd.a $(OUT)/libco
 
 include tests/tests.mk
 
-lint:
+lint: $(OBJ)/daemon/main.o $(LIB_OBJ) $(DAEMON_OBJ) $(call objects,$(CLI_SRC))
 	./tests/lint
 
 # The C sources as .clang-format has them.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of everything the broker gives to one front. */
+/* How much of everything the broker gives to one front, and from which kernel on. */
 #pragma once
 
 #define BROKER_SITES_PER_MESSAGE 32
@@ -13,3 +13,6 @@
 #define BROKER_MAX_FDS 16 /* with one message */
 #define BROKER_RING_BYTES (16u << 20)
 #define BROKER_MODULE_BYTES_MAX (16 << 20) /* of the file of a module */
+/* The oldest kernel that is tested (docs/kernels.md). What the programs need came with 5.17:
+ * bpf_loop(). */
+#define OLDEST_KERNEL "6.1"

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "daemon/broker/limits.h"
-#include "daemon/broker/watch/births.h"
 
 enum broker_request {
 	BROKER_NONE,
@@ -78,11 +77,24 @@ struct broker_calibration {
 		steady; /* several measurements agreed; else it is to be measured again some time */
 };
 
+/* How uprobes are attached here. */
+enum attach_mode {
+	ATTACH_MULTI,      /* one link for many sites, in one process only, gone in some 30 ms */
+	ATTACH_PERF_EVENT, /* one perf event per site, gone in some 100 ms each: kernels before 6.6
+			    */
+};
+
 enum finding_severity {
 	FINDING_OK,
 	FINDING_NOTE,    /* good to know */
 	FINDING_WARNING, /* something is dearer, or not shown */
 	FINDING_ERROR,   /* nothing can be captured */
+};
+
+/* When a process began: nanoseconds of CLOCK_MONOTONIC; 0: not seen. */
+struct birth {
+	uint64_t executed_ns;     /* it became this program, or was forked by one that was */
+	uint64_t first_mapped_ns; /* it mapped the first of a runtime's files */
 };
 
 /* What the preflight found: one sentence, and one remedy. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration's file: INI, by inih. */
+/* Part of keys.h: the configuration's file: INI, by inih. */
 #include <errno.h>
 #include <ini.h>
 #include <stdarg.h>

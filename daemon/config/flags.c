@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration's flags: one for each key of [daemon], and a few that a file cannot have. */
+/* Part of keys.h: the configuration's flags: one for each key of [daemon], and a few that a file
+ * cannot have. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sections for targets. */
+/* Part of keys.h: the sections of a configuration that are for targets. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "daemon/broker/doctor/preflight.h"
+#include "daemon/broker/limits.h"
+#include "daemon/broker/message.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"

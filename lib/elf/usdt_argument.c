@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Part of usdt.h: the arguments of a site. */
 #include <string.h>
 
 #include "lib/base/macro.h"

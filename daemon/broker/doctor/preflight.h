@@ -11,12 +11,10 @@
 #include "daemon/broker/doctor/facts.h"
 #include "daemon/broker/kernel/examine.h"
 #include "daemon/broker/kernel/programs.h"
+#include "daemon/broker/limits.h"
 #include "daemon/broker/message.h"
 
 #define PREFLIGHT_MAX 32
-/* The oldest on which it is tested (docs/kernels.md). What the programs need came with 5.17:
- * bpf_loop(). */
-#define OLDEST_KERNEL "6.1"
 
 struct findings {
 	unsigned n;

@@ -11,17 +11,11 @@
 #include <sys/types.h>
 
 #include "daemon/broker/limits.h"
+#include "daemon/broker/message.h"
 #include "daemon/plan/model.h"
 
 struct attachment;
 struct program_cache;
-
-/* How uprobes are attached here. */
-enum attach_mode {
-	ATTACH_MULTI,      /* one link for many sites, in one process only, gone in some 30 ms */
-	ATTACH_PERF_EVENT, /* one perf event per site, gone in some 100 ms each: kernels before 6.6
-			    */
-};
 
 /* What this kernel can do; needs CAP_BPF and CAP_PERFMON. A negative errno when it can do neither.
  */

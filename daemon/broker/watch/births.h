@@ -8,15 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/broker/message.h"
 #include "daemon/broker/watch/sideband.h"
 
 struct births;
-
-/* Nanoseconds of CLOCK_MONOTONIC; 0: not seen. */
-struct birth {
-	uint64_t executed_ns;     /* it became this program, or was forked by one that was */
-	uint64_t first_mapped_ns; /* it mapped the first of a runtime's files */
-};
 
 /* -ENOMEM. */
 int births_new(struct births **ret);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/message.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
