@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 #define BLOCK_BYTES (256u << 10)
@@ -129,9 +130,6 @@ static struct block *block_get(struct store *s, struct stream *t, size_t size)
 
 static int entries_reserve(struct stream *t)
 {
-	struct entry *entries;
-	size_t size;
-
 	if (t->n < t->size)
 		return 0;
 	/* The room of what was handed over is used again before there is more. */
@@ -141,13 +139,7 @@ static int entries_reserve(struct stream *t)
 		t->from = 0;
 		return 0;
 	}
-	size = t->size ? t->size * 2 : 4096;
-	entries = realloc(t->entries, size * sizeof(entries[0]));
-	if (!entries)
-		return -ENOMEM;
-	t->entries = entries;
-	t->size = size;
-	return 0;
+	return array_reserve(&t->entries, t->n, &t->size, sizeof(t->entries[0]), 1);
 }
 
 /* Of one time, whose they are decides, so that it does not matter which rings they came through.

@@ -7,6 +7,7 @@
 
 #include "daemon/correlate/http/requests.h"
 #include "daemon/record/store.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 struct lead_in {
@@ -195,16 +196,9 @@ static int find_records(const struct lead_in *l, uint32_t **ret, size_t *ret_n)
 	uint32_t *starts = NULL;
 
 	for (size_t at = 0; at < l->used;) {
-		if (n == allocated) {
-			uint32_t *more;
-
-			allocated = MAX(1024, allocated * 2);
-			more = reallocarray(starts, allocated, sizeof(*starts));
-			if (!more) {
-				free(starts);
-				return -ENOMEM;
-			}
-			starts = more;
+		if (array_reserve(&starts, n, &allocated, sizeof(*starts), 1) < 0) {
+			free(starts);
+			return -ENOMEM;
 		}
 		starts[n++] = (uint32_t)at;
 		at += store_record_size((const void *)(l->bytes + at));
@@ -337,7 +331,8 @@ struct base {
 struct rebase {
 	struct map base_of; /* of sockets */
 	struct base *bases;
-	uint32_t n, size;
+	uint32_t n;
+	size_t allocated;
 };
 
 int rebase_new(struct rebase **ret)
@@ -368,15 +363,8 @@ static struct base *base_get(struct rebase *rebase, const struct record_message 
 			*base = (struct base){ .inode = m->inode };
 		return base;
 	}
-	if (rebase->n == rebase->size) {
-		uint32_t size = MAX(64u, rebase->size * 2);
-
-		base = reallocarray(rebase->bases, size, sizeof(*base));
-		if (!base)
-			return NULL;
-		rebase->bases = base;
-		rebase->size = size;
-	}
+	if (array_reserve(&rebase->bases, rebase->n, &rebase->allocated, sizeof(*base), 1) < 0)
+		return NULL;
 	if (map_put(&rebase->base_of, key, rebase->n) < 0)
 		return NULL;
 	base = &rebase->bases[rebase->n++];

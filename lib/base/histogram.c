@@ -2,6 +2,7 @@
 #include "lib/base/histogram.h"
 
 #include "lib/base/macro.h"
+#include "lib/base/search.h"
 
 uint64_t histogram_end(unsigned bucket)
 {
@@ -15,17 +16,7 @@ uint64_t histogram_end(unsigned bucket)
 
 void histogram_add(struct histogram *h, uint64_t ns)
 {
-	unsigned low = 0, high = HISTOGRAM_BUCKETS - 1;
-
-	while (low < high) {
-		unsigned middle = (low + high) / 2;
-
-		if (histogram_end(middle) < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	h->buckets[low]++;
+	h->buckets[SEARCH_FIRST(HISTOGRAM_BUCKETS - 1, i, histogram_end((unsigned)i) < ns)]++;
 	h->n++;
 	h->sum_ns += ns;
 }

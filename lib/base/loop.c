@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <sys/eventfd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
 
@@ -196,15 +197,9 @@ int loop_timer_new(struct loop *loop, loop_fn callback, void *data, struct loop_
 {
 	struct loop_timer *timer;
 
-	if (loop->n_timers == loop->heap_size) {
-		size_t size = MAX(16, loop->heap_size * 2);
-		struct loop_timer **heap = reallocarray(loop->heap, size, sizeof(*heap));
-
-		if (!heap)
-			return -ENOMEM;
-		loop->heap = heap;
-		loop->heap_size = size;
-	}
+	if (array_reserve(&loop->heap, loop->n_timers, &loop->heap_size, sizeof(loop->heap[0]), 1) <
+	    0)
+		return -ENOMEM;
 	timer = calloc(1, sizeof(*timer));
 	if (!timer)
 		return -ENOMEM;

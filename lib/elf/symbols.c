@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/elf/debug.h"
 #include "lib/elf/pattern.h"
@@ -125,15 +126,8 @@ static int add_found(struct scan *scan, const struct found *found, const char *n
 
 	if (scan->n_found == SYMBOLS_MATCHES_MAX || length > NAME_BYTES_MAX - scan->name_bytes)
 		return fail(scan, -E2BIG, "too many functions match the symbol patterns");
-	if (scan->n_found == scan->found_room) {
-		size_t room = MAX(64u, 2 * scan->found_room);
-		struct found *grown = realloc(scan->found, room * sizeof(*grown));
-
-		if (!grown)
-			return fail_memory(scan);
-		scan->found = grown;
-		scan->found_room = room;
-	}
+	if (array_reserve(&scan->found, scan->n_found, &scan->found_room, sizeof(*found), 1) < 0)
+		return fail_memory(scan);
 	copy = strdup(name);
 	if (!copy)
 		return fail_memory(scan);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/elf/pattern.h"
 
@@ -58,15 +59,8 @@ static int add_note(struct reader *reader, const struct note *note)
 {
 	if (reader->n_notes == USDT_SITES_MAX)
 		return fail(reader, -E2BIG, "the ELF file has too many USDT probes");
-	if (reader->n_notes == reader->room) {
-		size_t room = MAX(64u, 2 * reader->room);
-		struct note *grown = realloc(reader->notes, room * sizeof(*grown));
-
-		if (!grown)
-			return fail_memory(reader);
-		reader->notes = grown;
-		reader->room = room;
-	}
+	if (array_reserve(&reader->notes, reader->n_notes, &reader->room, sizeof(*note), 1) < 0)
+		return fail_memory(reader);
 	reader->notes[reader->n_notes++] = *note;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/grpc/framing.h"
 
@@ -57,15 +58,9 @@ struct grpc_body *grpc_body_free(struct grpc_body *body)
 int grpc_body_add(struct grpc_body *body, const void *bytes, size_t size,
 		  void (*release)(void *data), void *data)
 {
-	if (body->n_pieces == body->n_allocated) {
-		size_t n = MAX(4, body->n_allocated * 2);
-		struct piece *pieces = reallocarray(body->pieces, n, sizeof(*pieces));
-
-		if (!pieces)
-			return -ENOMEM;
-		body->pieces = pieces;
-		body->n_allocated = n;
-	}
+	if (array_reserve(&body->pieces, body->n_pieces, &body->n_allocated,
+			  sizeof(body->pieces[0]), 1) < 0)
+		return -ENOMEM;
 	body->pieces[body->n_pieces++] =
 		(struct piece){ .bytes = bytes, .size = size, .release = release, .data = data };
 	body->size += size;

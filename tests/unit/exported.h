@@ -49,6 +49,7 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #include "daemon/export/xspace/startups.c"
 #include "daemon/export/xspace/writer.c"
 #include "daemon/export/xspace/xspace.c"
+#include "lib/base/array.c"
 #undef malloc
 #undef calloc
 #undef reallocarray

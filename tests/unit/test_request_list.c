@@ -18,11 +18,12 @@ static bool allocation_fails(void)
 
 #define malloc(size) (allocation_fails() ? NULL : malloc(size))
 #define calloc(n, size) (allocation_fails() ? NULL : calloc(n, size))
-#define realloc(p, size) (allocation_fails() ? NULL : realloc(p, size))
+#define reallocarray(p, n, size) (allocation_fails() ? NULL : reallocarray(p, n, size))
 #include "daemon/export/summary/request_list.c"
+#include "lib/base/array.c"
 #undef malloc
 #undef calloc
-#undef realloc
+#undef reallocarray
 
 #define MESSAGES_MAX 64
 

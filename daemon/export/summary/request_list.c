@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
@@ -448,15 +449,13 @@ static void tell_request(struct builder *b, uint32_t index)
 static int end_message(struct builder *b)
 {
 	struct request_list *list = b->list;
-	struct request_message *messages;
 
 	if (!b->message_size)
 		return 0;
-	messages = realloc(list->messages, (list->n_messages + 1) * sizeof(*messages));
-	if (!messages)
+	if (array_reserve(&list->messages, list->n_messages, &list->messages_allocated,
+			  sizeof(list->messages[0]), 1) < 0)
 		return -ENOMEM;
-	list->messages = messages;
-	messages[list->n_messages++] =
+	list->messages[list->n_messages++] =
 		(struct request_message){ TAKE_PTR(b->message), b->message_size };
 	b->message_size = b->message_room = 0;
 	return 0;

@@ -34,7 +34,7 @@ struct request_message {
 
 struct request_list {
 	struct request_message *messages;
-	size_t n_messages;
+	size_t n_messages, messages_allocated;
 	uint64_t n_left_out; /* requests beyond the limits */
 };
 

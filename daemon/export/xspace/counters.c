@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/export/summary/memory_use.h"
-#include "daemon/export/xspace/array.h"
 #include "daemon/export/xspace/lanes.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 /* Ids of lines: above those of lanes, below that of the gaps. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/macro.h"
+#include "lib/base/search.h"
 
 /* Ids of lines: above all thread ids, below that of the gaps. */
 #define LANE_LINE 0x40000000
@@ -287,17 +288,8 @@ struct task_list {
 /* The first entry of the index whose request, plus one, is at least so much. */
 static uint64_t first_task(const struct writer *w, uint32_t request)
 {
-	uint64_t low = 0, high = w->timeline->n_batch_tasks;
-
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (w->timeline->batch_tasks[w->tasks[middle]].request < request)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH_FIRST(w->timeline->n_batch_tasks, i,
+			    w->timeline->batch_tasks[w->tasks[i]].request < request);
 }
 
 /* How many rows a task had: known when every task of its batch must have had as many. */

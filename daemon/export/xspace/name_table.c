@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/export/xspace/array.h"
+#include "lib/base/array.h"
 
 struct interned_name {
 	uint32_t offset; /* of the text in the table's bytes */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/export/xspace/array.h"
 #include "daemon/export/xspace/writer.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 /* Ids of lines: below those of counters. */

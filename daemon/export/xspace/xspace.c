@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/export/xspace/array.h"
 #include "daemon/export/xspace/name_table.h"
 #include "daemon/export/xspace/wire.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 enum {
