@@ -12,6 +12,7 @@
 
 #include "daemon/capture/budget/budget.h"
 #include "daemon/capture/budget/cost.h"
+#include "daemon/capture/correlation.h"
 #include "daemon/capture/hlo.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/recording.h"
@@ -62,6 +63,8 @@ struct capture {
 	uint64_t window_start_ns, records, dropped, finished, overhead_ppm;
 	char *path, *model; /* of the filter */
 	struct live live;
+	struct recording recording; /* its journal is the result's */
+	struct correlation *correlation;
 };
 
 int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache,
@@ -216,7 +219,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 			     uint64_t cpu_before, int *ret_error)
 {
 	struct budget budget = { .max_percent = c->request.max_overhead };
-	struct session_counts counts = {};
+	struct drain_counts counts = {};
 	uint64_t now;
 
 	c->result.n_shed = cost_add_refused(s, &budget, 0, c->result.shed, 0);
@@ -225,7 +228,8 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		session_count(s, &counts);
 		__atomic_store_n(&c->records, counts.records, __ATOMIC_RELAXED);
 		__atomic_store_n(&c->dropped, counts.dropped, __ATOMIC_RELAXED);
-		__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
+		__atomic_store_n(&c->finished, correlation_n_finished(c->correlation),
+				 __ATOMIC_RELAXED);
 		now = loop_now();
 		if (now >= stop || *ret_error < 0 ||
 		    __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
@@ -314,7 +318,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		result_warn(&c->result, "%s", session_warning(s, i));
 	note_startups(c);
 	end_recording(c, &facts);
-	r = session_timeline(s, stop, facts.start_unix_ns, &timeline);
+	r = correlation_finish(c->correlation, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
 	correlated = loop_now();
@@ -380,7 +384,7 @@ static int run_window(struct capture *c, struct session *s)
 	error = hlo_read(&files, c->result.recording, &c->result);
 	if (r < 0 || error < 0)
 		return MIN(r, error);
-	__atomic_store_n(&c->finished, session_n_finished(s), __ATOMIC_RELAXED);
+	__atomic_store_n(&c->finished, correlation_n_finished(c->correlation), __ATOMIC_RELAXED);
 	if (c->request.filter.count && !enough_requests(c))
 		result_warn(
 			&c->result,
@@ -490,10 +494,7 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	struct session_options options = { .proxy = c->shared->proxy,
 					   .client = c->request.client,
 					   .detail = c->request.detail,
-					   .forecast = &c->result.plan.forecast,
-					   .filter = c->request.filter,
-					   .finished = on_finished,
-					   .finished_data = c };
+					   .forecast = &c->result.plan.forecast };
 	uint64_t begun = loop_now(), prepared, loaded;
 	int r;
 
@@ -505,7 +506,13 @@ static int run(struct capture *c, struct session **ret, char *text, size_t size)
 	if (!capture_plan_follows_sockets(&c->result.plan))
 		options.kinds &= ~(1u << KIND_SOCKETS);
 	begin_recording(c);
-	options.recording = c->result.recording;
+	if (c->result.recording)
+		sinks_add(&options.sinks,
+			  recording_init(&c->recording, c->result.recording, &c->request.filter));
+	r = correlation_new(&c->request.filter, on_finished, c, &c->correlation);
+	if (r < 0)
+		return r;
+	sinks_add(&options.sinks, correlation_sink(c->correlation));
 	r = session_new(&options, ret, text, size);
 	loaded = loop_now();
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
@@ -538,6 +545,7 @@ static void *capture_thread(void *data)
 	/* The answer first: nobody waits for what is left to be taken down. */
 	post(c, on_done);
 	session_free(s);
+	correlation_free(c->correlation);
 	post(c, on_detached);
 	return NULL;
 }

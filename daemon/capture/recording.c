@@ -145,6 +145,60 @@ void recording_feed(struct journal *j, const struct record *record)
 		journal_give_up(j, -EINVAL);
 }
 
+static int on_begin(uint64_t start_ns, void *data)
+{
+	const struct recording *r = data;
+
+	recording_begin(r->journal, start_ns, r->filter);
+	return 0;
+}
+
+static int on_target(const struct correlate_target *target, void *data)
+{
+	recording_add_target(((struct recording *)data)->journal, target);
+	return 0;
+}
+
+static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+{
+	recording_set_layout(((struct recording *)data)->journal, target, layout);
+	return 0;
+}
+
+static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
+{
+	recording_shed(((struct recording *)data)->journal, kind, time, text);
+	return 0;
+}
+
+static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
+{
+	recording_loss(((struct recording *)data)->journal, from, to);
+	return 0;
+}
+
+static int on_record(const struct record *record, void *data)
+{
+	recording_feed(((struct recording *)data)->journal, record);
+	return 0;
+}
+
+/* An error stays in the journal. */
+const struct record_sink *recording_init(struct recording *r, struct journal *journal,
+					 const struct request_filter *filter)
+{
+	*r = (struct recording){ .sink = { .begin = on_begin,
+					   .target = on_target,
+					   .layout = on_layout,
+					   .shed = on_shed,
+					   .loss = on_loss,
+					   .record = on_record,
+					   .data = r },
+				 .journal = journal,
+				 .filter = filter };
+	return &r->sink;
+}
+
 void recording_add_startup(struct journal *j, const struct startup_track *track)
 {
 	Tfprofd__RecordingStartup m = TFPROFD__RECORDING_STARTUP__INIT;

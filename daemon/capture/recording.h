@@ -11,6 +11,17 @@
 #include "daemon/capture/result.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/journal.h"
+#include "daemon/record/sink.h"
+
+/* A journal as a sink of a session. */
+struct recording {
+	struct record_sink sink;
+	struct journal *journal;
+	const struct request_filter *filter;
+};
+/* The filter says which requests the result shows; both must live as long. Returns the sink. */
+const struct record_sink *recording_init(struct recording *r, struct journal *journal,
+					 const struct request_filter *filter);
 
 /* Begins: the window opens at start_ns, and the filter says which requests are shown. */
 void recording_begin(struct journal *j, uint64_t start_ns, const struct request_filter *filter);

@@ -263,16 +263,16 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 		.ended = m->ended,
 		.extras = { .device_plane = m->device_plane, .input_stages = m->input_stages }
 	};
-	facts->counts = (struct session_counts){ .records = m->counts->records,
-						 .dropped = m->counts->dropped,
-						 .ring_full = m->counts->ring_full,
-						 .refused = m->counts->refused,
-						 .malformed = m->counts->malformed,
-						 .unread = m->counts->unread,
-						 .late = m->counts->late,
-						 .table_full = m->counts->table_full,
-						 .read_failed = m->counts->read_failed,
-						 .flows_full = m->counts->flows_full };
+	facts->counts = (struct drain_counts){ .records = m->counts->records,
+					       .dropped = m->counts->dropped,
+					       .ring_full = m->counts->ring_full,
+					       .refused = m->counts->refused,
+					       .malformed = m->counts->malformed,
+					       .unread = m->counts->unread,
+					       .late = m->counts->late,
+					       .table_full = m->counts->table_full,
+					       .read_failed = m->counts->read_failed,
+					       .flows_full = m->counts->flows_full };
 	result->cut = m->cut;
 	result->overhead = m->overhead;
 	result->max_overhead = m->max_overhead;

@@ -21,7 +21,7 @@ void result_warn(struct capture_result *result, const char *format, ...)
 	va_end(ap);
 }
 
-static void warn_of_counts(struct capture_result *result, const struct session_counts *counts)
+static void warn_of_counts(struct capture_result *result, const struct drain_counts *counts)
 {
 	unsigned long long all = counts->records + counts->dropped;
 

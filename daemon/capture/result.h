@@ -17,7 +17,7 @@ struct result_facts {
 	uint64_t start_unix_ns;
 	struct detail detail;
 	const char *hostname;
-	struct session_counts counts;
+	struct drain_counts counts;
 	unsigned n_left_out; /* processes for which there was no room */
 	uint32_t ended;      /* a bit for each target that ended before the window did */
 	struct request_list_options

@@ -10,17 +10,11 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "daemon/capture/recording.h"
+#include "daemon/capture/drain.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/runtime/layout.h"
-#include "daemon/record/ring.h"
-#include "daemon/record/store.h"
 #include "lib/base/macro.h"
 
-/* Of records that wait to be put in order. */
-#define STORE_BYTES_MAX (256ull << 20)
-/* A record can come so much later than its time: between the two, its thread can lose its CPU. */
-#define REORDER_NS 100000000ull
 /* The programs know of the window by then, unless this thread is held up. */
 #define OPEN_AFTER_NS 100000
 #define WARNINGS_MAX 32
@@ -48,20 +42,8 @@ struct session {
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
-	const struct record_counters *counters;
-	struct ring *rings[RECORD_MAX_RINGS];
-	unsigned n_rings;
-	struct store *store;
-	uint64_t records, refused, malformed;
+	struct drain *drain;
 	uint64_t cost_ns[KIND_COUNT];
-	bool finished; /* the last record was read */
-	struct correlator *correlator;
-	uint64_t last_ns, late;
-	uint64_t settled_ns; /* records from before that time were fed */
-	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost
-			      */
-	uint64_t n_lost;     /* that the correlator was told of */
-	int error;           /* the first one */
 	char *warnings[WARNINGS_MAX];
 	unsigned n_warnings;
 };
@@ -88,12 +70,13 @@ const char *session_warning(const struct session *s, unsigned i)
 	return s->warnings[i];
 }
 
+static int on_record(const struct record *record, void *data);
+
 static int map_everything(struct session *s, const int *fds, unsigned n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	int r;
 
-	if (n < 3 || n - 2 > RECORD_MAX_RINGS)
+	if (n < 3)
 		return -EBADMSG;
 	s->control = mmap(NULL, (sizeof(*s->control) + page - 1) & ~(page - 1),
 			  PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
@@ -101,27 +84,7 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 		s->control = NULL;
 		return -errno;
 	}
-	s->counters = mmap(NULL, RECORD_MAX_CPUS * sizeof(*s->counters), PROT_READ, MAP_SHARED,
-			   fds[1], 0);
-	if (s->counters == MAP_FAILED) {
-		s->counters = NULL;
-		return -errno;
-	}
-	for (unsigned i = 0; i < n - 2; i++) {
-		r = ring_open(fds[i + 2], BROKER_RING_BYTES, &s->rings[i]);
-		if (r < 0)
-			return r;
-		s->n_rings++;
-	}
-	return store_new(s->n_rings, STORE_BYTES_MAX, &s->store);
-}
-
-/* From that time on nothing of a kind is seen. */
-static int note_shed(struct session *s, enum probe_kind kind, uint64_t time, const char *text)
-{
-	recording_shed(s->options.recording, kind, time, text);
-	return s->options.sink ? s->options.sink->shed(kind, time, text, s->options.sink->data)
-			       : correlator_shed(s->correlator, kind, time, text);
+	return drain_new(fds[1], fds + 2, n - 2, &s->options.sinks, on_record, s, &s->drain);
 }
 
 static const char *describe_refused(enum probe_kind kind, char *text, size_t size)
@@ -146,7 +109,7 @@ static int leave_out(struct session *s, unsigned kinds)
 		s->refused_kinds |= 1u << kind;
 		warn(s, "%s", describe_refused(kind, text, sizeof(text)));
 		if (s->opened)
-			r = note_shed(s, kind, loop_now(), text);
+			r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 	}
 	return r;
 }
@@ -286,7 +249,7 @@ static uint64_t cpu_time_of(pid_t pid)
 		       : (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-static int tell_correlator(struct session *s, const struct session_target *t)
+static int tell_sinks(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
 	struct correlate_target target = { .pid = (uint32_t)of->pid,
@@ -297,9 +260,7 @@ static int tell_correlator(struct session *s, const struct session_target *t)
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.has_handlers = prepared_has_role(t->prepared, ROLE_REQUEST_BEGIN);
 	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
-	recording_add_target(s->options.recording, &target);
-	return s->options.sink ? s->options.sink->target(&target, s->options.sink->data)
-			       : correlator_add_target(s->correlator, &target);
+	return sinks_target(&s->options.sinks, &target);
 }
 
 /* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
@@ -338,7 +299,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = cpu_time_of(target->target.pid);
-	return s->opened ? tell_correlator(s, t) : 0;
+	return s->opened ? tell_sinks(s, t) : 0;
 }
 
 void session_forget(struct session *s, unsigned target)
@@ -377,13 +338,6 @@ static void end_capture(struct session *s)
 	s->open = false;
 }
 
-static void close_rings(struct session *s)
-{
-	for (unsigned i = 0; i < s->n_rings; i++)
-		ring_close(s->rings[i]);
-	s->n_rings = 0;
-}
-
 struct session *session_free(struct session *s)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -395,13 +349,9 @@ struct session *session_free(struct session *s)
 		safe_close(s->targets[i].pidfd);
 		free(s->targets[i].cost_ns);
 	}
-	close_rings(s);
+	drain_free(s->drain);
 	if (s->control)
 		munmap(s->control, (sizeof(*s->control) + page - 1) & ~(page - 1));
-	if (s->counters)
-		munmap((void *)s->counters, RECORD_MAX_CPUS * sizeof(*s->counters));
-	store_free(s->store);
-	correlator_free(s->correlator);
 	for (unsigned i = 0; i < s->n_warnings; i++)
 		free(s->warnings[i]);
 	free(s);
@@ -446,19 +396,16 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 		open_at(s, start, duration);
 	}
 	*ret_start = start;
-	recording_begin(s->options.recording, start, &s->options.filter);
-	r = s->options.sink ? 0 : correlator_new(start, &s->correlator);
-	if (r >= 0 && s->correlator) {
-		correlator_set_filter(s->correlator, &s->options.filter);
-		correlator_on_finished(s->correlator, s->options.finished,
-				       s->options.finished_data);
-	}
+	r = sinks_begin(&s->options.sinks, start);
 	s->opened = r >= 0;
+	if (s->opened)
+		drain_begin(s->drain);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
-		r = tell_correlator(s, &s->targets[i]);
+		r = tell_sinks(s, &s->targets[i]);
 	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
 		if (s->refused_kinds & 1u << kind)
-			r = note_shed(s, kind, start, describe_refused(kind, text, sizeof(text)));
+			r = sinks_shed(&s->options.sinks, kind, start,
+				       describe_refused(kind, text, sizeof(text)));
 	return MIN(r, 0);
 }
 
@@ -477,39 +424,32 @@ int session_shed(struct session *s, enum probe_kind kind, const char *text)
 	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
 	/* What comes until the probes are gone is not counted as seen: some of them go before
 	 * others. */
-	int r = note_shed(s, kind, loop_now(), text);
+	int r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
 /* As soon as enough objects have told, the programs send names instead of objects. */
-static void learn_layout(struct session *s, const struct record_object *o)
+static int learn_layout(struct session *s, const struct record_object *o)
 {
 	struct session_target *t;
+	int r;
 
 	if (o->head.target >= s->n_targets)
-		return;
+		return 0;
 	t = &s->targets[o->head.target];
 	if (t->layout_known)
-		return;
+		return 0;
 	layout_search_add(&t->search, o);
 	if (!layout_search_result(&t->search, &t->layout))
-		return;
+		return 0;
 	t->layout_known = true;
-	recording_set_layout(s->options.recording, o->head.target, &t->layout);
-	if ((s->options.sink
-		     ? s->options.sink->layout(o->head.target, &t->layout, s->options.sink->data)
-		     : correlator_set_layout(s->correlator, o->head.target, &t->layout)) < 0)
-		s->error = -ENOMEM;
+	r = sinks_layout(&s->options.sinks, o->head.target, &t->layout);
 	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
 	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset,
 			 __ATOMIC_SEQ_CST);
+	return r < 0 ? -ENOMEM : 0;
 }
-
-struct drain {
-	struct session *session;
-	unsigned stream;
-};
 
 static void count_cost(struct session *s, const struct record *r)
 {
@@ -525,89 +465,22 @@ static void count_cost(struct session *s, const struct record *r)
 			t->cost_ns[r->site];
 }
 
-static int on_record(const void *record, size_t size, void *data)
-{
-	struct drain *d = data;
-	struct session *s = d->session;
-	const struct record *head = record;
-	int r;
-
-	r = store_add(s->store, d->stream, record, size);
-	if (r == -ENOBUFS) {
-		s->refused++;
-	} else if (r < 0) {
-		s->malformed++;
-	} else {
-		s->records++;
-		count_cost(s, head);
-		if (head->kind == RECORD_OBJECT)
-			learn_layout(s, record);
-	}
-	return 0;
-}
-
-static void note_loss(struct session *s, uint64_t from, uint64_t to, uint64_t n)
-{
-	recording_loss(s->options.recording, from, to);
-	if ((s->options.sink ? s->options.sink->loss(from, to, n, s->options.sink->data)
-			     : correlator_note_loss(s->correlator, from, to)) < 0)
-		s->error = -ENOMEM;
-}
-
-static int feed(const struct record *record, void *data)
+static int on_record(const struct record *record, void *data)
 {
 	struct session *s = data;
 
-	if (record->time < s->last_ns) {
-		s->late++;
-		note_loss(s, record->time, s->last_ns, 0);
-	}
-	s->last_ns = MAX(s->last_ns, record->time);
-	recording_feed(s->options.recording, record);
-	return s->options.sink ? s->options.sink->record(record, s->options.sink->data)
-			       : correlator_feed(s->correlator, record);
-}
-
-/* Whether anything was lost since the counters were read before, and when. */
-static void look_for_loss(struct session *s)
-{
-	uint64_t before = loop_now(), lost = s->refused + s->malformed;
-
-	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++)
-		lost += s->counters[i].ring_full;
-	/* Reading the rings takes time, too, in which they can be full. */
-	if (lost > s->n_lost && s->opened)
-		note_loss(s, s->drained_ns, loop_now(), lost - s->n_lost);
-	s->n_lost = lost;
-	s->drained_ns = before;
+	count_cost(s, record);
+	return record->kind == RECORD_OBJECT ? learn_layout(s, (const void *)record) : 0;
 }
 
 int session_drain(struct session *s)
 {
-	uint64_t now = loop_now();
-	bool whole = true;
-	int r;
-
-	for (unsigned i = 0; i < s->n_rings; i++) {
-		struct drain d = { .session = s, .stream = i };
-
-		whole &= ring_consume(s->rings[i], on_record, &d) == 0;
-	}
-	look_for_loss(s);
-	/* A ring that waits for a record holds back later ones, and what they must be put in order
-	 * with. */
-	if (whole) {
-		r = store_take(s->store, now - MIN(now, REORDER_NS), feed, s);
-		if (r < 0)
-			s->error = r;
-		s->settled_ns = now - MIN(now, REORDER_NS);
-	}
-	return s->error;
+	return drain_read(s->drain);
 }
 
 uint64_t session_settled_ns(const struct session *s)
 {
-	return s->settled_ns;
+	return drain_settled_ns(s->drain);
 }
 
 void session_name_threads(struct session *s)
@@ -627,57 +500,28 @@ int session_finish(struct session *s)
 	/* A program that saw the window open may still be writing its record, and all later ones
 	 * wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
-		bool empty = true;
-
 		session_drain(s);
-		for (unsigned k = 0; k < s->n_rings; k++)
-			empty &= ring_is_empty(s->rings[k]);
-		if (empty && i > 0)
+		if (drain_is_empty(s->drain) && i > 0)
 			break;
 		poll(NULL, 0, 1);
 	}
-	s->finished = true;
-	for (unsigned i = 0; i < s->n_rings; i++)
-		if (!ring_is_empty(s->rings[i]))
-			note_loss(s, s->last_ns, UINT64_MAX, 0);
-	r = store_take(s->store, UINT64_MAX, feed, s);
-	if (r < 0)
-		s->error = r;
-	/* What follows needs memory, too. */
-	close_rings(s);
-	s->store = store_free(s->store);
+	r = drain_finish(s->drain);
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (!s->targets[i].layout_known && s->targets[i].search.seen)
 			warn(s,
 			     "Process %d: where this build keeps the names of operations was not found out (%u seen).",
 			     s->targets[i].prepared->target.pid, s->targets[i].search.seen);
-	return s->error;
+	return r;
 }
 
-void session_count(const struct session *s, struct session_counts *ret)
+void session_count(const struct session *s, struct drain_counts *ret)
 {
-	uint64_t submitted = 0, seen = s->records + s->refused + s->malformed;
-
-	*ret = (struct session_counts){ .records = s->records,
-					.refused = s->refused,
-					.malformed = s->malformed,
-					.late = s->late };
-	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++) {
-		submitted += s->counters[i].records;
-		ret->ring_full += s->counters[i].ring_full;
-		ret->table_full += s->counters[i].table_full;
-		ret->read_failed += s->counters[i].read_failed;
-		ret->flows_full += s->counters[i].flows_full;
-	}
-	if (s->finished && submitted > seen)
-		ret->unread = submitted - seen;
-	memcpy(ret->cost_ns, s->cost_ns, sizeof(ret->cost_ns));
-	ret->dropped = ret->ring_full + ret->refused + ret->malformed + ret->unread;
+	drain_count(s->drain, ret);
 }
 
-uint64_t session_n_finished(const struct session *s)
+const uint64_t *session_cost_ns(const struct session *s)
 {
-	return s->correlator ? correlator_n_finished(s->correlator) : 0;
+	return s->cost_ns;
 }
 
 uint64_t session_cpu_ns(struct session *s)
@@ -748,13 +592,4 @@ bool session_targets_ended(const struct session *s)
 		if (!s->targets[i].left_out && !session_target_ended(s, i))
 			return false;
 	return true;
-}
-
-int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns,
-		     struct timeline **ret)
-{
-	int r = correlator_finish(s->correlator, stop, start_unix_ns, ret);
-
-	s->correlator = correlator_free(s->correlator);
-	return r;
 }

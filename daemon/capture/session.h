@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a capture has of the broker and of the kernel: sites attached, control words, counters and
- * rings mapped, records drained and correlated, hits counted. Belongs to the capture's thread.
+ * What a capture has of the broker and of the kernel: its targets, their sites, attached, the
+ * window, and what hits cost. Records go to sinks. Belongs to the capture's thread.
  */
 #pragma once
 
@@ -9,26 +9,13 @@
 #include <stdint.h>
 
 #include "daemon/capture/budget/forecast.h"
+#include "daemon/capture/drain.h"
 #include "daemon/capture/prepare.h"
-#include "daemon/correlate/correlate.h"
 #include "daemon/proxy/proxy.h"
-#include "daemon/timeline/filter.h"
-#include "daemon/timeline/timeline.h"
+#include "daemon/record/sink.h"
 #include "include/record_types.h"
 
 struct session;
-struct journal;
-
-/* Takes what a correlator would take, in its place (daemon/correlate/correlate.h). */
-struct session_sink {
-	int (*target)(const struct correlate_target *target, void *data);
-	int (*layout)(unsigned target, const struct record_layout *layout, void *data);
-	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
-	int (*loss)(uint64_t from, uint64_t to, uint64_t n,
-		    void *data); /* n: how many were lost, as far as it is known */
-	int (*record)(const struct record *record, void *data);
-	void *data;
-};
 
 struct session_options {
 	struct proxy *proxy;
@@ -37,23 +24,7 @@ struct session_options {
 	struct detail detail;
 	unsigned kinds; /* bits of enum probe_kind: those with programs of their own that are wanted
 			 */
-	struct journal *recording;    /* gets all that the correlator gets; must live as long as the
-					 session. NULL: none */
-	struct request_filter filter; /* its texts must live as long as the session */
-	correlator_finished_fn finished; /* NULL: nobody wants to know; not with a sink */
-	void *finished_data;
-	const struct session_sink *sink; /* must live as long as the session; NULL: a correlator,
-					    for session_timeline() */
-};
-
-struct session_counts {
-	uint64_t records; /* read */
-	uint64_t dropped; /* not read or not kept, all causes */
-	uint64_t ring_full, refused, malformed, unread;
-	uint64_t late; /* not lost, but not in order of time */
-	uint64_t table_full, read_failed, flows_full;
-	uint64_t cost_ns[KIND_COUNT]; /* what the hits of each kind that were read cost the targets,
-					 by forecast */
+	struct record_sinks sinks; /* get what is found out; must live as long as the session */
 };
 
 /* Asks the broker for a capture on behalf of a client. On failure ret_text says what to do: -EBUSY
@@ -84,9 +55,10 @@ int session_shed(struct session *s, enum probe_kind kind, const char *text);
 /* Bits of the kinds that the kernel refuses, of those that were wanted: the session goes without
  * them, and a warning says so. */
 unsigned session_refused_kinds(const struct session *s);
-/* Takes what is in the rings, and correlates what nothing earlier can follow any more. -ENOMEM. */
+/* Takes what is in the rings, and passes on what nothing earlier can follow any more. Returns the
+ * first error of the sinks. */
 int session_drain(struct session *s);
-/* Every record from before that time has been correlated, unless it was late. */
+/* Every record from before that time was passed on, unless it was late. */
 uint64_t session_settled_ns(const struct session *s);
 /* Has the names of all threads told, in records of now. */
 void session_name_threads(struct session *s);
@@ -103,9 +75,9 @@ int session_finish(struct session *s);
 int session_next_module(struct session *s, unsigned target, char *name, char *ret_text,
 			size_t text_size);
 
-void session_count(const struct session *s, struct session_counts *ret);
-/* Requests that have finished so far and pass the filter. */
-uint64_t session_n_finished(const struct session *s);
+void session_count(const struct session *s, struct drain_counts *ret);
+/* What the hits of each kind, KIND_COUNT of them, that were read cost the targets, by forecast. */
+const uint64_t *session_cost_ns(const struct session *s);
 /* The CPU time of all targets since they were added, in nanoseconds; it never falls. */
 uint64_t session_cpu_ns(struct session *s);
 unsigned session_n_targets(const struct session *s);
@@ -120,7 +92,3 @@ bool session_target_ended(const struct session *s, unsigned target);
 /* What will not be shown, and why: one sentence each. */
 unsigned session_warnings(const struct session *s);
 const char *session_warning(const struct session *s, unsigned i);
-
-/* Once, after session_finish(): what was seen. *ret is to be freed with timeline_free(). */
-int session_timeline(struct session *s, uint64_t stop, uint64_t start_unix_ns,
-		     struct timeline **ret);

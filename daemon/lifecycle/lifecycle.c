@@ -44,7 +44,7 @@ struct lifecycles {
 	bool ending;
 	struct life lives[TARGETS_MAX];
 	/* The thread's own. */
-	struct session_sink sink;
+	struct record_sink sink;
 	struct session *session; /* NULL: nobody starts */
 	struct prepared prepared[PREPARED_MAX];
 	unsigned n_prepared;
@@ -80,21 +80,6 @@ static void note(struct lifecycles *l, uint32_t program, const char *text)
 	if (life)
 		note_life(life, text);
 	pthread_mutex_unlock(&l->lock);
-}
-
-static int on_target(const struct correlate_target *target, void *data)
-{
-	return 0;
-}
-
-static int on_layout(unsigned target, const struct record_layout *layout, void *data)
-{
-	return 0;
-}
-
-static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
-{
-	return 0;
 }
 
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
@@ -175,16 +160,11 @@ static int begin_session(struct lifecycles *l, char *text, size_t size)
 		.proxy = l->options.proxy,
 		.client = BROKER_DAEMON,
 		.forecast = &l->forecast,
-		.sink = &l->sink,
 		.detail = { .level = 1, .no_sockets = true, .memory = MEMORY_OFF, .startup = true }
 	};
 
-	l->sink = (struct session_sink){ .target = on_target,
-					 .layout = on_layout,
-					 .shed = on_shed,
-					 .loss = on_loss,
-					 .record = on_record,
-					 .data = l };
+	l->sink = (struct record_sink){ .loss = on_loss, .record = on_record, .data = l };
+	sinks_add(&options.sinks, &l->sink);
 	forecast_get(l->options.proxy, l->options.cache, &l->forecast);
 	return session_new(&options, &l->session, text, size);
 }

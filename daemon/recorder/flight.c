@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/correlate.h"
 #include "daemon/record/history.h"
 #include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
@@ -36,7 +37,7 @@ struct context {
 };
 
 struct flight {
-	struct session_sink sink;
+	struct record_sink sink;
 	struct history *history;
 	struct lead_in *lead_in;
 	struct context context;
@@ -118,12 +119,12 @@ int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret)
 
 	if (!f)
 		return -ENOMEM;
-	f->sink = (struct session_sink){ .target = on_target,
-					 .layout = on_layout,
-					 .shed = on_shed,
-					 .loss = on_loss,
-					 .record = on_record,
-					 .data = f };
+	f->sink = (struct record_sink){ .target = on_target,
+					.layout = on_layout,
+					.shed = on_shed,
+					.loss = on_loss,
+					.record = on_record,
+					.data = f };
 	/* It takes three times as much at the worst, between two cleanings. */
 	r = lead_in_new(bytes / LEAD_IN_SHARE / 3, &f->lead_in);
 	if (r == 0)
@@ -146,7 +147,7 @@ struct flight *flight_free(struct flight *f)
 	return NULL;
 }
 
-const struct session_sink *flight_sink(struct flight *f)
+const struct record_sink *flight_sink(struct flight *f)
 {
 	return &f->sink;
 }

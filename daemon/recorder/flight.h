@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/capture/session.h"
+#include "daemon/record/sink.h"
 #include "daemon/timeline/filter.h"
 #include "daemon/timeline/timeline.h"
 
@@ -20,7 +20,7 @@ struct flight_view;
 int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret);
 struct flight *flight_free(struct flight *f);
 /* Where a session puts what it has; valid as long as the flight. */
-const struct session_sink *flight_sink(struct flight *f);
+const struct record_sink *flight_sink(struct flight *f);
 uint64_t flight_bytes(const struct flight *f);
 /* The time of the oldest record, UINT64_MAX: there is none. */
 uint64_t flight_oldest(const struct flight *f);

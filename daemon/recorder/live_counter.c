@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/correlate/correlate.h"
 #include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
 
@@ -12,8 +13,7 @@
 #define RENEW_RECORDS 2000000
 
 struct live_counter {
-	struct session_sink sink;
-	const struct session_sink *next;
+	struct record_sink sink;
 	struct live *live;
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
@@ -63,31 +63,22 @@ static int on_target(const struct correlate_target *target, void *data)
 		return r;
 	live_set_target(counter->live, counter->n_targets, (pid_t)target->pid);
 	counter->targets[counter->n_targets++] = *target;
-	return counter->next->target(target, counter->next->data);
-}
-
-static int on_layout(unsigned target, const struct record_layout *layout, void *data)
-{
-	struct live_counter *counter = data;
-
-	return counter->next->layout(target, layout, counter->next->data);
+	return 0;
 }
 
 static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
 {
 	struct live_counter *counter = data;
-	int r = counter->correlator ? correlator_shed(counter->correlator, kind, time, text) : 0;
 
 	counter->is_shed[kind] = true;
-	return r < 0 ? r : counter->next->shed(kind, time, text, counter->next->data);
+	return counter->correlator ? correlator_shed(counter->correlator, kind, time, text) : 0;
 }
 
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 {
 	struct live_counter *counter = data;
-	int r = counter->correlator ? correlator_note_loss(counter->correlator, from, to) : 0;
 
-	return r < 0 ? r : counter->next->loss(from, to, n, counter->next->data);
+	return counter->correlator ? correlator_note_loss(counter->correlator, from, to) : 0;
 }
 
 static bool is_of_memory(const struct live_counter *counter, const struct record *r)
@@ -111,22 +102,21 @@ static int on_record(const struct record *record, void *data)
 	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT &&
 	    !is_of_memory(counter, record))
 		r = rebase_feed(counter->rebase, counter->correlator, record);
-	return r < 0 ? r : counter->next->record(record, counter->next->data);
+	return r;
 }
 
-int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret)
+int live_counter_new(struct live *live, struct live_counter **ret)
 {
 	struct live_counter *counter = calloc(1, sizeof(*counter));
 
 	if (!counter)
 		return -ENOMEM;
-	*counter = (struct live_counter){ .live = live, .next = next };
-	counter->sink = (struct session_sink){ .target = on_target,
-					       .layout = on_layout,
-					       .shed = on_shed,
-					       .loss = on_loss,
-					       .record = on_record,
-					       .data = counter };
+	*counter = (struct live_counter){ .live = live };
+	counter->sink = (struct record_sink){ .target = on_target,
+					      .shed = on_shed,
+					      .loss = on_loss,
+					      .record = on_record,
+					      .data = counter };
 	*ret = counter;
 	return 0;
 }
@@ -141,7 +131,7 @@ struct live_counter *live_counter_free(struct live_counter *counter)
 	return NULL;
 }
 
-const struct session_sink *live_counter_sink(struct live_counter *counter)
+const struct record_sink *live_counter_sink(struct live_counter *counter)
 {
 	return &counter->sink;
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "daemon/capture/live.h"
-#include "daemon/capture/session.h"
+#include "daemon/record/sink.h"
 
 /*
  * Counts requests of a session that has no correlator, by one that is made anew every ten seconds:
- * those that go on then are not counted. It passes on what it gets to the next sink.
+ * those that go on then are not counted.
  */
 struct live_counter;
-int live_counter_new(struct live *live, const struct session_sink *next, struct live_counter **ret);
+int live_counter_new(struct live *live, struct live_counter **ret);
 struct live_counter *live_counter_free(struct live_counter *counter);
-const struct session_sink *live_counter_sink(struct live_counter *counter);
+const struct record_sink *live_counter_sink(struct live_counter *counter);

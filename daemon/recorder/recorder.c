@@ -78,7 +78,7 @@ struct recorder {
 	bool has_failed;   /* the session ended for an error, not because its processes had */
 	uint64_t named_ns; /* the threads' names were told */
 	uint64_t cpu_before_ns, again_ns;
-	struct session_counts counts; /* of the session, as it ended */
+	struct drain_counts counts; /* of the session, as it ended */
 	double last_overhead;
 	uint64_t records_before, dropped_before; /* of earlier sessions */
 };
@@ -178,7 +178,7 @@ static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until
 
 static void note_status(struct recorder *r)
 {
-	struct session_counts counts = {};
+	struct drain_counts counts = {};
 	struct recorder_status status = { .attached = r->session,
 					  .n_left_out = r->n_left_out + r->n_refused,
 					  .n_shed = r->n_shed };
@@ -299,10 +299,11 @@ static int open_session(struct recorder *r, struct beginning *b, const struct pr
 	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
 
 	if (error >= 0)
-		error = live_counter_new(&r->live, flight_sink(b->flight), &b->counter);
+		error = live_counter_new(&r->live, &b->counter);
 	if (error < 0)
 		return error;
-	options.sink = live_counter_sink(b->counter);
+	sinks_add(&options.sinks, live_counter_sink(b->counter));
+	sinks_add(&options.sinks, flight_sink(b->flight));
 	forecast_get(r->options.proxy, r->options.cache, &r->forecast);
 	error = session_new(&options, &b->session, text, size);
 	if (error >= 0)
@@ -450,7 +451,7 @@ static void join_next(struct recorder *r)
  * connections, or operations, are not followed. */
 static bool tables_are_full(const struct recorder *r)
 {
-	struct session_counts counts;
+	struct drain_counts counts;
 
 	session_count(r->session, &counts);
 	return (counts.flows_full || counts.table_full) && loop_now() - r->start_ns > TABLES_NS;

@@ -138,19 +138,19 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 
 /* What was lost in the window, by cause as far as that is known; of tables that were full it is not
  * known when. */
-static struct session_counts counts_of(const struct session_counts *all,
-				       const struct flight_facts *kept)
+static struct drain_counts counts_of(const struct drain_counts *all,
+				     const struct flight_facts *kept)
 {
 	uint64_t ring_full = MIN(kept->dropped, all->ring_full);
 
-	return (struct session_counts){ .records = kept->records,
-					.dropped = kept->dropped,
-					.ring_full = ring_full,
-					.refused = kept->dropped - ring_full,
-					.late = all->late,
-					.table_full = all->table_full,
-					.read_failed = all->read_failed,
-					.flows_full = all->flows_full };
+	return (struct drain_counts){ .records = kept->records,
+				      .dropped = kept->dropped,
+				      .ring_full = ring_full,
+				      .refused = kept->dropped - ring_full,
+				      .late = all->late,
+				      .table_full = all->table_full,
+				      .read_failed = all->read_failed,
+				      .flows_full = all->flows_full };
 }
 
 static int make(struct snapshot *s)

@@ -2,6 +2,7 @@
 /* One snapshot of a flight recorder, made in a thread of its own. */
 #pragma once
 
+#include "daemon/capture/drain.h"
 #include "daemon/recorder/flight.h"
 #include "daemon/recorder/recorder.h"
 
@@ -31,8 +32,8 @@ struct snapshot_facts {
 	struct capture_shed shed[KIND_COUNT]; /* at_ns: CLOCK_MONOTONIC */
 	unsigned n_shed;
 	unsigned n_left_out, n_refused;
-	bool has_failed;              /* it has ended for an error */
-	struct session_counts counts; /* since it began */
+	bool has_failed;            /* it has ended for an error */
+	struct drain_counts counts; /* since it began */
 };
 
 /* Begins: the view is the snapshot's. It tells of its result in the loop's thread, then calls

@@ -140,7 +140,8 @@ static int add_edge(struct indexer *indexer, const struct word *base, int64_t of
 		return 0;
 	if (rtti->n_edges == EDGES_MAX)
 		return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many base classes");
-	if (array_reserve(&rtti->edges, rtti->n_edges, &rtti->edges_room, sizeof(*rtti->edges), 1) < 0)
+	if (array_reserve(&rtti->edges, rtti->n_edges, &rtti->edges_room, sizeof(*rtti->edges), 1) <
+	    0)
 		return fail_memory(indexer);
 	rtti->edges[rtti->n_edges++] = (struct edge){
 		.base = base->value,
@@ -183,7 +184,8 @@ static int add_class(struct indexer *indexer, uint64_t typeinfo, uint64_t name)
 
 	if (rtti->n_classes == CLASSES_MAX)
 		return fail(indexer->ret_reason, -E2BIG, "the ELF file has too many classes");
-	if (array_reserve(&rtti->classes, rtti->n_classes, &rtti->classes_room, sizeof(*rtti->classes), 1) < 0)
+	if (array_reserve(&rtti->classes, rtti->n_classes, &rtti->classes_room,
+			  sizeof(*rtti->classes), 1) < 0)
 		return fail_memory(indexer);
 	rtti->classes[rtti->n_classes++] = (struct class){ .typeinfo = typeinfo, .name = name };
 	return 0;
@@ -429,7 +431,8 @@ static uint32_t find_class(const struct rtti *rtti, uint64_t typeinfo)
 {
 	size_t i = SEARCH_FIRST(rtti->n_classes, k, rtti->classes[k].typeinfo < typeinfo);
 
-	return i < rtti->n_classes && rtti->classes[i].typeinfo == typeinfo ? (uint32_t)i : NOT_INDEXED;
+	return i < rtti->n_classes && rtti->classes[i].typeinfo == typeinfo ? (uint32_t)i
+									    : NOT_INDEXED;
 }
 
 static uint64_t filter_bit(uint64_t typeinfo)
@@ -457,7 +460,8 @@ static int on_vtable(uint64_t address, uint64_t value, void *data)
 	if (rtti->n_vtables == VTABLES_MAX)
 		return fail(indexer->ret_reason, -E2BIG,
 			    "the ELF file has too many virtual tables");
-	if (array_reserve(&rtti->vtables, rtti->n_vtables, &rtti->vtables_room, sizeof(*rtti->vtables), 1) < 0)
+	if (array_reserve(&rtti->vtables, rtti->n_vtables, &rtti->vtables_room,
+			  sizeof(*rtti->vtables), 1) < 0)
 		return fail_memory(indexer);
 	rtti->vtables[rtti->n_vtables++] = (struct vtable){
 		.class = class,

@@ -71,7 +71,7 @@ int rtti_count_slots(struct rtti_slots *slots, uint64_t address, uint32_t limit,
 }
 
 int rtti_check_vtable(struct rtti_slots *slots, uint64_t address, int32_t *ret_offset_to_top,
-			uint32_t *ret_slots)
+		      uint32_t *ret_slots)
 {
 	struct word top;
 	int r = elf_words_get(slots->words, address - 8, &top);

@@ -209,7 +209,7 @@ TEST(beyond_its_limit_the_oldest_goes_and_it_is_told)
 TEST(an_hour_of_load_stays_inside_the_bytes_that_were_given)
 {
 	const uint64_t bytes = 16 * MIB, step = SECOND / 20000;
-	const struct session_sink *sink;
+	const struct record_sink *sink;
 	struct flight *flight;
 	uint64_t most = 0;
 

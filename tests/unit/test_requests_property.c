@@ -794,7 +794,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	struct flight_facts facts = {};
 	struct request_filter all = {};
 	struct flight_view *view = NULL;
-	const struct session_sink *sink;
+	const struct record_sink *sink;
 	struct flight *flight = NULL;
 	int error = flight_new(bytes, 1, &flight);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* Records that were lost, for each that was seen: what was lost was hit, too. */
-static double lost_of_seen(const struct session_counts *counts)
+static double lost_of_seen(const struct drain_counts *counts)
 {
 	return counts->records ? (double)counts->dropped / (double)counts->records : 0;
 }
@@ -12,11 +12,11 @@ static double lost_of_seen(const struct session_counts *counts)
 double cost_of_probes(struct session *s, uint64_t cpu_before)
 {
 	uint64_t cpu = session_cpu_ns(s), cost = 0;
-	struct session_counts counts;
+	struct drain_counts counts;
 
 	session_count(s, &counts);
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-		cost += counts.cost_ns[kind];
+		cost += session_cost_ns(s)[kind];
 	return cpu > cpu_before ? 100.0 * (double)cost * (1 + lost_of_seen(&counts)) /
 					  (double)(cpu - cpu_before)
 				: 0;
@@ -55,14 +55,14 @@ static const char *describe(enum probe_kind kind, double overhead, double limit,
 unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t start, uint64_t now,
 			  struct capture_shed *ret, unsigned max)
 {
-	struct session_counts counts;
+	struct drain_counts counts;
 	struct budget_verdict verdict;
 	unsigned n = 0;
 	char text[160];
 
 	session_count(s, &counts);
-	verdict =
-		budget_check(budget, now, session_cpu_ns(s), counts.cost_ns, lost_of_seen(&counts));
+	verdict = budget_check(budget, now, session_cpu_ns(s), session_cost_ns(s),
+			       lost_of_seen(&counts));
 	/* From the last kind to the first, runs, as they are told. */
 	for (enum probe_kind kind = KIND_COUNT; kind-- > 0 && n < max;)
 		if (verdict.kinds & 1u << kind &&

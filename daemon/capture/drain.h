@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the BPF programs of a capture have written: records out of the rings, put in order of time
+ * and passed to sinks, and how many were lost. Belongs to the capture's thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/record/sink.h"
+#include "include/record_types.h"
+
+struct drain;
+
+/* Called for each record as it is read, before it is put in order. */
+typedef int (*drain_seen_fn)(const struct record *record, void *data);
+
+/* counters and rings are descriptors of maps, which may be closed afterwards. -EBADMSG: too many
+ * rings; -ENOMEM, and others of mmap(2). */
+int drain_new(int counters, const int *rings, unsigned n_rings, const struct record_sinks *sinks,
+	      drain_seen_fn seen, void *data, struct drain **ret);
+struct drain *drain_free(struct drain *d);
+/* The window is open: from now on a loss is one of the capture. */
+void drain_begin(struct drain *d);
+/* Takes what is in the rings, and passes on what nothing earlier can follow any more. Returns the
+ * first error of the sinks. */
+int drain_read(struct drain *d);
+/* Whether nothing is left in the rings. */
+bool drain_is_empty(const struct drain *d);
+/* Passes on everything that is left, and frees what is not needed to count. As drain_read(). */
+int drain_finish(struct drain *d);
+/* Every record from before that time was passed on, unless it was late. */
+uint64_t drain_settled_ns(const struct drain *d);
+
+struct drain_counts {
+	uint64_t records; /* read */
+	uint64_t dropped; /* not read or not kept, all causes */
+	uint64_t ring_full, refused, malformed, unread;
+	uint64_t late; /* not lost, but not in order of time */
+	uint64_t table_full, read_failed, flows_full;
+};
+void drain_count(const struct drain *d, struct drain_counts *ret);
