@@ -16,12 +16,12 @@
 
 #include "daemon/broker/captures.h"
 #include "daemon/broker/channel.h"
+#include "daemon/broker/doctor/doctor.h"
 #include "daemon/broker/doctor/preflight.h"
 #include "daemon/broker/identity.h"
-#include "daemon/broker/kernel/calibration.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
-#include "daemon/broker/kernel/program_cache.h"
+#include "daemon/broker/mappings.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
@@ -29,16 +29,12 @@
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
-#include "lib/proc/maps.h"
 
 /* How often the side-band is looked at, and the front told what it could not be told before. */
 #define ROUND_MS 200
 #define HURRIED_ROUND_MS 50
 /* How often the processes of captures are looked at when nobody tells of what they do. */
 #define CHECK_NS 1000000000ull
-/* A measurement that failed is not tried again at once: the broker does nothing else meanwhile. */
-#define CALIBRATE_AGAIN_NS 60000000000ull
-
 struct client {
 	bool used;
 	uint32_t generation; /* of the place: a number is not given twice */
@@ -64,20 +60,8 @@ struct broker {
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
-	struct bpf_facts bpf; /* of this kernel: they do not change */
-	bool tracepoint_known, programs_loaded, calibrated;
-	struct broker_calibration calibration;
-	uint64_t calibration_failed_ns; /* 0: it did not */
-	char calibration_failure[128];  /* why */
-	struct findings findings;       /* the list that is being asked for */
-	unsigned n_host_findings;       /* they come first in it */
+	struct doctor doctor;
 };
-
-#define FAIL(m, error, ...)                                                                        \
-	({                                                                                         \
-		snprintf((m)->text, sizeof((m)->text), __VA_ARGS__);                               \
-		(error);                                                                           \
-	})
 
 static struct client *client_get(struct broker *b, uint32_t id)
 {
@@ -136,64 +120,14 @@ static int on_listen(struct broker *b, const struct broker_message *m)
 
 static int on_maps(struct broker_message *m, int *ret_fd)
 {
-	char path[32];
 	uid_t uid;
-	int fd, r;
+	int fd = mappings_list((pid_t)m->pid, &uid);
 
-	r = identity_of_process((pid_t)m->pid, &uid);
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	m->uid = uid;
 	*ret_fd = fd;
 	return 0;
-}
-
-struct mapping_search {
-	uint64_t start, end;
-	bool any; /* mapping at all: a process that has ended has none */
-};
-
-static int is_mapping(const struct maps_entry *e, void *data)
-{
-	struct mapping_search *search = data;
-
-	search->any = true;
-	return e->start == search->start && e->end == search->end && e->executable;
-}
-
-/* Opens what a process has mapped there; only code, and only regular files, looked at before they
- * are opened. */
-static int open_mapping(struct broker_message *m)
-{
-	struct mapping_search search = { .start = m->start, .end = m->end };
-	_cleanup_close_ int link = -1, maps = -1;
-	char path[80];
-	struct stat st;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
-	maps = open(path, O_RDONLY | O_CLOEXEC);
-	if (maps < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	if (maps_read(maps, is_mapping, &search) != 1)
-		return search.any ? -EACCES : -ESRCH;
-	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", m->pid,
-		 (unsigned long long)m->start, (unsigned long long)m->end);
-	link = open(path, O_PATH | O_CLOEXEC);
-	if (link < 0)
-		return errno == ENOENT ? -ESRCH : -errno; /* the mapping was there a moment ago */
-	if (fstat(link, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EACCES;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", link);
-	/* Its owner may hold a lease on it, for whose end a plain open would wait. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
 }
 
 static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
@@ -204,7 +138,7 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 
 		if (f->fd >= 0)
 			continue;
-		f->fd = open_mapping(m);
+		f->fd = mappings_open((pid_t)m->pid, m->start, m->end);
 		if (f->fd < 0)
 			return TAKE_FD(f->fd);
 		copy = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
@@ -222,111 +156,17 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 	return -EMFILE;
 }
 
-static void judge_host(const struct broker *b, struct host_facts *ret_host, struct findings *ret)
-{
-	*ret_host = (struct host_facts){ .mode = b->mode, .sideband = b->sideband, .bpf = b->bpf };
-	host_facts_find(ret_host);
-	ret->n = 0;
-	preflight_judge_host(ret_host, ret);
-}
-
-/* Loads what a capture loads, once while the broker lives: a kernel does not change its mind. */
-static void judge_programs(struct broker *b, struct findings *ret)
-{
-	const struct program_verdict *verdicts;
-	struct attachment *a = NULL;
-	char reason[128] = "";
-
-	if (!b->programs_loaded)
-		b->programs_loaded =
-			attachment_new(b->mode, PROGRAM_KINDS, captures_programs(b->captures), &a,
-				       reason, sizeof(reason)) >= 0;
-	attachment_free(a);
-	if (programs_refused(captures_programs(b->captures), &verdicts))
-		preflight_judge_programs(verdicts, ret);
-	else if (!b->programs_loaded)
-		preflight_judge_load(reason, ret);
-}
-
-/* The list is made when its first finding is asked for. */
-static void list_findings(struct broker *b, pid_t pid, struct findings *ret)
-{
-	struct process_facts process;
-	struct host_facts host;
-
-	if (!b->tracepoint_known)
-		b->bpf.tracepoint = bpf_tracepoint_find();
-	b->tracepoint_known = true;
-	judge_host(b, &host, ret);
-	if (!preflight_error(ret))
-		judge_programs(b, ret);
-	preflight_list_limits(&host, ret);
-	b->n_host_findings = ret->n;
-	if (!pid)
-		return;
-	process_facts_find(pid, &process);
-	preflight_judge_process(pid, &process, ret);
-}
-
-static int on_preflight(struct broker *b, struct broker_message *m)
-{
-	if (m->pid > INT32_MAX)
-		return -EINVAL;
-	if (m->index == 0)
-		list_findings(b, (pid_t)m->pid, &b->findings);
-	if (m->index >= b->findings.n)
-		return -ENOENT;
-	if (m->index < b->n_host_findings)
-		m->pid = 0;
-	m->finding = b->findings.list[m->index];
-	return 0;
-}
-
-/* Nobody else is served meanwhile, once while the broker lives: what others do would be measured,
- * too. */
-static int on_calibrate(struct broker *b, struct broker_message *m)
-{
-	bool just_failed = b->calibration_failed_ns &&
-			   loop_now() - b->calibration_failed_ns < CALIBRATE_AGAIN_NS;
-	int r;
-
-	if (just_failed && !b->calibration.emulated_ns)
-		return FAIL(m, -EAGAIN, "%s", b->calibration_failure);
-	if (!b->calibrated && !just_failed) {
-		r = calibration_measure(b->mode, captures_programs(b->captures), &b->calibration,
-					b->calibration_failure, sizeof(b->calibration_failure));
-		if (r < 0) {
-			log_warning_errno(r, "cannot measure what probes cost: %s (%m)",
-					  b->calibration_failure);
-			b->calibration_failed_ns = loop_now();
-			/* What an earlier one found is better than nothing. */
-			if (!b->calibration.emulated_ns)
-				return FAIL(m, r, "%s", b->calibration_failure);
-		} else {
-			b->calibrated = b->calibration.steady;
-			b->calibration_failed_ns = b->calibrated ? 0 : loop_now();
-		}
-	}
-	m->calibration = b->calibration;
-	return 0;
-}
-
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	const struct client *client = m->id == BROKER_DAEMON ? NULL : client_get(b, m->id);
 	bool is_own = m->id == BROKER_DAEMON && b->captures_itself;
-	const struct broker_finding *error;
-	struct findings findings;
-	struct host_facts host;
+	int r;
 
 	if (!client && !is_own)
 		return -ECANCELED; /* it has gone meanwhile */
-	judge_host(b, &host, &findings);
-	error = preflight_error(&findings);
-	if (error) {
-		preflight_describe(error, m->text, sizeof(m->text));
-		return -EOPNOTSUPP;
-	}
+	r = doctor_check(&b->doctor, m->text, sizeof(m->text));
+	if (r < 0)
+		return r;
 	return captures_begin(b->captures, is_own ? 0 : client->uid, m, ret_fds, ret_n_fds);
 }
 
@@ -391,9 +231,9 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		m->index = b->mode;
 		return 0;
 	case BROKER_CALIBRATE:
-		return on_calibrate(b, m);
+		return doctor_calibrate(&b->doctor, m);
 	case BROKER_PREFLIGHT:
-		return on_preflight(b, m);
+		return doctor_preflight(&b->doctor, m);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -536,7 +376,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
 		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
-	bpf_facts_find(&b->bpf);
+	bpf_facts_find(&b->doctor.bpf);
 	/* Files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
@@ -568,6 +408,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = captures_new(b->mode, options->state, &b->captures);
 	if (r < 0)
 		return r;
+	b->doctor.mode = b->mode;
+	b->doctor.sideband = b->sideband;
+	b->doctor.programs = captures_programs(b->captures);
 	r = watch_new(has_threads, &b->watch);
 	if (r >= 0)
 		r = births_new(&b->births);

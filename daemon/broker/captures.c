@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/code_range.h"
 #include "daemon/broker/kernel/program_cache.h"
@@ -190,7 +191,7 @@ int captures_target(struct captures *s, struct broker_message *m)
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
 	r = identity_of_process((pid_t)m->pid, &owner);
-	if (r >= 0 && c->uid != 0 && c->uid != owner)
+	if (r >= 0 && !authority_may_profile(c->uid, owner))
 		r = FAIL(
 			m, -EACCES,
 			"user %u may not profile process %u of user %u: ask as its user or as root",
@@ -291,7 +292,8 @@ static bool target_is_lost(const struct capture *c, const struct attach_target *
 	uid_t owner;
 
 	return pidfd_ended(t->pidfd) ||
-	       (c->uid != 0 && (identity_of_process(t->pid, &owner) < 0 || owner != c->uid));
+	       (!authority_may_profile_all(c->uid) &&
+		(identity_of_process(t->pid, &owner) < 0 || !authority_may_profile(c->uid, owner)));
 }
 
 static void check_capture(struct captures *s, struct capture *c)
@@ -408,7 +410,7 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 	fd = module_open_next(t->pid, owner, m->name, m->text, sizeof(m->text));
 	/* As long as that one lives, the number was its own; and it is no other user's program now.
 	 */
-	if (pidfd_ended(t->pidfd) || (c->uid != 0 && c->uid != owner)) {
+	if (pidfd_ended(t->pidfd) || !authority_may_profile(c->uid, owner)) {
 		safe_close(fd);
 		return -ESRCH;
 	}

@@ -13,6 +13,7 @@
 #include "daemon/capture/session.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/recorder/live_counter.h"
+#include "daemon/recorder/members.h"
 #include "daemon/recorder/snapshot.h"
 #include "lib/base/cond.h"
 #include "lib/base/log.h"
@@ -27,21 +28,8 @@
 /* For what a snapshot waits: records that are on their way. */
 #define SETTLE_MAX_NS (1 * SECOND)
 #define SNAPSHOTS_MAX 4
-/* Of processes that may be in what is kept, more than those of one session. */
-#define TOLD_MAX 64
 /* A session whose tables are full is begun anew, not more often than this. */
 #define TABLES_NS (600 * SECOND)
-
-struct recorder_target {
-	pid_t pid;
-	uid_t uid;
-};
-
-/* A process that is to be recorded. */
-struct member {
-	struct member *next;
-	struct target target;
-};
 
 struct recorder {
 	struct recorder_options options;
@@ -51,10 +39,8 @@ struct recorder {
 	pthread_cond_t changed;
 	/* Under the lock. */
 	bool ending;
-	struct member *joining;                   /* in their order */
-	struct recorder_target targets[TOLD_MAX]; /* that may be in what is kept */
-	unsigned n_targets;
-	bool has_more_targets; /* than there was room to tell */
+	struct member *joining;   /* in their order */
+	struct recorded recorded; /* whose records may be in what is kept */
 	struct recorder_status status;
 	struct snapshot *waiting; /* a list */
 
@@ -106,24 +92,6 @@ static struct snapshot *take_snapshot(struct recorder *r)
 	return s;
 }
 
-/* All of a recording is one trace. */
-static bool may_have(struct recorder *r, const struct snapshot *s, pid_t *ret_pid)
-{
-	uid_t uid = snapshot_uid(s);
-	bool may = true;
-
-	*ret_pid = 0;
-	pthread_mutex_lock(&r->lock);
-	may = uid == 0 || !r->has_more_targets;
-	for (unsigned i = 0; i < r->n_targets && may; i++)
-		if (uid != 0 && uid != r->targets[i].uid) {
-			*ret_pid = r->targets[i].pid;
-			may = false;
-		}
-	pthread_mutex_unlock(&r->lock);
-	return may;
-}
-
 static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts *facts,
 		   struct flight_view **ret)
 {
@@ -149,8 +117,12 @@ static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until
 	char text[160];
 	pid_t pid;
 	int error;
+	bool may;
 
-	if (!may_have(r, s, &pid)) {
+	pthread_mutex_lock(&r->lock);
+	may = recorded_may_have(&r->recorded, snapshot_uid(s), &pid);
+	pthread_mutex_unlock(&r->lock);
+	if (!may) {
 		snprintf(text, sizeof(text),
 			 "process %d, which is in the recording, is another user's: ask as root",
 			 pid);
@@ -202,36 +174,6 @@ static void note_status(struct recorder *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void free_members(struct member **list)
-{
-	while (*list) {
-		struct member *m = *list;
-
-		*list = m->next;
-		free(m);
-	}
-}
-
-/* Adds the process behind the others, or takes the place of what was known of it; with keep what is
- * known stays. -ENOMEM. */
-static int add_member(struct member **list, const struct target *target, bool keep)
-{
-	struct member *m;
-
-	for (; *list; list = &(*list)->next)
-		if ((*list)->target.pid == target->pid) {
-			if (!keep)
-				(*list)->target = *target;
-			return 0;
-		}
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		return -ENOMEM;
-	m->target = *target;
-	*list = m;
-	return 0;
-}
-
 /* What is kept stays, until another session has begun. */
 static void end_session(struct recorder *r)
 {
@@ -249,7 +191,7 @@ static void end_session(struct recorder *r)
 	for (unsigned i = 0; i < r->n_prepared; i++)
 		prepared_done(&r->prepared[i], r->options.proxy);
 	r->n_prepared = 0;
-	free_members(&r->members);
+	members_free(&r->members);
 }
 
 /* Those of its processes that live join again, before others; how many have ended. */
@@ -263,21 +205,17 @@ static unsigned begin_anew(struct recorder *r)
 	for (const struct member *m = members; m; m = m->next)
 		if (kill(m->target.pid, 0) < 0 && errno != EPERM)
 			n_ended++;
-		else if (add_member(&r->joining, &m->target, true) < 0)
+		else if (members_add(&r->joining, &m->target, true) < 0)
 			r->n_left_out++;
 	pthread_mutex_unlock(&r->lock);
-	free_members(&members);
+	members_free(&members);
 	return n_ended;
 }
 
 static void note_target(struct recorder *r, const struct target *target)
 {
 	pthread_mutex_lock(&r->lock);
-	if (r->n_targets < TOLD_MAX)
-		r->targets[r->n_targets++] =
-			(struct recorder_target){ .pid = target->pid, .uid = target->uid };
-	else
-		r->has_more_targets = true;
+	recorded_add(&r->recorded, target);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -347,8 +285,7 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 	r->n_left_out = r->n_refused = 0;
 	r->has_failed = false;
 	pthread_mutex_lock(&r->lock);
-	r->n_targets = 0;
-	r->has_more_targets = false;
+	r->recorded = (struct recorded){};
 	pthread_mutex_unlock(&r->lock);
 	note_target(r, target);
 	return 0;
@@ -395,7 +332,7 @@ static void try_later(struct recorder *r, const struct target *target, const cha
 	r->has_warned = true;
 	r->again_ns = loop_now() + AGAIN_NS;
 	pthread_mutex_lock(&r->lock);
-	if (add_member(&r->joining, target, true) < 0)
+	if (members_add(&r->joining, target, true) < 0)
 		r->n_left_out++;
 	pthread_mutex_unlock(&r->lock);
 }
@@ -425,7 +362,7 @@ static void join_target(struct recorder *r, const struct target *target)
 	error = attach(r, &fresh, text, sizeof(text));
 	if (error >= 0) {
 		r->has_warned = false;
-		if (add_member(&r->members, target, false) < 0)
+		if (members_add(&r->members, target, false) < 0)
 			r->n_left_out++;
 	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
 		try_later(r, target, *text ? text : strerror(-error));
@@ -519,7 +456,7 @@ static void end_if_over(struct recorder *r)
 	pthread_join(r->thread, NULL);
 	r->options.ended(r, r->options.data);
 	flight_free(r->flight);
-	free_members(&r->joining);
+	members_free(&r->joining);
 	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	live_done(&r->live);
@@ -601,7 +538,7 @@ void recorder_join(struct recorder *r, const struct target *target)
 {
 	pthread_mutex_lock(&r->lock);
 	/* One that waits already has only mapped more. */
-	if (add_member(&r->joining, target, false) < 0)
+	if (members_add(&r->joining, target, false) < 0)
 		log_warning("process %d (%s) is not recorded: out of memory", target->pid,
 			    target->name);
 	if (!r->status.attached)

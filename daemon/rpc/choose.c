@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/rpc/reply.h"
 
 bool peer_may(const struct peer *peer, const struct target *target)
 {
-	return peer->uid == 0 || peer->uid == target->uid;
+	return authority_may_profile(peer->uid, target->uid);
 }
 
 unsigned choose_permitted(struct service *s, const struct grpc_call *call,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/export/xspace/export.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
@@ -174,7 +175,7 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next)
-		if (peer && (peer->uid == 0 || peer->uid == j->uid) &&
+		if (peer && authority_may_control(peer->uid, j->uid) &&
 		    !strcmp(j->session_id, m->session_id ?: "") && j->capture)
 			capture_stop(j->capture);
 	tensorflow__terminate_request__free_unpacked(m, NULL);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/rpc/control.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/profiler.h"
@@ -45,7 +46,7 @@ bool recorder_keeps_client(struct service *s, uint32_t client)
 /* Whether who wants the recorder may profile the target. */
 static bool is_recorded(const struct service *s, const struct target *target)
 {
-	return s->recorder_uid == 0 || s->recorder_uid == target->uid;
+	return authority_may_profile(s->recorder_uid, target->uid);
 }
 
 static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
@@ -151,7 +152,7 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 		grpc_call_fail(
 			call, GRPC_FAILED_PRECONDITION,
 			"no recorder runs: StartContinuousProfiling, or tfprofd --recorder, starts one");
-	} else if (!peer || (peer->uid != 0 && peer->uid != s->recorder_uid)) {
+	} else if (!peer || !authority_may_control(peer->uid, s->recorder_uid)) {
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 			       "the recorder is user %u's: ask as that user or as root",
 			       s->recorder_uid);

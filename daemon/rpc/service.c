@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/control.h"
 #include "daemon/rpc/doctor.h"
@@ -118,7 +119,7 @@ static void on_target_changed(struct target *target, void *data)
 
 	for (struct job *j = s->jobs; j; j = j->next)
 		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
-		    (j->uid == 0 || j->uid == target->uid))
+		    authority_may_profile(j->uid, target->uid))
 			capture_join(j->capture, target);
 	if (s->lifecycles)
 		lifecycles_add(s->lifecycles, target);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
@@ -15,7 +16,7 @@
 /* Whether the client may know of the capture, and stop it. */
 static bool is_own(const struct peer *peer, const struct job *job)
 {
-	return peer && job->capture && (peer->uid == 0 || peer->uid == job->uid);
+	return peer && job->capture && authority_may_control(peer->uid, job->uid);
 }
 
 bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,

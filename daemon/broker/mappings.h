@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What processes have mapped. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Opens the list of a process's mappings. *ret_uid: its user (identity.h). -ESRCH, and others. */
+int mappings_list(pid_t pid, uid_t *ret_uid);
+/* Opens the file that a process has mapped there; only code, and only regular files, looked at
+ * before they are opened. -ESRCH, -EACCES, and others. */
+int mappings_open(pid_t pid, uint64_t start, uint64_t end);

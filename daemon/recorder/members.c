@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/recorder/members.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/broker/authority.h"
+
+void members_free(struct member **list)
+{
+	while (*list) {
+		struct member *m = *list;
+
+		*list = m->next;
+		free(m);
+	}
+}
+
+int members_add(struct member **list, const struct target *target, bool keep)
+{
+	struct member *m;
+
+	for (; *list; list = &(*list)->next)
+		if ((*list)->target.pid == target->pid) {
+			if (!keep)
+				(*list)->target = *target;
+			return 0;
+		}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->target = *target;
+	*list = m;
+	return 0;
+}
+
+void recorded_add(struct recorded *recorded, const struct target *target)
+{
+	if (recorded->n < RECORDED_MAX)
+		recorded->processes[recorded->n++] =
+			(struct recorded_process){ .pid = target->pid, .uid = target->uid };
+	else
+		recorded->has_more = true;
+}
+
+bool recorded_may_have(const struct recorded *recorded, uid_t user, pid_t *ret_pid)
+{
+	*ret_pid = 0;
+	if (authority_may_profile_all(user))
+		return true;
+	if (recorded->has_more)
+		return false;
+	for (unsigned i = 0; i < recorded->n; i++)
+		if (!authority_may_profile(user, recorded->processes[i].uid)) {
+			*ret_pid = recorded->processes[i].pid;
+			return false;
+		}
+	return true;
+}
