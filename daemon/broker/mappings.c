@@ -55,8 +55,8 @@ int mappings_open(pid_t pid, uint64_t start, uint64_t end)
 		return errno == ENOENT ? -ESRCH : -errno;
 	if (maps_read(maps, is_mapping, &search) != 1)
 		return search.any ? -EACCES : -ESRCH;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
-		 (unsigned long long)start, (unsigned long long)end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)start,
+		 (unsigned long long)end);
 	link = open(path, O_PATH | O_CLOEXEC);
 	if (link < 0)
 		return errno == ENOENT ? -ESRCH : -errno; /* the mapping was there a moment ago */

@@ -43,18 +43,6 @@ typedef bool (*capture_startup_fn)(const struct target *target, struct startup_t
 void capture_shared_set_startup(struct capture_shared *shared, capture_startup_fn startup,
 				void *data);
 
-/* What a capture attaches. It lives as long as the capture. */
-struct capture_plan {
-	const struct prepared *targets;
-	unsigned n_targets;
-	struct detail detail;
-	struct forecast forecast;
-};
-
-/* Whether its requests are looked for at sockets: where a target has no functions that tell of
- * them. */
-bool capture_plan_follows_sockets(const struct capture_plan *plan);
-
 /* A kind of probes that the kernel refuses, or that was disabled because the budget was passed. */
 struct capture_shed {
 	enum probe_kind kind;

@@ -182,3 +182,13 @@ struct target prepared_what_is_new(const struct prepared *list, unsigned n,
 	}
 	return fresh;
 }
+
+bool capture_plan_follows_sockets(const struct capture_plan *plan)
+{
+	/* A server whose own functions tell of its requests needs nothing that every process of the
+	 * host pays for. */
+	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
+		if (!prepared_has_role(&plan->targets[i], ROLE_REQUEST_BEGIN))
+			return true;
+	return false;
+}

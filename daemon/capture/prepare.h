@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/capture/budget/forecast.h"
 #include "daemon/discovery/target.h"
 #include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
@@ -56,3 +57,15 @@ bool prepared_next_missing(const struct prepared *p, const struct detail *detail
  */
 struct target prepared_what_is_new(const struct prepared *list, unsigned n,
 				   const struct target *target);
+
+/* What a capture attaches. It lives as long as the capture. */
+struct capture_plan {
+	const struct prepared *targets;
+	unsigned n_targets;
+	struct detail detail;
+	struct forecast forecast;
+};
+
+/* Whether its requests are looked for at sockets: where a target has no functions that tell of
+ * them. */
+bool capture_plan_follows_sockets(const struct capture_plan *plan);

@@ -15,7 +15,7 @@ struct doctor {
 	enum attach_mode mode;
 	bool sideband;
 	struct program_cache *programs; /* borrowed */
-	struct bpf_facts bpf; /* of this kernel: they do not change */
+	struct bpf_facts bpf;           /* of this kernel: they do not change */
 	bool tracepoint_known, programs_loaded, calibrated;
 	struct broker_calibration calibration;
 	uint64_t calibration_failed_ns; /* 0: it did not */

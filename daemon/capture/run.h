@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a capture does in its thread: plans, attaches, keeps the window open and makes the result.
+ * Part of capture.h. */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "daemon/capture/capture.h"
+#include "daemon/capture/correlation.h"
+#include "daemon/capture/live.h"
+#include "daemon/capture/prepare.h"
+#include "daemon/capture/recording.h"
+#include "daemon/capture/session.h"
+#include "lib/base/loop.h"
+
+struct capture_shared {
+	struct loop *loop;
+	struct proxy *proxy;
+	char hostname[256];
+	struct plan_cache *plans;
+	int cache;
+	unsigned n_captures;
+	struct journal_budget recordings;
+	capture_startup_fn startup; /* NULL: it is not known */
+	void *startup_data;
+};
+
+struct capture {
+	struct capture_shared *shared;
+	struct capture_request request;
+	struct target targets[RECORD_MAX_TARGETS]; /* as asked for */
+	struct prepared prepared[RECORD_MAX_TARGETS];
+	unsigned n_prepared;
+	pthread_t thread;
+	struct capture_result result;
+	unsigned ended; /* a bit for each target that ended before the window did */
+	/* Targets that are to join. */
+	pthread_mutex_t lock;
+	struct target joining[RECORD_MAX_TARGETS];
+	unsigned n_joining,
+		n_refused; /* those that wait, and those for whom there was no room to */
+	/* Written by one side, read by the other. */
+	int cancelled, stopped;
+	uint64_t window_start_ns, records, dropped, finished, overhead_ppm;
+	char *path, *model; /* of the filter */
+	struct live live;
+	struct recording recording; /* its journal is the result's */
+	struct correlation *correlation;
+};
+
+/* *ret is the session, NULL where there is none; on failure too. On failure text says what to do,
+ * unless the result has an error already. */
+int capture_run(struct capture *c, struct session **ret, char *text, size_t size);
+/* The result is this error; text: what to do about it, "": the error says it. */
+void capture_fail(struct capture *c, int error, const char *text);
+/* Has the loop's thread call back with the capture. */
+void capture_post(struct capture *c, loop_fn callback);
