@@ -243,8 +243,9 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 		(unsigned long long)((loop_now() - correlated) / 1000000));
 	timeline_free(timeline);
 	if (r == -EFBIG)
-		capture_fail(c, r,
-		     "the trace would be larger than 2 GiB, which no client takes: use a shorter window, a lower level, or leave requests out by a filter");
+		capture_fail(
+			c, r,
+			"the trace would be larger than 2 GiB, which no client takes: use a shorter window, a lower level, or leave requests out by a filter");
 	return r;
 }
 
