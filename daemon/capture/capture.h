@@ -23,6 +23,7 @@
 #include "daemon/timeline/filter.h"
 #include "include/record_types.h"
 #include "lib/base/histogram.h"
+#include "lib/base/loop.h"
 
 #define CAPTURE_WARNINGS_MAX 64
 /* Of all recordings that are made, or wait to be sent. */

@@ -13,6 +13,7 @@
 #include "daemon/capture/drain.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/runtime/layout.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
 /* The programs know of the window by then, unless this thread is held up. */

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The processes that can be profiled: those that have code of a known runtime mapped. Found when
- * the broker tells of a mapping, or by looking at every process; forgotten when they end. Belongs
- * to the loop's thread, except where said.
- */
+/* A process that can be profiled: it has code of a known runtime mapped. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/plan/plan_cache.h"
+#include "daemon/plan/model.h"
 #include "daemon/proxy/proxy.h"
-#include "lib/base/loop.h"
 
-#define TARGETS_MAX 256
 #define TARGET_FILES_MAX 5
 
 struct target_file {
@@ -44,33 +38,5 @@ struct target {
 	bool used;
 };
 
-struct targets;
-
-struct targets_options {
-	struct loop *loop;
-	struct proxy *proxy;
-	struct plan_cache *plans; /* borrowed */
-	bool hurries;             /* a process is looked at as soon as it maps its runtime */
-	/* Called for each target that comes and goes, in the loop's thread. Each may be NULL. */
-	void (*added)(struct target *target, void *data);
-	void (*changed)(struct target *target,
-			void *data); /* it mapped more files of its runtime */
-	void (*removed)(struct target *target, void *data);
-	void *data;
-};
-
-int targets_new(const struct targets_options *options, struct targets **ret);
-struct targets *targets_free(struct targets *t);
-
-/* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process,
- * a few at a time. */
-void targets_look_soon(struct targets *t, pid_t pid);
-/* A process became another program: if it is to be a target again, that is a new one. */
-void targets_executed(struct targets *t, pid_t pid);
-/* Looks at every process now. */
-void targets_scan(struct targets *t);
-/* Looks at one process now; NULL: it has no known runtime, or *ret_error says why it could not be
- * looked at. */
-struct target *targets_look(struct targets *t, pid_t pid, int *ret_error);
-/* The next target after one (NULL: the first), NULL at the end. */
-struct target *targets_next(struct targets *t, struct target *after);
+/* Opens a file that a process has mapped, by the broker. -errno. */
+int target_file_open(struct proxy *proxy, pid_t pid, const struct target_file *file);

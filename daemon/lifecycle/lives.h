@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/discovery/target.h"
+#include "daemon/discovery/targets.h"
 #include "daemon/lifecycle/lifecycle.h"
 
 struct life {

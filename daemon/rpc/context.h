@@ -10,7 +10,7 @@
 #include "daemon/broker/listener.h"
 #include "daemon/capture/capture.h"
 #include "daemon/config/config.h"
-#include "daemon/discovery/target.h"
+#include "daemon/discovery/targets.h"
 #include "daemon/lifecycle/lifecycle.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/recorder/recorder.h"

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/discovery/program.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/discovery/marks.h"
+#include "daemon/plan/version.h"
+#include "lib/base/macro.h"
+#include "lib/elf/image.h"
+#include "lib/proc/maps.h"
+
+static struct target_file file_of(const struct maps_entry *e)
+{
+	struct target_file file = {
+		.start = e->start, .end = e->end, .device = e->device, .inode = e->inode
+	};
+
+	snprintf(file.path, sizeof(file.path), "%s", e->path);
+	return file;
+}
+
+static int on_mapping(const struct maps_entry *e, void *data)
+{
+	struct process_program *program = data;
+	const char *base = strrchr(e->path, '/');
+	const struct probe_pack *pack;
+
+	if (!e->executable || !e->inode || !base || base[1] == 0)
+		return 0;
+	if (program->n_mappings++ == 0) {
+		program->own = file_of(e);
+		program->own_is_big = e->end - e->start >= PACK_BIG_CODE;
+	}
+	if (pack_is_beside(base + 1) && program->n_beside < BESIDE_MAX)
+		program->beside[program->n_beside++] = file_of(e);
+	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
+	if (!pack || (program->pack && program->pack != pack) || program->n_files == TARGET_FILES_MAX)
+		return 0;
+	/* A library can be mapped in several pieces. */
+	for (unsigned i = 0; i < program->n_files; i++)
+		if (program->files[i].device == e->device && program->files[i].inode == e->inode)
+			return 0;
+	program->pack = pack;
+	program->files[program->n_files++] = file_of(e);
+	return 0;
+}
+
+/* Looks into a big program for a runtime that its name does not tell; each file once. */
+static void look_into_program(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+			      struct process_program *program)
+{
+	_cleanup_close_ int fd = target_file_open(proxy, pid, &program->own);
+	const char *reason;
+
+	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !program->pack;
+	     pack++) {
+		_cleanup_(plan_unrefp) struct plan *plan = NULL;
+
+		if (plan_cache_get(plans, fd, *pack, false, &plan, NULL, &reason) < 0 ||
+		    !plan_holds_runtime(plan))
+			continue;
+		program->pack = *pack;
+		program->files[program->n_files++] = program->own;
+	}
+}
+
+static void look_beside(struct process_program *program)
+{
+	for (unsigned i = 0; i < program->n_beside && program->n_files < TARGET_FILES_MAX; i++) {
+		program->beside[i].is_beside = true;
+		program->files[program->n_files++] = program->beside[i];
+	}
+}
+
+/* A server that marks its requests does so in its own program. */
+static void look_for_marks(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+			   struct process_program *program)
+{
+	for (unsigned i = 0; i < program->n_files; i++)
+		if (program->files[i].device == program->own.device &&
+		    program->files[i].inode == program->own.inode)
+			return;
+	if (program->n_files == TARGET_FILES_MAX || !program->own.inode ||
+	    !marks_are_in(proxy, plans, pid, &program->own, program->pack))
+		return;
+	program->own.is_beside = true;
+	program->files[program->n_files++] = program->own;
+}
+
+int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid, struct process_program *ret)
+{
+	struct broker_message m = { .type = BROKER_MAPS, .pid = (uint32_t)pid };
+	unsigned n_fds;
+	int fd = -1, r;
+
+	*ret = (struct process_program){};
+	r = proxy_call(proxy, &m, &fd, &n_fds);
+	if (r >= 0) {
+		r = maps_read(fd, on_mapping, ret);
+		close(fd);
+	}
+	if (r < 0)
+		return r;
+	ret->uid = m.uid;
+	if (!ret->pack && ret->own_is_big)
+		look_into_program(proxy, plans, pid, ret);
+	if (ret->pack) {
+		look_for_marks(proxy, plans, pid, ret);
+		look_beside(ret);
+	}
+	return 0;
+}
+
+void program_read_name(pid_t pid, char ret[16])
+{
+	_cleanup_close_ int fd = -1;
+	char path[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, ret, 15) : 0;
+	ret[MAX(n, 0)] = 0;
+	ret[strcspn(ret, "\n")] = 0;
+}
+
+void program_read_version(struct proxy *proxy, struct target *target)
+{
+	snprintf(target->version, sizeof(target->version), "unknown");
+	for (unsigned i = 0; i < target->n_files; i++) {
+		_cleanup_close_ int fd = target_file_open(proxy, target->pid, &target->files[i]);
+		_cleanup_(elf_image_freep) struct elf_image *image = NULL;
+		char version[sizeof(target->version)];
+		const char *reason;
+
+		if (target->files[i].is_beside)
+			continue;
+		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 ||
+		    version_read(image, target->pack, version, sizeof(version)) < 0)
+			continue;
+		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
+			strcpy(target->version, version);
+	}
+}

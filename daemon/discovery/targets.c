@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/discovery/targets.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "daemon/discovery/program.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* A process that just mapped something is looked at when it had the time to map the rest, and a
+ * child when it had that to exec. */
+#define LOOK_AFTER_NS 100000000ull
+#define HURRIED_LOOK_AFTER_NS 20000000ull
+#define PENDING_MAX 256
+/* Processes that are looked at in one go; then others have their turn, for this many times as long
+ * as that took. */
+#define LOOKS_AT_ONCE 16
+/* Nor longer than this, with one more. */
+#define LOOKS_NS 20000000ull
+#define REST_FACTOR 4
+/* From one look at every process, which the broker asked for, to the next. */
+#define SCAN_EVERY_NS 1000000000ull
+
+struct targets {
+	struct targets_options options;
+	struct target targets[TARGETS_MAX];
+	uint32_t n_programs;
+	struct {
+		pid_t pid;
+		uint64_t at; /* when it is looked at; later ones wait longer */
+	} pending[PENDING_MAX];
+	unsigned n_pending;
+	bool scan_pending;
+	uint64_t scan_at; /* not before */
+	DIR *scan;        /* of /proc, while it is read */
+	uint64_t rest_until;
+	struct loop_timer *timer;
+};
+
+/* The next process of /proc, 0: there is none any more. */
+static pid_t next_process(DIR *proc)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(proc))) {
+		char *end;
+		long pid = strtol(entry->d_name, &end, 10);
+
+		if (*end == 0 && pid > 0)
+			return (pid_t)pid;
+	}
+	return 0;
+}
+
+static DIR *open_processes(void)
+{
+	DIR *proc = opendir("/proc");
+
+	if (!proc)
+		log_warning("cannot list processes: %m");
+	return proc;
+}
+
+static void look_at_pending(struct targets *t, unsigned *looks)
+{
+	uint64_t now = loop_now();
+	pid_t pids[LOOKS_AT_ONCE];
+	unsigned n = 0;
+	int ignored;
+
+	while (n < LOOKS_AT_ONCE && n < t->n_pending && t->pending[n].at <= now) {
+		pids[n] = t->pending[n].pid;
+		n++;
+	}
+	t->n_pending -= n;
+	memmove(t->pending, t->pending + n, t->n_pending * sizeof(t->pending[0]));
+	for (unsigned i = 0; i < n; i++) {
+		/* Some files take long: others that wait on the loop come first, then. */
+		if (loop_now() - now > LOOKS_NS)
+			targets_look_soon(t, pids[i]);
+		else
+			targets_look(t, pids[i], &ignored);
+	}
+	*looks += n;
+}
+
+static void go_on_scanning(struct targets *t, unsigned *looks)
+{
+	uint64_t now = loop_now();
+	pid_t pid = 1;
+	int ignored;
+
+	if (!t->scan && t->scan_pending && t->scan_at <= now) {
+		t->scan_pending = false;
+		t->scan_at = now + SCAN_EVERY_NS;
+		t->scan = open_processes();
+	}
+	for (; t->scan && *looks < LOOKS_AT_ONCE && pid && loop_now() - now < LOOKS_NS; ++*looks) {
+		pid = next_process(t->scan);
+		if (pid)
+			targets_look(t, pid, &ignored);
+	}
+	if (t->scan && !pid) {
+		closedir(t->scan);
+		t->scan = NULL;
+	}
+}
+
+static void set_timer(struct targets *t)
+{
+	uint64_t at = LOOP_NEVER;
+
+	if (t->n_pending)
+		at = t->pending[0].at;
+	if (t->scan)
+		at = 0;
+	else if (t->scan_pending)
+		at = MIN(at, t->scan_at);
+	loop_timer_set(t->timer, at == LOOP_NEVER ? at : MAX(at, t->rest_until));
+}
+
+static void on_timer(void *data)
+{
+	uint64_t begin = loop_now(), end;
+	struct targets *t = data;
+	unsigned looks = 0;
+
+	look_at_pending(t, &looks);
+	go_on_scanning(t, &looks);
+	end = loop_now();
+	t->rest_until = end + REST_FACTOR * (end - begin);
+	set_timer(t);
+}
+
+int targets_new(const struct targets_options *options, struct targets **ret)
+{
+	struct targets *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->options = *options;
+	r = loop_timer_new(options->loop, on_timer, t, &t->timer);
+	if (r < 0) {
+		free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+static void target_remove(struct target *target)
+{
+	struct targets *t = target->table;
+
+	if (t->options.removed)
+		t->options.removed(target, t->options.data);
+	loop_source_free(target->ended);
+	close(target->pidfd);
+	*target = (struct target){};
+}
+
+struct targets *targets_free(struct targets *t)
+{
+	if (!t)
+		return NULL;
+	for (unsigned i = 0; i < TARGETS_MAX; i++)
+		if (t->targets[i].used)
+			target_remove(&t->targets[i]);
+	loop_timer_free(t->timer);
+	if (t->scan)
+		closedir(t->scan);
+	free(t);
+	return NULL;
+}
+
+void targets_look_soon(struct targets *t, pid_t pid)
+{
+	uint64_t now = loop_now();
+
+	for (unsigned i = 0; i < t->n_pending; i++)
+		if (t->pending[i].pid == pid)
+			return;
+	if (t->n_pending < PENDING_MAX && pid > 0) {
+		t->pending[t->n_pending].pid = pid;
+		t->pending[t->n_pending++].at =
+			now + (t->options.hurries ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
+	} else if (!t->scan_pending) {
+		t->scan_pending = true;
+		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);
+	}
+	set_timer(t);
+}
+
+static void on_ended(int fd, uint32_t events, void *data)
+{
+	target_remove(data);
+}
+
+static struct target *target_add(struct targets *t, pid_t pid,
+				 const struct process_program *program, int *ret_error)
+{
+	struct target *target = NULL;
+	int r;
+
+	for (unsigned i = 0; i < TARGETS_MAX && !target; i++)
+		if (!t->targets[i].used)
+			target = &t->targets[i];
+	if (!target) {
+		*ret_error = -E2BIG;
+		return NULL;
+	}
+	*target = (struct target){ .pid = pid,
+				   .uid = program->uid,
+				   .pack = program->pack,
+				   .n_files = program->n_files,
+				   .table = t,
+				   .program = ++t->n_programs };
+	memcpy(target->files, program->files, sizeof(program->files));
+	target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (target->pidfd < 0) {
+		*ret_error = -errno;
+		return NULL;
+	}
+	r = loop_source_new(t->options.loop, target->pidfd, EPOLLIN, on_ended, target,
+			    &target->ended);
+	if (r < 0) {
+		close(target->pidfd);
+		*ret_error = r;
+		return NULL;
+	}
+	target->used = true;
+	program_read_name(pid, target->name);
+	program_read_version(t->options.proxy, target);
+	if (t->options.added)
+		t->options.added(target, t->options.data);
+	return target;
+}
+
+static struct target *find(struct targets *t, pid_t pid)
+{
+	for (unsigned i = 0; i < TARGETS_MAX; i++)
+		if (t->targets[i].used && t->targets[i].pid == pid)
+			return &t->targets[i];
+	return NULL;
+}
+
+void targets_executed(struct targets *t, pid_t pid)
+{
+	struct target *known = find(t, pid);
+
+	if (known)
+		target_remove(known);
+	targets_look_soon(t, pid);
+}
+
+struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
+{
+	struct target *known = find(t, pid);
+	struct process_program look;
+	int r = program_look(t->options.proxy, t->options.plans, pid, &look);
+
+	*ret_error = MIN(r, 0);
+	if (r < 0)
+		return NULL;
+	if (known) {
+		/* The same program still, and its libraries where they were? exec and dlopen change
+		 * that. */
+		if (look.pack == known->pack && look.n_files >= known->n_files) {
+			bool changed = look.n_files != known->n_files ||
+				       memcmp(known->files, look.files, sizeof(look.files));
+
+			memcpy(known->files, look.files, sizeof(look.files));
+			known->n_files = look.n_files;
+			known->uid = look.uid;
+			if (changed) {
+				program_read_name(pid, known->name);
+				program_read_version(t->options.proxy, known);
+				if (t->options.changed)
+					t->options.changed(known, t->options.data);
+			}
+			return known;
+		}
+		target_remove(known);
+	}
+	if (!look.pack)
+		return NULL;
+	return target_add(t, pid, &look, ret_error);
+}
+
+void targets_scan(struct targets *t)
+{
+	DIR *proc = open_processes();
+	int ignored;
+	pid_t pid;
+
+	if (!proc)
+		return;
+	while ((pid = next_process(proc)))
+		targets_look(t, pid, &ignored);
+	closedir(proc);
+}
+
+struct target *targets_next(struct targets *t, struct target *after)
+{
+	for (unsigned i = after ? (unsigned)(after - t->targets) + 1 : 0; i < TARGETS_MAX; i++)
+		if (t->targets[i].used)
+			return &t->targets[i];
+	return NULL;
+}
