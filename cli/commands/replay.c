@@ -125,13 +125,13 @@ static int take_requests(struct output *output, const struct request_list *list)
 	return r;
 }
 
-static enum outcome take_xspace(struct output *output, const struct xspace_result *xspace)
+static enum outcome take_trace(struct output *output, const struct exported *trace)
 {
 	enum outcome outcome = OUTCOME_OK;
 
-	for (size_t i = 0; i < xspace->n_chunks && outcome == OUTCOME_OK; i++)
-		outcome = output_take_xspace(output, xspace->chunks[i].iov_base,
-					     xspace->chunks[i].iov_len);
+	for (size_t i = 0; i < trace->n_chunks && outcome == OUTCOME_OK; i++)
+		outcome = output_take_xspace(output, trace->chunks[i].iov_base,
+					     trace->chunks[i].iov_len);
 	return outcome;
 }
 
@@ -160,7 +160,7 @@ static enum outcome write_output(const struct replay_options *o, const struct re
 		outcome_say("out of memory");
 		outcome = OUTCOME_INTERNAL;
 	} else {
-		outcome = take_xspace(&output, &replay->result.xspace);
+		outcome = take_trace(&output, &replay->result.trace);
 	}
 	if (outcome == OUTCOME_OK)
 		outcome = output_write(&output, (time_t)(replay->facts.start_unix_ns / 1000000000),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One capture: plans and attaches the probes of its targets, opens the window, drains the rings
- * while it is open, and makes an XSpace of what was seen. Each runs in a thread of its own, with
+ * while it is open, and makes a trace of what was seen. Each runs in a thread of its own, with
  * programs, rings and window of its own, so that captures never exclude one another. The functions
  * here are called in the loop's thread.
  */
@@ -13,14 +13,13 @@
 #include "daemon/capture/budget/forecast.h"
 #include "daemon/capture/prepare.h"
 #include "daemon/discovery/target.h"
+#include "daemon/export/exporter.h"
+#include "daemon/export/modules.h"
 #include "daemon/export/summary/advice.h"
 #include "daemon/export/summary/request_list.h"
 #include "daemon/export/summary/summary.h"
-#include "daemon/export/xspace/export.h"
-#include "daemon/export/xspace/modules.h"
-#include "daemon/export/xspace/startups.h"
-#include "daemon/export/xspace/xspace.h"
 #include "daemon/timeline/filter.h"
+#include "daemon/timeline/startup_track.h"
 #include "include/record_types.h"
 #include "lib/base/histogram.h"
 #include "lib/base/loop.h"
@@ -90,7 +89,7 @@ struct capture_progress {
 struct capture_result {
 	int error;      /* 0, or why there is no result: -EACCES, -ESRCH, -EBUSY, -ECANCELED … */
 	char text[256]; /* what to do about the error */
-	struct xspace_result xspace;
+	struct exported trace;
 	struct summary summary;
 	struct advice advice;
 	struct startups startups;     /* how the processes came to serve */

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "daemon/export/xspace/device.h"
-#include "daemon/export/xspace/export.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
 
@@ -112,7 +110,9 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 					  .modules = &result->modules,
 					  .startups = &result->startups,
 					  .extras = facts->extras };
+	const struct exporter *exporter = facts->extras.exporter ?: exporters[0];
 	unsigned n_result, n_timeline;
+	const char *warning;
 	int r = 0;
 
 	result->window_ns = facts->stop_ns - facts->start_ns;
@@ -138,14 +138,14 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 		r = timeline_warn(timeline, "%s", result->warnings[i]);
 	for (unsigned i = 0; i < n_timeline && r >= 0; i++)
 		result_warn(result, "%s", timeline->warnings[i]);
-	if (facts->extras.device_plane)
-		result_warn(result, "%s", device_warning(timeline, facts->detail.level));
+	if (exporter->warning && (warning = exporter->warning(timeline, &options)))
+		result_warn(result, "%s", warning);
 	/* Where threads, or requests, were not seen for a part of the window, shares of the time
 	 * say nothing. */
 	if (!result->n_shed && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
 	if (r >= 0)
-		r = export_xspace(timeline, &options, &result->xspace);
+		r = exporter->make(timeline, &options, &result->trace);
 	if (r >= 0)
 		r = summary_make(timeline, &result->summary);
 	/* Without the scheduler's records, or without knowing who works, nobody knows when threads
@@ -163,7 +163,7 @@ void result_done(struct capture_result *result)
 	result->n_warnings = 0;
 	modules_done(&result->modules);
 	startups_done(&result->startups);
-	xspace_result_done(&result->xspace);
+	exported_done(&result->trace);
 	summary_done(&result->summary);
 	request_list_done(&result->requests);
 	result->recording = journal_free(result->recording);

@@ -36,7 +36,8 @@ static int on_mapping(const struct maps_entry *e, void *data)
 	if (pack_is_beside(base + 1) && program->n_beside < BESIDE_MAX)
 		program->beside[program->n_beside++] = file_of(e);
 	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
-	if (!pack || (program->pack && program->pack != pack) || program->n_files == TARGET_FILES_MAX)
+	if (!pack || (program->pack && program->pack != pack) ||
+	    program->n_files == TARGET_FILES_MAX)
 		return 0;
 	/* A library can be mapped in several pieces. */
 	for (unsigned i = 0; i < program->n_files; i++)
@@ -89,7 +90,8 @@ static void look_for_marks(struct proxy *proxy, struct plan_cache *plans, pid_t 
 	program->files[program->n_files++] = program->own;
 }
 
-int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid, struct process_program *ret)
+int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+		 struct process_program *ret)
 {
 	struct broker_message m = { .type = BROKER_MAPS, .pid = (uint32_t)pid };
 	unsigned n_fds;

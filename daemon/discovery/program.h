@@ -26,8 +26,10 @@ struct process_program {
 };
 
 /* Looks at what a process has mapped. -ESRCH, and others of the broker. */
-int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid, struct process_program *ret);
+int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+		 struct process_program *ret);
 /* The name of its first thread. */
 void program_read_name(pid_t pid, char ret[16]);
-/* The release that one of a target's files tells, or else the build-id of the first that has one. */
+/* The release that one of a target's files tells, or else the build-id of the first that has one.
+ */
 void program_read_version(struct proxy *proxy, struct target *target);

@@ -126,7 +126,7 @@ void control_answer(struct job *job, struct capture_result *result)
 	result_reply_fill(&reply, result, job->service->options.hostname);
 	reply.message.recording_bytes = recording;
 	if (r >= 0)
-		r = reply_send_xspace(job->call, &result->xspace, XSPACE_FIELD, XSPACE_BYTES_FIELD);
+		r = reply_send_trace(job->call, &result->trace, XSPACE_FIELD, XSPACE_BYTES_FIELD);
 	outer.result = &reply.message;
 	if (r >= 0)
 		r = reply_message(&outer.base, &body);
@@ -147,6 +147,15 @@ static int check_level(struct grpc_call *call, uint32_t level)
 	grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
 		       "the level must be 1 (runs), 2 (operations) or 3 (everything), not %u",
 		       level);
+	return -EINVAL;
+}
+
+int control_choose_format(struct grpc_call *call, const char *name, const struct exporter **ret)
+{
+	*ret = exporter_find(name);
+	if (*ret)
+		return 0;
+	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "traces have no format '%.40s'", name);
 	return -EINVAL;
 }
 
@@ -242,6 +251,8 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		r = -EINVAL;
 	} else {
 		r = check_level(call, m->level);
+		if (r >= 0)
+			r = control_choose_format(call, m->format, &request.extras.exporter);
 		if (r >= 0)
 			r = requests_reply_check(call, m->filter, m->slowest, &request.filter);
 		if (r >= 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/broker/authority.h"
-#include "daemon/export/xspace/export.h"
+#include "daemon/export/exporter.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
@@ -23,16 +23,16 @@ enum { TOOL_DATA_FIELD = 6, TOOL_NAME_FIELD = 1, TOOL_DATA_BYTES_FIELD = 2, XSPA
  * on the wire. */
 static const char tool_name[] = "\x0a\x09xplane.pb";
 
-static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, bool emit_xspace)
+static void answer_trace(struct grpc_call *call, struct exported *trace, bool emit_xspace)
 {
 	struct grpc_body *body;
 	int r;
 
 	if (emit_xspace)
-		r = reply_xspace(xspace, 0, XSPACE_FIELD, NULL, 0, &body);
+		r = reply_trace(trace, 0, XSPACE_FIELD, NULL, 0, &body);
 	else
-		r = reply_xspace(xspace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name,
-				 sizeof(tool_name) - 1, &body);
+		r = reply_trace(trace, TOOL_DATA_FIELD, TOOL_DATA_BYTES_FIELD, tool_name,
+				sizeof(tool_name) - 1, &body);
 	if (r < 0)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	else
@@ -41,7 +41,7 @@ static void answer_xspace(struct grpc_call *call, struct xspace_result *xspace, 
 
 void profiler_answer(struct job *job, struct capture_result *result)
 {
-	answer_xspace(job->call, &result->xspace, job->emit_xspace);
+	answer_trace(job->call, &result->trace, job->emit_xspace);
 }
 
 /* A status reaches TensorBoard's user as one sentence that is always the same; an error in a trace
@@ -53,12 +53,12 @@ static void answer_error(struct service *s, struct grpc_call *call, const char *
 	const struct export_options options = { .hostname = s->options.hostname,
 						.errors = &text,
 						.n_errors = 1 };
-	struct xspace_result xspace = {};
+	struct exported trace = {};
 
-	if (export_xspace(&empty, &options, &xspace) < 0)
+	if (exporter_find(PROFILER_FORMAT)->make(&empty, &options, &trace) < 0)
 		grpc_call_fail(call, GRPC_NOT_FOUND, "%s", text);
 	else
-		answer_xspace(call, &xspace, emit_xspace);
+		answer_trace(call, &trace, emit_xspace);
 }
 
 /* A client that may not is told so; everything else is told where its user can see it. */
@@ -93,7 +93,9 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
 	struct service *s = data;
-	struct capture_request request = { .detail.level = LEVEL_DEFAULT, .skip_ended = true };
+	struct capture_request request = { .detail.level = LEVEL_DEFAULT,
+					   .extras.exporter = exporter_find(PROFILER_FORMAT),
+					   .skip_ended = true };
 	struct job job = { .answer = profiler_answer,
 			   .answer_failure = profiler_answer_failure,
 			   .every_target = call_is_for_all(call) };

@@ -4,6 +4,9 @@
 
 #include "daemon/rpc/jobs.h"
 
+/* The format of this service, which TensorBoard reads, whatever others there are. */
+#define PROFILER_FORMAT "xspace"
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data);

@@ -231,7 +231,7 @@ void profiler_get_snapshot(struct grpc_call *call, const uint8_t *message, size_
 {
 	const struct job job = { .answer = profiler_answer,
 				 .answer_failure = profiler_answer_failure };
-	struct snapshot_request request = {};
+	struct snapshot_request request = { .extras.exporter = exporter_find(PROFILER_FORMAT) };
 
 	take_snapshot(data, call, &job, &request);
 }
@@ -251,7 +251,8 @@ void control_snapshot(struct grpc_call *call, const uint8_t *message, size_t siz
 						 .input_stages = m->input_stages };
 	request.requests =
 		(struct request_list_options){ .all = m->requests, .slowest = m->slowest };
-	if (requests_reply_check(call, m->filter, m->slowest, &request.filter) == 0) {
+	if (control_choose_format(call, m->format, &request.extras.exporter) == 0 &&
+	    requests_reply_check(call, m->filter, m->slowest, &request.filter) == 0) {
 		request.filter.count = 0;
 		take_snapshot(data, call, &job, &request);
 	}

@@ -75,54 +75,54 @@ int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(
 	return 0;
 }
 
-static void release_xspace(void *data)
+static void release_trace(void *data)
 {
-	xspace_result_done(data);
+	exported_done(data);
 	free(data);
 }
 
 /* The chunks lie in memory that goes as a whole: the last one takes it along. */
-static int add_xspace(struct grpc_body *body, struct xspace_result *xspace)
+static int add_trace(struct grpc_body *body, struct exported *trace)
 {
-	struct xspace_result *owned = malloc(sizeof(*owned));
+	struct exported *owned = malloc(sizeof(*owned));
 	int r = 0;
 
 	if (!owned)
 		return -ENOMEM;
-	*owned = *xspace;
-	*xspace = (struct xspace_result){};
+	*owned = *trace;
+	*trace = (struct exported){};
 	for (size_t i = 0; i < owned->n_chunks && r >= 0; i++)
 		r = grpc_body_add(body, owned->chunks[i].iov_base, owned->chunks[i].iov_len, NULL,
 				  NULL);
 	if (r >= 0)
-		r = grpc_body_add(body, "", 0, release_xspace, owned);
+		r = grpc_body_add(body, "", 0, release_trace, owned);
 	if (r < 0)
-		release_xspace(owned);
+		release_trace(owned);
 	return r;
 }
 
-int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix,
-		 size_t prefix_size, struct grpc_body **ret)
+int reply_trace(struct exported *trace, unsigned outer, unsigned field, const void *prefix,
+		size_t prefix_size, struct grpc_body **ret)
 {
 	uint8_t head[32], inner_head[16];
-	size_t n = 0, inner = put_field(inner_head, field, xspace->size);
+	size_t n = 0, inner = put_field(inner_head, field, trace->size);
 	struct grpc_body *body;
 	int r = grpc_body_new(&body);
 
 	if (r < 0) {
-		xspace_result_done(xspace);
+		exported_done(trace);
 		return r;
 	}
 	if (outer)
-		n = put_field(head, outer, prefix_size + inner + xspace->size);
+		n = put_field(head, outer, prefix_size + inner + trace->size);
 	r = grpc_body_add_copy(body, head, n);
 	if (r >= 0)
 		r = grpc_body_add_copy(body, prefix, prefix_size);
 	if (r >= 0)
 		r = grpc_body_add_copy(body, inner_head, inner);
 	if (r >= 0)
-		r = add_xspace(body, xspace);
-	xspace_result_done(xspace);
+		r = add_trace(body, trace);
+	exported_done(trace);
 	if (r < 0) {
 		grpc_body_free(body);
 		return r;
@@ -133,7 +133,7 @@ int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, c
 
 /* Memory of which several messages consist: the last of them that is done with takes it along. */
 struct shared {
-	struct xspace_result xspace;
+	struct exported trace;
 	unsigned n_holds;
 };
 
@@ -143,7 +143,7 @@ static void release_shared(void *data)
 
 	if (--shared->n_holds)
 		return;
-	xspace_result_done(&shared->xspace);
+	exported_done(&shared->trace);
 	free(shared);
 }
 
@@ -158,7 +158,7 @@ static int send_piece(struct grpc_call *call, struct shared *shared, const struc
 	if (r < 0)
 		return r;
 	n = put_varint(head, total << 3);
-	n += put_varint(head + n, shared->xspace.size);
+	n += put_varint(head + n, shared->trace.size);
 	n += put_field(head + n, field, chunk->iov_len);
 	r = grpc_body_add_copy(body, head, n);
 	if (r >= 0) {
@@ -174,20 +174,19 @@ static int send_piece(struct grpc_call *call, struct shared *shared, const struc
 	return grpc_call_send(call, body);
 }
 
-int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field,
-		      unsigned total)
+int reply_send_trace(struct grpc_call *call, struct exported *trace, unsigned field, unsigned total)
 {
 	struct shared *shared = malloc(sizeof(*shared));
 	int r = 0;
 
 	if (!shared) {
-		xspace_result_done(xspace);
+		exported_done(trace);
 		return -ENOMEM;
 	}
-	*shared = (struct shared){ .xspace = *xspace, .n_holds = 1 };
-	*xspace = (struct xspace_result){};
-	for (size_t i = 0; i < shared->xspace.n_chunks && r >= 0; i++)
-		r = send_piece(call, shared, &shared->xspace.chunks[i], field, total);
+	*shared = (struct shared){ .trace = *trace, .n_holds = 1 };
+	*trace = (struct exported){};
+	for (size_t i = 0; i < shared->trace.n_chunks && r >= 0; i++)
+		r = send_piece(call, shared, &shared->trace.chunks[i], field, total);
 	release_shared(shared);
 	return r;
 }

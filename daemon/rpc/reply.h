@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers: messages, errors, and those that carry a trace: protobuf around the chunks of an XSpace,
+/* Answers: messages, errors, and those that carry a trace: protobuf around the chunks of a trace,
  * which are not copied. */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "daemon/export/xspace/xspace.h"
+#include "daemon/export/exporter.h"
 #include "lib/grpc/body.h"
 #include "lib/grpc/server.h"
 
@@ -20,20 +20,20 @@ int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(
 		void *data, struct grpc_body **ret);
 
 /*
- * A body in which an XSpace is a bytes field (number field), inside the message of field outer (0:
- * at the top). prefix are fields before the XSpace in the same message. The XSpace's memory goes
- * over to the body, and *xspace is then empty; on -ENOMEM too.
+ * A body in which a trace is a bytes field (number field), inside the message of field outer (0:
+ * at the top). prefix are fields before the trace in the same message. The trace's memory goes
+ * over to the body, and *trace is then empty; on -ENOMEM too.
  */
-int reply_xspace(struct xspace_result *xspace, unsigned outer, unsigned field, const void *prefix,
-		 size_t prefix_size, struct grpc_body **ret);
+int reply_trace(struct exported *trace, unsigned outer, unsigned field, const void *prefix,
+		size_t prefix_size, struct grpc_body **ret);
 
 /*
- * Sends an XSpace in pieces, each a message with one of them as the bytes field field and with the
+ * Sends a trace in pieces, each a message with one of them as the bytes field field and with the
  * size of all as the number total. Its memory goes over to the call; on failure too: -ENOMEM,
  * -ECANCELED.
  */
-int reply_send_xspace(struct grpc_call *call, struct xspace_result *xspace, unsigned field,
-		      unsigned total);
+int reply_send_trace(struct grpc_call *call, struct exported *trace, unsigned field,
+		     unsigned total);
 
 /* Answers a call with a message, or with an error where there is no memory for it. */
 void reply_answer(struct grpc_call *call, const ProtobufCMessage *message);

@@ -71,7 +71,7 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	const struct summary *s = &result->summary;
 
 	*m = (Tfprofd__CaptureResult)TFPROFD__CAPTURE_RESULT__INIT;
-	m->xspace_bytes = result->xspace.size;
+	m->xspace_bytes = result->trace.size;
 	m->window_ns = result->window_ns;
 	m->records = result->records;
 	m->dropped = result->dropped;

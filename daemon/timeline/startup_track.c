@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/timeline/startup_track.h"
 
+#include <stdlib.h>
+
+#include "include/record_types.h"
+#include "lib/base/array.h"
+
 const char *startup_phase_name(enum startup_phase_kind kind)
 {
 	static const char *const names[] = {
@@ -15,4 +20,19 @@ const char *startup_phase_name(enum startup_phase_kind kind)
 	};
 
 	return names[kind];
+}
+
+struct startup_track *startups_add(struct startups *s, uint32_t pid)
+{
+	if (s->n == RECORD_MAX_TARGETS ||
+	    array_reserve(&s->list, s->n, &s->allocated, sizeof(s->list[0]), 1) < 0)
+		return NULL;
+	s->list[s->n] = (struct startup_track){ .pid = pid };
+	return &s->list[s->n++];
+}
+
+void startups_done(struct startups *s)
+{
+	free(s->list);
+	*s = (struct startups){};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STARTUP_LOADS_MAX 32
@@ -41,3 +42,13 @@ struct startup_track {
 
 /* For people and programs: "start", … */
 const char *startup_phase_name(enum startup_phase_kind kind);
+
+/* Those of several processes. Zeros at first. */
+struct startups {
+	struct startup_track *list;
+	size_t n, allocated;
+};
+
+/* One more, without phases; NULL: no memory, or there are RECORD_MAX_TARGETS already. */
+struct startup_track *startups_add(struct startups *s, uint32_t pid);
+void startups_done(struct startups *s);

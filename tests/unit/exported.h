@@ -37,6 +37,7 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #define malloc test_malloc
 #define calloc test_calloc
 #define reallocarray test_reallocarray
+#include "daemon/export/modules.c"
 #include "daemon/export/summary/op_category.c"
 #include "daemon/export/xspace/counters.c"
 #include "daemon/export/xspace/device.c"
@@ -44,7 +45,7 @@ static void *test_reallocarray(void *p, size_t n, size_t size)
 #include "daemon/export/xspace/export.c"
 #include "daemon/export/xspace/lanes.c"
 #include "daemon/export/xspace/memory.c"
-#include "daemon/export/xspace/modules.c"
+#include "daemon/export/xspace/metadata.c"
 #include "daemon/export/xspace/name_table.c"
 #include "daemon/export/xspace/startups.c"
 #include "daemon/export/xspace/writer.c"

@@ -200,7 +200,7 @@ static int replay(struct file f, char error[static 256])
 	return r;
 }
 
-static bool same_xspace(const struct xspace_result *a, const struct xspace_result *b)
+static bool same_trace(const struct exported *a, const struct exported *b)
 {
 	if (a->n_chunks != b->n_chunks || a->size != b->size)
 		return false;
@@ -235,9 +235,9 @@ TEST(a_device_plane_is_there_as_in_the_capture_unless_the_replay_is_asked_for_an
 				     &(struct replay_extras){ .device_plane = &on }, &shown, error,
 				     sizeof(error)),
 			 0);
-		CHECK(same_xspace(&as_captured.result.xspace, &result.xspace));
-		CHECK(same_xspace(captured ? &shown.result.xspace : &without.result.xspace,
-				  &result.xspace));
+		CHECK(same_trace(&as_captured.result.trace, &result.trace));
+		CHECK(same_trace(captured ? &shown.result.trace : &without.result.trace,
+				 &result.trace));
 		CHECK_EQ(as_captured.result.n_warnings, result.n_warnings);
 		CHECK_EQ(shown.result.n_warnings, without.result.n_warnings + 1);
 		CHECK(strstr(shown.result.warnings[shown.result.n_warnings - 1],
@@ -261,8 +261,8 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 			     sizeof(error)),
 		 0);
 	CHECK_STR(error, "");
-	CHECK(result.xspace.n_events >= 6);
-	CHECK(same_xspace(&result.xspace, &again.result.xspace));
+	CHECK(result.trace.n_events >= 6);
+	CHECK(same_trace(&result.trace, &again.result.trace));
 	CHECK_EQ(result.n_warnings, again.result.n_warnings);
 	CHECK(result.n_warnings >= 9);
 	for (unsigned i = 0; i < MIN(result.n_warnings, again.result.n_warnings); i++)

@@ -11,7 +11,7 @@
 #include "daemon/export/xspace/diagnostics.h"
 #include "daemon/export/xspace/lanes.h"
 #include "daemon/export/xspace/memory.h"
-#include "daemon/export/xspace/modules.h"
+#include "daemon/export/xspace/metadata.h"
 #include "daemon/export/xspace/startups.h"
 #include "daemon/export/xspace/writer.h"
 #include "lib/base/macro.h"
@@ -444,7 +444,7 @@ int export_xspace(const struct timeline *t, const struct export_options *options
 	if (w.level >= 1) {
 		r = write_host(&w, options->startups);
 		if (r >= 0)
-			r = modules_write(&w, options->modules);
+			r = metadata_write(&w, options->modules);
 		if (r < 0)
 			return r;
 	}
@@ -464,3 +464,34 @@ int export_xspace(const struct timeline *t, const struct export_options *options
 	(void)diagnostics_write(&w, options);
 	return xspace_finish(w.xspace, ret);
 }
+
+static void free_exported(struct exported *exported)
+{
+	xspace_result_done(&(struct xspace_result){ .chunks = exported->chunks,
+						    .n_chunks = exported->n_chunks,
+						    .blocks = exported->memory });
+}
+
+static int make(const struct timeline *t, const struct export_options *options,
+		struct exported *ret)
+{
+	struct xspace_result result = {};
+	int r = export_xspace(t, options, &result);
+
+	if (r < 0)
+		return r;
+	*ret = (struct exported){ .chunks = result.chunks,
+				  .n_chunks = result.n_chunks,
+				  .size = result.size,
+				  .n_events = result.n_events,
+				  .memory = result.blocks,
+				  .free = free_exported };
+	return 0;
+}
+
+static const char *warning(const struct timeline *t, const struct export_options *options)
+{
+	return options->extras.device_plane ? device_warning(t, options->level) : NULL;
+}
+
+const struct exporter xspace_exporter = { .name = "xspace", .make = make, .warning = warning };

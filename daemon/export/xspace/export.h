@@ -20,36 +20,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "daemon/export/summary/advice.h"
+#include "daemon/export/exporter.h"
 #include "daemon/export/xspace/xspace.h"
-#include "daemon/timeline/timeline.h"
-
-struct modules;
-struct startups;
-
-/* What a trace has besides, when it was asked for. */
-struct export_extras {
-	bool device_plane; /* the CPU is presented as a device, and a warning says so */
-	bool input_stages; /* what requests wait for before they run are rows of the tables of input
-			      stages, and of operations */
-};
-
-struct export_options {
-	unsigned int level;   /* host_tracer_level; more than 3 is 3 */
-	const char *hostname; /* NULL: none */
-	uint64_t max_bytes;   /* of the result; 0: XSPACE_SIZE_MAX */
-	/* What the timeline does not know of: each a sentence that TensorBoard shows. */
-	const char *const *errors;
-	unsigned int n_errors;
-	const struct modules *modules;   /* NULL: none */
-	const struct startups *startups; /* likewise */
-	struct export_extras extras;
-	const struct advice
-		*advice; /* its sentences begin with "Advice: " among the warnings; NULL: none */
-};
 
 /*
  * Encodes the timeline. The caller owns ret, xspace_result_done() frees it, and it does not refer
@@ -58,3 +30,6 @@ struct export_options {
  */
 int export_xspace(const struct timeline *t, const struct export_options *options,
 		  struct xspace_result *ret);
+
+/* The same as one of the exporters. */
+extern const struct exporter xspace_exporter;

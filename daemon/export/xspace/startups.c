@@ -5,26 +5,10 @@
 #include <string.h>
 
 #include "daemon/export/xspace/writer.h"
-#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 /* Ids of lines: below those of counters. */
 #define STARTUP_LINE 0x7fff0000
-
-struct startup_track *startups_add(struct startups *s, uint32_t pid)
-{
-	if (s->n == RECORD_MAX_TARGETS ||
-	    array_reserve(&s->list, s->n, &s->allocated, sizeof(s->list[0]), 1) < 0)
-		return NULL;
-	s->list[s->n] = (struct startup_track){ .pid = pid };
-	return &s->list[s->n++];
-}
-
-void startups_done(struct startups *s)
-{
-	free(s->list);
-	*s = (struct startups){};
-}
 
 /* A phase as far as it lies in the window. */
 struct part {

@@ -15,8 +15,6 @@
 /* Of all modules of a capture. */
 #define MODULES_BYTES_MAX (64u << 20)
 
-struct writer;
-
 struct module {
 	uint64_t id; /* unique among them: XLA's own, unless another process's module has it, too */
 	char name[256]; /* as readers know it: "NAME(ID)" */
@@ -38,5 +36,3 @@ struct modules {
  */
 int modules_add(struct modules *m, const void *bytes, size_t size);
 void modules_done(struct modules *m);
-/* The plane that readers find them in, when there are any. */
-int modules_write(struct writer *w, const struct modules *m);
