@@ -261,4 +261,18 @@ TEST(facts_about_processes_are_read_from_proc)
 	CHECK_EQ(facts.error, -ESRCH);
 }
 
+TEST(every_program_is_loaded_once_in_the_order_of_the_table)
+{
+	enum program order[PROGRAM_COUNT];
+	bool seen[PROGRAM_COUNT] = {};
+
+	programs_load_order(order);
+	for (unsigned i = 0; i < PROGRAM_COUNT; i++) {
+		CHECK(!seen[order[i]]);
+		seen[order[i]] = true;
+		CHECK_EQ(program_facts[order[i]].load_rank, i + 1);
+	}
+	CHECK_EQ(order[0], PROGRAM_PROBE);
+}
+
 CHECK_MAIN()

@@ -14,13 +14,6 @@
 #define MAPS_MAX 24
 #define SUBPROGRAMS_MAX 32
 
-/* The longest first, so that nobody waits for one at the end. */
-static const enum program load_order[PROGRAM_COUNT] = {
-	PROGRAM_PROBE,          PROGRAM_SYS_EXIT,   PROGRAM_SYS_ENTER, PROGRAM_SWITCH,
-	PROGRAM_FIND_LISTENERS, PROGRAM_DATA_READY, PROGRAM_SEGMENT,   PROGRAM_EXIT,
-	PROGRAM_EXEC,           PROGRAM_FORK,       PROGRAM_WAKING,    PROGRAM_WAKEUP_NEW,
-	PROGRAM_NAME_THREADS,
-};
 #define LOADERS 4
 
 struct kept_map {
@@ -280,7 +273,8 @@ struct loading {
 	const struct kept_programs *cache;
 	const int *fds; /* of the maps */
 	struct programs *programs;
-	unsigned next, n; /* the next one in load_order that nobody has taken yet */
+	enum program order[PROGRAM_COUNT];
+	unsigned next; /* in the order, that nobody has taken yet */
 	unsigned kinds;
 	int error;
 };
@@ -290,13 +284,13 @@ static void *load_programs(void *data)
 	struct loading *l = data;
 	unsigned i;
 
-	while ((i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < l->n) {
-		const struct kept_program *kept = &l->cache->programs[load_order[i]];
+	while ((i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < PROGRAM_COUNT) {
+		const struct kept_program *kept = &l->cache->programs[l->order[i]];
 		int r = 0;
 
-		if (kept->there && program_is_of_kinds(load_order[i], l->kinds))
-			r = l->programs->programs[load_order[i]] = make_program(
-				l->cache, kept, program_facts[load_order[i]].name, l->fds);
+		if (kept->there && program_is_of_kinds(l->order[i], l->kinds))
+			r = l->programs->programs[l->order[i]] = make_program(
+				l->cache, kept, program_facts[l->order[i]].name, l->fds);
 		if (r < 0)
 			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
 	}
@@ -320,6 +314,7 @@ int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs 
 {
 	bool sockets = kinds & KIND_BIT(KIND_SOCKETS);
 	int fds[MAPS_MAX], r = sockets ? renew_secret(c) : 0;
+	struct loading loading = { .cache = c, .fds = fds, .programs = ret, .kinds = kinds };
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
 		fds[i] = -1;
@@ -329,12 +324,10 @@ int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs 
 		if (r >= 0)
 			r = programs_take_map(ret, c->maps[i].name, fds[i]);
 	}
-	return r < 0 ? r
-		     : load_all(&(struct loading){ .cache = c,
-						   .fds = fds,
-						   .programs = ret,
-						   .n = PROGRAM_COUNT,
-						   .kinds = kinds });
+	if (r < 0)
+		return r;
+	programs_load_order(loading.order);
+	return load_all(&loading);
 }
 
 bool kept_programs_serve(const struct kept_programs *c, int attach_type, unsigned kinds)

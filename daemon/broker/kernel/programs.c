@@ -6,24 +6,12 @@
 
 #include "lib/base/macro.h"
 
-const struct program_facts program_facts[PROGRAM_COUNT] = {
-	[PROGRAM_PROBE] = { "probe", KIND_COUNT },
-	[PROGRAM_EXIT] = { "on_exit", KIND_COUNT, .is_tracepoint = true },
-	[PROGRAM_EXEC] = { "on_exec", KIND_COUNT, .is_tracepoint = true },
-	[PROGRAM_FORK] = { "on_fork", KIND_COUNT, .is_tracepoint = true },
-	[PROGRAM_NAME_THREADS] = { "name_threads", KIND_COUNT },
-	[PROGRAM_SWITCH] = { "on_switch", KIND_SWITCHES, .is_tracepoint = true },
-	[PROGRAM_WAKING] = { "on_waking", KIND_SWITCHES, .is_tracepoint = true },
-	[PROGRAM_WAKEUP_NEW] = { "on_wakeup_new", KIND_SWITCHES, .is_tracepoint = true },
-	[PROGRAM_SYS_ENTER] = { "on_sys_enter", KIND_SOCKETS, .is_tracepoint = true },
-	[PROGRAM_SYS_EXIT] = { "on_sys_exit", KIND_SOCKETS, .is_tracepoint = true },
-	[PROGRAM_FIND_LISTENERS] = { "find_listeners", KIND_SOCKETS },
-	[PROGRAM_DATA_READY] = { "on_data_ready", KIND_SOCKETS, .is_tracepoint = true,
-				 .is_extra = true, .needs = "sk_data_ready",
-				 .unless = PROGRAM_COUNT },
-	[PROGRAM_SEGMENT] = { "on_segment", KIND_SOCKETS, .is_tracepoint = true, .is_extra = true,
-			      .needs = "tcp_probe", .unless = PROGRAM_DATA_READY },
-};
+#define PROGRAM_ROW(id, program_name, program_kind, rank, ...)                                     \
+	[PROGRAM_##id] = {                                                                         \
+		.name = program_name, .kind = program_kind, .load_rank = rank, __VA_ARGS__         \
+	},
+const struct program_facts program_facts[PROGRAM_COUNT] = { PROGRAMS(PROGRAM_ROW) };
+#undef PROGRAM_ROW
 
 /* Only the programs that follow sockets use these. */
 static const char *const socket_maps[] = { "calls", "listeners", "flows", "windows" };
@@ -84,4 +72,16 @@ bool program_is_of_kinds(enum program program, unsigned kinds)
 {
 	return program_facts[program].kind == KIND_COUNT ||
 	       kinds & KIND_BIT(program_facts[program].kind);
+}
+
+void programs_load_order(enum program ret[PROGRAM_COUNT])
+{
+	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
+		unsigned at = i;
+
+		for (; at > 0 && program_facts[ret[at - 1]].load_rank > program_facts[i].load_rank;
+		     at--)
+			ret[at] = ret[at - 1];
+		ret[at] = i;
+	}
 }

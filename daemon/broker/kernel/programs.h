@@ -9,21 +9,33 @@
 #include "daemon/plan/model.h"
 #include "include/record_types.h"
 
+/*
+ * Every BPF program, one row each: its name in bpf/, the kind, how soon it is loaded (1: first; the
+ * verifier takes longest for those, and nobody is to wait for one at the end), and what else is
+ * true of it, as fields of struct program_facts.
+ */
+#define PROGRAMS(X)                                                                                \
+	X(PROBE, "probe", KIND_COUNT, 1)                                                           \
+	X(EXIT, "on_exit", KIND_COUNT, 8, .is_tracepoint = true)                                   \
+	X(EXEC, "on_exec", KIND_COUNT, 9, .is_tracepoint = true)                                   \
+	X(FORK, "on_fork", KIND_COUNT, 10, .is_tracepoint = true)                                  \
+	X(NAME_THREADS, "name_threads", KIND_COUNT, 13)                                            \
+	X(SWITCH, "on_switch", KIND_SWITCHES, 4, .is_tracepoint = true)                            \
+	X(WAKING, "on_waking", KIND_SWITCHES, 11, .is_tracepoint = true)                           \
+	X(WAKEUP_NEW, "on_wakeup_new", KIND_SWITCHES, 12, .is_tracepoint = true)                   \
+	X(SYS_ENTER, "on_sys_enter", KIND_SOCKETS, 3, .is_tracepoint = true)                       \
+	X(SYS_EXIT, "on_sys_exit", KIND_SOCKETS, 2, .is_tracepoint = true)                         \
+	X(FIND_LISTENERS, "find_listeners", KIND_SOCKETS, 5)                                       \
+	X(DATA_READY, "on_data_ready", KIND_SOCKETS, 6, .is_tracepoint = true, .is_extra = true,   \
+	  .needs = "sk_data_ready", .unless = PROGRAM_COUNT)                                       \
+	X(SEGMENT, "on_segment", KIND_SOCKETS, 7, .is_tracepoint = true, .is_extra = true,         \
+	  .needs = "tcp_probe", .unless = PROGRAM_DATA_READY)
+
 enum program {
-	PROGRAM_PROBE,
-	PROGRAM_EXIT,
-	PROGRAM_EXEC,
-	PROGRAM_FORK,
-	PROGRAM_NAME_THREADS,
-	PROGRAM_SWITCH,
-	PROGRAM_WAKING,
-	PROGRAM_WAKEUP_NEW,
-	PROGRAM_SYS_ENTER,
-	PROGRAM_SYS_EXIT,
-	PROGRAM_FIND_LISTENERS,
-	PROGRAM_DATA_READY,
-	PROGRAM_SEGMENT,
-	PROGRAM_COUNT,
+#define PROGRAM_ID(id, ...) PROGRAM_##id,
+	PROGRAMS(PROGRAM_ID)
+#undef PROGRAM_ID
+		PROGRAM_COUNT,
 };
 
 struct program_facts {
@@ -31,6 +43,7 @@ struct program_facts {
 	/* Of a capture that does not want this kind the program is no part; without the program the
 	 * kind is left out. KIND_COUNT: no capture without it. */
 	enum probe_kind kind;
+	unsigned load_rank;
 	bool is_tracepoint;  /* it is attached where its section says */
 	bool is_extra;       /* the others of its kind do without it */
 	const char *needs;   /* the tracepoint, where not every kernel has it */
@@ -58,5 +71,7 @@ void programs_done(struct programs *p);
 int programs_take_map(struct programs *p, const char *name, int fd);
 /* Whether only the programs that follow sockets use the map. */
 bool program_map_is_for_sockets(const char *name);
+/* All of them, in the order in which they are loaded. */
+void programs_load_order(enum program ret[PROGRAM_COUNT]);
 /* Whether a capture of these kinds has the program. */
 bool program_is_of_kinds(enum program program, unsigned kinds);
