@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "daemon/capture/drain.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/runtime/layout.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
+#include "lib/proc/cpu_time.h"
 
 /* The programs know of the window by then, unless this thread is held up. */
 #define OPEN_AFTER_NS 100000
@@ -238,18 +238,6 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 	}
 }
 
-/* Nanoseconds, by the clock of a process's CPU time, whoever's it is: CPUCLOCK_SCHED of the
- * kernel's posix-cpu-timers. */
-static uint64_t cpu_time_of(pid_t pid)
-{
-	clockid_t clock = (clockid_t)(~(uint32_t)pid << 3 | 2);
-	struct timespec ts;
-
-	return clock_gettime(clock, &ts) < 0
-		       ? 0
-		       : (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 static int tell_sinks(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
@@ -299,7 +287,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	*t = (struct session_target){ .prepared = target, .search.pack = target->target.pack };
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
-	t->cpu_base_ns = t->cpu_ns = cpu_time_of(target->target.pid);
+	t->cpu_base_ns = t->cpu_ns = process_cpu_ns(target->target.pid);
 	return s->opened ? tell_sinks(s, t) : 0;
 }
 
@@ -534,7 +522,7 @@ uint64_t session_cpu_ns(struct session *s)
 
 		/* Of one that has ended the last reading stays. */
 		if (!t->left_out && !session_target_ended(s, i))
-			t->cpu_ns = MAX(t->cpu_ns, cpu_time_of(t->prepared->target.pid));
+			t->cpu_ns = MAX(t->cpu_ns, process_cpu_ns(t->prepared->target.pid));
 		sum += t->cpu_ns - t->cpu_base_ns;
 	}
 	return sum;
