@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash table, the reading of maps, and the code ranges of a file. */
+/* The hash table, growing arrays, binary search, the reading of maps, and the code ranges of a
+ * file. */
 #include "tests/unit/check.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/broker/kernel/code_range.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/base/map.h"
+#include "lib/base/search.h"
 #include "lib/proc/maps.h"
 
 TEST(a_map_finds_every_key_again)
@@ -152,6 +156,41 @@ TEST(malformed_program_headers_give_no_code)
 	fd = memory_file(&f, 10);
 	CHECK_EQ(code_ranges_read(fd, &ranges), -ENOEXEC);
 	close(fd);
+}
+
+TEST(an_array_grows_and_keeps_what_it_has)
+{
+	size_t allocated = 0, n = 0;
+	int *list = NULL;
+
+	for (; n < 1000; n++) {
+		CHECK_EQ(array_reserve(&list, n, &allocated, sizeof(list[0]), 1), 0);
+		CHECK(allocated > n);
+		list[n] = (int)n;
+	}
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(list[i], (int)i);
+	CHECK_EQ(array_reserve(&list, n, &allocated, sizeof(list[0]), 5000), 0);
+	CHECK(allocated >= n + 5000);
+	/* More than there can be: everything stays as it was. */
+	CHECK_EQ(array_reserve(&list, n, &allocated, sizeof(list[0]), SIZE_MAX / 2), -ENOMEM);
+	CHECK_EQ(array_reserve(&list, n, &allocated, sizeof(list[0]), SIZE_MAX - n), -ENOMEM);
+	CHECK_EQ(list[999], 999);
+	free(list);
+}
+
+TEST(a_binary_search_finds_the_first_that_is_not_before)
+{
+	static const unsigned values[] = { 1, 3, 3, 3, 7, 9 };
+
+	for (unsigned wanted = 0; wanted < 12; wanted++)
+		for (size_t n = 0; n <= ARRAY_SIZE(values); n++) {
+			size_t first = 0;
+
+			while (first < n && values[first] < wanted)
+				first++;
+			CHECK_EQ(SEARCH_FIRST(n, i, values[i] < wanted), first);
+		}
 }
 
 CHECK_MAIN()
