@@ -6,7 +6,7 @@
  */
 #include "bpf/common.bpf.h"
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile __u32 cpus_per_ring = 1, n_rings = 1;
 
@@ -18,6 +18,7 @@ struct {
 	__type(value, __u8);
 } objects SEC(".maps");
 
+/* std::string_view. */
 struct string_view {
 	__u64 size;
 	__u64 bytes;
@@ -108,6 +109,25 @@ static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie,
 	return 0;
 }
 
+/* Reads a string that a NUL ends. Returns its size, of which one too large for a record is only
+ * known to be larger. */
+static __always_inline __u32 read_text(struct record_text *r, __u64 address, __u32 cpu)
+{
+	long n = bpf_probe_read_user_str(r->text, sizeof(r->text), (void *)address);
+
+	if (n <= 0) {
+		COUNT(cpu, read_failed);
+		return 0;
+	}
+	if (n < (long)sizeof(r->text))
+		return n - 1;
+	/* The helper has put its own NUL where there may be one more byte. */
+	if (bpf_probe_read_user(&r->text[RECORD_TEXT_SIZE - 1], 1,
+				(void *)(address + RECORD_TEXT_SIZE - 1)))
+		return RECORD_TEXT_SIZE - 1;
+	return r->text[RECORD_TEXT_SIZE - 1] ? RECORD_TEXT_SIZE + 1 : RECORD_TEXT_SIZE - 1;
+}
+
 /* The same with a string; no more of the target's memory is read than its size, nor than a record
  * holds. */
 static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
@@ -120,8 +140,17 @@ static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, _
 		return 0;
 	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
 	r->probe.head.kind = RECORD_TEXT;
+	r->reserved = 0;
+	__builtin_memset(r->text, 0, sizeof(r->text));
 	if (cookie & COOKIE_DEREF)
 		r->probe.value = read_word(r->probe.value + COOKIE_OFFSET(cookie), cpu);
+	else if (COOKIE_ACTION(cookie) == ACTION_TEXT_NUL)
+		r->probe.value += COOKIE_OFFSET(cookie);
+	if (COOKIE_ACTION(cookie) == ACTION_TEXT_NUL) {
+		r->size = read_text(r, r->probe.value, cpu);
+		record_submit(r);
+		return 0;
+	}
 	claimed = argument(regs, COOKIE_VALUE2(cookie));
 	if (cookie & COOKIE_DEREF2)
 		claimed = read_word(claimed + COOKIE_OFFSET2(cookie), cpu);
@@ -129,8 +158,6 @@ static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, _
 	if (COOKIE_ACTION(cookie) == ACTION_TEXT_END)
 		r->probe.value += claimed - size;
 	r->size = claimed < 0xffffffff ? claimed : 0xffffffff;
-	r->reserved = 0;
-	__builtin_memset(r->text, 0, sizeof(r->text));
 	if (bpf_probe_read_user(r->text, size, (void *)r->probe.value)) {
 		r->size = 0;
 		COUNT(cpu, read_failed);
@@ -179,6 +206,7 @@ static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __
 	if (!r)
 		return -1;
 	record_head(&r->head, now, (__u32)bpf_get_current_pid_tgid(), RECORD_OBJECT, sizeof(*r));
+	r->head.site = COOKIE_SITE(cookie);
 	r->head.target = COOKIE_TARGET(cookie);
 	r->object = object;
 	r->reserved = 0;
@@ -198,10 +226,17 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 	if (!r)
 		return -1;
 	record_head(&r->head, now, (__u32)bpf_get_current_pid_tgid(), RECORD_NAME, sizeof(*r));
+	r->head.site = COOKIE_SITE(cookie);
 	r->head.target = COOKIE_TARGET(cookie);
 	r->object = object;
+	for (int i = 0; i < RECORD_STEPS && i < layout->n_steps; i++)
+		object = read_word(object + layout->steps[i], cpu);
 	bpf_probe_read_user(&name, sizeof(name), (void *)(object + layout->name_offset));
 	bpf_probe_read_user(&type, sizeof(type), (void *)(object + layout->type_offset));
+	if (layout->form == NAME_STRING) {
+		name = (struct string_view){ .size = name.bytes, .bytes = name.size };
+		type = (struct string_view){ .size = type.bytes, .bytes = type.size };
+	}
 	size = name.size < RECORD_NAME_SIZE ? name.size : RECORD_NAME_SIZE;
 	if (bpf_probe_read_user(r->name, size, (void *)name.bytes))
 		name.size = 0;
@@ -216,12 +251,22 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 	return 0;
 }
 
-/* The front writes the layout: it may not reach beyond the object with it. */
-static __always_inline bool layout_known(const struct record_layout *layout)
+/*
+ * The layout of the target's objects. The front writes it, and may change it between a check and a
+ * use: each word is read once, and reaches no further than objects do.
+ */
+static __always_inline bool read_layout(const struct record_layout *shared,
+					struct record_layout *ret)
 {
-	return layout->type_offset &&
-	       layout->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
-	       layout->name_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view);
+	ret->name_offset = *(const volatile __u32 *)&shared->name_offset;
+	ret->type_offset = *(const volatile __u32 *)&shared->type_offset;
+	ret->n_steps = *(const volatile __u8 *)&shared->n_steps;
+	ret->form = *(const volatile __u8 *)&shared->form;
+	for (int i = 0; i < RECORD_STEPS; i++)
+		ret->steps[i] = *(const volatile __u16 *)&shared->steps[i] & RECORD_STEP_MAX;
+	return ret->type_offset &&
+	       ret->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
+	       ret->name_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view);
 }
 
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)
@@ -235,12 +280,9 @@ static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 static __always_inline void introduce_object(const struct record_control *c, __u64 object,
 					     __u64 cookie, __u64 now, __u32 cpu)
 {
-	const struct record_layout *shared = &c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS];
-	/* Read once: the front may change it between a check and a use. */
-	struct record_layout copy = { .name_offset = *(const volatile __u32 *)&shared->name_offset,
-				      .type_offset =
-					      *(const volatile __u32 *)&shared->type_offset };
-	const struct record_layout *layout = &copy;
+	const struct record_layout *shared =
+		&c->layout[COOKIE_TARGET(cookie) % RECORD_MAX_TARGETS][COOKIE_LAYOUT(cookie)];
+	struct record_layout layout;
 	__u64 key = object_key(object, cookie);
 	__u8 seen = 1;
 	int err;
@@ -251,7 +293,8 @@ static __always_inline void introduce_object(const struct record_control *c, __u
 	err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
 	if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
 		COUNT(cpu, table_full);
-	else if (!err && (layout_known(layout) ? send_name(object, layout, cookie, now, cpu)
+	else if (!err &&
+		 (read_layout(shared, &layout) ? send_name(object, &layout, cookie, now, cpu)
 					       : send_object(object, cookie, now, cpu)))
 		bpf_map_delete_elem(&objects, &key);
 }

@@ -52,9 +52,9 @@ enum record_kind {
 /* The head of every record. 16 bytes. */
 struct record {
 	__u64 time;
-	__u32 tid;  /* the thread that it is about */
-	__u8 kind;  /* enum record_kind */
-	__u8 site;  /* RECORD_PROBE: the number that the attach cookie carried */
+	__u32 tid; /* the thread that it is about */
+	__u8 kind; /* enum record_kind */
+	__u8 site; /* RECORD_PROBE, TEXT, NAME, OBJECT: the number that the attach cookie carried */
 	__u8 size8; /* size of the whole record in units of 8 bytes, for the fixed-size kinds; 0 for
 		       the others */
 	__u8 target; /* RECORD_PROBE, NAME, OBJECT: index of the process in the capture */
@@ -258,17 +258,30 @@ struct record_counters {
 	__u64 reserved[3];
 };
 
-/* Where a string view lies in an object; 0: not known yet. */
+enum record_name_form {
+	NAME_VIEW = 0,   /* {bytes, pointer}: std::string_view, and TensorFlow's tstring */
+	NAME_STRING = 1, /* {pointer, bytes}: std::string of libstdc++ */
+};
+
+#define RECORD_STEPS 3
+#define RECORD_STEP_MAX 4095
+#define RECORD_LAYOUTS 4 /* of a target: one for each runtime whose operations have names */
+
+/* Where an object has its name and its type: behind the words at steps, each an offset from what
+ * the one before it points to. */
 struct record_layout {
 	__u32 name_offset;
-	__u32 type_offset;
+	__u32 type_offset; /* 0: not known yet */
+	__u16 steps[RECORD_STEPS];
+	__u8 n_steps;
+	__u8 form; /* enum record_name_form */
 };
 
 /* The control words, mapped and written by the front; all programs check the window first. */
 struct record_control {
 	__u64 window_start; /* 0 start and stop: closed */
 	__u64 window_stop;
-	struct record_layout layout[RECORD_MAX_TARGETS];
+	struct record_layout layout[RECORD_MAX_TARGETS][RECORD_LAYOUTS];
 };
 
 /* The processes of a capture, by index; written by the broker alone, which has authorised them. */
@@ -286,6 +299,8 @@ enum record_action {
 	ACTION_TEXT = 4, /* value is where a string lies, value2 its size in bytes; either may be
 			    behind a pointer */
 	ACTION_TEXT_END = 5, /* the same, and of a longer one its end is kept */
+	ACTION_TEXT_NUL = 6, /* value is where a string lies that a NUL ends: the argument and its
+				offset, or what is behind that pointer */
 };
 
 /* The general registers, by their numbers in machine code. The stack pointer holds no argument: its
@@ -343,6 +358,8 @@ enum record_register {
 	((__u64)(site) | (__u64)(target) << 8 | (__u64)(value) << 12 | (__u64)(tag) << 16 |        \
 	 (__u64)(value2) << 20 | (__u64)(action) << 24 | (__u64)(offset) << 32 |                   \
 	 (__u64)(offset2) << 44 | (__u64)((stack) / 8) << 56)
+/* ACTION_OBJECT has no second value: which of its target's layouts its object has. */
+#define COOKIE_LAYOUT(c) (COOKIE_OFFSET2(c) % RECORD_LAYOUTS)
 
 _Static_assert(sizeof(struct record) == 16, "record header");
 _Static_assert(sizeof(struct record_probe) == 32, "probe record");

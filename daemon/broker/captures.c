@@ -18,7 +18,6 @@
 #include "lib/proc/seccomp.h"
 
 /* Of one process, so that one does not take the room of all others. */
-#define SITES_OF_TARGET_MAX 256
 
 struct capture {
 	struct attachment *attachment; /* NULL: free */
@@ -251,9 +250,9 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 	t = &c->targets[m->index];
 	if (pid != t->pid)
 		return -EINVAL;
-	if (t->n_sites + m->count > SITES_OF_TARGET_MAX)
+	if (t->n_sites + m->count > BROKER_MAX_TARGET_SITES)
 		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", pid,
-			    SITES_OF_TARGET_MAX);
+			    BROKER_MAX_TARGET_SITES);
 	r = code_ranges_read(file, &ranges);
 	if (r < 0)
 		return FAIL(m, r, "not a program or library that can be probed");

@@ -7,7 +7,8 @@
 #define BROKER_MAX_LISTENERS 512
 #define BROKER_MAX_FILES 512
 #define BROKER_MAX_CAPTURES 16
-#define BROKER_MAX_SITES 1024 /* of one capture */
+#define BROKER_MAX_TARGET_SITES 4096
+#define BROKER_MAX_SITES 16384 /* of one capture */
 #define BROKER_MAX_PERF_EVENTS                                                                     \
 	256 /* likewise, where each is a perf event: removing one takes up to 0.15 s */
 #define BROKER_MAX_FDS 16 /* with one message */

@@ -18,6 +18,7 @@
 #include "daemon/export/summary/advice.h"
 #include "daemon/export/summary/request_list.h"
 #include "daemon/export/summary/summary.h"
+#include "daemon/plan/detail.h"
 #include "daemon/timeline/filter.h"
 #include "daemon/timeline/startup_track.h"
 #include "include/record_types.h"

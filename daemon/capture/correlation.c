@@ -29,9 +29,11 @@ static int on_target(const struct correlate_target *target, void *data)
 	return correlator_add_target(((struct correlation *)data)->correlator, target);
 }
 
-static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+static int on_layout(unsigned target, unsigned named, const struct record_layout *layout,
+		     void *data)
 {
-	return correlator_set_layout(((struct correlation *)data)->correlator, target, layout);
+	return correlator_set_layout(((struct correlation *)data)->correlator, target, named,
+				     layout);
 }
 
 static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)

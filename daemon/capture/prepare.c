@@ -35,7 +35,7 @@ static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const str
 		ret->inode = st.st_ino;
 		ret->size = (uint64_t)st.st_size;
 	}
-	r = plan_cache_get(plans, fd, target->pack, true, &ret->plan, &ret->known, &reason);
+	r = plan_cache_get(plans, fd, target->packs, true, &ret->plan, &ret->known, &reason);
 	if (r < 0) {
 		snprintf(text, text_size, "cannot read %.120s: %s", file->path,
 			 reason ?: strerror(-r));
@@ -63,13 +63,13 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 		}
 	}
 	ret->target.n_files = ret->n_files;
-	for (unsigned i = 0; i < target->pack->n_probes && r >= 0; i++)
-		any |= !role_is_of_streams(target->pack->probes[i].role) && prepared_has(ret, i);
+	for (unsigned i = 0; i < target->packs->n_rows && r >= 0; i++)
+		any |= target->packs->rows[i]->work != WORK_STREAM && prepared_has(ret, i);
 	if (r >= 0 && !any) {
 		snprintf(
 			ret_text, text_size,
 			"process %d maps %s, but none of its functions was found: its files have no symbols",
-			target->pid, target->pack->name);
+			target->pid, target->packs->name);
 		r = -ENOENT;
 	}
 	if (r < 0)
@@ -89,20 +89,21 @@ void prepared_done(struct prepared *p, struct proxy *proxy)
 /* Without the addresses that a function returns, what is asked for and given back says nothing. */
 static bool needs_return(const struct prepared *p, const struct plan_site *site)
 {
-	enum role role = p->target.pack->probes[site->spec].role;
+	const struct probe_row *row = p->target.packs->rows[site->spec];
 
-	return role == ROLE_ALLOCATE || role == ROLE_ALLOCATED || role == ROLE_FREE;
+	return row->work == WORK_ALLOC && row->verb != VERB_POINT;
 }
 
 bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 {
-	const char *release = p->target.pack->slots_release, *version = p->target.version;
+	const char *release = p->target.packs->owners[site->spec]->slots_release;
+	const char *version = p->target.version;
 
 	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
 		return false;
 	/* A slot of another release's table would be another function. */
 	return site->source != SYMBOL_RTTI || !release ||
-	       p->target.pack->probes[site->spec].any_release ||
+	       p->target.packs->rows[site->spec]->any_release ||
 	       !strncmp(version, release, strlen(release));
 }
 
@@ -116,10 +117,10 @@ bool prepared_has(const struct prepared *p, unsigned spec)
 	return false;
 }
 
-bool prepared_has_role(const struct prepared *p, enum role role)
+bool prepared_does(const struct prepared *p, enum verb verb, enum work work)
 {
-	for (unsigned i = 0; i < p->target.pack->n_probes; i++)
-		if (p->target.pack->probes[i].role == role && prepared_has(p, i))
+	for (unsigned i = 0; i < p->target.packs->n_rows; i++)
+		if (row_is(p->target.packs->rows[i], verb, work) && prepared_has(p, i))
 			return true;
 	return false;
 }
@@ -146,10 +147,10 @@ static const char *refusal(const struct prepared *p, unsigned spec)
 bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec,
 			   char *ret_text, size_t text_size)
 {
-	const struct probe_pack *pack = p->target.pack;
+	const struct pack_set *set = p->target.packs;
 
-	for (; *spec < pack->n_probes; ++*spec) {
-		const struct probe_spec *s = &pack->probes[*spec];
+	for (; *spec < set->n_rows; ++*spec) {
+		const struct probe_row *s = set->rows[*spec];
 
 		if (!s->lost || !probe_is_wanted(s, detail) || prepared_has(p, *spec))
 			continue;
@@ -188,7 +189,7 @@ bool capture_plan_follows_sockets(const struct capture_plan *plan)
 	/* A server whose own functions tell of its requests needs nothing that every process of the
 	 * host pays for. */
 	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
-		if (!prepared_has_role(&plan->targets[i], ROLE_REQUEST_BEGIN))
+		if (!prepared_does(&plan->targets[i], VERB_OPEN, WORK_REQUEST))
 			return true;
 	return false;
 }

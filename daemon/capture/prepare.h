@@ -9,6 +9,7 @@
 
 #include "daemon/capture/budget/forecast.h"
 #include "daemon/discovery/target.h"
+#include "daemon/plan/detail.h"
 #include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 
@@ -44,7 +45,8 @@ bool prepared_uses(const struct prepared *p, const struct plan_site *site);
 const char *prepared_refusal(const struct prepared *p, const struct plan_site *site);
 /* Whether a site of this probe can be planted. */
 bool prepared_has(const struct prepared *p, unsigned spec);
-bool prepared_has_role(const struct prepared *p, enum role role);
+/* Whether a site of a row with that verb on that kind of work can be. */
+bool prepared_does(const struct prepared *p, enum verb verb, enum work work);
 /*
  * The next sentence about what will not be shown; *spec is where the search goes on, 0 at first.
  * False: there is none any more.

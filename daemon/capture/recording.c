@@ -19,51 +19,34 @@ static int add_message(struct journal *j, enum journal_kind kind, const Protobuf
 	return journal_add(j, kind, bytes, size);
 }
 
-struct pack_message {
-	Tfprofd__RecordingPack message;
-	Tfprofd__RecordingProbe **list;
-	Tfprofd__RecordingProbe probes[];
+/* A target's message and its rows, in one piece of memory. */
+struct target_message {
+	Tfprofd__RecordingTarget message;
+	Tfprofd__RecordingProbe *list[ROWS_MAX];
+	Tfprofd__RecordingProbe rows[ROWS_MAX];
 };
 
-static struct pack_message *pack_message_new(const struct probe_pack *pack)
+static void add_rows(struct target_message *m, const struct pack_set *set)
 {
-	struct pack_message *m = calloc(
-		1, sizeof(*m) + pack->n_probes * (sizeof(m->probes[0]) + sizeof(m->list[0])));
+	for (unsigned i = 0; i < set->n_rows; i++) {
+		const struct probe_row *row = set->rows[i];
 
-	if (!m)
-		return NULL;
-	m->message = (Tfprofd__RecordingPack)TFPROFD__RECORDING_PACK__INIT;
-	m->list = (void *)&m->probes[pack->n_probes];
-	for (unsigned i = 0; i < pack->n_probes; i++) {
-		const struct probe_spec *spec = &pack->probes[i];
-
-		m->list[i] = &m->probes[i];
-		m->probes[i] = (Tfprofd__RecordingProbe)TFPROFD__RECORDING_PROBE__INIT;
-		m->probes[i].symbol = (char *)(spec->usdt ?: spec->symbol);
-		m->probes[i].usdt = spec->usdt != NULL;
-		m->probes[i].role = spec->role;
+		m->list[i] = &m->rows[i];
+		m->rows[i] = (Tfprofd__RecordingProbe)TFPROFD__RECORDING_PROBE__INIT;
+		m->rows[i].symbol = (char *)(row->usdt ?: row->symbol ?: row->class_name);
+		m->rows[i].usdt = row->usdt != NULL;
+		m->rows[i].class_slot = row->usdt || row->symbol ? 0 : row->slot + 1u;
+		m->rows[i].verb = row->verb;
+		m->rows[i].work = row->work;
 	}
-	m->message.name = (char *)pack->name;
-	m->message.n_probes = pack->n_probes;
-	m->message.probes = m->list;
-	return m;
-}
-
-static unsigned count_packs(void)
-{
-	unsigned n = 0;
-
-	while (packs[n])
-		n++;
-	return n;
+	m->message.runtime = (char *)set->name;
+	m->message.n_rows = set->n_rows;
+	m->message.rows = m->list;
 }
 
 void recording_begin(struct journal *j, uint64_t start_ns, const struct request_filter *filter)
 {
 	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
-	unsigned n = count_packs();
-	_cleanup_free_ Tfprofd__RecordingPack **list = calloc(n + 1, sizeof(list[0]));
-	bool whole = list != NULL;
 
 	if (!j)
 		return;
@@ -73,45 +56,39 @@ void recording_begin(struct journal *j, uint64_t start_ns, const struct request_
 	head.path = (char *)(filter->path ?: "");
 	head.model = (char *)(filter->model ?: "");
 	head.count = filter->count;
-	head.packs = list;
-	for (unsigned i = 0; i < n && whole; i++) {
-		struct pack_message *m = pack_message_new(packs[i]);
-
-		whole = m != NULL;
-		if (m)
-			list[head.n_packs++] = &m->message;
-	}
-	if (whole)
-		add_message(j, JOURNAL_HEAD, &head.base);
-	else
-		journal_give_up(j, -ENOMEM);
-	for (size_t i = 0; i < head.n_packs; i++)
-		free(container_of(list[i], struct pack_message, message));
+	add_message(j, JOURNAL_HEAD, &head.base);
 }
 
 void recording_add_target(struct journal *j, const struct correlate_target *target)
 {
-	Tfprofd__RecordingTarget m = TFPROFD__RECORDING_TARGET__INIT;
+	_cleanup_free_ struct target_message *m = NULL;
 	char name[sizeof(target->name) + 1] = "";
 
 	if (!j)
 		return;
+	m = calloc(1, sizeof(*m));
+	if (!m) {
+		journal_give_up(j, -ENOMEM);
+		return;
+	}
+	m->message = (Tfprofd__RecordingTarget)TFPROFD__RECORDING_TARGET__INIT;
 	memcpy(name, target->name, sizeof(target->name));
-	m.pid = target->pid;
-	m.name = name;
-	while (packs[m.pack] && packs[m.pack] != target->pack)
-		m.pack++;
-	m.since_ns = target->since_ns;
-	m.ops_at_entry = target->ops_at_entry;
-	m.has_handlers = target->has_handlers;
-	add_message(j, JOURNAL_TARGET, &m.base);
+	m->message.pid = target->pid;
+	m->message.name = name;
+	m->message.since_ns = target->since_ns;
+	m->message.ops_at_entry = target->ops_at_entry;
+	m->message.has_handlers = target->has_handlers;
+	add_rows(m, target->packs);
+	add_message(j, JOURNAL_TARGET, &m->message.base);
 }
 
-void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout)
+void recording_set_layout(struct journal *j, unsigned target, unsigned named,
+			  const struct record_layout *layout)
 {
 	Tfprofd__RecordingLayout m = TFPROFD__RECORDING_LAYOUT__INIT;
 
 	m.target = target;
+	m.named = named;
 	m.name_offset = layout->name_offset;
 	m.type_offset = layout->type_offset;
 	if (j)
@@ -159,9 +136,10 @@ static int on_target(const struct correlate_target *target, void *data)
 	return 0;
 }
 
-static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+static int on_layout(unsigned target, unsigned named, const struct record_layout *layout,
+		     void *data)
 {
-	recording_set_layout(((struct recording *)data)->journal, target, layout);
+	recording_set_layout(((struct recording *)data)->journal, target, named, layout);
 	return 0;
 }
 

@@ -28,7 +28,8 @@ void recording_begin(struct journal *j, uint64_t start_ns, const struct request_
 /* As correlator_add_target(), correlator_set_layout(), correlator_shed(), correlator_note_loss()
  * and correlator_feed(). */
 void recording_add_target(struct journal *j, const struct correlate_target *target);
-void recording_set_layout(struct journal *j, unsigned target, const struct record_layout *layout);
+void recording_set_layout(struct journal *j, unsigned target, unsigned named,
+			  const struct record_layout *layout);
 void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
 void recording_loss(struct journal *j, uint64_t from, uint64_t to);
 void recording_feed(struct journal *j, const struct record *record);

@@ -5,28 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/capture/recorded_rows.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
 #include "proto/recording.pb-c.h"
 
-#define PACKS_MAX 16
-/* Site numbers have 8 bits. */
-#define SITES 256
-
-/* A pack of the recording, as this program has it. */
-struct known_pack {
-	const struct probe_pack *pack; /* NULL: it has none of that name */
-	const Tfprofd__RecordingPack *recorded;
-	int16_t sites[SITES]; /* this program's number of a site in the recording; -1: none */
-};
-
 struct replaying {
 	struct journal_reader reader;
 	struct replay *replay;
 	Tfprofd__RecordingHead *head;
-	struct known_pack packs[PACKS_MAX];
-	const struct known_pack *targets[RECORD_MAX_TARGETS];
+	Tfprofd__RecordingTarget *targets[RECORD_MAX_TARGETS];
+	struct recorded_rows rows[RECORD_MAX_TARGETS]; /* by target */
 	unsigned n_targets;
 	struct correlator *correlator;
 	bool has_result;
@@ -39,19 +29,6 @@ static int unsupported(struct replaying *p, uint64_t offset, const char *what, c
 	journal_bad(&p->reader, offset, "%s '%.80s', which this version of tfprofctl does not know",
 		    what, name);
 	return -EPROTONOSUPPORT;
-}
-
-static int find_site(const struct probe_pack *pack, const Tfprofd__RecordingProbe *probe)
-{
-	for (unsigned i = 0; i < pack->n_probes && i < SITES; i++) {
-		const struct probe_spec *spec = &pack->probes[i];
-		const char *symbol = spec->usdt ?: spec->symbol;
-
-		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt &&
-		    spec->role == probe->role)
-			return (int)i;
-	}
-	return -1;
 }
 
 static int set_filter_texts(struct replaying *p)
@@ -67,8 +44,6 @@ static int set_filter_texts(struct replaying *p)
 	return 0;
 }
 
-/* Sites are numbered by their place in a pack, which another version may have changed: names and
- * roles decide. */
 static int read_head(struct replaying *p, const struct journal_section *s)
 {
 	int r;
@@ -76,21 +51,8 @@ static int read_head(struct replaying *p, const struct journal_section *s)
 	if (p->head)
 		return journal_bad(&p->reader, s->offset, "it begins twice");
 	p->head = tfprofd__recording_head__unpack(NULL, s->size, s->bytes);
-	if (!p->head || p->head->n_packs > PACKS_MAX)
+	if (!p->head)
 		return journal_bad(&p->reader, s->offset, "its first section cannot be read");
-	for (size_t i = 0; i < p->head->n_packs; i++) {
-		struct known_pack *known = &p->packs[i];
-
-		known->recorded = p->head->packs[i];
-		for (const struct probe_pack *const *pack = packs; *pack; pack++)
-			if (!strcmp((*pack)->name, known->recorded->name))
-				known->pack = *pack;
-		for (size_t k = 0; k < SITES; k++)
-			known->sites[k] = known->pack && k < known->recorded->n_probes
-						  ? (int16_t)find_site(known->pack,
-								       known->recorded->probes[k])
-						  : -1;
-	}
 	p->replay->result.filter =
 		(struct request_filter){ .slower_than_ns = p->head->slower_than_ns,
 					 .count = p->head->count };
@@ -102,30 +64,45 @@ static int read_head(struct replaying *p, const struct journal_section *s)
 	return r;
 }
 
+/* Recordings of release 0.1 have the rows of all packs at their beginning. */
+static int find_rows(struct replaying *p, const Tfprofd__RecordingTarget *m, uint64_t offset,
+		     struct recorded_rows *ret)
+{
+	const Tfprofd__RecordingPack *pack =
+		!m->n_rows && m->pack < p->head->n_packs ? p->head->packs[m->pack] : NULL;
+	int r;
+
+	if (!m->n_rows && !pack)
+		return journal_bad(&p->reader, offset, "a process in it cannot be read");
+	r = pack ? recorded_rows_find(pack->probes, pack->n_probes, ret)
+		 : recorded_rows_find(m->rows, m->n_rows, ret);
+	return r == -ENOENT ? unsupported(p, offset, "it is of a process with the runtime",
+					  pack ? pack->name : m->runtime)
+			    : r;
+}
+
 static int read_target(struct replaying *p, const struct journal_section *s)
 {
 	Tfprofd__RecordingTarget *m = tfprofd__recording_target__unpack(NULL, s->size, s->bytes);
 	struct correlate_target target = {};
-	int r = 0;
+	int r;
 
-	if (!m || m->pack >= p->head->n_packs || p->n_targets == RECORD_MAX_TARGETS) {
-		r = journal_bad(&p->reader, s->offset, "a process in it cannot be read");
-	} else if (!p->packs[m->pack].pack) {
-		r = unsupported(p, s->offset, "it is of a process with the runtime",
-				p->head->packs[m->pack]->name);
-	} else {
-		target = (struct correlate_target){ .pid = m->pid,
-						    .pack = p->packs[m->pack].pack,
-						    .since_ns = m->since_ns,
-						    .ops_at_entry = m->ops_at_entry,
-						    .has_handlers = m->has_handlers };
-		snprintf(target.name, sizeof(target.name), "%s", m->name);
-		p->targets[p->n_targets++] = &p->packs[m->pack];
-		r = correlator_add_target(p->correlator, &target);
+	if (!m || p->n_targets == RECORD_MAX_TARGETS) {
+		if (m)
+			tfprofd__recording_target__free_unpacked(m, NULL);
+		return journal_bad(&p->reader, s->offset, "a process in it cannot be read");
 	}
-	if (m)
-		tfprofd__recording_target__free_unpacked(m, NULL);
-	return r;
+	p->targets[p->n_targets] = m;
+	r = find_rows(p, m, s->offset, &p->rows[p->n_targets++]);
+	if (r < 0)
+		return r;
+	target = (struct correlate_target){ .pid = m->pid,
+					    .packs = p->rows[p->n_targets - 1].set,
+					    .since_ns = m->since_ns,
+					    .ops_at_entry = m->ops_at_entry,
+					    .has_handlers = m->has_handlers };
+	snprintf(target.name, sizeof(target.name), "%s", m->name);
+	return correlator_add_target(p->correlator, &target);
 }
 
 static int read_layout(struct replaying *p, const struct journal_section *s)
@@ -133,10 +110,10 @@ static int read_layout(struct replaying *p, const struct journal_section *s)
 	Tfprofd__RecordingLayout *m = tfprofd__recording_layout__unpack(NULL, s->size, s->bytes);
 	int r;
 
-	if (!m || m->target >= p->n_targets)
+	if (!m || m->target >= p->n_targets || m->named >= RECORD_LAYOUTS)
 		r = journal_bad(&p->reader, s->offset, "a layout in it cannot be read");
 	else
-		r = correlator_set_layout(p->correlator, m->target,
+		r = correlator_set_layout(p->correlator, m->target, m->named,
 					  &(struct record_layout){ .name_offset = m->name_offset,
 								   .type_offset = m->type_offset });
 	if (m)
@@ -186,8 +163,8 @@ static int read_loss(struct replaying *p, const struct journal_section *s)
 /* The correlator gets a copy with this program's site number. */
 static int feed(struct replaying *p, const struct record *record, size_t size, uint64_t offset)
 {
-	const struct known_pack *known =
-		record->target < p->n_targets ? p->targets[record->target] : NULL;
+	const struct recorded_rows *known =
+		record->target < p->n_targets ? &p->rows[record->target] : NULL;
 	struct record *copy;
 
 	if (size > p->record_size) {
@@ -199,14 +176,15 @@ static int feed(struct replaying *p, const struct record *record, size_t size, u
 		p->record_size = size;
 	}
 	copy = memcpy(p->record, record, size);
-	if (record->kind == RECORD_PROBE || record->kind == RECORD_TEXT) {
+	if (record->kind == RECORD_PROBE || record->kind == RECORD_TEXT ||
+	    record->kind == RECORD_NAME || record->kind == RECORD_OBJECT) {
 		/* What was not understood when it was captured is not now. */
-		if (!known || record->site >= known->recorded->n_probes)
+		if (!known || record->site >= known->n)
 			return 0;
-		if (known->sites[record->site] < 0)
+		if (known->numbers[record->site] < 0)
 			return unsupported(p, offset, "it has hits of the probe",
-					   known->recorded->probes[record->site]->symbol);
-		copy->site = (uint8_t)known->sites[record->site];
+					   known->rows[record->site]->symbol);
+		copy->site = (uint8_t)known->numbers[record->site];
 	}
 	return correlator_feed(p->correlator, copy);
 }
@@ -435,6 +413,8 @@ int replay_make(const void *recording, size_t size, const struct request_list_op
 	correlator_free(p.correlator);
 	if (p.head)
 		tfprofd__recording_head__free_unpacked(p.head, NULL);
+	for (unsigned i = 0; i < p.n_targets; i++)
+		tfprofd__recording_target__free_unpacked(p.targets[i], NULL);
 	free(p.record);
 	return r;
 }

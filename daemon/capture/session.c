@@ -25,9 +25,7 @@
 struct session_target {
 	const struct prepared *prepared;
 	int pidfd;
-	struct layout_search search;
-	bool layout_known;
-	struct record_layout layout;
+	struct layouts layouts;
 	uint32_t *cost_ns; /* of a hit, by the pack's probes */
 	bool left_out;     /* it was refused, or is a target again as another program */
 	uint64_t added_ns;
@@ -166,9 +164,9 @@ static int send_sites(struct session *s, unsigned target, const struct prepared 
 
 	for (unsigned i = 0, n = 0; i <= plan->n_sites && r >= 0; i++) {
 		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
-		const struct probe_spec *spec = site ? &plan->pack->probes[site->spec] : NULL;
+		const struct probe_row *spec = site ? plan->packs->rows[site->spec] : NULL;
 
-		if (spec && prepared_uses(p, site) && probe_kind_of_role(spec->role) == kind &&
+		if (spec && prepared_uses(p, site) && probe_kind_of_row(spec) == kind &&
 		    probe_is_wanted(spec, &s->options.detail))
 			m.sites[n++] =
 				(struct broker_site){ .offset = site->offset,
@@ -195,7 +193,7 @@ static int send_sites(struct session *s, unsigned target, const struct prepared 
 static int count_costs(struct session *s, struct session_target *t, const struct prepared *p)
 {
 	if (!t->cost_ns)
-		t->cost_ns = calloc(p->target.pack->n_probes, sizeof(t->cost_ns[0]));
+		t->cost_ns = calloc(p->target.packs->n_rows, sizeof(t->cost_ns[0]));
 	if (!t->cost_ns)
 		return -ENOMEM;
 	for (unsigned f = 0; f < p->n_files; f++)
@@ -224,7 +222,7 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 
 		for (unsigned i = 0; i < plan->n_sites; i++) {
 			if (!prepared_uses(p, &plan->sites[i]) ||
-			    !probe_is_wanted(&plan->pack->probes[plan->sites[i].spec],
+			    !probe_is_wanted(plan->packs->rows[plan->sites[i].spec],
 					     &s->options.detail))
 				continue;
 			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED;
@@ -238,18 +236,39 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 	}
 }
 
+/* The programs send names from now on instead of objects. */
+static int set_layout(struct session *s, unsigned target, unsigned named,
+		      const struct record_layout *layout)
+{
+	struct record_layout *shared = &s->control->layout[target][named];
+	int r = sinks_layout(&s->options.sinks, target, named, layout);
+
+	shared->name_offset = layout->name_offset;
+	memcpy(shared->steps, layout->steps, sizeof(shared->steps));
+	shared->n_steps = layout->n_steps;
+	shared->form = layout->form;
+	__atomic_store_n(&shared->type_offset, layout->type_offset, __ATOMIC_SEQ_CST);
+	return r < 0 ? -ENOMEM : 0;
+}
+
 static int tell_sinks(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
 	struct correlate_target target = { .pid = (uint32_t)of->pid,
-					   .pack = of->pack,
+					   .packs = of->packs,
 					   .ops_at_entry = s->options.detail.ops_at_entry,
 					   .since_ns = t->added_ns };
+	struct record_layout layout;
+	int r;
 
 	memcpy(target.name, of->name, sizeof(target.name));
-	target.has_handlers = prepared_has_role(t->prepared, ROLE_REQUEST_BEGIN);
-	target.ops_at_entry |= !prepared_has_role(t->prepared, ROLE_OP_END);
-	return sinks_target(&s->options.sinks, &target);
+	target.has_handlers = prepared_does(t->prepared, VERB_OPEN, WORK_REQUEST);
+	target.ops_at_entry |= !prepared_does(t->prepared, VERB_CLOSE, WORK_OP);
+	r = sinks_target(&s->options.sinks, &target);
+	for (unsigned i = 0; i < of->packs->n_named && r >= 0; i++)
+		if (layout_is_constant(&of->packs->named[i]->names, &layout))
+			r = set_layout(s, (unsigned)(t - s->targets), i, &layout);
+	return r;
 }
 
 /* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
@@ -284,7 +303,8 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 		if (s->targets[i].prepared->target.pid == target->target.pid)
 			s->targets[i].left_out = true;
 	t = &s->targets[s->n_targets++];
-	*t = (struct session_target){ .prepared = target, .search.pack = target->target.pack };
+	*t = (struct session_target){ .prepared = target };
+	layouts_init(&t->layouts, target->target.packs);
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = process_cpu_ns(target->target.pid);
@@ -418,26 +438,16 @@ int session_shed(struct session *s, enum probe_kind kind, const char *text)
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
-/* As soon as enough objects have told, the programs send names instead of objects. */
+/* Enough objects tell where their names are. */
 static int learn_layout(struct session *s, const struct record_object *o)
 {
-	struct session_target *t;
-	int r;
+	struct record_layout layout;
+	unsigned named;
 
-	if (o->head.target >= s->n_targets)
+	if (o->head.target >= s->n_targets ||
+	    !layouts_learn(&s->targets[o->head.target].layouts, o, &named, &layout))
 		return 0;
-	t = &s->targets[o->head.target];
-	if (t->layout_known)
-		return 0;
-	layout_search_add(&t->search, o);
-	if (!layout_search_result(&t->search, &t->layout))
-		return 0;
-	t->layout_known = true;
-	r = sinks_layout(&s->options.sinks, o->head.target, &t->layout);
-	s->control->layout[o->head.target].name_offset = t->layout.name_offset;
-	__atomic_store_n(&s->control->layout[o->head.target].type_offset, t->layout.type_offset,
-			 __ATOMIC_SEQ_CST);
-	return r < 0 ? -ENOMEM : 0;
+	return set_layout(s, o->head.target, named, &layout);
 }
 
 static void count_cost(struct session *s, const struct record *r)
@@ -449,8 +459,8 @@ static void count_cost(struct session *s, const struct record *r)
 	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
 		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
 	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t &&
-		 r->site < t->prepared->target.pack->n_probes)
-		s->cost_ns[probe_kind_of_role(t->prepared->target.pack->probes[r->site].role)] +=
+		 r->site < t->prepared->target.packs->n_rows)
+		s->cost_ns[probe_kind_of_row(t->prepared->target.packs->rows[r->site])] +=
 			t->cost_ns[r->site];
 }
 
@@ -496,10 +506,11 @@ int session_finish(struct session *s)
 	}
 	r = drain_finish(s->drain);
 	for (unsigned i = 0; i < s->n_targets; i++)
-		if (!s->targets[i].layout_known && s->targets[i].search.seen)
+		if (layouts_n_unknown(&s->targets[i].layouts))
 			warn(s,
 			     "Process %d: where this build keeps the names of operations was not found out (%u seen).",
-			     s->targets[i].prepared->target.pid, s->targets[i].search.seen);
+			     s->targets[i].prepared->target.pid,
+			     layouts_n_unknown(&s->targets[i].layouts));
 	return r;
 }
 

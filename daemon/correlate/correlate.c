@@ -13,20 +13,19 @@
 #include "daemon/correlate/runtime/labels.h"
 #include "daemon/correlate/runtime/memory.h"
 #include "daemon/correlate/runtime/objects.h"
-#include "daemon/correlate/runtime/work.h"
+#include "daemon/correlate/runtime/ops.h"
+#include "daemon/correlate/runtime/runs.h"
+#include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
 #include "lib/base/macro.h"
-
-/* Executors of whom one must be linked to its run, if any can be. */
-#define LINK_PROOFS 16
 
 static void on_record(struct correlator *c, const struct record *r)
 {
 	switch (r->kind) {
 	case RECORD_PROBE:
 	case RECORD_TEXT:
-		work_on_probe(c, r);
+		verbs_on_record(c, r);
 		break;
 	case RECORD_NAME:
 		objects_on_name(c, (const void *)r);
@@ -70,62 +69,14 @@ static void close_window(struct correlator *c)
 		uint32_t process = c->t->threads[i].process;
 
 		c->ops_at_entry = process < c->n_targets && c->targets[process].ops_at_entry;
-		work_close(c, s);
-		labels_close(c, s, end);
+		verbs_close(c, s);
+		labels_cut(c, s, end);
 		if (s->off_span != NO_SPAN)
 			c->t->spans[s->off_span].flags |= SPAN_CUT_END;
 		threads_end_off_span(c, s, end);
 		if (s->seen_running && s->on_cpu)
 			threads_add_slice(c, i, end, c->unknown_name);
 	}
-}
-
-static void name_ops(struct correlator *c)
-{
-	uint32_t lost = 0;
-
-	if (names_add(&c->names, "operation whose name could not be read", NULL, true, false,
-		      &lost) < 0) {
-		c->error = -ENOMEM;
-		return;
-	}
-	for (uint64_t i = 0; i < c->t->n_spans; i++) {
-		struct span *s = &c->t->spans[i];
-
-		if (s->kind != SPAN_OP)
-			continue;
-		if (s->name == NAME_NONE)
-			s->name = names_of_object(&c->names, s->context, s->start_ns);
-		s->context = 0;
-		c->t->n_ops++;
-		if (s->name == NAME_NONE) {
-			s->name = lost;
-			c->t->n_lost_names++;
-		} else if (c->names.cheap[s->name]) {
-			s->flags |= SPAN_CHEAP;
-		}
-	}
-}
-
-/* Where executors keep their call and step is known of some releases only; elsewhere nothing that
- * they hold is a call that was seen. */
-static void check_links(struct correlator *c, unsigned target)
-{
-	const struct links *l = &c->links[target];
-
-	if (l->n_linked)
-		return;
-	/* What was read beside it is worth nothing then. */
-	for (uint64_t i = 0; i < c->t->n_spans; i++)
-		if (c->t->spans[i].flags & SPAN_ID_READ &&
-		    c->t->threads[c->t->spans[i].thread].process == target)
-			c->t->spans[i].id = -1;
-	if (l->n_starts >= LINK_PROOFS && l->n_pieces >= LINK_PROOFS &&
-	    timeline_warn(
-		    c->t,
-		    "Process %u: which run an executor belongs to is not shown: nothing in it is where the releases that are known keep it.",
-		    c->targets[target].pid) < 0)
-		c->error = -ENOMEM;
 }
 
 int correlator_new(uint64_t start_ns, struct correlator **ret)
@@ -217,7 +168,7 @@ static void apply_sheds(struct correlator *c, uint64_t now)
 		else if (kind == KIND_SOCKETS)
 			messages_end(c, c->shed_ns[kind]);
 		else
-			work_shed(c, kind, c->shed_ns[kind]);
+			verbs_shed(c, kind, c->shed_ns[kind]);
 	}
 }
 
@@ -262,7 +213,7 @@ int correlator_feed(struct correlator *c, const struct record *record)
 	if (!c->error && (record->time >= c->start_ns || !is_event(record))) {
 		c->now = record->time;
 		apply_sheds(c, c->now);
-		work_note_next(c, record);
+		verbs_note_next(c, record);
 		on_record(c, record);
 	}
 	return c->error;
@@ -293,11 +244,11 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	if (!c->error)
 		messages_close(c);
 	if (!c->error)
-		name_ops(c);
+		ops_name(c);
 	if (!c->error)
 		memory_name_ops(c);
-	for (unsigned i = 0; i < c->n_targets && !c->error; i++)
-		check_links(c, i);
+	if (!c->error)
+		runs_check_links(c);
 	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;

@@ -12,7 +12,8 @@
 
 #include <stdbool.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
+#include "daemon/plan/packs.h"
 #include "daemon/timeline/filter.h"
 #include "daemon/timeline/timeline.h"
 #include "include/record_types.h"
@@ -21,7 +22,7 @@
 struct correlate_target {
 	uint32_t pid;
 	char name[16];
-	const struct probe_pack *pack;
+	const struct pack_set *packs;
 	uint64_t since_ns; /* it became a target: an earlier exec made it what it is */
 	bool has_handlers; /* its own functions tell of its requests: they are not looked for at its
 			      sockets */
@@ -59,9 +60,9 @@ int correlator_feed(struct correlator *c, const struct record *record);
 /* Before the first record: what a capture that began earlier was told, and what later records refer
  * to. As correlator_feed(). */
 int correlator_recall(struct correlator *c, const struct record *record);
-/* Where the objects of a target keep their names; objects that came before are named now. -ENOMEM.
- */
-int correlator_set_layout(struct correlator *c, unsigned target,
+/* Where the objects of a target keep their names, of the pack with this index among its named ones;
+ * objects that came before are named now. -ENOMEM. */
+int correlator_set_layout(struct correlator *c, unsigned target, unsigned named,
 			  const struct record_layout *layout);
 
 /* The window has closed, and no record comes any more: makes the timeline, to be freed with

@@ -83,7 +83,7 @@ struct correlator {
 					  not of the target */
 	bool shed[KIND_COUNT];         /* it has come into effect */
 	struct links links[RECORD_MAX_TARGETS];
-	struct record_layout layouts[RECORD_MAX_TARGETS]; /* of zeros: not known */
+	struct record_layout layouts[RECORD_MAX_TARGETS][RECORD_LAYOUTS]; /* of zeros: not known */
 	struct waiting_object *waiting, **waiting_tail;
 	unsigned n_waiting;
 	struct timeline *t;

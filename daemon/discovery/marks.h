@@ -7,4 +7,4 @@
 
 /* Whether a file of a process has static probes for tfprofd. */
 bool marks_are_in(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-		  const struct target_file *file, const struct probe_pack *pack);
+		  const struct target_file *file, const struct pack_set *set);

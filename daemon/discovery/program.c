@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/discovery/program.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static int on_mapping(const struct maps_entry *e, void *data)
 {
 	struct process_program *program = data;
 	const char *base = strrchr(e->path, '/');
-	const struct probe_pack *pack;
+	uint64_t here;
 
 	if (!e->executable || !e->inode || !base || base[1] == 0)
 		return 0;
@@ -33,17 +34,17 @@ static int on_mapping(const struct maps_entry *e, void *data)
 		program->own = file_of(e);
 		program->own_is_big = e->end - e->start >= PACK_BIG_CODE;
 	}
-	if (pack_is_beside(base + 1) && program->n_beside < BESIDE_MAX)
+	here = packs_of_file(base + 1);
+	if (here && !packs_of_runtimes(here) && program->n_beside < BESIDE_MAX)
 		program->beside[program->n_beside++] = file_of(e);
-	pack = pack_find(base + 1, false) ?: pack_find(base + 1, true);
-	if (!pack || (program->pack && program->pack != pack) ||
-	    program->n_files == TARGET_FILES_MAX)
+	here = packs_of_runtimes(here);
+	if (!here || program->n_files == TARGET_FILES_MAX)
 		return 0;
 	/* A library can be mapped in several pieces. */
-	for (unsigned i = 0; i < program->n_files; i++)
-		if (program->files[i].device == e->device && program->files[i].inode == e->inode)
+	for (unsigned k = 0; k < program->n_files; k++)
+		if (program->files[k].device == e->device && program->files[k].inode == e->inode)
 			return 0;
-	program->pack = pack;
+	program->runtimes |= here;
 	program->files[program->n_files++] = file_of(e);
 	return 0;
 }
@@ -55,14 +56,15 @@ static void look_into_program(struct proxy *proxy, struct plan_cache *plans, pid
 	_cleanup_close_ int fd = target_file_open(proxy, pid, &program->own);
 	const char *reason;
 
-	for (const struct probe_pack *const *pack = packs; fd >= 0 && *pack && !program->pack;
-	     pack++) {
+	for (unsigned i = 0; fd >= 0 && packs[i] && !program->runtimes; i++) {
+		const struct pack_set *set = pack_set_get(UINT64_C(1) << i);
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (plan_cache_get(plans, fd, *pack, false, &plan, NULL, &reason) < 0 ||
+		if (packs[i]->everywhere || !set ||
+		    plan_cache_get(plans, fd, set, false, &plan, NULL, &reason) < 0 ||
 		    !plan_holds_runtime(plan))
 			continue;
-		program->pack = *pack;
+		program->runtimes = UINT64_C(1) << i;
 		program->files[program->n_files++] = program->own;
 	}
 }
@@ -84,7 +86,7 @@ static void look_for_marks(struct proxy *proxy, struct plan_cache *plans, pid_t 
 		    program->files[i].inode == program->own.inode)
 			return;
 	if (program->n_files == TARGET_FILES_MAX || !program->own.inode ||
-	    !marks_are_in(proxy, plans, pid, &program->own, program->pack))
+	    !marks_are_in(proxy, plans, pid, &program->own, program->packs))
 		return;
 	program->own.is_beside = true;
 	program->files[program->n_files++] = program->own;
@@ -106,9 +108,11 @@ int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
 	if (r < 0)
 		return r;
 	ret->uid = m.uid;
-	if (!ret->pack && ret->own_is_big)
+	if (!ret->runtimes && ret->own_is_big)
 		look_into_program(proxy, plans, pid, ret);
-	if (ret->pack) {
+	if (ret->runtimes)
+		ret->packs = pack_set_get(ret->runtimes);
+	if (ret->packs) {
 		look_for_marks(proxy, plans, pid, ret);
 		look_beside(ret);
 	}
@@ -128,6 +132,20 @@ void program_read_name(pid_t pid, char ret[16])
 	ret[strcspn(ret, "\n")] = 0;
 }
 
+/* The release that the file tells of one of the runtimes, or else its build-id. */
+static int version_of_file(const struct elf_image *image, uint64_t runtimes, char *ret, size_t size)
+{
+	int r = -ENOENT;
+
+	for (unsigned i = 0; packs[i]; i++)
+		if (runtimes & UINT64_C(1) << i) {
+			r = version_read(image, packs[i], ret, size);
+			if (r >= 0 && strncmp(ret, "build-id:", 9))
+				return 0;
+		}
+	return r;
+}
+
 void program_read_version(struct proxy *proxy, struct target *target)
 {
 	snprintf(target->version, sizeof(target->version), "unknown");
@@ -140,7 +158,8 @@ void program_read_version(struct proxy *proxy, struct target *target)
 		if (target->files[i].is_beside)
 			continue;
 		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 ||
-		    version_read(image, target->pack, version, sizeof(version)) < 0)
+		    version_of_file(image, packs_of_runtimes(target->packs->bits), version,
+				    sizeof(version)) < 0)
 			continue;
 		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
 			strcpy(target->version, version);

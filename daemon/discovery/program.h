@@ -13,8 +13,9 @@
 #define BESIDE_MAX 2
 
 struct process_program {
-	const struct probe_pack *pack; /* NULL: it has no known runtime */
-	uid_t uid;                     /* who may profile it besides root */
+	uint64_t runtimes;            /* packs, as bits; 0: it has no known runtime */
+	const struct pack_set *packs; /* of these; NULL: none, or no memory */
+	uid_t uid;                    /* who may profile it besides root */
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	struct target_file

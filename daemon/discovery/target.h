@@ -24,7 +24,7 @@ struct target {
 	uint32_t program; /* a number of its own for each program that a process has been */
 	uid_t uid;        /* who may profile it besides root */
 	char name[16];
-	const struct probe_pack *pack;
+	const struct pack_set *packs;
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	char version[96];

@@ -216,7 +216,7 @@ static struct target *target_add(struct targets *t, pid_t pid,
 	}
 	*target = (struct target){ .pid = pid,
 				   .uid = program->uid,
-				   .pack = program->pack,
+				   .packs = program->packs,
 				   .n_files = program->n_files,
 				   .table = t,
 				   .program = ++t->n_programs };
@@ -270,7 +270,7 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 	if (known) {
 		/* The same program still, and its libraries where they were? exec and dlopen change
 		 * that. */
-		if (look.pack == known->pack && look.n_files >= known->n_files) {
+		if (look.packs == known->packs && look.n_files >= known->n_files) {
 			bool changed = look.n_files != known->n_files ||
 				       memcmp(known->files, look.files, sizeof(look.files));
 
@@ -287,7 +287,7 @@ struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
 		}
 		target_remove(known);
 	}
-	if (!look.pack)
+	if (!look.packs)
 		return NULL;
 	return target_add(t, pid, &look, ret_error);
 }

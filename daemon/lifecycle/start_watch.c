@@ -35,12 +35,13 @@ static int on_record(const struct record *record, void *data)
 	    record->target >= watch->n_watched)
 		return 0;
 	w = &watch->watched[record->target];
-	if (w->is_done || record->site >= w->pack->n_probes)
+	if (w->is_done || record->site >= w->packs->n_rows)
 		return 0;
 	pthread_mutex_lock(&watch->lives->lock);
 	life = lives_find(watch->lives, w->program);
 	if (life)
-		startup_feed(&life->lifecycle.startup, &w->pack->probes[record->site], record);
+		startup_feed(&life->lifecycle.startup, w->packs->owners[record->site],
+			     w->packs->rows[record->site], record);
 	pthread_mutex_unlock(&watch->lives->lock);
 	return 0;
 }
@@ -163,7 +164,7 @@ static int add(struct start_watch *watch, const struct target *target, char *tex
 	watch->n_prepared++;
 	if (was_added)
 		watch->watched[watch->n_watched++] = (struct watched){ .program = target->program,
-								       .pack = target->pack,
+								       .packs = target->packs,
 								       .is_done = r < 0 };
 	if (r >= 0)
 		r = session_attach(watch->session, text, size);
@@ -182,26 +183,26 @@ static int add(struct start_watch *watch, const struct target *target, char *tex
 static void explain_missing(const struct start_watch *watch, const struct target *target,
 			    char *text, size_t size)
 {
-	const struct probe_pack *pack = target->pack;
+	const struct pack_set *set = target->packs;
 
 	*text = 0;
-	for (unsigned i = 0; i < pack->n_probes && !*text; i++) {
-		bool has = !pack->probes[i].lost ||
-			   probe_kind_of_role(pack->probes[i].role) != KIND_STARTUP;
+	for (unsigned i = 0; i < set->n_rows && !*text; i++) {
+		bool has = !set->rows[i]->lost || probe_kind_of_row(set->rows[i]) != KIND_STARTUP;
 
 		for (unsigned k = 0; k < watch->n_prepared; k++)
 			has |= watch->prepared[k].target.program == target->program &&
 			       prepared_has(&watch->prepared[k], i);
 		if (!has)
-			snprintf(text, size, MISSING "%s", pack->probes[i].lost);
+			snprintf(text, size, MISSING "%s", set->rows[i]->lost);
 	}
 }
 
-static bool any_has(const struct start_watch *watch, const struct target *target, enum role role)
+static bool any_has(const struct start_watch *watch, const struct target *target, enum verb verb,
+		    enum work work)
 {
 	for (unsigned i = 0; i < watch->n_prepared; i++)
 		if (watch->prepared[i].target.program == target->program &&
-		    prepared_has_role(&watch->prepared[i], role))
+		    prepared_does(&watch->prepared[i], verb, work))
 			return true;
 	return false;
 }
@@ -220,8 +221,8 @@ static void note_watched(struct start_watch *watch, const struct target *target)
 		lifecycle->startup.unwatched_ns = 0;
 		if (is_first)
 			lifecycle->startup.watched_ns = loop_now();
-		lifecycle->startup.has_handlers = any_has(watch, target, ROLE_REQUEST_BEGIN) &&
-						  any_has(watch, target, ROLE_REQUEST_END);
+		lifecycle->startup.has_handlers = any_has(watch, target, VERB_OPEN, WORK_REQUEST) &&
+						  any_has(watch, target, VERB_CLOSE, WORK_REQUEST);
 		/* One more of its files may have what the others have not. */
 		if (is_first || !strncmp(lifecycle->note, MISSING, sizeof(MISSING) - 1))
 			explain_missing(watch, target, lifecycle->note, sizeof(lifecycle->note));

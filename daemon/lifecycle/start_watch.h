@@ -23,7 +23,7 @@ struct start_watch {
 	unsigned n_prepared;
 	struct watched {
 		uint32_t program;
-		const struct probe_pack *pack;
+		const struct pack_set *packs;
 		bool is_done;
 	} watched[RECORD_MAX_TARGETS]; /* the session's targets, by their numbers; of one there may
 					  be several that are prepared */

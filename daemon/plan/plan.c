@@ -14,10 +14,10 @@
 
 #define CODE_MAX (64u << 10)
 
-static uint64_t argument_mask(const struct probe_spec *spec)
+static uint64_t argument_mask(const struct probe_row *row)
 {
 	uint64_t mask = 0;
-	const unsigned used[] = { spec->value.argument, spec->value2.argument, spec->tag };
+	const unsigned used[] = { row->value.argument, row->value2.argument, row->tag };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(used); i++)
 		if (used[i] != ARGUMENT_NONE)
@@ -25,27 +25,22 @@ static uint64_t argument_mask(const struct probe_spec *spec)
 	return mask;
 }
 
-int plan_make(const struct probe_pack *pack, const char *build_id, struct plan **ret)
+int plan_make(const struct pack_set *set, const char *build_id, struct plan **ret)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
 
 	if (!plan)
 		return -ENOMEM;
 	plan->references = 1;
-	plan->pack = pack;
+	plan->packs = set;
 	snprintf(plan->build_id, sizeof(plan->build_id), "%s", build_id);
-	plan->sites = calloc(PLAN_SITES_MAX, sizeof(plan->sites[0]));
-	if (!plan->sites) {
-		free(plan);
-		return -ENOMEM;
-	}
 	*ret = plan;
 	return 0;
 }
 
 int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry)
 {
-	const struct probe_spec *spec = &plan->pack->probes[entry->spec];
+	const struct probe_row *row = plan->packs->rows[entry->spec];
 	_cleanup_free_ uint8_t *code = NULL;
 	struct plan_site *site;
 	size_t size = 0;
@@ -59,13 +54,22 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	r = elf_image_read_code(image, entry->function, code, MIN(entry->size, CODE_MAX), &size);
 	if (r < 0)
 		return r;
+	if (plan->n_sites == plan->size) {
+		unsigned bigger = plan->size ? plan->size * 2 : 64;
+		struct plan_site *sites = realloc(plan->sites, bigger * sizeof(sites[0]));
+
+		if (!sites)
+			return -ENOMEM;
+		plan->sites = sites;
+		plan->size = bigger;
+	}
 	site = &plan->sites[plan->n_sites];
 	*site = *entry;
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(spec), &site->site) != SITE_REFUSED &&
-	    spec->at_return && (site->site.stack_offset || site->site.may_repeat)) {
+	if (site_choose(code, size, argument_mask(row), &site->site) != SITE_REFUSED &&
+	    row->at_return && (site->site.stack_offset || site->site.may_repeat)) {
 		site->site.class = SITE_REFUSED;
 		site->site.reason = "the return address may not be where it was at the entry";
 	}
@@ -106,9 +110,9 @@ static int on_symbol(const struct symbol_match *match, void *data)
 static int on_class(const struct rtti_class *class, void *data)
 {
 	struct planner *p = data;
-	const struct probe_spec *spec = &p->plan->pack->probes[p->spec];
+	const struct probe_row *row = p->plan->packs->rows[p->spec];
 	struct plan_site site = { .spec = p->spec, .source = SYMBOL_RTTI };
-	uint32_t slot = spec->slot_from_end ? class->n_slots - spec->slot_from_end : spec->slot;
+	uint32_t slot = row->slot_from_end ? class->n_slots - row->slot_from_end : row->slot;
 	_cleanup_free_ char *symbol = NULL;
 	uint64_t address, start;
 
@@ -138,18 +142,18 @@ static bool is_found(const struct plan *plan, unsigned spec)
  * something to look for. */
 static int look_into_classes(struct planner *p, const char **ret_reason)
 {
-	const struct probe_pack *pack = p->plan->pack;
+	const struct pack_set *set = p->plan->packs;
 	int r = 0;
 
-	for (p->spec = 0; p->spec < pack->n_probes && r >= 0; p->spec++) {
-		const struct probe_spec *spec = &pack->probes[p->spec];
+	for (p->spec = 0; p->spec < set->n_rows && r >= 0; p->spec++) {
+		const struct probe_row *row = set->rows[p->spec];
 
-		if (!spec->class_name || is_found(p->plan, p->spec))
+		if (!row->class_name || is_found(p->plan, p->spec))
 			continue;
 		if (!p->rtti)
 			r = elf_rtti_open(p->image, &p->rtti, ret_reason);
 		if (r >= 0)
-			r = elf_rtti_find(p->rtti, spec->class_name, spec->derived, on_class, p);
+			r = elf_rtti_find(p->rtti, row->class_name, row->derived, on_class, p);
 	}
 	p->rtti = elf_rtti_free(p->rtti);
 	return r;
@@ -164,10 +168,10 @@ static int by_spec(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-static bool has_static_probes(const struct probe_pack *pack)
+static bool has_static_probes(const struct pack_set *set)
 {
-	for (unsigned i = 0; i < pack->n_probes; i++)
-		if (pack->probes[i].usdt)
+	for (unsigned i = 0; i < set->n_rows; i++)
+		if (set->rows[i]->usdt)
 			return true;
 	return false;
 }
@@ -181,14 +185,14 @@ static const uint8_t register_of_usdt[] = {
 };
 
 /* Where a static probe's arguments are, in place of the calling convention's registers. */
-static void place_arguments(struct plan_site *planned, const struct probe_spec *spec,
+static void place_arguments(struct plan_site *planned, const struct probe_row *row,
 			    const struct usdt_site *site)
 {
 	for (unsigned i = 0; i < SITE_ARGUMENTS; i++) {
 		const struct usdt_argument *a = &site->arguments[i];
 
 		planned->site.argument_register[i] = REGISTER_NONE;
-		if (!(argument_mask(spec) & 1u << i))
+		if (!(argument_mask(row) & 1u << i))
 			continue;
 		if (i < site->n_arguments && a->kind == USDT_REGISTER && abs(a->size) == 8 &&
 		    a->base >= 0 && (size_t)a->base < ARRAY_SIZE(register_of_usdt)) {
@@ -204,7 +208,7 @@ static void place_arguments(struct plan_site *planned, const struct probe_spec *
 static int on_static_probe(const struct usdt_site *site, void *data)
 {
 	struct planner *p = data;
-	const struct probe_pack *pack = p->plan->pack;
+	const struct pack_set *set = p->plan->packs;
 
 	/* It guards the probe, and nobody can raise it, or say that it is this probe's. */
 	if (site->semaphore_address && (!site->semaphore || !site->note))
@@ -214,7 +218,7 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 		if (p->plan->sites[i].offset == site->offset)
 			return 0;
 
-	for (unsigned spec = 0; spec < pack->n_probes; spec++) {
+	for (unsigned spec = 0; spec < set->n_rows; spec++) {
 		struct plan_site entry = { .spec = spec,
 					   .source = SYMBOL_USDT,
 					   .function = site->offset,
@@ -224,7 +228,7 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 		_cleanup_free_ char *symbol = NULL;
 		int r;
 
-		if (!pack->probes[spec].usdt || strcmp(pack->probes[spec].usdt, site->name))
+		if (!set->rows[spec]->usdt || strcmp(set->rows[spec]->usdt, site->name))
 			continue;
 		if (asprintf(&symbol, "%s:%s%s%s", site->provider, site->name,
 			     *site->text ? " " : "", site->text) < 0)
@@ -233,7 +237,7 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 		r = plan_add(p->plan, p->image, &entry);
 		if (r < 0)
 			return r;
-		place_arguments(&p->plan->sites[p->plan->n_sites - 1], &pack->probes[spec], site);
+		place_arguments(&p->plan->sites[p->plan->n_sites - 1], set->rows[spec], site);
 	}
 	return 0;
 }
@@ -244,7 +248,7 @@ int plan_add_static_probes(struct plan *plan, const struct elf_image *image,
 	struct planner planner = { .plan = plan, .image = image };
 	int r = 0;
 
-	if (has_static_probes(plan->pack))
+	if (has_static_probes(plan->packs))
 		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner,
 				   ret_reason);
 	if (r >= 0 && plan->n_sites)
@@ -252,7 +256,7 @@ int plan_add_static_probes(struct plan *plan, const struct elf_image *image,
 	return r;
 }
 
-int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason)
+int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
 	_cleanup_free_ struct symbol_pattern *patterns = NULL;
@@ -265,19 +269,19 @@ int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const cha
 	if (r < 0)
 		return r;
 	*ret_reason = "out of memory";
-	patterns = calloc(pack->n_probes, sizeof(patterns[0]));
-	if (!patterns || plan_make(pack, elf_image_build_id(image), &plan) < 0)
+	patterns = calloc(set->n_rows, sizeof(patterns[0]));
+	if (!patterns || plan_make(set, elf_image_build_id(image), &plan) < 0)
 		return -ENOMEM;
 	/* Static probes have no symbol: their pattern is one that no function's name can match. */
-	for (unsigned i = 0; i < pack->n_probes; i++)
-		patterns[i].text = pack->probes[i].symbol ?: ":";
+	for (unsigned i = 0; i < set->n_rows; i++)
+		patterns[i].text = set->rows[i]->symbol ?: ":";
 	planner = (struct planner){ .plan = plan, .image = image };
 	/* One that is not to be trusted, or is of another build, is as good as none. */
 	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
 		elf_debug_open(image, debug_fd, &debug_file, NULL);
 	*ret_reason = "too many functions match";
-	r = elf_symbols_match_debug(image, debug_file, patterns, pack->n_probes, on_symbol,
-				    &planner, ret_reason);
+	r = elf_symbols_match_debug(image, debug_file, patterns, set->n_rows, on_symbol, &planner,
+				    ret_reason);
 	if (r >= 0 && !elf_image_find_section(image, SHT_SYMTAB))
 		r = look_into_classes(&planner, ret_reason);
 	if (r >= 0)
@@ -308,9 +312,10 @@ struct plan *plan_unref(struct plan *plan)
 bool plan_holds_runtime(const struct plan *plan)
 {
 	for (unsigned i = 0; i < plan->n_sites; i++) {
-		enum role role = plan->pack->probes[plan->sites[i].spec].role;
+		const struct probe_row *row = plan->packs->rows[plan->sites[i].spec];
 
-		if (role == ROLE_RUN_BEGIN || role == ROLE_OP_BEGIN)
+		if (!row->usdt &&
+		    (row_is(row, VERB_OPEN, WORK_RUN) || row_is(row, VERB_OPEN, WORK_OP)))
 			return true;
 	}
 	return false;
@@ -333,20 +338,22 @@ static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)
 {
-	const struct probe_spec *spec = &plan->pack->probes[site->spec];
-	uint64_t value = spec->at_return ? REGISTER_RAX : register_of(site, spec->value.argument);
+	const struct probe_row *row = plan->packs->rows[site->spec];
+	uint64_t value = row->at_return ? REGISTER_RAX : register_of(site, row->value.argument);
+	unsigned layout = (unsigned)MAX(pack_set_named(plan->packs, site->spec), 0);
 	uint64_t cookie =
-		COOKIE_MAKE(site->spec, target, value, register_of(site, spec->tag),
-			    register_of(site, spec->value2.argument), spec->action,
-			    spec->value.offset, spec->value2.offset, site->site.stack_offset);
+		COOKIE_MAKE(site->spec, target, value, register_of(site, row->tag),
+			    register_of(site, row->value2.argument), row->action, row->value.offset,
+			    row->action == ACTION_OBJECT ? layout : row->value2.offset,
+			    site->site.stack_offset);
 
-	if (spec->at_return)
+	if (row->at_return)
 		cookie |= COOKIE_RETURN;
-	if (spec->value.deref)
+	if (row->value.deref)
 		cookie |= COOKIE_DEREF;
-	if (spec->value.deref > 1)
+	if (row->value.deref > 1)
 		cookie |= COOKIE_DEREF_AGAIN;
-	if (spec->value2.deref)
+	if (row->value2.deref)
 		cookie |= COOKIE_DEREF2;
 	return cookie;
 }

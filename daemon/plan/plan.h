@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instructions of a file to probe for a runtime: the functions of its pack, found in the
+/* Which instructions of a file to probe for a runtime: the functions of its set, found in the
  * file, each with the best site. */
 #pragma once
 
 #include <stdint.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/packs.h"
 #include "daemon/plan/site.h"
 #include "lib/elf/symbols.h"
 
-#define PLAN_SITES_MAX 256
+#define PLAN_SITES_MAX 4096
 
 struct plan_site {
-	unsigned spec;             /* index into the pack's probes */
+	unsigned spec;             /* number of the row in the set */
 	enum symbol_source source; /* how the function was found */
 	char *symbol;              /* its mangled name, "class, slot n", or "provider:name" */
 	uint32_t index;            /* of the symbol in its table, where the source is one */
@@ -27,10 +27,10 @@ struct plan_site {
 
 struct plan {
 	unsigned references;
-	const struct probe_pack *pack;
+	const struct pack_set *packs;
 	char build_id[64 + 1];   /* hexadecimal, "" when the file has none */
 	struct plan_site *sites; /* in the order of the specs; refused ones, too */
-	unsigned n_sites;
+	unsigned n_sites, size;
 };
 
 /*
@@ -38,13 +38,13 @@ struct plan {
  * constant string. Errors as in lib/elf/image.h. A file without any of the functions is no error:
  * the plan is then empty.
  */
-int plan_new(int fd, const struct probe_pack *pack, struct plan **ret, const char **ret_reason);
+int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char **ret_reason);
 struct plan *plan_ref(struct plan *plan);
 /* Gives one reference back, from any thread. */
 struct plan *plan_unref(struct plan *plan);
 
 /* An empty plan to be filled by plan_add(). -ENOMEM. */
-int plan_make(const struct probe_pack *pack, const char *build_id, struct plan **ret);
+int plan_make(const struct pack_set *set, const char *build_id, struct plan **ret);
 /*
  * Adds a function of the image and chooses its site. Of the entry only spec, source, symbol
  * (copied), index, function, size and semaphore are read. -E2BIG beyond PLAN_SITES_MAX, -ENOMEM,

@@ -27,7 +27,7 @@ struct cached {
 	ino_t inode;
 	off_t size;
 	struct timespec changed;
-	const struct probe_pack *pack;
+	const struct pack_set *packs;
 	struct plan *plan;
 	uint64_t used; /* the larger the later */
 };
@@ -72,12 +72,12 @@ static bool is_same_file(const struct cached *f, const struct stat *st)
 
 /* Under the lock: the plan with a reference for the caller, NULL: not there. */
 static struct plan *find(struct plan_cache *cache, const struct stat *st,
-			 const struct probe_pack *pack)
+			 const struct pack_set *set)
 {
 	for (unsigned i = 0; i < PLAN_CACHE_FILES; i++) {
 		struct cached *f = &cache->files[i];
 
-		if (!f->plan || f->pack != pack || !is_same_file(f, st))
+		if (!f->plan || f->packs != set || !is_same_file(f, st))
 			continue;
 		f->used = ++cache->clock;
 		return plan_ref(f->plan);
@@ -98,7 +98,7 @@ static void keep(struct plan_cache *cache, const struct stat *st, struct plan *p
 				 .inode = st->st_ino,
 				 .size = st->st_size,
 				 .changed = st->st_ctim,
-				 .pack = plan->pack,
+				 .packs = plan->packs,
 				 .plan = plan_ref(plan),
 				 .used = ++cache->clock };
 }
@@ -116,34 +116,34 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 /* What must be the same for a stored plan to be of use: the questions that were asked of the file.
  */
-static uint64_t pack_digest(const struct probe_pack *pack)
+static uint64_t pack_digest(const struct pack_set *set)
 {
 	uint64_t h = hash(HASH_START, TFPROFD_VERSION, sizeof(TFPROFD_VERSION));
 
-	for (unsigned i = 0; i < pack->n_probes; i++) {
-		const struct probe_spec *spec = &pack->probes[i];
-		const char *const texts[] = { spec->symbol, spec->class_name, spec->usdt };
+	for (unsigned i = 0; i < set->n_rows; i++) {
+		const struct probe_row *row = set->rows[i];
+		const char *const texts[] = { row->symbol, row->class_name, row->usdt };
 
 		for (unsigned k = 0; k < ARRAY_SIZE(texts); k++)
 			h = hash(h, texts[k] ?: "", strlen(texts[k] ?: "") + 1);
-		h = hash(h, &spec->slot, sizeof(spec->slot));
-		h = hash(h, &spec->slot_from_end, sizeof(spec->slot_from_end));
-		h = hash(h, &spec->derived, sizeof(spec->derived));
+		h = hash(h, &row->slot, sizeof(row->slot));
+		h = hash(h, &row->slot_from_end, sizeof(row->slot_from_end));
+		h = hash(h, &row->derived, sizeof(row->derived));
 	}
 	return h;
 }
 
-static void file_name(const struct stat *st, const struct probe_pack *pack, char ret[128])
+static void file_name(const struct stat *st, const struct pack_set *set, char ret[128])
 {
 	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev,
-		 (uint64_t)st->st_ino, pack->name);
+		 (uint64_t)st->st_ino, set->name);
 }
 
 /*
  * The line that says which file a stored plan is of, and for which questions; the build-id is for
  * people. A debug file that was installed since may answer more of them.
  */
-static void print_head(FILE *f, const struct stat *st, const struct probe_pack *pack,
+static void print_head(FILE *f, const struct stat *st, const struct pack_set *set,
 		       const char *build_id)
 {
 	_cleanup_close_ int debug = -1;
@@ -153,7 +153,7 @@ static void print_head(FILE *f, const struct stat *st, const struct probe_pack *
 		"%" PRIx64 " %" PRIx64 " %" PRId64 " %" PRId64 ".%09ld %016" PRIx64
 		" build-id:%s debug-file:%d\n",
 		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size,
-		(int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(pack), build_id,
+		(int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, pack_digest(set), build_id,
 		debug >= 0);
 }
 
@@ -166,7 +166,7 @@ static bool can_be_checked(const struct plan_site *s)
 
 static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 {
-	print_head(f, st, plan->pack, plan->build_id);
+	print_head(f, st, plan->packs, plan->build_id);
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
@@ -235,7 +235,7 @@ static void store(struct plan_cache *cache, const struct stat *st, const struct 
 		return;
 	}
 	snprintf(end, sizeof(end), "end %016" PRIx64 "\n", hash(HASH_START, text, size));
-	file_name(st, plan->pack, name);
+	file_name(st, plan->packs, name);
 	snprintf(temporary, sizeof(temporary), "new-%s", name);
 	make_room(cache);
 	fd = openat(cache->directory, temporary,
@@ -274,7 +274,7 @@ bad:
 	return NULL;
 }
 
-static int parse_site(char *line, const struct probe_pack *pack, struct plan_site *ret)
+static int parse_site(char *line, const struct pack_set *set, struct plan_site *ret)
 {
 	unsigned source;
 	int symbol = 0;
@@ -282,7 +282,7 @@ static int parse_site(char *line, const struct probe_pack *pack, struct plan_sit
 	*ret = (struct plan_site){};
 	if (sscanf(line, "%u %u %" SCNu32 " %" SCNx64 " %" SCNx64 " %n", &ret->spec, &source,
 		   &ret->index, &ret->function, &ret->size, &symbol) < 5 ||
-	    !symbol || !line[symbol] || !ret->size || ret->spec >= pack->n_probes ||
+	    !symbol || !line[symbol] || !ret->size || ret->spec >= set->n_rows ||
 	    source > SYMBOL_USDT)
 		return -EBADMSG;
 	ret->source = (enum symbol_source)source;
@@ -300,14 +300,14 @@ static bool comes_after(const struct plan *plan, const struct plan_site *s)
 }
 
 /* Whether the file has that function there, under a name that its probe asks for. */
-static bool is_of_file(const struct plan_site *s, const struct probe_pack *pack,
+static bool is_of_file(const struct plan_site *s, const struct pack_set *set,
 		       const struct elf_image *image)
 {
 	struct pattern pattern;
 	uint64_t steps = 0;
 
-	return can_be_checked(s) && pack->probes[s->spec].symbol &&
-	       pattern_compile(pack->probes[s->spec].symbol, &pattern) >= 0 &&
+	return can_be_checked(s) && set->rows[s->spec]->symbol &&
+	       pattern_compile(set->rows[s->spec]->symbol, &pattern) >= 0 &&
 	       pattern_matches(&pattern, s->symbol, &steps) &&
 	       elf_lookup_check(image, s->source, s->index, s->symbol, s->function, s->size) >= 0;
 }
@@ -315,7 +315,7 @@ static bool is_of_file(const struct plan_site *s, const struct probe_pack *pack,
 /* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the
  * file. */
 static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st,
-			 const struct probe_pack *pack)
+			 const struct pack_set *set)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
@@ -326,23 +326,23 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 
 	if (cache->directory < 0)
 		return NULL;
-	file_name(st, pack, name);
+	file_name(st, set, name);
 	text = load_text(cache, name);
 	if (!text || elf_image_open(fd, &image, NULL) < 0)
 		return NULL;
 	f = open_memstream(&head, &size);
 	if (!f)
 		return NULL;
-	print_head(f, st, pack, elf_image_build_id(image));
+	print_head(f, st, set, elf_image_build_id(image));
 	if (fclose(f) || strncmp(text, head, size) ||
-	    plan_make(pack, elf_image_build_id(image), &plan) < 0)
+	    plan_make(set, elf_image_build_id(image), &plan) < 0)
 		return NULL;
 	rest = text + size;
 	while ((line = strsep(&rest, "\n")) && *line) {
 		struct plan_site site;
 
-		if (parse_site(line, pack, &site) < 0 || !comes_after(plan, &site) ||
-		    !is_of_file(&site, pack, image) || plan_add(plan, image, &site) < 0)
+		if (parse_site(line, set, &site) < 0 || !comes_after(plan, &site) ||
+		    !is_of_file(&site, set, image) || plan_add(plan, image, &site) < 0)
 			return NULL;
 	}
 	return plan_add_static_probes(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
@@ -350,28 +350,28 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 
 /* The plan that somebody else has made, with a reference for the caller; NULL: nobody. */
 static struct plan *find_made(struct plan_cache *cache, const struct stat *st,
-			      const struct probe_pack *pack)
+			      const struct pack_set *set)
 {
 	struct plan *plan;
 
 	pthread_mutex_lock(&cache->lock);
-	plan = find(cache, st, pack);
+	plan = find(cache, st, set);
 	pthread_mutex_unlock(&cache->lock);
 	return plan;
 }
 
 /* Makes the plan of a file that was never seen, unless somebody else just does. */
 static int plan_file(struct plan_cache *cache, int fd, const struct stat *st,
-		     const struct probe_pack *pack, bool alone, struct plan **ret,
+		     const struct pack_set *set, bool alone, struct plan **ret,
 		     const char **ret_reason)
 {
 	int r = 0;
 
 	if (alone)
 		pthread_mutex_lock(&cache->planning);
-	*ret = find_made(cache, st, pack);
+	*ret = find_made(cache, st, set);
 	if (!*ret)
-		r = plan_new(fd, pack, ret, ret_reason);
+		r = plan_new(fd, set, ret, ret_reason);
 	if (alone)
 		pthread_mutex_unlock(&cache->planning);
 	if (r >= 0)
@@ -379,7 +379,7 @@ static int plan_file(struct plan_cache *cache, int fd, const struct stat *st,
 	return r;
 }
 
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone,
+int plan_cache_get(struct plan_cache *cache, int fd, const struct pack_set *set, bool alone,
 		   struct plan **ret, bool *ret_known, const char **ret_reason)
 {
 	struct plan *plan, *other;
@@ -389,17 +389,17 @@ int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pa
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	plan = find_made(cache, &st, pack);
+	plan = find_made(cache, &st, set);
 	if (!plan) {
-		plan = load(cache, fd, &st, pack);
+		plan = load(cache, fd, &st, set);
 		known = plan;
 		if (!plan) {
-			r = plan_file(cache, fd, &st, pack, alone, &plan, ret_reason);
+			r = plan_file(cache, fd, &st, set, alone, &plan, ret_reason);
 			if (r < 0)
 				return r;
 		}
 		pthread_mutex_lock(&cache->lock);
-		other = find(cache, &st, pack);
+		other = find(cache, &st, set);
 		if (!other)
 			keep(cache, &st, plan);
 		pthread_mutex_unlock(&cache->lock);

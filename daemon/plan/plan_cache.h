@@ -23,5 +23,5 @@ struct plan_cache *plan_cache_free(struct plan_cache *cache);
  * file that was never seen, this waits, since some files take a lot of memory; not for callers that
  * others wait for. *ret_known (may be NULL): whether it was seen before. Errors as plan_new().
  */
-int plan_cache_get(struct plan_cache *cache, int fd, const struct probe_pack *pack, bool alone,
+int plan_cache_get(struct plan_cache *cache, int fd, const struct pack_set *set, bool alone,
 		   struct plan **ret, bool *ret_known, const char **ret_reason);

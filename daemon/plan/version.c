@@ -67,8 +67,7 @@ static int read_release(const struct elf_image *image, const char *function,
 	return 0;
 }
 
-int version_read(const struct elf_image *image, const struct probe_pack *pack, char *ret,
-		 size_t size)
+int version_read(const struct elf_image *image, const struct pack *pack, char *ret, size_t size)
 {
 	char release[VERSION_BYTES];
 

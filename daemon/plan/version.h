@@ -11,5 +11,4 @@
  * The release that the pack's version function returns, read out of the code and the constants of
  * the file without running it; else "build-id:HEX". -ENOENT when the file says neither.
  */
-int version_read(const struct elf_image *image, const struct probe_pack *pack, char *ret,
-		 size_t size);
+int version_read(const struct elf_image *image, const struct pack *pack, char *ret, size_t size);

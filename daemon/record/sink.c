@@ -33,10 +33,10 @@ int sinks_target(const struct record_sinks *sinks, const struct correlate_target
 	return CALL_EACH(sinks, target, target);
 }
 
-int sinks_layout(const struct record_sinks *sinks, unsigned target,
+int sinks_layout(const struct record_sinks *sinks, unsigned target, unsigned named,
 		 const struct record_layout *layout)
 {
-	return CALL_EACH(sinks, layout, target, layout);
+	return CALL_EACH(sinks, layout, target, named, layout);
 }
 
 int sinks_shed(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time,

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
 #include "include/record_types.h"
 
 struct correlate_target; /* of daemon/correlate/correlate.h */
@@ -20,8 +20,9 @@ struct record_sink {
 	int (*begin)(uint64_t start_ns, void *data);
 	/* A target, which has the next number from 0. */
 	int (*target)(const struct correlate_target *target, void *data);
-	/* Where the objects of a target keep their names. */
-	int (*layout)(unsigned target, const struct record_layout *layout, void *data);
+	/* Where the objects of a target keep their names; named: of which of its packs. */
+	int (*layout)(unsigned target, unsigned named, const struct record_layout *layout,
+		      void *data);
 	/* From that time on nothing of a kind is seen; text: why. */
 	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
 	/* Records of that time were lost; n: how many, as far as it is known. */
@@ -42,7 +43,7 @@ void sinks_add(struct record_sinks *sinks, const struct record_sink *sink);
 /* Each calls the sinks in their order, until one fails. */
 int sinks_begin(const struct record_sinks *sinks, uint64_t start_ns);
 int sinks_target(const struct record_sinks *sinks, const struct correlate_target *target);
-int sinks_layout(const struct record_sinks *sinks, unsigned target,
+int sinks_layout(const struct record_sinks *sinks, unsigned target, unsigned named,
 		 const struct record_layout *layout);
 int sinks_shed(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time,
 	       const char *text);

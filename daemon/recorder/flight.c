@@ -28,7 +28,8 @@ struct shed {
 /* What is told beside the records. */
 struct context {
 	struct correlate_target targets[RECORD_MAX_TARGETS];
-	struct record_layout layouts[RECORD_MAX_TARGETS]; /* type_offset 0: not known */
+	struct record_layout layouts[RECORD_MAX_TARGETS]
+				    [RECORD_LAYOUTS]; /* type_offset 0: not known */
 	unsigned n_targets;
 	struct shed sheds[KIND_COUNT];
 	unsigned n_sheds;
@@ -57,14 +58,15 @@ static int on_target(const struct correlate_target *target, void *data)
 	if (f->context.n_targets == RECORD_MAX_TARGETS)
 		return -E2BIG;
 	f->context.targets[f->context.n_targets++] = *target;
-	return lead_in_add_target(f->lead_in, target->pack);
+	return lead_in_add_target(f->lead_in, target->packs);
 }
 
-static int on_layout(unsigned target, const struct record_layout *layout, void *data)
+static int on_layout(unsigned target, unsigned named, const struct record_layout *layout,
+		     void *data)
 {
 	struct flight *f = data;
 
-	f->context.layouts[target] = *layout;
+	f->context.layouts[target][named] = *layout;
 	return 0;
 }
 
@@ -257,8 +259,10 @@ static int tell_context(struct reading *reading, struct flight_facts *facts)
 
 	for (unsigned i = 0; i < c->n_targets && r >= 0; i++) {
 		r = correlator_add_target(reading->correlator, &c->targets[i]);
-		if (r >= 0 && c->layouts[i].type_offset)
-			r = correlator_set_layout(reading->correlator, i, &c->layouts[i]);
+		for (unsigned k = 0; k < RECORD_LAYOUTS && r >= 0; k++)
+			if (c->layouts[i][k].type_offset)
+				r = correlator_set_layout(reading->correlator, i, k,
+							  &c->layouts[i][k]);
 	}
 	for (unsigned i = 0; i < c->n_losses && r >= 0; i++) {
 		if (c->losses[i].to < reading->from || c->losses[i].from > reading->to)

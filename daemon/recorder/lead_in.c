@@ -12,7 +12,7 @@
 
 struct lead_in {
 	uint64_t max_bytes;
-	const struct probe_pack *packs[RECORD_MAX_TARGETS];
+	const struct pack_set *sets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	/* Records that may be referred to, in order of time; some of them are superseded by later
 	 * ones. */
@@ -71,11 +71,11 @@ struct lead_in *lead_in_free(struct lead_in *l)
 	return NULL;
 }
 
-int lead_in_add_target(struct lead_in *l, const struct probe_pack *pack)
+int lead_in_add_target(struct lead_in *l, const struct pack_set *set)
 {
 	if (l->n_targets == RECORD_MAX_TARGETS)
 		return -E2BIG;
-	l->packs[l->n_targets++] = pack;
+	l->sets[l->n_targets++] = set;
 	return 0;
 }
 
@@ -91,9 +91,10 @@ uint64_t lead_in_bytes(const struct lead_in *l)
 
 static bool frees_object(const struct lead_in *l, const struct record *r)
 {
-	const struct probe_pack *pack = r->target < l->n_targets ? l->packs[r->target] : NULL;
+	const struct probe_row *row =
+		r->target < l->n_targets ? pack_set_row(l->sets[r->target], r->site) : NULL;
 
-	return pack && r->site < pack->n_probes && pack->probes[r->site].role == ROLE_OBJECT_FREE;
+	return row && row_is(row, VERB_FREE, WORK_OP);
 }
 
 static struct statement read_message(const struct record_message *m)

@@ -18,7 +18,7 @@ struct lead_in;
 int lead_in_new(uint64_t max_bytes, struct lead_in **ret);
 struct lead_in *lead_in_free(struct lead_in *l);
 /* The targets, in the order of their numbers. -E2BIG. */
-int lead_in_add_target(struct lead_in *l, const struct probe_pack *pack);
+int lead_in_add_target(struct lead_in *l, const struct pack_set *set);
 /* A record of before the window, in order of time; nothing is kept of those that no other refers
  * to. -ENOMEM. */
 int lead_in_add(struct lead_in *l, const struct record *record);

@@ -83,11 +83,12 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 
 static bool is_of_memory(const struct live_counter *counter, const struct record *r)
 {
-	const struct probe_pack *pack =
-		r->target < counter->n_targets ? counter->targets[r->target].pack : NULL;
+	const struct probe_row *row =
+		r->target < counter->n_targets
+			? pack_set_row(counter->targets[r->target].packs, r->site)
+			: NULL;
 
-	return r->kind == RECORD_PROBE && pack && r->site < pack->n_probes &&
-	       probe_kind_of_role(pack->probes[r->site].role) == KIND_MEMORY;
+	return r->kind == RECORD_PROBE && row && row->work == WORK_ALLOC;
 }
 
 static int on_record(const struct record *record, void *data)

@@ -164,7 +164,7 @@ static void judge_plan(struct doctor *d, const struct capture_plan *plan)
 		sites += p->files[f].plan->n_sites;
 	add(d, FINDING_OK, "target", "",
 	    "process %d (%s) runs %s %.64s: %u functions of it can be found", p->target.pid,
-	    p->target.name, p->target.pack->name, p->target.version, sites);
+	    p->target.name, p->target.packs->name, p->target.version, sites);
 	while (prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text)))
 		add(d, FINDING_WARNING, "not-shown",
 		    "use a build of the runtime that is not stripped, or install its debug symbols",

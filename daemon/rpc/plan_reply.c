@@ -21,21 +21,32 @@ struct planned_target {
 /* What people count, and the entries that each of them is seen by. */
 static const struct unit {
 	const char *name;
-	enum role roles[4];
+	struct entry_kind {
+		enum verb verb;
+		enum work work;
+		bool other; /* of two kinds with the same verb, the second one */
+	} entries[4];
 } units[] = {
-	{ "run", { ROLE_RUN_BEGIN, ROLE_RUN_END } },
-	{ "request", { ROLE_REQUEST_BEGIN, ROLE_REQUEST_END } },
-	{ "op", { ROLE_OP_BEGIN, ROLE_OP_END } },
+	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN } } },
+	{ "request", { { VERB_OPEN, WORK_REQUEST }, { VERB_CLOSE, WORK_REQUEST } } },
+	{ "op", { { VERB_OPEN, WORK_OP }, { VERB_CLOSE, WORK_OP } } },
 	/* A run has one at least, and one for each function that it calls; it works in pieces. */
-	{ "executor", { ROLE_EXECUTOR_START, ROLE_EXECUTOR_END, ROLE_DONE } },
-	{ "executor piece", { ROLE_EXECUTOR_RUN } },
-	{ "task of a batch", { ROLE_BATCH_ADD } },
-	{ "batch", { ROLE_BATCH_BEGIN, ROLE_BATCH_SIZE, ROLE_BATCH_PADDED, ROLE_BATCH_END } },
-	{ "hand-over of ops", { ROLE_SCHEDULE } },
-	{ "allocation", { ROLE_ALLOCATE, ROLE_ALLOCATED } },
-	{ "deallocation", { ROLE_FREE } },
+	{ "executor",
+	  { { VERB_ENQUEUE, WORK_PIECE },
+	    { VERB_CLOSE, WORK_PIECE },
+	    { VERB_OPEN, WORK_PIECE, true } } },
+	{ "executor piece", { { VERB_OPEN, WORK_PIECE } } },
+	{ "task of a batch", { { VERB_ENQUEUE, WORK_BATCH } } },
+	{ "batch",
+	  { { VERB_OPEN, WORK_BATCH },
+	    { VERB_POINT, WORK_BATCH },
+	    { VERB_POINT, WORK_BATCH, true },
+	    { VERB_CLOSE, WORK_BATCH } } },
+	{ "hand-over of ops", { { VERB_ENQUEUE, WORK_OP } } },
+	{ "allocation", { { VERB_OPEN, WORK_ALLOC }, { VERB_CLOSE, WORK_ALLOC } } },
+	{ "deallocation", { { VERB_FREE, WORK_ALLOC } } },
 	/* A request at a socket has one of the first, and several of the second. */
-	{ "stream of gRPC", { ROLE_STREAM_BEGIN, ROLE_STREAM_OPERATIONS } },
+	{ "stream of gRPC", { { VERB_OPEN, WORK_STREAM }, { VERB_POINT, WORK_STREAM } } },
 	/* Seen without probes. */
 	{ SWITCH, {} },
 	{ MESSAGE, {} },
@@ -64,10 +75,10 @@ static const char *class_name(enum site_class class)
 static void fill_probe(const struct capture_plan *plan, const struct prepared *p, unsigned file,
 		       const struct plan_site *site, Tfprofd__PlannedProbe *m)
 {
-	const struct probe_spec *spec = &p->target.pack->probes[site->spec];
+	const struct probe_row *spec = p->target.packs->rows[site->spec];
 
 	*m = (Tfprofd__PlannedProbe)TFPROFD__PLANNED_PROBE__INIT;
-	m->kind = (char *)probe_kind_name(probe_kind_of_role(spec->role));
+	m->kind = (char *)probe_kind_name(probe_kind_of_row(spec));
 	m->symbol = site->symbol;
 	m->file = file;
 	m->function = site->function;
@@ -89,7 +100,7 @@ static int add_missing(const struct capture_plan *plan, const struct prepared *p
 {
 	char text[256];
 
-	t->missing = calloc(p->target.pack->n_probes, sizeof(t->missing[0]));
+	t->missing = calloc(p->target.packs->n_rows, sizeof(t->missing[0]));
 	if (!t->missing)
 		return -ENOMEM;
 	t->message.not_shown = t->missing;
@@ -112,7 +123,7 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 	t->message = (Tfprofd__PlannedTarget)TFPROFD__PLANNED_TARGET__INIT;
 	t->message.pid = (uint32_t)p->target.pid;
 	t->message.name = (char *)p->target.name;
-	t->message.runtime = (char *)p->target.pack->name;
+	t->message.runtime = (char *)p->target.packs->name;
 	t->message.version = (char *)p->target.version;
 	t->probes = calloc(MAX(n_probes, (size_t)1), sizeof(t->probes[0]));
 	t->probe_list = calloc(MAX(n_probes, (size_t)1), sizeof(t->probe_list[0]));
@@ -142,8 +153,15 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 	return add_missing(plan, p, t);
 }
 
-/* Of the dearest planted site with this role; 0: there is none. */
-static uint32_t cost_of_role(const struct capture_plan *plan, enum role role)
+static bool is_entry(const struct probe_row *row, const struct entry_kind *kind)
+{
+	bool other = row->last || (row_is(row, VERB_POINT, WORK_BATCH) && row->value2.argument);
+
+	return row_is(row, kind->verb, kind->work) && other == kind->other;
+}
+
+/* Of the most expensive attached site with such a row; 0: there is none. */
+static uint32_t cost_of_entry(const struct capture_plan *plan, const struct entry_kind *kind)
 {
 	uint32_t cost = 0;
 
@@ -152,9 +170,9 @@ static uint32_t cost_of_role(const struct capture_plan *plan, enum role role)
 			const struct plan *p = plan->targets[t].files[f].plan;
 
 			for (unsigned i = 0; i < p->n_sites; i++)
-				if (p->pack->probes[p->sites[i].spec].role == role &&
+				if (is_entry(p->packs->rows[p->sites[i].spec], kind) &&
 				    prepared_uses(&plan->targets[t], &p->sites[i]) &&
-				    probe_is_wanted(&p->pack->probes[p->sites[i].spec],
+				    probe_is_wanted(p->packs->rows[p->sites[i].spec],
 						    &plan->detail))
 					cost = MAX(cost,
 						   forecast_site(&plan->forecast, &p->sites[i]));
@@ -181,14 +199,15 @@ static void add_costs(const struct capture_plan *plan, struct plan_reply *reply)
 
 		*m = (Tfprofd__Cost)TFPROFD__COST__INIT;
 		m->unit = (char *)units[u].name;
-		for (size_t i = 0; i < ARRAY_SIZE(units[u].roles) && units[u].roles[i] != ROLE_NONE;
+		for (size_t i = 0;
+		     i < ARRAY_SIZE(units[u].entries) && units[u].entries[i].verb != VERB_NONE;
 		     i++) {
-			uint32_t cost = cost_of_role(plan, units[u].roles[i]);
+			uint32_t cost = cost_of_entry(plan, &units[u].entries[i]);
 
 			m->cost_ns += cost;
 			m->probes += cost > 0;
 		}
-		if (units[u].roles[0] == ROLE_NONE)
+		if (units[u].entries[0].verb == VERB_NONE)
 			m->cost_ns = cost_without_probes(plan, units[u].name);
 		if (m->cost_ns)
 			reply->cost_list[reply->message.n_costs++] = m;

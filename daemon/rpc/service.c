@@ -132,7 +132,7 @@ static void on_target_added(struct target *target, void *data)
 	struct service *s = data;
 
 	on_target_changed(target, data);
-	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->pack->name,
+	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->packs->name,
 		 target->version);
 	for (unsigned i = 0; i < s->options.n_listeners; i++) {
 		struct broker_message m = { .type = BROKER_LISTEN, .index = i };

@@ -52,7 +52,7 @@ void status_fill_target(const struct target *target, Tfprofd__Target *ret, char 
 	ret->pid = (uint32_t)target->pid;
 	ret->uid = target->uid;
 	ret->name = (char *)target->name;
-	ret->runtime = (char *)target->pack->name;
+	ret->runtime = (char *)target->packs->name;
 	ret->version = (char *)target->version;
 	ret->file = (char *)target->files[0].path;
 	ret->address = address;

@@ -30,7 +30,7 @@ struct empty {
 	unsigned n_files, n_sites;
 };
 
-static int attach_file(struct empty *e, int fd, const struct probe_pack *pack)
+static int attach_file(struct empty *e, int fd, const struct pack *pack)
 {
 	uint64_t offsets[SITES_MAX];
 	const struct detail detail = { .level = e->level };
@@ -66,7 +66,7 @@ static int on_mapping(const struct maps_entry *m, void *data)
 {
 	const char *base = strrchr(m->path, '/');
 	_cleanup_close_ int fd = -1;
-	const struct probe_pack *pack;
+	const struct pack *pack;
 	struct empty *e = data;
 	char path[80];
 

@@ -5,6 +5,7 @@
 
 #include "daemon/correlate/correlate.h"
 #include "tests/unit/check.h"
+#include "tests/unit/packed.h"
 
 static struct correlator *c;
 
@@ -15,13 +16,19 @@ static inline bool any(const char *s, uint32_t size)
 
 /* Probes of the test as a pack that takes every name. */
 #define TEST_PACK(list, n)                                                                         \
-	static const struct probe_pack pack = {                                                    \
-		.name = "test", .probes = list, .n_probes = n, .is_name = any, .is_type = any      \
-	}
+	static const struct pack pack = { .name = "test",                                          \
+					  .rows = list,                                            \
+					  .n_rows = n,                                             \
+					  .names = { .is_name = any, .is_type = any },             \
+					  .stage_word = "Iterator",                                \
+					  .chunk_tags = { sizeof("MemoryAllocation") - 1,          \
+							  sizeof("MemoryDeallocation") - 1 } }
 
-static inline void begin_with(const struct probe_pack *pack)
+static inline void begin_with(const struct pack *pack)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = pack };
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(pack) };
 
 	CHECK_EQ(correlator_new(1000, &c), 0);
 	CHECK_EQ(correlator_add_target(c, &target), 0);

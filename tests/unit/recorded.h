@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "daemon/capture/recorded_rows.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
@@ -21,6 +22,7 @@ struct recorded {
 	const char *name;
 	uint64_t start_ns, stop_ns;
 	struct correlate_target targets[RECORD_MAX_TARGETS];
+	struct recorded_rows rows[RECORD_MAX_TARGETS];
 	struct record_layout layouts[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	struct record **records;
@@ -55,28 +57,6 @@ static inline void *recorded_read_file(const char *path, size_t *ret_size)
 	return bytes;
 }
 
-/* This program's number of a site in the recording, -1: it has none. */
-static inline int recorded_site(const struct probe_pack *pack, const Tfprofd__RecordingProbe *probe)
-{
-	for (unsigned i = 0; i < pack->n_probes; i++) {
-		const struct probe_spec *spec = &pack->probes[i];
-		const char *symbol = spec->usdt ?: spec->symbol;
-
-		if (symbol && !strcmp(symbol, probe->symbol) && !spec->usdt == !probe->usdt &&
-		    spec->role == probe->role)
-			return (int)i;
-	}
-	return -1;
-}
-
-static inline const struct probe_pack *recorded_pack(const char *name)
-{
-	for (const struct probe_pack *const *pack = packs; *pack; pack++)
-		if (!strcmp((*pack)->name, name))
-			return *pack;
-	return NULL;
-}
-
 static inline bool recorded_add_target(struct recorded *r, const Tfprofd__RecordingHead *head,
 				       const struct journal_section *s)
 {
@@ -85,21 +65,25 @@ static inline bool recorded_add_target(struct recorded *r, const Tfprofd__Record
 
 	if (!m || r->n_targets == RECORD_MAX_TARGETS || m->pack >= head->n_packs)
 		return false;
+	if (recorded_rows_find(head->packs[m->pack]->probes, head->packs[m->pack]->n_probes,
+			       &r->rows[r->n_targets]) < 0)
+		return false;
 	*target = (struct correlate_target){ .pid = m->pid,
-					     .pack = recorded_pack(head->packs[m->pack]->name),
+					     .packs = r->rows[r->n_targets].set,
 					     .since_ns = m->since_ns,
 					     .ops_at_entry = m->ops_at_entry,
 					     .has_handlers = m->has_handlers };
 	snprintf(target->name, sizeof(target->name), "%s", m->name);
 	tfprofd__recording_target__free_unpacked(m, NULL);
 	r->n_targets++;
-	return target->pack != NULL;
+	return true;
 }
 
 static inline bool recorded_add_records(struct recorded *r, const Tfprofd__RecordingHead *head,
 					struct journal_reader *reader,
 					const struct journal_section *s, size_t *used)
 {
+	const struct recorded_rows *known;
 	const struct record *record;
 	size_t at = 0, size;
 	int more;
@@ -109,18 +93,12 @@ static inline bool recorded_add_records(struct recorded *r, const Tfprofd__Recor
 
 		*used += size;
 		r->records[r->n++] = copy;
-		if (copy->kind != RECORD_PROBE)
+		if (copy->kind != RECORD_PROBE || copy->target >= r->n_targets)
 			continue;
-		for (size_t i = 0; i < head->n_packs; i++)
-			if (copy->target < r->n_targets &&
-			    !strcmp(head->packs[i]->name, r->targets[copy->target].pack->name)) {
-				int site = recorded_site(r->targets[copy->target].pack,
-							 head->packs[i]->probes[record->site]);
-
-				if (site < 0)
-					return false;
-				copy->site = (uint8_t)site;
-			}
+		known = &r->rows[copy->target];
+		if (record->site >= known->n || known->numbers[record->site] < 0)
+			return false;
+		copy->site = (uint8_t)known->numbers[record->site];
 	}
 	return more == 0;
 }
@@ -210,7 +188,7 @@ static inline struct timeline *recorded_correlate(const struct recorded *r,
 	for (unsigned i = 0; i < r->n_targets && !error; i++)
 		error = correlator_add_target(c, &r->targets[i]);
 	for (unsigned i = 0; i < r->n_targets && !error; i++)
-		error = correlator_set_layout(c, i, &r->layouts[i]);
+		error = correlator_set_layout(c, i, 0, &r->layouts[i]);
 	for (size_t i = 0; i < d->n_losses && !error; i++)
 		error = correlator_note_loss(c, d->losses[i].from_ns, d->losses[i].to_ns);
 	for (size_t i = 0; i < d->n && !error; i++)

@@ -21,25 +21,20 @@ enum {
 	N_SITES
 };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_RUN] = { .role = ROLE_RUN_BEGIN, .group = 1, .event = "Run" },
-	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
-	[S_START] = { .role = ROLE_EXECUTOR_START, .action = ACTION_READ },
-	[S_WORK] = { .role = ROLE_EXECUTOR_RUN, .action = ACTION_READ, .event = "Work" },
-	[S_ADD] = { .role = ROLE_BATCH_ADD },
-	[S_BATCH] = { .role = ROLE_BATCH_BEGIN, .action = ACTION_READ, .event = "Batch" },
-	[S_SIZE] = { .role = ROLE_BATCH_SIZE },
-	[S_PADDED] = { .role = ROLE_BATCH_PADDED, .action = ACTION_READ },
-	[S_BATCH_END] = { .role = ROLE_BATCH_END },
-	[S_REST] = { .role = ROLE_REQUEST_BEGIN,
-		     .action = ACTION_TEXT,
-		     .group = 2,
+static const struct probe_row probes[N_SITES] = {
+	[S_RUN] = { OPEN(RUN), .group = 1, .event = "Run" },
+	[S_RUN_END] = { CLOSE(RUN), .group = 1 },
+	[S_START] = { ENQUEUE(PIECE), .action = ACTION_READ },
+	[S_WORK] = { OPEN(PIECE), .action = ACTION_READ, .event = "Work" },
+	[S_ADD] = { ENQUEUE(BATCH) },
+	[S_BATCH] = { OPEN(BATCH), .action = ACTION_READ, .event = "Batch" },
+	[S_SIZE] = { POINT(BATCH) },
+	[S_PADDED] = { POINT(BATCH), .action = ACTION_READ, .value2 = { ARGUMENT_2 } },
+	[S_BATCH_END] = { CLOSE(BATCH) },
+	[S_REST] = { OPEN(REQUEST), .slack = 1024, .action = ACTION_TEXT, .group = 2,
 		     .event = "Rest" },
-	[S_GRPC] = { .role = ROLE_REQUEST_BEGIN, .group = 2, .event = "Grpc" },
-	[S_ANSWERED] = { .role = ROLE_REQUEST_END,
-			 .action = ACTION_TEXT,
-			 .group = 2,
-			 .event = "Answered" },
+	[S_GRPC] = { OPEN(REQUEST), .slack = 1024, .group = 2, .event = "Grpc" },
+	[S_ANSWERED] = { CLOSE(REQUEST), .action = ACTION_TEXT, .group = 2, .event = "Answered" },
 };
 
 TEST_PACK(probes, N_SITES);

@@ -6,6 +6,7 @@
 
 #include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
+#include "tests/unit/packed.h"
 
 /* A runtime of the test's own, so that no real one's names are needed. */
 enum {
@@ -23,18 +24,18 @@ enum {
 	N_SITES
 };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
-	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
-	[S_START] = { .role = ROLE_EXECUTOR_START, .action = ACTION_READ },
-	[S_WORK] = { .role = ROLE_EXECUTOR_RUN, .action = ACTION_READ, .event = "Work" },
-	[S_FINISH] = { .role = ROLE_EXECUTOR_END, .action = ACTION_READ },
-	[S_DONE] = { .role = ROLE_DONE, .action = ACTION_READ, .event = "Done" },
-	[S_OP] = { .role = ROLE_OP_BEGIN, .action = ACTION_OBJECT },
-	[S_ASYNC] = { .role = ROLE_OP_ASYNC_BEGIN, .action = ACTION_OBJECT },
-	[S_OP_END] = { .role = ROLE_OP_END },
-	[S_FREE] = { .role = ROLE_OBJECT_FREE },
-	[S_SCHEDULE] = { .role = ROLE_SCHEDULE, .event = "Schedule" },
+static const struct probe_row probes[N_SITES] = {
+	[S_RUN] = { OPEN(RUN), .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
+	[S_RUN_END] = { CLOSE(RUN), .group = 1 },
+	[S_START] = { ENQUEUE(PIECE), .action = ACTION_READ },
+	[S_WORK] = { OPEN(PIECE), .action = ACTION_READ, .event = "Work" },
+	[S_FINISH] = { CLOSE(PIECE), .action = ACTION_READ },
+	[S_DONE] = { OPEN(PIECE), .last = true, .action = ACTION_READ, .event = "Done" },
+	[S_OP] = { OPEN(OP), .action = ACTION_OBJECT },
+	[S_ASYNC] = { OPEN(OP), .async = true, .action = ACTION_OBJECT },
+	[S_OP_END] = { CLOSE(OP) },
+	[S_FREE] = { FREE(OP) },
+	[S_SCHEDULE] = { ENQUEUE(OP), .event = "Schedule" },
 };
 
 static bool any(const char *s, uint32_t size)
@@ -43,13 +44,12 @@ static bool any(const char *s, uint32_t size)
 }
 
 static const char *const cheap[] = { "Cheap", NULL };
-static const struct probe_pack pack = { .name = "test",
-					.probes = probes,
-					.n_probes = N_SITES,
-					.cheap_types = cheap,
-					.is_name = any,
-					.is_type = any,
-					.type_distance = 16 };
+static const struct pack pack = { .name = "test",
+				  .rows = probes,
+				  .n_rows = N_SITES,
+				  .cheap_types = cheap,
+				  .names = {
+					  .is_name = any, .is_type = any, .type_distance = 16 } };
 
 #define RECORDS_MAX 128
 #define RECORD_BYTES 4096
@@ -137,9 +137,10 @@ static struct {
 
 static struct timeline *run(void)
 {
-	const struct correlate_target target = {
-		.pid = 77, .name = "server", .pack = &pack, .ops_at_entry = how.ops_at_entry
-	};
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(&pack),
+						 .ops_at_entry = how.ops_at_entry };
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 
@@ -231,7 +232,9 @@ TEST(an_op_whose_end_was_lost_ends_when_its_frame_must_have_returned)
 
 TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(&pack) };
 	const struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
@@ -248,7 +251,7 @@ TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
 	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++)
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
-	CHECK_EQ(correlator_set_layout(c, 0, &layout), 0);
+	CHECK_EQ(correlator_set_layout(c, 0, 0, &layout), 0);
 	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
 	expect(t, "a:Mul", 0, 2000, 2500);
 	timeline_free(t);
@@ -595,7 +598,9 @@ TEST(a_record_of_a_kind_that_is_not_known_is_passed_over)
 
 TEST(frames_deeper_than_any_program_goes_are_left_out_and_counted)
 {
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(&pack) };
 	struct record_probe r = {
 		.head = { .kind = RECORD_PROBE, .site = S_RUN, .size8 = sizeof(r) / 8 }
 	};
@@ -763,9 +768,11 @@ TEST(a_layout_that_links_no_executor_is_not_believed)
 
 TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
 {
-	const struct correlate_target before = { .pid = 77, .name = "before", .pack = &pack };
+	const struct correlate_target before = { .pid = 77,
+						 .name = "before",
+						 .packs = set_of(&pack) };
 	struct correlate_target after = {
-		.pid = 77, .name = "after", .pack = &pack, .since_ns = 3000
+		.pid = 77, .name = "after", .packs = set_of(&pack), .since_ns = 3000
 	};
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;

@@ -17,6 +17,7 @@
 #include "lib/elf/symbols.h"
 #include "lib/elf/usdt.h"
 #include "tests/unit/check.h"
+#include "tests/unit/packed.h"
 #include "tests/unit/target_file.h"
 
 /* Seconds of this thread's CPU time that one file may take in all readers together, with sanitizers
@@ -42,19 +43,18 @@ static bool is_any(const char *s, uint32_t size)
 	return size > 0;
 }
 
-static const struct probe_spec probes[] = {
-	{ .symbol = RUN, .role = ROLE_RUN_BEGIN, .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
-	{ .symbol = "*e_of_*", .role = ROLE_RUN_END, .action = ACTION_ENTRY },
-	{ .symbol = "*_get_*", .role = ROLE_RUN_END, .action = ACTION_ENTRY },
+static const struct probe_row probes[] = {
+	{ .symbol = RUN, OPEN(RUN), .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
+	{ .symbol = "*e_of_*", CLOSE(RUN), .action = ACTION_ENTRY },
+	{ .symbol = "*_get_*", CLOSE(RUN), .action = ACTION_ENTRY },
 };
 
-static const struct probe_pack pack = {
+static const struct pack pack = {
 	.name = "test",
 	.version_function = TARGET_FILE_VERSION_FUNCTION,
-	.probes = probes,
-	.n_probes = ARRAY_SIZE(probes),
-	.is_name = is_any,
-	.is_type = is_any,
+	.rows = probes,
+	.n_rows = ARRAY_SIZE(probes),
+	.names = { .is_name = is_any, .is_type = is_any },
 };
 
 /* What each reader of a target's file returned for one file; n_: what it found. */
@@ -105,7 +105,7 @@ static void examine_plan(int fd, struct outcome *o)
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason = NULL;
 
-	o->plan = plan_new(fd, &pack, &plan, &reason);
+	o->plan = plan_new(fd, set_of(&pack), &plan, &reason);
 	check_result(o->plan, reason);
 	CHECK(!o->plan == !!plan);
 	o->n_sites = plan ? plan->n_sites : 0;

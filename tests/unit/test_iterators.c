@@ -5,11 +5,11 @@
 
 enum { S_BEGIN, S_END, S_OP, S_OP_END, N_SITES };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_BEGIN] = { .role = ROLE_NEXT_BEGIN, .action = ACTION_TEXT },
-	[S_END] = { .role = ROLE_NEXT_END },
-	[S_OP] = { .role = ROLE_OP_BEGIN },
-	[S_OP_END] = { .role = ROLE_OP_END },
+static const struct probe_row probes[N_SITES] = {
+	[S_BEGIN] = { OPEN(STAGE), .action = ACTION_TEXT },
+	[S_END] = { CLOSE(STAGE) },
+	[S_OP] = { OPEN(OP) },
+	[S_OP_END] = { CLOSE(OP) },
 };
 
 TEST_PACK(probes, N_SITES);

@@ -6,10 +6,10 @@
 
 enum { S_BEGIN, S_END, S_OP, N_SITES };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_BEGIN] = { .role = ROLE_LABEL_BEGIN, .action = ACTION_TEXT },
-	[S_END] = { .role = ROLE_LABEL_END },
-	[S_OP] = { .role = ROLE_OP_BEGIN },
+static const struct probe_row probes[N_SITES] = {
+	[S_BEGIN] = { OPEN(LABEL), .action = ACTION_TEXT },
+	[S_END] = { CLOSE(LABEL) },
+	[S_OP] = { OPEN(OP) },
 };
 
 TEST_PACK(probes, N_SITES);

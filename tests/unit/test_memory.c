@@ -4,6 +4,7 @@
 #include "daemon/export/summary/memory_use.h"
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
+#include "tests/unit/packed.h"
 
 enum { S_OP, S_OP_END, S_ALLOCATE, S_ALLOCATED, S_FREE, S_CHUNK, N_SITES };
 enum {
@@ -12,13 +13,10 @@ enum {
 	TAKE = sizeof("MemoryDeallocation") - 1
 };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_OP] = { .role = ROLE_OP_BEGIN },
-	[S_OP_END] = { .role = ROLE_OP_END },
-	[S_ALLOCATE] = { .role = ROLE_ALLOCATE },
-	[S_ALLOCATED] = { .role = ROLE_ALLOCATED, .at_return = true },
-	[S_FREE] = { .role = ROLE_FREE },
-	[S_CHUNK] = { .role = ROLE_CHUNK, .action = ACTION_READ },
+static const struct probe_row probes[N_SITES] = {
+	[S_OP] = { OPEN(OP) },          [S_OP_END] = { CLOSE(OP) },
+	[S_ALLOCATE] = { OPEN(ALLOC) }, [S_ALLOCATED] = { CLOSE(ALLOC), .at_return = true },
+	[S_FREE] = { FREE(ALLOC) },     [S_CHUNK] = { POINT(ALLOC), .action = ACTION_READ },
 };
 
 TEST_PACK(probes, N_SITES);
@@ -32,14 +30,14 @@ static void begin(void)
 static void begin_with_another(void)
 {
 	CHECK_EQ(correlator_new(1000, &c), 0);
-	CHECK_EQ(correlator_add_target(
-			 c,
-			 &(struct correlate_target){ .pid = 77, .name = "server", .pack = &pack }),
+	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 77,
+								      .name = "server",
+								      .packs = set_of(&pack) }),
 		 0);
-	CHECK_EQ(
-		correlator_add_target(
-			c, &(struct correlate_target){ .pid = 88, .name = "other", .pack = &pack }),
-		0);
+	CHECK_EQ(correlator_add_target(c, &(struct correlate_target){ .pid = 88,
+								      .name = "other",
+								      .packs = set_of(&pack) }),
+		 0);
 }
 
 /* Stack pointers grow downwards: 100 is inside of 200. */
@@ -293,7 +291,9 @@ TEST(events_have_what_the_page_reads_on_a_line_whose_operations_are_no_execution
 		{ "MemoryDeallocation", "cpu", NULL, 400, 32, 64, 0xa000 },
 		{ "MemoryDeallocation", "BFC", NULL, 500, 0, 1000, 0xd000 },
 	};
-	const struct correlate_target target = { .pid = 77, .name = "server", .pack = &pack };
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(&pack) };
 	const XLine *line;
 	const XPlane *host;
 	struct timeline *t;

@@ -13,14 +13,13 @@
 #include "daemon/plan/plan_cache.h"
 #include "lib/base/macro.h"
 #include "tests/unit/elf_file.h"
+#include "tests/unit/packed.h"
 
-static const struct probe_spec probes[] = {
-	{ .symbol = "work", .role = ROLE_OP_BEGIN, .value = { ARGUMENT_1 } },
-	{ .symbol = "other*", .role = ROLE_RUN_BEGIN },
+static const struct probe_row probes[] = {
+	{ .symbol = "work", OPEN(OP), .value = { ARGUMENT_1 } },
+	{ .symbol = "other*", OPEN(RUN) },
 };
-static const struct probe_pack pack = { .name = "test",
-					.probes = probes,
-					.n_probes = ARRAY_SIZE(probes) };
+static const struct pack pack = { .name = "test", .rows = probes, .n_rows = ARRAY_SIZE(probes) };
 
 static char directory[] = "/tmp/tfprofd-cache-XXXXXX";
 
@@ -70,7 +69,7 @@ static uint64_t planned(struct plan_cache *cache, int fd, bool *ret_known)
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason;
 
-	if (plan_cache_get(cache, fd, &pack, true, &plan, ret_known, &reason) < 0 ||
+	if (plan_cache_get(cache, fd, set_of(&pack), true, &plan, ret_known, &reason) < 0 ||
 	    plan->n_sites != 1)
 		return 0;
 	return plan->sites[0].offset;

@@ -216,9 +216,9 @@ static bool is_upper(const char *s, uint32_t size)
 	return size && *s >= 'A' && *s <= 'Z';
 }
 
-static const struct probe_pack pack = { .is_name = is_lower,
-					.is_type = is_upper,
-					.type_distance = 16 };
+static const struct pack pack = {
+	.names = { .is_name = is_lower, .is_type = is_upper, .type_distance = 16 }
+};
 
 static void add_candidate(struct record_object *o, uint32_t offset, const char *text)
 {
@@ -231,7 +231,7 @@ static void add_candidate(struct record_object *o, uint32_t offset, const char *
 
 TEST(a_layout_is_known_when_several_objects_agree_on_one)
 {
-	struct layout_search search = { .pack = &pack };
+	struct layout_search search = { .names = &pack.names };
 	struct record_layout layout = {};
 
 	for (unsigned i = 0; i < LAYOUT_PROOFS; i++) {
@@ -250,7 +250,8 @@ TEST(a_layout_is_known_when_several_objects_agree_on_one)
 
 TEST(a_layout_that_is_ambiguous_or_contradicted_is_not_known)
 {
-	struct layout_search ambiguous = { .pack = &pack }, contradicted = { .pack = &pack };
+	struct layout_search ambiguous = { .names = &pack.names },
+			     contradicted = { .names = &pack.names };
 	struct record_layout layout;
 
 	for (unsigned i = 0; i < 2 * LAYOUT_PROOFS; i++) {
@@ -271,7 +272,7 @@ TEST(a_layout_that_is_ambiguous_or_contradicted_is_not_known)
 
 TEST(a_hostile_object_record_is_read_within_its_bounds)
 {
-	struct layout_search search = { .pack = &pack };
+	struct layout_search search = { .names = &pack.names };
 	struct record_object o = { .n_candidates = UINT32_MAX };
 	uint32_t size = 0;
 

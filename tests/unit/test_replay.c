@@ -42,11 +42,17 @@ static struct file collect(struct journal *j)
 	return f;
 }
 
-static uint8_t site_of(enum role role)
+static const struct pack_set *tensorflow(void)
 {
+	return pack_set_get(1);
+}
+
+static uint8_t site_of(enum verb verb, enum work work)
+{
+	const struct pack_set *set = tensorflow();
 	unsigned i = 0;
 
-	while (i < packs[0]->n_probes && packs[0]->probes[i].role != role)
+	while (i < set->n_rows && !row_is(set->rows[i], verb, work))
 		i++;
 	return (uint8_t)i;
 }
@@ -63,12 +69,12 @@ static void tell(struct teller *t, const struct record *record)
 	CHECK_EQ(correlator_feed(t->correlator, record), 0);
 }
 
-static void tell_probe(struct teller *t, uint64_t time, enum role role, uint32_t stack)
+static void tell_probe(struct teller *t, uint64_t time, enum verb verb, uint32_t stack)
 {
 	struct record_probe r = { .head = { .time = TIME + time,
 					    .tid = 11,
 					    .kind = RECORD_PROBE,
-					    .site = site_of(role),
+					    .site = site_of(verb, WORK_RUN),
 					    .size8 = sizeof(r) / 8 },
 				  .stack = stack,
 				  .value = time };
@@ -79,7 +85,7 @@ static void tell_probe(struct teller *t, uint64_t time, enum role role, uint32_t
 static void tell_everything(struct teller *t)
 {
 	struct correlate_target target = {
-		.pid = 10, .name = "server", .pack = packs[0], .since_ns = TIME - 5
+		.pid = 10, .name = "server", .packs = tensorflow(), .since_ns = TIME - 5
 	};
 	struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
 	struct record_thread thread = { .head = { .time = TIME + 900,
@@ -94,14 +100,14 @@ static void tell_everything(struct teller *t)
 	recording_add_target(t->journal, &target);
 	CHECK_EQ(correlator_add_target(t->correlator, &target), 0);
 	for (unsigned i = 0; i < 5; i++) {
-		tell_probe(t, 10 + 100 * i, ROLE_RUN_BEGIN, 1000);
-		tell_probe(t, 60 + 101 * i, ROLE_RUN_END, 900);
+		tell_probe(t, 10 + 100 * i, VERB_OPEN, 1000);
+		tell_probe(t, 60 + 101 * i, VERB_CLOSE, 900);
 	}
-	recording_set_layout(t->journal, 0, &layout);
-	CHECK_EQ(correlator_set_layout(t->correlator, 0, &layout), 0);
+	recording_set_layout(t->journal, 0, 0, &layout);
+	CHECK_EQ(correlator_set_layout(t->correlator, 0, 0, &layout), 0);
 	recording_shed(t->journal, KIND_HANDOVER, TIME + 600, "given up");
 	CHECK_EQ(correlator_shed(t->correlator, KIND_HANDOVER, TIME + 600, "given up"), 0);
-	tell_probe(t, 700, ROLE_RUN_BEGIN, 1000);
+	tell_probe(t, 700, VERB_OPEN, 1000);
 	tell(t, &thread.head);
 }
 
@@ -335,52 +341,42 @@ TEST(a_recording_that_was_given_up_says_so_at_its_end)
 	CHECK_EQ(recording_end(NULL, &facts, &result), 0);
 }
 
-/* A recording whose first section is this one; the rest is a target, a hit of site 0, and a result.
- */
-static struct file with_head(Tfprofd__RecordingHead *head)
+static void add_message(struct journal *j, enum journal_kind kind, const ProtobufCMessage *message)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	_cleanup_free_ uint8_t *bytes = malloc(size + 1);
+
+	protobuf_c_message_pack(message, bytes);
+	CHECK_EQ(journal_add(j, kind, bytes, size), 0);
+}
+
+/* A recording with this beginning and target; the rest is a hit of site 0, and a result. */
+static struct file with_target(const Tfprofd__RecordingHead *head,
+			       const Tfprofd__RecordingTarget *target)
 {
 	struct record_probe probe = { .head = { .time = TIME + 1,
 						.tid = 3,
 						.kind = RECORD_PROBE,
 						.size8 = sizeof(probe) / 8 },
 				      .stack = 100 };
-	struct correlate_target target = { .pid = 10, .name = "server", .pack = packs[0] };
-	size_t size = tfprofd__recording_head__get_packed_size(head);
-	_cleanup_free_ uint8_t *bytes = malloc(size + 1);
 	struct capture_result result = {};
 	struct journal *j = NULL;
 
 	CHECK_EQ(journal_new(&budget, &j), 0);
-	tfprofd__recording_head__pack(head, bytes);
-	CHECK_EQ(journal_add(j, JOURNAL_HEAD, bytes, size), 0);
-	recording_add_target(j, &target);
+	add_message(j, JOURNAL_HEAD, &head->base);
+	add_message(j, JOURNAL_TARGET, &target->base);
 	recording_feed(j, &probe.head);
 	CHECK_EQ(recording_end(j, &facts, &result), 0);
 	CHECK_EQ(journal_finish(j), 0);
 	return collect(j);
 }
 
-TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
+/* The hit is of an operation, and not of what has number 0 here. */
+static void check_is_op(struct file f)
 {
-	const struct probe_spec *begin = &packs[0]->probes[site_of(ROLE_OP_BEGIN)];
-	Tfprofd__RecordingProbe probe = TFPROFD__RECORDING_PROBE__INIT, *probes[] = { &probe };
-	Tfprofd__RecordingPack pack = TFPROFD__RECORDING_PACK__INIT, *list[] = { &pack };
-	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
 	char error[256] = "";
 	struct replay replayed;
-	struct file f;
 
-	/* Its site 0 is another one here, which begins no run. */
-	CHECK(site_of(ROLE_OP_BEGIN) != 0 && packs[0]->probes[0].role == ROLE_RUN_BEGIN);
-	probe.symbol = (char *)begin->symbol;
-	probe.role = begin->role;
-	pack.name = (char *)packs[0]->name;
-	pack.n_probes = 1;
-	pack.probes = probes;
-	head.start_ns = TIME;
-	head.n_packs = 1;
-	head.packs = list;
-	f = with_head(&head);
 	CHECK_EQ(replay_make(f.bytes, f.size, &no_requests, &as_it_was, &replayed, error,
 			     sizeof(error)),
 		 0);
@@ -388,19 +384,66 @@ TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
 	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
 	replay_done(&replayed);
 	free(f.bytes);
+}
 
-	probe.symbol = "function_of_a_later_version";
-	f = with_head(&head);
-	CHECK_EQ(replay(f, error), -EPROTONOSUPPORT);
-	CHECK(strstr(error, "function_of_a_later_version"));
-	free(f.bytes);
+static void check_is_unknown(struct file f, const char *name)
+{
+	char error[256] = "";
 
-	probe.symbol = (char *)begin->symbol;
-	pack.name = "runtime of a later version";
-	f = with_head(&head);
 	CHECK_EQ(replay(f, error), -EPROTONOSUPPORT);
-	CHECK(strstr(error, "runtime of a later version"));
+	CHECK(strstr(error, name));
 	free(f.bytes);
+}
+
+TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
+{
+	const struct probe_row *begin = tensorflow()->rows[site_of(VERB_OPEN, WORK_OP)];
+	Tfprofd__RecordingProbe row = TFPROFD__RECORDING_PROBE__INIT,
+				later = TFPROFD__RECORDING_PROBE__INIT, *rows[] = { &row, &later };
+	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
+	Tfprofd__RecordingTarget target = TFPROFD__RECORDING_TARGET__INIT;
+
+	/* Site 0 is another one here, which begins no operation. */
+	CHECK(site_of(VERB_OPEN, WORK_OP) != 0 && site_of(VERB_OPEN, WORK_RUN) == 0);
+	head.start_ns = TIME;
+	target.pid = 10;
+	target.name = "server";
+	target.runtime = "runtime of a later version";
+	target.rows = rows;
+	target.n_rows = 2;
+	row.symbol = later.symbol = (char *)begin->symbol;
+	row.verb = later.verb = begin->verb;
+	row.work = later.work = begin->work;
+	check_is_op(with_target(&head, &target));
+	row.symbol = "function_of_a_later_version";
+	check_is_unknown(with_target(&head, &target), "function_of_a_later_version");
+	later.symbol = row.symbol;
+	check_is_unknown(with_target(&head, &target), "runtime of a later version");
+}
+
+TEST(sites_of_release_0_1_are_found_by_their_roles)
+{
+	const struct probe_row *begin = tensorflow()->rows[site_of(VERB_OPEN, WORK_OP)];
+	Tfprofd__RecordingProbe row = TFPROFD__RECORDING_PROBE__INIT, *rows[] = { &row };
+	Tfprofd__RecordingPack pack = TFPROFD__RECORDING_PACK__INIT, *list[] = { &pack };
+	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
+	Tfprofd__RecordingTarget target = TFPROFD__RECORDING_TARGET__INIT;
+
+	head.start_ns = TIME;
+	head.packs = list;
+	head.n_packs = 1;
+	pack.name = "TensorFlow";
+	pack.probes = rows;
+	pack.n_probes = 1;
+	row.symbol = (char *)begin->symbol;
+	row.role = 8; /* ROLE_OP_BEGIN */
+	target.pid = 10;
+	target.name = "server";
+	check_is_op(with_target(&head, &target));
+	row.role = 10; /* ROLE_OP_END: of that function none */
+	check_is_unknown(with_target(&head, &target), "TensorFlow");
+	target.pack = 1;
+	CHECK_EQ(replay(with_target(&head, &target), (char[256]){}), -EBADMSG);
 }
 
 TEST(a_recording_that_is_cut_anywhere_is_refused)

@@ -7,14 +7,15 @@
 
 #include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
+#include "tests/unit/packed.h"
 
 enum { S_RUN, S_RUN_END, S_STREAM, S_OPERATIONS, N_SITES };
 
-static const struct probe_spec probes[N_SITES] = {
-	[S_RUN] = { .role = ROLE_RUN_BEGIN, .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
-	[S_RUN_END] = { .role = ROLE_RUN_END, .group = 1 },
-	[S_STREAM] = { .role = ROLE_STREAM_BEGIN, .action = ACTION_READ },
-	[S_OPERATIONS] = { .role = ROLE_STREAM_OPERATIONS, .action = ACTION_READ },
+static const struct probe_row probes[N_SITES] = {
+	[S_RUN] = { OPEN(RUN), .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
+	[S_RUN_END] = { CLOSE(RUN), .group = 1 },
+	[S_STREAM] = { OPEN(STREAM), .action = ACTION_READ },
+	[S_OPERATIONS] = { POINT(STREAM), .action = ACTION_READ },
 };
 
 static bool any(const char *s, uint32_t size)
@@ -23,13 +24,12 @@ static bool any(const char *s, uint32_t size)
 }
 
 static const char *const cheap[] = { NULL };
-static const struct probe_pack pack = { .name = "test",
-					.probes = probes,
-					.n_probes = N_SITES,
-					.cheap_types = cheap,
-					.is_name = any,
-					.is_type = any,
-					.type_distance = 16 };
+static const struct pack pack = { .name = "test",
+				  .rows = probes,
+				  .n_rows = N_SITES,
+				  .cheap_types = cheap,
+				  .names = { .is_name = any, .is_type = any, .type_distance = 16 },
+				  .stream_bits = { 1, 2 } };
 
 #define WINDOW_START 1000
 #define WINDOW_END 900000
@@ -290,8 +290,10 @@ static void check_all(const struct timeline *t)
 /* Feeds what was added, in order of time, as the rings are read. */
 static struct timeline *run(void)
 {
-	const struct correlate_target targets[] = { { .pid = 77, .name = "server", .pack = &pack },
-						    { .pid = 78, .name = "other", .pack = &pack } };
+	const struct correlate_target targets[] = {
+		{ .pid = 77, .name = "server", .packs = set_of(&pack) },
+		{ .pid = 78, .name = "other", .packs = set_of(&pack) }
+	};
 	struct correlator *c = NULL;
 	struct timeline *t = NULL;
 	unsigned order[RECORDS_MAX];

@@ -802,7 +802,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	for (unsigned i = 0; i < r->n_targets && !error; i++) {
 		error = sink->target(&r->targets[i], sink->data);
 		if (!error)
-			error = sink->layout(i, &r->layouts[i], sink->data);
+			error = sink->layout(i, 0, &r->layouts[i], sink->data);
 	}
 	for (size_t i = 0; i < r->n && !error; i++)
 		error = sink->record(r->records[i], sink->data);

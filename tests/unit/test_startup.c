@@ -8,19 +8,22 @@ static struct startup s;
 static struct startup_track track;
 
 static unsigned group = 1; /* of the probes */
+static const struct pack pack = { .weights_folder = "/variables/" };
 
-static void feed(enum role role, uint64_t time, uint32_t tid, uint32_t tag)
+static void feed(enum verb verb, enum work work, uint64_t time, uint32_t tid, uint32_t tag)
 {
 	struct record_probe r = {
 		.head = { .time = time, .tid = tid, .kind = RECORD_PROBE, .size8 = sizeof(r) / 8 },
 		.tag = tag
 	};
 
-	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group }, &r.head);
+	startup_feed(&s, &pack,
+		     &(struct probe_row){ .verb = verb, .work = work, .group = (uint8_t)group },
+		     &r.head);
 }
 
-static void feed_text(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text,
-		      uint32_t size)
+static void feed_text(enum verb verb, enum work work, uint64_t time, uint32_t tid, uint32_t tag,
+		      const char *text, uint32_t size)
 {
 	struct record_text r = { .probe = { .head = { .time = time,
 						      .tid = tid,
@@ -30,13 +33,15 @@ static void feed_text(enum role role, uint64_t time, uint32_t tid, uint32_t tag,
 				 .size = size };
 
 	memcpy(r.text, text, MIN(strlen(text), sizeof(r.text)));
-	startup_feed(&s, &(struct probe_spec){ .role = role, .group = (uint8_t)group },
+	startup_feed(&s, &pack,
+		     &(struct probe_row){ .verb = verb, .work = work, .group = (uint8_t)group },
 		     &r.probe.head);
 }
 
-static void path(enum role role, uint64_t time, uint32_t tid, uint32_t tag, const char *text)
+static void path(enum verb verb, enum work work, uint64_t time, uint32_t tid, uint32_t tag,
+		 const char *text)
 {
-	feed_text(role, time, tid, tag, text, (uint32_t)strlen(text));
+	feed_text(verb, work, time, tid, tag, text, (uint32_t)strlen(text));
 }
 
 static void begin(void)
@@ -60,27 +65,27 @@ static const struct startup_phase *check(unsigned i, enum startup_phase_kind kin
 /* As C++'s loader passes its marks: the path first, all within the load. */
 static void load(uint64_t time, uint32_t tid, const char *model, const char *variables)
 {
-	feed(ROLE_LOAD_BEGIN, time, tid, 0);
-	path(ROLE_LOAD_PATH, time + 1, tid, 0, model);
-	path(ROLE_RESTORE_BEGIN, time + 20, tid + 1, 0x77, variables);
-	feed(ROLE_RESTORE_END, time + 40, tid + 1, 0x77);
-	feed(ROLE_LOAD_END, time + 100, tid, 0);
+	feed(VERB_OPEN, WORK_LOAD, time, tid, 0);
+	path(VERB_POINT, WORK_LOAD, time + 1, tid, 0, model);
+	path(VERB_OPEN, WORK_WEIGHTS, time + 20, tid + 1, 0x77, variables);
+	feed(VERB_CLOSE, WORK_WEIGHTS, time + 40, tid + 1, 0x77);
+	feed(VERB_CLOSE, WORK_LOAD, time + 100, tid, 0);
 }
 
 TEST(a_server_starts_loads_restores_warms_up_waits_and_serves)
 {
 	begin();
-	feed(ROLE_RUNTIME_BEGIN, 400, 11, 0);
-	feed(ROLE_RUNTIME_BEGIN, 450, 11, 0);
+	feed(VERB_OPEN, WORK_RUNTIME, 400, 11, 0);
+	feed(VERB_OPEN, WORK_RUNTIME, 450, 11, 0);
 	load(500, 11, "/models/a/1", "/models/a/1/variables/variables");
-	feed(ROLE_RUN_BEGIN, 610, 11, 0);
-	feed(ROLE_RUN_END, 620, 11, 0);
-	feed(ROLE_RUN_BEGIN, 625, 11, 0);
-	feed(ROLE_RUN_END, 630, 11, 0);
+	feed(VERB_OPEN, WORK_RUN, 610, 11, 0);
+	feed(VERB_CLOSE, WORK_RUN, 620, 11, 0);
+	feed(VERB_OPEN, WORK_RUN, 625, 11, 0);
+	feed(VERB_CLOSE, WORK_RUN, 630, 11, 0);
 	CHECK(!startup_is_over(&s));
-	feed(ROLE_RUN_BEGIN, 900, 12, 0);
+	feed(VERB_OPEN, WORK_RUN, 900, 12, 0);
 	CHECK(startup_is_over(&s));
-	feed(ROLE_RUN_BEGIN, 910, 11, 0);
+	feed(VERB_OPEN, WORK_RUN, 910, 11, 0);
 	startup_phases(&s, &track);
 	CHECK(!check(0, STARTUP_START, 100, 200)->start_is_bound);
 	check(1, STARTUP_LIBRARIES, 200, 400);
@@ -96,16 +101,16 @@ TEST(a_server_starts_loads_restores_warms_up_waits_and_serves)
 TEST(pythons_loader_tells_the_path_after_the_load_and_reads_variables_on_its_own_thread)
 {
 	begin();
-	feed(ROLE_RUN_BEGIN, 450, 11, 0); /* before any model: no request */
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	path(ROLE_RESTORE_BEGIN, 520, 11, 1, "/models/a/1/variables/variables");
-	feed(ROLE_RUN_BEGIN, 525, 11, 0);
-	feed(ROLE_RESTORE_END, 530, 11, 1);
-	path(ROLE_RESTORE_BEGIN, 540, 11, 2, "/models/a/1/variables/variables");
-	feed(ROLE_RESTORE_END, 560, 11, 2);
-	feed(ROLE_LOAD_END, 600, 11, 0);
-	path(ROLE_LOAD_PATH, 601, 11, 0, "/models/a/1");
-	path(ROLE_LOAD_PATH, 602, 11, 0, "/models/b/1");
+	feed(VERB_OPEN, WORK_RUN, 450, 11, 0); /* before any model: no request */
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
+	path(VERB_OPEN, WORK_WEIGHTS, 520, 11, 1, "/models/a/1/variables/variables");
+	feed(VERB_OPEN, WORK_RUN, 525, 11, 0);
+	feed(VERB_CLOSE, WORK_WEIGHTS, 530, 11, 1);
+	path(VERB_OPEN, WORK_WEIGHTS, 540, 11, 2, "/models/a/1/variables/variables");
+	feed(VERB_CLOSE, WORK_WEIGHTS, 560, 11, 2);
+	feed(VERB_CLOSE, WORK_LOAD, 600, 11, 0);
+	path(VERB_POINT, WORK_LOAD, 601, 11, 0, "/models/a/1");
+	path(VERB_POINT, WORK_LOAD, 602, 11, 0, "/models/b/1");
 	startup_phases(&s, &track);
 	check(1, STARTUP_LIBRARIES, 200, 500);
 	CHECK_STR(check(2, STARTUP_LOAD, 500, 600)->path, "/models/a/1");
@@ -117,19 +122,19 @@ TEST(pythons_loader_tells_the_path_after_the_load_and_reads_variables_on_its_own
 TEST(models_that_load_at_the_same_time_have_their_own_variables)
 {
 	begin();
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	path(ROLE_LOAD_PATH, 501, 11, 0, "/models/a/1");
-	feed(ROLE_LOAD_BEGIN, 510, 12, 0);
-	path(ROLE_LOAD_PATH, 511, 12, 0, "/models/a/11");
-	path(ROLE_RESTORE_BEGIN, 520, 21, 1, "/models/a/11/variables/variables");
-	path(ROLE_RESTORE_BEGIN, 530, 22, 2, "/models/a/1/variables/variables");
-	path(ROLE_RESTORE_BEGIN, 535, 23, 3, "/elsewhere/variables");
-	feed(ROLE_RESTORE_END, 540, 22, 2);
-	feed(ROLE_RESTORE_END, 550, 21, 1);
-	feed(ROLE_RESTORE_END, 560, 23, 3);
-	feed(ROLE_LOAD_END, 600, 12, 0);
-	feed(ROLE_RUN_BEGIN, 610, 13, 0); /* one serves already */
-	feed(ROLE_LOAD_END, 700, 11, 0);
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
+	path(VERB_POINT, WORK_LOAD, 501, 11, 0, "/models/a/1");
+	feed(VERB_OPEN, WORK_LOAD, 510, 12, 0);
+	path(VERB_POINT, WORK_LOAD, 511, 12, 0, "/models/a/11");
+	path(VERB_OPEN, WORK_WEIGHTS, 520, 21, 1, "/models/a/11/variables/variables");
+	path(VERB_OPEN, WORK_WEIGHTS, 530, 22, 2, "/models/a/1/variables/variables");
+	path(VERB_OPEN, WORK_WEIGHTS, 535, 23, 3, "/elsewhere/variables");
+	feed(VERB_CLOSE, WORK_WEIGHTS, 540, 22, 2);
+	feed(VERB_CLOSE, WORK_WEIGHTS, 550, 21, 1);
+	feed(VERB_CLOSE, WORK_WEIGHTS, 560, 23, 3);
+	feed(VERB_CLOSE, WORK_LOAD, 600, 12, 0);
+	feed(VERB_OPEN, WORK_RUN, 610, 13, 0); /* one serves already */
+	feed(VERB_CLOSE, WORK_LOAD, 700, 11, 0);
 	startup_phases(&s, &track);
 	check(2, STARTUP_LOAD, 500, 700);
 	check(3, STARTUP_LOAD, 510, 600);
@@ -143,10 +148,10 @@ TEST(models_that_load_at_the_same_time_have_their_own_variables)
 TEST(a_load_that_fails_or_had_begun_before_says_so)
 {
 	begin();
-	feed(ROLE_LOAD_END, 400, 11, 0);
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	path(ROLE_LOAD_PATH, 501, 11, 0, "/models/broken/1");
-	feed(ROLE_LOAD_BEGIN, 600, 11, 0);
+	feed(VERB_CLOSE, WORK_LOAD, 400, 11, 0);
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
+	path(VERB_POINT, WORK_LOAD, 501, 11, 0, "/models/broken/1");
+	feed(VERB_OPEN, WORK_LOAD, 600, 11, 0);
 	startup_phases(&s, &track);
 	CHECK(check(2, STARTUP_LOAD, 300, 400)->start_is_bound);
 	CHECK(check(4, STARTUP_LOAD, 500, 0)->failed);
@@ -182,21 +187,21 @@ TEST(long_and_odd_paths_and_many_loads_have_their_place)
 	begin();
 	memset(text, 'x', RECORD_TEXT_SIZE);
 	text[1] = '\n';
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	feed_text(ROLE_LOAD_PATH, 501, 11, 0, text, 4000);
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
+	feed_text(VERB_POINT, WORK_LOAD, 501, 11, 0, text, 4000);
 	text[1] = '?';
 	CHECK(!strncmp(s.loads[0].path, "...", 3));
 	CHECK_STR(s.loads[0].path + 3, text);
-	feed(ROLE_LOAD_END, 502, 11, 0);
+	feed(VERB_CLOSE, WORK_LOAD, 502, 11, 0);
 	for (unsigned i = 0; i < 100; i++)
 		load(1000 + 200 * i, 12, "/m", "/m/variables/v");
 	CHECK_EQ(s.n_loads, STARTUP_LOADS_MAX);
 	CHECK_EQ(s.n_loads_left_out, 100 + 1 - STARTUP_LOADS_MAX);
 	/* The latest are kept. */
 	CHECK_EQ(s.loads[STARTUP_LOADS_MAX - 1].begin_ns, 1000 + 200 * 99);
-	feed(ROLE_RUN_BEGIN, 90000, 12, 0);
+	feed(VERB_OPEN, WORK_RUN, 90000, 12, 0);
 	CHECK(!startup_is_over(&s));
-	feed(ROLE_RUN_BEGIN, 90001, 13, 0);
+	feed(VERB_OPEN, WORK_RUN, 90001, 13, 0);
 	CHECK(startup_is_over(&s));
 	startup_phases(&s, &track);
 	CHECK(track.n <= STARTUP_PHASES_MAX);
@@ -207,19 +212,19 @@ TEST(more_models_that_load_at_the_same_time_than_are_kept_make_no_request_of_the
 	begin();
 	load(400, 99, "/models/first/1", "/models/first/1/variables/v");
 	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++)
-		feed(ROLE_LOAD_BEGIN, 1000 + i, 100 + i, 0);
+		feed(VERB_OPEN, WORK_LOAD, 1000 + i, 100 + i, 0);
 	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++) {
-		feed(ROLE_RUN_BEGIN, 2000 + i, 100 + i, 0);
-		path(ROLE_RESTORE_BEGIN, 2100 + i, 500, 0x50 + i, "/models/any/1/variables/v");
+		feed(VERB_OPEN, WORK_RUN, 2000 + i, 100 + i, 0);
+		path(VERB_OPEN, WORK_WEIGHTS, 2100 + i, 500, 0x50 + i, "/models/any/1/variables/v");
 	}
 	CHECK_EQ(s.n_unkept, 8);
 	CHECK(!startup_is_over(&s));
 	for (uint32_t i = 0; i < STARTUP_LOADS_MAX + 8; i++)
-		feed(ROLE_LOAD_END, 3000 + i, 100 + i, 0);
+		feed(VERB_CLOSE, WORK_LOAD, 3000 + i, 100 + i, 0);
 	CHECK_EQ(s.n_unkept, 0);
 	for (unsigned i = 0; i < s.n_loads; i++)
 		CHECK(s.loads[i].end_ns && !s.loads[i].restore_begin_ns && !s.loads[i].warmup_runs);
-	feed(ROLE_RUN_BEGIN, 4000, 700, 0);
+	feed(VERB_OPEN, WORK_RUN, 4000, 700, 0);
 	CHECK_EQ(s.first_request_ns, 4000);
 }
 
@@ -228,19 +233,20 @@ TEST(where_handlers_tell_of_requests_polls_and_what_batch_threads_run_are_none)
 	begin();
 	s.has_handlers = true;
 	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
-	feed(ROLE_RUN_BEGIN, 610, 11, 0);
-	feed(ROLE_RUN_END, 620, 11, 0);
-	feed(ROLE_RUN_BEGIN, 630, 40, 0);     /* a batch thread warms up */
-	feed(ROLE_REQUEST_BEGIN, 640, 50, 0); /* is the model ready? */
+	feed(VERB_OPEN, WORK_RUN, 610, 11, 0);
+	feed(VERB_CLOSE, WORK_RUN, 620, 11, 0);
+	feed(VERB_OPEN, WORK_RUN, 630, 40, 0);     /* a batch thread warms up */
+	feed(VERB_OPEN, WORK_REQUEST, 640, 50, 0); /* is the model ready? */
 	CHECK(!startup_is_over(&s));
-	feed(ROLE_REQUEST_BEGIN, 700, 50, 0);
-	feed(ROLE_REQUEST_BEGIN, 710, 51, 0);
-	feed(ROLE_RUN_BEGIN, 720, 50, 0);
+	feed(VERB_OPEN, WORK_REQUEST, 700, 50, 0);
+	feed(VERB_OPEN, WORK_REQUEST, 710, 51, 0);
+	feed(VERB_OPEN, WORK_RUN, 720, 50, 0);
 	group = 2;
-	feed(ROLE_REQUEST_END, 730, 51, 0); /* another group's: it ends what others begin, too */
+	feed(VERB_CLOSE, WORK_REQUEST, 730, 51,
+	     0); /* another group's: it ends what others begin, too */
 	group = 1;
 	CHECK(!startup_is_over(&s));
-	path(ROLE_REQUEST_END, 740, 50, 0, "a");
+	path(VERB_CLOSE, WORK_REQUEST, 740, 50, 0, "a");
 	CHECK_EQ(s.first_request_ns, 700);
 	startup_phases(&s, &track);
 	CHECK_EQ(check(4, STARTUP_WARMUP, 610, 620)->runs, 1);
@@ -254,8 +260,8 @@ TEST(a_call_that_names_no_model_is_a_request_by_the_group_of_its_own)
 	s.has_handlers = true;
 	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
 	group = 2;
-	feed(ROLE_REQUEST_BEGIN, 700, 50, 0);
-	feed(ROLE_REQUEST_END, 740, 50, 0);
+	feed(VERB_OPEN, WORK_REQUEST, 700, 50, 0);
+	feed(VERB_CLOSE, WORK_REQUEST, 740, 50, 0);
 	group = 1;
 	CHECK_EQ(s.first_request_ns, 700);
 }
@@ -263,10 +269,10 @@ TEST(a_call_that_names_no_model_is_a_request_by_the_group_of_its_own)
 TEST(a_load_that_goes_on_while_nobody_watches_has_no_end_and_has_not_failed)
 {
 	begin();
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
 	startup_interrupt(&s);
-	feed(ROLE_LOAD_BEGIN, 700, 11, 0);
-	feed(ROLE_LOAD_END, 800, 11, 0);
+	feed(VERB_OPEN, WORK_LOAD, 700, 11, 0);
+	feed(VERB_CLOSE, WORK_LOAD, 800, 11, 0);
 	startup_phases(&s, &track);
 	CHECK(!check(2, STARTUP_LOAD, 500, 0)->goes_on);
 	CHECK(!track.phases[2].failed);
@@ -280,18 +286,18 @@ TEST(variables_are_those_of_a_long_directory_by_what_is_known_of_both_and_of_no_
 	memset(directory + strlen(directory), 'd', 120);
 	snprintf(variables, sizeof(variables), "%s/variables/variables", directory);
 	begin();
-	feed(ROLE_LOAD_BEGIN, 500, 11, 0);
-	feed_text(ROLE_LOAD_PATH, 501, 11, 0, directory + strlen(directory) - RECORD_TEXT_SIZE,
-		  (uint32_t)strlen(directory));
-	path(ROLE_RESTORE_BEGIN, 510, 21, 1, "/elsewhere/variables/variables");
+	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
+	feed_text(VERB_POINT, WORK_LOAD, 501, 11, 0,
+		  directory + strlen(directory) - RECORD_TEXT_SIZE, (uint32_t)strlen(directory));
+	path(VERB_OPEN, WORK_WEIGHTS, 510, 21, 1, "/elsewhere/variables/variables");
 	CHECK_EQ(s.loads[0].restore_begin_ns, 0);
-	feed_text(ROLE_RESTORE_BEGIN, 520, 21, 2, variables + strlen(variables) - RECORD_TEXT_SIZE,
-		  (uint32_t)strlen(variables));
+	feed_text(VERB_OPEN, WORK_WEIGHTS, 520, 21, 2,
+		  variables + strlen(variables) - RECORD_TEXT_SIZE, (uint32_t)strlen(variables));
 	CHECK_EQ(s.loads[0].restore_begin_ns, 520);
-	feed(ROLE_RESTORE_END, 530, 21, 2);
-	feed(ROLE_LOAD_END, 600, 11, 0);
+	feed(VERB_CLOSE, WORK_WEIGHTS, 530, 21, 2);
+	feed(VERB_CLOSE, WORK_LOAD, 600, 11, 0);
 	/* The reader's place is another's later on. */
-	feed(ROLE_RESTORE_END, 900, 21, 2);
+	feed(VERB_CLOSE, WORK_WEIGHTS, 900, 21, 2);
 	CHECK_EQ(s.loads[0].restore_end_ns, 530);
 }
 
@@ -335,8 +341,8 @@ TEST(a_trace_shows_what_of_it_lies_in_the_window_nested_and_in_as_many_lines_as_
 
 	begin();
 	load(500, 11, "/models/a/1", "/models/a/1/variables/v");
-	feed(ROLE_LOAD_BEGIN, 560, 12, 0);
-	path(ROLE_LOAD_PATH, 561, 12, 0, "/models/b/1");
+	feed(VERB_OPEN, WORK_LOAD, 560, 12, 0);
+	path(VERB_POINT, WORK_LOAD, 561, 12, 0, "/models/b/1");
 	startup_phases(&s, added);
 	space = export_with(&t, &(struct export_options){ .level = 1, .startups = &startups });
 	host = find_plane(space, "/host:CPU");

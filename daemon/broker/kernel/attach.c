@@ -12,6 +12,7 @@
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "include/record_types.h"
+#include "lib/base/array.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -35,11 +36,12 @@ struct attachment {
 	bool tracepoints;           /* are attached */
 	unsigned n_listeners_found; /* of so many targets */
 	struct programs bpf;
-	struct attach_site sites[BROKER_MAX_SITES];
+	struct attach_site *sites;
+	size_t sites_allocated;
 	unsigned n_sites, n_attached;
 	struct record_targets targets;
-	struct attached
-		links[BROKER_MAX_SITES + 16]; /* a site each at the most, and the tracepoints */
+	struct attached *links;
+	size_t links_allocated;
 	unsigned n_links;
 	bool shed[KIND_COUNT];
 };
@@ -134,6 +136,8 @@ struct attachment *attachment_free(struct attachment *a)
 	if (!a)
 		return NULL;
 	links_done(a->links, a->n_links);
+	free(a->links);
+	free(a->sites);
 	programs_done(&a->bpf);
 	free(a);
 	return NULL;
@@ -179,6 +183,8 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site)
 	if (a->n_sites >=
 	    (a->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES))
 		return -E2BIG;
+	if (array_reserve(&a->sites, a->n_sites, &a->sites_allocated, sizeof(a->sites[0]), 1) < 0)
+		return -ENOMEM;
 	a->sites[a->n_sites++] = *site;
 	return 0;
 }
@@ -231,7 +237,7 @@ struct detached *detached_free(struct detached *d)
 
 static int add_link(struct attachment *a, struct attached link)
 {
-	if (a->n_links >= ARRAY_SIZE(a->links)) {
+	if (array_reserve(&a->links, a->n_links, &a->links_allocated, sizeof(a->links[0]), 1) < 0) {
 		attached_done(&link);
 		return -E2BIG;
 	}
@@ -248,13 +254,17 @@ static bool is_at_return(const struct attach_site *site)
  * with the one at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
-	uint64_t offsets[BROKER_MAX_SITES], cookies[BROKER_MAX_SITES], semaphores[BROKER_MAX_SITES];
 	const struct attach_site *site = &a->sites[first];
+	_cleanup_free_ uint64_t *words = malloc(3 * (size_t)a->n_sites * sizeof(words[0]));
+	uint64_t *offsets = words, *cookies = words + a->n_sites;
+	uint64_t *semaphores = words + 2 * (size_t)a->n_sites;
 	bool any_semaphore = false;
 	unsigned n = 0;
 	char path[32];
 	int link;
 
+	if (!words)
+		return -ENOMEM;
 	for (unsigned i = first; i < a->n_sites; i++) {
 		const struct attach_site *s = &a->sites[i];
 
@@ -388,11 +398,12 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
 {
-	bool done[BROKER_MAX_SITES] = {};
-	int r = 0, refused = 0;
+	_cleanup_free_ bool *done = calloc((size_t)a->n_sites + 1, sizeof(done[0]));
+	int r = done ? 0 : -ENOMEM, refused = 0;
 
 	*ret_refused = (struct refused){};
-	memset(done, 1, a->n_attached);
+	if (done)
+		memset(done, 1, a->n_attached);
 	for (unsigned i = a->n_attached; i < a->n_sites && r >= 0; i++) {
 		const struct attach_site *site = &a->sites[i];
 

@@ -12,7 +12,7 @@
 
 #include "daemon/broker/limits.h"
 #include "daemon/broker/message.h"
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
 
 struct attachment;
 struct program_cache;

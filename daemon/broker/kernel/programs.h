@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
 #include "include/record_types.h"
 
 /*

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
+#include "daemon/plan/packs.h"
 #include "lib/base/macro.h"
 
 #define SETS 256
@@ -63,7 +64,7 @@ static bool is_runtime(const char *path)
 {
 	const char *base = strrchr(path, '/');
 
-	return base && (pack_find(base + 1, false) || pack_find(base + 1, true));
+	return base && (packs_of_runtimes(packs_of_file(base + 1)));
 }
 
 void births_event(struct births *b, const struct sideband_event *event)

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
+#include "daemon/plan/packs.h"
 #include "lib/base/macro.h"
 
 /* A process that was only told of is known for so long: by then the front has opened its files, or
@@ -129,8 +130,7 @@ static bool may_be_runtime(const char *name, uint64_t size)
 	const char *base = strrchr(name, '/');
 
 	base = base ? base + 1 : name;
-	return size >= PACK_BIG_CODE || pack_find(base, false) || pack_find(base, true) ||
-	       pack_is_beside(base);
+	return size >= PACK_BIG_CODE || packs_of_file(base);
 }
 
 void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)

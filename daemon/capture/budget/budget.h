@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/detail.h"
 
 /* Zeros but for max_percent at first. */
 struct budget {

@@ -16,10 +16,6 @@
 #include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
-/* What is wanted of a stream: the first bits of grpc_transport_stream_op_batch (gRPC 1.85). */
-#define SEND_INITIAL_METADATA (1u << 0)
-#define SEND_TRAILING_METADATA (1u << 1)
-
 /* Of an object that no stream is known of, and one that the process asks others by. */
 #define UNKNOWN UINT32_MAX
 #define CLIENT (UINT32_MAX - 1)
@@ -65,8 +61,9 @@ static struct transport *transport_get(struct correlator *c, const struct record
 	return &transports[s->n_transports++];
 }
 
-void streams_on_begin(struct correlator *c, const struct record_probe2 *r)
+void streams_open(struct correlator *c, const struct entry *e)
 {
+	const struct record_probe2 *r = entry_values(e);
 	struct streams *s = &c->requests->streams;
 	uint64_t key = target_key(r->probe.value, r->probe.head.target);
 	struct stream_object *objects;
@@ -160,12 +157,14 @@ static void hand_over(struct correlator *c, const struct thread_requests *t, uin
 	}
 }
 
-void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+void streams_point(struct correlator *c, const struct entry *e)
 {
+	const struct stream_bits *bits = &e->pack->stream_bits;
+	const struct record_probe2 *r = entry_values(e);
 	struct streams *s = &c->requests->streams;
 	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
 	uint32_t object = found ? (uint32_t)*found : UNKNOWN;
-	struct thread_requests *t = claims_thread(c, thread);
+	struct thread_requests *t = claims_thread(c, e->thread);
 	bool known, alone;
 
 	/* What the process asks of others is part of its work. */
@@ -174,13 +173,13 @@ void streams_on_operations(struct correlator *c, uint32_t thread, const struct r
 	t->handed = 0;
 	if (object != UNKNOWN) {
 		known = take(c, t, object, &alone);
-		if (r->value2 & (SEND_INITIAL_METADATA | SEND_TRAILING_METADATA)) {
+		if (r->value2 & (bits->begins | bits->ends)) {
 			t->handed = object + 1;
 			if (alone && !t->since_overflow)
 				hand_over(c, t, object, r->probe.head.time,
 					  known && t->last_object == object + 1);
 		}
-		s->objects[object].ended |= (r->value2 & SEND_TRAILING_METADATA) != 0;
+		s->objects[object].ended |= (r->value2 & bits->ends) != 0;
 	}
 	t->last_object = object == UNKNOWN ? 0 : object + 1;
 	t->n_since = 0;

@@ -2,14 +2,15 @@
 /* Which request a run is of, by the objects that gRPC's library has for streams. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
 
 void streams_done(struct streams *s);
 
-/* ROLE_STREAM_BEGIN and ROLE_STREAM_OPERATIONS. */
-void streams_on_begin(struct correlator *c, const struct record_probe2 *r);
+/* An object is made for a stream. */
+void streams_open(struct correlator *c, const struct entry *e);
+/* The thread wants something of a stream. */
+void streams_point(struct correlator *c, const struct entry *e);
 /* streams.c */
-void streams_on_operations(struct correlator *c, uint32_t thread, const struct record_probe2 *r);
 /* A thread wrote header fields of a stream to a connection. */
 void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection,
 			uint32_t stream);

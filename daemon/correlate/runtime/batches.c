@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/runs.h"
 #include "lib/base/macro.h"
 
 /* Together below 200 MB. */
@@ -62,7 +62,7 @@ static uint32_t find_open(struct correlator *c, uint64_t key)
 										 : add(c, key);
 }
 
-void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run)
+static void add_task(struct correlator *c, uint64_t key, uint64_t time, uint64_t run)
 {
 	uint32_t batch = find_open(c, key);
 	struct batch_task *tasks;
@@ -78,7 +78,7 @@ void batches_add(struct correlator *c, uint64_t key, uint64_t time, uint64_t run
 		(struct batch_task){ .queued_ns = time, .batch = batch, .run = run };
 }
 
-uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span)
+static uint32_t begin(struct correlator *c, uint64_t key, uint64_t span)
 {
 	uint32_t batch = find_open(c, key);
 
@@ -87,13 +87,13 @@ uint32_t batches_begin(struct correlator *c, uint64_t key, uint64_t span)
 	return batch;
 }
 
-void batches_size(struct correlator *c, uint32_t batch, uint64_t rows)
+static void set_size(struct correlator *c, uint32_t batch, uint64_t rows)
 {
 	if (batch != BATCH_NONE && !c->t->batches[batch].size)
 		c->t->batches[batch].size = rows;
 }
 
-void batches_padded(struct correlator *c, uint64_t key, uint64_t rows)
+static void set_padded(struct correlator *c, uint64_t key, uint64_t rows)
 {
 	uint32_t batch = find(c, key);
 
@@ -107,7 +107,7 @@ void batches_padded(struct correlator *c, uint64_t key, uint64_t rows)
 		c->t->batches[batch].padded = rows;
 }
 
-uint32_t batches_end(struct correlator *c, uint64_t key)
+static uint32_t end(struct correlator *c, uint64_t key)
 {
 	uint32_t batch = find(c, key);
 
@@ -119,7 +119,7 @@ uint32_t batches_end(struct correlator *c, uint64_t key)
 		       : BATCH_NONE;
 }
 
-void batches_set_span(struct correlator *c, uint32_t batch, uint64_t span)
+static void set_span(struct correlator *c, uint32_t batch, uint64_t span)
 {
 	state_of(c, batch)->span = span;
 }
@@ -166,6 +166,75 @@ static int sort_tasks(struct timeline *t, const uint32_t *place_of)
 	free(t->batch_tasks);
 	t->batch_tasks = sorted;
 	return 0;
+}
+
+void batches_enqueue(struct correlator *c, const struct entry *e)
+{
+	uint64_t run;
+
+	nesting_pass(c, e);
+	run = runs_of_thread(c, entry_state(c, e));
+	add_task(c, entry_key(e), e->record->head.time,
+		 run == NO_SPAN ? 0 : c->t->spans[run].context);
+}
+
+void batches_open(struct correlator *c, const struct entry *e)
+{
+	struct frame *f;
+
+	nesting_return(c, entry_state(c, e), e->record->stack);
+	f = nesting_push(c, e, SPAN_BATCH);
+	if (!f)
+		return;
+	nesting_span(c, f)->context = c->next_context++;
+	f->tag = (uint32_t)e->record->value;
+	f->run = begin(c, entry_key(e), f->span);
+}
+
+void batches_point(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	int32_t rows = (int32_t)e->record->value;
+
+	nesting_pass(c, e);
+	if (e->row->value2.argument) {
+		set_padded(c, entry_key(e), entry_values(e)->value2);
+		return;
+	}
+	for (uint32_t i = s->frames.n; rows > 0 && i > 0; i--) {
+		if (!frame_is(&s->frames.frames[i - 1], WORK_BATCH))
+			continue;
+		set_size(c, (uint32_t)s->frames.frames[i - 1].run, (uint64_t)rows);
+		return;
+	}
+}
+
+/* What the pack's batches are called. */
+static const char *name_of(const struct pack *pack)
+{
+	for (unsigned i = 0; i < pack->n_rows; i++)
+		if (row_is(&pack->rows[i], VERB_OPEN, WORK_BATCH) && pack->rows[i].event)
+			return pack->rows[i].event;
+	return "batch";
+}
+
+void batches_close(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	uint32_t at = frames_find(&s->frames, WORK_BATCH, (uint32_t)e->record->value);
+	uint32_t batch = end(c, entry_key(e));
+	uint64_t index;
+
+	if (at != FRAME_NONE) {
+		nesting_end(c, s, at, e->record->head.time);
+		return;
+	}
+	nesting_pass(c, e);
+	if (batch == BATCH_NONE || s->frames.n)
+		return;
+	index = nesting_add_begun(c, e, SPAN_BATCH, name_of(e->pack));
+	if (index != NO_SPAN)
+		set_span(c, batch, index);
 }
 
 int batches_finish(struct correlator *c)

@@ -17,8 +17,8 @@ struct frame {
 			     known; of a batch: its number */
 	uint32_t stack;   /* low half of the stack pointer at its entry */
 	uint32_t tag;
-	enum role role;
-	uint8_t group;
+	const struct pack *pack; /* whose row was entered */
+	const struct probe_row *row;
 };
 
 struct frames {
@@ -32,9 +32,9 @@ static inline bool stack_at_or_above(uint32_t stack, uint32_t other)
 	return (int32_t)(stack - other) >= 0;
 }
 
-static inline bool frame_is_op(const struct frame *f)
+static inline bool frame_is(const struct frame *f, enum work work)
 {
-	return f->role == ROLE_OP_BEGIN || f->role == ROLE_OP_ASYNC_BEGIN;
+	return f->row->work == work;
 }
 
 void frames_done(struct frames *f);
@@ -47,18 +47,12 @@ struct frame *frames_top(const struct frames *f);
 struct frame *frames_push(struct frames *f);
 void frames_pop(struct frames *f);
 void frames_remove(struct frames *f, uint32_t at);
-/* The innermost executor with this tag; FRAME_NONE. */
-uint32_t frames_find_executor(const struct frames *f, uint32_t tag);
-/* The innermost run of a group that was entered above this stack pointer; FRAME_NONE. */
-uint32_t frames_find_run(const struct frames *f, uint8_t group, uint32_t stack);
-/* The innermost handler, likewise; FRAME_NONE. */
-uint32_t frames_find_handler(const struct frames *f, uint8_t group, uint32_t stack);
-/* The innermost batch with this tag; FRAME_NONE. */
-uint32_t frames_find_batch(const struct frames *f, uint32_t tag);
-/* The innermost iterator with this tag; FRAME_NONE. */
-uint32_t frames_find_iterator(const struct frames *f, uint32_t tag);
-/* The innermost operation with this context; FRAME_NONE. */
-uint32_t frames_find_op(const struct frames *f, uint32_t tag);
+/* The innermost of that kind with this tag; FRAME_NONE. */
+uint32_t frames_find(const struct frames *f, enum work work, uint32_t tag);
+/* The innermost of the row's kind and group that was entered above this stack pointer; FRAME_NONE.
+ */
+uint32_t frames_find_above(const struct frames *f, const struct pack *pack,
+			   const struct probe_row *row, uint32_t stack);
 /* The span of the innermost operation, with that stack pointer in it (0: wherever it is);
  * UINT64_MAX: none. */
 uint64_t frames_op(const struct frames *f, uint32_t stack);

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/handlers.h"
-#include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
 #define HANDLERS_MAX (4u << 20)
@@ -51,7 +49,7 @@ static struct handler *handler_of(struct correlator *c, struct span *span)
 	return span->id < 0 ? NULL : &c->t->handlers[span->id];
 }
 
-void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *r)
+static void set_path(struct correlator *c, uint64_t span, const struct record_text *r)
 {
 	struct handler *handler = handler_of(c, &c->t->spans[span]);
 
@@ -59,7 +57,7 @@ void handlers_set_path(struct correlator *c, uint64_t span, const struct record_
 		handler->path = text_of(c, r);
 }
 
-void handlers_set_model(struct correlator *c, uint64_t span, const struct record_text *r)
+static void set_model(struct correlator *c, uint64_t span, const struct record_text *r)
 {
 	struct handler *handler = handler_of(c, &c->t->spans[span]);
 	const struct timeline *t = c->t;
@@ -73,4 +71,49 @@ void handlers_set_model(struct correlator *c, uint64_t span, const struct record
 	snprintf(name, sizeof(name), "%.100s (%s)", c->names.names[t->spans[span].name].name,
 		 t->texts[handler->model]);
 	c->t->spans[span].name = correlator_name(c, name);
+}
+
+void handlers_open(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	struct frame *f;
+	uint32_t at;
+
+	/* Handlers are not called by one another: the last one's end was lost. */
+	while ((at = frames_find_above(&s->frames, e->pack, e->row, e->record->stack)) !=
+	       FRAME_NONE)
+		while (s->frames.n > at)
+			nesting_pop(c, s, 0, false);
+	nesting_return(c, s, e->record->stack);
+	f = nesting_push(c, e, SPAN_HANDLER);
+	if (!f)
+		return;
+	s->handled = true;
+	nesting_span(c, f)->context = c->next_context++;
+	if (entry_text(e))
+		set_path(c, f->span, entry_text(e));
+}
+
+void handlers_close(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	uint32_t at = frames_find_above(&s->frames, e->pack, e->row, e->record->stack);
+	uint64_t span;
+
+	if (at != FRAME_NONE) {
+		span = s->frames.frames[at].span;
+		nesting_end(c, s, at, e->record->head.time);
+	} else {
+		nesting_pass(c, e);
+		/* It began before the window, unless another one was seen here since. */
+		if (s->handled || s->frames.n || !e->row->event)
+			return;
+		span = nesting_add_begun(c, e, SPAN_HANDLER, e->row->event);
+		if (span == NO_SPAN)
+			return;
+	}
+	s->handled = true;
+	if (entry_text(e))
+		set_model(c, span, entry_text(e));
+	requests_note_finished(c, span);
 }

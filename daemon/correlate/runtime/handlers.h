@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handlers of requests were called with. */
+/* The server's own handlers of requests, and what they were called with. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
 
-/* handlers.c: what the handlers of requests were called with. */
-void handlers_set_path(struct correlator *c, uint64_t span, const struct record_text *record);
-/* The span's name says it, too. */
-void handlers_set_model(struct correlator *c, uint64_t span, const struct record_text *record);
+void handlers_open(struct correlator *c, const struct entry *e);
+void handlers_close(struct correlator *c, const struct entry *e);

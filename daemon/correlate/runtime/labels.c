@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/labels.h"
 #include "lib/base/macro.h"
 
-/* Different names; what comes beyond these is shown by one. A server can make names up. */
-#define NAMES_MAX 4096
+/* What comes beyond LABEL_NAMES_MAX. */
 #define OTHER_NAMES "other spans"
-#define OTHER_ITERATORS "Iterator::other"
-#define UNKNOWN_ITERATOR "Iterator::unknown"
 
-static uint32_t add_name(struct correlator *c, const char *name, const char *shown)
+uint32_t labels_add_name(struct correlator *c, const char *name, const char *shown)
 {
 	uint32_t index = 0;
 
@@ -33,50 +28,34 @@ static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 {
 	char name[sizeof("span ") + RECORD_TEXT_SIZE], *shown = name + strlen("span ");
 
-	if (c->n_label_names >= NAMES_MAX)
+	if (c->n_label_names >= LABEL_NAMES_MAX)
 		return correlator_name(c, OTHER_NAMES);
 	snprintf(name, sizeof(name), "span %.*s", (int)size, text);
 	for (char *p = shown; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';
-	return add_name(c, name, *shown ? shown : NULL);
+	return labels_add_name(c, name, *shown ? shown : NULL);
 }
 
-/* "Iterator::Root::Map": each with what it is an iterator of, the outermost first. Elsewhere in
- * another release's object there is something else. */
-uint32_t labels_name_iterator(struct correlator *c, const struct record_text *r)
+void labels_open(struct correlator *c, const struct entry *e)
 {
-	static const char word[] = "Iterator";
-	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
-	char name[RECORD_TEXT_SIZE + sizeof("Iterator::...")];
-
-	/* Of a long one only the end is here. */
-	if (r->size <= RECORD_TEXT_SIZE &&
-	    (size < sizeof(word) - 1 || memcmp(r->text, word, sizeof(word) - 1)))
-		return correlator_name(c, UNKNOWN_ITERATOR);
-	for (size_t i = 0; i < size; i++)
-		if (!isprint((unsigned char)r->text[i]))
-			return correlator_name(c, UNKNOWN_ITERATOR);
-	if (c->n_label_names >= NAMES_MAX)
-		return correlator_name(c, OTHER_ITERATORS);
-	snprintf(name, sizeof(name), "%s%.*s", r->size > RECORD_TEXT_SIZE ? "Iterator::..." : "",
-		 (int)size, r->text);
-	return add_name(c, name, NULL);
-}
-
-void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *r)
-{
-	struct labels *labels = &c->states[thread].labels;
-	size_t size = strnlen(r->text, MIN(r->size, (uint32_t)RECORD_TEXT_SIZE));
-	const char *mark = memchr(r->text, '#', size);
-	size_t name_size = mark ? (size_t)(mark - r->text) : size, rest = size - name_size;
+	const struct record_text *r = entry_text(e);
+	struct labels *labels = &entry_state(c, e)->labels;
+	size_t size, name_size, rest;
+	const char *mark;
 	struct span *span;
 	uint64_t index;
 
+	if (!r)
+		return;
+	size = strnlen(r->text, MIN(r->size, (uint32_t)RECORD_TEXT_SIZE));
+	mark = memchr(r->text, '#', size);
+	name_size = mark ? (size_t)(mark - r->text) : size;
+	rest = size - name_size;
 	labels->depth++;
 	if (labels->depth > LABELS_MAX)
 		return;
-	index = correlator_add_span(c, thread, SPAN_LABEL, r->probe.head.time);
+	index = correlator_add_span(c, e->thread, SPAN_LABEL, r->probe.head.time);
 	labels->spans[labels->depth - 1] = index;
 	if (index == NO_SPAN)
 		return;
@@ -102,16 +81,16 @@ static void end_innermost(struct correlator *c, struct labels *labels, uint64_t 
 		c->t->spans[index].flags |= SPAN_CUT_END;
 }
 
-void labels_end(struct correlator *c, uint32_t thread, uint64_t time)
+void labels_close(struct correlator *c, const struct entry *e)
 {
-	struct labels *labels = &c->states[thread].labels;
+	struct labels *labels = &entry_state(c, e)->labels;
 
 	/* What began before the window has no name. */
 	if (labels->depth)
-		end_innermost(c, labels, time, false);
+		end_innermost(c, labels, e->record->head.time, false);
 }
 
-void labels_close(struct correlator *c, struct thread_state *s, uint64_t time)
+void labels_cut(struct correlator *c, struct thread_state *s, uint64_t time)
 {
 	while (s->labels.depth)
 		end_innermost(c, &s->labels, time, true);

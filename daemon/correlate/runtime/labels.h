@@ -2,12 +2,15 @@
 /* What the server itself calls its threads' work. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
 
-/* labels.c: what the server itself calls its threads' work. */
-void labels_begin(struct correlator *c, uint32_t thread, const struct record_text *record);
-void labels_end(struct correlator *c, uint32_t thread, uint64_t time);
+/* Different names, of stages too; what comes beyond these is shown by one. A server can make names
+ * up. */
+#define LABEL_NAMES_MAX 4096
+
+void labels_open(struct correlator *c, const struct entry *e);
+void labels_close(struct correlator *c, const struct entry *e);
 /* What the thread is inside of goes on after that time, unseen. */
-void labels_close(struct correlator *c, struct thread_state *s, uint64_t time);
-/* What an iterator of a pipeline is called, an index into names. */
-uint32_t labels_name_iterator(struct correlator *c, const struct record_text *record);
+void labels_cut(struct correlator *c, struct thread_state *s, uint64_t time);
+/* A name that a server made: an index into names. shown: NULL, or what viewers show. */
+uint32_t labels_add_name(struct correlator *c, const char *name, const char *shown);

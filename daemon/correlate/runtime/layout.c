@@ -2,6 +2,7 @@
 #include "daemon/correlate/runtime/layout.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "lib/base/macro.h"
 
@@ -21,12 +22,24 @@ void layout_search_add(struct layout_search *s, const struct record_object *o)
 	for (uint32_t i = 0; i < MIN(o->n_candidates, (uint32_t)RECORD_CANDIDATES); i++) {
 		const struct record_candidate *c = &o->candidates[i];
 		uint32_t name_size = MIN(c->size, (uint32_t)RECORD_CANDIDATE_SIZE), type_size = 0;
-		const char *type = object_view(o, c->offset + s->pack->type_distance, &type_size);
+		const char *type = object_view(o, c->offset + s->names->type_distance, &type_size);
 
 		if (type && c->offset % 8 == 0 && c->offset / 8 < ARRAY_SIZE(s->right) &&
-		    s->pack->is_name(c->bytes, name_size) && s->pack->is_type(type, type_size))
+		    s->names->is_name(c->bytes, name_size) && s->names->is_type(type, type_size))
 			s->right[c->offset / 8]++;
 	}
+}
+
+bool layout_is_constant(const struct pack_names *names, struct record_layout *ret)
+{
+	if (names->form == NAME_VIEW)
+		return false;
+	*ret = (struct record_layout){ .name_offset = names->name_offset,
+				       .type_offset = names->name_offset + names->type_distance,
+				       .n_steps = names->n_steps,
+				       .form = (uint8_t)names->form };
+	memcpy(ret->steps, names->steps, sizeof(ret->steps));
+	return true;
 }
 
 bool layout_search_result(const struct layout_search *s, struct record_layout *ret)
@@ -44,7 +57,39 @@ bool layout_search_result(const struct layout_search *s, struct record_layout *r
 	/* Right on every object, and the only such place. */
 	if (best < LAYOUT_PROOFS || best < s->seen || second == best)
 		return false;
-	ret->name_offset = at * 8;
-	ret->type_offset = at * 8 + s->pack->type_distance;
+	*ret = (struct record_layout){ .name_offset = at * 8,
+				       .type_offset = at * 8 + s->names->type_distance,
+				       .form = NAME_VIEW };
 	return true;
+}
+
+void layouts_init(struct layouts *l, const struct pack_set *set)
+{
+	*l = (struct layouts){ .packs = set };
+	for (unsigned i = 0; i < set->n_named; i++)
+		l->searches[i].names = &set->named[i]->names;
+}
+
+bool layouts_learn(struct layouts *l, const struct record_object *object, unsigned *ret_named,
+		   struct record_layout *ret)
+{
+	int named = pack_set_named(l->packs, object->head.site);
+
+	if (named < 0 || l->known[named])
+		return false;
+	layout_search_add(&l->searches[named], object);
+	if (!layout_search_result(&l->searches[named], ret))
+		return false;
+	l->known[named] = true;
+	*ret_named = (unsigned)named;
+	return true;
+}
+
+uint32_t layouts_n_unknown(const struct layouts *l)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < RECORD_LAYOUTS; i++)
+		n += l->known[i] ? 0 : l->searches[i].seen;
+	return n;
 }

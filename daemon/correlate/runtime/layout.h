@@ -9,19 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/plan/model.h"
+#include "daemon/plan/packs.h"
 #include "include/record_types.h"
 
 /* Objects that must agree. */
 #define LAYOUT_PROOFS 3
 
 struct layout_search {
-	const struct probe_pack *pack;
+	const struct pack_names *names;
 	uint32_t seen;
 	/* Objects on which the pair (name view at 8 * index, type view after it) read right. */
 	uint32_t right[RECORD_OBJECT_BYTES / 8];
 };
 
+/* Whether the pack itself says where names are, and then where. */
+bool layout_is_constant(const struct pack_names *names, struct record_layout *ret);
 void layout_search_add(struct layout_search *search, const struct record_object *object);
 /* Whether the layout is known, and then where things are. */
 bool layout_search_result(const struct layout_search *search, struct record_layout *ret);
@@ -29,3 +31,17 @@ bool layout_search_result(const struct layout_search *search, struct record_layo
 /* The string view at an offset of an object, NULL: none there. *ret_size is what the record holds
  * of it. */
 const char *object_view(const struct record_object *object, uint32_t offset, uint32_t *ret_size);
+
+/* The layouts of one target: of each of its packs whose operations have names. */
+struct layouts {
+	const struct pack_set *packs;
+	struct layout_search searches[RECORD_LAYOUTS];
+	bool known[RECORD_LAYOUTS];
+};
+
+void layouts_init(struct layouts *l, const struct pack_set *set);
+/* Whether an object tells where names are of the pack with this index, which it had not. */
+bool layouts_learn(struct layouts *l, const struct record_object *object, unsigned *ret_named,
+		   struct record_layout *ret);
+/* Objects of packs whose layout is still not known. */
+uint32_t layouts_n_unknown(const struct layouts *l);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/runtime/memory.h"
-#include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
 /* 40 bytes each. */
@@ -39,8 +38,10 @@ static bool add_event(struct correlator *c, uint32_t thread, const struct record
 	return true;
 }
 
-static void on_allocated(struct correlator *c, uint32_t thread, const struct record_probe *r)
+void memory_close(struct correlator *c, const struct entry *e)
 {
+	const struct record_probe *r = e->record;
+	uint32_t thread = e->thread;
 	uint64_t bytes = c->states[thread].allocating, key = target_key(r->value, r->head.target);
 	const uint64_t *block;
 
@@ -59,9 +60,10 @@ static void on_allocated(struct correlator *c, uint32_t thread, const struct rec
 		correlator_put(c, &c->blocks, key, bytes);
 }
 
-static void on_free(struct correlator *c, uint32_t thread, const struct record_probe *r)
+void memory_free(struct correlator *c, const struct entry *e)
 {
-	uint64_t *block = map_get(&c->blocks, target_key(r->value, r->head.target));
+	const struct record_probe *r = e->record;
+	uint64_t *block = map_get(&c->blocks, entry_key(e));
 
 	if (!r->value)
 		return;
@@ -69,37 +71,23 @@ static void on_free(struct correlator *c, uint32_t thread, const struct record_p
 		c->t->n_unknown_freed++;
 		return;
 	}
-	add_event(c, thread, r, ALLOCATOR_CPU, true, *block);
+	add_event(c, e->thread, r, ALLOCATOR_CPU, true, *block);
 	*block = BLOCK_GONE;
 }
 
-/* The tag is the length of "MemoryAllocation" or of "MemoryDeallocation". */
-static void on_chunk(struct correlator *c, uint32_t thread, const struct record_probe2 *r)
+void memory_open(struct correlator *c, const struct entry *e)
 {
-	bool freed = r->probe.tag == sizeof("MemoryDeallocation") - 1;
-
-	if (freed || r->probe.tag == sizeof("MemoryAllocation") - 1)
-		add_event(c, thread, &r->probe, ALLOCATOR_BFC, freed, r->value2);
+	entry_state(c, e)->allocating = e->record->value;
+	entry_state(c, e)->allocating_ns = e->record->head.time;
 }
 
-void memory_on_probe(struct correlator *c, uint32_t thread, const struct record_probe *r,
-		     enum role role)
+void memory_point(struct correlator *c, const struct entry *e)
 {
-	switch (role) {
-	case ROLE_ALLOCATE:
-		c->states[thread].allocating = r->value;
-		c->states[thread].allocating_ns = r->head.time;
-		break;
-	case ROLE_ALLOCATED:
-		on_allocated(c, thread, r);
-		break;
-	case ROLE_FREE:
-		on_free(c, thread, r);
-		break;
-	default:
-		on_chunk(c, thread, (const void *)r);
-		break;
-	}
+	const struct chunk_tags *tags = &e->pack->chunk_tags;
+	bool freed = e->record->tag == tags->taken;
+
+	if (freed || e->record->tag == tags->given)
+		add_event(c, e->thread, e->record, ALLOCATOR_BFC, freed, entry_values(e)->value2);
 }
 
 void memory_end_process(struct correlator *c, uint32_t process, uint64_t time)

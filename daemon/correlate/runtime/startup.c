@@ -6,6 +6,12 @@
 
 #include "lib/base/macro.h"
 
+struct startup_entry {
+	const struct pack *pack;
+	const struct probe_row *row;
+	const struct record *record;
+};
+
 /* What was kept of a text: its end, after "..." where there was more. */
 static void copy_text(char *ret, size_t size, const struct record *record)
 {
@@ -106,9 +112,8 @@ static void set_path(struct startup *s, const struct record *record)
 
 /* Whether variables whose files' names begin so are those of the directory; of either only the end
  * may be known. */
-static bool is_in(const char *prefix, const char *directory)
+static bool is_in(const char *prefix, const char *folder, const char *directory)
 {
-	static const char folder[] = "/variables/";
 	const char *end = NULL;
 	size_t n, size = strlen(directory);
 
@@ -125,8 +130,9 @@ static bool is_in(const char *prefix, const char *directory)
 
 /* Which load variables are read for: that of the thread, the one whose directory they are in, or
  * the only one whose directory is not known. */
-static struct startup_load *load_of_reader(struct startup *s, const struct record *record)
+static struct startup_load *load_of_reader(struct startup *s, const struct startup_entry *e)
 {
+	const struct record *record = e->record;
 	struct startup_load *own = find_load(s, record->tid, true), *nameless = NULL;
 	char prefix[STARTUP_PATH_MAX];
 	unsigned n_nameless = 0;
@@ -139,7 +145,7 @@ static struct startup_load *load_of_reader(struct startup *s, const struct recor
 
 		if (!is_open(l))
 			continue;
-		if (is_in(prefix, l->path))
+		if (e->pack->weights_folder && is_in(prefix, e->pack->weights_folder, l->path))
 			return l;
 		nameless = *l->path ? nameless : l;
 		n_nameless += !*l->path;
@@ -147,9 +153,10 @@ static struct startup_load *load_of_reader(struct startup *s, const struct recor
 	return n_nameless == 1 && !s->n_unkept ? nameless : NULL;
 }
 
-static void begin_restore(struct startup *s, const struct record *record)
+static void begin_restore(struct startup *s, const struct startup_entry *e)
 {
-	struct startup_load *l = load_of_reader(s, record);
+	const struct record *record = e->record;
+	struct startup_load *l = load_of_reader(s, e);
 
 	if (!l)
 		return;
@@ -195,23 +202,25 @@ static void on_run(struct startup *s, uint32_t tid, uint64_t time, bool begins)
 	l->warmup_runs += begins;
 }
 
-static void begin_call(struct startup *s, const struct probe_spec *spec,
-		       const struct record *record)
+static void begin_call(struct startup *s, const struct startup_entry *e)
 {
 	s->calls[s->n_calls++ % STARTUP_CALLS_MAX] = (struct startup_call){
-		.tid = record->tid, .group = spec->group, .begin_ns = record->time
+		.tid = e->record->tid,
+		.pack = e->pack,
+		.group = e->row->group,
+		.begin_ns = e->record->time,
 	};
 }
 
 /* The thread's latest call of the group; NULL: none is remembered. */
-static const struct startup_call *find_call(const struct startup *s, const struct probe_spec *spec,
-					    uint32_t tid)
+static const struct startup_call *find_call(const struct startup *s, const struct startup_entry *e)
 {
 	for (unsigned i = 0; i < MIN(s->n_calls, (unsigned)STARTUP_CALLS_MAX); i++) {
 		const struct startup_call *call =
 			&s->calls[(s->n_calls - 1 - i) % STARTUP_CALLS_MAX];
 
-		if (call->tid == tid && call->group == spec->group)
+		if (call->tid == e->record->tid && call->pack == e->pack &&
+		    call->group == e->row->group)
 			return call;
 	}
 	return NULL;
@@ -219,47 +228,59 @@ static const struct startup_call *find_call(const struct startup *s, const struc
 
 /* Who only asks whether the server is ready has no end that names a model, and none of a group of
  * its own. */
-static void end_call(struct startup *s, const struct probe_spec *spec, const struct record *record)
+static void end_call(struct startup *s, const struct startup_entry *e)
 {
-	const struct startup_call *call = find_call(s, spec, record->tid);
+	const struct startup_call *call = find_call(s, e);
 
-	if (!s->first_request_ns && (call || record->kind == RECORD_TEXT))
-		s->first_request_ns = call ? call->begin_ns : record->time;
+	if (!s->first_request_ns && (call || e->record->kind == RECORD_TEXT))
+		s->first_request_ns = call ? call->begin_ns : e->record->time;
 }
 
-void startup_feed(struct startup *s, const struct probe_spec *spec, const struct record *record)
+static void feed_load(struct startup *s, const struct startup_entry *e)
 {
-	switch (spec->role) {
-	case ROLE_RUNTIME_BEGIN:
+	switch (e->row->verb) {
+	case VERB_OPEN:
+		begin_load(s, e->record->tid, e->record->time);
+		break;
+	case VERB_POINT:
+		set_path(s, e->record);
+		break;
+	case VERB_CLOSE:
+		end_load(s, e->record->tid, e->record->time);
+		break;
+	default:
+		break;
+	}
+}
+
+void startup_feed(struct startup *s, const struct pack *pack, const struct probe_row *row,
+		  const struct record *record)
+{
+	const struct startup_entry e = { .pack = pack, .row = row, .record = record };
+	bool opens = row->verb == VERB_OPEN;
+
+	switch (row->work) {
+	case WORK_RUNTIME:
 		if (!s->runtime_ns)
 			s->runtime_ns = record->time;
 		break;
-	case ROLE_LOAD_BEGIN:
-		begin_load(s, record->tid, record->time);
+	case WORK_LOAD:
+		feed_load(s, &e);
 		break;
-	case ROLE_LOAD_PATH:
-		set_path(s, record);
+	case WORK_WEIGHTS:
+		if (opens)
+			begin_restore(s, &e);
+		else
+			end_restore(s, record);
 		break;
-	case ROLE_LOAD_END:
-		end_load(s, record->tid, record->time);
+	case WORK_RUN:
+		on_run(s, record->tid, record->time, opens);
 		break;
-	case ROLE_RESTORE_BEGIN:
-		begin_restore(s, record);
-		break;
-	case ROLE_RESTORE_END:
-		end_restore(s, record);
-		break;
-	case ROLE_RUN_BEGIN:
-		on_run(s, record->tid, record->time, true);
-		break;
-	case ROLE_REQUEST_BEGIN:
-		begin_call(s, spec, record);
-		break;
-	case ROLE_REQUEST_END:
-		end_call(s, spec, record);
-		break;
-	case ROLE_RUN_END:
-		on_run(s, record->tid, record->time, false);
+	case WORK_REQUEST:
+		if (opens)
+			begin_call(s, &e);
+		else
+			end_call(s, &e);
 		break;
 	default:
 		break;

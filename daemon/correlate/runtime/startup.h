@@ -45,6 +45,7 @@ struct startup {
 			      none */
 	struct startup_call {
 		uint32_t tid;
+		const struct pack *pack;
 		uint8_t group;
 		uint64_t begin_ns;
 	} calls[STARTUP_CALLS_MAX];
@@ -55,7 +56,8 @@ struct startup {
 };
 
 /* Takes a record of a probe. */
-void startup_feed(struct startup *s, const struct probe_spec *spec, const struct record *record);
+void startup_feed(struct startup *s, const struct pack *pack, const struct probe_row *row,
+		  const struct record *record);
 /* Nobody watches for a moment. */
 void startup_interrupt(struct startup *s);
 /* Nothing more will be seen of how it starts. */

@@ -4,7 +4,7 @@
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/memory.h"
-#include "daemon/correlate/runtime/work.h"
+#include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/threads.h"
 #include "lib/proc/syscall_name.h"
 
@@ -174,7 +174,7 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		waker = (int32_t)*found;
 		/* The callback that ends a run is little else than waking its caller, and a launch
 		 * that does nothing itself hands its work on. */
-		if (f && (f->role == ROLE_DONE || (f->role == ROLE_OP_ASYNC_BEGIN && !f->next_ns)))
+		if (f && (f->row->last || (f->row->async && !f->next_ns)))
 			f->last_ns = r->head.time;
 	}
 	attribution_on_wake(c, thread, waker < 0 ? THREAD_NONE : (uint32_t)waker, r->head.time);
@@ -214,7 +214,7 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 			memory_end_process(c, i, r->head.time);
 		}
 		if (r->head.kind == RECORD_EXEC) {
-			work_end_process(c, i, r->head.time);
+			verbs_end_process(c, i, r->head.time);
 			c->gone[i] = true;
 		}
 	}

@@ -34,7 +34,7 @@
 
 #include "daemon/plan/model.h"
 
-enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFERENCE };
+enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_HANDLER, GROUP_INFERENCE };
 
 /*
  * ExecutorState copies from Executor::Args (ExecutorImpl::RunAsyncInternal): step_id at 0 to 16,
@@ -66,14 +66,12 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 /* One of TensorFlow Serving's two implementations of the gRPC service. */
 #define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
 
+/* A handler's end is an entry that its caller makes, next to it on the stack. More than arguments
+ * take there. */
+#define HANDLER_SLACK 1024
+
 /* In 2.21 it takes a std::align_val_t, in older releases an int. */
 #define ALIGNED_MALLOC "_ZN3tsl4port13AlignedMallocEmSt11align_val_t"
-
-/* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits
- * (grpc_transport_stream_op_batch). */
-#define GRPC_TRANSPORT_CLASS "21grpc_chttp2_transport"
-#define GRPC_TRANSPORT "_ZN" GRPC_TRANSPORT_CLASS
-#define BATCH_BITS 16
 
 #define OP_ARGUMENTS                                                                               \
 	.action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
@@ -81,9 +79,9 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_MARK, GROUP_HANDLER, GROUP_INFER
 	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                          \
 	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = ARGUMENT_1, .min_level = 2
 
-static const struct probe_spec probes[] = {
+static const struct probe_row rows[] = {
 	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*",
-	  .role = ROLE_RUN_BEGIN,
+	  OPEN(RUN),
 	  .action = ACTION_ENTRY,
 	  /* Returns absl::Status by value: result, this, step_id. */
 	  .value = { ARGUMENT_3 },
@@ -92,13 +90,13 @@ static const struct probe_spec probes[] = {
 	  .event = "SessionRun",
 	  .lost = "session runs" },
 	{ .symbol = "_ZN10tensorflow13DirectSession8RunStateD2Ev",
-	  .role = ROLE_RUN_END,
+	  CLOSE(RUN),
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_SESSION,
 	  .min_level = 1,
 	  .lost = "ends of session runs" },
 	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*",
-	  .role = ROLE_RUN_BEGIN,
+	  OPEN(RUN),
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION,
 	  .min_level = 1,
@@ -107,37 +105,14 @@ static const struct probe_spec probes[] = {
 	  .class_name = "N10tensorflow19KernelAndDeviceFuncE",
 	  .slot = 6 },
 	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD2Ev",
-	  .role = ROLE_RUN_END,
+	  CLOSE(RUN),
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_FUNCTION,
 	  .min_level = 1,
 	  .lost = "ends of function runs" },
 
-	/* What a server says itself: which request (a number of 64 bits) its thread works for, from
-	   here until there. */
-	{ .usdt = "request_begin",
-	  .role = ROLE_RUN_BEGIN,
-	  .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 },
-	  .group = GROUP_MARK,
-	  .min_level = 1,
-	  .event = "Request" },
-	{ .usdt = "request_end",
-	  .role = ROLE_RUN_END,
-	  .action = ACTION_ENTRY,
-	  .group = GROUP_MARK,
-	  .min_level = 1 },
-	/* What its thread does, in words of its own (text, bytes): until the next end. */
-	{ .usdt = "span_begin",
-	  .role = ROLE_LABEL_BEGIN,
-	  .action = ACTION_TEXT,
-	  .value = { ARGUMENT_1 },
-	  .value2 = { ARGUMENT_2 },
-	  .min_level = 1 },
-	{ .usdt = "span_end", .role = ROLE_LABEL_END, .action = ACTION_ENTRY, .min_level = 1 },
-
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*",
-	  .role = ROLE_EXECUTOR_START,
+	  ENQUEUE(PIECE),
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
 	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME },
@@ -146,26 +121,27 @@ static const struct probe_spec probes[] = {
 	  .class_name = "N10tensorflow12_GLOBAL__N_112ExecutorImplE",
 	  .slot = 3 },
 	{ .symbol = EXECUTOR_STATE "7ProcessE*",
-	  .role = ROLE_EXECUTOR_RUN,
+	  OPEN(PIECE),
 	  STATE_ARGUMENTS,
 	  .event = "ExecutorState::Process",
 	  .lost = "executors" },
 	{ .symbol = EXECUTOR_STATE "6FinishEv",
-	  .role = ROLE_EXECUTOR_END,
+	  CLOSE(PIECE),
 	  STATE_ARGUMENTS,
 	  .lost = "ends of executors" },
 	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data
 	   is. */
 	{ .symbol =
 		  "_ZNSt17_Function_handlerIFvvEZ*N10tensorflow12_GLOBAL__N_113ExecutorStateI*6FinishEv*EUlvE*_E9_M_invokeERKSt9_Any_data",
-	  .role = ROLE_DONE,
+	  OPEN(PIECE),
+	  .last = true,
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_1, 2, 0 },
 	  .min_level = 2,
 	  .event = "ExecutorDoneCallback",
 	  .lost = "done callbacks" },
 	{ .symbol = EXECUTOR_STATE "13ScheduleReadyE*",
-	  .role = ROLE_SCHEDULE,
+	  ENQUEUE(OP),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 3,
@@ -174,50 +150,46 @@ static const struct probe_spec probes[] = {
 
 	/* Not RenamedDevice: it hands on to one of these. */
 	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*",
-	  .role = ROLE_OP_BEGIN,
+	  OPEN(OP),
 	  OP_ARGUMENTS,
 	  .lost = "ops on CPU devices",
 	  .class_name = "N10tensorflow16ThreadPoolDeviceE",
 	  .slot = SLOT_COMPUTE },
 	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS,
 	  .lost = "asynchronous ops on CPU devices",
 	  .class_name = "N10tensorflow16ThreadPoolDeviceE",
 	  .slot = SLOT_COMPUTE_ASYNC },
-	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*",
-	  .role = ROLE_OP_BEGIN,
-	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*", OPEN(OP), OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow6Device12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow13BaseGPUDevice7ComputeE*",
-	  .role = ROLE_OP_BEGIN,
-	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow13BaseGPUDevice7ComputeE*", OPEN(OP), OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow13BaseGPUDevice12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow15PluggableDevice7ComputeE*",
-	  .role = ROLE_OP_BEGIN,
-	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow15PluggableDevice7ComputeE*", OPEN(OP), OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow15PluggableDevice12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow19NextPluggableDevice7ComputeE*",
-	  .role = ROLE_OP_BEGIN,
-	  OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow19NextPluggableDevice7ComputeE*", OPEN(OP), OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow19NextPluggableDevice12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow20XlaCompilationDevice7ComputeE*",
-	  .role = ROLE_OP_BEGIN,
-	  OP_ARGUMENTS },
-	{ .symbol = "_ZN10tensorflow9XlaDevice7ComputeE*", .role = ROLE_OP_BEGIN, OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow20XlaCompilationDevice7ComputeE*", OPEN(OP), OP_ARGUMENTS },
+	{ .symbol = "_ZN10tensorflow9XlaDevice7ComputeE*", OPEN(OP), OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow9XlaDevice12ComputeAsyncE*",
-	  .role = ROLE_OP_ASYNC_BEGIN,
+	  OPEN(OP),
+	  .async = true,
 	  OP_ARGUMENTS },
 	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev",
-	  .role = ROLE_OP_END,
+	  CLOSE(OP),
 	  .action = ACTION_ENTRY,
 	  .tag = ARGUMENT_1,
 	  .min_level = 2,
@@ -227,37 +199,37 @@ static const struct probe_spec probes[] = {
 	/* On the thread of the op, for each of its tasks: several when a large one is split. Every
 	   scheduler calls it. */
 	{ .symbol = BATCH "7AddTaskE*",
-	  .role = ROLE_BATCH_ADD,
+	  ENQUEUE(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2,
 	  .lost = "which runs a batch is of" },
 	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "16ProcessFuncBatchE*",
-	  .role = ROLE_BATCH_BEGIN,
+	  OPEN(BATCH),
 	  BATCH_POINTER(ARGUMENT_2),
 	  .event = "ProcessBatch",
 	  .lost = "batches" },
 	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "12ProcessBatchE*",
-	  .role = ROLE_BATCH_BEGIN,
+	  OPEN(BATCH),
 	  BATCH_POINTER(ARGUMENT_2),
 	  .event = "ProcessBatch" },
 	{ .symbol = "_ZN10tensorflow7serving15BatchingSession12ProcessBatchE*",
-	  .role = ROLE_BATCH_BEGIN,
+	  OPEN(BATCH),
 	  BATCH_POINTER(ARGUMENT_3),
 	  .event = "ProcessBatch" },
 	{ .symbol = "_ZN10tensorflow7serving23GetNextAllowedBatchSizeEiRKSt6vector*",
-	  .role = ROLE_BATCH_SIZE,
+	  POINT(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2 },
 	/* Of releases that do not inline it. */
 	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "29RoundToLowestAllowedBatchSizeEi*",
-	  .role = ROLE_BATCH_SIZE,
+	  POINT(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_2 },
 	  .min_level = 2 },
 	{ .symbol = "_ZN10tensorflow7serving29RoundToLowestAllowedBatchSizeERKSt6vectorIiSaIiEEi",
-	  .role = ROLE_BATCH_SIZE,
+	  POINT(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_2 },
 	  .min_level = 2 },
@@ -266,19 +238,19 @@ static const struct probe_spec probes[] = {
 	{ .symbol =
 		  "_ZN10tensorflow7serving" BATCH_RESOURCE
 		  "31SplitBatchCostsAndRecordMetricsERKNSt7__cxx1112basic_string*ES9_RKSt6vector*ElRNS0_5Batch*",
-	  .role = ROLE_BATCH_PADDED,
+	  POINT(BATCH),
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_5 },
 	  .value2 = { ARGUMENT_4 },
 	  .min_level = 2 },
 	{ .symbol = BATCH "D0Ev",
-	  .role = ROLE_BATCH_END,
+	  CLOSE(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2,
 	  .lost = "ends of batches" },
 	{ .symbol = "_ZN10tensorflow7serving8internal9ASBSBatchINS0_*TaskEED0Ev",
-	  .role = ROLE_BATCH_END,
+	  CLOSE(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2 },
@@ -290,7 +262,8 @@ static const struct probe_spec probes[] = {
 	 */
 	{ .symbol =
 		  "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestESt17basic_string_view*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_TEXT,
 	  .value = { ARGUMENT_6 },
 	  .value2 = { ARGUMENT_5 },
@@ -299,7 +272,8 @@ static const struct probe_spec probes[] = {
 	  .event = "HttpRestApiHandler::ProcessRequest" },
 	{ .symbol =
 		  "_ZN10tensorflow7serving*HttpRestApiHandler14ProcessRequestEN4absl*11string_viewE*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_TEXT,
 	  .value = { ARGUMENT_5 },
 	  .value2 = { ARGUMENT_6 },
@@ -307,25 +281,28 @@ static const struct probe_spec probes[] = {
 	  .min_level = 1,
 	  .event = "HttpRestApiHandler::ProcessRequest" },
 	{ .symbol = PREDICTION_SERVICE "7PredictE*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_HANDLER,
 	  .min_level = 1,
 	  .event = "PredictionService::Predict" },
 	{ .symbol = PREDICTION_SERVICE "8ClassifyE*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_HANDLER,
 	  .min_level = 1,
 	  .event = "PredictionService::Classify" },
 	{ .symbol = PREDICTION_SERVICE "7RegressE*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_HANDLER,
 	  .min_level = 1,
 	  .event = "PredictionService::Regress" },
 	{ .symbol = "_ZN10tensorflow7serving23RecordModelRequestCountERKNSt7__cxx1112basic_string*",
-	  .role = ROLE_REQUEST_END,
+	  CLOSE(REQUEST),
 	  .action = ACTION_TEXT,
 	  .value = { ARGUMENT_1, 1, STRING_DATA },
 	  .value2 = { ARGUMENT_1, 1, STRING_SIZE },
@@ -335,43 +312,17 @@ static const struct probe_spec probes[] = {
 	/* The one that counts no model's requests; its status is turned into gRPC's at its end.
 	   Other services do that, too. */
 	{ .symbol = PREDICTION_SERVICE "14MultiInferenceE*",
-	  .role = ROLE_REQUEST_BEGIN,
+	  OPEN(REQUEST),
+	  .slack = HANDLER_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFERENCE,
 	  .min_level = 1,
 	  .event = "PredictionService::MultiInference" },
 	{ .symbol = "_ZN10tensorflow7serving12ToGRPCStatusE*",
-	  .role = ROLE_REQUEST_END,
+	  CLOSE(REQUEST),
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFERENCE,
 	  .min_level = 1 },
-
-	/*
-	 * gRPC's library, that serves beside TensorFlow: which thread works for which stream. On a
-	 * server the last argument but one is the stream's number, made a pointer. Python's has no
-	 * symbols; the base class's functions are the last ones of the class's table, in the order
-	 * SizeOfStream, InitStream, HackyDisable…, PerformStreamOp, DestroyStream (grpcio 1.85.1).
-	 */
-	{ .symbol = GRPC_TRANSPORT "10InitStreamE*",
-	  .role = ROLE_STREAM_BEGIN,
-	  .action = ACTION_READ,
-	  .value = { ARGUMENT_2 },
-	  .value2 = { ARGUMENT_4 },
-	  .tag = ARGUMENT_1,
-	  .min_level = 1,
-	  .class_name = GRPC_TRANSPORT_CLASS,
-	  .slot_from_end = 4,
-	  .any_release = true },
-	{ .symbol = GRPC_TRANSPORT "15PerformStreamOpE*",
-	  .role = ROLE_STREAM_OPERATIONS,
-	  .action = ACTION_READ,
-	  .value = { ARGUMENT_2 },
-	  .value2 = { ARGUMENT_3, 1, BATCH_BITS },
-	  .tag = ARGUMENT_1,
-	  .min_level = 1,
-	  .class_name = GRPC_TRANSPORT_CLASS,
-	  .slot_from_end = 2,
-	  .any_release = true },
 
 	/*
 	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) have from
@@ -379,22 +330,22 @@ static const struct probe_spec probes[] = {
 	 * nothing else, which are C's and throw none, whoever implements them.
 	 */
 	{ .symbol = ALIGNED_MALLOC,
-	  .role = ROLE_ALLOCATE,
+	  OPEN(ALLOC),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .lost = "allocations" },
 	{ .symbol = ALIGNED_MALLOC,
-	  .role = ROLE_ALLOCATED,
+	  CLOSE(ALLOC),
 	  .action = ACTION_ENTRY,
 	  .at_return = true,
 	  .lost = "addresses of allocations" },
 	{ .symbol = "_ZN3tsl4port11AlignedFreeEPv",
-	  .role = ROLE_FREE,
+	  FREE(ALLOC),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .lost = "deallocations" },
 	{ .symbol = "_ZN3tsl4port16AlignedSizedFreeEPvm*",
-	  .role = ROLE_FREE,
+	  FREE(ALLOC),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 } },
 	/*
@@ -403,7 +354,7 @@ static const struct probe_spec probes[] = {
 	 * for, bytes given.
 	 */
 	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll",
-	  .role = ROLE_CHUNK,
+	  POINT(ALLOC),
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_6 },
@@ -412,7 +363,7 @@ static const struct probe_spec probes[] = {
 
 	/* Returns absl::Status by value: result, this. */
 	{ .symbol = "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextE*",
-	  .role = ROLE_NEXT_BEGIN,
+	  OPEN(STAGE),
 	  .action = ACTION_TEXT_END,
 	  .value = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_DATA },
 	  .value2 = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_SIZE },
@@ -420,7 +371,7 @@ static const struct probe_spec probes[] = {
 	  .min_level = 2,
 	  .lost = "iterators of tf.data" },
 	{ .symbol = "_ZN10tensorflow4data15IteratorContext14SaveCheckpointE*",
-	  .role = ROLE_NEXT_END,
+	  CLOSE(STAGE),
 	  .action = ACTION_ENTRY,
 	  .tag = ARGUMENT_2,
 	  .min_level = 2,
@@ -432,40 +383,40 @@ static const struct probe_spec probes[] = {
 	 * Returns StatusOr<FingerprintDef> by value: result, string view.
 	 */
 	{ .symbol = "_ZN10tensorflow23ThreadPoolDeviceFactory13CreateDevicesE*",
-	  .role = ROLE_RUNTIME_BEGIN,
+	  OPEN(RUNTIME),
 	  .action = ACTION_ENTRY,
 	  .lost = "when the runtime is ready" },
 	{ .symbol = "_ZN10tensorflow7metrics17SavedModelReadApiESt17basic_string_view*",
-	  .role = ROLE_LOAD_BEGIN,
+	  OPEN(LOAD),
 	  .action = ACTION_ENTRY,
 	  .lost = "loads of models" },
 	{ .symbol =
 		  "_ZN10tensorflow11saved_model14fingerprinting25ReadSavedModelFingerprintESt17basic_string_view*",
-	  .role = ROLE_LOAD_PATH,
+	  POINT(LOAD),
 	  .action = ACTION_TEXT_END,
 	  .value = { ARGUMENT_3 },
 	  .value2 = { ARGUMENT_2 },
 	  .lost = "paths of models" },
 	{ .symbol = "_ZN10tensorflow7metrics18SavedModelReadPathB5cxx11Ev",
-	  .role = ROLE_LOAD_END,
+	  CLOSE(LOAD),
 	  .action = ACTION_ENTRY,
 	  .lost = "ends of loads" },
 	{ .symbol =
 		  "_ZN10tensorflow12BundleReaderC2EPN3tsl3EnvESt17basic_string_view*NS0_7OptionsE",
-	  .role = ROLE_RESTORE_BEGIN,
+	  OPEN(WEIGHTS),
 	  .action = ACTION_TEXT_END,
 	  .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_3 },
 	  .tag = ARGUMENT_1,
 	  .lost = "the reading of variables" },
 	{ .symbol = "_ZN10tensorflow12BundleReaderD2Ev",
-	  .role = ROLE_RESTORE_END,
+	  CLOSE(WEIGHTS),
 	  .action = ACTION_ENTRY,
 	  .tag = ARGUMENT_1,
 	  .lost = "until when variables are read" },
 
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev",
-	  .role = ROLE_OBJECT_FREE,
+	  FREE(OP),
 	  .action = ACTION_OBJECT_FREE,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2,
@@ -498,24 +449,22 @@ static bool is_type(const char *s, uint32_t size)
 static const char *const files[] = { "libtensorflow_framework.so*", "libtensorflow_cc.so*",
 				     "libtensorflow.so*", NULL };
 static const char *const executables[] = { "tensorflow_model_server*", NULL };
-/* Python's gRPC, and what has marks for servers in languages without a preprocessor. */
-static const char *const beside[] = { "cygrpc.*.so", "libtfprof.so*", NULL };
 static const char *const cheap_types[] = { "_Arg",     "_Retval",   "_DeviceArg", "_DeviceRetval",
 					   "Identity", "IdentityN", "NoOp",       "Const",
 					   "Shape",    "Reshape",   "Squeeze",    "ExpandDims",
 					   "Switch",   "Merge",     NULL };
 
-const struct probe_pack pack_tensorflow = {
+const struct pack pack_tensorflow = {
 	.name = "TensorFlow",
 	.files = files,
 	.executables = executables,
-	.beside = beside,
 	.slots_release = "2.21.",
 	.version_function = "TF_Version",
-	.probes = probes,
-	.n_probes = sizeof(probes) / sizeof(probes[0]),
+	.rows = rows,
+	.n_rows = sizeof(rows) / sizeof(rows[0]),
 	.cheap_types = cheap_types,
-	.is_name = is_name,
-	.is_type = is_type,
-	.type_distance = 16,
+	.names = { .form = NAME_VIEW, .type_distance = 16, .is_name = is_name, .is_type = is_type },
+	.stage_word = "Iterator",
+	.chunk_tags = { sizeof("MemoryAllocation") - 1, sizeof("MemoryDeallocation") - 1 },
+	.weights_folder = "/variables/",
 };

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/correlate/runtime/ops.h"
+
+#include <errno.h>
+
+void ops_open(struct correlator *c, const struct entry *e)
+{
+	uint64_t object = entry_key(e);
+	uint32_t name;
+	struct frame *f;
+
+	nesting_return(c, entry_state(c, e), e->record->stack);
+	f = nesting_push(c, e, SPAN_OP);
+	if (!f)
+		return;
+	/* Its name may come a little later than itself: the object stands in for it until all
+	 * records are read. */
+	name = names_of_object(&c->names, object, e->record->head.time);
+	nesting_span(c, f)->name = name;
+	if (name == NAME_NONE)
+		nesting_span(c, f)->context = object;
+	if (e->row->async)
+		nesting_span(c, f)->flags |= SPAN_ASYNC;
+}
+
+void ops_close(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	uint32_t at = frames_find(&s->frames, WORK_OP, e->record->tag);
+
+	if (at == FRAME_NONE) {
+		/* Of an asynchronous operation that was launched elsewhere, or one that began
+		 * before the window. */
+		nesting_pass(c, e);
+		return;
+	}
+	while (s->frames.n > at + 1)
+		nesting_pop(c, s, 0, false);
+	if (frames_top(&s->frames)->row->async)
+		nesting_touch(s,
+			      e->record->head.time); /* finished within its launch, which goes on */
+	else
+		nesting_pop(c, s, e->record->head.time, false);
+}
+
+void ops_enqueue(struct correlator *c, const struct entry *e)
+{
+	uint64_t index;
+
+	nesting_pass(c, e);
+	index = correlator_add_span(c, e->thread, SPAN_SCHEDULE, e->record->head.time);
+	if (index != NO_SPAN)
+		c->t->spans[index].name = correlator_name(c, e->row->event);
+}
+
+void ops_free(struct correlator *c, const struct entry *e)
+{
+	names_free_object(&c->names, entry_key(e), e->record->head.time);
+}
+
+void ops_name(struct correlator *c)
+{
+	uint32_t lost = 0;
+
+	if (names_add(&c->names, "operation whose name could not be read", NULL, true, false,
+		      &lost) < 0) {
+		c->error = -ENOMEM;
+		return;
+	}
+	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+		struct span *s = &c->t->spans[i];
+
+		if (s->kind != SPAN_OP)
+			continue;
+		if (s->name == NAME_NONE)
+			s->name = names_of_object(&c->names, s->context, s->start_ns);
+		s->context = 0;
+		c->t->n_ops++;
+		if (s->name == NAME_NONE) {
+			s->name = lost;
+			c->t->n_lost_names++;
+		} else if (c->names.cheap[s->name]) {
+			s->flags |= SPAN_CHEAP;
+		}
+	}
+}

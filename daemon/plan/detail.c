@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/plan/detail.h"
+
+enum probe_kind probe_kind_of_row(const struct probe_row *row)
+{
+	/* Which run another one is part of: without these the runs themselves say little. */
+	static const enum probe_kind kinds[WORK_COUNT] = {
+		[WORK_REQUEST] = KIND_RUNS,    [WORK_RUN] = KIND_RUNS,
+		[WORK_PIECE] = KIND_EXECUTORS, [WORK_OP] = KIND_OPS,
+		[WORK_BATCH] = KIND_RUNS,      [WORK_STREAM] = KIND_RUNS,
+		[WORK_STAGE] = KIND_ITERATORS, [WORK_LABEL] = KIND_LABELS,
+		[WORK_ALLOC] = KIND_MEMORY,    [WORK_RUNTIME] = KIND_STARTUP,
+		[WORK_LOAD] = KIND_STARTUP,    [WORK_WEIGHTS] = KIND_STARTUP,
+	};
+
+	return row_is(row, VERB_ENQUEUE, WORK_OP) ? KIND_HANDOVER : kinds[row->work];
+}
+
+bool probe_kind_is_optional(enum probe_kind kind)
+{
+	return kind == KIND_MEMORY || kind == KIND_HANDOVER || kind == KIND_LABELS ||
+	       kind == KIND_ITERATORS;
+}
+
+const char *probe_kind_name(enum probe_kind kind)
+{
+	static const char *const names[KIND_COUNT] = {
+		[KIND_RUNS] = "runs",
+		[KIND_EXECUTORS] = "executors",
+		[KIND_OPS] = "ops",
+		[KIND_HANDOVER] = "hand-over of ops",
+		[KIND_SWITCHES] = "scheduler switches",
+		[KIND_SOCKETS] = "requests at sockets",
+		[KIND_MEMORY] = "allocations",
+		[KIND_LABELS] = "the server's own spans",
+		[KIND_ITERATORS] = "iterators",
+		[KIND_STARTUP] = "loads",
+	};
+
+	return kind < KIND_COUNT ? names[kind] : "?";
+}
+
+unsigned detail_program_kinds(const struct detail *detail)
+{
+	/* Runs alone do not need to know when threads ran. */
+	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) |
+	       (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
+}
+
+bool probe_is_wanted(const struct probe_row *row, const struct detail *detail)
+{
+	if (probe_kind_of_row(row) == KIND_STARTUP)
+		return detail->startup;
+	if (probe_kind_of_row(row) == KIND_MEMORY)
+		return detail->memory == MEMORY_ON ||
+		       (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
+	return row->min_level <= detail->level &&
+	       !(detail->ops_at_entry && row_is(row, VERB_CLOSE, WORK_OP)) &&
+	       !(detail->no_sockets && row->work == WORK_STREAM);
+}

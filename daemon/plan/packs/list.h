@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names of the packs: each is pack_NAME, in NAME.c. */
+#pragma once
+
+#define PACKS(X) X(tensorflow) X(grpc) X(marks)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Static probes that a server may have for us, in any runtime: include/tfprof.h. */
+#include <stddef.h>
+
+#include "daemon/plan/model.h"
+
+enum { GROUP_MARK = 1 };
+
+static const struct probe_row rows[] = {
+	/* What a server says itself: which request (a number of 64 bits) its thread works for, from
+	   here until there. */
+	{ .usdt = "request_begin",
+	  OPEN(RUN),
+	  .slack = SLACK_ANY,
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .group = GROUP_MARK,
+	  .min_level = 1,
+	  .event = "Request" },
+	{ .usdt = "request_end",
+	  CLOSE(RUN),
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_MARK,
+	  .min_level = 1 },
+	/* What its thread does, in words of its own (text, bytes): until the next end. */
+	{ .usdt = "span_begin",
+	  OPEN(LABEL),
+	  .action = ACTION_TEXT,
+	  .value = { ARGUMENT_1 },
+	  .value2 = { ARGUMENT_2 },
+	  .min_level = 1 },
+	{ .usdt = "span_end", CLOSE(LABEL), .action = ACTION_ENTRY, .min_level = 1 },
+};
+
+/* Servers in languages without a preprocessor use the library. */
+static const char *const files[] = { "libtfprof.so*", NULL };
+
+const struct pack pack_marks = {
+	.name = "marks",
+	.files = files,
+	.everywhere = true,
+	.rows = rows,
+	.n_rows = sizeof(rows) / sizeof(rows[0]),
+};
