@@ -50,7 +50,7 @@ static void begin_target(struct parser *p, const char *name, const char *end)
 	while (end > name && end[-1] == ' ')
 		end--;
 	if (end == name) {
-		refuse(p, -EINVAL, "a target's section names a process: write [target GLOB]");
+		refuse(p, -EINVAL, "the section names no process: use [target GLOB]");
 		return;
 	}
 	r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
@@ -73,8 +73,7 @@ static void begin_section(struct parser *p, const char *line)
 	if (end && !strncmp(name, TARGET_SECTION, strlen(TARGET_SECTION)))
 		begin_target(p, name, end);
 	else
-		refuse(p, -EINVAL, "there is no section '%.40s': write [daemon] or [target GLOB]",
-		       line);
+		refuse(p, -EINVAL, "unknown section '%.40s': use [daemon] or [target GLOB]", line);
 }
 
 static char *read_line(char *line, int size, void *data)
@@ -99,11 +98,13 @@ static char *read_line(char *line, int size, void *data)
 static int take_daemon_key(struct parser *p, const char *name, const char *value,
 			   char text[static CONFIG_TEXT])
 {
+	const char *names[CONFIG_KEYS_MAX];
 	int i = config_key_find(name);
 
 	if (i < 0) {
-		snprintf(text, CONFIG_TEXT, "there is no key '%.40s'", name);
-		return -EINVAL;
+		for (size_t k = 0; k < n_config_keys; k++)
+			names[k] = config_keys[k].name;
+		return config_refuse_key(name, names, n_config_keys, text);
 	}
 	if (p->is_seen[i]) {
 		snprintf(text, CONFIG_TEXT, "'%s' is given twice", name);
@@ -151,7 +152,7 @@ int config_read_file(struct config *config, FILE *file, const char *name, char *
 	p->config = config;
 	line = ini_parse_stream(read_line, p, on_key, p);
 	if (ferror(file))
-		refuse(p, -EIO, "it cannot be read");
+		refuse(p, -EIO, "cannot read the file");
 	fclose(file);
 	/* What it does not call for is a line that is neither a section nor a key. */
 	if (line > 0 && (!p->error || (unsigned)line < p->error_line)) {

@@ -2,47 +2,67 @@
 /* Part of keys.h: the configuration's flags: one for each key of [daemon], and a few that a file
  * cannot have. */
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
 
 #include "daemon/config/keys.h"
 #include "lib/base/macro.h"
+#include "lib/base/options.h"
+
+#define SEE_HELP " (see tfprofd --help)"
 
 enum {
-	FLAG_CONFIG = CONFIG_KEYS_MAX,
+	FLAG_HELP,
+	FLAG_VERSION,
+	FLAG_CONFIG,
 	FLAG_CHECK,
 	FLAG_FOREGROUND,
 	FLAG_NO_LISTEN,
 	FLAG_TARGET,
-	FLAG_HELP,
-	FLAG_VERSION
+	FLAG_KEYS, /* the first of those that are keys, too */
 };
 
-static const struct option own_flags[] = {
-	{ "config", required_argument, NULL, FLAG_CONFIG },
-	{ "check-config", no_argument, NULL, FLAG_CHECK },
-	{ "foreground", no_argument, NULL, FLAG_FOREGROUND },
-	{ "no-listen", no_argument, NULL, FLAG_NO_LISTEN },
-	{ "target", required_argument, NULL, FLAG_TARGET },
-	{ "help", no_argument, NULL, FLAG_HELP },
-	{ "version", no_argument, NULL, FLAG_VERSION },
+static const struct option_row own_flags[FLAG_KEYS] = {
+	[FLAG_HELP] = { .name = "help", .letter = 'h', .help = "Show this help" },
+	[FLAG_VERSION] = { .name = "version", .letter = 'V', .help = "Show the version" },
+	[FLAG_CONFIG] = { .name = "config",
+			  .argument = "FILE",
+			  .help = "Configuration file: the keys below in the section [daemon], and "
+				  "sections [target GLOB] (default: none)" },
+	[FLAG_CHECK] = { .name = "check-config", .help = "Check the configuration and exit" },
+	[FLAG_FOREGROUND] = { .name = "foreground", .help = "Stay in the foreground" },
+	[FLAG_NO_LISTEN] = { .name = "no-listen",
+			     .help = "Do not listen on TCP; the same as --listen no "
+				     "--target-ports no --tls-listen no" },
+	[FLAG_TARGET] = { .name = "target",
+			  .argument = "GLOB:KEY=VALUE",
+			  .help = "Set a key of the section [target GLOB]; takes precedence over the "
+				  "file; may be repeated" },
 };
 
-static void print_help(void)
+_Static_assert(CONFIG_KEYS_MAX + ARRAY_SIZE(own_flags) <= OPTIONS_MAX, "room for every flag");
+
+/* The rows of all flags; how many there are. */
+static size_t list_flags(struct option_row rows[static OPTIONS_MAX])
 {
-	puts("Usage: tfprofd [OPTION]...\n"
-	     "Profiles model servers from outside and answers TensorBoard's capture button.\n\n"
-	     "  --config FILE\n        the file with the keys below, in [daemon], and with sections [target GLOB]; none unless given\n"
-	     "  --check-config\n        only say whether the configuration can be used\n"
-	     "  --foreground\n        stay in the foreground");
+	memcpy(rows, own_flags, sizeof(own_flags));
 	for (size_t i = 0; i < n_config_keys; i++)
-		printf("  --%s%s%s\n        %s\n", config_keys[i].name,
-		       config_keys[i].argument ? " " : "[=yes|no]", config_keys[i].argument ?: "",
-		       config_keys[i].help);
-	puts("  --target GLOB:KEY=VALUE\n        a key of the section [target GLOB], before those of the file; several times for several\n"
-	     "  --no-listen\n        no TCP at all: --listen no --target-ports no --tls-listen no\n"
-	     "  --help, --version\n\n"
-	     "Keys of the file and flags are the same; what a flag says goes before what the file says. SIGHUP has the file read again.");
+		rows[FLAG_KEYS + i] = (struct option_row){
+			.name = config_keys[i].name,
+			.argument = config_keys[i].argument ?: "yes|no",
+			.is_optional = !config_keys[i].argument,
+			.help = config_keys[i].help,
+			.heading = i ? NULL : "Keys of the section [daemon]:",
+		};
+	return FLAG_KEYS + n_config_keys;
+}
+
+static void print_help(const struct option_row *rows, size_t n_rows)
+{
+	puts("Usage: tfprofd [OPTION...]\n"
+	     "Profile model servers from outside and serve captures to TensorBoard and tfprofctl.\n");
+	options_print_help(stdout, rows, n_rows);
+	puts("\nOptions take precedence over the configuration file. On SIGHUP the daemon reads the\n"
+	     "file again. docs/configuration.md describes every key.");
 }
 
 static int take_key(struct config *config, int index, const char *value, char *ret_text,
@@ -67,7 +87,7 @@ static int take_no_listen(struct config *config, char *ret_text, size_t text_siz
 	return r;
 }
 
-/* Adds to the last section when that is of the same processes. */
+/* Adds to the last section when it has the same pattern. */
 static int take_target(struct config *config, unsigned *seen, const char *value, char *ret_text,
 		       size_t text_size)
 {
@@ -79,7 +99,7 @@ static int take_target(struct config *config, unsigned *seen, const char *value,
 	int r = 0;
 
 	if (!colon || colon == value) {
-		snprintf(ret_text, text_size, "--target takes GLOB:KEY=VALUE, not %s", value);
+		snprintf(ret_text, text_size, "invalid --target '%s': use GLOB:KEY=VALUE", value);
 		return -EINVAL;
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)(equals - colon - 1), colon + 1);
@@ -100,10 +120,10 @@ static int take_file(struct config *config, const char *value, char *ret_text, s
 	char directory[PATH_MAX] = "";
 	int n;
 
-	/* It was read before. */
+	/* The file was named by an earlier reading of the same flags. */
 	if (*config->file)
 		return 0;
-	/* The daemon goes to /, and reads the file again; a link may lead elsewhere then. */
+	/* The daemon changes to / and reads the file again later: the path must be absolute. */
 	if (*value != '/' && !getcwd(directory, sizeof(directory))) {
 		snprintf(ret_text, text_size, "cannot read %s: %s", value, strerror(errno));
 		return -errno;
@@ -116,53 +136,55 @@ static int take_file(struct config *config, const char *value, char *ret_text, s
 	return -ENAMETOOLONG;
 }
 
+/* 1: something was asked for and printed. */
+static int take_flag(struct config *config, int flag, const char *value, unsigned *seen,
+		     char *ret_text, size_t text_size)
+{
+	switch (flag) {
+	case FLAG_CONFIG:
+		return take_file(config, value, ret_text, text_size);
+	case FLAG_CHECK:
+		config->check = true;
+		return 0;
+	case FLAG_FOREGROUND:
+		config->foreground = true;
+		return 0;
+	case FLAG_NO_LISTEN:
+		return take_no_listen(config, ret_text, text_size);
+	case FLAG_TARGET:
+		return take_target(config, seen, value, ret_text, text_size);
+	case FLAG_VERSION:
+		puts("tfprofd " TFPROFD_VERSION);
+		return 1;
+	default:
+		return take_key(config, flag - FLAG_KEYS, value ?: "yes", ret_text, text_size);
+	}
+}
+
 int config_read_flags(struct config *config, int argc, char *argv[], char *ret_text,
 		      size_t text_size)
 {
-	struct option options[CONFIG_KEYS_MAX + ARRAY_SIZE(own_flags) + 1] = {};
+	struct option_row rows[OPTIONS_MAX];
+	size_t n_rows = list_flags(rows);
+	char error[OPTIONS_TEXT];
+	struct options options;
 	unsigned seen = 0;
-	int c, r = 0;
+	const char *value;
+	int flag, r = 0;
 
-	for (size_t i = 0; i < n_config_keys; i++)
-		options[i] = (struct option){ config_keys[i].name,
-					      config_keys[i].argument ? required_argument
-								      : optional_argument,
-					      NULL, (int)i };
-	memcpy(options + n_config_keys, own_flags, sizeof(own_flags));
-	optind = 0;
-	while (r == 0 && (c = getopt_long(argc, argv, "", options, NULL)) >= 0)
-		switch (c) {
-		case FLAG_CONFIG:
-			r = take_file(config, optarg, ret_text, text_size);
-			break;
-		case FLAG_CHECK:
-			config->check = true;
-			break;
-		case FLAG_FOREGROUND:
-			config->foreground = true;
-			break;
-		case FLAG_NO_LISTEN:
-			r = take_no_listen(config, ret_text, text_size);
-			break;
-		case FLAG_TARGET:
-			r = take_target(config, &seen, optarg, ret_text, text_size);
-			break;
-		case FLAG_HELP:
-			print_help();
-			return 1;
-		case FLAG_VERSION:
-			puts("tfprofd " TFPROFD_VERSION);
-			return 1;
-		case '?':
-			snprintf(ret_text, text_size, "see tfprofd --help");
-			return -EINVAL;
-		default:
-			r = take_key(config, c, optarg ?: "yes", ret_text, text_size);
+	options_begin(&options, rows, n_rows, argc, argv);
+	while (r == 0 && (flag = options_next(&options, &value, error)) != OPTIONS_END)
+		if (flag == OPTIONS_ERROR) {
+			snprintf(ret_text, text_size, "%s" SEE_HELP, error);
+			r = -EINVAL;
+		} else if (flag == OPTIONS_OPERAND) {
+			snprintf(ret_text, text_size, "unexpected argument '%s'" SEE_HELP, value);
+			r = -EINVAL;
+		} else if (flag == FLAG_HELP) {
+			print_help(rows, n_rows);
+			r = 1;
+		} else {
+			r = take_flag(config, flag, value, &seen, ret_text, text_size);
 		}
-	if (r == 0 && optind < argc) {
-		snprintf(ret_text, text_size, "unexpected argument %s; see tfprofd --help",
-			 argv[optind]);
-		r = -EINVAL;
-	}
 	return r;
 }

@@ -10,6 +10,7 @@
 #include "daemon/broker/limits.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
+#include "lib/base/nearest.h"
 #include "lib/base/number.h"
 #include "lib/base/percent.h"
 
@@ -27,12 +28,12 @@ static int take_text(const struct config_key *key, struct config *config, const 
 	if (!*value)
 		return REFUSE(text, "a value is missing");
 	if (strlen(value) >= key->size)
-		return REFUSE(text, "it is longer than %zu bytes", key->size - 1);
+		return REFUSE(text, "the value is longer than %zu bytes", key->size - 1);
 	strcpy(FIELD(config, key), value);
 	return 0;
 }
 
-/* The daemon goes to /, so that paths have to be whole. */
+/* The daemon changes to /, so that paths must be absolute. */
 static int take_path(const struct config_key *key, struct config *config, const char *value,
 		     char text[static CONFIG_TEXT])
 {
@@ -42,18 +43,19 @@ static int take_path(const struct config_key *key, struct config *config, const 
 	if (*value == '/' || !*value)
 		return take_text(key, config, value, text);
 	if (!getcwd(directory, sizeof(directory)))
-		return REFUSE(text, "'%.80s' has to begin with /", value);
+		return REFUSE(text, "'%.80s' is not an absolute path", value);
 	n = snprintf(FIELD(config, key), key->size, "%s/%s", directory, value);
 	return n < 0 || (size_t)n >= key->size
-		       ? REFUSE(text, "it is longer than %zu bytes", key->size - 1)
+		       ? REFUSE(text, "the value is longer than %zu bytes", key->size - 1)
 		       : 0;
 }
 
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT])
 {
 	*ret = !strcmp(value, "yes");
-	return *ret || !strcmp(value, "no") ? 0
-					    : REFUSE(text, "'%.40s' is neither yes nor no", value);
+	return *ret || !strcmp(value, "no")
+		       ? 0
+		       : REFUSE(text, "invalid value '%.40s': use yes or no", value);
 }
 
 static int take_bool(const struct config_key *key, struct config *config, const char *value,
@@ -71,12 +73,12 @@ static int parse_address(struct config_address *address, const char *value,
 
 	if (!colon || colon == value || (size_t)(colon - value) >= sizeof(address->host) ||
 	    number_parse(colon + 1, 1, 65535, &port) < 0)
-		return REFUSE(text, "'%.80s' is no HOST:PORT", value);
+		return REFUSE(text, "invalid address '%.80s': use HOST:PORT", value);
 	snprintf(address->host, sizeof(address->host), "%.*s", (int)(colon - value), value);
 	if (!strcmp(address->host, "localhost"))
 		strcpy(address->host, "127.0.0.1");
 	if (inet_pton(AF_INET, address->host, &parsed) != 1)
-		return REFUSE(text, "'%.80s' is no IPv4 address with a port", value);
+		return REFUSE(text, "invalid address '%.80s': HOST must be an IPv4 address", value);
 	address->port = (uint16_t)port;
 	return 0;
 }
@@ -108,7 +110,7 @@ static int take_loopback(const struct config_key *key, struct config *config, co
 	if (r == 0 && address->port && !is_loopback(address->host))
 		return REFUSE(
 			text,
-			"it has to be a loopback address (127.0.0.1): others would let every host in; not %.80s",
+			"'%.80s' is not a loopback address: any other address would admit every host",
 			value);
 	return r;
 }
@@ -122,8 +124,10 @@ static int take_metrics(const struct config_key *key, struct config *config, con
 	if (strncmp(value, "unix:", 5))
 		return take_loopback(key, config, value, text);
 	if (value[5] != '/' || strlen(value + 5) >= sizeof(config->metrics.path))
-		return REFUSE(text, "'%.80s' is no unix:/PATH of at most %zu bytes", value,
-			      sizeof(config->metrics.path) - 1);
+		return REFUSE(
+			text,
+			"invalid socket '%.80s': use unix:/PATH, with a path of at most %zu bytes",
+			value, sizeof(config->metrics.path) - 1);
 	strcpy(config->metrics.path, value + 5);
 	return 0;
 }
@@ -145,7 +149,8 @@ static int take_ports(const struct config_key *key, struct config *config, const
 		*dash = 0;
 	if (!dash || number_parse(copy, 1024, 65535, &first) < 0 ||
 	    number_parse(dash + 1, first, 65535, &last) < 0)
-		return REFUSE(text, "'%.40s' is not two ports from 1024 to 65535: write FIRST-LAST",
+		return REFUSE(text,
+			      "invalid port range '%.40s': use FIRST-LAST, from 1024 to 65535",
 			      value);
 	config->target_ports = (struct config_ports){ (uint16_t)first, (uint16_t)last };
 	return 0;
@@ -158,7 +163,7 @@ static int take_user(const struct config_key *key, struct config *config, const 
 	uint64_t number;
 
 	if (!user && number_parse(value, 0, UINT32_MAX - 1, &number) < 0)
-		return REFUSE(text, "there is no user '%.40s'", value);
+		return REFUSE(text, "unknown user '%.40s'", value);
 	config->tls_user = user ? user->pw_uid : (uid_t)number;
 	return 0;
 }
@@ -169,7 +174,7 @@ static int take_probe_links(const struct config_key *key, struct config *config,
 	config->perf_event_uprobes = !strcmp(value, "perf-event");
 	return config->perf_event_uprobes || !strcmp(value, "multi")
 		       ? 0
-		       : REFUSE(text, "'%.40s' is neither multi nor perf-event", value);
+		       : REFUSE(text, "invalid value '%.40s': use multi or perf-event", value);
 }
 
 static int take_max_duration(const struct config_key *key, struct config *config, const char *value,
@@ -178,7 +183,7 @@ static int take_max_duration(const struct config_key *key, struct config *config
 	uint64_t seconds;
 
 	if (number_parse(value, 1, 86400, &seconds) < 0)
-		return REFUSE(text, "'%.40s' is no number of seconds, 1 to 86400", value);
+		return REFUSE(text, "invalid number of seconds '%.40s': use 1 to 86400", value);
 	config->max_duration_ns = seconds * SECOND;
 	return 0;
 }
@@ -189,7 +194,7 @@ static int take_captures(const struct config_key *key, struct config *config, co
 	uint64_t number;
 
 	if (number_parse(value, 1, BROKER_MAX_CAPTURES, &number) < 0)
-		return REFUSE(text, "'%.40s' is no number of captures, 1 to %d", value,
+		return REFUSE(text, "invalid number of captures '%.40s': use 1 to %d", value,
 			      BROKER_MAX_CAPTURES);
 	*(unsigned *)FIELD(config, key) = (unsigned)number;
 	return 0;
@@ -201,7 +206,7 @@ static int take_recorder(const struct config_key *key, struct config *config, co
 	uint64_t level = 0;
 
 	if (strcmp(value, "off") && number_parse(value, 1, 3, &level) < 0)
-		return REFUSE(text, "'%.40s' is neither off nor a level: 1, 2 or 3", value);
+		return REFUSE(text, "invalid recorder level '%.40s': use off, 1, 2 or 3", value);
 	config->recorder.level = (unsigned)level;
 	return 0;
 }
@@ -211,7 +216,7 @@ static int take_recorder_last(const struct config_key *key, struct config *confi
 {
 	if (duration_parse(value, &config->recorder.last_ns) < 0 ||
 	    config->recorder.last_ns > RECORDER_LAST_MAX_NS)
-		return REFUSE(text, "'%.40s' is no time of at most 10m: write 500ms, 30s or 1m",
+		return REFUSE(text, "invalid duration '%.40s': use 500ms, 30s or 1m; at most 10m",
 			      value);
 	return 0;
 }
@@ -222,7 +227,7 @@ static int take_bytes(const struct config_key *key, struct config *config, const
 	uint64_t number;
 
 	if (number_parse(value, 1, RECORDER_BYTES_MAX / MIB, &number) < 0)
-		return REFUSE(text, "'%.40s' is no number of MiB, 1 to %llu", value,
+		return REFUSE(text, "invalid number of MiB '%.40s': use 1 to %llu", value,
 			      RECORDER_BYTES_MAX / MIB);
 	*(uint64_t *)FIELD(config, key) = number * MIB;
 	return 0;
@@ -232,9 +237,10 @@ static int take_percent(const struct config_key *key, struct config *config, con
 			char text[static CONFIG_TEXT])
 {
 	if (percent_parse(value, FIELD(config, key)) < 0)
-		return REFUSE(text,
-			      "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%",
-			      value);
+		return REFUSE(
+			text,
+			"invalid percentage '%.40s': use 1, 0.5 or 20%%; above 0 and at most 100",
+			value);
 	return 0;
 }
 
@@ -247,41 +253,44 @@ static int take_percent(const struct config_key *key, struct config *config, con
 
 const struct config_key config_keys[] = {
 	KEY("socket", "PATH", take_path, socket, false,
-	    "Unix socket for tfprofctl (/run/tfprofd/tfprofd.sock)"),
+	    "Unix socket for tfprofctl (default: /run/tfprofd/tfprofd.sock)"),
 	KEY("listen", "HOST:PORT|no", take_loopback, listen, false,
-	    "loopback address for TensorBoard, for every process (127.0.0.1:8467); the abstract socket @PORT is served, too"),
+	    "Loopback address where TensorBoard captures all processes; the abstract socket @PORT is served, too (default: 127.0.0.1:8467)"),
 	KEY("target-ports", "FIRST-LAST|no", take_ports, target_ports, false,
-	    "loopback ports for single processes (8468-8567)"),
+	    "Loopback ports where TensorBoard captures a single process, one port each (default: 8468-8567)"),
 	KEY("tls-listen", "HOST:PORT|no", take_address, tls_listen, false,
-	    "address for tfprofctl and others that speak TLS, also of other hosts (no)"),
+	    "Address for clients that use TLS, also those on other hosts (default: no)"),
 	KEY("tls-cert", "FILE", take_path, tls_certificate, false,
-	    "the certificate to show there, with those between it and its root behind it (PEM)"),
-	KEY("tls-key", "FILE", take_path, tls_key, false, "its key (PEM, not encrypted)"),
+	    "Server certificate, followed by its intermediate certificates (PEM)"),
+	KEY("tls-key", "FILE", take_path, tls_key, false,
+	    "Private key of the certificate (PEM, not encrypted)"),
 	KEY("tls-client-ca", "FILE", take_path, tls_client_ca, false,
-	    "clients have to show a certificate that is signed by one of these (PEM); beyond loopback it has to be given"),
+	    "Require client certificates signed by one of these (PEM); mandatory unless --tls-listen is a loopback address"),
 	KEY("tls-user", "USER", take_user, tls_user, false,
-	    "whom clients with such a certificate count as (root)"),
+	    "User whose permissions clients with a certificate have (default: root)"),
 	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false,
-	    "where /metrics (Prometheus) and /healthz are; loopback only (no)"),
+	    "Where /metrics (Prometheus) and /healthz are served; loopback only (default: no)"),
 	KEY("state-dir", "DIR", take_path, state, false,
-	    "what is kept between runs (/var/lib/tfprofd)"),
+	    "Directory for files that are kept between runs (default: /var/lib/tfprofd)"),
 	KEY("probe-links", "multi|perf-event", take_probe_links, perf_event_uprobes, false,
-	    "how to attach probes (multi where the kernel can; perf-event is for older kernels)"),
+	    "How probes are attached (default: multi where the kernel supports it; perf-event is for older kernels)"),
 	KEY("max-duration", "SECONDS", take_max_duration, max_duration_ns, true,
-	    "longest window that a client may ask for (300)"),
-	KEY("max-captures", "N", take_captures, max_captures, true, "captures at a time (16)"),
+	    "Longest window that a client can request (default: 300)"),
+	KEY("max-captures", "N", take_captures, max_captures, true,
+	    "Concurrent captures (default: 16)"),
 	KEY("max-captures-per-user", "N", take_captures, max_captures_per_user, true,
-	    "captures at a time of one user (12)"),
-	KEY("recorder", "off|LEVEL", take_recorder, recorder.level, false,
-	    "keep the last moments of every process, at this level, for tfprofctl snapshot (off)"),
+	    "Concurrent captures of one user (default: 12)"),
+	KEY("recorder", "off|1|2|3", take_recorder, recorder.level, false,
+	    "Continuously record every process at this level, for tfprofctl snapshot (default: off)"),
 	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false,
-	    "so much of them at the most (30s)"),
-	KEY("recorder-memory", "MIB", take_bytes, recorder.bytes, false, "in so many MiB (64)"),
+	    "Longest time that the recorder keeps (default: 30s)"),
+	KEY("recorder-memory", "MIB", take_bytes, recorder.bytes, false,
+	    "Memory that the recorder uses at most, in MiB (default: 64)"),
 	KEY("recorder-overhead", "PERCENT", take_percent, recorder.max_overhead, false,
-	    "of the processes' CPU time that its probes may cost; beyond it kinds of probes are given up (1)"),
+	    "Share of the processes' CPU time that the recorder's probes may cost; above it the recorder disables kinds of probes (default: 1)"),
 	KEY("lifecycle", NULL, take_bool, lifecycle, false,
-	    "watch how processes start, until their first request, for tfprofctl lifecycle"),
-	KEY("verbose", NULL, take_bool, verbose, true, "say more"),
+	    "Watch processes from their start to their first request, for tfprofctl lifecycle (default: no)"),
+	KEY("verbose", NULL, take_bool, verbose, true, "Log more (default: no)"),
 };
 const size_t n_config_keys = ARRAY_SIZE(config_keys);
 _Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX, "room for every key");
@@ -308,21 +317,29 @@ int config_key_find(const char *name)
 	return -ENOENT;
 }
 
+int config_refuse_key(const char *key, const char *const *names, size_t n_names,
+		      char text[static CONFIG_TEXT])
+{
+	const char *nearest = nearest_name(key, names, n_names);
+
+	if (nearest)
+		return REFUSE(text, "unknown key '%.40s' (did you mean '%s'?)", key, nearest);
+	return REFUSE(text, "unknown key '%.40s'", key);
+}
+
 int config_check(const struct config *config, char text[static CONFIG_TEXT])
 {
 	bool has_pair = *config->tls_certificate && *config->tls_key;
 
 	if (config->tls_listen.port && !has_pair)
-		return REFUSE(text, "tls-listen needs tls-cert and tls-key");
+		return REFUSE(text, "tls-listen requires tls-cert and tls-key");
 	if (!config->tls_listen.port &&
 	    (*config->tls_certificate || *config->tls_key || *config->tls_client_ca))
-		return REFUSE(
-			text,
-			"tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
+		return REFUSE(text, "tls-cert, tls-key and tls-client-ca require tls-listen");
 	if (config->tls_listen.port && !*config->tls_client_ca &&
 	    !is_loopback(config->tls_listen.host))
 		return REFUSE(
 			text,
-			"beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
+			"tls-listen on an address other than loopback requires tls-client-ca");
 	return 0;
 }

@@ -26,6 +26,9 @@ extern const size_t n_config_keys;
 void config_set_defaults(struct config *config);
 /* The place of the key in the table, or -ENOENT. */
 int config_key_find(const char *name);
+/* Refuses a key that is not one of the names: text then has the nearest of them. -EINVAL. */
+int config_refuse_key(const char *key, const char *const *names, size_t n_names,
+		      char text[static CONFIG_TEXT]);
 /* "yes" or "no"; -EINVAL, with the reason in text. */
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]);
 /* What keys of a file or flags say that has to fit together. */

@@ -49,7 +49,7 @@ static int take_model(struct config_target *target, const char *value, char *tex
 static int take_slower_than(struct config_target *target, const char *value, char *text)
 {
 	if (duration_parse(value, &target->filter.slower_than_ns) < 0)
-		return refuse(text, -EINVAL, "'%.40s' is no time: write 500ms, 2s, 1.5s or 1m",
+		return refuse(text, -EINVAL, "invalid duration '%.40s': use 500ms, 2s, 1.5s or 1m",
 			      value);
 	return 0;
 }
@@ -57,16 +57,18 @@ static int take_slower_than(struct config_target *target, const char *value, cha
 static int take_max_overhead(struct config_target *target, const char *value, char *text)
 {
 	if (percent_parse(value, &target->max_overhead) < 0)
-		return refuse(text, -EINVAL,
-			      "'%.40s' is no share above 0 and up to 100: write 1, 0.5 or 20%%",
-			      value);
+		return refuse(
+			text, -EINVAL,
+			"invalid percentage '%.40s': use 1, 0.5 or 20%%; above 0 and at most 100",
+			value);
 	return 0;
 }
 
 static int take_requests_count(struct config_target *target, const char *value, char *text)
 {
 	if (number_parse(value, 1, REQUESTS_MAX, &target->filter.count) < 0)
-		return refuse(text, -EINVAL, "'%.40s' is no count of 1 to %d", value, REQUESTS_MAX);
+		return refuse(text, -EINVAL, "invalid count '%.40s': use 1 to %d", value,
+			      REQUESTS_MAX);
 	return 0;
 }
 
@@ -75,7 +77,7 @@ static int take_level(struct config_target *target, const char *value, char *tex
 	uint64_t number;
 
 	if (number_parse(value, 1, 3, &number) < 0)
-		return refuse(text, -EINVAL, "'%.40s' is no level: 1, 2 or 3", value);
+		return refuse(text, -EINVAL, "invalid level '%.40s': use 1, 2 or 3", value);
 	target->level = (unsigned)number;
 	return 0;
 }
@@ -101,7 +103,10 @@ static const struct {
 int config_target_take(struct config_target *target, unsigned *seen, const char *name,
 		       const char *value, char text[static CONFIG_TEXT])
 {
+	const char *names[ARRAY_SIZE(keys)];
+
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		names[i] = keys[i].name;
 		if (strcmp(keys[i].name, name))
 			continue;
 		if (*seen & 1u << i)
@@ -109,7 +114,7 @@ int config_target_take(struct config_target *target, unsigned *seen, const char 
 		*seen |= 1u << i;
 		return keys[i].take(target, value, text);
 	}
-	return refuse(text, -EINVAL, "there is no key '%.40s'", name);
+	return config_refuse_key(name, names, ARRAY_SIZE(keys), text);
 }
 
 int config_target_add(struct config *config, const char *pattern, size_t size,

@@ -56,7 +56,7 @@ static int drop_privileges(void)
 
 static void warn_restart(const char *name, void *data)
 {
-	log_warning("'%s' has changed, which takes a restart", name);
+	log_warning("'%s' has changed: restart the daemon to apply it", name);
 }
 
 /* What cannot be used changes nothing. */
@@ -96,7 +96,7 @@ static void reload(struct front *f, const struct broker_event *event, int fds[],
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
 		files[i] = event->files & 1u << i && n < n_fds ? fds[n++] : -1;
 	if (read_again(f, files, &config, &tls, reason, sizeof(reason)) < 0) {
-		log_error("%s; the configuration, and the certificate, stay as they were", reason);
+		log_error("%s; the configuration and the certificate remain unchanged", reason);
 	} else {
 		service_set_config(f->service, config);
 		log_set_level(config->verbose ? LOG_DEBUG : LOG_INFO);
@@ -107,7 +107,7 @@ static void reload(struct front *f, const struct broker_event *event, int fds[],
 			grpc_tls_free(f->tls);
 			f->tls = tls;
 		}
-		log_info("the configuration was read again");
+		log_info("the configuration was reloaded");
 	}
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
 		safe_close(files[i]);

@@ -35,7 +35,7 @@ class Config(harness.TestCase):
             self.assertFalse(any("requests" in warning for warning in xspace.warnings), xspace.warnings)
 
     def test_one_that_is_not_understood_is_refused_with_its_line(self):
-        for text, message in (("[target a]\nlevle = 1\n", ":2: there is no key 'levle'"), ("[targets]\n", ":1: there is no section")):
+        for text, message in (("[target a]\nlevle = 1\n", ":2: unknown key 'levle'"), ("[targets]\n", ":1: unknown section")):
             path = self.config(text)
             command = harness.run(harness.OUT / "tfprofd", "--config", path, "--foreground", "--no-listen",
                                   "--socket", self.directory / "s", "--state-dir", self.directory / "state")

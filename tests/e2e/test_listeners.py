@@ -146,7 +146,7 @@ class Tls(harness.TestCase):
         arguments = ["--tls-listen", "0.0.0.0:1", "--tls-cert", self.certificate, "--tls-key", self.key, "--foreground"]
         command = harness.run(harness.OUT / "tfprofd", *arguments)
         self.assertEqual(command.status, USAGE)
-        self.assertIn("tls-listen needs tls-client-ca", command.stderr)
+        self.assertIn("requires tls-client-ca", command.stderr)
         command = harness.run(harness.OUT / "tfprofd", *arguments, "--tls-client-ca", self.authority.certificate, "--check-config")
         self.assertEqual((command.status, command.stdout), (OK, "the configuration can be used\n"))
 
@@ -284,7 +284,7 @@ class Reload(harness.TestCase):
         self.assertFalse(harness.response_xspace(harness.profile(address, duration_ms=300)).ops())
         path.write_text("[daemon]\nmax-duration = 3\nmax-durations = 1\n")
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "there is no key 'max-durations'; the configuration, and the certificate, stay" in daemon.stderr(), 5, "it is refused")
+        harness.wait_until(lambda: "unknown key 'max-durations' (did you mean 'max-duration'?); the configuration and the certificate remain" in daemon.stderr(), 5, "it is refused")
         self.assertEqual(capture().status, OK)
 
 

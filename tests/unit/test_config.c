@@ -193,32 +193,35 @@ TEST(what_is_read_again_changes_what_it_can_and_names_what_it_cannot)
 TEST(flags_that_make_no_sense_are_refused)
 {
 	expect_flag_refused(FLAGS("--max-captures", "17"),
-			    "--max-captures: '17' is no number of captures, 1 to 16");
+			    "--max-captures: invalid number of captures '17': use 1 to 16");
 	expect_flag_refused(
 		FLAGS("--listen", "10.0.0.1:80"),
-		"--listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+		"--listen: '10.0.0.1:80' is not a loopback address: any other address would admit every host");
 	expect_flag_refused(FLAGS("--tls-listen", "127.0.0.1:80"),
-			    "tls-listen needs tls-cert and tls-key");
+			    "tls-listen requires tls-cert and tls-key");
 	expect_flag_refused(FLAGS("--tls-cert", "/c"),
-			    "tls-cert, tls-key and tls-client-ca are of use with tls-listen only");
+			    "tls-cert, tls-key and tls-client-ca require tls-listen");
 	expect_flag_refused(
 		FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k"),
-		"beyond loopback clients have to show a certificate: tls-listen needs tls-client-ca");
+		"tls-listen on an address other than loopback requires tls-client-ca");
 	expect_flag_refused(
 		FLAGS("--metrics-listen", "10.0.0.1:80"),
-		"--metrics-listen: it has to be a loopback address (127.0.0.1): others would let every host in; not 10.0.0.1:80");
+		"--metrics-listen: '10.0.0.1:80' is not a loopback address: any other address would admit every host");
 	expect_flag_refused(
 		FLAGS("--metrics-listen", "unix:relative"),
-		"--metrics-listen: 'unix:relative' is no unix:/PATH of at most 107 bytes");
+		"--metrics-listen: invalid socket 'unix:relative': use unix:/PATH, with a path of at most 107 bytes");
 	expect_flag_refused(FLAGS("--target", "level=1"),
-			    "--target takes GLOB:KEY=VALUE, not level=1");
+			    "invalid --target 'level=1': use GLOB:KEY=VALUE");
 	expect_flag_refused(FLAGS("--target", "a:levl=1"),
-			    "--target a:levl=1: there is no key 'levl'");
+			    "--target a:levl=1: unknown key 'levl' (did you mean 'level'?)");
 	expect_flag_refused(FLAGS("--tls-user", "no such user"),
-			    "--tls-user: there is no user 'no such user'");
+			    "--tls-user: unknown user 'no such user'");
 	expect_flag_refused(FLAGS("--verbose=perhaps"),
-			    "--verbose: 'perhaps' is neither yes nor no");
-	expect_flag_refused(FLAGS("extra"), "unexpected argument extra; see tfprofd --help");
+			    "--verbose: invalid value 'perhaps': use yes or no");
+	expect_flag_refused(FLAGS("extra"), "unexpected argument 'extra' (see tfprofd --help)");
+	expect_flag_refused(
+		FLAGS("--lisen", "no"),
+		"unknown option '--lisen'; did you mean '--listen'? (see tfprofd --help)");
 }
 
 TEST(every_key_of_a_target_is_read)
@@ -276,32 +279,34 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 {
 	char line[400], text[500];
 
-	expect_refused("[target a]\n\nlevl = 1\n", "3: there is no key 'levl'");
+	expect_refused("[target a]\n\nlevl = 1\n", "3: unknown key 'levl' (did you mean 'level'?)");
 	expect_refused("\n[tenant a]\n",
-		       "2: there is no section '[tenant a]': write [daemon] or [target GLOB]");
+		       "2: unknown section '[tenant a]': use [daemon] or [target GLOB]");
 	expect_refused("[target]\nlevel = 1\n",
-		       "1: there is no section '[target]': write [daemon] or [target GLOB]");
-	expect_refused("[target  ]\n",
-		       "1: a target's section names a process: write [target GLOB]");
+		       "1: unknown section '[target]': use [daemon] or [target GLOB]");
+	expect_refused("[target  ]\n", "1: the section names no process: use [target GLOB]");
 	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside of a section");
 	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
 	expect_refused("[target a]\nlevel\nlevl = 1\n", "2: neither a section nor KEY = VALUE");
-	expect_refused("[target a]\nlevel = 4\n", "2: '4' is no level: 1, 2 or 3");
-	expect_refused("[target a]\nlevel = 0\n", "2: '0' is no level: 1, 2 or 3");
-	expect_refused("[target a]\nrequests-count = 1x\n", "2: '1x' is no count of 1 to 1000000");
-	expect_refused("[target a]\ninput-stages = maybe\n", "2: 'maybe' is neither yes nor no");
+	expect_refused("[target a]\nlevel = 4\n", "2: invalid level '4': use 1, 2 or 3");
+	expect_refused("[target a]\nlevel = 0\n", "2: invalid level '0': use 1, 2 or 3");
+	expect_refused("[target a]\nrequests-count = 1x\n",
+		       "2: invalid count '1x': use 1 to 1000000");
+	expect_refused("[target a]\ninput-stages = maybe\n",
+		       "2: invalid value 'maybe': use yes or no");
 	expect_refused("[target a]\nslower-than = 0\n",
-		       "2: '0' is no time: write 500ms, 2s, 1.5s or 1m");
+		       "2: invalid duration '0': use 500ms, 2s, 1.5s or 1m");
 	expect_refused("[target a]\nmax-overhead = 101\n",
-		       "2: '101' is no share above 0 and up to 100: write 1, 0.5 or 20%");
+		       "2: invalid percentage '101': use 1, 0.5 or 20%; above 0 and at most 100");
 	expect_refused("[target a]\npath =\n", "2: a value is missing");
 	expect_refused("[target a]\npath = /a\npath = /b\n", "3: 'path' is given twice");
 	expect_refused("[target a]\npath = /a\n /b\n", "3: 'path' is given twice");
-	expect_refused("[daemon]\nlevel = 1\n", "2: there is no key 'level'");
+	expect_refused("[daemon]\nlevel = 1\n", "2: unknown key 'level'");
 	expect_refused("[daemon]\nmax-duration = 0\n",
-		       "2: '0' is no number of seconds, 1 to 86400");
+		       "2: invalid number of seconds '0': use 1 to 86400");
 	expect_refused("[daemon]\nlisten = no\nlisten = no\n", "3: 'listen' is given twice");
-	expect_refused("[daemon]\nrecorder = 4\n", "2: '4' is neither off nor a level: 1, 2 or 3");
+	expect_refused("[daemon]\nrecorder = 4\n",
+		       "2: invalid recorder level '4': use off, 1, 2 or 3");
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = 0;
 	snprintf(text, sizeof(text), "[target a]\npath = %s\nlevel = 1\n", line);
