@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of tfprofctl. argv[0] is "tfprofctl COMMAND", for messages; address is as
- * session_open() takes it. */
+/* The commands of tfprofctl, each in a file of its name. */
 #pragma once
 
+#include <stddef.h>
+
+#include "cli/options/arguments.h"
 #include "cli/outcome.h"
 
-struct daemon_address;
+struct command {
+	const char *name;
+	const char *summary; /* for the list of commands */
+	struct syntax syntax;
+	enum outcome (*run)(const struct arguments *arguments);
+};
 
-enum outcome command_capture(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_lifecycle(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_plan(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_replay(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_snapshot(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_status(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_stop(int argc, char **argv, const struct daemon_address *address);
-enum outcome command_targets(int argc, char **argv, const struct daemon_address *address);
+extern const struct command command_capture, command_doctor, command_help, command_lifecycle,
+	command_plan, command_replay, command_snapshot, command_status, command_stop,
+	command_targets, command_version;
+
+/* What precedes the command. */
+extern const struct syntax command_global_syntax;
+
+/* NULL: there is none of this name, which was explained to the user. */
+const struct command *command_find(const char *name);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl doctor: what on this host, or about a process, stands in the way of a capture, and what
- * to do about it. */
-#include <argp.h>
+/* tfprofctl doctor: what prevents a capture on this host, or of a process, and how to fix it. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,20 +8,19 @@
 #include "cli/commands/command.h"
 #include "cli/connect/proxy_env.h"
 #include "cli/connect/session.h"
-#include "cli/options/pid_option.h"
 #include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
-/* A daemon that was never asked before measures first. */
+/* The first reply of a daemon waits for its measurements. */
 #define ANSWER_NS (60 * UINT64_C(1000000000))
 #define OWN_MAX 8
 #define PROGRAM "tfprofd: "
-/* Of what follows the severity. */
+/* The column after the severity. */
 #define INDENT 9
 
-/* What only the client sees. */
+/* A finding of tfprofctl itself. */
 struct own_finding {
 	const char *severity, *remedy;
 	char code[32], text[1024];
@@ -35,11 +32,6 @@ struct doctor {
 	char said[1024];             /* why there is no session */
 	Tfprofd__DoctorReply *reply; /* NULL: no daemon answered */
 };
-
-static const struct argp_option options[] = { { "pid", 'p', "PID", 0,
-						"Also whether this process can be captured", 0 },
-					      { "json", 'j', NULL, 0, "Print one JSON object", 0 },
-					      {} };
 
 static void add(struct doctor *d, const char *severity, const char *code, const char *text,
 		const char *remedy)
@@ -60,7 +52,7 @@ static void judge_environment(struct doctor *d)
 		return;
 	snprintf(
 		text, sizeof(text),
-		"%s is set: a TensorBoard started from here asks the proxy for localhost, too, and captures fail",
+		"%s is set: a TensorBoard started in this environment connects to localhost through the proxy, and captures fail",
 		variable);
 	add(d, "warning", "proxy-env", text,
 	    "set no_proxy=localhost,127.0.0.1 where TensorBoard is started");
@@ -74,7 +66,7 @@ static void keep_first(const char *text, void *data)
 		snprintf(d->said, sizeof(d->said), "%s", text);
 }
 
-/* Why no daemon can be asked, as a finding. One that cannot work here says "tfprofd: CODE: text".
+/* Why no daemon can be asked, as a finding. One that cannot run here reports "tfprofd: CODE: text".
  */
 static void judge_refusal(struct doctor *d, enum outcome outcome)
 {
@@ -94,7 +86,7 @@ static void judge_refusal(struct doctor *d, enum outcome outcome)
 			text += n + 2;
 		}
 	}
-	/* What there is to do is said in it. */
+	/* The text has the remedy. */
 	add(d, "error", code, *text ? text : "no daemon can be asked", "");
 }
 
@@ -115,7 +107,7 @@ static enum outcome ask(struct session *session, uint32_t pid, struct doctor *d)
 	d->reply = tfprofd__doctor_reply__unpack(NULL, size, message);
 	if (d->reply)
 		return OUTCOME_OK;
-	outcome_say("the daemon's answer cannot be read");
+	outcome_say("cannot decode the daemon's reply");
 	return OUTCOME_INTERNAL;
 }
 
@@ -142,8 +134,7 @@ static enum outcome outcome_of_finding(const char *severity, const char *code)
 	return OUTCOME_HOST;
 }
 
-/* Nothing works on a host that cannot; whatever else is wrong counts after that, the first first.
- */
+/* An unsuitable host takes precedence; otherwise the first error counts. */
 static void count(enum outcome *total, const char *severity, const char *code)
 {
 	enum outcome one = outcome_of_finding(severity, code);
@@ -207,41 +198,46 @@ static enum outcome print(const struct doctor *d, bool as_json)
 	return total;
 }
 
-enum outcome command_doctor(int argc, char **argv, const struct daemon_address *address)
+static enum outcome run(const struct arguments *a)
 {
-	static const struct argp argp = {
-		.options = options,
-		.parser = pid_option_parse,
-		.doc = "Says what stands in the way of a capture here, and what to do about each.\v"
-		       "Exit codes: 0 captures work, 1 internal error or no daemon, 2 usage, 3 not permitted, 4 no such target, "
-		       "7 this host cannot.",
-	};
-	struct pid_option o = {};
 	struct session *session = NULL;
 	enum outcome outcome;
 	struct doctor d = {};
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return OUTCOME_USAGE;
 	judge_environment(&d);
-	outcome = session_open_saying(address, keep_first, &d, &session);
+	outcome = session_open_saying(&a->daemon, keep_first, &d, &session);
 	if (outcome == OUTCOME_USAGE) {
 		outcome_say("%s", d.said);
 		return outcome;
 	}
 	if (outcome != OUTCOME_OK) {
 		judge_refusal(&d, outcome);
-		return print(&d, o.json);
+		return print(&d, a->output.json);
 	}
 	if (session_is_private(session))
 		add(&d, "note", "private-daemon",
-		    "no tfprofd is running, so TensorBoard has nothing to connect to; tfprofctl capture works",
+		    "no tfprofd is running: TensorBoard has nothing to connect to, but tfprofctl capture works",
 		    "start tfprofd");
-	outcome = ask(session, o.pid, &d);
+	outcome = ask(session, a->selection.n_pids ? *a->selection.pids : 0, &d);
 	if (outcome == OUTCOME_OK)
-		outcome = print(&d, o.json);
+		outcome = print(&d, a->output.json);
 	if (d.reply)
 		tfprofd__doctor_reply__free_unpacked(d.reply, NULL);
 	session_free(session);
 	return outcome;
 }
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary = "Report what prevents a capture, and how to fix it",
+	.syntax = { .name = "tfprofctl doctor",
+		    .accepts = ACCEPT(PID) | ACCEPT(JSON),
+		    .pid_help = "Also check whether this process can be captured",
+		    .pids_max = 1,
+		    .description =
+			    "Report what prevents a capture on this host, and how to fix it.",
+		    .notes =
+			    "Exit codes: 0 captures work; 1 internal error, or no daemon; 2 usage; 3 not permitted; 4 no such "
+			    "target; 7 not possible on this host." },
+	.run = run,
+};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl lifecycle: how processes came to serve. */
-#include <argp.h>
+/* tfprofctl lifecycle: how processes started, until their first request. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 
 #include "cli/commands/command.h"
 #include "cli/connect/session.h"
-#include "cli/options/pid_option.h"
 #include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/duration.h"
@@ -18,10 +16,6 @@
 
 #define ANSWER_NS (30 * UINT64_C(1000000000))
 #define PATH_TEXT 160
-
-static const struct argp_option options[] = { { "pid", 'p', "PID", 0, "Of this process only", 0 },
-					      { "json", 'j', NULL, 0, "Print one JSON object", 0 },
-					      {} };
 
 static const char *path_text(const Tfprofd__LifecyclePhase *phase, char text[static PATH_TEXT])
 {
@@ -103,8 +97,8 @@ static void fill_row(const Tfprofd__LifecyclePhase *phase, uint64_t begun, struc
 			 : phase->goes_on ? "..."
 					  : "?");
 	if (phase->runs)
-		snprintf(ret->what, sizeof(ret->what), "%s, %" PRIu64 " runs", phase->name,
-			 phase->runs);
+		snprintf(ret->what, sizeof(ret->what), "%s, %" PRIu64 " run%s", phase->name,
+			 phase->runs, phase->runs == 1 ? "" : "s");
 	else
 		snprintf(ret->what, sizeof(ret->what), "%s", phase->name);
 	path_text(phase, ret->path);
@@ -129,7 +123,7 @@ static void print_process(const Tfprofd__ProcessLifecycle *p)
 	text_write(stdout, p->target->name);
 	fputc(')', stdout);
 	if (begun)
-		printf(", begun %s.%03u", when, (unsigned)(begun / 1000000 % 1000));
+		printf(", started %s.%03u", when, (unsigned)(begun / 1000000 % 1000));
 	puts(p->is_watched ? ", still starting" : "");
 	for (size_t i = 0; cells && rows && i < p->n_phases; i++) {
 		const char **row = &cells[i * ARRAY_SIZE(columns)];
@@ -143,9 +137,10 @@ static void print_process(const Tfprofd__ProcessLifecycle *p)
 	if (cells && rows && p->n_phases)
 		text_table(stdout, columns, ARRAY_SIZE(columns), cells, p->n_phases);
 	if (p->loads_left_out)
-		printf("%u more loads are not shown\n", p->loads_left_out);
+		printf("%u more load%s not shown\n", p->loads_left_out,
+		       p->loads_left_out == 1 ? "" : "s");
 	if (*p->note) {
-		fputs("Not all of it is known: ", stdout);
+		fputs("Incomplete: ", stdout);
 		text_write(stdout, p->note);
 		fputc('\n', stdout);
 	}
@@ -166,43 +161,48 @@ static enum outcome show(const Tfprofd__LifecycleReply *reply, bool json)
 	return OUTCOME_OK;
 }
 
-enum outcome command_lifecycle(int argc, char **argv, const struct daemon_address *address)
+static enum outcome run(const struct arguments *a)
 {
-	static const struct argp argp = {
-		.options = options,
-		.parser = pid_option_parse,
-		.doc = "Shows how processes came to serve, from their exec to their first request.\v"
-		       "What a process does before the daemon is there is not seen; loads of models, and the first request, are seen by a "
-		       "daemon with --lifecycle.",
-	};
 	Tfprofd__LifecycleRequest request = TFPROFD__LIFECYCLE_REQUEST__INIT;
 	Tfprofd__LifecycleReply *reply = NULL;
 	_cleanup_free_ uint8_t *message = NULL;
-	struct pid_option o = {};
 	struct session *session = NULL;
 	enum outcome outcome;
 	uint8_t packed[16];
 	size_t size = 0;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return OUTCOME_USAGE;
-	outcome = session_open(address, &session);
+	outcome = session_open(&a->daemon, &session);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	request.pid = o.pid;
+	request.pid = a->selection.n_pids ? *a->selection.pids : 0;
 	outcome = session_call(session, "/tfprofd.Control/Lifecycle", packed,
 			       tfprofd__lifecycle_request__pack(&request, packed), ANSWER_NS,
 			       &message, &size);
 	if (outcome == OUTCOME_OK) {
 		reply = tfprofd__lifecycle_reply__unpack(NULL, size, message);
 		if (reply) {
-			outcome = show(reply, o.json);
+			outcome = show(reply, a->output.json);
 			tfprofd__lifecycle_reply__free_unpacked(reply, NULL);
 		} else {
-			outcome_say("the daemon's answer cannot be read");
+			outcome_say("cannot decode the daemon's reply");
 			outcome = OUTCOME_INTERNAL;
 		}
 	}
 	session_free(session);
 	return outcome;
 }
+
+const struct command command_lifecycle = {
+	.name = "lifecycle",
+	.summary = "Show how processes started: libraries, models, first request",
+	.syntax = { .name = "tfprofctl lifecycle",
+		    .accepts = ACCEPT(PID) | ACCEPT(JSON),
+		    .pid_help = "Show only this process",
+		    .pids_max = 1,
+		    .description =
+			    "Show how processes started, from their exec to their first request.",
+		    .notes =
+			    "What a process did before the daemon ran was not observed. Only a daemon with --lifecycle observes "
+			    "model loads and the first request." },
+	.run = run,
+};

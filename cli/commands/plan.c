@@ -2,38 +2,13 @@
 /* tfprofctl plan: what a capture would attach, and what that would cost. Nothing is attached. */
 #include "cli/commands/command.h"
 #include "cli/connect/session.h"
-#include "cli/options/selection.h"
 #include "cli/report/json.h"
 #include "cli/report/plan_report.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
-/* A library of a gigabyte that was never seen before is read once. */
+/* Enough to read a library of a gigabyte that is not cached yet. */
 #define ANSWER_NS (120 * UINT64_C(1000000000))
-
-struct plan_options {
-	struct selection selection;
-	bool json;
-};
-
-static const struct argp_option options[] = { { "json", 'j', NULL, 0, "Print one JSON object", 0 },
-					      {} };
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	struct plan_options *o = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->selection;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static enum outcome ask_daemon(struct session *session, const struct selection *selection,
 			       Tfprofd__PlanReply **ret)
@@ -59,49 +34,50 @@ static enum outcome ask_daemon(struct session *session, const struct selection *
 		return outcome;
 	*ret = tfprofd__plan_reply__unpack(NULL, size, message);
 	if (!*ret) {
-		outcome_say("the daemon's answer cannot be read");
+		outcome_say("cannot decode the daemon's reply");
 		return OUTCOME_INTERNAL;
 	}
 	return OUTCOME_OK;
 }
 
-static enum outcome show(const Tfprofd__PlanReply *plan, const struct plan_options *o)
+static enum outcome show(const Tfprofd__PlanReply *plan, const struct arguments *a)
 {
 	struct json json = { .file = stdout };
 
-	if (o->json) {
-		plan_report_json(&json, NULL, plan, &o->selection);
-	} else if (plan_report_print(stdout, plan, &o->selection) < 0) {
+	if (a->output.json) {
+		plan_report_json(&json, NULL, plan, &a->selection);
+	} else if (plan_report_print(stdout, plan, &a->selection) < 0) {
 		outcome_say("out of memory");
 		return OUTCOME_INTERNAL;
 	}
 	return OUTCOME_OK;
 }
 
-enum outcome command_plan(int argc, char **argv, const struct daemon_address *address)
+static enum outcome run(const struct arguments *a)
 {
-	static const struct argp_child children[] = { { &selection_argp, 0, NULL, 0 }, {} };
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
-		.children = children,
-		.doc = "Shows what a capture would attach to processes, and what that would cost. Nothing is attached.\v"
-		       "The fields of the JSON object are described in docs/plan.md. Exit codes as for capture.",
-	};
-	struct plan_options o = { .selection.level = SELECTION_DEFAULT_LEVEL };
 	Tfprofd__PlanReply *plan = NULL;
 	struct session *session = NULL;
 	enum outcome outcome;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return OUTCOME_USAGE;
-	outcome = session_open(address, &session);
+	outcome = session_open(&a->daemon, &session);
 	if (outcome == OUTCOME_OK)
-		outcome = ask_daemon(session, &o.selection, &plan);
+		outcome = ask_daemon(session, &a->selection, &plan);
 	if (outcome == OUTCOME_OK)
-		outcome = show(plan, &o);
+		outcome = show(plan, a);
 	if (plan)
 		tfprofd__plan_reply__free_unpacked(plan, NULL);
 	session_free(session);
 	return outcome;
 }
+
+const struct command command_plan = {
+	.name = "plan",
+	.summary = "Show what a capture would attach and what it would cost",
+	.syntax = { .name = "tfprofctl plan",
+		    .accepts = ACCEPT_SELECTION | ACCEPT(JSON),
+		    .description =
+			    "Show what a capture would attach to processes and what it would cost. Nothing is attached.",
+		    .notes =
+			    "docs/plan.md describes the fields of the JSON object. The exit codes are those of tfprofctl capture." },
+	.run = run,
+};

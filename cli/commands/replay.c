@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl replay: makes of a recording what its capture made. The daemon's own code does it;
- * nothing is asked of a daemon. */
-#include <argp.h>
+/* tfprofctl replay: recreates a capture's output from a recording, with the daemon's own code but
+ * without a daemon. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,45 +13,13 @@
 #include "daemon/rpc/result_reply.h"
 #include "lib/base/macro.h"
 
-/* Beyond what any recording has. */
+/* No recording is larger. */
 #define RECORDING_MAX_BYTES (1ull << 30)
-
-struct replay_options {
-	struct output_options output;
-	struct request_options requests;
-	const char *file;
-};
 
 struct recording {
 	uint8_t *bytes;
 	size_t size;
 };
-
-/* argp_error() does not return. */
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	struct replay_options *o = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->output;
-		state->child_inputs[1] = &o->requests;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o->file)
-			argp_error(state, "unexpected argument '%s': give one recording", text);
-		o->file = text;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->file)
-			argp_error(
-				state,
-				"no recording: give the file that tfprofctl capture --record wrote");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static int read_all(int fd, uint8_t *bytes, size_t size)
 {
@@ -93,7 +60,7 @@ static int read_file(const char *path, struct recording *ret)
 	return 0;
 }
 
-/* The plan is there for people only: one that cannot be read is left out. */
+/* The plan is only displayed: one that cannot be decoded is omitted. */
 static void take_plan(struct output *output, const struct replay *replay)
 {
 	Tfprofd__CaptureReply *reply = malloc(sizeof(*reply));
@@ -109,7 +76,7 @@ static void take_plan(struct output *output, const struct replay *replay)
 		tfprofd__capture_reply__free_unpacked(reply, NULL);
 }
 
-/* The requests, as the daemon would have sent them. */
+/* The requests, in the messages that the daemon would have sent. */
 static int take_requests(struct output *output, const struct request_list *list)
 {
 	int r = 0;
@@ -135,23 +102,23 @@ static enum outcome take_trace(struct output *output, const struct exported *tra
 	return outcome;
 }
 
-static enum outcome write_output(const struct replay_options *o, const struct replay *replay,
+static enum outcome write_output(const struct arguments *a, const struct replay *replay,
 				 const struct recording *recording, struct run_directory *run)
 {
 	const struct selection selection = { .level = replay->facts.detail.level,
 					     .ops_at_entry = replay->facts.detail.ops_at_entry };
-	const struct output_recording file = { .path = o->file, .size = recording->size };
-	struct output output = { .options = &o->output,
+	const struct output_recording file = { .path = a->operand, .size = recording->size };
+	struct output output = { .options = &a->output,
 				 .selection = &selection,
-				 .request_options = &o->requests,
+				 .request_options = &a->requests,
 				 .run = run };
 	enum outcome outcome;
 	int r;
 
-	if (request_reader_open(&output.requests, &o->requests) < 0)
+	if (request_reader_open(&output.requests, &a->requests) < 0)
 		return OUTCOME_USAGE;
 
-	if (o->output.explain)
+	if (a->output.explain)
 		take_plan(&output, replay);
 	r = take_requests(&output, &replay->result.requests);
 	if (r >= 0)
@@ -173,10 +140,10 @@ static enum outcome explain_file(const char *path, int error)
 {
 	switch (error) {
 	case -EINVAL:
-		outcome_say("cannot read %s: it is no file", path);
+		outcome_say("cannot read %s: not a regular file", path);
 		return OUTCOME_USAGE;
 	case -EFBIG:
-		outcome_say("cannot read %s: no recording is that large", path);
+		outcome_say("cannot read %s: too large for a recording", path);
 		return OUTCOME_USAGE;
 	case -ENOMEM:
 		outcome_say("out of memory");
@@ -187,10 +154,10 @@ static enum outcome explain_file(const char *path, int error)
 	}
 }
 
-static enum outcome replay_file(const struct replay_options *o, struct run_directory *run)
+static enum outcome replay_file(const struct arguments *a, struct run_directory *run)
 {
-	const struct request_list_options requests = { .all = o->requests.file != NULL,
-						       .slowest = o->requests.slowest };
+	const struct request_list_options requests = { .all = a->requests.file != NULL,
+						       .slowest = a->requests.slowest };
 	struct replay_extras extras = {};
 	struct recording recording = {};
 	enum outcome outcome;
@@ -198,48 +165,51 @@ static enum outcome replay_file(const struct replay_options *o, struct run_direc
 	char text[256] = "";
 	int r;
 
-	r = read_file(o->file, &recording);
+	r = read_file(a->operand, &recording);
 	if (r < 0)
-		return explain_file(o->file, r);
-	if (o->output.device_plane.said)
-		extras.device_plane = &o->output.device_plane.on;
-	if (o->output.input_stages.said)
-		extras.input_stages = &o->output.input_stages.on;
+		return explain_file(a->operand, r);
+	if (a->output.device_plane.is_given)
+		extras.device_plane = &a->output.device_plane.on;
+	if (a->output.input_stages.is_given)
+		extras.input_stages = &a->output.input_stages.on;
 	r = replay_make(recording.bytes, recording.size, &requests, &extras, &replay, text,
 			sizeof(text));
 	if (r >= 0) {
-		outcome = write_output(o, &replay, &recording, run);
+		outcome = write_output(a, &replay, &recording, run);
 		replay_done(&replay);
 	} else {
-		outcome_say("cannot replay %s: %s", o->file, text);
+		outcome_say("cannot replay %s: %s", a->operand, text);
 		outcome = r == -EBADMSG || r == -EPROTONOSUPPORT ? OUTCOME_USAGE : OUTCOME_INTERNAL;
 	}
 	free(recording.bytes);
 	return outcome;
 }
 
-enum outcome command_replay(int argc, char **argv, const struct daemon_address *address)
+static enum outcome run(const struct arguments *a)
 {
-	static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 },
-						      { &request_output_argp, 0, NULL, 1 },
-						      {} };
-	static const struct argp argp = {
-		.parser = parse_option,
-		.children = children,
-		.args_doc = "FILE.tfp",
-		.doc = "Makes of a recording, which tfprofctl capture --record wrote, the run for TensorBoard and the summary that its capture made. "
-		       "The run is named after the time of the capture.\v"
-		       "Exit codes: as those of tfprofctl capture; 2 also for a file that is no recording, is damaged, or is of another version.",
-	};
-	struct replay_options o = { .output.logdir = OUTPUT_DEFAULT_LOGDIR };
-	struct run_directory *run = NULL;
+	struct run_directory *directory = NULL;
 	enum outcome outcome;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return OUTCOME_USAGE;
-	outcome = output_prepare(&o.output, &run);
+	outcome = output_prepare(&a->output, &directory);
 	if (outcome == OUTCOME_OK)
-		outcome = replay_file(&o, run);
-	run_directory_free(run);
+		outcome = replay_file(a, directory);
+	run_directory_free(directory);
 	return outcome;
 }
+
+const struct command command_replay = {
+	.name = "replay",
+	.summary = "Recreate a capture's output from a recording",
+	.syntax = { .name = "tfprofctl replay",
+		    .accepts = ACCEPT_OUTPUT | ACCEPT(EXPLAIN),
+		    .operand = "FILE.tfp",
+		    .no_operand =
+			    "no recording: give the file that tfprofctl capture --record wrote",
+		    .description =
+			    "Recreate a capture's run for TensorBoard and its summary from a recording, which tfprofctl capture "
+			    "--record wrote. The run is named after the time of the capture.",
+		    .notes =
+			    "The exit codes are those of tfprofctl capture; 2 also means that the file is not a recording, is damaged, "
+			    "or was written by an incompatible version." },
+	.run = run,
+};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl status: what the daemon does just now. */
+/* tfprofctl status: what the daemon is doing. */
 #include <inttypes.h>
 #include <stdbool.h>
 
 #include "cli/commands/command.h"
 #include "cli/connect/session.h"
-#include "cli/options/json_option.h"
 #include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/duration.h"
@@ -151,24 +150,27 @@ static void print_text(const Tfprofd__StatusReply *reply)
 		print_recorder(reply->recorder);
 }
 
-enum outcome command_status(int argc, char **argv, const struct daemon_address *address)
+static Tfprofd__StatusReply *decode(const uint8_t *message, size_t size)
 {
-	static const struct argp argp = {
-		.options = json_options,
-		.parser = json_option_parse,
-		.doc = "Says what the daemon does just now: processes, requests while they are counted, captures, the recorder.\v"
-		       "Exit codes: 0 it answers, 1 internal error or no daemon, 2 usage.",
-	};
+	Tfprofd__StatusReply *reply = tfprofd__status_reply__unpack(NULL, size, message);
+
+	for (size_t i = 0; reply && i < reply->n_targets; i++)
+		if (!reply->targets[i]->target) {
+			tfprofd__status_reply__free_unpacked(reply, NULL);
+			return NULL;
+		}
+	return reply;
+}
+
+static enum outcome run(const struct arguments *a)
+{
 	_cleanup_free_ uint8_t *message = NULL;
 	struct session *session = NULL;
 	Tfprofd__StatusReply *reply;
 	enum outcome outcome;
-	bool json = false;
 	size_t size = 0;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &json))
-		return OUTCOME_USAGE;
-	outcome = session_open_running(address, &session);
+	outcome = session_open_running(&a->daemon, &session);
 	/* The request has no field. */
 	if (outcome == OUTCOME_OK)
 		outcome = session_call(session, "/tfprofd.Control/Status", "", 0, ANSWER_NS,
@@ -176,20 +178,28 @@ enum outcome command_status(int argc, char **argv, const struct daemon_address *
 	session_free(session);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	reply = tfprofd__status_reply__unpack(NULL, size, message);
-	for (size_t i = 0; reply && i < reply->n_targets; i++)
-		if (!reply->targets[i]->target) {
-			tfprofd__status_reply__free_unpacked(reply, NULL);
-			reply = NULL;
-		}
+	reply = decode(message, size);
 	if (!reply) {
-		outcome_say("the daemon's answer cannot be read");
+		outcome_say("cannot decode the daemon's reply");
 		return OUTCOME_INTERNAL;
 	}
-	if (json)
+	if (a->output.json)
 		print_json(reply);
 	else
 		print_text(reply);
 	tfprofd__status_reply__free_unpacked(reply, NULL);
 	return OUTCOME_OK;
 }
+
+const struct command command_status = {
+	.name = "status",
+	.summary = "Show what the daemon is doing",
+	.syntax = { .name = "tfprofctl status",
+		    .accepts = ACCEPT(JSON),
+		    .description =
+			    "Show what the daemon is doing: processes and, while they are counted, their requests; captures; the "
+			    "recorder.",
+		    .notes =
+			    "Exit codes: 0 the daemon replied; 1 internal error, or no daemon; 2 usage." },
+	.run = run,
+};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl targets: the processes that can be profiled, and where TensorBoard finds each. */
+/* tfprofctl targets: the processes that can be captured, and the address of each for TensorBoard.
+ */
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "cli/commands/command.h"
 #include "cli/connect/session.h"
-#include "cli/options/json_option.h"
 #include "cli/report/json.h"
 #include "cli/report/text.h"
 #include "lib/base/macro.h"
@@ -86,27 +86,19 @@ static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json
 	}
 	if (private)
 		outcome_say(
-			"no tfprofd is running, so TensorBoard cannot reach them; tfprofctl capture can");
+			"no tfprofd is running: TensorBoard cannot capture these processes, but tfprofctl capture can");
 	return OUTCOME_OK;
 }
 
-enum outcome command_targets(int argc, char **argv, const struct daemon_address *address)
+static enum outcome run(const struct arguments *a)
 {
-	static const struct argp argp = {
-		.options = json_options,
-		.parser = json_option_parse,
-		.doc = "Lists the processes that you may profile, with the address to paste into TensorBoard.",
-	};
 	Tfprofd__ListTargetsResponse *response = NULL;
 	_cleanup_free_ uint8_t *message = NULL;
 	struct session *session = NULL;
 	enum outcome outcome;
-	bool json = false;
 	size_t size = 0;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &json))
-		return OUTCOME_USAGE;
-	outcome = session_open(address, &session);
+	outcome = session_open(&a->daemon, &session);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	/* The request has no field. */
@@ -115,13 +107,23 @@ enum outcome command_targets(int argc, char **argv, const struct daemon_address 
 	if (outcome == OUTCOME_OK) {
 		response = tfprofd__list_targets_response__unpack(NULL, size, message);
 		if (response) {
-			outcome = show(response, json, session_is_private(session));
+			outcome = show(response, a->output.json, session_is_private(session));
 			tfprofd__list_targets_response__free_unpacked(response, NULL);
 		} else {
-			outcome_say("the daemon's answer cannot be read");
+			outcome_say("cannot decode the daemon's reply");
 			outcome = OUTCOME_INTERNAL;
 		}
 	}
 	session_free(session);
 	return outcome;
 }
+
+const struct command command_targets = {
+	.name = "targets",
+	.summary = "List the processes that can be captured",
+	.syntax = { .name = "tfprofctl targets",
+		    .accepts = ACCEPT(JSON),
+		    .description =
+			    "List the processes that you may profile, with the address to enter in TensorBoard." },
+	.run = run,
+};

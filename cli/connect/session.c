@@ -146,7 +146,7 @@ static enum outcome open_private(struct session *session)
 	if (r == -ENOENT)
 		say(session,
 		    "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
-		    SESSION_DEFAULT_ADDRESS);
+		    DAEMON_DEFAULT_ADDRESS);
 	else
 		say(session, "cannot start a private daemon: %s", strerror(-r));
 	return OUTCOME_INTERNAL;
@@ -185,7 +185,7 @@ static enum outcome prepare_tls(struct session *session, const struct daemon_add
 
 static enum outcome connect_session(struct session *session, const struct daemon_address *address)
 {
-	const char *text = address->text ? address->text : SESSION_DEFAULT_ADDRESS;
+	const char *text = address->text ? address->text : DAEMON_DEFAULT_ADDRESS;
 	_cleanup_free_ char *reason = NULL;
 	enum outcome outcome = address->tls ? prepare_tls(session, address) : OUTCOME_OK;
 	int r;
@@ -230,7 +230,7 @@ enum outcome session_open_running(const struct daemon_address *address, struct s
 
 	/* For one that is named no other one is started. */
 	if (!named.text)
-		named.text = SESSION_DEFAULT_ADDRESS;
+		named.text = DAEMON_DEFAULT_ADDRESS;
 	return session_open(&named, ret);
 }
 

@@ -6,19 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/connect/address.h"
 #include "cli/outcome.h"
 #include "lib/grpc/client.h"
 
-#define SESSION_DEFAULT_ADDRESS "unix:/run/tfprofd/tfprofd.sock"
-
 struct session;
-
-/* Where a daemon is, and how it is spoken to. */
-struct daemon_address {
-	const char *text; /* NULL: the default one */
-	bool tls;
-	const char *authorities, *certificate, *key; /* PEM files, NULL: none */
-};
 
 /*
  * Connects to the address, or without one to the default one, and when no daemon is there starts a

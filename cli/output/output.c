@@ -11,64 +11,6 @@
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
 
-enum { KEY_DEVICE_PLANE = 512, KEY_INPUT_STAGES }; /* beyond those of other parsers */
-
-static const struct argp_option options[] = {
-	{ "logdir", 'o', "LOGDIR", 0,
-	  "Directory for TensorBoard, made when it is missing; " OUTPUT_DEFAULT_LOGDIR
-	  " unless given",
-	  0 },
-	{ "device-plane", KEY_DEVICE_PLANE, "on|off", OPTION_ARG_OPTIONAL,
-	  "Present the CPU as a device, too, for HLO Op Profile, HLO Op Stats and Roofline Model, which then show operations; Overview and Input "
-	  "Pipeline Analysis lose their steps by it. Off unless given; of a recording: as its capture was",
-	  0 },
-	{ "input-stages", KEY_INPUT_STAGES, "on|off", OPTION_ARG_OPTIONAL,
-	  "Show what requests wait for before they run as input stages in Input Pipeline Analysis; Framework Op Stats then counts these among the "
-	  "operations. Off unless given; of a recording: as its capture was",
-	  0 },
-	{ "explain", 'e', NULL, 0,
-	  "First show what is attached and what it costs, as tfprofctl plan does", 0 },
-	{ "json", 'j', NULL, 0, "Print the summary as one JSON object", 0 },
-	{}
-};
-
-/* argp_error() does not return. */
-static void take_choice(struct output_choice *choice, const char *text, const char *what,
-			struct argp_state *state)
-{
-	choice->on = !text || !strcmp(text, "on");
-	choice->said = true;
-	if (!choice->on && strcmp(text, "off"))
-		argp_error(state, "'%s' is no choice for %s: give on or off", text, what);
-}
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-	struct output_options *o = state->input;
-
-	switch (key) {
-	case 'o':
-		o->logdir = text;
-		return 0;
-	case 'e':
-		o->explain = true;
-		return 0;
-	case KEY_DEVICE_PLANE:
-		take_choice(&o->device_plane, text, "a device plane", state);
-		return 0;
-	case KEY_INPUT_STAGES:
-		take_choice(&o->input_stages, text, "input stages", state);
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-const struct argp output_argp = { .options = options, .parser = parse_option };
-
 static enum outcome explain_logdir(const char *logdir, int error)
 {
 	if (error == -ENOENT)

@@ -3,33 +3,16 @@
  * TensorBoard, and a summary. */
 #pragma once
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
-#include "cli/options/request_options.h"
-#include "cli/options/selection.h"
+#include "cli/options/arguments.h"
 #include "cli/outcome.h"
+#include "cli/output/request_reader.h"
 #include "cli/output/run_directory.h"
 #include "proto/control.pb-c.h"
-
-#define OUTPUT_DEFAULT_LOGDIR "tfprofd-logdir"
-
-struct output_options {
-	const char *logdir;
-	bool explain;
-	bool json;
-	struct output_choice {
-		bool on;
-		bool said; /* it was given, one way or the other */
-	} device_plane, input_stages;
-};
-
-/* --logdir, --device-plane, --input-stages, --explain and --json; to be made a child of a command's
- * parser, with a struct output_options as its input. */
-extern const struct argp output_argp;
 
 /* The messages of a capture that are kept until its end; zeroed but for the options, the selection
  * and the run. */

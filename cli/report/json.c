@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "cli/report/utf8.h"
 #include "lib/base/macro.h"
+#include "lib/base/utf8.h"
 
 static void write_escaped(FILE *file, uint32_t code)
 {
@@ -47,7 +47,7 @@ static void write_string(FILE *file, const char *text)
 			text += size;
 			continue;
 		}
-		size = utf8_next(text, &code);
+		size = utf8_next(text, UTF8_MAX, &code);
 		if (!size)
 			fputs("\xef\xbf\xbd", file); /* U+FFFD */
 		else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == '"' ||

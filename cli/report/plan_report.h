@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cli/options/selection.h"
+#include "cli/options/arguments.h"
 #include "cli/report/json.h"
 #include "proto/control.pb-c.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "cli/options/request_options.h"
-#include "cli/options/selection.h"
+#include "cli/options/arguments.h"
+#include "cli/output/request_reader.h"
 #include "proto/control.pb-c.h"
 
 struct report {

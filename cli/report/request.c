@@ -6,23 +6,6 @@
 
 #include "lib/base/macro.h"
 
-static const struct {
-	const char *label, *key;
-} phases[REQUEST_PHASES] = {
-	[TFPROFD__PHASE__PHASE_READ] = { "read", "read" },
-	[TFPROFD__PHASE__PHASE_DECODE] = { "decode", "decode" },
-	[TFPROFD__PHASE__PHASE_QUEUE] = { "queue wait", "queue" },
-	[TFPROFD__PHASE__PHASE_BATCH] = { "batch wait", "batch" },
-	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNING] = { "execute: running", "execute_running" },
-	[TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE] = { "execute: waiting for a CPU",
-						     "execute_runnable" },
-	[TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED] = { "execute: blocked", "execute_blocked" },
-	[TFPROFD__PHASE__PHASE_EXECUTE] = { "execute (not divided)", "execute" },
-	[TFPROFD__PHASE__PHASE_ENCODE] = { "encode", "encode" },
-	[TFPROFD__PHASE__PHASE_WRITE] = { "write", "write" },
-	[TFPROFD__PHASE__PHASE_UNKNOWN] = { "unknown", "unknown" },
-};
-
 static const char *const activities[] = {
 	[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown",
 	[TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
@@ -31,14 +14,9 @@ static const char *const activities[] = {
 	[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
 };
 
-const char *request_phase_label(unsigned phase)
+const struct phase_text *request_phase(unsigned phase)
 {
-	return phases[MIN(phase, REQUEST_PHASES - 1u)].label;
-}
-
-const char *request_phase_key(unsigned phase)
-{
-	return phases[MIN(phase, REQUEST_PHASES - 1u)].key;
+	return &phase_texts[MIN(phase, (unsigned)PHASE_ROW_UNKNOWN)];
 }
 
 const char *request_activity_key(unsigned activity)

@@ -7,14 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/proto/phase.h"
 #include "proto/control.pb-c.h"
 
-#define REQUEST_PHASES 11
-
-/* As people read it ("batch wait"), and as a key in JSON ("batch"); of one that is not known, those
- * of the last, "unknown". */
-const char *request_phase_label(unsigned phase);
-const char *request_phase_key(unsigned phase);
+/* Its names; of a phase that is not known, those of "unknown". */
+const struct phase_text *request_phase(unsigned phase);
 /* "running", "runnable", "blocked", "waiting" or "unknown". */
 const char *request_activity_key(unsigned activity);
 

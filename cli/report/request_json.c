@@ -57,8 +57,8 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_bool(json, "reset", r->reset);
 	json_bool(json, "no_arrival", r->no_arrival);
 	json_object_begin(json, "phases");
-	for (unsigned i = 0; i < REQUEST_PHASES; i++)
-		json_number(json, request_phase_key(i), request_phase_ns(r, i));
+	for (unsigned i = 0; i < PHASE_ROWS; i++)
+		json_number(json, phase_texts[i].key, request_phase_ns(r, i));
 	json_object_end(json);
 }
 
@@ -71,7 +71,7 @@ static void write_cause(struct json *json, const Tfprofd__Request *r)
 		return;
 	}
 	json_object_begin(json, "cause");
-	json_string(json, "phase", request_phase_key(cause->phase));
+	json_string(json, "phase", request_phase(cause->phase)->key);
 	json_number(json, "phase_ns", cause->phase_ns);
 	json_number(json, "cause_ns", cause->cause_ns);
 	json_string(json, "activity", request_activity_key(cause->activity));
@@ -168,7 +168,7 @@ static void write_path(struct json *json, const Tfprofd__Request *r)
 		if (s->pieces > 1) {
 			json_number(json, "pieces", s->pieces);
 		} else {
-			json_string(json, "phase", request_phase_key(s->phase));
+			json_string(json, "phase", request_phase(s->phase)->key);
 			json_string(json, "activity", request_activity_key(s->activity));
 			write_thread(json, "thread", r, s->thread);
 			json_string(json, "name", request_name(r, s->name));

@@ -80,7 +80,7 @@ void request_report_print(FILE *file, const Tfprofd__RequestSummary *s)
 	print_batches(file, s->batches);
 }
 
-struct phase_row {
+struct phase_cells {
 	char p50[DURATION_TEXT], p90[DURATION_TEXT], p99[DURATION_TEXT], max[DURATION_TEXT],
 		share[PERCENT_TEXT];
 };
@@ -90,17 +90,17 @@ static void print_phases(FILE *file, const Tfprofd__RequestSummary *s)
 	static const struct text_column columns[] = { { "phase", false }, { "p50", true },
 						      { "p90", true },    { "p99", true },
 						      { "max", true },    { "% of total", true } };
-	const char *cells[REQUEST_PHASES][ARRAY_SIZE(columns)];
-	struct phase_row rows[REQUEST_PHASES];
+	const char *cells[PHASE_ROWS][ARRAY_SIZE(columns)];
+	struct phase_cells rows[PHASE_ROWS];
 	size_t n = 0;
 
-	for (size_t i = 0; i < MIN(s->n_phases, (size_t)REQUEST_PHASES); i++) {
+	for (size_t i = 0; i < MIN(s->n_phases, (size_t)PHASE_ROWS); i++) {
 		const Tfprofd__Percentiles *p = s->phases[i];
-		struct phase_row *row = &rows[n];
+		struct phase_cells *row = &rows[n];
 
 		if (!p->max_ns)
 			continue;
-		cells[n][0] = request_phase_label((unsigned)i);
+		cells[n][0] = phase_texts[i].label;
 		cells[n][1] = duration_text(p->p50_ns, row->p50);
 		cells[n][2] = duration_text(p->p90_ns, row->p90);
 		cells[n][3] = duration_text(p->p99_ns, row->p99);
@@ -223,9 +223,8 @@ void request_report_json(struct json *json, const char *key, const Tfprofd__Requ
 	json_number(json, "runs_orphaned", s->runs_orphaned);
 	write_percentiles(json, "latency", s->latency);
 	json_object_begin(json, "phases");
-	for (unsigned i = 0; i < REQUEST_PHASES; i++)
-		write_percentiles(json, request_phase_key(i),
-				  i < s->n_phases ? s->phases[i] : NULL);
+	for (unsigned i = 0; i < PHASE_ROWS; i++)
+		write_percentiles(json, phase_texts[i].key, i < s->n_phases ? s->phases[i] : NULL);
 	json_object_end(json);
 	write_models(json, s);
 	write_batches(json, s->batches);

@@ -30,15 +30,6 @@ static unsigned percent_of(uint64_t part, uint64_t whole)
 	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
 }
 
-/* That it was executed is enough where the activity says how. */
-static const char *short_label(unsigned phase)
-{
-	bool executes = phase >= TFPROFD__PHASE__PHASE_EXECUTE_RUNNING &&
-			phase <= TFPROFD__PHASE__PHASE_EXECUTE;
-
-	return executes ? "execute" : request_phase_label(phase);
-}
-
 static uint64_t length_of(const Tfprofd__RequestSegment *s)
 {
 	return s->end_ns - MIN(s->start_ns, s->end_ns);
@@ -135,8 +126,8 @@ char *slowest_verdict(const Tfprofd__Request *request)
 			 text_count(tasks, number), tasks == 1 ? "" : "s");
 	if (asprintf(&text, "%u %% %s%s %s%s%s%s%s",
 		     percent_of(cause->phase_ns, request_latency_ns(request)),
-		     short_label(cause->phase), share, what, batch, *thread ? ", thread " : "",
-		     thread, hog) < 0)
+		     request_phase(cause->phase)->stage, share, what, batch,
+		     *thread ? ", thread " : "", thread, hog) < 0)
 		return NULL;
 	return text;
 }
@@ -253,11 +244,12 @@ static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, ui
 
 	for (size_t i = 0; i < n; i++) {
 		same_phase = same_phase && pieces[i]->pieces <= 1 &&
-			     !strcmp(short_label(pieces[i]->phase), short_label(pieces[0]->phase));
+			     !strcmp(request_phase(pieces[i]->phase)->stage,
+				     request_phase(pieces[0]->phase)->stage);
 		same_thread = same_thread && pieces[i]->pieces <= 1 &&
 			      pieces[i]->thread == pieces[0]->thread;
 	}
-	row->phase = strdup(same_phase ? short_label(pieces[0]->phase) : "…");
+	row->phase = strdup(same_phase ? request_phase(pieces[0]->phase)->stage : "…");
 	row->thread = same_thread ? request_thread_text(r, pieces[0]->thread) : strdup("");
 	row->what = describe_most(pieces, n, count);
 }
@@ -283,7 +275,7 @@ static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 			make_short_row(r, i, end - i, pieces, row);
 			continue;
 		}
-		row->phase = strdup(short_label(s->phase));
+		row->phase = strdup(request_phase(s->phase)->stage);
 		row->thread = request_thread_text(r, s->thread);
 		row->what = request_describe(r, &(struct request_deed){ .phase = s->phase,
 									.activity = s->activity,

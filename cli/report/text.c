@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-#include "cli/report/utf8.h"
 #include "lib/base/macro.h"
+#include "lib/base/utf8.h"
 
 const char *text_count(uint64_t number, char text[static TEXT_NUMBER])
 {
@@ -49,7 +49,7 @@ size_t text_write(FILE *file, const char *text)
 
 	while (*text) {
 		uint32_t code;
-		size_t size = utf8_next(text, &code);
+		size_t size = utf8_next(text, UTF8_MAX, &code);
 		char escape[16];
 
 		if (size && !is_harmful(code)) {

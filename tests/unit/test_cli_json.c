@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "cli/report/json.c"
-#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static char *text;

@@ -11,7 +11,6 @@
 #include "cli/report/json.c"
 #include "cli/report/request.c"
 #include "cli/report/request_json.c"
-#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static char directory[64], path[128];

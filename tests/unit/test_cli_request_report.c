@@ -6,14 +6,13 @@
 #include "cli/report/request.c"
 #include "cli/report/request_report.c"
 #include "cli/report/text.c"
-#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 #define MS 1000000ull
 
 struct sample {
 	Tfprofd__RequestSummary summary;
-	Tfprofd__Percentiles latency, phases[REQUEST_PHASES], *phase_list[REQUEST_PHASES];
+	Tfprofd__Percentiles latency, phases[PHASE_ROWS], *phase_list[PHASE_ROWS];
 	Tfprofd__ModelSummary model, *model_list[1];
 	Tfprofd__BatchSummary batches;
 	Tfprofd__RequestFilter filter;
@@ -38,13 +37,13 @@ static void sample_init(struct sample *s)
 	s->batches = (Tfprofd__BatchSummary)TFPROFD__BATCH_SUMMARY__INIT;
 	s->filter = (Tfprofd__RequestFilter)TFPROFD__REQUEST_FILTER__INIT;
 	s->latency = percentiles(10, 1000);
-	for (unsigned i = 0; i < REQUEST_PHASES; i++) {
+	for (unsigned i = 0; i < PHASE_ROWS; i++) {
 		s->phases[i] = percentiles(0, 0);
 		s->phase_list[i] = &s->phases[i];
 	}
 	s->summary.latency = &s->latency;
 	s->summary.phases = s->phase_list;
-	s->summary.n_phases = REQUEST_PHASES;
+	s->summary.n_phases = PHASE_ROWS;
 	s->model_list[0] = &s->model;
 	s->summary.models = s->model_list;
 	s->summary.batches = &s->batches;

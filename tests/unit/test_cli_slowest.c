@@ -7,7 +7,6 @@
 #include "cli/report/request_json.c"
 #include "cli/report/slowest.c"
 #include "cli/report/text.c"
-#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 #define MS 1000000ull
@@ -19,7 +18,7 @@ struct sample {
 	Tfprofd__RequestSegment segments[64], *segment_list[64];
 	Tfprofd__RequestCause cause;
 	char *names[2];
-	uint64_t phases[REQUEST_PHASES];
+	uint64_t phases[PHASE_ROWS];
 };
 
 static void sample_init(struct sample *s)
@@ -46,7 +45,7 @@ static void sample_init(struct sample *s)
 	s->request.names = s->names;
 	s->request.critical_path = s->segment_list;
 	s->request.phases = s->phases;
-	s->request.n_phases = REQUEST_PHASES;
+	s->request.n_phases = PHASE_ROWS;
 	s->request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_EXACT;
 }
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "cli/report/text.c"
-#include "cli/report/utf8.c"
 #include "tests/unit/check.h"
 
 static void expect_written(const char *value, const char *expected, size_t columns)
