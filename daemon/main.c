@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/front/announce.h"
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
 #include "daemon/front/pem.h"
@@ -246,6 +247,7 @@ static int run(struct front_options *front, bool foreground)
 	}
 	if (listeners_new(config, &listeners) < 0)
 		return EXIT_FAILURE;
+	announce(&listeners);
 	front->listeners = listeners.list;
 	front->n_listeners = listeners.n;
 	front->metrics = listeners.metrics;

@@ -103,7 +103,8 @@ static bool find_program(char path[static PATH_MAX])
 
 __attribute__((noreturn)) static void run_program(const char *program, const char *directory)
 {
-	char socket_path[PATH_MAX];
+	char socket_path[PATH_MAX], stream[64];
+	struct stat errors;
 	sigset_t none;
 
 	snprintf(socket_path, sizeof(socket_path), "%s/tfprofd.sock", directory);
@@ -114,6 +115,12 @@ __attribute__((noreturn)) static void run_program(const char *program, const cha
 	interrupt_release();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* So that the daemon marks its messages with priorities, as it does for the journal. */
+	if (!fstat(STDERR_FILENO, &errors)) {
+		snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)errors.st_dev,
+			 (uintmax_t)errors.st_ino);
+		setenv("JOURNAL_STREAM", stream, 1);
+	}
 	execl(program, program, "--no-listen", "--socket", socket_path, "--state-dir", directory,
 	      "--foreground", (char *)NULL);
 	dprintf(STDERR_FILENO, "cannot run %s: %m\n", program);

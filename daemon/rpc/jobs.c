@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/rpc/jobs.h"
 
+#include "daemon/rpc/capture_log.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,9 @@ static void on_capture_done(struct capture *capture, void *data)
 				      : &totals->succeeded) += 1;
 	totals->records += result->records;
 	totals->dropped += result->dropped;
+	if (!job->plan_only)
+		capture_log_end(job->uid, job->call ? grpc_call_subject(job->call) : NULL, capture,
+				result);
 	if (job->call) {
 		grpc_call_on_cancel(job->call, NULL, NULL);
 		if (result->error && job->answer_failure && job->answer_failure(job, result))
@@ -100,6 +105,7 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		log_debug("user %u%s%s asks for a capture", peer->uid,
 			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
 		*job = *template;
+		job->plan_only = request->plan_only;
 		job->service = s;
 		job->call = call;
 		job->uid = peer->uid;

@@ -12,6 +12,7 @@ struct job {
 	uid_t uid;
 	char session_id[64];
 	bool emit_xspace;
+	bool plan_only;
 	pid_t pid;                   /* Doctor only: who is asked about */
 	bool every_target;           /* not only those that were named: more may join */
 	struct loop_timer *progress; /* Control only */

@@ -3,8 +3,12 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int max_level = LOG_INFO;
@@ -20,6 +24,20 @@ void log_set_role(const char *name)
 	role = name;
 }
 
+/* systemd names the device and the inode of the journal's stream. The environment may have come
+ * with standard error since redirected elsewhere, so that both are compared. */
+static bool is_journal(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char own[64];
+	struct stat st;
+
+	if (!stream || fstat(fd, &st) < 0)
+		return false;
+	snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return !strcmp(stream, own);
+}
+
 static void log_va(int level, const char *format, va_list ap)
 {
 	char line[1024];
@@ -27,7 +45,7 @@ static void log_va(int level, const char *format, va_list ap)
 
 	if (level > max_level)
 		return;
-	if (!isatty(STDERR_FILENO))
+	if (is_journal(STDERR_FILENO))
 		n = snprintf(line, sizeof(line), "<%d>", level);
 	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: ", role);
 	errno = saved;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of the daemon and the command line on standard error, with the <N> priority prefix that
- * journald reads when standard error is not a terminal. Libraries do not log; callers log once,
- * with context.
+ * Messages of the daemon on standard error, with the prefix <N> for the priority when
+ * JOURNAL_STREAM says that the journal reads it. Libraries do not log; callers log once, with
+ * context.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 /* Messages less urgent than this (LOG_ERR … LOG_DEBUG) are not printed; LOG_INFO at first. */
 void log_set_level(int level);
-/* A short word before every message, such as the role of the process; the string must live on. */
+/* A prefix of every message, such as the role of the process; borrowed for good. */
 void log_set_role(const char *role);
 
 __attribute__((format(printf, 2, 3))) void log_message(int level, const char *format, ...);

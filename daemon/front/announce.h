@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon logs when it starts. */
+#pragma once
+
+#include "daemon/front/listeners.h"
+
+/* Logs the version in one line, and in another one what the daemon listens on. */
+void announce(const struct listeners *listeners);

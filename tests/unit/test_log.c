@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages on standard error: priorities are for the journal alone. */
+#include "lib/base/log.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/check.h"
+
+static char written[256];
+
+/* What a message comes to on a standard error that JOURNAL_STREAM names with this offset to its
+ * inode, -1: not at all. */
+static const char *log_with_stream(int offset)
+{
+	FILE *file = tmpfile();
+	int saved = dup(STDERR_FILENO);
+	struct stat st;
+	char stream[64];
+	size_t n;
+
+	fstat(fileno(file), &st);
+	snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev,
+		 (uintmax_t)st.st_ino + (uintmax_t)offset);
+	if (offset < 0)
+		unsetenv("JOURNAL_STREAM");
+	else
+		setenv("JOURNAL_STREAM", stream, 1);
+	dup2(fileno(file), STDERR_FILENO);
+	log_errno(LOG_WARNING, -ENOENT, "it is gone: %m");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	rewind(file);
+	n = fread(written, 1, sizeof(written) - 1, file);
+	written[n] = '\0';
+	fclose(file);
+	return written;
+}
+
+TEST(priorities_are_written_only_where_the_journal_reads)
+{
+	static const char plain[] = "tfprofd: it is gone: No such file or directory\n";
+
+	CHECK_STR(log_with_stream(-1), plain);
+	CHECK_STR(log_with_stream(1), plain);
+	CHECK_STR(log_with_stream(0), "<4>tfprofd: it is gone: No such file or directory\n");
+}
+
+CHECK_MAIN()
