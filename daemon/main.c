@@ -275,7 +275,7 @@ int main(int argc, char *argv[])
 		log_error("%s", reason);
 		r = EXIT_USAGE;
 	} else if (front.config->check) {
-		puts("the configuration can be used");
+		puts("the configuration is valid");
 		r = EXIT_SUCCESS;
 	} else {
 		if (front.config->verbose)

@@ -101,27 +101,28 @@ static void print_capture(const Tfprofd__CaptureStatus *c)
 		text_write(stdout, c->subject);
 		printf(")");
 	}
-	printf(", process");
+	printf(", process%s", c->n_pids == 1 ? "" : "es");
 	for (size_t i = 0; i < c->n_pids; i++)
 		printf(" %u", c->pids[i]);
-	printf(": %s of %s, %s events, %s lost, cost %.2f %%\n",
+	printf(": %s of %s, %s event%s, %s lost, probe overhead %.2f %%\n",
 	       duration_text(c->elapsed_ns, elapsed), duration_text(c->duration_ns, duration),
-	       text_count(c->records, records), text_count(c->dropped, dropped), c->overhead);
+	       text_count(c->records, records), text_plural(c->records),
+	       text_count(c->dropped, dropped), c->overhead);
 }
 
 static void print_recorder(const Tfprofd__RecorderStatus *r)
 {
 	char kept[DURATION_TEXT], bytes[TEXT_NUMBER], max[TEXT_NUMBER], dropped[TEXT_NUMBER];
 
-	printf("recorder at level %u, %u process%s%s: the last %s in %s of %s, %s lost, cost %.2f %% of %.4g %%\n",
+	printf("recorder at level %u, %u process%s%s: holds the last %s in %s of %s, %s lost, probe overhead %.2f %%, budget %.4g %%\n",
 	       r->level, r->processes, r->processes == 1 ? "" : "es",
-	       r->attached ? "" : " (it waits for one)", duration_text(r->kept_ns, kept),
+	       r->attached ? "" : " (waiting for one)", duration_text(r->kept_ns, kept),
 	       text_bytes(r->bytes, bytes), text_bytes(r->max_bytes, max),
 	       text_count(r->dropped, dropped), r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
-		printf("  not recorded: %s\n", r->given_up[i]);
+		printf("  disabled: %s\n", r->given_up[i]);
 	if (r->left_out)
-		printf("  %u processes are left out\n", r->left_out);
+		printf("  %u process%s left out\n", r->left_out, r->left_out == 1 ? "" : "es");
 }
 
 static void print_text(const Tfprofd__StatusReply *reply)

@@ -58,7 +58,7 @@ static enum outcome explain_connect(const struct session *session, const char *a
 {
 	switch (error) {
 	case -EINVAL:
-		say(session, "'%s' is no address: write unix:PATH, @NAME or HOST:PORT", address);
+		say(session, "invalid address '%s': use unix:PATH, @NAME or HOST:PORT", address);
 		break;
 	case -EACCES:
 	case -EPERM:
@@ -69,15 +69,15 @@ static enum outcome explain_connect(const struct session *session, const char *a
 	case -ENOENT:
 	case -ECONNREFUSED:
 		say(session,
-		    "no daemon listens at %s: start tfprofd; tfprofctl capture, plan and targets do without one when --daemon is left out",
+		    "no daemon listens at %s: start tfprofd; without --daemon, capture, plan, targets, lifecycle and doctor start one themselves",
 		    address);
 		break;
 	case -EHOSTUNREACH:
 		say(session, "cannot reach the host of %s: check its name", address);
 		break;
 	case -EPROTO:
-		say(session, "no TLS connection to the daemon at %s: %s", address,
-		    reason ? reason : "it fails");
+		say(session, "cannot connect to the daemon at %s by TLS: %s", address,
+		    reason ? reason : "the handshake failed");
 		break;
 	default:
 		say(session, "cannot connect to the daemon at %s: %s", address, strerror(-error));
@@ -87,7 +87,7 @@ static enum outcome explain_connect(const struct session *session, const char *a
 
 static enum outcome explain_interrupt(const struct session *session)
 {
-	say(session, "cancelled: nothing was written");
+	say(session, "canceled: nothing was written");
 	return OUTCOME_INTERNAL;
 }
 
@@ -179,7 +179,7 @@ static enum outcome prepare_tls(struct session *session, const struct daemon_add
 					     .authorities = authorities };
 	if (grpc_tls_client_new(&options, &session->tls, text, sizeof(text)) == 0)
 		return OUTCOME_OK;
-	say(session, "TLS cannot be used: %s", text);
+	say(session, "cannot use TLS: %s", text);
 	return OUTCOME_USAGE;
 }
 
@@ -272,9 +272,10 @@ static enum outcome explain_call(struct session *session, int r, enum grpc_statu
 	if (text && *text)
 		outcome_say("%s", text);
 	else if (status == GRPC_UNIMPLEMENTED)
-		outcome_say("what answers there is no tfprofd, or another version of it");
+		outcome_say(
+			"the server at this address is not tfprofd, or is another version of it");
 	else
-		outcome_say("the daemon answers %s", grpc_status_name(status));
+		outcome_say("the daemon returned %s", grpc_status_name(status));
 	return outcome_of_status(status);
 }
 

@@ -25,10 +25,10 @@ static void show_progress(const Tfprofd__CaptureProgress *progress, uint64_t dur
 		duration_text(MIN(progress->elapsed_ns, duration_ns), elapsed),
 		duration_text(duration_ns, total));
 	if (count)
-		fprintf(stderr, "%llu of %llu requests, ", (unsigned long long)progress->requests,
-			(unsigned long long)count);
-	fprintf(stderr, "%s events, %s lost%s", text_count(progress->records, records),
-		text_count(progress->dropped, dropped),
+		fprintf(stderr, "%llu of %llu request%s, ", (unsigned long long)progress->requests,
+			(unsigned long long)count, text_plural(count));
+	fprintf(stderr, "%s event%s, %s lost%s", text_count(progress->records, records),
+		text_plural(progress->records), text_count(progress->dropped, dropped),
 		progress->elapsed_ns >= duration_ns ? ", waiting for the result" : "");
 }
 
@@ -51,7 +51,8 @@ static int on_recording(struct answer *answer, const ProtobufCBinaryData *piece)
 
 	if (r < 0)
 		outcome_say("cannot write the recording %s: %s; nothing was written",
-			    answer->recording_path ? answer->recording_path : "that came unasked",
+			    answer->recording_path ? answer->recording_path
+						   : "that was not requested",
 			    strerror(-r));
 	return r;
 }
@@ -81,7 +82,7 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 	if (!reply || (reply->result && answer->output.reply)) {
 		if (reply)
 			tfprofd__capture_reply__free_unpacked(reply, NULL);
-		outcome_say("the daemon's answer cannot be read");
+		outcome_say("cannot decode the daemon's reply");
 		return -EBADMSG;
 	}
 	if (reply->result) {

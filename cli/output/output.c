@@ -14,11 +14,9 @@
 static enum outcome explain_logdir(const char *logdir, int error)
 {
 	if (error == -ENOENT)
-		outcome_say(
-			"LOGDIR %s cannot be made: the directory it would lie in does not exist",
-			logdir);
+		outcome_say("cannot create LOGDIR %s: its parent directory does not exist", logdir);
 	else
-		outcome_say("LOGDIR %s cannot be written: %s", logdir, strerror(-error));
+		outcome_say("cannot write to LOGDIR %s: %s", logdir, strerror(-error));
 	return OUTCOME_USAGE;
 }
 
@@ -65,9 +63,10 @@ static enum outcome explain_nothing(const struct output_options *o, const struct
 	else
 		for (size_t i = 0; i < result->n_warnings; i++)
 			outcome_say("%s", result->warnings[i]);
-	outcome_say("nothing was captured in %s, and nothing was written: does the process get %s?",
-		    duration_text(result->window_ns, window),
-		    result->requests && result->requests->filtered ? "such requests" : "requests");
+	outcome_say(
+		"nothing was captured in %s, and nothing was written: does the process receive %s?",
+		duration_text(result->window_ns, window),
+		result->requests && result->requests->filtered ? "such requests" : "requests");
 	return OUTCOME_NOTHING;
 }
 
@@ -84,7 +83,7 @@ enum outcome output_take_xspace(struct output *output, const void *bytes, size_t
 	int r = run_directory_add(output->run, bytes, size);
 
 	if (r < 0)
-		outcome_say("cannot write the capture into %s: %s; nothing was written",
+		outcome_say("cannot write the capture to %s: %s; nothing was written",
 			    output->options->logdir, strerror(-r));
 	output->size += size;
 	return r < 0 ? OUTCOME_INTERNAL : OUTCOME_OK;
@@ -108,7 +107,7 @@ enum outcome output_write(struct output *output, time_t time,
 	if (is_nothing(output->request_options, result))
 		return explain_nothing(o, &report);
 	if (*interrupt_flag()) {
-		outcome_say("cancelled: nothing was written");
+		outcome_say("canceled: nothing was written");
 		return OUTCOME_INTERNAL;
 	}
 	if (output->size != result->xspace_bytes) {
@@ -117,7 +116,7 @@ enum outcome output_write(struct output *output, time_t time,
 	}
 	r = run_directory_commit(output->run, time, result->hostname, &path);
 	if (r < 0) {
-		outcome_say("cannot write the capture into %s: %s", o->logdir, strerror(-r));
+		outcome_say("cannot write the capture to %s: %s", o->logdir, strerror(-r));
 		return OUTCOME_INTERNAL;
 	}
 	if (request_reader_commit(&output->requests, output->request_options) < 0)

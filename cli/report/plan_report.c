@@ -12,11 +12,11 @@
 
 #define LINE_COLUMNS 120
 #define FUNCTION_COLUMNS_MIN 40
-/* Of a function in a remark, and what is said about it. */
+/* Of a function in a remark, and of the text about it. */
 #define REMARK_COLUMNS 80
 #define REMARK_BYTES 128
 
-/* A line of which parts come from elsewhere. */
+/* A line with untrusted parts. */
 __attribute__((format(printf, 2, 3))) static void write_line(FILE *file, const char *format, ...)
 {
 	va_list ap;
@@ -70,7 +70,7 @@ struct probe_row {
 	char *function;
 };
 
-/* The planted probes by kind, in the order in which the kinds come. */
+/* The probes that are attached, grouped by kind in the order of the first of each. */
 static size_t sort_planted(const Tfprofd__PlannedTarget *target, const Tfprofd__PlannedProbe **ret)
 {
 	size_t n = 0;
@@ -92,7 +92,7 @@ static void fill_row(const Tfprofd__PlannedProbe *probe, struct probe_row *row, 
 {
 	snprintf(row->cost, sizeof(row->cost), "%u", probe->cost_ns);
 	snprintf(row->file, sizeof(row->file), "%u", probe->file);
-	/* Where the instruction is not the first one, how far into the function it lies. */
+	/* With the distance from the entry unless the instruction is the first one. */
 	if (probe->offset > probe->function)
 		snprintf(row->offset, sizeof(row->offset), "%#llx+%llu",
 			 (unsigned long long)probe->function,
@@ -110,7 +110,7 @@ static void fill_row(const Tfprofd__PlannedProbe *probe, struct probe_row *row, 
 	cells[FUNCTION] = "";
 }
 
-/* What is left of a line for the last column, two blanks before each. */
+/* The columns left for the function; each of the others follows two blanks. */
 static size_t function_columns(const char *const *cells, size_t n_rows)
 {
 	size_t others = 0;
@@ -171,8 +171,8 @@ static int print_planted(FILE *file, const Tfprofd__PlannedTarget *target)
 	return r;
 }
 
-/* A remark and the functions that it is about, each with what is special about it; nothing without
- * any. */
+/* A remark and the functions to which it applies, each with a text; nothing if it applies to none.
+ */
 static int print_remark(FILE *file, const Tfprofd__PlannedTarget *target, const char *remark,
 			bool (*applies)(const Tfprofd__PlannedProbe *probe,
 					char text[static REMARK_BYTES]))
@@ -224,7 +224,7 @@ static bool is_left_out(const Tfprofd__PlannedProbe *probe)
 	return !probe->planted && !*probe->reason;
 }
 
-/* What is not in the table of probes, and what is special about those that are. */
+/* What the table of probes does not show. */
 static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 {
 	size_t n_left_out = 0;
@@ -232,16 +232,15 @@ static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 
 	r = print_remark(
 		file, target,
-		"The kernel increments a counter in the process while these probes are there",
+		"While these probes are attached, the kernel increments a counter in the process",
 		has_semaphore);
 	if (r >= 0)
 		r = print_remark(
 			file, target,
-			"A call of these may count more than once, since they can jump back to their entry",
+			"A call of these functions may count more than once, because they can jump back to their entry",
 			may_repeat);
 	if (r >= 0)
-		r = print_remark(file, target, "These are probed where they return, too",
-				 is_at_return);
+		r = print_remark(file, target, "Also probed at their return", is_at_return);
 	if (r >= 0)
 		r = print_remark(file, target, "Refused", is_refused);
 	if (r < 0)
@@ -249,7 +248,7 @@ static int print_remarks(FILE *file, const Tfprofd__PlannedTarget *target)
 	for (size_t i = 0; i < target->n_probes; i++)
 		n_left_out += is_left_out(target->probes[i]);
 	if (n_left_out)
-		write_line(file, "  Found, but not planted by such a capture: %zu more.",
+		write_line(file, "  Found, but not attached by such a capture: %zu more.",
 			   n_left_out);
 	for (size_t i = 0; i < target->n_not_shown; i++)
 		write_line(file, "  %s", target->not_shown[i]);
@@ -269,7 +268,7 @@ static size_t count_planted(const Tfprofd__PlannedTarget *target)
 static const char *calibration_text(const Tfprofd__PlanReply *plan)
 {
 	return plan->calibration && plan->calibration->measured ? "measured on this machine"
-								: "figures of another machine";
+								: "estimated from another machine";
 }
 
 char *plan_report_forecast(const Tfprofd__PlanReply *plan)
@@ -291,9 +290,9 @@ char *plan_report_forecast(const Tfprofd__PlanReply *plan)
 			fprintf(file, " (%u probe%s)", cost->probes, cost->probes == 1 ? "" : "s");
 	}
 	if (!plan->n_costs)
-		fputs("nothing is seen", file);
+		fputs("nothing is captured", file);
 	fprintf(file, "; %s", calibration_text(plan));
-	/* Without the text, when it did not work. */
+	/* The text is NULL if memory ran out. */
 	return fclose(file) ? NULL : TAKE_PTR(text);
 }
 
@@ -301,7 +300,7 @@ struct cost_row {
 	char cost[DURATION_TEXT], probes[TEXT_NUMBER];
 };
 
-/* The answer does not wait for it. */
+/* The reply does not wait for it. */
 static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
 {
 	uint64_t ns = plan->calibration->detach_us * UINT64_C(1000);
@@ -312,10 +311,10 @@ static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
 		n += count_planted(plan->targets[i]);
 	if (plan->calibration->perf_events)
 		fprintf(file,
-			"  Detaching takes about %s after the answer: this kernel removes perf events one after the other, and the plan has %zu.\n",
+			"  Detaching takes about %s after the reply: this kernel removes perf events one at a time, and the plan has %zu.\n",
 			duration_text(ns * n, time), n);
 	else
-		fprintf(file, "  Detaching takes about %s after the answer.\n",
+		fprintf(file, "  Detaching takes about %s after the reply.\n",
 			duration_text(ns, time));
 }
 
@@ -357,10 +356,11 @@ int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan, const struct s
 
 	for (size_t i = 0; i < plan->n_targets; i++) {
 		const Tfprofd__PlannedTarget *target = plan->targets[i];
+		size_t n_planted = count_planted(target);
 
-		write_line(file, "Process %u (%s): %s %s; %zu probes at level %u%s", target->pid,
-			   target->name, target->runtime, or_dash(target->version),
-			   count_planted(target), selection->level,
+		write_line(file, "Process %u (%s): %s %s; %zu probe%s at level %u%s", target->pid,
+			   target->name, target->runtime, or_dash(target->version), n_planted,
+			   text_plural(n_planted), selection->level,
 			   selection->ops_at_entry ? ", one per operation" : "");
 		r = print_files(file, target);
 		if (r >= 0)

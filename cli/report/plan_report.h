@@ -15,7 +15,7 @@ int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan,
 void plan_report_json(struct json *json, const char *key, const Tfprofd__PlanReply *plan,
 		      const struct selection *selection);
 /*
- * "an op costs about 1.20 us (2 probes), a run 1.20 us (2 probes); figures of another machine", to
- * be freed; NULL without memory.
+ * "an op costs about 1.20 us (2 probes), a run 1.20 us (2 probes); estimated from another machine",
+ * to be freed; NULL without memory.
  */
 char *plan_report_forecast(const Tfprofd__PlanReply *plan);

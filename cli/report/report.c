@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report/report.h"
 
+#include <string.h>
+
 #include "cli/report/json.h"
 #include "cli/report/plan_report.h"
 #include "cli/report/request_report.h"
@@ -17,7 +19,7 @@ double report_runs_per_second(const Tfprofd__CaptureResult *result)
 	return result->runs_seen_ns ? (double)result->runs * 1e9 / (double)result->runs_seen_ns : 0;
 }
 
-/* "-" when there is no whole. */
+/* "-" for a share of nothing. */
 static const char *percent_text(uint64_t part, double whole, char text[static PERCENT_TEXT])
 {
 	if (whole > 0)
@@ -27,7 +29,7 @@ static const char *percent_text(uint64_t part, double whole, char text[static PE
 	return text;
 }
 
-/* The time that threads spent with the runs' work, on a CPU or not. */
+/* The time that threads spent inside runs, on a CPU or not. */
 static double work_ns(const Tfprofd__CaptureResult *result)
 {
 	return (double)result->running_ns + (double)result->runnable_ns +
@@ -43,9 +45,10 @@ static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
 		fprintf(file, ", p50 %s, p99 %s", duration_text(result->run_p50_ns, p50),
 			duration_text(result->run_p99_ns, p99));
 	if (result->runs_cut)
-		fprintf(file, "; %s more that began before the window or ended after %s",
-			text_count(result->runs_cut, number),
-			result->runs_seen_ns < result->window_ns ? "runs were given up" : "it");
+		fprintf(file, "; %s truncated %s", text_count(result->runs_cut, number),
+			result->runs_seen_ns < result->window_ns
+				? "by the window, or when runs were disabled"
+				: "by the window");
 	fputc('\n', file);
 }
 
@@ -61,47 +64,45 @@ static void print_threads(FILE *file, const Tfprofd__CaptureResult *result)
 			percent_text(result->runnable_ns, work, runnable),
 			percent_text(result->blocked_ns, work, blocked));
 	else
-		fputs("  threads  not known\n", file);
+		fputs("  threads  unknown\n", file);
 }
 
 static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
 {
 	char dropped[TEXT_NUMBER], records[TEXT_NUMBER], names[TEXT_NUMBER];
 
-	text_count(result->records + result->dropped, records);
-	if (result->dropped)
-		fprintf(file, "  loss     %s of %s records dropped",
-			text_count(result->dropped, dropped), records);
-	else
-		fprintf(file, "  loss     none of %s records", records);
+	fprintf(file, "  lost records: %s of %s", text_count(result->dropped, dropped),
+		text_count(result->records + result->dropped, records));
 	if (result->lost_names)
-		fprintf(file, "; %s operations without a name",
-			text_count(result->lost_names, names));
-	fputs(result->cut ? "; cut short: a process or the window ended early\n" : "\n", file);
+		fprintf(file, "; %s operation%s without a name",
+			text_count(result->lost_names, names), text_plural(result->lost_names));
+	fputs(result->cut ? "; a process or the window ended early\n" : "\n", file);
 }
 
 static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 {
 	char at[DURATION_TEXT];
 
-	fprintf(file, "  probes   cost some %.2f %% of the CPU time", result->overhead);
+	/* A forecast: more digits would pretend precision. */
+	fprintf(file, "  probe overhead: about %.*f %% of the target's CPU time",
+		result->overhead < 1 ? 2 : 1, result->overhead);
 	if (result->max_overhead > 0)
-		fprintf(file, "; the budget was %.4g %%", result->max_overhead);
+		fprintf(file, "; budget: %.4g %%", result->max_overhead);
 	fputc('\n', file);
 	for (size_t i = 0; i < result->n_shed; i++) {
 		const Tfprofd__Shed *shed = result->shed[i];
 
-		fputs(shed->refused ? "  refused  " : "  given up ", file);
+		fputs(shed->refused ? "  refused: " : "  disabled: ", file);
 		text_write(file, shed->kind);
 		if (shed->refused)
-			fputs(": not captured, as the kernel refused a BPF program or a probe\n",
+			fputs(", not captured because the kernel refused a BPF program or a probe\n",
 			      file);
 		else
-			fprintf(file, ", after %s, when the probes cost %.1f %%\n",
+			fprintf(file, ", after %s, when the probe overhead was %.1f %%\n",
 				duration_text(shed->at_ns, at), shed->overhead);
 	}
 	if (result->ops_at_entry)
-		fputs("  ends     an operation is shown to end where the next one starts, or where its executor leaves\n",
+		fputs("  ends     an operation is shown to end where the next one starts, or where its executor returns\n",
 		      file);
 }
 
@@ -145,22 +146,53 @@ static void print_memory(FILE *file, const Tfprofd__CaptureResult *result)
 
 		fputs(i ? "           " : "  memory   ", file);
 		text_write(file, m->allocator);
-		fprintf(file, ": %s allocations, %s in all, %s at once",
-			text_count(m->allocations, count), text_bytes(m->allocated_bytes, all),
-			text_bytes(m->peak_bytes, most));
+		fprintf(file, ": %s allocation%s, %s in total, peak %s",
+			text_count(m->allocations, count), text_plural(m->allocations),
+			text_bytes(m->allocated_bytes, all), text_bytes(m->peak_bytes, most));
 		if (m->unknown)
-			fprintf(file, "; %s deallocations of what was there before",
-				text_count(m->unknown, count));
+			fprintf(file, "; %s deallocation%s of memory from before the window",
+				text_count(m->unknown, count), text_plural(m->unknown));
 		fputc('\n', file);
 	}
 }
 
-static void print_sentences(FILE *file, const char *what, char *const *texts, size_t n)
+static void print_sentence(FILE *file, bool is_first, const char *what, const char *text)
 {
-	for (size_t i = 0; i < n; i++) {
-		fprintf(file, "%s%s: ", i ? "" : "\n", what);
-		text_write(file, texts[i]);
-		fputc('\n', file);
+	fprintf(file, "%s%s: ", is_first ? "\n" : "", what);
+	text_write(file, text);
+	fputc('\n', file);
+}
+
+/* The trace has every warning. The summary has a line of its own for a kind of probes that was
+ * disabled, and for operations that end at the next one: their warnings would repeat it. */
+static bool is_shown(const Tfprofd__CaptureResult *result, const char *warning)
+{
+	char at[32];
+
+	if (result->ops_at_entry && strstr(warning, "end where the next one"))
+		return true;
+	for (size_t i = 0; i < result->n_shed; i++) {
+		const Tfprofd__Shed *shed = result->shed[i];
+
+		snprintf(at, sizeof(at), "%.3f s ", (double)shed->at_ns / 1e9);
+		if (strstr(warning, shed->kind) &&
+		    strstr(warning, shed->refused ? "the kernel refused" : at))
+			return true;
+	}
+	return false;
+}
+
+static void print_advice_and_warnings(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	bool is_first = true;
+
+	for (size_t i = 0; i < result->n_advice; i++)
+		print_sentence(file, !i, "advice", result->advice[i]);
+	for (size_t i = 0; i < result->n_warnings; i++) {
+		if (is_shown(result, result->warnings[i]))
+			continue;
+		print_sentence(file, is_first, "warning", result->warnings[i]);
+		is_first = false;
 	}
 }
 
@@ -169,24 +201,23 @@ void report_print(FILE *file, const struct report *report)
 	const Tfprofd__CaptureResult *result = report->result;
 	char window[DURATION_TEXT], runs[TEXT_NUMBER], ops[TEXT_NUMBER], size[TEXT_NUMBER];
 
-	fprintf(file, "Captured %s: %s runs, %s operations\n",
+	fprintf(file, "Captured %s: %s run%s, %s operation%s\n",
 		duration_text(result->window_ns, window), text_count(result->runs, runs),
-		text_count(result->ops, ops));
+		text_plural(result->runs), text_count(result->ops, ops), text_plural(result->ops));
 	print_runs(file, result);
 	request_report_print(file, result->requests);
 	print_threads(file, result);
 	print_memory(file, result);
 	if (result->n_modules)
-		fprintf(file, "  XLA      %zu modules, for Graph Viewer and Memory Viewer\n",
-			result->n_modules);
+		fprintf(file, "  XLA      %zu module%s for Graph Viewer and Memory Viewer\n",
+			result->n_modules, text_plural(result->n_modules));
 	print_loss(file, result);
 	print_probes(file, result);
 	request_report_print_tables(file, result->requests);
 	print_ops(file, result);
 	if (report->requests)
 		slowest_print(file, report->requests->slowest, report->requests->n_slowest);
-	print_sentences(file, "advice", result->advice, result->n_advice);
-	print_sentences(file, "warning", result->warnings, result->n_warnings);
+	print_advice_and_warnings(file, result);
 	if (!report->path)
 		return;
 	fputs("\nWritten: ", file);
@@ -196,7 +227,7 @@ void report_print(FILE *file, const struct report *report)
 		fputs("\nRequests: ", file);
 		text_write(file, report->requests_file);
 	}
-	fputs("\nTo look at it: tensorboard --logdir ", file);
+	fputs("\nOpen with: tensorboard --logdir ", file);
 	text_write(file, report->logdir);
 	fputc('\n', file);
 	if (!report->recording)

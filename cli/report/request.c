@@ -60,28 +60,28 @@ char *request_thread_text(const Tfprofd__Request *request, uint32_t reference)
 	return asprintf(&text, "%s/%u", thread->name, thread->tid) < 0 ? NULL : text;
 }
 
-static char *describe_waiting(const struct request_deed *deed)
+static char *describe_waiting(const struct request_activity *activity)
 {
-	switch (deed->phase) {
+	switch (activity->phase) {
 	case TFPROFD__PHASE__PHASE_BATCH:
 		return strdup("in a batch queue");
 	case TFPROFD__PHASE__PHASE_QUEUE:
-		return strdup("waiting to be taken up");
+		return strdup("waiting for a thread");
 	default:
 		return strdup("waiting");
 	}
 }
 
-char *request_describe(const Tfprofd__Request *request, const struct request_deed *deed)
+char *request_describe(const Tfprofd__Request *request, const struct request_activity *activity)
 {
-	_cleanup_free_ char *by = request_thread_text(request, deed->by);
-	const char *name = request_name(request, deed->name);
+	_cleanup_free_ char *by = request_thread_text(request, activity->by);
+	const char *name = request_name(request, activity->name);
 	char *text = NULL;
 	int n;
 
 	if (!by)
 		return NULL;
-	switch (deed->activity) {
+	switch (activity->activity) {
 	case TFPROFD__ACTIVITY__ACTIVITY_RUNNING:
 		n = asprintf(&text, "running%s%s", name ? " " : "", name ?: "");
 		break;
@@ -90,13 +90,15 @@ char *request_describe(const Tfprofd__Request *request, const struct request_dee
 			     by);
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_BLOCKED:
+		if (name && !strcmp(name, "unknown"))
+			name = NULL;
 		n = asprintf(&text, "blocked%s%s%s%s", name ? " in " : "", name ?: "",
 			     *by ? ", woken by " : "", by);
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_WAITING:
-		return describe_waiting(deed);
+		return describe_waiting(activity);
 	default:
-		return strdup(name ?: "not known");
+		return strdup(name ?: "unknown activity");
 	}
 	return n < 0 ? NULL : text;
 }

@@ -26,13 +26,13 @@ const Tfprofd__RequestThread *request_thread(const Tfprofd__Request *request, ui
 const char *request_name(const Tfprofd__Request *request, uint32_t reference);
 
 /* What a thread, or nobody, did for the request. */
-struct request_deed {
+struct request_activity {
 	unsigned phase, activity;
 	uint32_t thread, name, by; /* references */
 };
 
 /* "blocked in futex, woken by holder/12", "waiting for a CPU while hog/77 ran" …; malloc'ed, NULL:
  * no memory. */
-char *request_describe(const Tfprofd__Request *request, const struct request_deed *deed);
+char *request_describe(const Tfprofd__Request *request, const struct request_activity *activity);
 /* "worker/12", "" when it is none; malloc'ed, NULL: no memory. */
 char *request_thread_text(const Tfprofd__Request *request, uint32_t reference);

@@ -14,7 +14,7 @@ bool request_report_has_any(const Tfprofd__RequestSummary *s)
 	return s && (s->whole || s->cut || s->reset || s->lost);
 }
 
-/* ", 3 cut" */
+/* "; 3 aborted" */
 static void print_count(FILE *file, const char *before, uint64_t count, const char *what)
 {
 	char number[TEXT_NUMBER];
@@ -35,8 +35,8 @@ static void print_requests(FILE *file, const Tfprofd__RequestSummary *s)
 			duration_text(s->latency->p90_ns, p90),
 			duration_text(s->latency->p99_ns, p99),
 			duration_text(s->latency->max_ns, max));
-	print_count(file, "; ", s->cut, "cut by the window");
-	print_count(file, "; ", s->reset, "broken off");
+	print_count(file, "; ", s->cut, "truncated by the window");
+	print_count(file, "; ", s->reset, "aborted");
 	print_count(file, "; ", s->lost, "with lost records");
 	print_count(file, "; ", s->filtered, "left out by the filter");
 	fputc('\n', file);
@@ -47,8 +47,7 @@ static void print_work(FILE *file, const Tfprofd__RequestSummary *s)
 	char exact[TEXT_NUMBER], inferred[TEXT_NUMBER], orphaned[TEXT_NUMBER];
 
 	if (s->runs_exact || s->runs_inferred || s->runs_orphaned)
-		fprintf(file,
-			"  whose    %s runs have their request exactly, %s by inference, %s have none\n",
+		fprintf(file, "  attribution: %s exact, %s inferred, %s unattributed\n",
 			text_count(s->runs_exact, exact), text_count(s->runs_inferred, inferred),
 			text_count(s->runs_orphaned, orphaned));
 }
@@ -143,8 +142,8 @@ static void print_models(FILE *file, const Tfprofd__RequestSummary *s)
 	fputs("\nRequests by model:\n", file);
 	text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
 	if (s->models_left_out)
-		fprintf(file, "  and %s requests of other models\n",
-			text_count(s->models_left_out, number));
+		fprintf(file, "  and %s request%s of other models\n",
+			text_count(s->models_left_out, number), text_plural(s->models_left_out));
 }
 
 void request_report_print_tables(FILE *file, const Tfprofd__RequestSummary *s)

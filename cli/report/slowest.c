@@ -9,14 +9,14 @@
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
 
-/* Pieces that are a smaller share of the latency are told together. */
+/* Pieces shorter than the latency divided by this are combined. */
 #define SHORT_SHARE 200
-/* Where these are more lines, what is told together is longer. */
+/* With more lines than these, longer pieces are combined, too. */
 #define ROWS_MAX 24
-/* Percent of the latency from which on waits for a CPU, over all phases, are told beside the
- * longest phase's cause. */
+/* Percent of the latency from which on waits for a CPU, over all phases, are shown beside the cause
+ * of the longest phase. */
 #define CPU_WAIT_SHARE 25
-/* Percent of a phase from which on its main cause stands for all of it. */
+/* Percent of a phase from which on the share of its main cause is not shown. */
 #define CAUSE_IS_ALL 90
 
 /* A line of the timeline. */
@@ -35,8 +35,8 @@ static uint64_t length_of(const Tfprofd__RequestSegment *s)
 	return s->end_ns - MIN(s->start_ns, s->end_ns);
 }
 
-/* Who had the CPU while the request waited for one, the longest over all phases: a reference, and
- * how long it was. */
+/* Which thread had the CPU for the longest time, over all phases, while the request waited for one:
+ * a reference, and the time. */
 static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 {
 	uint64_t *times = calloc(request->n_threads + 1, sizeof(*times));
@@ -59,8 +59,8 @@ static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 	return hog;
 }
 
-/* A hog takes a little of each phase: what it took in all, where that is much more than the cause
- * that the phase names. NULL: no memory. */
+/* A hog may take a little of each phase: its total share, if that is much more than the cause of
+ * the longest phase, else "". NULL: no memory. */
 static char *describe_hog(const Tfprofd__Request *request)
 {
 	const Tfprofd__RequestCause *cause = request->cause;
@@ -74,12 +74,12 @@ static char *describe_hog(const Tfprofd__Request *request)
 		return strdup("");
 	thread = request_thread_text(request, hog);
 	if (!thread ||
-	    asprintf(&text, "; in all %u %% waiting for a CPU while %s ran", share, thread) < 0)
+	    asprintf(&text, "; in total %u %% waiting for a CPU while %s ran", share, thread) < 0)
 		return NULL;
 	return text;
 }
 
-/* How many tasks the batch had that the request waited for the longest; 0: not known. */
+/* The number of tasks of the batch that the request waited for the longest; 0: unknown. */
 static uint64_t awaited_tasks(const Tfprofd__Request *request)
 {
 	uint64_t longest = 0, tasks = 0;
@@ -101,17 +101,17 @@ char *slowest_verdict(const Tfprofd__Request *request)
 	const Tfprofd__RequestCause *cause = request->cause;
 	_cleanup_free_ char *what = NULL, *thread = NULL, *hog = NULL;
 	char share[32] = ":", batch[64] = "", number[TEXT_NUMBER];
-	struct request_deed deed;
+	struct request_activity activity;
 	uint64_t tasks;
 	char *text;
 
 	if (!cause)
 		return NULL;
-	deed = (struct request_deed){ .phase = cause->phase,
-				      .activity = cause->activity,
-				      .name = cause->name,
-				      .by = cause->by };
-	what = request_describe(request, &deed);
+	activity = (struct request_activity){ .phase = cause->phase,
+					      .activity = cause->activity,
+					      .name = cause->name,
+					      .by = cause->by };
+	what = request_describe(request, &activity);
 	thread = request_thread_text(request, cause->thread);
 	hog = describe_hog(request);
 	if (!what || !thread || !hog)
@@ -119,7 +119,7 @@ char *slowest_verdict(const Tfprofd__Request *request)
 	if (percent_of(cause->cause_ns, cause->phase_ns) < CAUSE_IS_ALL)
 		snprintf(share, sizeof(share), ", %u %% of it",
 			 percent_of(cause->cause_ns, cause->phase_ns));
-	/* A timeout that nobody else came within can be told from a queue that is too long. */
+	/* A batch of one task was ended by its timeout, a full one waited in the queue. */
 	tasks = cause->phase == TFPROFD__PHASE__PHASE_BATCH ? awaited_tasks(request) : 0;
 	if (tasks)
 		snprintf(batch, sizeof(batch), ", for a batch of %s task%s",
@@ -143,7 +143,7 @@ static void print_part(FILE *file, const char *before, const char *text)
 
 static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 {
-	static const char *const attributions[] = { ", its runs are not known", "",
+	static const char *const attributions[] = { ", its runs are unknown", "",
 						    ", its runs are inferred" };
 	uint32_t thread_of = r->run_thread ?: r->read_thread;
 	_cleanup_free_ char *thread = request_thread_text(r, thread_of);
@@ -165,13 +165,12 @@ static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 	      file);
 	if (!request_is_whole(r))
 		fprintf(file, "%s%s%s%s", r->cut_start ? ", began before the window" : "",
-			r->cut_end ? ", ended after the window" : "",
-			r->reset ? ", broken off" : "", r->lost ? ", records of it were lost" : "");
+			r->cut_end ? ", ended after the window" : "", r->reset ? ", aborted" : "",
+			r->lost ? ", some of its records were lost" : "");
 	fputc('\n', file);
 }
 
-/* The end of the row that begins with that piece: one, or as many short ones as follow each other.
- */
+/* The end of the row that begins with the piece: one piece, or consecutive short ones. */
 static size_t row_end(const Tfprofd__Request *r, size_t first, uint64_t shortest)
 {
 	size_t end = first;
@@ -186,7 +185,7 @@ static size_t row_end(const Tfprofd__Request *r, size_t first, uint64_t shortest
 	return MAX(end, first + 1);
 }
 
-/* From which length on a piece has a row of its own. */
+/* The least length of a piece with a row of its own. */
 static uint64_t shortest_of(const Tfprofd__Request *r)
 {
 	uint64_t shortest = request_latency_ns(r) / SHORT_SHARE;
@@ -202,17 +201,17 @@ static uint64_t shortest_of(const Tfprofd__Request *r)
 	}
 }
 
-/* What the most of the time of several pieces went into, and its share. */
+/* What took most of the time of several pieces, and its share of it. */
 static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t n, uint64_t count)
 {
-	static const char *const deeds[] = {
-		[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "not known",
+	static const char *const activities[] = {
+		[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown activity",
 		[TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
 		[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "waiting for a CPU",
 		[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 		[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
 	};
-	uint64_t times[ARRAY_SIZE(deeds)] = { 0 }, sum = 0;
+	uint64_t times[ARRAY_SIZE(activities)] = { 0 }, sum = 0;
 	size_t most = 0;
 	char *text;
 
@@ -221,20 +220,20 @@ static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t 
 		unsigned activity = pieces[i]->activity;
 
 		sum += length;
-		/* Of those that are one already it is not told. */
-		if (pieces[i]->pieces <= 1 && activity < ARRAY_SIZE(deeds))
+		/* The activities of combined pieces are unknown. */
+		if (pieces[i]->pieces <= 1 && activity < ARRAY_SIZE(activities))
 			times[activity] += length;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(deeds); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(activities); i++)
 		if (times[i] > times[most])
 			most = i;
 	if (asprintf(&text, times[most] ? "%llu short pieces, %u %% %s" : "%llu short pieces",
-		     (unsigned long long)count, percent_of(times[most], sum), deeds[most]) < 0)
+		     (unsigned long long)count, percent_of(times[most], sum), activities[most]) < 0)
 		return NULL;
 	return text;
 }
 
-/* Several pieces as one row, with the phase and the thread that all of them have. */
+/* Several pieces as one row, with their phase and their thread if these are the same for all. */
 static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, uint64_t count,
 			   struct row *row)
 {
@@ -254,7 +253,7 @@ static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, ui
 	row->what = describe_most(pieces, n, count);
 }
 
-/* Rows of one request; how many there are. What there is no memory for stays empty. */
+/* Rows of one request; returns their number. Texts for which memory is lacking stay NULL. */
 static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 {
 	uint64_t shortest = shortest_of(r);
@@ -277,10 +276,10 @@ static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 		}
 		row->phase = strdup(request_phase(s->phase)->stage);
 		row->thread = request_thread_text(r, s->thread);
-		row->what = request_describe(r, &(struct request_deed){ .phase = s->phase,
-									.activity = s->activity,
-									.name = s->name,
-									.by = s->by });
+		row->what = request_describe(r, &(struct request_activity){ .phase = s->phase,
+									    .activity = s->activity,
+									    .name = s->name,
+									    .by = s->by });
 	}
 	return n;
 }

@@ -21,6 +21,11 @@ const char *text_count(uint64_t number, char text[static TEXT_NUMBER])
 	return text;
 }
 
+const char *text_plural(uint64_t number)
+{
+	return number == 1 ? "" : "s";
+}
+
 const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER])
 {
 	static const char *const names[] = { "B", "KB", "MB", "GB", "TB" };

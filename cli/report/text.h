@@ -16,6 +16,8 @@
 
 /* 1234567 as "1,234,567". Returns text. */
 const char *text_count(uint64_t number, char text[static TEXT_NUMBER]);
+/* The ending of a noun after a number: "" for 1, else "s". */
+const char *text_plural(uint64_t number);
 /* A size as "712 B", "1.2 KB", "34.5 MB" (powers of 1000). Returns text. */
 const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER]);
 

@@ -136,12 +136,12 @@ class Stop(TestCase):
         self.assertEqual(sorted(p for c in captures for p in c["pids"]), sorted([server.pid, other.pid]))
         self.assertEqual({(c["uid"], c["duration_ns"], c["dropped"]) for c in captures}, {(0, 60 * 10**9, 0)})
         command = harness.ctl(self.daemon, "stop", "--pid", other.pid)
-        self.assertEqual((command.status, command.stdout), (OK, "1 capture was ended\n"))
+        self.assertEqual((command.status, command.stdout), (OK, "1 capture stopped\n"))
         result = self.finish(second, LOSS)
         self.assertTrue(any("ended on request" in w for w in result["warnings"]))
         self.assertGreater(result["ops"], 0)
         self.assertIsNone(first.poll())
-        self.assertEqual(harness.ctl(self.daemon, "stop").stdout, "1 capture was ended\n")
+        self.assertEqual(harness.ctl(self.daemon, "stop").stdout, "1 capture stopped\n")
         self.finish(first, LOSS)
 
     def test_nobody_stops_what_is_another_user_s(self):
@@ -151,7 +151,7 @@ class Stop(TestCase):
         running = self.begin(1, server.pid, "2s")
         time.sleep(0.7)
         command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "stop", user=65534)
-        self.assertEqual((command.status, command.stdout), (NOTHING, "0 captures were ended\n"))
+        self.assertEqual((command.status, command.stdout), (NOTHING, "0 captures stopped\n"))
         self.finish(running)
 
 

@@ -76,35 +76,35 @@ class BadUsage(CliTestCase):
 
     def test_usage_errors_are_explained_in_a_line_and_end_with_2(self):
         for arguments, message in (
-                ([], "no command: give one of capture, "),
-                (["record"], "there is no command 'record': give one of capture, "),
-                (["--nonsense", "targets"], "unrecognized option '--nonsense'"),
+                ([], "no command: use one of capture, "),
+                (["record"], "unknown command 'record': use one of capture, "),
+                (["--nonsense", "targets"], "unknown option '--nonsense'"),
                 (["--daemon"], "option '--daemon' requires an argument"),
                 (["targets", "12"], "unexpected argument '12'"),
-                (["capture", "12"], "unexpected argument '12': processes are named by --pid"),
+                (["capture", "12"], "unexpected argument '12': use --pid to name a process"),
                 (["capture", "--pid"], "option '--pid' requires an argument"),
-                (["capture", "--pid", "0"], "'0' is no process id"),
-                (["capture", "--pid", "-5"], "'-5' is no process id"),
-                (["capture", "--pid", "12x"], "'12x' is no process id"),
-                (["capture", "--pid", "99999999999999999999"], "is no process id"),
-                (["capture", "--level", "0"], "'0' is no level: give 1, 2 or 3"),
-                (["capture", "--level", "4"], "'4' is no level"),
-                (["plan", "12"], "unexpected argument '12': processes are named by --pid"),
-                (["plan", "--pid", "0"], "'0' is no process id"),
-                (["plan", "--level", "4"], "'4' is no level: give 1, 2 or 3"),
-                (["plan", "--ops", "both"], "'both' is no way to see operations: give exact or entry"),
-                (["plan", "--duration", "1s"], "unrecognized option '--duration'"),
-                (["capture", "--ops="], "'' is no way to see operations: give exact or entry"),
+                (["capture", "--pid", "0"], "invalid process ID '0'"),
+                (["capture", "--pid", "-5"], "invalid process ID '-5'"),
+                (["capture", "--pid", "12x"], "invalid process ID '12x'"),
+                (["capture", "--pid", "99999999999999999999"], "invalid process ID"),
+                (["capture", "--level", "0"], "invalid level '0': use 1, 2 or 3"),
+                (["capture", "--level", "4"], "invalid level '4'"),
+                (["plan", "12"], "unexpected argument '12': use --pid to name a process"),
+                (["plan", "--pid", "0"], "invalid process ID '0'"),
+                (["plan", "--level", "4"], "invalid level '4': use 1, 2 or 3"),
+                (["plan", "--ops", "both"], "invalid value 'both' for --ops: use exact or entry"),
+                (["plan", "--duration", "1s"], "'--duration' is not an option of this command"),
+                (["capture", "--ops="], "invalid value '' for --ops: use exact or entry"),
                 (["capture", "--max-overhead", "0"], "the overhead must be more than 0 and at most 100 %, not '0'"),
                 (["capture", "--max-overhead=-1"], "the overhead must be more than 0 and at most 100 %, not '-1'"),
                 (["capture", "--max-overhead", "101%"], "at most 100 %, not '101%'"),
-                (["capture", "--max-overhead", "little"], "'little' is no share: write 1, 0.5 or 20%"),
+                (["capture", "--max-overhead", "little"], "invalid percentage 'little': use 1, 0.5 or 20%"),
                 (["capture", "--duration", "0"], "the duration must be more than 0"),
                 (["capture", "--duration", "0ms"], "the duration must be more than 0"),
                 (["capture", "--duration", "-1s"], "the duration must be more than 0"),
                 (["capture", "--duration", "61m"], "at most one hour, not '61m'"),
-                (["capture", "--duration", "soon"], "'soon' is no duration: write 500ms"),
-                (["capture", "--duration", ""], "'' is no duration")):
+                (["capture", "--duration", "soon"], "invalid duration 'soon': use 500ms"),
+                (["capture", "--duration", ""], "invalid duration ''")):
             words = [*arguments]
             if words[:1] == ["capture"]:
                 words[1:1] = ["-o", self.logdir]
@@ -128,7 +128,7 @@ class BadUsage(CliTestCase):
                 (none, INTERNAL, f"no daemon listens at {none}"),
                 ("@tfprofctl-test-none", INTERNAL, "no daemon listens at @tfprofctl-test-none"),
                 (f"127.0.0.1:{harness.free_port()}", INTERNAL, "no daemon listens at 127.0.0.1:"),
-                ("nonsense", USAGE, "'nonsense' is no address: write unix:PATH")):
+                ("nonsense", USAGE, "invalid address 'nonsense': use unix:PATH")):
             for command in (["targets"], ["plan"], ["capture", "-o", self.logdir]):
                 self.assert_ends(harness.run(CTL, "--daemon", address, *command), status, re.escape(message))
                 self.assert_nothing_left()
@@ -139,12 +139,13 @@ class BadUsage(CliTestCase):
         closed = self.directory / "closed"
         closed.mkdir(mode=0o755)
         for logdir, user, message in (
-                (self.directory / "no/logdir", None, "cannot be made: the directory it would lie in does not exist"),
-                (file, None, "cannot be written: Not a directory"),
-                ("/sys/kernel", None, "cannot be written: "),
-                (closed, NOBODY, "cannot be written: Permission denied"),
-                (closed / "logdir", NOBODY, "cannot be written: Permission denied")):
-            self.assert_ends(self.capture("-o", logdir, user=user), USAGE, f"LOGDIR {re.escape(str(logdir))} {message}")
+                (self.directory / "no/logdir", None, ": its parent directory does not exist"),
+                (file, None, ": Not a directory"),
+                ("/sys/kernel", None, ": "),
+                (closed, NOBODY, ": Permission denied"),
+                (closed / "logdir", NOBODY, ": Permission denied")):
+            self.assert_ends(self.capture("-o", logdir, user=user), USAGE,
+                             f"cannot (create|write to) LOGDIR {re.escape(str(logdir))}{message}")
         self.assertEqual(sorted(self.directory.iterdir()), [closed, file])
         self.assertEqual(list(closed.iterdir()), [])
 
@@ -228,9 +229,10 @@ class WithDaemon(CliTestCase):
         for pattern in (r"^Captured 5\d\d ms: [\d,]+ runs, [\d,]+ operations$",
                         r"^  runs +[\d.]+/s, p50 [\d.]+ [mun]?s, p99 [\d.]+ [mun]?s",
                         r"^  threads +[\d.]+ % running, [\d.]+ % waiting for a CPU, [\d.]+ % blocked",
-                        r"^  loss +none of [\d,]+ records", r"^  probes +cost some [\d.]+ % of the CPU time$", r"^ +self +% of work +total +count +type +operation$",
+                        r"^  lost records: 0 of [\d,]+$",
+                        r"^  probe overhead: about [\d.]+ % of the target's CPU time$", r"^ +self +% of work +total +count +type +operation$",
                         r"^ +[\d.]+ [mun]?s +[\d.]+ +[\d.]+ [mun]?s +[\d,]+ +MatMul +\S+$",
-                        rf"^Written: {path} \(.*B\)$", rf"^To look at it: tensorboard --logdir {self.logdir}$"):
+                        rf"^Written: {path} \(.*B\)$", rf"^Open with: tensorboard --logdir {self.logdir}$"):
             self.assertRegex(command.stdout, f"(?m){pattern}")
 
     def test_without_pid_every_target_is_captured(self):
@@ -310,7 +312,7 @@ class WithDaemon(CliTestCase):
             process.send_signal(number)
             stdout, _ = process.communicate(timeout=10)
             self.assertEqual((process.returncode, stdout), (INTERNAL, ""))
-            self.assertTrue(self.await_shown(terminal, "\r\x1b\\[Ktfprofctl: cancelled: nothing was written"))
+            self.assertTrue(self.await_shown(terminal, "\r\x1b\\[Ktfprofctl: canceled: nothing was written"))
             self.assert_nothing_left()
         self.assertEqual(harness.leftovers(before, timeout=10), [])
 
@@ -410,7 +412,7 @@ class PrivateDaemon(CliTestCase):
             process.send_signal(number)
             _, stderr = process.communicate(timeout=20)
             self.assertEqual(process.returncode, INTERNAL)
-            self.assertRegex(stderr, r"\A(tfprofctl: forecast: .*\n)?tfprofctl: cancelled: nothing was written\n\Z")
+            self.assertRegex(stderr, r"\A(tfprofctl: forecast: .*\n)?tfprofctl: canceled: nothing was written\n\Z")
             self.assert_no_daemon_left()
             self.assert_nothing_left()
 
@@ -581,9 +583,9 @@ class Answers(FakeTestCase):
         self.assertEqual([(list(r.pids), r.level, r.ops_at_entry) for r in requests[4:]], [([], 2, False), ([7], 1, True)])
 
     def test_loss_ends_with_6_and_is_shown(self):
-        for fields, text in (({"dropped": 5}, "5 of 1,005 records dropped"), ({"cut": True}, "cut short"),
+        for fields, text in (({"dropped": 5}, "lost records: 5 of 1,005"), ({"cut": True}, "a process or the window ended early"),
                              ({"shed": [control_messages().Shed(kind="ops", at_ns=120_000_000, overhead=21.25)]},
-                              "given up ops, after 120 ms, when the probes cost 21.2 %")):
+                              "disabled: ops, after 120 ms, when the probe overhead was 21.2 %")):
             command = self.ask("capture", capture=lambda request, context: iter([self.result(**fields)]))
             self.assert_ends(command, LOSS)
             self.assertIn(text, command.stdout)
@@ -629,14 +631,14 @@ class Answers(FakeTestCase):
         progress = control_messages().CaptureReply(progress=control_messages().CaptureProgress(elapsed_ns=1))
         unreadable = b"\xff\xff\xff"
         for replies, message in (([], "sent no result"), ([progress], "sent no result"),
-                                 ([unreadable], "cannot be read"),
-                                 ([self.result(), self.result()], "cannot be read"),
+                                 ([unreadable], "cannot decode"),
+                                 ([self.result(), self.result()], "cannot decode"),
                                  ([self.result(xspace_bytes=5)], "a part of the trace is missing")):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter(replies)), INTERNAL, message)
             self.assert_nothing_left()
         for command in ("targets", "plan"):
             answers = {command: lambda request, context: unreadable}
-            self.assert_ends(self.ask(command, **answers), INTERNAL, "cannot be read")
+            self.assert_ends(self.ask(command, **answers), INTERNAL, "cannot decode")
 
     def test_an_empty_result_does_no_harm(self):
         empty = control_messages().CaptureReply(result=control_messages().CaptureResult())

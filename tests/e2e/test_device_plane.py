@@ -188,7 +188,7 @@ class Replayed(DeviceTestCase):
     def test_another_choice_is_refused(self):
         command = harness.run(CTL, "replay", GOLDEN / "batched.tfp", "--device-plane=maybe", "-o", self.directory / "none")
         self.assertEqual(command.status, 2)
-        self.assertIn("'maybe' is no choice for a device plane: give on or off", command.stderr)
+        self.assertIn("invalid value 'maybe' for --device-plane: use on or off", command.stderr)
 
 
 class Live(DeviceTestCase):

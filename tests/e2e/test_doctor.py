@@ -169,7 +169,7 @@ class WithDaemon(DoctorTestCase):
         self.assertEqual(lines[-1], "ok       ready: captures work here")
 
     def test_bad_usage_is_explained(self):
-        for arguments, message in ((["--pid", "0"], "'0' is no process id"), (["--pid", "x"], "'x' is no process id"),
+        for arguments, message in ((["--pid", "0"], "invalid process ID '0'"), (["--pid", "x"], "invalid process ID 'x'"),
                                    (["12"], "unexpected argument '12'")):
             command = harness.ctl(self.daemon, "doctor", *arguments)
             self.assertEqual(command.status, USAGE)

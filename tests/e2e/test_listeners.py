@@ -92,7 +92,7 @@ class Tls(harness.TestCase):
         other = Authority(self.directory, "other")
         command = self.ctl(ca=other.certificate)
         self.assertEqual(command.status, INTERNAL)
-        self.assertRegex(command.stderr, "no TLS connection to the daemon at .*: (self-signed certificate|unable to get local issuer)")
+        self.assertRegex(command.stderr, "cannot connect to the daemon at .* by TLS: (self-signed certificate|unable to get local issuer)")
         self.certificate, self.key = self.authority.sign("elsewhere", "/CN=elsewhere", "DNS:elsewhere")
         self.address = f"127.0.0.1:{harness.free_port()}"
         self.serve()
@@ -148,7 +148,7 @@ class Tls(harness.TestCase):
         self.assertEqual(command.status, USAGE)
         self.assertIn("requires tls-client-ca", command.stderr)
         command = harness.run(harness.OUT / "tfprofd", *arguments, "--tls-client-ca", self.authority.certificate, "--check-config")
-        self.assertEqual((command.status, command.stdout), (OK, "the configuration can be used\n"))
+        self.assertEqual((command.status, command.stdout), (OK, "the configuration is valid\n"))
 
     def test_files_that_cannot_be_used_are_named(self):
         for bad, message in ((("--tls-cert", self.key), "the certificate cannot be used"),
@@ -159,8 +159,8 @@ class Tls(harness.TestCase):
                                   *bad, "--check-config")
             self.assertEqual(command.status, USAGE)
             self.assertRegex(command.stderr, message)
-        for bad, message in ((("--cert", self.certificate), "--cert and --key go together"),
-                             (("--cert", self.key, "--key", self.key), "TLS cannot be used: the certificate"),
+        for bad, message in ((("--cert", self.certificate), "--cert and --key must be given together"),
+                             (("--cert", self.key, "--key", self.key), "cannot use TLS: the certificate"),
                              (("--ca", self.directory / "none"), "cannot read .*/none: No such file")):
             command = self.ctl(*bad)
             self.assertEqual(command.status, USAGE)
@@ -192,7 +192,7 @@ class Tls(harness.TestCase):
         self.assertIn("certificate required", self.ctl().stderr)
         authority.write_bytes(self.authority.certificate.read_bytes())
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "the configuration was read again" in daemon.stderr(), 5, "read")
+        harness.wait_until(lambda: "the configuration was reloaded" in daemon.stderr(), 5, "read")
         self.assertIn("certificate required", self.ctl().stderr)
 
     def served(self):
@@ -277,8 +277,8 @@ class Reload(harness.TestCase):
         self.assertEqual(capture().status, USAGE)
         path.write_text(f"[daemon]\nmax-duration = 2\nprobe-links = perf-event\n[target {server.pid}]\nlevel = 1\n")
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "the configuration was read again" in daemon.stderr(), 5, "it is read")
-        self.assertIn("'probe-links' has changed, which takes a restart", daemon.stderr())
+        harness.wait_until(lambda: "the configuration was reloaded" in daemon.stderr(), 5, "it is read")
+        self.assertIn("'probe-links' has changed: restart the daemon to apply it", daemon.stderr())
         self.assertEqual(capture().status, OK)
         address = harness.wait_target(daemon, server.pid)["address"]
         self.assertFalse(harness.response_xspace(harness.profile(address, duration_ms=300)).ops())

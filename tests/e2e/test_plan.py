@@ -172,7 +172,7 @@ class Plan(LivePlan):
             self.assertNotIn("_Z", row)
         self.assertRegex(command.stdout, r"(?m)^Forecast:$")
         self.assertRegex(command.stdout, r"(?m)^  op +[\d.]+ [nu]s +2$")
-        self.assertRegex(command.stdout, r"(?m)^  (measured on this machine|figures of another machine): a hit costs ")
+        self.assertRegex(command.stdout, r"(?m)^  (measured on this machine|estimated from another machine): a hit costs ")
 
     def test_every_plan_is_whole_whenever_it_is_told(self):
         expected = planted(self.plan_json())
@@ -252,8 +252,8 @@ class Budget(LivePlan):
     def test_the_summary_tells_what_was_given_up_and_ends_with_6(self):
         command = self.capture("--max-overhead", "0.5")
         self.assert_ends(command, LOSS, "forecast: ")
-        self.assertRegex(command.stdout, r"(?m)^  probes +cost some [\d.]+ % of the CPU time; the budget was 0.5 %$")
-        self.assertRegex(command.stdout, r"(?m)^  given up ops, after [\d.]+ ms, when the probes cost [\d.]+ %$")
+        self.assertRegex(command.stdout, r"(?m)^  probe overhead: about [\d.]+ % of the target's CPU time; budget: 0.5 %$")
+        self.assertRegex(command.stdout, r"(?m)^  disabled: ops, after [\d.]+ ms, when the probe overhead was [\d.]+ %$")
 
     def test_a_budget_that_is_not_passed_changes_nothing(self):
         # Without ops, whose forecast cost can pass even that where probes are fast.
@@ -325,7 +325,7 @@ class Answers(test_cli.FakeTestCase):
                        "A call of these may count more than once, since they can jump back to their entry:\n"
                        f"    {name}\n", f"Refused:\n    {name}: too small\n"):
             self.assertEqual(text.count(f"  {remark}"), 1, text)
-        self.assertIn("  Found, but not planted by such a capture: 1 more.\n", text)
+        self.assertIn("  Found, but not attached by such a capture: 1 more.\n", text)
         self.assertIn("  Process 7: not shown: ops (no such function in this build).\n", text)
         self.assertIn("  measured on this machine: a hit costs 700 ns", text)
 

@@ -158,8 +158,8 @@ class Refusals(TestCase):
 
     def test_options_that_make_no_sense_are_refused(self):
         self.serve_with("--recorder", 1)
-        for words, message in ((["--requests-count", "5"], "--requests-count is for tfprofctl capture"), (["--last", "0"], "is no time"),
-                               (["--explain"], "--explain is for tfprofctl capture"), (["more"], "unexpected argument")):
+        for words, message in ((["--requests-count", "5"], "'--requests-count' is not an option of this command"), (["--last", "0"], "the duration must be more than 0"),
+                               (["--explain"], "'--explain' is not an option of this command"), (["more"], "unexpected argument")):
             self.assertIn(message, self.snapshot(*words, status=USAGE))
 
 

@@ -53,7 +53,7 @@ class Refused(harness.TestCase):
         self.assertEqual(harness.leftovers(self.before, daemon=daemon), [])
         text = harness.ctl(daemon, "capture", "--pid", target.pid, "--duration", "300ms", "-o", self.directory)
         self.assertEqual(text.status, LOSS)
-        self.assertIn("refused  scheduler switches: not captured, as the kernel refused a BPF program or a probe", text.stdout)
+        self.assertIn("refused: scheduler switches, not captured because the kernel refused a BPF program or a probe", text.stdout)
 
         command, refused, codes = self.findings(daemon)
         self.assertEqual(command.status, OK)

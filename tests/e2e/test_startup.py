@@ -132,7 +132,7 @@ class Startup(harness.TestCase):
         load, = phases(process, "load")
         self.assertTrue(begun < load["start_unix_ns"] < load["end_unix_ns"] < ended)
         people = harness.ctl(daemon, "lifecycle", "--pid", program.pid)
-        self.assertRegex(people.stdout, rf"(?s)^Process {program.pid} \(python\), begun 20.*, still starting\n.*load +{harness.MODELS}/layered/1\n"
+        self.assertRegex(people.stdout, rf"(?s)^Process {program.pid} \(python\), started 20.*, still starting\n.*load +{harness.MODELS}/layered/1\n"
                                         r".*\.\.\.  wait for the first request")
         program.kill()
         program.wait()

@@ -109,8 +109,8 @@ TEST(the_phases_that_took_time_are_a_table)
 	s.batches.rows = 15;
 	s.batches.padded_rows = 20;
 	expect(&s.summary,
-	       "  requests 1,234, p50 10.0 ms, p90 20.0 ms, p99 30.0 ms, max 40.0 ms; 3 cut by the window; 1 broken off; 2 with lost records\n"
-	       "  whose    1,000 runs have their request exactly, 0 by inference, 5 have none\n"
+	       "  requests 1,234, p50 10.0 ms, p90 20.0 ms, p99 30.0 ms, max 40.0 ms; 3 truncated by the window; 1 aborted; 2 with lost records\n"
+	       "  attribution: 1,000 exact, 0 inferred, 5 unattributed\n"
 	       "  batches  10, of 3.9 tasks and 7.5 rows on average; 25.0 % of what was processed is padding\n"
 	       "\nWhere the requests' time went:\n"
 	       "  phase                           p50      p90      p99      max  % of total\n"

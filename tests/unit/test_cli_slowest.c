@@ -119,9 +119,10 @@ TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
 		       "99 % batch wait: in a batch queue");
 	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS,
 		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
-		       "99 % queue wait: waiting to be taken up");
+		       "99 % queue wait: waiting for a thread");
 	expect_verdict(&s, TFPROFD__PHASE__PHASE_UNKNOWN, 60 * MS, 60 * MS,
-		       TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0, "60 % unknown: not known");
+		       TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN, 0, 0, 0,
+		       "60 % unknown: unknown activity");
 	s.request.cause = NULL;
 	CHECK(!slowest_verdict(&s.request));
 }
@@ -155,7 +156,7 @@ TEST(the_verdict_says_how_many_tasks_the_batch_had_that_was_waited_for)
 		       "99 % batch wait: in a batch queue, for a batch of 12 tasks");
 	expect_verdict(&s, TFPROFD__PHASE__PHASE_QUEUE, 99 * MS, 99 * MS,
 		       TFPROFD__ACTIVITY__ACTIVITY_WAITING, 0, 0, 0,
-		       "99 % queue wait: waiting to be taken up");
+		       "99 % queue wait: waiting for a thread");
 }
 
 TEST(a_request_is_a_head_a_verdict_and_a_timeline)
@@ -222,7 +223,7 @@ TEST(short_pieces_are_told_together)
 		  "       at      for  phase    thread     what\n"
 		  "     0 ns  50.0 ms  read     worker/12  running\n"
 		  "  50.0 ms  2.00 ms  execute  worker/12  20 short pieces, 100 % running\n"
-		  "  52.0 ms  30.0 ms  execute             not known\n"
+		  "  52.0 ms  30.0 ms  execute             unknown activity\n"
 		  "  82.0 ms   100 us  encode   worker/12  running\n"
 		  "  82.1 ms  17.0 ms  encode   worker/12  waiting for a CPU while hog/14 ran\n"
 		  "  99.1 ms   900 us  …                   40 short pieces\n");
@@ -245,7 +246,7 @@ TEST(a_hog_that_takes_a_little_of_each_phase_is_told_with_what_it_took_in_all)
 	expect_verdict(
 		&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNING, 40 * MS, 40 * MS,
 		TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0,
-		"40 % execute: running a/MatMul:MatMul, thread worker/12; in all 50 % waiting for a CPU while hog/14 ran");
+		"40 % execute: running a/MatMul:MatMul, thread worker/12; in total 50 % waiting for a CPU while hog/14 ran");
 	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_RUNNABLE, 45 * MS, 45 * MS,
 		       TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE, 1, 0, 3,
 		       "45 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
