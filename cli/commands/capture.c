@@ -52,7 +52,8 @@ static enum outcome ask_daemon(struct session *session, const struct arguments *
 static enum outcome explain_recording(const char *path, int error)
 {
 	if (error == -ENOENT)
-		outcome_say("cannot write the recording %s: its directory does not exist", path);
+		outcome_say("cannot write the recording %s: its parent directory does not exist",
+			    path);
 	else
 		outcome_say("cannot write the recording %s: %s", path, strerror(-error));
 	return OUTCOME_USAGE;

@@ -204,14 +204,14 @@ static uint64_t shortest_of(const Tfprofd__Request *r)
 /* What took most of the time of several pieces, and its share of it. */
 static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t n, uint64_t count)
 {
-	static const char *const activities[] = {
+	static const char *const labels[] = {
 		[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown activity",
 		[TFPROFD__ACTIVITY__ACTIVITY_RUNNING] = "running",
 		[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "waiting for a CPU",
 		[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 		[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
 	};
-	uint64_t times[ARRAY_SIZE(activities)] = { 0 }, sum = 0;
+	uint64_t times[ARRAY_SIZE(labels)] = { 0 }, sum = 0;
 	size_t most = 0;
 	char *text;
 
@@ -220,15 +220,15 @@ static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t 
 		unsigned activity = pieces[i]->activity;
 
 		sum += length;
-		/* The activities of combined pieces are unknown. */
-		if (pieces[i]->pieces <= 1 && activity < ARRAY_SIZE(activities))
+		/* The labels of combined pieces are unknown. */
+		if (pieces[i]->pieces <= 1 && activity < ARRAY_SIZE(labels))
 			times[activity] += length;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(activities); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		if (times[i] > times[most])
 			most = i;
 	if (asprintf(&text, times[most] ? "%llu short pieces, %u %% %s" : "%llu short pieces",
-		     (unsigned long long)count, percent_of(times[most], sum), activities[most]) < 0)
+		     (unsigned long long)count, percent_of(times[most], sum), labels[most]) < 0)
 		return NULL;
 	return text;
 }

@@ -101,7 +101,7 @@ def demonstrate(stack, keep):
 
 
 def print_where(daemon, server, board, keep):
-    say("To look at it")
+    say("How to open it")
     command = f"build/venv/bin/tensorboard --logdir {LOGDIR.relative_to(harness.ROOT)}"
     if not keep:
         print(f"{command}\nand open http://localhost:6006/#profile. To keep everything running: make demo KEEP=1")
