@@ -5,7 +5,7 @@
 
 #include "lib/base/macro.h"
 
-/* A signal handler can reach nothing else. */
+/* The only thing that a signal handler may write. */
 static volatile sig_atomic_t interrupted;
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -23,7 +23,7 @@ void interrupt_catch(void)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		struct sigaction before;
 
-		/* nohup's wish is respected. */
+		/* An ignored signal, as by nohup, remains ignored. */
 		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(signals[i], &action, NULL);
 	}

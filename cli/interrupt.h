@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C and its like: they ask for an orderly end, in which nothing is left behind. */
+/* Signals that end a command, such as Ctrl-C: the command cleans up first. */
 #pragma once
 
 #include <signal.h>
 
 /* From now on SIGINT, SIGTERM and SIGHUP only raise the flag; SIGPIPE is ignored. */
 void interrupt_catch(void);
-/* In a child: signals as a program expects to find them. */
+/* In a child: the default action of every signal. */
 void interrupt_release(void);
 
-/* The signal that came, 0: none. */
+/* The signal that was received, 0: none. */
 const volatile sig_atomic_t *interrupt_flag(void);

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 		outcome = command->run(&arguments);
 	}
 	if (fflush(stdout) || ferror(stdout)) {
-		outcome_say("cannot write to standard output");
+		outcome_report("cannot write to standard output");
 		outcome = OUTCOME_INTERNAL;
 	}
 	return (int)outcome;

@@ -43,11 +43,11 @@ enum outcome outcome_of_error(int error)
 	}
 }
 
-void outcome_say(const char *format, ...)
+void outcome_report(const char *format, ...)
 {
 	va_list ap;
 
-	/* A line of progress may stand where this one begins. */
+	/* Erases a line of progress. */
 	fputs(isatty(STDERR_FILENO) ? "\r\033[Ktfprofctl: " : "tfprofctl: ", stderr);
 	va_start(ap, format);
 	text_write_line(stderr, format, ap);

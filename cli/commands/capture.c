@@ -52,10 +52,10 @@ static enum outcome ask_daemon(struct session *session, const struct arguments *
 static enum outcome explain_recording(const char *path, int error)
 {
 	if (error == -ENOENT)
-		outcome_say("cannot write the recording %s: its parent directory does not exist",
-			    path);
+		outcome_report("cannot write the recording %s: its parent directory does not exist",
+			       path);
 	else
-		outcome_say("cannot write the recording %s: %s", path, strerror(-error));
+		outcome_report("cannot write the recording %s: %s", path, strerror(-error));
 	return OUTCOME_USAGE;
 }
 
@@ -68,13 +68,13 @@ static enum outcome commit_recording(void *data)
 	int r;
 
 	if (!size || size != new_file_size(answer->recording)) {
-		outcome_say("no recording was written: %s",
-			    size ? "a part of it is missing" : "see the warnings");
+		outcome_report("no recording was written: %s",
+			       size ? "a part of it is missing" : "see the warnings");
 		return OUTCOME_LOSS;
 	}
 	r = new_file_commit(answer->recording);
 	if (r < 0) {
-		outcome_say("cannot write the recording %s: %s", path, strerror(-r));
+		outcome_report("cannot write the recording %s: %s", path, strerror(-r));
 		return OUTCOME_INTERNAL;
 	}
 	return OUTCOME_OK;

@@ -29,7 +29,7 @@ struct own_finding {
 struct doctor {
 	struct own_finding own[OWN_MAX];
 	unsigned n_own;
-	char said[1024];             /* why there is no session */
+	char refusal[1024];          /* why there is no session */
 	Tfprofd__DoctorReply *reply; /* NULL: no daemon answered */
 };
 
@@ -43,7 +43,7 @@ static void add(struct doctor *d, const char *severity, const char *code, const 
 	snprintf(f->text, sizeof(f->text), "%s", text);
 }
 
-static void judge_environment(struct doctor *d)
+static void check_environment(struct doctor *d)
 {
 	const char *variable = proxy_env_find(getenv);
 	char text[160];
@@ -62,16 +62,16 @@ static void keep_first(const char *text, void *data)
 {
 	struct doctor *d = data;
 
-	if (!*d->said)
-		snprintf(d->said, sizeof(d->said), "%s", text);
+	if (!*d->refusal)
+		snprintf(d->refusal, sizeof(d->refusal), "%s", text);
 }
 
 /* Why no daemon can be asked, as a finding. One that cannot run here reports "tfprofd: CODE: text".
  */
-static void judge_refusal(struct doctor *d, enum outcome outcome)
+static void add_refusal(struct doctor *d, enum outcome outcome)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
-	const char *text = d->said;
+	const char *text = d->refusal;
 	char code[sizeof(d->own[0].code)] = "no-daemon";
 	size_t n;
 
@@ -107,7 +107,7 @@ static enum outcome ask(struct session *session, uint32_t pid, struct doctor *d)
 	d->reply = tfprofd__doctor_reply__unpack(NULL, size, message);
 	if (d->reply)
 		return OUTCOME_OK;
-	outcome_say("cannot decode the daemon's reply");
+	outcome_report("cannot decode the daemon's reply");
 	return OUTCOME_INTERNAL;
 }
 
@@ -204,14 +204,14 @@ static enum outcome run(const struct arguments *a)
 	enum outcome outcome;
 	struct doctor d = {};
 
-	judge_environment(&d);
-	outcome = session_open_saying(&a->daemon, keep_first, &d, &session);
+	check_environment(&d);
+	outcome = session_open_reporting(&a->daemon, keep_first, &d, &session);
 	if (outcome == OUTCOME_USAGE) {
-		outcome_say("%s", d.said);
+		outcome_report("%s", d.refusal);
 		return outcome;
 	}
 	if (outcome != OUTCOME_OK) {
-		judge_refusal(&d, outcome);
+		add_refusal(&d, outcome);
 		return print(&d, a->output.json);
 	}
 	if (session_is_private(session))

@@ -153,7 +153,7 @@ static enum outcome show(const Tfprofd__LifecycleReply *reply, bool json)
 		return OUTCOME_OK;
 	}
 	if (!reply->n_processes)
-		outcome_say("no process that you may profile has a known runtime");
+		outcome_report("no process that you may profile has a known runtime");
 	for (size_t i = 0; i < reply->n_processes; i++) {
 		fputs(i ? "\n" : "", stdout);
 		print_process(reply->processes[i]);
@@ -184,7 +184,7 @@ static enum outcome run(const struct arguments *a)
 			outcome = show(reply, a->output.json);
 			tfprofd__lifecycle_reply__free_unpacked(reply, NULL);
 		} else {
-			outcome_say("cannot decode the daemon's reply");
+			outcome_report("cannot decode the daemon's reply");
 			outcome = OUTCOME_INTERNAL;
 		}
 	}

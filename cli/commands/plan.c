@@ -34,7 +34,7 @@ static enum outcome ask_daemon(struct session *session, const struct selection *
 		return outcome;
 	*ret = tfprofd__plan_reply__unpack(NULL, size, message);
 	if (!*ret) {
-		outcome_say("cannot decode the daemon's reply");
+		outcome_report("cannot decode the daemon's reply");
 		return OUTCOME_INTERNAL;
 	}
 	return OUTCOME_OK;
@@ -47,7 +47,7 @@ static enum outcome show(const Tfprofd__PlanReply *plan, const struct arguments 
 	if (a->output.json) {
 		plan_report_json(&json, NULL, plan, &a->selection);
 	} else if (plan_report_print(stdout, plan, &a->selection) < 0) {
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		return OUTCOME_INTERNAL;
 	}
 	return OUTCOME_OK;

@@ -124,7 +124,7 @@ static enum outcome write_output(const struct arguments *a, const struct replay 
 	if (r >= 0)
 		r = result_reply_new(&replay->result, replay->hostname, &output.reply);
 	if (r < 0) {
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		outcome = OUTCOME_INTERNAL;
 	} else {
 		outcome = take_trace(&output, &replay->result.trace);
@@ -140,16 +140,16 @@ static enum outcome explain_file(const char *path, int error)
 {
 	switch (error) {
 	case -EINVAL:
-		outcome_say("cannot read %s: not a regular file", path);
+		outcome_report("cannot read %s: not a regular file", path);
 		return OUTCOME_USAGE;
 	case -EFBIG:
-		outcome_say("cannot read %s: too large for a recording", path);
+		outcome_report("cannot read %s: too large for a recording", path);
 		return OUTCOME_USAGE;
 	case -ENOMEM:
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		return OUTCOME_INTERNAL;
 	default:
-		outcome_say("cannot read %s: %s", path, strerror(-error));
+		outcome_report("cannot read %s: %s", path, strerror(-error));
 		return OUTCOME_USAGE;
 	}
 }
@@ -178,7 +178,7 @@ static enum outcome replay_file(const struct arguments *a, struct run_directory 
 		outcome = write_output(a, &replay, &recording, run);
 		replay_done(&replay);
 	} else {
-		outcome_say("cannot replay %s: %s", a->operand, text);
+		outcome_report("cannot replay %s: %s", a->operand, text);
 		outcome = r == -EBADMSG || r == -EPROTONOSUPPORT ? OUTCOME_USAGE : OUTCOME_INTERNAL;
 	}
 	free(recording.bytes);

@@ -181,7 +181,7 @@ static enum outcome run(const struct arguments *a)
 		return outcome;
 	reply = decode(message, size);
 	if (!reply) {
-		outcome_say("cannot decode the daemon's reply");
+		outcome_report("cannot decode the daemon's reply");
 		return OUTCOME_INTERNAL;
 	}
 	if (a->output.json)

@@ -26,7 +26,7 @@ static enum outcome ask_daemon(struct session *session, const struct selection *
 		return outcome;
 	reply = tfprofd__stop_reply__unpack(NULL, size, message);
 	if (!reply) {
-		outcome_say("cannot decode the daemon's reply");
+		outcome_report("cannot decode the daemon's reply");
 		return OUTCOME_INTERNAL;
 	}
 	printf("%u capture%s stopped\n", reply->captures, reply->captures == 1 ? "" : "s");

@@ -77,15 +77,15 @@ static enum outcome show(const Tfprofd__ListTargetsResponse *response, bool json
 		return OUTCOME_OK;
 	}
 	if (!response->n_targets) {
-		outcome_say("no process that you may profile has a known runtime");
+		outcome_report("no process that you may profile has a known runtime");
 		return OUTCOME_OK;
 	}
 	if (print_table(response) < 0) {
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		return OUTCOME_INTERNAL;
 	}
 	if (private)
-		outcome_say(
+		outcome_report(
 			"no tfprofd is running: TensorBoard cannot capture these processes, but tfprofctl capture can");
 	return OUTCOME_OK;
 }
@@ -110,7 +110,7 @@ static enum outcome run(const struct arguments *a)
 			outcome = show(response, a->output.json, session_is_private(session));
 			tfprofd__list_targets_response__free_unpacked(response, NULL);
 		} else {
-			outcome_say("cannot decode the daemon's reply");
+			outcome_report("cannot decode the daemon's reply");
 			outcome = OUTCOME_INTERNAL;
 		}
 	}

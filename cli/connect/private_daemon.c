@@ -40,7 +40,7 @@ struct private_daemon {
 	char address[64];
 };
 
-/* Everything that a daemon leaves in its directory; follows no link. */
+/* Removes whatever a daemon leaves in its directory; follows no link. */
 static void remove_tree(int parent, const char *name, int depth)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -74,7 +74,7 @@ static bool find_in_path(char path[static PATH_MAX])
 	while (entry && *entry) {
 		size_t n = strcspn(entry, ":");
 
-		/* Not in the current directory, which may be anybody's. */
+		/* Never the current directory, which may belong to another user. */
 		if (*entry == '/' &&
 		    snprintf(path, PATH_MAX, "%.*s/" PROGRAM, (int)n, entry) < PATH_MAX &&
 		    is_program(path))
@@ -108,7 +108,7 @@ __attribute__((noreturn)) static void run_program(const char *program, const cha
 	sigset_t none;
 
 	snprintf(socket_path, sizeof(socket_path), "%s/tfprofd.sock", directory);
-	/* Should the keeper be killed too. The daemon loses this when it changes its user, hence
+	/* In case the keeper is killed, too. The daemon loses this when it changes its user, hence
 	 * the keeper. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	setpgid(0, 0);
@@ -127,7 +127,7 @@ __attribute__((noreturn)) static void run_program(const char *program, const cha
 	_exit(127);
 }
 
-/* Until the daemon ends or nobody wants it any more; returns the exit code to hand on. */
+/* Waits for the end of the daemon or of the command; returns the exit code to pass on. */
 static int keep_until_end(pid_t daemon, int lifeline)
 {
 	_cleanup_close_ int ended = pidfd_open(daemon, 0);
@@ -144,7 +144,7 @@ static int keep_until_end(pid_t daemon, int lifeline)
 				;
 		}
 	}
-	/* Until it is waited for, its number is also that of its group, and nobody else's. */
+	/* Until the daemon is reaped, its number identifies its process group and nothing else. */
 	kill(-daemon, SIGKILL);
 	while (waitpid(daemon, &status, 0) < 0 && errno == EINTR)
 		;
@@ -157,12 +157,12 @@ __attribute__((noreturn)) static void keep(const char *program, const char *dire
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), code = 1;
 	pid_t daemon;
 
-	/* Ctrl-C in the terminal is for the command, which then closes the lifeline. */
+	/* Ctrl-C in the terminal reaches the command, which then closes the lifeline. */
 	setsid();
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	/* Not to hold the reader of the command's output when the command is gone. */
+	/* A reader of the command's output must not wait for this process. */
 	dup2(null, STDIN_FILENO);
 	dup2(null, STDOUT_FILENO);
 	dup2(errors, STDERR_FILENO);
@@ -186,8 +186,8 @@ static int start_keeper(struct private_daemon *daemon, const char *program)
 
 	if (pipe2(lifeline, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC | O_NONBLOCK) < 0)
 		r = -errno;
-	/* Both ends do not block: what does not fit is lost, but the daemon never waits for a
-	 * reader. */
+	/* Neither end blocks: what does not fit is lost, but the daemon never waits for a reader.
+	 */
 	if (!r) {
 		daemon->keeper = fork();
 		if (daemon->keeper < 0)
@@ -220,7 +220,7 @@ int private_daemon_start(struct private_daemon **ret)
 	daemon = calloc(1, sizeof(*daemon));
 	if (!daemon)
 		return -ENOMEM;
-	/* Not TMPDIR: the path of a socket is short. */
+	/* Not TMPDIR: the path of a socket must be short. */
 	strcpy(daemon->directory, "/tmp/tfprofctl-XXXXXX");
 	if (!mkdtemp(daemon->directory)) {
 		r = -errno;
@@ -281,7 +281,7 @@ bool private_daemon_await_end(struct private_daemon *daemon, int *ret_code)
 	return false;
 }
 
-/* Whether a line is worth showing; moves past the <N> that tells journald its priority. */
+/* Whether a line is to be shown; skips the prefix <N>, its priority. */
 static bool is_warning(const char **line)
 {
 	const char *text = *line;

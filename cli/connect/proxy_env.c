@@ -8,7 +8,7 @@
 
 #include "lib/base/macro.h"
 
-/* The host of the addresses that people paste. */
+/* The host of the addresses that tfprofctl targets prints. */
 static const char host[] = "localhost";
 
 static const char *first_set(char *(*get)(const char *name), const char *const *names, size_t n)
@@ -22,7 +22,7 @@ static const char *first_set(char *(*get)(const char *name), const char *const *
 	return NULL;
 }
 
-/* An entry names every host that ends with it. */
+/* An entry applies to every host that ends with it. */
 static bool names_host(const char *list)
 {
 	while (*list) {

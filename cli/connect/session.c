@@ -22,16 +22,16 @@ struct session {
 	struct grpc_tls *tls; /* NULL: in clear */
 	struct grpc_client *client;
 	struct private_daemon *daemon;
-	bool message_failed; /* the stream was ended by the receiver of its messages */
+	bool message_failed; /* the receiver of the messages ended the stream */
 	grpc_message_fn message;
 	void *data;
-	session_say_fn say; /* NULL: the user is told */
-	void *say_data;
+	session_report_fn report; /* NULL: to the user */
+	void *report_data;
 };
 
-/* To the user, or to who opens the session. */
-__attribute__((format(printf, 2, 3))) static void say(const struct session *session,
-						      const char *format, ...)
+/* To the user, or to the function that session_open_reporting() was given. */
+__attribute__((format(printf, 2, 3))) static void report(const struct session *session,
+							 const char *format, ...)
 {
 	_cleanup_free_ char *text = NULL;
 	va_list ap;
@@ -42,15 +42,15 @@ __attribute__((format(printf, 2, 3))) static void say(const struct session *sess
 	va_end(ap);
 	if (n < 0)
 		text = NULL;
-	else if (session->say)
-		session->say(text, session->say_data);
+	else if (session->report)
+		session->report(text, session->report_data);
 	else
-		outcome_say("%s", text);
+		outcome_report("%s", text);
 }
 
-static void say_line(const char *text, void *data)
+static void report_line(const char *text, void *data)
 {
-	say(data, "%s", text);
+	report(data, "%s", text);
 }
 
 static enum outcome explain_connect(const struct session *session, const char *address, int error,
@@ -58,52 +58,53 @@ static enum outcome explain_connect(const struct session *session, const char *a
 {
 	switch (error) {
 	case -EINVAL:
-		say(session, "invalid address '%s': use unix:PATH, @NAME or HOST:PORT", address);
+		report(session, "invalid address '%s': use unix:PATH, @NAME or HOST:PORT", address);
 		break;
 	case -EACCES:
 	case -EPERM:
-		say(session,
-		    "you may not use the daemon at %s: ask for access to its socket, or use sudo",
-		    address);
+		report(session,
+		       "you may not use the daemon at %s: ask for access to its socket, or use sudo",
+		       address);
 		break;
 	case -ENOENT:
 	case -ECONNREFUSED:
-		say(session,
-		    "no daemon listens at %s: start tfprofd; without --daemon, capture, plan, targets, lifecycle and doctor start one themselves",
-		    address);
+		report(session,
+		       "no daemon listens at %s: start tfprofd; without --daemon, capture, plan, targets, lifecycle and doctor start one themselves",
+		       address);
 		break;
 	case -EHOSTUNREACH:
-		say(session, "cannot reach the host of %s: check its name", address);
+		report(session, "cannot reach the host of %s: check its name", address);
 		break;
 	case -EPROTO:
-		say(session, "cannot connect to the daemon at %s by TLS: %s", address,
-		    reason ? reason : "the handshake failed");
+		report(session, "cannot connect to the daemon at %s by TLS: %s", address,
+		       reason ? reason : "the handshake failed");
 		break;
 	default:
-		say(session, "cannot connect to the daemon at %s: %s", address, strerror(-error));
+		report(session, "cannot connect to the daemon at %s: %s", address,
+		       strerror(-error));
 	}
 	return outcome_of_error(error);
 }
 
 static enum outcome explain_interrupt(const struct session *session)
 {
-	say(session, "canceled: nothing was written");
+	report(session, "canceled: nothing was written");
 	return OUTCOME_INTERNAL;
 }
 
-/* What the daemon said before its end, when it has ended; its exit code decides when it says that
- * the host cannot. */
+/* Reports what the daemon logged. If it ended because this host cannot capture, that is the
+ * outcome. */
 static enum outcome explain_private_end(struct session *session, enum outcome otherwise)
 {
 	int code;
 
 	if (!private_daemon_await_end(session->daemon, &code)) {
-		private_daemon_read_errors(session->daemon, say_line, session);
+		private_daemon_read_errors(session->daemon, report_line, session);
 		return otherwise;
 	}
-	private_daemon_read_errors(session->daemon, say_line, session);
+	private_daemon_read_errors(session->daemon, report_line, session);
 	if (code != OUTCOME_HOST)
-		say(session, "the private daemon ended too early, with code %d", code);
+		report(session, "the private daemon ended too early, with code %d", code);
 	return code == OUTCOME_HOST ? OUTCOME_HOST : otherwise;
 }
 
@@ -111,7 +112,7 @@ static enum outcome connect_private(struct session *session)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_NS };
 	const char *address = private_daemon_address(session->daemon);
-	uint64_t give_up = loop_now() + START_NS;
+	uint64_t deadline = loop_now() + START_NS;
 	int code, r;
 
 	for (;;) {
@@ -125,12 +126,12 @@ static enum outcome connect_private(struct session *session)
 		if (!r)
 			return OUTCOME_OK;
 		if ((r != -ENOENT && r != -ECONNREFUSED && r != -EAGAIN && r != -EINTR) ||
-		    loop_now() > give_up)
+		    loop_now() > deadline)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	say(session, "the private daemon does not answer: %s", strerror(-r));
-	private_daemon_read_errors(session->daemon, say_line, session);
+	report(session, "the private daemon does not answer: %s", strerror(-r));
+	private_daemon_read_errors(session->daemon, report_line, session);
 	return OUTCOME_INTERNAL;
 }
 
@@ -139,16 +140,16 @@ static enum outcome open_private(struct session *session)
 	int r;
 
 	if (isatty(STDERR_FILENO))
-		outcome_say("no daemon is running: starting one for this command");
+		outcome_report("no daemon is running: starting one for this command");
 	r = private_daemon_start(&session->daemon);
 	if (!r)
 		return connect_private(session);
 	if (r == -ENOENT)
-		say(session,
-		    "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
-		    DAEMON_DEFAULT_ADDRESS);
+		report(session,
+		       "no daemon listens at %s, and no tfprofd was found beside tfprofctl, in ../sbin or in PATH",
+		       DAEMON_DEFAULT_ADDRESS);
 	else
-		say(session, "cannot start a private daemon: %s", strerror(-r));
+		report(session, "cannot start a private daemon: %s", strerror(-r));
 	return OUTCOME_INTERNAL;
 }
 
@@ -157,7 +158,7 @@ static enum outcome read_pem(const struct session *session, const char *path, ch
 	int r = path ? text_file_read(path, PEM_MAX, ret) : 0;
 
 	if (r < 0)
-		say(session, "cannot read %s: %s", path, strerror(-r));
+		report(session, "cannot read %s: %s", path, strerror(-r));
 	return r < 0 ? OUTCOME_USAGE : OUTCOME_OK;
 }
 
@@ -179,7 +180,7 @@ static enum outcome prepare_tls(struct session *session, const struct daemon_add
 					     .authorities = authorities };
 	if (grpc_tls_client_new(&options, &session->tls, text, sizeof(text)) == 0)
 		return OUTCOME_OK;
-	say(session, "cannot use TLS: %s", text);
+	report(session, "cannot use TLS: %s", text);
 	return OUTCOME_USAGE;
 }
 
@@ -202,24 +203,24 @@ static enum outcome connect_session(struct session *session, const struct daemon
 	return explain_connect(session, text, r, reason);
 }
 
-enum outcome session_open_saying(const struct daemon_address *address, session_say_fn line,
-				 void *data, struct session **ret)
+enum outcome session_open_reporting(const struct daemon_address *address, session_report_fn line,
+				    void *data, struct session **ret)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	enum outcome outcome;
 
 	if (!session) {
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		return OUTCOME_INTERNAL;
 	}
-	session->say = line;
-	session->say_data = data;
+	session->report = line;
+	session->report_data = data;
 	outcome = connect_session(session, address);
 	if (outcome != OUTCOME_OK) {
 		session_free(session);
 		return outcome;
 	}
-	session->say = NULL;
+	session->report = NULL;
 	*ret = session;
 	return OUTCOME_OK;
 }
@@ -228,7 +229,7 @@ enum outcome session_open_running(const struct daemon_address *address, struct s
 {
 	struct daemon_address named = *address;
 
-	/* For one that is named no other one is started. */
+	/* No private daemon is started for an address that was given. */
 	if (!named.text)
 		named.text = DAEMON_DEFAULT_ADDRESS;
 	return session_open(&named, ret);
@@ -236,7 +237,7 @@ enum outcome session_open_running(const struct daemon_address *address, struct s
 
 enum outcome session_open(const struct daemon_address *address, struct session **ret)
 {
-	return session_open_saying(address, NULL, NULL, ret);
+	return session_open_reporting(address, NULL, NULL, ret);
 }
 
 struct session *session_free(struct session *session)
@@ -255,27 +256,27 @@ bool session_is_private(const struct session *session)
 	return session->daemon;
 }
 
-/* What a call came to, said to the user unless all is well. */
+/* The outcome of a call; failures are explained to the user. */
 static enum outcome explain_call(struct session *session, int r, enum grpc_status status,
 				 const char *text)
 {
 	if (*interrupt_flag() && (r == -ECANCELED || r == -EINTR))
 		return explain_interrupt(session);
 	if (r < 0) {
-		outcome_say("the connection to the daemon failed: %s",
-			    grpc_client_reason(session->client));
+		outcome_report("the connection to the daemon failed: %s",
+			       grpc_client_reason(session->client));
 		return session->daemon ? explain_private_end(session, OUTCOME_INTERNAL)
 				       : OUTCOME_INTERNAL;
 	}
 	if (status == GRPC_OK)
 		return OUTCOME_OK;
 	if (text && *text)
-		outcome_say("%s", text);
+		outcome_report("%s", text);
 	else if (status == GRPC_UNIMPLEMENTED)
-		outcome_say(
+		outcome_report(
 			"the server at this address is not tfprofd, or is another version of it");
 	else
-		outcome_say("the daemon returned %s", grpc_status_name(status));
+		outcome_report("the daemon returned %s", grpc_status_name(status));
 	return outcome_of_status(status);
 }
 

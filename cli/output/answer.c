@@ -11,7 +11,7 @@
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
-/* Smaller traces are there at once. */
+/* Smaller traces arrive at once. */
 #define BAR_BYTES_MIN (8u << 20)
 #define BAR_WIDTH 40
 
@@ -50,10 +50,10 @@ static int on_recording(struct answer *answer, const ProtobufCBinaryData *piece)
 				  : -EBADMSG;
 
 	if (r < 0)
-		outcome_say("cannot write the recording %s: %s; nothing was written",
-			    answer->recording_path ? answer->recording_path
-						   : "that was not requested",
-			    strerror(-r));
+		outcome_report("cannot write the recording %s: %s; nothing was written",
+			       answer->recording_path ? answer->recording_path
+						      : "that was not requested",
+			       strerror(-r));
 	return r;
 }
 
@@ -64,7 +64,7 @@ static int on_xspace(struct answer *answer, const Tfprofd__CaptureReply *reply)
 	if (output_take_xspace(&answer->output, reply->xspace.data, reply->xspace.len) !=
 	    OUTCOME_OK)
 		return -EIO;
-	/* A line for each hundredth is enough. */
+	/* One update per percent. */
 	if (answer->show_progress && reply->xspace_bytes >= BAR_BYTES_MIN &&
 	    answer->output.size <= reply->xspace_bytes &&
 	    answer->output.size * 100 / reply->xspace_bytes != before * 100 / reply->xspace_bytes)
@@ -82,7 +82,7 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 	if (!reply || (reply->result && answer->output.reply)) {
 		if (reply)
 			tfprofd__capture_reply__free_unpacked(reply, NULL);
-		outcome_say("cannot decode the daemon's reply");
+		outcome_report("cannot decode the daemon's reply");
 		return -EBADMSG;
 	}
 	if (reply->result) {
@@ -112,7 +112,7 @@ enum outcome answer_ask(struct answer *answer, struct session *session, const ch
 	enum outcome outcome;
 
 	if (!packed) {
-		outcome_say("out of memory");
+		outcome_report("out of memory");
 		return OUTCOME_INTERNAL;
 	}
 	outcome = session_stream(session, path, packed, protobuf_c_message_pack(request, packed),
@@ -120,7 +120,7 @@ enum outcome answer_ask(struct answer *answer, struct session *session, const ch
 	if (answer->show_progress)
 		fputs("\r\033[K", stderr);
 	if (outcome == OUTCOME_OK && !answer->output.reply) {
-		outcome_say("the daemon sent no result");
+		outcome_report("the daemon sent no result");
 		return OUTCOME_INTERNAL;
 	}
 	return outcome;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream of messages that the daemon answers a capture or a snapshot with: each goes where it
- * belongs as it comes. */
+/* The stream of messages in reply to a capture or a snapshot: each is processed as it arrives. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,13 +15,12 @@ struct session;
 struct answer {
 	struct output output;
 	bool show_progress;
-	uint64_t duration_ns,
-		count;              /* of the window that is waited for, and of requests, 0: none */
-	struct new_file *recording; /* NULL: none was asked for */
+	uint64_t duration_ns, count; /* of the window; of requests that end it, 0: none */
+	struct new_file *recording;  /* NULL: not requested */
 	const char *recording_path;
 };
 
-/* Calls a method of the Control service and reads its answer up to the result. Anything but
- * OUTCOME_OK has been explained to the user. */
+/* Calls a method of the Control service and reads its reply up to the result. Anything but
+ * OUTCOME_OK was explained to the user. */
 enum outcome answer_ask(struct answer *answer, struct session *session, const char *path,
 			const ProtobufCMessage *request, uint64_t timeout_ns);

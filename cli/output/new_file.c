@@ -13,8 +13,8 @@
 #define NAMES_TRIED 1000
 
 struct new_file {
-	char *path, *temporary; /* temporary: NULL once it is gone, or there is none */
-	bool direct;            /* it is no regular file: nothing takes its place */
+	char *path, *temporary; /* temporary: NULL if there is none */
+	bool direct;            /* not a regular file: written in place */
 	int fd;
 	uint64_t size;
 	int error;
@@ -43,12 +43,12 @@ static int open_temporary(struct new_file *file)
 	return -EEXIST;
 }
 
-/* In place of a regular file, which keeps its mode, or of nothing. */
+/* To create a file, or to replace a regular one, whose mode is kept. */
 static int open_beside(struct new_file *file, const char *path, const struct stat *there)
 {
 	int r;
 
-	/* A link stays: what it points to is replaced. */
+	/* A link remains: its target is replaced. */
 	file->path = there ? realpath(path, NULL) : strdup(path);
 	if (!file->path)
 		return there && errno ? -errno : -ENOMEM;

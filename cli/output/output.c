@@ -14,9 +14,10 @@
 static enum outcome explain_logdir(const char *logdir, int error)
 {
 	if (error == -ENOENT)
-		outcome_say("cannot create LOGDIR %s: its parent directory does not exist", logdir);
+		outcome_report("cannot create LOGDIR %s: its parent directory does not exist",
+			       logdir);
 	else
-		outcome_say("cannot write to LOGDIR %s: %s", logdir, strerror(-error));
+		outcome_report("cannot write to LOGDIR %s: %s", logdir, strerror(-error));
 	return OUTCOME_USAGE;
 }
 
@@ -27,17 +28,17 @@ enum outcome output_prepare(const struct output_options *o, struct run_directory
 	return r < 0 ? explain_logdir(o->logdir, r) : OUTCOME_OK;
 }
 
-/* Before the window opens: what is attached, or at the least what it costs. */
+/* Before the window opens: what is attached, or only the forecast. */
 static void show_plan(const Tfprofd__PlanReply *plan, const struct output_options *o,
 		      const struct selection *selection)
 {
 	_cleanup_free_ char *forecast = plan_report_forecast(plan);
 
-	/* Nobody waits for a text that there is no memory for. */
+	/* Without memory for the text the capture proceeds silently. */
 	if (o->explain)
 		plan_report_print(stderr, plan, selection);
 	else if (forecast)
-		outcome_say("forecast: %s", forecast);
+		outcome_report("forecast: %s", forecast);
 }
 
 void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply)
@@ -52,7 +53,7 @@ void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply)
 		output->planned = reply;
 }
 
-/* Nothing was seen: says so, with what the daemon knows about why. */
+/* Reports that nothing was captured, with the warnings, which may have the reason. */
 static enum outcome explain_nothing(const struct output_options *o, const struct report *report)
 {
 	const Tfprofd__CaptureResult *result = report->result;
@@ -62,15 +63,15 @@ static enum outcome explain_nothing(const struct output_options *o, const struct
 		report_print_json(stdout, report);
 	else
 		for (size_t i = 0; i < result->n_warnings; i++)
-			outcome_say("%s", result->warnings[i]);
-	outcome_say(
+			outcome_report("%s", result->warnings[i]);
+	outcome_report(
 		"nothing was captured in %s, and nothing was written: does the process receive %s?",
 		duration_text(result->window_ns, window),
 		result->requests && result->requests->filtered ? "such requests" : "requests");
 	return OUTCOME_NOTHING;
 }
 
-/* Who waits for requests wants those, and not what else there was. */
+/* With --requests-count, only requests count as a result. */
 static bool is_nothing(const struct request_options *o, const Tfprofd__CaptureResult *result)
 {
 	if (request_report_has_any(result->requests))
@@ -83,8 +84,8 @@ enum outcome output_take_xspace(struct output *output, const void *bytes, size_t
 	int r = run_directory_add(output->run, bytes, size);
 
 	if (r < 0)
-		outcome_say("cannot write the capture to %s: %s; nothing was written",
-			    output->options->logdir, strerror(-r));
+		outcome_report("cannot write the capture to %s: %s; nothing was written",
+			       output->options->logdir, strerror(-r));
 	output->size += size;
 	return r < 0 ? OUTCOME_INTERNAL : OUTCOME_OK;
 }
@@ -107,16 +108,16 @@ enum outcome output_write(struct output *output, time_t time,
 	if (is_nothing(output->request_options, result))
 		return explain_nothing(o, &report);
 	if (*interrupt_flag()) {
-		outcome_say("canceled: nothing was written");
+		outcome_report("canceled: nothing was written");
 		return OUTCOME_INTERNAL;
 	}
 	if (output->size != result->xspace_bytes) {
-		outcome_say("a part of the trace is missing; nothing was written");
+		outcome_report("a part of the trace is missing; nothing was written");
 		return OUTCOME_INTERNAL;
 	}
 	r = run_directory_commit(output->run, time, result->hostname, &path);
 	if (r < 0) {
-		outcome_say("cannot write the capture to %s: %s", o->logdir, strerror(-r));
+		outcome_report("cannot write the capture to %s: %s", o->logdir, strerror(-r));
 		return OUTCOME_INTERNAL;
 	}
 	if (request_reader_commit(&output->requests, output->request_options) < 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command makes of a capture, whether it has just been made or is a recording: a run for
- * TensorBoard, and a summary. */
+/* The output of a capture, a snapshot or a replay: a run for TensorBoard and a summary. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,36 +13,35 @@
 #include "cli/output/run_directory.h"
 #include "proto/control.pb-c.h"
 
-/* The messages of a capture that are kept until its end; zeroed but for the options, the selection
- * and the run. */
+/* What is kept of a reply until its end. The caller sets the options, the selection and the run,
+ * and zeroes the rest. */
 struct output {
 	const struct output_options *options;
-	const struct selection *selection; /* as the capture was asked for */
+	const struct selection *selection; /* of the capture */
 	const struct request_options *request_options;
 	struct run_directory *run;
-	uint64_t size;                  /* of the trace, as far as it came */
-	struct request_reader requests; /* to be opened, and given what comes, by the command */
-	Tfprofd__CaptureReply
-		*planned; /* the one that holds the plan, for a report that is to have it */
-	Tfprofd__CaptureReply *reply; /* the one that holds the result */
+	uint64_t size;                  /* of the trace so far */
+	struct request_reader requests; /* opened and fed by the command */
+	Tfprofd__CaptureReply *planned; /* the message with the plan, if the report needs it */
+	Tfprofd__CaptureReply *reply;   /* the message with the result */
 };
 
-/* Prepares options->logdir; anything but OUTCOME_OK has been explained to the user. */
+/* Prepares options->logdir; anything but OUTCOME_OK was explained to the user. */
 enum outcome output_prepare(const struct output_options *options, struct run_directory **ret);
-/* The plan came: shows it, or keeps it for the report. Takes the message. */
+/* Shows the plan, or keeps it for the report. Takes ownership of the message. */
 void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply);
-/* The next piece of the trace came: it goes to the file at once. Anything but OUTCOME_OK has been
- * explained to the user. */
+/* Writes the next piece of the trace to the file. Anything but OUTCOME_OK was explained to the
+ * user. */
 enum outcome output_take_xspace(struct output *output, const void *bytes, size_t size);
-/* The recording that was made, or is replayed. */
+/* The recording that was written or replayed. */
 struct output_recording {
 	const char *path;
 	uint64_t size; /* bytes */
 };
 /*
- * The result came, output->reply: gives the run its place, named after this time, and prints the
- * summary. commit(data) is called, unless it is NULL, before anything is printed, once there is
- * something to keep; what it returns counts when it is not OUTCOME_OK. recording: NULL: none.
+ * After the result, output->reply, has arrived: names the run after the time and prints the
+ * summary. commit(data), if not NULL, is called before that, unless there is nothing to keep; its
+ * outcome is returned if it is not OUTCOME_OK. recording: NULL: none.
  */
 enum outcome output_write(struct output *output, time_t time,
 			  const struct output_recording *recording,

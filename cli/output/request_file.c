@@ -15,7 +15,7 @@ struct request_file {
 
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size)
 {
-	/* A stream wants 0 for failure; the file keeps the error. */
+	/* A stream expects 0 for a failure; the file keeps the error. */
 	return new_file_write(cookie, bytes, size) < 0 ? 0 : (ssize_t)size;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file with a JSON object in each line, for each request. It has its name only when it is
- * complete: until then it is written beside, under a hidden name, and gone when it is not
- * committed.
+ * A file with one JSON object per request and line. It gets its name when it is complete (see
+ * new_file.h), and is removed unless it is committed.
  */
 #pragma once
 
@@ -12,12 +11,11 @@
 
 struct request_file;
 
-/* Finds out whether a file of this name can be written, before there is anything to write. -ENOMEM,
- * -EISDIR, or an error of open(). */
+/* Fails if a file of this name cannot be written: -EISDIR, -ENOMEM, or an error of open(). */
 int request_file_new(const char *path, struct request_file **ret);
-/* Removes what was not committed. */
+/* Removes the file unless it was committed. */
 struct request_file *request_file_free(struct request_file *file);
 
 int request_file_add(struct request_file *file, const Tfprofd__Request *request);
-/* Gives it its name, in place of a file that has it. */
+/* Gives the file its name, replacing an existing file. */
 int request_file_commit(struct request_file *file);

@@ -23,7 +23,7 @@ int request_reader_open(struct request_reader *reader, const struct request_opti
 	int r = o->file ? request_file_new(o->file, &reader->file) : 0;
 
 	if (r < 0)
-		outcome_say("cannot write %s: %s", o->file, strerror(-r));
+		outcome_report("cannot write %s: %s", o->file, strerror(-r));
 	return r;
 }
 
@@ -59,7 +59,7 @@ int request_reader_take(struct request_reader *reader, Tfprofd__CaptureReply *re
 	if (r < 0 || !keep)
 		tfprofd__capture_reply__free_unpacked(reply, NULL);
 	if (r < 0)
-		outcome_say("cannot write the requests: %s", strerror(-r));
+		outcome_report("cannot write the requests: %s", strerror(-r));
 	return r;
 }
 
@@ -68,7 +68,7 @@ int request_reader_commit(struct request_reader *reader, const struct request_op
 	int r = reader->file ? request_file_commit(reader->file) : 0;
 
 	if (r < 0)
-		outcome_say("cannot write the requests to %s: %s", o->file, strerror(-r));
+		outcome_report("cannot write the requests to %s: %s", o->file, strerror(-r));
 	return r;
 }
 

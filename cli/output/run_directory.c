@@ -39,7 +39,7 @@ static int open_level(struct run_directory *run, int level)
 	return run->levels[level] < 0 ? -errno : 0;
 }
 
-/* Hidden, and no directory, so that TensorBoard does not take it for a run. */
+/* A hidden file rather than a directory: TensorBoard does not list it as a run. */
 static int open_temporary(struct run_directory *run)
 {
 	for (int i = 0; i < SAME_NAME_MAX; i++) {
@@ -68,7 +68,7 @@ int run_directory_prepare(const char *logdir, struct run_directory **ret)
 	run->logdir = strdup(logdir);
 	if (!run->logdir)
 		r = -ENOMEM;
-	/* For the path that is shown. */
+	/* For the path in the summary. */
 	for (size_t n = r ? 0 : strlen(run->logdir); n > 1 && run->logdir[n - 1] == '/'; n--)
 		run->logdir[n - 1] = '\0';
 	for (int i = 0; !r && i < LEVELS; i++)
@@ -91,7 +91,7 @@ struct run_directory *run_directory_free(struct run_directory *run)
 		close(run->file);
 		unlinkat(run->levels[LEVELS - 1], run->temporary, 0);
 	}
-	/* Only what is empty goes: somebody may have begun to use what was made here. */
+	/* Only empty directories are removed: somebody else may use the others by now. */
 	for (int i = LEVELS - 1; i >= 0; i--) {
 		safe_close(run->levels[i]);
 		if (run->made[i])
@@ -103,7 +103,7 @@ struct run_directory *run_directory_free(struct run_directory *run)
 	return NULL;
 }
 
-/* Makes one component of a path of any text; a leading point would hide it. */
+/* Turns any text into one component of a path; a leading dot would hide it. */
 static void host_file_name(const char *host, char name[static HOST_MAX])
 {
 	size_t n = 0;
@@ -120,7 +120,7 @@ static void host_file_name(const char *host, char name[static HOST_MAX])
 		strcpy(name, "localhost");
 }
 
-/* mkdir decides who has a name, so that two captures of one second cannot both have it. */
+/* mkdir decides, so that two captures in the same second get different names. */
 static int make_run(int profile, time_t now, char name[static RUN_NAME_MAX])
 {
 	struct tm local;

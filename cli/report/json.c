@@ -24,7 +24,7 @@ static void write_escaped(FILE *file, uint32_t code)
 	}
 }
 
-/* How many characters of ASCII that stand for themselves a text begins with. */
+/* The length of the prefix that needs no escape. */
 static size_t plain_length(const char *text)
 {
 	size_t n = 0;
@@ -41,7 +41,7 @@ static void write_string(FILE *file, const char *text)
 		uint32_t code;
 		size_t size = plain_length(text);
 
-		/* Nearly everything is. */
+		/* The common case. */
 		if (size) {
 			fwrite(text, 1, size, file);
 			text += size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan of what a capture attaches, for people and for programs. docs/plan.md describes both. */
+/* What a capture attaches, for people and for programs. docs/plan.md describes both. */
 #pragma once
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "cli/report/json.h"
 #include "proto/control.pb-c.h"
 
-/* Some dozens of lines of at most 120 columns, unless a path or a sentence is longer. -ENOMEM. */
+/* Lines have at most 120 columns unless a path or a sentence is longer. -ENOMEM. */
 int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan,
 		      const struct selection *selection);
 /* One object; times in ns, sizes and offsets in bytes. */

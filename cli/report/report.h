@@ -10,14 +10,14 @@
 
 struct report {
 	const Tfprofd__CaptureResult *result;
-	const Tfprofd__PlanReply *plan; /* for the JSON object, NULL: not asked for */
+	const Tfprofd__PlanReply *plan; /* for the JSON object; NULL: not requested */
 	const struct selection *selection;
 	const char *logdir;
-	const char *path;      /* of the file that was written, NULL: none */
+	const char *path;      /* of the trace; NULL: not written */
 	const char *recording; /* path, NULL: none */
 	uint64_t recording_bytes;
-	const struct request_reader *requests; /* NULL: none were asked for */
-	const char *requests_file;             /* that was written, NULL: none */
+	const struct request_reader *requests; /* NULL: not requested */
+	const char *requests_file;             /* NULL: not written */
 };
 
 void report_print(FILE *file, const struct report *report);

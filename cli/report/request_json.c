@@ -9,7 +9,7 @@ static void optional_text(struct json *json, const char *key, const char *text)
 	json_string(json, key, text && *text ? text : NULL);
 }
 
-/* 0 is what is not known. */
+/* 0 is unknown. */
 static void optional_number(struct json *json, const char *key, uint64_t number)
 {
 	if (number)

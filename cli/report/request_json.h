@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request as a JSON object, whose keys docs/requests.md explains. */
+/* A request as a JSON object; docs/requests.md describes the keys. */
 #pragma once
 
 #include "cli/report/json.h"

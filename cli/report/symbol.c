@@ -11,8 +11,8 @@
 #define DEMANGLE "__cxa_demangle"
 #define SYMBOL_MAX_BYTES 1024
 /*
- * A reference stands for an earlier part of the name, so that each can double what the name stands
- * for. Names that a compiler made of real functions have few.
+ * A reference repeats an earlier part of the name, so that each can double the length of the
+ * result. Names of real functions have few.
  */
 #define REFERENCES_MAX 12
 #define GAP "..."
@@ -20,7 +20,7 @@
 
 typedef char *(*demangle_fn)(const char *name, char *buffer, size_t *size, int *status);
 
-/* Only those who show names to people load the library; it stays. */
+/* Loaded on first use, and never unloaded. */
 static demangle_fn find_demangler(void)
 {
 	void *library = dlopen(CXX_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -28,7 +28,7 @@ static demangle_fn find_demangler(void)
 	return library ? (demangle_fn)dlsym(library, DEMANGLE) : NULL;
 }
 
-/* At least as many as there are: S_, S0_, T_, T0_ …, and whatever else looks like them. */
+/* An upper bound: S_, S0_, T_, T0_ …, and anything else that looks like them. */
 static unsigned int count_references(const char *symbol)
 {
 	unsigned int n = 0;
@@ -51,7 +51,7 @@ char *symbol_demangle(const char *symbol)
 	return demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
 }
 
-/* The bracket that the last one closes, NULL: there is none. */
+/* The parenthesis that the last one closes; NULL: none. */
 static char *last_bracket(char *text, char **ret_close)
 {
 	char *close = strrchr(text, ')');
@@ -67,7 +67,7 @@ static char *last_bracket(char *text, char **ret_close)
 	return NULL;
 }
 
-/* A copy without the namespaces that have no name. */
+/* A copy without anonymous namespaces. */
 static char *without_anonymous(const char *text)
 {
 	char *copy = strdup(text), *found = copy;
@@ -77,7 +77,7 @@ static char *without_anonymous(const char *text)
 	return copy;
 }
 
-/* What stands between the last brackets becomes a gap. */
+/* Replaces the text in the last parentheses by a gap. */
 static void drop_arguments(char *text)
 {
 	char *close, *open = last_bracket(text, &close);
@@ -104,7 +104,7 @@ char *symbol_fit(const char *text, size_t size)
 	length = strlen(shorter);
 	if (length <= size)
 		return TAKE_PTR(shorter);
-	/* The end says more than the beginning, which names share. */
+	/* Names differ at their ends rather than at their beginnings. */
 	head = (size - strlen(GAP)) / 3;
 	if (asprintf(&fitting, "%.*s" GAP "%s", (int)head, shorter,
 		     shorter + length - (size - strlen(GAP) - head)) < 0)

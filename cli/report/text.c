@@ -40,7 +40,7 @@ const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER])
 	return text;
 }
 
-/* C0 and C1 controls, DEL, and the marks that reorder what stands around them. */
+/* C0 and C1 controls, DEL, and the marks that reorder the text around them. */
 static bool is_harmful(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e ||

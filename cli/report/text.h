@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text for people: numbers, tables, and names that come from somebody else's process and must not
- * be able to drive the reader's terminal.
+ * Text for people: numbers, tables, and untrusted names, which must not be able to control the
+ * terminal.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Enough for any text that text_count() and text_bytes() write. */
+/* Enough for text_count() and text_bytes(). */
 #define TEXT_NUMBER 32
 
 /* 1234567 as "1,234,567". Returns text. */
@@ -22,12 +22,12 @@ const char *text_plural(uint64_t number);
 const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER]);
 
 /*
- * Writes untrusted text with control characters, marks that turn the direction of writing, and
- * bytes that are no UTF-8 as \xNN or \u{NNNN}. Returns how many characters that took. With a file
- * of NULL it only counts.
+ * Writes untrusted text; control characters, marks that change the direction of writing, and bytes
+ * that are not UTF-8 are escaped as \xNN or \u{NNNN}. Returns the number of columns. If the file is
+ * NULL, only counts.
  */
 size_t text_write(FILE *file, const char *text);
-/* The same with a format, and the end of the line; nothing when memory runs out. */
+/* The same with a format and a newline; writes nothing if memory runs out. */
 __attribute__((format(printf, 2, 0))) void text_write_line(FILE *file, const char *format,
 							   va_list ap);
 
@@ -39,9 +39,9 @@ struct text_column {
 };
 
 /*
- * Writes headings and rows, each indented by two spaces, columns two spaces apart and as wide as
- * their widest cell. cells are n_rows times n_columns untrusted texts, row by row. At most
- * TEXT_COLUMNS_MAX columns.
+ * Writes headings and rows, indented by two spaces. Columns are as wide as their widest cell and
+ * two spaces apart; at most TEXT_COLUMNS_MAX. cells has n_rows times n_columns untrusted texts, row
+ * by row.
  */
 void text_table(FILE *file, const struct text_column *columns, size_t n_columns,
 		const char *const *cells, size_t n_rows);

@@ -316,7 +316,7 @@ class Answers(test_cli.FakeTestCase):
         text = self.shown(probes=[{"semaphore": 0x2000, "may_repeat": True}, {"kind": "runs", "class": "refused", "planted": False,
                                                          "reason": "too small", "cost_ns": 0}, {"planted": False}],
                           not_shown=["Process 7: not shown: ops (no such function in this build)."])
-        self.assertIn("Process 7 (server): Runtime -; 1 probes at level 2\n", text)
+        self.assertIn("Process 7 (server): Runtime -; 1 probe at level 2\n", text)
         self.assertRegex(text, r"(?m)^     0  0123abcd  known  /lib/libserver.so$")
         self.assertRegex(text, r"(?m)^  ops +700  emulated  push %rbx +0  0x1000\+4  USDT +app::Server::Run\(int\)$")
         name = "app::Server::Run(int)"
