@@ -121,6 +121,59 @@ class BadUsage(CliTestCase):
             self.assertEqual((command.status, command.stderr), (OK, ""))
             self.assertIn("tfprofctl", command.stdout)
 
+    def help(self, *arguments):
+        """The options in a help text, as (letter, "": none; name)."""
+        command = harness.run(CTL, *arguments)
+        self.assertEqual((command.status, command.stderr), (OK, ""))
+        return command.stdout, re.findall(r"(?m)^  (?:-(\w), |    )--([a-z-]+)", command.stdout)
+
+    def commands(self):
+        text, _ = self.help("help")
+        return re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", text)
+
+    def test_both_programs_have_one_version_and_help_is_the_same_however_it_is_asked_for(self):
+        version = harness.run(CTL, "version").stdout
+        self.assertRegex(version, r"^tfprofctl \d+\.\d+\.\d+\n$")
+        self.assertEqual(harness.run(CTL, "--version").stdout, version)
+        self.assertEqual(harness.run(harness.OUT / "tfprofd", "--version").stdout, version.replace("ctl", "d"))
+        self.assertEqual(self.help("help"), self.help("--help"))
+        self.assertEqual(self.commands(), ["capture", "plan", "targets", "status", "stop", "replay", "snapshot", "lifecycle",
+                                           "doctor", "help", "version"])
+        for name in self.commands():
+            self.assertEqual(self.help("help", name), self.help(name, "--help"))
+
+    def test_a_letter_means_the_same_in_every_command_and_help_lists_what_a_command_accepts(self):
+        letters, names = {}, set()
+        for name in self.commands():
+            _, options = self.help("help", name)
+            for letter, option in options:
+                names.add(option)
+                if letter:
+                    self.assertEqual(letters.setdefault(letter, option), option)
+        _, options = self.help("--help")
+        for letter, option in options:
+            self.assertEqual(letters.setdefault(letter, option) if letter else option, option)
+        self.assertEqual(letters["l"], "level")
+        for name in self.commands():
+            _, options = self.help("help", name)
+            for option in names - {"help"}:
+                refused = harness.run(CTL, "--daemon", self.directory / "none", name, f"--{option}=", "--nonsense").stderr
+                self.assertEqual("is not an option of this command" in refused, option not in {o for _, o in options}, (name, refused))
+
+    def test_what_was_probably_meant_is_suggested(self):
+        for arguments, message in ((["captrue"], "unknown command 'captrue'; did you mean 'capture'?"),
+                                   (["help", "target"], "unknown command 'target'; did you mean 'targets'?"),
+                                   (["--deamon", "x", "targets"], "unknown option '--deamon'; did you mean '--daemon'?"),
+                                   (["capture", "--levle", "3"], "unknown option '--levle'; did you mean '--level'?"),
+                                   (["capture", "--daemon", "x"], "'--daemon' belongs before the command"),
+                                   (["doctor", "-p", "1", "-p", "2"], "give --pid only once")):
+            command = harness.run(CTL, *arguments)
+            self.assertEqual((command.status, command.stdout), (USAGE, ""))
+            self.assertIn(message, command.stderr.splitlines()[0])
+        refused = harness.run(harness.OUT / "tfprofd", "--lisen", "no")
+        self.assertEqual((refused.status, refused.stderr),
+                         (USAGE, "tfprofd: unknown option '--lisen'; did you mean '--listen'? (see tfprofd --help)\n"))
+
     def test_a_daemon_that_is_not_there_is_named(self):
         none = self.directory / "none"
         for address, status, message in (
@@ -234,6 +287,24 @@ class WithDaemon(CliTestCase):
                         r"^ +[\d.]+ [mun]?s +[\d.]+ +[\d.]+ [mun]?s +[\d,]+ +MatMul +\S+$",
                         rf"^Written: {path} \(.*B\)$", rf"^Open with: tensorboard --logdir {self.logdir}$"):
             self.assertRegex(command.stdout, f"(?m){pattern}")
+
+    def test_the_daemon_logs_its_version_what_it_listens_on_and_each_capture_in_a_line(self):
+        before = self.daemon.stderr()
+        self.assertEqual(len(re.findall(r"(?m)^tfprofd: version \d+\.\d+\.\d+$", before)), 1)
+        listening = re.findall(r"(?m)^tfprofd: listening on (.*)$", before)
+        self.assertEqual(len(listening), 1)
+        for place in (f"unix:{self.daemon.socket}", f"127.0.0.1:{self.daemon.port}"):
+            self.assertIn(place, listening[0])
+        self.assertNotRegex(before, r"(?m)^<\d>")
+
+        def lines():
+            return re.findall(r"(?m)^tfprofd front: (capture for .*)$", self.daemon.stderr()[len(before):])
+        self.assert_ends(self.capture("--pid", self.server.pid, "--duration", "300ms", "--level", 1, "--json"), OK)
+        harness.wait_until(lines, 5, "the capture is logged")
+        self.assertEqual(harness.ctl(self.daemon, "plan", "--pid", self.server.pid, "--json").status, OK)
+        self.assertEqual(len(lines()), 1)
+        self.assertRegex(lines()[0], rf"^capture for user 0 of process {self.server.pid} \(native_server\), level 1, 3\d\d ms: "
+                                     r"\d+ runs, 0 requests, lost records: 0 of \d+$")
 
     def test_without_pid_every_target_is_captured(self):
         other = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
