@@ -48,7 +48,7 @@ class Modes(harness.TestCase):
         probes = sum(p["planted"] for p in plan["targets"][0]["probes"])
         self.assertTrue(plan["calibration"]["perf_events"])
         self.assertRegex(harness.ctl(daemon, "plan", "--pid", fixtures[0].pid).stdout,
-                         rf"Detaching takes about .* after the answer: .* and the plan has {probes}\.\n")
+                         rf"Detaching takes about .* after the reply: .* and the plan has {probes}\.\n")
         begin = time.monotonic()
         command = harness.ctl(daemon, "capture", "--duration", "300ms", "-o", self.directory, "--json")
         self.assertLess(time.monotonic() - begin, 10)
