@@ -51,9 +51,9 @@ class Options(harness.TestCase):
 
     def test_bad_ones_are_explained(self):
         for words, message in ((["--slowest", "0"], "must be 1 to 1000"), (["--slowest", "1001"], "must be 1 to 1000"),
-                               (["--slowest", "two"], "no number"), (["--requests-count", "0"], "must be 1 to"),
-                               (["--requests-count", "-1"], "no number"), (["--slower-than", "fast"], "no time"),
-                               (["--path", ""], "a path has"), (["--model", "x" * 5000], "a model has"),
+                               (["--slowest", "two"], "invalid number"), (["--requests-count", "0"], "must be 1 to"),
+                               (["--requests-count", "-1"], "invalid number"), (["--slower-than", "fast"], "invalid duration"),
+                               (["--path", ""], "--path must have"), (["--model", "x" * 5000], "--model must have"),
                                (["--requests", self.directory], "Is a directory"),
                                (["--requests", self.directory / "none" / "x"], "No such file")):
             with self.subTest(words=words):
