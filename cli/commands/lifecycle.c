@@ -81,12 +81,12 @@ struct row {
 	char at[DURATION_TEXT + 1], took[DURATION_TEXT + 1], what[64], path[PATH_TEXT];
 };
 
-static void fill_row(const Tfprofd__LifecyclePhase *phase, uint64_t begun, struct row *ret)
+static void fill_row(const Tfprofd__LifecyclePhase *phase, uint64_t start_ns, struct row *ret)
 {
 	char text[DURATION_TEXT];
 
 	snprintf(ret->at, sizeof(ret->at), "%s%s", phase->start_is_bound ? "~" : "",
-		 duration_text(phase->start_unix_ns - begun, text));
+		 duration_text(phase->start_unix_ns - start_ns, text));
 	if (phase->end_unix_ns)
 		snprintf(ret->took, sizeof(ret->took), "%s%s",
 			 phase->start_is_bound || phase->end_is_bound ? "~" : "",
@@ -112,23 +112,23 @@ static void print_process(const Tfprofd__ProcessLifecycle *p)
 	_cleanup_free_ const char **cells =
 		calloc(p->n_phases + 1, ARRAY_SIZE(columns) * sizeof(cells[0]));
 	_cleanup_free_ struct row *rows = calloc(p->n_phases + 1, sizeof(rows[0]));
-	uint64_t begun = p->n_phases ? p->phases[0]->start_unix_ns : 0;
-	time_t seconds = (time_t)(begun / 1000000000);
+	uint64_t start_ns = p->n_phases ? p->phases[0]->start_unix_ns : 0;
+	time_t seconds = (time_t)(start_ns / 1000000000);
 	struct tm tm;
 	char when[32] = "";
 
-	if (begun && localtime_r(&seconds, &tm))
+	if (start_ns && localtime_r(&seconds, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
 	printf("Process %u (", p->target->pid);
 	text_write(stdout, p->target->name);
 	fputc(')', stdout);
-	if (begun)
-		printf(", started %s.%03u", when, (unsigned)(begun / 1000000 % 1000));
+	if (start_ns)
+		printf(", started %s.%03u", when, (unsigned)(start_ns / 1000000 % 1000));
 	puts(p->is_watched ? ", still starting" : "");
 	for (size_t i = 0; cells && rows && i < p->n_phases; i++) {
 		const char **row = &cells[i * ARRAY_SIZE(columns)];
 
-		fill_row(p->phases[i], begun, &rows[i]);
+		fill_row(p->phases[i], start_ns, &rows[i]);
 		row[0] = rows[i].at;
 		row[1] = rows[i].took;
 		row[2] = rows[i].what;

@@ -182,7 +182,7 @@ static int set_output_choice(void *field, const struct option_row *row, const ch
 #define FIELD(member) offsetof(struct arguments, member)
 #define REQUESTS "Requests:"
 
-/* Letters are in one place here: the test of this table compares all of them. */
+/* The only place that assigns letters. */
 static const struct option_entry {
 	struct option_row row;
 	set_fn set; /* NULL: answered at once */
@@ -223,7 +223,7 @@ static const struct option_entry {
 			  set_time,
 			  FIELD(last_ns) },
 	[OPTION_LEVEL] = { { "level", 'l', false, "1|2|3",
-			     "1: runs; 2: and operations; 3: and cheap operations, scheduler switches and allocations (default: 2)" },
+			     "1: runs; 2: also operations; 3: also cheap operations, scheduler switches and allocations (default: 2)" },
 			   set_level,
 			   FIELD(selection.level) },
 	[OPTION_OPS] = { { "ops", 'O', false, "exact|entry",

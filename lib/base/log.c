@@ -24,8 +24,8 @@ void log_set_role(const char *name)
 	role = name;
 }
 
-/* systemd names the device and the inode of the journal's stream. The environment may have come
- * with standard error since redirected elsewhere, so that both are compared. */
+/* JOURNAL_STREAM names the device and the inode of the journal's stream. A process can inherit the
+ * variable with another standard error, so both are compared. */
 static bool is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
