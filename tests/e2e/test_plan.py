@@ -320,9 +320,9 @@ class Answers(test_cli.FakeTestCase):
         self.assertRegex(text, r"(?m)^     0  0123abcd  known  /lib/libserver.so$")
         self.assertRegex(text, r"(?m)^  ops +700  emulated  push %rbx +0  0x1000\+4  USDT +app::Server::Run\(int\)$")
         name = "app::Server::Run(int)"
-        for remark in ("The kernel increments a counter in the process while these probes are there:\n"
+        for remark in ("While these probes are attached, the kernel increments a counter in the process:\n"
                        f"    {name}: offset 0x2000 of file 0\n",
-                       "A call of these may count more than once, since they can jump back to their entry:\n"
+                       "A call of these functions may count more than once, because they can jump back to their entry:\n"
                        f"    {name}\n", f"Refused:\n    {name}: too small\n"):
             self.assertEqual(text.count(f"  {remark}"), 1, text)
         self.assertIn("  Found, but not attached by such a capture: 1 more.\n", text)
