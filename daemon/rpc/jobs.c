@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/rpc/jobs.h"
 
-#include "daemon/rpc/capture_log.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/rpc/capture_log.h"
 #include "daemon/rpc/reply.h"
 #include "lib/base/log.h"
 
