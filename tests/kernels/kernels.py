@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tries tfprofd on Debian's kernels, in guests (tests/kernels/boot), and writes docs/kernels.md; --short: a part of it, and no document.
+"""Tests tfprofd on Debian's kernels, in guests (tests/kernels/boot), and writes docs/kernels.md; --short: a part of it, and no document.
 Needs network for the kernels the first time. Ends with "N passed, N failed"."""
 import concurrent.futures
 import json
@@ -49,8 +49,8 @@ def boot(series, name, command, deadline, **env):
 
 
 def attached(found):
-    return "perf events, one for each; CAP_SYS_ADMIN is kept for them" if "perf-event-probes" in found["doctor"] else \
-        "`uprobe_multi` links, one for each file and kind"
+    return "perf events, one per probe; the broker keeps CAP_SYS_ADMIN for them" if "perf-event-probes" in found["doctor"] else \
+        "`uprobe_multi` links, one per file and kind"
 
 
 def arrival(found):
@@ -60,38 +60,46 @@ def arrival(found):
 def missing(found):
     lost = []
     if "perf-event-probes" in found["doctor"]:
-        lost.append("detaching at once: probes are removed one after the other, after the answer, each after some grace periods of the kernel")
+        lost.append("probes are not detached at once, but one after the other, after the answer, each after several grace periods of the kernel")
     if not found["programs"]["on_data_ready"]:
-        lost.append("the arrival of segments out of order: a request that begins in one begins later, or where it is read (`no_arrival`)")
-    return "; ".join(lost) or "nothing"
+        lost.append("the arrival of out-of-order segments is not seen: a request that begins in one begins later, or where it is read (`no_arrival`)")
+    return "; ".join(lost) or "none"
 
 
 def write_document(results):
     names = list(results[0]["programs"])
+    releases = " and ".join(r["release"] for r in results)
     lines = [
         "# Kernels", "",
-        "`make kernels` boots each of these kernels in an emulator, tries tfprofd on it, and writes this page. Nothing here is about speed: emulation has no",
-        "figures of cost. The oldest supported kernel is 6.1: nothing older was tried. Before 5.17 the programs cannot be loaded at all, for lack of",
+        "`make kernels` boots each of these kernels in an emulator, tests tfprofd on it, and writes this page. An emulator gives no figures of cost, so this",
+        "page has none. The oldest supported kernel is 6.1; nothing older was tested. The programs cannot be loaded on kernels before 5.17, which lack",
         "`bpf_loop()`.", "",
-        "| kernel | probes are | arrivals are seen by | what is missing |", "|---|---|---|---|"]
+        "| kernel | probes | arrivals are seen by | limitations |", "|---|---|---|---|"]
     lines += [f"| {r['release']} | {attached(r)} | {arrival(r)} | {missing(r)} |" for r in results]
-    lines += ["", "Every kernel: the verifier takes every program; captures of a fixture at levels 1, 2 and 3; probes at generated functions (of gcc and clang), with",
-              "results and the data below the stack pointer compared; requests at sockets; 20 captures in a row; a target, the broker and the front killed in",
-              "the middle, with nothing left attached. A real TensorFlow server, with allocations and the recorder:", "",
-              "| kernel | ops compared with the in-process profiler | not the same | requests compared with the clients' and the server's logs | wrong |",
+    lines += ["", "On every kernel, these were tested:", "",
+              "* the verifier accepts every program;",
+              "* captures of a fixture at levels 1, 2 and 3, and 20 captures in a row;",
+              "* probes at generated functions (by gcc and clang), with results and the data below the stack pointer compared;",
+              "* requests at sockets;",
+              "* a target, the broker and the front killed in the middle of a capture, with nothing left attached;",
+              "* captures of a real TensorFlow server, with allocations and the recorder:", "",
+              "| kernel | ops compared with the in-process profiler | different | requests compared with the logs of clients and server | wrong |",
               "|---|---|---|---|---|"]
     lines += [f"| {r['release']} | {r['ops']} | 0 | {r['requests']} | 0 |" for r in results]
-    lines += ["", f"On {results[0]['release']}, besides: the unit tests but {', '.join(LONG_UNITS)}; all tests of requests at sockets and of refused programs; and of `doctor` what is",
-              "not measured.", "",
-              "## Settings of hosts", "", "Each was set in a guest of both kernels. Captures work, and `tfprofctl doctor` says:", "", "| finding | text |", "|---|---|"]
+    lines += ["", f"On {results[0]['release']} also:", "",
+              f"* the unit tests except {', '.join(LONG_UNITS)};",
+              "* all tests of requests at sockets and of refused programs;",
+              "* the tests of `doctor` that do not depend on measured times.", "",
+              "## Settings of hosts", "",
+              f"Each setting was tested in guests with {releases}. Captures work, and `tfprofctl doctor` reports:", "", "| finding | text |", "|---|---|"]
     hosts = {code: text for r in results for code, text in r["hosts"]}
     lines += [f"| `{code}` | {text} |" for code, text in hosts.items()]
-    lines += ["", "The daemon refuses to start, with exit code 7:", "", "| finding | text |", "|---|---|"]
+    lines += ["", "With these the daemon refuses to start, with exit code 7:", "", "| finding | text |", "|---|---|"]
     lines += [f"| `{code}` | {text} |" for code, text in {code: text for r in results for code, text in r["refused"]}.items()]
-    lines += ["", "## The verifier", "", "Instructions of each program, and how many the verifier went through (its limit is 1,000,000):", "",
+    lines += ["", "## The verifier", "", "For each program, its instructions, and how many instructions the verifier processed (its limit is 1,000,000):", "",
               f"| program | {' | '.join(r['release'] for r in results)} |", f"|---|{'---|' * len(results)}"]
     for name in names:
-        cells = [f"{p['instructions']}, {p['examined']}" if (p := r["programs"][name]) else "not there" for r in results]
+        cells = [f"{p['instructions']}, {p['examined']}" if (p := r["programs"][name]) else "does not exist" for r in results]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     (ROOT / "docs/kernels.md").write_text("\n".join(lines) + "\n")
 
