@@ -58,14 +58,16 @@ LIB_OBJ := $(call objects,$(LIB_SRC)) $(PROTO_C:$(GEN)/%.c=$(OBJ)/gen/%.o)
 DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 
-.PHONY: all format help deps demo check bench lint install clean unit e2e
+.PHONY: all format help deps demo test check long bench lint install clean unit e2e
 all: $(OUT)/tfprofd $(OUT)/tfprofctl $(OUT)/libtfprof.so
 
 help:
 	@echo "make all      build/tfprofd and build/tfprofctl"
 	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
 	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
-	@echo "make check    lint and every test          make lint | unit | e2e   some of them"
+	@echo "make test     lint, unit tests, replays and a short end-to-end set: some minutes"
+	@echo "make check    every test (SHARD=I/N: a part)     make lint | clang | unit | e2e   some of them"
+	@echo "make long     what takes an hour: kernels in an emulator, all random cases (SHARD=I/N: a part)"
 	@echo "make format   format the C sources       make golden   keep what replayed recordings give now, as what tests expect"
 	@echo "make kernels  everything that matters, on Debian's kernels in an emulator; writes docs/kernels.md"
 	@echo "make bench    measurements                 make install | clean"

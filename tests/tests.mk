@@ -190,42 +190,84 @@ build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
 
-# Every unit test, built by gcc, by clang, and with sanitizers; the end-to-end tests as root on this kernel.
-E2E := $(sort $(wildcard tests/e2e/test_*.py))
+# The tests come in three tiers: `make test` before a commit, `make check` before a merge, `make long` before a release. SHARD=I/N runs the
+# I-th of N parts of check or long; parts are of about the same length by tests/durations, which a run writes anew as build/durations.
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
+GCC_UNITS := $(UNIT_NAMES:%=build/tests/%)
+SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 # Recordings of captures, replayed.
 CHECK_GOLDEN := tests/golden/check
-.PHONY: golden
+# End-to-end tests that start no daemon, or no runtime that another daemon could find, and measure nothing: whole files, and classes of files
+# whose other tests run alone.
+E2E_BESIDE := request_pages.py sources.py usdt_header.py
+E2E_BESIDE_PARTS := cli.py+BadUsage+.Answers plan.py+.Answers replay.py+WithoutDaemon device_plane.py+Replayed
+E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
+part_file = $(firstword $(subst +, ,$(1)))
+E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
+# Each as a file and words: "$(PYTHON) tests/e2e/test_cli.py BadUsage".
+e2e_commands = $(foreach test,$(1),"$(PYTHON) tests/e2e/test_$(subst +, ,$(test))")
+# What make test runs of them: each a file, with the words that choose its tests.
+E2E_SHORT := cli.py+BadUsage+a_capture_writes+it_captures_and_is_gone config.py replay.py+at_every_level+WithoutDaemon \
+	sockets.py+pipelined+forms_of+every_form tensorboard.py+native_servers_own_port lifecycle.py+across_every_probed_frame+broker_killed \
+	recorder.py+has_ended startup.py+python_server
+KERNELS := $(PYTHON) tests/kernels/kernels.py
+KERNEL_PROGRAMS := $(OUT)/kernels/verifier
+RUN = ./tests/run $(if $(SHARD),--shard $(SHARD))
+TEST_PROGRAMS = all servers fixtures sites $(UNIT_BIN)
+.PHONY: golden clang test check long e2e kernels sanitized
+
+# Every C source is also to compile by clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
+CLANG_SOURCES := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c $(UNIT_SRC) $(filter-out %.bpf.c,$(wildcard tests/sites/*.c)) \
+	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c) tests/bench/empty_probe.c include/tfprof.c
+CLANG_CHECKED := $(CLANG_SOURCES:%.c=build/clang/%.checked)
+build/clang/tests/sites/trace.checked: $(GEN)/sites/trace.skel.h
+build/clang/tests/bench/empty_probe.checked: $(GEN)/bench/empty.skel.h
+build/clang/%.checked: %.c | $(PROTO_C) $(GEN)/proto/descriptor_set.h $(SKEL)
+	@mkdir -p $(@D)
+	$(call say,CLANG,$<)
+	$(Q)$(CLANG) $(CPPFLAGS) $(ALL_CFLAGS) -fsyntax-only -MMD -MP -MT $@ -MF build/clang/$*.d $<
+	@touch $@
+clang: $(CLANG_CHECKED)
+	@echo "$(words $(CLANG_CHECKED)) passed, 0 failed"
+-include $(shell find build/clang -name '*.d' 2>/dev/null)
+
+sanitized:
+	$(MAKE) SAN=address,undefined all $(SAN_UNITS)
 
 unit: $(UNIT_BIN) $(OUT)/tfprofctl
-	./tests/run 300 $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
+	$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
 
 # After a change of what is shown: its difference is to be looked at before it is committed.
 golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
-e2e: all servers fixtures sites $(GO_TOOLS) $(OUT)/kernels/verifier
-	$(MAKE) SAN=address,undefined all
-	./tests/run 900 "$(CHECK_SITES)" $(E2E:%="$(PYTHON) %")
+e2e: all servers fixtures sites sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
+	$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
+
+# What a change most likely breaks, in minutes.
+test: deps
+	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS)
+	$(RUN) 300 --beside ./tests/lint $(GCC_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" \
+		--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_SHORT))
+
+# Everything but what takes long.
+CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
+	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
+check: deps
+	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
+	$(RUN) 900 $(CHECKS)
+
+# What takes long: all random cases with sanitizers, too, counts in full, and all that is tried on Debian's kernels.
+LONG_E2E := captures.py harm.py discovery.py
+long: export CHECK_LONG := 1
+long: deps
+	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
+	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) --alone $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
 
 # Debian's kernels, in an emulator: all that tests/kernels tries, and docs/kernels.md of it. A short form is part of check.
-KERNELS := $(PYTHON) tests/kernels/kernels.py
 kernels: deps
-	$(MAKE) -j$(shell nproc) all servers fixtures sites $(UNIT_BIN) $(OUT)/kernels/verifier
+	$(MAKE) -j$(shell nproc) all servers fixtures sites $(UNIT_BIN) $(KERNEL_PROGRAMS)
 	$(KERNELS)
-.PHONY: kernels
-
-# The whole, after deps has installed the tools: one list of commands, one sum.
-check: deps
-	$(MAKE) -j$(shell nproc) all servers fixtures sites unit-programs $(GO_TOOLS) $(OUT)/kernels/verifier
-	./tests/run 900 ./tests/lint $(UNIT_NAMES:%=build/tests/%) $(UNIT_NAMES:%=build/clang/tests/%) \
-		$(UNIT_NAMES:%=build/san/tests/%) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/clang/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
-		"$(CHECK_SITES)" $(E2E:%="$(PYTHON) %") "$(KERNELS) --short"
-
-.PHONY: unit-programs
-unit-programs: $(UNIT_BIN)
-	$(MAKE) VARIANT=clang CC=clang all $(UNIT_NAMES:%=build/clang/tests/%)
-	$(MAKE) SAN=address,undefined all $(UNIT_NAMES:%=build/san/tests/%)
 
 # make bench
 $(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -4,6 +4,7 @@ line, and ways to look at what they answer.
 
 A test file holds unittest.TestCase classes, derived from harness.TestCase, and ends with harness.main().
 """
+import contextlib
 import ctypes
 import dataclasses
 import glob
@@ -17,6 +18,7 @@ import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,8 +49,46 @@ ANSWER_TIMEOUT_S = 120
 _PR_SET_PDEATHSIG = 1
 
 
+# make long: what takes long is done in full.
+LONG = bool(os.environ.get("CHECK_LONG"))
+
+
 class HarnessError(Exception):
     """Something that a test relies on did not work; says which log to read."""
+
+
+class Disturbed(AssertionError):
+    """Two measurements of one time differ: other work on the machine can be the reason."""
+
+
+def retry_times(attempts, function):
+    """Calls function(attempt) again, up to so many times in all, where a measured time was not what it should be. Nothing else is tried
+    again: not a wrong number, not a name, not a loss."""
+    for attempt in range(attempts):
+        try:
+            return function(attempt)
+        except Disturbed as error:
+            if attempt == attempts - 1:
+                raise
+            print(f"     once more: {error}")
+    return None
+
+
+def slope(samples):
+    """The median growth from one sample to the next: a single step, as allocators make, is not growth."""
+    return statistics.median(b - a for a, b in zip(samples, samples[1:]))
+
+
+@contextlib.contextmanager
+def paused(*processes):
+    """Loads leave the CPUs to what is done within."""
+    for process in processes:
+        process.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send(signal.SIGCONT)
 
 
 def free_port():
@@ -481,8 +521,7 @@ class TensorBoard(Process):
         return self.get_json("data", run=run_name, tag="trace_viewer@", hosts=hosts, host=hosts)["traceEvents"]
 
     def counters(self, run_name):
-        """The curves that the trace viewer draws: [(us, value)] by name."""
-        return {e["name"]: [tuple(entry) for entry in e["entries"]] for e in self.trace(run_name) if e.get("ph") == "C"}
+        return counters(self.trace(run_name))
 
 
 def client_trace(address, logdir, duration_ms=2000, timeout=ANSWER_TIMEOUT_S):
@@ -564,6 +603,31 @@ def convert(path, tool, **parameters):
     host = pathlib.Path(path).name.split(".")[0]
     data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], tool, {"use_saved_result": False, "hosts": [host], "host": host, **parameters})
     return json.loads(data)
+
+
+class Pages:
+    """The pages of one file, by the plugin's converters and without a TensorBoard around them."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def page(self, tool):
+        return convert(self.path, tool)
+
+    def op_stats(self):
+        return table_rows(self.page("framework_op_stats")[1])
+
+    def trace(self):
+        # As many events as TensorBoard asks for.
+        return convert(self.path, "trace_viewer@", trace_viewer_options={"resolution": 8000})["traceEvents"]
+
+    def counters(self):
+        return counters(self.trace())
+
+
+def counters(trace):
+    """The curves that the trace viewer draws: [(us, value)] by name."""
+    return {e["name"]: [tuple(entry) for entry in e["entries"]] for e in trace if e.get("ph") == "C"}
 
 
 def diagnostics(overview):
@@ -732,13 +796,24 @@ class TestCase(unittest.TestCase):
         self.addCleanup(process.stop)
         return process
 
+    @classmethod
+    def start_shared(cls, kind, *arguments, **options):
+        """For all tests of the class: none may change it."""
+        process = kind(*arguments, **options)
+        cls.addClassCleanup(process.stop)
+        return process
+
 
 class _Result(unittest.TestResult):
     passed = 0
 
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
     def addSuccess(self, test):
         self.passed += 1
-        print(f"ok   {test.id()}", flush=True)
+        print(f"ok   {test.id()}  {time.monotonic() - self.started:.1f} s", flush=True)
 
     def _failed(self, test, error):
         # Whoever has only the lines that begin with FAIL can tell by them what happened.
@@ -760,14 +835,22 @@ class _Result(unittest.TestResult):
         print(f"FAIL {test.id()}: skipped: {reason}", flush=True)
 
 
+def skip_part(test, reason):
+    """A part of a test that this host cannot run: tests/run counts it and repeats it beside the sum."""
+    print(f"skipped: {test.id()}: {reason}", flush=True)
+
+
 def main():
-    """Runs the tests of the calling file, or those whose names contain a word of the command line; ends the process."""
-    words = sys.argv[1:]
+    """Runs the tests of the calling file, or those whose names contain a word of the command line, without those whose names contain a word
+    behind a "^" there; ends the process."""
+    words = [word for word in sys.argv[1:] if word[0] != "^"]
+    others = [word[1:] for word in sys.argv[1:] if word[0] == "^"]
+    begun = time.monotonic()
     result = _Result()
     tests = unittest.TestSuite()
     for suite in unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]):
         for test in suite:
-            if not words or any(word in test.id() for word in words):
+            if (not words or any(word in test.id() for word in words)) and not any(word in test.id() for word in others):
                 tests.addTest(test)
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
@@ -776,5 +859,6 @@ def main():
         print("interrupted")
         result.failures.append((None, "interrupted"))
     failed = len(result.failures) + len(result.errors)
+    print(f"     took {time.monotonic() - begun:.1f} s")
     print(f"{result.passed} passed, {failed} failed", flush=True)
     sys.exit(1 if failed or not result.passed else 0)

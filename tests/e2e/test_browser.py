@@ -100,7 +100,7 @@ class Browser(harness.TestCase):
         self.daemon = self.start(harness.Daemon)
         self.server = self.start(test_delays.Server, self.directory, ["layered"])
         self.address = harness.wait_target(self.daemon, self.server.pid)["address"]
-        self.start(test_delays.Client, self.directory, self.server, "layered", "--rows", 64, "--width", 64, rate=RATE)
+        self.client = self.start(test_delays.Client, self.directory, self.server, "layered", "--rows", 64, "--width", 64, rate=RATE)
         SHOTS.mkdir(exist_ok=True)
 
     def test_a_person_captures_and_looks_at_every_page_twice_from_a_clean_profile(self):
@@ -112,7 +112,8 @@ class Browser(harness.TestCase):
                 visitor = Visitor(chromium, board)
                 visitor.capture(self.address)
                 file, = harness.xspace_files(logdir)
-                self.look(visitor, harness.XSpace(file))
+                with harness.paused(self.client):
+                    self.look(visitor, harness.XSpace(file))
                 visitor.context.close()
             chromium.close()
 

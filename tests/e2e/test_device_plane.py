@@ -198,12 +198,13 @@ class Live(DeviceTestCase):
         super().setUp()
         self.daemon = self.start(harness.Daemon, *self.daemon_options)
         self.server = self.start(harness.NativeServer, ["layered"])
-        self.start(harness.Load, self.server, model="layered", clients=2)
+        self.load = self.start(harness.Load, self.server, model="layered", clients=2)
         self.target = harness.wait_target(self.daemon, self.server.pid)
 
     def test_a_capture_that_asks_for_it_shows_operations_of_many_threads_as_a_device_and_says_so(self):
         logdir, recording = self.directory / "logdir", self.directory / "a.tfp"
         command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, "--device-plane", "--record", recording, duration="1s")
+        self.load.stop()
         self.assertEqual(command.status, 0, command.stderr)
         self.assertEqual(len([w for w in command.json["warnings"] if w.startswith(SAYS)]), 1)
         file, = harness.xspace_files(logdir)

@@ -13,20 +13,25 @@ REQUESTS_MIN = 20
 
 
 class Advice(harness.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.daemon = cls.start_shared(harness.Daemon)
+
     def capture(self, prefix, model, *load, **how):
         """Of a server under load: the JSON of the capture, its file's requests, and the rows of Overview's diagnostics."""
-        daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, [model], prefix=prefix)
-        harness.wait_target(daemon, server.pid)
-        self.start(test_delays.Client, self.directory, server, model, *load, **how)
+        harness.wait_target(self.daemon, server.pid)
+        client = self.start(test_delays.Client, self.directory, server, model, *load, **how)
         logdir = self.directory / "logdir"
-        command = harness.ctl_capture(daemon, [server.pid], logdir, "--level", "3", "--requests", self.directory / "requests")
+        command = harness.ctl_capture(self.daemon, [server.pid], logdir, "--level", "3", "--requests", self.directory / "requests")
         self.assertEqual(command.status, OK, command.stderr)
         with open(self.directory / "requests", encoding="utf-8") as lines:
             requests = [json.loads(line) for line in lines]
-        board = self.start(harness.TensorBoard, logdir)
-        run, = board.runs()
-        return command.json, requests, harness.diagnostics(board.page(run, "overview_page"))
+        for process in (client, server):
+            process.stop()
+        file, = harness.xspace_files(logdir)
+        return command.json, requests, harness.diagnostics(harness.Pages(file).page("overview_page"))
 
     def percent(self, found, *phases):
         requests = found["requests"]

@@ -2,6 +2,7 @@
 """What TensorBoard's pages show is what the trace holds, page by page, and nothing of one page is in another. As root."""
 import collections
 import pathlib
+import signal
 
 import harness
 import test_delays
@@ -21,33 +22,34 @@ os.execv(sys.argv[1], sys.argv[1:])
 class TestCase(harness.TestCase):
     MODEL = "layered"
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.daemon = cls.start_shared(harness.Daemon)
+        cls.server = cls.start_shared(harness.NativeServer, [cls.MODEL])
+        harness.wait_target(cls.daemon, cls.server.pid)
+
     def setUp(self):
         super().setUp()
-        self.daemon = self.start(harness.Daemon)
-        self.server = self.start(harness.NativeServer, [self.MODEL])
-        self.load()
-        harness.wait_target(self.daemon, self.server.pid)
+        self.load = self.start_load()
 
-    def load(self):
-        self.start(harness.Load, self.server, model=self.MODEL, clients=2)
+    def start_load(self):
+        return self.start(harness.Load, self.server, model=self.MODEL, clients=2)
 
     def capture(self, *options):
-        """What a capture says, its XSpace, and TensorBoard on a directory of its own with the run in it."""
+        """What a capture says, its XSpace, and its pages; the load pauses then."""
+        self.load.send(signal.SIGCONT)
         logdir = self.directory / ("logdir" + "-".join(options))
         command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, *options)
+        self.load.send(signal.SIGSTOP)
         self.assertEqual(command.status, 0, command.stderr)
         file, = harness.xspace_files(logdir)
-        board = self.start(harness.TensorBoard, logdir)
-        return command.json, harness.XSpace(file), board
-
-    def page(self, board, tool):
-        run, = board.runs()
-        return board.page(run, tool)
+        return command.json, harness.XSpace(file), harness.Pages(file)
 
 
 class Memory(TestCase):
     def test_the_memory_profile_is_the_sum_of_what_was_allocated_and_freed(self):
-        told, xspace, board = self.capture("--memory")
+        told, xspace, pages = self.capture("--memory")
         events = [e for e in xspace.events() if e.name in ("MemoryAllocation", "MemoryDeallocation")]
         live, peak = {}, 0
         for e in sorted(events, key=lambda e: e.start_ps):
@@ -69,7 +71,7 @@ class Memory(TestCase):
         in_layers = sum("/layer_" in e.stats.get("tf_op", "") for e in events)
         self.assertGreater(in_layers, 0.9 * count["MemoryAllocation"])
 
-        profiles = self.page(board, "memory_profile")["memoryProfilePerAllocator"]
+        profiles = pages.page("memory_profile")["memoryProfilePerAllocator"]
         self.assertEqual(set(profiles), {"cpu"})
         profile = profiles["cpu"]
         self.assert_memory_page(profile, xspace, events)
@@ -81,22 +83,20 @@ class Memory(TestCase):
         self.assertEqual(sum(int(a["allocationBytes"]) * n for a, n in table), peak)
         print(f"     {len(events)} events, {peak} bytes at most, {len(snapshots)} points on the page")
 
-        run, = board.runs()
         samples = [value for e in xspace.events("allocated: cpu") for value in e.stats.values()]
         self.assertEqual(max(samples), peak)
         # The viewer draws as many of them as it has room for: a peak of a moment may not be among them.
-        shown = [value for _, value in board.counters(run)["allocated: cpu"]]
+        shown = [value for _, value in pages.counters()["allocated: cpu"]]
         self.assertLessEqual(set(shown), set(samples))
         self.assertGreater(len(shown), 500)
         print(f"     {len(shown)} of {len(samples)} points drawn")
 
     def test_operations_are_the_same_with_everything_else_in_the_trace(self):
         for options in ("--level", "1", "--memory"), ("--level", "3"), ("--level", "2", "--memory=off"):
-            _, xspace, board = self.capture(*options)
+            _, xspace, pages = self.capture(*options)
             memory = bool(xspace.events("MemoryAllocation"))
             self.assertEqual(memory, options != ("--level", "2", "--memory=off"))
-            run, = board.runs()
-            rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run)}
+                rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in pages.op_stats()}
             # Of the runtime's own profiler the page leaves out names that begin so, too.
             expected = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
             self.assertEqual(rows, expected)
@@ -107,21 +107,20 @@ class InputStages(TestCase):
     WAITS = {"read", "decode"}
 
     def test_input_stages_are_what_the_requests_of_a_live_server_waited_for(self):
-        _, xspace, board = self.capture("--input-stages")
-        run, = board.runs()
+        _, xspace, pages = self.capture("--input-stages")
         phases = {}
         for name, events in xspace.lines().items():
             for e in events:
                 if name.startswith("requests ") and "_ipl_stage_id" in e.stats:
                     phases.setdefault(e.name, []).append(e.duration_ps / 1e9)
         self.assertGreaterEqual(set(phases), self.WAITS)
-        table = next(t for t in board.page(run, "input_pipeline_analyzer") if t["cols"] and t["cols"][0]["id"] == "opName")
+        table = next(t for t in pages.page("input_pipeline_analyzer") if t["cols"] and t["cols"][0]["id"] == "opName")
         stages = {row["opName"]: row for row in harness.table_rows(table)}
         self.assertEqual({name: row["count"] for name, row in stages.items()}, {name: len(all_ms) for name, all_ms in phases.items()})
         for name, row in stages.items():
             self.assertAlmostEqual(row["timeInMs"], sum(phases[name]), delta=0.001 + 1e-6 * sum(phases[name]))
         counted = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
-        rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in board.op_stats(run) if row["operation"] not in phases}
+        rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in pages.op_stats() if row["operation"] not in phases}
         self.assertEqual(rows, counted)
 
 
@@ -129,8 +128,8 @@ class InputStagesOfBatches(InputStages):
     MODEL = "batched"
     WAITS = {"read", "decode", "batch wait"}
 
-    def load(self):
-        self.start(test_delays.Client, self.directory, self.server, self.MODEL, clients=4)
+    def start_load(self):
+        return self.start(test_delays.Client, self.directory, self.server, self.MODEL, clients=4)
 
 
 class Filtered(harness.TestCase):

@@ -50,12 +50,6 @@ class Environment(harness.TestCase):
     """Servers under load and a daemon, shared by the tests of a class."""
 
     @classmethod
-    def start_shared(cls, kind, *arguments, **options):
-        process = kind(*arguments, **options)
-        cls.addClassCleanup(process.stop)
-        return process
-
-    @classmethod
     def address_of(cls, server):
         return harness.wait_target(cls.daemon, server.pid)["address"]
 
