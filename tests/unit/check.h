@@ -7,7 +7,9 @@
 #pragma once
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct check_test {
 	const char *name;
@@ -60,14 +62,54 @@ static int check_failures;
 		}                                                                                  \
 	} while (0)
 
+/*
+ * How many random cases a test tries: all, but with sanitizers, where each takes up to a hundred
+ * times as long, some, which are others each time. CHECK_LONG asks for ten times as many of those.
+ */
+static inline unsigned check_cases(unsigned all, unsigned some)
+{
+#ifdef __SANITIZE_ADDRESS__
+	unsigned n = getenv("CHECK_LONG") ? 10 * some : some;
+
+	return n < all ? n : all;
+#else
+	return all;
+#endif
+}
+
+/* Where random cases begin: at 0 where all of them are tried, else as CHECK_SEED or the time says.
+ */
+static inline unsigned long long check_seed(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	const char *text = getenv("CHECK_SEED");
+	unsigned long long seed = text ? strtoull(text, NULL, 10) : (unsigned long long)time(NULL);
+
+	printf("     CHECK_SEED=%llu\n", seed);
+	return seed;
+#else
+	return 0;
+#endif
+}
+
+static inline double check_now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 #define CHECK_MAIN()                                                                               \
 	int main(void)                                                                             \
 	{                                                                                          \
 		int passed = 0, failed = 0;                                                        \
 		for (struct check_test *t = check_tests; t; t = t->next) {                         \
+			double begun = check_now_s();                                              \
 			check_failures = 0;                                                        \
 			t->run();                                                                  \
-			printf("%s %s\n", check_failures ? "FAIL" : "ok", t->name);                \
+			printf("%s %s  %.1f s\n", check_failures ? "FAIL" : "ok", t->name,         \
+			       check_now_s() - begun);                                             \
 			check_failures ? failed++ : passed++;                                      \
 		}                                                                                  \
 		printf("%d passed, %d failed\n", passed, failed);                                  \

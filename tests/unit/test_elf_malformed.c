@@ -684,7 +684,7 @@ static void run_mutations(const uint8_t *valid, size_t size, int count)
 	if (!bytes || fd < 0)
 		return;
 	alarm(ALARM_SECONDS);
-	random_state = 4;
+	random_state = 4 + check_seed();
 	for (int i = 0; i < count; i++) {
 		int failures = check_failures;
 		struct outcome o;
@@ -707,7 +707,7 @@ static void run_mutations(const uint8_t *valid, size_t size, int count)
 TEST(mutations_of_a_small_file_are_read_right_or_refused)
 {
 	target_file_make(&f);
-	run_mutations((const uint8_t *)&f, sizeof(f), 20000);
+	run_mutations((const uint8_t *)&f, sizeof(f), (int)check_cases(20000, 1000));
 }
 
 /* The smallest library that this program has loaded. */
@@ -744,7 +744,7 @@ TEST(mutations_of_a_real_library_are_read_right_or_refused)
 	o = examine(fd);
 	CHECK(!o.open && !o.symbols && !o.usdt && !o.ranges && o.n_symbols > 0);
 	if (bytes)
-		run_mutations(bytes, size, 20000);
+		run_mutations(bytes, size, (int)check_cases(20000, 1000));
 }
 
 CHECK_MAIN()
