@@ -184,7 +184,8 @@ class Lifetimes(harness.TestCase):
     CYCLES, SAN_CYCLES = 200, 12
     # So many times so many connections; and what each may leave, in bytes, by the median of what the times left.
     ROUNDS, CONNECTIONS, KEPT_BYTES = 100 if harness.LONG else 10, 1000, 40
-    CONNECTIONS_PER_S = 1000
+    # Each client's user is looked up, and for Monitor every process is.
+    PER_PERIOD, MONITORS_PER_PERIOD, PERIOD, MONITORS = 40, 10, "100ms", 0.1
     SAN = harness.BUILD / "san/tfprofd"
 
     def descriptors(self, daemon):
@@ -195,13 +196,18 @@ class Lifetimes(harness.TestCase):
         texts = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in daemon.pids()]
         return sum(int(kb) for text in texts for kb in re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+)", text, re.M))
 
-    def connect_many(self, daemon, times):
+    def connect(self, daemon, times, per_period, method):
         """Each connection with a call, and its end."""
         call = self.directory / "call"
         call.write_bytes(bytes(5))
-        done = harness.run("h2load", "-n", times, "-c", times, "-r", self.CONNECTIONS_PER_S, "-d", call, "-H", "content-type: application/grpc",
-                           "-H", "te: trailers", f"http://{daemon.address}/tensorflow.ProfilerService/Monitor")
-        self.assertRegex(done.stdout, rf"requests: {times} total, {times} started, {times} done, {times} succeeded, 0 failed", done.stderr)
+        done = harness.run("h2load", "-n", times, "-c", times, "-r", per_period, f"--rate-period={self.PERIOD}", "-d", call, "-H", "content-type: application/grpc",
+                           "-H", "te: trailers", f"http://{daemon.address}/{method}")
+        self.assertIn(f"requests: {times} total, {times} started, {times} done, {times} succeeded, 0 failed", done.stdout, done.stderr)
+
+    def connect_many(self, daemon, times):
+        monitors = int(times * self.MONITORS)
+        self.connect(daemon, times - monitors, self.PER_PERIOD, "grpc.health.v1.Health/Check")
+        self.connect(daemon, monitors, self.MONITORS_PER_PERIOD, "tensorflow.ProfilerService/Monitor")
 
     def test_ten_thousand_connections_leave_no_descriptor_and_no_memory(self):
         daemon = self.start(harness.Daemon)
