@@ -305,9 +305,6 @@ class Metrics(harness.TestCase):
         self.assertEqual(status, 200)
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         self.assertTrue(all(re.fullmatch(r'tfprofd_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+.e0-9]+', line) for line in lines), text)
-        if promtool := shutil.which("promtool"):
-            done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
     def test_captures_requests_and_the_recorder_are_measured(self):
@@ -331,6 +328,11 @@ class Metrics(harness.TestCase):
         self.assertEqual(buckets, sorted(buckets))
         self.assertEqual((values["tfprofd_targets"], values['tfprofd_captures_total{result="ok"}'], values["tfprofd_captures_running"]), (1, 1, 0))
         self.assertGreater(values["tfprofd_recorder_events_total"], 100)
+        if promtool := shutil.which("promtool"):
+            done = subprocess.run([promtool, "check", "metrics"], input=self.get("/metrics")[1], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        else:
+            harness.skip_part(self, "promtool check metrics: there is no promtool")
         self.assertEqual(self.get("/other")[0], 404)
         self.assertEqual(self.get("/metrics", "POST")[0], 405)
         # Who sends nothing keeps nobody from being answered.

@@ -96,7 +96,7 @@ class Memory(TestCase):
             _, xspace, pages = self.capture(*options)
             memory = bool(xspace.events("MemoryAllocation"))
             self.assertEqual(memory, options != ("--level", "2", "--memory=off"))
-                rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in pages.op_stats()}
+            rows = {f"{row['operation']}:{row['type']}": row["occurrences"] for row in pages.op_stats()}
             # Of the runtime's own profiler the page leaves out names that begin so, too.
             expected = {name: len(times) for name, times in xspace.ops().items() if name[0] != "_"}
             self.assertEqual(rows, expected)

@@ -23,6 +23,8 @@ LATENCY_ERROR_NS = 100_000
 # What else the machine does only ever adds to what clients see: then these are captured again.
 TIMES_AGAIN = 2
 INFERRED_RIGHT = 0.99
+# From the return of accept() to where Python's server notes its time, and how much of the difference the wait for it leaves, as a median.
+ACCEPT_NS, REST_NS = 1_000_000, 2_000_000
 # So many requests of a case are looked at with their critical paths.
 PATHS_MAX = 150
 
@@ -40,6 +42,7 @@ class Case:
     calm: bool = False  # the machine has time to spare: latencies are compared
     arguments: tuple = ()
     fresh: bool = False  # the connections are made while the window is open
+    accepts_each: bool = False  # a connection for each request
     requests: list = None
     client: list = None
     port: int = 0
@@ -57,6 +60,8 @@ class Figures:
     in_batch: int = 0
     problems: list = dataclasses.field(default_factory=list)
     errors_ns: list = dataclasses.field(default_factory=list)  # of latency_error_ns()
+    waits_ns: list = dataclasses.field(default_factory=list)  # from a request's sending until its connection was accepted
+    rests_ns: list = dataclasses.field(default_factory=list)  # what such a wait leaves of the errors
 
     def problem(self, what, *evidence):
         self.problems.append(f"{what}: {' '.join(json.dumps(e) for e in evidence)}"[:1500])
@@ -166,6 +171,16 @@ def check_known(case, request, entry, truth, figures):
         figures.problem("the model did not run between its reading and its answer", truth, request)
 
 
+def check_wait(request, entry, truth, figures):
+    """Where each request has a connection of its own: the kernel takes the connection and the request's bytes, and both wait in the listener's
+    backlog until the server accepts. That is of the client's latency, and no process's work: here a request begins with the accept."""
+    wait = max(truth["accept_ns"] - entry["send_ns"], 0)
+    figures.waits_ns.append(wait)
+    figures.rests_ns.append(latency_error_ns(request, entry) - wait)
+    if not -ACCEPT_NS < request["start_ns"] - truth["accept_ns"]:
+        figures.problem("it began before its connection was accepted", truth, request)
+
+
 def check_runs(case, request, truth, figures):
     """Whose its runs are; true: all of them its own."""
     wrong = [run for run in request["runs"] if not run_is_of(case, run, truth)]
@@ -236,6 +251,8 @@ def compare(case, truth):
         figures.lost += request["lost"]
         if is_whole(request):
             check_known(case, request, entry, known, figures)
+            if case.accepts_each:
+                check_wait(request, entry, known, figures)
         if check_runs(case, request, known, figures):
             shown.append((request, entry))
     if case.model.startswith("batched"):
@@ -329,6 +346,12 @@ class Requests(harness.TestCase):
             f"{figures.lost:5} {figures.batches:8} {figures.in_batch:6} {p50:11.1f} {p90:9.1f}"
             f"{f'   {len(figures.problems)} problems' if figures.problems else ''}")
         problems = list(figures.problems)
+        if case.accepts_each:
+            wait, rest = (statistics.median(values or [0]) for values in (figures.waits_ns, figures.rests_ns))
+            print(f"     {case.label}, {case.model}, {case.clients} clients: of {p50 / 1e3:.1f} ms that clients see more, {wait / 1e6:.1f} ms are waits"
+                  f" in the backlog; the median of the rest is {rest / 1e6:.2f} ms")
+            if rest > REST_NS:
+                problems.append(f"{case.label}, {case.clients} clients: {rest} ns of the clients' latency is not explained")
         name = f"{case.label}, {case.model}, {case.clients} clients:"
         right = sum(figures.right.values())
         if exact and figures.right != {"exact": figures.whole}:
@@ -382,8 +405,10 @@ class Requests(harness.TestCase):
             truth = self.directory / "truth"
             server = self.start(harness.HttpServer, ["half_plus_two", "batched"], arguments=["--truth", truth, *arguments])
             cases = self.matrix(label, True, python=True)
-            # A connection for each request: what batches do is the same.
-            self.run_cases(server, truth, cases[:5] if arguments else cases)
+            if arguments:
+                # A connection for each request: what batches do is the same.
+                cases = [dataclasses.replace(case, accepts_each=True) for case in cases[:5]]
+            self.run_cases(server, truth, cases)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     ordinal = 0
 
+    def setup(self):
+        self.accept_ns = self.server.accepted.pop(self.client_address)
+        super().setup()
+
     def parse_request(self):
         self.read_ns = time.monotonic_ns()
         self.ordinal += 1
@@ -83,7 +87,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
         if self.server.truth and run:
             self.server.truth.add(id=int(self.headers.get("x-request-id", 0)), protocol="http1",
-                                  peer_port=self.client_address[1], stream=self.ordinal, read_ns=self.read_ns, **run)
+                                  peer_port=self.client_address[1], stream=self.ordinal, accept_ns=self.accept_ns, read_ns=self.read_ns, **run)
 
     def log_message(self, *_):
         pass
@@ -96,7 +100,13 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, port, models, truth):
         self.models = models
         self.truth = truth
+        self.accepted = {}  # when, by the client's address, until its thread begins
         super().__init__(("127.0.0.1", port), Handler)
+
+    def get_request(self):
+        connection, address = super().get_request()
+        self.accepted[address] = time.monotonic_ns()
+        return connection, address
 
 
 def main():

@@ -146,8 +146,7 @@ static void check_naive(const struct library *library, struct shared *shared, st
 	if (attached < 0 || trace_take_hits(trace, &hits) < CALLS / 2) {
 		report("a_naive_probe_on_the_nop_fires", false, passed, failed);
 	} else if (r >= 0 && !shared->naive_wrong) {
-		report("skipped: a_naive_probe_on_the_nop_corrupts_results, as this kernel keeps the red zone",
-		       true, passed, failed);
+		puts("skipped: red_zone: a_naive_probe_on_the_nop_corrupts_results: this kernel keeps the red zone");
 	} else {
 		printf("      %u of %u calls returned something else\n", shared->naive_wrong,
 		       CALLS);
