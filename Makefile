@@ -11,6 +11,8 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 CC := gcc
 CXX := g++
+# Where it is installed, what was compiled once is taken from there.
+CCACHE := $(shell command -v ccache)
 CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
 PROTOC_C ?= protoc-c
@@ -103,12 +105,12 @@ endif
 $(OBJ)/%.o: %.c $(FLAGS_STAMP) | $(PROTO_C) $(GEN)/proto/descriptor_set.h $(SKEL)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(OBJ)/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) -I$(GEN)/proto $(ALL_CFLAGS) -Wno-unused-variable -MMD -MP -c -o $@ $<
+	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) -I$(GEN)/proto $(ALL_CFLAGS) -Wno-unused-variable -MMD -MP -c -o $@ $<
 
 $(GEN)/proto/%.pb-c.c: lib/proto/%.proto
 	@mkdir -p $(@D)

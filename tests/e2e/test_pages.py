@@ -7,6 +7,8 @@ import signal
 import harness
 import test_delays
 
+# Of a load without a pause: some thousand allocations and requests, which the converters take seconds for.
+WINDOW = "500ms"
 # Runs a program with a filter that lets everything through.
 FILTERED = """
 import ctypes, os, struct, sys
@@ -40,7 +42,7 @@ class TestCase(harness.TestCase):
         """What a capture says, its XSpace, and its pages; the load pauses then."""
         self.load.send(signal.SIGCONT)
         logdir = self.directory / ("logdir" + "-".join(options))
-        command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, *options)
+        command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, *options, duration=WINDOW)
         self.load.send(signal.SIGSTOP)
         self.assertEqual(command.status, 0, command.stderr)
         file, = harness.xspace_files(logdir)
