@@ -258,7 +258,7 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # What takes long: all random cases with sanitizers, too, counts in full, and all that is tried on Debian's kernels.
-LONG_E2E := captures.py harm.py discovery.py
+LONG_E2E := captures.py+thousand harm.py+thousand
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
