@@ -191,7 +191,7 @@ build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
 	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
 
 # The tests come in three tiers: `make test` before a commit, `make check` before a merge, `make long` before a release. SHARD=I/N runs the
-# I-th of N parts of check or long; parts are of about the same length by tests/durations, which a run writes anew as build/durations.
+# I-th of N parts of check or long; parts are of about the same length by tests/durations.txt, which a run writes anew as build/durations.txt.
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
 GCC_UNITS := $(UNIT_NAMES:%=build/tests/%)
 SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
