@@ -193,6 +193,8 @@ class Process:
     def stop(self, timeout=STOP_TIMEOUT_S):
         """Ends it by SIGTERM, then the rest of its group by SIGKILL. Returns its exit status (negative: the signal)."""
         self.send(signal.SIGTERM)
+        # One that was paused would not notice.
+        self.send(signal.SIGCONT)
         try:
             self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
