@@ -135,16 +135,14 @@ class Discovery(Lifecycle):
             self.assertEqual(sum(address <= o < address + min(size, 64) for o in offsets), 1, name)
         self.assertEqual(len(offsets), len(functions))
 
-    def planted(self, daemon, pid, path, scope):
-        """Where there are breakpoints in a process in a capture of everything in it, which must be as if nothing was special about it; path: the
-        file it has mapped."""
+    def planted(self, daemon, pid, path):
+        """Where there are breakpoints in a process in a capture of everything in it; path: the file it has mapped."""
         address = harness.wait_target(daemon, pid, FOUND_S)["address"]
         future = self.profile_later(address, duration_ms=400, level=3)
         self.wait_window(daemon)
         offsets = changed_offsets(pid, path)
         xspace = harness.response_xspace(future.result(30))
         self.assertEqual((xspace.errors, xspace.warnings), ([], []))
-        self.check_ops(xspace, pid, scope)
         return offsets
 
     def check_clean(self, daemon):
@@ -224,7 +222,7 @@ class Places(Discovery):
         for _ in range(2):
             for actor, scope, path in ((old, "old", FIXTURES / NAME), (new, "new", impostor)):
                 self.captured(daemon, actor.pid, scope)
-                self.check_sites(self.planted(daemon, actor.pid, path, scope), path)
+                self.check_sites(self.planted(daemon, actor.pid, path), path)
         self.check_clean(daemon)
 
 
@@ -381,7 +379,8 @@ class Plans(Discovery):
         """Captures a new process with each library, which is probed at its own functions."""
         for library in libraries:
             actor = self.actor(f"load={library}")
-            self.check_sites(self.planted(daemon, actor.pid, library, "actor"), library)
+            self.captured(daemon, actor.pid, "actor")
+            self.check_sites(self.planted(daemon, actor.pid, library), library)
             actor.stop()
 
     def again(self, daemon, *arguments):

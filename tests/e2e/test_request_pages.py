@@ -177,7 +177,7 @@ class PagesWithOddNames(Pages):
         board = self.start(harness.TensorBoard, self.directory / "logdir")
         tools = set(board.tools("run"))
         self.assertGreaterEqual(tools, {"overview_page", "trace_viewer@", "framework_op_stats", "input_pipeline_analyzer", "memory_profile"})
-        # Always in one order: what the pod viewer makes of the first and of the last step depends on the pages that were opened before.
+        # In one order: what a page leaves for the next ones makes whether these have the first step and the last.
         pages = {tool: board.page("run", tool) for tool in sorted(tools | {"inference_profile", "pod_viewer"} - {"trace_viewer@"})}
         self.assertEqual({tool for tool, page in pages.items() if not page}, set())
         self.assertEqual(len(pages["pod_viewer"]["podStatsSequence"]["podStatsMap"]), len(rows(self.steps())))
