@@ -10,8 +10,8 @@ import urllib.request
 
 import harness
 
-# The first ones fill what is kept for all; of the rest memory is looked at after each so many.
-FIRST, EACH, AT_ONCE = 280, 90, 4
+# The first ones, of which some run at once, fill the allocator's arenas; of the rest memory is looked at after each so many.
+FIRST, EACH, AT_ONCE = 520, 60, 4
 CYCLES = FIRST + EACH * (40 if harness.LONG else 8)
 # What a capture may leave in a process, by the median of what each so many left: allocators keep some of what they were given back.
 KEPT_BYTES = 4096
