@@ -102,7 +102,7 @@ bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
 		return false;
 	/* A slot of another release's table would be another function. */
-	return site->source != SYMBOL_RTTI || !release ||
+	return site->source != SYMBOL_RTTI || !release || site->slot_known ||
 	       p->target.packs->rows[site->spec]->any_release ||
 	       !strncmp(version, release, strlen(release));
 }

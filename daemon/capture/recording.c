@@ -82,13 +82,13 @@ void recording_add_target(struct journal *j, const struct correlate_target *targ
 	add_message(j, JOURNAL_TARGET, &m->message.base);
 }
 
-void recording_set_layout(struct journal *j, unsigned target, unsigned named,
+void recording_set_layout(struct journal *j, unsigned target, unsigned row,
 			  const struct record_layout *layout)
 {
 	Tfprofd__RecordingLayout m = TFPROFD__RECORDING_LAYOUT__INIT;
 
 	m.target = target;
-	m.named = named;
+	m.row = row;
 	m.name_offset = layout->name_offset;
 	m.type_offset = layout->type_offset;
 	if (j)
@@ -132,14 +132,24 @@ static int on_begin(uint64_t start_ns, void *data)
 
 static int on_target(const struct correlate_target *target, void *data)
 {
-	recording_add_target(((struct recording *)data)->journal, target);
+	struct recording *r = data;
+
+	if (r->n_targets < RECORD_MAX_TARGETS)
+		r->sets[r->n_targets++] = target->packs;
+	recording_add_target(r->journal, target);
 	return 0;
 }
 
 static int on_layout(unsigned target, unsigned named, const struct record_layout *layout,
 		     void *data)
 {
-	recording_set_layout(((struct recording *)data)->journal, target, named, layout);
+	const struct recording *r = data;
+	const struct pack_set *set = target < r->n_targets ? r->sets[target] : NULL;
+	unsigned row = 0;
+
+	while (set && row < set->n_rows && set->owners[row] != set->named[named])
+		row++;
+	recording_set_layout(r->journal, target, row, layout);
 	return 0;
 }
 

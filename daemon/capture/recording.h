@@ -18,6 +18,8 @@ struct recording {
 	struct record_sink sink;
 	struct journal *journal;
 	const struct request_filter *filter;
+	const struct pack_set *sets[RECORD_MAX_TARGETS]; /* of the targets */
+	unsigned n_targets;
 };
 /* The filter says which requests the result shows; both must live as long. Returns the sink. */
 const struct record_sink *recording_init(struct recording *r, struct journal *journal,
@@ -28,7 +30,8 @@ void recording_begin(struct journal *j, uint64_t start_ns, const struct request_
 /* As correlator_add_target(), correlator_set_layout(), correlator_shed(), correlator_note_loss()
  * and correlator_feed(). */
 void recording_add_target(struct journal *j, const struct correlate_target *target);
-void recording_set_layout(struct journal *j, unsigned target, unsigned named,
+/* row: a site number of the pack whose objects have that layout. */
+void recording_set_layout(struct journal *j, unsigned target, unsigned row,
 			  const struct record_layout *layout);
 void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
 void recording_loss(struct journal *j, uint64_t from, uint64_t to);

@@ -105,15 +105,25 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 	return correlator_add_target(p->correlator, &target);
 }
 
+/* Of which of the target's packs whose operations have names a recorded row is; -1: of none. */
+static int find_named(const struct replaying *p, const Tfprofd__RecordingLayout *m)
+{
+	const struct recorded_rows *rows = m->target < p->n_targets ? &p->rows[m->target] : NULL;
+
+	return rows && m->row < rows->n && rows->numbers[m->row] >= 0
+		       ? pack_set_named(rows->set, (unsigned)rows->numbers[m->row])
+		       : -1;
+}
+
 static int read_layout(struct replaying *p, const struct journal_section *s)
 {
 	Tfprofd__RecordingLayout *m = tfprofd__recording_layout__unpack(NULL, s->size, s->bytes);
-	int r;
+	int named = m ? find_named(p, m) : -1, r = 0;
 
-	if (!m || m->target >= p->n_targets || m->named >= RECORD_LAYOUTS)
+	if (!m || m->target >= p->n_targets)
 		r = journal_bad(&p->reader, s->offset, "a layout in it cannot be read");
-	else
-		r = correlator_set_layout(p->correlator, m->target, m->named,
+	else if (named >= 0)
+		r = correlator_set_layout(p->correlator, m->target, (unsigned)named,
 					  &(struct record_layout){ .name_offset = m->name_offset,
 								   .type_offset = m->type_offset });
 	if (m)

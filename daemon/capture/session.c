@@ -236,19 +236,14 @@ static void warn_of_probes(struct session *s, const struct prepared *p)
 	}
 }
 
-/* The programs send names from now on instead of objects. */
-static int set_layout(struct session *s, unsigned target, unsigned named,
-		      const struct record_layout *layout)
+/* Those that packs know, before the first object is used. */
+static void share_constant_layouts(struct session *s, unsigned target, const struct pack_set *set)
 {
-	struct record_layout *shared = &s->control->layout[target][named];
-	int r = sinks_layout(&s->options.sinks, target, named, layout);
+	struct record_layout layout;
 
-	shared->name_offset = layout->name_offset;
-	memcpy(shared->steps, layout->steps, sizeof(shared->steps));
-	shared->n_steps = layout->n_steps;
-	shared->form = layout->form;
-	__atomic_store_n(&shared->type_offset, layout->type_offset, __ATOMIC_SEQ_CST);
-	return r < 0 ? -ENOMEM : 0;
+	for (unsigned i = 0; i < set->n_named; i++)
+		if (layout_is_constant(&set->named[i]->names, &layout))
+			layout_share(&layout, &s->control->layout[target][i]);
 }
 
 static int tell_sinks(struct session *s, const struct session_target *t)
@@ -258,17 +253,11 @@ static int tell_sinks(struct session *s, const struct session_target *t)
 					   .packs = of->packs,
 					   .ops_at_entry = s->options.detail.ops_at_entry,
 					   .since_ns = t->added_ns };
-	struct record_layout layout;
-	int r;
 
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.has_handlers = prepared_does(t->prepared, VERB_OPEN, WORK_REQUEST);
 	target.ops_at_entry |= !prepared_does(t->prepared, VERB_CLOSE, WORK_OP);
-	r = sinks_target(&s->options.sinks, &target);
-	for (unsigned i = 0; i < of->packs->n_named && r >= 0; i++)
-		if (layout_is_constant(&of->packs->named[i]->names, &layout))
-			r = set_layout(s, (unsigned)(t - s->targets), i, &layout);
-	return r;
+	return sinks_target(&s->options.sinks, &target);
 }
 
 /* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
@@ -305,6 +294,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	t = &s->targets[s->n_targets++];
 	*t = (struct session_target){ .prepared = target };
 	layouts_init(&t->layouts, target->target.packs);
+	share_constant_layouts(s, s->n_targets - 1, target->target.packs);
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = process_cpu_ns(target->target.pid);
@@ -443,11 +433,14 @@ static int learn_layout(struct session *s, const struct record_object *o)
 {
 	struct record_layout layout;
 	unsigned named;
+	int r;
 
 	if (o->head.target >= s->n_targets ||
 	    !layouts_learn(&s->targets[o->head.target].layouts, o, &named, &layout))
 		return 0;
-	return set_layout(s, o->head.target, named, &layout);
+	r = sinks_layout(&s->options.sinks, o->head.target, named, &layout);
+	layout_share(&layout, &s->control->layout[o->head.target][named]);
+	return r < 0 ? -ENOMEM : 0;
 }
 
 static void count_cost(struct session *s, const struct record *r)

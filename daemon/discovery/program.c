@@ -56,16 +56,17 @@ static void look_into_program(struct proxy *proxy, struct plan_cache *plans, pid
 	_cleanup_close_ int fd = target_file_open(proxy, pid, &program->own);
 	const char *reason;
 
-	for (unsigned i = 0; fd >= 0 && packs[i] && !program->runtimes; i++) {
+	for (unsigned i = 0; fd >= 0 && packs[i] && program->n_files < TARGET_FILES_MAX; i++) {
 		const struct pack_set *set = pack_set_get(UINT64_C(1) << i);
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (packs[i]->everywhere || !set ||
+		if (packs[i]->everywhere || program->runtimes & UINT64_C(1) << i || !set ||
 		    plan_cache_get(plans, fd, set, false, &plan, NULL, &reason) < 0 ||
 		    !plan_holds_runtime(plan))
 			continue;
-		program->runtimes = UINT64_C(1) << i;
+		program->runtimes |= UINT64_C(1) << i;
 		program->files[program->n_files++] = program->own;
+		break;
 	}
 }
 
@@ -92,6 +93,16 @@ static void look_for_marks(struct proxy *proxy, struct plan_cache *plans, pid_t 
 	program->files[program->n_files++] = program->own;
 }
 
+/* Whether the program itself is among the files of a runtime. */
+static bool has_own(const struct process_program *program)
+{
+	for (unsigned i = 0; i < program->n_files; i++)
+		if (program->files[i].device == program->own.device &&
+		    program->files[i].inode == program->own.inode)
+			return true;
+	return false;
+}
+
 int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
 		 struct process_program *ret)
 {
@@ -108,7 +119,7 @@ int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
 	if (r < 0)
 		return r;
 	ret->uid = m.uid;
-	if (!ret->runtimes && ret->own_is_big)
+	if (ret->own_is_big && !has_own(ret))
 		look_into_program(proxy, plans, pid, ret);
 	if (ret->runtimes)
 		ret->packs = pack_set_get(ret->runtimes);

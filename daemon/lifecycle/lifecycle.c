@@ -117,6 +117,15 @@ static uint64_t find_pools(pid_t pid)
 	return first;
 }
 
+/* Whether the packs of the target's runtimes say when models are loaded. */
+static bool loads_are_seen(const struct target *target)
+{
+	for (unsigned i = 0; i < target->packs->n_rows; i++)
+		if (row_is(target->packs->rows[i], VERB_OPEN, WORK_LOAD))
+			return true;
+	return false;
+}
+
 void lifecycles_add(struct lifecycles *l, const struct target *target)
 {
 	struct broker_message m = { .type = BROKER_BIRTH, .pid = (uint32_t)target->pid };
@@ -144,12 +153,14 @@ void lifecycles_add(struct lifecycles *l, const struct target *target)
 		s->first_mapped_ns = m.birth.first_mapped_ns ?: s->first_mapped_ns;
 		/* One whose begin was not seen had started before. */
 		life->waits |= l->options.watches && s->executed_ns && !startup_is_over(s) &&
-			       !s->unwatched_ns;
+			       !s->unwatched_ns && loads_are_seen(target);
 		if (!life->waits && !life->lifecycle.is_watched && is_new)
 			life_note(
 				life,
 				s->executed_ns
-					? "loads and the first request are not seen: start tfprofd with --lifecycle"
+					? l->options.watches
+						  ? "loads are not seen in this runtime"
+						  : "loads and the first request are not seen: start tfprofd with --lifecycle"
 					: "it is older than the daemon, which sees how a process starts when that is there before");
 		pthread_cond_signal(&l->lives.changed);
 	}

@@ -11,7 +11,8 @@
 
 #include "include/record_types.h"
 
-/* What an entry into a probed function does to its object. */
+/* What an entry into a probed function does to its object. Recordings hold it as a number: new ones
+ * go to the end. */
 enum verb {
 	VERB_NONE,
 	VERB_OPEN,    /* work of the kind begins on this thread */
@@ -22,7 +23,8 @@ enum verb {
 	VERB_COUNT,
 };
 
-/* What an object stands for. In brackets: what a row's values are, for which verb. */
+/* What an object stands for. Recordings hold it as a number: new ones go to the end. In brackets:
+ * what a row's values are, for which verb. */
 enum work {
 	WORK_NONE,
 	WORK_REQUEST, /* a handler of the server works for a request (OPEN: text, the path; CLOSE:
@@ -163,6 +165,8 @@ struct pack {
 					   NULL-terminated */
 	struct pack_names names;
 	struct stream_bits stream_bits;
+	bool ops_end_at_next;   /* operations end where the next one on their thread begins, or the
+				   run ends */
 	const char *stage_word; /* names of its stages begin with it */
 	struct chunk_tags chunk_tags;
 	/* Of a model's directory, with the files of its variables; NULL: none. */

@@ -13,6 +13,8 @@
 #include "lib/elf/usdt.h"
 
 #define CODE_MAX (64u << 10)
+/* What the releases of packs begin with that are builds. */
+#define BUILD_ID "build-id:"
 
 static uint64_t argument_mask(const struct probe_row *row)
 {
@@ -107,11 +109,22 @@ static int on_symbol(const struct symbol_match *match, void *data)
 					     .size = match->size });
 }
 
+/* Whether the pack's slots are those of this very build. */
+static bool is_known_build(const struct plan *plan, unsigned spec)
+{
+	const char *release = plan->packs->owners[spec]->slots_release;
+
+	return release && !strncmp(release, BUILD_ID, strlen(BUILD_ID)) &&
+	       !strcmp(release + strlen(BUILD_ID), plan->build_id);
+}
+
 static int on_class(const struct rtti_class *class, void *data)
 {
 	struct planner *p = data;
 	const struct probe_row *row = p->plan->packs->rows[p->spec];
-	struct plan_site site = { .spec = p->spec, .source = SYMBOL_RTTI };
+	struct plan_site site = { .spec = p->spec,
+				  .source = SYMBOL_RTTI,
+				  .slot_known = is_known_build(p->plan, p->spec) };
 	uint32_t slot = row->slot_from_end ? class->n_slots - row->slot_from_end : row->slot;
 	_cleanup_free_ char *symbol = NULL;
 	uint64_t address, start;
@@ -314,8 +327,7 @@ bool plan_holds_runtime(const struct plan *plan)
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		const struct probe_row *row = plan->packs->rows[plan->sites[i].spec];
 
-		if (!row->usdt &&
-		    (row_is(row, VERB_OPEN, WORK_RUN) || row_is(row, VERB_OPEN, WORK_OP)))
+		if (row_is(row, VERB_OPEN, WORK_RUN) || row_is(row, VERB_OPEN, WORK_OP))
 			return true;
 	}
 	return false;

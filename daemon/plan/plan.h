@@ -22,6 +22,7 @@ struct plan_site {
 	uint64_t semaphore; /* offset of a counter that the kernel increments while the probe is
 			       there; 0: none */
 	uint64_t note;      /* offset of the note that says so, in the file */
+	bool slot_known;    /* of a class: the file is of the builds whose slots the pack has */
 	struct site site;   /* class, instruction, where the arguments are; or why it is refused */
 };
 

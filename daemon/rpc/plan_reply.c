@@ -155,7 +155,8 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 
 static bool is_entry(const struct probe_row *row, const struct entry_kind *kind)
 {
-	bool other = row->last || (row_is(row, VERB_POINT, WORK_BATCH) && row->value2.argument);
+	bool other = row->last || row->async ||
+		     (row_is(row, VERB_POINT, WORK_BATCH) && row->value2.argument);
 
 	return row_is(row, kind->verb, kind->work) && other == kind->other;
 }

@@ -15,6 +15,7 @@
 
 #include "bench/empty.skel.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
+#include "daemon/plan/detail.h"
 #include "daemon/plan/plan.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
@@ -30,7 +31,7 @@ struct empty {
 	unsigned n_files, n_sites;
 };
 
-static int attach_file(struct empty *e, int fd, const struct pack *pack)
+static int attach_file(struct empty *e, int fd, const struct pack_set *set)
 {
 	uint64_t offsets[SITES_MAX];
 	const struct detail detail = { .level = e->level };
@@ -40,14 +41,14 @@ static int attach_file(struct empty *e, int fd, const struct pack *pack)
 	char path[32];
 	int r;
 
-	r = plan_new(fd, pack, &plan, &reason);
+	r = plan_new(fd, set, &plan, &reason);
 	if (r < 0) {
 		fprintf(stderr, "empty_probe: %s\n", reason);
 		return r;
 	}
 	for (unsigned i = 0; i < plan->n_sites && n < SITES_MAX; i++)
 		if (plan->sites[i].site.class != SITE_REFUSED &&
-		    probe_is_wanted(&pack->probes[plan->sites[i].spec], &detail))
+		    probe_is_wanted(set->rows[plan->sites[i].spec], &detail))
 			offsets[n++] = plan->sites[i].offset;
 	plan_unref(plan);
 	if (!n)
@@ -66,15 +67,15 @@ static int on_mapping(const struct maps_entry *m, void *data)
 {
 	const char *base = strrchr(m->path, '/');
 	_cleanup_close_ int fd = -1;
-	const struct pack *pack;
+	uint64_t runtimes;
 	struct empty *e = data;
 	char path[80];
 
-	pack = base && m->executable ? pack_find(base + 1, false) : NULL;
+	runtimes = base && m->executable ? packs_of_runtimes(packs_of_file(base + 1)) : 0;
 	for (unsigned i = 0; i < e->n_files; i++)
 		if (e->inodes[i] == m->inode)
-			pack = NULL;
-	if (!pack)
+			runtimes = 0;
+	if (!runtimes)
 		return 0;
 	if (e->n_files == FILES_MAX)
 		return -E2BIG;
@@ -82,7 +83,7 @@ static int on_mapping(const struct maps_entry *m, void *data)
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", e->pid,
 		 (unsigned long long)m->start, (unsigned long long)m->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : attach_file(e, fd, pack);
+	return fd < 0 ? -errno : attach_file(e, fd, pack_set_get(runtimes));
 }
 
 static int attach_scheduler(struct empty *e)

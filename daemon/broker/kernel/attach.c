@@ -211,9 +211,13 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 {
 	__u32 zero = 0;
 
+	unsigned n = a->n_attached;
+
+	/* They take no room from others. */
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
-		if (a->sites[i].pid == pid)
-			a->sites[i].pid = 0;
+		if (a->sites[i].pid != pid)
+			a->sites[n++] = a->sites[i];
+	a->n_sites = n;
 	if (watch)
 		return take_links(a, true, pid, KIND_COUNT, ret);
 	clear_target(a, pid);

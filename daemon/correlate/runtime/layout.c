@@ -42,6 +42,15 @@ bool layout_is_constant(const struct pack_names *names, struct record_layout *re
 	return true;
 }
 
+void layout_share(const struct record_layout *layout, struct record_layout *ret)
+{
+	ret->name_offset = layout->name_offset;
+	memcpy(ret->steps, layout->steps, sizeof(ret->steps));
+	ret->n_steps = layout->n_steps;
+	ret->form = layout->form;
+	__atomic_store_n(&ret->type_offset, layout->type_offset, __ATOMIC_SEQ_CST);
+}
+
 bool layout_search_result(const struct layout_search *s, struct record_layout *ret)
 {
 	uint32_t best = 0, second = 0, at = 0;
@@ -66,8 +75,10 @@ bool layout_search_result(const struct layout_search *s, struct record_layout *r
 void layouts_init(struct layouts *l, const struct pack_set *set)
 {
 	*l = (struct layouts){ .packs = set };
-	for (unsigned i = 0; i < set->n_named; i++)
+	for (unsigned i = 0; i < set->n_named; i++) {
 		l->searches[i].names = &set->named[i]->names;
+		l->known[i] = set->named[i]->names.form != NAME_VIEW;
+	}
 }
 
 bool layouts_learn(struct layouts *l, const struct record_object *object, unsigned *ret_named,

@@ -24,6 +24,9 @@ struct layout_search {
 
 /* Whether the pack itself says where names are, and then where. */
 bool layout_is_constant(const struct pack_names *names, struct record_layout *ret);
+/* Writes it where the programs of a capture read it: from then on they send names instead of
+ * objects. */
+void layout_share(const struct record_layout *layout, struct record_layout *ret);
 void layout_search_add(struct layout_search *search, const struct record_object *object);
 /* Whether the layout is known, and then where things are. */
 bool layout_search_result(const struct layout_search *search, struct record_layout *ret);

@@ -10,7 +10,7 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 	struct frame *f = frames_top(&s->frames);
 	struct span *span = nesting_span(c, f);
 
-	if (!end && c->ops_at_entry && frame_is(f, WORK_OP)) {
+	if (!end && nesting_ends_at_next(c, f)) {
 		/* Where the next one starts; before a thread takes up other work it may have been
 		 * idle, which was off a CPU. */
 		end = c->idle_between && s->left_ns > span->start_ns ? s->left_ns : c->now;

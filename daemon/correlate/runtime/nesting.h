@@ -44,6 +44,12 @@ static inline struct thread_state *entry_state(struct correlator *c, const struc
 	return &c->states[e->thread];
 }
 
+/* Whether it is an operation whose end nothing tells: it ends where the next one begins. */
+static inline bool nesting_ends_at_next(const struct correlator *c, const struct frame *f)
+{
+	return frame_is(f, WORK_OP) && (c->ops_at_entry || f->pack->ops_end_at_next);
+}
+
 /* A frame for the entry, and its span; NULL: no room. */
 struct frame *nesting_push(struct correlator *c, const struct entry *e, enum span_kind kind);
 /* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after

@@ -48,6 +48,15 @@ static bool is_working(const struct thread_state *s)
 	return false;
 }
 
+/* Whether the thread is in a run that began at the height of this one, or below: it is over. */
+static bool is_replaced(const struct thread_state *s, const struct entry *e)
+{
+	uint32_t stack = e->record->stack + 2 * e->row->slack;
+	uint32_t at = frames_find_above(&s->frames, e->pack, e->row, e->record->stack);
+
+	return at != FRAME_NONE && stack_at_or_above(stack, s->frames.frames[at].stack);
+}
+
 void runs_open(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
@@ -59,7 +68,7 @@ void runs_open(struct correlator *c, const struct entry *e)
 	/* What outlives its function ends by its other mark, or where the thread's next one begins.
 	 */
 	if (e->row->slack)
-		while (frames_find_above(&s->frames, e->pack, e->row, r->stack) != FRAME_NONE)
+		while (is_replaced(s, e))
 			nesting_pop(c, s, 0, false);
 	inner = is_working(s);
 	f = nesting_push(c, e, SPAN_RUN);

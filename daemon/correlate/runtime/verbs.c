@@ -96,8 +96,7 @@ void verbs_close(struct correlator *c, struct thread_state *s)
 		c->idle_between = true;
 		if (launch)
 			nesting_pop(c, s, 0, false);
-		else if (c->ops_at_entry && frame_is(f, WORK_OP) &&
-			 s->left_ns > nesting_span(c, f)->start_ns)
+		else if (nesting_ends_at_next(c, f) && s->left_ns > nesting_span(c, f)->start_ns)
 			nesting_pop(c, s, 0, false);
 		else if (piece && f->last_ns > nesting_span(c, f)->start_ns &&
 			 f->last_ns < c->end_ns)

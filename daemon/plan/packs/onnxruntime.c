@@ -82,6 +82,7 @@ const struct pack pack_onnxruntime = {
 	.name = "ONNX Runtime",
 	.files = files,
 	.slots_release = "build-id:d7a06811431381149792afebc6a4ddc23901e794",
+	.ops_end_at_next = true,
 	.rows = rows,
 	.n_rows = sizeof(rows) / sizeof(rows[0]),
 	.names = { .form = NAME_STRING,
