@@ -137,10 +137,6 @@ class Address(harness.TestCase):
                               "--json")
         self.assertEqual(command.status, OK, command.stderr)
         self.assertGreater(command.json["ops"], 0)
-        # The port of the target has a name, too.
-        port = harness.ctl_targets(daemon)[server.pid]["address"].rpartition(":")[2]
-        text = harness.run(harness.OUT / "tfprofctl", "--daemon", f"@{port}", "targets", "--json")
-        self.assertEqual(text.status, OK, text.stderr)
 
 
 if __name__ == "__main__":
