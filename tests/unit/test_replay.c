@@ -428,6 +428,7 @@ TEST(sites_of_release_0_1_are_found_by_their_roles)
 	Tfprofd__RecordingPack pack = TFPROFD__RECORDING_PACK__INIT, *list[] = { &pack };
 	Tfprofd__RecordingHead head = TFPROFD__RECORDING_HEAD__INIT;
 	Tfprofd__RecordingTarget target = TFPROFD__RECORDING_TARGET__INIT;
+	struct file f;
 
 	head.start_ns = TIME;
 	head.packs = list;
@@ -443,7 +444,9 @@ TEST(sites_of_release_0_1_are_found_by_their_roles)
 	row.role = 10; /* ROLE_OP_END: of that function none */
 	check_is_unknown(with_target(&head, &target), "TensorFlow");
 	target.pack = 1;
-	CHECK_EQ(replay(with_target(&head, &target), (char[256]){}), -EBADMSG);
+	f = with_target(&head, &target);
+	CHECK_EQ(replay(f, (char[256]){}), -EBADMSG);
+	free(f.bytes);
 }
 
 TEST(a_recording_that_is_cut_anywhere_is_refused)
