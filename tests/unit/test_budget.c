@@ -73,6 +73,16 @@ TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
 	CHECK(load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
 }
 
+TEST(a_limit_of_100_is_none)
+{
+	struct budget b = { .max_percent = 100 };
+	struct load load = { .per_ms = { [KIND_RUNS] = 10000, [KIND_OPS] = 1500000 } };
+	unsigned n;
+
+	CHECK(run(&b, &load, 1000, &n) > 100);
+	CHECK_EQ(n, 0);
+}
+
 TEST(what_is_too_dear_together_goes_at_once)
 {
 	struct budget b = { .max_percent = 1 };

@@ -53,7 +53,8 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 	/* No more can have been taken than there was: what is read next tells better. */
 	if (all > (double)(cpu_ns - b->cpu_ns) && now - b->at_ns < LONG_INTERVAL_NS)
 		return verdict;
-	limit = b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
+	/* Probes cannot take all of the time: a limit of 100 is none, whatever the estimate. */
+	limit = b->max_percent >= 100 ? all : b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
 	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
 	remember(b, now, cpu_ns, cost_ns);
 	while (all > limit) {
