@@ -27,10 +27,10 @@ static const struct {
 
 static bool is_row(const struct probe_row *row, const Tfprofd__RecordingProbe *r)
 {
-	const char *name = row->usdt ?: row->symbol ?: row->class_name;
-	uint32_t slot = row->usdt || row->symbol ? 0 : row->slot + 1u;
+	uint32_t slot;
+	const char *place = recorded_row_place(row, &slot);
 
-	if (strcmp(name, r->symbol) || !row->usdt != !r->usdt || slot != r->class_slot)
+	if (strcmp(place, r->symbol) || !row->usdt != !r->usdt || slot != r->class_slot)
 		return false;
 	if (!r->role)
 		return row->verb == r->verb && row->work == r->work;

@@ -6,6 +6,14 @@
 #include "daemon/plan/packs.h"
 #include "proto/recording.pb-c.h"
 
+/* By what a recording knows a row: where its function is found; slot: of a class, from 1, else 0.
+ */
+static inline const char *recorded_row_place(const struct probe_row *row, uint32_t *ret_slot)
+{
+	*ret_slot = row->usdt || row->symbol ? 0 : row->slot + 1u;
+	return row->usdt ?: row->symbol ?: row->class_name;
+}
+
 struct recorded_rows {
 	const struct pack_set *set;     /* of the rows that this version has */
 	int16_t numbers[ROWS_MAX];      /* by site number: of the row in the set; -1: it has none */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/capture/recorded_rows.h"
 #include "lib/base/macro.h"
 #include "proto/recording.pb-c.h"
 
@@ -33,9 +34,8 @@ static void add_rows(struct target_message *m, const struct pack_set *set)
 
 		m->list[i] = &m->rows[i];
 		m->rows[i] = (Tfprofd__RecordingProbe)TFPROFD__RECORDING_PROBE__INIT;
-		m->rows[i].symbol = (char *)(row->usdt ?: row->symbol ?: row->class_name);
+		m->rows[i].symbol = (char *)recorded_row_place(row, &m->rows[i].class_slot);
 		m->rows[i].usdt = row->usdt != NULL;
-		m->rows[i].class_slot = row->usdt || row->symbol ? 0 : row->slot + 1u;
 		m->rows[i].verb = row->verb;
 		m->rows[i].work = row->work;
 	}

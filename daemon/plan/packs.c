@@ -2,13 +2,13 @@
 #include "daemon/plan/packs.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/plan/packs/list.h"
+#include "lib/base/glob.h"
 #include "lib/base/macro.h"
 
 #define DECLARE(name) extern const struct pack pack_##name;
@@ -16,15 +16,10 @@
 PACKS(DECLARE)
 const struct pack *const packs[] = { PACKS(LIST) NULL };
 
-bool pack_glob(const char *pattern, const char *string)
-{
-	return fnmatch(pattern, string, 0) == 0;
-}
-
 static bool matches_any(const char *const *patterns, const char *string)
 {
 	for (; patterns && *patterns; patterns++)
-		if (pack_glob(*patterns, string))
+		if (glob_matches(*patterns, string))
 			return true;
 	return false;
 }

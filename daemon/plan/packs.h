@@ -7,9 +7,6 @@
 /* All packs, NULL-terminated; at most 64. */
 extern const struct pack *const packs[];
 
-/* Whether a string matches a pattern in which * stands for any characters and ? for one. */
-bool pack_glob(const char *pattern, const char *string);
-
 /* The packs, as bits, whose library or program has this base name. */
 uint64_t packs_of_file(const char *base_name);
 /* Those that make a process a target. */

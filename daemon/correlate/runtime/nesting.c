@@ -49,10 +49,15 @@ void nesting_touch(struct thread_state *s, uint64_t time)
 		f->last_ns = time;
 }
 
-void nesting_end(struct correlator *c, struct thread_state *s, uint32_t at, uint64_t time)
+void nesting_end_inner(struct correlator *c, struct thread_state *s, uint32_t at)
 {
 	while (s->frames.n > at + 1)
 		nesting_pop(c, s, 0, false);
+}
+
+void nesting_end(struct correlator *c, struct thread_state *s, uint32_t at, uint64_t time)
+{
+	nesting_end_inner(c, s, at);
 	nesting_pop(c, s, time, false);
 }
 

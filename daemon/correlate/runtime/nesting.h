@@ -62,6 +62,8 @@ void nesting_return(struct correlator *c, struct thread_state *s, uint32_t stack
 void nesting_touch(struct thread_state *s, uint64_t time);
 /* The same of an entry that opens nothing. */
 void nesting_pass(struct correlator *c, const struct entry *e);
+/* What is inside of the frame ends, at the latest that is known. */
+void nesting_end_inner(struct correlator *c, struct thread_state *s, uint32_t at);
 /* The frame ends at that time, and what was inside of it at the latest that is known. */
 void nesting_end(struct correlator *c, struct thread_state *s, uint32_t at, uint64_t time);
 /* The frame was cut off at that time, with others around it that go on. */

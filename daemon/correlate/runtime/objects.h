@@ -4,6 +4,5 @@
 
 #include "daemon/correlate/correlator.h"
 
-/* objects.c: the names of operations. */
 void objects_on_name(struct correlator *c, const struct record_name *record);
 void objects_on_object(struct correlator *c, const struct record_object *record);

@@ -34,8 +34,7 @@ void ops_close(struct correlator *c, const struct entry *e)
 		nesting_pass(c, e);
 		return;
 	}
-	while (s->frames.n > at + 1)
-		nesting_pop(c, s, 0, false);
+	nesting_end_inner(c, s, at);
 	if (frames_top(&s->frames)->row->async)
 		nesting_touch(s,
 			      e->record->head.time); /* finished within its launch, which goes on */

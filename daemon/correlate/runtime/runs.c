@@ -208,8 +208,8 @@ void pieces_close(struct correlator *c, const struct entry *e)
 		c->ops_at_entry ? frames_find(&s->frames, WORK_PIECE, e->record->tag) : FRAME_NONE;
 
 	nesting_return(c, s, e->record->stack);
-	while (at != FRAME_NONE && s->frames.n > at + 1)
-		nesting_pop(c, s, 0, false);
+	if (at != FRAME_NONE)
+		nesting_end_inner(c, s, at);
 	nesting_touch(s, e->record->head.time);
 }
 

@@ -4,7 +4,6 @@
 
 #include "daemon/correlate/correlator.h"
 
-/* threads.c: when threads ran, why they left, who woke them; their names. */
 void threads_on_switch(struct correlator *c, const struct record_switch *record);
 void threads_on_wake(struct correlator *c, const struct record_wake *record);
 void threads_on_thread(struct correlator *c, const struct record_thread *record);
