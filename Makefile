@@ -11,7 +11,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 CC := gcc
 CXX := g++
-# Where it is installed, what was compiled once is taken from there.
+# If installed, it caches compiled objects.
 CCACHE := $(shell command -v ccache)
 CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
@@ -35,14 +35,17 @@ WARNINGS := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wsha
 VERSION := 0.1.0
 CPPFLAGS := -I. -I$(GEN) -D_GNU_SOURCE -DTFPROFD_VERSION=\"$(VERSION)\"
 CFLAGS ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 $(WARNINGS) -fPIE -fstack-protector-strong $(CFLAGS)
-LDFLAGS += -pie -Wl,-z,relro,-z,now
+HARDENING := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
+# Clang 14 takes zeros only with a flag that later releases refuse.
+HARDENING += -ftrivial-auto-var-init=$(if $(findstring clang,$(CC)),pattern,zero)
+ALL_CFLAGS := -std=gnu11 $(WARNINGS) $(HARDENING) $(CFLAGS)
+LDFLAGS += -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
 LDLIBS := -lbpf -lelf -lz -llzma -lprotobuf-c -lnghttp2 -lZydis -lcap -linih -lssl -lcrypto -lmicrohttpd -lpthread
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SAN)
 else
-CPPFLAGS += -D_FORTIFY_SOURCE=2
+CPPFLAGS += -D_FORTIFY_SOURCE=3
 endif
 
 PROTOS := $(wildcard lib/proto/*.proto)
@@ -65,13 +68,14 @@ all: $(OUT)/tfprofd $(OUT)/tfprofctl $(OUT)/libtfprof.so
 
 help:
 	@echo "make all      build/tfprofd and build/tfprofctl"
-	@echo "make deps     install what is missing: Debian packages (as root) and the Python environment of the tests"
-	@echo "make demo     serve a real model, capture it, show what was seen (KEEP=1 leaves TensorBoard running)"
-	@echo "make test     lint, unit tests, replays and a short end-to-end set: some minutes"
-	@echo "make check    every test (SHARD=I/N: a part)     make lint | clang | unit | e2e   some of them"
-	@echo "make long     what takes an hour: kernels in an emulator, all random cases (SHARD=I/N: a part)"
-	@echo "make format   format the C sources       make golden   keep what replayed recordings give now, as what tests expect"
-	@echo "make kernels  everything that matters, on Debian's kernels in an emulator; writes docs/kernels.md"
+	@echo "make deps     install missing Debian packages (as root) and the Python environment of the tests"
+	@echo "make demo     serve a real model, capture it, print the result (KEEP=1 leaves TensorBoard running)"
+	@echo "make test     lint, unit tests, replays and a short end-to-end set: a few minutes"
+	@echo "make check    every test (SHARD=I/N: a part)     make lint | clang | unit | e2e   single parts"
+	@echo "make long     tests that take an hour: kernels in an emulator, all random cases (SHARD=I/N: a part)"
+	@echo "make format   format the C sources       make golden   accept the current output of replays as expected"
+	@echo "make kernels  the important tests on Debian's kernels in an emulator; writes docs/kernels.md"
+	@echo "make fuzz     fuzzers of every parser of untrusted input (SECONDS=60 each)"
 	@echo "make bench    measurements                 make install | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
@@ -82,7 +86,7 @@ $(OUT)/tfprofctl: $(call objects,$(CLI_SRC)) $(OUT)/libtfprofd.a $(OUT)/libcommo
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# The marks of include/tfprof.h for other languages: no other code, and nothing that it needs.
+# The marks of include/tfprof.h for other languages: no other code, and no dependencies.
 $(OUT)/libtfprof.so: include/tfprof.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -117,7 +121,7 @@ $(GEN)/proto/%.pb-c.c: lib/proto/%.proto
 	$(call say,PROTO,$<)
 	$(Q)$(PROTOC_C) -Ilib/proto --c_out=$(@D) $<
 
-# What the daemon tells of itself by reflection.
+# The services that the daemon describes by reflection.
 SERVED_PROTOS := $(addprefix lib/proto/,profiler_service.proto control.proto health.proto reflection_v1alpha.proto)
 $(GEN)/proto/descriptor_set.h: $(SERVED_PROTOS) lib/proto/reflection.proto
 	@mkdir -p $(@D)
@@ -125,7 +129,7 @@ $(GEN)/proto/descriptor_set.h: $(SERVED_PROTOS) lib/proto/reflection.proto
 	$(Q)$(PROTOC_C) -Ilib/proto --include_imports --descriptor_set_out=$(@:.h=.bin) $(SERVED_PROTOS)
 	$(Q){ echo 'static const unsigned char descriptor_set[] = {'; od -An -v -tx1 $(@:.h=.bin) | sed 's/ \(..\)/0x\1,/g'; echo '};'; } > $@
 
-# The headers come with them: without a rule of their own what includes them would be looked at before they are new.
+# The headers are generated with the sources: without this rule, make would check the files that include them too early.
 $(GEN)/proto/%.pb-c.h: $(GEN)/proto/%.pb-c.c ;
 
 # bpf/: CO-RE objects, linked into one, embedded by the skeleton.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What every program shares: the control words, the rings, the counters, and how a record is made.
- */
+/* Shared by every program: the control words, the rings, the counters, and the making of
+ * records. */
 #pragma once
 
 #include "vmlinux.h"
@@ -10,6 +10,9 @@
 #include <bpf/bpf_tracing.h>
 
 #include "include/record.h"
+
+/* A function that is verified on its own, once. It does not assume that its pointers are valid. */
+#define ENTRY __attribute__((noinline)) int
 
 /*
  * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like
@@ -23,7 +26,7 @@ struct {
 	__type(value, struct record_control);
 } control SEC(".maps") __weak;
 
-/* Not mapped by anybody. */
+/* Not mapped by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -45,8 +48,8 @@ struct ring {
 };
 
 /*
- * A ring per CPU group. No map of maps, whose every update waits for an RCU grace period; rings
- * that are not needed are not made, and the verifier drops the code for them.
+ * A ring per CPU group. Not a map of maps, whose every update waits for an RCU grace period; rings
+ * that are not needed are not created, and the verifier drops the code for them.
  */
 struct ring ring_0 SEC(".maps") __weak;
 struct ring ring_1 SEC(".maps") __weak;
@@ -68,7 +71,7 @@ static __noinline void *ring_reserve(__u64 group, __u64 size)
 {
 	if (group >= n_rings)
 		return NULL;
-	/* The bound above must be on the value that is switched on. */
+	/* The limit above must apply to the value that is switched on. */
 	asm volatile("" : "+r"(group));
 	switch (group) {
 		RESERVE(0)
@@ -93,7 +96,7 @@ static __always_inline struct record_control *control_get(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/* The control words when the window is open at that time, else NULL. */
+/* The control words if the window is open at that time, else NULL. */
 static __always_inline struct record_control *window_open(__u64 now)
 {
 	struct record_control *c = control_get();
@@ -125,7 +128,7 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 	return bpf_map_lookup_elem(&counters, &cpu);
 }
 
-/* Atomic: a program on a tracepoint can come in the middle of one on a probe. */
+/* Atomic: a program on a tracepoint can interrupt one on a probe. */
 #define COUNT(cpu, field)                                                                          \
 	do {                                                                                       \
 		struct record_counters *count_ = counters_get(cpu);                                \
@@ -134,9 +137,9 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 	} while (0)
 
 /*
- * Room for one record in the ring of this CPU's group; NULL, and counted, when there is none. It is
- * compared with NULL once, here: at a second comparison, verifiers before 6.2 assume again that it
- * may be NULL, and then find it unreleased.
+ * Room for one record in the ring of this CPU's group; if there is none, NULL, and it is counted.
+ * It is compared with NULL once, here: at a second comparison, verifiers before 6.2 assume again
+ * that it may be NULL, and then consider it unreleased.
  */
 static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 {
@@ -146,7 +149,7 @@ static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 	if (!r) {
 		if (n)
 			__sync_fetch_and_add(&n->ring_full, 1);
-		/* Keeps the compiler from making one branch of the two. */
+		/* Keeps the compiler from merging the two branches. */
 		asm volatile("");
 		return NULL;
 	}
@@ -155,8 +158,8 @@ static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 	return r;
 }
 
-/* User space drains on a timer: waking it for each record would cost 15 times what the record
- * costs. */
+/* User space drains on a timer: waking it for each record would cost 15 times as much as the
+ * record. */
 static __always_inline void record_submit(void *r)
 {
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);

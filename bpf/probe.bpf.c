@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The entry probe of a target's functions: one program for all, so that a file of a target has one
- * link, which comes and goes at once. What a probe reads, and which one it is, is in its attach
- * cookie.
+ * link, which is attached and detached at once. The attach cookie identifies the probe, and
+ * specifies what it reads.
  */
 #include "bpf/common.bpf.h"
 
@@ -18,13 +18,21 @@ struct {
 	__type(value, __u8);
 } objects SEC(".maps");
 
+/* Not mapped by anybody. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RECORD_PATHS);
+	__type(key, __u32);
+	__type(value, struct record_path);
+} paths SEC(".maps");
+
 /* std::string_view. */
 struct string_view {
 	__u64 size;
 	__u64 bytes;
 };
 
-/* Each read stays on its own: the verifier refuses an address that is computed from the context. */
+/* Keeps the reads separate: the verifier refuses an address that is computed from the context. */
 #define ARGUMENT(number, field)                                                                    \
 	case number: {                                                                             \
 		__u64 word_ = regs->field;                                                         \
@@ -64,15 +72,41 @@ static __always_inline __u64 read_word(__u64 address, __u32 cpu)
 	return word;
 }
 
+/* Of enum path_read. */
+struct values {
+	__u64 words[PATH_READS];
+};
+
+/* What a probe reads by a path. Apart from the others, which do not pay for it. */
+static __noinline int read_by_path(const struct pt_regs *regs, __u64 cookie, __u32 cpu,
+				   struct values *ret)
+{
+	__u32 number = COOKIE_OFFSET(cookie);
+	const struct record_path *path = bpf_map_lookup_elem(&paths, &number);
+
+	if (!path)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PATH_READS; i++) {
+		__u64 word = argument(regs, COOKIE_REGISTER(cookie, i));
+
+#pragma clang loop unroll(disable)
+		for (int k = 0; k < RECORD_STEPS && k < path->n_steps[i]; k++)
+			word = read_word(word + path->steps[i][k], cpu);
+		ret->words[i] = word;
+	}
+	return 0;
+}
+
 static __always_inline void fill_probe(struct record_probe *r, const struct pt_regs *regs,
-				       __u64 cookie, __u64 now, __u64 size)
+				       __u64 cookie, __u64 now, __u64 size, __u64 value, __u64 tag)
 {
 	record_head(&r->head, now, (__u32)bpf_get_current_pid_tgid(), RECORD_PROBE, size);
 	r->head.site = COOKIE_SITE(cookie);
 	r->head.target = COOKIE_TARGET(cookie);
 	r->stack = (__u32)(regs->sp + COOKIE_STACK8(cookie) * 8);
-	r->tag = (__u32)argument(regs, COOKIE_TAG(cookie));
-	r->value = argument(regs, COOKIE_VALUE(cookie));
+	r->tag = (__u32)tag;
+	r->value = value;
 }
 
 static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, __u64 now,
@@ -82,78 +116,91 @@ static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, 
 
 	if (!r)
 		return 0;
-	fill_probe(r, regs, cookie, now, sizeof(*r));
+	fill_probe(r, regs, cookie, now, sizeof(*r), argument(regs, COOKIE_VALUE(cookie)),
+		   argument(regs, COOKIE_TAG(cookie)));
 	record_submit(r);
 	return 0;
+}
+
+/* The registers, or what a path leads to from them. */
+static __always_inline struct values read_values(const struct pt_regs *regs, __u64 cookie,
+						 __u32 cpu)
+{
+	struct values v = {};
+
+	if (cookie & COOKIE_PATH) {
+		read_by_path(regs, cookie, cpu, &v);
+		return v;
+	}
+	v.words[PATH_VALUE] = argument(regs, COOKIE_VALUE(cookie));
+	v.words[PATH_TAG] = argument(regs, COOKIE_TAG(cookie));
+	v.words[PATH_VALUE2] = argument(regs, COOKIE_VALUE2(cookie));
+	if (cookie & COOKIE_DEREF)
+		v.words[PATH_VALUE] = read_word(v.words[PATH_VALUE] + COOKIE_OFFSET(cookie), cpu);
+	else if (COOKIE_ACTION(cookie) == ACTION_TEXT_NUL)
+		v.words[PATH_VALUE] += COOKIE_OFFSET(cookie);
+	if (cookie & COOKIE_DEREF_AGAIN)
+		v.words[PATH_VALUE] = read_word(v.words[PATH_VALUE], cpu);
+	if (cookie & COOKIE_DEREF2)
+		v.words[PATH_VALUE2] =
+			read_word(v.words[PATH_VALUE2] + COOKIE_OFFSET2(cookie), cpu);
+	return v;
 }
 
 /* The same with values that are read through pointers. */
-static __always_inline int send_values(const struct pt_regs *regs, __u64 cookie, __u64 now,
-				       __u32 cpu)
+static __always_inline int send_values(const struct pt_regs *regs, const struct values *v,
+				       __u64 cookie, __u64 now, __u32 cpu)
 {
 	struct record_probe2 *r = record_reserve(cpu, sizeof(*r));
-	__u64 value2;
 
 	if (!r)
 		return 0;
-	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
-	if (cookie & COOKIE_DEREF)
-		r->probe.value = read_word(r->probe.value + COOKIE_OFFSET(cookie), cpu);
-	if (cookie & COOKIE_DEREF_AGAIN)
-		r->probe.value = read_word(r->probe.value, cpu);
-	value2 = argument(regs, COOKIE_VALUE2(cookie));
-	if (cookie & COOKIE_DEREF2)
-		value2 = read_word(value2 + COOKIE_OFFSET2(cookie), cpu);
-	r->value2 = value2;
+	fill_probe(&r->probe, regs, cookie, now, sizeof(*r), v->words[PATH_VALUE],
+		   v->words[PATH_TAG]);
+	r->value2 = v->words[PATH_VALUE2];
 	record_submit(r);
 	return 0;
 }
 
-/* Reads a string that a NUL ends. Returns its size, of which one too large for a record is only
- * known to be larger. */
-static __always_inline __u32 read_text(struct record_text *r, __u64 address, __u32 cpu)
+/* Reads a NUL-terminated string into a buffer. Returns its size; of one too large for the buffer
+ * only that it is larger. */
+static __always_inline __u32 read_string(char *text, __u32 room, __u64 address, __u32 cpu)
 {
-	long n = bpf_probe_read_user_str(r->text, sizeof(r->text), (void *)address);
+	long n = bpf_probe_read_user_str(text, room, (void *)address);
 
 	if (n <= 0) {
 		COUNT(cpu, read_failed);
 		return 0;
 	}
-	if (n < (long)sizeof(r->text))
+	if (n < (long)room)
 		return n - 1;
 	/* The helper has put its own NUL where there may be one more byte. */
-	if (bpf_probe_read_user(&r->text[RECORD_TEXT_SIZE - 1], 1,
-				(void *)(address + RECORD_TEXT_SIZE - 1)))
-		return RECORD_TEXT_SIZE - 1;
-	return r->text[RECORD_TEXT_SIZE - 1] ? RECORD_TEXT_SIZE + 1 : RECORD_TEXT_SIZE - 1;
+	if (bpf_probe_read_user(&text[room - 1], 1, (void *)(address + room - 1)))
+		return room - 1;
+	return text[room - 1] ? room + 1 : room - 1;
 }
 
-/* The same with a string; no more of the target's memory is read than its size, nor than a record
- * holds. */
-static __always_inline int send_text(const struct pt_regs *regs, __u64 cookie, __u64 now, __u32 cpu)
+/* The same with a string, whose size the target claims; no more of the target's memory is read than
+ * that size, or than a record holds. */
+static __always_inline int send_text(const struct pt_regs *regs, const struct values *v,
+				     __u64 cookie, __u64 now, __u32 cpu)
 {
 	struct record_text *r = record_reserve(cpu, sizeof(*r));
-	__u64 claimed;
+	__u64 claimed = v->words[PATH_VALUE2];
 	__u32 size;
 
 	if (!r)
 		return 0;
-	fill_probe(&r->probe, regs, cookie, now, sizeof(*r));
+	fill_probe(&r->probe, regs, cookie, now, sizeof(*r), v->words[PATH_VALUE],
+		   v->words[PATH_TAG]);
 	r->probe.head.kind = RECORD_TEXT;
 	r->reserved = 0;
 	__builtin_memset(r->text, 0, sizeof(r->text));
-	if (cookie & COOKIE_DEREF)
-		r->probe.value = read_word(r->probe.value + COOKIE_OFFSET(cookie), cpu);
-	else if (COOKIE_ACTION(cookie) == ACTION_TEXT_NUL)
-		r->probe.value += COOKIE_OFFSET(cookie);
 	if (COOKIE_ACTION(cookie) == ACTION_TEXT_NUL) {
-		r->size = read_text(r, r->probe.value, cpu);
+		r->size = read_string(r->text, sizeof(r->text), r->probe.value, cpu);
 		record_submit(r);
 		return 0;
 	}
-	claimed = argument(regs, COOKIE_VALUE2(cookie));
-	if (cookie & COOKIE_DEREF2)
-		claimed = read_word(claimed + COOKIE_OFFSET2(cookie), cpu);
 	size = claimed < RECORD_TEXT_SIZE ? claimed : RECORD_TEXT_SIZE;
 	if (COOKIE_ACTION(cookie) == ACTION_TEXT_END)
 		r->probe.value += claimed - size;
@@ -171,7 +218,7 @@ struct object_search {
 	struct record_object *record;
 };
 
-/* Looks at one place of an object. */
+/* Examines one position of an object. */
 static long look_for_view(__u32 i, struct object_search *search)
 {
 	struct record_object *r = search->record;
@@ -195,8 +242,8 @@ static long look_for_view(__u32 i, struct object_search *search)
 	return 0;
 }
 
-/* Sends every string view that an object seems to hold, for user space to find out which is its
- * name and which its type. */
+/* Sends every string view that an object seems to contain, so that user space can find its name and
+ * its type. */
 static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __u32 cpu)
 {
 	struct object_search search = { .object = object,
@@ -216,12 +263,33 @@ static __always_inline int send_object(__u64 object, __u64 cookie, __u64 now, __
 	return 0;
 }
 
+/* A string of a known size. Returns how many bytes were read, or 0. */
+static __always_inline __u32 read_view(char *text, __u32 room, __u64 address, __u8 form)
+{
+	struct string_view view = {};
+	__u32 size;
+
+	bpf_probe_read_user(&view, sizeof(view), (void *)address);
+	if (form == NAME_STRING)
+		view = (struct string_view){ .size = view.bytes, .bytes = view.size };
+	size = view.size < room ? view.size : room;
+	return bpf_probe_read_user(text, size, (void *)view.bytes) ? 0 : view.size;
+}
+
+/* One that a NUL ends: at the address, or where the word there points to. */
+static __always_inline __u32 read_characters(char *text, __u32 room, __u64 address, __u8 form,
+					     __u32 cpu)
+{
+	if (form == NAME_C_STRING)
+		address = read_word(address, cpu);
+	return read_string(text, room, address, cpu);
+}
+
 static __always_inline int send_name(__u64 object, const struct record_layout *layout, __u64 cookie,
 				     __u64 now, __u32 cpu)
 {
 	struct record_name *r = record_reserve(cpu, sizeof(*r));
-	struct string_view name = {}, type = {};
-	__u32 size;
+	__u64 name, type;
 
 	if (!r)
 		return -1;
@@ -231,22 +299,17 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 	r->object = object;
 	for (int i = 0; i < RECORD_STEPS && i < layout->n_steps; i++)
 		object = read_word(object + layout->steps[i], cpu);
-	bpf_probe_read_user(&name, sizeof(name), (void *)(object + layout->name_offset));
-	bpf_probe_read_user(&type, sizeof(type), (void *)(object + layout->type_offset));
-	if (layout->form == NAME_STRING) {
-		name = (struct string_view){ .size = name.bytes, .bytes = name.size };
-		type = (struct string_view){ .size = type.bytes, .bytes = type.size };
+	name = object + layout->name_offset;
+	type = object + layout->type_offset;
+	if (layout->form == NAME_INLINE || layout->form == NAME_C_STRING) {
+		r->name_size = read_characters(r->name, sizeof(r->name), name, layout->form, cpu);
+		r->type_size = read_characters(r->type, sizeof(r->type), type, layout->form, cpu);
+	} else {
+		r->name_size = read_view(r->name, sizeof(r->name), name, layout->form);
+		r->type_size = read_view(r->type, sizeof(r->type), type, layout->form);
 	}
-	size = name.size < RECORD_NAME_SIZE ? name.size : RECORD_NAME_SIZE;
-	if (bpf_probe_read_user(r->name, size, (void *)name.bytes))
-		name.size = 0;
-	size = type.size < RECORD_TYPE_SIZE ? type.size : RECORD_TYPE_SIZE;
-	if (bpf_probe_read_user(r->type, size, (void *)type.bytes))
-		type.size = 0;
-	if (!name.size || !type.size)
+	if (!r->name_size || !r->type_size)
 		COUNT(cpu, read_failed);
-	r->name_size = name.size;
-	r->type_size = type.size;
 	record_submit(r);
 	return 0;
 }
@@ -271,8 +334,8 @@ static __always_inline bool read_layout(const struct record_layout *shared,
 
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)
 {
-	/* As target_key() of the correlator: the upper byte is the target's number, whatever a
-	 * target has there. */
+	/* As target_key() of the correlator: the upper byte is the target's number, whatever the
+	 * target's address has there. */
 	return (object & 0x00ffffffffffffffULL) | COOKIE_TARGET(cookie) << 56;
 }
 
@@ -289,7 +352,7 @@ static __always_inline void introduce_object(const struct record_control *c, __u
 
 	if (bpf_map_lookup_elem(&objects, &key))
 		return;
-	/* -EEXIST: another CPU is just sending it. */
+	/* -EEXIST: another CPU is sending it at this moment. */
 	err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
 	if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
 		COUNT(cpu, table_full);
@@ -299,31 +362,48 @@ static __always_inline void introduce_object(const struct record_control *c, __u
 		bpf_map_delete_elem(&objects, &key);
 }
 
+/* An object is used, or goes. */
+static __always_inline int send_object_use(const struct record_control *c,
+					   const struct pt_regs *regs, const struct values *v,
+					   __u64 cookie, __u64 now, __u32 cpu)
+{
+	__u64 object = v->words[PATH_VALUE], key = object_key(object, cookie);
+	struct record_probe *r;
+
+	if (COOKIE_ACTION(cookie) == ACTION_OBJECT)
+		introduce_object(c, object, cookie, now, cpu);
+	else if (bpf_map_delete_elem(&objects, &key))
+		/* Never used in this capture: nobody needs to know. */
+		return 0;
+	r = record_reserve(cpu, sizeof(*r));
+	if (!r)
+		return 0;
+	fill_probe(r, regs, cookie, now, sizeof(*r), object, v->words[PATH_TAG]);
+	record_submit(r);
+	return 0;
+}
+
 SEC("uprobe")
 int probe(struct pt_regs *regs)
 {
-	__u64 now = bpf_ktime_get_ns(), cookie, key;
+	__u64 now = bpf_ktime_get_ns(), cookie;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct record_control *c = window_open(now);
+	struct values v;
 
 	if (!c)
 		return 0;
 	cookie = bpf_get_attach_cookie(regs);
+	if (COOKIE_ACTION(cookie) == ACTION_ENTRY)
+		return send_probe(regs, cookie, now, cpu);
+	v = read_values(regs, cookie, cpu);
 	switch (COOKIE_ACTION(cookie)) {
 	case ACTION_READ:
-		return send_values(regs, cookie, now, cpu);
-	case ACTION_TEXT:
-	case ACTION_TEXT_END:
-		return send_text(regs, cookie, now, cpu);
+		return send_values(regs, &v, cookie, now, cpu);
 	case ACTION_OBJECT:
-		introduce_object(c, argument(regs, COOKIE_VALUE(cookie)), cookie, now, cpu);
-		break;
 	case ACTION_OBJECT_FREE:
-		key = object_key(argument(regs, COOKIE_VALUE(cookie)), cookie);
-		/* Never used in this capture: nobody needs to know. */
-		if (bpf_map_delete_elem(&objects, &key))
-			return 0;
-		break;
+		return send_object_use(c, regs, &v, cookie, now, cpu);
+	default:
+		return send_text(regs, &v, cookie, now, cpu);
 	}
-	return send_probe(regs, cookie, now, cpu);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* When the targets' threads run, why they leave the CPU, who wakes them, and when they come and go.
- */
+/* When the targets' threads run, why they leave the CPU, what wakes them, and when they start and
+ * end. */
 #include "bpf/common.bpf.h"
 
 #define FOREIGN_MAX 4096
@@ -18,7 +18,7 @@ struct task_struct___old {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* The CPU's mode words of a system call number that is none. */
+/* Not a system call number. */
 #define NO_SYSCALL -1
 
 static __always_inline __u32 task_state(struct task_struct *task)
@@ -49,8 +49,8 @@ static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u
 	record_submit(r);
 }
 
-/* Says who has the CPU that a target's thread wants, or left; those beyond the table stay nameless.
- */
+/* Sends the name of the thread that has the CPU which a target's thread wants or left; those beyond
+ * the table stay nameless. */
 static __always_inline void introduce(struct task_struct *task, __u64 now)
 {
 	__u32 tid = task->pid;
@@ -108,7 +108,8 @@ static __always_inline int on_wake(struct task_struct *task)
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
 		return 0;
-	/* An interrupt can have come upon this thread: its system call lets user space tell. */
+	/* The waker may be an interrupt that arrived while this thread ran: its system call lets
+	 * user space distinguish. */
 	self = bpf_get_current_pid_tgid();
 	record_head(&r->head, now, task->pid, RECORD_WAKE, sizeof(*r));
 	r->waker_tid = (__u32)self;

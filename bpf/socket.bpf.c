@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The messages that pass through the sockets of the targets: where HTTP/1 and HTTP/2 requests and
- * answers begin and end, which call of which thread passed them, and when their bytes came.
+ * answers begin and end, which call of which thread passed them, and when their bytes arrived.
  */
-#include "bpf/messages.bpf.h"
+#include "bpf/endpoint.bpf.h"
+#include "bpf/http/messages.bpf.h"
 
-#include <bpf/bpf_endian.h>
-
-#define CALLS_MAX 8192
-#define LISTENERS_MAX 1024
-/* Of one call: bytes of framing that are looked at one by one. */
-#define STEPS_MAX 16384
-
-#define AF_UNIX 1
-#define AF_INET 2
-#define AF_INET6 10
-#define SOCK_STREAM 1
-#define IPPROTO_TCP 6
 #define TCP_CLOSE_WAIT 8
 #define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
 #define TCP_CLOSING 11
 #define TCPHDR_FIN 1
-#define S_IFMT 00170000
-#define S_IFSOCK 0140000
 #define MSG_OOB 1
 #define MSG_PEEK 2
 #define MSG_TRUNC 0x20
@@ -53,40 +40,21 @@ enum call {
 	 BIT(CALL_SENDFILE) | BIT(CALL_ACCEPT) | BIT(CALL_SENDTO) | BIT(CALL_RECVFROM) |           \
 	 BIT(CALL_SENDMSG) | BIT(CALL_RECVMSG) | BIT(CALL_SHUTDOWN))
 
-/* When the call that a thread is in was entered. */
+/* When the thread's current call was entered; 0: it is in none. Freed with the thread. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, CALLS_MAX);
-	__type(key, __u32);
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, __u64);
 } calls SEC(".maps");
 
-struct serving_port {
-	__u32 net;
-	__u32 port;
-};
-
-struct serving_socket {
-	__u32 target; /* its index */
-	__u32 uid;    /* whose the socket is: another user's process can serve at the same port, of
-			 another address */
-};
-
-/* Where targets serve. */
+/* Targets whose io_uring was reported. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, LISTENERS_MAX);
-	__type(key, struct serving_port);
-	__type(value, struct serving_socket);
-} listeners SEC(".maps");
-
-/* A socket of a target. */
-struct place {
-	struct flow_key key;
-	__u32 net;
-	__u16 local_port, peer_port;
-	bool tcp, server;
-};
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RECORD_MAX_TARGETS);
+	__type(key, __u32);
+	__type(value, __u32);
+} io_uring_reported SEC(".maps");
 
 static __always_inline bool is_followed(long id)
 {
@@ -111,71 +79,7 @@ static __always_inline int target_index(__u32 pid)
 	return -1;
 }
 
-static __always_inline bool is_socket(struct file *file)
-{
-	return (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) == S_IFSOCK;
-}
-
-static __always_inline struct sock *sock_of_file(struct file *file)
-{
-	struct socket *socket = BPF_CORE_READ(file, private_data);
-
-	return socket ? BPF_CORE_READ(socket, sk) : NULL;
-}
-
-static __always_inline struct file *file_of(__u32 fd)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **all = BPF_CORE_READ(table, fd), *file = NULL;
-
-	if (fd >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), all + fd))
-		return NULL;
-	return file;
-}
-
-static __always_inline void listener_of(struct sock *sk, struct serving_port *ret)
-{
-	ret->net = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
-	ret->port = BPF_CORE_READ(sk, __sk_common.skc_num);
-}
-
-/* Finds the stream socket behind a descriptor; false: there is none. */
-ENTRY find_place(__u32 fd, struct place *ret)
-{
-	struct file *file = file_of(fd);
-	struct serving_port l;
-	struct sock *sk;
-	__u16 family;
-
-	if (!ret || !file || !is_socket(file))
-		return false;
-	sk = sock_of_file(file);
-	if (!sk || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
-		return false;
-	family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	__builtin_memset(ret, 0, sizeof(*ret));
-	ret->key.sock = (__u64)sk;
-	ret->key.inode = (__u32)BPF_CORE_READ(file, f_inode, i_ino);
-	if (family == AF_UNIX) {
-		/* Who connected has no address of his own; who accepted has the listener's. */
-		ret->server = BPF_CORE_READ((struct unix_sock *)sk, addr) != NULL;
-		return true;
-	}
-	if (family != AF_INET && family != AF_INET6)
-		return false;
-	/* Of other protocols only the bytes are known, not their numbers. */
-	ret->tcp = BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP;
-	listener_of(sk, &l);
-	ret->net = l.net;
-	ret->local_port = (__u16)l.port;
-	ret->peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-	ret->server = bpf_map_lookup_elem(&listeners, &l) != NULL;
-	return true;
-}
-
-/* The state of one direction, made when it is new. */
+/* The state of one direction, created on first use. */
 static __always_inline struct flow *flow_get(const struct flow_key *key, const struct window *w)
 {
 	struct flow *f = bpf_map_lookup_elem(&flows, key);
@@ -186,16 +90,16 @@ static __always_inline struct flow *flow_get(const struct flow_key *key, const s
 	return bpf_map_lookup_elem(&flows, key);
 }
 
-static __always_inline void pass_place(struct pass *p, const struct place *place)
+static __always_inline void pass_endpoint(struct pass *p, const struct endpoint *endpoint)
 {
-	p->sock = place->key.sock;
-	p->inode = place->key.inode;
-	p->local_port = place->local_port;
-	p->peer_port = place->peer_port;
-	p->server = place->server;
+	p->sock = endpoint->key.sock;
+	p->inode = endpoint->key.inode;
+	p->local_port = endpoint->local_port;
+	p->peer_port = endpoint->peer_port;
+	p->server = endpoint->server;
 }
 
-/* The sequence number behind the last byte that was read. */
+/* The sequence number after the last byte that was read. */
 static __always_inline __u32 read_position(struct tcp_sock *tp)
 {
 	__u8 state = BPF_CORE_READ((struct sock *)tp, __sk_common.skc_state);
@@ -206,31 +110,31 @@ static __always_inline __u32 read_position(struct tcp_sock *tp)
 	return ended && end == BPF_CORE_READ(tp, rcv_nxt) ? end - 1 : end;
 }
 
-/* The verifier of 6.1 has no room on the stack for a second key: that of the place gets the
- * direction. */
-static __always_inline void follow(struct steps *s, struct place *place, __u64 bytes)
+/* The verifier of 6.1 has no room on the stack for a second key: the direction is set in that of
+ * the endpoint. */
+static __always_inline void follow(struct steps *s, struct endpoint *endpoint, __u64 bytes)
 {
 	struct pass *p = &s->pass;
 	__u32 zero = 0, end = 0;
 	struct flow *f;
 
-	place->key.direction = p->direction;
+	endpoint->key.direction = p->direction;
 	s->window = bpf_map_lookup_elem(&windows, &zero);
 	if (!s->window)
 		return;
-	f = s->flow = flow_get(&place->key, s->window);
+	f = s->flow = flow_get(&endpoint->key, s->window);
 	if (!f) {
 		COUNT(p->cpu, flows_full);
 		return;
 	}
-	/* Of two threads at one direction of a connection the second is left out; that its bytes
-	 * are missing is seen by their number. */
+	/* If two threads use one direction of a connection, the second is left out; the sequence
+	 * number shows that its bytes are missing. */
 	if (__sync_lock_test_and_set(&f->busy, 1))
 		return;
 	p->left = bytes;
-	pass_place(p, place);
-	if (place->tcp) {
-		struct tcp_sock *tp = (struct tcp_sock *)place->key.sock;
+	pass_endpoint(p, endpoint);
+	if (endpoint->tcp) {
+		struct tcp_sock *tp = (struct tcp_sock *)endpoint->key.sock;
 
 		end = p->direction == MESSAGE_READ ? read_position(tp)
 						   : BPF_CORE_READ(tp, write_seq);
@@ -243,14 +147,7 @@ static __always_inline void follow(struct steps *s, struct place *place, __u64 b
 		f->followed = 1;
 	}
 	bpf_loop(STEPS_MAX, pass_step, s, 0);
-	if (p->unread || (p->left && !p->dead))
-		flow_lost(p, f);
-	/* Before the end of its first line nobody knows that it is a message. */
-	if (f->pending && !f->first_line) {
-		if (!p->dead)
-			send_message(p, f, f->pending);
-		f->pending = 0;
-	}
+	pass_end(p, f);
 	f->last_ns = p->now;
 	__sync_lock_test_and_set(&f->busy, 0);
 }
@@ -259,35 +156,35 @@ struct file___counted {
 	atomic_long_t f_count;
 } __attribute__((preserve_access_index));
 
-/* Whether the file stays when a descriptor of it is closed; also while another thread is in a call
- * with it. */
+/* Whether the file stays open when a descriptor of it is closed; also while another thread is in a
+ * call with it. */
 static __always_inline bool is_shared(struct file *file)
 {
 	if (bpf_core_field_exists(((struct file___counted *)file)->f_count))
 		return BPF_CORE_READ((struct file___counted *)file, f_count.counter) > 1;
-	/* One less than there are. */
+	/* The count is one less than the number of references. */
 	return BPF_CORE_READ(file, f_ref.refcnt.counter) > 0;
 }
 
 /* Both directions end with the descriptor, unless it is one of several. */
 static __always_inline void on_close(struct pass *p, __u32 fd, bool forget)
 {
-	struct place place;
+	struct endpoint endpoint;
 	struct flow *f;
 
-	if (!find_place(fd, &place) || (forget && is_shared(file_of(fd))))
+	if (!find_endpoint(fd, &endpoint) || (forget && is_shared(file_of(fd))))
 		return;
-	/* Of a connection on which nothing was written, by what was read. */
-	place.key.direction = p->direction = MESSAGE_WRITTEN;
-	f = bpf_map_lookup_elem(&flows, &place.key);
+	/* If nothing was written on a connection, by what was read. */
+	endpoint.key.direction = p->direction = MESSAGE_WRITTEN;
+	f = bpf_map_lookup_elem(&flows, &endpoint.key);
 	if (!f) {
-		place.key.direction = p->direction = MESSAGE_READ;
-		f = bpf_map_lookup_elem(&flows, &place.key);
+		endpoint.key.direction = p->direction = MESSAGE_READ;
+		f = bpf_map_lookup_elem(&flows, &endpoint.key);
 	}
 	if (f) {
 		bool ends = p->direction == MESSAGE_WRITTEN && f->state == STATE_UNTIL_CLOSE;
 
-		pass_place(p, &place);
+		pass_endpoint(p, &endpoint);
 		p->began = f->last_ns;
 		send_message(p, f, MESSAGE_CLOSED | (ends ? MESSAGE_LAST : 0));
 		if (ends)
@@ -295,17 +192,49 @@ static __always_inline void on_close(struct pass *p, __u32 fd, bool forget)
 	}
 	if (!forget)
 		return;
-	place.key.direction = MESSAGE_WRITTEN;
-	bpf_map_delete_elem(&flows, &place.key);
-	place.key.direction = MESSAGE_READ;
-	bpf_map_delete_elem(&flows, &place.key);
+	endpoint.key.direction = MESSAGE_WRITTEN;
+	bpf_map_delete_elem(&flows, &endpoint.key);
+	endpoint.key.direction = MESSAGE_READ;
+	bpf_map_delete_elem(&flows, &endpoint.key);
+}
+
+static __always_inline void report_io_uring(__u64 now, __u32 tid, __u32 target)
+{
+	__u32 *reported = bpf_map_lookup_elem(&io_uring_reported, &target);
+
+	if (reported && !__sync_lock_test_and_set(reported, 1))
+		send_unseen(now, tid, target, 0, 0, UNSEEN_IO_URING);
+}
+
+static __always_inline void call_begins(__u64 now)
+{
+	__u64 *began = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL,
+					    BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (began)
+		*began = now;
+	else
+		COUNT(bpf_get_smp_processor_id(), flows_full);
+}
+
+/* When the thread's call was entered; a call that was entered before the window counts from its
+ * beginning. */
+static __always_inline __u64 call_ends(__u64 now)
+{
+	__u64 *began = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
+	__u64 ret = now;
+
+	if (began && *began) {
+		ret = *began;
+		*began = 0;
+	}
+	return ret;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
 	__u64 self, now;
-	__u32 tid;
 	int target;
 
 	if (!is_followed(id))
@@ -317,11 +246,10 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	now = bpf_ktime_get_ns();
 	if (!window_open(now))
 		return 0;
-	tid = (__u32)self;
 	if (id == CALL_CLOSE || id == CALL_SHUTDOWN) {
 		struct pass p = { .now = now,
 				  .began = now,
-				  .tid = tid,
+				  .tid = (__u32)self,
 				  .cpu = bpf_get_smp_processor_id(),
 				  .target = target };
 
@@ -330,15 +258,10 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 			on_close(&p, (__u32)regs->di, id == CALL_CLOSE);
 		return 0;
 	}
-	if (id == CALL_IO_URING_ENTER) {
-		/* Once: no thread has such a number. */
-		tid = 1u << 31 | (__u32)target;
-		if (!bpf_map_update_elem(&calls, &tid, &now, BPF_NOEXIST))
-			send_unseen(now, (__u32)self, target, 0, 0, UNSEEN_IO_URING);
-		return 0;
-	}
-	if (bpf_map_update_elem(&calls, &tid, &now, BPF_ANY))
-		COUNT(bpf_get_smp_processor_id(), flows_full);
+	if (id == CALL_IO_URING_ENTER)
+		report_io_uring(now, (__u32)self, target);
+	else
+		call_begins(now);
 	return 0;
 }
 
@@ -350,65 +273,35 @@ static __always_inline void listener_add(const struct serving_port *port, struct
 	bpf_map_update_elem(&listeners, port, &l, BPF_NOEXIST);
 }
 
-/* Not inlined: what it needs of the stack is not needed by its caller's other calls. */
+/* Not inlined, so that its use of the stack is not added to its caller's other calls. */
 ENTRY on_accept(__u32 fd, __u32 target)
 {
 	const struct window *w;
 	struct serving_port l;
-	struct place place;
+	struct endpoint endpoint;
 	struct flow *f;
 	__u32 zero = 0;
 
-	if (!find_place(fd, &place))
+	if (!find_endpoint(fd, &endpoint))
 		return 0;
-	place.key.direction = MESSAGE_READ;
+	endpoint.key.direction = MESSAGE_READ;
 	w = bpf_map_lookup_elem(&windows, &zero);
-	f = w ? flow_get(&place.key, w) : NULL;
+	f = w ? flow_get(&endpoint.key, w) : NULL;
 	if (f)
 		f->accepted = 1;
-	if (!place.net)
+	if (!endpoint.net)
 		return 0;
-	l = (struct serving_port){ .net = place.net, .port = place.local_port };
-	listener_add(&l, (struct sock *)place.key.sock, target);
+	l = (struct serving_port){ .net = endpoint.net, .port = endpoint.local_port };
+	listener_add(&l, (struct sock *)endpoint.key.sock, target);
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
+/* Where a call's bytes are in user memory, and their direction; false: it passed none that are
+ * followed. */
+static __always_inline bool find_bytes(struct pass *p, const struct pt_regs *regs, long id)
 {
-	struct steps s = {};
-	struct pass *p = &s.pass;
-	struct place place;
-	long id = (long)regs->orig_ax;
-	__u32 fd = (__u32)regs->di, flags = 0;
-	__u64 self, *began;
-	int target;
+	__u32 flags = 0;
 
-	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN ||
-	    id == CALL_IO_URING_ENTER)
-		return 0;
-	self = bpf_get_current_pid_tgid();
-	target = target_index(self >> 32);
-	if (target < 0)
-		return 0;
-	p->now = bpf_ktime_get_ns();
-	if (!window_open(p->now))
-		return 0;
-	p->tid = (__u32)self;
-	p->cpu = bpf_get_smp_processor_id();
-	p->target = target;
-	/* Threads come and go; their entries do not stay. */
-	began = bpf_map_lookup_elem(&calls, &p->tid);
-	p->began = began ? *began : p->now;
-	bpf_map_delete_elem(&calls, &p->tid);
-	if (result < 0)
-		return 0;
-	if (id == CALL_ACCEPT || id == CALL_ACCEPT4) {
-		on_accept((__u32)result, target);
-		return 0;
-	}
-	if (!result)
-		return 0;
 	p->direction = MESSAGE_WRITTEN;
 	switch (id) {
 	case CALL_READ:
@@ -437,38 +330,77 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	case CALL_SENDMSG:
 		if (bpf_probe_read_user(&p->vector, sizeof(p->vector),
 					(void *)(regs->si + 16 /* msg_iov */)))
-			return 0;
+			return false;
 		break;
 	case CALL_SPLICE:
-		/* Into the socket, or out of it: no bytes in user memory either way. */
-		if (!find_place(fd, &place))
-			fd = (__u32)regs->dx;
-		else
-			p->direction = MESSAGE_READ;
-		break;
 	case CALL_SENDFILE:
 		break;
 	default:
-		return 0;
+		return false;
 	}
-	if (flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))
-		return 0;
-	/* They were thrown away, not copied. */
+	/* They were discarded, not copied. */
 	if (flags & MSG_TRUNC) {
 		p->address = 0;
 		p->vector = 0;
 	}
-	if (!find_place(fd, &place))
+	return !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE));
+}
+
+/* The socket through which a call passed bytes. */
+static __always_inline bool find_socket(struct pass *p, const struct pt_regs *regs, long id,
+					struct endpoint *ret)
+{
+	bool first = find_endpoint((__u32)regs->di, ret);
+
+	if (id != CALL_SPLICE)
+		return first;
+	/* From the socket, or into it: no bytes are in user memory either way. */
+	if (first)
+		p->direction = MESSAGE_READ;
+	return first || find_endpoint((__u32)regs->dx, ret);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
+{
+	struct steps s = {};
+	struct pass *p = &s.pass;
+	struct endpoint endpoint;
+	long id = (long)regs->orig_ax;
+	__u64 self;
+	int target;
+
+	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN ||
+	    id == CALL_IO_URING_ENTER)
 		return 0;
-	/* A piece of which only the length is known can be passed over, not read. */
+	self = bpf_get_current_pid_tgid();
+	target = target_index(self >> 32);
+	if (target < 0)
+		return 0;
+	p->now = bpf_ktime_get_ns();
+	if (!window_open(p->now))
+		return 0;
+	p->tid = (__u32)self;
+	p->cpu = bpf_get_smp_processor_id();
+	p->target = target;
+	p->began = call_ends(p->now);
+	if (result < 0)
+		return 0;
+	if (id == CALL_ACCEPT || id == CALL_ACCEPT4) {
+		on_accept((__u32)result, target);
+		return 0;
+	}
+	if (!result || !find_bytes(p, regs, id) || !find_socket(p, regs, id, &endpoint))
+		return 0;
+	/* A piece of which only the length is known can be skipped, not read. */
 	if (!p->vector)
 		p->room = (__u64)result;
-	follow(&s, &place, (__u64)result);
+	follow(&s, &endpoint, (__u64)result);
 	return 0;
 }
 
-/* Where a target serves by TCP on this socket; NULL: it is none of theirs, or the window is not
- * open. In the sender's, or the network's, context. */
+/* The listener if a target serves by TCP on this socket; NULL: it is none of theirs, or the window
+ * is not open. In the sender's, or the network's, context. */
 static __always_inline const struct serving_socket *served_by(struct sock *sk, __u64 now)
 {
 	const struct serving_socket *listener;
@@ -483,7 +415,7 @@ static __always_inline const struct serving_socket *served_by(struct sock *sk, _
 		return NULL;
 	listener_of(sk, &l);
 	listener = bpf_map_lookup_elem(&listeners, &l);
-	/* A connection that nobody has accepted yet comes to its listener. */
+	/* A connection that is not accepted yet is reported at its listener. */
 	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN ||
 	    BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
 		return NULL;
@@ -491,7 +423,7 @@ static __always_inline const struct serving_socket *served_by(struct sock *sk, _
 }
 
 /* Bytes up to that sequence number can be read. The context's first word is the socket: the
- * verifier lets nobody compute with the pointer itself. */
+ * verifier allows no arithmetic on the pointer itself. */
 static __always_inline int send_ready(void *context, const struct serving_socket *listener,
 				      __u64 now, __u32 position, bool more)
 {
@@ -525,7 +457,7 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 
 /*
  * The same on a kernel without that tracepoint (before 6.3): a segment of an established
- * connection, before it is taken in. One that comes before its turn cannot be read yet.
+ * connection, before it is processed. One that arrives out of order cannot be read yet.
  */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
@@ -541,7 +473,7 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	next = BPF_CORE_READ(tp, rcv_nxt);
 	begin = BPF_CORE_READ(segment, seq);
 	end = BPF_CORE_READ(segment, end_seq);
-	/* The end of the stream has a number, too, and is no byte. */
+	/* The end of the stream has a number, too, but is not a byte. */
 	if ((__s32)(begin - next) > 0 ||
 	    (__s32)(end - (BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN) - next) <= 0)
 		return 0;
@@ -558,7 +490,7 @@ static __always_inline bool is_io_uring(struct file *file)
 	       IS(text, "[io_uring]");
 }
 
-/* Run by user space before the window opens: where the targets serve. */
+/* Run by user space before the window opens: finds where the targets serve. */
 SEC("iter/task_file")
 int find_listeners(struct bpf_iter__task_file *ctx)
 {

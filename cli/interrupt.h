@@ -4,10 +4,10 @@
 
 #include <signal.h>
 
-/* From now on SIGINT, SIGTERM and SIGHUP only raise the flag; SIGPIPE is ignored. */
+/* From now on SIGINT, SIGTERM and SIGHUP only set the flag; SIGPIPE is ignored. */
 void interrupt_catch(void);
-/* In a child: the default action of every signal. */
+/* In a child process: restores the default action of every signal. */
 void interrupt_release(void);
 
-/* The signal that was received, 0: none. */
+/* The signal that was received; 0: none. */
 const volatile sig_atomic_t *interrupt_flag(void);

@@ -8,7 +8,7 @@
 #include "cli/interrupt.h"
 #include "lib/base/macro.h"
 
-/* So that no file that is opened later becomes one of the standard three. */
+/* Prevents a file that is opened later from becoming one of the standard three. */
 static int open_standard_files(void)
 {
 	int fd;
@@ -35,7 +35,7 @@ static int check_address(const struct daemon_address *address)
 	return 0;
 }
 
-/* As arguments_read(), of the whole command line. */
+/* As arguments_read(), for the whole command line. */
 static int read_command_line(int argc, char **argv, struct arguments *arguments,
 			     const struct command **ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exit codes, which scripts rely on, and messages for people on standard error. */
+/* Exit codes, which scripts rely on, and messages to the user on standard error. */
 #pragma once
 
 #include "lib/grpc/status.h"

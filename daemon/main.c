@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofd: reads the command line, makes the sockets while it may, and becomes the broker and the
- * front. */
+/* tfprofd: reads the command line, creates the sockets while it has the privileges, and becomes the
+ * broker and the front. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,8 +25,7 @@ void __lsan_do_leak_check(void) __attribute__((weak));
 
 enum exit_code { EXIT_USAGE = 2, EXIT_HOST = 7 };
 
-/* Holds the state directory for this daemon alone; the descriptor stays open as long as it lives.
- */
+/* Locks the state directory for this daemon; the descriptor stays open as long as it lives. */
 static int lock_state(const char *path)
 {
 	char lock[600];
@@ -36,7 +35,7 @@ static int lock_state(const char *path)
 	if (r < 0)
 		return log_error_errno(
 			r,
-			"cannot make the state directory %s: %m; choose another one with --state-dir",
+			"cannot create the state directory %s: %m; choose another one with --state-dir",
 			path);
 	snprintf(lock, sizeof(lock), "%s/lock", path);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -50,16 +49,16 @@ static int lock_state(const char *path)
 		close(fd);
 		return log_error_errno(
 			r,
-			"another tfprofd uses the state directory %s; choose another one with --state-dir",
+			"the state directory %s is in use by another tfprofd; choose another one with --state-dir",
 			path);
 	}
 	return fd;
 }
 
 /*
- * A directory that the front, which owns nothing else, may write to; it is a cache, so that a
- * daemon without one only takes longer. Others with the front's user cannot reach it: the state
- * directory is root's.
+ * A directory that the front, which owns nothing else, may write to. It is a cache: without it the
+ * daemon is only slower. Other processes of the front's user cannot reach it: the state directory
+ * belongs to root.
  */
 static int open_cache(const char *state)
 {
@@ -73,13 +72,13 @@ static int open_cache(const char *state)
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) ||
 	    fchmod(fd, 0700) < 0) {
-		log_warning("cannot use %s: %m; plans are not kept", path);
+		log_warning("cannot use %s: %m; plans are not cached", path);
 		return safe_close(fd);
 	}
 	return fd;
 }
 
-/* When memory runs out, the profiler goes before the server that it watches. */
+/* When memory runs out, the profiler is killed before the server that it profiles. */
 static void prefer_for_oom(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -99,17 +98,17 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, requests) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, events) < 0)
-		return log_error_errno(-errno, "cannot make a socket pair: %m");
+		return log_error_errno(-errno, "cannot create a socket pair: %m");
 	child = fork();
 	if (child < 0)
 		return log_error_errno(-errno, "cannot fork: %m");
 	if (child == 0) {
-		/* For the time until its privileges are dropped; from then on the broker's end of
-		 * the pairs tells when it goes. */
+		/* Until its privileges are dropped; from then on the end of the socket pair shows
+		 * that the broker has ended. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(EXIT_FAILURE);
-		/* The broker says when to end. */
+		/* The broker requests its end. */
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
 		prefer_for_oom();
@@ -123,7 +122,7 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		front->events = events[1];
 		fcntl(front->events, F_SETFL, O_NONBLOCK);
 		r = front_run(front);
-		/* A build with sanitizers says what was left behind. */
+		/* A build with sanitizers reports leaks. */
 		if (__lsan_do_leak_check)
 			__lsan_do_leak_check();
 		_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
@@ -142,8 +141,8 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		.listeners = listeners->list,
 		.n_listeners = listeners->n,
 		.perf_event_uprobes = config->perf_event_uprobes,
-		.captures_itself = config->recorder.level > 0 || config->lifecycle,
-		.hurries = config->lifecycle,
+		.captures_on_its_own = config->recorder.level > 0 || config->lifecycle,
+		.reports_early = config->lifecycle,
 		.state = state,
 		.reload = { config->file, config->tls_certificate, config->tls_key,
 			    config->tls_client_ca } });
@@ -155,8 +154,8 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 	return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-/* Goes to the background; the caller's process ends when the daemon is ready, or with its failure.
- */
+/* Goes to the background; the calling process exits when the daemon is ready, or with its
+ * failure. */
 static int go_background(int *ret_ready)
 {
 	int ready[2], null;
@@ -179,8 +178,8 @@ static int go_background(int *ret_ready)
 	}
 	close(ready[0]);
 	setsid();
-	/* What started the daemon must not wait for its output, and its directory must not be held.
-	 */
+	/* The process that started the daemon must not wait for its output, and its directory must
+	 * not be kept in use. */
 	null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
 	    chdir("/") < 0)
@@ -225,7 +224,7 @@ static int run(struct front_options *front, bool foreground)
 	sigset_t signals;
 	int lock, r;
 
-	/* From here on there is something to clean up; the broker looks at them. */
+	/* From here on there is something to clean up; the broker handles the signals. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
@@ -280,7 +279,7 @@ int main(int argc, char *argv[])
 	} else {
 		if (front.config->verbose)
 			log_set_level(LOG_DEBUG);
-		/* Who hands sockets over waits for this process. */
+		/* A process that hands over sockets waits for this one. */
 		r = run(&front, front.config->foreground || listeners_are_handed());
 	}
 	grpc_tls_free(front.tls);

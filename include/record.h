@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the kernel side tells user space: records in ring buffers, and the words that both share by
- * mmap. Included by bpf/ and by daemon/, so it has no includes of its own: the includer has the
- * fixed-width types (vmlinux.h; user space includes record_types.h).
+ * What the kernel side reports to user space: records in ring buffers, and the words that both
+ * share by mmap. Included by bpf/ and by daemon/, so it has no includes of its own: the includer
+ * provides the fixed-width types (vmlinux.h; user space includes record_types.h).
  *
- * Every record starts with struct record. Kinds are append-only; a reader skips a kind that it
- * does not know, by its size. Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are
- * those of the initial pid namespace.
+ * Every record starts with struct record. Kinds are append-only; a reader skips an unknown kind, by
+ * its size. Times are nanoseconds of CLOCK_MONOTONIC. Thread and process ids are those of the
+ * initial pid namespace.
  */
 #pragma once
 
 #define RECORD_MAX_TARGETS 16 /* processes in one capture */
 #define RECORD_COMM_SIZE 16   /* TASK_COMM_LEN */
 #define RECORD_NAME_SIZE                                                                           \
-	512 /* bytes of an object's name that are kept; longer ones are cut and flagged */
+	512 /* bytes of an object's name that are kept; longer ones are truncated and flagged */
 #define RECORD_TYPE_SIZE 96  /* likewise its type */
-#define RECORD_CANDIDATES 10 /* string views looked at when an object's layout is not known */
+#define RECORD_CANDIDATES 10 /* string views examined while the layout is unknown */
 #define RECORD_CANDIDATE_SIZE 200
 #define RECORD_OBJECT_BYTES 384 /* of an object that are searched for string views */
 #define RECORD_TEXT_SIZE 96     /* bytes of a function's string argument that are kept */
@@ -24,45 +24,60 @@
 
 enum record_kind {
 	RECORD_NONE = 0,
-	RECORD_PROBE = 1, /* struct record_probe: a probed function was entered; .site says which */
+	/* Struct record_probe: a probed function was entered; .site identifies the probe. */
+	RECORD_PROBE = 1,
 	RECORD_NAME =
-		2, /* struct record_name: name and type of an object seen for the first time */
+		/* Struct record_name: name and type of an object seen for the first time. */
+	2,
 	RECORD_OBJECT =
-		3, /* struct record_object: the same while the object's layout is not known */
-	RECORD_SWITCH = 4, /* struct record_switch: a CPU went from one thread to another */
-	RECORD_WAKE = 5,   /* struct record_wake: a thread of a target was woken */
-	RECORD_THREAD = 6, /* struct record_thread: a thread of a target and its name, at the end of
-			      the window */
-	RECORD_EXIT = 7,   /* struct record_thread: a thread of a target ended */
-	RECORD_EXEC = 8,   /* struct record_thread: a target became another program */
-	RECORD_FORK = 9,   /* struct record_thread: a target made a thread; .tid is the new one */
-	RECORD_FOREIGN = 10, /* struct record_thread: a thread of another process, that had a CPU
-				which a target's thread wanted or left */
-	RECORD_MESSAGE = 11, /* struct record_message or record_headers: part of a message passed
-				through a socket of a target */
-	RECORD_FIELD = 12, /* struct record_field: a literal field of an HTTP/2 header block, or the
-			      line that an HTTP/1 message begins with */
+		/* Struct record_object: the same while the object's layout is unknown. */
+	3,
+	/* Struct record_switch: a CPU switched from one thread to another. */
+	RECORD_SWITCH = 4,
+	RECORD_WAKE = 5, /* struct record_wake: a thread of a target was woken */
+	/* Struct record_thread: a thread of a target and its name, at the end of the window. */
+	RECORD_THREAD = 6,
+	/* Struct record_thread: a thread of a target ended. */
+	RECORD_EXIT = 7,
+	/* Struct record_thread: a target executed another program. */
+	RECORD_EXEC = 8,
+	/* Struct record_thread: a target created a thread; .tid is the new one. */
+	RECORD_FORK = 9,
+	/* Struct record_thread: a thread of another process that had a CPU which a target's thread
+	 * wanted or left. */
+	RECORD_FOREIGN = 10,
+	/* Struct record_message or record_headers: part of a message passed through a socket of a
+	 * target. */
+	RECORD_MESSAGE = 11,
+	/* Struct record_field: a literal field of an HTTP/2 header block, or the first line of an
+	 * HTTP/1 message. */
+	RECORD_FIELD = 12,
 	RECORD_READY =
-		13, /* struct record_ready: bytes came to a socket on which a target serves */
+		/* Struct record_ready: bytes arrived at a socket on which a target serves. */
+	13,
 	RECORD_UNSEEN =
-		14,       /* struct record_unseen: something of a target that cannot be followed */
+		/* Struct record_unseen: something of a target that cannot be followed. */
+	14,
 	RECORD_TEXT = 15, /* struct record_text: a probed function was entered with a string */
 };
 
 /* The head of every record. 16 bytes. */
 struct record {
 	__u64 time;
-	__u32 tid; /* the thread that it is about */
+	__u32 tid; /* the thread that the record is about */
 	__u8 kind; /* enum record_kind */
-	__u8 site; /* RECORD_PROBE, TEXT, NAME, OBJECT: the number that the attach cookie carried */
-	__u8 size8; /* size of the whole record in units of 8 bytes, for the fixed-size kinds; 0 for
-		       the others */
-	__u8 target; /* RECORD_PROBE, NAME, OBJECT: index of the process in the capture */
+	/* RECORD_PROBE, TEXT, NAME, OBJECT: the number in the attach cookie. */
+	__u8 site;
+	/* Size of the whole record in units of 8 bytes, for the fixed-size kinds; 0 for the
+	 * others. */
+	__u8 size8;
+	/* RECORD_PROBE, NAME, OBJECT: index of the process in the capture. */
+	__u8 target;
 };
 
 struct record_probe {
 	struct record head;
-	__u32 stack; /* low half of the stack pointer as it was at the function's entry */
+	__u32 stack; /* low half of the stack pointer at the function's entry */
 	__u32 tag;   /* low half of a second argument */
 	__u64 value; /* an argument, or what it pointed to */
 };
@@ -73,10 +88,11 @@ struct record_probe2 {
 	__u64 value2;
 };
 
-/* A probe that reads a string: .value is where it lies. */
+/* A probe that reads a string: .value is its address. */
 struct record_text {
 	struct record_probe probe;
-	__u32 size; /* that the target says; may exceed RECORD_TEXT_SIZE. 0: it could not be read */
+	/* As the target states it; may exceed RECORD_TEXT_SIZE. 0: it could not be read. */
+	__u32 size;
 	__u32 reserved;
 	char text[RECORD_TEXT_SIZE];
 };
@@ -84,15 +100,17 @@ struct record_text {
 struct record_name {
 	struct record head;
 	__u64 object;
-	__u32 name_size; /* as the object says; may exceed RECORD_NAME_SIZE */
+	/* As the object states it; may exceed RECORD_NAME_SIZE. */
+	__u32 name_size;
 	__u32 type_size;
 	char name[RECORD_NAME_SIZE];
 	char type[RECORD_TYPE_SIZE];
 };
 
 struct record_candidate {
-	__u32 offset; /* of the string view {size, pointer} in the object */
-	__u32 size;   /* that it claims */
+	/* Of the string view {size, pointer} in the object. */
+	__u32 offset;
+	__u32 size; /* as the view states it */
 	char bytes[RECORD_CANDIDATE_SIZE];
 };
 
@@ -105,25 +123,32 @@ struct record_object {
 };
 
 enum record_switch_flag {
-	SWITCH_OUT = 1 << 0,       /* .head.tid belongs to a target and left the CPU */
-	SWITCH_IN = 1 << 1,        /* .next_tid belongs to a target and took it */
-	SWITCH_PREEMPTED = 1 << 2, /* it left although it could run on */
+	/* .head.tid belongs to a target and left the CPU. */
+	SWITCH_OUT = 1 << 0,
+	/* .next_tid belongs to a target and got the CPU. */
+	SWITCH_IN = 1 << 1,
+	/* It was preempted. */
+	SWITCH_PREEMPTED = 1 << 2,
 };
 
 struct record_switch {
-	struct record head; /* .tid: who left */
+	struct record head; /* .tid: the thread that left */
 	__u32 next_tid;
 	__u16 cpu;
 	__u16 flags;
-	__u32 state;   /* of who left: TASK_* bits, 0 when runnable */
-	__s32 syscall; /* that it was in, -1: none */
+	/* Of the thread that left: TASK_* bits, 0 if runnable. */
+	__u32 state;
+	/* The system call that it was in, -1: none. */
+	__s32 syscall;
 };
 
 struct record_wake {
-	struct record head;  /* .tid: who was woken */
-	__u32 waker_tid;     /* who ran there; 0: the idle task */
-	__s32 waker_syscall; /* that it was in, -1: none. An interrupt may have woken, and come upon
-				it. */
+	struct record head; /* .tid: the thread that was woken */
+	/* The thread that ran there; 0: the idle task. */
+	__u32 waker_tid;
+	/* The system call that it was in, -1: none. The waker can also be an interrupt that arrived
+	 * while it ran. */
+	__s32 waker_syscall;
 };
 
 struct record_thread {
@@ -139,62 +164,75 @@ enum message_direction {
 };
 
 enum message_protocol {
-	MESSAGE_NEW, /* not known yet */
+	MESSAGE_NEW, /* unknown so far */
 	MESSAGE_HTTP1,
 	MESSAGE_HTTP2,
 	MESSAGE_OTHER,
 };
 
 enum message_part {
-	MESSAGE_FIRST = 1 << 0, /* HTTP/1: the message's first byte. HTTP/2: a frame's */
+	/* HTTP/1: the message's first byte. HTTP/2: a frame's. */
+	MESSAGE_FIRST = 1 << 0,
 	MESSAGE_LAST =
-		1 << 1, /* the last byte of the message; HTTP/2: of its stream in this direction */
-	MESSAGE_IS_REQUEST = 1 << 2, /* HTTP/1: it began as a request does, not as a response */
-	MESSAGE_LOST = 1 << 3, /* bytes passed unseen, or what was seen is no such message: what was
-				  going on here cannot be followed */
-	MESSAGE_CLOSED = 1 << 4,  /* the target closes the connection, or its own half of it: .began
-				     is when bytes last passed */
-	MESSAGE_SERVER = 1 << 5,  /* the connection was made to the target, not by it */
-	MESSAGE_PREFACE = 1 << 6, /* HTTP/2: the connection's first bytes: header fields can be
-				     followed from here on */
-	MESSAGE_NO_FIELDS = 1 << 7, /* HTTP/2: a header block could not be followed: earlier fields
-				       are not known any more */
-	MESSAGE_ACCEPTED = 1 << 8,  /* the connection was accepted since the window opened */
-	MESSAGE_PASSED = 1 << 9,    /* bytes were read in which nothing known begins, messages among
-				       them perhaps: told once */
+		/* The last byte of the message; HTTP/2: of its stream in this direction. */
+	1 << 1,
+	/* HTTP/1: it began like a request, not like a response. */
+	MESSAGE_IS_REQUEST = 1 << 2,
+	/* Bytes passed unseen, or are not such a message: what was in progress cannot be
+	 * followed. */
+	MESSAGE_LOST = 1 << 3,
+	/* The target closes the connection, or its own half of it: .began is when bytes last
+	 * passed. */
+	MESSAGE_CLOSED = 1 << 4,
+	/* The connection was made to the target, not by it. */
+	MESSAGE_SERVER = 1 << 5,
+	/* HTTP/2: the connection's first bytes: header fields can be followed from here on. */
+	MESSAGE_PREFACE = 1 << 6,
+	/* HTTP/2: a header block could not be followed: earlier fields are no longer known. */
+	MESSAGE_NO_FIELDS = 1 << 7,
+	/* The connection was accepted after the window opened. */
+	MESSAGE_ACCEPTED = 1 << 8,
+	/* Bytes were read in which no known message begins, possibly including messages: reported
+	 * once. */
+	MESSAGE_PASSED = 1 << 9,
 };
 
-/* What a call passed of one message: 64 bytes. */
+/* The part of one message that a call passed: 64 bytes. */
 struct record_message {
 	struct record head; /* .time: the call returned */
-	__u64 began;        /* it was entered */
-	__u64 socket; /* a number for the connection; it can be another's after this one was closed
-		       */
-	__u32 inode;  /* of the socket: tells those apart */
-	__u32 position; /* TCP: the sequence number behind the last byte that this is about */
-	__u32 stream;   /* HTTP/2 */
-	__u32 bytes;    /* HTTP/1: of the message so far, head and body. HTTP/2: of the frame */
-	__u16 local_port, peer_port; /* 0: no TCP */
+	__u64 began;        /* .time of its entry */
+	/* A number for the connection; it can be reused after this one was closed. */
+	__u64 socket;
+	/* Of the socket: distinguishes them. */
+	__u32 inode;
+	/* TCP: the sequence number after the last byte of this part. */
+	__u32 position;
+	__u32 stream; /* HTTP/2 */
+	/* HTTP/1: of the message so far, head and body. HTTP/2: of the frame. */
+	__u32 bytes;
+	__u16 local_port, peer_port; /* 0: not TCP */
 	__u16 part;                  /* enum message_part */
 	__u16 status;                /* HTTP/1: of a response; 0: none yet */
 	__u8 direction;              /* enum message_direction */
 	__u8 protocol;               /* enum message_protocol */
 	__u8 type, flags;            /* HTTP/2: of the frame */
-	__u32 ordinal; /* HTTP/1: which message of this direction, since it was first seen, from 1
-			*/
+	/* HTTP/1: the number of the message in this direction, from 1 when it was first seen. */
+	__u32 ordinal;
 };
 
 #define RECORD_REFERENCES 14
 
-/* A block of header fields. Fields that a table holds are named by how many were put into it before
- * them. */
+/* A block of header fields. A reference to a field in a table is the number of fields that were
+ * inserted before it. */
 struct record_headers {
 	struct record_message message;
-	__u32 inserted; /* fields put into the table of this direction until the block's end, since
-			   it was first seen */
-	__u8 status;    /* index of a static field :status, 0: none */
-	__u8 method;    /* likewise :method */
-	__u8 path;      /* likewise :path */
+	/* Fields inserted into the table of this direction until the block's end, since it was
+	 * first seen. */
+	__u32 inserted;
+	/* Index of a static field :status, 0: none. */
+	__u8 status;
+	__u8 method; /* likewise :method */
+	__u8 path;   /* likewise :path */
 	__u8 n_references;
 	__u16 references[RECORD_REFERENCES]; /* low half of their numbers */
 	__u32 reserved;
@@ -215,13 +253,13 @@ struct record_field {
 	__u64 socket;
 	__u32 inode;
 	__u32 stream;
-	__u32 number; /* of the field in the table, if it was put there; its low half is what refers
-			 to it */
-	__u16 size;   /* may exceed what is kept */
+	/* Of the field in the table, if it was inserted; references use its low half. */
+	__u32 number;
+	__u16 size; /* may exceed what is kept */
 	__u8 direction;
 	__u8 name;     /* enum record_field_name */
-	__u8 inserted; /* it was put into the table */
-	__u8 huffman;  /* text is in HPACK's Huffman code */
+	__u8 inserted; /* it was inserted into the table */
+	__u8 huffman;  /* text is Huffman-coded (HPACK) */
 	__u8 reserved[6];
 	char text[RECORD_FIELD_SIZE];
 };
@@ -229,15 +267,16 @@ struct record_field {
 struct record_ready {
 	struct record head; /* .tid: 0 */
 	__u64 socket;
-	__u32 position; /* the sequence number behind the last byte that came */
-	__u32 more; /* 1: bytes behind it, that had come before their turn, may have become readable
-		       with it */
+	/* The sequence number after the last byte that arrived. */
+	__u32 position;
+	/* 1: later bytes that had arrived out of order may have become readable with it. */
+	__u32 more;
 };
 
 enum unseen {
-	UNSEEN_IO_URING, /* bytes that pass by io_uring */
+	UNSEEN_IO_URING, /* bytes that pass through io_uring */
 	UNSEEN_TLS,      /* an encrypted connection */
-	UNSEEN_OTHER,    /* a protocol that is not known */
+	UNSEEN_OTHER,    /* an unknown protocol */
 };
 
 struct record_unseen {
@@ -249,29 +288,38 @@ struct record_unseen {
 
 /* Losses by cause; one per CPU, mapped by the reader. 64 bytes. */
 struct record_counters {
-	__u64 records;    /* submitted */
-	__u64 ring_full;  /* records that found no room */
-	__u64 table_full; /* objects that found no room in the table of seen ones: their name is not
-			     known */
+	__u64 records; /* submitted */
+	/* Records for which there was no room. */
+	__u64 ring_full;
+	/* Objects for which the table of seen objects had no room: their names are unknown. */
+	__u64 table_full;
 	__u64 read_failed; /* reads of the target's memory that failed */
-	__u64 flows_full;  /* calls on sockets for which the tables had no room */
+	/* Calls on sockets for which the tables had no room. */
+	__u64 flows_full;
 	__u64 reserved[3];
 };
 
 enum record_name_form {
-	NAME_VIEW = 0,   /* {bytes, pointer}: std::string_view, and TensorFlow's tstring */
-	NAME_STRING = 1, /* {pointer, bytes}: std::string of libstdc++ */
+	/* {bytes, pointer}: std::string_view, and TensorFlow's tstring. */
+	NAME_VIEW = 0,
+	/* {pointer, bytes}: std::string of libstdc++. */
+	NAME_STRING = 1,
+	/* The characters themselves, NUL-terminated. */
+	NAME_INLINE = 2,
+	/* A pointer to such characters. */
+	NAME_C_STRING = 3,
 };
 
 #define RECORD_STEPS 3
 #define RECORD_STEP_MAX 4095
-#define RECORD_LAYOUTS 4 /* of a target: one for each runtime whose operations have names */
+/* Of a target: one for each runtime whose operations have names. */
+#define RECORD_LAYOUTS 4
 
-/* Where an object has its name and its type: behind the words at steps, each an offset from what
- * the one before it points to. */
+/* Where an object has its name and its type: after following the words at steps, each an offset
+ * from what the previous one points to. */
 struct record_layout {
 	__u32 name_offset;
-	__u32 type_offset; /* 0: not known yet */
+	__u32 type_offset; /* 0: unknown so far */
 	__u16 steps[RECORD_STEPS];
 	__u8 n_steps;
 	__u8 form; /* enum record_name_form */
@@ -284,27 +332,49 @@ struct record_control {
 	struct record_layout layout[RECORD_MAX_TARGETS][RECORD_LAYOUTS];
 };
 
-/* The processes of a capture, by index; written by the broker alone, which has authorised them. */
+/* The processes of a capture, by index; written only by the broker, which has authorized them. */
 struct record_targets {
 	__u32 n;
 	__u32 pids[RECORD_MAX_TARGETS];
 };
 
+/* The values that a path reads, in the order of their registers in the cookie. */
+enum path_read {
+	PATH_VALUE,
+	PATH_TAG,
+	PATH_VALUE2,
+	PATH_READS,
+};
+
+#define RECORD_PATHS 256 /* of one capture */
+
+/* How a probe comes from the registers of its cookie to its values: by n steps, each to the 64-bit
+ * word at that offset from what the one before it has read. Written by the broker alone. */
+struct record_path {
+	__u16 steps[PATH_READS][RECORD_STEPS];
+	__u8 n_steps[PATH_READS];
+	__u8 reserved[3];
+};
+
 /* What a probe's entry does, in its cookie. */
 enum record_action {
-	ACTION_ENTRY = 0,  /* value and tag are registers */
-	ACTION_READ = 1,   /* value and value2 may be behind pointers */
-	ACTION_OBJECT = 2, /* value is a named object, whose name is sent before its first use */
-	ACTION_OBJECT_FREE = 3, /* such an object goes */
-	ACTION_TEXT = 4, /* value is where a string lies, value2 its size in bytes; either may be
-			    behind a pointer */
-	ACTION_TEXT_END = 5, /* the same, and of a longer one its end is kept */
-	ACTION_TEXT_NUL = 6, /* value is where a string lies that a NUL ends: the argument and its
-				offset, or what is behind that pointer */
+	ACTION_ENTRY = 0, /* value and tag are registers */
+	ACTION_READ = 1,  /* value and value2 may be behind pointers */
+	/* Value is a named object, whose name is sent before its first use. */
+	ACTION_OBJECT = 2,
+	ACTION_OBJECT_FREE = 3, /* such an object is destroyed */
+	/* Value is the address of a string, value2 its size in bytes; either may be behind a
+	 * pointer. */
+	ACTION_TEXT = 4,
+	/* The same, but of a longer string the end is kept. */
+	ACTION_TEXT_END = 5,
+	/* Value is the address of a NUL-terminated string: the argument and its offset, or what
+	 * that pointer points to. */
+	ACTION_TEXT_NUL = 6,
 };
 
 /* The general registers, by their numbers in machine code. The stack pointer holds no argument: its
- * number stands for none. */
+ * number means none. */
 enum record_register {
 	REGISTER_RAX,
 	REGISTER_RCX,
@@ -332,7 +402,9 @@ enum record_register {
  *   bits  0-7  site            8-11 target index     12-15 register of value     16-19 register of
  *         tag
  *   bits 20-23 register of value2     24-26 enum record_action
- *   bit  30 the probe is where the function returns, which says who attaches it
+ *   bit  30 the probe is where the function returns; for the code that attaches it
+ *   bit  31 value, value2 and tag are read by the path whose number is in offset; of the bits
+ *           27 to 30 only 30 has a meaning then
  *   bits 27 value is *(register + offset)     28 value2 is *(register + offset2)     29 value is
  *                                             read once more, *(*(register + offset))
  *   bits 32-43 offset          44-55 offset2         56-63 bytes/8 by which the stack pointer at
@@ -344,21 +416,24 @@ enum record_register {
 #define COOKIE_VALUE(c) COOKIE_FIELD(c, 12, 4)
 #define COOKIE_TAG(c) COOKIE_FIELD(c, 16, 4)
 #define COOKIE_VALUE2(c) COOKIE_FIELD(c, 20, 4)
+#define COOKIE_REGISTER(c, read) COOKIE_FIELD(c, 12 + 4 * (read), 4) /* enum path_read */
 #define COOKIE_ACTION(c) COOKIE_FIELD(c, 24, 3)
 #define COOKIE_DEREF (1ULL << 27)
 #define COOKIE_DEREF2 (1ULL << 28)
 #define COOKIE_DEREF_AGAIN (1ULL << 29)
 #define COOKIE_RETURN (1ULL << 30)
-#define COOKIE_OFFSET(c) COOKIE_FIELD(c, 32, 12)
+#define COOKIE_PATH (1ULL << 31)
+#define COOKIE_OFFSET_SHIFT 32
+#define COOKIE_OFFSET(c) COOKIE_FIELD(c, COOKIE_OFFSET_SHIFT, 12)
 #define COOKIE_OFFSET2(c) COOKIE_FIELD(c, 44, 12)
 #define COOKIE_STACK8(c) COOKIE_FIELD(c, 56, 8)
 #define COOKIE_STACK_MAX (255 * 8)
-/* The same fields without their flags, put together. */
+/* The same fields without their flags, combined. */
 #define COOKIE_MAKE(site, target, value, tag, value2, action, offset, offset2, stack)              \
 	((__u64)(site) | (__u64)(target) << 8 | (__u64)(value) << 12 | (__u64)(tag) << 16 |        \
 	 (__u64)(value2) << 20 | (__u64)(action) << 24 | (__u64)(offset) << 32 |                   \
 	 (__u64)(offset2) << 44 | (__u64)((stack) / 8) << 56)
-/* ACTION_OBJECT has no second value: which of its target's layouts its object has. */
+/* ACTION_OBJECT has no second value: this selects the layout of its object among its target's. */
 #define COOKIE_LAYOUT(c) (COOKIE_OFFSET2(c) % RECORD_LAYOUTS)
 
 _Static_assert(sizeof(struct record) == 16, "record header");
@@ -376,3 +451,4 @@ _Static_assert(sizeof(struct record_ready) == 32 && sizeof(struct record_unseen)
 _Static_assert(sizeof(struct record_name) % 8 == 0, "name record");
 _Static_assert(sizeof(struct record_object) % 8 == 0, "object record");
 _Static_assert(sizeof(struct record_counters) == 64, "counters");
+_Static_assert(sizeof(struct record_path) == 24, "path");

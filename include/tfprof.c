@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The marks of include/tfprof.h as functions, for languages that have no preprocessor:
- * libtfprof.so, which tfprofd knows by its name. */
+/* The marks of include/tfprof.h as functions, for languages without a preprocessor: libtfprof.so,
+ * which tfprofd recognizes by its name. */
 #include <stdint.h>
 
 #include "include/tfprof.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Static probes (USDT) for programs that tfprofd, bpftrace, perf, gdb or SystemTap shall see into.
- * A header only: nothing to link.
+ * Static probes (USDT) for programs that are observed with tfprofd, bpftrace, perf, gdb or
+ * SystemTap. Header only: there is nothing to link.
  *
  *	#include "tfprof.h"
  *
  *	TFPROF_PROBE(server, batch_formed, batch, n_requests);
  *
- * A probe is one nop of one byte; what is known of it lies in a note of the file, which is not
- * loaded. Each argument is evaluated once, whether somebody watches or not; at the nop it is a
- * constant or in a register, and the note says which. What it points to is in memory.
+ * A probe is a nop of one byte; a note in the file, which is not loaded, describes it. Each
+ * argument is evaluated once, whether or not a tool is attached; at the nop it is a constant or in
+ * a register, as described in the note. What it points to has been stored in memory.
  *
  *   TFPROF_PROBE(provider, name, ...)            a probe with 0 to 6 arguments. An argument is an
  *                                                integer, bool, enumeration, pointer, array or
@@ -20,23 +20,24 @@
  *   TFPROF_DEFINE_SEMAPHORE(provider, name);     at file scope, in every file that uses the next
  *                                                two; they share one semaphore within an
  *                                                executable or a shared library.
- *   TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose watchers raise the semaphore.
+ *   TFPROF_PROBE_SEMAPHORE(provider, name, ...)  a probe whose semaphore is raised by attached
+ *                                                tools.
  *   tfprof_span_begin(text, bytes)               what the thread does from here until
- *                                                tfprof_span_end(), in words of the program's own,
+ *                                                tfprof_span_end(), in the program's own words,
  *                                                which tfprofd shows on the thread's line: "name"
  *                                                or "name#key=value,key=value#", of which 96 bytes
  *                                                are kept. The arguments are shown as they are;
  *                                                request_id=N and step_num=N are numbers that
- *                                                pages know, too. They nest, 16 deep.
- *   TFPROF_ENABLED(provider, name)               whether somebody watches; for arguments that are
- *                                                dear to compute:
+ *                                                pages use, too. They nest, 16 deep.
+ *   TFPROF_ENABLED(provider, name)               whether a tool is attached; for arguments that
+ *                                                are expensive to compute:
  *
  *	TFPROF_DEFINE_SEMAPHORE(server, shape);
  *	if (TFPROF_ENABLED(server, shape))
  *		TFPROF_PROBE_SEMAPHORE(server, shape, describe(tensor));
  *
  * For C99 and C++11 with the extensions of gcc and clang, on x86-64. Elsewhere, and where
- * TFPROF_DISABLE is defined, arguments are evaluated, and that is all. The notes are those of
+ * TFPROF_DISABLE is defined, arguments are only evaluated. The notes are those of
  * SystemTap, version 3: https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
  */
 #ifndef TFPROF_H
@@ -115,15 +116,14 @@ template <> struct tfprof_argument<bool, false> {
 
 #endif
 
-/* Constants, else registers: a tool can always read them, while memory may not be there, and few
+/* Constants, otherwise registers: a tool can always read them, while memory may be absent, and few
  * tools know symbols. */
 #define TFPROF_OPERAND "nr"
 
 /*
- * The nop, and its note in the section group that the code is in, so that the linker drops both or
- * neither. All notes of a file name the address of .stapsdt.base: a tool sees by it how far
- * prelink moved the file. What arguments point to has been stored by then, because memory is said
- * to be used.
+ * The nop, and its note in the section group of the code, so that the linker drops both or neither.
+ * All notes of a file contain the address of .stapsdt.base, from which a tool sees how far prelink
+ * moved the file. The clobber of memory makes sure that what arguments point to has been stored.
  */
 #define TFPROF_SITE(provider, name, semaphore, arguments, ...)                                     \
 	__asm__ __volatile__(                                                                      \
@@ -229,8 +229,7 @@ template <> struct tfprof_argument<bool, false> {
 		    TFPROF_INPUT(1), TFPROF_INPUT(2), TFPROF_INPUT(3), TFPROF_INPUT(4),            \
 		    TFPROF_INPUT(5), TFPROF_INPUT(6))
 
-/* Provider and name become strings here; what follows them goes to the macro for that many
- * arguments. */
+/* Provider and name become strings here; the rest goes to the macro for that many arguments. */
 #define TFPROF_PROBE_0(provider, name) TFPROF_ARGUMENTS_0(#provider, #name, "0")
 #define TFPROF_PROBE_1(provider, name, ...) TFPROF_ARGUMENTS_1(#provider, #name, "0", __VA_ARGS__)
 #define TFPROF_PROBE_2(provider, name, ...) TFPROF_ARGUMENTS_2(#provider, #name, "0", __VA_ARGS__)
@@ -264,7 +263,7 @@ template <> struct tfprof_argument<bool, false> {
 		TFPROF_JOIN(TFPROF_GUARDED_, TFPROF_COUNT(__VA_ARGS__))(__VA_ARGS__);              \
 	} while (0)
 
-/* The kernel counts watchers up and down in it; hidden, because each shared library has its own. */
+/* The kernel counts the attached tools in it; hidden, because each shared library has its own. */
 #define TFPROF_DEFINE_SEMAPHORE(provider, name)                                                    \
 	__extension__ extern volatile unsigned short                                               \
 		tfprof_##provider##_##name##_semaphore __asm__(#provider "_" #name "_semaphore");  \
@@ -296,7 +295,8 @@ template <> struct tfprof_argument<bool, false> {
 
 #endif
 
-/* Functions, so that each file of a program has one probe of each kind however often it is used. */
+/* Functions, so that each file of a program has one probe of each kind, however often it is
+ * used. */
 static __attribute__((noinline, unused)) void tfprof_span_begin(const char *text,
 								unsigned long bytes)
 {

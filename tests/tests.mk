@@ -45,7 +45,7 @@ $(GEN)/python/%_pb2.py: lib/proto/%.proto
 	@mkdir -p $(@D)
 	protoc -Ilib/proto --python_out=$(@D) $<
 
-# Others' tools: each of the release that tests/go says.
+# External tools: each of the release in tests/go.
 GO_TOOLS := build/go/bin/grpcurl build/go/bin/h2spec
 $(GO_TOOLS) &: tests/go/go.mod tests/go/go.sum tests/go/tools.go
 	cd tests/go && GOFLAGS='-mod=readonly -modcacherw' GOTOOLCHAIN=local GOPATH='$(CURDIR)/build/go' GOCACHE='$(CURDIR)/build/go/cache' \
@@ -55,7 +55,7 @@ $(GO_TOOLS) &: tests/go/go.mod tests/go/go.sum tests/go/tools.go
 .PHONY: servers
 servers: $(SERVERS) $(MODELS) $(GEN_PYTHON)
 
-# A make of its own after deps, which may have installed the very tools that the rest needs.
+# A separate make after deps, which may have installed the tools that the rest needs.
 demo: deps
 	$(MAKE) all servers
 	$(PYTHON) tests/demo/demo.py
@@ -70,21 +70,21 @@ build/fixtures/libtensorflow_framework.so.2: tests/fixtures/runtime.cc tests/fix
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIC -shared -Wl,--build-id=sha1 -o $@ $<
 build/fixtures/throwing: tests/fixtures/throwing.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
-# The same as one program that holds the runtime statically, under a name that no probe pack knows.
+# The same as one program that contains the runtime statically, under a name that no probe pack knows.
 build/fixtures/one_program: tests/fixtures/throwing.cc tests/fixtures/runtime.cc tests/fixtures/padding.S tests/fixtures/runtime.h
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -static-pie -fPIE -o $@ $(filter-out %.h,$^) -lpthread
-# Does on command what a process can do to a profiler.
+# Executes commands that are difficult for a profiler.
 build/fixtures/actor: tests/fixtures/actor.cc tests/fixtures/runtime.h
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< -lpthread -ldl
-# Another library with the build-id of the first one: its functions lie elsewhere.
+# Another library with the build-id of the first one: its functions are elsewhere.
 build/fixtures/impostor/libtensorflow_framework.so.2: tests/fixtures/runtime.cc tests/fixtures/runtime.h \
 		build/fixtures/libtensorflow_framework.so.2
 	@mkdir -p $(@D)
 	$(CXX) $(FIXTURE_CXXFLAGS) -falign-functions=512 -fPIC -shared \
 		-Wl,--build-id=0x$$(readelf -n build/fixtures/libtensorflow_framework.so.2 | sed -n 's/.*Build ID: //p') -o $@ $<
-# Serves bytes on command; and what lists the requests that a recording of it has.
+# Serves bytes on command; and a program that lists the requests of its recordings.
 build/fixtures/sockets: tests/fixtures/sockets.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
 fixtures: build/fixtures/sockets
@@ -104,13 +104,13 @@ fixtures: build/fixtures/marking build/fixtures/marking_cxx
 fixtures: build/fixtures/throwing build/fixtures/one_program build/fixtures/actor \
 	build/fixtures/impostor/libtensorflow_framework.so.2
 
-# Generated functions, by both compilers, and what puts probes at their sites; the seed of each library comes from its name.
+# Generated functions, by both compilers, and a program that probes their sites; the seed of each library comes from its name.
 SITE_FUNCTIONS := 400
 SITE_LEVELS := 0 1 2 3
 SITE_NAMES := $(foreach cc,gcc clang,$(foreach level,$(SITE_LEVELS),$(cc)-O$(level) $(cc)-O$(level)-cf))
 SITE_LIBRARIES := $(SITE_NAMES:%=build/sites/%.so)
 SITE_CFLAGS := -std=gnu11 -g0 -w -I. -fPIC -shared -Wl,-Bsymbolic
-# What else changes prologues.
+# Other options that change prologues.
 SITE_CFLAGS_1 := -fno-omit-frame-pointer
 SITE_CFLAGS_2 := -fstack-clash-protection
 SITE_CFLAGS_3 := -fstack-protector-strong
@@ -158,13 +158,13 @@ build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libt
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/requests_xspace
 
-# What the verifier of another kernel says of the programs, for tests/kernels.
+# Prints the verdict of another kernel's verifier on the programs, for tests/kernels.
 $(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Two daemons for tests/e2e/test_refused.py with programs that no verifier takes: those of the scheduler, and the one of probes.
+# Two daemons for tests/e2e/test_refused.py with programs that every verifier refuses: those of the scheduler, and the one of probes.
 REFUSED := build/refused-switches build/refused-probe
 define refused_rules
 $(1)/$(2).bpf.o: bpf/$(2).bpf.c tests/kernels/refused.h $$(BPF_OBJ)
@@ -190,6 +190,28 @@ build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
 
+# A runtime that no release knows, and a daemon and a tfprofctl that do: with packs of their own beside the others.
+MACHINE_CFLAGS := -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fcf-protection=full
+build/fixtures/libmachine.so: tests/fixtures/machine.c tests/fixtures/machine.h
+	@mkdir -p $(@D)
+	$(CC) $(MACHINE_CFLAGS) -fPIC -shared -s -Wl,--build-id=sha1 -o $@ $<
+build/fixtures/machine_server: tests/fixtures/machine_server.c tests/fixtures/machine.h build/fixtures/libmachine.so
+	$(CC) $(MACHINE_CFLAGS) -fPIE -pie -o $@ $< build/fixtures/libmachine.so -lpthread '-Wl,-rpath,$$ORIGIN'
+MACHINE_PACKS := build/machine/packs.o build/machine/machine.o
+build/machine/packs.o: daemon/plan/packs.c
+build/machine/machine.o: tests/fixtures/packs/machine.c
+$(MACHINE_PACKS): tests/fixtures/packs/daemon/plan/packs/list.h tests/fixtures/machine.h $(wildcard daemon/plan/*.h include/*.h)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) -Itests/fixtures/packs $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $(filter %.c,$^)
+build/machine/tfprofd: $(OBJ)/daemon/main.o $(MACHINE_PACKS) $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+build/machine/tfprofctl: $(call objects,$(CLI_SRC)) $(MACHINE_PACKS) $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+fixtures: build/fixtures/machine_server build/machine/tfprofd build/machine/tfprofctl
+
 # The tests come in three tiers: `make test` before a commit, `make check` before a merge, `make long` before a release. SHARD=I/N runs the
 # I-th of N parts of check or long; parts are of about the same length by tests/durations.txt, which a run writes anew as build/durations.txt.
 UNIT_NAMES := $(UNIT_BIN:$(OUT)/tests/%=%)
@@ -197,10 +219,11 @@ GCC_UNITS := $(UNIT_NAMES:%=build/tests/%)
 SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 # Recordings of captures, replayed.
 CHECK_GOLDEN := tests/golden/check
-# End-to-end tests that start no daemon, or no runtime that another daemon could find, and measure nothing: whole files, and classes of files
-# whose other tests run alone.
-E2E_BESIDE := request_pages.py sources.py usdt_header.py
-E2E_BESIDE_PARTS := cli.py+BadUsage+.Answers plan.py+.Answers replay.py+WithoutDaemon device_plane.py+Replayed
+# End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
+# files whose other tests run alone.
+E2E_BESIDE := batches.py browser.py device_plane.py diagnostics.py machine.py modes.py mutations.py pages.py privileges.py refused.py replay.py \
+	request_pages.py serving_names.py sources.py stripped.py usdt.py usdt_header.py
+E2E_BESIDE_PARTS := cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans plan.py+.Answers make.py+demo
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))
 E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
@@ -216,7 +239,7 @@ RUN = ./tests/run $(if $(SHARD),--shard $(SHARD))
 TEST_PROGRAMS = all servers fixtures sites $(UNIT_BIN)
 .PHONY: golden clang test check long e2e kernels sanitized
 
-# Every C source is also to compile by clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
+# Every C source must also compile with clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
 CLANG_SOURCES := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c $(UNIT_SRC) $(filter-out %.bpf.c,$(wildcard tests/sites/*.c)) \
 	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c) tests/bench/empty_probe.c include/tfprof.c
 CLANG_CHECKED := $(CLANG_SOURCES:%.c=build/clang/%.checked)
@@ -225,7 +248,7 @@ build/clang/tests/bench/empty_probe.checked: $(GEN)/bench/empty.skel.h
 build/clang/%.checked: %.c | $(PROTO_C) $(GEN)/proto/descriptor_set.h $(SKEL)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)
-	$(Q)$(CLANG) $(CPPFLAGS) $(ALL_CFLAGS) -fsyntax-only -MMD -MP -MT $@ -MF build/clang/$*.d $<
+	$(Q)$(CLANG) $(CPPFLAGS) $(filter-out -ftrivial-auto-var-init=%,$(ALL_CFLAGS)) -fsyntax-only -MMD -MP -MT $@ -MF build/clang/$*.d $<
 	@touch $@
 clang: $(CLANG_CHECKED)
 	@echo "$(words $(CLANG_CHECKED)) passed, 0 failed"
@@ -237,34 +260,35 @@ sanitized:
 unit: $(UNIT_BIN) $(OUT)/tfprofctl
 	$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
 
-# After a change of what is shown: its difference is to be looked at before it is committed.
+# After a change of the output: review the difference before committing it.
 golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
 e2e: all servers fixtures sites sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
 
-# What a change most likely breaks, in minutes.
+# The tests that a change most likely breaks, in minutes.
 test: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS)
 	$(RUN) 300 --beside ./tests/lint $(GCC_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" \
 		--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_SHORT))
 
-# Everything but what takes long.
+# Everything except the long tests.
 CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
 	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(RUN) 900 $(CHECKS)
 
-# What takes long: all random cases with sanitizers, too, counts in full, and all that is tried on Debian's kernels.
-LONG_E2E := captures.py+thousand harm.py+thousand
+# The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
+LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand mutations.py+Mutations
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
-	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) --alone $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
+	$(FUZZ_BUILD) -j$(shell nproc) fuzzers
+	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) --alone "tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)" $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
 
-# Debian's kernels, in an emulator: all that tests/kernels tries, and docs/kernels.md of it. A short form is part of check.
+# Debian's kernels, in an emulator: all of tests/kernels, which writes docs/kernels.md. A short form is part of check.
 kernels: deps
 	$(MAKE) -j$(shell nproc) all servers fixtures sites $(UNIT_BIN) $(KERNEL_PROGRAMS)
 	$(KERNELS)
@@ -286,3 +310,17 @@ $(OUT)/bench/empty_probe: $(OBJ)/tests/bench/empty_probe.o $(OUT)/libtfprofd.a $
 bench: deps
 	$(MAKE) all servers $(OUT)/bench/empty_probe $(OUT)/sites/probe_sites build/sites/libstarts.so
 	$(PYTHON) tests/bench/run.py
+
+# The fuzzers of tests/fuzz, by libFuzzer with sanitizers: SECONDS each. They begin with the inputs that earlier runs found (tests/fuzz/corpus).
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SECONDS ?= 60
+FUZZ_BUILD = $(MAKE) CC=$(CLANG) VARIANT=fuzz SAN=fuzzer-no-link,address,undefined
+.PHONY: fuzz fuzzers
+$(OUT)/libtfprofctl.a: $(call objects,$(filter-out cli/main.c,$(CLI_SRC)))
+$(OUT)/fuzz_%: tests/fuzz/fuzz_%.c $(OUT)/libtfprofctl.a $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -Itests/fuzz/native $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -MMD -MP -o $@ $^ $(LDLIBS)
+fuzzers: $(FUZZ_NAMES:%=$(OUT)/fuzz_%)
+fuzz:
+	$(FUZZ_BUILD) fuzzers
+	tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)

@@ -216,7 +216,7 @@ static enum outcome run(const struct arguments *a)
 	}
 	if (session_is_private(session))
 		add(&d, "note", "private-daemon",
-		    "no tfprofd is running: TensorBoard has nothing to connect to, but tfprofctl capture works",
+		    "no tfprofd is running: TensorBoard cannot capture, but tfprofctl capture works",
 		    "start tfprofd");
 	outcome = ask(session, a->selection.n_pids ? *a->selection.pids : 0, &d);
 	if (outcome == OUTCOME_OK)

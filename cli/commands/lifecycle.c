@@ -202,7 +202,7 @@ const struct command command_lifecycle = {
 		    .description =
 			    "Show how processes started, from their exec to their first request.",
 		    .notes =
-			    "What a process did before the daemon ran was not observed. Only a daemon with --lifecycle observes "
+			    "What a process did before the daemon started was not observed. Only a daemon with --lifecycle observes "
 			    "model loads and the first request." },
 	.run = run,
 };

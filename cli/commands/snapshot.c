@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tfprofctl snapshot: what the daemon's flight recorder holds of the last moments, as a capture of
- * that time. */
+/* tfprofctl snapshot: the last moments in the daemon's flight recorder, as a capture of that
+ * time. */
 #include <errno.h>
 #include <time.h>
 
@@ -56,14 +56,14 @@ static enum outcome run(const struct arguments *a)
 
 const struct command command_snapshot = {
 	.name = "snapshot",
-	.summary = "Write what the daemon's recorder holds, as a capture of the past",
+	.summary = "Write the contents of the daemon's recorder as a capture of the past",
 	.syntax = { .name = "tfprofctl snapshot",
 		    .accepts = ACCEPT_OUTPUT | ACCEPT_FILTER | ACCEPT(LAST),
 		    .description =
-			    "Write what the daemon's recorder (tfprofd --recorder) holds of the last moments, as a capture of that "
+			    "Write the last moments in the daemon's recorder (tfprofd --recorder) as a capture of that "
 			    "time.",
 		    .notes =
-			    "Exit codes: 0 done; 1 internal error, or canceled; 2 usage; 3 not permitted; 4 no recorder runs; 5 nothing "
+			    "Exit codes: 0 done; 1 internal error, or canceled; 2 usage; 3 not permitted; 4 no recorder is running; 5 nothing "
 			    "was recorded; 6 recorded in part: records were lost, probes were disabled to keep the budget or "
 			    "refused by the kernel, or the recorder holds less than --last." },
 	.run = run,

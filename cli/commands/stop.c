@@ -54,7 +54,7 @@ const struct command command_stop = {
 		    .accepts = ACCEPT(PID),
 		    .pid_help = "Stop only captures of this process; may be repeated",
 		    .description =
-			    "Stop your running captures, or as root everybody's. Whoever waits for them receives what was captured "
+			    "Stop your running captures, or as root those of every user. Their clients receive what was captured "
 			    "so far.",
 		    .notes =
 			    "Exit codes: 0 captures were stopped; 1 internal error, or no daemon; 2 usage; 5 no capture was running." },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon for a single command, used if none runs: it listens on a Unix socket in a new directory
- * that only its user can enter, and ends with the command, even if the command is killed.
+ * A daemon for a single command, used if none is running: it listens on a Unix socket in a new
+ * directory that only its user can enter, and ends with the command, even if the command is killed.
  */
 #pragma once
 

@@ -7,6 +7,6 @@
  */
 #pragma once
 
-/* The name of the variable with the proxy; NULL: no proxy is used. get is getenv() outside of
+/* The name of the variable with the proxy; NULL: no proxy is used. get is getenv() outside
  * tests. */
 const char *proxy_env_find(char *(*get)(const char *name));

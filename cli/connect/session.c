@@ -19,7 +19,7 @@
 #define PEM_MAX (1 << 20)
 
 struct session {
-	struct grpc_tls *tls; /* NULL: in clear */
+	struct grpc_tls *tls; /* NULL: unencrypted */
 	struct grpc_client *client;
 	struct private_daemon *daemon;
 	bool message_failed; /* the receiver of the messages ended the stream */
@@ -69,11 +69,11 @@ static enum outcome explain_connect(const struct session *session, const char *a
 	case -ENOENT:
 	case -ECONNREFUSED:
 		report(session,
-		       "no daemon listens at %s: start tfprofd; without --daemon, capture, plan, targets, lifecycle and doctor start one themselves",
+		       "no daemon listens at %s: start tfprofd; without --daemon, the commands capture, plan, targets, lifecycle and doctor start one themselves",
 		       address);
 		break;
 	case -EHOSTUNREACH:
-		report(session, "cannot reach the host of %s: check its name", address);
+		report(session, "cannot find the host of %s: check its name", address);
 		break;
 	case -EPROTO:
 		report(session, "cannot connect to the daemon at %s by TLS: %s", address,
@@ -104,7 +104,7 @@ static enum outcome explain_private_end(struct session *session, enum outcome ot
 	}
 	private_daemon_read_errors(session->daemon, report_line, session);
 	if (code != OUTCOME_HOST)
-		report(session, "the private daemon ended too early, with code %d", code);
+		report(session, "the private daemon exited early with code %d", code);
 	return code == OUTCOME_HOST ? OUTCOME_HOST : otherwise;
 }
 
@@ -130,7 +130,7 @@ static enum outcome connect_private(struct session *session)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	report(session, "the private daemon does not answer: %s", strerror(-r));
+	report(session, "the private daemon does not respond: %s", strerror(-r));
 	private_daemon_read_errors(session->daemon, report_line, session);
 	return OUTCOME_INTERNAL;
 }
@@ -274,7 +274,7 @@ static enum outcome explain_call(struct session *session, int r, enum grpc_statu
 		outcome_report("%s", text);
 	else if (status == GRPC_UNIMPLEMENTED)
 		outcome_report(
-			"the server at this address is not tfprofd, or is another version of it");
+			"the server at this address is not tfprofd, or a different version of it");
 	else
 		outcome_report("the daemon returned %s", grpc_status_name(status));
 	return outcome_of_status(status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command's connection to a daemon: the one that runs, the one at a given address, or a private
+/* A command's connection to a daemon: the running one, the one at a given address, or a private
  * one. */
 #pragma once
 

@@ -15,7 +15,7 @@
 
 #define DEFAULT_LEVEL 2
 #define DEFAULT_LOGDIR "tfprofd-logdir"
-/* As PID_MAX_LIMIT of a 64-bit kernel. */
+/* PID_MAX_LIMIT of a 64-bit kernel. */
 #define PID_MAX 4194304
 #define LEVEL_MAX 3
 #define SLOWEST_MAX 1000
@@ -24,7 +24,7 @@
 
 #define REFUSE(...) (snprintf(error, OPTIONS_TEXT, __VA_ARGS__), -EINVAL)
 
-/* Sets the field of the arguments that a row is for; on -EINVAL error says why it cannot. text is
+/* Sets the field of the arguments that the row is for; on -EINVAL error gives the reason. text is
  * the option's argument. */
 typedef int (*set_fn)(void *field, const struct option_row *row, const char *text,
 		      char error[static OPTIONS_TEXT]);
@@ -136,7 +136,7 @@ static int set_count(void *field, const struct option_row *row, const char *text
 	return parse_count(text, REQUESTS_MAX, "requests", field, error);
 }
 
-/* The place of the text among the two choices of the row, "on|off"; no text is the first. */
+/* The index of the text among the two choices of the row, "on|off"; no text means the first. */
 static int choose(const struct option_row *row, const char *text, char error[static OPTIONS_TEXT])
 {
 	int length = (int)strcspn(row->argument, "|");
@@ -150,7 +150,7 @@ static int choose(const struct option_row *row, const char *text, char error[sta
 		      row->argument, second);
 }
 
-/* The field is whether it is the second choice. */
+/* The field is true for the second choice. */
 static int set_second(void *field, const struct option_row *row, const char *text,
 		      char error[static OPTIONS_TEXT])
 {
@@ -200,7 +200,7 @@ static const struct option_entry {
 			 set_flag,
 			 FIELD(daemon.tls) },
 	[OPTION_CA] = { { "ca", 0, false, "FILE",
-			  "Certificate authorities that the daemon's certificate is verified with, PEM (default: those of the system)" },
+			  "Certificate authorities for verifying the daemon's certificate, PEM (default: those of the system)" },
 			set_text,
 			FIELD(daemon.authorities) },
 	[OPTION_CERTIFICATE] = { { "cert", 0, false, "FILE", "Client certificate, PEM" },
@@ -219,7 +219,7 @@ static const struct option_entry {
 			      set_time,
 			      FIELD(duration_ns) },
 	[OPTION_LAST] = { { "last", 0, false, "TIME",
-			    "How much of the recorded time, up to now: 10s, 500ms (default: all of it)" },
+			    "Length of the recorded time to write, up to now: 10s, 500ms (default: all of it)" },
 			  set_time,
 			  FIELD(last_ns) },
 	[OPTION_LEVEL] = { { "level", 'l', false, "1|2|3",
@@ -241,7 +241,7 @@ static const struct option_entry {
 			    set_memory,
 			    FIELD(selection.memory) },
 	[OPTION_MAX_OVERHEAD] = { { "max-overhead", 'm', false, "PERCENT",
-				    "Budget for the probes, in percent of the processes' CPU time; above it kinds of probes are disabled, "
+				    "Budget for the probes, in percent of the processes' CPU time; above it, kinds of probes are disabled, "
 				    "the most expensive first and runs last (default: no limit)" },
 				  set_percent,
 				  FIELD(max_overhead) },
@@ -265,7 +265,7 @@ static const struct option_entry {
 				  set_output_choice,
 				  FIELD(output.input_stages) },
 	[OPTION_EXPLAIN] = { { "explain", 'e', false, NULL,
-			       "First show what is attached and what it costs, like tfprofctl plan" },
+			       "First show what is attached and what it costs, as tfprofctl plan does" },
 			     set_flag,
 			     FIELD(output.explain) },
 	[OPTION_JSON] = { { "json", 'j', false, NULL, "Print one JSON object" },
@@ -303,7 +303,7 @@ static const struct option_entry {
 
 _Static_assert(OPTION_COUNT <= 32, "a bit for each option");
 
-/* The rows that a command accepts, and which options they are; how many. */
+/* The rows that a command accepts, and the options that they are; returns their number. */
 static size_t list_rows(const struct syntax *syntax, struct option_row rows[static OPTION_COUNT],
 			enum option_id ids[static OPTION_COUNT])
 {
@@ -314,7 +314,7 @@ static size_t list_rows(const struct syntax *syntax, struct option_row rows[stat
 		if (!((syntax->accepts | ACCEPT(HELP)) & UINT32_C(1) << id))
 			continue;
 		rows[n] = table[id].row;
-		/* Of a group only the first row has its heading. */
+		/* Only the first row of a group has its heading. */
 		if (rows[n].heading == heading)
 			rows[n].heading = NULL;
 		else
@@ -375,7 +375,7 @@ static int refuse_option(const struct syntax *syntax, const char *word, const ch
 		    strncmp(name, word + 2, length - 2))
 			continue;
 		if (id >= OPTION_DAEMON && id <= OPTION_KEY)
-			return arguments_refuse(syntax, "'--%s' belongs before the command", name);
+			return arguments_refuse(syntax, "'--%s' must precede the command", name);
 		if (id > OPTION_KEY)
 			return arguments_refuse(syntax, "'--%s' is not an option of this command",
 						name);

@@ -56,7 +56,7 @@ enum option_id {
 #define ACCEPT_OUTPUT                                                                              \
 	(ACCEPT(LOGDIR) | ACCEPT(DEVICE_PLANE) | ACCEPT(INPUT_STAGES) | ACCEPT(JSON) |             \
 	 ACCEPT(REQUESTS) | ACCEPT(SLOWEST))
-/* Which requests count. */
+/* Which requests are selected. */
 #define ACCEPT_FILTER (ACCEPT(SLOWER_THAN) | ACCEPT(PATH) | ACCEPT(MODEL))
 
 struct selection {
@@ -74,7 +74,8 @@ struct output_options {
 	bool json;
 	struct output_choice {
 		bool on;
-		bool is_given; /* on the command line, as on or as off */
+		/* Given on the command line, as on or as off. */
+		bool is_given;
 	} device_plane, input_stages;
 };
 
@@ -85,7 +86,7 @@ struct request_options {
 	const char *path, *model; /* NULL: any */
 };
 
-/* What a command line gave; where it gave nothing, the defaults. */
+/* The arguments of a command line; defaults for those not given. */
 struct arguments {
 	struct daemon_address daemon;
 	struct selection selection;
@@ -99,13 +100,15 @@ struct arguments {
 
 /* What a command, or tfprofctl itself, accepts. */
 struct syntax {
-	const char *name;       /* "tfprofctl capture" */
-	uint32_t accepts;       /* ACCEPT() of each option besides --help */
-	const char *pid_help;   /* NULL: the table's */
-	unsigned pids_max;      /* 0: SELECTION_PIDS_MAX */
-	const char *operand;    /* "FILE.tfp", in brackets when it may be omitted; NULL: none */
-	const char *no_operand; /* the message when it is missing */
-	bool is_prefix;         /* what follows the operand is read by somebody else */
+	const char *name;     /* "tfprofctl capture" */
+	uint32_t accepts;     /* ACCEPT() of each option besides --help */
+	const char *pid_help; /* NULL: the table's */
+	unsigned pids_max;    /* 0: SELECTION_PIDS_MAX */
+	/* "FILE.tfp", in brackets if it is optional; NULL: none. */
+	const char *operand;
+	const char *no_operand; /* the message if it is missing */
+	/* What follows the operand is parsed elsewhere. */
+	bool is_prefix;
 	void (*print_operands)(void); /* lists them in the help text; NULL: nothing to list */
 	const char *description;      /* for the help text, like the rest */
 	const char *notes;            /* NULL: none */

@@ -48,7 +48,7 @@ static int open_beside(struct new_file *file, const char *path, const struct sta
 {
 	int r;
 
-	/* A link remains: its target is replaced. */
+	/* A link is kept: its target is replaced. */
 	file->path = there ? realpath(path, NULL) : strdup(path);
 	if (!file->path)
 		return there && errno ? -errno : -ENOMEM;

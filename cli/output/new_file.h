@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that appears complete or not at all: it is written under a hidden name in the same
- * directory and renamed at the end, replacing an existing file. Of a link the target is replaced; a
- * device or a pipe is written directly.
+ * directory and renamed at the end, replacing an existing file. If the path is a link, its target
+ * is replaced; a device or a pipe is written directly.
  */
 #pragma once
 

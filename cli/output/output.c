@@ -53,7 +53,7 @@ void output_take_plan(struct output *output, Tfprofd__CaptureReply *reply)
 		output->planned = reply;
 }
 
-/* Reports that nothing was captured, with the warnings, which may have the reason. */
+/* Reports that nothing was captured, with the warnings, which may give the reason. */
 static enum outcome explain_nothing(const struct output_options *o, const struct report *report)
 {
 	const Tfprofd__CaptureResult *result = report->result;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single requests of a capture: how they are asked for, and what becomes of those that arrive. */
+/* Single requests of a capture: how they are requested from the daemon, and what happens to those
+ * that arrive. */
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +13,7 @@
 void request_filter_fill(const struct request_options *options, Tfprofd__RequestFilter *filter);
 
 struct request_reader {
-	struct request_file *file;       /* NULL: none was asked for */
+	struct request_file *file;       /* NULL: not requested */
 	Tfprofd__CaptureReply **replies; /* that own the slowest */
 	size_t n_replies;
 	Tfprofd__Request **slowest;

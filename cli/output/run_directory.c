@@ -91,7 +91,7 @@ struct run_directory *run_directory_free(struct run_directory *run)
 		close(run->file);
 		unlinkat(run->levels[LEVELS - 1], run->temporary, 0);
 	}
-	/* Only empty directories are removed: somebody else may use the others by now. */
+	/* Only empty directories are removed: other processes may use the others by now. */
 	for (int i = LEVELS - 1; i >= 0; i--) {
 		safe_close(run->levels[i]);
 		if (run->made[i])

@@ -300,7 +300,7 @@ struct cost_row {
 	char cost[DURATION_TEXT], probes[TEXT_NUMBER];
 };
 
-/* The reply does not wait for it. */
+/* The reply does not wait for the detaching. */
 static void print_detaching(FILE *file, const Tfprofd__PlanReply *plan)
 {
 	uint64_t ns = plan->calibration->detach_us * UINT64_C(1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a capture attaches, for people and for programs. docs/plan.md describes both. */
+/* What a capture attaches, as text and as JSON. docs/plan.md describes both. */
 #pragma once
 
 #include <stdio.h>

@@ -19,7 +19,7 @@ double report_runs_per_second(const Tfprofd__CaptureResult *result)
 	return result->runs_seen_ns ? (double)result->runs * 1e9 / (double)result->runs_seen_ns : 0;
 }
 
-/* "-" for a share of nothing. */
+/* "-" for a share of zero. */
 static const char *percent_text(uint64_t part, double whole, char text[static PERCENT_TEXT])
 {
 	if (whole > 0)
@@ -83,7 +83,7 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 {
 	char at[DURATION_TEXT];
 
-	/* A forecast: more digits would pretend precision. */
+	/* A forecast: more digits would suggest a precision that it does not have. */
 	fprintf(file, "  probe overhead: about %.*f %% of the target's CPU time",
 		result->overhead < 1 ? 2 : 1, result->overhead);
 	if (result->max_overhead > 0)
@@ -95,7 +95,7 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 		fputs(shed->refused ? "  refused: " : "  disabled: ", file);
 		text_write(file, shed->kind);
 		if (shed->refused)
-			fputs(", not captured because the kernel refused a BPF program or a probe\n",
+			fputs(", not captured because the kernel refused a BPF program or a probe, or has no room for as many\n",
 			      file);
 		else
 			fprintf(file, ", after %s, when the probe overhead was %.1f %%\n",
@@ -163,23 +163,11 @@ static void print_sentence(FILE *file, bool is_first, const char *what, const ch
 	fputc('\n', file);
 }
 
-/* The trace has every warning. The summary has a line of its own for a kind of probes that was
- * disabled, and for operations that end at the next one: their warnings would repeat it. */
-static bool is_shown(const Tfprofd__CaptureResult *result, const char *warning)
+/* The summary has lines of its own for disabled and refused kinds of probes, and for operations
+ * that end at the next one: warnings that only restate these are in the trace and in JSON alone. */
+static bool restates(const Tfprofd__CaptureResult *result, size_t i)
 {
-	char at[32];
-
-	if (result->ops_at_entry && strstr(warning, "end where the next one"))
-		return true;
-	for (size_t i = 0; i < result->n_shed; i++) {
-		const Tfprofd__Shed *shed = result->shed[i];
-
-		snprintf(at, sizeof(at), "%.3f s ", (double)shed->at_ns / 1e9);
-		if (strstr(warning, shed->kind) &&
-		    strstr(warning, shed->refused ? "the kernel refused" : at))
-			return true;
-	}
-	return false;
+	return i < 64 && result->restating_warnings >> i & 1;
 }
 
 static void print_advice_and_warnings(FILE *file, const Tfprofd__CaptureResult *result)
@@ -189,7 +177,7 @@ static void print_advice_and_warnings(FILE *file, const Tfprofd__CaptureResult *
 	for (size_t i = 0; i < result->n_advice; i++)
 		print_sentence(file, !i, "advice", result->advice[i]);
 	for (size_t i = 0; i < result->n_warnings; i++) {
-		if (is_shown(result, result->warnings[i]))
+		if (restates(result, i))
 			continue;
 		print_sentence(file, is_first, "warning", result->warnings[i]);
 		is_first = false;

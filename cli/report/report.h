@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The summary of a capture, for people and for programs. */
+/* The summary of a capture, as text and as JSON. */
 #pragma once
 
 #include <stdio.h>

@@ -16,7 +16,7 @@ static const char *const activities[] = {
 
 const struct phase_text *request_phase(unsigned phase)
 {
-	return &phase_texts[MIN(phase, (unsigned)PHASE_ROW_UNKNOWN)];
+	return &phase_texts[MIN(phase, (unsigned)PHASE_UNKNOWN)];
 }
 
 const char *request_activity_key(unsigned activity)

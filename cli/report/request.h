@@ -10,7 +10,7 @@
 #include "lib/proto/phase.h"
 #include "proto/control.pb-c.h"
 
-/* Its names; of a phase that is not known, those of "unknown". */
+/* The names of a phase; those of "unknown" for an unknown phase. */
 const struct phase_text *request_phase(unsigned phase);
 /* "running", "runnable", "blocked", "waiting" or "unknown". */
 const char *request_activity_key(unsigned activity);

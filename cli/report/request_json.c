@@ -57,7 +57,7 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_bool(json, "reset", r->reset);
 	json_bool(json, "no_arrival", r->no_arrival);
 	json_object_begin(json, "phases");
-	for (unsigned i = 0; i < PHASE_ROWS; i++)
+	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		json_number(json, phase_texts[i].key, request_phase_ns(r, i));
 	json_object_end(json);
 }

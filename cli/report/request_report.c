@@ -64,7 +64,7 @@ static void print_batches(FILE *file, const Tfprofd__BatchSummary *b)
 		fprintf(file, " and %.1f rows", (double)b->rows / (double)b->sized);
 	fputs(" on average", file);
 	if (b->padded_rows)
-		fprintf(file, "; %.1f %% of what was processed is padding",
+		fprintf(file, "; %.1f %% of the processed rows are padding",
 			(double)(b->padded_rows - MIN(b->rows, b->padded_rows)) * 100 /
 				(double)b->padded_rows);
 	fputc('\n', file);
@@ -89,11 +89,11 @@ static void print_phases(FILE *file, const Tfprofd__RequestSummary *s)
 	static const struct text_column columns[] = { { "phase", false }, { "p50", true },
 						      { "p90", true },    { "p99", true },
 						      { "max", true },    { "% of total", true } };
-	const char *cells[PHASE_ROWS][ARRAY_SIZE(columns)];
-	struct phase_cells rows[PHASE_ROWS];
+	const char *cells[PHASE_COUNT][ARRAY_SIZE(columns)];
+	struct phase_cells rows[PHASE_COUNT];
 	size_t n = 0;
 
-	for (size_t i = 0; i < MIN(s->n_phases, (size_t)PHASE_ROWS); i++) {
+	for (size_t i = 0; i < MIN(s->n_phases, (size_t)PHASE_COUNT); i++) {
 		const Tfprofd__Percentiles *p = s->phases[i];
 		struct phase_cells *row = &rows[n];
 
@@ -222,7 +222,7 @@ void request_report_json(struct json *json, const char *key, const Tfprofd__Requ
 	json_number(json, "runs_orphaned", s->runs_orphaned);
 	write_percentiles(json, "latency", s->latency);
 	json_object_begin(json, "phases");
-	for (unsigned i = 0; i < PHASE_ROWS; i++)
+	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		write_percentiles(json, phase_texts[i].key, i < s->n_phases ? s->phases[i] : NULL);
 	json_object_end(json);
 	write_models(json, s);

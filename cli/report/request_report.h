@@ -12,7 +12,7 @@
 bool request_report_has_any(const Tfprofd__RequestSummary *summary);
 /* The lines of the summary; nothing without requests. */
 void request_report_print(FILE *file, const Tfprofd__RequestSummary *summary);
-/* The tables of phases and of models; nothing without a whole request. */
+/* The tables of phases and of models; nothing if no request is whole. */
 void request_report_print_tables(FILE *file, const Tfprofd__RequestSummary *summary);
 /* An object with every number; null for a summary of NULL. */
 void request_report_json(struct json *json, const char *key,

@@ -13,10 +13,10 @@
 #define SHORT_SHARE 200
 /* With more lines than these, longer pieces are combined, too. */
 #define ROWS_MAX 24
-/* Percent of the latency from which on waits for a CPU, over all phases, are shown beside the cause
- * of the longest phase. */
+/* Waits for a CPU, over all phases, are shown beside the cause of the longest phase if they take at
+ * least this percentage of the latency. */
 #define CPU_WAIT_SHARE 25
-/* Percent of a phase from which on the share of its main cause is not shown. */
+/* The share of the main cause is not shown if it takes at least this percentage of the phase. */
 #define CAUSE_IS_ALL 90
 
 /* A line of the timeline. */
@@ -35,8 +35,8 @@ static uint64_t length_of(const Tfprofd__RequestSegment *s)
 	return s->end_ns - MIN(s->start_ns, s->end_ns);
 }
 
-/* Which thread had the CPU for the longest time, over all phases, while the request waited for one:
- * a reference, and the time. */
+/* The thread that had the CPU for the longest time, over all phases, while the request waited for
+ * one: a reference, and the time. */
 static uint32_t find_hog(const Tfprofd__Request *request, uint64_t *ret_ns)
 {
 	uint64_t *times = calloc(request->n_threads + 1, sizeof(*times));
@@ -119,20 +119,20 @@ char *slowest_verdict(const Tfprofd__Request *request)
 	if (percent_of(cause->cause_ns, cause->phase_ns) < CAUSE_IS_ALL)
 		snprintf(share, sizeof(share), ", %u %% of it",
 			 percent_of(cause->cause_ns, cause->phase_ns));
-	/* A batch of one task was ended by its timeout, a full one waited in the queue. */
+	/* The timeout ended a batch of one task; a full one waited in the queue. */
 	tasks = cause->phase == TFPROFD__PHASE__PHASE_BATCH ? awaited_tasks(request) : 0;
 	if (tasks)
 		snprintf(batch, sizeof(batch), ", for a batch of %s task%s",
 			 text_count(tasks, number), tasks == 1 ? "" : "s");
 	if (asprintf(&text, "%u %% %s%s %s%s%s%s%s",
 		     percent_of(cause->phase_ns, request_latency_ns(request)),
-		     request_phase(cause->phase)->stage, share, what, batch,
+		     request_phase(cause->phase)->stage_name, share, what, batch,
 		     *thread ? ", thread " : "", thread, hog) < 0)
 		return NULL;
 	return text;
 }
 
-/* A part of the head line, when it is known. */
+/* A part of the head line, if it is known. */
 static void print_part(FILE *file, const char *before, const char *text)
 {
 	if (!text || !*text)
@@ -185,7 +185,7 @@ static size_t row_end(const Tfprofd__Request *r, size_t first, uint64_t shortest
 	return MAX(end, first + 1);
 }
 
-/* The least length of a piece with a row of its own. */
+/* The minimal length of a piece with a row of its own. */
 static uint64_t shortest_of(const Tfprofd__Request *r)
 {
 	uint64_t shortest = request_latency_ns(r) / SHORT_SHARE;
@@ -243,12 +243,12 @@ static void make_short_row(const Tfprofd__Request *r, size_t first, size_t n, ui
 
 	for (size_t i = 0; i < n; i++) {
 		same_phase = same_phase && pieces[i]->pieces <= 1 &&
-			     !strcmp(request_phase(pieces[i]->phase)->stage,
-				     request_phase(pieces[0]->phase)->stage);
+			     request_phase(pieces[i]->phase)->stage ==
+				     request_phase(pieces[0]->phase)->stage;
 		same_thread = same_thread && pieces[i]->pieces <= 1 &&
 			      pieces[i]->thread == pieces[0]->thread;
 	}
-	row->phase = strdup(same_phase ? request_phase(pieces[0]->phase)->stage : "…");
+	row->phase = strdup(same_phase ? request_phase(pieces[0]->phase)->stage_name : "…");
 	row->thread = same_thread ? request_thread_text(r, pieces[0]->thread) : strdup("");
 	row->what = describe_most(pieces, n, count);
 }
@@ -274,7 +274,7 @@ static size_t make_rows(const Tfprofd__Request *r, struct row *rows)
 			make_short_row(r, i, end - i, pieces, row);
 			continue;
 		}
-		row->phase = strdup(request_phase(s->phase)->stage);
+		row->phase = strdup(request_phase(s->phase)->stage_name);
 		row->thread = request_thread_text(r, s->thread);
 		row->what = request_describe(r, &(struct request_activity){ .phase = s->phase,
 									    .activity = s->activity,

@@ -51,7 +51,7 @@ char *symbol_demangle(const char *symbol)
 	return demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
 }
 
-/* The parenthesis that the last one closes; NULL: none. */
+/* The parenthesis that matches the last closing one; NULL: none. */
 static char *last_bracket(char *text, char **ret_close)
 {
 	char *close = strrchr(text, ')');
@@ -77,7 +77,7 @@ static char *without_anonymous(const char *text)
 	return copy;
 }
 
-/* Replaces the text in the last parentheses by a gap. */
+/* Replaces the text in the last parentheses with a gap. */
 static void drop_arguments(char *text)
 {
 	char *close, *open = last_bracket(text, &close);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of C++ functions for people. */
+/* Readable names of C++ functions. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text for people: numbers, tables, and untrusted names, which must not be able to control the
+ * Text output: numbers, tables, and untrusted names, which must not be able to control the
  * terminal.
  */
 #pragma once

@@ -30,14 +30,16 @@
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
-/* How often the side-band is looked at, and the front told what it could not be told before. */
+/* The interval at which the side-band is read and events that did not reach the front are sent
+ * again. */
 #define ROUND_MS 200
 #define HURRIED_ROUND_MS 50
-/* How often the processes of captures are looked at when nobody tells of what they do. */
+/* How often the processes of captures are checked if there is no side-band. */
 #define CHECK_NS 1000000000ull
 struct client {
 	bool used;
-	uint32_t generation; /* of the place: a number is not given twice */
+	/* Of the slot, so that an id is not reused. */
+	uint32_t generation;
 	uid_t uid;
 };
 
@@ -51,12 +53,13 @@ struct broker {
 	const struct listener *listeners;
 	unsigned n_listeners;
 	const char *const *reload_files;
-	bool captures_itself;
+	bool captures_on_its_own;
 	enum attach_mode mode;
-	struct sideband *sideband; /* NULL: nobody tells */
+	struct sideband *sideband; /* NULL: there is none */
 	struct watch *watch;
 	struct births *births;
-	bool stop, reload; /* the front is to be told so, and was not yet */
+	/* Requests that the front has not received yet. */
+	bool stop, reload;
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
@@ -79,7 +82,7 @@ static int add_client(struct broker *b, struct broker_message *m, int connection
 	if (!listener->is_certified)
 		r = identity_of_connection(connection, b->diag, &uid);
 	if (r < 0)
-		return -EACCES; /* nobody that the kernel knows: that connection alone is refused */
+		return -EACCES; /* the kernel knows no such user: only this connection is refused */
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (!b->clients[i].used) {
 			b->clients[i].used = true;
@@ -113,9 +116,8 @@ static int on_listen(struct broker *b, const struct broker_message *m)
 {
 	if (m->index >= b->n_listeners)
 		return -EINVAL;
-	if (m->type == BROKER_LISTEN)
-		return listen(b->listeners[m->index].fd, 64) < 0 ? -errno : 0;
-	return shutdown(b->listeners[m->index].fd, SHUT_RDWR) < 0 ? -errno : 0;
+	return m->type == BROKER_LISTEN ? listener_open(b->listeners[m->index].fd)
+					: listener_close(b->listeners[m->index].fd);
 }
 
 static int on_maps(struct broker_message *m, int *ret_fd)
@@ -159,11 +161,11 @@ static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
 static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	const struct client *client = m->id == BROKER_DAEMON ? NULL : client_get(b, m->id);
-	bool is_own = m->id == BROKER_DAEMON && b->captures_itself;
+	bool is_own = m->id == BROKER_DAEMON && b->captures_on_its_own;
 	int r;
 
 	if (!client && !is_own)
-		return -ECANCELED; /* it has gone meanwhile */
+		return -ECANCELED; /* it has closed meanwhile */
 	r = doctor_check(&b->doctor, m->text, sizeof(m->text));
 	if (r < 0)
 		return r;
@@ -200,7 +202,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	case BROKER_CLOSE:
 		if (m->id >= BROKER_MAX_FILES || b->files[m->id].fd < 0)
 			return -EINVAL;
-		/* Sites name it by its descriptor, which must not become another file's. */
+		/* Sites refer to it by its descriptor, which must not come to mean another file. */
 		if (captures_use(b->captures, b->files[m->id].fd))
 			return -EBUSY;
 		b->files[m->id].fd = safe_close(b->files[m->id].fd);
@@ -239,7 +241,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	}
 }
 
-/* Descriptors that an answer passed on and that are not kept. */
+/* Whether the broker closes the descriptors that an answer passed on. */
 static bool answer_owns_fds(uint32_t type)
 {
 	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT ||
@@ -265,7 +267,7 @@ static int serve_request(struct broker *b)
 	return r;
 }
 
-/* Never waits for a front that does not keep up; false: it was not told. */
+/* Never waits for a front that does not keep up; false: the event was not sent. */
 static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 {
 	struct broker_event event = { .type = type, .pid = (uint32_t)pid };
@@ -274,7 +276,8 @@ static bool send_event(struct broker *b, enum broker_event_type type, pid_t pid)
 	       errno != EAGAIN;
 }
 
-/* As send_event(). The front may read nothing that is root's, but is told what root configured. */
+/* As send_event(). The front may read no file of root, but it gets the content of those that root
+ * configured. */
 static bool send_reload(struct broker *b)
 {
 	struct broker_event event = { .type = BROKER_EVENT_RELOAD };
@@ -308,10 +311,10 @@ static void send_pending(struct broker *b)
 	if (watch_wants_rescan(b->watch, now) && send_event(b, BROKER_EVENT_RESCAN, 0))
 		watch_rescanned(b->watch, now);
 	while ((pid = watch_next(b->watch)) && send_event(b, BROKER_EVENT_LOOK, pid))
-		watch_told(b->watch);
+		watch_reported(b->watch);
 }
 
-/* Whether a process whose first thread ended lives on: its task directory has a link for each
+/* Whether a process lives on after its first thread ended: its task directory has a link for each
  * thread, and two more. */
 static bool has_threads(pid_t pid)
 {
@@ -326,7 +329,7 @@ static void on_sideband(const struct sideband_event *event, void *data)
 {
 	struct broker *b = data;
 
-	/* What is attached stays through an exec, but what it tells is of another program then,
+	/* What is attached stays attached through an exec, but then reports on another program,
 	 * perhaps another user's. */
 	if (event->kind == SIDEBAND_EXECUTED) {
 		captures_executed(b->captures, event->pid);
@@ -368,16 +371,16 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
-	b->captures_itself = options->captures_itself;
+	b->captures_on_its_own = options->captures_on_its_own;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
-	/* Opened before the network goes: it asks about the sockets of the namespace that it was
-	 * made in. */
+	/* Opened before the network is dropped: it queries the sockets of the network namespace in
+	 * which it was created. */
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
-		return log_error_errno(-errno, "cannot ask who owns a connection: %m");
+		return log_error_errno(-errno, "cannot look up the owners of connections: %m");
 	bpf_facts_find(&b->doctor.bpf);
-	/* Files, programs, maps and links of several captures. */
+	/* For the files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -386,7 +389,8 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) < 0)
 		log_debug("cannot raise RLIMIT_MEMLOCK: %m");
 	if (unshare(CLONE_NEWNET) < 0)
-		log_warning("cannot give up the network (%m); going on with it");
+		log_warning(
+			"cannot leave the network namespace (%m); continuing with network access");
 	r = attach_mode_find();
 	if (r < 0)
 		return log_error_errno(r, "cannot use BPF: %m");
@@ -395,13 +399,13 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		log_warning("%s: probes are perf events, and CAP_SYS_ADMIN is kept for them",
 			    options->perf_event_uprobes ? "probe-links = perf-event is configured"
 							: "this kernel has no uprobe_multi links");
-	/* Debian's kernels let nobody without CAP_SYS_ADMIN open its events (perf_event_paranoid
-	 * 3): here we have it still. */
+	/* Debian's kernels require CAP_SYS_ADMIN to open these events (perf_event_paranoid 3): the
+	 * broker still has it here. */
 	r = sideband_new(&b->sideband);
 	if (r < 0)
 		log_warning_errno(
 			r,
-			"cannot watch for new processes (%m); they are found when somebody asks");
+			"cannot watch for new processes (%m); they are found only when a client lists targets");
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
@@ -421,7 +425,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	return 0;
 }
 
-/* Blocks the signals that end the daemon, and gives a descriptor that tells of them. */
+/* Blocks the signals that end the daemon, and returns a descriptor that reports them. */
 static int watch_signals(void)
 {
 	sigset_t set;
@@ -466,7 +470,8 @@ int broker_run(const struct broker_options *options)
 				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1,
 					.events = POLLIN } };
 
-		if (poll(p, ARRAY_SIZE(p), options->hurries ? HURRIED_ROUND_MS : ROUND_MS) < 0 &&
+		if (poll(p, ARRAY_SIZE(p), options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) <
+			    0 &&
 		    errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
@@ -482,7 +487,7 @@ int broker_run(const struct broker_options *options)
 		}
 		send_pending(b);
 	}
-	/* When the daemon has ended its probes are gone. */
+	/* The probes are gone once the daemon has ended. */
 	captures_free(b->captures);
 	sideband_free(b->sideband);
 	watch_free(b->watch);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The role with capabilities and no network: finds out who asks, opens files of processes, loads
- * and attaches. It serves one front over a socket pair and ends when the front does; whatever is
- * attached then goes with it.
+ * The role with capabilities and without network: identifies clients, opens files of processes,
+ * loads and attaches probes. It serves one front over a socket pair and ends when the front does;
+ * everything attached then disappears with it.
  */
 #pragma once
 
@@ -15,30 +15,32 @@ struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
 	int events;   /* likewise; written only */
 	/*
-	 * Sockets that are bound, shared with the front. Connections are accepted here, so that who
-	 * is at their other end is known from the kernel alone. The front names them by their
-	 * index.
+	 * Bound sockets, shared with the front. The broker accepts their connections, so that the
+	 * identity of a client comes from the kernel alone. The front refers to them by index.
 	 */
 	const struct listener *listeners;
 	unsigned n_listeners;
-	bool perf_event_uprobes; /* do not use links of many sites, as if the kernel had none */
-	bool captures_itself;    /* root wants the daemon to */
-	int state; /* the state directory, where the broker writes what the kernel said of programs
-		      that it refuses */
-	bool hurries; /* processes are to be looked at as soon as they map their runtime */
-	/* Files that the front gets opened on SIGHUP, by enum broker_reload; "": none. They are
-	 * root's own. */
+	/* Use perf events even if the kernel has links of many sites. */
+	bool perf_event_uprobes;
+	/* Root configured the daemon to capture on its own. */
+	bool captures_on_its_own;
+	/* The state directory, where the broker writes the verifier's log of refused programs. */
+	int state;
+	/* Report a process as soon as it maps its runtime. */
+	bool reports_early;
+	/* Files that the broker opens for the front on SIGHUP, by enum broker_reload; "": none.
+	 * They belong to root. */
 	const char *reload[BROKER_RELOAD_COUNT];
 };
 
 /*
- * What this host must have, checked before anything is served: BTF, the capabilities, BPF. Returns
- * 0, or -errno with the sentence that says what to do in ret_text.
+ * Checks what this host must have before anything is served: BTF, the capabilities, BPF. Returns 0,
+ * or -errno with the remedy in ret_text.
  */
 int broker_check_host(char *ret_text, unsigned size);
 
 /*
- * Serves until the front goes; gives up all other privileges first. SIGTERM and SIGINT ask the
- * front to end, SIGHUP to read its configuration again. Returns 0 or -errno.
+ * Drops all other privileges, then serves until the front ends. SIGTERM and SIGINT make the front
+ * end, SIGHUP makes it read its configuration again. Returns 0 or -errno.
  */
 int broker_run(const struct broker_options *options);

@@ -17,11 +17,9 @@
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
 
-/* Of one process, so that one does not take the room of all others. */
-
 struct capture {
 	struct attachment *attachment; /* NULL: free */
-	uid_t uid;                     /* who asked for it */
+	uid_t uid;                     /* the user who started it */
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -34,7 +32,7 @@ struct captures {
 	enum attach_mode mode;
 	struct program_cache *programs;
 	struct capture captures[BROKER_MAX_CAPTURES];
-	unsigned detaching; /* threads that do */
+	unsigned detaching; /* threads that detach */
 };
 
 #define FAIL(m, error, ...)                                                                        \
@@ -62,7 +60,7 @@ static bool pidfd_ended(int pidfd)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Either of the two. */
+/* Exactly one of attachment and links is set. */
 struct detach {
 	struct attachment *attachment;
 	struct detached *links;
@@ -80,7 +78,8 @@ static void *detach_thread(void *data)
 	return NULL;
 }
 
-/* Detaching waits for the kernel: in a thread of its own, so that nobody else does. */
+/* Detaching waits for the kernel: it is done in a thread of its own, so that no request waits for
+ * it. */
 static void detach(struct captures *s, struct attachment *attachment, struct detached *links)
 {
 	struct detach *d = malloc(sizeof(*d));
@@ -161,7 +160,7 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}
-	return FAIL(m, -EBUSY, "%d captures are running already; wait for one to end",
+	return FAIL(m, -EBUSY, "%d captures are already running; wait for one to end",
 		    BROKER_MAX_CAPTURES);
 }
 
@@ -184,7 +183,7 @@ int captures_target(struct captures *s, struct broker_message *m)
 		return -EINVAL;
 	if (c->n_targets >= RECORD_MAX_TARGETS)
 		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
-	/* The descriptor first: from now on the number cannot come to mean another process
+	/* The descriptor first: from now on the process id cannot be reused for another process
 	 * unnoticed. */
 	pidfd = pidfd_of((pid_t)m->pid);
 	if (pidfd < 0)
@@ -193,14 +192,14 @@ int captures_target(struct captures *s, struct broker_message *m)
 	if (r >= 0 && !authority_may_profile(c->uid, owner))
 		r = FAIL(
 			m, -EACCES,
-			"user %u may not profile process %u of user %u: ask as its user or as root",
+			"user %u may not profile process %u of user %u: run as its user or as root",
 			c->uid, m->pid, owner);
-	/* The owner was read by number: it is this process's only if that is still the one behind
-	 * the descriptor. */
+	/* The owner was read by process id: it is this process's only if the descriptor still
+	 * refers to it. */
 	if (r >= 0 && pidfd_ended(pidfd))
 		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
-	/* It is a target again only as another program: what is attached to it would tell
-	 * everything twice. */
+	/* The same process is added again only as another program: what is attached to it would
+	 * report everything twice. */
 	for (unsigned i = 0; i < c->n_targets && r >= 0; i++)
 		if (c->targets[i].pid == (pid_t)m->pid)
 			forget(s, c, (pid_t)m->pid, true);
@@ -217,8 +216,8 @@ int captures_target(struct captures *s, struct broker_message *m)
 
 /*
  * The kernel replaces a return address there. From 6.11 on the function then returns through a
- * system call, for which some of these kernels let a seccomp filter end the process that does not
- * know it.
+ * system call; on some of these kernels a seccomp filter that does not know that call kills the
+ * process.
  */
 static int check_return(const struct broker_site *site, enum probe_kind kind, pid_t pid)
 {
@@ -231,7 +230,7 @@ static int check_site(const struct broker_site *site, const struct code_ranges *
 {
 	if (!code_ranges_contain(ranges, site->offset))
 		return -EINVAL;
-	/* The kernel will write there: the file itself must say that it is this probe's. */
+	/* The kernel will write there: the file itself must declare the counter as this probe's. */
 	return site->semaphore ? code_ranges_check_counter(ranges, file, site->note, site->offset,
 							   site->semaphore)
 			       : 0;
@@ -255,14 +254,16 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 			    BROKER_MAX_TARGET_SITES);
 	r = code_ranges_read(file, &ranges);
 	if (r < 0)
-		return FAIL(m, r, "not a program or library that can be probed");
+		return FAIL(m, r, "not an executable or library that can be probed");
 	for (uint32_t i = 0; i < m->count; i++) {
-		const struct broker_site *site = &m->sites[i];
+		struct broker_site *site = &m->sites[i];
 
 		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file)
 							    : -EINVAL;
 		if (r >= 0 && site->cookie & COOKIE_RETURN)
 			r = check_return(site, (enum probe_kind)m->kind, pid);
+		if (r >= 0 && site->cookie & COOKIE_PATH)
+			r = attachment_add_path(c->attachment, &site->path, &site->cookie);
 		if (r >= 0)
 			r = attachment_add_site(
 				c->attachment,
@@ -275,7 +276,7 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 		if (r == -E2BIG)
 			return FAIL(
 				m, r,
-				"a capture has room for %d probes here: capture fewer processes, or at a lower level",
+				"a capture is limited to %d probes here: capture fewer processes, or use a lower level",
 				s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
 							     : BROKER_MAX_SITES);
 		if (r < 0)
@@ -285,7 +286,7 @@ int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t
 	return 0;
 }
 
-/* Whether a target has ended, or became by exec what the client may not watch. */
+/* Whether a target has ended, or became by exec a program that the client may not profile. */
 static bool target_is_lost(const struct capture *c, const struct attach_target *t)
 {
 	uid_t owner;
@@ -314,8 +315,8 @@ void captures_executed(struct captures *s, pid_t pid)
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		for (unsigned k = 0; s->captures[i].attachment && k < s->captures[i].n_targets; k++)
 			if (s->captures[i].targets[k].pid == pid) {
-				/* The record of the exec itself is still to come, unless nobody may
-				 * see it. */
+				/* The record of the exec itself is still to come, unless no client
+				 * may see it. */
 				forget(s, &s->captures[i], pid,
 				       !target_is_lost(&s->captures[i],
 						       &s->captures[i].targets[k]));
@@ -323,8 +324,8 @@ void captures_executed(struct captures *s, pid_t pid)
 			}
 }
 
-/* What the kernel says against it is no fault of the request. */
-static int error_of_host(int error)
+/* An error of the kernel is not the fault of the request. */
+static int host_error(int error)
 {
 	return error == -EINVAL || error == -ENOTSUP || error == -ENOENT || error == -EACCES
 		       ? -EOPNOTSUPP
@@ -340,7 +341,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 
 	if (!c)
 		return -EINVAL;
-	/* A number that became another process's must not be used: its sites are left out. */
+	/* A process id that was reused must not be attached to: its sites are left out. */
 	check_capture(s, c);
 	r = attachment_attach(c->attachment, &refused, &reason);
 	for (unsigned i = 0; i < refused.n_links; i++)
@@ -353,8 +354,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 				forget(s, c, refused.pids[k], false);
 			}
 	if (r < 0)
-		return FAIL(m, error_of_host(r), "%s (%s)", reason ?: "cannot attach",
-			    strerror(-r));
+		return FAIL(m, host_error(r), "%s (%s)", reason ?: "cannot attach", strerror(-r));
 	m->kinds = refused.kinds;
 	check_capture(s, c);
 	m->count = attachment_links(c->attachment);
@@ -407,8 +407,8 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 	if (r < 0)
 		return r;
 	fd = module_open_next(t->pid, owner, m->name, m->text, sizeof(m->text));
-	/* As long as that one lives, the number was its own; and it is no other user's program now.
-	 */
+	/* While that process lives its id is not reused; and it must not have become another user's
+	 * program. */
 	if (pidfd_ended(t->pidfd) || !authority_may_profile(c->uid, owner)) {
 		safe_close(fd);
 		return -ESRCH;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The captures of a front: for each the loaded programs, the processes that its client may watch,
- * and what is attached to them. What a request names is checked here. The functions that answer a
- * request take it and fill in the answer, and return its result.
+ * The captures of a front: for each, the loaded programs, the processes that its client may
+ * profile, and what is attached to them. The ids in a request are checked here. Functions that
+ * answer a request take its message, fill in the answer, and return its result.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct captures;
 
 /* log_directory: as program_cache_new(). */
 int captures_new(enum attach_mode mode, int log_directory, struct captures **ret);
-/* Ends all of them, and waits until everything is taken away. */
+/* Ends all of them, and waits until everything is detached. */
 struct captures *captures_free(struct captures *s);
 
 struct program_cache *captures_programs(struct captures *s);
@@ -26,7 +26,7 @@ struct program_cache *captures_programs(struct captures *s);
 int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
 		   unsigned *ret_n_fds);
 int captures_target(struct captures *s, struct broker_message *m);
-/* BROKER_SITES; file: the broker's copy, of a mapping of the process pid. */
+/* BROKER_SITES; file: the broker's copy, mapped by the process pid. */
 int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid);
 int captures_attach(struct captures *s, struct broker_message *m);
 int captures_forget(struct captures *s, const struct broker_message *m);
@@ -38,7 +38,7 @@ int captures_end(struct captures *s, const struct broker_message *m);
 
 /* Whether sites lie in the file with this descriptor. */
 bool captures_use(const struct captures *s, int file);
-/* A process became another program: takes away what is attached to it. */
+/* A process became another program: detaches everything from it. */
 void captures_executed(struct captures *s, pid_t pid);
-/* Takes away what is attached to processes that their captures' clients may not watch any more. */
+/* Detaches everything from processes that the clients of their captures may no longer profile. */
 void captures_check(struct captures *s);

@@ -71,7 +71,7 @@ int channel_receive(int socket, void *data, size_t size, int *ret_fds, unsigned 
 				close(fd);
 		}
 	}
-	/* Descriptors that did not fit into this process are not silently missing. */
+	/* Descriptors that did not fit into this process's table must not be missing silently. */
 	if (m.msg_flags & MSG_CTRUNC)
 		n = -1;
 	if (n == (ssize_t)size) {

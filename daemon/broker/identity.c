@@ -18,7 +18,7 @@ struct diag_request {
 	struct inet_diag_req_v2 body;
 };
 
-/* The owner of the TCP socket whose own end is local and whose other end is remote. */
+/* The owner of the TCP socket with this local and this remote end. */
 static int owner_of_socket(int diag, const struct sockaddr_storage *local,
 			   const struct sockaddr_storage *remote, uid_t *ret)
 {
@@ -66,7 +66,7 @@ static int owner_of_socket(int diag, const struct sockaddr_storage *local,
 	    answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(*found)))
 		return -EBADMSG;
 	found = NLMSG_DATA(&answer.header);
-	/* A socket that its process has closed belongs to nobody; the kernel then says root. */
+	/* A socket that its process has closed has no owner; the kernel then reports root. */
 	if (found->idiag_inode == 0)
 		return -EACCES;
 	*ret = found->idiag_uid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of everything the broker gives to one front, and from which kernel on. */
+/* How much of everything the broker grants to one front, and the oldest supported kernel. */
 #pragma once
 
 #define BROKER_SITES_PER_MESSAGE 32
@@ -10,10 +10,10 @@
 #define BROKER_MAX_TARGET_SITES 4096
 #define BROKER_MAX_SITES 16384 /* of one capture */
 #define BROKER_MAX_PERF_EVENTS                                                                     \
-	256 /* likewise, where each is a perf event: removing one takes up to 0.15 s */
+	256               /* likewise, if each is a perf event: removing one takes up to 0.15 s */
 #define BROKER_MAX_FDS 16 /* with one message */
 #define BROKER_RING_BYTES (16u << 20)
 #define BROKER_MODULE_BYTES_MAX (16 << 20) /* of the file of a module */
-/* The oldest kernel that is tested (docs/kernels.md). What the programs need came with 5.17:
- * bpf_loop(). */
+/* The oldest kernel that is tested (docs/kernels.md). The programs need bpf_loop(), which came with
+ * 5.17. */
 #define OLDEST_KERNEL "6.1"

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A socket that the daemon is called at, shared by broker and front. */
+/* A socket at which the daemon accepts clients, shared by broker and front. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Connections that wait to be accepted. */
+#define LISTENER_BACKLOG 64
+
 enum listener_kind {
-	LISTENER_CLEAR,  /* for every target; only this host reaches it */
-	LISTENER_TLS,    /* likewise, under TLS */
-	LISTENER_TARGET, /* a loopback port, bound, for a single target: it listens when there is
-			    one */
+	LISTENER_CLEAR, /* for every target; reachable only from this host */
+	LISTENER_TLS,   /* likewise, under TLS */
+	/* A loopback port, bound, for a single target: it listens while there is one. */
+	LISTENER_TARGET,
 };
 
 struct listener {
 	int fd;
 	enum listener_kind kind;
-	/* Clients show a certificate, which the front checks, and count as this user: the kernel
-	 * knows nobody at the other end. */
+	/* Clients present a certificate, which the front checks, and count as this user: the kernel
+	 * cannot identify a remote user. */
 	bool is_certified;
 	uid_t uid;
 };
+
+/*
+ * A TCP socket that is bound with SO_REUSEADDR begins to listen, and stops again; it stays bound.
+ * Connections of an earlier daemon that are in TIME_WAIT do not matter. A port that was closed by
+ * listener_close() belongs to the socket: no other process can bind or listen there. Returns 0, or
+ * an error of listen(2) or shutdown(2).
+ */
+int listener_open(int fd);
+int listener_close(int fd);

@@ -30,7 +30,8 @@ int mappings_list(pid_t pid, uid_t *ret_uid)
 
 struct mapping_search {
 	uint64_t start, end;
-	bool any; /* mapping at all: a process that has ended has none */
+	/* Any mapping at all: a process that has ended has none. */
+	bool any;
 };
 
 static int is_mapping(const struct maps_entry *e, void *data)
@@ -65,7 +66,8 @@ int mappings_open(pid_t pid, uint64_t start, uint64_t end)
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", link);
-	/* Its owner may hold a lease on it, for whose end a plain open would wait. */
+	/* Its owner may hold a lease on it, and a plain open would wait for the end of that
+	 * lease. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes have mapped. */
+/* The mappings of processes. */
 #pragma once
 
 #include <stdint.h>
@@ -7,6 +7,6 @@
 
 /* Opens the list of a process's mappings. *ret_uid: its user (identity.h). -ESRCH, and others. */
 int mappings_list(pid_t pid, uid_t *ret_uid);
-/* Opens the file that a process has mapped there; only code, and only regular files, looked at
- * before they are opened. -ESRCH, -EACCES, and others. */
+/* Opens the file that a process has mapped at this range; only code, and only regular files, which
+ * is checked before they are opened. -ESRCH, -EACCES, and others. */
 int mappings_open(pid_t pid, uint64_t start, uint64_t end);

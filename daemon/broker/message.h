@@ -1,100 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the front asks of the broker: one fixed-size message and its answer, over a SOCK_SEQPACKET
+ * The front's requests to the broker: one fixed-size message and its answer, over a SOCK_SEQPACKET
  * pair, with descriptors passed along. The broker trusts nothing in a request: identities come from
- * the kernel, numbers are checked against its own tables.
+ * the kernel, ids are checked against its own tables.
  *
- * An answer repeats the type; result is 0 or a negative errno, and text then says what to do about
- * it.
+ * An answer repeats the type; result is 0 or a negative errno, in which case text holds the remedy.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "daemon/broker/limits.h"
+#include "include/record_types.h"
 
 enum broker_request {
 	BROKER_NONE,
-	BROKER_ACCEPT, /* in: index of a listener. out: fd of the next connection, id of the client,
-			  uid; -EAGAIN: none */
-	BROKER_LISTEN, /* in: index of a listener that is bound: opens it */
-	BROKER_UNLISTEN,    /* in: the same: closes it again; it stays bound */
-	BROKER_CLIENT_GONE, /* in: id */
-	BROKER_MAPS,        /* in: pid. out: fd of its maps text, uid */
-	BROKER_OPEN,        /* in: pid, start and end of a mapping. out: id of the file, fd */
-	BROKER_CLOSE,       /* in: id of a file */
+	/* In: index of a listener. out: fd of the next connection, id of the client, uid; -EAGAIN:
+	 * none. */
+	BROKER_ACCEPT,
+	/* In: index of a bound listener: starts to listen. */
+	BROKER_LISTEN,
+	/* In: the same: stops listening; the socket stays bound. */
+	BROKER_UNLISTEN,
+	/* In: id. */
+	BROKER_CLIENT_GONE,
+	/* In: pid. out: fd of its maps text, uid. */
+	BROKER_MAPS,
+	/* In: pid, start and end of a mapping. out: id of the file, fd. */
+	BROKER_OPEN,
+	/* In: id of a file. */
+	BROKER_CLOSE,
 	/* In: id of the client, kinds: bits of enum probe_kind, of those that have programs of
-	 * their own. Out: id of the capture, kinds: those that the kernel takes, fds: control,
+	 * their own. Out: id of the capture, kinds: those that the kernel accepts, fds: control,
 	 * counters, rings. */
 	BROKER_CAPTURE,
-	BROKER_TARGET, /* in: id of the capture, pid. out: index of the target in the capture */
-	BROKER_SITES,  /* in: id of the capture, index, file, kind, count and sites */
+	/* In: id of the capture, pid. out: index of the target in the capture. */
+	BROKER_TARGET,
+	/* In: id of the capture, index, file, kind, count and sites. */
+	BROKER_SITES,
 	/* In: id of the capture. Out: count of links; index: a bit for each target that was refused
-	   and is left out; kinds: a bit for each that is. */
+	 * and is left out; kinds: a bit for each kind that is. */
 	BROKER_ATTACH,
-	BROKER_FORGET, /* in: id of the capture, index: takes away what there is of a target */
-	BROKER_NAME_THREADS, /* in: id of the capture: puts a record of every living thread of the
-				targets into the rings */
-	BROKER_SHED,   /* in: id of the capture, kind: detaches what was attached of it, soon */
-	BROKER_BIRTH,  /* in: pid. out: birth */
-	BROKER_MODULE, /* in: id of the capture, index, name, "": the first. out: name of the next
-			  module that XLA wrote, fd; -ENODATA, -ENOENT: none */
-	BROKER_END,    /* in: id of the capture: detaches and forgets it */
-	BROKER_MODE,   /* out: index: enum attach_mode */
-	BROKER_CALIBRATE, /* out: calibration */
-	BROKER_PREFLIGHT, /* in: index of a finding, from 0, pid. out: finding, pid: 0 when it is
-			     about the host; -ENOENT: no more */
+	/* In: id of the capture, index: detaches everything from a target. */
+	BROKER_FORGET,
+	/* In: id of the capture: puts a record of every living thread of the targets into the
+	 * rings. */
+	BROKER_NAME_THREADS,
+	/* In: id of the capture, kind: detaches everything of this kind, soon. */
+	BROKER_SHED,
+	/* In: pid. out: birth. */
+	BROKER_BIRTH,
+	/* In: id of the capture, index, name, "": the first. out: name of the next module that XLA
+	 * wrote, fd; -ENODATA, -ENOENT: none. */
+	BROKER_MODULE,
+	/* In: id of the capture: detaches and forgets it. */
+	BROKER_END,
+	/* Out: index: enum attach_mode. */
+	BROKER_MODE,
+	/* Out: calibration. */
+	BROKER_CALIBRATE,
+	/* In: index of a finding, from 0, pid. out: finding, pid: 0 if it is about the host;
+	 * -ENOENT: no more. */
+	BROKER_PREFLIGHT,
 };
 
-/* Instead of a client's id: what root configured the daemon to capture. */
+/* In place of a client's id: root configured the daemon to capture. */
 #define BROKER_DAEMON UINT32_MAX
 
 struct broker_site {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;
-	uint64_t semaphore; /* offset of a counter that the kernel increments while the probe is
-			       there; 0: none */
-	uint64_t note;      /* offset of the note in the file that says so of this site */
+	/* Offset of a counter that the kernel increments while the probe is attached; 0: none. */
+	uint64_t semaphore;
+	/* Offset in the file of the note that declares this site. */
+	uint64_t note;
+	/* If the cookie has COOKIE_PATH: the broker numbers it. */
+	struct record_path path;
 };
 
 enum nop5_result {
 	NOP5_UNKNOWN,
 	NOP5_SAFE,
-	NOP5_CORRUPTS, /* a probe on a 5-byte nop inside a leaf function overwrites its red zone */
+	/* A probe on a 5-byte nop inside a leaf function overwrites its red zone. */
+	NOP5_CORRUPTS,
 };
 
-/* What a hit costs the thread that runs into it, with its record. */
+/* What a hit costs the thread that executes it, including its record. */
 struct broker_calibration {
-	uint32_t emulated_ns; /* a probe on an instruction that the kernel emulates */
-	uint32_t stepped_ns;  /* on one that it single-steps */
-	uint32_t switch_ns;   /* a record of the scheduler's programs: a switch, or a wake-up */
-	uint32_t call_ns;     /* a call on a socket that passes a message, with its record */
-	uint32_t any_call_ns; /* any system call of any process, while sockets are followed */
-	uint32_t detach_us;   /* until the probes are gone; where they are perf events, until one of
-				 them is: they go one after the other */
-	uint32_t nop5;        /* enum nop5_result */
-	uint32_t
-		steady; /* several measurements agreed; else it is to be measured again some time */
+	/* A probe on an instruction that the kernel emulates. */
+	uint32_t emulated_ns;
+	uint32_t stepped_ns; /* on one that it single-steps */
+	/* A record of the scheduler programs: a switch, or a wake-up. */
+	uint32_t switch_ns;
+	/* A call on a socket that passes a message, with its record. */
+	uint32_t call_ns;
+	/* Any system call of any process, while sockets are followed. */
+	uint32_t any_call_ns;
+	/* Until the probes are gone; if they are perf events, until one of them is: they are
+	 * removed one after the other. */
+	uint32_t detach_us;
+	uint32_t nop5; /* enum nop5_result */
+	/* Several measurements agreed; otherwise it should be measured again later. */
+	uint32_t steady;
 };
 
-/* How uprobes are attached here. */
+/* How uprobes are attached on this kernel. */
 enum attach_mode {
-	ATTACH_MULTI,      /* one link for many sites, in one process only, gone in some 30 ms */
-	ATTACH_PERF_EVENT, /* one perf event per site, gone in some 100 ms each: kernels before 6.6
-			    */
+	/* One link for many sites, in one process only; detaching takes about 30 ms. */
+	ATTACH_MULTI,
+	/* One perf event per site; detaching takes about 100 ms each: kernels before 6.6. */
+	ATTACH_PERF_EVENT,
 };
 
 enum finding_severity {
 	FINDING_OK,
-	FINDING_NOTE,    /* good to know */
-	FINDING_WARNING, /* something is dearer, or not shown */
+	FINDING_NOTE,    /* information only */
+	FINDING_WARNING, /* something costs more, or is not shown */
 	FINDING_ERROR,   /* nothing can be captured */
 };
 
 /* When a process began: nanoseconds of CLOCK_MONOTONIC; 0: not seen. */
 struct birth {
-	uint64_t executed_ns;     /* it became this program, or was forked by one that was */
-	uint64_t first_mapped_ns; /* it mapped the first of a runtime's files */
+	/* It executed this program, or was forked by a process that had. */
+	uint64_t executed_ns;
+	uint64_t first_mapped_ns; /* it mapped the first file of a runtime */
 };
 
 /* What the preflight found: one sentence, and one remedy. */
@@ -127,16 +156,18 @@ struct broker_message {
 	};
 };
 
-/* What the broker tells the front unasked, on a pair of its own. */
+/* What the broker sends to the front without a request, on a socket pair of its own. */
 enum broker_event_type {
-	BROKER_EVENT_LOOK, /* a process mapped code that may be a runtime's, or is one that was a
-			      target, or a child of one: look at it */
-	BROKER_EVENT_EXECUTED, /* a process that may be a target became another program;
-				  BROKER_EVENT_LOOK follows */
-	BROKER_EVENT_RESCAN,   /* some of these were missed: look at every process */
-	BROKER_EVENT_STOP,     /* the daemon was told to end */
-	BROKER_EVENT_RELOAD,   /* the configuration is to be read again; with the descriptors of the
-				  files */
+	/* A process mapped code that may be a runtime's, or is one that was a target, or a child of
+	 * one: look at it. */
+	BROKER_EVENT_LOOK,
+	/* A process that may be a target became another program; BROKER_EVENT_LOOK follows. */
+	BROKER_EVENT_EXECUTED,
+	/* Some of these events were missed: look at every process. */
+	BROKER_EVENT_RESCAN,
+	BROKER_EVENT_STOP, /* a signal requests the daemon to end */
+	/* The configuration is to be read again; with the descriptors of the files. */
+	BROKER_EVENT_RELOAD,
 };
 
 /* The files of BROKER_EVENT_RELOAD, in the order of their descriptors. */
@@ -151,5 +182,6 @@ enum broker_reload {
 struct broker_event {
 	uint32_t type;
 	uint32_t pid;
-	uint32_t files; /* BROKER_EVENT_RELOAD: a bit for each file whose descriptor comes along */
+	/* BROKER_EVENT_RELOAD: a bit for each file whose descriptor is passed. */
+	uint32_t files;
 };

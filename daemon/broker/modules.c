@@ -15,10 +15,10 @@
 #include "lib/base/macro.h"
 #include "lib/proc/xla_flags.h"
 
-/* The kernel gives no more in one piece to somebody who started the process, unless they raised a
- * limit. */
+/* The kernel returns no more than this in one piece for a process that was started with default
+ * limits. */
 #define ENVIRON_BYTES_MAX (2u << 20)
-/* Of the directory; others that come later are not found. */
+/* Of the directory; entries beyond are not found. */
 #define ENTRIES_MAX 16384
 
 #define FAIL(error, ...)                                                                           \
@@ -27,7 +27,7 @@
 		(error);                                                                           \
 	})
 
-/* What XLA calls the result of its passes, whatever it is for:
+/* The name under which XLA writes the result of its passes, for every backend:
  * "module_0001.NAME.cpu_after_optimizations.hlo.pb". */
 static bool is_module(const char *name)
 {
@@ -62,7 +62,7 @@ static int read_environ(pid_t pid, char **ret, size_t *ret_size)
 	return 0;
 }
 
-/* In the process's own root, or from its own directory on; no link leads out of either. */
+/* Resolved in the process's own root, or relative to its directory; no link leads out of either. */
 static int open_directory(pid_t pid, const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
@@ -80,7 +80,7 @@ static int open_directory(pid_t pid, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The name that comes next; false: none does. */
+/* Finds the next name; false: there is none. */
 static bool find_next(DIR *directory, char name[MODULE_NAME_MAX])
 {
 	char next[MODULE_NAME_MAX] = "";
@@ -136,12 +136,12 @@ int module_open_next(pid_t pid, uid_t uid, char name[MODULE_NAME_MAX], char *ret
 	fd = open_directory(pid, path);
 	if (fd == -ESRCH)
 		return fd;
-	/* One sentence whatever the reason is. */
+	/* The same sentence for every reason: it must not reveal which one. */
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != uid) {
 		safe_close(fd);
 		return FAIL(
 			-EACCES,
-			"the directory of --xla_dump_to in its XLA_FLAGS is not there, or is not the process's own user's");
+			"the directory of --xla_dump_to in its XLA_FLAGS does not exist, or does not belong to the process's own user");
 	}
 	directory = fdopendir(fd);
 	if (!directory) {
@@ -151,6 +151,6 @@ int module_open_next(pid_t pid, uid_t uid, char name[MODULE_NAME_MAX], char *ret
 	fd = find_next(directory, name) ? open_module(dirfd(directory), name, uid) : -ENOENT;
 	closedir(directory);
 	if (fd == -EACCES)
-		return FAIL(fd, "%.100s is not a file of the process's own user", name);
+		return FAIL(fd, "%.100s does not belong to the process's own user", name);
 	return fd;
 }

@@ -82,10 +82,10 @@ static void *capture_thread(void *data)
 	r = capture_run(c, &s, text, sizeof(text));
 	if (r < 0 && !c->result.error)
 		capture_fail(c, r, text);
-	/* What the answer was made of was much more than the answer is. */
+	/* The memory used to make the answer is much larger than the answer. */
 	if (c->result.records > TRIM_RECORDS)
 		malloc_trim(0);
-	/* The answer first: nobody waits for what is left to be taken down. */
+	/* The answer comes first: clients do not wait for the detaching. */
 	capture_post(c, on_done);
 	session_free(s);
 	correlation_free(c->correlation);
@@ -93,7 +93,7 @@ static void *capture_thread(void *data)
 	return NULL;
 }
 
-/* The texts of the filter are the client's message's: the capture outlives it. */
+/* The strings of the filter belong to the client's message: the capture outlives it. */
 static int copy_filter(struct capture *c)
 {
 	struct request_filter *filter = &c->request.filter;
@@ -114,7 +114,7 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	struct capture *c;
 	int r;
 
-	/* The broker limits captures, but not what is planned before them. */
+	/* The broker limits captures, but not the planning before them. */
 	if (shared->n_captures >= CAPTURES_MAX)
 		return -EBUSY;
 	c = calloc(1, sizeof(*c));
@@ -154,7 +154,7 @@ void capture_join(struct capture *c, const struct target *target)
 	unsigned i;
 
 	pthread_mutex_lock(&c->lock);
-	/* One that waits already has only mapped more. */
+	/* A target that is already waiting has only mapped more files. */
 	for (i = 0; i < c->n_joining && c->joining[i].pid != target->pid; i++)
 		;
 	if (i < RECORD_MAX_TARGETS) {

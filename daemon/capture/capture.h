@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One capture: plans and attaches the probes of its targets, opens the window, drains the rings
- * while it is open, and makes a trace of what was seen. Each runs in a thread of its own, with
- * programs, rings and window of its own, so that captures never exclude one another. The functions
- * here are called in the loop's thread.
+ * while it is open, and makes a trace from the records. Each capture runs in a thread of its own,
+ * with its own programs, rings and window, so that captures never exclude one another. The
+ * functions here are called in the loop's thread.
  */
 #pragma once
 
@@ -26,54 +26,58 @@
 #include "lib/base/loop.h"
 
 #define CAPTURE_WARNINGS_MAX 64
-/* Of all recordings that are made, or wait to be sent. */
+/* Total size of the recordings that are being made or wait to be sent. */
 #define CAPTURE_RECORDING_BYTES (512ull << 20)
 
 struct capture;
 
 /* What all captures share. */
 struct capture_shared;
-/* The plans and the directory (-1: none) of what is kept are borrowed. */
+/* plans and cache, the directory of cached plans (-1: none), are borrowed. */
 int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache,
 		       const char *hostname, struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
-/* How a process came to serve; false: it is not known. Called in the captures' threads. */
+/* How a process started; false: unknown. Called in the captures' threads. */
 typedef bool (*capture_startup_fn)(const struct target *target, struct startup_track *ret,
 				   void *data);
 void capture_shared_set_startup(struct capture_shared *shared, capture_startup_fn startup,
 				void *data);
 
-/* A kind of probes that the kernel refuses, or that was disabled because the budget was passed. */
+/* A kind of probes that the kernel refuses, or that was shed because the budget was exceeded. */
 struct capture_shed {
 	enum probe_kind kind;
-	bool refused;    /* by the kernel; .overhead is 0 then */
+	bool refused;    /* by the kernel; .overhead is then 0 */
 	uint64_t at_ns;  /* since the window began */
-	double overhead; /* percent, of all probes, then */
+	double overhead; /* of all probes at that time, in percent */
 };
 
 struct capture_request {
-	uint32_t client; /* the broker's number of who asks */
+	uint32_t client; /* the broker's id of the client */
 	const struct target *targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
-	unsigned n_left_out; /* targets beyond RECORD_MAX_TARGETS: the result says so */
-	bool skip_ended;     /* a target that has ended, or cannot be captured, is left out, with a
-				warning, instead of failing the capture */
+	/* Targets beyond RECORD_MAX_TARGETS, which the result reports. */
+	unsigned n_left_out;
+	/* A target that has ended, or cannot be captured, is left out with a warning instead of
+	 * failing the capture. */
+	bool skip_ended;
 	uint64_t duration_ns;
 	uint64_t start_unix_ns; /* 0: at once */
 	struct detail detail;
-	double max_overhead; /* percent of the targets' CPU time that the probes may cost; 0: no
-				limit */
-	bool record;         /* keep the raw records, for a replay */
-	struct request_filter filter;         /* its texts are copied */
-	struct request_list_options requests; /* which requests the result tells one by one */
-	struct export_extras extras;          /* of the trace */
-	bool plan_only; /* nothing is attached, and there is no result besides the plan */
-	/* Called in the loop's thread before done(), when it is known what will be attached. May be
+	/* Percent of the targets' CPU time that the probes may cost; 0: no limit. */
+	double max_overhead;
+	bool record;                  /* keep the raw records for a replay */
+	struct request_filter filter; /* its strings are copied */
+	/* Which requests the result lists one by one. */
+	struct request_list_options requests;
+	struct export_extras extras; /* of the trace */
+	/* Nothing is attached, and there is no result besides the plan. */
+	bool plan_only;
+	/* Called in the loop's thread before done(), once it is known what will be attached. May be
 	 * NULL. */
 	void (*planned)(struct capture *capture, const struct capture_plan *plan, void *data);
-	/* Called once in the loop's thread, when the result is there; the capture frees itself some
-	 * time after. */
+	/* Called once in the loop's thread, when the result is available; the capture frees itself
+	 * some time later. */
 	void (*done)(struct capture *capture, void *data);
 	void *data;
 };
@@ -83,55 +87,63 @@ struct capture_progress {
 	uint64_t records;
 	uint64_t dropped;
 	uint64_t requests;    /* that have finished and pass the filter */
-	uint64_t duration_ns; /* as asked for */
-	double overhead; /* percent of the targets' CPU time that the probes cost, by forecast */
+	uint64_t duration_ns; /* as requested */
+	/* The cost of the probes in percent of the targets' CPU time, by forecast. */
+	double overhead;
 };
 
 struct capture_result {
-	int error;      /* 0, or why there is no result: -EACCES, -ESRCH, -EBUSY, -ECANCELED … */
-	char text[256]; /* what to do about the error */
+	/* 0, or why there is no result: -EACCES, -ESRCH, -EBUSY, -ECANCELED … */
+	int error;
+	char text[256]; /* the remedy for the error */
 	struct exported trace;
 	struct summary summary;
 	struct advice advice;
-	struct startups startups;     /* how the processes came to serve */
-	struct modules modules;       /* of XLA's, that it wrote where they can be read */
-	struct request_filter filter; /* as asked for */
+	struct startups startups; /* how the processes started */
+	/* Of XLA, if they are written where they can be read. */
+	struct modules modules;
+	struct request_filter filter; /* as requested */
 	struct request_list requests;
 	uint64_t window_ns;
 	uint64_t records;
-	uint64_t dropped; /* records lost, all causes */
+	uint64_t dropped; /* records lost, for any cause */
 	struct capture_shed shed[KIND_COUNT];
 	unsigned n_shed;
 	double max_overhead;
 	bool ops_at_entry;
 	struct capture_plan plan;
-	double overhead; /* percent of the targets' CPU time that the hits cost, by forecast */
-	bool cut;        /* a target ended, or the window was ended, before its time */
+	/* The cost of the hits in percent of the targets' CPU time, by forecast. */
+	double overhead;
+	/* A target ended, or the window was closed, early. */
+	bool cut;
 	char *warnings[CAPTURE_WARNINGS_MAX];
 	unsigned n_warnings;
-	struct journal
-		*recording; /* as asked for; not finished yet. NULL: none, and a warning says why */
+	/* A bit for each warning that only puts .shed or .ops_at_entry into words. */
+	uint64_t restating;
+	/* If requested; not finished yet. NULL: none, and a warning gives the reason. */
+	struct journal *recording;
 };
 
 /* Starts a capture. The targets are copied. -ENOMEM, -EAGAIN; -EBUSY: too many at once. */
 int capture_start(struct capture_shared *shared, const struct capture_request *request,
 		  struct capture **ret);
-/* Whether a process was named when the capture was asked for. */
+/* Whether a process was named in the request. */
 bool capture_asks_for(const struct capture *c, pid_t pid);
-/* A process that came to be a target in the window, or has mapped more files, joins it, if there is
- * room. The target is copied. */
+/* A process that became a target within the window, or has mapped more files, joins the capture if
+ * there is room. The target is copied. */
 void capture_join(struct capture *c, const struct target *target);
-/* Nobody wants the result any more: ends soon, and done() sees -ECANCELED. */
+/* The result is no longer wanted: the capture ends soon, and done() sees -ECANCELED. */
 void capture_cancel(struct capture *c);
-/* Closes the window now and delivers what was seen. */
+/* Closes the window now and delivers what was captured so far. */
 void capture_stop(struct capture *c);
 void capture_get_progress(struct capture *c, struct capture_progress *ret);
-/* Of a process: requests that have finished in the window, which has begun at *ret_since_ns. False:
- * it is not captured. */
+/* Requests of a process that have finished in the window, which began at *ret_since_ns. False: the
+ * process is not captured. */
 bool capture_get_live(struct capture *c, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);
-/* The processes that were named, or chosen, when it was asked for: how many, at most max. */
+/* The processes that were named or chosen when the capture was requested. Returns their number, at
+ * most max. */
 unsigned capture_get_pids(const struct capture *c, pid_t *ret, unsigned max);
-/* To be used in done() only; what is taken out of it must be zeroed. */
+/* To be called in done() only; anything moved out of it must be zeroed. */
 struct capture_result *capture_get_result(struct capture *c);
 /* Captures that are not freed yet. */
 unsigned capture_count(const struct capture_shared *shared);

@@ -9,7 +9,7 @@ struct correlation {
 	struct request_filter filter;
 	correlator_finished_fn finished;
 	void *data;
-	struct correlator *correlator; /* NULL: the window has not opened */
+	struct correlator *correlator; /* NULL: the window is not open yet */
 };
 
 static int on_begin(uint64_t start_ns, void *data)

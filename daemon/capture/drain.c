@@ -13,7 +13,8 @@
 
 /* Of records that wait to be put in order. */
 #define STORE_BYTES_MAX (256ull << 20)
-/* A record can come so much later than its time: between the two, its thread can lose its CPU. */
+/* A record can be sent this much later than its time stamp: its thread can lose the CPU in
+ * between. */
 #define REORDER_NS 100000000ull
 
 struct drain {
@@ -28,11 +29,11 @@ struct drain {
 	bool finished; /* the last record was read */
 	uint64_t records, refused, malformed;
 	uint64_t last_ns, late;
-	uint64_t settled_ns; /* records from before that time were passed on */
-	uint64_t drained_ns; /* the counters were last read; from then on what is lost now was lost
-			      */
-	uint64_t n_lost;     /* that the sinks were told of */
-	int error;           /* the first one */
+	uint64_t settled_ns; /* records before that time were passed on */
+	/* When the counters were last read: a new loss happened after that time. */
+	uint64_t drained_ns;
+	uint64_t n_lost; /* that the sinks have received */
+	int error;       /* the first one */
 };
 
 int drain_new(int counters, const int *rings, unsigned n_rings, const struct record_sinks *sinks,
@@ -91,7 +92,7 @@ void drain_begin(struct drain *d)
 	d->begun = true;
 }
 
-/* One ring as it is read. */
+/* One ring while it is read. */
 struct stream {
 	struct drain *drain;
 	unsigned index;
@@ -135,14 +136,14 @@ static int pass_on(const struct record *record, void *data)
 	return sinks_record(d->sinks, record);
 }
 
-/* Whether anything was lost since the counters were read before, and when. */
-static void look_for_loss(struct drain *d)
+/* Whether anything was lost since the counters were last read, and when. */
+static void check_for_loss(struct drain *d)
 {
 	uint64_t before = loop_now(), lost = d->refused + d->malformed;
 
 	for (unsigned i = 0; i < RECORD_MAX_CPUS; i++)
 		lost += d->counters[i].ring_full;
-	/* Reading the rings takes time, too, in which they can be full. */
+	/* The rings can also fill up while they are read. */
 	if (lost > d->n_lost && d->begun)
 		note_loss(d, d->drained_ns, loop_now(), lost - d->n_lost);
 	d->n_lost = lost;
@@ -160,9 +161,9 @@ int drain_read(struct drain *d)
 
 		whole &= ring_consume(d->rings[i], on_ring, &stream) == 0;
 	}
-	look_for_loss(d);
-	/* A ring that waits for a record holds back later ones, and what they must be put in order
-	 * with. */
+	check_for_loss(d);
+	/* A ring that waits for an incomplete record holds back later ones, and those that must be
+	 * ordered with them. */
 	if (whole) {
 		r = store_take(d->store, now - MIN(now, REORDER_NS), pass_on, d);
 		if (r < 0)
@@ -192,7 +193,7 @@ int drain_finish(struct drain *d)
 	r = store_take(d->store, UINT64_MAX, pass_on, d);
 	if (r < 0)
 		d->error = r;
-	/* What follows needs memory, too. */
+	/* The following steps need memory, too. */
 	close_rings(d);
 	d->store = store_free(d->store);
 	return d->error;

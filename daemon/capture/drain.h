@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the BPF programs of a capture have written: records out of the rings, put in order of time
- * and passed to sinks, and how many were lost. Belongs to the capture's thread. */
+/* Reads the records of a capture's BPF programs from the rings, puts them in order of time, passes
+ * them to sinks, and counts lost ones. Belongs to the capture's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,21 +19,21 @@ typedef int (*drain_seen_fn)(const struct record *record, void *data);
 int drain_new(int counters, const int *rings, unsigned n_rings, const struct record_sinks *sinks,
 	      drain_seen_fn seen, void *data, struct drain **ret);
 struct drain *drain_free(struct drain *d);
-/* The window is open: from now on a loss is one of the capture. */
+/* The window is open: from now on a loss belongs to the capture. */
 void drain_begin(struct drain *d);
-/* Takes what is in the rings, and passes on what nothing earlier can follow any more. Returns the
- * first error of the sinks. */
+/* Reads the rings, and passes on records that no earlier one can follow any more. Returns the first
+ * error of the sinks. */
 int drain_read(struct drain *d);
-/* Whether nothing is left in the rings. */
+/* Whether the rings are empty. */
 bool drain_is_empty(const struct drain *d);
-/* Passes on everything that is left, and frees what is not needed to count. As drain_read(). */
+/* Passes on everything that is left, and frees what is not needed for counting. As drain_read(). */
 int drain_finish(struct drain *d);
-/* Every record from before that time was passed on, unless it was late. */
+/* Every record before that time was passed on, unless it was late. */
 uint64_t drain_settled_ns(const struct drain *d);
 
 struct drain_counts {
 	uint64_t records; /* read */
-	uint64_t dropped; /* not read or not kept, all causes */
+	uint64_t dropped; /* not read or not kept, for any cause */
 	uint64_t ring_full, refused, malformed, unread;
 	uint64_t late; /* not lost, but not in order of time */
 	uint64_t table_full, read_failed, flows_full;

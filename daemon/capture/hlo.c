@@ -12,9 +12,9 @@
 #include "lib/base/macro.h"
 #include "lib/proc/start_time.h"
 
-/* Files' times and processes' are told in ticks of different lengths. */
+/* The time stamps of files and of processes have different resolutions. */
 #define TICK_NS 20000000ll
-/* Files of a process that are opened, one after the other, older ones among them. */
+/* Limits how many files of a process are opened, one after the other, including older ones. */
 #define FILES_MAX 256
 
 /* Unix time. -ESRCH, -EBADMSG. */
@@ -29,7 +29,7 @@ static int find_start(pid_t pid, int64_t *ret_ns)
 	return 0;
 }
 
-/* How many are not shown, and why not the first of them. */
+/* How many modules are not shown, and the reason for the first of them. */
 struct left_out {
 	unsigned n;
 	char name[SESSION_NAME_MAX];
@@ -40,9 +40,9 @@ static const char *explain(int error)
 {
 	switch (error) {
 	case -EBADMSG:
-		return "it is not whole, or not XLA's";
+		return "it is incomplete, or not written by XLA";
 	case -EINVAL:
-		return "its module has a name such as XLA gives to none";
+		return "its module's name is not one of XLA's";
 	case -EFBIG:
 		return "it is too large";
 	case -ENOBUFS:
@@ -64,8 +64,8 @@ static void leave_out(struct left_out *left, const char *name, int error, const 
 static void warn_left_out(const struct left_out *left, pid_t pid, struct capture_result *result)
 {
 	if (left->n)
-		result_warn(result, "Process %d: %u modules of XLA's are not shown: %.160s: %s.",
-			    pid, left->n, left->name, left->reason);
+		result_warn(result, "Process %d: %u XLA modules are not shown: %.160s: %s.", pid,
+			    left->n, left->name, left->reason);
 }
 
 /* Processes may share a directory. */
@@ -77,14 +77,13 @@ static bool is_known(const struct hlo_files *files, const struct stat *st)
 	return false;
 }
 
-/* Whether the file was written since the process began; what an earlier process left is not this
- * one's. */
+/* Whether the file was written after the process began; files of an earlier process are ignored. */
 static bool is_own(const struct stat *st, int64_t begun_ns)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec + TICK_NS >= begun_ns;
 }
 
-/* Takes the descriptor, or closes it. */
+/* Takes ownership of the descriptor, or closes it. */
 static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *name,
 		      int64_t begun_ns, struct left_out *left, unsigned *n_older)
 {
@@ -96,7 +95,7 @@ static void take_file(struct hlo_files *files, int fd, pid_t pid, const char *na
 	} else if (!is_own(&st, begun_ns)) {
 		++*n_older;
 	} else if (is_known(files, &st)) {
-		/* Another process's, too. */
+		/* Files of other processes count, too. */
 	} else if (files->n == MODULES_MAX) {
 		leave_out(left, name, -ENOBUFS, NULL);
 	} else {
@@ -124,34 +123,34 @@ static void open_of(struct session *s, unsigned target, struct hlo_files *files,
 		fd = session_next_module(s, target, name, text, sizeof(text));
 		if (fd == -ENODATA || fd == -ESRCH || (fd < 0 && !*name))
 			break;
-		/* One that has gone since is none. */
+		/* A file that was deleted meanwhile is skipped. */
 		if (fd == -ENOENT)
 			continue;
 		if (fd < 0) {
 			leave_out(&left, name, fd, text);
 		} else if (!begun_ns && find_start(pid, &begun_ns) < 0) {
-			leave_out(&left, name, 0, "when the process began cannot be read");
+			leave_out(&left, name, 0, "the start time of the process cannot be read");
 			close(fd);
 		} else {
 			take_file(files, fd, pid, name, begun_ns, &left, &n_older);
 		}
 	}
 	if (*text && !*name)
-		result_warn(result, "Process %d: XLA's modules are not shown: %s.", pid, text);
+		result_warn(result, "Process %d: XLA modules are not shown: %s.", pid, text);
 	else if (fd == -ENOENT && !n_files)
 		result_warn(
 			result,
-			"Process %d: XLA's modules are not shown: none was written yet, or XLA_FLAGS lacks --xla_dump_hlo_as_proto.",
+			"Process %d: XLA modules are not shown: none has been written yet, or XLA_FLAGS lacks --xla_dump_hlo_as_proto.",
 			pid);
 	else if (n_files == FILES_MAX)
 		result_warn(
 			result,
-			"Process %d: not all of XLA's modules are shown: there are more than %d in their directory.",
+			"Process %d: not all XLA modules are shown: their directory has more than %d.",
 			pid, FILES_MAX);
 	else if (n_older)
 		result_warn(
 			result,
-			"Process %d: %u modules in its XLA's directory are not shown: they are older than the process.",
+			"Process %d: %u modules in its XLA dump directory are not shown: they are older than the process.",
 			pid, n_older);
 	warn_left_out(&left, pid, result);
 }
@@ -164,7 +163,7 @@ void hlo_open(struct session *s, struct hlo_files *ret, struct capture_result *r
 			open_of(s, i, ret, result);
 }
 
-/* All of the file, or -EBADMSG when it changes meanwhile. */
+/* The whole file, or -EBADMSG if it changes meanwhile. */
 static int read_file(int fd, uint8_t **ret, size_t *ret_size)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -216,7 +215,7 @@ int hlo_read(struct hlo_files *files, struct journal *journal, struct capture_re
 		else if (r < 0)
 			leave_out(&left, file->name, r, NULL);
 		file->fd = safe_close(file->fd);
-		/* The next one is another process's. */
+		/* The next file belongs to another process. */
 		if (i + 1 == files->n || files->list[i + 1].pid != file->pid) {
 			warn_left_out(&left, file->pid, result);
 			left = (struct left_out){};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers the modules that the targets' XLA wrote, for Graph Viewer and Memory Viewer. */
+/* Collects the modules that XLA wrote for the targets, for Graph Viewer and Memory Viewer. */
 #pragma once
 
 #include "daemon/capture/capture.h"
@@ -7,7 +7,7 @@
 
 struct journal;
 
-/* Files that are open, to be read. */
+/* Open files that are still to be read. */
 struct hlo_files {
 	struct hlo_file {
 		int fd;
@@ -18,7 +18,8 @@ struct hlo_files {
 	unsigned n;
 };
 
-/* Between the window and session_finish(); what cannot be had is in the result's warnings. */
+/* Call between the end of the window and session_finish(); the result gets a warning about what
+ * cannot be read. */
 void hlo_open(struct session *s, struct hlo_files *ret, struct capture_result *result);
 /* Reads and closes them; the journal (NULL: none) gets them, too. -ENOMEM. */
 int hlo_read(struct hlo_files *files, struct journal *journal, struct capture_result *result);

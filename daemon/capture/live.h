@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the processes of a capture as they finish: how many, and how long they took. Any
- * thread may ask. */
+/* Requests of a capture's processes as they finish: how many, and how long they took. May be
+ * queried from any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -21,10 +21,10 @@ struct live {
 
 void live_init(struct live *live);
 void live_done(struct live *live);
-/* It begins, or begins anew, at that time. */
+/* Begins, or begins again, at that time. */
 void live_begin(struct live *live, uint64_t now);
 void live_set_target(struct live *live, unsigned target, pid_t pid);
 void live_add(struct live *live, unsigned target, uint64_t latency_ns);
-/* Whether the process is among them; what was added of it, and since when, is then added to *ret,
- * or set. */
+/* Returns whether the process is among them; if so, adds its requests to *ret and sets
+ * *ret_since_ns. */
 bool live_get(struct live *live, pid_t pid, struct histogram *ret, uint64_t *ret_since_ns);

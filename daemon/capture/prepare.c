@@ -56,7 +56,7 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 				 ret_text, text_size);
 		ret->target.files[ret->n_files] = target->files[i];
 		ret->n_files += r >= 0;
-		/* The runtime can be seen without what is beside it. */
+		/* The runtime can be profiled without the files beside it. */
 		if (r < 0 && r != -ENOMEM && target->files[i].is_beside) {
 			snprintf(ret->not_read, sizeof(ret->not_read), "%.150s", ret_text);
 			r = 0;
@@ -86,7 +86,8 @@ void prepared_done(struct prepared *p, struct proxy *proxy)
 	p->n_files = 0;
 }
 
-/* Without the addresses that a function returns, what is asked for and given back says nothing. */
+/* Without the addresses that a function returns, allocations and deallocations cannot be
+ * matched. */
 static bool needs_return(const struct prepared *p, const struct plan_site *site)
 {
 	const struct probe_row *row = p->target.packs->rows[site->spec];
@@ -101,10 +102,16 @@ bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 
 	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
 		return false;
-	/* A slot of another release's table would be another function. */
+	/* In another release's table the slot would be another function. */
 	return site->source != SYMBOL_RTTI || !release || site->slot_known ||
 	       p->target.packs->rows[site->spec]->any_release ||
 	       !strncmp(version, release, strlen(release));
+}
+
+bool prepared_wants(const struct prepared *p, const struct plan_site *site,
+		    const struct detail *detail)
+{
+	return prepared_uses(p, site) && probe_is_wanted(p->target.packs->rows[site->spec], detail);
 }
 
 bool prepared_has(const struct prepared *p, unsigned spec)
@@ -130,11 +137,11 @@ const char *prepared_refusal(const struct prepared *p, const struct plan_site *s
 	if (prepared_uses(p, site))
 		return NULL;
 	if (site->site.class != SITE_REFUSED && needs_return(p, site))
-		return "a seccomp filter stands before the process's system calls: on some kernels it ends processes that have a probe where a function returns";
-	return site->site.reason ?: "its place in a virtual table is known of other releases only";
+		return "the process has a seccomp filter: on some kernels it kills processes that have a probe at the return of a function";
+	return site->site.reason ?: "its slot in a virtual table is known only for other releases";
 }
 
-/* Why the functions of a probe that were found cannot be probed; NULL: none was found. */
+/* Why the functions found for a probe cannot be probed; NULL: none was found. */
 static const char *refusal(const struct prepared *p, unsigned spec)
 {
 	for (unsigned f = 0; f < p->n_files; f++)
@@ -162,8 +169,8 @@ bool prepared_next_missing(const struct prepared *p, const struct detail *detail
 	return false;
 }
 
-struct target prepared_what_is_new(const struct prepared *list, unsigned n,
-				   const struct target *target)
+struct target prepared_new_part(const struct prepared *list, unsigned n,
+				const struct target *target)
 {
 	struct target fresh = *target;
 
@@ -186,8 +193,8 @@ struct target prepared_what_is_new(const struct prepared *list, unsigned n,
 
 bool capture_plan_follows_sockets(const struct capture_plan *plan)
 {
-	/* A server whose own functions tell of its requests needs nothing that every process of the
-	 * host pays for. */
+	/* A server whose own functions report its requests does not need the socket probes, which
+	 * every process of the host pays for. */
 	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
 		if (!prepared_does(&plan->targets[i], VERB_OPEN, WORK_REQUEST))
 			return true;

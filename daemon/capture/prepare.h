@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a target is to be probed: its files, opened by the broker, and a plan for each. Nothing
- * is attached by it. */
+/* What is to be probed in a target: its files, opened by the broker, and a plan for each. Nothing
+ * is attached. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,51 +14,54 @@
 #include "daemon/proxy/proxy.h"
 
 struct prepared_file {
-	uint32_t id; /* the broker's number */
+	uint32_t id; /* the broker's id */
 	uint64_t device, inode, size;
 	bool known; /* the plan came from the cache */
 	struct plan *plan;
 };
 
 struct prepared {
-	struct target target; /* a copy; its files go with the following */
+	struct target target; /* a copy; its files belong to the entries below */
 	struct prepared_file files[TARGET_FILES_MAX];
 	unsigned n_files;
-	bool filtered;      /* a seccomp filter stands before its system calls */
-	char not_read[160]; /* why a file beside the runtime's is not among them, "": all are */
+	bool filtered; /* a seccomp filter restricts its system calls */
+	/* Why a file beside the runtime's is missing; "": none is. */
+	char not_read[160];
 };
 
 /*
- * On failure ret_text says what to do: -ESRCH (it has ended), -ENOENT (it has none of the runtime's
- * functions), and errors of reading its files. *ret is to be freed by prepared_done() when it
- * succeeds.
+ * On failure ret_text holds the remedy: -ESRCH (it has ended), -ENOENT (it has none of the
+ * runtime's functions), and errors of reading its files. On success *ret is to be freed by
+ * prepared_done().
  */
 int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
 		   struct prepared *ret, char *ret_text, size_t text_size);
-/* The broker's files are not closed while a capture has sites in them. */
+/* Call it only when no capture has sites in the files, which it closes at the broker. */
 void prepared_done(struct prepared *p, struct proxy *proxy);
 
-/* Whether a site of the target can be planted: it is not refused, and not that of another release.
- */
+/* Whether a site of the target can be probed: it is not refused, and not one of another release. */
 bool prepared_uses(const struct prepared *p, const struct plan_site *site);
+/* The same, and a capture of that detail wants the probe. */
+bool prepared_wants(const struct prepared *p, const struct plan_site *site,
+		    const struct detail *detail);
 /* Why not; NULL: it can. */
 const char *prepared_refusal(const struct prepared *p, const struct plan_site *site);
-/* Whether a site of this probe can be planted. */
+/* Whether a site of this probe can be probed. */
 bool prepared_has(const struct prepared *p, unsigned spec);
-/* Whether a site of a row with that verb on that kind of work can be. */
+/* Whether a site of a row with this verb on this kind of work can be probed. */
 bool prepared_does(const struct prepared *p, enum verb verb, enum work work);
 /*
- * The next sentence about what will not be shown; *spec is where the search goes on, 0 at first.
- * False: there is none any more.
+ * The next sentence about what will not be shown; *spec, 0 at first, is the position of the search.
+ * False: there are no more.
  */
 bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec,
 			   char *ret_text, size_t text_size);
 /*
- * What of a target is not among those that are prepared: it may have mapped one more file. What is
- * beside the runtime does not come later by itself. It may have no files.
+ * The part of a target that is not among the prepared ones: it may have mapped another file. Files
+ * beside the runtime's do not make it new. The result may have no files.
  */
-struct target prepared_what_is_new(const struct prepared *list, unsigned n,
-				   const struct target *target);
+struct target prepared_new_part(const struct prepared *list, unsigned n,
+				const struct target *target);
 
 /* What a capture attaches. It lives as long as the capture. */
 struct capture_plan {
@@ -66,8 +69,8 @@ struct capture_plan {
 	unsigned n_targets;
 	struct detail detail;
 	struct forecast forecast;
+	unsigned left_out; /* kinds for which there is no room, a bit each */
 };
 
-/* Whether its requests are looked for at sockets: where a target has no functions that tell of
- * them. */
+/* Whether requests are looked for at sockets: if a target has no functions that report them. */
 bool capture_plan_follows_sockets(const struct capture_plan *plan);

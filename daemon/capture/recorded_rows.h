@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the site numbers of a recording mean to this version, which may number rows otherwise, or
- * not have some. */
+/* Maps the site numbers of a recording to the rows of this version, which may number rows
+ * differently, or lack some. */
 #pragma once
 
 #include "daemon/plan/packs.h"
+#include "lib/elf/table.h"
 #include "proto/recording.pb-c.h"
 
-/* By what a recording knows a row: where its function is found; slot: of a class, from 1, else 0.
- */
+/* The text by which a recording identifies a row: where its function is found; slot: of a class, or
+ * entry of a table, from 1, else 0. */
 static inline const char *recorded_row_place(const struct probe_row *row, uint32_t *ret_slot)
 {
-	*ret_slot = row->usdt || row->symbol ? 0 : row->slot + 1u;
-	return row->usdt ?: row->symbol ?: row->class_name;
+	*ret_slot = row->usdt || row->symbol ? 0 : (row->table ? row->entry : row->slot) + 1u;
+	return row->usdt ?: row->symbol ?: row->table ? row->table->function : row->class_name;
 }
 
 struct recorded_rows {
-	const struct pack_set *set;     /* of the rows that this version has */
-	int16_t numbers[ROWS_MAX];      /* by site number: of the row in the set; -1: it has none */
+	const struct pack_set *set; /* of the rows that this version has */
+	/* By site number: of the row in the set; -1: it has none. */
+	int16_t numbers[ROWS_MAX];
 	Tfprofd__RecordingProbe **rows; /* borrowed */
 	size_t n;
 };

@@ -8,19 +8,19 @@
 #include "lib/base/macro.h"
 #include "proto/recording.pb-c.h"
 
-/* -ENOMEM, -ENOBUFS: the journal is given up. */
+/* -ENOMEM, -ENOBUFS: the journal is abandoned. */
 static int add_message(struct journal *j, enum journal_kind kind, const ProtobufCMessage *message)
 {
 	size_t size = protobuf_c_message_get_packed_size(message);
 	_cleanup_free_ uint8_t *bytes = malloc(MAX(size, (size_t)1));
 
 	if (!bytes)
-		return journal_give_up(j, -ENOMEM);
+		return journal_abandon(j, -ENOMEM);
 	protobuf_c_message_pack(message, bytes);
 	return journal_add(j, kind, bytes, size);
 }
 
-/* A target's message and its rows, in one piece of memory. */
+/* A target's message and its rows, in one block of memory. */
 struct target_message {
 	Tfprofd__RecordingTarget message;
 	Tfprofd__RecordingProbe *list[ROWS_MAX];
@@ -68,7 +68,7 @@ void recording_add_target(struct journal *j, const struct correlate_target *targ
 		return;
 	m = calloc(1, sizeof(*m));
 	if (!m) {
-		journal_give_up(j, -ENOMEM);
+		journal_abandon(j, -ENOMEM);
 		return;
 	}
 	m->message = (Tfprofd__RecordingTarget)TFPROFD__RECORDING_TARGET__INIT;
@@ -119,7 +119,7 @@ void recording_loss(struct journal *j, uint64_t from, uint64_t to)
 void recording_feed(struct journal *j, const struct record *record)
 {
 	if (j && journal_add_record(j, record) == -EINVAL)
-		journal_give_up(j, -EINVAL);
+		journal_abandon(j, -EINVAL);
 }
 
 static int on_begin(uint64_t start_ns, void *data)
@@ -254,6 +254,7 @@ int recording_end(struct journal *j, const struct result_facts *facts,
 	m.given_up = list;
 	m.n_warnings = result->n_warnings;
 	m.warnings = (char **)result->warnings;
+	m.restating_warnings = result->restating;
 	counts.records = facts->counts.records;
 	counts.dropped = facts->counts.dropped;
 	counts.ring_full = facts->counts.ring_full;

@@ -20,7 +20,8 @@ struct replaying {
 	unsigned n_targets;
 	struct correlator *correlator;
 	bool has_result;
-	uint8_t *record; /* room for one, to be changed */
+	/* Buffer for a modified copy of one record. */
+	uint8_t *record;
 	size_t record_size;
 };
 
@@ -52,7 +53,7 @@ static int read_head(struct replaying *p, const struct journal_section *s)
 		return journal_bad(&p->reader, s->offset, "it begins twice");
 	p->head = tfprofd__recording_head__unpack(NULL, s->size, s->bytes);
 	if (!p->head)
-		return journal_bad(&p->reader, s->offset, "its first section cannot be read");
+		return journal_bad(&p->reader, s->offset, "its first section is malformed");
 	p->replay->result.filter =
 		(struct request_filter){ .slower_than_ns = p->head->slower_than_ns,
 					 .count = p->head->count };
@@ -73,10 +74,10 @@ static int find_rows(struct replaying *p, const Tfprofd__RecordingTarget *m, uin
 	int r;
 
 	if (!m->n_rows && !pack)
-		return journal_bad(&p->reader, offset, "a process in it cannot be read");
+		return journal_bad(&p->reader, offset, "a process in it is malformed");
 	r = pack ? recorded_rows_find(pack->probes, pack->n_probes, ret)
 		 : recorded_rows_find(m->rows, m->n_rows, ret);
-	return r == -ENOENT ? unsupported(p, offset, "it is of a process with the runtime",
+	return r == -ENOENT ? unsupported(p, offset, "a process in it has the runtime",
 					  pack ? pack->name : m->runtime)
 			    : r;
 }
@@ -90,7 +91,7 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 	if (!m || p->n_targets == RECORD_MAX_TARGETS) {
 		if (m)
 			tfprofd__recording_target__free_unpacked(m, NULL);
-		return journal_bad(&p->reader, s->offset, "a process in it cannot be read");
+		return journal_bad(&p->reader, s->offset, "a process in it is malformed");
 	}
 	p->targets[p->n_targets] = m;
 	r = find_rows(p, m, s->offset, &p->rows[p->n_targets++]);
@@ -105,7 +106,7 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 	return correlator_add_target(p->correlator, &target);
 }
 
-/* Of which of the target's packs whose operations have names a recorded row is; -1: of none. */
+/* Which of the target's packs with named operations a recorded row belongs to; -1: none. */
 static int find_named(const struct replaying *p, const Tfprofd__RecordingLayout *m)
 {
 	const struct recorded_rows *rows = m->target < p->n_targets ? &p->rows[m->target] : NULL;
@@ -121,7 +122,7 @@ static int read_layout(struct replaying *p, const struct journal_section *s)
 	int named = m ? find_named(p, m) : -1, r = 0;
 
 	if (!m || m->target >= p->n_targets)
-		r = journal_bad(&p->reader, s->offset, "a layout in it cannot be read");
+		r = journal_bad(&p->reader, s->offset, "a layout in it is malformed");
 	else if (named >= 0)
 		r = correlator_set_layout(p->correlator, m->target, (unsigned)named,
 					  &(struct record_layout){ .name_offset = m->name_offset,
@@ -148,9 +149,10 @@ static int read_shed(struct replaying *p, const struct journal_section *s)
 	int r;
 
 	if (!m)
-		r = journal_bad(&p->reader, s->offset, "what was given up in it cannot be read");
+		r = journal_bad(&p->reader, s->offset,
+				"a list of disabled probes in it is malformed");
 	else if (!find_kind(m->kind, &kind))
-		r = unsupported(p, s->offset, "it gives up probes of the kind", m->kind);
+		r = unsupported(p, s->offset, "it disables probes of the kind", m->kind);
 	else
 		r = correlator_shed(p->correlator, kind, m->time_ns, m->text);
 	if (m)
@@ -164,7 +166,7 @@ static int read_loss(struct replaying *p, const struct journal_section *s)
 	int r;
 
 	if (!m)
-		return journal_bad(&p->reader, s->offset, "a loss in it cannot be read");
+		return journal_bad(&p->reader, s->offset, "a loss in it is malformed");
 	r = correlator_note_loss(p->correlator, m->from_ns, m->to_ns);
 	tfprofd__recording_loss__free_unpacked(m, NULL);
 	return r;
@@ -188,11 +190,11 @@ static int feed(struct replaying *p, const struct record *record, size_t size, u
 	copy = memcpy(p->record, record, size);
 	if (record->kind == RECORD_PROBE || record->kind == RECORD_TEXT ||
 	    record->kind == RECORD_NAME || record->kind == RECORD_OBJECT) {
-		/* What was not understood when it was captured is not now. */
+		/* A record that was not understood when it was captured is passed on unchanged. */
 		if (!known || record->site >= known->n)
 			return 0;
 		if (known->numbers[record->site] < 0)
-			return unsupported(p, offset, "it has hits of the probe",
+			return unsupported(p, offset, "it contains hits of the probe",
 					   known->rows[record->site]->symbol);
 		copy->site = (uint8_t)known->numbers[record->site];
 	}
@@ -219,9 +221,10 @@ static int read_given_up(struct replaying *p, const Tfprofd__RecordingGivenUp *m
 	struct capture_shed *shed = &result->shed[result->n_shed];
 
 	if (result->n_shed == KIND_COUNT)
-		return journal_bad(&p->reader, offset, "it gives up more than there is");
+		return journal_bad(&p->reader, offset,
+				   "it disables more kinds of probes than there are");
 	if (!find_kind(m->kind, &shed->kind))
-		return unsupported(p, offset, "it gives up probes of the kind", m->kind);
+		return unsupported(p, offset, "it disables probes of the kind", m->kind);
 	shed->at_ns = m->at_ns;
 	shed->overhead = m->overhead;
 	shed->refused = m->refused;
@@ -236,7 +239,7 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	int r = 0;
 
 	if (p->has_result || !m->counts || m->stop_ns < m->start_ns || m->level > 3)
-		return journal_bad(&p->reader, offset, "its result cannot be right");
+		return journal_bad(&p->reader, offset, "its result is inconsistent");
 	p->has_result = true;
 	p->replay->hostname = strdup(m->hostname);
 	if (!p->replay->hostname)
@@ -265,7 +268,8 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	result->overhead = m->overhead;
 	result->max_overhead = m->max_overhead;
 	for (size_t i = 0; i < m->n_warnings; i++)
-		result_warn(result, "%s", m->warnings[i]);
+		(i < 64 && m->restating_warnings >> i & 1 ? result_restate : result_warn)(
+			result, "%s", m->warnings[i]);
 	for (size_t i = 0; i < m->n_given_up && r >= 0; i++)
 		r = read_given_up(p, m->given_up[i], offset);
 	return r;
@@ -277,7 +281,7 @@ static int read_result(struct replaying *p, const struct journal_section *s)
 	int r;
 
 	if (!m)
-		return journal_bad(&p->reader, s->offset, "its result cannot be read");
+		return journal_bad(&p->reader, s->offset, "its result is malformed");
 	r = take_result(p, m, s->offset);
 	tfprofd__recording_result__free_unpacked(m, NULL);
 	return r;
@@ -301,7 +305,7 @@ static int read_startup(struct replaying *p, const struct journal_section *s)
 		is_startup(m) ? startups_add(&p->replay->result.startups, m->pid) : NULL;
 	int r = track ? 0
 		      : journal_bad(&p->reader, s->offset,
-				    "how a process came to serve cannot be read in it");
+				    "the startup of a process in it is malformed");
 
 	for (size_t i = 0; track && i < m->n_phases; i++) {
 		const Tfprofd__RecordingPhase *from = m->phases[i];
@@ -327,16 +331,14 @@ static int read_module(struct replaying *p, const struct journal_section *s)
 {
 	int r = modules_add(&p->replay->result.modules, s->bytes, s->size);
 
-	/* An earlier release took such ones. */
+	/* An earlier release accepted such modules. */
 	if (r == -EINVAL) {
-		result_warn(
-			&p->replay->result,
-			"A module of XLA's is not shown: it has a name such as XLA gives to none.");
+		result_warn(&p->replay->result,
+			    "An XLA module is not shown: its name is not one of XLA's.");
 		return 0;
 	}
 	return r == -EBADMSG || r == -ENOBUFS
-		       ? journal_bad(&p->reader, s->offset,
-				     "a module of XLA's in it cannot be read")
+		       ? journal_bad(&p->reader, s->offset, "an XLA module in it is malformed")
 		       : r;
 }
 
@@ -344,7 +346,7 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 {
 	if (!p->head && s->kind != JOURNAL_HEAD)
 		return journal_bad(&p->reader, s->offset,
-				   "it does not begin with its first section");
+				   "it does not begin with the head section");
 	if (p->has_result && !(s->kind & JOURNAL_OPTIONAL))
 		return journal_bad(&p->reader, s->offset, "something follows its result");
 	switch (s->kind) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recording, once more through everything that made a result of the records when they were
+/* Runs a recording through the same code that made a result from the records when they were
  * captured. Pure: memory in, memory out. */
 #pragma once
 
@@ -19,17 +19,17 @@ struct replay {
 	size_t plan_size;
 };
 
-/* What the trace is to have besides. */
+/* Additional content of the trace. */
 struct replay_extras {
 	const bool *device_plane, *input_stages;
 };
 
 /*
- * extras: each NULL: as the capture had it. The recording may be any bytes; they are aligned to 8
- * and must live as long as *ret, which replay_done() frees when this succeeds. On failure ret_text
- * says what is wrong, without the file's name: -EBADMSG (no recording, or a damaged one),
- * -EPROTONOSUPPORT (of a version, or a pack of probes, that this program does not know), -EFBIG,
- * -ENOMEM.
+ * extras: a NULL field is as in the capture. The recording may be any bytes; they are aligned to 8
+ * and must live as long as *ret, which replay_done() frees if this succeeds. On failure ret_text
+ * describes the error, without the file's name: -EBADMSG (not a recording, or a damaged one),
+ * -EPROTONOSUPPORT (of a version, or with a pack of probes, that this program does not know),
+ * -EFBIG, -ENOMEM.
  */
 int replay_make(const void *recording, size_t size, const struct request_list_options *requests,
 		const struct replay_extras *extras, struct replay *ret, char *ret_text,

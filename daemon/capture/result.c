@@ -7,15 +7,32 @@
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
 
+static void add_warning(struct capture_result *result, bool restates, const char *format,
+			va_list ap)
+{
+	if (result->n_warnings == CAPTURE_WARNINGS_MAX ||
+	    vasprintf(&result->warnings[result->n_warnings], format, ap) < 0)
+		return;
+	if (restates)
+		result->restating |= 1ull << result->n_warnings;
+	result->n_warnings++;
+}
+
 void result_warn(struct capture_result *result, const char *format, ...)
 {
 	va_list ap;
 
-	if (result->n_warnings == CAPTURE_WARNINGS_MAX)
-		return;
 	va_start(ap, format);
-	if (vasprintf(&result->warnings[result->n_warnings], format, ap) >= 0)
-		result->n_warnings++;
+	add_warning(result, false, format, ap);
+	va_end(ap);
+}
+
+void result_restate(struct capture_result *result, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	add_warning(result, true, format, ap);
 	va_end(ap);
 }
 
@@ -39,20 +56,22 @@ static void warn_of_counts(struct capture_result *result, const struct drain_cou
 			"%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
 			(unsigned long long)counts->refused, all);
 	if (counts->late)
-		result_warn(result, "%llu records came late and may be shown with a wrong end.",
-			    (unsigned long long)counts->late);
+		result_warn(
+			result,
+			"%llu records arrived late; the ends of what they describe may be wrong.",
+			(unsigned long long)counts->late);
 	if (counts->malformed)
-		result_warn(result, "%llu records could not be understood.",
+		result_warn(result, "%llu records are malformed and were ignored.",
 			    (unsigned long long)counts->malformed);
 	if (counts->table_full)
 		result_warn(
 			result,
-			"%llu operations have no name: more different ones ran than the table holds.",
+			"%llu operations have no name: there were more different ones than the table holds.",
 			(unsigned long long)counts->table_full);
 	if (counts->flows_full)
 		result_warn(
 			result,
-			"Some requests are not seen: there were more connections, or threads in calls, than the tables hold.");
+			"Some requests are missing: there were more connections, or threads in calls, than the tables hold.");
 	if (counts->read_failed)
 		result_warn(
 			result,
@@ -67,14 +86,14 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 		if (timeline->processes[i].ended || (facts->ended & 1u << i)) {
 			result_warn(
 				result,
-				"Process %u (%s) ended, or became another program, within the window.",
+				"Process %u (%s) ended, or executed another program, within the window.",
 				timeline->processes[i].pid, timeline->processes[i].name);
 			result->cut = true;
 		}
 	if (timeline->ops_at_entry)
-		result_warn(
+		result_restate(
 			result,
-			"Operations end where the next one on their thread starts, or their executor leaves: their times include what lies between.");
+			"Operations end where the next one on their thread starts, or their executor returns: their times include the time in between.");
 	if (timeline->n_spans_left_out)
 		result_warn(
 			result,
@@ -84,20 +103,20 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 	if (timeline->n_memory && result->dropped)
 		result_warn(
 			result,
-			"Sums and curves of allocations are not exact, since some of them may not have been seen.");
+			"Sums and curves of allocations are inexact: some allocations may not have been recorded.");
 	if (timeline->n_memory_left_out)
 		result_warn(
 			result,
 			"%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
 			(unsigned long long)timeline->n_memory_left_out,
 			(unsigned long long)(timeline->n_memory + timeline->n_memory_left_out));
-	if (timeline->n_paths_cut)
+	if (timeline->n_paths_truncated)
 		result_warn(
 			result,
-			"%llu requests have too many pieces to be told whole: where the time at their beginning went is unknown.",
-			(unsigned long long)timeline->n_paths_cut);
+			"%llu requests have too many parts to be listed completely: the time at their beginning is unexplained.",
+			(unsigned long long)timeline->n_paths_truncated);
 	if (timeline->n_lost_names)
-		result_warn(result, "%llu operations are shown without their name.",
+		result_warn(result, "%llu operations are shown without their names.",
 			    (unsigned long long)timeline->n_lost_names);
 }
 
@@ -122,16 +141,16 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 	result->ops_at_entry = timeline->ops_at_entry;
 	warn_of_counts(result, &facts->counts);
 	if (facts->n_left_out)
-		result_warn(result, "%u more processes were left out: a capture takes %d.",
+		result_warn(result, "%u more processes were left out: a capture is limited to %d.",
 			    facts->n_left_out, RECORD_MAX_TARGETS);
 	warn_of_timeline(result, facts, timeline);
 	r = request_list_make(timeline, &facts->requests, &result->requests);
 	if (r >= 0 && result->requests.n_left_out)
 		result_warn(
 			result,
-			"%llu requests are not in the list of requests for lack of room: use a shorter window, or show fewer of them.",
+			"The list of requests is full and lacks %llu requests: use a shorter window, or show fewer of them.",
 			(unsigned long long)result->requests.n_left_out);
-	/* Each of the two knows some that the other does not. */
+	/* Each of the two has warnings that the other lacks. */
 	n_result = result->n_warnings;
 	n_timeline = timeline->n_warnings;
 	for (unsigned i = 0; i < n_result && r >= 0; i++)
@@ -140,16 +159,16 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 		result_warn(result, "%s", timeline->warnings[i]);
 	if (exporter->warning && (warning = exporter->warning(timeline, &options)))
 		result_warn(result, "%s", warning);
-	/* Where threads, or requests, were not seen for a part of the window, shares of the time
-	 * say nothing. */
+	/* If threads, or requests, were not seen for a part of the window, shares of the time are
+	 * meaningless. */
 	if (!result->n_shed && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
 	if (r >= 0)
 		r = exporter->make(timeline, &options, &result->trace);
 	if (r >= 0)
 		r = summary_make(timeline, &result->summary);
-	/* Without the scheduler's records, or without knowing who works, nobody knows when threads
-	 * ran for what. */
+	/* Without scheduler records, or without knowing which threads work, it is unknown when
+	 * threads ran for what. */
 	if (facts->detail.level < 2 || result->n_shed)
 		result->summary.running_ns = result->summary.runnable_ns =
 			result->summary.blocked_ns = 0;
@@ -161,6 +180,7 @@ void result_done(struct capture_result *result)
 	for (unsigned i = 0; i < result->n_warnings; i++)
 		free(result->warnings[i]);
 	result->n_warnings = 0;
+	result->restating = 0;
 	modules_done(&result->modules);
 	startups_done(&result->startups);
 	exported_done(&result->trace);

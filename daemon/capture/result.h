@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last step of a capture: what was seen and counted becomes its result. Pure, so that a replay
- * makes the same result of the same facts, byte for byte.
+ * The last step of a capture: the timeline and the counts become its result. Pure, so that a replay
+ * makes the same result from the same facts, byte for byte.
  */
 #pragma once
 
@@ -19,20 +19,24 @@ struct result_facts {
 	const char *hostname;
 	struct drain_counts counts;
 	unsigned n_left_out; /* processes for which there was no room */
-	uint32_t ended;      /* a bit for each target that ended before the window did */
-	struct request_list_options
-		requests; /* which requests are told one by one; no part of a recording */
+	/* A bit for each target that ended before the window did. */
+	uint32_t ended;
+	/* Which requests are listed one by one; not part of a recording. */
+	struct request_list_options requests;
 	struct export_extras extras; /* of the trace */
 };
 
-/* Adds a warning, unless there are CAPTURE_WARNINGS_MAX already. */
+/* Adds a warning, unless there are CAPTURE_WARNINGS_MAX already. restate: it only puts .shed or
+ * .ops_at_entry into words. */
 __attribute__((format(printf, 2, 3))) void result_warn(struct capture_result *result,
 						       const char *format, ...);
+__attribute__((format(printf, 2, 3))) void result_restate(struct capture_result *result,
+							  const char *format, ...);
 /*
- * Completes a result that has its warnings, what was given up, the overhead and whether the window
- * was cut; the timeline gets the warnings, too. -ENOMEM, -EFBIG (the trace is too large).
+ * Completes a result that already has its warnings, the shed kinds, the overhead and the truncation
+ * of its window; the timeline gets the warnings, too. -ENOMEM, -EFBIG (the trace is too large).
  */
 int result_make(struct timeline *timeline, const struct result_facts *facts,
 		struct capture_result *result);
-/* Frees what the result owns; the plan is not among it. */
+/* Frees what the result owns, which does not include the plan. */
 void result_done(struct capture_result *result);

@@ -11,16 +11,17 @@
 #include "daemon/capture/budget/cost.h"
 #include "daemon/capture/hlo.h"
 #include "daemon/capture/result.h"
+#include "daemon/capture/sites.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
 /* Attaching takes a few hundredths of a second, more on a busy machine. */
 #define ATTACH_BEFORE_NS 1000000000ull
-/* A window that begins later after the time that was asked for is told of. */
+/* A window that begins later than requested by more than this is reported. */
 #define LATE_NS 100000000ull
-/* Records wait in the rings for this long: at 500,000 a second and 48 bytes each, half a megabyte
- * of sixteen. */
+/* Records wait in the rings for this long: at 500,000 a second of 48 bytes each, this uses half a
+ * megabyte of sixteen. */
 #define DRAIN_NS 20000000ull
 
 void capture_fail(struct capture *c, int error, const char *text)
@@ -48,7 +49,7 @@ static bool wait_until(struct capture *c, uint64_t time)
 	}
 }
 
-/* Takes away what costs too much. */
+/* Sheds what exceeds the budget. */
 static void keep_budget(struct capture *c, struct session *s, struct budget *budget, uint64_t start,
 			uint64_t now)
 {
@@ -57,9 +58,9 @@ static void keep_budget(struct capture *c, struct session *s, struct budget *bud
 
 	c->result.n_shed += n;
 	for (; n > 0; n--, shed++)
-		result_warn(
+		result_restate(
 			&c->result,
-			"%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+			"%.3f s after the window began, %s were disabled: the probes cost %.1f %% of the CPU time; the budget is %.4g %%.",
 			(double)shed->at_ns / 1e9, probe_kind_name(shed->kind), shed->overhead,
 			c->request.max_overhead);
 }
@@ -76,14 +77,14 @@ static int join(struct capture *c, struct session *s, const struct target *targe
 		return r;
 	c->n_prepared++;
 	r = session_add(s, p, text, size);
-	/* It ended meanwhile: another one may have its place. */
+	/* It ended meanwhile: another process may take its slot. */
 	if (r == -ESRCH)
 		prepared_done(&c->prepared[--c->n_prepared], c->shared->proxy);
 	return r < 0 ? r : session_attach(s, text, size);
 }
 
-/* Takes in one of those who have come: planning takes time, and records wait meanwhile. */
-static void let_join(struct capture *c, struct session *s, uint64_t start, uint64_t now)
+/* Adds one of the processes that wait to join: planning takes time, and records wait meanwhile. */
+static void admit_next(struct capture *c, struct session *s, uint64_t start, uint64_t now)
 {
 	char text[sizeof(c->result.text)] = "";
 	struct target joining = {};
@@ -98,7 +99,7 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 	c->n_refused = 0;
 	pthread_mutex_unlock(&c->lock);
 	if (joining.pid)
-		joining = prepared_what_is_new(c->prepared, c->n_prepared, &joining);
+		joining = prepared_new_part(c->prepared, c->n_prepared, &joining);
 	if (!joining.n_files)
 		return;
 	r = join(c, s, &joining, text, sizeof(text));
@@ -109,24 +110,24 @@ static void let_join(struct capture *c, struct session *s, uint64_t start, uint6
 		c->request.n_left_out++;
 	else if (r != -ESRCH)
 		result_warn(&c->result,
-			    "Process %d (%s) came within the window and is not shown: %s.",
+			    "Process %d (%s) started within the window and is not shown: %s.",
 			    joining.pid, joining.name, *text ? text : strerror(-r));
 }
 
-/* As many requests have finished as were asked for. */
+/* Whether as many requests have finished as were requested. */
 static bool enough_requests(const struct capture *c)
 {
 	return c->request.filter.count && c->finished >= c->request.filter.count;
 }
 
-/* What others may know of the requests is by process. */
+/* Live figures about requests are available by process. */
 static void note_targets(struct capture *c, struct session *s)
 {
 	for (unsigned i = 0; i < session_n_targets(s); i++)
 		live_set_target(&c->live, i, session_target_pid(s, i));
 }
 
-/* Keeps the window open for its time; returns when it really closed. */
+/* Keeps the window open for its time; returns when it actually closed. */
 static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop,
 			     uint64_t cpu_before, int *ret_error)
 {
@@ -147,14 +148,14 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		    __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
 		if (__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {
-			result_warn(&c->result, "The window was ended on request after %.3f s.",
+			result_warn(&c->result, "The window was closed on request after %.3f s.",
 				    (double)(now - start) / 1e9);
 			c->result.cut = true;
 			break;
 		}
 		if (c->request.max_overhead > 0)
 			keep_budget(c, s, &budget, start, now);
-		let_join(c, s, start, now);
+		admit_next(c, s, start, now);
 		c->result.n_shed =
 			cost_add_refused(s, &budget, now - start, c->result.shed, c->result.n_shed);
 		note_targets(c, s);
@@ -174,22 +175,22 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 static const char *explain_recording(int error)
 {
 	return error == -ENOBUFS
-		       ? "recordings would take more memory than they may: use a shorter window or a lower level"
+		       ? "recordings would exceed their memory limit: use a shorter window or a lower level"
 		       : strerror(-error);
 }
 
-/* The capture does without a recording that failed. */
+/* The capture continues without a recording that failed. */
 static void end_recording(struct capture *c, const struct result_facts *facts)
 {
 	int r = recording_end(c->result.recording, facts, &c->result);
 
 	if (r >= 0)
 		return;
-	result_warn(&c->result, "The recording was given up: %s.", explain_recording(r));
+	result_warn(&c->result, "The recording was abandoned: %s.", explain_recording(r));
 	c->result.recording = journal_free(c->result.recording);
 }
 
-/* Of the processes that are captured; more files of one are no other. */
+/* Of the captured processes; another file of one is not another process. */
 static void note_startups(struct capture *c)
 {
 	for (unsigned i = 0; i < c->n_prepared && c->shared->startup; i++) {
@@ -221,13 +222,15 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 				      .ended = c->ended,
 				      .requests = c->request.requests,
 				      .extras = c->request.extras };
+	const struct session_warnings *warnings = session_warnings(s);
 	uint64_t began = loop_now(), correlated;
 	struct timeline *timeline;
 	int r;
 
 	session_count(s, &facts.counts);
-	for (unsigned i = 0; i < session_warnings(s); i++)
-		result_warn(&c->result, "%s", session_warning(s, i));
+	for (unsigned i = 0; i < warnings->n; i++)
+		(warnings->restating >> i & 1 ? result_restate : result_warn)(&c->result, "%s",
+									      warnings->texts[i]);
 	note_startups(c);
 	end_recording(c, &facts);
 	r = correlation_finish(c->correlation, stop, facts.start_unix_ns, &timeline);
@@ -236,7 +239,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	correlated = loop_now();
 	r = result_make(timeline, &facts, &c->result);
 	log_debug(
-		"%llu records, %llu spans: last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
+		"%llu records, %llu spans: the last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
 		(unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
 		(unsigned long long)((began - stop) / 1000000),
 		(unsigned long long)((correlated - began) / 1000000),
@@ -245,7 +248,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	if (r == -EFBIG)
 		capture_fail(
 			c, r,
-			"the trace would be larger than 2 GiB, which no client takes: use a shorter window, a lower level, or leave requests out by a filter");
+			"the trace would exceed 2 GiB, which no client accepts: use a shorter window, a lower level, or a filter of requests");
 	return r;
 }
 
@@ -256,7 +259,8 @@ static int run_window(struct capture *c, struct session *s)
 	struct hlo_files files;
 	int r, error;
 
-	/* Probes cost the target something even before the window: they come shortly before it. */
+	/* Probes cost the target something even before the window: they are attached shortly before
+	 * it. */
 	if (c->request.start_unix_ns > offset)
 		begin = c->request.start_unix_ns - offset;
 	if (begin > ATTACH_BEFORE_NS && !wait_until(c, begin - ATTACH_BEFORE_NS))
@@ -276,8 +280,7 @@ static int run_window(struct capture *c, struct session *s)
 	if (r < 0)
 		return r;
 	if (begin && start > begin + LATE_NS)
-		result_warn(&c->result,
-			    "The window began %.3f s after the time that was asked for.",
+		result_warn(&c->result, "The window began %.3f s later than requested.",
 			    (double)(start - begin) / 1e9);
 	cpu = session_cpu_ns(s);
 	__atomic_store_n(&c->window_start_ns, start, __ATOMIC_RELAXED);
@@ -289,9 +292,9 @@ static int run_window(struct capture *c, struct session *s)
 	if (__atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	c->result.overhead = cost_of_probes(s, cpu);
-	log_debug("a window of %.1f ms, in which the processes ran for %.1f ms",
+	log_debug("a window of %.1f ms, in which the processes used %.1f ms of CPU time",
 		  (double)(stop - start) / 1e6, (double)(session_cpu_ns(s) - cpu) / 1e6);
-	/* The broker answers for a capture until it is finished. */
+	/* The broker serves requests about a capture until it is finished. */
 	hlo_open(s, &files, &c->result);
 	r = session_finish(s);
 	error = hlo_read(&files, c->result.recording, &c->result);
@@ -301,7 +304,7 @@ static int run_window(struct capture *c, struct session *s)
 	if (c->request.filter.count && !enough_requests(c))
 		result_warn(
 			&c->result,
-			"The window ended after %.3f s with %llu of the %llu requests that it was to see.",
+			"The window ended after %.3f s with %llu of the %llu requests that were asked for.",
 			(double)(stop - start) / 1e9, (unsigned long long)c->finished,
 			(unsigned long long)c->request.filter.count);
 	return make_result(c, s, start, stop);
@@ -320,7 +323,8 @@ static void on_planned(void *data)
 	c->request.planned(c, &c->result.plan, c->request.data);
 }
 
-/* Where no process was named, one that cannot be captured does not keep the others from it. */
+/* If no process was named, one that cannot be captured does not prevent the capture of the
+ * others. */
 static bool may_be_left_out(const struct capture *c, int error, unsigned n_targets)
 {
 	return error < 0 && error != -ENOMEM && c->request.skip_ended && n_targets > 1;
@@ -329,7 +333,7 @@ static bool may_be_left_out(const struct capture *c, int error, unsigned n_targe
 static void warn_left_out(struct capture *c, const struct target *target, int error, char *text)
 {
 	if (error == -ESRCH)
-		result_warn(&c->result, "Process %d (%s) had ended before the capture began.",
+		result_warn(&c->result, "Process %d (%s) ended before the capture began.",
 			    target->pid, target->name);
 	else
 		result_warn(&c->result, "Process %d (%s) is left out: %s.", target->pid,
@@ -358,6 +362,7 @@ static int prepare(struct capture *c, char *text, size_t size)
 	c->result.plan.targets = c->prepared;
 	c->result.plan.n_targets = c->n_prepared;
 	c->result.plan.detail = c->request.detail;
+	c->result.plan.left_out = sites_left_out(&c->result.plan);
 	if (c->request.planned)
 		capture_post(c, on_planned);
 	return 0;
@@ -412,7 +417,7 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 		}
 	}
 	log_debug(
-		"%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites told in %.1f ms",
+		"%u processes: planned in %.1f ms, programs loaded in %.1f ms, sites registered in %.1f ms",
 		c->n_prepared, (double)(prepared - begun) / 1e6, (double)(loaded - prepared) / 1e6,
 		(double)(loop_now() - loaded) / 1e6);
 	return r < 0 ? r : run_window(c, *ret);

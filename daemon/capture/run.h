@@ -22,24 +22,26 @@ struct capture_shared {
 	int cache;
 	unsigned n_captures;
 	struct journal_budget recordings;
-	capture_startup_fn startup; /* NULL: it is not known */
+	capture_startup_fn startup; /* NULL: unknown */
 	void *startup_data;
 };
 
 struct capture {
 	struct capture_shared *shared;
 	struct capture_request request;
-	struct target targets[RECORD_MAX_TARGETS]; /* as asked for */
+	struct target targets[RECORD_MAX_TARGETS]; /* as requested */
 	struct prepared prepared[RECORD_MAX_TARGETS];
 	unsigned n_prepared;
 	pthread_t thread;
 	struct capture_result result;
-	unsigned ended; /* a bit for each target that ended before the window did */
+	/* A bit for each target that ended before the window did. */
+	unsigned ended;
 	/* Targets that are to join. */
 	pthread_mutex_t lock;
 	struct target joining[RECORD_MAX_TARGETS];
 	unsigned n_joining,
-		n_refused; /* those that wait, and those for whom there was no room to */
+		/* Those that wait, and those for which there was no room. */
+		n_refused;
 	/* Written by one side, read by the other. */
 	int cancelled, stopped;
 	uint64_t window_start_ns, records, dropped, finished, overhead_ppm;
@@ -49,10 +51,10 @@ struct capture {
 	struct correlation *correlation;
 };
 
-/* *ret is the session, NULL where there is none; on failure too. On failure text says what to do,
+/* *ret is the session, NULL if there is none; on failure too. On failure text holds the remedy,
  * unless the result has an error already. */
 int capture_run(struct capture *c, struct session **ret, char *text, size_t size);
-/* The result is this error; text: what to do about it, "": the error says it. */
+/* Sets this error as the result; text: its remedy, "": the error itself suffices. */
 void capture_fail(struct capture *c, int error, const char *text);
-/* Has the loop's thread call back with the capture. */
+/* Makes the loop's thread call back with the capture. */
 void capture_post(struct capture *c, loop_fn callback);

@@ -3,23 +3,24 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "daemon/capture/drain.h"
+#include "daemon/capture/name_lists.h"
+#include "daemon/capture/session_warnings.h"
+#include "daemon/capture/sites.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/correlate/runtime/layout.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/proc/cpu_time.h"
 
-/* The programs know of the window by then, unless this thread is held up. */
+/* By then every program sees the window, unless this thread is delayed. */
 #define OPEN_AFTER_NS 100000
-#define WARNINGS_MAX 32
-/* Of a millisecond each, for the last records to be complete. */
+/* Of a millisecond each, until the last records are complete. */
 #define FINISH_ROUNDS 200
 
 struct session_target {
@@ -27,46 +28,33 @@ struct session_target {
 	int pidfd;
 	struct layouts layouts;
 	uint32_t *cost_ns; /* of a hit, by the pack's probes */
-	bool left_out;     /* it was refused, or is a target again as another program */
+	/* It was refused, or is a target again as another program. */
+	bool left_out;
 	uint64_t added_ns;
-	uint64_t cpu_base_ns, cpu_ns; /* CPU time: when it was added, and what was last known */
+	/* CPU time: when it was added, and the last known value. */
+	uint64_t cpu_base_ns, cpu_ns;
 };
 
 struct session {
 	struct session_options options;
-	uint32_t id;            /* the broker's number of the capture */
-	bool open;              /* the broker has it */
-	bool opened;            /* the window was */
+	uint32_t id;            /* the broker's id of the capture */
+	bool open;              /* it exists at the broker */
+	bool opened;            /* the window was opened */
+	uint64_t start_ns;      /* of the window */
 	unsigned refused_kinds; /* that the kernel refuses; a bit each */
+	unsigned
+		crowded[KIND_COUNT]; /* of these, how many probes are too many; 0: it is not that */
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
 	struct drain *drain;
 	uint64_t cost_ns[KIND_COUNT];
-	char *warnings[WARNINGS_MAX];
-	unsigned n_warnings;
+	struct session_warnings warnings;
 };
 
-__attribute__((format(printf, 2, 3))) static void warn(struct session *s, const char *format, ...)
+const struct session_warnings *session_warnings(const struct session *s)
 {
-	va_list ap;
-
-	if (s->n_warnings == WARNINGS_MAX)
-		return;
-	va_start(ap, format);
-	if (vasprintf(&s->warnings[s->n_warnings], format, ap) >= 0)
-		s->n_warnings++;
-	va_end(ap);
-}
-
-unsigned session_warnings(const struct session *s)
-{
-	return s->n_warnings;
-}
-
-const char *session_warning(const struct session *s, unsigned i)
-{
-	return s->warnings[i];
+	return &s->warnings;
 }
 
 static int on_record(const struct record *record, void *data);
@@ -86,17 +74,21 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 	return drain_new(fds[1], fds + 2, n - 2, &s->options.sinks, on_record, s, &s->drain);
 }
 
-static const char *describe_refused(enum probe_kind kind, char *text, size_t size)
+static const char *describe_refused(const struct session *s, enum probe_kind kind, char *text,
+				    size_t size)
 {
-	snprintf(
-		text, size,
-		"Not captured: %s. The kernel refused a BPF program or a probe: the daemon's messages say why.",
-		probe_kind_name(kind));
+	if (s->crowded[kind])
+		sites_explain(kind, s->crowded[kind], sites_room(s->options.forecast), text, size);
+	else
+		snprintf(
+			text, size,
+			"Not captured: %s. The kernel refused a BPF program or a probe: the daemon's log has the reason.",
+			probe_kind_name(kind));
 	return text;
 }
 
-/* The kernel refuses them: a window that is open ends for them now, one that is not never begins.
- */
+/* The kernel refuses these kinds: an open window ends for them now, a later one never begins for
+ * them. */
 static int leave_out(struct session *s, unsigned kinds)
 {
 	char text[160];
@@ -106,7 +98,7 @@ static int leave_out(struct session *s, unsigned kinds)
 		if (!(kinds & ~s->refused_kinds & 1u << kind))
 			continue;
 		s->refused_kinds |= 1u << kind;
-		warn(s, "%s", describe_refused(kind, text, sizeof(text)));
+		warnings_restate(&s->warnings, describe_refused(s, kind, text, sizeof(text)));
 		if (s->opened)
 			r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 	}
@@ -154,42 +146,27 @@ int session_new(const struct session_options *options, struct session **ret, cha
 	return 0;
 }
 
-/* The sites of one kind in one file, some per message. */
-static int send_sites(struct session *s, unsigned target, const struct prepared *p, unsigned file,
-		      enum probe_kind kind, char *text, size_t text_size)
+/* A target with more probes than a capture has room for goes without the kinds that have most. */
+static int make_room(struct session *s, const struct prepared *p)
 {
-	const struct plan *plan = p->files[file].plan;
-	struct broker_message m;
+	unsigned counts[KIND_COUNT], room = sites_room(s->options.forecast);
+	enum probe_kind kind;
 	int r = 0;
 
-	for (unsigned i = 0, n = 0; i <= plan->n_sites && r >= 0; i++) {
-		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
-		const struct probe_row *spec = site ? plan->packs->rows[site->spec] : NULL;
+	sites_count(p, &s->options.detail, counts);
+	while (r >= 0 && (kind = sites_excess(counts, s->refused_kinds, room)) < KIND_COUNT) {
+		struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
 
-		if (spec && prepared_uses(p, site) && probe_kind_of_row(spec) == kind &&
-		    probe_is_wanted(spec, &s->options.detail))
-			m.sites[n++] =
-				(struct broker_site){ .offset = site->offset,
-						      .cookie = plan_cookie(plan, site, target),
-						      .semaphore = site->semaphore,
-						      .note = site->note };
-		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
-			continue;
-		m.type = BROKER_SITES;
-		m.id = s->id;
-		m.index = target;
-		m.file = p->files[file].id;
-		m.kind = kind;
-		m.count = n;
-		r = proxy_call(s->options.proxy, &m, NULL, NULL);
-		if (r < 0)
-			snprintf(text, text_size, "%s", m.text);
-		n = 0;
+		s->crowded[kind] = counts[kind];
+		r = leave_out(s, 1u << kind);
+		/* Of the other targets, too: half of a kind would show what is not so. */
+		if (r >= 0)
+			r = proxy_call(s->options.proxy, &m, NULL, NULL);
 	}
 	return r;
 }
 
-/* What a hit of each probe costs: the dearest of its sites. */
+/* The cost of a hit of each probe: that of its most expensive site. */
 static int count_costs(struct session *s, struct session_target *t, const struct prepared *p)
 {
 	if (!t->cost_ns)
@@ -206,37 +183,7 @@ static int count_costs(struct session *s, struct session_target *t, const struct
 	return 0;
 }
 
-static void warn_of_probes(struct session *s, const struct prepared *p)
-{
-	char text[256];
-
-	for (unsigned spec = 0;
-	     prepared_next_missing(p, &s->options.detail, &spec, text, sizeof(text));)
-		warn(s, "%s", text);
-	if (*p->not_read)
-		warn(s, "Process %d: what it says of requests beside its runtime is not seen: %s.",
-		     p->target.pid, p->not_read);
-	for (unsigned f = 0; f < p->n_files; f++) {
-		const struct plan *plan = p->files[f].plan;
-		unsigned stepped = 0;
-
-		for (unsigned i = 0; i < plan->n_sites; i++) {
-			if (!prepared_uses(p, &plan->sites[i]) ||
-			    !probe_is_wanted(plan->packs->rows[plan->sites[i].spec],
-					     &s->options.detail))
-				continue;
-			stepped += plan->sites[i].site.class == SITE_SINGLE_STEPPED;
-		}
-		if (stepped)
-			warn(s,
-			     "%u probes in %s cost %u times as much as others: their functions begin with instructions that are single-stepped.",
-			     stepped, p->target.files[f].path,
-			     s->options.forecast->calibration.stepped_ns /
-				     MAX(s->options.forecast->calibration.emulated_ns, 1u));
-	}
-}
-
-/* Those that packs know, before the first object is used. */
+/* The layouts that packs know before the first object is used. */
 static void share_constant_layouts(struct session *s, unsigned target, const struct pack_set *set)
 {
 	struct record_layout layout;
@@ -246,7 +193,7 @@ static void share_constant_layouts(struct session *s, unsigned target, const str
 			layout_share(&layout, &s->control->layout[target][i]);
 }
 
-static int tell_sinks(struct session *s, const struct session_target *t)
+static int add_to_sinks(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
 	struct correlate_target target = { .pid = (uint32_t)of->pid,
@@ -260,7 +207,8 @@ static int tell_sinks(struct session *s, const struct session_target *t)
 	return sinks_target(&s->options.sinks, &target);
 }
 
-/* A process that is a target already may have more files to probe; s->n_targets: it is none yet. */
+/* A process that is a target already may have more files to probe; s->n_targets: it is a new
+ * one. */
 static unsigned find_target(const struct session *s, const struct target *target)
 {
 	unsigned i = 0;
@@ -298,7 +246,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = process_cpu_ns(target->target.pid);
-	return s->opened ? tell_sinks(s, t) : 0;
+	return s->opened ? add_to_sinks(s, t) : 0;
 }
 
 void session_forget(struct session *s, unsigned target)
@@ -319,12 +267,19 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 		r = new_target(s, target, ret_text, text_size);
 	if (r >= 0)
 		r = count_costs(s, &s->targets[index], target);
+	if (r >= 0)
+		r = make_room(s, target);
 	for (unsigned f = 0; f < target->n_files && r >= 0; f++)
 		for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
-			r = send_sites(s, index, target, f, kind, ret_text, text_size);
+			if (!(s->refused_kinds & 1u << kind))
+				r = sites_send(s->options.proxy, s->id, index, target, f, kind,
+					       &s->options.detail, ret_text, text_size);
+	if (r >= 0 && s->opened)
+		r = name_lists_feed(&s->options.sinks, target, index,
+				    MAX(s->start_ns, session_settled_ns(s)));
 	if (r >= 0 && is_new)
-		warn_of_probes(s, target);
-	/* What was told of it already must not be attached with the next one. */
+		warnings_of_probes(&s->warnings, target, &s->options.detail, s->options.forecast);
+	/* What the broker has of it already must not be attached together with the next target. */
 	if (r < 0 && is_new && index < s->n_targets)
 		session_forget(s, index);
 	return r;
@@ -351,8 +306,7 @@ struct session *session_free(struct session *s)
 	drain_free(s->drain);
 	if (s->control)
 		munmap(s->control, (sizeof(*s->control) + page - 1) & ~(page - 1));
-	for (unsigned i = 0; i < s->n_warnings; i++)
-		free(s->warnings[i]);
+	warnings_done(&s->warnings);
 	free(s);
 	return NULL;
 }
@@ -367,14 +321,16 @@ int session_attach(struct session *s, char *ret_text, size_t text_size)
 	for (unsigned i = 0; r >= 0 && i < s->n_targets; i++)
 		if (m.index & 1u << i && !s->targets[i].left_out) {
 			s->targets[i].left_out = true;
-			warn(s, "Process %d (%s) is not shown: the kernel refused a probe in it.",
-			     s->targets[i].prepared->target.pid,
-			     s->targets[i].prepared->target.name);
+			warnings_add(
+				&s->warnings,
+				"Process %d (%s) is not shown: the kernel refused a probe in it.",
+				s->targets[i].prepared->target.pid,
+				s->targets[i].prepared->target.name);
 		}
 	return r < 0 ? r : leave_out(s, m.kinds);
 }
 
-/* In this order it is not open before its time: it was closed by its end. */
+/* In this order it cannot be open too early: its end still closes it. */
 static void open_at(struct session *s, uint64_t start, uint64_t duration)
 {
 	__atomic_store_n(&s->control->window_start, start, __ATOMIC_SEQ_CST);
@@ -389,22 +345,23 @@ int session_open(struct session *s, uint64_t duration, uint64_t *ret_start)
 
 	open_at(s, start, duration);
 	now = loop_now();
-	/* Held up until after its time: from now on, at least, everything is seen. */
+	/* This thread was delayed past that time: everything is seen at least from now on. */
 	if (now > start) {
 		start = now;
 		open_at(s, start, duration);
 	}
-	*ret_start = start;
+	*ret_start = s->start_ns = start;
 	r = sinks_begin(&s->options.sinks, start);
 	s->opened = r >= 0;
 	if (s->opened)
 		drain_begin(s->drain);
 	for (unsigned i = 0; i < s->n_targets && r >= 0; i++)
-		r = tell_sinks(s, &s->targets[i]);
+		r = add_to_sinks(s, &s->targets[i])
+			    ?: name_lists_feed(&s->options.sinks, s->targets[i].prepared, i, start);
 	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
 		if (s->refused_kinds & 1u << kind)
 			r = sinks_shed(&s->options.sinks, kind, start,
-				       describe_refused(kind, text, sizeof(text)));
+				       describe_refused(s, kind, text, sizeof(text)));
 	return MIN(r, 0);
 }
 
@@ -421,14 +378,14 @@ void session_close(struct session *s, uint64_t stop)
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
 	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
-	/* What comes until the probes are gone is not counted as seen: some of them go before
+	/* Hits that arrive before the probes are gone do not count: some probes are detached before
 	 * others. */
 	int r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 
 	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
 }
 
-/* Enough objects tell where their names are. */
+/* Once enough objects show where their names are. */
 static int learn_layout(struct session *s, const struct record_object *o)
 {
 	struct record_layout layout;
@@ -478,7 +435,7 @@ uint64_t session_settled_ns(const struct session *s)
 void session_name_threads(struct session *s)
 {
 	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
-		warn(s, "Names of threads are missing.");
+		warnings_add(&s->warnings, "Names of threads are missing.");
 }
 
 int session_finish(struct session *s)
@@ -486,10 +443,10 @@ int session_finish(struct session *s)
 	int r;
 
 	session_name_threads(s);
-	/* Nothing is recorded any more: taking the probes away goes on while the rest is read and
-	 * the answer is made. */
+	/* Nothing is recorded any more: detaching continues while the rest is read and the answer
+	 * is made. */
 	end_capture(s);
-	/* A program that saw the window open may still be writing its record, and all later ones
+	/* A program that saw the window open may still be writing its record, and all later records
 	 * wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
 		session_drain(s);
@@ -500,10 +457,11 @@ int session_finish(struct session *s)
 	r = drain_finish(s->drain);
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (layouts_n_unknown(&s->targets[i].layouts))
-			warn(s,
-			     "Process %d: where this build keeps the names of operations was not found out (%u seen).",
-			     s->targets[i].prepared->target.pid,
-			     layouts_n_unknown(&s->targets[i].layouts));
+			warnings_add(
+				&s->warnings,
+				"Process %d: the location of operation names in this build was not found (%u operations seen).",
+				s->targets[i].prepared->target.pid,
+				layouts_n_unknown(&s->targets[i].layouts));
 	return r;
 }
 
@@ -524,7 +482,7 @@ uint64_t session_cpu_ns(struct session *s)
 	for (unsigned i = 0; i < s->n_targets; i++) {
 		struct session_target *t = &s->targets[i];
 
-		/* Of one that has ended the last reading stays. */
+		/* For a process that has ended the last value stays. */
 		if (!t->left_out && !session_target_ended(s, i))
 			t->cpu_ns = MAX(t->cpu_ns, process_cpu_ns(t->prepared->target.pid));
 		sum += t->cpu_ns - t->cpu_base_ns;

@@ -22,8 +22,8 @@ struct config *config_free(struct config *config)
 	return NULL;
 }
 
-/* Flags, then the file: the one behind the descriptor, with its path, or with -1 the one that the
- * flags name. */
+/* Reads the flags, then the file: the one behind the descriptor, with its path, or with -1 the one
+ * that the flags name. */
 static int read_all(struct config *config, int argc, char *argv[], const char *path, int fd,
 		    char *ret_text, size_t text_size)
 {
@@ -100,8 +100,8 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 
 		if (!config->is_flag[i] && (key->reloads || !memcmp(now, was, key->size)))
 			continue;
-		/* Flags are what they were, also where a path is relative to a directory that was
-		 * left since. */
+		/* Flags keep their values, even a path relative to a directory that was left
+		 * since. */
 		if (!config->is_flag[i])
 			restart(key->name, data);
 		memcpy(now, was, key->size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the daemon is configured: by its flags, by its file (docs/configuration.md), and by defaults,
- * in this order. Both are root's, and are read before anybody is served.
+ * The daemon's configuration: its flags, its file (docs/configuration.md), and defaults, in this
+ * order. Flags and file belong to root, and are read before any client is served.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #define CONFIG_KEYS_MAX 64
 #define CONFIG_TEXT 200
 
-/* What captures at the port of a target of its own are like; zeros: as without a configuration. */
+/* The settings of captures at the port of a single target; zeros: as without a configuration. */
 struct config_target {
 	char *pattern;      /* a glob of the process's name or of its pid */
 	char *path, *model; /* of the filter */
@@ -41,16 +41,17 @@ struct config {
 		uint16_t first, last; /* 0: none */
 	} target_ports;
 	char tls_certificate[PATH_MAX], tls_key[PATH_MAX], tls_client_ca[PATH_MAX];
-	uid_t tls_user; /* whom clients with a certificate count as */
+	uid_t tls_user; /* the user that clients with a certificate count as */
 	struct {
 		struct config_address address;
 		char path[sizeof(
-			((struct sockaddr_un *)0)->sun_path)]; /* instead of it, "": none */
+			/* Instead of it, "": none. */
+			((struct sockaddr_un *)0)->sun_path)];
 	} metrics;
 	char state[512];
 	bool perf_event_uprobes;
 	bool verbose;
-	bool lifecycle; /* how processes start is watched */
+	bool lifecycle; /* watch how processes start */
 	uint64_t max_duration_ns;
 	unsigned max_captures, max_captures_per_user;
 	struct {
@@ -62,7 +63,8 @@ struct config {
 
 	struct config_target targets[CONFIG_TARGETS_MAX];
 	unsigned n_targets;
-	bool is_flag[CONFIG_KEYS_MAX]; /* keys that a flag gave, which the file does not change */
+	/* Keys given as flags, which the file does not change. */
+	bool is_flag[CONFIG_KEYS_MAX];
 
 	/* Flags only. */
 	char file[PATH_MAX]; /* absolute, "": none */
@@ -71,11 +73,11 @@ struct config {
 
 /*
  * Reads the flags and the file that they name. 0; 1: --help or --version was given and printed;
- * -EINVAL, -ENOMEM or why the file cannot be read, with ret_text a sentence that says what to do.
+ * -EINVAL, -ENOMEM or the error of reading the file, with a sentence and its remedy in ret_text.
  */
 int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size);
 /*
- * Reads the same flags and the text of the file anew. What cannot change while the daemon runs
+ * Reads the same flags and the text of the file again. What cannot change while the daemon runs
  * keeps the old value, and restart(name, data) is called for each such key.
  */
 int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
@@ -83,5 +85,5 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 		 char *ret_text, size_t text_size);
 struct config *config_free(struct config *config);
 
-/* The first section that a process is of, NULL: none. */
+/* The first section that matches the process, NULL: none. */
 const struct config_target *config_find(const struct config *config, pid_t pid, const char *name);

@@ -14,8 +14,10 @@
 struct parser {
 	FILE *file;
 	struct config *config;
-	struct config scratch;        /* for what flags have given already */
-	struct config_target *target; /* whose section is read, NULL: none */
+	/* Receives keys that flags have already set. */
+	struct config scratch;
+	/* Whose section is being read, NULL: none. */
+	struct config_target *target;
 	bool in_daemon;
 	unsigned seen; /* keys of the target's section */
 	bool is_seen[CONFIG_KEYS_MAX];
@@ -25,7 +27,7 @@ struct parser {
 	char text[CONFIG_TEXT];
 };
 
-/* Keeps the first error and its line. */
+/* Records the first error and its line. */
 __attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int error,
 							 const char *format, ...)
 {
@@ -50,7 +52,7 @@ static void begin_target(struct parser *p, const char *name, const char *end)
 	while (end > name && end[-1] == ' ')
 		end--;
 	if (end == name) {
-		refuse(p, -EINVAL, "the section names no process: use [target GLOB]");
+		refuse(p, -EINVAL, "the section has no process pattern: use [target GLOB]");
 		return;
 	}
 	r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
@@ -58,8 +60,8 @@ static void begin_target(struct parser *p, const char *name, const char *end)
 		refuse(p, r, "%s", text);
 }
 
-/* The library calls only for keys, keeps few bytes of a section's name, and lets a section without
- * keys pass. */
+/* The library reports only keys, keeps few bytes of a section's name, and accepts a section without
+ * keys. */
 static void begin_section(struct parser *p, const char *line)
 {
 	const char *name = line + 1, *end = strchr(name, ']');
@@ -115,7 +117,7 @@ static int take_daemon_key(struct parser *p, const char *name, const char *value
 				   value, text);
 }
 
-/* 0: refused, as the library wants it. */
+/* 0 means refused, as the library requires. */
 static int on_key(void *data, const char *section, const char *name, const char *value)
 {
 	struct parser *p = data;
@@ -129,7 +131,7 @@ static int on_key(void *data, const char *section, const char *name, const char 
 	} else if (p->target) {
 		r = config_target_take(p->target, &p->seen, name, value, text);
 	} else {
-		snprintf(text, sizeof(text), "'%.40s' is outside of a section", name);
+		snprintf(text, sizeof(text), "'%.40s' is outside a section", name);
 		r = -EINVAL;
 	}
 	if (r < 0)
@@ -154,7 +156,7 @@ int config_read_file(struct config *config, FILE *file, const char *name, char *
 	if (ferror(file))
 		refuse(p, -EIO, "cannot read the file");
 	fclose(file);
-	/* What it does not call for is a line that is neither a section nor a key. */
+	/* A line that the library does not report is neither a section nor a key. */
 	if (line > 0 && (!p->error || (unsigned)line < p->error_line)) {
 		p->error = -EINVAL;
 		p->error_line = (unsigned)line;

@@ -18,7 +18,7 @@ enum {
 	FLAG_FOREGROUND,
 	FLAG_NO_LISTEN,
 	FLAG_TARGET,
-	FLAG_KEYS, /* the first of those that are keys, too */
+	FLAG_KEYS, /* the first of those that are also keys */
 };
 
 static const struct option_row own_flags[FLAG_KEYS] = {
@@ -41,7 +41,7 @@ static const struct option_row own_flags[FLAG_KEYS] = {
 
 _Static_assert(CONFIG_KEYS_MAX + ARRAY_SIZE(own_flags) <= OPTIONS_MAX, "room for every flag");
 
-/* The rows of all flags; how many there are. */
+/* Lists the rows of all flags; returns their number. */
 static size_t list_flags(struct option_row rows[static OPTIONS_MAX])
 {
 	memcpy(rows, own_flags, sizeof(own_flags));
@@ -87,7 +87,7 @@ static int take_no_listen(struct config *config, char *ret_text, size_t text_siz
 	return r;
 }
 
-/* Adds to the last section when it has the same pattern. */
+/* Adds to the last section if it has the same pattern. */
 static int take_target(struct config *config, unsigned *seen, const char *value, char *ret_text,
 		       size_t text_size)
 {
@@ -120,7 +120,7 @@ static int take_file(struct config *config, const char *value, char *ret_text, s
 	char directory[PATH_MAX] = "";
 	int n;
 
-	/* The file was named by an earlier reading of the same flags. */
+	/* The path was set by an earlier reading of the same flags. */
 	if (*config->file)
 		return 0;
 	/* The daemon changes to / and reads the file again later: the path must be absolute. */
@@ -136,7 +136,7 @@ static int take_file(struct config *config, const char *value, char *ret_text, s
 	return -ENAMETOOLONG;
 }
 
-/* 1: something was asked for and printed. */
+/* 1: --help or --version was given and printed. */
 static int take_flag(struct config *config, int flag, const char *value, unsigned *seen,
 		     char *ret_text, size_t text_size)
 {

@@ -33,7 +33,7 @@ static int take_text(const struct config_key *key, struct config *config, const 
 	return 0;
 }
 
-/* The daemon changes to /, so that paths must be absolute. */
+/* The daemon changes to /, so paths must be absolute. */
 static int take_path(const struct config_key *key, struct config *config, const char *value,
 		     char text[static CONFIG_TEXT])
 {
@@ -255,11 +255,11 @@ const struct config_key config_keys[] = {
 	KEY("socket", "PATH", take_path, socket, false,
 	    "Unix socket for tfprofctl (default: /run/tfprofd/tfprofd.sock)"),
 	KEY("listen", "HOST:PORT|no", take_loopback, listen, false,
-	    "Loopback address where TensorBoard captures all processes; the abstract socket @PORT is served, too (default: 127.0.0.1:8467)"),
+	    "Loopback address at which TensorBoard captures all processes; the abstract socket @PORT is served, too (default: 127.0.0.1:8467)"),
 	KEY("target-ports", "FIRST-LAST|no", take_ports, target_ports, false,
-	    "Loopback ports where TensorBoard captures a single process, one port each (default: 8468-8567)"),
+	    "Loopback ports at which TensorBoard captures a single process, one port each (default: 8468-8567)"),
 	KEY("tls-listen", "HOST:PORT|no", take_address, tls_listen, false,
-	    "Address for clients that use TLS, also those on other hosts (default: no)"),
+	    "Address for clients that use TLS, including those on other hosts (default: no)"),
 	KEY("tls-cert", "FILE", take_path, tls_certificate, false,
 	    "Server certificate, followed by its intermediate certificates (PEM)"),
 	KEY("tls-key", "FILE", take_path, tls_key, false,
@@ -267,9 +267,9 @@ const struct config_key config_keys[] = {
 	KEY("tls-client-ca", "FILE", take_path, tls_client_ca, false,
 	    "Require client certificates signed by one of these (PEM); mandatory unless --tls-listen is a loopback address"),
 	KEY("tls-user", "USER", take_user, tls_user, false,
-	    "User whose permissions clients with a certificate have (default: root)"),
+	    "User whose permissions apply to clients with a certificate (default: root)"),
 	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false,
-	    "Where /metrics (Prometheus) and /healthz are served; loopback only (default: no)"),
+	    "Address at which /metrics (Prometheus) and /healthz are served; loopback only (default: no)"),
 	KEY("state-dir", "DIR", take_path, state, false,
 	    "Directory for files that are kept between runs (default: /var/lib/tfprofd)"),
 	KEY("probe-links", "multi|perf-event", take_probe_links, perf_event_uprobes, false,
@@ -285,9 +285,9 @@ const struct config_key config_keys[] = {
 	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false,
 	    "Longest time that the recorder keeps (default: 30s)"),
 	KEY("recorder-memory", "MIB", take_bytes, recorder.bytes, false,
-	    "Memory that the recorder uses at most, in MiB (default: 64)"),
+	    "Maximal memory of the recorder, in MiB (default: 64)"),
 	KEY("recorder-overhead", "PERCENT", take_percent, recorder.max_overhead, false,
-	    "Share of the processes' CPU time that the recorder's probes may cost; above it the recorder disables kinds of probes (default: 1)"),
+	    "Share of the processes' CPU time that the recorder's probes may cost; above it the recorder disables some kinds of probes (default: 1)"),
 	KEY("lifecycle", NULL, take_bool, lifecycle, false,
 	    "Watch processes from their start to their first request, for tfprofctl lifecycle (default: no)"),
 	KEY("verbose", NULL, take_bool, verbose, true, "Log more (default: no)"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of the configuration: [daemon]'s, each a flag, too, and those of sections for targets.
- */
+/* The keys of the configuration: those of [daemon], each of which is also a flag, and those of
+ * sections for targets. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,8 @@
 
 struct config_key {
 	const char *name;
-	const char *argument; /* for --help, NULL: yes or no, as a flag without an argument yes */
+	/* For --help, NULL: yes or no; as a flag without an argument, yes. */
+	const char *argument;
 	const char *help;
 	/* -EINVAL, with the reason in text. */
 	int (*take)(const struct config_key *key, struct config *config, const char *value,
@@ -24,27 +25,27 @@ extern const struct config_key config_keys[];
 extern const size_t n_config_keys;
 
 void config_set_defaults(struct config *config);
-/* The place of the key in the table, or -ENOENT. */
+/* The index of the key in the table, or -ENOENT. */
 int config_key_find(const char *name);
-/* Refuses a key that is not one of the names: text then has the nearest of them. -EINVAL. */
+/* Refuses a key that is not one of the names: text then contains the nearest one. -EINVAL. */
 int config_refuse_key(const char *key, const char *const *names, size_t n_names,
 		      char text[static CONFIG_TEXT]);
 /* "yes" or "no"; -EINVAL, with the reason in text. */
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]);
-/* What keys of a file or flags say that has to fit together. */
+/* Checks that the keys of the file and the flags are consistent. */
 int config_check(const struct config *config, char text[static CONFIG_TEXT]);
 
-/* A key of a target's section. *seen has a bit for each that the section gave. -EINVAL, -ENOMEM,
- * with the reason in text. */
+/* A key of a target's section. *seen has a bit for each key that the section has set. -EINVAL,
+ * -ENOMEM, with the reason in text. */
 int config_target_take(struct config_target *target, unsigned *seen, const char *name,
 		       const char *value, char text[static CONFIG_TEXT]);
 /* Adds a section; -E2BIG, -ENOMEM, with the reason in text. */
 int config_target_add(struct config *config, const char *pattern, size_t size,
 		      struct config_target **ret, char text[static CONFIG_TEXT]);
 
-/* Reads the file's text, which becomes the function's; name is for messages. */
+/* Reads the file's text, and closes the file; name is for messages. */
 int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text,
 		     size_t text_size);
-/* Reads the flags alone. 1: something was asked for and printed. */
+/* Reads the flags alone. 1: --help or --version was given and printed. */
 int config_read_flags(struct config *config, int argc, char *argv[], char *ret_text,
 		      size_t text_size);

@@ -22,6 +22,8 @@
 
 static void on_record(struct correlator *c, const struct record *r)
 {
+	const struct correlate_target *target;
+
 	switch (r->kind) {
 	case RECORD_PROBE:
 	case RECORD_TEXT:
@@ -34,19 +36,19 @@ static void on_record(struct correlator *c, const struct record *r)
 		objects_on_object(c, (const void *)r);
 		break;
 	case RECORD_SWITCH:
-		if (!c->shed[KIND_SWITCHES])
+		if (!sheds_has(&c->sheds, KIND_SWITCHES))
 			threads_on_switch(c, (const void *)r);
 		break;
 	case RECORD_WAKE:
-		if (!c->shed[KIND_SWITCHES])
+		if (!sheds_has(&c->sheds, KIND_SWITCHES))
 			threads_on_wake(c, (const void *)r);
 		break;
 	case RECORD_MESSAGE:
 	case RECORD_FIELD:
 	case RECORD_READY:
 	case RECORD_UNSEEN:
-		if (!c->shed[KIND_SOCKETS] && r->target < c->n_targets && !c->gone[r->target] &&
-		    !c->targets[r->target].has_handlers)
+		target = targets_current(&c->targets, r->target);
+		if (!sheds_has(&c->sheds, KIND_SOCKETS) && target && !target->has_handlers)
 			messages_on_record(c, r);
 		break;
 	case RECORD_FOREIGN:
@@ -60,24 +62,6 @@ static void on_record(struct correlator *c, const struct record *r)
 		break;
 	}
 }
-static void close_window(struct correlator *c)
-{
-	uint64_t end = c->end_ns;
-
-	for (uint32_t i = 0; i < c->t->n_threads; i++) {
-		struct thread_state *s = &c->states[i];
-		uint32_t process = c->t->threads[i].process;
-
-		c->ops_at_entry = process < c->n_targets && c->targets[process].ops_at_entry;
-		verbs_close(c, s);
-		labels_cut(c, s, end);
-		if (s->off_span != NO_SPAN)
-			c->t->spans[s->off_span].flags |= SPAN_CUT_END;
-		threads_end_off_span(c, s, end);
-		if (s->seen_running && s->on_cpu)
-			threads_add_slice(c, i, end, c->unknown_name);
-	}
-}
 
 int correlator_new(uint64_t start_ns, struct correlator **ret)
 {
@@ -86,35 +70,30 @@ int correlator_new(uint64_t start_ns, struct correlator **ret)
 	if (!c)
 		return -ENOMEM;
 	c->start_ns = start_ns;
-	c->next_context = 1;
-	c->waiting_tail = &c->waiting;
-	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-		c->shed_ns[kind] = UINT64_MAX;
 	c->t = calloc(1, sizeof(*c->t));
 	if (c->t)
 		c->t->processes = calloc(RECORD_MAX_TARGETS, sizeof(c->t->processes[0]));
-	if (!c->t || !c->t->processes || requests_new(&c->requests) < 0) {
+	if (!c->t || !c->t->processes) {
 		correlator_free(c);
 		return -ENOMEM;
 	}
-	c->unknown_name = correlator_name(c, "unknown");
-	c->preempted_name = correlator_name(c, "preempted");
-	c->runnable_name = correlator_name(c, "runqueue");
+	spans_init(c);
+	threads_init(c);
 	*ret = c;
 	return 0;
 }
 
 int correlator_add_target(struct correlator *c, const struct correlate_target *target)
 {
-	struct process *process = &c->t->processes[c->n_targets];
+	struct process *process = &c->t->processes[c->t->n_processes];
+	int r = targets_add(&c->targets, target);
 
-	if (c->n_targets == RECORD_MAX_TARGETS)
-		return -E2BIG;
+	if (r < 0)
+		return r;
 	process->pid = target->pid;
 	memcpy(process->name, target->name, sizeof(process->name));
-	c->targets[c->n_targets++] = *target;
 	c->t->ops_at_entry |= target->ops_at_entry;
-	c->t->n_processes = c->n_targets;
+	c->t->n_processes++;
 	return 0;
 }
 
@@ -122,14 +101,19 @@ int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, c
 {
 	struct gap *gap = &c->t->gaps[c->t->n_gaps];
 
-	if (c->shed_ns[kind] != UINT64_MAX || c->t->n_gaps == TIMELINE_GAPS_MAX)
+	char *copy;
+
+	if (c->t->n_gaps == TIMELINE_GAPS_MAX)
 		return 0;
-	gap->text = strdup(text);
-	if (!gap->text)
+	copy = strdup(text);
+	if (!copy)
 		return -ENOMEM;
-	gap->start_ns = time;
+	if (!sheds_note(&c->sheds, kind, time)) {
+		free(copy);
+		return 0;
+	}
+	*gap = (struct gap){ .start_ns = time, .text = copy };
 	c->t->n_gaps++;
-	c->shed_ns[kind] = time;
 	return 0;
 }
 
@@ -140,35 +124,19 @@ int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 	return c->error;
 }
 
-void correlator_set_filter(struct correlator *c, const struct request_filter *filter)
-{
-	c->filter = *filter;
-}
-
-void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data)
-{
-	c->on_finished = fn;
-	c->on_finished_data = data;
-}
-
-uint64_t correlator_n_finished(const struct correlator *c)
-{
-	return c->n_finished;
-}
-
-/* What was shed until that time ends. */
+/* Ends what was shed until that time. */
 static void apply_sheds(struct correlator *c, uint64_t now)
 {
-	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
-		if (c->shed[kind] || c->shed_ns[kind] > now)
-			continue;
-		c->shed[kind] = true;
+	enum probe_kind kind;
+	uint64_t at;
+
+	while (sheds_pending(&c->sheds) && sheds_next(&c->sheds, now, &kind, &at)) {
 		if (kind == KIND_SWITCHES)
-			threads_shed(c, c->shed_ns[kind]);
+			threads_end(c, at);
 		else if (kind == KIND_SOCKETS)
-			messages_end(c, c->shed_ns[kind]);
+			messages_end(c, at);
 		else
-			verbs_shed(c, kind, c->shed_ns[kind]);
+			verbs_shed(c, kind, at);
 	}
 }
 
@@ -176,31 +144,28 @@ struct correlator *correlator_free(struct correlator *c)
 {
 	if (!c)
 		return NULL;
-	for (uint32_t i = 0; c->t && i < c->t->n_threads; i++)
-		frames_done(&c->states[i].frames);
-	for (struct waiting_object *w = c->waiting, *next; w; w = next) {
-		next = w->next;
-		free(w);
-	}
-	free(c->states);
-	cpus_done(&c->cpus);
-	losses_done(&c->losses);
-	if (c->requests)
-		streams_done(&c->requests->streams);
-	requests_free(c->requests);
-	map_done(&c->thread_of_tid);
-	map_done(&c->run_of_call);
-	map_done(&c->run_of_step);
-	map_done(&c->text_of_hash);
-	map_done(&c->blocks);
+	streams_done(&c->streams);
+	claims_done(&c->claims);
+	attribution_done(&c->attributions);
+	arrivals_done(&c->arrivals);
+	requests_done(&c->requests);
+	connections_done(&c->connections);
+	memory_done(&c->memory);
+	objects_done(&c->objects);
 	batches_done(&c->batches);
+	runs_done(&c->runs);
+	threads_done(&c->sched);
+	thread_table_done(&c->threads);
+	texts_done(&c->texts);
 	names_done(&c->names);
+	losses_done(&c->losses);
 	timeline_free(c->t);
 	free(c);
 	return NULL;
 }
 
-/* What happened at its time; the others tell what there is, from before the window, too. */
+/* Whether a record is of an event at its time; the others describe what exists, also from before
+ * the window. */
 static bool is_event(const struct record *r)
 {
 	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH ||
@@ -239,7 +204,9 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	t->start_unix_ns = start_unix_ns;
 	if (!c->error) {
 		apply_sheds(c, end_ns);
-		close_window(c);
+		verbs_close(c);
+		labels_truncate(c, end_ns);
+		threads_end(c, end_ns);
 	}
 	if (!c->error)
 		messages_close(c);
@@ -257,19 +224,14 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 	if (!c->error)
 		c->error = timeline_finish(t);
 	if (!c->error)
-		c->error = requests_finish(t, &c->filter, &c->losses);
+		c->error = requests_finish(t, finished_filter(c), &c->losses);
 	if (!c->error)
 		c->error = lifetime_make(t);
 	if (!c->error)
 		c->error = timeline_assign_lanes(t);
 	if (c->error)
 		return c->error;
-	for (uint32_t i = 0; i < t->n_threads; i++)
-		frames_done(&c->states[i].frames);
-	/* The names go over to the timeline; the rest of their table is only for finding them. */
-	t->names = TAKE_PTR(c->names.names);
-	t->n_names = c->names.n;
-	c->names.n = 0;
+	t->names = names_take(&c->names, &t->n_names);
 	*ret = TAKE_PTR(c->t);
 	return 0;
 }

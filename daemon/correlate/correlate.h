@@ -5,8 +5,8 @@
  *
  * Identity is exact or absent: an operation ends where the context that it was given is destroyed;
  * an executor belongs to the run whose call it was started for; a frame on a thread's stack has
- * returned when a later entry on that thread has a stack pointer at or above its own. What ends
- * without such a mark ends at the last thing seen inside it, which is a lower bound.
+ * returned when a later entry on that thread has a stack pointer at or above its own. What has no
+ * such end mark ends at the last thing seen inside it, which is a lower bound.
  */
 #pragma once
 
@@ -18,15 +18,19 @@
 #include "daemon/timeline/timeline.h"
 #include "include/record_types.h"
 
+/* Of each direction of an HTTP/2 connection the latest fields are kept: one for each number modulo
+ * this. */
+#define HTTP2_FIELDS_KEPT 128
+
 /* A process, by the index that the records number it with. */
 struct correlate_target {
 	uint32_t pid;
 	char name[16];
 	const struct pack_set *packs;
-	uint64_t since_ns; /* it became a target: an earlier exec made it what it is */
-	bool has_handlers; /* its own functions tell of its requests: they are not looked for at its
-			      sockets */
-	bool ops_at_entry; /* there are no records of the ends of operations */
+	uint64_t since_ns; /* it became a target: an earlier exec does not end it */
+	bool has_handlers; /* its requests are known from its own functions: its sockets are ignored
+			    */
+	bool ops_at_entry; /* the ends of operations are not recorded */
 };
 
 struct correlator;
@@ -36,16 +40,16 @@ int correlator_new(uint64_t start_ns, struct correlator **ret);
 /* A target, which gets the next number from 0; it is copied. -E2BIG beyond RECORD_MAX_TARGETS. */
 int correlator_add_target(struct correlator *c, const struct correlate_target *target);
 /*
- * The probes of a kind are taken away: what was seen of it ends at that time, which is later than
- * that of every record so far, and what still comes of it is left out. The timeline says so by this
- * text. -ENOMEM.
+ * The probes of a kind were shed: spans of that kind end at that time, which is later than that of
+ * every record so far, and later records of that kind are ignored. The text, which is copied, goes
+ * into the timeline's gaps. -ENOMEM.
  */
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
-/* Records of that time were lost: nothing is said of the requests that went on then. Times may
- * overlap, and come in any order. -ENOMEM. */
+/* Records of that time were lost: the requests of that time are marked as lost. Times may overlap,
+ * and come in any order. -ENOMEM. */
 int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
-/* Which requests are shown, before the first record; the filter is copied, its texts are not.
- * Without a call all of them are. */
+/* Sets which requests are shown, before the first record; the filter is copied, its texts are not.
+ * Without a call all requests are. */
 void correlator_set_filter(struct correlator *c, const struct request_filter *filter);
 /* Requests that have finished so far and pass the filter. */
 uint64_t correlator_n_finished(const struct correlator *c);
@@ -54,14 +58,14 @@ typedef void (*correlator_finished_fn)(uint32_t process, uint64_t latency_ns, vo
 void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data);
 struct correlator *correlator_free(struct correlator *c);
 
-/* Takes the next record; its memory may go afterwards. -ENOMEM, which every later call returns,
+/* Takes the next record, which is not needed afterwards. -ENOMEM, which every later call returns,
  * too. */
 int correlator_feed(struct correlator *c, const struct record *record);
-/* Before the first record: what a capture that began earlier was told, and what later records refer
- * to. As correlator_feed(). */
+/* Before the first record: takes a record that an earlier capture received and that later records
+ * refer to. As correlator_feed(). */
 int correlator_recall(struct correlator *c, const struct record *record);
-/* Where the objects of a target keep their names, of the pack with this index among its named ones;
- * objects that came before are named now. -ENOMEM. */
+/* Sets where a target's objects keep their names, for the pack with this index among its named
+ * ones. Objects that came before get their names now. -ENOMEM. */
 int correlator_set_layout(struct correlator *c, unsigned target, unsigned named,
 			  const struct record_layout *layout);
 

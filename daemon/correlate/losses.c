@@ -24,7 +24,7 @@ int losses_add(struct losses *l, uint64_t from, uint64_t to)
 		l->list = list;
 		l->size = size;
 	}
-	/* They come nearly in order. */
+	/* They come almost in order. */
 	while (at > 0 && l->list[at - 1].to_ns >= from)
 		at--;
 	for (end = at; end < l->n && l->list[end].from_ns <= to; end++) {
@@ -41,7 +41,7 @@ bool losses_within(const struct losses *l, uint64_t from, uint64_t to)
 {
 	uint32_t low = 0, high = l->n;
 
-	/* The first that ends at or after from. */
+	/* The first loss that ends at or after from. */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 

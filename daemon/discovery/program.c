@@ -49,7 +49,7 @@ static int on_mapping(const struct maps_entry *e, void *data)
 	return 0;
 }
 
-/* Looks into a big program for a runtime that its name does not tell; each file once. */
+/* Searches a large program for a runtime that its name does not reveal; each file once. */
 static void look_into_program(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
 			      struct process_program *program)
 {
@@ -103,8 +103,8 @@ static bool has_own(const struct process_program *program)
 	return false;
 }
 
-int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-		 struct process_program *ret)
+int program_examine(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+		    struct process_program *ret)
 {
 	struct broker_message m = { .type = BROKER_MAPS, .pid = (uint32_t)pid };
 	unsigned n_fds;
@@ -143,7 +143,7 @@ void program_read_name(pid_t pid, char ret[16])
 	ret[strcspn(ret, "\n")] = 0;
 }
 
-/* The release that the file tells of one of the runtimes, or else its build-id. */
+/* The release of one of the runtimes that the file states, or else its build-id. */
 static int version_of_file(const struct elf_image *image, uint64_t runtimes, char *ret, size_t size)
 {
 	int r = -ENOENT;

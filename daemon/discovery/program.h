@@ -9,28 +9,31 @@
 #include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 
-/* One of each that packs name. */
+/* One for each kind that packs name. */
 #define BESIDE_MAX 2
 
 struct process_program {
-	uint64_t runtimes;            /* packs, as bits; 0: it has no known runtime */
-	const struct pack_set *packs; /* of these; NULL: none, or no memory */
-	uid_t uid;                    /* who may profile it besides root */
+	/* Packs, as bits; 0: it has no known runtime. */
+	uint64_t runtimes;
+	/* The set of these packs; NULL: none, or no memory. */
+	const struct pack_set *packs;
+	uid_t uid; /* the user who may profile it besides root */
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
-	struct target_file
-		beside[BESIDE_MAX]; /* libraries that may be looked at with the runtime's */
+	/* Libraries to probe besides the runtime's. */
+	struct target_file beside[BESIDE_MAX];
 	unsigned n_beside;
-	unsigned n_mappings; /* of code, of whatever file: the first is the program's own */
+	/* Of code, of any file: the first is the program's own. */
+	unsigned n_mappings;
 	struct target_file own;
 	bool own_is_big;
 };
 
-/* Looks at what a process has mapped. -ESRCH, and others of the broker. */
-int program_look(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-		 struct process_program *ret);
+/* Examines the mappings of a process. -ESRCH, and others of the broker. */
+int program_examine(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
+		    struct process_program *ret);
 /* The name of its first thread. */
 void program_read_name(pid_t pid, char ret[16]);
-/* The release that one of a target's files tells, or else the build-id of the first that has one.
- */
+/* The release that one of a target's files states, or else the build-id of the first file that has
+ * one. */
 void program_read_version(struct proxy *proxy, struct target *target);

@@ -14,7 +14,7 @@ int target_file_open(struct proxy *proxy, pid_t pid, const struct target_file *f
 	r = proxy_call(proxy, &m, &fd, &n_fds);
 	if (r < 0)
 		return r;
-	/* The broker's copy is for attaching. */
+	/* The broker's copy is needed for attaching only. */
 	proxy_call_id(proxy, BROKER_CLOSE, m.id);
 	return fd;
 }

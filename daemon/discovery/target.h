@@ -14,22 +14,25 @@
 struct target_file {
 	uint64_t start, end; /* of the executable mapping */
 	uint64_t device, inode;
-	char path[256]; /* as the process sees it; for people */
-	bool is_beside; /* not the runtime's: the program has static probes for us, or a library
-			   that serves tells of its requests */
+	char path[256]; /* as the process sees it; for display */
+	/* Not the runtime's: the program has static probes for tfprofd, or it is a library for
+	 * serving that reports its requests. */
+	bool is_beside;
 };
 
 struct target {
 	pid_t pid;
-	uint32_t program; /* a number of its own for each program that a process has been */
-	uid_t uid;        /* who may profile it besides root */
+	/* A distinct number for each program that a process has executed. */
+	uint32_t program;
+	uid_t uid; /* the user who may profile it besides root */
 	char name[16];
 	const struct pack_set *packs;
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	char version[96];
-	uint16_t port; /* of its own, 0: none */
-	int listener;  /* of that port, with the server; set by who listens, like the next */
+	uint16_t port; /* its own port, 0: none */
+	/* The server's id of that port; set by the service, like the next. */
+	int listener;
 	unsigned listener_index;
 	/* Private to the table. */
 	int pidfd;
@@ -38,5 +41,5 @@ struct target {
 	bool used;
 };
 
-/* Opens a file that a process has mapped, by the broker. -errno. */
+/* Opens a file that a process has mapped, through the broker. -errno. */
 int target_file_open(struct proxy *proxy, pid_t pid, const struct target_file *file);

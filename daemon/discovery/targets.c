@@ -11,18 +11,18 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
-/* A process that just mapped something is looked at when it had the time to map the rest, and a
- * child when it had that to exec. */
+/* A process that has just mapped something is examined after it had time to map the rest, and a
+ * child after it had time to exec. */
 #define LOOK_AFTER_NS 100000000ull
 #define HURRIED_LOOK_AFTER_NS 20000000ull
 #define PENDING_MAX 256
-/* Processes that are looked at in one go; then others have their turn, for this many times as long
- * as that took. */
+/* Processes that are examined without a pause; a pause of this many times their duration
+ * follows. */
 #define LOOKS_AT_ONCE 16
-/* Nor longer than this, with one more. */
+/* Nor longer than this, plus one more. */
 #define LOOKS_NS 20000000ull
 #define REST_FACTOR 4
-/* From one look at every process, which the broker asked for, to the next. */
+/* The minimal interval between examinations of all processes on behalf of the broker. */
 #define SCAN_EVERY_NS 1000000000ull
 
 struct targets {
@@ -31,7 +31,8 @@ struct targets {
 	uint32_t n_programs;
 	struct {
 		pid_t pid;
-		uint64_t at; /* when it is looked at; later ones wait longer */
+		/* When it is to be examined; later ones wait longer. */
+		uint64_t at;
 	} pending[PENDING_MAX];
 	unsigned n_pending;
 	bool scan_pending;
@@ -41,7 +42,7 @@ struct targets {
 	struct loop_timer *timer;
 };
 
-/* The next process of /proc, 0: there is none any more. */
+/* The next process in /proc, 0: there are no more. */
 static pid_t next_process(DIR *proc)
 {
 	struct dirent *entry;
@@ -79,16 +80,16 @@ static void look_at_pending(struct targets *t, unsigned *looks)
 	t->n_pending -= n;
 	memmove(t->pending, t->pending + n, t->n_pending * sizeof(t->pending[0]));
 	for (unsigned i = 0; i < n; i++) {
-		/* Some files take long: others that wait on the loop come first, then. */
+		/* Some files take long: other work of the loop is done first then. */
 		if (loop_now() - now > LOOKS_NS)
-			targets_look_soon(t, pids[i]);
+			targets_examine_soon(t, pids[i]);
 		else
-			targets_look(t, pids[i], &ignored);
+			targets_examine(t, pids[i], &ignored);
 	}
 	*looks += n;
 }
 
-static void go_on_scanning(struct targets *t, unsigned *looks)
+static void continue_scanning(struct targets *t, unsigned *looks)
 {
 	uint64_t now = loop_now();
 	pid_t pid = 1;
@@ -102,7 +103,7 @@ static void go_on_scanning(struct targets *t, unsigned *looks)
 	for (; t->scan && *looks < LOOKS_AT_ONCE && pid && loop_now() - now < LOOKS_NS; ++*looks) {
 		pid = next_process(t->scan);
 		if (pid)
-			targets_look(t, pid, &ignored);
+			targets_examine(t, pid, &ignored);
 	}
 	if (t->scan && !pid) {
 		closedir(t->scan);
@@ -130,7 +131,7 @@ static void on_timer(void *data)
 	unsigned looks = 0;
 
 	look_at_pending(t, &looks);
-	go_on_scanning(t, &looks);
+	continue_scanning(t, &looks);
 	end = loop_now();
 	t->rest_until = end + REST_FACTOR * (end - begin);
 	set_timer(t);
@@ -178,7 +179,7 @@ struct targets *targets_free(struct targets *t)
 	return NULL;
 }
 
-void targets_look_soon(struct targets *t, pid_t pid)
+void targets_examine_soon(struct targets *t, pid_t pid)
 {
 	uint64_t now = loop_now();
 
@@ -188,7 +189,7 @@ void targets_look_soon(struct targets *t, pid_t pid)
 	if (t->n_pending < PENDING_MAX && pid > 0) {
 		t->pending[t->n_pending].pid = pid;
 		t->pending[t->n_pending++].at =
-			now + (t->options.hurries ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
+			now + (t->options.reports_early ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
 	} else if (!t->scan_pending) {
 		t->scan_pending = true;
 		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);
@@ -255,21 +256,21 @@ void targets_executed(struct targets *t, pid_t pid)
 
 	if (known)
 		target_remove(known);
-	targets_look_soon(t, pid);
+	targets_examine_soon(t, pid);
 }
 
-struct target *targets_look(struct targets *t, pid_t pid, int *ret_error)
+struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
 {
 	struct target *known = find(t, pid);
 	struct process_program look;
-	int r = program_look(t->options.proxy, t->options.plans, pid, &look);
+	int r = program_examine(t->options.proxy, t->options.plans, pid, &look);
 
 	*ret_error = MIN(r, 0);
 	if (r < 0)
 		return NULL;
 	if (known) {
-		/* The same program still, and its libraries where they were? exec and dlopen change
-		 * that. */
+		/* Whether it is still the same program, with its libraries where they were: exec
+		 * and dlopen change that. */
 		if (look.packs == known->packs && look.n_files >= known->n_files) {
 			bool changed = look.n_files != known->n_files ||
 				       memcmp(known->files, look.files, sizeof(look.files));
@@ -301,7 +302,7 @@ void targets_scan(struct targets *t)
 	if (!proc)
 		return;
 	while ((pid = next_process(proc)))
-		targets_look(t, pid, &ignored);
+		targets_examine(t, pid, &ignored);
 	closedir(proc);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes that can be profiled. Found when the broker tells of a mapping, or by looking at
- * every process; forgotten when they end. Belongs to the loop's thread, except where said.
+ * The processes that can be profiled. Found when the broker reports a mapping, or by examining
+ * every process; forgotten when they end. Belongs to the loop's thread, except where stated.
  */
 #pragma once
 
@@ -21,8 +21,9 @@ struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	struct plan_cache *plans; /* borrowed */
-	bool hurries;             /* a process is looked at as soon as it maps its runtime */
-	/* Called for each target that comes and goes, in the loop's thread. Each may be NULL. */
+	bool reports_early;       /* examine a process as soon as it maps its runtime */
+	/* Called for each target that appears, changes and disappears, in the loop's thread. Each
+	 * may be NULL. */
 	void (*added)(struct target *target, void *data);
 	void (*changed)(struct target *target,
 			void *data); /* it mapped more files of its runtime */
@@ -33,15 +34,15 @@ struct targets_options {
 int targets_new(const struct targets_options *options, struct targets **ret);
 struct targets *targets_free(struct targets *t);
 
-/* Looks at a process, soon: a program maps its libraries one after the other. 0: at every process,
- * a few at a time. */
-void targets_look_soon(struct targets *t, pid_t pid);
-/* A process became another program: if it is to be a target again, that is a new one. */
+/* Examines a process, soon: a program maps its libraries one after the other. 0: every process, a
+ * few at a time. */
+void targets_examine_soon(struct targets *t, pid_t pid);
+/* A process executed another program: if it becomes a target again, it is a new one. */
 void targets_executed(struct targets *t, pid_t pid);
-/* Looks at every process now. */
+/* Examines every process now. */
 void targets_scan(struct targets *t);
-/* Looks at one process now; NULL: it has no known runtime, or *ret_error says why it could not be
- * looked at. */
-struct target *targets_look(struct targets *t, pid_t pid, int *ret_error);
-/* The next target after one (NULL: the first), NULL at the end. */
+/* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it
+ * could not be examined. */
+struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
+/* The target after the given one (NULL: the first); NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);

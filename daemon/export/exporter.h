@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes a file of a finished timeline. A new format is a folder beside this file that
+ * An exporter turns a finished timeline into a file. A new format is a folder beside this file that
  * implements struct exporter, and one line in the list in exporter.c. Pure: memory in, memory out.
  */
 #pragma once
@@ -16,19 +16,19 @@ struct exporter;
 struct modules;
 struct startups;
 
-/* How a trace was asked for. */
+/* What a client requests of a trace. */
 struct export_extras {
 	const struct exporter *exporter; /* of which format; NULL: the first of the list */
-	bool device_plane; /* the CPU is presented as a device, and a warning says so */
-	bool input_stages; /* what requests wait for before they run are rows of the tables of input
-			      stages, and of operations */
+	bool device_plane; /* the CPU is presented as a device, and a warning reports that */
+	bool input_stages; /* the phases of requests before they run are shown as input stages, and
+			      as operations */
 };
 
 struct export_options {
 	unsigned int level;   /* host_tracer_level; more than 3 is 3 */
 	const char *hostname; /* NULL: none */
 	uint64_t max_bytes;   /* of the result; 0: as long as the format allows */
-	/* What the timeline does not know of: each a sentence that the trace shows. */
+	/* Facts that are not in the timeline: each a sentence that the trace shows. */
 	const char *const *errors;
 	unsigned int n_errors;
 	const struct modules *modules;   /* NULL: none */
@@ -57,12 +57,12 @@ struct exporter {
 	 * -EFBIG when there would be more bytes than options->max_bytes, or the format allows. */
 	int (*make)(const struct timeline *t, const struct export_options *options,
 		    struct exported *ret);
-	/* What a reader of the trace has to know of its form; NULL: nothing. The text is static.
-	 * May be NULL. */
+	/* A warning about the form of the trace; NULL: none. The text is static. The function may
+	 * be NULL. */
 	const char *(*warning)(const struct timeline *t, const struct export_options *options);
 };
 
-/* All formats, with NULL behind the last; the first one is made when nobody asks for another. */
+/* All formats, with NULL behind the last; the first one is the default. */
 extern const struct exporter *const exporters[];
-/* "": the first. NULL: there is none of this name. */
+/* "": the default. NULL: there is none of this name. */
 const struct exporter *exporter_find(const char *name);

@@ -9,11 +9,10 @@
 #include "lib/base/macro.h"
 #include "proto/hlo.pb-c.h"
 
-/* Beside twice its size, to read a module. */
+/* Memory for reading a module, beside twice its size. */
 #define ALLOWANCE_BYTES (1u << 20)
 
-/* What is not looked at is copied, piece by piece: many small ones would take many times the memory
- * of the file. */
+/* Unread fields are copied one by one: many small ones would take a multiple of the file's size. */
 struct allowance {
 	size_t left;
 };
@@ -45,8 +44,8 @@ static Xla__HloProto *parse(const void *bytes, size_t size, ProtobufCAllocator *
 	return NULL;
 }
 
-/* Readers write a module to a file of its name: one that is no plain name of a file could lead
- * anywhere. */
+/* Readers write a module to a file of its name: anything but a plain file name could escape their
+ * directory. */
 static bool is_file_name(const char *name)
 {
 	size_t n = 0;
@@ -84,7 +83,7 @@ int modules_add(struct modules *m, const void *bytes, size_t size)
 		xla__hlo_proto__free_unpacked(proto, &allocator);
 		return -EINVAL;
 	}
-	/* Readers take numbers for signed ones of 64 bits. */
+	/* Readers take ids for signed 64-bit numbers. */
 	*module = (struct module){ .id = (uint64_t)MAX(proto->hlo_module->id, (int64_t)0),
 				   .size = size };
 	while (has_id(m, module->id))

@@ -12,7 +12,7 @@
 
 #define ADDRESS_TEXT (INET_ADDRSTRLEN + sizeof(((struct sockaddr_un *)0)->sun_path) + 16)
 
-/* As clients write it: HOST:PORT, unix:PATH or @NAME. *ret_port is 0 for a Unix socket. */
+/* In the form that clients use: HOST:PORT, unix:PATH or @NAME. *ret_port is 0 for a Unix socket. */
 static const char *address_text(int fd, char text[static ADDRESS_TEXT], uint16_t *ret_port)
 {
 	union {
@@ -42,7 +42,7 @@ static const char *address_text(int fd, char text[static ADDRESS_TEXT], uint16_t
 	return text;
 }
 
-/* Ports that were taken leave gaps between the first and the last one. */
+/* Ports that were in use leave gaps between the first and the last one. */
 static void add_target_ports(FILE *f, const struct listeners *listeners)
 {
 	uint16_t first = 0, last = 0, port;

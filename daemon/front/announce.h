@@ -4,5 +4,5 @@
 
 #include "daemon/front/listeners.h"
 
-/* Logs the version in one line, and in another one what the daemon listens on. */
+/* Logs the version in one line, and the listeners in another one. */
 void announce(const struct listeners *listeners);

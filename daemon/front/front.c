@@ -19,7 +19,7 @@
 
 _Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY &&
 		       BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
-	       "files come in the order in which they are read");
+	       "the files are in the order in which they are read");
 
 struct front {
 	struct loop *loop;
@@ -59,7 +59,7 @@ static void warn_restart(const char *name, void *data)
 	log_warning("'%s' has changed: restart the daemon to apply it", name);
 }
 
-/* What cannot be used changes nothing. */
+/* A configuration that cannot be used changes nothing. */
 static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], struct config **ret,
 		      struct grpc_tls **ret_tls, char *text, size_t size)
 {
@@ -123,13 +123,13 @@ static void on_event(int fd, uint32_t events, void *data)
 	while (channel_receive(fd, &event, sizeof(event), fds, BROKER_RELOAD_COUNT, &n_fds) == 0)
 		switch (event.type) {
 		case BROKER_EVENT_LOOK:
-			targets_look_soon(f->service->targets, (pid_t)event.pid);
+			targets_examine_soon(f->service->targets, (pid_t)event.pid);
 			break;
 		case BROKER_EVENT_EXECUTED:
 			targets_executed(f->service->targets, (pid_t)event.pid);
 			break;
 		case BROKER_EVENT_RESCAN:
-			targets_look_soon(f->service->targets, 0);
+			targets_examine_soon(f->service->targets, 0);
 			break;
 		case BROKER_EVENT_STOP:
 			service_stop(f->service);
@@ -138,7 +138,7 @@ static void on_event(int fd, uint32_t events, void *data)
 			reload(f, &event, fds, n_fds);
 			break;
 		}
-	/* Without the broker nothing can be done, and what was attached went with it. */
+	/* The front cannot work without the broker, and everything attached disappeared with it. */
 	if (events & EPOLLHUP)
 		loop_exit(f->loop, EXIT_FAILURE);
 }
@@ -158,11 +158,11 @@ static int serve(struct front *f, const struct front_options *options)
 	r = loop_source_new(f->loop, options->events, EPOLLIN, on_event, f, &events);
 	if (r < 0)
 		return log_error_errno(r, "cannot listen to the broker: %m");
-	/* Once per boot, before the first capture waits for it. */
+	/* Measured once per boot, before the first capture has to wait for it. */
 	forecast_get(f->service->options.proxy, options->cache, &forecast);
 	targets_scan(f->service->targets);
 	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
-		log_debug("cannot say that it is ready: %m");
+		log_debug("cannot report that it is ready: %m");
 	r = loop_run(f->loop);
 	loop_source_free(events);
 	return r;
@@ -183,7 +183,7 @@ int front_run(const struct front_options *options)
 
 	r = drop_privileges();
 	if (r < 0)
-		return log_error_errno(r, "cannot give up privileges: %m");
+		return log_error_errno(r, "cannot drop privileges: %m");
 	gethostname(hostname, sizeof(hostname) - 1);
 	service.hostname = hostname;
 	r = loop_new(&f.loop);
@@ -197,7 +197,7 @@ int front_run(const struct front_options *options)
 		log_error_errno(r, "cannot start: %m");
 	else
 		r = serve(&f, options);
-	/* Whatever still runs ends with the process: the loop's threads are not waited for. */
+	/* Remaining threads end with the process: they are not waited for. */
 	if (r == 0) {
 		service_free(f.service);
 		grpc_tls_free(f.tls);

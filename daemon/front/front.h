@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The role with the network and no capability: parses what clients and targets say, and asks the
- * broker for the rest. */
+/* The role with the network and without capabilities: parses input from clients and targets, and
+ * requests the rest from the broker. */
 #pragma once
 
 #include "daemon/broker/listener.h"
 #include "daemon/config/config.h"
 #include "lib/grpc/tls.h"
 
-/* The user that owns nothing but the cache. */
+/* A user that owns nothing but the cache. */
 #define FRONT_USER 65534
 
 struct front_options {
 	int requests, events; /* to the broker; owned by the front */
 	const struct listener *listeners;
 	unsigned n_listeners;
-	int ready; /* a byte is written to it when clients are served; -1: nobody waits */
+	/* A byte is written to it when clients are served; -1: not wanted. */
+	int ready;
 	struct config *config; /* owned by the front */
 	struct grpc_tls *tls;  /* likewise; NULL: none */
-	int argc;              /* the flags, for when the configuration is read again */
+	/* The flags, needed when the configuration is read again. */
+	int argc;
 	char **argv;
-	int metrics; /* a socket that listens, owned by the front; -1: none */
-	int cache;   /* a directory of the front's own, owned by it; -1: none */
+	/* A listening socket, owned by the front; -1: none. */
+	int metrics;
+	/* The front's own directory, owned by it; -1: none. */
+	int cache;
 };
 
-/* Gives up every privilege and serves until it is told to end or the broker goes. Returns 0 or
+/* Drops every privilege and serves until the broker requests its end or ends itself. Returns 0 or
  * -errno. */
 int front_run(const struct front_options *options);

@@ -19,8 +19,7 @@
 #include "lib/base/number.h"
 
 #define DEFAULT_GROUP "tfprofd"
-#define BACKLOG 64
-/* The first descriptor that is handed over, as systemd does it. */
+/* The first descriptor that is handed over, as in systemd. */
 #define FIRST_HANDED 3
 #define HANDED_MAX 16
 
@@ -48,26 +47,26 @@ static int listen_unix(const char *path, const char *key)
 		*slash = 0;
 		r = directory_make(directory, 0755);
 		if (r < 0)
-			return log_error_errno(r,
-					       "cannot make %s: %m; choose another path with --%s",
-					       directory, key);
+			return log_error_errno(
+				r, "cannot create %s: %m; choose another path with --%s", directory,
+				key);
 	}
 	if (lstat(path, &st) == 0) {
 		if (!S_ISSOCK(st.st_mode))
 			return log_error_errno(
 				-EEXIST,
-				"%s exists and is no socket; choose another path with --%s", path,
-				key);
+				"%s exists and is not a socket; choose another path with --%s",
+				path, key);
 		if (socket_is_served(&address))
 			return log_error_errno(
 				-EADDRINUSE,
-				"%s is served already, perhaps by another tfprofd; choose another path with --%s",
+				"%s is in use, perhaps by another tfprofd; choose another path with --%s",
 				path, key);
-		unlink(path); /* left by one that was killed */
+		unlink(path); /* left by a daemon that was killed */
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    listen(fd, BACKLOG) < 0)
+	    listen(fd, LISTENER_BACKLOG) < 0)
 		return log_error_errno(-errno, "cannot listen on %s: %m", path);
 	group = getgrnam(DEFAULT_GROUP);
 	if (group && chown(path, (uid_t)-1, group->gr_gid) < 0)
@@ -95,7 +94,7 @@ static int listen_tcp(const struct config_address *at, const char *key)
 {
 	_cleanup_close_ int fd = bind_tcp(at->host, at->port);
 
-	if (fd < 0 || listen(fd, BACKLOG) < 0)
+	if (fd < 0 || listen(fd, LISTENER_BACKLOG) < 0)
 		return log_error_errno(
 			fd < 0 ? fd : -errno,
 			"cannot listen on %s:%u: %m; choose another address with --%s, or --%s no",
@@ -110,7 +109,8 @@ static int listen_abstract(uint16_t port)
 	int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%u", port);
 	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, BACKLOG) < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 ||
+	    listen(fd, LISTENER_BACKLOG) < 0)
 		return log_error_errno(
 			-errno,
 			"cannot listen on the abstract socket @%u: %m; choose another port with --listen",
@@ -147,8 +147,8 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &size) == 0 && is;
 }
 
-/* In clear only what this host alone reaches; by the name "tls" of its descriptor it is a socket
- * for TLS. */
+/* In clear only what can be reached from this host alone; a descriptor named "tls" is a socket for
+ * TLS. */
 static int add_handed(struct listeners *listeners, int fd, const char *name,
 		      const struct config *config, struct handed *handed)
 {
@@ -158,7 +158,7 @@ static int add_handed(struct listeners *listeners, int fd, const char *name,
 
 	if (!is_listening(fd) || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
 		return log_error_errno(
-			-EINVAL, "descriptor %d that was handed over is no socket that listens",
+			-EINVAL, "descriptor %d that was handed over is not a listening socket",
 			fd);
 	is_unix = address.ss_family == AF_UNIX;
 	is_loopback = address.ss_family == AF_INET &&
@@ -167,13 +167,13 @@ static int add_handed(struct listeners *listeners, int fd, const char *name,
 		       !*config->tls_certificate || !*config->tls_key))
 		return log_error_errno(
 			-EINVAL,
-			"socket %d was handed over for TLS: it has to be TCP, with tls-cert and tls-key, and beyond loopback "
+			"socket %d was handed over for TLS: it must be TCP, with tls-cert and tls-key, and beyond loopback "
 			"tls-client-ca",
 			fd);
 	if (!is_tls && !is_unix && !is_loopback)
 		return log_error_errno(
 			-EINVAL,
-			"socket %d was handed over for every host, in clear: bind it to 127.0.0.1, or name it tls",
+			"socket %d was handed over unencrypted and reachable from other hosts: bind it to 127.0.0.1, or name it tls",
 			fd);
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
@@ -220,7 +220,7 @@ static int take_handed(struct listeners *listeners, const struct config *config,
 	return r;
 }
 
-/* What was handed over takes the place of what would be made. */
+/* Sockets that were handed over replace those that would be created. */
 static int make(struct listeners *listeners, const struct config *config,
 		const struct handed *handed)
 {
@@ -239,15 +239,16 @@ static int make(struct listeners *listeners, const struct config *config,
 	if (r == 0 && config->tls_listen.port && !handed->has_tls)
 		r = add(listeners, config, listen_tcp(&config->tls_listen, "tls-listen"),
 			LISTENER_TLS);
-	/* Bound now, since the broker gives its network up. Ports that are taken are left out. */
+	/* Bound now, because the broker leaves its network. Ports that are in use are skipped. */
 	for (unsigned port = config->target_ports.first;
 	     r == 0 && port && port <= config->target_ports.last &&
 	     listeners->n < BROKER_MAX_LISTENERS;
 	     port++) {
-		int fd = bind_tcp("127.0.0.1", (uint16_t)port);
+		_cleanup_close_ int fd = bind_tcp("127.0.0.1", (uint16_t)port);
 
-		if (fd >= 0)
-			r = add(listeners, config, fd, LISTENER_TARGET);
+		/* A port that only was bound could be taken by another user who listens there. */
+		if (fd >= 0 && listener_open(fd) >= 0 && listener_close(fd) >= 0)
+			r = add(listeners, config, TAKE_FD(fd), LISTENER_TARGET);
 	}
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sockets that the daemon is called at: made while it may, before it becomes broker and front,
- * or handed to it by who started it (systemd's socket activation).
+ * The daemon's sockets: created with its initial privileges, before it becomes broker and front, or
+ * handed over by the process that started it (systemd's socket activation).
  */
 #pragma once
 
@@ -14,17 +14,19 @@
 struct listeners {
 	struct listener list[BROKER_MAX_LISTENERS];
 	unsigned n;
-	int metrics;      /* where /metrics is asked for, -1: nowhere; served by the front alone */
-	bool owns_socket; /* the Unix socket's file is to be removed in the end */
+	/* For /metrics, -1: none; served by the front alone. */
+	int metrics;
+	/* The Unix socket's file is to be removed at the end. */
+	bool owns_socket;
 };
 
 /*
- * Takes the sockets that were handed over, and makes what is configured besides. A failure is
- * logged, and nothing is left: -EINVAL for a socket that cannot be used, or an error of socket,
- * bind or listen.
+ * Takes the sockets that were handed over, and creates the other ones that are configured. A
+ * failure is logged, and no socket is left: -EINVAL for a socket that cannot be used, or an error
+ * of socket, bind or listen.
  */
 int listeners_new(const struct config *config, struct listeners *ret);
-/* Whether who started the daemon hands sockets over to this very process. */
+/* Whether sockets are handed over to this very process. */
 bool listeners_are_handed(void);
-/* Removes what a daemon leaves behind. */
+/* Removes the files that a daemon leaves behind. */
 void listeners_remove(const struct config *config, const struct listeners *listeners);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificates and the key of the daemon's TLS listener, out of files that were opened with
- * more rights. */
+/* The certificates and the key of the daemon's TLS listener, from files that were opened with more
+ * privileges. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,9 +12,8 @@
 enum { PEM_CERTIFICATE, PEM_KEY, PEM_CLIENT_CA, PEM_COUNT };
 
 /*
- * Reads the descriptors, which stay the caller's; -1: there is none, which is a failure (-ENOENT)
- * where one is wanted. On failure ret_text is a sentence: -EINVAL, -EFBIG, -ENOMEM, or an error of
- * read.
+ * Reads the descriptors, which the caller still owns; -1: none, which is an error (-ENOENT) if it
+ * is wanted. On failure ret_text is a sentence: -EINVAL, -EFBIG, -ENOMEM, or an error of read.
  */
 int pem_read(const int fds[static PEM_COUNT], const bool wanted[static PEM_COUNT],
 	     struct grpc_tls **ret, char *ret_text, size_t text_size);

@@ -14,14 +14,14 @@
 #include "lib/base/macro.h"
 #include "lib/proc/start_time.h"
 
-/* Threads of a process that are looked at. */
+/* Threads of a process that are examined. */
 #define THREADS_MAX 512
 
 struct lifecycles {
 	struct lifecycles_options options;
 	pthread_t thread;
 	struct lives lives;
-	struct start_watch watch; /* the thread's own */
+	struct start_watch watch; /* owned by the thread */
 };
 
 static void on_ended(void *data)
@@ -74,19 +74,19 @@ void lifecycles_end(struct lifecycles *l)
 	pthread_mutex_unlock(&l->lives.lock);
 }
 
-/* Of CLOCK_MONOTONIC; 0: not known. */
+/* Of CLOCK_MONOTONIC; 0: unknown. */
 static uint64_t start_of(pid_t pid, pid_t tid)
 {
 	uint64_t ago, now;
 
 	if (started_ago(pid, tid, &ago) < 0)
 		return 0;
-	/* This clock stands still while the machine sleeps. */
+	/* This clock does not advance while the machine sleeps. */
 	now = loop_now();
 	return now - MIN(now, ago);
 }
 
-/* When the first of the runtime's threads was made, of those that there are. */
+/* When the first existing thread of the runtime was created. */
 static uint64_t find_pools(pid_t pid)
 {
 	uint64_t first = 0, started;
@@ -117,7 +117,7 @@ static uint64_t find_pools(pid_t pid)
 	return first;
 }
 
-/* Whether the packs of the target's runtimes say when models are loaded. */
+/* Whether the packs of the target's runtimes have probes for model loads. */
 static bool loads_are_seen(const struct target *target)
 {
 	for (unsigned i = 0; i < target->packs->n_rows; i++)
@@ -148,10 +148,10 @@ void lifecycles_add(struct lifecycles *l, const struct target *target)
 		struct startup *s = &life->lifecycle.startup;
 
 		life->target = *target;
-		/* What is not kept any more was told before. */
+		/* Earlier answers had the times that the broker no longer keeps. */
 		s->executed_ns = m.birth.executed_ns ?: s->executed_ns;
 		s->first_mapped_ns = m.birth.first_mapped_ns ?: s->first_mapped_ns;
-		/* One whose begin was not seen had started before. */
+		/* One whose beginning was not seen had started before. */
 		life->waits |= l->options.watches && s->executed_ns && !startup_is_over(s) &&
 			       !s->unwatched_ns && loads_are_seen(target);
 		if (!life->waits && !life->lifecycle.is_watched && is_new)
@@ -159,9 +159,9 @@ void lifecycles_add(struct lifecycles *l, const struct target *target)
 				life,
 				s->executed_ns
 					? l->options.watches
-						  ? "loads are not seen in this runtime"
-						  : "loads and the first request are not seen: start tfprofd with --lifecycle"
-					: "it is older than the daemon, which sees how a process starts when that is there before");
+						  ? "model loads are not recorded in this runtime"
+						  : "model loads and the first request are not recorded: start tfprofd with --lifecycle"
+					: "it started before the daemon, which can only record the start of later processes");
 		pthread_cond_signal(&l->lives.changed);
 	}
 	pthread_mutex_unlock(&l->lives.lock);

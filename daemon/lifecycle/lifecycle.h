@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the targets came to serve. What the kernel tells of every process is always known; when root
- * wants it, processes that start are watched besides: a few probes, from the time that their
- * runtime is mapped until they serve their first request. The functions here are called in the
- * loop's thread, but lifecycles_get() and lifecycles_track(), which any may call.
+ * How the targets started, until their first request. What the kernel reports about every process
+ * is always known; if root configures it, starting processes are also watched: with a few probes,
+ * from the time that their runtime is mapped until they serve their first request. The functions
+ * here are called in the loop's thread, except lifecycles_get() and lifecycles_track(), which may
+ * be called from any.
  */
 #pragma once
 
@@ -20,10 +21,10 @@ struct lifecycles;
 
 struct lifecycles_options {
 	struct loop *loop;
-	struct proxy *proxy; /* borrowed, as the following */
+	struct proxy *proxy; /* borrowed, like those below */
 	struct plan_cache *plans;
 	int cache;
-	bool watches;              /* processes that start */
+	bool watches;              /* watch starting processes */
 	void (*ended)(void *data); /* in the loop's thread, after lifecycles_end() */
 	void *data;
 };
@@ -32,7 +33,7 @@ struct lifecycles_options {
 int lifecycles_new(const struct lifecycles_options *options, struct lifecycles **ret);
 /* Detaches, calls ended() and frees itself. */
 void lifecycles_end(struct lifecycles *l);
-/* A process came to be a target, or has mapped more files; it is copied. */
+/* A process became a target, or has mapped more files; the target is copied. */
 void lifecycles_add(struct lifecycles *l, const struct target *target);
 void lifecycles_remove(struct lifecycles *l, const struct target *target);
 
@@ -40,13 +41,14 @@ void lifecycles_remove(struct lifecycles *l, const struct target *target);
 
 struct lifecycle {
 	struct startup startup;
-	bool is_watched;           /* just now */
-	char note[LIFECYCLE_NOTE]; /* why not all of it is known: a sentence without its point; "":
-				      all is that can be */
+	bool is_watched; /* at present */
+	/* Why some of it is unknown: a sentence without its period; "": everything that can be
+	 * known is. */
+	char note[LIFECYCLE_NOTE];
 };
 
-/* False: it is no target. looks: also at its threads, which takes time. */
+/* False: it is not a target. looks: also examine its threads, which takes time. */
 bool lifecycles_get(struct lifecycles *l, const struct target *target, bool looks,
 		    struct lifecycle *ret);
-/* The same as phases, without a look at its threads; for captures (struct lifecycles *). */
+/* The same as phases, without examining its threads; for captures (struct lifecycles *). */
 bool lifecycles_track(const struct target *target, struct startup_track *ret, void *lifecycles);

@@ -5,7 +5,7 @@
 
 #include "lib/base/loop.h"
 
-/* After there was no room, or a session could not begin. */
+/* Delay after there was no room, or a session could not begin. */
 #define LIVES_AGAIN_NS 1000000000ull
 
 struct life *lives_find(struct lives *l, uint32_t program)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of each process: a table that the loop's thread and the watching one share. */
+/* What is known about each process: a table that the loop's thread and the watching thread
+ * share. */
 #pragma once
 
 #include <pthread.h>
@@ -19,23 +20,23 @@ struct life {
 struct lives {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* Under the lock. */
+	/* Protected by the lock. */
 	bool ending;
 	struct life list[TARGETS_MAX];
 };
 
-/* Under the lock: NULL, there is none. */
+/* With the lock held: NULL: there is none. */
 struct life *lives_find(struct lives *l, uint32_t program);
-/* Under the lock: why not all of it is known. */
+/* With the lock held: sets why some of it is unknown. */
 void life_note(struct life *life, const char *text);
-/* Under the lock: whether it is to be tried now. */
+/* With the lock held: whether it is to be tried now. */
 bool life_is_due(const struct life *life, uint64_t now);
 
 /* These take the lock. */
 void lives_note(struct lives *l, uint32_t program, const char *text);
-/* why: a sentence without its point, NULL: nothing more is to be seen. */
+/* why: a sentence without its period, NULL: there is nothing more to record. */
 void lives_stop_watching(struct lives *l, uint32_t program, const char *why);
-/* Taken off the list of those that wait; false: nobody is to be tried now. */
+/* Takes the next one off the list of those that wait; false: none is due. */
 bool lives_take_waiting(struct lives *l, struct target *ret);
-/* It waits for a second. */
+/* Makes it wait for a second. */
 void lives_wait_again(struct lives *l, uint32_t program);

@@ -10,7 +10,7 @@
 
 #define SECOND 1000000000ull
 #define ROUND_NS 20000000ull
-/* Nobody waits longer for a process to start. */
+/* No start of a process is watched for longer. */
 #define WATCH_MAX_NS (600 * SECOND)
 #define FOREVER_NS (100 * 365 * 86400ull * SECOND)
 
@@ -21,7 +21,7 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 	for (unsigned i = 0; i < watch->n_watched; i++)
 		if (!watch->watched[i].is_done)
 			lives_note(watch->lives, watch->watched[i].program,
-				   "records were lost while it started");
+				   "records were lost during its start");
 	return 0;
 }
 
@@ -46,7 +46,7 @@ static int on_record(const struct record *record, void *data)
 	return 0;
 }
 
-/* What was told until now is taken in; then nothing more comes. */
+/* Reads what was recorded until now; then nothing more arrives. */
 static void finish_session(struct start_watch *watch)
 {
 	if (!watch->session)
@@ -87,8 +87,8 @@ static int begin_session(struct start_watch *watch, char *text, size_t size)
 	return session_new(&options, &watch->session, text, size);
 }
 
-/* Those that have not started yet wait again, for a session with room. */
-static void begin_anew(struct start_watch *watch)
+/* Processes that have not started yet wait again, for a session with room. */
+static void restart_session(struct start_watch *watch)
 {
 	finish_session(watch);
 	pthread_mutex_lock(&watch->lives->lock);
@@ -101,11 +101,11 @@ static void begin_anew(struct start_watch *watch)
 			continue;
 		life->waits = true;
 		startup_interrupt(&life->lifecycle.startup);
-		life_note(life, "for a moment it was not watched, because many processes started");
+		life_note(life, "it was not watched for a moment, because many processes started");
 	}
 	pthread_mutex_unlock(&watch->lives->lock);
-	/* Who has started meanwhile is not watched any more, and who waits is until it is told
-	 * otherwise. */
+	/* Ends the watch of every process that is not done; those that were marked above are
+	 * watched again later. */
 	for (unsigned i = 0; i < watch->n_watched; i++)
 		if (!watch->watched[i].is_done)
 			lives_stop_watching(watch->lives, watch->watched[i].program, NULL);
@@ -113,7 +113,7 @@ static void begin_anew(struct start_watch *watch)
 }
 
 /* Whether some of them have started, or ended. */
-static bool can_begin_anew(const struct start_watch *watch)
+static bool can_restart_session(const struct start_watch *watch)
 {
 	for (unsigned i = 0; i < watch->n_watched; i++)
 		if (watch->watched[i].is_done)
@@ -121,7 +121,7 @@ static bool can_begin_anew(const struct start_watch *watch)
 	return false;
 }
 
-/* NULL: it is none of the session's. */
+/* NULL: it does not belong to the session. */
 static struct watched *find_watched(struct start_watch *watch, uint32_t program)
 {
 	for (unsigned i = 0; i < watch->n_watched; i++)
@@ -130,15 +130,15 @@ static struct watched *find_watched(struct start_watch *watch, uint32_t program)
 	return NULL;
 }
 
-/* Of those that are watched the kernel may refuse a probe whenever something is attached. */
-static void look_who_was_refused(struct start_watch *watch)
+/* The kernel may refuse a probe of a watched process whenever something is attached. */
+static void check_refused(struct start_watch *watch)
 {
 	for (unsigned i = 0; watch->session && i < watch->n_watched; i++)
 		if (!watch->watched[i].is_done && session_target_left_out(watch->session, i)) {
 			watch->watched[i].is_done = true;
 			lives_stop_watching(
 				watch->lives, watch->watched[i].program,
-				"its loads are not seen: the kernel refused a probe in it");
+				"its model loads are not recorded: the kernel refused a probe in it");
 		}
 }
 
@@ -177,9 +177,9 @@ static int add(struct start_watch *watch, const struct target *target, char *tex
 	return r;
 }
 
-#define MISSING "in this build it is not seen: "
+#define MISSING "not recorded in this build: "
 
-/* What of a start the files of the process that were looked into do not tell; "": nothing. */
+/* Which parts of a start cannot be recorded in the files examined so far; "": none. */
 static void explain_missing(const struct start_watch *watch, const struct target *target,
 			    char *text, size_t size)
 {
@@ -223,27 +223,28 @@ static void note_watched(struct start_watch *watch, const struct target *target)
 			lifecycle->startup.watched_ns = loop_now();
 		lifecycle->startup.has_handlers = any_has(watch, target, VERB_OPEN, WORK_REQUEST) &&
 						  any_has(watch, target, VERB_CLOSE, WORK_REQUEST);
-		/* One more of its files may have what the others have not. */
+		/* Another of its files may have what the others lack. */
 		if (is_first || !strncmp(lifecycle->note, MISSING, sizeof(MISSING) - 1))
 			explain_missing(watch, target, lifecycle->note, sizeof(lifecycle->note));
 	}
 	pthread_mutex_unlock(&watch->lives->lock);
 }
 
-/* Whether there is room for one more file of the process; else it waits for some. */
+/* Whether there is room for one more file of the process; otherwise it waits for room. */
 static bool make_room(struct start_watch *watch, const struct target *target)
 {
 	bool is_full =
 		watch->n_prepared == PREPARED_MAX ||
 		(!find_watched(watch, target->program) && watch->n_watched == RECORD_MAX_TARGETS);
 
-	if (is_full && can_begin_anew(watch)) {
-		begin_anew(watch);
+	if (is_full && can_restart_session(watch)) {
+		restart_session(watch);
 		is_full = false;
 	}
 	if (is_full) {
-		lives_note(watch->lives, target->program,
-			   "its loads are not seen yet: too many processes start at a time");
+		lives_note(
+			watch->lives, target->program,
+			"its model loads are not recorded yet: too many processes are starting at once");
 		lives_wait_again(watch->lives, target->program);
 	}
 	return !is_full;
@@ -255,33 +256,33 @@ static void note_failure(struct start_watch *watch, const struct target *target,
 	const struct watched *w = find_watched(watch, target->program);
 	char sentence[LIFECYCLE_NOTE];
 
-	/* A later file that has nothing of it. */
+	/* A later file without any of the functions. */
 	if (w && !w->is_done && error == -ENOENT)
 		return;
-	snprintf(sentence, sizeof(sentence), "its loads are not seen: %s",
+	snprintf(sentence, sizeof(sentence), "its model loads are not recorded: %s",
 		 *text ? text : strerror(-error));
 	if (!w || w->is_done)
 		lives_stop_watching(watch->lives, target->program, sentence);
 	else
 		lives_note(watch->lives, target->program, sentence);
-	/* There may be too many captures just now. */
+	/* There may be too many captures at the moment. */
 	if (!watch->session && (error == -EBUSY || error == -ENOMEM))
 		lives_wait_again(watch->lives, target->program);
 }
 
 static void begin_watching(struct start_watch *watch, const struct target *target)
 {
-	struct target fresh = prepared_what_is_new(watch->prepared, watch->n_prepared, target);
+	struct target fresh = prepared_new_part(watch->prepared, watch->n_prepared, target);
 	const struct watched *w = find_watched(watch, target->program);
 	char text[LIFECYCLE_NOTE - 32] = "";
 	int r;
 
 	if (!fresh.n_files || (w && w->is_done) || !make_room(watch, target))
 		return;
-	/* Its room may be that of a session that has nothing of it yet. */
-	fresh = prepared_what_is_new(watch->prepared, watch->n_prepared, target);
+	/* Its slot may belong to a session that has none of its files yet. */
+	fresh = prepared_new_part(watch->prepared, watch->n_prepared, target);
 	r = add(watch, &fresh, text, sizeof(text));
-	look_who_was_refused(watch);
+	check_refused(watch);
 	w = find_watched(watch, target->program);
 	if (r < 0)
 		note_failure(watch, target, r, text);
@@ -291,7 +292,8 @@ static void begin_watching(struct start_watch *watch, const struct target *targe
 		end_session(watch, NULL);
 }
 
-/* Whether the session's target has started, has ended, or is waited for no longer, and then why. */
+/* Whether the session's target has started, has ended, or has timed out, and the reason in the last
+ * case. */
 static bool is_over(struct start_watch *watch, unsigned i, uint64_t now, const char **ret_why)
 {
 	const struct life *life;
@@ -304,14 +306,14 @@ static bool is_over(struct start_watch *watch, unsigned i, uint64_t now, const c
 	life = lives_find(watch->lives, watch->watched[i].program);
 	over = !life || startup_is_over(&life->lifecycle.startup);
 	if (!over && now > life->lifecycle.startup.watched_ns + WATCH_MAX_NS) {
-		*ret_why = "it was watched for ten minutes, and no longer";
+		*ret_why = "it was watched for ten minutes only";
 		over = true;
 	}
 	pthread_mutex_unlock(&watch->lives->lock);
 	return over;
 }
 
-static void look_who_has_started(struct start_watch *watch)
+static void check_started(struct start_watch *watch)
 {
 	uint64_t now = loop_now();
 	bool any = false;
@@ -322,8 +324,8 @@ static void look_who_has_started(struct start_watch *watch)
 		if (!watch->watched[i].is_done && is_over(watch, i, now, &why)) {
 			watch->watched[i].is_done = true;
 			lives_stop_watching(watch->lives, watch->watched[i].program, why);
-			/* By its number, which may be another program's by now: that one was told
-			 * of then. */
+			/* The number may belong to another program by now, which was handled
+			 * then. */
 			if (!session_target_left_out(watch->session, i))
 				session_forget(watch->session, i);
 		}
@@ -358,9 +360,9 @@ void start_watch_run(struct start_watch *watch)
 
 	while (wait_round(watch)) {
 		if (watch->session && session_drain(watch->session) < 0)
-			end_session(watch, "what it told could not be read any more");
+			end_session(watch, "its records could not be read any more");
 		if (watch->session)
-			look_who_has_started(watch);
+			check_started(watch);
 		if (lives_take_waiting(watch->lives, &target))
 			begin_watching(watch, &target);
 	}

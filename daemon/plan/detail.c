@@ -3,7 +3,8 @@
 
 enum probe_kind probe_kind_of_row(const struct probe_row *row)
 {
-	/* Which run another one is part of: without these the runs themselves say little. */
+	/* Batches and streams link runs to requests, so they belong to KIND_RUNS: without them the
+	 * runs themselves show little. */
 	static const enum probe_kind kinds[WORK_COUNT] = {
 		[WORK_REQUEST] = KIND_RUNS,    [WORK_RUN] = KIND_RUNS,
 		[WORK_PIECE] = KIND_EXECUTORS, [WORK_OP] = KIND_OPS,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of a runtime: how to recognize it and which of its functions tell what. One const
+ * The description of a runtime: how to recognize it, and the meaning of its functions. One const
  * table per runtime, in a file of its own: a new runtime is a new file in packs/ and its name in
  * packs/list.h.
  */
@@ -12,46 +12,58 @@
 #include "include/record_types.h"
 
 /* What an entry into a probed function does to its object. Recordings hold it as a number: new ones
- * go to the end. */
+ * are appended. */
 enum verb {
 	VERB_NONE,
-	VERB_OPEN,    /* work of the kind begins on this thread */
-	VERB_CLOSE,   /* the innermost that is meant ends */
-	VERB_POINT,   /* something is known of it from now on, or happens at once */
-	VERB_ENQUEUE, /* this thread hands work of the kind on */
-	VERB_FREE,    /* the object is destroyed: its address may come back as another one */
+	VERB_OPEN, /* work of the kind begins on this thread */
+	/* The innermost matching work ends. */
+	VERB_CLOSE,
+	/* Something about it is known from now on, or happens at this moment. */
+	VERB_POINT,
+	/* This thread hands work of the kind over. */
+	VERB_ENQUEUE,
+	/* The object is destroyed: its address may be reused for another one. */
+	VERB_FREE,
 	VERB_COUNT,
 };
 
-/* What an object stands for. Recordings hold it as a number: new ones go to the end. In brackets:
+/* What an object stands for. Recordings hold it as a number: new ones are appended. In brackets:
  * what a row's values are, for which verb. */
 enum work {
 	WORK_NONE,
-	WORK_REQUEST, /* a handler of the server works for a request (OPEN: text, the path; CLOSE:
-			 text, the model) */
-	WORK_RUN,     /* one run of a graph or of a function (OPEN: value, its number) */
-	WORK_PIECE,   /* a part of a run on one thread (value: the run's number; value2: the run's
-			 identity, which ENQUEUE and OPEN share; without one, OPEN finds the run by
-			 its   number; tag: the piece's identity) */
-	WORK_OP, /* one execution of an operation (OPEN, FREE: value, its object; OPEN, CLOSE: tag,
-		    its context; ENQUEUE: ready ones are handed to other threads) */
-	WORK_BATCH,  /* several runs' work at once (value: the batch, but of POINT without value2:
-			rows of the batch that the thread is processing; POINT with value2: its rows
-			with what was added to fill it) */
-	WORK_STREAM, /* an object for an HTTP/2 stream (value: the object; OPEN: value2, the
-			stream's number; tag: its connection's object; POINT: value2, enum
-			stream_bit) */
-	WORK_STAGE,  /* a stage of an input pipeline makes an element (tag: the stage; OPEN: text,
-			its  name) */
-	WORK_LABEL,  /* what the server itself calls the thread's work (OPEN: text, name and
-		      * arguments)
-		      */
-	WORK_ALLOC,  /* memory of an allocator (OPEN: value, bytes; CLOSE, FREE: value, the address;
-			POINT: value, the address; value2, bytes; tag: given out or taken back) */
-	WORK_RUNTIME, /* the runtime makes its devices (OPEN) */
-	WORK_LOAD,    /* the thread loads a model (POINT: text, its directory) */
-	WORK_WEIGHTS, /* a model's variables are read (OPEN: text, what their files' names begin
-			 with; tag: the reader) */
+	/* A handler of the server works on a request (OPEN: text, the path; CLOSE: text, the
+	 * model). */
+	WORK_REQUEST,
+	/* One run of a graph or of a function (OPEN: value, its number). */
+	WORK_RUN,
+	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
+	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
+	 * identity). */
+	WORK_PIECE,
+	/* One execution of an operation (OPEN, FREE: value, its object; OPEN, CLOSE: tag, its
+	 * context; ENQUEUE: ready ones are handed to other threads). */
+	WORK_OP,
+	/* The combined work of several runs (value: the batch, except POINT without value2: rows
+	 * of the batch that the thread is processing; POINT with value2: its rows including
+	 * padding). */
+	WORK_BATCH,
+	/* An object for an HTTP/2 stream (value: the object; OPEN: value2, the stream's number;
+	 * tag: its connection's object; POINT: value2, enum stream_bit). */
+	WORK_STREAM,
+	/* A stage of an input pipeline produces an element (tag: the stage; OPEN: text, its
+	 * name). */
+	WORK_STAGE,
+	/* The server's own name for the thread's work (OPEN: text, name and arguments). */
+	WORK_LABEL,
+	/* Memory of an allocator (OPEN: value, bytes; CLOSE, FREE: value, the address; POINT:
+	 * value, the address; value2, bytes; tag: allocated or freed). */
+	WORK_ALLOC,
+	WORK_RUNTIME, /* the runtime creates its devices (OPEN) */
+	/* The thread loads a model (POINT: text, its directory). */
+	WORK_LOAD,
+	/* A model's variables are read (OPEN: text, the common prefix of their file names; tag: the
+	 * reader). */
+	WORK_WEIGHTS,
 	WORK_COUNT,
 };
 
@@ -73,103 +85,124 @@ enum argument {
 	ARGUMENT_6,
 };
 
+/* An argument, or a 64-bit word that is reached from it. */
 struct probe_read {
 	uint8_t argument; /* enum argument */
-	uint8_t deref; /* 1: the 64-bit word at argument + offset; 2: the word that this one points
-			  to (value only) */
-	uint16_t offset; /* at most 4095 */
+	uint8_t deref;    /* words to go through; at most RECORD_STEPS */
+	uint16_t offset;  /* of the first word from the argument; at most RECORD_STEP_MAX */
+	/* Of the other words, each from the address in the word before it. */
+	uint16_t then[RECORD_STEPS - 1];
 };
 
 struct pack;
+struct table_path; /* of lib/elf/table.h */
 
-/* A slack that is more than a thread's frames take. */
+/* A slack larger than the frames of any thread. */
 #define SLACK_ANY (1u << 24)
 
-/* A row of a pack: one function, or static probe, and what an entry into it means. */
+/* A row of a pack: one function, or static probe, and the meaning of an entry into it. */
 struct probe_row {
 	/*
 	 * Where: a symbol (mangled, with * and ?), or a static probe of the provider PACK_PROVIDER,
 	 * whose arguments have 64 bits and are in registers. class_name: where the function is
-	 * without a symbol: in the virtual table of the class of this typeinfo name (or of those
-	 * that derive from it); slot 0 is the first function, slot_from_end 1 the last one.
+	 * without a symbol: in the virtual table of the class of this typeinfo name (or of classes
+	 * derived from it); slot 0 is the first function, slot_from_end 1 the last one.
 	 */
 	const char *symbol;
 	const char *usdt;
 	const char *class_name;
 	bool derived;
-	uint8_t slot, slot_from_end; /* the latter is not 0: instead of slot */
-	/* The slot is tried in every release: what is read is believed only as far as it agrees
-	 * with what is seen elsewhere. */
+	uint8_t slot, slot_from_end; /* instead of slot, if slot_from_end is not 0 */
+	/* The slot is tried in every release: what is read is accepted only as far as it agrees
+	 * with other records. */
 	bool any_release;
+	/* Likewise without a symbol: an entry of a table of functions, which is an API struct. */
+	const struct table_path *table;
+	uint16_t entry;
 
 	enum verb verb;
 	enum work work;
 	bool async; /* OPEN(OP): it may finish on another thread */
-	bool last;  /* OPEN(PIECE): the callback that ends its run, which it knows by number only */
+	/* OPEN(PIECE): the callback that ends its run, which it identifies by number only. */
+	bool last;
 
 	enum record_action action;
 	struct probe_read value, value2;
-	uint8_t tag; /* enum argument */
+	struct probe_read tag; /* its low 32 bits. ACTION_ENTRY goes through no words */
 	/*
-	 * It is probed where the function returns, and value is what it returns. The kernel
-	 * replaces the return address for that, and an exception that crosses such a frame aborts
-	 * the process: only for functions of which the pack says why none can.
+	 * The probe is at the function's return, and value is what it returns. The kernel replaces
+	 * the return address for that, and an exception that crosses such a frame aborts the
+	 * process: only for functions for which the pack states why none can.
 	 */
 	bool at_return;
-	/* OPEN: bytes above the stack pointer of the entry where entries are still inside of what
-	 * begins: the function itself returns before, and another row's entry ends it. */
+	/* OPEN: bytes above the stack pointer of the entry within which entries still belong to
+	 * what begins: the function itself returns earlier, and another row's entry ends it. */
 	uint32_t slack;
-	uint8_t group; /* of the pack: OPEN and CLOSE of one kind of run, or request, share it */
-	uint8_t min_level; /* of the capture, for this probe to be attached */
+	/* Of the pack: OPEN and CLOSE of one kind of run, or request, share it. */
+	uint8_t group;
+	/* The lowest level of the capture at which this probe is attached. */
+	uint8_t min_level;
 	/* The name of the span that begins here, as the runtime's own profiler has it; at an end:
-	 * when its begin was not seen. */
+	 * the name if its beginning was not seen. */
 	const char *event;
-	const char *lost; /* what is not shown when nothing matches; NULL: nothing is missed */
+	/* What is not shown if nothing matches; NULL: nothing is missing. */
+	const char *lost;
 };
 
-/* Where an operation's object has its name and its type. NAME_VIEW: its place is found in a live
- * process, and only type_distance is needed. */
+/*
+ * Where an operation's object has its name and its type. NAME_VIEW: its offset is found in a live
+ * process, and only type_distance is needed. An object without a type has its name as its type: the
+ * distance is 0 then, and the name is not at offset 0 of the object that the steps lead to.
+ */
 struct pack_names {
 	enum record_name_form form;
 	uint32_t type_distance; /* bytes from the name to the type */
-	/* Words to go through from the object, and where the name is then. */
+	/* Words to follow from the object, and the offset of the name after the last one. */
 	uint8_t n_steps;
 	uint16_t steps[RECORD_STEPS];
 	uint16_t name_offset;
-	bool (*is_name)(const char *s, uint32_t size); /* whether bytes can be one */
-	bool (*is_type)(const char *s, uint32_t size);
+	bool (*is_name)(const char *s, uint32_t size); /* whether the bytes can be a name */
+	bool (*is_type)(const char *s, uint32_t size); /* NULL: any bytes can be a type */
+	/*
+	 * Operations are numbers: the low 32 bits of the value of OPEN(OP). This leads to the table
+	 * of their names, in the file of the functions; of the fields above only is_name is needed
+	 * then.
+	 */
+	const struct table_path *list;
 };
 
-/* The bits of POINT(STREAM) that tell of the answer. */
+/* The bits of POINT(STREAM) for the answer. */
 struct stream_bits {
 	uint32_t begins, ends;
 };
 
-/* POINT(ALLOC): the tags of memory given out, and of memory taken back. */
+/* POINT(ALLOC): the tags of allocated and of freed memory. */
 struct chunk_tags {
 	uint32_t given, taken;
 };
 
 struct pack {
-	const char *name;               /* of the runtime, for people */
-	const char *const *files;       /* base names of its shared libraries, with * and ?;
-					   NULL-terminated */
-	const char *const *executables; /* the same of programs that hold it statically */
+	const char *name; /* of the runtime, for display */
+	/* Base names of its shared libraries, with * and ?; NULL-terminated. */
+	const char *const *files;
+	/* The same for programs that contain it statically. */
+	const char *const *executables;
 	/* It makes no process a target: its rows are looked for in every target. */
 	bool everywhere;
-	const char *slots_release;    /* slots in its rows are those of releases that begin so */
+	/* Slots in its rows are those of releases that begin with this. */
+	const char *slots_release;
 	const char *version_function; /* exported, returns a constant string; NULL: none */
 	const struct probe_row *rows;
 	unsigned n_rows;
-	const char *const *cheap_types; /* operations that its own profiler shows only at level 3;
-					   NULL-terminated */
+	/* Operations that its own profiler shows only at level 3; NULL-terminated. */
+	const char *const *cheap_types;
 	struct pack_names names;
 	struct stream_bits stream_bits;
-	bool ops_end_at_next;   /* operations end where the next one on their thread begins, or the
-				   run ends */
+	/* Operations end where the next one on their thread begins, or the run ends. */
+	bool ops_end_at_next;
 	const char *stage_word; /* names of its stages begin with it */
 	struct chunk_tags chunk_tags;
-	/* Of a model's directory, with the files of its variables; NULL: none. */
+	/* The folder in a model's directory with the files of its variables; NULL: none. */
 	const char *weights_folder;
 };
 
@@ -178,9 +211,8 @@ static inline bool row_is(const struct probe_row *row, enum verb verb, enum work
 	return row->verb == verb && row->work == work;
 }
 
-/* The provider of the static probes that a server may have for us (include/tfprof.h). */
+/* The provider of the static probes that a server may have for tfprofd (include/tfprof.h). */
 #define PACK_PROVIDER "tfprof"
 
-/* A program with this much code that is no known one by its name may still hold a runtime
- * statically. */
+/* A program with this much code whose name is unknown may still contain a runtime statically. */
 #define PACK_BIG_CODE (8u << 20)

@@ -35,7 +35,7 @@ uint64_t packs_of_file(const char *base_name)
 	return bits;
 }
 
-/* Those that are in every set. */
+/* The packs that are in every set. */
 static uint64_t packs_everywhere(void)
 {
 	uint64_t bits = 0;

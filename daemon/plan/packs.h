@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packs that there are, and the sets of them that targets have. */
+/* All packs, and the sets of them that targets have. */
 #pragma once
 
 #include "daemon/plan/model.h"
@@ -9,28 +9,38 @@ extern const struct pack *const packs[];
 
 /* The packs, as bits, whose library or program has this base name. */
 uint64_t packs_of_file(const char *base_name);
-/* Those that make a process a target. */
+/* The packs that make a process a target. */
 uint64_t packs_of_runtimes(uint64_t bits);
 
 /* The rows of the packs of one target, as its records number them. Sets are few, and are never
- * freed: equal ones are one. */
+ * freed: equal ones are shared. */
 #define ROWS_MAX 256
 struct pack_set {
-	char name[64]; /* of the runtimes, for people */
+	char name[64]; /* of the runtimes, for display */
 	const struct probe_row *rows[ROWS_MAX];
-	const struct pack *owners[ROWS_MAX]; /* whose row it is */
+	const struct pack *owners[ROWS_MAX]; /* the pack of each row */
 	unsigned n_rows;
-	const struct pack *named[RECORD_LAYOUTS]; /* those whose operations have names */
+	const struct pack *named[RECORD_LAYOUTS]; /* the packs whose operations have names */
 	unsigned n_named;
-	uint64_t bits; /* by place in packs[] */
+	uint64_t bits; /* by index in packs[] */
 };
 
-/* The set of these packs, and of those that are everywhere. bits: by place in packs. NULL: no
- * memory, or too many rows. For any thread. */
+/*
+ * Stands for the object of an operation that is a number (pack_names.list), of the pack with this
+ * index among its target's named ones: an address where no object lies, and different from those of
+ * other packs.
+ */
+static inline uint64_t op_number_object(unsigned named, uint64_t number)
+{
+	return UINT64_C(0xff) << 48 | (uint64_t)named << 32 | (uint32_t)number;
+}
+
+/* The set of these packs, and of those that are in every set. bits: by index in packs. NULL: no
+ * memory, or too many rows. May be called from any thread. */
 const struct pack_set *pack_set_get(uint64_t bits);
-/* Adds a pack to a set of zeros, or of others. -E2BIG: too many rows. */
+/* Adds a pack to an empty set, or to one with others. -E2BIG: too many rows. */
 int pack_set_add(struct pack_set *set, const struct pack *pack);
 /* The row with this number; NULL: none. */
 const struct probe_row *pack_set_row(const struct pack_set *set, unsigned number);
-/* Whose operations' names the row's objects hold: an index into named; -1: nobody's. */
+/* The pack of the operations that the row's objects name: an index into named; -1: none. */
 int pack_set_named(const struct pack_set *set, unsigned number);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/tables.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
 #include "lib/elf/debug.h"
@@ -13,13 +14,13 @@
 #include "lib/elf/usdt.h"
 
 #define CODE_MAX (64u << 10)
-/* What the releases of packs begin with that are builds. */
+/* The prefix of the releases of packs that are build-ids. */
 #define BUILD_ID "build-id:"
 
 static uint64_t argument_mask(const struct probe_row *row)
 {
 	uint64_t mask = 0;
-	const unsigned used[] = { row->value.argument, row->value2.argument, row->tag };
+	const unsigned used[] = { row->value.argument, row->value2.argument, row->tag.argument };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(used); i++)
 		if (used[i] != ARGUMENT_NONE)
@@ -88,7 +89,7 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 struct planner {
 	struct plan *plan;
 	const struct elf_image *image;
-	unsigned spec; /* whose class is looked at */
+	unsigned spec; /* whose class is searched for */
 	struct rtti *rtti;
 };
 
@@ -96,8 +97,8 @@ static int on_symbol(const struct symbol_match *match, void *data)
 {
 	struct planner *p = data;
 
-	/* name.cold, .part, .isra: a compiler's piece or variant of a function, which has other
-	 * arguments. An alias has not. */
+	/* name.cold, .part, .isra: a compiler's piece or variant of a function, with other
+	 * arguments. An alias has the same ones. */
 	if (strchr(match->name, '.') && strcmp(strchr(match->name, '.'), ".localalias"))
 		return 0;
 	return plan_add(p->plan, p->image,
@@ -109,7 +110,7 @@ static int on_symbol(const struct symbol_match *match, void *data)
 					     .size = match->size });
 }
 
-/* Whether the pack's slots are those of this very build. */
+/* Whether the pack's slots are those of exactly this build. */
 static bool is_known_build(const struct plan *plan, unsigned spec)
 {
 	const char *release = plan->packs->owners[spec]->slots_release;
@@ -143,7 +144,7 @@ static int on_class(const struct rtti_class *class, void *data)
 	return plan_add(p->plan, p->image, &site);
 }
 
-static bool is_found(const struct plan *plan, unsigned spec)
+bool plan_finds(const struct plan *plan, unsigned spec)
 {
 	for (unsigned i = 0; i < plan->n_sites; i++)
 		if (plan->sites[i].spec == spec)
@@ -151,7 +152,7 @@ static bool is_found(const struct plan *plan, unsigned spec)
 	return false;
 }
 
-/* What no symbol tells may still be in the virtual tables, which are only read when there is
+/* Functions without a symbol may still be in the virtual tables, which are only read if there is
  * something to look for. */
 static int look_into_classes(struct planner *p, const char **ret_reason)
 {
@@ -161,7 +162,7 @@ static int look_into_classes(struct planner *p, const char **ret_reason)
 	for (p->spec = 0; p->spec < set->n_rows && r >= 0; p->spec++) {
 		const struct probe_row *row = set->rows[p->spec];
 
-		if (!row->class_name || is_found(p->plan, p->spec))
+		if (!row->class_name || plan_finds(p->plan, p->spec))
 			continue;
 		if (!p->rtti)
 			r = elf_rtti_open(p->image, &p->rtti, ret_reason);
@@ -197,7 +198,7 @@ static const uint8_t register_of_usdt[] = {
 	[USDT_RDX] = REGISTER_RDX, [USDT_RSI] = REGISTER_RSI, [USDT_RDI] = REGISTER_RDI,
 };
 
-/* Where a static probe's arguments are, in place of the calling convention's registers. */
+/* Where a static probe's arguments are, instead of the calling convention's registers. */
 static void place_arguments(struct plan_site *planned, const struct probe_row *row,
 			    const struct usdt_site *site)
 {
@@ -223,10 +224,11 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	struct planner *p = data;
 	const struct pack_set *set = p->plan->packs;
 
-	/* It guards the probe, and nobody can raise it, or say that it is this probe's. */
+	/* The semaphore guards the probe, but the kernel cannot raise it, or no note declares it
+	 * for this probe. */
 	if (site->semaphore_address && (!site->semaphore || !site->note))
 		return 0;
-	/* The kernel takes an instruction with one counter only. */
+	/* The kernel accepts an instruction with one counter only. */
 	for (unsigned i = 0; i < p->plan->n_sites; i++)
 		if (p->plan->sites[i].offset == site->offset)
 			return 0;
@@ -255,13 +257,12 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	return 0;
 }
 
-int plan_add_static_probes(struct plan *plan, const struct elf_image *image,
-			   const char **ret_reason)
+int plan_complete(struct plan *plan, const struct elf_image *image, const char **ret_reason)
 {
 	struct planner planner = { .plan = plan, .image = image };
-	int r = 0;
+	int r = tables_add(plan, image, ret_reason);
 
-	if (has_static_probes(plan->packs))
+	if (r >= 0 && has_static_probes(plan->packs))
 		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner,
 				   ret_reason);
 	if (r >= 0 && plan->n_sites)
@@ -289,7 +290,7 @@ int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char *
 	for (unsigned i = 0; i < set->n_rows; i++)
 		patterns[i].text = set->rows[i]->symbol ?: ":";
 	planner = (struct planner){ .plan = plan, .image = image };
-	/* One that is not to be trusted, or is of another build, is as good as none. */
+	/* A debug file that cannot be trusted, or belongs to another build, is ignored. */
 	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
 		elf_debug_open(image, debug_fd, &debug_file, NULL);
 	*ret_reason = "too many functions match";
@@ -298,7 +299,7 @@ int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char *
 	if (r >= 0 && !elf_image_find_section(image, SHT_SYMTAB))
 		r = look_into_classes(&planner, ret_reason);
 	if (r >= 0)
-		r = plan_add_static_probes(plan, image, ret_reason);
+		r = plan_complete(plan, image, ret_reason);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(plan);
@@ -317,6 +318,8 @@ struct plan *plan_unref(struct plan *plan)
 		return NULL;
 	for (unsigned i = 0; i < plan->n_sites; i++)
 		free(plan->sites[i].symbol);
+	for (unsigned i = 0; i < RECORD_LAYOUTS; i++)
+		free(plan->names[i].texts);
 	free(plan->sites);
 	free(plan);
 	return NULL;
@@ -341,11 +344,43 @@ bool plan_has_marks(const struct plan *plan)
 	return false;
 }
 
-/* The register that an argument is in at the site. */
+/* The register of an argument at the site. */
 static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 {
 	return argument == ARGUMENT_NONE ? REGISTER_NONE
 					 : site->site.argument_register[argument - 1];
+}
+
+static bool is_of_object(const struct probe_row *row)
+{
+	return row->action == ACTION_OBJECT || row->action == ACTION_OBJECT_FREE;
+}
+
+/* Whether the row reads more than the cookie can encode. */
+static bool needs_path(const struct probe_row *row)
+{
+	unsigned direct = is_of_object(row) ? 0 : row->action == ACTION_READ ? 2 : 1;
+
+	return row->tag.deref || row->value2.deref > 1 || row->value.deref > direct ||
+	       (row->value.deref > 1 && row->value.then[0]);
+}
+
+bool plan_read_path(const struct plan *plan, const struct plan_site *site, struct record_path *ret)
+{
+	const struct probe_row *row = plan->packs->rows[site->spec];
+	const struct probe_read *const reads[PATH_READS] = {
+		[PATH_VALUE] = &row->value, [PATH_VALUE2] = &row->value2, [PATH_TAG] = &row->tag
+	};
+
+	*ret = (struct record_path){};
+	if (!needs_path(row))
+		return false;
+	for (unsigned i = 0; i < PATH_READS; i++) {
+		ret->n_steps[i] = MIN(reads[i]->deref, RECORD_STEPS);
+		for (unsigned k = 0; k < ret->n_steps[i]; k++)
+			ret->steps[i][k] = k ? reads[i]->then[k - 1] : reads[i]->offset;
+	}
+	return true;
 }
 
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target)
@@ -353,14 +388,20 @@ uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsi
 	const struct probe_row *row = plan->packs->rows[site->spec];
 	uint64_t value = row->at_return ? REGISTER_RAX : register_of(site, row->value.argument);
 	unsigned layout = (unsigned)MAX(pack_set_named(plan->packs, site->spec), 0);
+	bool by_path = needs_path(row);
 	uint64_t cookie =
-		COOKIE_MAKE(site->spec, target, value, register_of(site, row->tag),
-			    register_of(site, row->value2.argument), row->action, row->value.offset,
-			    row->action == ACTION_OBJECT ? layout : row->value2.offset,
+		COOKIE_MAKE(site->spec, target, value, register_of(site, row->tag.argument),
+			    register_of(site, row->value2.argument), row->action,
+			    by_path ? 0 : row->value.offset,
+			    row->action == ACTION_OBJECT ? layout
+			    : by_path                    ? 0
+							 : row->value2.offset,
 			    site->site.stack_offset);
 
 	if (row->at_return)
 		cookie |= COOKIE_RETURN;
+	if (by_path)
+		return cookie | COOKIE_PATH;
 	if (row->value.deref)
 		cookie |= COOKIE_DEREF;
 	if (row->value.deref > 1)

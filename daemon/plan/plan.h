@@ -1,47 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instructions of a file to probe for a runtime: the functions of its set, found in the
- * file, each with the best site. */
+/* Which instructions of a file to probe for a runtime: the functions of its set, found in the file,
+ * each with the best site. */
 #pragma once
 
 #include <stdint.h>
 
 #include "daemon/plan/packs.h"
 #include "daemon/plan/site.h"
+#include "include/record_types.h"
 #include "lib/elf/symbols.h"
+#include "lib/elf/table.h"
 
 #define PLAN_SITES_MAX 4096
+/* Of one list. */
+#define PLAN_NAMES_MAX 1024
 
 struct plan_site {
 	unsigned spec;             /* number of the row in the set */
 	enum symbol_source source; /* how the function was found */
 	char *symbol;              /* its mangled name, "class, slot n", or "provider:name" */
-	uint32_t index;            /* of the symbol in its table, where the source is one */
+	uint32_t index;            /* of the symbol in its table, if it was found by one */
 	uint64_t function;         /* offset of its entry in the file */
 	uint64_t size;             /* of the function, bytes */
 	uint64_t offset;           /* of the instruction, in the file */
-	uint64_t semaphore; /* offset of a counter that the kernel increments while the probe is
-			       there; 0: none */
-	uint64_t note;      /* offset of the note that says so, in the file */
-	bool slot_known;    /* of a class: the file is of the builds whose slots the pack has */
-	struct site site;   /* class, instruction, where the arguments are; or why it is refused */
+	/* Offset of a counter that the kernel increments while the probe is attached; 0: none. */
+	uint64_t semaphore;
+	uint64_t note; /* offset in the file of the note that declares it */
+	/* Of a class: the file is one of the builds whose slots the pack has. */
+	bool slot_known;
+	/* Class, instruction, where the arguments are; or why it is refused. */
+	struct site site;
+};
+
+/* The names of a pack's operations, by their numbers. */
+struct plan_names {
+	char (*texts)[TABLE_STRING_MAX + 1];
+	uint32_t n;
 };
 
 struct plan {
 	unsigned references;
 	const struct pack_set *packs;
-	char build_id[64 + 1];   /* hexadecimal, "" when the file has none */
+	char build_id[64 + 1];   /* hexadecimal, "" if the file has none */
 	struct plan_site *sites; /* in the order of the specs; refused ones, too */
 	unsigned n_sites, size;
+	struct plan_names
+		names[RECORD_LAYOUTS]; /* by the number of the pack among the named ones */
 };
 
 /*
  * Plans the probes of a pack in an ELF file, which is read through its descriptor. ret_reason is a
- * constant string. Errors as in lib/elf/image.h. A file without any of the functions is no error:
- * the plan is then empty.
+ * constant string. Errors as in lib/elf/image.h. A file without any of the functions is not an
+ * error: the plan is then empty.
  */
 int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char **ret_reason);
 struct plan *plan_ref(struct plan *plan);
-/* Gives one reference back, from any thread. */
+/* Releases one reference, from any thread. */
 struct plan *plan_unref(struct plan *plan);
 
 /* An empty plan to be filled by plan_add(). -ENOMEM. */
@@ -53,12 +67,14 @@ int plan_make(const struct pack_set *set, const char *build_id, struct plan **re
  */
 int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry);
 
-/* Adds the static probes that the pack asks for, and puts all sites in order. Errors as plan_new().
- */
-int plan_add_static_probes(struct plan *plan, const struct elf_image *image,
-			   const char **ret_reason);
+/* Adds what is searched for each time, and is in no stored plan: static probes, and the entries of
+ * tables. Puts all sites in order. Errors as plan_new(). */
+int plan_complete(struct plan *plan, const struct elf_image *image, const char **ret_reason);
 
-/* Whether the file holds the runtime: runs or operations begin in it. */
+/* Whether functions of this row were found. */
+bool plan_finds(const struct plan *plan, unsigned spec);
+
+/* Whether the file contains the runtime: runs or operations begin in it. */
 bool plan_holds_runtime(const struct plan *plan);
 
 /* Whether it has static probes. */
@@ -67,6 +83,8 @@ bool plan_has_marks(const struct plan *plan);
 /* The attach cookie (include/record.h) of a site that is not refused, for the target with this
  * index in the capture. */
 uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsigned target);
+/* Whether the site's reads are in a path, whose number the broker puts into the cookie. */
+bool plan_read_path(const struct plan *plan, const struct plan_site *site, struct record_path *ret);
 
 static inline void plan_unrefp(struct plan **plan)
 {

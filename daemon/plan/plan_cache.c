@@ -17,7 +17,7 @@
 #include "lib/elf/lookup.h"
 #include "lib/elf/pattern.h"
 
-/* Of a file of the cache: PLAN_SITES_MAX lines. */
+/* Limits a file of the cache: PLAN_SITES_MAX lines. */
 #define TEXT_MAX (1u << 20)
 #define SYMBOL_MAX 3000
 #define FILE_PREFIX "plan-"
@@ -29,12 +29,13 @@ struct cached {
 	struct timespec changed;
 	const struct pack_set *packs;
 	struct plan *plan;
-	uint64_t used; /* the larger the later */
+	uint64_t used; /* the order of last use */
 };
 
 struct plan_cache {
 	int directory;
-	pthread_mutex_t lock, planning; /* a file at a time: some take a lot of memory */
+	/* One file at a time: some take a lot of memory. */
+	pthread_mutex_t lock, planning;
 	struct cached files[PLAN_CACHE_FILES];
 	uint64_t clock;
 };
@@ -70,7 +71,7 @@ static bool is_same_file(const struct cached *f, const struct stat *st)
 	       f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
 }
 
-/* Under the lock: the plan with a reference for the caller, NULL: not there. */
+/* With the lock held: the plan with a reference for the caller, NULL: there is none. */
 static struct plan *find(struct plan_cache *cache, const struct stat *st,
 			 const struct pack_set *set)
 {
@@ -85,7 +86,7 @@ static struct plan *find(struct plan_cache *cache, const struct stat *st,
 	return NULL;
 }
 
-/* Under the lock: keeps a reference, in the place of the plan that was used least lately. */
+/* With the lock held: keeps a reference, in place of the least recently used plan. */
 static void keep(struct plan_cache *cache, const struct stat *st, struct plan *plan)
 {
 	struct cached *slot = &cache->files[0];
@@ -114,8 +115,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 #define HASH_START 0xcbf29ce484222325
 
-/* What must be the same for a stored plan to be of use: the questions that were asked of the file.
- */
+/* What must be the same for a stored plan to be usable: what was looked for in the file. */
 static uint64_t pack_digest(const struct pack_set *set)
 {
 	uint64_t h = hash(HASH_START, TFPROFD_VERSION, sizeof(TFPROFD_VERSION));
@@ -140,8 +140,8 @@ static void file_name(const struct stat *st, const struct pack_set *set, char re
 }
 
 /*
- * The line that says which file a stored plan is of, and for which questions; the build-id is for
- * people. A debug file that was installed since may answer more of them.
+ * The line that identifies the file of a stored plan, and what was looked for; the build-id is
+ * informative. A debug file that was installed later may contain more of it.
  */
 static void print_head(FILE *f, const struct stat *st, const struct pack_set *set,
 		       const char *build_id)
@@ -157,8 +157,8 @@ static void print_head(FILE *f, const struct stat *st, const struct pack_set *se
 		debug >= 0);
 }
 
-/* Whether a function that was read from a stored plan can be compared with the file: what cannot is
- * not stored. */
+/* Whether a function that was read from a stored plan can be compared with the file: others are not
+ * stored. */
 static bool can_be_checked(const struct plan_site *s)
 {
 	return (s->source == SYMBOL_SYMTAB || s->source == SYMBOL_DYNSYM) && !s->semaphore;
@@ -170,8 +170,8 @@ static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
-		/* Looked for again: that costs little. */
-		if (s->source == SYMBOL_USDT)
+		/* Searched for again, which is cheap. */
+		if (s->source == SYMBOL_USDT || s->source == SYMBOL_TABLE)
 			continue;
 		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n') || !can_be_checked(s))
 			return -EINVAL;
@@ -181,7 +181,7 @@ static int print_plan(FILE *f, const struct stat *st, const struct plan *plan)
 	return ferror(f) ? -EIO : 0;
 }
 
-/* Deletes the oldest plan when there are too many; others than plans are left alone. */
+/* Deletes the oldest plan if there are too many; other files are left alone. */
 static void make_room(struct plan_cache *cache)
 {
 	int copy = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -214,7 +214,7 @@ static void make_room(struct plan_cache *cache)
 		unlinkat(cache->directory, oldest, 0);
 }
 
-/* Failure costs nothing but time, the next time. */
+/* Failure only costs time, when the file is planned the next time. */
 static void store(struct plan_cache *cache, const struct stat *st, const struct plan *plan)
 {
 	_cleanup_close_ int fd = -1;
@@ -290,7 +290,7 @@ static int parse_site(char *line, const struct pack_set *set, struct plan_site *
 	return 0;
 }
 
-/* No function twice: as plan_new() has them, they are in the order of probes, then of places. */
+/* No function twice: as from plan_new(), they are in the order of probes, then of offsets. */
 static bool comes_after(const struct plan *plan, const struct plan_site *s)
 {
 	const struct plan_site *last = plan->n_sites ? &plan->sites[plan->n_sites - 1] : NULL;
@@ -299,7 +299,7 @@ static bool comes_after(const struct plan *plan, const struct plan_site *s)
 	       (s->spec == last->spec && s->function > last->function);
 }
 
-/* Whether the file has that function there, under a name that its probe asks for. */
+/* Whether the file has that function there, under a name that its probe looks for. */
 static bool is_of_file(const struct plan_site *s, const struct pack_set *set,
 		       const struct elf_image *image)
 {
@@ -312,8 +312,8 @@ static bool is_of_file(const struct plan_site *s, const struct pack_set *set,
 	       elf_lookup_check(image, s->source, s->index, s->symbol, s->function, s->size) >= 0;
 }
 
-/* The plan that was stored for the file, its sites chosen again; NULL: none, or it does not fit the
- * file. */
+/* The plan that was stored for the file, with its sites chosen again; NULL: none, or it does not
+ * fit the file. */
 static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st,
 			 const struct pack_set *set)
 {
@@ -345,10 +345,10 @@ static struct plan *load(struct plan_cache *cache, int fd, const struct stat *st
 		    !is_of_file(&site, set, image) || plan_add(plan, image, &site) < 0)
 			return NULL;
 	}
-	return plan_add_static_probes(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
+	return plan_complete(plan, image, NULL) < 0 ? NULL : TAKE_PTR(plan);
 }
 
-/* The plan that somebody else has made, with a reference for the caller; NULL: nobody. */
+/* The plan that another thread has made meanwhile, with a reference for the caller; NULL: none. */
 static struct plan *find_made(struct plan_cache *cache, const struct stat *st,
 			      const struct pack_set *set)
 {
@@ -360,7 +360,7 @@ static struct plan *find_made(struct plan_cache *cache, const struct stat *st,
 	return plan;
 }
 
-/* Makes the plan of a file that was never seen, unless somebody else just does. */
+/* Makes the plan of a file that was never seen, unless another thread is doing so. */
 static int plan_file(struct plan_cache *cache, int fd, const struct stat *st,
 		     const struct pack_set *set, bool alone, struct plan **ret,
 		     const char **ret_reason)

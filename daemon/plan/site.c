@@ -17,21 +17,22 @@ struct instruction {
 	uint32_t offset;
 };
 
-/* What the branches of the function say about its first instructions. */
+/* The targets of the function's branches, as far as they concern its first instructions. */
 struct branches {
-	size_t first_target; /* lowest offset past the entry that a direct branch lands on, SIZE_MAX
-				when none */
+	/* Lowest offset after the entry that is the target of a direct branch, SIZE_MAX if there is
+	 * none. */
+	size_t first_target;
 	bool to_entry;
-	bool unseen; /* there are branches that may land anywhere */
+	bool unseen; /* there are branches with unknown targets */
 };
 
 #define NO_ARGUMENT (-1)
 
-/* What has become of the stack pointer and the arguments since the entry. */
+/* The changes to the stack pointer and the arguments since the entry. */
 struct frame {
-	int64_t depth;               /* bytes from the stack pointer up to the return address */
-	int8_t held[REGISTER_COUNT]; /* the number of the argument that all 64 bits of the register
-					are, or NO_ARGUMENT */
+	int64_t depth; /* bytes from the stack pointer up to the return address */
+	/* The number of the argument that all 64 bits of the register hold, or NO_ARGUMENT. */
+	int8_t held[REGISTER_COUNT];
 };
 
 static const uint8_t argument_registers[SITE_ARGUMENTS] = {
@@ -128,8 +129,9 @@ static bool writes_segment_register(const struct instruction *in)
 }
 
 /*
- * branch_setup_xol_ops looks at the opcode alone: of xchg %rax, %r8 it is that of nop, and of vpor
- * that of jmp. What it takes for one of its own does not run.
+ * branch_setup_xol_ops examines the opcode alone: that of xchg %rax, %r8 is the same as that of
+ * nop, and that of vpor the same as that of jmp. An instruction that it mistakes in this way is not
+ * executed.
  */
 static bool is_taken_for_branch(const ZydisDecodedInstruction *head)
 {
@@ -175,7 +177,7 @@ static const char *find_refusal(const struct instruction *in)
 		return "the kernel refuses probes on this instruction";
 	}
 	if (is_taken_for_branch(head))
-		return "the kernel takes the instruction for another and skips it";
+		return "the kernel mistakes the instruction for another one and skips it";
 	if (leaves_user_code(in))
 		return "the instruction traps or enters the kernel";
 	if (writes_segment_register(in))
@@ -197,7 +199,8 @@ static struct frame frame_at_entry(void)
 	return frame;
 }
 
-/* The register that holds an argument: the one of the entry while it does; REGISTER_COUNT: none. */
+/* The register that holds an argument: that of the entry as long as it does; REGISTER_COUNT:
+ * none. */
 static uint8_t find_argument(const struct frame *frame, unsigned argument)
 {
 	uint8_t found = argument_registers[argument];
@@ -217,8 +220,7 @@ static bool holds_arguments(const struct frame *frame, uint64_t argument_mask)
 	return true;
 }
 
-/* The number of the general register that this is all of, or that it is a part of; REGISTER_COUNT:
- * none. */
+/* The number of the general register that this is, or is a part of; REGISTER_COUNT: none. */
 static uint8_t register_number(ZydisRegister reg)
 {
 	reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
@@ -226,7 +228,7 @@ static uint8_t register_number(ZydisRegister reg)
 								  : REGISTER_COUNT;
 }
 
-/* Whether both operands are general registers in full: a 32-bit move clears the upper half. */
+/* Whether both operands are complete general registers: a 32-bit move clears the upper half. */
 static bool is_between_full_registers(const struct instruction *in)
 {
 	for (size_t i = 0; i < 2; i++)
@@ -236,7 +238,7 @@ static bool is_between_full_registers(const struct instruction *in)
 	return in->head.operand_count_visible == 2;
 }
 
-/* What the instruction does to the arguments in registers. */
+/* The effect of the instruction on the arguments in registers. */
 static void track_arguments(const struct instruction *in, struct frame *frame)
 {
 	const struct frame before = *frame;
@@ -264,8 +266,8 @@ static void track_arguments(const struct instruction *in, struct frame *frame)
 	}
 }
 
-/* Adds to *depth what the instruction moves the stack pointer down; false when that is not a
- * constant. */
+/* Adds to *depth the number of bytes by which the instruction lowers the stack pointer; false if
+ * that is not a constant. */
 static bool track_stack(const struct instruction *in, int64_t *depth)
 {
 	const ZydisDecodedOperand *first = &in->operands[0], *second = &in->operands[1];
@@ -324,8 +326,7 @@ static bool leaves_straight_line(const struct instruction *in)
 	       is_repeated(in);
 }
 
-/* Whether what a program sees after the instruction is still what it would see at the entry; moves
- * the frame on. */
+/* Whether a program sees the same after the instruction as at the entry; advances the frame. */
 static bool can_walk_over(const struct instruction *in, uint64_t argument_mask, struct frame *frame)
 {
 	if (leaves_straight_line(in))
@@ -352,8 +353,8 @@ static bool decode(const ZydisDecoder *decoder, const uint8_t *code, size_t size
 }
 
 /*
- * Whether the straight line from an instruction on ends with the stack pointer lower than before
- * it: then no jump leads back to it while the function's frame stands, as the effect would add up.
+ * Whether the straight line from an instruction on ends with a lower stack pointer than before it:
+ * then no jump leads back to it within the function's frame, because the effect would add up.
  */
 static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
 			 struct instruction in)
@@ -368,7 +369,7 @@ static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_
 		/* What it calls leaves the stack as it was. */
 		if (in.head.meta.category == ZYDIS_CATEGORY_CALL || leaves_straight_line(&in))
 			break;
-		/* and $-32, %rsp and the like: lower by a number that is not known. */
+		/* and $-32, %rsp and the like: lower by an unknown number. */
 		if (writes_stack_pointer(&in) && !track_stack(&in, &depth))
 			return in.head.mnemonic == ZYDIS_MNEMONIC_AND && depth > start;
 		in.offset += in.head.length;
@@ -422,7 +423,7 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
 				refused.reason = "the code is not a complete instruction";
 			break;
 		}
-		/* By a branch that is not known. */
+		/* By a branch with an unknown target. */
 		reachable =
 			in.offset > 0 && branches->unseen && !lowers_stack(decoder, code, size, in);
 		if ((is_emulated_push(&in) || is_emulated_branch(&in)) && !reachable) {
@@ -432,10 +433,9 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
 		refusal = find_refusal(&in);
 		if (!refusal && is_long_nop(&in) && (in.offset > 0 || comes_back))
 			refusal =
-				"a nop of several bytes inside a function may be patched to a call by the kernel";
+				"the kernel may patch a nop of several bytes inside a function to a call";
 		if (!refusal && reachable)
-			refusal =
-				"branches whose targets are not known may land on the instruction";
+			refusal = "branches with unknown targets may lead to the instruction";
 		if (refusal && !refused.reason)
 			refused.reason = refusal;
 		if (!refusal && (fallback.class == SITE_REFUSED || fallback_is_endbr64)) {
@@ -472,8 +472,8 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 			found.to_entry |= target == 0 && head.meta.category != ZYDIS_CATEGORY_CALL;
 			if (target > 0 && target < size)
 				found.first_target = MIN(found.first_target, target);
-			/* To a part of the function that lies elsewhere; without a condition it is
-			 * a call of another. */
+			/* To a part of the function that is elsewhere; without a condition it is a
+			 * call of another. */
 			found.unseen |=
 				target >= size && head.meta.category == ZYDIS_CATEGORY_COND_BR;
 		} else if (head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
@@ -497,7 +497,7 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 				      .reason = "no decoder for this machine" };
 		return ret->class;
 	}
-	/* Where the branches go does not matter to most functions that begin with a push: save the
+	/* The targets of branches do not matter to most functions that begin with a push: save the
 	 * time. */
 	if (size > 0 && decode(&decoder, code, size, &entry) && is_emulated_push(&entry) &&
 	    lowers_stack(&decoder, code, size, entry)) {

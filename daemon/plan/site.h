@@ -37,7 +37,7 @@
 enum site_class {
 	SITE_EMULATED,
 	SITE_SINGLE_STEPPED,
-	SITE_REFUSED, /* no place for a probe: see the reason */
+	SITE_REFUSED, /* no site for a probe: see the reason */
 };
 
 /* Bits of an argument mask: the n-th integer or pointer argument of the System V calling
@@ -58,32 +58,32 @@ struct site {
 	uint32_t offset; /* bytes from the entry of the function to the instruction */
 	enum site_class class;
 	/*
-	 * Bytes by which the stack pointer at the site lies below its value at the entry, where it
-	 * points at the return address. A return probe may be placed only where this is 0.
+	 * Number of bytes by which the stack pointer at the site is below its value at the entry,
+	 * where it points at the return address. A return probe may be placed only where this is 0.
 	 */
 	uint32_t stack_offset;
 	/*
 	 * Which register (enum record_register) holds each argument of the mask, all 64 bits of it,
-	 * at the site: that of the calling convention as long as it does, as it also says for
-	 * arguments outside of the mask.
+	 * at the site: that of the calling convention as long as it does, and also for arguments
+	 * outside the mask.
 	 */
 	uint8_t argument_register[SITE_ARGUMENTS];
 	/*
 	 * The function may jump back to its entry, with the stack as it was there: a loop over its
-	 * parameters. A probe, here as at the entry, fires each time.
+	 * parameters. A probe, here or at the entry, fires each time.
 	 */
 	bool may_repeat;
 	uint8_t length; /* of the instruction, in bytes */
-	char text[96];  /* the instruction in AT&T syntax, branch targets as offsets from the entry
-			 */
+	/* The instruction in AT&T syntax, branch targets as offsets from the entry. */
+	char text[96];
 	const char *reason; /* why a site is refused, a constant; else NULL */
 };
 
 /*
  * Chooses the site in the code of a whole function of x86-64, size bytes from its entry. With less
- * than the whole, branches back into the prologue can go unseen. Returns the class, which is also
- * in *ret; when it is SITE_REFUSED only the class and the reason are set. Never fails otherwise;
- * takes no memory.
+ * than the whole function, branches back into the prologue can be missed. Returns the class, which
+ * is also in *ret; if it is SITE_REFUSED only the class and the reason are set. Never fails
+ * otherwise; allocates no memory.
  */
 enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask,
 			    struct site *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which release of a runtime a file is. */
+/* The release of a runtime that a file contains. */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "lib/elf/image.h"
 
 /*
- * The release that the pack's version function returns, read out of the code and the constants of
- * the file without running it; else "build-id:HEX". -ENOENT when the file says neither.
+ * The release that the pack's version function returns, read from the code and the constants of the
+ * file without running it; else "build-id:HEX". -ENOENT if the file contains neither.
  */
 int version_read(const struct elf_image *image, const struct pack *pack, char *ret, size_t size);

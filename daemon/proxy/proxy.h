@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front's side of the broker: one request at a time, from any thread. */
+/* The front's end of the line to the broker: one request at a time, from any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -9,18 +9,17 @@
 
 struct proxy;
 
-/* Takes the socket. -ENOMEM. */
+/* Takes ownership of the socket. -ENOMEM. */
 int proxy_new(int socket, struct proxy **ret);
 struct proxy *proxy_free(struct proxy *proxy);
 
 /*
  * Sends the request and waits for its answer, which replaces it. Returns the answer's result: 0 or
- * a negative errno, with the reason in message->text when the broker gave one; -EPIPE when the
- * broker has gone. Descriptors of the answer become the caller's; where it does not want any,
- * ret_fds is NULL.
+ * a negative errno, with the reason in message->text if the broker gave one; -EPIPE if the broker
+ * has ended. The caller owns the answer's descriptors; ret_fds is NULL if it expects none.
  */
 int proxy_call(struct proxy *proxy, struct broker_message *message, int *ret_fds,
 	       unsigned *ret_n_fds);
 
-/* proxy_call() for requests that are no more than an id. */
+/* proxy_call() for requests that consist of an id only. */
 int proxy_call_id(struct proxy *proxy, enum broker_request type, uint32_t id);

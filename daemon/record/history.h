@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last records of a capture without an end, in order of time: in blocks, the oldest of which go
- * when there are too many bytes or when they are too old. A view holds on to the blocks of a
- * moment, for another thread to read.
+ * The last records of a capture without an end, in order of time: in blocks, the oldest of which
+ * are dropped when there are too many bytes or when they are too old. A view holds the blocks of
+ * one moment, for another thread to read.
  */
 #pragma once
 
@@ -14,25 +14,25 @@
 struct history;
 struct history_view;
 
-/* Gets records that go, in order of time. Returns 0 or a negative errno. */
+/* Receives dropped records, in order of time. Returns 0 or a negative errno. */
 typedef int (*history_fn)(const struct record *record, void *data);
 
 /* max_bytes: of all blocks that are not held by a view alone; at least two are kept. last_ns: older
- * records may go. gone may be NULL. -ENOMEM. */
+ * records may be dropped. gone may be NULL. -ENOMEM. */
 int history_new(uint64_t max_bytes, uint64_t last_ns, history_fn gone, void *data,
 		struct history **ret);
-/* Views live on. */
+/* Its views stay valid. */
 struct history *history_free(struct history *history);
 
-/* Adds a copy of the record, which is not earlier than those before it. -EINVAL: of a kind that is
- * not known; -ENOMEM, or what gone() returned. */
+/* Adds a copy of the record, which is not earlier than those before it. -EINVAL: of an unknown
+ * kind; -ENOMEM, or what gone() returned. */
 int history_add(struct history *history, const struct record *record);
-/* The time of the oldest record, UINT64_MAX: there is none. */
+/* The time of the oldest record; UINT64_MAX: there is none. */
 uint64_t history_oldest(const struct history *history);
 uint64_t history_bytes(const struct history *history);
 
 /* -ENOMEM. */
 int history_view_new(const struct history *history, struct history_view **ret);
-/* Calls for every record. Returns 0, or what fn returned that was not 0. */
+/* Calls fn for every record. Returns 0, or the first result of fn that is not 0. */
 int history_view_read(const struct history_view *view, history_fn fn, void *data);
 struct history_view *history_view_free(struct history_view *view);

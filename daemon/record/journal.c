@@ -22,8 +22,9 @@ struct journal_block {
 struct journal {
 	struct journal_budget *budget;
 	struct journal_block *first, *last;
-	struct journal_section_head *open; /* a section of records in the last block; NULL: none */
-	uint64_t bytes;                    /* of the file */
+	/* A section of records in the last block; NULL: none. */
+	struct journal_section_head *open;
+	uint64_t bytes; /* of the file */
 	uint64_t n_sections, n_records;
 	int error;
 };
@@ -64,7 +65,7 @@ void journal_release(void *owner)
 	free(b);
 }
 
-int journal_give_up(struct journal *j, int error)
+int journal_abandon(struct journal *j, int error)
 {
 	for (struct journal_block *b = j->first, *next; b; b = next) {
 		next = b->next;
@@ -80,7 +81,7 @@ struct journal *journal_free(struct journal *j)
 {
 	if (!j)
 		return NULL;
-	journal_give_up(j, 0);
+	journal_abandon(j, 0);
 	free(j);
 	return NULL;
 }
@@ -95,7 +96,7 @@ static int put(struct journal *j, const void *bytes, size_t size)
 		int r = room ? 0 : block_add(j);
 
 		if (r < 0)
-			return journal_give_up(j, r);
+			return journal_abandon(j, r);
 		if (!room)
 			continue;
 		memcpy(j->last->bytes + j->last->used, from, n);
@@ -107,7 +108,7 @@ static int put(struct journal *j, const void *bytes, size_t size)
 	return j->error;
 }
 
-/* It covers the kind and the size, too: they decide about all that follows. */
+/* It covers the kind and the size, too: everything that follows depends on them. */
 static uint32_t checksum(uint32_t kind, uint32_t size, const void *bytes)
 {
 	const uint32_t head[2] = { kind, size };
@@ -153,7 +154,7 @@ int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size
 	if (j->error)
 		return j->error;
 	if (size > UINT32_MAX - 8)
-		return journal_give_up(j, -ENOBUFS);
+		return journal_abandon(j, -ENOBUFS);
 	close_records(j);
 	j->n_sections++;
 	head = (struct journal_section_head){ .kind = kind,
@@ -164,12 +165,12 @@ int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size
 	return put(j, zeros, padded(size) - size);
 }
 
-/* Such a section lies in one block, so that its head can still be completed. */
+/* Such a section lies in one block, so that its head can be completed later. */
 static int open_records(struct journal *j)
 {
 	const struct journal_section_head head = { .kind = JOURNAL_RECORDS };
 
-	/* Blocks are used in multiples of 8, which the head is, too. */
+	/* Blocks are filled in multiples of 8, and the head is one, too. */
 	j->open = (struct journal_section_head *)(void *)(j->last->bytes + j->last->used);
 	j->n_sections++;
 	return put(j, &head, sizeof(head));
@@ -189,7 +190,7 @@ int journal_add_record(struct journal *j, const struct record *record)
 		r = block_add(j);
 	}
 	if (r < 0)
-		return journal_give_up(j, r);
+		return journal_abandon(j, r);
 	if (!j->open)
 		open_records(j);
 	j->open->size += (uint32_t)size;
@@ -246,12 +247,12 @@ int journal_open(struct journal_reader *reader)
 	if (memcmp(head.magic, JOURNAL_MAGIC, sizeof(head.magic)))
 		return journal_bad(
 			reader, 0,
-			"it is no recording of tfprofd, or was changed on its way, as by a transfer of text");
+			"it is not a recording of tfprofd, or was changed in a transfer (as text, for example)");
 	if (reader->size < sizeof(head))
 		return journal_bad(reader, reader->size, "it ends too early");
 	if (head.byte_order != JOURNAL_BYTE_ORDER) {
 		journal_bad(reader, offsetof(struct journal_file, byte_order),
-			    "it is of a machine with another order of bytes");
+			    "it comes from a machine with another byte order");
 		return -EPROTONOSUPPORT;
 	}
 	if (head.version != JOURNAL_VERSION || head.head_size != sizeof(struct record)) {
@@ -272,8 +273,9 @@ static int read_end(struct journal_reader *reader, const struct journal_section 
 		return journal_bad(reader, s->offset, "its last section has a wrong size");
 	memcpy(&end, s->bytes, sizeof(end));
 	if (end.sections != reader->n_sections || end.records != reader->n_records)
-		return journal_bad(reader, s->offset,
-				   "it holds other numbers of sections and records than it says");
+		return journal_bad(
+			reader, s->offset,
+			"its numbers of sections and records do not match its end section");
 	if (reader->at != reader->size)
 		return journal_bad(reader, reader->at, "something follows its end");
 	return 0;
@@ -297,7 +299,7 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 						 .size = head.size,
 						 .offset = at + sizeof(head) };
 		if (head.checksum != checksum(head.kind, head.size, ret->bytes))
-			return journal_bad(reader, at, "it is damaged: a check sum is wrong");
+			return journal_bad(reader, at, "it is damaged: a checksum is wrong");
 		reader->at = at + sizeof(head) + padded(head.size);
 		if (head.kind == JOURNAL_END)
 			return read_end(reader, ret);
@@ -309,7 +311,7 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 		if (!(head.kind & JOURNAL_OPTIONAL)) {
 			journal_bad(
 				reader, at,
-				"it holds what this version does not know (section %u): use a newer tfprofctl",
+				"it holds a section that this version does not know (%u): use a newer tfprofctl",
 				head.kind);
 			return -EPROTONOSUPPORT;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recording in the making, and one that is read: sections in the order of what they tell, as
- * docs/recording.md describes. This layer knows the file: its head, the sections' sizes and check
- * sums, and its end. What the sections other than records hold is for others.
+ * Writing and reading of recordings: sections in the order of time, as docs/recording.md describes.
+ * This layer handles the file: its head, the sections' sizes and checksums, and its end. The
+ * content of sections other than records is left to others.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 #include "include/record_types.h"
 
 #define JOURNAL_VERSION 1
-/* Bytes of a block at most. */
+/* Maximal size of a block. */
 #define JOURNAL_BLOCK_BYTES ((1u << 20) - 64)
 
-/* Kinds are append-only. A reader that does not know a kind skips it when it is optional, and
- * refuses the file otherwise. */
+/* Kinds are append-only. A reader skips an unknown optional kind, and refuses a file with any other
+ * unknown kind. */
 enum journal_kind {
 	JOURNAL_HEAD = 1,    /* RecordingHead of lib/proto/recording.proto; the first one */
 	JOURNAL_TARGET = 2,  /* RecordingTarget: gets the next number from 0 */
@@ -33,8 +33,8 @@ enum journal_kind {
 	JOURNAL_STARTUP, /* RecordingStartup */
 };
 
-/* The start of the file; all numbers in it are those of the machine, little-endian on those that
- * there are. */
+/* The start of the file; all numbers in it are in the machine's byte order, which is little-endian
+ * on all supported ones. */
 struct journal_file {
 	char magic[8];
 	uint32_t byte_order; /* JOURNAL_BYTE_ORDER */
@@ -63,8 +63,8 @@ _Static_assert(sizeof(struct journal_file) == 24, "file head");
 _Static_assert(sizeof(struct journal_section_head) == 16, "section head");
 _Static_assert(sizeof(struct journal_end) == 16, "end section");
 
-/* Memory that several journals share; what they take and give back may be in several threads.
- * Zeroed but for max_bytes. */
+/* Memory that several journals share; they may take and return it in several threads. Initially
+ * zero except for max_bytes. */
 struct journal_budget {
 	uint64_t max_bytes, used_bytes;
 };
@@ -76,25 +76,25 @@ struct journal;
 int journal_new(struct journal_budget *budget, struct journal **ret);
 struct journal *journal_free(struct journal *j);
 
-/* Each returns the first error, that of an earlier call too: the journal is of no use then.
- * -ENOMEM, -ENOBUFS (the budget is used up). */
+/* Each returns the first error, even that of an earlier call: the journal is then useless. -ENOMEM,
+ * -ENOBUFS (the budget is used up). */
 int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size);
-/* A record of a known kind and of the size that its kind has. -EINVAL otherwise, which is not kept.
- */
+/* Adds a record of a known kind and of that kind's size. Otherwise -EINVAL, and the record is not
+ * kept. */
 int journal_add_record(struct journal *j, const struct record *record);
-/* Makes this the first error: what was written so far is worth nothing then, and its memory goes.
+/* Sets this as the first error: what was written so far is then useless, and its memory is freed.
  * Returns it. */
-int journal_give_up(struct journal *j, int error);
-/* Nothing is added any more. */
+int journal_abandon(struct journal *j, int error);
+/* Nothing can be added afterwards. */
 int journal_finish(struct journal *j);
 
-/* Bytes of the whole file so far. */
+/* The size of the whole file so far, in bytes. */
 uint64_t journal_bytes(const struct journal *j);
 
 /*
- * Takes the next piece of the file out, at most JOURNAL_BLOCK_BYTES; false: there is none any more.
- * After journal_finish() only. *ret_owner is to be given to journal_release() once the bytes are of
- * no more use, also after the journal has gone.
+ * Takes the next piece out of the file, at most JOURNAL_BLOCK_BYTES; false: there are no more.
+ * After journal_finish() only. *ret_owner is to be passed to journal_release() once the bytes are
+ * no longer needed, even after the journal was freed.
  */
 bool journal_take(struct journal *j, const void **ret_bytes, size_t *ret_size, void **ret_owner);
 void journal_release(void *owner);
@@ -106,31 +106,31 @@ struct journal_section {
 	uint64_t offset; /* of the bytes in the file */
 };
 
-/* Zeroed but for bytes and size, the file in memory, aligned to 8. */
+/* Initially zero except for bytes and size: the file in memory, aligned to 8. */
 struct journal_reader {
 	const uint8_t *bytes;
 	size_t size;
 	size_t at;
 	uint64_t n_sections, n_records;
-	char error[160]; /* one sentence without its point: what is wrong, and where */
+	/* One sentence without its period: what is wrong, and where. */
+	char error[160];
 };
 
-/* Looks at the start of the file. -EBADMSG: not a whole recording; -EPROTONOSUPPORT: of another
+/* Checks the start of the file. -EBADMSG: not a complete recording; -EPROTONOSUPPORT: of another
  * version or machine. */
 int journal_open(struct journal_reader *reader);
 /*
- * The next section; those of optional kinds that this version does not know are passed over.
- * Returns 1; 0 after the last one; -EBADMSG, -EPROTONOSUPPORT (of a kind that this version must
- * know).
+ * The next section; unknown sections of optional kinds are skipped. Returns 1; 0 after the last
+ * one; -EBADMSG, -EPROTONOSUPPORT (of a kind that this version must know).
  */
 int journal_next(struct journal_reader *reader, struct journal_section *ret);
 /*
- * The next record in a section of them; *at, 0 at first, moves on. Records of kinds that are not
- * known are passed over when they say their size. Returns 1; 0 after the last one; -EBADMSG. The
- * record's size is that of its kind, at most 256 KiB.
+ * The next record in a section of them; *at, 0 at first, is advanced. Records of unknown kinds are
+ * skipped if they contain their size. Returns 1; 0 after the last one; -EBADMSG. The record's size
+ * is that of its kind, at most 256 KiB.
  */
 int journal_next_record(struct journal_reader *reader, const struct journal_section *section,
 			size_t *at, const struct record **ret, size_t *ret_size);
-/* Sets the error to this text, and the offset in the file. Returns -EBADMSG. */
+/* Sets the error to this text with the offset in the file. Returns -EBADMSG. */
 __attribute__((format(printf, 3, 4))) int journal_bad(struct journal_reader *reader,
 						      uint64_t offset, const char *format, ...);

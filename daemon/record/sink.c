@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Calls one function of each sink that has it. */
+/* Calls one function of each sink that implements it. */
 #define CALL_EACH(sinks, function, ...)                                                            \
 	({                                                                                         \
 		int call_r = 0;                                                                    \

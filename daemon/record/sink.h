@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session finds out goes to sinks, in order of time: the correlator, a recording's journal,
+ * What a session records goes to sinks, in order of time: the correlator, a recording's journal,
  * the flight recorder, live counters, the watch over starting processes. A new one implements
  * struct record_sink and is added to the sinks of its session.
  */
@@ -13,19 +13,19 @@
 
 struct correlate_target; /* of daemon/correlate/correlate.h */
 
-/* Each function may be NULL: the sink does not need that. They return 0 or -errno, which ends the
- * call for the sinks behind it. */
+/* Each function may be NULL if the sink does not need it. They return 0 or -errno, which ends the
+ * call for the sinks after it. */
 struct record_sink {
-	/* The window opens; before everything else. */
+	/* The window opens; the first call. */
 	int (*begin)(uint64_t start_ns, void *data);
-	/* A target, which has the next number from 0. */
+	/* A target, which gets the next number from 0. */
 	int (*target)(const struct correlate_target *target, void *data);
 	/* Where the objects of a target keep their names; named: of which of its packs. */
 	int (*layout)(unsigned target, unsigned named, const struct record_layout *layout,
 		      void *data);
-	/* From that time on nothing of a kind is seen; text: why. */
+	/* From that time on nothing of a kind is recorded; text: the reason. */
 	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
-	/* Records of that time were lost; n: how many, as far as it is known. */
+	/* Records of that time were lost; n: how many, as far as known. */
 	int (*loss)(uint64_t from, uint64_t to, uint64_t n, void *data);
 	int (*record)(const struct record *record, void *data);
 	void *data;

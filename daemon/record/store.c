@@ -13,7 +13,8 @@
 struct block {
 	struct block *next;
 	size_t used;
-	uint64_t kept; /* records that were not handed over yet */
+	/* Records that were not passed on yet. */
+	uint64_t kept;
 	char bytes[] __attribute__((aligned(8)));
 };
 
@@ -95,8 +96,8 @@ static size_t size_of_kind(uint8_t kind)
 	}
 }
 
-/* The size that a record must have: at least that of its kind, and what it says itself where that
- * fits. */
+/* The size that a record must have: at least that of its kind, and its own size field if that is
+ * plausible. */
 static size_t kept_size(const struct record *r)
 {
 	size_t least = size_of_kind(r->kind);
@@ -132,7 +133,7 @@ static int entries_reserve(struct stream *t)
 {
 	if (t->n < t->size)
 		return 0;
-	/* The room of what was handed over is used again before there is more. */
+	/* The room of records that were passed on is reused before more is allocated. */
 	if (t->from > t->size / 2) {
 		memmove(t->entries, t->entries + t->from, (t->n - t->from) * sizeof(t->entries[0]));
 		t->n -= t->from;
@@ -142,8 +143,8 @@ static int entries_reserve(struct stream *t)
 	return array_reserve(&t->entries, t->n, &t->size, sizeof(t->entries[0]), 1);
 }
 
-/* Of one time, whose they are decides, so that it does not matter which rings they came through.
- * What one thread sent stays in its order. */
+/* For records of the same time the thread id decides, so that the order does not depend on the
+ * rings. Records of one thread stay in order. */
 static bool goes_before(const struct record *a, const struct record *b)
 {
 	return a->time != b->time ? a->time < b->time : a->tid < b->tid;
@@ -175,7 +176,7 @@ int store_add(struct store *s, unsigned stream, const void *record, size_t size)
 	return 0;
 }
 
-/* Frees the blocks whose records were all handed over; the last one takes more. */
+/* Frees the blocks whose records were all passed on; the last one receives more. */
 static void blocks_free(struct store *s, struct stream *t)
 {
 	while (t->first && t->first != t->last && !t->first->kept) {
@@ -194,7 +195,7 @@ int store_take(struct store *s, uint64_t before, store_fn fn, void *data)
 	while (r >= 0) {
 		struct stream *best = NULL;
 
-		/* Few streams: looking at each head costs less than a heap. */
+		/* There are few streams: looking at each head costs less than a heap. */
 		for (unsigned i = 0; i < s->n_streams; i++) {
 			struct stream *t = &s->streams[i];
 

@@ -11,7 +11,7 @@
 #include "lib/base/macro.h"
 
 #define LEAD_IN_SHARE 8
-/* Losses that are told apart; beyond it the oldest two are taken for one. */
+/* Losses that are kept separately; beyond that the two oldest are merged. */
 #define LOSSES_MAX 1024
 #define SHED_TEXT 160
 
@@ -25,11 +25,11 @@ struct shed {
 	char text[SHED_TEXT];
 };
 
-/* What is told beside the records. */
+/* What is kept besides the records. */
 struct context {
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	struct record_layout layouts[RECORD_MAX_TARGETS]
-				    [RECORD_LAYOUTS]; /* type_offset 0: not known */
+				    [RECORD_LAYOUTS]; /* type_offset 0: unknown */
 	unsigned n_targets;
 	struct shed sheds[KIND_COUNT];
 	unsigned n_sheds;
@@ -103,7 +103,7 @@ static int on_record(const struct record *record, void *data)
 	struct flight *f = data;
 	int r = history_add(f->history, record);
 
-	/* What came late is told as a loss. */
+	/* A late record is reported as a loss. */
 	return r == -EINVAL ? 0 : r;
 }
 
@@ -127,7 +127,7 @@ int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret)
 					.loss = on_loss,
 					.record = on_record,
 					.data = f };
-	/* It takes three times as much at the worst, between two cleanings. */
+	/* At the worst it uses three times as much, between two cleanups. */
 	r = lead_in_new(bytes / LEAD_IN_SHARE / 3, &f->lead_in);
 	if (r == 0)
 		r = history_new(bytes - bytes / LEAD_IN_SHARE, last_ns, on_gone, f, &f->history);
@@ -206,13 +206,13 @@ struct reading {
 	struct lead_in *lead_in;
 	bool began; /* the lead-in was fed */
 	struct rebase *rebase;
-	unsigned n_sheds; /* that were told */
+	unsigned n_sheds; /* that were passed on */
 	struct correlator *correlator;
 	uint64_t records;
 };
 
-/* What was given up before that time. */
-static int tell_sheds(struct reading *reading, uint64_t time)
+/* What was shed before that time. */
+static int report_sheds(struct reading *reading, uint64_t time)
 {
 	const struct context *c = &reading->view->context;
 	int r = 0;
@@ -242,17 +242,17 @@ static int on_reading(const struct record *record, void *data)
 		return lead_in_add(reading->lead_in, record);
 	if (!reading->began)
 		r = begin(reading);
-	/* The threads' names are told when somebody asks. */
+	/* The threads' names are recorded when a snapshot is requested. */
 	if (r < 0 || (record->time >= reading->to && record->kind != RECORD_THREAD))
 		return r;
-	r = tell_sheds(reading, record->time);
+	r = report_sheds(reading, record->time);
 	if (r < 0)
 		return r;
 	reading->records++;
 	return rebase_feed(reading->rebase, reading->correlator, record);
 }
 
-static int tell_context(struct reading *reading, struct flight_facts *facts)
+static int feed_context(struct reading *reading, struct flight_facts *facts)
 {
 	const struct context *c = &reading->view->context;
 	int r = 0;
@@ -270,7 +270,7 @@ static int tell_context(struct reading *reading, struct flight_facts *facts)
 		facts->dropped += c->losses[i].n;
 		r = correlator_note_loss(reading->correlator, c->losses[i].from, c->losses[i].to);
 	}
-	return r < 0 ? r : tell_sheds(reading, reading->from);
+	return r < 0 ? r : report_sheds(reading, reading->from);
 }
 
 static int read_all(struct reading *reading, const struct request_filter *filter,
@@ -285,12 +285,12 @@ static int read_all(struct reading *reading, const struct request_filter *filter
 	if (r < 0)
 		return r;
 	correlator_set_filter(reading->correlator, filter);
-	r = tell_context(reading, facts);
+	r = feed_context(reading, facts);
 	if (r >= 0)
 		r = history_view_read(reading->view->history, on_reading, reading);
 	if (r >= 0 && !reading->began)
 		r = begin(reading);
-	return r < 0 ? r : tell_sheds(reading, reading->to);
+	return r < 0 ? r : report_sheds(reading, reading->to);
 }
 
 int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to,
@@ -305,7 +305,7 @@ int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_
 		r = correlator_finish(reading.correlator, to, from_unix_ns, ret);
 	if (r >= 0) {
 		facts.records = reading.records;
-		facts.lead_in_is_cut = lead_in_is_cut(reading.lead_in);
+		facts.lead_in_is_incomplete = lead_in_is_incomplete(reading.lead_in);
 		*ret_facts = facts;
 	}
 	correlator_free(reading.correlator);

@@ -5,32 +5,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/http/requests.h"
 #include "daemon/record/store.h"
 #include "lib/base/array.h"
 #include "lib/base/macro.h"
+#include "lib/base/map.h"
 
 struct lead_in {
 	uint64_t max_bytes;
 	const struct pack_set *sets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
-	/* Records that may be referred to, in order of time; some of them are superseded by later
+	/* Records that later ones may refer to, in order of time; some are superseded by later
 	 * ones. */
 	uint8_t *bytes;
 	size_t used, allocated, used_after_last;
 	bool is_cut;
 };
 
-/* What a record says, and until when: until one with the same subject comes, or its socket is
- * closed. */
+/* What a record states, and until when: until a record with the same subject arrives, or its socket
+ * is closed. */
 struct statement {
 	uint64_t subject; /* 0: nothing that is kept */
 	uint64_t socket;  /* 0: of no socket */
 	uint32_t inode;
-	bool ends;            /* it only ends what was said before */
-	uint64_t ends_fields; /* a direction of a socket of which no field is known any more, 0:
-				 none */
-	uint64_t field_of;    /* such a direction, for a field */
+	/* It only ends an earlier statement. */
+	bool ends;
+	/* A direction of a socket whose fields are all forgotten, 0: none. */
+	uint64_t ends_fields;
+	uint64_t field_of; /* for a field: its direction */
 };
 
 enum subject {
@@ -44,7 +45,7 @@ enum subject {
 	SUBJECT_FIELDS
 };
 
-/* Never 0, and never the key that no map takes. */
+/* Never 0, and never the key that no map accepts. */
 static uint64_t mix(enum subject subject, uint64_t a, uint64_t b)
 {
 	uint64_t x = ((a * 0x9e3779b97f4a7c15) ^ (b + subject)) * 0xbf58476d1ce4e5b9;
@@ -79,7 +80,7 @@ int lead_in_add_target(struct lead_in *l, const struct pack_set *set)
 	return 0;
 }
 
-bool lead_in_is_cut(const struct lead_in *l)
+bool lead_in_is_incomplete(const struct lead_in *l)
 {
 	return l->is_cut;
 }
@@ -121,7 +122,7 @@ static struct statement read_field(const struct record_field *f)
 	if (!f->inserted)
 		return s;
 	s.subject = mix(SUBJECT_FIELD, f->socket,
-			(uint64_t)f->direction << 32 | f->number % FIELDS_MAX);
+			(uint64_t)f->direction << 32 | f->number % HTTP2_FIELDS_KEPT);
 	s.field_of = mix(SUBJECT_FIELDS, f->socket, f->direction);
 	return s;
 }
@@ -165,15 +166,16 @@ static struct statement read_statement(const struct lead_in *l, const struct rec
 	return s;
 }
 
-/* What later records say of the subjects, while records are looked at from the last one back. */
+/* What later records state about the subjects, while records are read backwards. */
 struct backwards {
-	struct map said;    /* subjects */
-	struct map fields;  /* directions of which the fields were forgotten */
-	struct map sockets; /* the inode + 1 of who has it later on; 0: it was closed */
+	struct map stated; /* subjects */
+	struct map fields; /* directions whose fields were forgotten */
+	/* The inode + 1 of its later owner; 0: it was closed. */
+	struct map sockets;
 };
 
-/* Whether what it says still holds at the end; -ENOMEM. */
-static int holds(struct backwards *b, const struct statement *s)
+/* Whether the statement still holds at the end; -ENOMEM. */
+static int is_still_valid(struct backwards *b, const struct statement *s)
 {
 	uint64_t *later = s->socket ? map_get(&b->sockets, s->socket) : NULL;
 	bool is_gone = later && *later != s->inode + UINT64_C(1);
@@ -184,13 +186,13 @@ static int holds(struct backwards *b, const struct statement *s)
 	if (r == 0 && s->ends_fields)
 		r = map_put(&b->fields, s->ends_fields, 1);
 	if (r < 0 || !s->subject || is_gone || (s->field_of && map_get(&b->fields, s->field_of)) ||
-	    map_get(&b->said, s->subject))
+	    map_get(&b->stated, s->subject))
 		return MIN(r, 0);
-	r = map_put(&b->said, s->subject, 1);
+	r = map_put(&b->stated, s->subject, 1);
 	return r < 0 ? r : !s->ends;
 }
 
-/* Where each record begins; the caller frees them. */
+/* Finds where each record begins; the caller frees the offsets. */
 static int find_records(const struct lead_in *l, uint32_t **ret, size_t *ret_n)
 {
 	size_t n = 0, allocated = 0;
@@ -209,7 +211,7 @@ static int find_records(const struct lead_in *l, uint32_t **ret, size_t *ret_n)
 	return 0;
 }
 
-/* Moves what is kept together. */
+/* Moves the kept records together. */
 static void close_gaps(struct lead_in *l, const uint32_t *starts, size_t n, const bool *keeps)
 {
 	size_t used = 0, dropped = 0, kept = 0;
@@ -222,7 +224,7 @@ static void close_gaps(struct lead_in *l, const uint32_t *starts, size_t n, cons
 
 		if (!keeps[i])
 			continue;
-		/* The oldest goes when it is too much. */
+		/* The oldest are dropped if there is too much. */
 		if (kept - dropped > l->max_bytes) {
 			dropped += size;
 			l->is_cut = true;
@@ -249,13 +251,13 @@ static int drop_superseded(struct lead_in *l)
 	for (size_t i = n; i > 0 && r >= 0; i--) {
 		struct statement s = read_statement(l, (const void *)(l->bytes + starts[i - 1]));
 
-		r = holds(&b, &s);
+		r = is_still_valid(&b, &s);
 		if (r >= 0)
 			keeps[i - 1] = r;
 	}
 	if (r >= 0)
 		close_gaps(l, starts, n, keeps);
-	map_done(&b.said);
+	map_done(&b.stated);
 	map_done(&b.fields);
 	map_done(&b.sockets);
 	return MIN(r, 0);
@@ -268,7 +270,7 @@ int lead_in_add(struct lead_in *l, const struct record *record)
 
 	if (!s.subject && !s.ends && !s.ends_fields)
 		return 0;
-	/* As much again as what is kept may be superseded before it is looked for. */
+	/* As many bytes as are kept may be superseded before the next cleanup. */
 	if (l->used + size > l->used_after_last + l->max_bytes) {
 		int r = drop_superseded(l);
 
@@ -392,9 +394,9 @@ int rebase_feed(struct rebase *rebase, struct correlator *c, const struct record
 		return correlator_feed(c, record);
 	}
 	if (!base->is_known[direction])
-		/* One that goes on from before the window is none of it. */
+		/* A message that continues from before the window is not counted. */
 		base->before[direction] = m->part & MESSAGE_FIRST ? m->ordinal - 1 : m->ordinal;
-	/* After a loss, and after the end, the programs count anew. */
+	/* After a loss, and after the end, the programs start to count again. */
 	base->is_known[direction] = !(m->part & MESSAGE_CLOSED);
 	copy = (struct record_headers){};
 	memcpy(&copy, record, MIN(store_record_size(record), sizeof(copy)));

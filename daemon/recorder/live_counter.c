@@ -9,7 +9,7 @@
 #include "lib/base/macro.h"
 
 #define RENEW_NS 10000000000ull
-/* Of records, too: memory grows with them. */
+/* A limit on records, too: memory grows with them. */
 #define RENEW_RECORDS 2000000
 
 struct live_counter {
@@ -99,7 +99,7 @@ static int on_record(const struct record *record, void *data)
 	if (!counter->correlator || record->time > counter->renewed_ns + RENEW_NS ||
 	    ++counter->n_records > RENEW_RECORDS)
 		r = renew(counter, record->time);
-	/* Whose name is what does not matter here, nor what is allocated. */
+	/* Names and allocations do not matter here. */
 	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT &&
 	    !is_of_memory(counter, record))
 		r = rebase_feed(counter->rebase, counter->correlator, record);

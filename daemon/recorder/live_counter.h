@@ -6,8 +6,8 @@
 #include "daemon/record/sink.h"
 
 /*
- * Counts requests of a session that has no correlator, by one that is made anew every ten seconds:
- * those that go on then are not counted.
+ * For a session without a correlator: it uses one of its own, which is replaced every ten seconds.
+ * Requests that are in progress then are not counted.
  */
 struct live_counter;
 int live_counter_new(struct live *live, struct live_counter **ret);

@@ -43,7 +43,7 @@ void recorded_add(struct recorded *recorded, const struct target *target)
 		recorded->has_more = true;
 }
 
-bool recorded_may_have(const struct recorded *recorded, uid_t user, pid_t *ret_pid)
+bool recorded_is_permitted(const struct recorded *recorded, uid_t user, pid_t *ret_pid)
 {
 	*ret_pid = 0;
 	if (authority_may_profile_all(user))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of a recorder: those that it records, or is to record, and those of whom something
- * is kept. */
+/* The processes of a recorder: those that it records, those that wait to be recorded, and those
+ * that kept records are about. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,15 +14,15 @@ struct member {
 	struct target target;
 };
 
-/* Adds the process behind the others, or takes the place of what was known of it; with keep what is
- * known stays. -ENOMEM. */
+/* Appends the process, or replaces what was known about it; with keep, known files stay.
+ * -ENOMEM. */
 int members_add(struct member **list, const struct target *target, bool keep);
 void members_free(struct member **list);
 
 /* More than those of one session. */
 #define RECORDED_MAX 64
 
-/* Processes that may be in what is kept. Zeros at first. */
+/* Processes that the kept records may be about. Initially zero. */
 struct recorded {
 	struct recorded_process {
 		pid_t pid;
@@ -33,6 +33,6 @@ struct recorded {
 };
 
 void recorded_add(struct recorded *recorded, const struct target *target);
-/* Whether a user may have all of it: it is one trace. *ret_pid: the process for which not, 0: it is
- * not known which. */
-bool recorded_may_have(const struct recorded *recorded, uid_t user, pid_t *ret_pid);
+/* Whether a user may have all of it: it is one trace. *ret_pid: the process that forbids it; 0:
+ * unknown. */
+bool recorded_is_permitted(const struct recorded *recorded, uid_t user, pid_t *ret_pid);

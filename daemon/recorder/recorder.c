@@ -23,12 +23,12 @@
 #define ROUND_NS 20000000ull
 /* A hundred years: it is closed when the recorder ends. */
 #define FOREVER_NS (100 * 365 * 86400ull * SECOND)
-/* After an attempt to attach that failed. */
+/* Delay after a failed attempt to attach. */
 #define AGAIN_NS (5 * SECOND)
-/* For what a snapshot waits: records that are on their way. */
+/* How long a snapshot waits for records that are still in the rings. */
 #define SETTLE_MAX_NS (1 * SECOND)
 #define SNAPSHOTS_MAX 4
-/* A session whose tables are full is begun anew, not more often than this. */
+/* A session whose tables are full is restarted, at most this often. */
 #define TABLES_NS (600 * SECOND)
 
 struct recorder {
@@ -37,49 +37,53 @@ struct recorder {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* Under the lock. */
+	/* Protected by the lock. */
 	bool ending;
-	struct member *joining;   /* in their order */
-	struct recorded recorded; /* whose records may be in what is kept */
+	struct member *joining; /* in order of arrival */
+	/* Processes that the kept records may be about. */
+	struct recorded recorded;
 	struct recorder_status status;
 	struct snapshot *waiting; /* a list */
 
 	struct live live;
-	unsigned n_snapshots; /* that are not over; the loop's */
-	bool has_ended;       /* likewise: its thread has */
+	unsigned n_snapshots; /* that are not finished; of the loop's thread */
+	bool has_ended;       /* likewise: the recorder's thread has ended */
 
-	/* The thread's own. */
+	/* Of the recorder's thread. */
 	struct flight *flight; /* NULL: nothing was recorded yet */
 	struct live_counter *counter;
 	struct session *session; /* NULL: there is no target */
 	struct prepared prepared[RECORD_MAX_TARGETS];
 	unsigned n_prepared;
-	struct member *members; /* those of the session, as they were told last */
+	struct member *members; /* those of the session, as last read */
 	struct forecast forecast;
 	struct budget budget;
 	struct capture_shed shed[KIND_COUNT];
 	unsigned n_shed, n_left_out, n_refused;
-	bool has_warned;            /* that it cannot begin */
-	uint64_t start_ns, last_ns; /* of what is kept: last_ns when the session has ended */
-	bool has_failed;   /* the session ended for an error, not because its processes had */
-	uint64_t named_ns; /* the threads' names were told */
+	bool warned_cannot_begin; /* that it cannot begin */
+	/* Of what is kept: last_ns is set when the session has ended. */
+	uint64_t start_ns, last_ns;
+	/* The session ended because of an error, not because its processes had ended. */
+	bool has_failed;
+	/* When the threads' names were last recorded. */
+	uint64_t named_ns;
 	uint64_t cpu_before_ns, again_ns;
-	struct drain_counts counts; /* of the session, as it ended */
+	struct drain_counts counts; /* of the session, when it ended */
 	double last_overhead;
 	uint64_t records_before, dropped_before; /* of earlier sessions */
 };
 
-static void end_if_over(struct recorder *r);
+static void finish_if_done(struct recorder *r);
 
 static void on_snapshot_over(void *data)
 {
 	struct recorder *r = data;
 
 	r->n_snapshots--;
-	end_if_over(r);
+	finish_if_done(r);
 }
 
-/* The first that waits, taken off the list; NULL: nobody waits. */
+/* Takes the first waiting snapshot off the list; NULL: none waits. */
 static struct snapshot *take_snapshot(struct recorder *r)
 {
 	struct snapshot *s;
@@ -103,8 +107,8 @@ static int view_of(struct recorder *r, uint64_t until_ns, struct snapshot_facts 
 	return facts->since_ns < until_ns ? flight_view_new(r->flight, ret) : -ENODATA;
 }
 
-/* Answers with what there is until then. */
-static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until_ns)
+/* Answers with what was recorded until then. */
+static void answer_snapshot(struct recorder *r, struct snapshot *s, uint64_t until_ns)
 {
 	struct snapshot_facts facts = { .until_ns = until_ns,
 					.detail = r->options.detail,
@@ -116,31 +120,34 @@ static void give_snapshot(struct recorder *r, struct snapshot *s, uint64_t until
 	struct flight_view *view;
 	char text[160];
 	pid_t pid;
+	const struct session_warnings *warnings;
 	int error;
 	bool may;
 
 	pthread_mutex_lock(&r->lock);
-	may = recorded_may_have(&r->recorded, snapshot_uid(s), &pid);
+	may = recorded_is_permitted(&r->recorded, snapshot_uid(s), &pid);
 	pthread_mutex_unlock(&r->lock);
 	if (!may) {
-		snprintf(text, sizeof(text),
-			 "process %d, which is in the recording, is another user's: ask as root",
-			 pid);
+		snprintf(
+			text, sizeof(text),
+			"the recorder also holds process %d, which belongs to another user: run as root",
+			pid);
 		snapshot_fail(s, -EACCES, text, on_snapshot_over, r);
 		return;
 	}
 	error = view_of(r, until_ns, &facts, &view);
 	if (error < 0) {
 		snapshot_fail(s, error,
-			      error == -ENODATA ? "nothing was recorded until now"
+			      error == -ENODATA ? "nothing has been recorded yet"
 						: strerror(-error),
 			      on_snapshot_over, r);
 		return;
 	}
 	memcpy(facts.shed, r->shed, sizeof(facts.shed));
 	facts.n_shed = r->n_shed;
-	for (unsigned i = 0; r->session && i < session_warnings(r->session); i++)
-		snapshot_warn(s, session_warning(r->session, i));
+	warnings = r->session ? session_warnings(r->session) : NULL;
+	for (unsigned i = 0; warnings && i < warnings->n; i++)
+		snapshot_warn(s, warnings->texts[i], warnings->restating >> i & 1);
 	if (r->session)
 		session_count(r->session, &facts.counts);
 	facts.overhead =
@@ -174,7 +181,7 @@ static void note_status(struct recorder *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* What is kept stays, until another session has begun. */
+/* What is kept stays until another session has begun. */
 static void end_session(struct recorder *r)
 {
 	if (!r->session)
@@ -194,8 +201,8 @@ static void end_session(struct recorder *r)
 	members_free(&r->members);
 }
 
-/* Those of its processes that live join again, before others; how many have ended. */
-static unsigned begin_anew(struct recorder *r)
+/* Its processes that are still alive join again, before others; returns how many have ended. */
+static unsigned restart_session(struct recorder *r)
 {
 	struct member *members = TAKE_PTR(r->members);
 	unsigned n_ended = 0;
@@ -219,7 +226,7 @@ static void note_target(struct recorder *r, const struct target *target)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* A session that is not the recorder's yet. */
+/* A session that does not belong to the recorder yet. */
 struct beginning {
 	struct flight *flight;
 	struct live_counter *counter;
@@ -254,7 +261,7 @@ static int open_session(struct recorder *r, struct beginning *b, const struct pr
 	return error < 0 ? error : session_open(b->session, FOREVER_NS, ret_start);
 }
 
-/* The first process: what was kept before goes only when it is recorded. */
+/* The first process: what was kept before is dropped only once this one is recorded. */
 static int begin(struct recorder *r, const struct target *target, char *text, size_t size)
 {
 	struct beginning b = {};
@@ -302,7 +309,7 @@ static int attach(struct recorder *r, const struct target *target, char *text, s
 	if (error < 0)
 		return error;
 	r->n_prepared++;
-	/* Its probes may fire before all of them are there. */
+	/* Its probes may fire before all of them are attached. */
 	note_target(r, target);
 	error = session_add(r->session, p, text, size);
 	if (error >= 0)
@@ -311,7 +318,7 @@ static int attach(struct recorder *r, const struct target *target, char *text, s
 	return error;
 }
 
-/* The next one whose time has come; NULL: there is none. */
+/* The next process whose time has come; NULL: there is none. */
 static struct member *take_joining(struct recorder *r)
 {
 	struct member *m;
@@ -324,12 +331,12 @@ static struct member *take_joining(struct recorder *r)
 	return m;
 }
 
-/* It cannot begin for a reason that is not the process's: there may be too many captures. */
+/* It cannot begin for a reason unrelated to the process: there may be too many captures. */
 static void try_later(struct recorder *r, const struct target *target, const char *why)
 {
-	if (!r->has_warned)
-		log_warning("the recorder cannot begin, and tries again: %s", why);
-	r->has_warned = true;
+	if (!r->warned_cannot_begin)
+		log_warning("the recorder cannot start and will try again: %s", why);
+	r->warned_cannot_begin = true;
 	r->again_ns = loop_now() + AGAIN_NS;
 	pthread_mutex_lock(&r->lock);
 	if (members_add(&r->joining, target, true) < 0)
@@ -339,20 +346,20 @@ static void try_later(struct recorder *r, const struct target *target, const cha
 
 static void join_target(struct recorder *r, const struct target *target)
 {
-	struct target fresh = prepared_what_is_new(r->prepared, r->n_prepared, target);
+	struct target fresh = prepared_new_part(r->prepared, r->n_prepared, target);
 	char text[256] = "";
 	int error;
 
 	if (!fresh.n_files)
 		return;
 	if (r->n_prepared == RECORD_MAX_TARGETS) {
-		/* Places are not used again: when some are those of processes that have ended, it
-		 * begins anew with the others. */
+		/* Target numbers are not reused: if some belong to processes that have ended, it
+		 * restarts with the others. */
 		for (unsigned i = 0; i < session_n_targets(r->session); i++)
 			if (session_target_ended(r->session, i)) {
 				log_info(
-					"the recorder begins anew: %u of its processes have ended, and it has room for %d",
-					begin_anew(r), RECORD_MAX_TARGETS);
+					"the recorder restarts: %u of its processes have ended, and it is limited to %d",
+					restart_session(r), RECORD_MAX_TARGETS);
 				recorder_join(r, target);
 				return;
 			}
@@ -361,7 +368,7 @@ static void join_target(struct recorder *r, const struct target *target)
 	}
 	error = attach(r, &fresh, text, sizeof(text));
 	if (error >= 0) {
-		r->has_warned = false;
+		r->warned_cannot_begin = false;
 		if (members_add(&r->members, target, false) < 0)
 			r->n_left_out++;
 	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
@@ -384,7 +391,7 @@ static void join_next(struct recorder *r)
 		end_session(r);
 }
 
-/* The kernel's tables fill when processes end without closing what they had open: then new
+/* The kernel's tables fill up when processes end without closing what they had open: then new
  * connections, or operations, are not followed. */
 static bool tables_are_full(const struct recorder *r)
 {
@@ -405,11 +412,11 @@ static void keep_budget(struct recorder *r, uint64_t now)
 	r->n_shed += n;
 	for (; n > 0; n--, shed++)
 		log_warning(
-			"the recorder gives up %s: the probes cost %.1f %% of the CPU time, and its budget is %.4g %%",
+			"the recorder disables %s: the probes cost %.1f %% of the CPU time; its budget is %.4g %%",
 			probe_kind_name(shed->kind), shed->overhead, r->options.max_overhead);
 }
 
-/* Snapshots wait until what happened before they were asked for is there. */
+/* A snapshot waits until everything that happened before it was requested has been read. */
 static void serve_snapshots(struct recorder *r)
 {
 	for (;;) {
@@ -429,7 +436,7 @@ static void serve_snapshots(struct recorder *r)
 		if (r->session && session_settled_ns(r->session) <= MAX(asked, r->named_ns) &&
 		    now < asked + SETTLE_MAX_NS)
 			return;
-		give_snapshot(r, take_snapshot(r), r->session ? asked : MIN(asked, r->last_ns));
+		answer_snapshot(r, take_snapshot(r), r->session ? asked : MIN(asked, r->last_ns));
 	}
 }
 
@@ -439,7 +446,8 @@ static bool wait_round(struct recorder *r)
 	bool ending;
 
 	pthread_mutex_lock(&r->lock);
-	/* With a session every round is as long, so that records are read together. */
+	/* While a session exists every round takes its full time, so that many records are read at
+	 * once. */
 	if (!r->ending &&
 	    (r->session || ((!r->joining || loop_now() < r->again_ns) && !r->waiting)))
 		cond_wait_until(&r->changed, &r->lock, at);
@@ -448,8 +456,8 @@ static bool wait_round(struct recorder *r)
 	return !ending;
 }
 
-/* Snapshots use what is its. */
-static void end_if_over(struct recorder *r)
+/* Snapshots use the recorder's memory. */
+static void finish_if_done(struct recorder *r)
 {
 	if (!r->has_ended || r->n_snapshots)
 		return;
@@ -468,7 +476,7 @@ static void on_ended(void *data)
 	struct recorder *r = data;
 
 	r->has_ended = true;
-	end_if_over(r);
+	finish_if_done(r);
 }
 
 static void *recorder_thread(void *data)
@@ -480,15 +488,15 @@ static void *recorder_thread(void *data)
 			int error = session_drain(r->session);
 
 			if (error < 0) {
-				log_warning_errno(error, "the recorder begins anew: %m");
-				begin_anew(r);
+				log_warning_errno(error, "the recorder restarts: %m");
+				restart_session(r);
 				r->has_failed = true;
 			} else if (session_targets_ended(r->session)) {
 				end_session(r);
 			} else if (tables_are_full(r)) {
 				log_warning(
-					"the recorder begins anew: more connections, or operations, came and went than the kernel's tables hold");
-				begin_anew(r);
+					"the recorder restarts: there were more connections, or operations, than the kernel's tables hold");
+				restart_session(r);
 				r->has_failed = true;
 			} else {
 				keep_budget(r, loop_now());
@@ -537,7 +545,7 @@ void recorder_end(struct recorder *r)
 void recorder_join(struct recorder *r, const struct target *target)
 {
 	pthread_mutex_lock(&r->lock);
-	/* One that waits already has only mapped more. */
+	/* A process that is already waiting has only mapped more files. */
 	if (members_add(&r->joining, target, false) < 0)
 		log_warning("process %d (%s) is not recorded: out of memory", target->pid,
 			    target->name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flight recorder: a capture without an end that keeps the last moments only, out of which
+ * The flight recorder: a capture without an end that keeps only the last moments, from which
  * snapshots are made after the fact. It runs in a thread of its own, attaches when there is a
- * target, and makes each snapshot in yet another thread, while it goes on. The functions here are
+ * target, and makes each snapshot in yet another thread while it continues. The functions here are
  * called in the loop's thread.
  */
 #pragma once
@@ -17,16 +17,17 @@ struct recorder;
 struct recorder_options {
 	struct loop *loop;
 	struct proxy *proxy;
-	struct plan_cache *plans; /* borrowed, as the following */
+	struct plan_cache *plans; /* borrowed, like those below */
 	int cache;
 	const char *hostname;
-	uint32_t client; /* the broker's number of who wants it, or BROKER_DAEMON */
+	/* The broker's id of the client that started it, or BROKER_DAEMON. */
+	uint32_t client;
 	struct detail detail;
 	double max_overhead; /* percent of the targets' CPU time; 0: no limit */
 	uint64_t last_ns;
-	uint64_t bytes; /* of records, and of what they refer to; a snapshot that is being made may
-			   hold as much again */
-	/* It has ended, in the loop's thread, after recorder_end(). */
+	/* Of records, and of what they refer to; a snapshot in progress may use as much again. */
+	uint64_t bytes;
+	/* Called in the loop's thread once it has ended, after recorder_end(). */
 	void (*ended)(struct recorder *recorder, void *data);
 	void *data;
 };
@@ -35,14 +36,17 @@ struct recorder_options {
 int recorder_new(const struct recorder_options *options, struct recorder **ret);
 /* Detaches, lets snapshots finish, calls ended() and frees itself. */
 void recorder_end(struct recorder *r);
-/* A process is a target, or has mapped more files: it is recorded from now on. It is copied. */
+/* A process is a target, or has mapped more files: it is recorded from now on. The target is
+ * copied. */
 void recorder_join(struct recorder *r, const struct target *target);
 
 struct recorder_status {
 	bool attached;
-	unsigned n_targets;  /* that are recorded */
-	unsigned n_left_out; /* for whom there was no room, or who could not be */
-	uint64_t oldest_ns;  /* of what is kept, CLOCK_MONOTONIC; 0: nothing is */
+	unsigned n_targets; /* that are recorded */
+	/* For which there was no room, or which could not be recorded. */
+	unsigned n_left_out;
+	/* Of what is kept, CLOCK_MONOTONIC; 0: nothing is. */
+	uint64_t oldest_ns;
 	uint64_t bytes;
 	uint64_t records, dropped;
 	double overhead; /* percent of the targets' CPU time, since it attached */
@@ -56,13 +60,15 @@ bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret,
 		       uint64_t *ret_since_ns);
 const struct recorder_options *recorder_get_options(const struct recorder *r);
 struct snapshot_request {
-	uid_t uid; /* who asks: all of a recording is one trace, so that each of its processes has
-		      to be this user's; 0: whosoever's */
-	uint64_t last_ns;                     /* before now; 0: all that there is */
-	struct request_filter filter;         /* its texts are copied */
-	struct request_list_options requests; /* which requests the result tells one by one */
-	struct export_extras extras;          /* of the trace */
-	/* Called once, in the loop's thread; what is taken out of the result must be zeroed. */
+	/* The client's user: all of a recording is one trace, so each of its processes must belong
+	 * to this user; 0: any. */
+	uid_t uid;
+	uint64_t last_ns;             /* before now; 0: everything */
+	struct request_filter filter; /* its strings are copied */
+	/* Which requests the result lists one by one. */
+	struct request_list_options requests;
+	struct export_extras extras; /* of the trace */
+	/* Called once, in the loop's thread; anything moved out of the result must be zeroed. */
 	void (*done)(struct capture_result *result, void *data);
 	void *data;
 };

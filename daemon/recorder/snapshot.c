@@ -85,9 +85,9 @@ void snapshot_set_next(struct snapshot *s, struct snapshot *next)
 	s->next = next;
 }
 
-void snapshot_warn(struct snapshot *s, const char *text)
+void snapshot_warn(struct snapshot *s, const char *text, bool restates)
 {
-	result_warn(&s->result, "%s", text);
+	(restates ? result_restate : result_warn)(&s->result, "%s", text);
 }
 
 static void on_done(void *data)
@@ -107,8 +107,8 @@ static void post_done(struct snapshot *s)
 		poll(NULL, 0, 100);
 }
 
-/* Only of the window is told what was given up in it. */
-static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
+/* Only what was shed within the window is reported. */
+static void report_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 {
 	for (unsigned i = 0; i < s->facts.n_shed; i++) {
 		struct capture_shed shed = s->facts.shed[i];
@@ -120,14 +120,14 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 		if (shed.refused)
 			;
 		else if (shed.at_ns <= from)
-			result_warn(
+			result_restate(
 				&s->result,
-				"%s had been given up before: the probes cost %.1f %% of the CPU time, and the recorder's budget is %.4g %%.",
+				"%s had been disabled before: the probes cost %.1f %% of the CPU time; the recorder's budget is %.4g %%.",
 				name, shed.overhead, s->facts.max_overhead);
 		else
-			result_warn(
+			result_restate(
 				&s->result,
-				"%.3f s after the window began, %s were given up: the probes cost %.1f %% of the CPU time, and the recorder's "
+				"%.3f s after the window began, %s were disabled: the probes cost %.1f %% of the CPU time; the recorder's "
 				"budget is %.4g %%.",
 				(double)(shed.at_ns - from) / 1e9, name, shed.overhead,
 				s->facts.max_overhead);
@@ -136,8 +136,8 @@ static void tell_sheds(struct snapshot *s, uint64_t from, uint64_t to)
 	}
 }
 
-/* What was lost in the window, by cause as far as that is known; of tables that were full it is not
- * known when. */
+/* What was lost in the window, by cause as far as known; for full tables the time of a loss is
+ * unknown. */
 static struct drain_counts counts_of(const struct drain_counts *all,
 				     const struct flight_facts *kept)
 {
@@ -173,8 +173,8 @@ static int make(struct snapshot *s)
 	if (s->request.last_ns && to - from < s->request.last_ns) {
 		result_warn(
 			&s->result,
-			"The last %.3f s were asked for, and the recorder has %.3f s: recorder-last, or recorder-memory, is too small, or it has "
-			"not run for so long.",
+			"The last %.3f s were requested, but the recorder holds %.3f s: recorder-last or recorder-memory is too small, or it has "
+			"not run that long.",
 			(double)s->request.last_ns / 1e9, (double)(to - from) / 1e9);
 		s->result.cut = true;
 	}
@@ -182,23 +182,23 @@ static int make(struct snapshot *s)
 		result_warn(&s->result, "Nothing was recorded in the last %.3f s: %s.",
 			    (double)(s->asked_ns - to) / 1e9,
 			    s->facts.has_failed
-				    ? "the recorder began anew, and the daemon's log says why"
+				    ? "the recorder was restarted; the daemon's log has the reason"
 				    : "every process had ended");
 	if (s->facts.n_refused)
 		result_warn(&s->result,
-			    "%u processes could not be recorded: the daemon's log says why.",
+			    "%u processes could not be recorded: the daemon's log has the reason.",
 			    s->facts.n_refused);
-	tell_sheds(s, from, to);
+	report_sheds(s, from, to);
 	s->result.overhead = s->facts.overhead;
 	s->result.max_overhead = s->facts.max_overhead;
 	r = flight_view_correlate(s->view, from, to, facts.start_unix_ns, &s->request.filter, &kept,
 				  &timeline);
 	if (r < 0)
 		return r;
-	if (kept.lead_in_is_cut)
+	if (kept.lead_in_is_incomplete)
 		result_warn(
 			&s->result,
-			"Names of operations and paths of requests may be missing: the recorder had not enough memory for all of them.");
+			"Names of operations and paths of requests may be missing: the recorder did not have enough memory for all of them.");
 	facts.counts = counts_of(&s->facts.counts, &kept);
 	r = result_make(timeline, &facts, &s->result);
 	timeline_free(timeline);
@@ -219,7 +219,7 @@ static void *snapshot_thread(void *data)
 	if (r == -EFBIG)
 		note_error(
 			s, r,
-			"the trace would be larger than 2 GiB, which no client takes: ask for a shorter time");
+			"the trace would exceed 2 GiB, which no client accepts: use a shorter --last");
 	else if (r < 0)
 		note_error(s, r, strerror(-r));
 	s->view = flight_view_free(s->view);
@@ -239,7 +239,7 @@ void snapshot_begin(struct snapshot *s, struct flight_view *view,
 	if (pthread_create(&s->thread, NULL, snapshot_thread, s) == 0)
 		return;
 	s->has_thread = false;
-	note_error(s, -EAGAIN, "no thread could be made for it");
+	note_error(s, -EAGAIN, "no thread could be created for it");
 	post_done(s);
 }
 

@@ -11,35 +11,36 @@ struct snapshot;
 /* -ENOMEM. */
 int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname,
 		 struct snapshot **ret);
-/* Where nothing was begun. */
+/* For a snapshot that was not begun. */
 struct snapshot *snapshot_free(struct snapshot *s);
 
-/* When it was asked for, CLOCK_MONOTONIC. */
+/* When it was requested, CLOCK_MONOTONIC. */
 uint64_t snapshot_asked_ns(const struct snapshot *s);
 uid_t snapshot_uid(const struct snapshot *s);
 struct snapshot *snapshot_next(const struct snapshot *s);
 void snapshot_set_next(struct snapshot *s, struct snapshot *next);
 
-/* The result will say so. */
-void snapshot_warn(struct snapshot *s, const char *text);
+/* Adds the text to the result's warnings. restates: see result_restate(). */
+void snapshot_warn(struct snapshot *s, const char *text, bool restates);
 
-/* What the recorder says of itself. */
+/* What the recorder reports about itself. */
 struct snapshot_facts {
 	uint64_t since_ns; /* it has recorded since then */
-	uint64_t until_ns; /* until it was asked, or the recorder's targets had ended */
+	/* Until the request, or until the recorder's targets ended. */
+	uint64_t until_ns;
 	struct detail detail;
 	double max_overhead, overhead;
 	struct capture_shed shed[KIND_COUNT]; /* at_ns: CLOCK_MONOTONIC */
 	unsigned n_shed;
 	unsigned n_left_out, n_refused;
-	bool has_failed;            /* it has ended for an error */
+	bool has_failed;            /* it has ended because of an error */
 	struct drain_counts counts; /* since it began */
 };
 
-/* Begins: the view is the snapshot's. It tells of its result in the loop's thread, then calls
- * over(s, data) there and is freed. */
+/* Begins: the snapshot takes ownership of the view. It delivers its result in the loop's thread,
+ * then calls over(data) there and is freed. */
 void snapshot_begin(struct snapshot *s, struct flight_view *view,
 		    const struct snapshot_facts *facts, void (*over)(void *data), void *data);
-/* Instead: there is no result, for this reason. */
+/* Instead of snapshot_begin(): there is no result, for this reason. */
 void snapshot_fail(struct snapshot *s, int error, const char *text, void (*over)(void *data),
 		   void *data);

@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
-/* The name is known once it is known what to attach. */
+/* The name is known only once the capture is planned. */
 static void add_process(FILE *f, pid_t pid, const struct capture_plan *plan)
 {
 	fprintf(f, "%d", pid);

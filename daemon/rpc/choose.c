@@ -68,26 +68,27 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 					       "process %u was named twice", pids[i]);
 				return -EINVAL;
 			}
-		t = pids[i] <= INT32_MAX ? targets_look(s->targets, (pid_t)pids[i], &error) : NULL;
+		t = pids[i] <= INT32_MAX ? targets_examine(s->targets, (pid_t)pids[i], &error)
+					 : NULL;
 		if (!t) {
 			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
 				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u",
 					       pids[i]);
 			else if (error)
 				grpc_call_fail(call, reply_status_of(error),
-					       "cannot look at process %u: %s", pids[i],
+					       "cannot examine process %u: %s", pids[i],
 					       strerror(-error));
 			else
 				grpc_call_fail(
 					call, GRPC_NOT_FOUND,
-					"process %u has no known runtime mapped; `tfprofctl targets` lists those that have",
+					"process %u has no known runtime mapped; `tfprofctl targets` lists the processes that do",
 					pids[i]);
 			return -ENOENT;
 		}
 		if (!peer || !peer_may(peer, t)) {
 			grpc_call_fail(
 				call, GRPC_PERMISSION_DENIED,
-				"you may not profile process %u of user %u: ask as its user or as root",
+				"you may not profile process %u of user %u: run as its user or as root",
 				pids[i], t->uid);
 			return -EACCES;
 		}
@@ -100,6 +101,6 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 	if (request->n_targets)
 		return 0;
 	grpc_call_fail(call, GRPC_NOT_FOUND,
-		       "no process with a known runtime runs here that you may profile");
+		       "there is no process with a known runtime that you may profile");
 	return -ENOENT;
 }

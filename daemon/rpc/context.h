@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every call is served with: the daemon's front as its services know it. The services share
- * it, and each changes only what is its own. */
+/* The context of every call: the daemon's front as its services know it. The services share it, and
+ * each changes only its own part. */
 #pragma once
 
 #include <stdint.h>
@@ -21,28 +21,29 @@ struct service_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	const char *hostname;
-	const struct listener *listeners; /* that the broker accepts on */
+	const struct listener *listeners; /* whose connections the broker accepts */
 	unsigned n_listeners;
 	const struct config *config; /* borrowed */
 	struct grpc_tls *tls;        /* borrowed, NULL: none */
-	int metrics; /* a socket that listens, owned by the service from now on; -1: none */
-	int cache;   /* a directory for what is worth keeping, owned by the service from now on; -1:
-			none */
+	/* A listening socket, owned by the service; -1: none. */
+	int metrics;
+	/* The directory for cached data, owned by the service; -1: none. */
+	int cache;
 };
 
-/* A client, as the broker knows it. */
+/* A client, as the broker identified it. */
 struct peer {
 	uint32_t client;
 	uid_t uid;
 };
 
-/* What a listener stands for. */
+/* The targets of a listener. */
 struct port {
 	unsigned index; /* of the listener */
 	pid_t pid;      /* 0: every target */
 };
 
-/* Of captures that have come to an end. */
+/* Of captures that have ended. */
 struct service_totals {
 	uint64_t succeeded, failed, cancelled;
 	uint64_t records, dropped;
@@ -51,7 +52,7 @@ struct service_totals {
 struct service {
 	struct service_options options;
 	struct service_totals totals;
-	struct metrics *metrics; /* NULL: nobody asks */
+	struct metrics *metrics; /* NULL: not configured */
 	struct grpc_server *server;
 	struct plan_cache *plans;
 	struct capture_shared *captures;
@@ -59,15 +60,17 @@ struct service {
 	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
 	struct recorder *recorder; /* NULL: there is none */
-	uid_t recorder_uid;        /* who wanted it */
+	uid_t recorder_uid;        /* the user who started it */
 	bool recorder_ends;
-	bool recorder_client_gone; /* its connection is closed, and the broker keeps its place for
-				      the recorder */
-	struct grpc_call *recorder_stopper; /* who waits for its end; NULL: nobody */
+	/* Its connection is closed, and the broker keeps its slot for the recorder. */
+	bool recorder_client_gone;
+	/* The call that waits for the recorder's end; NULL: none. */
+	struct grpc_call *recorder_stopper;
 	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
 	bool stopping;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
-	int listener_ids[BROKER_MAX_LISTENERS];   /* of those for every target, the server's */
+	/* Of the listeners for every target: the server's ids. */
+	int listener_ids[BROKER_MAX_LISTENERS];
 };

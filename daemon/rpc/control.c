@@ -60,12 +60,12 @@ static void send_progress(void *data)
 	progress.requests = p.requests;
 	reply.progress = &progress;
 	loop_timer_set(job->progress, loop_now() + PROGRESS_NS);
-	/* A client that does not read gets no more of them. */
+	/* A client that does not read gets no more progress messages. */
 	if (grpc_call_queued(job->call) == 0 && reply_message(&reply.base, &body) >= 0)
 		grpc_call_send(job->call, body);
 }
 
-/* For a replay that explains, too. */
+/* For a replay with --explain, too. */
 static int add_plan(struct journal *recording, const struct capture_plan *plan)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -82,7 +82,7 @@ static int add_plan(struct journal *recording, const struct capture_plan *plan)
 	return r;
 }
 
-/* The blocks go to the socket from where they lie, each released once it is sent. */
+/* The blocks are sent from where they are, and each is released once it is sent. */
 static int send_recording(struct job *job, struct capture_result *result, uint64_t *ret_size)
 {
 	struct journal *recording = result->recording;
@@ -98,7 +98,7 @@ static int send_recording(struct job *job, struct capture_result *result, uint64
 	if (r >= 0)
 		r = journal_finish(recording);
 	if (r < 0) {
-		result_warn(result, "The recording was given up: %s.", strerror(-r));
+		result_warn(result, "The recording was abandoned: %s.", strerror(-r));
 		return 0;
 	}
 	*ret_size = journal_bytes(recording);
@@ -139,7 +139,7 @@ void control_answer(struct job *job, struct capture_result *result)
 		grpc_call_finish(job->call, GRPC_OK, NULL);
 }
 
-/* The level is one that there is; on failure the call is answered. */
+/* Checks that the level exists; on failure the call is answered. */
 static int check_level(struct grpc_call *call, uint32_t level)
 {
 	if (level >= 1 && level <= 3)
@@ -155,7 +155,7 @@ int control_choose_format(struct grpc_call *call, const char *name, const struct
 	*ret = exporter_find(name);
 	if (*ret)
 		return 0;
-	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "traces have no format '%.40s'", name);
+	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "unknown trace format '%.40s'", name);
 	return -EINVAL;
 }
 
@@ -164,7 +164,7 @@ static void send_plan(struct job *job, const struct capture_plan *plan)
 	Tfprofd__CaptureReply reply = TFPROFD__CAPTURE_REPLY__INIT;
 	struct grpc_body *body;
 
-	/* A plan that cannot be told is no reason not to capture. */
+	/* A plan that cannot be sent does not prevent the capture. */
 	if (plan_reply_new(plan, &reply.plan) < 0)
 		return;
 	if (reply_message(&reply.base, &body) >= 0)
@@ -242,12 +242,12 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	if (!request.duration_ns || request.duration_ns > s->options.config->max_duration_ns) {
 		grpc_call_fail(
 			call, GRPC_INVALID_ARGUMENT,
-			"the duration must be above 0 and at most %.6g s (tfprofd --max-duration)",
+			"the duration must be more than 0 and at most %.6g s (tfprofd --max-duration)",
 			(double)s->options.config->max_duration_ns / 1e9);
 		r = -EINVAL;
 	} else if (!(request.max_overhead >= 0 && request.max_overhead <= 100)) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
-			       "the budget must be above 0 and at most 100 %%");
+			       "the budget must be more than 0 and at most 100 %%");
 		r = -EINVAL;
 	} else {
 		r = check_level(call, m->level);
@@ -261,11 +261,11 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 	started = s->jobs;
 	if (r >= 0)
 		job_start(s, call, &job, &request);
-	/* The filter's texts lie in it. */
+	/* The filter's strings are part of it. */
 	tfprofd__capture_request__free_unpacked(m, NULL);
 	if (s->jobs == started)
 		return;
-	/* Without a timer there is no progress to see, and nothing else is lost. */
+	/* Without a timer there are no progress messages; nothing else is lost. */
 	if (loop_timer_new(s->options.loop, send_progress, s->jobs, &s->jobs->progress) >= 0)
 		loop_timer_set(s->jobs->progress, loop_now() + PROGRESS_NS);
 }

@@ -50,8 +50,8 @@ static bool has_error(const struct doctor *d)
 	return false;
 }
 
-/* The broker's findings; whether one of them says that the process cannot be captured, whatever the
- * host. */
+/* The broker's findings; returns whether one of them rules out a capture of the process, regardless
+ * of the host. */
 static bool ask_broker(struct doctor *d, struct proxy *proxy, pid_t pid)
 {
 	bool about_process = false;
@@ -69,7 +69,7 @@ static bool ask_broker(struct doctor *d, struct proxy *proxy, pid_t pid)
 	}
 	if (r != -ENOENT)
 		add(d, FINDING_ERROR, "no-broker", "restart tfprofd",
-		    "the daemon's other half does not answer: %s", strerror(-r));
+		    "the daemon's privileged process does not answer: %s", strerror(-r));
 	return about_process;
 }
 
@@ -80,13 +80,13 @@ static void judge_probes(struct doctor *d, const struct service *s)
 	forecast_get(s->options.proxy, s->options.cache, &forecast);
 	if (!forecast.measured) {
 		add(d, FINDING_WARNING, "no-calibration", "ask again when the machine is less busy",
-		    "what probes cost here could not be measured (%s): forecasts are those of another machine",
+		    "the cost of probes could not be measured here (%s): forecasts use figures of another machine",
 		    forecast.failure);
 		return;
 	}
 	if (forecast.calibration.nop5 == NOP5_CORRUPTS)
 		add(d, FINDING_NOTE, "nop5-corrupts",
-		    "use no other tool to probe 5-byte nops inside of functions, and update the kernel",
+		    "do not probe 5-byte nops inside functions with other tools, and update the kernel",
 		    "this kernel's probes on 5-byte nops destroy data below the stack pointer; tfprofd never probes there, but other tools may");
 	else if (forecast.calibration.nop5 == NOP5_SAFE)
 		add(d, FINDING_OK, "nop5-safe", "",
@@ -97,7 +97,8 @@ static void judge_probes(struct doctor *d, const struct service *s)
 	    forecast.calibration.switch_ns, forecast.calibration.call_ns);
 }
 
-/* What it lacks is found out by trying; this is for whoever asks which kernels there are. */
+/* Missing features are found by trying them; this is for users who ask which kernels are
+ * supported. */
 static void judge_release(struct doctor *d, const char *release)
 {
 	unsigned major = 0, minor = 0, oldest_major, oldest_minor;
@@ -116,7 +117,7 @@ static void judge_release(struct doctor *d, const char *release)
 		    release);
 }
 
-/* Adds what is true whoever is asked about, and answers. */
+/* Adds findings that do not depend on the process, and answers. */
 static void answer_findings(struct grpc_call *call, const struct service *s, struct doctor *d)
 {
 	static const char *const severities[] = { [FINDING_OK] = "ok",
@@ -130,7 +131,7 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 	judge_probes(d, s);
 	if (s->options.cache < 0 || faccessat(s->options.cache, ".", W_OK, AT_EACCESS) < 0)
 		add(d, FINDING_NOTE, "no-cache",
-		    "make the state directory writable, or choose another one by tfprofd --state-dir",
+		    "make the state directory writable, or choose another one with tfprofd --state-dir",
 		    "plans are not kept between runs of the daemon: the first capture of each server takes longer");
 	uname(&kernel);
 	judge_release(d, kernel.release);
@@ -171,7 +172,7 @@ static void judge_plan(struct doctor *d, const struct capture_plan *plan)
 		    "%s", text);
 }
 
-/* The host may have changed since the call began: it is asked when the answer is made. */
+/* The host may have changed since the call began: it is checked when the answer is made. */
 static void answer_planned(struct job *job, struct capture_result *result)
 {
 	struct doctor *d = calloc(1, sizeof(*d));
@@ -209,22 +210,23 @@ static bool answer_unplanned(struct job *job, const struct capture_result *resul
 	return true;
 }
 
-/* The process as a target that the client may capture; NULL: a finding says why it is none. */
+/* The process as a target that the client may capture; NULL: a finding gives the reason why it is
+ * not one. */
 static const struct target *find_target(struct doctor *d, struct service *s,
 					const struct peer *peer, pid_t pid)
 {
 	struct target *t;
 	int error = 0;
 
-	t = targets_look(s->targets, pid, &error);
+	t = targets_examine(s->targets, pid, &error);
 	if (t && peer && peer_may(peer, t))
 		return t;
 	if (t)
-		add(d, FINDING_ERROR, "not-permitted", "ask as its user or as root",
+		add(d, FINDING_ERROR, "not-permitted", "run as its user or as root",
 		    "you may not profile process %d of user %u", pid, t->uid);
 	else if (error)
 		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root",
-		    "cannot look at process %d: %s", pid, strerror(-error));
+		    "cannot examine process %d: %s", pid, strerror(-error));
 	else
 		add(d, FINDING_ERROR, "no-runtime",
 		    "choose one of those that tfprofctl targets lists",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What prevents a capture: what the broker finds about the host and a process, and what only the
- * front knows. */
+/* What prevents a capture: the broker's findings about the host and a process, and those that only
+ * the front can make. */
 #pragma once
 
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "daemon/rpc/reply.h"
 #include "proto/health.pb-c.h"
 
-/* Each holds a call, and nothing else. */
+/* Each watcher costs only a held call. */
 #define WATCHERS_MAX 64
 
 #define SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
@@ -32,7 +32,7 @@ static struct grpc_body *body_of(serving_status status)
 	return reply_message(&response.base, &body) < 0 ? NULL : body;
 }
 
-/* The state of a service that a request names; SERVICE_UNKNOWN: there is none of this name. */
+/* The state of the service that a request names; SERVICE_UNKNOWN: there is none of this name. */
 static serving_status status_of(const struct service *s, const char *name)
 {
 	if (*name && !grpc_server_has_service(s->server, name))
@@ -40,7 +40,7 @@ static serving_status status_of(const struct service *s, const char *name)
 	return s->stopping ? NOT_SERVING : SERVING;
 }
 
-/* What is asked about; false: the call was answered. */
+/* The service in question; false: the call was answered. */
 static bool read_request(struct grpc_call *call, const struct service *s, const uint8_t *message,
 			 size_t size, serving_status *ret)
 {
@@ -98,7 +98,8 @@ void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, v
 		return;
 	if (s->stopping || s->n_watchers == WATCHERS_MAX) {
 		grpc_call_fail(call, s->stopping ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED,
-			       s->stopping ? "the daemon is ending" : "%d clients watch already",
+			       s->stopping ? "the daemon is shutting down"
+					   : "%d clients are already watching",
 			       WATCHERS_MAX);
 		return;
 	}
@@ -128,6 +129,6 @@ void health_stop(struct service *s)
 		forget(s->watchers);
 		if (body)
 			grpc_call_send(call, body);
-		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is shutting down");
 	}
 }

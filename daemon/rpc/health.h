@@ -6,5 +6,5 @@
 
 void health_check(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
-/* Tells those who watch, and ends their calls. */
+/* Notifies the watchers, and ends their calls. */
 void health_stop(struct service *s);

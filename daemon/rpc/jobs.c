@@ -78,12 +78,12 @@ static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
 	if (all >= config->max_captures)
 		grpc_call_fail(
 			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures are running already (tfprofd --max-captures); wait for one to end",
+			"%u captures are already running (tfprofd --max-captures); wait for one to end",
 			all);
 	else if (own >= config->max_captures_per_user)
 		grpc_call_fail(
 			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures of user %u are running already (tfprofd --max-captures-per-user); wait for one to end",
+			"%u captures of user %u are already running (tfprofd --max-captures-per-user); wait for one to end",
 			own, uid);
 	else
 		return true;
@@ -101,7 +101,7 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		return;
 	job = calloc(1, sizeof(*job));
 	if (job && peer && !s->stopping) {
-		log_debug("user %u%s%s asks for a capture", peer->uid,
+		log_debug("user %u%s%s requests a capture", peer->uid,
 			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
 		*job = *template;
 		job->plan_only = request->plan_only;
@@ -123,7 +123,7 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	}
 	free(job);
 	if (s->stopping)
-		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is shutting down");
 	else
 		grpc_call_fail(call, reply_status_of(r), "cannot start a capture: %s",
 			       strerror(-r));

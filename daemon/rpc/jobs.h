@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures for calls: begun, answered, and ended with their call. */
+/* Captures on behalf of calls: begun, answered, and ended with their call. */
 #pragma once
 
 #include "daemon/rpc/context.h"
@@ -7,19 +7,21 @@
 /* A capture for a call. */
 struct job {
 	struct service *service;
-	struct grpc_call *call;  /* NULL: the client has gone */
+	struct grpc_call *call;  /* NULL: the client has disconnected */
 	struct capture *capture; /* NULL: it has delivered its result */
 	uid_t uid;
 	char session_id[64];
 	bool emit_xspace;
 	bool plan_only;
-	pid_t pid;                   /* Doctor only: who is asked about */
-	bool every_target;           /* not only those that were named: more may join */
+	/* Doctor only: the process in question. */
+	pid_t pid;
+	/* Not only named processes: more may join. */
+	bool every_target;
 	struct loop_timer *progress; /* Control only */
-	/* What will be attached is known. May be NULL. */
+	/* Called when it is known what will be attached. May be NULL. */
 	void (*plan)(struct job *job, const struct capture_plan *plan);
 	void (*answer)(struct job *job, struct capture_result *result);
-	/* Answers a capture that failed; false: a status says it. May be NULL. */
+	/* Answers a capture that failed; false: the call's status is the answer. May be NULL. */
 	bool (*answer_failure)(struct job *job, const struct capture_result *result);
 	struct job *next;
 };

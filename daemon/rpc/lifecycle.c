@@ -59,7 +59,7 @@ static void fill_process(struct process_reply *p, const struct target *target, u
 	p->message.n_phases = p->track.n;
 }
 
-/* Those that were asked for; the call is answered when there is no memory. */
+/* Collects the requested processes; answers the call if there is no memory. */
 static struct process_reply *collect(struct service *s, struct grpc_call *call, uint32_t pid,
 				     Tfprofd__ProcessLifecycle **list, size_t *ret_n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How processes came to serve, for tfprofctl. */
+/* How processes started, for tfprofctl. */
 #pragma once
 
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #define CONNECTIONS_MAX 16
 #define TIMEOUT_S 10
 #define MEMORY_BYTES 16384
-/* Every so many buckets of a histogram are one for Prometheus: powers of two. */
+/* This many buckets of a histogram are one for Prometheus: powers of two. */
 #define BUCKET_STEP 4
 
 struct metrics {
@@ -37,7 +37,7 @@ static void print_number(FILE *f, const char *name, const char *type, const char
 	fprintf(f, "tfprofd_%s %.15g\n", name, value);
 }
 
-/* A label's value: names come from other people's processes. */
+/* A label's value; it is escaped because names come from other users' processes. */
 static void print_label(FILE *f, const char *text)
 {
 	for (; *text; text++)
@@ -65,18 +65,18 @@ static void print_captures(FILE *f, const struct service *s)
 		dropped += p.dropped;
 		overhead = MAX(overhead, p.overhead);
 	}
-	print_number(f, "captures_running", "gauge", "Captures that are under way.", running);
-	print_head(f, "captures_total", "counter", "Captures that have come to an end.");
+	print_number(f, "captures_running", "gauge", "Captures in progress.", running);
+	print_head(f, "captures_total", "counter", "Captures that have ended.");
 	fprintf(f, "tfprofd_captures_total{result=\"ok\"} %" PRIu64 "\n", t->succeeded);
 	fprintf(f, "tfprofd_captures_total{result=\"failed\"} %" PRIu64 "\n", t->failed);
 	fprintf(f, "tfprofd_captures_total{result=\"cancelled\"} %" PRIu64 "\n", t->cancelled);
 	print_number(f, "capture_events_total", "counter",
 		     "Records that captures have read from the kernel.", (double)records);
 	print_number(f, "capture_events_lost_total", "counter",
-		     "Records that captures have lost, all causes.", (double)dropped);
+		     "Records that captures have lost, for any cause.", (double)dropped);
 	print_number(
 		f, "capture_overhead_ratio", "gauge",
-		"Share of their processes' CPU time that the probes of the dearest running capture cost, by forecast.",
+		"Probe overhead of the most expensive running capture as a share of its processes' CPU time, by forecast.",
 		overhead / 100);
 }
 
@@ -91,8 +91,9 @@ static void print_recorder(FILE *f, const struct service *s)
 	if (!runs)
 		return;
 	print_number(f, "recorder_processes", "gauge", "Processes that it records.", r.n_targets);
-	print_number(f, "recorder_bytes", "gauge", "Memory of what it keeps.", (double)r.bytes);
-	print_number(f, "recorder_kept_seconds", "gauge", "So much of the last moments is kept.",
+	print_number(f, "recorder_bytes", "gauge", "Memory used by the records that it keeps.",
+		     (double)r.bytes);
+	print_number(f, "recorder_kept_seconds", "gauge", "Length of the time span that is kept.",
 		     r.oldest_ns ? (double)MIN(loop_now() - r.oldest_ns,
 					       recorder_get_options(s->recorder)->last_ns) /
 					   1e9
@@ -100,13 +101,14 @@ static void print_recorder(FILE *f, const struct service *s)
 	print_number(f, "recorder_events_total", "counter",
 		     "Records that it has read from the kernel.", (double)r.records);
 	print_number(f, "recorder_events_lost_total", "counter",
-		     "Records that it has lost, all causes.", (double)r.dropped);
-	print_number(f, "recorder_overhead_ratio", "gauge",
-		     "Share of its processes' CPU time that its probes cost, by forecast.",
-		     r.overhead / 100);
+		     "Records that it has lost, for any cause.", (double)r.dropped);
+	print_number(
+		f, "recorder_overhead_ratio", "gauge",
+		"Probe overhead of the recorder as a share of its processes' CPU time, by forecast.",
+		r.overhead / 100);
 	print_number(
 		f, "recorder_given_up_kinds", "gauge",
-		"Kinds of probes that it does without, for its budget or because the kernel refuses them.",
+		"Kinds of probes that are not attached, because of its budget or because the kernel refuses them.",
 		r.n_shed);
 }
 
@@ -143,7 +145,7 @@ static void print_targets(FILE *f, struct service *s)
 
 	print_head(
 		f, "request_duration_seconds", "histogram",
-		"Latency of requests that have finished, per process, since the recorder, or else a capture that runs, began.");
+		"Latency of finished requests per process, since the recorder, or otherwise a running capture, began.");
 	for (struct target *t = targets_next(s->targets, NULL); t;
 	     t = targets_next(s->targets, t), n++) {
 		struct histogram latencies = {};
@@ -202,11 +204,11 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 		return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n",
 			      MHD_RESPMEM_PERSISTENT, plain);
 	if (!strcmp(url, "/healthz"))
-		return m->service->stopping
-			       ? answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-					"the daemon is ending\n", MHD_RESPMEM_PERSISTENT, plain)
-			       : answer(connection, MHD_HTTP_OK, "ok\n", MHD_RESPMEM_PERSISTENT,
-					plain);
+		return m->service->stopping ? answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+						     "the daemon is shutting down\n",
+						     MHD_RESPMEM_PERSISTENT, plain)
+					    : answer(connection, MHD_HTTP_OK, "ok\n",
+						     MHD_RESPMEM_PERSISTENT, plain);
 	if (strcmp(url, "/metrics"))
 		return answer(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz\n",
 			      MHD_RESPMEM_PERSISTENT, plain);
@@ -217,7 +219,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 		      "text/plain; version=0.0.4; charset=utf-8");
 }
 
-/* It says when it wants to be run again, whatever comes. */
+/* libmicrohttpd sets the time of its next run. */
 static void run(void *data)
 {
 	struct metrics *m = data;

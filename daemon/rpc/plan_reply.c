@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/capture/sites.h"
 #include "lib/base/macro.h"
 
 /* The message and all that it points to, in one piece of memory for each count. */
@@ -18,19 +19,20 @@ struct planned_target {
 #define MESSAGE "call that passes a message at a socket"
 #define ANY_CALL "system call of any process of this host"
 
-/* What people count, and the entries that each of them is seen by. */
+/* The units in which users count, and the entries that each unit is made of. */
 static const struct unit {
 	const char *name;
 	struct entry_kind {
 		enum verb verb;
 		enum work work;
-		bool other; /* of two kinds with the same verb, the second one */
+		/* The second of two kinds with the same verb. */
+		bool other;
 	} entries[4];
 } units[] = {
 	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN } } },
 	{ "request", { { VERB_OPEN, WORK_REQUEST }, { VERB_CLOSE, WORK_REQUEST } } },
 	{ "op", { { VERB_OPEN, WORK_OP }, { VERB_CLOSE, WORK_OP } } },
-	/* A run has one at least, and one for each function that it calls; it works in pieces. */
+	/* A run has at least one, and one for each function that it calls; it works in pieces. */
 	{ "executor",
 	  { { VERB_ENQUEUE, WORK_PIECE },
 	    { VERB_CLOSE, WORK_PIECE },
@@ -47,7 +49,7 @@ static const struct unit {
 	{ "deallocation", { { VERB_FREE, WORK_ALLOC } } },
 	/* A request at a socket has one of the first, and several of the second. */
 	{ "stream of gRPC", { { VERB_OPEN, WORK_STREAM }, { VERB_POINT, WORK_STREAM } } },
-	/* Seen without probes. */
+	/* Recorded without probes. */
 	{ SWITCH, {} },
 	{ MESSAGE, {} },
 	{ ANY_CALL, {} },
@@ -72,6 +74,15 @@ static const char *class_name(enum site_class class)
 	return names[class];
 }
 
+static bool is_planted(const struct capture_plan *plan, const struct prepared *p,
+		       const struct plan_site *site)
+{
+	const struct probe_row *row = p->target.packs->rows[site->spec];
+
+	return prepared_wants(p, site, &plan->detail) &&
+	       !(plan->left_out & 1u << probe_kind_of_row(row));
+}
+
 static void fill_probe(const struct capture_plan *plan, const struct prepared *p, unsigned file,
 		       const struct plan_site *site, Tfprofd__PlannedProbe *m)
 {
@@ -88,7 +99,7 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 	m->cost_ns = forecast_site(&plan->forecast, site);
 	m->source = (char *)symbol_source_name(site->source);
 	m->semaphore = site->semaphore;
-	m->planted = prepared_uses(p, site) && probe_is_wanted(spec, &plan->detail);
+	m->planted = is_planted(plan, p, site);
 	m->may_repeat = site->site.may_repeat;
 	m->at_return = spec->at_return;
 	if (prepared_refusal(p, site))
@@ -98,12 +109,22 @@ static void fill_probe(const struct capture_plan *plan, const struct prepared *p
 static int add_missing(const struct capture_plan *plan, const struct prepared *p,
 		       struct planned_target *t)
 {
+	unsigned counts[KIND_COUNT];
 	char text[256];
 
-	t->missing = calloc(p->target.packs->n_rows, sizeof(t->missing[0]));
+	t->missing = calloc(p->target.packs->n_rows + KIND_COUNT, sizeof(t->missing[0]));
 	if (!t->missing)
 		return -ENOMEM;
 	t->message.not_shown = t->missing;
+	sites_count(p, &plan->detail, counts);
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		if (!(plan->left_out & 1u << kind) || !counts[kind])
+			continue;
+		sites_explain(kind, counts[kind], sites_room(&plan->forecast), text, sizeof(text));
+		t->missing[t->message.n_not_shown] = strdup(text);
+		if (!t->missing[t->message.n_not_shown++])
+			return -ENOMEM;
+	}
 	for (unsigned spec = 0; prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text));
 	     t->message.n_not_shown++) {
 		t->missing[t->message.n_not_shown] = strdup(text);
@@ -172,9 +193,7 @@ static uint32_t cost_of_entry(const struct capture_plan *plan, const struct entr
 
 			for (unsigned i = 0; i < p->n_sites; i++)
 				if (is_entry(p->packs->rows[p->sites[i].spec], kind) &&
-				    prepared_uses(&plan->targets[t], &p->sites[i]) &&
-				    probe_is_wanted(p->packs->rows[p->sites[i].spec],
-						    &plan->detail))
+				    is_planted(plan, &plan->targets[t], &p->sites[i]))
 					cost = MAX(cost,
 						   forecast_site(&plan->forecast, &p->sites[i]));
 		}

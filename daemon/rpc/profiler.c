@@ -44,8 +44,7 @@ void profiler_answer(struct job *job, struct capture_result *result)
 	answer_trace(job->call, &result->trace, job->emit_xspace);
 }
 
-/* A status reaches TensorBoard's user as one sentence that is always the same; an error in a trace
- * is shown. */
+/* A failed call reaches TensorBoard's user as one fixed sentence; an error in a trace is shown. */
 static void answer_error(struct service *s, struct grpc_call *call, const char *text,
 			 bool emit_xspace)
 {
@@ -61,7 +60,7 @@ static void answer_error(struct service *s, struct grpc_call *call, const char *
 		answer_trace(call, &trace, emit_xspace);
 }
 
-/* A client that may not is told so; everything else is told where its user can see it. */
+/* A denied client gets a status; all other errors are reported where the user can see them. */
 bool profiler_answer_failure(struct job *job, const struct capture_result *result)
 {
 	if (result->error == -EACCES || result->error == -ECANCELED || result->error == -ENODATA)
@@ -70,7 +69,7 @@ bool profiler_answer_failure(struct job *job, const struct capture_result *resul
 	return true;
 }
 
-/* What was configured for a process, at its own port; what the client can say itself is the level,
+/* Applies the configuration of a process at its own port; the client itself can only set the level,
  * which the configuration overrides. */
 static void apply_config(const struct service *s, const struct grpc_call *call,
 			 struct capture_request *request)
@@ -108,8 +107,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	}
 	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
 	if (m->opts) {
-		/* A time that is over already is as good as none: clients send the time of their
-		 * call. */
+		/* A start time in the past is ignored: clients send the time of their call. */
 		request.start_unix_ns = m->opts->start_timestamp_ns > clock_now(CLOCK_REALTIME)
 						? m->opts->start_timestamp_ns
 						: 0;
@@ -147,14 +145,14 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 					     &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
-			       "you may not profile process %d: ask as its user or as root",
+			       "you may not profile process %d: run as its user or as root",
 			       denied);
 		return;
 	}
 	if (!request.n_targets) {
 		answer_error(
 			s, call,
-			"No process with a known runtime runs here that you may profile; `tfprofctl targets` lists them.",
+			"There is no process with a known runtime that you may profile; `tfprofctl targets` lists them.",
 			job.emit_xspace);
 		return;
 	}
@@ -162,7 +160,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	job_start(s, call, &job, &request);
 }
 
-/* Ends the windows of a session; only those of the same user, since anybody can guess a session's
+/* Ends the windows of a session; only those of the same user, because anyone can guess a session's
  * name. */
 void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
@@ -184,13 +182,12 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 	reply_answer(call, &response.base);
 }
 
-/* It would have this host profile the others and write their traces to a path that the client
- * names. */
+/* It would make this host profile others and write their traces to a path that the client names. */
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	grpc_call_fail(
 		call, GRPC_FAILED_PRECONDITION,
-		"tfprofd writes no files for its clients: leave the list of workers empty, and give all addresses as the profile service's, "
+		"tfprofd writes no files for its clients: leave the list of workers empty, and enter all addresses as the profile service's, "
 		"HOST:PORT,HOST:PORT");
 }
 
@@ -205,7 +202,7 @@ static void print_time(FILE *f)
 	fprintf(f, "%s\n", text);
 }
 
-/* Answers at once: the duration that is asked for is what a client waits between two calls. */
+/* Answers at once: the requested duration is the client's interval between two calls. */
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__MonitorRequest *m = tensorflow__monitor_request__unpack(NULL, size, message);

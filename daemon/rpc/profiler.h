@@ -4,7 +4,7 @@
 
 #include "daemon/rpc/jobs.h"
 
-/* The format of this service, which TensorBoard reads, whatever others there are. */
+/* The format of this service, which TensorBoard reads, regardless of other formats. */
 #define PROFILER_FORMAT "xspace"
 
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
@@ -12,6 +12,6 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 void profiler_new_session(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
 
-/* The answers to a capture that came to its end, or to a snapshot. */
+/* Answers a capture that has ended, or a snapshot. */
 void profiler_answer(struct job *job, struct capture_result *result);
 bool profiler_answer_failure(struct job *job, const struct capture_result *result);

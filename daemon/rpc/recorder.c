@@ -43,7 +43,7 @@ bool recorder_keeps_client(struct service *s, uint32_t client)
 	return true;
 }
 
-/* Whether who wants the recorder may profile the target. */
+/* Whether the recorder's user may profile the target. */
 static bool is_recorded(const struct service *s, const struct target *target)
 {
 	return authority_may_profile(s->recorder_uid, target->uid);
@@ -96,8 +96,8 @@ void recorder_stop(struct service *s)
 	s->recorder_ends = true;
 }
 
-/* The options of a request decide about the level only; how much is kept, and what it may cost, is
- * the daemon's to say. */
+/* The options of a request set the level only; how much is kept, and what it may cost, is
+ * configured in the daemon. */
 void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
 			     void *data)
 {
@@ -117,14 +117,14 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 		level = MIN(m->opts->host_tracer_level, 3u);
 	tensorflow__profile_request__free_unpacked(m, NULL);
 	if (s->stopping || !peer) {
-		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is ending");
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is shutting down");
 	} else if (s->recorder_ends) {
 		grpc_call_fail(call, GRPC_UNAVAILABLE,
-			       "the recorder that ran before is ending: try again");
+			       "the previous recorder is still ending: try again");
 	} else if (s->recorder) {
 		grpc_call_fail(
 			call, GRPC_FAILED_PRECONDITION,
-			"a recorder runs already, for user %u at level %u: StopContinuousProfiling ends it",
+			"a recorder is already running, for user %u at level %u: StopContinuousProfiling ends it",
 			s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
 	} else if ((r = start(s, peer->client, peer->uid, level)) < 0) {
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s",
@@ -142,7 +142,7 @@ static void forget_stopper(void *data)
 	s->recorder_stopper = NULL;
 }
 
-/* Answered when it has ended. */
+/* Answered when the recorder has ended. */
 void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	const struct peer *peer = grpc_call_peer(call);
@@ -151,13 +151,13 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 	if (!s->recorder || s->recorder_ends) {
 		grpc_call_fail(
 			call, GRPC_FAILED_PRECONDITION,
-			"no recorder runs: StartContinuousProfiling, or tfprofd --recorder, starts one");
+			"no recorder is running: StartContinuousProfiling, or tfprofd --recorder, starts one");
 	} else if (!peer || !authority_may_control(peer->uid, s->recorder_uid)) {
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
-			       "the recorder is user %u's: ask as that user or as root",
+			       "the recorder belongs to user %u: run as that user or as root",
 			       s->recorder_uid);
 	} else {
-		log_info("user %u ends the recorder", peer->uid);
+		log_info("user %u stops the recorder", peer->uid);
 		if (grpc_call_on_cancel(call, forget_stopper, s) == 0)
 			s->recorder_stopper = call;
 		recorder_stop(s);
@@ -198,7 +198,7 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 	if (!s->recorder || s->recorder_ends || !peer) {
 		grpc_call_fail(
 			call, GRPC_NOT_FOUND,
-			"no recorder runs: start tfprofd with --recorder 1, or call StartContinuousProfiling");
+			"no recorder is running: start tfprofd with --recorder 1, or call StartContinuousProfiling");
 		return;
 	}
 	job = malloc(sizeof(*job));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flight recorder, of which there is at most one: root configures it, or a client starts it;
- * and snapshots of it. */
+ * and its snapshots. */
 #pragma once
 
 #include "daemon/rpc/context.h"
 
-/* Starts the recorder of the configuration, if there is to be one. */
+/* Starts the recorder if one is configured. */
 int recorder_configure(struct service *s);
-/* A process came to be a target, or has mapped more. */
+/* A process became a target, or has mapped more files. */
 void recorder_on_target(struct service *s, const struct target *target);
 void recorder_stop(struct service *s);
-/* Whether the recorder needs the broker's client, whose connection is closed; it is told of then
- * when the recorder has ended. */
+/* Whether the recorder needs the broker's entry of the client, whose connection is closed; the
+ * recorder releases it when it has ended. */
 bool recorder_keeps_client(struct service *s, uint32_t client);
 
 void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,

@@ -11,12 +11,12 @@
 #include "proto/descriptor_set.h"
 #include "proto/reflection.pb-c.h"
 
-/* There are as many in lib/proto/ that are served, and more than they import of each other. */
+/* More than the served files in lib/proto/ and all that they import. */
 #define FILES_MAX 16
-/* Answers that a client may leave unread. */
+/* Limits the answers that a client has not read. */
 #define QUEUED_MAX (1u << 20)
 
-/* The files that are built in, and the same taken apart. */
+/* The embedded files, and the same unpacked. */
 struct files {
 	Tfprofd__Descriptor__FileSet *set;
 	Tfprofd__Descriptor__File *files[FILES_MAX];
@@ -49,9 +49,8 @@ static bool files_read(struct files *f)
 	return false;
 }
 
-/* What is left of a symbol behind a name and a dot, "" when it is that name; NULL: it is another
- * one. */
-static const char *behind(const char *symbol, const char *name)
+/* The rest of a symbol after a name and a dot, "" if it is that name; NULL: it is another one. */
+static const char *rest_after(const char *symbol, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -62,7 +61,7 @@ static const char *behind(const char *symbol, const char *name)
 
 static bool message_defines(const Tfprofd__Descriptor__Message *m, const char *symbol)
 {
-	const char *rest = behind(symbol, m->name);
+	const char *rest = rest_after(symbol, m->name);
 
 	if (!rest)
 		return false;
@@ -82,7 +81,7 @@ static bool message_defines(const Tfprofd__Descriptor__Message *m, const char *s
 
 static bool service_defines(const Tfprofd__Descriptor__Service *s, const char *symbol)
 {
-	const char *rest = behind(symbol, s->name);
+	const char *rest = rest_after(symbol, s->name);
 
 	if (!rest || !*rest)
 		return rest;
@@ -94,7 +93,7 @@ static bool service_defines(const Tfprofd__Descriptor__Service *s, const char *s
 
 static bool file_defines(const Tfprofd__Descriptor__File *f, const char *symbol)
 {
-	const char *rest = behind(symbol, f->package);
+	const char *rest = rest_after(symbol, f->package);
 
 	if (!rest || !*rest)
 		return false;
@@ -120,7 +119,7 @@ static size_t find_file(const struct files *f, const char *name)
 
 static size_t find_symbol(const struct files *f, const char *symbol)
 {
-	/* Some clients begin it with a dot, as it is within a file. */
+	/* Some clients begin a symbol with a dot, as in a file. */
 	if (*symbol == '.')
 		symbol++;
 	for (size_t i = 0; i < f->n; i++)
@@ -129,7 +128,7 @@ static size_t find_symbol(const struct files *f, const char *symbol)
 	return SIZE_MAX;
 }
 
-/* An answer, and what it is made of. */
+/* An answer, and what it refers to. */
 struct answer {
 	Grpc__Reflection__V1__ServerReflectionResponse response;
 	Grpc__Reflection__V1__FileDescriptorResponse files;
@@ -149,13 +148,13 @@ static void set_error(struct answer *a, enum grpc_status status, const char *tex
 		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
 }
 
-/* A file with those that it imports, and that these import, each once. */
+/* A file with those that it imports, directly or indirectly, each once. */
 static void set_files(struct answer *a, const struct files *f, size_t file)
 {
 	size_t chosen[FILES_MAX], n = 0;
 
 	if (file == SIZE_MAX) {
-		set_error(a, GRPC_NOT_FOUND, "no file has it");
+		set_error(a, GRPC_NOT_FOUND, "no file defines it");
 		return;
 	}
 	chosen[n++] = file;
@@ -223,7 +222,7 @@ static void answer(struct grpc_call *call, Grpc__Reflection__V1__ServerReflectio
 		set_error(&a, GRPC_NOT_FOUND, "no message has extensions");
 		break;
 	default:
-		set_error(&a, GRPC_INVALID_ARGUMENT, "nothing is asked for");
+		set_error(&a, GRPC_INVALID_ARGUMENT, "the request is empty");
 	}
 	if (reply_message(&a.response.base, &body) < 0 || grpc_call_send(call, body) < 0)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
@@ -239,7 +238,8 @@ void reflection_info(struct grpc_call *call, const uint8_t *message, size_t size
 		return;
 	}
 	if (grpc_call_queued(call) > QUEUED_MAX) {
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "read the answers first");
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+			       "too many answers are waiting to be read");
 		return;
 	}
 	request = grpc__reflection__v1__server_reflection_request__unpack(NULL, size, message);

@@ -81,7 +81,7 @@ static void release_trace(void *data)
 	free(data);
 }
 
-/* The chunks lie in memory that goes as a whole: the last one takes it along. */
+/* The trace's memory is freed as a whole, together with the last chunk. */
 static int add_trace(struct grpc_body *body, struct exported *trace)
 {
 	struct exported *owned = malloc(sizeof(*owned));
@@ -131,7 +131,7 @@ int reply_trace(struct exported *trace, unsigned outer, unsigned field, const vo
 	return 0;
 }
 
-/* Memory of which several messages consist: the last of them that is done with takes it along. */
+/* Memory that several messages refer to: it is freed with the last of them. */
 struct shared {
 	struct exported trace;
 	unsigned n_holds;

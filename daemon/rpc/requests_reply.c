@@ -6,7 +6,7 @@
 
 #include "lib/base/macro.h"
 
-/* Of a pattern or a name that a client gives: no path or model has more. */
+/* Limits a pattern or a name in a request: no path or model is longer. */
 #define TEXT_MAX 4096
 
 static Tfprofd__Percentiles make_percentiles(const struct percentiles *p)
@@ -66,7 +66,7 @@ void requests_reply_fill(struct requests_reply *reply, const struct capture_resu
 
 	*m = (Tfprofd__RequestSummary)TFPROFD__REQUEST_SUMMARY__INIT;
 	m->whole = s->n_whole;
-	m->cut = s->n_cut;
+	m->cut = s->n_truncated;
 	m->reset = s->n_reset;
 	m->lost = s->n_lost;
 	m->filtered = s->n_filtered;
@@ -113,7 +113,7 @@ int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f
 {
 	if (slowest > REQUEST_SLOWEST_MAX) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
-			       "at most the %d slowest requests are shown, not %u",
+			       "at most %d of the slowest requests can be listed, not %u",
 			       REQUEST_SLOWEST_MAX, slowest);
 		return -EINVAL;
 	}
@@ -121,7 +121,7 @@ int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f
 		return 0;
 	if (strlen(f->path) > TEXT_MAX || strlen(f->model) > TEXT_MAX) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
-			       "a path or a model has at most %d bytes", TEXT_MAX);
+			       "a path or model is limited to %d bytes", TEXT_MAX);
 		return -EINVAL;
 	}
 	*ret = (struct request_filter){ .slower_than_ns = f->slower_than_ns,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a capture tells of requests, as messages of tfprofctl's service. */
+/* What a capture reports about requests, as messages of tfprofctl's service. */
 #pragma once
 
 #include "daemon/capture/capture.h"
@@ -19,13 +19,12 @@ struct requests_reply {
 void requests_reply_fill(struct requests_reply *reply, const struct capture_result *result);
 
 /*
- * Sends the requests that are told one by one; the memory of what was sent is the call's, also on
+ * Sends the requests that are listed one by one; the call owns the memory of what was sent, also on
  * failure. A client that does not read ends its call: nothing is copied for it, and the list has a
  * limit. -ENOMEM, -ECANCELED.
  */
 int requests_reply_send(struct grpc_call *call, struct request_list *list);
 
-/* What a client asks for, as a filter whose texts are the message's. On -EINVAL the call is
- * answered. */
+/* The request's filter, whose strings belong to the message. On -EINVAL the call is answered. */
 int requests_reply_check(struct grpc_call *call, const Tfprofd__RequestFilter *f, uint32_t slowest,
 			 struct request_filter *ret);

@@ -78,8 +78,9 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->cut = result->cut;
 	m->warnings = (char **)result->warnings;
 	m->n_warnings = result->n_warnings;
+	m->restating_warnings = result->restating;
 	m->runs = s->n_runs;
-	m->runs_cut = s->n_runs_cut;
+	m->runs_cut = s->n_runs_truncated;
 	m->run_p50_ns = s->run_p50_ns;
 	m->run_p99_ns = s->run_p99_ns;
 	m->ops = s->n_ops;

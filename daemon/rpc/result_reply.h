@@ -20,7 +20,7 @@ struct result_reply {
 /* Fills reply->message; it refers to the reply, to the result and to the hostname. */
 void result_reply_fill(struct result_reply *reply, const struct capture_result *result,
 		       const char *hostname);
-/* The same as a client gets it, to be freed with tfprofd__capture_reply__free_unpacked(). -ENOMEM.
- */
+/* The same in the form in which a client receives it, to be freed with
+ * tfprofd__capture_reply__free_unpacked(). -ENOMEM. */
 int result_reply_new(const struct capture_result *result, const char *hostname,
 		     Tfprofd__CaptureReply **ret);

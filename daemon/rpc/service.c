@@ -61,7 +61,7 @@ static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 
 	r = proxy_call(s->options.proxy, &m, &connection, &n);
 	if (r == -EACCES)
-		log_warning("refused a connection whose owner is not known");
+		log_warning("refused a connection of an unknown user");
 	if (r < 0)
 		return r;
 	peer = calloc(1, sizeof(*peer));
@@ -90,7 +90,7 @@ static void on_unlistened(void *listener, void *data)
 	free(listener);
 }
 
-/* Serves a socket that listens already, by a copy of it. */
+/* Serves a listening socket through a copy of its descriptor. */
 static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 {
 	_cleanup_close_ int fd = fcntl(s->options.listeners[index].fd, F_DUPFD_CLOEXEC, 0);
@@ -111,8 +111,8 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 	return r;
 }
 
-/* Captures of every process take it in, when their client may; those of this one process take what
- * it has mapped since. */
+/* Captures of all processes add it if their client may profile it; captures of this process add its
+ * new files. */
 static void on_target_changed(struct target *target, void *data)
 {
 	struct service *s = data;
@@ -126,7 +126,7 @@ static void on_target_changed(struct target *target, void *data)
 	recorder_on_target(s, target);
 }
 
-/* Gives the target the first port that is free. */
+/* Assigns the first free port to the target. */
 static void on_target_added(struct target *target, void *data)
 {
 	struct service *s = data;
@@ -157,7 +157,7 @@ static void on_target_removed(struct target *target, void *data)
 {
 	struct service *s = data;
 
-	log_info("process %d (%s) has ended or is no target any more", target->pid, target->name);
+	log_info("process %d (%s) has ended or is no longer a target", target->pid, target->name);
 	if (s->lifecycles)
 		lifecycles_remove(s->lifecycles, target);
 	if (!target->port)
@@ -204,7 +204,7 @@ int service_new(const struct service_options *options, struct service **ret)
 					   .added = on_target_added,
 					   .changed = on_target_changed,
 					   .removed = on_target_removed,
-					   .hurries = options->config->lifecycle };
+					   .reports_early = options->config->lifecycle };
 	struct service *s = calloc(1, sizeof(*s));
 	int r;
 
@@ -272,8 +272,7 @@ static void end_when_idle(void *data)
 {
 	struct service *s = data;
 
-	/* Threads of captures that still detach use the loop, and what is known of their processes'
-	 * lives. */
+	/* Threads of captures that still detach use the loop and the lifecycles. */
 	if (!capture_count(s->captures) && s->lifecycles)
 		lifecycles_end(s->lifecycles);
 	if (capture_count(s->captures) || s->recorder || s->lifecycles)

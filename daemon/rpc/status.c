@@ -13,7 +13,7 @@
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
-/* Whether the client may know of the capture, and stop it. */
+/* Whether the client may see the capture, and stop it. */
 static bool is_own(const struct peer *peer, const struct job *job)
 {
 	return peer && job->capture && authority_may_control(peer->uid, job->uid);
@@ -223,7 +223,7 @@ static void print_recorder(FILE *f, const Tfprofd__RecorderStatus *r)
 		(double)r->bytes / (1 << 20), (double)r->max_bytes / (1 << 20), r->records,
 		r->dropped, r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
-		fprintf(f, "%s %s", i ? "," : ", given up:", r->given_up[i]);
+		fprintf(f, "%s %s", i ? "," : ", disabled:", r->given_up[i]);
 	fputc('\n', f);
 }
 

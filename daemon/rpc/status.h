@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon does just now, as its clients may know it. */
+/* The daemon's present state, as far as a client may see it. */
 #pragma once
 
 #include <stdio.h>
@@ -15,12 +15,12 @@ struct status;
 /* The reply is valid until the status is freed, by free(). NULL: no memory. */
 const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call,
 				       struct status **ret);
-/* For people: a line each; more: what is of interest when looking into something. */
+/* Human-readable: one line each; more: additional details for diagnosis. */
 void status_print(FILE *f, const Tfprofd__StatusReply *reply, bool more);
 /* A target as a message, which refers to it and to the address. */
 void status_fill_target(const struct target *target, Tfprofd__Target *ret, char address[static 32]);
-/* The requests of a process that have finished since the recorder, or else some capture, began to
- * count. False: nobody counts. */
+/* The requests of a process that have finished since the recorder, or otherwise a capture, began to
+ * count. False: nothing counts them. */
 bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,
 			double *ret_seconds);
 

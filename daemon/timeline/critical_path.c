@@ -3,16 +3,16 @@
 
 #include "lib/base/macro.h"
 
-/* Each takes a few searches: what a path may cost at most. */
+/* Limits what a path may cost: each step takes a few searches. */
 #define STEPS_MAX (8u * PATH_SEGMENTS_MAX)
-/* Wake-ups that lead from one to another at the same time: more of them are a circle. */
+/* Wake-ups followed at the same time: more of them are a circle. */
 #define JUMPS_MAX 16
-/* Spans that enclose one another; what is further out is not looked at. */
+/* Spans that enclose one another; outer ones are ignored. */
 #define NESTING_MAX 256
-/* How often a thread may wait for a CPU between a wake-up and what it was woken for. */
+/* How often a thread may be preempted between a wake-up and the work that it was woken for. */
 #define PREEMPTIONS_MAX 64
-/* A piece ends with the last that was seen of it: what its thread does so soon after it without a
- * pause belongs to it. */
+/* A piece ends with the last thing seen of it: what its thread does within this time afterwards,
+ * without a pause, belongs to it. */
 #define PIECE_SLACK_NS 100000
 
 void path_begin(struct path *p, const struct span_index *index, struct segment *segments,
@@ -30,7 +30,7 @@ static bool continues(const struct segment *s, const struct segment *before)
 	       s->thread == before->thread && s->name == before->name && s->by == before->by;
 }
 
-/* The time from there to the cursor; start_ns and end_ns need not be set. */
+/* Adds a segment from that time to the cursor; start_ns and end_ns need not be set. */
 static void add(struct path *p, uint64_t from, struct segment s)
 {
 	if (from >= p->at || p->full)
@@ -40,7 +40,7 @@ static void add(struct path *p, uint64_t from, struct segment s)
 	if (p->n && continues(&p->segments[p->n - 1], &s)) {
 		p->segments[p->n - 1].start_ns = from;
 	} else if (p->n + 1 >= p->max) {
-		p->full = true; /* the last one is for what is not told */
+		p->full = true; /* the last segment is for the rest */
 		return;
 	} else {
 		p->segments[p->n++] = s;
@@ -81,8 +81,8 @@ static bool take_step(struct path *p)
 	return !p->full;
 }
 
-/* The operation that the thread ran just before the cursor, and since when (not before from) it, or
- * none, did. */
+/* The operation that the thread ran just before the cursor, or none, and since when (not before
+ * from). */
 static uint32_t op_at(const struct path *p, uint32_t thread, uint64_t *from)
 {
 	uint32_t work = span_index_work_before(p->index, thread, p->at);
@@ -109,9 +109,9 @@ static uint32_t op_at(const struct path *p, uint32_t thread, uint64_t *from)
 static enum phase phase_of(enum phase phase, enum activity activity)
 {
 	static const uint8_t execution[] = { [ACTIVITY_UNKNOWN] = PHASE_EXECUTE,
-					     [ACTIVITY_RUNNING] = PHASE_RUNNING,
-					     [ACTIVITY_RUNNABLE] = PHASE_RUNNABLE,
-					     [ACTIVITY_BLOCKED] = PHASE_BLOCKED };
+					     [ACTIVITY_RUNNING] = PHASE_EXECUTE_RUNNING,
+					     [ACTIVITY_RUNNABLE] = PHASE_EXECUTE_RUNNABLE,
+					     [ACTIVITY_BLOCKED] = PHASE_EXECUTE_BLOCKED };
 
 	return phase == PHASE_EXECUTE ? execution[activity] : phase;
 }
@@ -122,11 +122,11 @@ static const struct span *off_before(const struct path *p, uint32_t thread)
 }
 
 /*
- * One thing that the thread did, up to the cursor and not before from; off: its last off-CPU span
- * before the cursor. PHASE_EXECUTE: the phase goes by what it did.
+ * Adds what the thread did up to the cursor: one activity, not before from; off: its last off-CPU
+ * span before the cursor. For PHASE_EXECUTE the activity determines the phase.
  */
-static void tell_activity(struct path *p, enum phase phase, uint32_t thread, uint64_t from,
-			  const struct span *off)
+static void add_activity(struct path *p, enum phase phase, uint32_t thread, uint64_t from,
+			 const struct span *off)
 {
 	struct segment s = { .thread = thread, .name = TEXT_NONE, .by = -1 };
 	uint64_t known = span_index_known_until(p->index);
@@ -146,20 +146,20 @@ static void tell_activity(struct path *p, enum phase phase, uint32_t thread, uin
 		from = MAX(from, off->start_ns);
 		if (off->kind == SPAN_BLOCKED)
 			s.name = off->name;
-		if (off->id >= 0 && off->id < span_index_timeline(p->index)->n_threads)
-			s.by = (int32_t)off->id;
+		if (off->waker >= 0 && off->waker < span_index_timeline(p->index)->n_threads)
+			s.by = (int32_t)off->waker;
 	}
 	s.phase = (uint8_t)phase_of(phase, s.activity);
 	add(p, from, s);
 }
 
-void path_tell(struct path *p, enum phase phase, uint32_t thread, uint64_t from_ns)
+void path_fill(struct path *p, enum phase phase, uint32_t thread, uint64_t from_ns)
 {
 	while (p->at > from_ns && take_step(p))
-		tell_activity(p, phase, thread, from_ns, off_before(p, thread));
+		add_activity(p, phase, thread, from_ns, off_before(p, thread));
 }
 
-/* Whether the thread did not leave its CPU from that time to the other. */
+/* Whether the thread stayed on its CPU between the two times. */
 static bool stayed_on_cpu(const struct path *p, uint32_t thread, uint64_t from, uint64_t to)
 {
 	const struct span *off = span_index_off_before(p->index, thread, to);
@@ -189,7 +189,8 @@ static bool push_batch(struct path *p, uint32_t batch)
 	return true;
 }
 
-/* Goes on on the thread at the cursor, if it was inside a piece of the work that the path is in. */
+/* Continues on that thread, if at the cursor it was inside a piece of the work that the path is in.
+ */
 static bool enter_piece(struct path *p, uint32_t thread)
 {
 	uint32_t work = span_index_work_before(p->index, thread, p->at), root = top(p)->root,
@@ -218,7 +219,8 @@ static bool enter_piece(struct path *p, uint32_t thread)
 			batch_start = s->start_ns;
 		}
 	}
-	/* What a batch's thread does for a run itself is inside of the batch too, but nearer. */
+	/* What a batch's thread does for a run itself is also inside the batch, but more specific.
+	 */
 	if (start == UINT64_MAX && batch != INDEX_NONE && push_batch(p, batch))
 		start = batch_start;
 	if (start == UINT64_MAX)
@@ -228,7 +230,7 @@ static bool enter_piece(struct path *p, uint32_t thread)
 	return true;
 }
 
-/* The work's latest moment before the cursor that is known, on whatever thread; since then it
+/* Goes to the latest known activity of the work before the cursor, on any thread; since then it
  * waited to be taken up. */
 static void go_to_latest(struct path *p)
 {
@@ -239,7 +241,7 @@ static void go_to_latest(struct path *p)
 	uint32_t batch = span_index_latest_batch(p->index, work->root, p->at);
 	uint64_t piece_end = piece ? MIN(piece->end_ns, p->at) : 0;
 	uint64_t batch_end = batch != INDEX_NONE ? MIN(t->batches[batch].end_ns, p->at) : 0;
-	/* Its own thread works for it while it does not wait. */
+	/* The work's own thread works for it whenever it does not wait. */
 	uint64_t own =
 		off && off->kind == SPAN_BLOCKED && off->end_ns >= p->at ? off->start_ns : p->at;
 	uint64_t moment = MAX(MAX(piece_end, batch_end), MAX(own, work->start_ns));
@@ -258,8 +260,8 @@ static void go_to_latest(struct path *p)
 	}
 }
 
-/* The wake-up since which the thread has come to where it is at the cursor, NULL: none, or it did
- * other work in between. */
+/* The wake-up that led to what the thread does at the cursor, NULL: none, or it did other work in
+ * between. */
 static const struct span *wake_before(const struct path *p)
 {
 	const struct span *off = NULL;
@@ -271,8 +273,8 @@ static const struct span *wake_before(const struct path *p)
 		if (!off || off->kind == SPAN_BLOCKED)
 			break;
 	}
-	if (!off || off->kind != SPAN_BLOCKED || off->end_ns > at || off->id < 0 ||
-	    off->id >= UINT32_MAX)
+	if (!off || off->kind != SPAN_BLOCKED || off->end_ns > at || off->waker < 0 ||
+	    off->waker >= UINT32_MAX)
 		return NULL;
 	for (unsigned int i = 0; work != INDEX_NONE && i < NESTING_MAX;
 	     work = span_index_work_above(p->index, work), i++)
@@ -281,7 +283,8 @@ static const struct span *wake_before(const struct path *p)
 	return off;
 }
 
-/* The path has come to the start of a piece: who made that ready? */
+/* The path has come to the start of a piece: it continues on the thread that made the piece ready.
+ */
 static void leave_piece(struct path *p)
 {
 	uint32_t thread = p->thread;
@@ -294,12 +297,12 @@ static void leave_piece(struct path *p)
 		struct path there = *p;
 
 		there.at = wake->end_ns;
-		if (enter_piece(&there, (uint32_t)wake->id)) {
+		if (enter_piece(&there, (uint32_t)wake->waker)) {
 			while (p->at > wake->end_ns && take_step(p))
-				tell_activity(p, PHASE_EXECUTE, thread, wake->end_ns,
-					      off_before(p, thread));
+				add_activity(p, PHASE_EXECUTE, thread, wake->end_ns,
+					     off_before(p, thread));
 			if (!p->full)
-				enter_piece(p, (uint32_t)wake->id);
+				enter_piece(p, (uint32_t)wake->waker);
 			return;
 		}
 	}
@@ -325,7 +328,7 @@ static void leave_work(struct path *p)
 		go_to_latest(p);
 }
 
-/* Whether the thread was, at that time, inside of what it did itself of the work. */
+/* Whether the thread was, at that time, inside a part of the work that it did itself. */
 static bool works_itself(const struct path *p, uint64_t at)
 {
 	uint32_t work = span_index_work_before(p->index, p->thread, at);
@@ -341,14 +344,14 @@ static bool works_itself(const struct path *p, uint64_t at)
 	return false;
 }
 
-/* When the piece's thread was done with it, at that time at the latest: where its end is a bound,
- * it may have gone to wait before. */
+/* When the piece's thread had finished it, at that time at the latest: a piece whose end was not
+ * seen may have ended when its thread began to wait. */
 static uint64_t piece_done(const struct path *p, const struct span *piece, uint64_t at)
 {
 	uint64_t end = MIN(piece->end_ns, at);
 	const struct span *off = span_index_off_before(p->index, piece->thread, end);
 
-	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_BOUND))
+	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_NOT_SEEN))
 		return end;
 	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end &&
 			       off->start_ns > piece->start_ns
@@ -357,9 +360,9 @@ static uint64_t piece_done(const struct path *p, const struct span *piece, uint6
 }
 
 /*
- * The work's own thread had nothing to do but to wait for its pieces on others, and they ended
- * while it waited for a CPU: from then on it was this that took the time, and before it was them.
- * False: so it is not.
+ * The work's own thread only waited for its pieces on other threads, and they ended while it waited
+ * for a CPU: the path waits for the CPU since then, and for the pieces before. False: this is not
+ * the case.
  */
 static bool follow_others(struct path *p, const struct span *off)
 {
@@ -371,7 +374,7 @@ static bool follow_others(struct path *p, const struct span *off)
 	uint64_t batch_end = batch != INDEX_NONE ? MIN(t->batches[batch].end_ns, p->at) : 0;
 	uint64_t moment = MAX(piece_end, batch_end);
 
-	/* It did wait, and a wake-up ended that. */
+	/* It waited, and was woken. */
 	if (before && before->kind == SPAN_BLOCKED && before->end_ns >= off->start_ns)
 		return false;
 	if (p->thread != top(p)->thread || moment <= MAX(off->start_ns, top(p)->start_ns) ||
@@ -380,7 +383,7 @@ static bool follow_others(struct path *p, const struct span *off)
 	if (moment == piece_end && piece->thread == p->thread)
 		return false;
 	while (p->at > moment && take_step(p))
-		tell_activity(p, PHASE_EXECUTE, p->thread, moment, off);
+		add_activity(p, PHASE_EXECUTE, p->thread, moment, off);
 	if (p->full)
 		return true;
 	if (moment == piece_end)
@@ -392,7 +395,7 @@ static bool follow_others(struct path *p, const struct span *off)
 	return true;
 }
 
-/* One segment, or one change of the thread. */
+/* One step back: one segment, or one change of the thread. */
 static void step(struct path *p)
 {
 	uint64_t from = MAX(p->piece_start, top(p)->start_ns);
@@ -407,18 +410,19 @@ static void step(struct path *p)
 		return;
 	}
 	off = off_before(p, p->thread);
-	if (off && off->kind == SPAN_BLOCKED && off->end_ns == p->at && off->id >= 0 &&
-	    off->id < UINT32_MAX && p->jumps++ < JUMPS_MAX && enter_piece(p, (uint32_t)off->id))
+	if (off && off->kind == SPAN_BLOCKED && off->end_ns == p->at && off->waker >= 0 &&
+	    off->waker < UINT32_MAX && p->jumps++ < JUMPS_MAX &&
+	    enter_piece(p, (uint32_t)off->waker))
 		return;
 	if (off && off->kind == SPAN_RUNNABLE && off->end_ns >= p->at && p->jumps < JUMPS_MAX &&
 	    follow_others(p, off)) {
 		p->jumps++;
 		return;
 	}
-	tell_activity(p, PHASE_EXECUTE, p->thread, from, off);
+	add_activity(p, PHASE_EXECUTE, p->thread, from, off);
 }
 
-/* Nothing is known of what threads did: only batches are told apart. */
+/* Without knowledge of what threads did, only batches are distinguished. */
 static void execute_unseen(struct path *p, uint32_t root, uint32_t thread, uint64_t from)
 {
 	const struct timeline *t = span_index_timeline(p->index);
@@ -430,14 +434,14 @@ static void execute_unseen(struct path *p, uint32_t root, uint32_t thread, uint6
 		uint32_t batch_thread;
 
 		if (batch == INDEX_NONE) {
-			path_tell(p, PHASE_EXECUTE, thread, from);
+			path_fill(p, PHASE_EXECUTE, thread, from);
 			break;
 		}
 		b = &t->batches[batch];
 		batch_thread = b->thread < t->n_threads ? b->thread : THREAD_NONE;
 		task = span_index_task(p->index, root, batch);
-		path_tell(p, PHASE_EXECUTE, thread, MAX(MIN(b->end_ns, p->at), from));
-		path_tell(p, PHASE_EXECUTE, batch_thread, MAX(b->start_ns, from));
+		path_fill(p, PHASE_EXECUTE, thread, MAX(MIN(b->end_ns, p->at), from));
+		path_fill(p, PHASE_EXECUTE, batch_thread, MAX(b->start_ns, from));
 		if (task && task->queued_ns && !p->full)
 			add(p, MAX(task->queued_ns, from), waiting(PHASE_BATCH, batch_thread));
 	}

@@ -7,15 +7,16 @@
 
 #include "daemon/timeline/timeline.h"
 
-/* Of zeros it lets all pass, and the window ends by its time alone. */
+/* Zeros: all requests pass, and only time ends the window. */
 struct request_filter {
 	uint64_t slower_than_ns; /* latency above it */
 	const char *path;        /* a glob (lib/base/glob.h) of the whole path, NULL: any */
 	const char *model;       /* the model's name, NULL: any */
-	uint64_t count; /* the window ends when so many that pass have finished; 0: it does not */
+	uint64_t count; /* the window ends when this number of passing requests have finished; 0: it
+			   does not */
 };
 
-/* What a request is to be shown for is known when it has finished; a path or a model that is not
- * known passes no filter for one. */
+/* Whether a request that has finished passes. One with an unknown path or model does not pass a
+ * filter on it. */
 bool request_filter_passes(const struct request_filter *filter, const struct timeline *t,
 			   const struct request *request);

@@ -8,11 +8,10 @@
 #include "daemon/timeline/critical_path.h"
 #include "lib/base/macro.h"
 
-/* Things that a thread finished for one request, one after the other, of which all but the first
- * are passed over. */
+/* Limits the entries of one thread and request, one after the other, that are skipped. */
 #define FINISHED_SAME_MAX 64
 
-/* A thread was done with something for a request. */
+/* A thread finished a part of its work for a request. */
 struct finished {
 	uint64_t at_ns;
 	uint32_t thread, request;
@@ -32,7 +31,7 @@ struct lifetimes {
 /* The boundaries of one request. */
 struct bounds {
 	uint64_t start, end;
-	uint64_t write_start; /* end: not known */
+	uint64_t write_start; /* end: unknown */
 	bool handler, write_known;
 };
 
@@ -101,7 +100,7 @@ static int collect_runs(struct lifetimes *l)
 		l->finished[l->n_finished++] =
 			(struct finished){ l->runs[i]->end_ns, l->runs[i]->thread,
 					   l->runs[i]->request - 1 };
-	/* Who is busy with work that is nobody's is not free either. */
+	/* A thread that does a run without a request is busy, too. */
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (is_orphan(&t->spans[i]))
 			l->finished[l->n_finished++] =
@@ -116,7 +115,8 @@ static int collect_runs(struct lifetimes *l)
 	return 0;
 }
 
-/* When the thread was last done with another request, until that time; 0: never that is known. */
+/* When the thread last finished work for another request, until that time; 0: never, as far as
+ * known. */
 static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint64_t at,
 				uint32_t request)
 {
@@ -138,7 +138,7 @@ static uint64_t finished_before(const struct lifetimes *l, uint32_t thread, uint
 	return 0;
 }
 
-/* When the thread has come to a CPU, if it was not on one at that time. */
+/* When the thread next got a CPU, if it was not on one at that time. */
 static uint64_t on_cpu_from(const struct lifetimes *l, uint32_t thread, uint64_t at, uint64_t until)
 {
 	while (at < until) {
@@ -151,8 +151,7 @@ static uint64_t on_cpu_from(const struct lifetimes *l, uint32_t thread, uint64_t
 	return MIN(at, until);
 }
 
-/* When the run's thread took up the request, whose last byte was read before, until its first run
- * begins. */
+/* When, between the request's last byte and its first run, the run's thread took up the request. */
 static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct span *run,
 			 uint64_t read_end, uint64_t run_start)
 {
@@ -161,15 +160,15 @@ static uint64_t taken_up(const struct lifetimes *l, uint32_t index, const struct
 		 taken;
 	const struct span *off;
 
-	/* Who read it has it, unless it still worked for another one. */
+	/* The thread that read the request has it, unless it still worked for another one. */
 	if (run->thread == r->read_thread || run_start > span_index_known_until(l->index))
 		return at;
 	taken = on_cpu_from(l, run->thread, at, run_start);
 	if (at > read_end || taken > at)
 		return taken;
-	/* It was on its way to wait for work: then its reader wakes it for this. */
+	/* It was about to wait for work: then the request's reader woke it for this one. */
 	off = span_index_off_after(l->index, run->thread, at);
-	if (off && off->kind == SPAN_BLOCKED && off->id == r->read_thread &&
+	if (off && off->kind == SPAN_BLOCKED && off->waker == r->read_thread &&
 	    off->end_ns <= run_start)
 		taken = on_cpu_from(l, run->thread, off->start_ns, run_start);
 	return taken;
@@ -197,14 +196,14 @@ static uint32_t handler_thread(const struct lifetimes *l, const struct request *
 	return r->read_thread < l->t->n_threads ? r->read_thread : known_thread(l, r->run_thread);
 }
 
-/* Until when the thread that did the run can have made the answer, which another one sent: it has
- * stopped for something else then. */
+/* Until when the thread that did the run can have made the answer, which another thread sent: then
+ * it blocked for something else. */
 static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end,
 			    uint64_t write_start)
 {
 	const struct span *off;
 
-	/* Always further on, whatever its end. */
+	/* This advances always, whatever the end of the span. */
 	for (uint64_t at = run_end; at < write_start;
 	     at = MAX(off->start_ns + 1, off->end_ns + 1)) {
 		off = span_index_off_after(l->index, thread, at);
@@ -216,42 +215,41 @@ static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t
 	return write_start;
 }
 
-/* From the end of the last run on. */
-static void tell_answer(struct lifetimes *l, struct path *p, const struct request *r,
+/* Fills the path from the end of the last run on. */
+static void fill_answer(struct lifetimes *l, struct path *p, const struct request *r,
 			const struct bounds *b, uint32_t thread, uint64_t run_end)
 {
 	if (b->write_known)
-		path_tell(p, PHASE_WRITE, known_thread(l, r->write_thread),
+		path_fill(p, PHASE_WRITE, known_thread(l, r->write_thread),
 			  MAX(b->write_start, run_end));
-	/* Between two threads it lies in a queue. Without the scheduler's records nobody knows from
-	 * when on. */
+	/* Between two threads the answer is in a queue. Without scheduler records the time when it
+	 * was put there is unknown. */
 	if (b->write_known && !b->handler && r->write_thread != thread &&
 	    r->write_thread < l->t->n_threads) {
 		if (b->write_start > span_index_known_until(l->index))
-			path_tell(p, PHASE_UNKNOWN, thread, run_end);
+			path_fill(p, PHASE_UNKNOWN, thread, run_end);
 		else
-			path_tell(p, PHASE_QUEUE, r->write_thread,
+			path_fill(p, PHASE_QUEUE, r->write_thread,
 				  answer_made(l, thread, run_end, b->write_start));
 	}
-	/* Of one that is cut there the answer had not begun. */
-	path_tell(p,
-		  b->write_known || b->handler || r->flags & REQUEST_CUT_END ? PHASE_ENCODE
-									     : PHASE_UNKNOWN,
+	/* The answer of a request that is truncated there had not begun. */
+	path_fill(p,
+		  b->write_known || b->handler || r->flags & REQUEST_TRUNCATED_END ? PHASE_ENCODE
+										   : PHASE_UNKNOWN,
 		  thread, run_end);
 }
 
-/* Until that time, at which its first run begins, or which is not known to be part of anything
- * else. */
-static void tell_arrival(struct lifetimes *l, struct path *p, const struct request *r,
+/* Fills the path until the first run begins, or until the time of unknown work. */
+static void fill_arrival(struct lifetimes *l, struct path *p, const struct request *r,
 			 const struct bounds *b, uint64_t read_start)
 {
 	uint32_t thread = known_thread(l, r->read_thread);
 
-	path_tell(p, PHASE_READ, thread, read_start);
-	path_tell(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread, b->start);
+	path_fill(p, PHASE_READ, thread, read_start);
+	path_fill(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread, b->start);
 }
 
-static void tell_without_run(struct lifetimes *l, struct path *p, const struct request *r,
+static void fill_without_run(struct lifetimes *l, struct path *p, const struct request *r,
 			     const struct bounds *b)
 {
 	uint64_t read_start = clamp(r->read_start_ns, b->start, b->end),
@@ -259,21 +257,22 @@ static void tell_without_run(struct lifetimes *l, struct path *p, const struct r
 	uint32_t thread = known_thread(l, r->write_thread);
 
 	if (b->handler) {
-		path_tell(p, PHASE_UNKNOWN, handler_thread(l, r), b->start);
+		path_fill(p, PHASE_UNKNOWN, handler_thread(l, r), b->start);
 		return;
 	}
 	/* Its bytes were still being read when the window closed. */
-	if (!r->read_end_ns && r->read_start_ns && !b->write_known && r->flags & REQUEST_CUT_END)
+	if (!r->read_end_ns && r->read_start_ns && !b->write_known &&
+	    r->flags & REQUEST_TRUNCATED_END)
 		read_end = b->end;
 	if (b->write_known)
-		path_tell(p, PHASE_WRITE, thread, MAX(b->write_start, read_end));
-	path_tell(p, PHASE_UNKNOWN,
+		path_fill(p, PHASE_WRITE, thread, MAX(b->write_start, read_end));
+	path_fill(p, PHASE_UNKNOWN,
 		  thread == THREAD_NONE ? known_thread(l, r->read_thread) : thread, read_end);
-	tell_arrival(l, p, r, b, read_start);
+	fill_arrival(l, p, r, b, read_start);
 }
 
-/* From its start until its first run begins, where the cursor is. */
-static void tell_until_run(struct lifetimes *l, struct path *p, const struct request *r,
+/* Fills the path from the request's start to its first run, where the cursor is. */
+static void fill_until_run(struct lifetimes *l, struct path *p, const struct request *r,
 			   const struct bounds *b, const struct span *run)
 {
 	uint64_t run_start = p->at, read_start = clamp(r->read_start_ns, b->start, run_start);
@@ -281,21 +280,21 @@ static void tell_until_run(struct lifetimes *l, struct path *p, const struct req
 	uint64_t taken;
 
 	if (b->handler) {
-		path_tell(p, PHASE_DECODE, run->thread, b->start);
+		path_fill(p, PHASE_DECODE, run->thread, b->start);
 		return;
 	}
 	if (!r->read_end_ns) {
-		path_tell(p, PHASE_UNKNOWN, run->thread, read_start);
+		path_fill(p, PHASE_UNKNOWN, run->thread, read_start);
 	} else {
 		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);
-		/* Without the scheduler's records nobody knows when a thread that did not read it
-		 * took it up. */
+		/* Without scheduler records it is unknown when a thread that did not read the
+		 * request took it up. */
 		if (run->thread != r->read_thread && run_start > span_index_known_until(l->index))
-			path_tell(p, PHASE_UNKNOWN, run->thread, taken);
-		path_tell(p, PHASE_DECODE, run->thread, taken);
-		path_tell(p, PHASE_QUEUE, run->thread, read_end);
+			path_fill(p, PHASE_UNKNOWN, run->thread, taken);
+		path_fill(p, PHASE_DECODE, run->thread, taken);
+		path_fill(p, PHASE_QUEUE, run->thread, read_end);
 	}
-	tell_arrival(l, p, r, b, read_start);
+	fill_arrival(l, p, r, b, read_start);
 }
 
 static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
@@ -311,22 +310,22 @@ static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
 
 		if (run->start_ns > b.end || run->end_ns < b.start)
 			continue;
-		/* Its end is only a bound: it was over when the answer was sent. */
-		if (run->flags & SPAN_END_BOUND && from < b.write_start)
+		/* Its end was not seen: it had ended when the answer was sent. */
+		if (run->flags & SPAN_END_NOT_SEEN && from < b.write_start)
 			to = MIN(to, b.write_start);
 		if (!first)
-			tell_answer(l, p, r, &b, run->thread, to);
+			fill_answer(l, p, r, &b, run->thread, to);
 		else
-			path_tell(p, PHASE_UNKNOWN, run->thread, to);
+			path_fill(p, PHASE_UNKNOWN, run->thread, to);
 		path_execute(p, run, from);
 		if (!first || run->start_ns < first->start_ns)
 			first = run;
 	}
 	if (first) {
 		r->run_thread = first->thread;
-		tell_until_run(l, p, r, &b, first);
+		fill_until_run(l, p, r, &b, first);
 	} else {
-		tell_without_run(l, p, r, &b);
+		fill_without_run(l, p, r, &b);
 		if (!b.handler)
 			r->run_thread = THREAD_NONE;
 	}
@@ -352,7 +351,7 @@ static int make_request(struct lifetimes *l, uint32_t index)
 {
 	struct timeline *t = l->t;
 	struct request *r = &t->requests[index];
-	/* Each of those that come needs one at least. */
+	/* Each of the remaining requests needs at least one. */
 	uint64_t left = l->segments_max - t->n_segments - (t->n_requests - index - 1);
 	struct path p;
 	int k;
@@ -365,7 +364,7 @@ static int make_request(struct lifetimes *l, uint32_t index)
 	path_begin(&p, l->index, l->path, (uint32_t)MIN(left, (uint64_t)PATH_SEGMENTS_MAX),
 		   r->end_ns);
 	tell_request(l, &p, index);
-	t->n_paths_cut += p.full;
+	t->n_paths_truncated += p.full;
 	path_end(&p, r->start_ns);
 	k = reserve(l, p.n);
 	if (k < 0)
@@ -387,7 +386,7 @@ static int make_all(struct timeline *t, uint64_t segments_max)
 
 	free(TAKE_PTR(t->segments));
 	t->n_segments = 0;
-	t->n_paths_cut = 0;
+	t->n_paths_truncated = 0;
 	l.path = malloc(PATH_SEGMENTS_MAX * sizeof(l.path[0]));
 	r = l.path ? span_index_new(t, &l.index) : -ENOMEM;
 	if (r == 0)

@@ -22,6 +22,13 @@ void names_done(struct names *n)
 	*n = (struct names){};
 }
 
+struct span_name *names_take(struct names *n, uint32_t *ret_n)
+{
+	*ret_n = n->n;
+	n->n = 0;
+	return TAKE_PTR(n->names);
+}
+
 static int reserve(struct names *n)
 {
 	uint32_t size = n->size ? n->size * 2 : 256;
@@ -52,7 +59,7 @@ int names_add(struct names *n, const char *name, const char *display, bool lost,
 		n->seed = hash_seed();
 	key = hash_text(n->seed, name, strlen(name)) >> 1;
 
-	/* Two texts of one hash take neighbouring keys. */
+	/* Two texts of one hash take neighboring keys. */
 	while ((found = map_get(&n->by_text, key))) {
 		if (!strcmp(n->names[*found].name, name)) {
 			*ret = (uint32_t)*found;
@@ -93,7 +100,7 @@ int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time
 	if (last && last->freed_ns == UINT64_MAX) {
 		if (last->name == name)
 			return 0;
-		last->freed_ns = time; /* its end was lost: here is another object already */
+		last->freed_ns = time; /* its end was lost: this is another object */
 	}
 	if (n->n_objects == n->objects_size) {
 		uint32_t size = n->objects_size ? n->objects_size * 2 : 256;
@@ -126,7 +133,7 @@ uint32_t names_of_object(const struct names *n, uint64_t key, uint64_t time)
 
 	if (!o || time >= o->freed_ns)
 		return NAME_NONE;
-	/* It is asked nearly in the order of time: from the newest back is a step or none. */
+	/* Queries come almost in order of time: the search from the newest one back is short. */
 	while (o->before != NAME_NONE && time < n->objects[o->before].freed_ns)
 		o = &n->objects[o->before];
 	return o->name;

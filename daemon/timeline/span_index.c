@@ -7,7 +7,7 @@
 #include "lib/base/macro.h"
 #include "lib/base/map.h"
 
-/* Runs within runs; what is deeper stands for itself. */
+/* Runs within runs; deeper ones are roots of their own. */
 #define NESTING_MAX 32
 /* Batches of one run that overlap one another. */
 #define BATCHES_AT_ONCE 16
@@ -109,8 +109,7 @@ static int index_threads(struct span_index *x)
 	return 0;
 }
 
-/* Nothing tells of a thread's running where the scheduler was not captured, or after its records
- * ended early. */
+/* Whether threads ran is unknown without scheduler records, and after these ended early. */
 static void find_known_until(struct span_index *x)
 {
 	const struct timeline *t = x->t;
@@ -179,9 +178,9 @@ static int index_contexts(struct span_index *x)
 
 		if (c && s->kind == SPAN_RUN && c->above == INDEX_NONE)
 			c->above = context_above(x, (uint32_t)i);
-		if (c && s->kind == SPAN_BATCH && c->batch == INDEX_NONE && s->id >= 0 &&
-		    (uint64_t)s->id < t->n_batches)
-			c->batch = (uint32_t)s->id;
+		if (c && s->kind == SPAN_BATCH && c->batch == INDEX_NONE && s->batch >= 0 &&
+		    (uint64_t)s->batch < t->n_batches)
+			c->batch = (uint32_t)s->batch;
 	}
 	for (uint32_t i = 0; i < x->n_contexts; i++) {
 		uint32_t root = i;

@@ -14,7 +14,7 @@
 enum startup_phase_kind {
 	STARTUP_START,     /* from the exec until its runtime is mapped */
 	STARTUP_LIBRARIES, /* until the runtime, or a load, begins */
-	STARTUP_RUNTIME,   /* from the making of devices until a load begins */
+	STARTUP_RUNTIME,   /* from the creation of devices until a load begins */
 	STARTUP_LOAD,
 	STARTUP_RESTORE, /* within a load */
 	STARTUP_WARMUP,  /* after it */
@@ -24,13 +24,13 @@ enum startup_phase_kind {
 
 struct startup_phase {
 	enum startup_phase_kind kind;
-	uint64_t start_ns, end_ns;   /* 0: it goes on, or failed, or its end is not known */
-	char path[STARTUP_PATH_MAX]; /* of the model that it is of; "" */
+	uint64_t start_ns, end_ns;   /* 0: it goes on, or failed, or its end is unknown */
+	char path[STARTUP_PATH_MAX]; /* of its model; "" */
 	uint64_t runs;               /* of STARTUP_WARMUP */
 	bool goes_on;
 	bool failed;
-	bool start_is_bound; /* it began at the latest then, or to 10 ms then */
-	bool end_is_bound;   /* to 10 ms, or before */
+	bool start_is_bound; /* start_ns is the latest possible time, or has a precision of 10 ms */
+	bool end_is_bound;   /* end_ns has a precision of 10 ms, or is the latest possible time */
 };
 
 /* The phases of a process. */
@@ -40,15 +40,15 @@ struct startup_track {
 	struct startup_phase phases[STARTUP_PHASES_MAX];
 };
 
-/* For people and programs: "start", … */
+/* The name for people and programs: "start", … */
 const char *startup_phase_name(enum startup_phase_kind kind);
 
-/* Those of several processes. Zeros at first. */
+/* The tracks of several processes. Zeros at first. */
 struct startups {
 	struct startup_track *list;
 	size_t n, allocated;
 };
 
-/* One more, without phases; NULL: no memory, or there are RECORD_MAX_TARGETS already. */
+/* Adds a track without phases; NULL: no memory, or there are RECORD_MAX_TARGETS already. */
 struct startup_track *startups_add(struct startups *s, uint32_t pid);
 void startups_done(struct startups *s);

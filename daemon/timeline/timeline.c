@@ -81,8 +81,8 @@ static int compare_slices(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* By thread, then start, longer first. Spans come nearly in order of their start, so that only
- * threads are far apart. */
+/* By thread, then start, longer first. Spans come almost in order of start, so sorting by thread is
+ * most of the work. */
 static int sort_spans(struct timeline *t)
 {
 	_cleanup_free_ uint64_t *at = calloc((size_t)t->n_threads + 1, sizeof(at[0]));
@@ -115,12 +115,12 @@ static int sort_spans(struct timeline *t)
 struct open_span {
 	uint64_t end_ns;
 	struct span *span;
-	struct span *op; /* the innermost operation that encloses what comes next */
+	struct span *op; /* the innermost operation that encloses the next span */
 	bool working;    /* inside a run or a piece of one */
 	bool running;    /* inside a run */
 };
 
-/* One pass over a thread: depths, self times, and what its work spent off the CPU. */
+/* One pass over a thread: self times, and what its work spent off the CPU. */
 static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
 			   struct open_span *stack, uint32_t stack_size)
 {
@@ -135,7 +135,6 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
 		       !(duration == 0 && stack[depth - 1].end_ns == s->start_ns))
 			depth--;
 		up = depth ? &stack[depth - 1] : NULL;
-		s->depth = (uint16_t)MIN(depth, (uint32_t)UINT16_MAX);
 		s->self_ns = duration;
 		if (s->kind == SPAN_RUN && up && up->running)
 			s->flags |= SPAN_INNER;
@@ -168,7 +167,7 @@ static void count_runs(struct timeline *t)
 	for (uint64_t i = 0; i < t->n_spans; i++)
 		if (t->spans[i].kind == SPAN_RUN && !(t->spans[i].flags & SPAN_INNER)) {
 			if (t->spans[i].flags & SPAN_NOT_WHOLE)
-				t->n_runs_cut++;
+				t->n_runs_truncated++;
 			else
 				t->n_runs++;
 		}

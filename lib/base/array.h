@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /*
- * Makes room for more elements behind the used ones; array is the address of the pointer, allocated
- * counts elements, and both start as zeros. -ENOMEM leaves everything as it was.
+ * Makes room for more elements after the used ones; array is the address of the pointer, allocated
+ * counts elements, and both are initially zero. -ENOMEM leaves everything unchanged.
  */
 int array_reserve(void *array, size_t used, size_t *allocated, size_t element_size, size_t more);

@@ -7,5 +7,5 @@
 /* Nanoseconds. */
 uint64_t clock_now(clockid_t clock);
 
-/* Unix time less CLOCK_MONOTONIC, in ns: of several readings the one that was least disturbed. */
+/* Unix time minus CLOCK_MONOTONIC, in ns: the least disturbed of several readings. */
 uint64_t clock_unix_offset(void);

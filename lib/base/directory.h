@@ -4,6 +4,6 @@
 
 #include <sys/types.h>
 
-/* Makes the directory with this mode, and those that it lies in with 0755, where they are not
- * there. -ENAMETOOLONG, or an error of mkdir. */
+/* Creates the directory with this mode, and its missing parents with 0755. -ENAMETOOLONG, or an
+ * error of mkdir. */
 int directory_make(const char *path, mode_t mode);

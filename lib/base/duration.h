@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations as people write and read them. */
+/* Durations as users write and read them. */
 #pragma once
 
 #include <stdint.h>
 
-/* The longest that is taken: beyond it nobody means what they typed. */
+/* The longest that is accepted: a longer one is probably a typing error. */
 #define DURATION_MAX_NS (3600 * UINT64_C(1000000000))
 
 /* Enough for any text that duration_text() writes. */
 #define DURATION_TEXT 32
 
 /*
- * Reads "500ms", "2s", "1.5s", "1m", "1h"; a number alone is seconds. -EINVAL when it is no such
- * text, -ERANGE when it is 0, negative, or more than DURATION_MAX_NS.
+ * Reads "500ms", "2s", "1.5s", "1m", "1h"; a number alone is seconds. -EINVAL if the text is not a
+ * duration, -ERANGE if it is 0, negative, or more than DURATION_MAX_NS.
  */
 int duration_parse(const char *text, uint64_t *ret_ns);
 

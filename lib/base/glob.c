@@ -15,7 +15,7 @@ bool glob_matches(const char *pattern, const char *text)
 			pattern++;
 			text++;
 		} else if (star) {
-			/* The last star takes one byte more; earlier ones need not change. */
+			/* The last star matches one byte more; earlier ones need not change. */
 			pattern = star;
 			text = ++after;
 		} else {

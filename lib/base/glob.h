@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns as people know them of file names: * stands for any text, ? for one byte, everything
- * else for itself. */
+/* Patterns as for file names: * matches any text, ? one byte, everything else itself. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Whether the pattern matches the whole text, in no more steps than their lengths multiplied,
- * whatever they are. */
+/* Whether the pattern matches the whole text. The number of steps is at most the product of their
+ * lengths. */
 bool glob_matches(const char *pattern, const char *text);

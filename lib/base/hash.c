@@ -10,8 +10,8 @@ uint64_t hash_seed(void)
 	struct timespec now = {};
 	uint64_t seed = 0;
 
-	/* Before the kernel has random numbers, at boot, something that is hard to guess will do.
-	 */
+	/* At boot, before the kernel has random numbers, something that is hard to guess
+	 * suffices. */
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		seed = hash_number((uint64_t)(uintptr_t)&seed, (uint64_t)now.tv_nsec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of keys that others choose. With a seed that nobody knows beforehand they cannot choose
- * keys that fall together. */
+/* Hashes of keys that others choose. With an unpredictable seed they cannot choose keys that
+ * collide. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 uint64_t hash_seed(void);
 
 /* Two rounds of multiplication, whose upper half is folded into the lower: every bit of the number
- * and of the seed counts in each bit. */
+ * and of the seed affects every bit of the result. */
 static inline uint64_t hash_number(uint64_t seed, uint64_t number)
 {
 	number ^= seed;

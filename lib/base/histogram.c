@@ -6,7 +6,7 @@
 
 uint64_t histogram_end(unsigned bucket)
 {
-	/* Quarters of a power of two, by their ratio: 1, 1.19, 1.41, 1.68. */
+	/* Quarters of a power of two, by ratio: 1, 1.19, 1.41, 1.68. */
 	static const uint64_t quarters[] = { 1024, 1218, 1448, 1722 };
 
 	return bucket >= HISTOGRAM_BUCKETS - 1

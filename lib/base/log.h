@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of the daemon on standard error, with the prefix <N> for the priority when
- * JOURNAL_STREAM says that the journal reads it. Libraries do not log; callers log once, with
- * context.
+ * Messages of the daemon on standard error, with the prefix <N> for the priority if JOURNAL_STREAM
+ * shows that the journal reads it. Libraries do not log; callers log once, with context.
  */
 #pragma once
 
 #include <syslog.h>
 
-/* Messages less urgent than this (LOG_ERR … LOG_DEBUG) are not printed; LOG_INFO at first. */
+/* Messages less urgent than this (LOG_ERR … LOG_DEBUG) are not printed; initially LOG_INFO. */
 void log_set_level(int level);
-/* A prefix of every message, such as the role of the process; borrowed for good. */
+/* A prefix of every message, such as the role of the process; borrowed permanently. */
 void log_set_role(const char *role);
 
 __attribute__((format(printf, 2, 3))) void log_message(int level, const char *format, ...);

@@ -15,7 +15,7 @@
 
 struct loop_source {
 	struct loop *loop;
-	int fd; /* -1: freed while a batch of events was under way */
+	int fd; /* -1: freed while a batch of events was processed */
 	uint32_t events;
 	loop_source_fn callback;
 	void *data;
@@ -27,8 +27,9 @@ struct loop_timer {
 	loop_fn callback;
 	void *data;
 	uint64_t at_ns;
-	uint64_t order; /* timers of the same instant fire in the order they were set */
-	size_t slot;    /* in the heap, or NO_SLOT */
+	/* Timers of the same instant fire in the order in which they were set. */
+	uint64_t order;
+	size_t slot; /* in the heap, or NO_SLOT */
 };
 
 struct posted {
@@ -43,13 +44,14 @@ struct loop {
 	bool running;
 	int code;
 	bool in_batch;
-	struct loop_source *freed; /* sources that events of the batch may still point to */
+	/* Sources that events of the batch may still point to. */
+	struct loop_source *freed;
 
 	/* A binary heap; it always has room for every timer, so that setting one cannot fail. */
 	struct loop_timer **heap;
 	size_t n_heap, n_timers, heap_size;
 	uint64_t order;
-	uint64_t round_ns; /* when timers were last looked at */
+	uint64_t round_ns; /* when due timers were last looked for */
 
 	pthread_mutex_t post_lock;
 	struct posted *post_first, **post_last;
@@ -219,8 +221,8 @@ void loop_timer_set(struct loop_timer *timer, uint64_t at_ns)
 
 	if (timer->slot != NO_SLOT)
 		heap_remove(loop, timer);
-	/* Not before timers that are due already, or one that sets itself to the past would keep
-	 * them waiting. */
+	/* Not before timers that are already due: one that is set to the past must not keep them
+	 * waiting. */
 	timer->at_ns = MAX(at_ns, loop->round_ns);
 	timer->order = loop->order++;
 	if (at_ns != LOOP_NEVER)
@@ -256,7 +258,8 @@ int loop_post(struct loop *loop, loop_fn callback, void *data)
 	first = !loop->post_first;
 	*loop->post_last = posted;
 	loop->post_last = &posted->next;
-	/* Fails only when the counter is about to overflow, and then the loop is awake anyway. */
+	/* Fails only if the counter is about to overflow, in which case the loop is awake
+	 * anyway. */
 	if (first)
 		eventfd_write(loop->post_fd, 1);
 	pthread_mutex_unlock(&loop->post_lock);

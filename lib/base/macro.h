@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small language helpers that every part of tfprofd uses: scope-bound cleanup and ownership
- * hand-over. */
+/* Small language helpers that every part of tfprofd uses: scope-bound cleanup and transfer of
+ * ownership. */
 #pragma once
 
 #include <stddef.h>
@@ -30,7 +30,7 @@ static inline void cleanup_closep(int *fd)
 #define _cleanup_close_ __attribute__((cleanup(cleanup_closep)))
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
-/* Takes the value out of a variable that has a cleanup, so that the caller owns it. */
+/* Moves the value out of a variable that has a cleanup, so that the caller owns it. */
 #define TAKE_PTR(p)                                                                                \
 	({                                                                                         \
 		__typeof__(p) take_ = (p);                                                         \
@@ -44,7 +44,7 @@ static inline void cleanup_closep(int *fd)
 		take_fd_;                                                                          \
 	})
 
-/* Closes a descriptor when it is one, and returns -1 to assign back. */
+/* Closes a valid descriptor, and returns -1 to assign back. */
 static inline int safe_close(int fd)
 {
 	if (fd >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table from 64-bit keys to 64-bit values, with open addressing. Any key but UINT64_MAX.
- * Each has a seed of its own: whoever chooses the keys cannot make it slow.
+ * A hash table from 64-bit keys to 64-bit values, with open addressing. UINT64_MAX is not a valid
+ * key. Each has a seed of its own, so that chosen keys cannot make it slow.
  */
 #pragma once
 
@@ -15,9 +15,9 @@ struct map {
 	uint64_t seed;
 };
 
-/* A map of zeros is empty. */
+/* A zeroed map is empty. */
 void map_done(struct map *map);
-/* The value of a key, NULL: none. Valid until the next map_put(). */
+/* The value of a key; NULL: none. Valid until the next map_put(). */
 uint64_t *map_get(const struct map *map, uint64_t key);
 /* Sets the value of a key. -ENOMEM. */
 int map_put(struct map *map, uint64_t key, uint64_t value);

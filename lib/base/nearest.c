@@ -7,7 +7,7 @@
 
 #define NAME_MAX_BYTES 40
 
-/* The distance of Damerau and Levenshtein, restricted to neighbors that were swapped once. */
+/* The Damerau-Levenshtein distance, restricted to neighbors that are swapped once. */
 static unsigned distance(const char *a, const char *b, size_t na, size_t nb)
 {
 	unsigned d[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];

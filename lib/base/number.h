@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole numbers as people write them. */
+/* Whole numbers as users write them. */
 #pragma once
 
 #include <stdint.h>
 
-/* Reads digits alone. -EINVAL when it is no such text, -ERANGE outside of min to max; *ret is then
- * untouched. */
+/* Reads digits only. -EINVAL if the text is anything else, -ERANGE outside min to max; *ret is then
+ * unchanged. */
 int number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

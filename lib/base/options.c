@@ -10,7 +10,7 @@
 #define HELP_COLUMN 28
 /* What getopt_long() returns for an option that has a name. */
 #define NAME_BASE 256
-/* What it returns for an operand, by the leading "-" in its list of letters. */
+/* What it returns for an operand, because of the leading "-" in its list of letters. */
 #define OPERAND 1
 
 void options_begin(struct options *o, const struct option_row *rows, size_t n_rows, int argc,
@@ -91,7 +91,7 @@ int options_next(struct options *o, const char **ret_value, char error[static OP
 	*ret_value = optarg;
 	switch (code) {
 	case -1:
-		/* What is left follows "--". */
+		/* The rest follows "--". */
 		o->is_past_options = true;
 		if (optind >= o->argc)
 			return OPTIONS_END;

@@ -12,8 +12,7 @@ int percent_parse(const char *text, double *ret)
 	size_t n = strspn(p, digits);
 	double percent;
 
-	/* strtod() alone takes more than what people mean by a number: hexadecimal, exponents, nan.
-	 */
+	/* strtod() alone accepts more than users mean by a number: hexadecimal, exponents, nan. */
 	if (!n)
 		return -EINVAL;
 	p += n;

@@ -6,7 +6,7 @@
 
 /*
  * The first i below n for which is_before, an expression with i in it, is false; n: there is none.
- * It must be true of all that stand before that one, and false of all behind it.
+ * It must be true for all elements before that one, and false for all after it.
  */
 #define SEARCH_FIRST(n, i, is_before)                                                              \
 	({                                                                                         \

@@ -28,7 +28,7 @@ size_t utf8_next(const char *text, size_t size, uint32_t *ret_code)
 			return 0;
 		code = code << 6 | (bytes[i] & 0x3f);
 	}
-	/* Overlong forms, halves of UTF-16 pairs, and what is beyond Unicode. */
+	/* Overlong forms, surrogates, and code points beyond Unicode. */
 	if (code < smallest[n] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff)
 		return 0;
 	*ret_code = code;

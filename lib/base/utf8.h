@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the longest character; as the size of NUL-terminated text it is always safe. */
+/* Bytes of the longest character; a NUL-terminated text may safely be given this size. */
 #define UTF8_MAX 4
 
 /*
- * The size in bytes, 1 to 4, of the well-formed UTF-8 character that the text of size bytes begins
- * with, and its code point in *ret_code; 0 when it begins with a byte that is part of none. Reads
- * no byte after one that ends the character, a NUL included. size must not be 0.
+ * The size in bytes, 1 to 4, of the well-formed UTF-8 character at the beginning of the text of
+ * size bytes, and its code point in *ret_code; 0 if it begins with a byte that is not part of one.
+ * Reads no byte after one that ends the character, such as a NUL. size must not be 0.
  */
 size_t utf8_next(const char *text, size_t size, uint32_t *ret_code);

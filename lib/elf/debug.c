@@ -89,7 +89,7 @@ static int decode(struct decoder *decoder, const struct elf_image *image, int fd
 		size = CHUNK_BYTES - stream->avail_out;
 		if (size > DEBUG_DATA_MAX - decoder->written)
 			return fail(ret_reason, -E2BIG,
-				    "the compressed symbols (.gnu_debugdata) become too large");
+				    "the compressed symbols (.gnu_debugdata) are too large");
 		decoder->written += size;
 		r = write_all(fd, decoder->output, size);
 		if (r < 0)
@@ -113,7 +113,7 @@ int elf_debug_open_embedded(const struct elf_image *image, struct elf_image **re
 	if (section->sh_offset > elf_image_size(image) ||
 	    section->sh_size > elf_image_size(image) - section->sh_offset)
 		return fail(ret_reason, -EBADMSG,
-			    "the compressed symbols (.gnu_debugdata) lie outside of the file");
+			    "the compressed symbols (.gnu_debugdata) lie outside the file");
 	decoder = calloc(1, sizeof(*decoder));
 	if (!decoder)
 		return fail(ret_reason, -ENOMEM, "out of memory");
@@ -142,7 +142,7 @@ int elf_debug_find(const char *build_id, const char *directory, int *ret_fd)
 		     build_id + 2);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
-	/* What is no regular file is refused later, and must not keep us here. */
+	/* A file that is not regular is refused later, and must not block here. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;
@@ -150,7 +150,7 @@ int elf_debug_find(const char *build_id, const char *directory, int *ret_fd)
 	return 0;
 }
 
-/* The next executable PT_LOAD at or after *at, which moves past it. */
+/* The next executable PT_LOAD at or after *at, which is moved past it. */
 static const Elf64_Phdr *next_code(const struct elf_image *image, size_t *at)
 {
 	const Elf64_Phdr *segment;
@@ -183,19 +183,21 @@ int elf_debug_open(const struct elf_image *image, int fd, struct elf_image **ret
 	int r;
 
 	if (!elf_image_is_system(image))
-		return fail(ret_reason, -EPERM,
-			    "debug files are for files that root owns and nobody else can write");
+		return fail(
+			ret_reason, -EPERM,
+			"debug files are only used for files that root owns and no other user can write");
 	r = elf_image_open(fd, &debug, ret_reason);
 	if (r < 0)
 		return r;
 	if (!elf_image_is_system(debug))
 		return fail(ret_reason, -EPERM,
-			    "the debug file is not root's, or others can write it");
+			    "the debug file is not owned by root, or other users can write it");
 	if (!elf_image_build_id(image)[0] ||
 	    strcmp(elf_image_build_id(image), elf_image_build_id(debug)))
 		return fail(ret_reason, -ESTALE, "the debug file has another build-id");
 	if (!has_same_code(image, debug))
-		return fail(ret_reason, -ESTALE, "the debug file is of a file with other code");
+		return fail(ret_reason, -ESTALE,
+			    "the debug file belongs to a file with other code");
 	*ret = TAKE_PTR(debug);
 	return 0;
 }

@@ -9,7 +9,7 @@
 #include "lib/base/macro.h"
 
 #define BUILD_ID_BYTES_MAX 64
-/* Real note sections hold a few hundred bytes; what lies further is not looked at. */
+/* Real note sections hold a few hundred bytes; notes beyond this are ignored. */
 #define NOTES_BYTES_MAX 65536
 #define NOTE_SECTIONS_MAX 64
 #define SECTION_NAME_MAX 64
@@ -39,7 +39,7 @@ static int fail(const char **ret_reason, int error, const char *reason)
 static int fail_read(const char **ret_reason, int error)
 {
 	return fail(ret_reason, error,
-		    error == -EBADMSG ? "the file became shorter while it was read"
+		    error == -EBADMSG ? "the file shrank while it was read"
 				      : "the file cannot be read");
 }
 
@@ -77,7 +77,7 @@ static int check_header(const Elf64_Ehdr *header, const char **ret_reason)
 	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    header->e_machine != EM_X86_64)
 		return fail(ret_reason, -EOPNOTSUPP,
-			    "an ELF file for another machine than 64-bit x86");
+			    "an ELF file for a machine other than 64-bit x86");
 	if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
 		return fail(ret_reason, -EOPNOTSUPP,
 			    "an ELF file, but neither an executable nor a shared library");
@@ -86,8 +86,8 @@ static int check_header(const Elf64_Ehdr *header, const char **ret_reason)
 	return 0;
 }
 
-/* Takes the build-id out of a note section or segment when it holds one. Malformed notes are passed
- * by. */
+/* Reads the build-id from a note section or segment if it contains one. Malformed notes are
+ * skipped. */
 static int read_build_id(struct elf_image *image, uint64_t offset, uint64_t size, uint64_t align)
 {
 	_cleanup_free_ uint8_t *notes = NULL;
@@ -143,7 +143,7 @@ static int read_segments(struct elf_image *image, const Elf64_Ehdr *header, cons
 	if (header->e_phentsize != sizeof(*image->segments) ||
 	    !is_inside(header->e_phoff, size, image->size))
 		return fail(ret_reason, -EBADMSG,
-			    "the ELF program headers are malformed or lie outside of the file");
+			    "the ELF program headers are malformed or lie outside the file");
 	image->segments = malloc(size);
 	if (!image->segments)
 		return fail(ret_reason, -ENOMEM, "out of memory");
@@ -182,12 +182,12 @@ static int read_sections(struct elf_image *image, const Elf64_Ehdr *header, cons
 	if (header->e_shentsize != sizeof(*image->sections))
 		return fail(ret_reason, -EBADMSG, "the ELF section headers are malformed");
 	if (count == 0) {
-		/* More sections than the header can count: the first one says how many. */
+		/* More sections than the header can count: the first one holds their number. */
 		Elf64_Shdr first;
 
 		if (!is_inside(header->e_shoff, sizeof(first), image->size))
 			return fail(ret_reason, -EBADMSG,
-				    "the ELF section headers lie outside of the file");
+				    "the ELF section headers lie outside the file");
 		r = elf_image_read(image, header->e_shoff, &first, sizeof(first));
 		if (r < 0)
 			return fail_read(ret_reason, r);
@@ -198,8 +198,7 @@ static int read_sections(struct elf_image *image, const Elf64_Ehdr *header, cons
 	if (count == 0)
 		return 0;
 	if (!is_inside(header->e_shoff, count * sizeof(*image->sections), image->size))
-		return fail(ret_reason, -EBADMSG,
-			    "the ELF section headers lie outside of the file");
+		return fail(ret_reason, -EBADMSG, "the ELF section headers lie outside the file");
 	image->sections = malloc(count * sizeof(*image->sections));
 	if (!image->sections)
 		return fail(ret_reason, -ENOMEM, "out of memory");
@@ -359,7 +358,7 @@ int elf_image_code_offset(const struct elf_image *image, uint64_t address, uint6
 	return -ENOENT;
 }
 
-/* The executable segment that holds the byte at this file offset. */
+/* The executable segment that contains the byte at this file offset. */
 static const Elf64_Phdr *find_code(const struct elf_image *image, uint64_t offset)
 {
 	for (size_t i = 0; i < image->n_code; i++) {

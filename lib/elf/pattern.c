@@ -5,7 +5,7 @@
 
 #include "lib/base/macro.h"
 
-/* Packs up to eight bytes as pattern_load does where they stand in a name. */
+/* Packs up to eight bytes in the order in which pattern_load reads them from a name. */
 static void pack_word(struct pattern *pattern, const char *bytes, size_t n)
 {
 	char word[8] = { 0 }, mask[8] = { 0 };
@@ -41,8 +41,7 @@ int pattern_compile(const char *text, struct pattern *ret)
 	return 0;
 }
 
-/* Going back to the last '*' only is enough, because what an earlier one took can always be as
- * short as it was. */
+/* Backtracking to the last '*' suffices: a shorter match of an earlier one can always be kept. */
 bool pattern_matches(const struct pattern *pattern, const char *name, uint64_t *steps)
 {
 	const char *text = pattern->text, *star = NULL, *resume = NULL;

@@ -53,7 +53,7 @@ size_t elf_rtti_count(const struct rtti *rtti)
 	return rtti->n_own;
 }
 
-/* One question: which classes it is about, and where the base class lies in each. */
+/* One query: which classes it is about, and the offset of the base class in each. */
 struct search {
 	struct rtti *rtti;
 	const char *name;
@@ -117,8 +117,8 @@ static size_t first_edge(const struct rtti *rtti, uint64_t base)
 	return SEARCH_FIRST(rtti->n_edges, i, rtti->edges[i].base < base);
 }
 
-/* Follows the edges from all that is in the queue. Each class enters it once, so that cycles end.
- */
+/* Follows the edges from all classes in the queue. Each class enters it once, so that cycles
+ * end. */
 static void find_derived(struct search *search)
 {
 	const struct rtti *rtti = search->rtti;
@@ -142,8 +142,8 @@ static void find_derived(struct search *search)
 		search->is_found[search->queue[i]] = false;
 }
 
-/* The virtual table of a class that the base at this offset has; one with destructors where there
- * are several. */
+/* The virtual table of a class for the base at this offset; one with destructors if there are
+ * several. */
 static int choose_vtable(struct rtti *rtti, uint32_t class, int64_t offset, uint64_t *ret)
 {
 	struct word word;

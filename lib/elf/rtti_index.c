@@ -17,19 +17,19 @@
 #define BASES_MAX 1024
 /*
  * Bytes that are read and hashed for names in one index; TensorFlow takes a few tens of millions.
- * Overlapping names would cost the square of the file's size, and names far apart in a sparse file
- * its whole size.
+ * Without this limit, overlapping names would cost the square of the file's size, and names far
+ * apart in a sparse file its whole size.
  */
 #define NAMES_WORK_MAX (1ull << 30)
 #define NAME_WINDOW (256u << 10)
-/* Places where a name of a kind of typeinfo stands, or an address of one, in a file that contains
+/* Places of the name, or of the address of the name, of a kind of typeinfo in a file that contains
  * the C++ runtime. */
 #define RUNTIME_PLACES_MAX 16
 #define SEARCH_CHUNK (1u << 20)
-/* Bits of the filter that turns down most words that are no typeinfo's address. */
+/* Bits of the filter that rejects most words that are not the address of a typeinfo. */
 #define FILTER_BITS (1u << 20)
 
-/* A typeinfo's first word points so far into the virtual table of its kind. */
+/* The offset in the virtual table of its kind to which a typeinfo's first word points. */
 #define VPTR_OFFSET 16
 
 /* The low eight bits of a base's offset_flags. */
@@ -42,7 +42,7 @@
  * any. */
 enum kind { KIND_OTHER, KIND_ROOT, KIND_SINGLE, KIND_MANY, KINDS };
 
-/* The virtual table's symbol is _ZTV and this name, the typeinfo's name this one. */
+/* The virtual table's symbol is _ZTV and this name, which is also the typeinfo's name. */
 static const char *const kind_names[KINDS] = {
 	[KIND_ROOT] = "N10__cxxabiv117__class_type_infoE",
 	[KIND_SINGLE] = "N10__cxxabiv120__si_class_type_infoE",
@@ -51,7 +51,7 @@ static const char *const kind_names[KINDS] = {
 #define KIND_PREFIX "N10__cxxabiv1"
 #define KIND_NAME_MAX 40
 
-/* A list of few addresses, each for a kind. */
+/* A short list of addresses, each for a kind. */
 struct places {
 	struct {
 		uint64_t address;
@@ -60,12 +60,13 @@ struct places {
 	size_t n;
 };
 
-/* What is needed only while the index is made. */
+/* What is needed only while the index is built. */
 struct indexer {
 	struct rtti *rtti;
 	const char **ret_reason;
 	struct places vptrs;
-	uint8_t *symbol_kinds; /* one more than the kind; 0: not looked at */
+	/* One more than the kind; 0: not examined. */
+	uint8_t *symbol_kinds;
 	struct places wanted, found;
 	uint64_t *filter;
 };
@@ -82,7 +83,7 @@ static int fail_memory(const struct indexer *indexer)
 	return fail(indexer->ret_reason, -ENOMEM, "out of memory");
 }
 
-/* Past the last place one is forgotten: real files have one or two. */
+/* Drops places beyond the limit: real files have one or two. */
 static void places_add(struct places *places, uint64_t address, enum kind kind)
 {
 	if (places->n == RUNTIME_PLACES_MAX)
@@ -99,7 +100,7 @@ static enum kind places_find(const struct places *places, uint64_t address)
 	return KIND_OTHER;
 }
 
-/* The kind that a symbol's name tells; _ZTV of one of the three. */
+/* The kind that a symbol's name indicates: _ZTV of one of the three. */
 static enum kind read_symbol_kind(struct rtti *rtti, uint32_t symbol)
 {
 	char name[4 + KIND_NAME_MAX + 1];
@@ -117,7 +118,7 @@ static enum kind read_symbol_kind(struct rtti *rtti, uint32_t symbol)
 	return KIND_OTHER;
 }
 
-/* What a typeinfo is whose first word has this value; KIND_OTHER: no typeinfo of a class. */
+/* The kind of typeinfo whose first word has this value; KIND_OTHER: not the typeinfo of a class. */
 static enum kind vptr_kind(struct indexer *indexer, uint64_t value)
 {
 	uint32_t symbol = word_symbol(value);
@@ -151,8 +152,8 @@ static int add_edge(struct indexer *indexer, const struct word *base, int64_t of
 	return 0;
 }
 
-/* Adds the bases of the class that was added last; a typeinfo that ends too early has those that
- * are there. */
+/* Adds the bases of the class that was added last; a typeinfo that ends too early keeps the bases
+ * before its end. */
 static int add_bases(struct indexer *indexer, uint64_t address, enum kind kind)
 {
 	struct elf_words *words = indexer->rtti->words;
@@ -206,7 +207,7 @@ static int on_typeinfo(uint64_t address, uint64_t value, void *data)
 	return r < 0 ? r : add_bases(indexer, address, kind);
 }
 
-/* Adds each place in a chunk of bytes where a name of a kind of typeinfo stands. */
+/* Adds each place in a chunk of bytes where the name of a kind of typeinfo is. */
 static void find_names(struct places *places, const uint8_t *bytes, size_t size, uint64_t address)
 {
 	const uint8_t *at = bytes, *end = bytes + size;
@@ -220,7 +221,7 @@ static void find_names(struct places *places, const uint8_t *bytes, size_t size,
 	}
 }
 
-/* Looks for the names in all of the file that is not written to. */
+/* Searches all of the file that is not writable for the names. */
 static int search_names(struct indexer *indexer)
 {
 	const struct elf_image *image = indexer->rtti->image;
@@ -289,8 +290,8 @@ static int scan(struct indexer *indexer, word_callback callback)
 }
 
 /*
- * The virtual tables of the kinds of typeinfo in a file that contains the C++ runtime without its
- * symbols: from their names to their own typeinfos to their tables.
+ * Finds the virtual tables of the kinds of typeinfo in a file that contains the C++ runtime without
+ * its symbols: from their names to their own typeinfos to their tables.
  */
 static int find_runtime(struct indexer *indexer)
 {
@@ -309,8 +310,8 @@ static int find_runtime(struct indexer *indexer)
 	return r;
 }
 
-/* Finds all typeinfos of classes: by the symbols of the C++ runtime where the file uses them, else
- * by its names. */
+/* Finds all typeinfos of classes: by the symbols of the C++ runtime if the file uses them, else by
+ * their names. */
 static int add_classes(struct indexer *indexer)
 {
 	char symbol[4 + KIND_NAME_MAX + 1] = "_ZTV";
@@ -340,8 +341,7 @@ static int compare_edges(const void *a, const void *b)
 	return x->derived < y->derived ? -1 : x->derived > y->derived;
 }
 
-/* Adds a class for each base class that another file defines, and sorts the edges for the way from
- * base to derived. */
+/* Adds a class for each base class that another file defines, and sorts the edges by base class. */
 static int add_external(struct indexer *indexer)
 {
 	struct rtti *rtti = indexer->rtti;
@@ -407,8 +407,8 @@ static int hash_names(struct indexer *indexer)
 					    "the names of the ELF file cannot be read");
 		}
 		name = window + (order[i]->name - begin);
-		/* Marks a class whose typeinfos are compared by address, not by name: it is no part
-		 * of the name. */
+		/* Marks a class whose typeinfos are compared by address, not by name: it is not
+		 * part of the name. */
 		if (wanted > 0 && *name == '*') {
 			order[i]->name++;
 			name++;

@@ -9,7 +9,7 @@
 #include "lib/elf/rtti_slots.h"
 #include "lib/elf/words.h"
 
-/* Where a base lies in a derived class that inherits it virtually: told by the object only. */
+/* The offset of a base in a class that inherits it virtually: only the object has it. */
 #define OFFSET_UNKNOWN INT64_MIN
 
 struct class
@@ -44,8 +44,8 @@ struct rtti {
 	size_t n_vtables, vtables_room;
 };
 
-/* Fills the index, of which the image, the words and the slots are there. Errors as listed in
- * image.h; *ret_reason is set. */
+/* Fills the index, whose image, words and slots are set. Errors as listed in image.h; *ret_reason
+ * is set. */
 int rtti_index_fill(struct rtti *rtti, const char **ret_reason);
 /* Of a class's name. */
 uint64_t rtti_hash_name(const uint8_t *name, size_t size);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Sections are more precise than segments, where old linkers put constants beside the code. */
+/* Sections are more precise than segments: old linkers put constants beside the code. */
 void rtti_slots_init(struct rtti_slots *slots, const struct elf_image *image,
 		     struct elf_words *words)
 {
@@ -34,7 +34,7 @@ bool rtti_is_code(const struct rtti_slots *slots, const struct word *word)
 	return slots->n_code == 0;
 }
 
-/* Whether a word can be a slot of a virtual table: it leads to code, or to a function of another
+/* Whether a word can be a slot of a virtual table: it points to code, or to a function of another
  * file. */
 static bool is_slot(const struct rtti_slots *slots, const struct word *word)
 {

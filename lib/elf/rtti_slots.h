@@ -16,7 +16,8 @@ struct rtti_slots {
 	const struct elf_image *image;
 	struct elf_words *words;
 	const Elf64_Shdr *code[CODE_SECTIONS_MAX];
-	size_t n_code; /* 0: the segments alone say what is code */
+	/* 0: only the segments define what is code. */
+	size_t n_code;
 };
 
 /* The image and its words must live as long. */
@@ -24,12 +25,12 @@ void rtti_slots_init(struct rtti_slots *slots, const struct elf_image *image,
 		     struct elf_words *words);
 bool rtti_is_code(const struct rtti_slots *slots, const struct word *word);
 /*
- * How many slots the virtual table at an address has, up to a limit. Abstract classes, and tables
- * that are in use while an object is constructed, may have no destructors: zeros in their first two
- * slots.
+ * The number of slots of the virtual table at an address, up to a limit. Abstract classes, and
+ * tables that are used while an object is constructed, may have no destructors: zeros in their
+ * first two slots.
  */
 int rtti_count_slots(struct rtti_slots *slots, uint64_t address, uint32_t limit, uint32_t *ret);
-/* A pointer to a typeinfo stands before a virtual table when the offset to the top does so before
- * it. *ret_slots: 0, it does not; at most 3. */
+/* Whether a virtual table follows a pointer to a typeinfo, which is the case if the offset to the
+ * top precedes it. *ret_slots: 0, it does not; at most 3. */
 int rtti_check_vtable(struct rtti_slots *slots, uint64_t address, int32_t *ret_offset_to_top,
 		      uint32_t *ret_slots);

@@ -14,16 +14,16 @@
  * many. */
 #define BATCH_SYMBOLS (512u << 10)
 #define BLOCK_SYMBOLS (16u << 10)
-/* Names that begin in the window are matched in it, so what follows it must hold the rest of the
+/* Names that begin in the window are matched in it, so the bytes after it must hold the rest of the
  * longest name. */
 #define WINDOW_BYTES (512u << 10)
 #define WINDOW_TAIL (SYMBOLS_NAME_MAX + 1u)
-/* Patterns look this far from the start or the end of a name, whatever its length. */
+/* Patterns read this far from the start or the end of a name, whatever its length. */
 #define WINDOW_SLACK (PATTERN_REACH_MAX + 8u)
 /*
  * Steps of comparing, and of reading two bytes, in one call: a second or two at most. TensorFlow
- * takes a tenth; a file whose names overlap (millions of symbols that point into one long string)
- * would cost the square of its size.
+ * takes a tenth; without this limit a file whose names overlap (millions of symbols that point into
+ * one long string) would cost the square of its size.
  */
 #define WORK_MAX (1ull << 30)
 #define NAME_BYTES_MAX (64u << 20)
@@ -49,8 +49,8 @@ struct function_set {
 
 struct scan {
 	const struct elf_image *file; /* that holds the code */
-	const struct elf_image
-		*image; /* whose tables are read: the same, or one with the symbols of it */
+	/* Whose tables are read: the same, or one with its symbols. */
+	const struct elf_image *image;
 	enum symbol_source source;
 	const char **ret_reason;
 	struct pattern *patterns;
@@ -86,7 +86,7 @@ static int scan_read(struct scan *scan, uint64_t offset, void *buffer, size_t si
 
 	if (r < 0)
 		return fail(scan, r,
-			    r == -EBADMSG ? "the file became shorter while it was read"
+			    r == -EBADMSG ? "the file shrank while it was read"
 					  : "the file cannot be read");
 	return 0;
 }
@@ -160,7 +160,7 @@ static int match_name(struct scan *scan, const Elf64_Shdr *table, const char *na
 	return add_found(scan, &found, name);
 }
 
-/* Compares the name with all patterns; it ends within room bytes or is too long. */
+/* Compares the name with all patterns; it ends within room bytes, or is too long. */
 static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const char *name,
 			   size_t room, uint32_t index)
 {
@@ -187,7 +187,7 @@ static int match_candidate(struct scan *scan, const Elf64_Shdr *table, const cha
 	return 0;
 }
 
-/* Sorts the candidates by name, so that the string table is read once and in order. They often are
+/* Sorts the candidates by name, so that the string table is read once and in order. They are often
  * sorted already. */
 static void sort_candidates(struct scan *scan)
 {
@@ -258,14 +258,14 @@ static int check_table(struct scan *scan, const Elf64_Shdr *table)
 	if (table->sh_entsize != sizeof(Elf64_Sym) || table->sh_size % sizeof(Elf64_Sym) ||
 	    table->sh_offset > file_size || table->sh_size > file_size - table->sh_offset)
 		return fail(scan, -EBADMSG,
-			    "an ELF symbol table is malformed or lies outside of the file");
+			    "an ELF symbol table is malformed or lies outside the file");
 	if (table->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
 		return fail(scan, -E2BIG, "the ELF file has too many symbols");
 	if (!strings || strings->sh_type != SHT_STRTAB || strings->sh_size == 0 ||
 	    strings->sh_size > UINT32_MAX || strings->sh_offset > file_size ||
 	    strings->sh_size > file_size - strings->sh_offset)
 		return fail(scan, -EBADMSG,
-			    "an ELF string table is malformed or lies outside of the file");
+			    "an ELF string table is malformed or lies outside the file");
 	r = scan_read(scan, strings->sh_offset + strings->sh_size - 1, &last, 1);
 	if (r < 0)
 		return r;
@@ -274,14 +274,14 @@ static int check_table(struct scan *scan, const Elf64_Shdr *table)
 	return 0;
 }
 
-/* Whether a symbol can be a function to probe; a size of 0 is that of labels in assembly. */
+/* Whether a symbol can be a function to probe; labels in assembly have a size of 0. */
 static bool is_function(const Elf64_Sym *symbol)
 {
 	return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
 	       symbol->st_size > 0;
 }
 
-/* Adds a symbol to the set when the dynamic linker could see it. */
+/* Adds a symbol to the set if the dynamic linker could see it. */
 static void add_global(struct function_set *set, const Elf64_Sym *symbol)
 {
 	uint64_t key = symbol->st_value * 0x9e3779b97f4a7c15 ^ symbol->st_size;
@@ -308,9 +308,9 @@ static int read_block(struct scan *scan, const Elf64_Shdr *table, uint32_t begin
 }
 
 /*
- * Whether .dynsym has just the global functions of .symtab, which was scanned before. That is what
- * linkers make, and then its names (80 MB in TensorFlow) need no look. A table that was edited
- * afterwards differs and is scanned.
+ * Whether .dynsym has exactly the global functions of .symtab, which was scanned before. Linkers
+ * produce such tables, and then the names of .dynsym (80 MB in TensorFlow) need not be read. A
+ * table that was edited afterwards differs and is scanned.
  */
 static int is_same_set(struct scan *scan, const Elf64_Shdr *table, bool *ret)
 {
@@ -330,8 +330,8 @@ static int is_same_set(struct scan *scan, const Elf64_Shdr *table, bool *ret)
 	return 0;
 }
 
-/* Makes room for the candidates of a table: most have far fewer symbols than a batch. There are no
- * candidates now. */
+/* Makes room for the candidates of a table, which usually has far fewer symbols than a batch. There
+ * are no candidates at this point. */
 static int reserve_candidates(struct scan *scan, uint32_t n_symbols)
 {
 	size_t room = MIN(n_symbols, BATCH_SYMBOLS);
@@ -365,9 +365,8 @@ static int scan_table(struct scan *scan, const Elf64_Shdr *table, struct functio
 			if (!is_function(&scan->block[i]))
 				continue;
 			if (scan->block[i].st_name >= strings->sh_size)
-				return fail(
-					scan, -EBADMSG,
-					"an ELF symbol has its name outside of the string table");
+				return fail(scan, -EBADMSG,
+					    "an ELF symbol has its name outside the string table");
 			add_global(global, &scan->block[i]);
 			scan->candidates[scan->n_candidates++] = (struct candidate){
 				.name = scan->block[i].st_name,
@@ -383,7 +382,7 @@ static int scan_table(struct scan *scan, const Elf64_Shdr *table, struct functio
 	return 0;
 }
 
-/* Scans .symtab of an image when it has one. */
+/* Scans .symtab of an image if it has one. */
 static int scan_symtab(struct scan *scan, const struct elf_image *image, enum symbol_source source)
 {
 	const Elf64_Shdr *symbols = elf_image_find_section(image, SHT_SYMTAB);
@@ -489,6 +488,7 @@ const char *symbol_source_name(enum symbol_source source)
 		[SYMBOL_DEBUG_FILE] = "debug file",
 		[SYMBOL_RTTI] = "RTTI",
 		[SYMBOL_USDT] = "USDT",
+		[SYMBOL_TABLE] = "function table",
 	};
 
 	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "unknown";

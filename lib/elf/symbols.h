@@ -16,8 +16,7 @@
 /* Longer names are never matched; the longest in TensorFlow 2.21 has 21,343 bytes. */
 #define SYMBOLS_NAME_MAX 65535
 
-/* What a name must look like from its first to its last byte: '*' stands for any bytes or none, '?'
- * for one byte. */
+/* A pattern for a whole name: '*' matches any bytes or none, '?' one byte. */
 struct symbol_pattern {
 	const char *text; /* 1 to 255 bytes */
 };
@@ -30,9 +29,10 @@ enum symbol_source {
 	SYMBOL_DEBUG_FILE, /* .symtab of a separate debug file */
 	SYMBOL_RTTI,       /* a slot of a C++ class's virtual table (rtti.h) */
 	SYMBOL_USDT,       /* a note of the file */
+	SYMBOL_TABLE,      /* an entry of a table of functions (table.h) */
 };
 
-/* The source in words for a person, such as ".dynsym"; never NULL. */
+/* The source as text, such as ".dynsym"; never NULL. */
 const char *symbol_source_name(enum symbol_source source);
 
 /* One function that matches. */
@@ -46,16 +46,18 @@ struct symbol_match {
 	uint32_t index; /* of the symbol in its table */
 };
 
-/* Returns 0 to go on; another value ends the calls and becomes the result of elf_symbols_match. */
+/* Returns 0 to continue; another value ends the calls and becomes the result of
+ * elf_symbols_match. */
 typedef int (*symbol_callback)(const struct symbol_match *match, void *data);
 
 /*
  * Calls callback for each function (local and global, with a size, defined in executable code of
  * the file) whose name matches, in the order of patterns, then of addresses. A function that
- * matches under several names (C1 and C2 constructors, .symtab and .dynsym) comes once for each
- * pattern, under one of those names. A file without symbols is no error. Takes a few megabytes of
- * memory; the time is that of reading the string tables once. A file without .symtab but with
- * .gnu_debugdata has that decompressed, and is refused when that is malformed or too large.
+ * matches under several names (C1 and C2 constructors, .symtab and .dynsym) is reported once for
+ * each pattern, under one of those names. A file without symbols is not an error. Takes a few
+ * megabytes of memory; the time is that of reading the string tables once. If a file has no .symtab
+ * but .gnu_debugdata, the latter is decompressed; the file is refused if that section is malformed
+ * or too large.
  *
  * Returns 0, what the callback returned, -EINVAL for too many patterns or one that is empty or too
  * long, or an error as listed in image.h. Nothing is reported on errors.
@@ -66,7 +68,7 @@ int elf_symbols_match(const struct elf_image *image, const struct symbol_pattern
 
 /*
  * The same, with a separate debug file that elf_debug_open has accepted for this image (NULL:
- * none), which is read only when the image has no .symtab. Addresses come from there; code and
+ * none), which is read only if the image has no .symtab. Addresses come from there; code and
  * offsets are those of the image.
  */
 int elf_symbols_match_debug(const struct elf_image *image, const struct elf_image *debug_file,

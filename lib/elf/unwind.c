@@ -6,8 +6,7 @@
 
 #include "lib/base/macro.h"
 
-/* Encodings of pointers (DW_EH_PE_…): the form in the low four bits, what it is relative to in the
- * next three. */
+/* Encodings of pointers (DW_EH_PE_…): the form in the low four bits, the base in the next three. */
 #define ENCODING_ABSOLUTE 0x00
 #define ENCODING_UDATA4 0x03
 #define ENCODING_SDATA4 0x0b
@@ -30,7 +29,7 @@ struct table_head {
 	uint32_t n_entries;
 };
 
-/* Where code begins, and where its FDE lies, both relative to the table's head. */
+/* The start of code, and the place of its FDE, both relative to the table's head. */
 struct table_entry {
 	int32_t code, fde;
 };
@@ -124,7 +123,7 @@ static uint64_t decode(uint8_t encoding, const uint8_t *data)
 	return FORM(encoding) == ENCODING_SDATA4 ? (uint64_t)(int64_t)(int32_t)word : word;
 }
 
-/* How the FDEs of a CIE write their addresses: the 'R' of its augmentation, or as plain words. */
+/* How the FDEs of a CIE encode their addresses: the 'R' of its augmentation, or as plain words. */
 static int read_encoding(const struct elf_image *image, uint64_t address, uint8_t *ret)
 {
 	uint8_t bytes[CIE_BYTES_MAX];
@@ -191,7 +190,7 @@ static int read_encoding(const struct elf_image *image, uint64_t address, uint8_
 	return 0;
 }
 
-/* The code that an FDE is about. */
+/* The code that an FDE describes. */
 static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
 		    uint64_t *ret_size)
 {

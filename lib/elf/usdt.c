@@ -12,7 +12,7 @@
 #define NOTE_OWNER "stapsdt"
 #define NOTE_SECTION ".note.stapsdt"
 #define BASE_SECTION ".stapsdt.base"
-/* Longer providers and names match no pattern but "no pattern". */
+/* Longer providers and names match only the missing pattern. */
 #define NAME_BYTES_MAX 255
 /* Steps of comparing names in one call: a few tenths of a second. */
 #define WORK_MAX (1ull << 28)
@@ -65,7 +65,7 @@ static int add_note(struct reader *reader, const struct note *note)
 	return 0;
 }
 
-/* The next string of a description, NULL when it does not end inside. */
+/* The next string of a description, NULL if it does not end inside it. */
 static const char *take_string(const char **at, const char *end)
 {
 	const char *string = *at, *nul = memchr(string, 0, (size_t)(end - string));
@@ -129,7 +129,7 @@ static int read_notes(struct reader *reader, const Elf64_Shdr *section)
 	if (section->sh_flags & SHF_COMPRESSED ||
 	    !is_inside(section->sh_offset, section->sh_size, elf_image_size(reader->image)))
 		return fail(reader, -EBADMSG,
-			    "the USDT notes are compressed or lie outside of the file");
+			    "the USDT notes are compressed or lie outside the file");
 	if (section->sh_size > USDT_NOTES_MAX)
 		return fail(reader, -E2BIG, "the ELF file has too many USDT probes");
 	reader->bytes = malloc(MAX(section->sh_size, 1u));
@@ -138,12 +138,12 @@ static int read_notes(struct reader *reader, const Elf64_Shdr *section)
 	r = elf_image_read(reader->image, section->sh_offset, reader->bytes, section->sh_size);
 	if (r < 0)
 		return fail(reader, r,
-			    r == -EBADMSG ? "the file became shorter while it was read"
+			    r == -EBADMSG ? "the file shrank while it was read"
 					  : "the file cannot be read");
 	return parse_notes(reader, section->sh_offset, reader->bytes, section->sh_size);
 }
 
-/* The file offset of a semaphore, 0 when the kernel could not count in it. */
+/* The file offset of a semaphore; 0 if the kernel cannot count in it. */
 static uint64_t semaphore_offset(const struct elf_image *image, uint64_t address)
 {
 	const Elf64_Phdr *s;
@@ -160,7 +160,7 @@ static uint64_t semaphore_offset(const struct elf_image *image, uint64_t address
 	return 0;
 }
 
-/* Fills all but the arguments; false when the site is not in code of the file. */
+/* Fills in all but the arguments; false if the site is not in code of the file. */
 static bool make_site(const struct elf_image *image, const struct note *note,
 		      const Elf64_Shdr *base, struct usdt_site *ret)
 {
@@ -188,7 +188,7 @@ static bool matches(const struct pattern *pattern, const char *name, uint64_t *w
 				  pattern_matches(pattern, name, work));
 }
 
-/* Drops the notes that are not asked for. */
+/* Drops the notes that are not wanted. */
 static int choose_notes(struct reader *reader, const struct pattern *provider,
 			const struct pattern *name)
 {

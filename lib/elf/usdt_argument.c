@@ -5,12 +5,12 @@
 #include "lib/base/macro.h"
 #include "lib/elf/usdt.h"
 
-/* What is left of one argument. */
+/* The rest of one argument. */
 struct cursor {
 	const char *at, *end;
 };
 
-/* The rest, r8 to r15, are read by their number. */
+/* r8 to r15 are read by their number. */
 struct register_name {
 	char name[4];
 	int8_t number;
@@ -57,7 +57,7 @@ static bool take(struct cursor *c, char wanted)
 	return true;
 }
 
-/* Decimal, octal after 0 and hexadecimal after 0x, as the assembler has it. */
+/* Decimal, octal after 0 and hexadecimal after 0x, as in the assembler. */
 static bool take_number(struct cursor *c, uint64_t *ret)
 {
 	unsigned base = 10;
@@ -192,8 +192,8 @@ static bool take_memory(struct cursor *c, struct usdt_argument *ret)
 	ret->kind = ret->symbol ? USDT_SYMBOL : USDT_MEMORY;
 	if (ret->base != USDT_RIP)
 		return true;
-	/* Without a symbol the address would depend on where the assembler thought the operand to
-	 * be. */
+	/* Without a symbol the address would depend on the place that the assembler assumed for the
+	 * operand. */
 	ret->base = USDT_NO_REGISTER;
 	return ret->symbol && ret->index == USDT_NO_REGISTER && ret->segment == USDT_NO_SEGMENT;
 }
@@ -210,7 +210,7 @@ static bool take_size(struct cursor *c, struct usdt_argument *ret)
 	return true;
 }
 
-static int64_t cut(int64_t value, int size)
+static int64_t truncate_value(int64_t value, int size)
 {
 	switch (size) {
 	case 1:
@@ -238,7 +238,7 @@ static bool take_operand(struct cursor *c, struct usdt_argument *ret)
 		ret->kind = USDT_CONSTANT;
 		if (!take_sum(c, ret) || ret->symbol)
 			return false;
-		ret->value = cut(ret->value, ret->size);
+		ret->value = truncate_value(ret->value, ret->size);
 		return true;
 	}
 	if (!take(c, '%'))

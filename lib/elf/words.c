@@ -9,8 +9,7 @@
 #define DYNAMIC_ENTRIES_MAX 4096
 #define SEGMENTS_MAX 256
 #define RELOCATIONS_AT_ONCE 4096
-/* Of data that is not kept: what a scan reads at once, and what a look at single words keeps for
- * the next look. */
+/* For data that is not kept: the unit of a scan, and of the cache for single words. */
 #define CHUNK_WORDS (64u << 10)
 #define BLOCK_WORDS 512
 #define SYMBOLS_AT_ONCE (64u << 10)
@@ -22,7 +21,7 @@ struct span {
 	uint64_t *relocated; /* a bit for each word; NULL: none is */
 };
 
-/* What PT_DYNAMIC says; addresses. */
+/* The content of PT_DYNAMIC; addresses. */
 struct dynamic {
 	uint64_t rela, rela_size, relr, relr_size, symbols, strings, strings_size;
 };
@@ -58,8 +57,7 @@ static bool is_data(const struct elf_image *image, const Elf64_Phdr *segment, bo
 		(elf_image_is_fixed(image) && (takes_code || !(segment->p_flags & PF_X))));
 }
 
-/* Old linkers put constants into the segment of the code, when there is no other that is only read.
- */
+/* Old linkers put constants into the segment of the code, if no other segment is read-only. */
 static bool has_constants_in_code(const struct elf_image *image)
 {
 	const Elf64_Phdr *segment;
@@ -81,8 +79,7 @@ static int add_span(struct elf_words *words, const Elf64_Phdr *segment, uint64_t
 	if (segment->p_offset > file_size || segment->p_filesz > file_size - segment->p_offset ||
 	    segment->p_vaddr >= WORD_EXTERNAL ||
 	    segment->p_filesz > WORD_EXTERNAL - segment->p_vaddr)
-		return fail(ret_reason, -EBADMSG,
-			    "an ELF segment with data lies outside of the file");
+		return fail(ret_reason, -EBADMSG, "an ELF segment with data lies outside the file");
 	if (words->n_spans == WORDS_SPANS_MAX)
 		return fail(ret_reason, -E2BIG, "the ELF file has too many segments with data");
 	if (words->n_spans > 0 && segment->p_vaddr < span[-1].address + span[-1].n_words * 8)
@@ -120,7 +117,7 @@ static int add_spans(struct elf_words *words, const char **ret_reason)
 	for (size_t i = 0; (segment = elf_image_segment(words->image, i)); i++) {
 		int r;
 
-		/* Each look at an address goes through all of them. */
+		/* Each lookup of an address goes through all of them. */
 		if (i == SEGMENTS_MAX)
 			return fail(ret_reason, -E2BIG, "the ELF file has too many segments");
 		if (!is_data(words->image, segment, takes_code))
@@ -132,7 +129,7 @@ static int add_spans(struct elf_words *words, const char **ret_reason)
 	return 0;
 }
 
-/* The span that holds the whole word at an address, and the word's number in it. */
+/* The span that contains the whole word at an address, and the word's index in it. */
 static struct span *find_span(struct elf_words *words, uint64_t address, uint64_t *ret_index)
 {
 	if (address % 8)
@@ -166,7 +163,7 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *ret, cons
 		    room < sizeof(entry) ||
 		    elf_image_read(image, offset, &entry, sizeof(entry)) < 0)
 			return fail(ret_reason, -EBADMSG,
-				    "the dynamic section lies outside of the file");
+				    "the dynamic section lies outside the file");
 		switch (entry.d_tag) {
 		case DT_NULL:
 			return 0;
@@ -196,7 +193,7 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *ret, cons
 	return 0;
 }
 
-/* Reads symbols up to this one, and ahead: nothing but relocations says how many there are. */
+/* Reads symbols up to this one, and ahead: only the relocations show how many there are. */
 static int need_symbol(struct elf_words *words, uint32_t symbol, const char **ret_reason)
 {
 	uint64_t count = MIN(words->symbols_room / sizeof(Elf64_Sym), WORDS_SYMBOLS_MAX);
@@ -265,8 +262,8 @@ static int apply_relocation(struct elf_words *words, const Elf64_Rela *relocatio
 	return 0;
 }
 
-/* The file offset of a table of relocations with this entry size; *ret_count becomes 0 when there
- * is none. */
+/* The file offset of a table of relocations with this entry size; *ret_count is 0 if there is
+ * none. */
 static int find_table(const struct elf_image *image, uint64_t address, uint64_t size,
 		      size_t entry_size, uint64_t *ret_offset, uint64_t *ret_count,
 		      const char **ret_reason)
@@ -277,7 +274,7 @@ static int find_table(const struct elf_image *image, uint64_t address, uint64_t 
 	if (*ret_count == 0)
 		return 0;
 	if (elf_image_locate(image, address, ret_offset, &room) < 0 || size > room)
-		return fail(ret_reason, -EBADMSG, "the relocations lie outside of the file");
+		return fail(ret_reason, -EBADMSG, "the relocations lie outside the file");
 	if (*ret_count > WORDS_RELOCATIONS_MAX)
 		return fail(ret_reason, -E2BIG, "the ELF file has too many relocations");
 	return 0;
@@ -314,7 +311,7 @@ static int apply_rela(struct elf_words *words, const struct dynamic *dynamic,
 	return 0;
 }
 
-/* The word already holds where it points to, from address 0. */
+/* The word already holds the address that it points to, relative to 0. */
 static void mark_relative(struct elf_words *words, uint64_t address)
 {
 	uint64_t index;
@@ -386,14 +383,14 @@ int elf_words_open(const struct elf_image *image, struct elf_words **ret, const 
 		return r;
 	if (dynamic.symbols && elf_image_locate(image, dynamic.symbols, &words->symbols_offset,
 						&words->symbols_room) < 0)
-		return fail(ret_reason, -EBADMSG, "the dynamic symbols lie outside of the file");
+		return fail(ret_reason, -EBADMSG, "the dynamic symbols lie outside the file");
 	if (dynamic.strings) {
 		if (elf_image_locate(image, dynamic.strings, &words->strings_offset, &room) < 0)
 			return fail(ret_reason, -EBADMSG,
-				    "the dynamic strings lie outside of the file");
+				    "the dynamic strings lie outside the file");
 		words->strings_size = MIN(dynamic.strings_size, room);
 	}
-	/* RELR reads the words that RELA may write, so it goes first. */
+	/* RELR reads the words that RELA may write, so it comes first. */
 	r = apply_relr(words, &dynamic, ret_reason);
 	if (r < 0)
 		return r;
@@ -417,7 +414,7 @@ struct elf_words *elf_words_free(struct elf_words *words)
 	return NULL;
 }
 
-/* A word of a span that is not kept, out of a block that is read around it. */
+/* A word of a span that is not kept, from a block that is read around it. */
 static int read_word(struct elf_words *words, const struct span *span, uint64_t index,
 		     uint64_t *ret)
 {

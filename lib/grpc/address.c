@@ -65,7 +65,7 @@ static int connect_unix(const char *name, bool abstract, uint64_t deadline_ns, i
 
 	if (!n)
 		return -EINVAL;
-	/* A path needs its final 0, an abstract name the one in front. */
+	/* A path needs its final 0, an abstract name its initial one. */
 	if (n + 1 > sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path + abstract, name, n);

@@ -93,8 +93,8 @@ uint64_t grpc_body_size(const struct grpc_body *body)
 	return body->size;
 }
 
-/* Moves the position on, within the message, and returns by how many bytes. Pieces without bytes go
- * with what is before them. */
+/* Moves the position forward, within the message, and returns the number of bytes. Pieces without
+ * bytes are passed together with the one before them. */
 static size_t body_move(const struct grpc_body *body, struct grpc_position *position, size_t size)
 {
 	size_t n = MIN(size, GRPC_PREFIX_SIZE - position->prefix), moved = n;
@@ -144,7 +144,7 @@ static void body_release_before(struct grpc_body *body, const struct grpc_positi
 		piece_release(&body->pieces[body->n_released++]);
 }
 
-/* After a range was written, or bytes were taken: what nobody reads any more goes. */
+/* Releases pieces that are no longer needed after a range was written, or bytes were taken. */
 static void body_settle(struct grpc_body *body)
 {
 	if (body->n_holds)

@@ -9,7 +9,7 @@
 
 #include "lib/base/macro.h"
 
-/* As the header list is counted in HTTP/2: names and values and 32 bytes for each header. */
+/* Counted as in HTTP/2: names and values and 32 bytes for each header. */
 #define HEADER_BYTES_MAX 16384
 #define HEADER_OVERHEAD 32
 #define STATUS_MESSAGE_MAX 1000
@@ -65,7 +65,7 @@ static void call_count_buffered(struct grpc_call *call)
 	call->buffered = now;
 }
 
-/* Finds the next moment at which something has to be decided. */
+/* Finds the next moment at which something is due. */
 static void call_arm(struct grpc_call *call)
 {
 	uint64_t at = LOOP_NEVER;
@@ -79,7 +79,7 @@ static void call_arm(struct grpc_call *call)
 	call->due_ns = at;
 }
 
-/* nghttp2 fails to take an order only without memory, and its session is of no use then. */
+/* nghttp2 fails to accept a submission only without memory, and its session is then useless. */
 static void call_submitted(struct grpc_call *call, int r)
 {
 	if (r != 0)
@@ -164,7 +164,7 @@ static void call_continue(struct grpc_call *call)
 	}
 }
 
-/* Makes the call's end known to the client, after what is in the queue. */
+/* Reports the call's end to the client, after what is in the queue. */
 static void call_end(struct grpc_call *call, enum grpc_status status, const char *message)
 {
 	char text[STATUS_MESSAGE_MAX + 1];
@@ -191,7 +191,7 @@ static void call_end(struct grpc_call *call, enum grpc_status status, const char
 	call_arm(call);
 }
 
-/* Tells the method that nobody waits any more; true when it has let go of the call. */
+/* Notifies the method that the client no longer waits; true if it has released the call. */
 static bool call_cancel(struct grpc_call *call)
 {
 	void (*cancelled)(void *data) = call->cancelled;
@@ -311,7 +311,7 @@ static void call_end_errno(struct grpc_call *call, int error)
 		call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
 		break;
 	default:
-		call_end(call, GRPC_INTERNAL, "the request is not framed as gRPC says");
+		call_end(call, GRPC_INTERNAL, "the request is not framed as gRPC requires");
 	}
 }
 
@@ -336,16 +336,17 @@ static int call_take_message(struct grpc_call *call)
 	return r;
 }
 
-/* Hands one message of many over, or that there are no more. The method may end the call. */
+/* Passes one of many messages to the method, or NULL after the last one. The method may end the
+ * call. */
 static void call_hand_over(struct grpc_call *call, const uint8_t *message, size_t size)
 {
 	call->held = true;
 	call->method->handle(call, message, size, call->session->service->options.data);
-	/* Nobody else could let go of it. */
+	/* Only the method could release it. */
 	call->held = call->held && call->cancelled;
 }
 
-/* Gives a message that was completed to a method that takes many. */
+/* Passes a completed message to a method that takes many. */
 static void call_next_message(struct grpc_call *call)
 {
 	_cleanup_free_ uint8_t *message = TAKE_PTR(call->message);
@@ -367,7 +368,7 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 
 		if (call->has_message) {
 			call_end(call, GRPC_UNIMPLEMENTED,
-				 "the method takes one message, and more were sent");
+				 "the method takes one message, but more were sent");
 			return;
 		}
 		n = grpc_reader_feed(&call->reader, bytes, size);
@@ -382,7 +383,7 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 			call_next_message(call);
 		call_count_buffered(call);
 		if (service->buffered > service->options.max_buffered) {
-			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at a time");
+			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at once");
 			return;
 		}
 		bytes += n;
@@ -446,10 +447,10 @@ void grpc_call_request_done(struct grpc_call *call)
 	}
 	if (!call->has_message) {
 		call_end(call, GRPC_UNIMPLEMENTED,
-			 "the method takes one message, and none was sent");
+			 "the method takes one message, but none was sent");
 		return;
 	}
-	/* The call may be over when handle() returns; the message lives on until then. */
+	/* The call may be over when handle() returns; the message lives until then. */
 	message = TAKE_PTR(call->message);
 	call_count_buffered(call);
 	call_arm(call);
@@ -480,8 +481,8 @@ static bool call_open(const struct grpc_call *call)
 	return call->session && !call->ended && !call->cancelling;
 }
 
-/* The method lets go of the call, whose client has gone. */
-static void call_let_go(struct grpc_call *call)
+/* The method releases the call, whose client has disconnected. */
+static void call_release(struct grpc_call *call)
 {
 	if (call->cancelling)
 		return;
@@ -512,7 +513,7 @@ void grpc_call_reply(struct grpc_call *call, struct grpc_body *body)
 {
 	if (!call_open(call)) {
 		grpc_body_free(body);
-		call_let_go(call);
+		call_release(call);
 		return;
 	}
 	if (!call->queue.size)
@@ -527,7 +528,7 @@ void grpc_call_reply(struct grpc_call *call, struct grpc_body *body)
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message)
 {
 	if (!call_open(call)) {
-		call_let_go(call);
+		call_release(call);
 		return;
 	}
 	call->held = false;

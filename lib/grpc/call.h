@@ -15,10 +15,10 @@
 #include "lib/grpc/session.h"
 
 struct grpc_call {
-	struct grpc_session *session; /* NULL when the stream is closed */
+	struct grpc_session *session; /* NULL if the stream is closed */
 	struct grpc_call *next, **link;
 	int32_t stream_id;
-	uint64_t due_ns; /* when something has to be decided */
+	uint64_t due_ns; /* when something is next due */
 
 	/* The request. */
 	const struct grpc_method *method;
@@ -26,14 +26,16 @@ struct grpc_call {
 	bool is_post, is_grpc;
 	bool encoding_known, encoding_gzip; /* encoding_known: absent, identity or gzip */
 	bool headers_done, request_done;
-	char content_type[32]; /* to echo; empty when it is too long for that */
-	int http_status;       /* an error to answer once the request is whole, or 0 */
+	/* To echo; empty if it is too long for that. */
+	char content_type[32];
+	/* An error to answer once the request is complete, or 0. */
+	int http_status;
 	size_t http_sent;
 	int timeout_error;
 	uint64_t request_by;
 	uint64_t deadline_ns;
 	struct grpc_reader reader;
-	size_t buffered; /* counted in the server's sum */
+	size_t buffered; /* counted in the server's total */
 	uint8_t *message;
 	size_t message_size;
 	bool has_message;
@@ -51,20 +53,20 @@ struct grpc_call {
 	bool ended;    /* status and message are final, and follow the queue */
 	enum grpc_status status;
 	char *status_message; /* percent-encoded, or NULL */
-	uint64_t
-		progress_ns; /* when bytes were last taken from the queue, or began to wait in it */
+	/* When bytes were last taken from the queue, or began to wait in it. */
+	uint64_t progress_ns;
 };
 
-/* The stream's first frame came. -ENOMEM. */
+/* The stream's first frame arrived. -ENOMEM. */
 int grpc_call_new(struct grpc_session *session, int32_t stream_id, struct grpc_call **ret);
 void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size, const char *value,
 		      size_t value_size);
 /* The request's headers are complete. */
 void grpc_call_headers_done(struct grpc_call *call);
 void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size);
-/* The client has sent all it wants to send. */
+/* The client has sent its whole request. */
 void grpc_call_request_done(struct grpc_call *call);
 /* The stream is closed: frees the call, unless its method still holds it. */
 void grpc_call_closed(struct grpc_call *call);
-/* Decides what is due. */
+/* Does what is due. */
 void grpc_call_tick(struct grpc_call *call);

@@ -13,12 +13,11 @@
 #include "lib/grpc/transport.h"
 
 #define READ_SIZE 262144
-/* A TLS record: when there is less, the socket has no more. */
+/* The size of a TLS record: if less was read, the socket has no more. */
 #define READ_MIN 16384
-/* How late a flag that no signal handler sets is seen. */
+/* The delay after which a flag is seen that no signal handler sets. */
 #define FLAG_POLL_MS 100
-/* After the time is up the server still has this long to say so itself, which it does with a better
- * message. */
+/* After the timeout the server has this long to report it itself, with a better message. */
 #define DEADLINE_GRACE_NS 200000000ull
 
 struct grpc_client {
@@ -59,8 +58,8 @@ struct grpc_client *grpc_client_free(struct grpc_client *client)
 	return NULL;
 }
 
-/* Waits for the socket, at most until the deadline, and some time only where a flag may be raised
- * meanwhile. */
+/* Waits for the socket, at most until the deadline, and only for a short time if a flag may be
+ * raised meanwhile. */
 static int wait_for(const struct grpc_client *client, short events, uint64_t deadline_ns,
 		    const volatile sig_atomic_t *cancelled)
 {
@@ -130,7 +129,7 @@ const char *grpc_client_reason(const struct grpc_client *client)
 					 : strerror(-client->broken);
 }
 
-/* Writes what there is to say, until the socket takes no more. */
+/* Writes the pending output, until the socket accepts no more. */
 static int client_write(struct grpc_client *client, bool *ret_left)
 {
 	struct grpc_http2 *http2 = &client->requests.http2;
@@ -174,7 +173,7 @@ static int client_read(struct grpc_client *client)
 	return 0;
 }
 
-/* Works on the connection until the call is closed, in one way or another. */
+/* Works on the connection until the call is closed, for whatever reason. */
 static int client_run(struct grpc_client *client, const volatile sig_atomic_t *cancelled,
 		      uint64_t deadline_ns)
 {
@@ -184,7 +183,7 @@ static int client_run(struct grpc_client *client, const volatile sig_atomic_t *c
 	while (!grpc_request_closed(requests)) {
 		int r = client_write(client, &left);
 
-		/* What the server said before it hung up still counts. */
+		/* What the server sent before it hung up still counts. */
 		if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 			return r;
 		if (grpc_request_closed(requests))
@@ -207,7 +206,7 @@ static int client_run(struct grpc_client *client, const volatile sig_atomic_t *c
 		if (r < 0)
 			return grpc_request_closed(requests) ? 0 : r;
 	}
-	/* The reset of a call that was given up; the server finds out in any case. */
+	/* Sends the reset of an aborted call; the server finds out in any case. */
 	client_write(client, &left);
 	return 0;
 }
@@ -280,7 +279,7 @@ int grpc_client_call(struct grpc_client *client, const char *path, const void *r
 	if (r == -EBADMSG || (r == 0 && status == GRPC_OK && !answer.bytes)) {
 		status = GRPC_INTERNAL;
 		free(status_message);
-		status_message = strdup("the server did not answer with one message");
+		status_message = strdup("the server did not answer with exactly one message");
 		r = 0;
 	}
 	if (r < 0 || status != GRPC_OK) {

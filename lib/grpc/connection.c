@@ -10,10 +10,10 @@
 #include "lib/grpc/call.h"
 
 #define READ_SIZE 65536
-/* A TLS record: when there is less, the socket has no more. */
+/* The size of a TLS record: if less was read, the socket has no more. */
 #define READ_MIN 16384
 #define READS_PER_VISIT 4
-/* More than this at once would keep other connections waiting for long. */
+/* More than this at once would delay other connections. */
 #define WRITE_BUDGET (2 << 20)
 #define LINGER_NS 1000000000ull
 
@@ -27,7 +27,8 @@ static void connection_arm(struct grpc_connection *connection)
 		loop_timer_set(connection->timer, at);
 }
 
-/* Ends our side, so that the peer reads all that was sent, and waits for the end of its side. */
+/* Ends this side, so that the peer reads all that was sent, and waits for the end of the peer's
+ * side. */
 static void connection_linger(struct grpc_connection *connection)
 {
 	connection->lingering = true;
@@ -35,8 +36,8 @@ static void connection_linger(struct grpc_connection *connection)
 	grpc_transport_end(connection->transport);
 }
 
-/* Writes what the session has to say, as far as the socket takes it and others can wait. *ret_idle:
- * nothing is left. */
+/* Writes the session's output, as much as the socket accepts without delaying other connections.
+ * *ret_idle: nothing is left. */
 static int connection_write(struct grpc_connection *connection, bool *ret_idle)
 {
 	struct iovec iov[GRPC_OUTPUT_PIECES];
@@ -83,7 +84,7 @@ static int connection_read(struct grpc_connection *connection)
 	return 0;
 }
 
-/* Reads and writes what can be; a negative value says that the connection is over. */
+/* Reads and writes what is possible; a negative value means that the connection is over. */
 static int connection_visit(struct grpc_connection *connection, uint32_t events)
 {
 	uint32_t wanted = EPOLLIN;
@@ -128,13 +129,13 @@ static void connection_timer(void *data)
 		connection_event(-1, 0, connection);
 }
 
-/* From within a method or a hook: the session is seen to from the loop. */
+/* From within a method or a hook: the loop handles the session. */
 static void connection_wake(void *data)
 {
 	struct grpc_connection *connection = data;
 
-	/* Also when the socket takes nothing just now: what waits has a time of its own from here
-	 * on. */
+	/* Even if the socket accepts nothing at the moment: the timeout of waiting output starts
+	 * now. */
 	if (connection->session.http2.failed || (connection->ready && !connection->lingering))
 		loop_timer_set(connection->timer, 0);
 }
@@ -146,8 +147,8 @@ void grpc_connection_drain(struct grpc_connection *connection)
 }
 
 /*
- * No waiting for more to send, and peers that vanished are found within two minutes. Other sockets
- * than TCP refuse.
+ * Sends without delay, and finds vanished peers within two minutes. Sockets other than TCP refuse
+ * this.
  */
 static void connection_tune(int fd)
 {

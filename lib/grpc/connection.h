@@ -45,15 +45,16 @@ struct grpc_connection {
 	struct loop_source *source;
 	struct loop_timer *timer;
 	void *peer;
-	bool ready;     /* the transport has shaken hands */
-	bool lingering; /* all is said; the end of its stream is awaited, so that it reads what was
-			   sent */
+	bool ready; /* the handshake of the transport is complete */
+	/* Everything is sent; waits for the end of the peer's stream, so that the peer reads it
+	 * all. */
+	bool lingering;
 	uint64_t linger_by;
 };
 
 /*
- * Takes the descriptor on success; links the connection to its server and listener. -ENOMEM, or an
- * error of epoll_ctl.
+ * Takes ownership of the descriptor on success; links the connection to its server and listener.
+ * -ENOMEM, or an error of epoll_ctl.
  */
 int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
 			struct grpc_connection **ret);
@@ -62,6 +63,6 @@ void grpc_connection_close(struct grpc_connection *connection);
 /* Lets calls in flight finish, and then closes. */
 void grpc_connection_drain(struct grpc_connection *connection);
 
-/* For the connection, when it closed: in server.c. */
+/* Called by a connection that has closed; in server.c. */
 void grpc_server_disconnected(struct grpc_server *server);
 void grpc_listener_release(struct grpc_listener *listener);

@@ -224,7 +224,7 @@ int grpc_gunzip(const uint8_t *bytes, size_t size, size_t max, uint8_t **ret, si
 		return -ENOMEM;
 	while (r == 0 && state == Z_OK) {
 		if (filled == allocated) {
-			/* One byte more than allowed, to see whether there is more. */
+			/* One byte more than allowed, to detect that there is more. */
 			size_t larger = MIN(MAX(allocated * 2, (size_t)FIRST_ALLOCATION), max + 1);
 			uint8_t *p = filled > max ? NULL : realloc(out, larger);
 

@@ -6,10 +6,10 @@
 
 #include "lib/base/macro.h"
 
-/* Smaller parts of messages are copied, to be written together with what is beside them. */
+/* Smaller parts of messages are copied, to be written together with adjacent ones. */
 #define COPY_MAX 32768
 #define FULL_SIZE 65536
-/* What is kept of the memory when nothing is left. */
+/* Memory that is kept if nothing is left. */
 #define KEEP_SIZE 4096
 
 /* Room for size bytes behind the last ones. */
@@ -70,7 +70,7 @@ static int output_copy(struct grpc_output *output, struct grpc_queue *queue, siz
 
 int grpc_output_take(struct grpc_output *output, struct grpc_queue *queue, size_t size)
 {
-	/* Behind a range there is always a place for what is copied. */
+	/* After a range there is always room for a span of copied bytes. */
 	while (size >= COPY_MAX && output->n_spans < GRPC_OUTPUT_SPANS - 1) {
 		struct grpc_span *span = &output->spans[output->n_spans++];
 
@@ -112,7 +112,7 @@ size_t grpc_output_peek(const struct grpc_output *output,
 	return total;
 }
 
-/* Takes up to size bytes out of the first span, and returns how many. */
+/* Takes up to size bytes out of the first span, and returns their number. */
 static size_t advance_first(struct grpc_output *output, size_t size)
 {
 	struct grpc_span *first = &output->spans[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of a connection on their way out, in order. What is small is copied; large parts of
- * messages stay where they are until they were written. No descriptor, no clock.
+ * Bytes of a connection on their way out, in order. Small parts are copied; large parts of messages
+ * stay where they are until they are written. No descriptor, no clock.
  */
 #pragma once
 
@@ -16,30 +16,30 @@
 #define GRPC_OUTPUT_PIECES 64
 #define GRPC_OUTPUT_SPANS 8
 
-/* Zeroed it is empty. */
+/* Initially zero, which means empty. */
 struct grpc_output {
-	/* What was copied, one span after the other. */
+	/* Copied bytes, one span after the other. */
 	uint8_t *bytes;
 	size_t start, end, allocated;
 	struct grpc_span {
-		size_t size;             /* of what was copied; 0: a range */
+		size_t size;             /* of the copied bytes; 0: a range */
 		struct grpc_range range; /* of a message */
 	} spans[GRPC_OUTPUT_SPANS];
 	size_t n_spans;
-	size_t size; /* of all that is left */
+	size_t size; /* of everything that is left */
 };
 
 /* Adds a copy of the bytes. -ENOMEM. */
 int grpc_output_add(struct grpc_output *output, const void *bytes, size_t size);
-/* Takes size bytes, which are there, out of the queue. -ENOMEM, and the output is of no more use.
- */
+/* Takes size bytes, which must be available, out of the queue. -ENOMEM, and the output is
+ * useless. */
 int grpc_output_take(struct grpc_output *output, struct grpc_queue *queue, size_t size);
-/* Whether nothing should be added before something was written. */
+/* Whether nothing should be added until something is written. */
 bool grpc_output_full(const struct grpc_output *output);
-/* Sets up to GRPC_OUTPUT_PIECES pieces that start at the first byte left, and returns their bytes.
- */
+/* Sets up to GRPC_OUTPUT_PIECES pieces that start at the first byte left, and returns their total
+ * size. */
 size_t grpc_output_peek(const struct grpc_output *output,
 			struct iovec iov[static GRPC_OUTPUT_PIECES], size_t *ret_n);
-/* Takes out size bytes, which are there. */
+/* Takes out size bytes, which must be available. */
 void grpc_output_advance(struct grpc_output *output, size_t size);
 void grpc_output_clear(struct grpc_output *output);

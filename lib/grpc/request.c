@@ -32,7 +32,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id, uint8_t *buf
 	struct grpc_request *request = request_of(user_data, stream_id);
 	size_t n;
 
-	/* A call that was given up, and whose reset is yet to be sent. */
+	/* An aborted call, whose reset is not sent yet. */
 	if (!request)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = (size_t)MIN((uint64_t)length, request->queue.size);
@@ -77,7 +77,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* Gives the stream up; error is what the caller gets for it, or 0 when the status says it. */
+/* Aborts the stream; error is what the caller gets for it, or 0 if the status is the result. */
 static void reset(struct grpc_requests *requests, struct grpc_request *request, int error)
 {
 	request->error = error;
@@ -93,7 +93,7 @@ static void break_off(struct grpc_requests *requests, struct grpc_request *reque
 	else if (error == -EMSGSIZE)
 		set_status(request, GRPC_RESOURCE_EXHAUSTED, "the answer is larger than 2 GiB");
 	else
-		set_status(request, GRPC_INTERNAL, "the answer is not framed as gRPC says");
+		set_status(request, GRPC_INTERNAL, "the answer is not framed as gRPC requires");
 	reset(requests, request, 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's end of one connection without its socket: one call after the other. Bytes in, bytes
- * out; it knows no clock, since whoever waits for the call gives it up.
+ * out; it has no clock, because the caller who waits for the call aborts it.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "lib/grpc/http2.h"
 #include "lib/grpc/status.h"
 
-/* One call; the memory is used again for the next one. */
+/* One call; the memory is reused for the next one. */
 struct grpc_request {
 	bool active;
 	struct grpc_queue queue; /* what is left to be sent */
@@ -24,13 +24,13 @@ struct grpc_request {
 
 	int32_t stream_id;
 	bool closed;
-	bool refused; /* the connection takes no more calls */
+	bool refused; /* the connection accepts no more calls */
 	uint32_t error_code;
 	int http_status;
 	bool has_status;
 	enum grpc_status status;
 	char *status_message;
-	int error; /* why the call was cancelled by us, or 0 */
+	int error; /* why this side cancelled the call, or 0 */
 };
 
 struct grpc_requests {
@@ -40,7 +40,7 @@ struct grpc_requests {
 	bool is_secure;
 };
 
-/* authority: the host that is asked, as HTTP tells it; copied. -ENOMEM. */
+/* authority: the host in the form of HTTP; copied. -ENOMEM. */
 int grpc_requests_init(struct grpc_requests *requests, const char *authority, bool is_secure);
 void grpc_requests_clear(struct grpc_requests *requests);
 
@@ -48,12 +48,13 @@ void grpc_requests_clear(struct grpc_requests *requests);
  * -ENOMEM. */
 int grpc_request_start(struct grpc_requests *requests, const char *path, const void *message,
 		       size_t size, uint64_t timeout_ns, grpc_message_fn answer, void *data);
-/* Whether the call has come to its end, in one way or another. */
+/* Whether the call has ended, for whatever reason. */
 bool grpc_request_closed(const struct grpc_requests *requests);
-/* Gives the call up: grpc_request_finish() returns error, or when that is 0 tells of the status. */
+/* Aborts the call: grpc_request_finish() then returns error, or, if that is 0, reports the
+ * status. */
 void grpc_request_abort(struct grpc_requests *requests, int error, enum grpc_status status,
 			const char *message);
-/* After the call: sets its status and the message, malloc'ed or NULL, or returns the error that it
- * was given up with. */
+/* After the call: sets its status and the message, malloc'ed or NULL, or returns the error with
+ * which it was aborted. */
 int grpc_request_finish(struct grpc_requests *requests, enum grpc_status *ret_status,
 			char **ret_message);

@@ -11,11 +11,11 @@
 
 #define SECOND 1000000000ull
 #define ACCEPTS_PER_VISIT 16
-/* How long nothing is accepted when the process or the system is out of descriptors or memory. */
+/* How long nothing is accepted if the process or the system is out of descriptors or memory. */
 #define ACCEPT_PAUSE_NS (SECOND / 10)
 
 static void resume_accepting(void *data);
-static void tell_stopped(void *data);
+static void report_stopped(void *data);
 
 int grpc_server_new(struct loop *loop, const struct grpc_server_options *options,
 		    struct grpc_server **ret)
@@ -30,7 +30,7 @@ int grpc_server_new(struct loop *loop, const struct grpc_server_options *options
 	if (r == 0)
 		r = loop_timer_new(loop, resume_accepting, server, &server->resume_timer);
 	if (r == 0)
-		r = loop_timer_new(loop, tell_stopped, server, &server->stop_timer);
+		r = loop_timer_new(loop, report_stopped, server, &server->stop_timer);
 	if (r < 0) {
 		grpc_server_free(server);
 		return r;
@@ -73,8 +73,8 @@ static void pause_accepting(struct grpc_server *server)
 	loop_timer_set(server->resume_timer, loop_now() + ACCEPT_PAUSE_NS);
 }
 
-/* Closes the connection that has had no call, nor an answer on its way, for the longest time; false
- * when there is none. */
+/* Closes the connection that has been without a call, or an answer on its way, for the longest
+ * time; false if there is none. */
 static bool evict_idle(struct grpc_server *server)
 {
 	struct grpc_connection *idlest = NULL;
@@ -209,7 +209,7 @@ void grpc_server_unlisten(struct grpc_server *server, int id)
 	grpc_listener_release(listener);
 }
 
-static void tell_stopped(void *data)
+static void report_stopped(void *data)
 {
 	struct grpc_server *server = data;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gRPC server over HTTP/2, in clear (prior knowledge) or under TLS (ALPN), on listening stream
+ * A gRPC server over HTTP/2, unencrypted (prior knowledge) or under TLS (ALPN), on listening stream
  * sockets of any family, in the thread of one event loop. Methods take one message, or one after
  * the other, and answer with any number.
  *
@@ -11,8 +11,8 @@
  * The life of a call: a struct grpc_call is valid from handle() until it is answered, that is until
  * grpc_call_reply(), grpc_call_finish() or grpc_call_fail() is called on it, or until the function
  * given to grpc_call_on_cancel() returned, whichever comes first. A call without such a function
- * stays valid when its client has gone, and still has to be answered (the answer then goes
- * nowhere); that of a method that takes many messages ends with its client.
+ * stays valid after its client has disconnected, and still has to be answered (the answer is then
+ * dropped); a call of a method that takes many messages ends with its client.
  */
 #pragma once
 
@@ -35,8 +35,8 @@ struct grpc_method {
 	 * it returns. Answers the call, now or later.
 	 */
 	void (*handle)(struct grpc_call *call, const uint8_t *message, size_t size, void *data);
-	/* Called with each message as it comes, and with NULL when the client has sent all, unless
-	 * the call was ended before that. */
+	/* Called with each message as it arrives, and with NULL when the client has sent all,
+	 * unless the call was ended before that. */
 	bool takes_many;
 };
 
@@ -47,55 +47,57 @@ struct grpc_server_options {
 	void *data; /* passed to the methods and hooks */
 
 	/*
-	 * Accepts the next connection of the listener that waits, and sets what grpc_call_peer()
-	 * returns: its non-blocking descriptor, which becomes the server's; -EAGAIN when there is
-	 * none, -EACCES for one that may not stay and was closed, another negative errno when it
-	 * cannot. NULL: accept4(2).
+	 * Accepts the next waiting connection of the listener, and sets what grpc_call_peer()
+	 * returns: its non-blocking descriptor, which the server then owns; -EAGAIN if there is
+	 * none, -EACCES for one that is not permitted and was closed, another negative errno on
+	 * failure. NULL: accept4(2).
 	 */
 	int (*accept)(int listener_fd, void *listener_data, void *data, void **ret_peer);
-	/* The connection that accept() gave is closed and its calls are over or detached. May be
-	 * NULL. */
+	/* The connection that accept() returned is closed and its calls are over or detached. May
+	 * be NULL. */
 	void (*released)(void *peer, void *data);
 	/*
-	 * The listener is closed and none of its connections is left, so listener_data is not used
-	 * any more. May be NULL.
+	 * The listener is closed and has no connections left, so listener_data is no longer used.
+	 * May be NULL.
 	 */
 	void (*unlistened)(void *listener_data, void *data);
 
 	size_t max_message;  /* bytes of one request, also decompressed: 4 MiB */
-	size_t max_buffered; /* bytes of all requests that are not complete: 64 MiB */
-	unsigned
-		max_connections; /* 256; when full, the longest idle one makes room for a new one */
-	unsigned max_streams;    /* calls of one connection at a time: 100 */
-	uint64_t handshake_ns;   /* from accept to the client's SETTINGS: 10 s */
-	uint64_t request_ns;     /* from the first byte of a request to its last: 30 s */
-	uint64_t stall_ns;       /* without the client taking a byte of what waits for it: 60 s */
-	uint64_t ping_ns; /* between pings of a client for which nothing was sent meanwhile: 10 s */
+	size_t max_buffered; /* bytes of all incomplete requests: 64 MiB */
+	/* 256; if full, the connection that is idle longest makes room for a new one. */
+	unsigned max_connections;
+	unsigned max_streams;  /* calls of one connection at once: 100 */
+	uint64_t handshake_ns; /* from accept to the client's SETTINGS: 10 s */
+	uint64_t request_ns;   /* from the first byte of a request to its last: 30 s */
+	/* Without the client accepting a byte of what waits for it: 60 s. */
+	uint64_t stall_ns;
+	/* Between pings of a client to which nothing was sent meanwhile: 10 s. */
+	uint64_t ping_ns;
 };
 
 /* options are copied. -ENOMEM, or an error of the loop. */
 int grpc_server_new(struct loop *loop, const struct grpc_server_options *options,
 		    struct grpc_server **ret);
 /*
- * Closes everything at once: calls that are not answered see their cancel function, the hooks are
- * called. Not from within one of the server's methods or hooks. A call that has no cancel function
- * still has to be answered, for its memory.
+ * Closes everything at once: the cancel functions of unanswered calls and the hooks are called. Not
+ * from within one of the server's methods or hooks. A call without a cancel function still has to
+ * be answered, so that its memory is freed.
  */
 struct grpc_server *grpc_server_free(struct grpc_server *server);
 
 /*
- * Serves the connections of a socket that listens (made non-blocking here), which the server owns
- * from success on. tls: NULL for in clear; it stays the caller's. listener_data: see accept() and
+ * Serves the connections of a listening socket (made non-blocking here), which the server owns on
+ * success. tls: NULL for unencrypted; the caller still owns it. listener_data: see accept() and
  * grpc_call_listener(). Fails with -ENOMEM, or an error of fcntl or epoll_ctl.
  */
 int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls,
 		       void *listener_data, int *ret_id);
-/* Whether one of its methods is of the service of this name, "package.Service". */
+/* Whether one of its methods belongs to the service of this name, "package.Service". */
 bool grpc_server_has_service(const struct grpc_server *server, const char *name);
-/* The listener's next connections are made with this; unknown ids are ignored. */
+/* The listener's next connections use this; unknown ids are ignored. */
 void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls);
 /*
- * Closes the listener. Its connections are told to go away; calls in flight are finished.
+ * Closes the listener. Its connections are sent a GOAWAY; calls in flight are finished.
  * unlistened() is called after the last of them, or at once, before this returns. Unknown ids are
  * ignored.
  */
@@ -109,42 +111,42 @@ void grpc_server_unlisten(struct grpc_server *server, int id);
 void grpc_server_stop(struct grpc_server *server, void (*stopped)(void *data), void *data);
 
 /*
- * Sends the message and the status OK: the answer of a unary call. Takes the body. A body above
- * GRPC_MESSAGE_MAX becomes the status RESOURCE_EXHAUSTED.
+ * Sends the message and the status OK: the answer of a unary call. Takes ownership of the body. A
+ * body above GRPC_MESSAGE_MAX becomes the status RESOURCE_EXHAUSTED.
  */
 void grpc_call_reply(struct grpc_call *call, struct grpc_body *body);
 /*
- * Sends one message of a stream; the call stays open. Takes the body, also on failure: -EMSGSIZE
- * when it is above GRPC_MESSAGE_MAX, -ECANCELED when the client has gone.
+ * Sends one message of a stream; the call stays open. Takes ownership of the body, also on failure:
+ * -EMSGSIZE if it is above GRPC_MESSAGE_MAX, -ECANCELED if the client has disconnected.
  */
 int grpc_call_send(struct grpc_call *call, struct grpc_body *body);
-/* Ends the call, after the messages sent before. message (UTF-8, may be NULL) is for the person at
- * the client. */
+/* Ends the call, after the messages sent before. message (UTF-8, may be NULL) is for the client's
+ * user. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
-/* grpc_call_finish() with a format; of messages beyond some 1,000 bytes the rest is cut. */
+/* grpc_call_finish() with a format; messages are truncated to about 1,000 bytes. */
 __attribute__((format(printf, 3, 4))) void grpc_call_fail(struct grpc_call *call,
 							  enum grpc_status status,
 							  const char *format, ...);
 
 /*
- * Has cancelled(data) called, once, from the loop, when the client cancels, its connection drops or
- * the deadline passes before the call is answered. It does not answer the call: the layer does,
- * where there is still somebody to answer. NULL takes the function back. -ECANCELED when it is too
- * late: the client has gone, and the call has to be answered.
+ * Makes cancelled(data) be called, once, from the loop, when the client cancels, its connection
+ * drops or the deadline passes before the call is answered. It does not answer the call: the server
+ * does, if the client is still connected. NULL removes the function. -ECANCELED if it is too late:
+ * the client has disconnected, and the call has to be answered.
  */
 int grpc_call_on_cancel(struct grpc_call *call, void (*cancelled)(void *data), void *data);
-/* Whether nobody waits for the answer any more; only ever true for a call without a cancel
+/* Whether the client no longer waits for the answer; only ever true for a call without a cancel
  * function. */
 bool grpc_call_cancelled(const struct grpc_call *call);
 
-/* What accept() set for the connection; NULL when the client has gone. */
+/* What accept() set for the connection; NULL if the client has disconnected. */
 void *grpc_call_peer(const struct grpc_call *call);
-/* listener_data of the listener that the connection came in by; NULL when the client has gone. */
+/* listener_data of the connection's listener; NULL if the client has disconnected. */
 void *grpc_call_listener(const struct grpc_call *call);
-/* The subject of the certificate that the client showed (RFC 2253); NULL: none, or the client has
- * gone. */
+/* The subject of the client's certificate (RFC 2253); NULL: none, or the client has
+ * disconnected. */
 const char *grpc_call_subject(const struct grpc_call *call);
-/* When the client gives up, in ns of loop_now(); LOOP_NEVER when it set no deadline. */
+/* The client's deadline, in ns of loop_now(); LOOP_NEVER if it set none. */
 uint64_t grpc_call_deadline(const struct grpc_call *call);
-/* The bytes that were given to grpc_call_send() and wait for the client to take them. */
+/* The bytes that were passed to grpc_call_send() and wait for the client to accept them. */
 uint64_t grpc_call_queued(const struct grpc_call *call);

@@ -11,8 +11,7 @@
 #define SECOND 1000000000ull
 #define HEADER_LIST_MAX 16384
 #define DRAIN_NS (1 * SECOND)
-/* Streams that end otherwise than they should: so many at once, and so many a second from then on.
- */
+/* Streams that end abnormally: this many at once, and this many per second from then on. */
 #define RESET_BURST 200
 #define RESET_RATE 20
 #define PING_STRIKES 2
@@ -30,7 +29,7 @@ void grpc_session_wake(struct grpc_session *session)
 		session->wake(session->owner);
 }
 
-/* Tells a peer that misbehaves why it has to go. */
+/* Reports to a misbehaving peer why its connection ends. */
 static void session_expel(struct grpc_session *session, const char *reason)
 {
 	if (session->closing)
@@ -43,7 +42,7 @@ static void session_expel(struct grpc_session *session, const char *reason)
 		session->http2.failed = true;
 }
 
-/* Tells the peer which of its calls are the last ones. */
+/* Reports to the peer which of its calls are the last ones. */
 static int session_finalize(struct grpc_session *session)
 {
 	session->final = true;
@@ -61,7 +60,7 @@ void grpc_session_drain(struct grpc_session *session)
 		return;
 	session->draining = true;
 	session->drain_by = session_now(session) + DRAIN_NS;
-	/* The ping's answer says that the client has seen the notice, and that no more calls are
+	/* The ping's answer shows that the client has seen the notice, and that no more calls are
 	 * under way. */
 	if (!session->settled || nghttp2_submit_shutdown_notice(session->http2.session) != 0 ||
 	    nghttp2_submit_ping(session->http2.session, NGHTTP2_FLAG_NONE, mark) != 0)
@@ -159,7 +158,7 @@ static int on_frame_sent(nghttp2_session *http2, const nghttp2_frame *frame, voi
 	case NGHTTP2_DATA:
 		session->ping_ns = 0;
 		session->ping_strikes = 0;
-		/* The answer is complete, so the rest of the request is of no interest. */
+		/* The answer is complete, so the rest of the request is not needed. */
 		if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 		    nghttp2_session_get_stream_remote_close(http2, frame->hd.stream_id) == 0 &&
 		    nghttp2_submit_rst_stream(http2, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
@@ -171,8 +170,8 @@ static int on_frame_sent(nghttp2_session *http2, const nghttp2_frame *frame, voi
 	}
 }
 
-/* Counts the streams that ended in an error, whoever said so; a peer that makes too many costs too
- * much. */
+/* Counts the streams that ended in an error on either side: a peer that causes too many is too
+ * expensive. */
 static void count_reset(struct grpc_session *session)
 {
 	uint64_t now = session_now(session),
@@ -282,7 +281,7 @@ int grpc_session_receive(struct grpc_session *session, const uint8_t *bytes, siz
 {
 	int r;
 
-	/* A peer that was told to go may still send. */
+	/* A peer that was sent GOAWAY may still send. */
 	if (session->closing)
 		return 0;
 	session->in_visit = true;

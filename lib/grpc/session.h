@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's end of one connection without its socket: the HTTP/2 session, its calls, and the
- * limits on what a peer may do. Bytes in, bytes out, and the time is asked of a clock that is
- * handed in. What a stream means is in call.h.
+ * limits on what a peer may do. Bytes in, bytes out; the clock is passed in. The meaning of a
+ * stream is in call.h.
  */
 #pragma once
 
@@ -15,32 +15,35 @@
 /* What the sessions of a server have in common. */
 struct grpc_service {
 	struct grpc_server_options options;
-	uint64_t (*clock)(void); /* ns, never going back */
+	uint64_t (*clock)(void); /* ns, never decreasing */
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *session_options;
-	uint64_t buffered; /* bytes of requests that are not complete */
+	uint64_t buffered; /* bytes of incomplete requests */
 };
 
 struct grpc_session {
 	struct grpc_http2 http2;
 	struct grpc_service *service;
 	struct grpc_call *calls;
-	/* Something was submitted, or the session failed, from outside of the functions below. */
+	/* Something was submitted, or the session failed, outside the functions below. */
 	void (*wake)(void *owner);
 	void *owner;
 
-	bool in_visit; /* one of the functions below runs */
-	bool settled;  /* the client's SETTINGS came */
-	bool draining; /* told to go away; the last stream id follows */
-	bool final;    /* told the last stream id */
-	bool closing;  /* told to go away for misbehaviour: only flush */
+	bool in_visit; /* one of the functions below is running */
+	bool settled;  /* the client's SETTINGS arrived */
+	bool draining; /* GOAWAY was sent; the last stream id follows */
+	bool final;    /* the last stream id was sent */
+	/* GOAWAY was sent because the peer misbehaved: only flush. */
+	bool closing;
 
 	uint64_t settle_by, drain_by;
-	uint64_t progress_ns; /* when bytes were last written, or began to wait for it */
-	uint64_t idle_ns;     /* since when there is no call */
-	uint64_t ping_ns;     /* when the last ping came; 0: none since something was sent */
+	/* When bytes were last written, or began to wait. */
+	uint64_t progress_ns;
+	uint64_t idle_ns; /* since when there has been no call */
+	/* When the last ping arrived; 0: none since something was sent. */
+	uint64_t ping_ns;
 	unsigned ping_strikes;
-	uint64_t reset_ns; /* when the tokens were last filled up */
+	uint64_t reset_ns; /* when the tokens were last replenished */
 	unsigned reset_tokens;
 };
 
@@ -52,27 +55,27 @@ void grpc_service_clear(struct grpc_service *service);
 /* wake(owner): see above. -ENOMEM. */
 int grpc_session_init(struct grpc_session *session, struct grpc_service *service,
 		      void (*wake)(void *owner), void *owner);
-/* Drops everything at once: calls that are not answered see their cancel function. Not from within
+/* Drops everything at once: the cancel functions of unanswered calls are called. Not from within
  * one of its callbacks. */
 void grpc_session_clear(struct grpc_session *session);
 
-/* Takes bytes that came. -EPROTO: the connection is of no more use. */
+/* Processes bytes that arrived. -EPROTO: the connection is useless. */
 int grpc_session_receive(struct grpc_session *session, const uint8_t *bytes, size_t size);
 /*
- * Sets pieces that are to be written, as grpc_output_peek(); *ret_size 0: there are none for now.
- * -EPROTO, -ENOMEM: the connection is of no more use.
+ * Sets pieces that are to be written, as grpc_output_peek(); *ret_size 0: there are none at
+ * present. -EPROTO, -ENOMEM: the connection is useless.
  */
 int grpc_session_output(struct grpc_session *session, struct iovec iov[static GRPC_OUTPUT_PIECES],
 			size_t *ret_n, size_t *ret_size);
 /* The first size bytes of those were written. */
 void grpc_session_written(struct grpc_session *session, size_t size);
-/* When grpc_session_tick() has something to do, LOOP_NEVER for not at all. */
+/* When grpc_session_tick() has something to do; LOOP_NEVER: never. */
 uint64_t grpc_session_due(const struct grpc_session *session);
 /* Does what is due. -ETIMEDOUT: the peer was silent for too long, -EPROTO. */
 int grpc_session_tick(struct grpc_session *session);
-/* Lets calls in flight finish and takes no more. */
+/* Lets calls in flight finish and accepts no more. */
 void grpc_session_drain(struct grpc_session *session);
-/* Whether neither side has more to say, once the output is empty. */
+/* Whether neither side has more to send, once the output is empty. */
 bool grpc_session_over(const struct grpc_session *session);
 
 /* For call.c: something was submitted to the session, or it failed. */

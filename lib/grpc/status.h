@@ -22,5 +22,5 @@ enum grpc_status {
 	GRPC_UNAUTHENTICATED = 16,
 };
 
-/* "OK", "CANCELLED" …; "UNKNOWN" for a code that does not exist. */
+/* "OK", "CANCELLED" …; "UNKNOWN" for an invalid code. */
 const char *grpc_status_name(enum grpc_status status);

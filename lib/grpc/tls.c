@@ -20,19 +20,19 @@ struct grpc_tls {
 	unsigned n_refs;
 };
 
-/* As ALPN writes it: a length and the name. */
+/* In the form of ALPN: a length and the name. */
 static const unsigned char http2[] = "\2h2";
 
 static int refuse(char *text, size_t text_size, const char *what)
 {
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
-	snprintf(text, text_size, "%s: %s", what, reason ? reason : "no PEM block of that kind");
+	snprintf(text, text_size, "%s: %s", what, reason ? reason : "no PEM block of this kind");
 	ERR_clear_error();
 	return -EINVAL;
 }
 
-/* No key of ours is encrypted; without this OpenSSL would ask at the terminal. */
+/* The daemon's keys are not encrypted; without this OpenSSL would ask at the terminal. */
 static int no_passphrase(char *buffer, int size, int is_for_writing, void *data)
 {
 	return -1;
@@ -71,7 +71,7 @@ static int use_key(SSL_CTX *context, const char *text)
 	return is_used ? 0 : -EINVAL;
 }
 
-/* Trusts those of the text; a server tells its clients whose certificates it takes. */
+/* Trusts the authorities in the text; a server lists them to its clients. */
 static int use_authorities(SSL_CTX *context, const char *text)
 {
 	X509_STORE *store = SSL_CTX_get_cert_store(context);
@@ -123,12 +123,12 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 	if (options->authorities && use_authorities(context, options->authorities) < 0)
 		return refuse(text, text_size,
 			      "the certificates of the authorities cannot be used");
-	/* What was read to find the end of a text is no error. */
+	/* The error that marked the end of a text is expected. */
 	ERR_clear_error();
 	if (is_server) {
 		SSL_CTX_set_alpn_select_cb(context, choose_http2, NULL);
 		SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-		/* A session resumed would not tell whose certificate it was begun with. */
+		/* A resumed session would not identify the certificate with which it was begun. */
 		SSL_CTX_set_num_tickets(context, 0);
 		if (options->authorities)
 			SSL_CTX_set_verify(context,
@@ -142,7 +142,7 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 	return 0;
 }
 
-/* A BIO of a socket that, other than OpenSSL's own, raises no SIGPIPE. */
+/* A socket BIO that, unlike OpenSSL's own, raises no SIGPIPE. */
 static int socket_write(BIO *bio, const char *bytes, int size)
 {
 	ssize_t n = send((int)(intptr_t)BIO_get_data(bio), bytes, (size_t)size,
@@ -235,7 +235,7 @@ static int expect_host(SSL *ssl, const char *host)
 {
 	X509_VERIFY_PARAM *parameters = SSL_get0_param(ssl);
 
-	/* An address is looked for among addresses only, and is no name to ask for. */
+	/* An address is only compared with addresses, and is not sent as a server name. */
 	if (X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1)
 		return 0;
 	ERR_clear_error();

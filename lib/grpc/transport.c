@@ -15,10 +15,10 @@
 
 struct grpc_transport {
 	int fd;
-	struct grpc_tls *tls; /* NULL: in clear */
+	struct grpc_tls *tls; /* NULL: unencrypted */
 	SSL *ssl;
 	bool wants_write;
-	bool is_ready; /* it has shaken hands */
+	bool is_ready; /* the handshake is complete */
 	char *subject;
 	char error[160];
 };
@@ -55,7 +55,7 @@ struct grpc_transport *grpc_transport_free(struct grpc_transport *transport)
 	return NULL;
 }
 
-/* What an unfinished call of OpenSSL means; error is errno as it was after the call. */
+/* The meaning of an unfinished call of OpenSSL; error is errno as it was after the call. */
 static int tls_error(struct grpc_transport *transport, int returned, int error)
 {
 	const char *reason;
@@ -108,7 +108,7 @@ int grpc_transport_handshake(struct grpc_transport *transport)
 
 	if (!transport->ssl || transport->is_ready)
 		return 0;
-	/* What is left of another connection's failure would be taken for one of this. */
+	/* An error left by another connection would be taken for one of this connection. */
 	ERR_clear_error();
 	errno = 0;
 	n = SSL_do_handshake(transport->ssl);
@@ -204,5 +204,5 @@ const char *grpc_transport_subject(const struct grpc_transport *transport)
 
 const char *grpc_transport_error(const struct grpc_transport *transport)
 {
-	return transport->error[0] ? transport->error : "the peer does not keep to HTTP/2";
+	return transport->error[0] ? transport->error : "the peer violates HTTP/2";
 }

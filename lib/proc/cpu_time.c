@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-/* By the clock of the process: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
+/* Reads the clock of the process: CPUCLOCK_SCHED of the kernel's posix-cpu-timers. */
 uint64_t process_cpu_ns(pid_t pid)
 {
 	clockid_t clock = (clockid_t)(~(uint32_t)pid << 3 | 2);

@@ -5,5 +5,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Nanoseconds that all threads of a process have run, whoever's it is; 0: there is none. */
+/* The CPU time of all threads of a process, of any user, in nanoseconds; 0: there is no such
+ * process. */
 uint64_t process_cpu_ns(pid_t pid);

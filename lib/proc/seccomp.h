@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a seccomp filter stands before the system calls of a process. */
+/* Whether a seccomp filter restricts the system calls of a process. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* pid 0: of this one. Of its first thread; true also where it cannot be known. */
+/* pid 0: this process. Refers to its first thread; also true if it cannot be determined. */
 bool seccomp_filters(pid_t pid);

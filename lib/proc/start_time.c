@@ -28,8 +28,8 @@ int started_ago(pid_t pid, pid_t tid, uint64_t *ret_ns)
 	n = fread(text, 1, sizeof(text) - 1, f);
 	fclose(f);
 	text[n] = 0;
-	/* The name before it may hold anything. It is the 22nd field, and the second one is the
-	 * name. */
+	/* The name before it may contain any character. It is the 22nd field, and the second one is
+	 * the name. */
 	rest = strrchr(text, ')');
 	if (!rest ||
 	    sscanf(rest + 1,

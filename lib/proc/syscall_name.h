@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the system calls that threads of servers wait in. */
+/* Names of the system calls in which threads of servers wait. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 const char *syscall_name(int number);
 
 /*
- * Whether a thread in one system call can be what wakes a thread out of another: a futex by a
- * futex, an input by an output. A thread that was only interrupted when a timer or a device woke
- * somebody is in none, or in one that does not fit.
+ * Whether a thread in one system call can have woken a thread in another: a futex by a futex, an
+ * input by an output. A thread that was merely interrupted when a timer or a device caused the
+ * wake-up is in none, or in one that does not match.
  */
 bool syscall_wakes(int waker, int sleeper);

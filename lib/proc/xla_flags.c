@@ -13,8 +13,7 @@ static bool is_space(char c)
 	return c && strchr(" \t\r\n", c);
 }
 
-/* Takes the next flag, without its quotes; what of it does not fit is cut. Returns the end of it in
- * the text. */
+/* Reads the next flag, without its quotes, truncated to fit. Returns its end in the text. */
 static const char *next_flag(const char *at, char *ret, size_t size)
 {
 	char quote = 0;
@@ -54,7 +53,7 @@ static int find_directory(const char *flags, char *ret)
 			continue;
 		}
 		strcpy(ret, value);
-		/* What goes to the standard output, or nowhere, is in no directory. */
+		/* Modules that go to the standard output, or nowhere, are in no directory. */
 		r = *value && strcmp(value, "-") ? 0 : -ENODATA;
 	}
 	return r;
@@ -68,7 +67,7 @@ int xla_flags_dump_directory(const char *environment, size_t size, char *ret)
 		size_t n = strnlen(at, (size_t)(end - at));
 		const char *flags = at + sizeof(VARIABLE) - 1;
 
-		/* One that is cut off says nothing. */
+		/* A truncated variable is ignored. */
 		if (at + n == end)
 			break;
 		if (!strncmp(at, VARIABLE, sizeof(VARIABLE) - 1)) {

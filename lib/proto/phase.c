@@ -3,9 +3,10 @@
 
 #include "proto/control.pb-c.h"
 
-#define NAMES(id, key, label, stage) [PHASE_ROW_##id] = { key, label, stage },
-const struct phase_text phase_texts[PHASE_ROWS] = { PHASE_TABLE(NAMES) };
+#define TEXTS(id, key, label, stage, stage_name)                                                   \
+	[PHASE_##id] = { key, label, PHASE_##stage, stage_name },
+const struct phase_text phase_texts[PHASE_COUNT] = { PHASE_TABLE(TEXTS) };
 
-#define SAME_NUMBER(id, key, label, stage)                                                         \
-	_Static_assert((int)PHASE_ROW_##id == (int)TFPROFD__PHASE__PHASE_##id, #id);
+#define SAME_NUMBER(id, key, label, stage, stage_name)                                             \
+	_Static_assert((int)PHASE_##id == (int)TFPROFD__PHASE__PHASE_##id, #id);
 PHASE_TABLE(SAME_NUMBER)

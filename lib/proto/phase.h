@@ -1,32 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The phases of a request, in the order of Phase in control.proto: the one table of their names.
- * What shows phases iterates over it.
+ * Where the time of a request went: the one table of phases, in the order of Phase in
+ * control.proto. The enum, the texts and everything that shows phases are generated from it or
+ * iterate over it. Each moment of a request is in exactly one phase:
+ *
+ *   READ               from the time when its first byte is being read until its last byte is read
+ *   DECODE             from then until its first run begins, on the thread of that run
+ *   QUEUE              no thread works on it: its bytes wait to be read, or it waits for a thread
+ *   BATCH              it waits in a batch that is not being processed yet
+ *   EXECUTE_RUNNING    execution, on a CPU
+ *   EXECUTE_RUNNABLE   execution: the thread that it waits for is waiting for a CPU
+ *   EXECUTE_BLOCKED    execution: the thread that it waits for is waiting for something else
+ *   EXECUTE            execution, where the capture has no scheduler records
+ *   ENCODE             from the end of its last run until its first byte is sent
+ *   WRITE              from then until its last byte is sent
  */
 #pragma once
 
-/* Identifier as in control.proto, key in JSON, label for people, and the label without how the
- * execution proceeded. */
+/* Identifier as in control.proto, key in JSON, label for display, the stage that the phase is part
+ * of, and the name of that stage. */
 #define PHASE_TABLE(X)                                                                             \
-	X(READ, "read", "read", "read")                                                            \
-	X(DECODE, "decode", "decode", "decode")                                                    \
-	X(QUEUE, "queue", "queue wait", "queue wait")                                              \
-	X(BATCH, "batch", "batch wait", "batch wait")                                              \
-	X(EXECUTE_RUNNING, "execute_running", "execute: running", "execute")                       \
-	X(EXECUTE_RUNNABLE, "execute_runnable", "execute: waiting for a CPU", "execute")           \
-	X(EXECUTE_BLOCKED, "execute_blocked", "execute: blocked", "execute")                       \
-	X(EXECUTE, "execute", "execute (not divided)", "execute")                                  \
-	X(ENCODE, "encode", "encode", "encode")                                                    \
-	X(WRITE, "write", "write", "write")                                                        \
-	X(UNKNOWN, "unknown", "unknown", "unknown")
+	X(READ, "read", "read", READ, "read")                                                      \
+	X(DECODE, "decode", "decode", DECODE, "decode")                                            \
+	X(QUEUE, "queue", "queue wait", QUEUE, "queue wait")                                       \
+	X(BATCH, "batch", "batch wait", BATCH, "batch wait")                                       \
+	X(EXECUTE_RUNNING, "execute_running", "execute: running", EXECUTE, "execute")              \
+	X(EXECUTE_RUNNABLE, "execute_runnable", "execute: waiting for a CPU", EXECUTE, "execute")  \
+	X(EXECUTE_BLOCKED, "execute_blocked", "execute: blocked", EXECUTE, "execute")              \
+	X(EXECUTE, "execute", "execute (not divided)", EXECUTE, "execute")                         \
+	X(ENCODE, "encode", "encode", ENCODE, "encode")                                            \
+	X(WRITE, "write", "write", WRITE, "write")                                                 \
+	X(UNKNOWN, "unknown", "unknown", UNKNOWN, "unknown")
 
-#define PHASE_ROW(id, key, label, stage) PHASE_ROW_##id,
-enum phase_row { PHASE_TABLE(PHASE_ROW) PHASE_ROWS };
-#undef PHASE_ROW
+#define PHASE_ID(id, key, label, stage, stage_name) PHASE_##id,
+enum phase { PHASE_TABLE(PHASE_ID) PHASE_COUNT };
+#undef PHASE_ID
 
 struct phase_text {
-	const char *key, *label, *stage;
+	const char *key, *label;
+	enum phase stage;
+	const char *stage_name;
 };
 
-/* By row. */
-extern const struct phase_text phase_texts[PHASE_ROWS];
+/* Indexed by phase. */
+extern const struct phase_text phase_texts[PHASE_COUNT];

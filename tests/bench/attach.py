@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long it takes to plant the probes and to take them away."""
+"""How long it takes to attach the probes and to detach them."""
 import time
 
 import client

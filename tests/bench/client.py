@@ -49,7 +49,7 @@ class Answer:
                 for stat in plane.stats:
                     if names[stat.metadata_id] == name:
                         return stat.uint64_value or stat.int64_value
-        raise harness.HarnessError(f"a capture does not say its {name}")
+        raise harness.HarnessError(f"a capture does not report its {name}")
 
     @property
     def opened_ns(self):
@@ -75,7 +75,7 @@ class Answer:
 
     @property
     def lost(self):
-        """Whether it says that records were lost."""
+        """Whether it reports lost records."""
         return any("were lost" in text for text in self.xspace.warnings)
 
     def good(self):

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a capture of tfprofd would cost if its programs did nothing: the same kinds of program at
- * the same places. As a second use they count instead, for a number of events that does not come
- * from tfprofd.
+ * The cost of a capture of tfprofd if its programs did nothing: the same kinds of program at the
+ * same places. Alternatively they count, for a number of events that does not come from tfprofd.
  */
 #include "vmlinux.h"
 
@@ -11,8 +10,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Set before load: the verifier takes out what they rule out, so that an empty program has nothing
- * of the counting. */
+/* Set before loading: the verifier removes the code that they rule out, so that an empty program
+ * contains no counting. */
 const volatile bool counting = false;
 const volatile __s32 target = 0;
 

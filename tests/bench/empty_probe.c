@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches the programs of empty.bpf.c to a process, at the very sites that tfprofd plants at a
- * level, until a signal ends it. With --count it prints in the end how often they ran on behalf of
+ * Attaches the programs of empty.bpf.c to a process, at the same sites that tfprofd probes at a
+ * level, until a signal ends it. With --count it prints at the end how often they ran on behalf of
  * that process.
  */
 #include <bpf/bpf.h>

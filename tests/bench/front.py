@@ -120,8 +120,8 @@ def load(server, model, *arguments):
 
 def measure_recorder(server, model, *arguments):
     """(percent of throughput lost to a recorder at level 1 with its usual budget, percent of CPU time per request more, kinds of probes
-    given up), each once per round."""
-    lost, dearer, given_up = [], [], []
+    disabled), each once per round."""
+    lost, added_cost, given_up = [], [], []
     for number in range(settings.ROUNDS):
         rates, costs = {}, {}
         # What is measured first has no advantage over all rounds.
@@ -139,8 +139,8 @@ def measure_recorder(server, model, *arguments):
                 daemon.stop()
             rates[records], costs[records] = rate, cost
         lost.append(100 * (1 - rates[True] / rates[False]))
-        dearer.append(100 * (costs[True] / costs[False] - 1))
-    return lost, dearer, given_up
+        added_cost.append(100 * (costs[True] / costs[False] - 1))
+    return lost, added_cost, given_up
 
 
 def run(stack):
@@ -166,9 +166,9 @@ def run(stack):
     for model, *arguments in (("half_plus_two",), ("layered", "--width", "64"), ("layered", "--width", "64", "--rate", "200")):
         name = f"recorder at level 1, {' '.join([model, *arguments[2:]]).replace('--rate ', '')}"
         load(server, model, *arguments)
-        lost, dearer, given_up = measure_recorder(server, model, *arguments)
-        results += [Result(f"{name}: CPU time per request more", "%", dearer, RECORDER_COST) if arguments[2:] else
+        lost, added_cost, given_up = measure_recorder(server, model, *arguments)
+        results += [Result(f"{name}: CPU time per request more", "%", added_cost, RECORDER_COST) if arguments[2:] else
                     Result(f"{name}: throughput lost", "%", lost, RECORDER_COST),
-                    Result(f"{name}: kinds of probes given up", "", given_up)]
-        raw[name] = {"lost": lost, "dearer": dearer}
+                    Result(f"{name}: kinds of probes disabled", "", given_up)]
+        raw[name] = {"lost": lost, "added_cost": added_cost}
     return results, raw

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel tells of a daemon's memory and of its BPF objects."""
+"""What the kernel reports about a daemon's memory and its BPF objects."""
 import contextlib
 import ctypes
 import glob
@@ -67,4 +67,4 @@ def wait_attached(daemon):
 def wait_detached(daemon):
     """Until a capture has left nothing behind: that goes on after its answer."""
     front = front_of(daemon)
-    harness.wait_until(lambda: not held_ids(daemon) and not ring_bytes(front), 10, "the probes are taken away")
+    harness.wait_until(lambda: not held_ids(daemon) and not ring_bytes(front), 10, "the probes are detached")

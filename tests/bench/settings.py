@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the benches measure; the environment may say otherwise."""
+"""How long the benches measure; the environment may override it."""
 import os
 
 # of one measurement of throughput

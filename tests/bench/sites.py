@@ -20,7 +20,7 @@ SECONDS, FIRST_CALLS = settings.SECONDS / 20, 2000
 
 
 class Caller:
-    """A process that calls the functions when it is told to."""
+    """A process that calls the functions on request."""
 
     def __init__(self):
         self.process = subprocess.Popen([PROBE_SITES, "call", LIBRARY], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ A test file holds unittest.TestCase classes, derived from harness.TestCase, and 
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import glob
 import gzip
 import http.client
@@ -27,7 +28,7 @@ import traceback
 import unittest
 import urllib.parse
 
-# By itself TensorFlow takes other ops on CPUs that are good at them, and says so; a prefix of env TF_ENABLE_ONEDNN_OPTS=1 asks for these.
+# By default TensorFlow uses other ops on CPUs that support them well, and logs it; a prefix of env TF_ENABLE_ONEDNN_OPTS=1 enables these.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 # Before grpc is imported: its handler of forks has aborted a child between fork and exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -46,7 +47,7 @@ READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 15
 ANSWER_TIMEOUT_S = 120
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 # make long: what takes long is done in full.
@@ -54,7 +55,7 @@ LONG = bool(os.environ.get("CHECK_LONG"))
 
 
 class HarnessError(Exception):
-    """Something that a test relies on did not work; says which log to read."""
+    """Something that a test relies on did not work; names the log to read."""
 
 
 class Disturbed(AssertionError):
@@ -294,7 +295,7 @@ class Load(Process):
 
 
 class LoadClient(Process):
-    """Requests to a server by load_client, whose log says of each when it was sent and answered. rest says whether port
+    """Requests to a server by load_client, whose log has for each when it was sent and answered. rest: whether port
     is that of a REST API; prefix is put before its command, and arguments are more of its command line."""
 
     def __init__(self, port, rest, log, *arguments, prefix=()):
@@ -315,7 +316,8 @@ class LoadClient(Process):
 class Daemon(Process):
     """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path."""
 
-    TARGET_PORTS = 8
+    # Others' processes have some, too.
+    TARGET_PORTS = 24
     # How often others may take a port between the look at it and the daemon's start.
     PORTS_TAKEN_MAX = 3
 
@@ -360,7 +362,7 @@ class Daemon(Process):
         return sorted(int(p) for p in group_members(self.pid))
 
     def front(self):
-        """The process that serves clients: .pid is the broker, which has given up its network."""
+        """The process that serves clients: .pid is the broker, which has dropped its network."""
         return next(pid for pid in self.pids() if pid != self.pid)
 
     def stop(self, timeout=STOP_TIMEOUT_S):
@@ -378,6 +380,19 @@ def group_members(group):
             continue
         if int(fields[2]) == group and fields[0] not in "ZX":
             yield int(path.split("/")[2])
+
+
+def descendants(pid):
+    """A process's children, and theirs."""
+    found, parents = {pid}, {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            parents[int(path.split("/")[2])] = int(pathlib.Path(path).read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
 
 
 @dataclasses.dataclass
@@ -590,12 +605,26 @@ def xplane_class():
 OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[A-Z_][A-Za-z0-9_]*|_[A-Za-z0-9_/>-]*:_(Arg|Retval)")
 
 
-@dataclasses.dataclass
 class Event:
-    name: str
-    start_ps: int       # since the capture began: the line's timestamp and the event's offset
-    duration_ps: int
-    stats: dict
+    """start_ps is since the capture began: the line's timestamp and the event's offset. Stats are read when they are asked for: few are."""
+
+    def __init__(self, name, start_ps, message, stat_names):
+        self.name, self.start_ps, self.duration_ps = name, start_ps, message.duration_ps
+        self.message, self.stat_names = message, stat_names
+
+    @functools.cached_property
+    def stats(self):
+        return stats_of(self.message.stats, self.stat_names)
+
+
+def stats_of(stats, names):
+    """{name: value}; names are those of a plane's stats."""
+    values = {}
+    for stat in stats:
+        kind = stat.WhichOneof("value")
+        value = getattr(stat, kind) if kind else None
+        values[names.get(stat.metadata_id, "?")] = names.get(value, "?") if kind == "ref_value" else value
+    return values
 
 
 def convert(path, tool, **parameters):
@@ -639,12 +668,12 @@ def diagnostics(overview):
 
 
 def warnings_of(proto):
-    """Those that tell of something wrong: advice, and notes of what is cut, are among them, too."""
+    """Those about problems: advice, and notes of truncated requests, are among them, too."""
     return [w for w in proto.warnings if not w.startswith(("Advice: ", "Note: "))]
 
 
 class XSpace:
-    """A capture, read. planes: {plane name: {line name: [Event]}}, lines of one name being told apart by "#id";
+    """A capture, read. planes: {plane name: {line name: [Event]}}, lines of one name being distinguished by "#id";
     plane_stats: {plane name: {stat: value}}; errors and hostnames as in the message, which is in .proto; warnings, advice and notes apart."""
 
     def __init__(self, source):
@@ -657,26 +686,13 @@ class XSpace:
         self.hostnames = list(self.proto.hostnames)
         self.planes, self.plane_stats = {}, {}
         for plane in self.proto.planes:
-            stat_names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
-            self.plane_stats[plane.name] = self._stats(plane.stats, stat_names)
+            names, stat_names = ({key: entry.name for key, entry in metadata.items()} for metadata in (plane.event_metadata, plane.stat_metadata))
+            self.plane_stats[plane.name] = stats_of(plane.stats, stat_names)
             lines = self.planes.setdefault(plane.name, {})
             for line in plane.lines:
-                name = line.display_name or line.name
-                lines[name if name not in lines else f"{name}#{line.id}"] = self._events(plane, line, stat_names)
-
-    @staticmethod
-    def _stats(stats, names):
-        values = {}
-        for stat in stats:
-            kind = stat.WhichOneof("value")
-            value = getattr(stat, kind) if kind else None
-            values[names.get(stat.metadata_id, "?")] = names.get(value, "?") if kind == "ref_value" else value
-        return values
-
-    def _events(self, plane, line, stat_names):
-        base, metadata = line.timestamp_ns * 1000, plane.event_metadata
-        return [Event(metadata[e.metadata_id].name, base + e.offset_ps, e.duration_ps, self._stats(e.stats, stat_names))
-                for e in line.events]
+                name, base = line.display_name or line.name, line.timestamp_ns * 1000
+                lines[name if name not in lines else f"{name}#{line.id}"] = \
+                    [Event(names[e.metadata_id], base + e.offset_ps, e, stat_names) for e in line.events]
 
     def lines(self, plane="/host:CPU"):
         return self.planes.get(plane, {})
@@ -689,8 +705,8 @@ class XSpace:
         """{"scope/op:Type": [Event, …]} of every op event, those of a name by their starts."""
         found = {}
         for e in self.events():
-            if "::" not in e.name and OP_NAME.fullmatch(e.name):
-                found.setdefault(e.name, []).append(e)
+            found.setdefault(e.name, []).append(e)
+        found = {name: events for name, events in found.items() if "::" not in name and OP_NAME.fullmatch(name)}
         for events in found.values():
             events.sort(key=lambda e: e.start_ps)
         return found
@@ -701,29 +717,21 @@ class XSpace:
 
 
 def bpf_objects():
-    """Every BPF link and program, and every perf event with one, of the host: {(kind, id): description}."""
+    """Every BPF link and program, and every perf event with one, of the host: {(kind, id): description}.
+    The kernel answers EAGAIN for a link that another process is just making: asked again for up to 2 s."""
     found = {}
     for kind in ("link", "prog"):
-        command = run(BPFTOOL, "-j", kind, "show")
-        if command.status:
-            raise HarnessError(f"bpftool {kind} show: {command.stderr or command.stdout}")
+        end = time.monotonic() + 2
+        while (command := run(BPFTOOL, "-j", kind, "show")).status:
+            if "temporarily unavailable" not in command.stdout + command.stderr or time.monotonic() > end:
+                raise HarnessError(f"bpftool {kind} show: {command.stderr or command.stdout}")
+            time.sleep(0.02)
         for entry in json.loads(command.stdout or "[]"):
             found[kind, entry["id"]] = entry
     command = run(BPFTOOL, "-j", "perf", "show")
     for entry in json.loads(command.stdout or "[]") if not command.status else []:
         found["perf", entry.get("pid"), entry.get("fd")] = entry
     return found
-
-
-def _is_foreign(kind, entry):
-    """Whether somebody else's process holds it. What no process holds is not foreign: it may be pinned, or leaked."""
-    holders = {p["comm"] for p in entry.get("pids", [])}
-    if kind == "perf":
-        try:
-            holders = {pathlib.Path(f"/proc/{entry['pid']}/comm").read_text().strip()}
-        except OSError:
-            holders = set()
-    return bool(holders) and not any(h.startswith("tfprof") for h in holders)
 
 
 def bpf_holders():
@@ -740,22 +748,20 @@ def bpf_holders():
 
 
 def leftovers(before, timeout=3, daemon=None):
-    """What tfprofd or nobody holds of BPF links, programs and perf events now and did not hold in before, an answer of
-    bpf_objects(); waits so long for it to become nothing, as probes are taken away after a capture was answered. With a
-    daemon, what living processes besides that one hold is theirs, such as another tfprofd's."""
+    """The BPF links, programs and perf events that exist now and did not in before, an answer of bpf_objects(), and that a daemon holds,
+    or without one any process that this one started, or nobody. Waits up to timeout seconds until there are none, as probes are
+    detached after a capture was answered. What other living processes hold is theirs, such as another tfprofd's."""
     end = time.monotonic() + timeout
     while True:
         objects = bpf_objects()
-        if daemon:
-            own = set(group_members(daemon.pid))
-            held = {key for key, pids in bpf_holders().items() if not pids & own}
-            programs = {objects[key].get("prog_id") for key in held if key[0] == "link" and key in objects}
-            held |= {("prog", number) for number in programs}
-            now = bpf_objects()
-            objects = {key: entry for key, entry in objects.items() if key in now and key not in held and
-                       (key[0] != "perf" or key[1] in own)}
-        found = [f"{key[0]} {entry}" for key, entry in objects.items()
-                 if key not in before and not _is_foreign(key[0], entry)]
+        own = set(group_members(daemon.pid)) if daemon else descendants(os.getpid())
+        held = {key for key, pids in bpf_holders().items() if not pids & own}
+        programs = {objects[key].get("prog_id") for key in held if key[0] == "link" and key in objects}
+        held |= {("prog", number) for number in programs}
+        now = bpf_objects()
+        objects = {key: entry for key, entry in objects.items() if key in now and key not in held and
+                   (key[0] != "perf" or key[1] in own)}
+        found = [f"{key[0]} {entry}" for key, entry in objects.items() if key not in before]
         if not found or time.monotonic() > end:
             return found
         time.sleep(0.1)
@@ -818,7 +824,7 @@ class _Result(unittest.TestResult):
         print(f"ok   {test.id()}  {time.monotonic() - self.started:.1f} s", flush=True)
 
     def _failed(self, test, error):
-        # Whoever has only the lines that begin with FAIL can tell by them what happened.
+        # The lines that begin with FAIL alone show what happened.
         reason = " ".join(f"{error[0].__name__}: {error[1]}".split())
         reason = reason if len(reason) <= 600 else f"{reason[:300]} ... {reason[-300:]}"
         print(f"FAIL {test.id()}: {reason}\n{''.join(traceback.format_exception(*error))}", flush=True)
@@ -855,6 +861,10 @@ def main():
             if (not words or any(word in test.id() for word in words)) and not any(word in test.id() for word in others):
                 tests.addTest(test)
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # A shell has it ignored in what it starts in the background, and so would be what is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What outlives who started it stays a descendant, so that what it holds is seen to be left.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     try:
         tests.run(result)
     except KeyboardInterrupt:

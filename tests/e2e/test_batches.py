@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of the op BatchFunction: as many are seen as the answers tell of."""
+"""Batches of the op BatchFunction: as many are captured as the answers show."""
 import concurrent.futures
 import http.client
 import json
@@ -29,7 +29,7 @@ def ask(port, first):
 
 
 class Batches(harness.TestCase):
-    def test_batches_seen_are_those_that_the_answers_tell_of(self):
+    def test_captured_batches_match_the_batches_in_the_answers(self):
         daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, ["batched"])
         address = harness.wait_target(daemon, server.pid)["address"]

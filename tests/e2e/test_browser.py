@@ -103,7 +103,7 @@ class Browser(harness.TestCase):
         self.client = self.start(test_delays.Client, self.directory, self.server, "layered", "--rows", 64, "--width", 64, rate=RATE)
         SHOTS.mkdir(exist_ok=True)
 
-    def test_a_person_captures_and_looks_at_five_pages_twice_from_a_clean_profile(self):
+    def test_a_user_captures_and_opens_five_pages_twice_with_a_clean_profile(self):
         with playwright.sync_api.sync_playwright() as driver:
             chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"])
             for i in range(TIMES):

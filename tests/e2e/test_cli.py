@@ -49,7 +49,7 @@ class CliTestCase(harness.TestCase):
         self.logdir = self.directory / "logdir"
 
     def assert_ends(self, command, status, message=None):
-        """The exit status, and what a line of standard error must say after the program's name; None: it is empty."""
+        """The exit status, and what a line of standard error must contain after the program's name; None: it is empty."""
         self.assertEqual(command.status, status, command.stderr + command.stdout)
         if message is None:
             self.assertEqual(command.stderr, "")
@@ -142,7 +142,7 @@ class BadUsage(CliTestCase):
         for name in self.commands():
             self.assertEqual(self.help("help", name), self.help(name, "--help"))
 
-    def test_a_letter_means_the_same_in_every_command_and_help_lists_what_a_command_accepts(self):
+    def test_a_letter_means_the_same_in_every_command_and_help_lists_the_options_of_a_command(self):
         letters, names = {}, set()
         for name in self.commands():
             _, options = self.help("help", name)
@@ -160,12 +160,12 @@ class BadUsage(CliTestCase):
                 refused = harness.run(CTL, "--daemon", self.directory / "none", name, f"--{option}=", "--nonsense").stderr
                 self.assertEqual("is not an option of this command" in refused, option not in {o for _, o in options}, (name, refused))
 
-    def test_what_was_probably_meant_is_suggested(self):
+    def test_the_most_similar_name_is_suggested(self):
         for arguments, message in ((["captrue"], "unknown command 'captrue'; did you mean 'capture'?"),
                                    (["help", "target"], "unknown command 'target'; did you mean 'targets'?"),
                                    (["--deamon", "x", "targets"], "unknown option '--deamon'; did you mean '--daemon'?"),
                                    (["capture", "--levle", "3"], "unknown option '--levle'; did you mean '--level'?"),
-                                   (["capture", "--daemon", "x"], "'--daemon' belongs before the command"),
+                                   (["capture", "--daemon", "x"], "'--daemon' must precede the command"),
                                    (["doctor", "-p", "1", "-p", "2"], "give --pid only once")):
             command = harness.run(CTL, *arguments)
             self.assertEqual((command.status, command.stdout), (USAGE, ""))
@@ -174,7 +174,7 @@ class BadUsage(CliTestCase):
         self.assertEqual((refused.status, refused.stderr),
                          (USAGE, "tfprofd: unknown option '--lisen'; did you mean '--listen'? (see tfprofd --help)\n"))
 
-    def test_a_daemon_that_is_not_there_is_named(self):
+    def test_the_address_of_a_missing_daemon_is_named(self):
         none = self.directory / "none"
         for address, status, message in (
                 (f"unix:{none}", INTERNAL, f"no daemon listens at unix:{none}"),
@@ -203,7 +203,7 @@ class BadUsage(CliTestCase):
         self.assertEqual(list(closed.iterdir()), [])
 
 
-class WithDaemon(CliTestCase):
+class Served(CliTestCase):
     """Against a daemon that runs, with a server that runs its model by itself."""
 
     @classmethod
@@ -218,6 +218,21 @@ class WithDaemon(CliTestCase):
     def capture(self, *arguments, **how):
         return harness.ctl(self.daemon, "capture", *arguments, "-o", self.logdir, **how)
 
+
+class EveryTarget(Served):
+    def test_without_pid_every_target_is_captured(self):
+        other = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
+        harness.wait_target(self.daemon, other.pid)
+        command = self.capture("--duration", "500ms", "--json")
+        # Other processes of the host, which are captured as well, may end meanwhile.
+        self.assertIn(command.status, (OK, LOSS), command.stderr)
+        lines = harness.XSpace(command.json["file"]).lines()
+        for server in (self.server, other):
+            threads = os.listdir(f"/proc/{server.pid}/task")
+            self.assertTrue(any(re.search(rf"\b{thread}\b", name) for name in lines for thread in threads), list(lines))
+
+
+class WithDaemon(Served):
     def begin_on_terminal(self, *arguments):
         """A capture whose standard error is a terminal: (process, the other side of the terminal)."""
         terminal, slave = pty.openpty()
@@ -252,7 +267,7 @@ class WithDaemon(CliTestCase):
         for value in ("native_server", target["address"], target["file"]):
             self.assertIn(value, row)
 
-    def test_a_capture_writes_a_run_and_tells_its_numbers(self):
+    def test_a_capture_writes_a_run_and_prints_its_numbers(self):
         command = self.capture("--pid", self.server.pid, "--duration", "1s", "--json")
         self.assertEqual((command.status, command.stderr), (OK, ""))
         result = command.json
@@ -274,7 +289,7 @@ class WithDaemon(CliTestCase):
         self.assertTrue(selves)
         self.assertEqual(selves, sorted(selves, reverse=True))
 
-    def test_the_summary_is_for_people(self):
+    def test_the_summary_is_human_readable(self):
         command = self.capture("--pid", self.server.pid, "--duration", "500ms")
         self.assert_ends(command, OK, "forecast: a run costs about ")
         self.assertEqual(command.stderr.count("\n"), 1)
@@ -288,7 +303,7 @@ class WithDaemon(CliTestCase):
                         rf"^Written: {path} \(.*B\)$", rf"^Open with: tensorboard --logdir {self.logdir}$"):
             self.assertRegex(command.stdout, f"(?m){pattern}")
 
-    def test_the_daemon_logs_its_version_what_it_listens_on_and_each_capture_in_a_line(self):
+    def test_the_daemon_logs_its_version_its_listeners_and_each_capture_in_a_line(self):
         before = self.daemon.stderr()
         self.assertEqual(len(re.findall(r"(?m)^tfprofd: version \d+\.\d+\.\d+$", before)), 1)
         listening = re.findall(r"(?m)^tfprofd: listening on (.*)$", before)
@@ -306,18 +321,7 @@ class WithDaemon(CliTestCase):
         self.assertRegex(lines()[0], rf"^capture for user 0 of process {self.server.pid} \(native_server\), level 1, 3\d\d ms: "
                                      r"\d+ runs, 0 requests, lost records: 0 of \d+$")
 
-    def test_without_pid_every_target_is_captured(self):
-        other = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
-        harness.wait_target(self.daemon, other.pid)
-        command = self.capture("--duration", "500ms", "--json")
-        # Other processes of the host, which are captured as well, may end meanwhile.
-        self.assertIn(command.status, (OK, LOSS), command.stderr)
-        lines = harness.XSpace(command.json["file"]).lines()
-        for server in (self.server, other):
-            threads = os.listdir(f"/proc/{server.pid}/task")
-            self.assertTrue(any(re.search(rf"\b{thread}\b", name) for name in lines for thread in threads), list(lines))
-
-    def test_captures_never_write_over_a_run(self):
+    def test_captures_never_overwrite_a_run(self):
         arguments = ["--pid", self.server.pid, "--duration", "200ms", "--json"]
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             commands = list(pool.map(lambda _: self.capture(*arguments), range(6)))
@@ -325,7 +329,7 @@ class WithDaemon(CliTestCase):
         self.assertEqual(len({c.json["file"] for c in commands}), 6)
         self.assertEqual(len(harness.xspace_files(self.logdir)), 6)
 
-    def test_a_process_that_is_not_there_ends_with_4(self):
+    def test_a_missing_process_ends_with_4(self):
         for pid in (4194304, 3999999):
             self.assert_ends(self.capture("--pid", pid), NO_TARGET, str(pid))
         self.assert_ends(self.capture("--pid", self.server.pid, "--pid", 4194304), NO_TARGET, "4194304")
@@ -361,7 +365,7 @@ class WithDaemon(CliTestCase):
         self.assertEqual((command.json["file"], command.json["ops"]), (None, 0))
         self.assert_nothing_left()
 
-    def test_a_target_that_ends_in_the_window_leaves_what_was_seen_and_6(self):
+    def test_a_target_that_ends_in_the_window_gives_a_partial_result_and_6(self):
         server = self.start(harness.NativeServer, ["layered"], self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
         process, terminal = self.begin_on_terminal("--pid", server.pid, "--duration", "10s", "--json")
@@ -403,7 +407,7 @@ class WithDaemon(CliTestCase):
                                   stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr), (INTERNAL, "tfprofctl: cannot write to standard output\n"))
 
-    def test_a_port_that_is_taken_is_named_by_the_daemon(self):
+    def test_a_port_in_use_is_named_by_the_daemon(self):
         socket = self.directory / "other.sock"
         command = harness.run(harness.OUT / "tfprofd", "--socket", socket, "--listen", self.daemon.address,
                               "--target-ports", self.daemon.target_ports, "--state-dir", self.directory / "state",
@@ -414,24 +418,12 @@ class WithDaemon(CliTestCase):
         self.assertEqual(harness.ctl(self.daemon, "targets").status, OK)
 
 
-class PrivateDaemon(CliTestCase):
+class Private(CliTestCase):
     """Without a daemon, tfprofctl starts one of its own."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.server = harness.NativeServer(["layered"], self_load=1, http=False)
-        cls.addClassCleanup(cls.server.stop)
 
     def setUp(self):
         super().setUp()
         self.before = private_daemons()
-
-    def run_private(self, *arguments, hide=(), **how):
-        return harness.run(*(hide or HIDE_DAEMON), CTL, *arguments, **how)
-
-    def capture_argv(self, duration):
-        return [*HIDE_DAEMON, CTL, "capture", "--pid", self.server.pid, "--duration", duration, "-o", self.logdir]
 
     def new_daemons(self):
         return [found for found in private_daemons() if found not in self.before]
@@ -439,16 +431,21 @@ class PrivateDaemon(CliTestCase):
     def assert_no_daemon_left(self):
         self.assertEqual(self.new_daemons(), [])
 
-    def install_with(self, script):
-        """tfprofctl beside a tfprofd of our own."""
-        control = self.directory / "bin/tfprofctl"
-        control.parent.mkdir()
-        shutil.copy(CTL, control)
-        if script:
-            program = control.with_name("tfprofd")
-            program.write_text(f"#!/bin/sh\n{script}\n")
-            program.chmod(0o755)
-        return control
+
+class PrivateDaemon(Private):
+    """Of the real program, with a real server."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = harness.NativeServer(["layered"], self_load=1, http=False)
+        cls.addClassCleanup(cls.server.stop)
+
+    def run_private(self, *arguments, hide=(), **how):
+        return harness.run(*(hide or HIDE_DAEMON), CTL, *arguments, **how)
+
+    def capture_argv(self, duration):
+        return [*HIDE_DAEMON, CTL, "capture", "--pid", self.server.pid, "--duration", duration, "-o", self.logdir]
 
     def test_it_captures_and_is_gone_afterwards(self):
         before = harness.bpf_objects()
@@ -460,7 +457,7 @@ class PrivateDaemon(CliTestCase):
         self.assert_no_daemon_left()
         self.assertEqual(harness.leftovers(before), [])
 
-    def test_targets_works_and_says_that_no_daemon_runs(self):
+    def test_targets_works_and_reports_that_no_daemon_is_running(self):
         command = self.run_private("targets")
         self.assert_ends(command, OK, "no tfprofd is running")
         self.assertIn(f" {self.server.pid} ", command.stdout)
@@ -517,13 +514,28 @@ class PrivateDaemon(CliTestCase):
         self.assert_no_daemon_left()
         self.assert_nothing_left()
 
-    def test_what_a_daemon_says_when_it_cannot_start_is_shown(self):
+
+class PrivateProgram(Private):
+    """With a program of the test in the place of tfprofd, or none."""
+
+    def install_with(self, script):
+        """tfprofctl beside a tfprofd of the test."""
+        control = self.directory / "bin/tfprofctl"
+        control.parent.mkdir()
+        shutil.copy(CTL, control)
+        if script:
+            program = control.with_name("tfprofd")
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+        return control
+
+    def test_the_error_of_a_daemon_that_cannot_start_is_shown(self):
         for script, status, message in (
                 ("echo '<6>tfprofd: a note' >&2; echo '<3>tfprofd: no BTF here' >&2; exit 7", HOST,
                  "tfprofd: no BTF here"),
                 ("echo '<3>tfprofd: broken' >&2; exit 1", INTERNAL, "tfprofd: broken"),
-                ("exit 3", INTERNAL, "the private daemon ended too early, with code 3"),
-                ("kill -9 $$", INTERNAL, "the private daemon ended too early, with code 137"),
+                ("exit 3", INTERNAL, "the private daemon exited early with code 3"),
+                ("kill -9 $$", INTERNAL, "the private daemon exited early with code 137"),
                 # more than is kept, which must not make it wait
                 ("yes '<3>tfprofd: again' | head -c 1000000 >&2; exit 7", HOST, "tfprofd: again")):
             control = self.install_with(script)
@@ -535,12 +547,12 @@ class PrivateDaemon(CliTestCase):
             self.assert_nothing_left()
             shutil.rmtree(control.parent)
 
-    def test_a_daemon_that_never_answers_is_given_up(self):
+    def test_a_daemon_that_never_answers_times_out(self):
         # It is deaf, has a child, and has put something into its directory ($3 is its socket).
         control = self.install_with("trap '' TERM INT; mkdir \"$3.other\"; touch \"$3.other/file\"; sleep 1000 & wait")
         started = time.monotonic()
         command = harness.run(*HIDE_DAEMON, control, "targets", timeout=60)
-        self.assert_ends(command, INTERNAL, "the private daemon does not answer")
+        self.assert_ends(command, INTERNAL, "the private daemon does not respond")
         self.assertLess(time.monotonic() - started, 30)
         self.assert_no_daemon_left()
 
@@ -630,7 +642,7 @@ class Answers(FakeTestCase):
                 self.assert_ends(self.ask(command, **{command: fail}), outcome, f"because of {status.name}")
             self.assert_nothing_left()
 
-    def test_the_request_says_what_was_asked_for(self):
+    def test_the_request_contains_the_options(self):
         requests = []
 
         def capture(request, context):
@@ -664,7 +676,16 @@ class Answers(FakeTestCase):
         self.assert_ends(command, OK)
         self.assertIn("7 operations without a name", command.stdout)
 
-    def test_a_trace_is_in_its_file_as_it_comes_and_gone_when_the_download_is_interrupted(self):
+    def test_a_warning_that_restates_another_line_is_in_json_but_not_in_the_summary(self):
+        def capture(request, context):
+            yield self.result(warnings=["ops were disabled", "records arrived late"], restating_warnings=1)
+        command = self.ask("capture", capture=capture)
+        self.assertNotIn("ops were disabled", command.stdout)
+        self.assertIn("warning: records arrived late", command.stdout)
+        command = self.ask("capture --json", capture=capture)
+        self.assertEqual(json.loads(command.stdout)["warnings"], ["ops were disabled", "records arrived late"])
+
+    def test_a_trace_is_written_as_it_arrives_and_removed_if_the_download_is_interrupted(self):
         pieces = [os.urandom(1 << 20) for _ in range(4)]
         go_on, sizes = threading.Event(), []
 
@@ -698,7 +719,7 @@ class Answers(FakeTestCase):
         self.assertEqual(sizes, [1, 1])
         self.assertEqual(harness.xspace_files(self.logdir)[0].read_bytes(), b"".join(pieces))
 
-    def test_answers_that_make_no_sense_are_refused_and_leave_nothing(self):
+    def test_malformed_answers_are_refused_and_leave_nothing(self):
         progress = control_messages().CaptureReply(progress=control_messages().CaptureProgress(elapsed_ns=1))
         unreadable = b"\xff\xff\xff"
         for replies, message in (([], "sent no result"), ([progress], "sent no result"),
@@ -716,7 +737,7 @@ class Answers(FakeTestCase):
         for reply, status, message in ((empty, NOTHING, "nothing was captured"), (self.result(window_ns=0), OK, None)):
             self.assert_ends(self.ask("capture", capture=lambda request, context: iter([reply])), status, message)
 
-    def test_names_from_a_target_cannot_drive_the_terminal_or_break_the_json(self):
+    def test_names_from_a_target_cannot_control_the_terminal_or_break_the_json(self):
         messages = control_messages()
         ugly = "a\x1b[31m\u202e\n\"\\b"
 

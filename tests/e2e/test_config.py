@@ -19,7 +19,7 @@ class Config(harness.TestCase):
         path.write_text(text)
         return path
 
-    def test_it_is_that_of_the_target_s_own_port_only(self):
+    def test_a_target_s_configuration_applies_to_its_own_port_only(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         other = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         daemon = self.start(harness.Daemon, "--config", self.config(f"[target {server.pid}]\nlevel = 1\nrequests-count = 1000000\n"))
@@ -28,13 +28,13 @@ class Config(harness.TestCase):
         own = harness.response_xspace(harness.profile(address, duration_ms=300))
         self.assertFalse(own.ops())
         self.assertTrue(own.events())
-        self.assertTrue(any("requests that it was to see" in warning for warning in own.warnings), own.warnings)
+        self.assertTrue(any("requests that were asked for" in warning for warning in own.warnings), own.warnings)
         for where in (other_address, daemon.address):
             xspace = harness.response_xspace(harness.profile(where, duration_ms=300))
             self.assertTrue(xspace.ops())
             self.assertFalse(any("requests" in warning for warning in xspace.warnings), xspace.warnings)
 
-    def test_one_that_is_not_understood_is_refused_with_its_line(self):
+    def test_an_error_in_the_configuration_is_reported_with_its_line(self):
         for text, message in (("[target a]\nlevle = 1\n", ":2: unknown key 'levle'"), ("[targets]\n", ":1: unknown section")):
             path = self.config(text)
             command = harness.run(harness.OUT / "tfprofd", "--config", path, "--foreground", "--no-listen",
@@ -49,7 +49,7 @@ class Options(harness.TestCase):
         self.logdir = self.directory / "logdir"
         self.file = self.directory / "requests.ndjson"
 
-    def test_bad_ones_are_explained(self):
+    def test_invalid_options_are_explained(self):
         for words, message in ((["--slowest", "0"], "must be 1 to 1000"), (["--slowest", "1001"], "must be 1 to 1000"),
                                (["--slowest", "two"], "invalid number"), (["--requests-count", "0"], "must be 1 to"),
                                (["--requests-count", "-1"], "invalid number"), (["--slower-than", "fast"], "invalid duration"),
@@ -62,7 +62,7 @@ class Options(harness.TestCase):
                 self.assertIn(message, command.stderr)
                 self.assertEqual(list(self.directory.iterdir()), [])
 
-    def test_a_file_is_whole_or_not_there(self):
+    def test_a_file_is_complete_or_absent(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         daemon = self.start(harness.Daemon)
         harness.wait_target(daemon, server.pid)
@@ -83,7 +83,7 @@ class Options(harness.TestCase):
         self.assertEqual(self.file.read_text(), "what was there")
         self.assertFalse(list(self.directory.glob(f".{self.file.name}*")))
 
-    def test_requests_that_do_not_come_end_with_the_time(self):
+    def test_a_capture_of_n_requests_ends_after_its_duration_without_them(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         daemon = self.start(harness.Daemon)
         harness.wait_target(daemon, server.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a capture says in sentences is on TensorBoard's Overview, and is true: advice, requests that are cut, losses. As root."""
+"""The sentences of a capture are on TensorBoard's Overview, and are true: advice, truncated requests, losses. As root."""
 import json
 import re
 
@@ -8,7 +8,7 @@ import test_delays
 
 OK = 0
 PERCENT_MIN = 20
-# Of fewer it says nothing.
+# Fewer give no advice.
 REQUESTS_MIN = 20
 
 
@@ -44,7 +44,7 @@ class Advice(harness.TestCase):
         self.assertEqual(sorted(text for _, text in rows), sorted([f"Advice: {text}" for text in found["advice"]] + found["warnings"] + notes))
         return notes
 
-    def test_of_requests_that_wait_for_a_thread_and_for_their_batch_it_says_so_and_how_many_are_cut(self):
+    def test_waits_for_a_thread_and_for_a_batch_and_truncated_requests_are_reported(self):
         # More of them than threads that serve.
         found, requests, rows = self.capture((), "batched_slow", clients=8, rate=2000)
         note, = self.check_rows(found, rows)
@@ -66,7 +66,7 @@ class Advice(harness.TestCase):
         self.assertTrue(note.startswith(f"Note: {found['requests']['cut']} of {len(requests)} requests were captured in part: the beginning of {start} "
                                         f"of them and the end of {end} are missing."), note)
 
-    def test_of_requests_that_wait_for_a_cpu_it_says_for_how_many_threads_there_were_how_many(self):
+    def test_waits_for_a_cpu_are_reported_with_the_numbers_of_threads_and_cpus(self):
         self.start(harness.Process, "hog", [harness.BUILD / "servers/hog", 0])
         found, _, rows = self.capture(["taskset", "-c", "0"], "layered", "--rows", 64, "--width", 64, clients=4, rate=400)
         self.check_rows(found, rows)
@@ -80,7 +80,7 @@ class Advice(harness.TestCase):
         self.assertGreater(float(m[2]), 1)
         self.assertEqual(int(m[3]), 1)
 
-    def test_of_a_server_that_waits_for_nothing_it_says_nothing(self):
+    def test_a_server_without_waits_gets_no_advice(self):
         found, _, rows = self.capture((), "layered", "--rows", 256, "--width", 64, clients=1, rate=20)
         self.check_rows(found, rows)
         self.assertGreater(found["requests"]["whole"], REQUESTS_MIN)

@@ -65,7 +65,7 @@ class WithDaemon(DoctorTestCase):
         self.assertRegex(found["kernel"][1], rf"Linux {re.escape(os.uname().release)} is no older than 6\.1, the oldest")
         self.assertNotIn("error", {severity for severity, _, _ in found.values()})
 
-    def test_probes_were_measured_and_left_nothing(self):
+    def test_the_cost_of_probes_was_measured_and_nothing_is_left(self):
         _, found = self.doctor(daemon=self.daemon)
         emulated, stepped, switch, message = map(int, re.findall(r"(\d+) ns", found["probe-cost"][1]))
         self.assertTrue(50 <= emulated < 100_000, emulated)
@@ -75,7 +75,7 @@ class WithDaemon(DoctorTestCase):
         self.assertEqual(harness.leftovers(self.before, daemon=self.daemon), [])
         self.assertEqual(len(self.daemon.pids()), 2)
 
-    def test_the_nop5_self_test_says_what_this_kernel_does(self):
+    def test_the_nop5_self_test_reports_this_kernels_behavior(self):
         _, found = self.doctor(daemon=self.daemon)
         # Whether calls return something else, as another program sees it that puts a probe there.
         tried = harness.run(harness.BUILD / "sites/probe_sites", "check").stdout
@@ -160,7 +160,7 @@ class WithDaemon(DoctorTestCase):
                 self.assertEqual(found["proxy-env"][0], "warning")
                 self.assertIn("no_proxy=localhost", found["proxy-env"][2])
 
-    def test_people_see_a_line_for_each_finding_and_its_remedy_below(self):
+    def test_the_text_has_a_line_for_each_finding_and_its_remedy_below(self):
         command = harness.ctl(self.daemon, "doctor", env={**NO_PROXY, "http_proxy": "http://proxy:1"})
         self.assertEqual((command.status, command.stderr), (OK, ""))
         lines = command.stdout.splitlines()
@@ -180,7 +180,7 @@ class Calibration(DoctorTestCase):
     def cost(self, daemon):
         return self.doctor(daemon=daemon)[1]["probe-cost"][1]
 
-    def test_a_boot_is_measured_once(self):
+    def test_the_cost_is_measured_once_per_boot(self):
         daemon = harness.Daemon()
         self.addCleanup(daemon.stop)
         first = self.cost(daemon)
@@ -201,7 +201,7 @@ class Calibration(DoctorTestCase):
         self.assertNotIn("123 ns here", self.cost(other))
         self.assertIn(boot, (state / "cache/calibration").read_text())
 
-    def test_without_a_cache_it_says_so(self):
+    def test_a_missing_cache_is_reported(self):
         (self.directory / "state").mkdir()
         (self.directory / "state/cache").touch()
         daemon = self.start(harness.Daemon, "--state-dir", self.directory / "state")
@@ -225,13 +225,13 @@ class Calibration(DoctorTestCase):
 
 
 class WithoutDaemon(DoctorTestCase):
-    def test_a_private_daemon_is_asked(self):
+    def test_without_a_daemon_a_private_one_is_used(self):
         command, found = self.doctor()
         self.assertEqual(command.status, OK)
         self.assertEqual(found["private-daemon"][0], "note")
         self.assertIn("ready", found)
 
-    def test_a_daemon_that_is_not_there_is_an_error(self):
+    def test_a_missing_daemon_is_an_error(self):
         command = harness.run(CTL, "--daemon", self.directory / "none", "doctor", "--json", env=NO_PROXY)
         self.assertEqual(command.status, INTERNAL, command.stderr)
         self.assertEqual([f["code"] for f in command.json["findings"]], ["no-daemon"])

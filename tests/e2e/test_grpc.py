@@ -58,7 +58,7 @@ class Grpc(harness.TestCase):
             found = json.loads(self.grpcurl(*where, "grpc.health.v1.Health/Check"))
             self.assertEqual(found, {"status": "SERVING"})
 
-    def test_what_nobody_serves_is_not_described(self):
+    def test_unserved_names_are_not_described(self):
         done = harness.run(TOOLS / "grpcurl", "-plaintext", self.daemon.address, "describe", "tensorflow.ProfilerServic")
         self.assertNotEqual(done.status, 0)
         self.assertIn("Symbol not found: tensorflow.ProfilerServic", done.stderr)
@@ -73,7 +73,7 @@ class Grpc(harness.TestCase):
         with self.assertRaises(KeyError):
             pool.FindMessageTypeByName("tensorflow.NoSuchMessage")
 
-    def test_many_questions_in_one_call_have_many_answers(self):
+    def test_each_request_of_a_reflection_call_is_answered(self):
         stub = reflection_pb2_grpc.ServerReflectionStub(self.channel())
         requests = [reflection_pb2.ServerReflectionRequest(host="here", file_by_filename="reflection_v1alpha.proto"),
                     reflection_pb2.ServerReflectionRequest(file_by_filename="../profiler_service.proto"),
@@ -88,7 +88,7 @@ class Grpc(harness.TestCase):
         self.assertEqual(len(answers[2].file_descriptor_response.file_descriptor_proto), 1)
         self.assertEqual([a.error_response.error_code for a in answers], [0, 5, 0, 5, 5, 5, 3])
 
-    def test_health_is_told(self):
+    def test_health_is_reported(self):
         stub = health_pb2_grpc.HealthStub(self.channel())
         for name in ("", *SERVICES):
             answer = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=harness.ANSWER_TIMEOUT_S)
@@ -97,7 +97,7 @@ class Grpc(harness.TestCase):
             stub.Check(health_pb2.HealthCheckRequest(service=UNKNOWN_SERVICE), timeout=harness.ANSWER_TIMEOUT_S)
         self.assertEqual(failed.exception.code(), grpc.StatusCode.NOT_FOUND)
 
-    def test_who_watches_is_told_of_the_end(self):
+    def test_watchers_are_notified_of_the_end(self):
         stub = health_pb2_grpc.HealthStub(self.channel(f"unix:{self.daemon.socket}"))
         states = health_pb2.HealthCheckResponse
         known = stub.Watch(health_pb2.HealthCheckRequest(), timeout=harness.ANSWER_TIMEOUT_S)
@@ -112,7 +112,7 @@ class Grpc(harness.TestCase):
         self.assertEqual(ended.exception.code(), grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(self.daemon.wait(10), 0)
 
-    def test_so_many_may_watch(self):
+    def test_the_number_of_watchers_is_limited(self):
         stub = health_pb2_grpc.HealthStub(self.channel())
         watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=harness.ANSWER_TIMEOUT_S) for _ in range(65)]
         ends = []

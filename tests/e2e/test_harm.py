@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a capture must never do to its target, over and over: names that go stale, and what a thousand of them leave behind."""
+"""What a capture must never do to its target, over and over: names that go stale, what a thousand of them leave behind, and what daemons do that are
+killed at any moment. As root."""
 import collections
 import concurrent.futures
 import glob
 import json
+import os
 import pathlib
+import random
 import re
+import signal
+import time
 import urllib.request
 
 import harness
+import test_lifecycle
 
-# The first ones, of which some run at once, fill the allocator's arenas; of the rest memory is looked at after each so many.
-FIRST, EACH, AT_ONCE = 520, 60, 4
+# The first ones fill the allocator's arenas: more of them run at once than later, when memory is looked at after each so many.
+FIRST, FIRST_AT_ONCE, EACH, AT_ONCE = 520, 8, 60, 4
 CYCLES = FIRST + EACH * (40 if harness.LONG else 8)
 # What a capture may leave in a process, by the median of what each so many left: allocators keep some of what they were given back.
 KEPT_BYTES = 4096
@@ -64,6 +70,59 @@ class Reload(harness.TestCase):
         self.assertEqual([w for w in xspace.warnings if "name" in w], [])
 
 
+class Kills(test_lifecycle.Lifecycle):
+    """Daemons that are killed at random moments: before a capture's probes are attached, in its window, or when they are detached."""
+
+    ROUNDS = 150 if harness.LONG else 5
+    WINDOW_MS, LATEST_S = 300, 1.0
+    ENDED_S, GONE_S, READY_S = 5, 1, 10
+    # Of the broker, the front, and whoever asked for the capture.
+    WHOM = ("broker",), ("front",), ("broker", "front"), ("client", "broker"), ("client", "front")
+    OPTIONS = (), (), ("--recorder", 2, "--recorder-overhead", 100), ("--lifecycle",), ("--probe-links", "multi")
+
+    def test_daemons_killed_at_any_moment_of_a_capture_leave_nothing_and_fail_no_request(self):
+        seed = int(os.environ.get("CHECK_SEED") or time.time())
+        choose = random.Random(seed)
+        before = harness.bpf_objects()
+        server = self.start(harness.NativeServer, ["half_plus_two"])
+        load = self.start(harness.Load, server, clients=2)
+        state = self.directory / "state"
+        ends, killed, longest_s = collections.Counter(), collections.Counter(), 0
+        for number in range(self.ROUNDS):
+            options, whom, delay = choose.choice(self.OPTIONS), choose.choice(self.WHOM), choose.uniform(0, self.LATEST_S)
+            what = f"CHECK_SEED={seed}, round {number}: {' and '.join(whom)} after {delay:.3f} s, {options}"
+            # It begins with what the one before has left of its state, on the port and the socket that it had.
+            daemon = harness.Daemon("--state-dir", state, *options)
+            self.addCleanup(daemon.stop)
+            harness.wait_target(daemon, server.pid)
+            client = self.start(harness.Process, "tfprofctl", [
+                harness.OUT / "tfprofctl", "--daemon", f"unix:{daemon.socket}", "capture", "--pid", server.pid, "-d", f"{self.WINDOW_MS}ms",
+                "--level", choose.choice((1, 2, 3)), "-o", self.directory / f"logdir-{number}"])
+            pids = {"broker": daemon.pid, "front": daemon.front(), "client": client.pid}
+            time.sleep(delay)
+            for name in whom:
+                os.kill(pids[name], signal.SIGKILL)
+            harness.wait_until(lambda: not daemon.running() and not daemon.pids(), self.ENDED_S, f"{what}: both roles end")
+            self.assertEqual(harness.leftovers(before, self.GONE_S), [], what)
+            # A link may be gone before the kernel, which is no faster than the machine is idle, has put back the last instruction.
+            gone = time.monotonic()
+            harness.wait_until(lambda: not test_lifecycle.breakpoints(server.pid, test_lifecycle.LIBRARY.name), self.ENDED_S, f"{what}: no breakpoint is left")
+            longest_s = max(longest_s, time.monotonic() - gone)
+            ends[client.wait(self.READY_S)] += 1
+            killed[whom] += 1
+            again = harness.Process("tfprofd", daemon.argv)
+            self.addCleanup(again.stop)
+            again.wait_ready(daemon.answers, self.READY_S)
+            self.assertIn(server.pid, harness.ctl_targets(daemon), what)
+            self.assertEqual(again.stop(), 0, what)
+            daemon.stop()
+        result = load.finish()
+        print(f"     CHECK_SEED={seed}: {dict(killed)}; tfprofctl ended with {dict(ends)}; {result['requests']} requests; "
+              f"breakpoints were gone {longest_s:.2f} s after the links at the latest")
+        self.assertEqual(result["errors"], 0, result)
+        self.assertGreater(result["requests"], 100 * self.ROUNDS)
+
+
 class Cycles(harness.TestCase):
     def predict(self, server):
         body = json.dumps({"instances": [1.0, 2.5, -3.0]}).encode()
@@ -90,8 +149,9 @@ class Cycles(harness.TestCase):
                 raise AssertionError(harness.response_xspace(answer).errors)
             return self.predict(server)
 
-        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        with concurrent.futures.ThreadPoolExecutor(FIRST_AT_ONCE) as pool:
             answers = collections.Counter(pool.map(cycle, range(FIRST)))
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             self.settle(daemon, before_all)
             states = [self.state(daemon, server)]
             for number in range(FIRST, CYCLES, EACH):

@@ -9,6 +9,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -90,9 +91,13 @@ class UserRelay:
 
 
 class Lifecycle(harness.TestCase):
+    @staticmethod
+    def profile_call(address, **options):
+        """(channel, future)"""
+        return harness.rpc(address, "Profile", harness.profile_request(**options), harness.profiler_service().ProfileResponse)
+
     def profile_later(self, address, **options):
-        service = harness.profiler_service()
-        channel, future = harness.rpc(address, "Profile", harness.profile_request(**options), service.ProfileResponse)
+        channel, future = self.profile_call(address, **options)
         self.addCleanup(channel.close)
         return future
 
@@ -108,7 +113,7 @@ class Lifecycle(harness.TestCase):
 
 
 class Targets(Lifecycle):
-    def test_server_started_after_the_daemon_has_its_port_within_2_s_though_nobody_asks(self):
+    def test_server_started_after_the_daemon_has_its_port_within_2_s_without_a_client(self):
         daemon = self.start(harness.Daemon)
         first, _, last = daemon.target_ports.partition("-")
         server = self.start(Fixture)
@@ -155,13 +160,13 @@ class Targets(Lifecycle):
         self.assertTrue(xspace.events("SessionRun"))
         self.assertTrue(any(name.endswith("Mul:Mul") for name in xspace.ops()))
 
-    def test_two_processes_in_one_capture_are_told_apart_by_the_lines_titles(self):
+    def test_two_processes_in_one_capture_are_distinguished_by_the_lines_titles(self):
         daemon = self.start(harness.Daemon)
         servers = [self.start(harness.NativeServer, [model]) for model in ("half_plus_two", "layered")]
         for server, model in zip(servers, ("half_plus_two", "layered")):
             self.start(harness.Load, server, model)
             harness.wait_target(daemon, server.pid)
-        command = harness.ctl_capture(daemon, [s.pid for s in servers], self.directory / "logs", duration="1s")
+        command = harness.ctl_capture(daemon, [s.pid for s in servers], self.directory / "logs", duration="500ms")
         self.assertEqual(command.status, 0, command.stderr)
         xspace = harness.XSpace(harness.xspace_files(self.directory / "logs")[0])
         self.assertEqual(xspace.warnings, [])
@@ -174,7 +179,7 @@ class Targets(Lifecycle):
             self.assertIn(own, names)
             self.assertNotIn(others, names)
 
-    def test_target_killed_in_the_middle_leaves_what_was_seen_a_warning_and_exit_code_6(self):
+    def test_target_killed_in_the_middle_gives_a_partial_result_a_warning_and_exit_code_6(self):
         daemon = self.start(harness.Daemon)
         before = harness.bpf_objects()
         for by_ctl in (False, True):
@@ -278,7 +283,7 @@ class Leftovers(Lifecycle):
     def test_both_roles_killed_in_the_middle_of_a_capture(self):
         self.kill_in_the_middle(lambda broker, front: [broker, front])
 
-    def test_sigterm_in_the_middle_of_a_capture_answers_with_what_was_seen_and_ends(self):
+    def test_sigterm_in_the_middle_of_a_capture_delivers_a_partial_result_and_ends(self):
         harness.profile(self.address, duration_ms=1)
         future = self.profile_later(self.address, duration_ms=20_000)
         self.wait_window(self.daemon)
@@ -351,7 +356,7 @@ class Exceptions(Lifecycle):
         self.assertEqual((expected[0], expected[3]), (0, 0))
         fixture = self.start(Fixture)
         address = harness.wait_target(self.daemon, fixture.pid)["address"]
-        future = self.profile_later(address, duration_ms=2000, level=3)
+        future = self.profile_later(address, duration_ms=1000, level=3)
         self.wait_window(self.daemon)
         planted = changed_offsets(fixture.pid, LIBRARY.name)
         xspace = harness.response_xspace(future.result(30))
@@ -364,8 +369,8 @@ class Exceptions(Lifecycle):
         for name in ("SessionRun", "FunctionRun", "ExecutorState::Process", "ExecutorDoneCallback"):
             self.assertTrue(xspace.events(name), name)
         self.check_sites(planted)
-        # Its executors hold nothing that ties them to a run, which is said and not guessed.
-        self.assertEqual([w for w in xspace.warnings if "belongs to is not shown" not in w], [])
+        # Its executors contain nothing that links them to a run, which is reported and not guessed.
+        self.assertEqual([w for w in xspace.warnings if "which run an executor belongs to" not in w], [])
         self.assertEqual(len(xspace.warnings), 1)
 
     def check_sites(self, planted):
@@ -380,7 +385,7 @@ class Exceptions(Lifecycle):
         self.assertEqual(len(offsets), len(functions), "a probe at something that is no function's entry, "
                          "such as the cold part that the compiler split off a function")
 
-    def test_process_that_is_no_target_has_no_breakpoint_and_is_not_slowed(self):
+    def test_process_that_is_not_a_target_has_no_breakpoint_and_is_not_slowed(self):
         target, other = self.start(Fixture), self.start(Fixture, "quiet")
         address = harness.wait_target(self.daemon, target.pid)["address"]
         harness.profile(address, duration_ms=1)
@@ -396,7 +401,7 @@ class Exceptions(Lifecycle):
             ratios.append(during / without)
         print(f"     CPU time of a block in a capture to that without: {[round(r, 3) for r in ratios]}")
         self.assertLess(statistics.median(ratios), 1.3)
-        # The same figure is large for one that is a target: the measurement can tell.
+        # The same figure is large for one that is a target: the measurement can distinguish them.
         address = harness.wait_target(self.daemon, other.pid)["address"]
         without = self.block_time(other)
         future = self.profile_later(address, duration_ms=2500)
@@ -416,18 +421,19 @@ class Exceptions(Lifecycle):
 
 
 class Authorisation(Lifecycle):
-    def setUp(self):
-        super().setUp()
-        public = self.directory / "public"
-        shutil.copytree(FIXTURES, public)
-        for path in (self.directory, public):
-            path.chmod(0o755)
-        self.daemon = self.start(harness.Daemon)
-        self.own = self.start(Fixture, directory=public, user=STRANGER)
-        self.roots = self.start(Fixture)
-        targets = {pid: harness.wait_target(self.daemon, pid) for pid in (self.own.pid, self.roots.pid)}
-        self.assertEqual(targets[self.own.pid]["uid"], STRANGER)
-        self.ports = {pid: int(t["address"].rpartition(":")[2]) for pid, t in targets.items()}
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        public = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, public, ignore_errors=True)
+        shutil.copytree(FIXTURES, public, dirs_exist_ok=True)
+        public.chmod(0o755)
+        cls.daemon = cls.start_shared(harness.Daemon)
+        cls.own = cls.start_shared(Fixture, directory=public, user=STRANGER)
+        cls.roots = cls.start_shared(Fixture)
+        targets = {pid: harness.wait_target(cls.daemon, pid) for pid in (cls.own.pid, cls.roots.pid)}
+        cls.ports = {pid: int(t["address"].rpartition(":")[2]) for pid, t in targets.items()}
+        assert targets[cls.own.pid]["uid"] == STRANGER, targets
 
     def relay(self, user, port=None, abstract=False):
         """host:port at which connections become those of a user, to a port of the daemon."""
@@ -441,7 +447,7 @@ class Authorisation(Lifecycle):
             harness.profile(address, duration_ms=200, **options)
         return caught.exception.code(), caught.exception.details()
 
-    def test_a_user_may_profile_his_own_process_and_sees_no_other(self):
+    def test_a_user_may_profile_their_own_process_and_sees_no_other(self):
         for abstract in (False, True):
             address = self.relay(STRANGER, abstract=abstract)
             text = self.monitor(address)
@@ -472,12 +478,12 @@ class Authorisation(Lifecycle):
             self.assertIn(f"may not profile process {target.pid}", details)
         self.assertEqual(harness.leftovers(before, daemon=self.daemon), [])
 
-    def test_other_users_are_told_nothing_of_a_process_by_its_own_port(self):
+    def test_other_users_learn_nothing_about_a_process_at_its_own_port(self):
         for user, target in ((OTHER, self.own), (STRANGER, self.roots)):
             text = self.monitor(self.relay(user, self.ports[target.pid]))
             self.assertNotIn(str(target.pid), text)
 
-    def test_a_pid_of_another_user_is_denied_and_he_cannot_stop_a_capture_of_root(self):
+    def test_a_pid_of_another_user_is_denied_and_captures_of_root_cannot_be_stopped(self):
         service = harness.profiler_service()
         future = self.profile_later(f"localhost:{self.ports[self.roots.pid]}", duration_ms=2000, session_id="roots")
         self.wait_window(self.daemon)
@@ -494,9 +500,9 @@ class Authorisation(Lifecycle):
         xspace = harness.response_xspace(future.result(20))
         stats = xspace.plane_stats["Task Environment"]
         self.assertAlmostEqual((stats["profile_stop_time"] - stats["profile_start_time"]) / 1e9, 2, delta=0.1)
-        self.assertFalse(any("ended on request" in w for w in xspace.warnings), xspace.warnings)
+        self.assertFalse(any("closed on request" in w for w in xspace.warnings), xspace.warnings)
 
-    def test_root_may_profile_everybodys(self):
+    def test_root_may_profile_every_process(self):
         for pid in (self.own.pid, self.roots.pid):
             xspace = harness.response_xspace(harness.profile(f"localhost:{self.ports[pid]}", duration_ms=300))
             self.assertTrue(xspace.events("SessionRun"))

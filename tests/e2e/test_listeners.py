@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 
 import grpc
@@ -71,7 +72,7 @@ class Tls(harness.TestCase):
         print(f"     {counts[0]}")
         self.assertGreaterEqual(int(counts[2]), H2SPEC_PASSES, done.stdout)
 
-    def test_clients_need_no_certificate_on_loopback_where_none_is_asked_for(self):
+    def test_clients_need_no_certificate_on_loopback_unless_configured(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         daemon = self.serve()
         harness.wait_target(daemon, server.pid)
@@ -87,7 +88,7 @@ class Tls(harness.TestCase):
                               "--pid", server.pid, "--duration", "300ms", "-o", self.directory / "logdir")
         self.assertEqual(command.status, OK, command.stderr)
 
-    def test_a_server_that_is_not_who_it_should_be_is_not_spoken_to(self):
+    def test_a_server_with_a_wrong_certificate_is_refused(self):
         self.serve()
         other = Authority(self.directory, "other")
         command = self.ctl(ca=other.certificate)
@@ -99,7 +100,7 @@ class Tls(harness.TestCase):
         command = self.ctl()
         self.assertRegex(command.stderr, "IP address mismatch")
 
-    def test_who_shows_no_certificate_or_another_authority_s_is_refused(self):
+    def test_clients_without_a_certificate_of_the_authority_are_refused(self):
         self.serve("--tls-client-ca", self.authority.certificate)
         root = self.authority.certificate.read_bytes()
         mine = self.authority.sign("client", "/O=Here/CN=someone")
@@ -119,7 +120,7 @@ class Tls(harness.TestCase):
                 with self.assertRaises(grpc.RpcError):
                     self.health(credentials)
 
-    def test_clients_with_a_certificate_count_as_the_user_that_was_configured(self):
+    def test_clients_with_a_certificate_count_as_the_configured_user(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         certificate, key = self.authority.sign("client", "/CN=someone")
         for user, seen in (("root", [server.pid]), ("nobody", [])):
@@ -129,11 +130,20 @@ class Tls(harness.TestCase):
             command = self.ctl("--cert", certificate, "--key", key)
             self.assertEqual([t["pid"] for t in command.json["targets"]], seen)
 
-    def test_older_TLS_other_protocols_and_no_TLS_are_refused_and_others_go_on(self):
+    def test_older_TLS_other_protocols_and_no_TLS_are_refused_without_affecting_others(self):
         self.serve()
-        for arguments in (("-tls1_2", "-alpn", "h2"), ("-tls1_3", "-alpn", "http/1.1"), ("-tls1_3",)):
+        for arguments, alert in ((("-tls1_2", "-alpn", "h2"), "alert protocol version"), (("-tls1_3", "-alpn", "http/1.1"), "alert no application protocol")):
             done = subprocess.run(["openssl", "s_client", "-connect", self.address, *arguments], input="", capture_output=True, text=True)
-            self.assertNotIn("ALPN protocol: h2", done.stdout)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("Cipher is (NONE)", done.stdout)
+            self.assertIn(alert, done.stderr)
+        # One that speaks of no protocol gets no answer.
+        context = ssl.create_default_context(cafile=self.authority.certificate)
+        with socket.create_connection(self.address.split(":"), 10) as plain, context.wrap_socket(plain, server_hostname="localhost") as silent:
+            self.assertEqual(silent.version(), "TLSv1.3")
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5))
+                self.assertEqual(silent.recv(1000), b"")
         with socket.create_connection(self.address.split(":")) as plain:
             plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
             plain.settimeout(10)
@@ -142,7 +152,7 @@ class Tls(harness.TestCase):
         with socket.create_connection(self.address.split(":")):
             self.assertEqual(self.ctl().status, OK)
 
-    def test_beyond_loopback_a_client_has_to_show_a_certificate(self):
+    def test_beyond_loopback_a_client_must_present_a_certificate(self):
         arguments = ["--tls-listen", "0.0.0.0:1", "--tls-cert", self.certificate, "--tls-key", self.key, "--foreground"]
         command = harness.run(harness.OUT / "tfprofd", *arguments)
         self.assertEqual(command.status, USAGE)
@@ -182,7 +192,7 @@ class Tls(harness.TestCase):
         self.assertNotEqual(before, self.certificate.read_bytes())
         self.assertEqual(self.ctl().status, OK)
 
-    def test_an_authority_that_cannot_be_read_again_does_not_let_everybody_in(self):
+    def test_an_authority_that_cannot_be_reloaded_does_not_admit_every_client(self):
         authority = self.directory / "clients.pem"
         authority.write_bytes(self.authority.certificate.read_bytes())
         daemon = self.serve("--tls-client-ca", authority)
@@ -237,7 +247,7 @@ class Handed(harness.TestCase):
         s.listen()
         return s
 
-    def test_they_are_served_instead_of_the_daemon_s_own(self):
+    def test_handed_over_sockets_are_served_instead_of_the_daemon_s_own(self):
         path = self.directory / "handed.sock"
         sockets = [self.listening(socket.AF_UNIX, str(path)), self.listening(socket.AF_INET, ("127.0.0.1", 0))]
         process = self.serve(sockets)
@@ -250,22 +260,67 @@ class Handed(harness.TestCase):
         self.assertEqual(process.wait(10), 0)
         self.assertTrue(path.exists(), "what the daemon did not make is not its to remove")
 
-    def test_one_for_every_host_in_clear_is_refused(self):
+    def test_an_unencrypted_socket_for_other_hosts_is_refused(self):
         process = self.serve([self.listening(socket.AF_INET, ("0.0.0.0", 0))])
         self.assertEqual(process.wait(20), 1)
-        self.assertIn("handed over for every host, in clear", process.stderr.read())
+        self.assertIn("handed over unencrypted and reachable from other hosts", process.stderr.read())
         process = self.serve([self.listening(socket.AF_INET, ("127.0.0.1", 0))], "tls")
         self.assertEqual(process.wait(20), 1)
-        self.assertIn("it has to be TCP, with tls-cert and tls-key", process.stderr.read())
+        self.assertIn("it must be TCP, with tls-cert and tls-key", process.stderr.read())
         closed = socket.socket()
         self.addCleanup(closed.close)
         process = self.serve([closed])
         self.assertEqual(process.wait(20), 1)
-        self.assertIn("no socket that listens", process.stderr.read())
+        self.assertIn("not a listening socket", process.stderr.read())
+
+
+class TargetPorts(harness.TestCase):
+    """Ports that are bound until there is a target to serve on them."""
+    THIEF = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for port in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
+    for address in "127.0.0.1", "0.0.0.0":
+        for options in [], ["SO_REUSEADDR"], ["SO_REUSEPORT"], ["SO_REUSEADDR", "SO_REUSEPORT"]:
+            with socket.socket() as thief:
+                for option in options:
+                    thief.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+                try:
+                    thief.bind((address, port))
+                    thief.listen()
+                    print(address, port, options)
+                except OSError:
+                    pass
+"""
+
+    def stolen(self, daemon):
+        first, _, last = daemon.target_ports.partition("-")
+        result = harness.run(harness.PYTHON, "-c", self.THIEF, first, last)
+        self.assertEqual(result.status, 0, result.stderr)
+        return result.stdout
+
+    def test_no_other_user_can_listen_there_before_while_or_after_a_target_has_one(self):
+        daemon = self.start(harness.Daemon)
+        self.assertEqual(self.stolen(daemon), "")
+        server = self.start(harness.NativeServer, ["half_plus_two"])
+        address = harness.wait_target(daemon, server.pid)["address"]
+        self.assertEqual(self.stolen(daemon), "")
+        with socket.create_connection(address.split(":")):
+            server.stop()
+            harness.wait_until(lambda: server.pid not in harness.ctl_targets(daemon), 10, "the end of the target")
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(address.split(":"))
+        self.assertEqual(self.stolen(daemon), "")
+        # A daemon that starts again has the port of which connections are in TIME_WAIT.
+        daemon.stop()
+        second = self.start(harness.Daemon, "--target-ports", daemon.target_ports)
+        self.assertEqual(self.stolen(daemon), "")
+        again = self.start(harness.NativeServer, ["half_plus_two"])
+        self.assertEqual(harness.wait_target(second, again.pid)["address"], address)
 
 
 class Reload(harness.TestCase):
-    def test_what_can_change_does_and_what_cannot_is_named(self):
+    def test_a_reload_applies_what_can_change_and_names_what_cannot(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         path = self.directory / "tfprofd.conf"
         path.write_text("[daemon]\nmax-duration = 1\n")
@@ -307,7 +362,7 @@ class Metrics(harness.TestCase):
         self.assertTrue(all(re.fullmatch(r'tfprofd_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+.e0-9]+', line) for line in lines), text)
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
-    def test_captures_requests_and_the_recorder_are_measured(self):
+    def test_metrics_cover_captures_requests_and_the_recorder(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         self.path = self.directory / "metrics.sock"
         self.port = harness.free_port()

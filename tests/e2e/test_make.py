@@ -19,7 +19,7 @@ def make(*arguments, timeout=harness.ANSWER_TIMEOUT_S):
 
 
 class Make(harness.TestCase):
-    def test_what_is_installed_runs_from_where_it_is(self):
+    def test_the_installed_programs_run(self):
         for prefix in ("/usr/local", "/opt/tfprofd"):
             root = self.directory / prefix.rpartition("/")[2]
             command = make("install", f"DESTDIR={root}", *([] if prefix == "/usr/local" else [f"PREFIX={prefix}"]))

@@ -13,8 +13,8 @@ import harness
 import test_lifecycle
 
 # A window is as long as its load by what the warm-up took, twice, and this.
-WINDOW_MS, WINDOW_MAX_MS = 1500, 6000
-DELAY_NS = 1_500_000_000
+WINDOW_MS, WINDOW_MAX_MS = 1000, 6000
+DELAY_NS = 1_000_000_000
 ATTEMPTS = 3
 WIDTH = 64
 MS = 1_000_000
@@ -83,7 +83,7 @@ class Compared(harness.TestCase):
                             prefix=["env", f"XLA_FLAGS=--xla_dump_to={self.dump} --xla_dump_hlo_as_proto", *environment])
         target = harness.wait_target(self.daemon, server.pid)
         harness.read_files(self.daemon, server)
-        # The first runs are slow: the second half of the warm-up tells what a request takes.
+        # The first runs are slow: the second half of the warm-up shows how long a request takes.
         self.load(server, model, WARM_UP // 2, rows, width)
         begun = time.monotonic()
         self.load(server, model, WARM_UP // 2, rows, width)
@@ -107,7 +107,7 @@ class Compared(harness.TestCase):
         if late := [w for w in self.ours.warnings if LATE.match(w)]:
             raise harness.Disturbed(late[0])
         # What was lost is a failure, and so is everything else that the capture warns of.
-        self.assertEqual([w for w in self.ours.warnings if "XLA's modules are not shown: none was written" not in w], [])
+        self.assertEqual([w for w in self.ours.warnings if "XLA modules are not shown: none has been written" not in w], [])
         self.assertEqual(self.ours.errors, [])
         self.logdir = pathlib.Path(self.directory, f"logdir-{at}")
         self.pages = {}
@@ -185,7 +185,7 @@ class Compared(harness.TestCase):
                          ["1", "CPU", "100.0%", "0.0%"])
         profile = self.pages["ours"].page("inference_profile")
         name, = [row["model_name"] for row in harness.table_rows(profile[0])]
-        # Python's gRPC tells of no model.
+        # Python's gRPC reports no model.
         self.assertIn(model if rest else "Predict", name)
         self.assertAlmostEqual(float(profile[1]["p"]["averageLatencyMs"]), self.latencies["Avg"], delta=0.002)
 
@@ -212,7 +212,7 @@ class Compared(harness.TestCase):
         for step in own:
             self.assertAlmostEqual(step["stepTimeMs"], step["infeedTimeMs"] + step["hostComputeTimeMs"] + step["otherTimeMs"], delta=0.002)
             self.assertLess(step["otherTimeMs"], 0.01)
-        # Requests are told apart by their numbers: a step is as long as its request.
+        # Requests are distinguished by their numbers: a step is as long as its request.
         requests_ms = {str(e.stats["step_num"]): e.duration_ps / 1e9 for e in self.roots()}
         for step in own:
             self.assertAlmostEqual(step["stepTimeMs"], requests_ms[step["stepnum"].rpartition(" ")[2]], delta=0.002)
@@ -367,11 +367,11 @@ class Modules(harness.TestCase):
         inner = b"\x0a" + bytes([len(name)]) + name + b"\x28" + bytes([number])
         return b"\x0a" + bytes([len(inner)]) + inner
 
-    def test_a_server_that_writes_none_is_told_nothing_of_them(self):
+    def test_a_server_that_writes_no_modules_has_no_warning_about_them(self):
         for flags in (None, "--xla_cpu_enable_fast_math=false", "--xla_dump_to=-"):
             self.assertEqual(self.capture(flags, lambda: None), ([], []), flags)
 
-    def test_whole_modules_of_the_process_are_taken_in_the_order_of_their_files(self):
+    def test_complete_modules_of_the_process_are_read_in_the_order_of_their_files(self):
         dump = self.directory / "dump"
         dump.mkdir()
 
@@ -382,13 +382,13 @@ class Modules(harness.TestCase):
             (dump / "module_0001.first.ir-with-opt.ll").write_bytes(b"ll")
         self.assertEqual(self.capture(f"--xla_dump_to={dump}", prepare), (["first(1)", "second(2)", "twin(3)"], []))
 
-    def test_a_relative_directory_is_the_processs(self):
+    def test_a_relative_directory_is_resolved_for_the_process(self):
         (self.directory / "here").mkdir()
         modules, warnings = self.capture("--xla_dump_to=here", lambda: (self.directory / "here" / MODULE).write_bytes(self.module(b"m", 1)),
                                          cwd=self.directory)
         self.assertEqual((modules, warnings), (["m(1)"], []))
 
-    def test_what_is_no_module_of_the_processs_own_is_left_out_with_a_warning(self):
+    def test_files_that_are_not_the_processs_own_modules_are_left_out_with_a_warning(self):
         dump = self.directory / "dump"
         good = self.module(b"m", 1)
 
@@ -404,27 +404,27 @@ class Modules(harness.TestCase):
             with open(dump / MODULE, "wb") as file:
                 file.truncate((16 << 20) + 1)
 
-        for prepare, what in ((link, "not a file of the process's own user"), (foreign, "not a file of the process's own user"),
-                              (lambda: os.mkfifo(dump / MODULE), "not a file of the process's own user"),
-                              (lambda: (dump / MODULE).mkdir(), "not a file of the process's own user"),
-                              (lambda: (dump / MODULE).write_bytes(good[:-1]), "not whole, or not XLA's"),
-                              (lambda: (dump / MODULE).write_bytes(b""), "not whole, or not XLA's"),
-                              (lambda: (dump / MODULE).write_bytes(self.module(b"../../up", 1)), "its module has a name such as XLA gives to none"),
+        for prepare, what in ((link, "does not belong to the process's own user"), (foreign, "does not belong to the process's own user"),
+                              (lambda: os.mkfifo(dump / MODULE), "does not belong to the process's own user"),
+                              (lambda: (dump / MODULE).mkdir(), "does not belong to the process's own user"),
+                              (lambda: (dump / MODULE).write_bytes(good[:-1]), "incomplete, or not written by XLA"),
+                              (lambda: (dump / MODULE).write_bytes(b""), "incomplete, or not written by XLA"),
+                              (lambda: (dump / MODULE).write_bytes(self.module(b"../../up", 1)), "its module's name is not one of XLA's"),
                               (large, "too large")):
             dump.mkdir()
             modules, (warning,) = self.capture(f"--xla_dump_to={dump}", prepare)
             self.assertEqual(modules, [])
-            self.assertRegex(warning, rf": 1 modules of XLA's are not shown: .*{what}")
+            self.assertRegex(warning, rf": 1 XLA modules are not shown: .*{what}")
             harness.run("rm", "-r", dump)
 
-    def test_what_an_earlier_process_left_is_not_this_ones(self):
+    def test_modules_of_an_earlier_process_are_ignored(self):
         dump = self.directory / "dump"
         dump.mkdir()
         (dump / MODULE).write_bytes(self.module(b"m", 1))
         time.sleep(1)
         modules, (warning,) = self.capture(f"--xla_dump_to={dump}", lambda: None)
         self.assertEqual(modules, [])
-        self.assertIn("1 modules in its XLA's directory are not shown: they are older than the process", warning)
+        self.assertIn("1 modules in its XLA dump directory are not shown: they are older than the process", warning)
 
     def test_a_directory_that_cannot_be_opened_is_explained(self):
         outside, foreign = self.directory / "outside", self.directory / "foreign"
@@ -433,7 +433,7 @@ class Modules(harness.TestCase):
         (foreign / MODULE).write_bytes(self.module(b"m", 1))
         os.chown(foreign, 4242, 4242)
         (self.directory / "away").symlink_to(outside)
-        sentence = "is not there, or is not the process's own user's"
+        sentence = "does not exist, or does not belong to the process's own user"
         for flags, what, cwd in ((f"--xla_dump_to={self.directory}/none", sentence, None), (f"--xla_dump_to={foreign}", sentence, None),
                                  ("--xla_dump_to=../outside", sentence, self.directory / "away"),
                                  (str(self.directory / "flags"), "names a file", None)):

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is rare: a kernel without multi links, a runtime inside a program of any name, too many captures, far starts."""
 
+import shutil
 import signal
 import time
 
 import harness
+import test_lifecycle
+
+OWNER = 4713    # of nothing else on this host
 
 
 def op_names(xspace):
@@ -14,8 +18,8 @@ def op_names(xspace):
 class Fixture(harness.Process):
     """The throwing fixture, as one program that holds everything."""
 
-    def __init__(self):
-        super().__init__("one_program", [harness.BUILD / "fixtures/one_program"])
+    def __init__(self, directory=harness.BUILD / "fixtures", prefix=()):
+        super().__init__("one_program", [*prefix, directory / "one_program"])
 
 
 class Modes(harness.TestCase):
@@ -46,10 +50,16 @@ class Modes(harness.TestCase):
             self.assertTrue(all(abs(len(times) / runs - round(len(times) / runs)) < 0.1 for times in found.ops().values()))
         self.assertEqual(harness.leftovers(before, timeout=15), [])
 
-    def test_perf_events_are_so_many_at_the_most_and_the_plan_says_what_they_cost(self):
+    def test_a_capture_has_room_for_256_perf_events_whose_cost_the_plan_reports_and_all_are_detached(self):
         before = harness.bpf_objects()
         daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
-        fixtures = [self.start(Fixture) for _ in range(13)]
+        # Those of a user, whom a capture of every process shows no others.
+        self.directory.chmod(0o755)
+        shutil.copy(harness.BUILD / "fixtures/one_program", self.directory)
+        as_user = ["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"]
+        fixtures = [self.start(Fixture, self.directory, as_user) for _ in range(13)]
+        relay = test_lifecycle.UserRelay(("127.0.0.1", daemon.port), OWNER)
+        self.addCleanup(relay.close)
         for fixture in fixtures:
             harness.wait_target(daemon, fixture.pid)
         plan = harness.ctl(daemon, "plan", "--pid", fixtures[0].pid, "--json").json
@@ -58,12 +68,42 @@ class Modes(harness.TestCase):
         self.assertRegex(harness.ctl(daemon, "plan", "--pid", fixtures[0].pid).stdout,
                          rf"Detaching takes about .* after the reply: .* and the plan has {probes}\.\n")
         begin = time.monotonic()
-        command = harness.ctl(daemon, "capture", "--duration", "300ms", "-o", self.directory, "--json")
+        command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"127.0.0.1:{relay.port}", "capture", "--duration", "300ms", "-o", self.directory,
+                              "--json")
         self.assertLess(time.monotonic() - begin, 10)
         self.assertIn(command.status, (0, 6), command.stderr)
         warnings = harness.XSpace(harness.xspace_files(self.directory)[0]).warnings
-        left_out = [w for w in warnings if "is left out: a capture has room for 256 probes here" in w]
+        left_out = [w for w in warnings if "is left out: a capture is limited to 256 probes here" in w]
         self.assertEqual(len(left_out), len(fixtures) - 256 // probes, warnings)
+        # Who names them all is told.
+        command = harness.ctl_capture(daemon, [fixture.pid for fixture in fixtures], self.directory / "named", duration="300ms")
+        self.assertEqual(command.status, 1)
+        self.assertIn("a capture is limited to 256 probes here: capture fewer processes, or use a lower level", command.stderr)
+        # The kernel detaches one after the other: whatever else runs is to have the CPUs meanwhile.
+        with harness.paused(*fixtures):
+            self.assertEqual(harness.leftovers(before, 60, daemon), [])
+
+    def test_perf_events_leave_operations_out_where_they_are_too_many(self):
+        before = harness.bpf_objects()
+        daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
+        profile = self.directory / "profile"
+        onnx = self.start(harness.Process, "onnx", [harness.PYTHON, harness.ROOT / "tests/servers/onnx_runs.py", 4, profile])
+        onnx.wait_ready(lambda: onnx.line("ready"))
+        harness.wait_target(daemon, onnx.pid)
+        command = harness.ctl_capture(daemon, [onnx.pid], self.directory, "--level", 2, duration="1s")
+        self.assertEqual(command.status, 6, command.stderr)
+        self.assertEqual([(s["kind"], s["refused"], s["at_ns"]) for s in command.json["shed"]], [("ops", True, 0)])
+        xspace = harness.XSpace(harness.xspace_files(self.directory)[0])
+        [warning] = [w for w in xspace.warnings if w.startswith("Not captured")]
+        self.assertRegex(warning, r"^Not captured: ops\. They need \d{3} probes, and a capture has room for 256 \(before Linux 6\.6\): use a later kernel, or level 1\.$")
+        self.assertGreater(len(xspace.events("model_run")), 50)
+        self.assertFalse(xspace.ops())
+        plan = harness.ctl(daemon, "plan", "--pid", onnx.pid, "--level", 2, "--json").json["targets"][0]
+        self.assertEqual({p["kind"] for p in plan["probes"] if p["planted"]}, {"runs"})
+        self.assertEqual(plan["not_shown"], [warning])
+        # What has room is complete.
+        command = harness.ctl_capture(daemon, [onnx.pid], self.directory / "one", "--level", 1, duration="500ms")
+        self.assertEqual((command.status, command.json["shed"]), (0, []), command.stderr)
         self.assertEqual(harness.leftovers(before, 60, daemon), [])
 
     def test_runtime_inside_a_program_of_any_name_is_found_and_captured(self):
@@ -90,7 +130,7 @@ class Modes(harness.TestCase):
         address = harness.wait_target(daemon, server.pid)["address"]
         self.later(address, duration_ms=100, start_timestamp_ns=time.time_ns() + 60 * 10**9)
         time.sleep(1)
-        self.assertEqual([o for o in harness.leftovers(before, timeout=0) if o.startswith("link")], [])
+        self.assertEqual([o for o in harness.leftovers(before) if o.startswith("link")], [])
         daemon.send(signal.SIGTERM)
         daemon.wait(10)
 

@@ -9,7 +9,7 @@ import harness
 
 LAYERS = 10
 WINDOW_S = 2
-# The profiler takes its time before it says so to the providers, and after.
+# The profiler reads its clock before it notifies the providers, and after.
 APART_NS = 2_000_000
 
 
@@ -68,7 +68,7 @@ class OnnxRuntime(harness.TestCase):
         self.assertEqual(len(own[0][2]), 2 * LAYERS)
         self.assertEqual(wrong, 0)
 
-    def test_warnings_say_what_operations_end_with(self):
+    def test_a_warning_reports_where_operations_end(self):
         xspace, _ = self.capture()
         self.assertTrue(any("Operations end where the next one" in w for w in xspace.warnings), xspace.warnings)
         self.assertFalse([w for w in xspace.warnings if "not shown" in w or "lost" in w.lower()])

@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that choose what is shown, beside what the clients and the server know: --slower-than, --path, --model and --sockets of captures and of
 snapshots, and a daemon by the name of its abstract socket. As root."""
+import concurrent.futures
 import json
+import pathlib
+import shutil
+import tempfile
 import time
 
 import harness
@@ -16,35 +20,47 @@ PATH = "/v1/models/{}:predict"
 
 
 class Filters(harness.TestCase):
-    """One request of twenty is delayed before its run; each model has a client of its own."""
-
+    """One request of twenty is delayed before its run; each model has a client of its own. Captures with each choice of filters, at once."""
     daemon_options = ()
+    CHOICES = {"slower": ("--slower-than", SLOWER_THAN), "path": ("--path", PATH.format("half*")), "model": ("--model", "layered"),
+               "several": ("--model", "layered", "--slower-than", SLOWER_THAN)}
 
-    def setUp(self):
-        super().setUp()
-        self.daemon = self.start(harness.Daemon, *self.daemon_options)
-        self.server = self.start(Server, self.directory, MODELS, "--delay-decode", DELAY_MS)
-        self.address = harness.wait_target(self.daemon, self.server.pid)["address"]
-        harness.read_files(self.daemon, self.server)
-        self.clients = {model: self.start(Client, self.directory, self.server, model, *options, rate=rate, id_base=1 + 100_000 * i)
-                        for i, (model, (rate, *options)) in enumerate(MODELS.items())}
-        self.file = self.directory / "requests.ndjson"
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        cls.daemon = cls.start_shared(harness.Daemon, *cls.daemon_options)
+        cls.server = cls.start_shared(Server, cls.shared, MODELS, "--delay-decode", DELAY_MS)
+        harness.wait_target(cls.daemon, cls.server.pid)
+        harness.read_files(cls.daemon, cls.server)
+        clients = {model: cls.start_shared(Client, cls.shared, cls.server, model, *options, rate=rate, id_base=1 + 100_000 * i)
+                   for i, (model, (rate, *options)) in enumerate(MODELS.items())}
+        cls.commands = cls.take_all()
+        cls.log = Log(sorted((e | {"model": model} for model, client in clients.items() for e in client.finish()),
+                             key=lambda e: (e["local_port"], e["send_ns"])))
+        cls.truth = cls.server.finish()
 
-    def take(self, *options):
-        return harness.ctl_capture(self.daemon, [self.server.pid], self.directory / "logdir", "--requests", self.file, *options)
+    @classmethod
+    def take_all(cls):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            futures = {choice: pool.submit(harness.ctl_capture, cls.daemon, [cls.server.pid], cls.shared / choice, "--requests", cls.file(choice), *options)
+                       for choice, options in cls.CHOICES.items()}
+            return {choice: future.result() for choice, future in futures.items()}
 
-    def filtered(self, *options):
+    @classmethod
+    def file(cls, choice):
+        return cls.shared / f"{choice}.ndjson"
+
+    def filtered(self, choice):
         """What was asked for: .listed are the requests of the file with the clients' entries, .inside all that clients had in the window, by id."""
-        command = self.take(*options)
+        command = self.commands[choice]
         self.assertIn(command.status, (OK, LOSS), command.stderr)
         self.result = command.json
-        log = Log(sorted((e | {"model": model} for model, client in self.clients.items() for e in client.finish()),
-                         key=lambda e: (e["local_port"], e["send_ns"])))
-        self.truth = self.server.finish()
         start, end = window(self.result)
-        self.inside = {e["id"]: e for e in log.exchanges if e["send_ns"] > start and e["receive_ns"] < end}
-        self.crossing = {e["id"]: e for e in log.exchanges if e["send_ns"] <= start < e["receive_ns"] or e["send_ns"] < end <= e["receive_ns"]}
-        self.listed = [(request, log.find(request)) for request in map(json.loads, self.file.read_text().splitlines())]
+        self.inside = {e["id"]: e for e in self.log.exchanges if e["send_ns"] > start and e["receive_ns"] < end}
+        self.crossing = {e["id"]: e for e in self.log.exchanges if e["send_ns"] <= start < e["receive_ns"] or e["send_ns"] < end <= e["receive_ns"]}
+        self.listed = [(request, self.log.find(request)) for request in map(json.loads, self.file(choice).read_text().splitlines())]
         summary = self.result["requests"]
         self.assertEqual(self.result["dropped"], 0)
         self.assertEqual(len(self.listed), summary["whole"] + summary["cut"])
@@ -63,8 +79,8 @@ class Filters(harness.TestCase):
         self.assertEqual({id for id, e in self.inside.items() if e["model"] == model} - set(ids), set())
         self.assertEqual([found["name"] for found in self.result["requests"]["models"]], [model])
 
-    def test_slower_than_leaves_the_delayed_requests(self):
-        self.filtered("--slower-than", SLOWER_THAN)
+    def test_slower_than_selects_the_delayed_requests(self):
+        self.filtered("slower")
         least_ns = int(SLOWER_THAN.removesuffix("ms")) * MS
         self.assertEqual(self.result["requests"]["filter"]["slower_than_ns"], least_ns)
         whole = [(request, entry) for request, entry in self.listed if not (request["cut_start"] or request["cut_end"])]
@@ -75,17 +91,17 @@ class Filters(harness.TestCase):
         self.assertGreater(len(delayed), 5)
         self.assertEqual(delayed - {entry["id"] for _, entry in self.listed}, set())
 
-    def test_path_leaves_the_requests_of_paths_that_match(self):
-        self.filtered("--path", PATH.format("half*"))
+    def test_path_selects_the_requests_of_matching_paths(self):
+        self.filtered("path")
         self.check_model("half_plus_two")
         self.assertEqual({request["path"] for request, _ in self.listed}, {PATH.format("half_plus_two")})
 
-    def test_model_leaves_the_requests_of_that_model(self):
-        self.filtered("--model", "layered")
+    def test_model_selects_the_requests_of_that_model(self):
+        self.filtered("model")
         self.check_model("layered")
 
-    def test_several_filters_leave_what_passes_all(self):
-        self.filtered("--model", "layered", "--slower-than", SLOWER_THAN)
+    def test_several_filters_select_what_passes_all(self):
+        self.filtered("several")
         self.assertTrue(self.listed)
         for request, entry in self.listed:
             self.assertEqual((request["model"], entry["model"]), ("layered", "layered"))
@@ -96,18 +112,20 @@ class SnapshotFilters(Filters):
     """The same of what the recorder has."""
     daemon_options = ("--recorder", 2, "--recorder-overhead", 100)
 
-    def take(self, *options):
+    @classmethod
+    def take_all(cls):
         def has_kept():
-            recorder = harness.ctl(self.daemon, "status", "--json").json["recorder"]
+            recorder = harness.ctl(cls.daemon, "status", "--json").json["recorder"]
             return recorder and recorder["attached"] and recorder["kept_ns"] > 2e9
         harness.wait_until(has_kept, 20, "the recorder has kept two seconds")
         # Without those requests by which the clients warmed up, which are in no log.
         time.sleep(2.2)
-        return harness.ctl(self.daemon, "snapshot", "--last", "2s", "-o", self.directory / "logdir", "--json", "--requests", self.file, *options)
+        return {choice: harness.ctl(cls.daemon, "snapshot", "--last", "2s", "-o", cls.shared / choice, "--json", "--requests", cls.file(choice), *options)
+                for choice, options in cls.CHOICES.items()}
 
 
 class Sockets(harness.TestCase):
-    def test_without_sockets_runs_are_captured_and_no_request(self):
+    def test_without_sockets_runs_are_captured_but_no_requests(self):
         daemon, server = self.start(harness.Daemon), self.start(harness.NativeServer, ["half_plus_two"])
         harness.wait_target(daemon, server.pid)
         self.start(harness.Load, server)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorBoard's pages say of a server's requests is what its clients measured: latency percentiles per model, steps, batches.
+"""What TensorBoard's pages show about a server's requests is what its clients measured: latency percentiles per model, steps, batches.
 Captured by TensorBoard's own dialog and by tfprofctl. As root."""
 import bisect
 import math
@@ -28,7 +28,7 @@ def average(curve, window_ns):
 
 
 class Batches:
-    """What the answers tell of the batches in a window: how many, of how many tasks and rows. Those at the edges make ranges."""
+    """What the answers show about the batches in a window: how many, of how many tasks and rows. Those at the edges make ranges."""
 
     def __init__(self, log, start, end):
         members = {}
@@ -164,10 +164,10 @@ class Overview(harness.TestCase):
                 self.assertLess(2 * row["padding_amount"], row["batch_size_after_padding"])
         self.assert_near(float(table["p"]["throughput"]), (batches.least + batches.most) / 2 / WINDOW_S, "batches per second")
 
-    def test_dialogs_capture_shows_what_the_clients_measured(self):
+    def test_dialogs_capture_agrees_with_the_clients_measurements(self):
         self.compare(self.capture_by_dialog, with_board=True)
 
-    def test_tfprofctls_capture_shows_and_tells_what_the_clients_measured(self):
+    def test_tfprofctls_capture_agrees_with_the_clients_measurements(self):
         self.compare(self.capture_by_tfprofctl)
 
     def checks(self, inside, batches):

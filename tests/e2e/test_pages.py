@@ -36,10 +36,12 @@ class TestCase(harness.TestCase):
         self.load = self.start_load()
 
     def start_load(self):
+        # The first runs take long.
+        self.start(harness.Load, self.server, model=self.MODEL, count=20).finish()
         return self.start(harness.Load, self.server, model=self.MODEL, clients=2)
 
     def capture(self, *options):
-        """What a capture says, its XSpace, and its pages; the load pauses then."""
+        """A capture's JSON, its XSpace, and its pages; the load pauses then."""
         self.load.send(signal.SIGCONT)
         logdir = self.directory / ("logdir" + "-".join(options))
         command = harness.ctl_capture(self.daemon, [self.server.pid], logdir, *options, duration=WINDOW)
@@ -79,7 +81,7 @@ class Memory(TestCase):
         self.assert_memory_page(profile, xspace, events)
         snapshots = profile["sampledTimelineSnapshots"]
         self.assertGreater(len(snapshots), 500)
-        # The table of the peak tells all of it.
+        # The table of the peak lists all of it.
         table = [(profile["memoryProfileSnapshots"][int(a["snapshotIndex"])]["activityMetadata"], int(a["numOccurrences"]))
                  for a in profile["activeAllocations"]]
         self.assertEqual(sum(int(a["allocationBytes"]) * n for a, n in table), peak)
@@ -135,7 +137,7 @@ class InputStagesOfBatches(InputStages):
 
 
 class Filtered(harness.TestCase):
-    def test_a_process_with_a_seccomp_filter_has_no_probe_where_a_function_returns_and_the_capture_says_so(self):
+    def test_a_process_with_a_seccomp_filter_has_no_return_probe_and_a_warning(self):
         daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, ["layered"], prefix=[harness.PYTHON, "-c", FILTERED], self_load=1)
         harness.wait_target(daemon, server.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a capture would attach: that it is told before, that nothing is attached for telling it, and that it is what is
+"""What a capture would attach: that it is shown before, that nothing is attached for showing it, and that it is what is
 then attached; the budget of a capture; operations that have one probe each. As root."""
 import collections
 import os
@@ -22,7 +22,6 @@ PROBE_KEYS = {"kind": str, "symbol": str, "function": (str, type(None)), "file":
               "reason": (str, type(None))}
 COST_KEYS = {"unit": str, "cost_ns": int, "probes": int}
 CALIBRATION_KEYS = {"emulated_ns": int, "stepped_ns": int, "switch_ns": int, "measured": bool, "perf_events": bool, "detach_us": int}
-# The machine is shared: of so many captures the best one counts.
 ATTEMPTS = 3
 BUDGET_WINDOW = "3s"
 BUDGET_MARGIN = 0.5     # percentage points
@@ -94,7 +93,7 @@ class Plan(LivePlan):
             self.assertEqual(found, expected)
             harness.wait_until(lambda: not self.attached(found), 10, "the probes are gone")
 
-    def test_for_a_plan_nothing_is_attached_to_the_process(self):
+    def test_a_plan_attaches_nothing_to_the_process(self):
         path, = (p for p in planted(self.plan_json()) if "framework" in p)
         before = harness.bpf_objects()
         # One that has seen neither the files nor this machine.
@@ -154,7 +153,7 @@ class Plan(LivePlan):
         self.assertGreater(runs[sockets[0]][0], runs[sockets[1]][0])
         self.assertEqual(list(costs("--level", 1, "--sockets=off")), ["run"])
 
-    def test_the_text_is_for_people(self):
+    def test_the_text_is_human_readable(self):
         plan = self.plan_json()
         command = self.plan()
         self.assertEqual((command.status, command.stderr), (OK, ""))
@@ -174,7 +173,7 @@ class Plan(LivePlan):
         self.assertRegex(command.stdout, r"(?m)^  op +[\d.]+ [nu]s +2$")
         self.assertRegex(command.stdout, r"(?m)^  (measured on this machine|estimated from another machine): a hit costs ")
 
-    def test_every_plan_is_whole_whenever_it_is_told(self):
+    def test_every_plan_is_complete(self):
         expected = planted(self.plan_json())
         for _ in range(30):
             self.assertEqual(planted(self.plan_json()), expected)
@@ -184,7 +183,7 @@ class Plan(LivePlan):
         self.assertEqual(command.status, OK, command.stderr)
         self.assertIn(self.server.pid, [target["pid"] for target in command.json["targets"]])
 
-    def test_what_cannot_be_planned_ends_as_a_capture_of_it_does(self):
+    def test_a_failed_plan_ends_like_a_capture(self):
         process = self.start(harness.Process, "sleep", ["sleep", "60"])
         relay = test_lifecycle.UserRelay(("127.0.0.1", self.daemon.port), OTHER)
         self.addCleanup(relay.close)
@@ -198,8 +197,8 @@ class Plan(LivePlan):
                 self.assertEqual(done.stdout, "")
         self.assert_nothing_left()
 
-    def test_capture_explains_itself_by_the_same_plan(self):
-        # The first one makes the files known, which the plan tells.
+    def test_capture_explain_shows_the_same_plan(self):
+        # The first one makes the files known, which the plan shows.
         self.plan()
         options = ["--level", "3", "--ops=entry"]
         text, plan = self.plan(*options).stdout, self.plan_json(*options)
@@ -214,32 +213,32 @@ class Plan(LivePlan):
 
 
 class Budget(LivePlan):
-    def test_a_budget_of_a_tenth_of_the_cost_is_kept_and_what_was_given_up_is_told(self):
+    def test_a_budget_of_a_tenth_of_the_cost_is_kept_and_disabled_kinds_are_reported(self):
         cost = self.capture_json("--level", 3, duration="1s")[0]
         self.assertEqual((cost["shed"], cost["max_overhead_percent"]), ([], None))
         self.assertGreater(cost["overhead_percent"], 5)
         budget = round(cost["overhead_percent"] / 10, 2)
-        overheads = []
-        while len(overheads) < ATTEMPTS and (not overheads or overheads[-1] > budget + BUDGET_MARGIN):
+        def attempt(_):
             found, xspace = self.capture_json("--level", 3, "--max-overhead", f"{budget}%", duration=BUDGET_WINDOW,
                                               status=LOSS)
-            overheads.append(found["overhead_percent"])
             self.check_told(found, xspace, budget)
-        print(f"     {cost['overhead_percent']:.1f} % without a budget; with {budget} %: {overheads}")
-        self.assertLessEqual(overheads[-1], budget + BUDGET_MARGIN)
+            print(f"     {cost['overhead_percent']:.1f} % without a budget; with {budget} %: {found['overhead_percent']}")
+            if found["overhead_percent"] > budget + BUDGET_MARGIN:
+                raise harness.Disturbed(f"{found['overhead_percent']} % with a budget of {budget} %")
+        harness.retry_times(ATTEMPTS, attempt)
 
     def check_told(self, found, xspace, budget):
         kinds = [shed["kind"] for shed in found["shed"]]
         self.assertIn("ops", kinds)
         self.assertEqual(len(set(kinds)), len(kinds))
-        self.assertNotIn("runs", kinds[:-1], "runs are given up last")
+        self.assertNotIn("runs", kinds[:-1], "runs are shed last")
         if "runs" not in kinds:
             self.assertTrue(any(e.start_ps > 2e12 for e in xspace.events("SessionRun")))
         self.assertEqual((found["max_overhead_percent"], found["dropped"], found["cut"]), (budget, 0, False))
         for shed in found["shed"]:
             self.assertGreater(shed["overhead_percent"], budget)
             self.assertLess(shed["at_ns"], found["window_ns"])
-            text = f"{shed['at_ns'] / 1e9:.3f} s after the window began, {shed['kind']} were given up"
+            text = f"{shed['at_ns'] / 1e9:.3f} s after the window began, {shed['kind']} were disabled"
             for warnings in (found["warnings"], xspace.warnings):
                 self.assertTrue(any(w.startswith(text) for w in warnings), warnings)
         self.assert_on_overview(xspace, xspace.warnings)
@@ -249,23 +248,23 @@ class Budget(LivePlan):
         last = max(events[-1].start_ps for events in xspace.op_events().values())
         self.assertLess(last / 1e3, ops_at + 0.2e9)
 
-    def test_the_summary_tells_what_was_given_up_and_ends_with_6(self):
+    def test_the_summary_lists_disabled_kinds_and_ends_with_6(self):
         command = self.capture("--max-overhead", "0.5")
         self.assert_ends(command, LOSS, "forecast: ")
         self.assertRegex(command.stdout, r"(?m)^  probe overhead: about [\d.]+ % of the target's CPU time; budget: 0.5 %$")
         self.assertRegex(command.stdout, r"(?m)^  disabled: ops, after [\d.]+ ms, when the probe overhead was [\d.]+ %$")
 
-    def test_a_budget_that_is_not_passed_changes_nothing(self):
+    def test_a_budget_that_is_not_exceeded_changes_nothing(self):
         # Without ops, whose forecast cost can pass even that where probes are fast.
         found, xspace = self.capture_json("--level", 1, "--max-overhead", "100")
         self.assertEqual((found["shed"], found["max_overhead_percent"], xspace.warnings), ([], 100, []))
 
 
 class OpsAtEntry(LivePlan):
-    def test_the_same_ops_are_seen_by_one_probe_each_and_their_ends_are_labelled(self):
+    def test_the_same_ops_are_captured_by_one_probe_each_and_their_ends_are_labeled(self):
         # Level 3 shows every op, also the cheap ones.
-        exact, exact_xspace = self.capture_json("--level", 3, duration="2s")
-        entry, entry_xspace = self.capture_json("--level", 3, "--ops=entry", duration="2s")
+        exact, exact_xspace = self.capture_json("--level", 3, duration="1s")
+        entry, entry_xspace = self.capture_json("--level", 3, "--ops=entry", duration="1s")
         self.assertEqual((exact["ops_at_entry"], entry["ops_at_entry"]), (False, True))
         self.assertEqual(exact_xspace.warnings, [])
         self.assertEqual([w for w in entry_xspace.warnings if "end where the next one" in w],
@@ -289,7 +288,7 @@ class OpsAtEntry(LivePlan):
                                        if e.name in counts[0] and "cut" not in e.stats)
             self.assertGreater(ends[label] / ends.total(), 0.999, ends)
 
-    def test_the_summary_says_so(self):
+    def test_the_summary_reports_inexact_ends(self):
         command = self.capture("--ops", "entry")
         self.assertEqual(command.status, OK, command.stderr)
         self.assertRegex(command.stdout, r"(?m)^  ends +an operation is shown to end where the next one starts")
@@ -312,7 +311,7 @@ class Answers(test_cli.FakeTestCase):
         self.assert_ends(command, OK)
         return command.stdout
 
-    def test_semaphores_refusals_and_what_is_not_shown_are_told_by_name(self):
+    def test_semaphores_refusals_and_missing_probes_are_listed_by_name(self):
         text = self.shown(probes=[{"semaphore": 0x2000, "may_repeat": True}, {"kind": "runs", "class": "refused", "planted": False,
                                                          "reason": "too small", "cost_ns": 0}, {"planted": False}],
                           not_shown=["Process 7: not shown: ops (no such function in this build)."])
@@ -329,7 +328,7 @@ class Answers(test_cli.FakeTestCase):
         self.assertIn("  Process 7: not shown: ops (no such function in this build).\n", text)
         self.assertIn("  measured on this machine: a hit costs 700 ns", text)
 
-    def test_long_names_are_cut_and_whole_in_the_json(self):
+    def test_long_names_are_shortened_in_the_text_but_not_in_the_json(self):
         symbol = "_ZN3app" + "6Server" * 40 + "3RunEi"
         line, = (line for line in self.shown(probes=[{"symbol": symbol}]).splitlines() if "0x1000" in line)
         self.assertLessEqual(len(line), LINE_COLUMNS)
@@ -339,7 +338,7 @@ class Answers(test_cli.FakeTestCase):
         probe, = found["targets"][0]["probes"]
         self.assertEqual((probe["symbol"], probe["function"].count("Server::")), (symbol, 40))
 
-    def test_plans_from_elsewhere_cannot_drive_the_terminal_or_break_the_json(self):
+    def test_untrusted_plans_cannot_control_the_terminal_or_break_the_json(self):
         ugly = "a\x1b[31m\u202e\n\"\\b"
         fields = {"probes": [{key: ugly for key in ("kind", "symbol", "instruction", "class", "source", "reason")}],
                   "not_shown": [ugly]}
@@ -353,7 +352,7 @@ class Answers(test_cli.FakeTestCase):
         for command in ("plan", "plan --json"):
             self.assert_ends(self.ask(command, plan=lambda request, context: empty), OK)
 
-    def test_a_plan_without_a_result_is_no_capture(self):
+    def test_a_plan_without_a_result_is_not_a_capture(self):
         reply = test_cli.control_messages().CaptureReply(plan=self.plan())
         for command in ("capture --json", "capture --json --explain"):
             self.assert_ends(self.ask(command, capture=lambda request, context: iter([reply, reply])), INTERNAL,

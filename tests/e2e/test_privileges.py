@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the two processes of the daemon may do, of each of their threads, as the kernel says it: users, capabilities, no_new_privs, namespaces.
+"""What the two processes of the daemon may do, each of their threads, as the kernel reports it: users, capabilities, no_new_privs, namespaces.
 As root."""
 import os
 import pathlib
@@ -90,7 +90,7 @@ class Roles(TestCase):
 class PerfEvents(TestCase):
     daemon_options = ("--probe-links", "perf-event")
 
-    def test_for_perf_events_the_broker_keeps_one_capability_more(self):
+    def test_for_perf_events_the_broker_keeps_one_more_capability(self):
         self.check_broker(KEPT | {SYS_ADMIN})
 
 

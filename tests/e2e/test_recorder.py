@@ -57,7 +57,7 @@ class Snapshots(TestCase):
         self.assertGreater(latency(stalled), STALL_MS * MS)
         time.sleep(max(0, 5 - (time.monotonic_ns() - stalled["receive_ns"]) / 1e9))
         result = self.snapshot("--last", "10s", "--slowest", 1, "--requests", self.directory / "requests", status=LOSS)
-        self.assertTrue(any("The last 10.000 s were asked for" in w for w in result["warnings"]), result["warnings"])
+        self.assertTrue(any("The last 10.000 s were requested" in w for w in result["warnings"]), result["warnings"])
         (request,) = result["slowest"]
         self.assertEqual(log.find(request)["id"], stalled["id"])
         self.assertGreaterEqual(request["latency_ns"], STALL_MS * MS)
@@ -97,7 +97,7 @@ class Snapshots(TestCase):
             self.assertAlmostEqual(known, shot["runs"] + shot["runs_cut"], delta=3)
             self.assertLess(shot["requests"]["runs_orphaned"] + shot["requests"]["runs_inferred"], 6)
 
-    def test_a_process_that_has_ended_is_still_there(self):
+    def test_a_process_that_has_ended_is_still_in_a_snapshot(self):
         self.serve_with("--recorder", 1, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
@@ -115,7 +115,7 @@ class Snapshots(TestCase):
         self.start(harness.Load, server, count=20).finish()
         self.assertGreaterEqual(self.snapshot()["requests"]["whole"], 15)
 
-    def test_it_stays_within_its_budget_and_says_what_it_gave_up(self):
+    def test_it_stays_within_its_budget_and_reports_disabled_kinds(self):
         self.serve_with("--recorder", 3, "--recorder-overhead", 3)
         server = self.start(harness.NativeServer, models=("layered",))
         harness.wait_target(self.daemon, server.pid)
@@ -125,7 +125,7 @@ class Snapshots(TestCase):
         time.sleep(1)
         result = self.snapshot("--last", "500ms", status=LOSS)
         load.finish()
-        self.assertTrue(any("had been given up before" in w and "the recorder's budget is 3 %" in w for w in result["warnings"]), result["warnings"])
+        self.assertTrue(any("had been disabled before" in w and "the recorder's budget is 3 %" in w for w in result["warnings"]), result["warnings"])
         self.assertEqual(result["ops"], 0)
 
     def test_nothing_is_attached_when_the_daemon_has_ended(self):
@@ -143,10 +143,10 @@ class Snapshots(TestCase):
 class Refusals(TestCase):
     def test_without_a_recorder_there_is_no_snapshot(self):
         self.serve_with()
-        self.assertIn("no recorder runs: start tfprofd with --recorder 1", self.snapshot(status=NO_TARGET))
+        self.assertIn("no recorder is running: start tfprofd with --recorder 1", self.snapshot(status=NO_TARGET))
         self.assertEqual(list(self.directory.iterdir()), [])
 
-    def test_what_holds_other_users_processes_is_for_root(self):
+    def test_a_recorder_with_other_users_processes_is_for_root(self):
         self.serve_with("--recorder", 1, *FREE)
         os.chmod(self.daemon.socket, 0o666)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
@@ -154,9 +154,9 @@ class Refusals(TestCase):
         self.wait_recorded(server)
         command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "snapshot", "-o", "/tmp/none", user=65534)
         self.assertEqual(command.status, DENIED, command.stderr)
-        self.assertIn("which is in the recording, is another user's: ask as root", command.stderr)
+        self.assertIn("which belongs to another user: run as root", command.stderr)
 
-    def test_options_that_make_no_sense_are_refused(self):
+    def test_invalid_options_are_refused(self):
         self.serve_with("--recorder", 1)
         for words, message in ((["--requests-count", "5"], "'--requests-count' is not an option of this command"), (["--last", "0"], "the duration must be more than 0"),
                                (["--explain"], "'--explain' is not an option of this command"), (["more"], "unexpected argument")):
@@ -187,14 +187,14 @@ class XprofClient(TestCase):
         self.assertTrue(harness.XSpace(files[-1]).events())
         done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", address)
         self.assertNotEqual(done.status, 0)
-        self.assertIn("a recorder runs already", done.stderr)
+        self.assertIn("a recorder is already running", done.stderr)
         done = self.xprof("p.stop_continuous_profiling(sys.argv[1])", address)
         self.assertEqual(done.status, 0, done.stderr)
         harness.wait_until(lambda: self.recorder() is None, 10, "it has ended")
         done = self.xprof("p.stop_continuous_profiling(sys.argv[1])", address)
-        self.assertIn("no recorder runs", done.stderr)
+        self.assertIn("no recorder is running", done.stderr)
 
-    def test_one_that_was_started_by_a_client_that_has_gone_records_what_comes_later(self):
+    def test_a_recorder_records_new_processes_after_its_client_has_gone(self):
         self.serve_with(*FREE)
         for _ in range(2):
             done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", self.daemon.address)
@@ -216,7 +216,7 @@ class XprofClient(TestCase):
             server.stop()
             harness.wait_until(lambda: not self.recorder()["attached"], 10, "it has noticed")
 
-    def test_the_older_names_of_the_calls_are_answered(self):
+    def test_the_older_names_of_the_calls_are_served(self):
         self.serve_with()
         service = harness.profiler_service()
         for method, request, response in (("ContinuousProfiling", service.ProfileRequest(), service.ContinuousProfilingResponse),
@@ -237,13 +237,12 @@ class XprofClient(TestCase):
         self.wait_recorded(server)
         load = self.start(harness.Load, server, clients=2)
         time.sleep(3)
-        texts = []
-        for level in (1, 2):
-            done = harness.run(harness.PYTHON, "-c", "import sys; from tensorflow.python.profiler import profiler_client as c; "
-                               "print(c.monitor(sys.argv[1], 100, int(sys.argv[2])))", f"grpc://{self.daemon.address}", level,
-                               env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
-            self.assertEqual(done.status, 0, done.stderr)
-            texts.append(done.stdout)
+        done = harness.run(harness.PYTHON, "-c", "import sys; from tensorflow.python.profiler import profiler_client as c; "
+                           "print(*(c.monitor(sys.argv[1], 100, level) for level in (1, 2)), sep='\\0')", f"grpc://{self.daemon.address}",
+                           env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
+        self.assertEqual(done.status, 0, done.stderr)
+        texts = done.stdout.split("\0")
+        self.assertEqual(len(texts), 2)
         result = load.finish()
         for text in texts:
             rate, p50, p99 = map(float, re.search(rf"(?m)^  {server.pid} .*: ([\d.]+) requests/s, p50 ([\d.]+) ms, p99 ([\d.]+) ms", text).groups())

@@ -13,14 +13,14 @@ import harness
 
 MEMORY = ["--profiler-memory"]
 START_DELAY_NS = 1_500_000_000
-DURATION_MS = 1500
+DURATION_MS = 800
 EDGE_NS = 100_000_000   # the two windows differ by some milliseconds
 MATCH_NS = 100_000
 REACH_NS = 20_000_000
 AGREEMENT = 0.9999
 DURATION_ERROR_NS = 1000
 OPS_WITHIN = 0.95
-SAMPLES_MIN = 50        # below this a median says little
+SAMPLES_MIN = 50        # below this a median means little
 
 
 def begin_ns(xspace):
@@ -91,7 +91,7 @@ class Reference(harness.TestCase):
         harness.read_files(daemon, server)
         if load_model:
             self.start(harness.Load, server, model=load_model, clients=2)
-        time.sleep(1)
+        time.sleep(0.5)
         at = time.time_ns() + START_DELAY_NS
         request = dict(duration_ms=DURATION_MS, level=3, emit_xspace=True, start_timestamp_ns=at)
         service = harness.profiler_service()

@@ -36,7 +36,7 @@ class Refused(harness.TestCase):
         for name in names:
             self.assertRegex(daemon.stderr(), rf"the kernel refused the BPF program {name}: {REASON}")
 
-    def test_a_capture_goes_without_the_scheduler_and_says_so_everywhere(self):
+    def test_a_capture_without_the_scheduler_reports_it_everywhere(self):
         daemon, target = self.start_refused("refused-switches")
         command = harness.ctl_capture(daemon, [target.pid], self.directory, "--level", 2, duration="1s")
         self.assertEqual(command.status, LOSS, command.stderr)
@@ -48,7 +48,7 @@ class Refused(harness.TestCase):
         self.assertEqual(len(warnings), 1, xspace.warnings)
         self.assertRegex(warnings[0], r"^Not captured: scheduler switches\. The kernel refused a BPF program or a probe")
         self.assert_on_overview(xspace, warnings)
-        # Nothing is told of what was not seen.
+        # Nothing is reported about what was not recorded.
         self.assertFalse([e for e in xspace.events() if e.name.startswith(("blocked: ", "waiting for a CPU"))])
         self.assertEqual(harness.leftovers(self.before, daemon=daemon), [])
         text = harness.ctl(daemon, "capture", "--pid", target.pid, "--duration", "300ms", "-o", self.directory)
@@ -60,11 +60,11 @@ class Refused(harness.TestCase):
         self.assertIn("ready", codes)
         self.assertEqual({f["severity"] for f in refused}, {"warning"})
         for name in SWITCHES:
-            self.assertEqual(len([f for f in refused if re.search(rf"program {name}, so captures go without scheduler switches: {REASON}", f["text"])]),
+            self.assertEqual(len([f for f in refused if re.search(rf"program {name}, so captures lack scheduler switches: {REASON}", f["text"])]),
                              1, refused)
         self.assert_log(daemon, SWITCHES)
 
-    def test_the_recorder_and_its_snapshots_say_so_too(self):
+    def test_the_recorder_and_its_snapshots_report_it_too(self):
         daemon, target = self.start_refused("refused-switches", "--recorder", "2", "--recorder-overhead", "100")
         harness.wait_until(lambda: harness.ctl(daemon, "status", "--json").json["recorder"]["processes"], 15, "it is recorded")
         harness.time.sleep(1)
@@ -75,13 +75,13 @@ class Refused(harness.TestCase):
         self.assertEqual(len(warnings), 1, warnings)
         self.assertRegex(warnings[0], "^Not captured: scheduler switches")
 
-    def test_what_does_not_need_them_is_complete(self):
+    def test_what_does_not_need_the_refused_programs_is_complete(self):
         daemon, target = self.start_refused("refused-switches")
         command = harness.ctl_capture(daemon, [target.pid], self.directory, "--level", 1, duration="500ms")
         self.assertEqual(command.status, OK, command.stderr)
         self.assertEqual(command.json["shed"], [])
 
-    def test_a_recording_of_it_gives_the_same_again(self):
+    def test_a_recording_of_it_gives_the_same_result(self):
         daemon, target = self.start_refused("refused-switches")
         recording = self.directory / "recording.tfp"
         command = harness.ctl_capture(daemon, [target.pid], self.directory / "live", "--record", recording, duration="500ms")
@@ -92,10 +92,10 @@ class Refused(harness.TestCase):
         self.assertEqual(live, replayed)
         self.assertEqual(command.json["shed"], replay.json["shed"])
 
-    def test_a_capture_goes_without_allocations_where_returns_cannot_be_probed(self):
+    def test_a_capture_without_return_probes_has_no_allocations(self):
         self.check_returns_refused()
 
-    def test_a_capture_by_perf_events_goes_without_allocations_where_returns_cannot_be_probed(self):
+    def test_a_capture_by_perf_events_without_return_probes_has_no_allocations(self):
         self.check_returns_refused("--probe-links", "perf-event")
 
     def check_returns_refused(self, *arguments):

@@ -38,13 +38,13 @@ class WithoutDaemon(ReplayTestCase):
             self.assert_refused(command, USAGE, message)
         self.assertEqual(list(self.directory.iterdir()), [])
 
-    def test_what_is_no_recording_is_refused_with_what_is_wrong(self):
+    def test_a_file_that_is_not_a_recording_is_refused_with_a_reason(self):
         whole = GOLDEN.read_bytes()
         damaged = bytearray(whole)
         damaged[len(whole) // 2] ^= 1
-        for content, message in ((b"", "it is no recording"), (b"{}\n" * 20, "it is no recording"),
+        for content, message in ((b"", "it is not a recording"), (b"{}\n" * 20, "it is not a recording"),
                                  (whole[:-1], r"at byte \d+"), (whole[:1000], "it ends within a section"),
-                                 (bytes(damaged), r"it is damaged: a check sum is wrong \(at byte \d+\)"),
+                                 (bytes(damaged), r"it is damaged: a checksum is wrong \(at byte \d+\)"),
                                  (whole[:12] + b"\x63" + whole[13:], "its format is version 99, and this program reads version 1"),
                                  (whole + b"more", "something follows its end")):
             self.recording.write_bytes(content)
@@ -96,7 +96,7 @@ class WithDaemon(ReplayTestCase):
         for d in (self.live, self.again):
             shutil.rmtree(d)
 
-    def test_a_replay_gives_what_the_capture_gave_at_every_level_and_in_every_form(self):
+    def test_a_replay_gives_the_result_of_the_capture_at_every_level_and_in_every_form(self):
         for arguments, shown in ((["--level", 1], []), (["--level", 2], ["--json"]), (["--level", 3], []),
                                  (["--level", 3], ["--json", "--explain"]), (["--ops=entry"], ["--json"]),
                                  (["--max-overhead", "1", "--level", 3], [])):
@@ -104,14 +104,14 @@ class WithDaemon(ReplayTestCase):
             self.assertIn(captured.status, (OK, LOSS), captured.stderr)
             self.assert_same(captured, shown)
 
-    def test_the_plan_is_shown_again(self):
+    def test_a_replay_shows_the_plan(self):
         captured = harness.run(*self.capture_argv("--duration", "500ms", "--explain"))
         self.assertIn(captured.status, (OK, LOSS), captured.stderr)
         replayed = self.replay("--explain")
         self.assertEqual(replayed.stderr, captured.stderr)
         self.assertIn("Forecast:", replayed.stderr)
 
-    def test_a_recording_of_many_pieces_is_whole(self):
+    def test_a_recording_of_many_pieces_is_complete(self):
         captured = harness.run(*self.capture_argv("--duration", "2s", "--level", 3, "--json"))
         self.assertIn(captured.status, (OK, LOSS), captured.stderr)
         self.assertGreater(self.recording.stat().st_size, 5 << 20)
@@ -119,7 +119,7 @@ class WithDaemon(ReplayTestCase):
         self.assertLess(self.recording.stat().st_size, captured.json["records"] * 40 + (1 << 20))
         self.assert_same(captured, ["--json"])
 
-    def test_processes_that_end_in_the_window_are_told_again(self):
+    def test_processes_that_end_in_the_window_are_reported_again(self):
         server = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
         process = subprocess.Popen([str(a) for a in self.capture_argv("--duration", "2s", "--pid", server.pid)],
@@ -131,7 +131,7 @@ class WithDaemon(ReplayTestCase):
         self.assertIn(f"Process {server.pid} (native_server) ended", stdout)
         self.assert_same(harness.Command(process.returncode, stdout, stderr))
 
-    def test_an_interrupt_leaves_no_half_recording_and_the_one_that_was_there(self):
+    def test_an_interrupt_leaves_no_partial_recording_and_keeps_the_existing_one(self):
         self.recording.write_text("an earlier one")
         process = subprocess.Popen([str(a) for a in self.capture_argv("--duration", "60s")], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
@@ -155,7 +155,7 @@ class WithDaemon(ReplayTestCase):
         self.assertEqual(os.listdir(small), [])
         self.assertFalse(self.live.exists())
 
-    def test_without_record_there_is_none(self):
+    def test_without_record_there_is_no_recording(self):
         command = harness.ctl(self.daemon, "capture", "--pid", self.server.pid, "--duration", "500ms", "-o", self.live, "--json")
         self.assertEqual((command.status, command.json["recording"]), (OK, None))
 

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages of TensorBoard's Profile plugin say of requests and batches, by its own converters, on made-up ones."""
+"""What the pages of TensorBoard's Profile plugin show about requests and batches, by its own converters, on made-up ones."""
 import collections
 import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when the converters are loaded, by the checker, too
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when the converters are loaded
 
 import harness
 
@@ -33,15 +35,15 @@ class Pages(harness.TestCase):
     models_shown = {}
     steps_shown = {"POST": "POST /v1/models/alpha predict", "gRPC": "gRPC Predict", "GET": "GET /healthz"}
 
-    def setUp(self):
-        super().setUp()
-        self.path = self.directory / "host.xplane.pb"
-        command = subprocess.run([PROGRAM, self.path, str(self.level), *self.arguments], capture_output=True, text=True)
-        self.assertEqual(command.returncode, 0, command.stderr)
-        self.truth = json.loads(command.stdout)
-        self.latencies = {self.models_shown.get(model, model): [ns / 1e6 for ns in all_ns]
-                          for model, all_ns in self.truth["latencies"].items()}
-        self.all = [ms for all_ms in self.latencies.values() for ms in all_ms]
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.path = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-")) / "host.xplane.pb"
+        cls.addClassCleanup(shutil.rmtree, cls.path.parent, ignore_errors=True)
+        command = subprocess.run([PROGRAM, cls.path, str(cls.level), *cls.arguments], stdout=subprocess.PIPE, text=True, check=True)
+        cls.truth = json.loads(command.stdout)
+        cls.latencies = {cls.models_shown.get(model, model): [ns / 1e6 for ns in all_ns] for model, all_ns in cls.truth["latencies"].items()}
+        cls.all = [ms for all_ms in cls.latencies.values() for ms in all_ms]
 
     def page(self, tool):
         return harness.convert(self.path, tool, trace_viewer_options={"resolution": 8000})
@@ -55,11 +57,11 @@ class Pages(harness.TestCase):
         self.assertEqual(tables[0]["p"]["hasBatching"], "true")
         return {row[0]: (tables[1 + 2 * i], tables[2 + 2 * i]) for i, row in enumerate(rows(tables[0]))}
 
-    def test_file_obeys_the_rules_whose_violation_breaks_pages(self):
+    def test_file_obeys_the_rules_of_the_pages(self):
         command = subprocess.run([sys.executable, CHECKER, self.path], capture_output=True, text=True)
         self.assertEqual((command.returncode, command.stderr), (0, ""))
 
-    def test_overview_has_the_latencies_of_whole_requests_and_of_nothing_else(self):
+    def test_overview_has_the_latencies_of_whole_requests_only(self):
         table = next(t for t in self.page("overview_page") if t["cols"] and t["cols"][0]["id"] == "percentile")
         found = {row[0]: row[-1] for row in rows(table)}
         self.assertAlmostEqual(found["Avg"], sum(self.all) / len(self.all), delta=0.001)
@@ -94,7 +96,7 @@ class Pages(harness.TestCase):
                 input_ms, host_ms = input_ms + columns["infeedTimeMs"], host_ms + columns["hostComputeTimeMs"]
         self.assertAlmostEqual(host_ms, 9 * input_ms, delta=0.1)
 
-    def test_batches_are_those_that_were_whole_with_their_sizes_and_padding(self):
+    def test_whole_batches_are_shown_with_their_sizes_and_padding(self):
         requests, batches = self.models()[self.models_shown.get("beta:2", "beta:2")]
         names = [column["id"] for column in batches["cols"]]
         found = [dict(zip(names, row)) for row in rows(batches) if row[0] != "Aggregated"]
@@ -109,7 +111,7 @@ class Pages(harness.TestCase):
         sizes = {dict(zip(names, row))["batching_request_size"] for row in rows(requests) if str(row[0])[0].isdigit()}
         self.assertLessEqual(sizes, {0, 1})
 
-    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+    def test_phases_are_not_operations_and_operations_are_counted_once(self):
         table = self.page("framework_op_stats")[1]
         names = [column["id"] for column in table["cols"]]
         found = {(row["type"], row["operation"]): row["occurrences"] for row in (dict(zip(names, r)) for r in rows(table))}
@@ -150,7 +152,7 @@ class PagesWithOddNames(Pages):
     other_ops = {("Mul", "train"): 3, ("Mul", "test_step"): 3, ("Mul", "TraceContext"): 3}
     ops_drawn = ("", '\x01"quoted"\t\'\\:Mul', "a??/b:c:Mul", "train:Mul", "test_step:Mul", "TraceContext:Mul")
 
-    def test_memory_is_what_was_allocated_in_the_ops_whatever_their_names(self):
+    def test_memory_is_what_the_ops_allocated_whatever_their_names(self):
         profiles = self.page("memory_profile")["memoryProfilePerAllocator"]
         found = {name.partition(" of ")[0]: profile for name, profile in profiles.items()}
         self.assertEqual(set(found), {"cpu", "BFC"})
@@ -204,7 +206,7 @@ class PagesWithInputStages(Pages):
                     found[e.name] = n + 1, ms + e.duration_ps / 1e9
         return found
 
-    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+    def test_phases_are_not_operations_and_operations_are_counted_once(self):
         table = self.page("framework_op_stats")[1]
         names = [column["id"] for column in table["cols"]]
         found = [dict(zip(names, r)) for r in rows(table)]
@@ -232,10 +234,12 @@ class PagesWithDevicePlane(Pages):
     device_ops = {"dense/MatMul": "dot", "train": "elementwise", "test_step": "elementwise", "TraceContext": "elementwise",
                   "a??/b c": "elementwise", "\x01\"quoted\"\t'\\": "elementwise", "unnamed operation": "unknown", "x" * 511: "unknown"}
 
-    def test_each_request_is_a_step_that_its_phases_cover(self):
+    test_each_request_is_a_step_that_its_phases_cover = None
+
+    def test_there_are_no_steps(self):
         self.assertEqual(rows(self.steps()), [])
 
-    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+    def test_phases_are_not_operations_and_operations_are_counted_once(self):
         table = self.page("framework_op_stats")[1]
         names = [column["id"] for column in table["cols"]]
         found = [dict(zip(names, r)) for r in rows(table)]
@@ -268,9 +272,10 @@ class PagesOfLevelOne(Pages):
     """Level 1 has no operations and no pieces; requests and batches are the same."""
     level = 1
 
-    def test_phases_are_no_operations_and_operations_are_counted_once(self):
+    def test_there_are_no_operations(self):
         self.assertEqual(rows(self.page("framework_op_stats")[1]), [])
 
+    test_phases_are_not_operations_and_operations_are_counted_once = None
     test_trace_has_lanes_on_top_and_arrows_from_requests_to_their_runs_and_from_these_to_their_pieces = None
 
 

@@ -29,7 +29,7 @@ class Serving(harness.TestCase):
         xspace = harness.response_xspace(harness.profile(address, duration_ms=1500, level=level))
         return daemon, server, xspace
 
-    def test_handlers_are_found_by_their_names_and_hold_their_runs(self):
+    def test_handlers_are_found_by_name_and_contain_their_runs(self):
         daemon, server, xspace = self.capture(2)
         plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--json").json
         functions = " ".join(p["function"] for p in plan["targets"][0]["probes"] if p["planted"])
@@ -58,7 +58,7 @@ class Serving(harness.TestCase):
         print(f"     {dict(counts)}")
         for name, model in HANDLERS.items():
             self.assertGreater(counts[name], 50)
-            # A handler that the window's end cuts never told its model.
+            # A handler that the window's end truncates has not reported its model.
             expected = {model, "x" * 96 + "..."} if name.startswith("Http") else {model}
             self.assertEqual(models[name] - {None}, expected - {None})
         self.assertGreater(counts["ProcessBatch"], 50)
@@ -99,7 +99,7 @@ class Serving(harness.TestCase):
         self.assertFalse([cost for cost in plan["costs"] if "socket" in cost["unit"] or "system call" in cost["unit"]])
         print(f"     {len(whole)} requests: {dict(models)}")
 
-    def test_handlers_of_another_runtimes_program_are_not_looked_for(self):
+    def test_handlers_are_not_searched_in_programs_of_another_runtime(self):
         daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, ["half_plus_two"])
         harness.wait_target(daemon, server.pid)

@@ -173,7 +173,7 @@ class Sockets(Lifecycle):
         process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             self.wait_window(self.daemon)
-            # A capture without any is said to have seen nothing.
+            # A capture without any reports that nothing was captured.
             self.target.done("run")
             yield
             for target in targets:
@@ -207,7 +207,7 @@ class Sockets(Lifecycle):
         return Connection(self.target, self.listener, self.port, **how)
 
     def expect(self, path, **what):
-        """A request with this path, and these other values: whole unless they say otherwise."""
+        """A request with this path, and these other values: whole unless they state otherwise."""
         self.assertNotIn(path, self.expected)
         self.expected[path] = {"protocol": "http1", "method": "POST", "status": 200, "pid": self.target.pid, "cut_start": False,
                                "cut_end": False, "lost": False, "reset": False, **what}
@@ -236,7 +236,7 @@ class Sockets(Lifecycle):
 
 
 class Http1(Sockets):
-    def test_every_call_that_reads_and_writes_is_followed(self):
+    def test_every_call_that_reads_or_writes_is_followed(self):
         with self.capturing():
             connection = self.connect()
             for read in READS:
@@ -280,19 +280,19 @@ class Http1(Sockets):
             connection.answer(answered, call="writev" if kind == "ones" else "sendmsg", pieces=edges)
             self.expect(path(kind, 0), bytes_in=len(data), bytes_out=len(answered), **what)
 
-    def test_heads_are_read_wherever_calls_cut_them(self):
+    def test_heads_are_read_however_calls_divide_them(self):
         with self.capturing():
             self.every_cut("length", request, answer())
         self.check()
 
-    def test_chunks_are_read_wherever_calls_cut_them(self):
+    def test_chunks_are_read_however_calls_divide_them(self):
         def asked(path):
             return request(path, body=None, headers=CHUNKED) + chunks(1, 17, 300)
         with self.capturing():
             self.every_cut("chunks", asked, answer(body=None, headers=CHUNKED) + chunks(12, 0xab))
         self.check()
 
-    def test_many_messages_in_one_call_are_told_apart(self):
+    def test_many_messages_in_one_call_are_distinguished(self):
         paths = [f"/many/{i}" for i in range(60)]
         asked = [request(p) if i % 3 else request(p, body=None, headers=CHUNKED) + chunks(5, 6) for i, p in enumerate(paths)]
         answered = [answer(400 + i) if i % 2 else answer(400 + i, None, CHUNKED) + chunks(i + 1) for i in range(60)]
@@ -331,7 +331,7 @@ class Http1(Sockets):
             connection.read(request("/peek"), "recv")
             connection.answer(answer())
             self.expect("/peek", bytes_in=len(request("/peek")), bytes_out=len(answer()))
-            # Answers without a body, whatever they say of its length.
+            # Answers without a body, whatever length they state.
             for method, status in (("HEAD", 200), ("GET", 304), ("GET", 204), ("OPTIONS", 200), ("DELETE", 404), ("PATCH", 500)):
                 path, body = f"/bodies/{method}/{status}", None if method in ("HEAD", "GET") else b"{}"
                 answered = answer(status, body) if body else answer(status, None, b"Content-Length: 1000\r\n" * (status != 204))
@@ -398,7 +398,7 @@ class Http1(Sockets):
                 self.expect(path, bytes_in=len(asked), bytes_out=len(answer()))
         self.check()
 
-    def test_who_breaks_off(self):
+    def test_aborted_requests(self):
         with self.capturing():
             # The server closes without an answer, in the middle of the request, and in that of the answer.
             first, middle, last = self.connect(), self.connect(), self.connect()
@@ -432,7 +432,7 @@ class Http1(Sockets):
             self.expect("/dup", bytes_in=len(request("/dup")), bytes_out=len(answer()))
         self.check()
 
-    def test_threads_and_runs_are_told_with_their_requests(self):
+    def test_requests_have_their_threads_and_runs(self):
         with self.capturing():
             connection = self.connect()
             for i in range(5):
@@ -548,7 +548,7 @@ class Http2(Sockets):
         self.expect(path, **{"protocol": "http2", "bytes_in": payload(asked, stream), "bytes_out": payload(answered, stream),
                              "stream": stream, "peer_port": connection.port, **what})
 
-    def test_frames_and_header_blocks_are_read_wherever_calls_cut_them(self):
+    def test_frames_and_header_blocks_are_read_however_calls_divide_them(self):
         def asked(stream, path):
             return h2_request(stream, path, huffman=stream % 4 == 1)
         with self.capturing():
@@ -645,7 +645,7 @@ class Http2(Sockets):
         self.requests = [r for r in self.requests if r["stream"] not in dict(again)]
         self.check()
 
-    def test_streams_in_between_each_other_and_frames_that_are_none_of_theirs(self):
+    def test_interleaved_streams_and_other_frames(self):
         paths = [f"/stream/{i}" for i in range(20)]
         streams = {2 * i + 1: h2_request(2 * i + 1, path) for i, path in enumerate(paths)}
         answers = {s: h2_answer(s, grpc=s % 4) for s in streams}
@@ -700,7 +700,7 @@ class Http2(Sockets):
             self.assertGreater(slow[last] - slow[first], 45e6)
         self.check()
 
-    def test_streams_that_are_broken_off(self):
+    def test_aborted_streams(self):
         with self.capturing():
             connection = self.open()
             for i, (reset_by_client, answered) in enumerate(((True, False), (True, True), (False, False), (False, True))):
@@ -712,7 +712,7 @@ class Http2(Sockets):
                 reset = frame(RST_STREAM, 0, stream, bytes(4))
                 (connection.feed if reset_by_client else connection.answer)(reset)
                 self.expect(path, protocol="http2", reset=True, stream=stream, status=200 if answered else None)
-            # After the end of a stream it says nothing.
+            # After the end of a stream it has no meaning.
             self.exchange2(connection, "/whole", answered=lambda s: h2_answer(s) + frame(RST_STREAM, 0, s, bytes(4)))
             # A connection that goes with what is open on it.
             connection.stream += 2
@@ -776,7 +776,7 @@ class Others(Sockets):
         for r in self.requests:
             self.assertEqual(r["no_arrival"], r["local_port"] == 0, r)
 
-    def test_what_a_target_asks_of_others_is_not_its_request(self):
+    def test_calls_that_a_target_makes_are_not_its_requests(self):
         with socket.create_server(("127.0.0.1", 0)) as server, self.capturing():
             for i in range(4):
                 fd, = self.target.done("connect", "4", server.getsockname()[1])
@@ -791,7 +791,7 @@ class Others(Sockets):
             self.exchange(self.connect(), "/served")
         self.check()
 
-    def test_garbage_is_no_request_and_changes_nothing(self):
+    def test_garbage_is_not_a_request_and_changes_nothing(self):
         chance = random.Random(11)
         lines = (b"SET CANARY value\r\n", b"EHLO CANARY.example\r\n", b"GET CANARY\r\n", b"HELP\r\n", b"PUT /CANARY FTP/1.1\r\n\r\n",
                  b"POST /CANARY " + b"x" * 5000, b"GETS CANARY\r\nHTTP/1.1\r\n", b"QUIT CANARY HTTPS\r\n", b"\0\0\0\0\0\0\0\0\0CANARY")
@@ -805,7 +805,7 @@ class Others(Sockets):
                     data = lines[(i + k) % len(lines)] if k % 4 == 0 else noise()
                     (connection.feed if chance.random() < 0.5 else connection.answer)(data)
                 connection.close()
-            # What cannot be is given up, with the request that it was in.
+            # What is invalid is dropped, with the request that it was in.
             connection = self.connect()
             connection.feed(request("/lost", body=None, headers=CHUNKED) + b"CANARY is no size\r\n")
             self.expect("/lost", lost=True, status=None)
@@ -815,7 +815,7 @@ class Others(Sockets):
             # And the connection is followed again from where that can be.
             self.exchange(connection, "/again")
             self.exchange(self.connect(), "/served")
-        self.check(["speak a protocol that is not known"])
+        self.check(["use an unknown protocol"])
 
     def test_encrypted_connections_and_io_uring_are_reported_once(self):
         with self.capturing():
@@ -839,7 +839,7 @@ class Others(Sockets):
             self.exchange(self.connect(), "/served")
         self.check(["uses io_uring"])
 
-    def test_two_targets_and_a_child_have_their_own(self):
+    def test_two_targets_and_a_child_have_their_own_requests(self):
         second = self.start(Target, self.directory)
         child = Child(self.directory, self.target)
         listener, port = second.done("listen", "4")

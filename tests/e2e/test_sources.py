@@ -2,6 +2,7 @@
 """What is known of functions in files that were stripped: by virtual tables, by compressed symbols, by debug files, by
 unwind tables. The files are ONNX Runtime's wheel, copies of TensorFlow's libraries, and small programs of every kind."""
 
+import errno
 import glob
 import importlib.util
 import json
@@ -13,6 +14,11 @@ import harness
 
 TOOL = harness.BUILD / "fixtures/elf_sources"
 CLASSES = harness.ROOT / "tests/fixtures/classes.cc"
+MACHINE = harness.ROOT / "tests/fixtures/machine.c"
+# What struct machine_api has in its order, and OrtApi's entry 9 (onnxruntime_c_api.h), whose first four arguments are the session, options
+# and the inputs' names and values.
+MACHINE_API = ("check", "open_it", "close_it", "begin", "end", "compute", "turn")
+ORT_RUN = 9
 
 # how the fixture is built; a fixed program's tables lie among its constants when it is compiled for that
 BUILDS = {
@@ -32,7 +38,7 @@ def run(*arguments):
 
 
 def ask(*arguments):
-    """What the tool says of a file."""
+    """The tool's output for a file."""
     process = subprocess.run([str(a) for a in (TOOL, *arguments)], capture_output=True, text=True)
     if process.returncode not in (0, 1):
         raise harness.HarnessError(f"{process.args} ended with {process.returncode}: {process.stderr}")
@@ -160,6 +166,46 @@ class Sources(harness.TestCase):
         run("objcopy", "--add-section", f".gnu_debugdata={compressed}", stripped)
         [symbol] = ask("symbols", stripped, "_ZN4shop3runEi")["symbols"]
         self.assertEqual((symbol["address"], symbol["source"]), (wanted, ".gnu_debugdata"))
+
+    def build_machine(self, compiler, level, kind):
+        path = self.directory / f"machine-{compiler}-{level}-{kind}"
+        flags = [f for f in BUILDS[kind] if not f.startswith("-static-lib")]
+        main = [] if "-shared" in flags else ["-rdynamic", "-x", "c", self.directory / "main.c"]
+        (self.directory / "main.c").write_text("int main(void) { return 0; }\n")
+        run(compiler, f"-O{level}", "-g0", f"-I{harness.ROOT}", "-fcf-protection=full", *flags, "-o", path, MACHINE, *main)
+        return path
+
+    def check_tables(self, path, kind):
+        symbols, stripped = functions(path), self.strip(path)
+        answer = ask("functions", stripped, "machine_get_api_base", len(MACHINE_API), 0)
+        names = (ask("strings", stripped, "machine_op_name", 4), ask("strings", stripped, "machine_valve_name", 4))
+        if "static" in kind and "error" in answer:
+            # Linkers leave exports out of such programs.
+            self.assertEqual([a.get("errno") for a in (answer, *names)], [errno.ENOENT] * 3, path)
+            return
+        self.assertEqual(answer.get("entries", answer)[:len(MACHINE_API)], [symbols[name][0] for name in MACHINE_API], path)
+        self.assertEqual([n.get("entries", [n])[:4] for n in names],
+                         [["NONE", "MUL_MAT", "ADD", "RMS_NORM"], ["Closed", "HalfOpen", "Open", "Broken"]], path)
+
+    def test_tables_of_functions_and_of_names_are_found_in_stripped_programs_of_every_kind(self):
+        for kind in BUILDS:
+            for compiler in ("gcc", "clang"):
+                for level in (1, 2):
+                    self.check_tables(self.build_machine(compiler, level, kind), kind)
+
+    def test_the_api_struct_of_onnx_runtime_leads_to_its_run(self):
+        [library] = glob.glob(f"{package('onnxruntime')}/capi/libonnxruntime.so.1.*")
+        answer = ask("functions", library, "OrtGetApiBase", 200, 0)
+        self.assertGreater(len(answer["entries"]), 300, answer)
+        # What a program gets that calls it; the loader has put the library somewhere.
+        code = ("import ctypes, sys; l = ctypes.CDLL(sys.argv[1]); l.OrtGetApiBase.restype = ctypes.POINTER(ctypes.c_void_p);"
+                "get = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(l.OrtGetApiBase()[0]);"
+                "base = min(int(m.split('-')[0], 16) for m in open('/proc/self/maps') if m.strip().endswith(sys.argv[1].rsplit('/', 1)[1]));"
+                "print(*(p - base for p in ctypes.cast(get(1), ctypes.POINTER(ctypes.c_uint64))[:200]))")
+        live = [int(p) for p in run(harness.PYTHON, "-c", code, library).split()]
+        self.assertEqual(answer["entries"][:200], live)
+        self.assertEqual(ask("bounds", library, f"{live[ORT_RUN]:x}").get("start"), live[ORT_RUN])
+        print(f"     ONNX Runtime: {len(answer['entries'])} entries, Run at {live[ORT_RUN]:#x}")
 
 
 if __name__ == "__main__":

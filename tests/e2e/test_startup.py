@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How servers come to serve: tfprofctl lifecycle beside what the servers and their clients know of it themselves. As root."""
+"""How servers start: tfprofctl lifecycle compared with what the servers and their clients recorded themselves. As root."""
 import re
 import shutil
 import subprocess
@@ -86,7 +86,7 @@ class Startup(harness.TestCase):
         self.assertIsNone(process["note"])
         self.assertEqual(harness.leftovers(self.before, daemon=daemon), [])
 
-    def test_a_native_server_is_seen_from_its_exec_to_its_first_request(self):
+    def test_a_native_server_is_recorded_from_its_exec_to_its_first_request(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         # The first process of a build takes longer to look into than it takes to load its models.
         first = self.start(harness.NativeServer)
@@ -104,14 +104,14 @@ class Startup(harness.TestCase):
             self.assertAlmostEqual(mine, own, delta=0.1 * own + 10 * MS)
         self.check_service(daemon, server, process)
 
-    def test_a_python_server_is_seen_from_its_exec_to_its_first_request(self):
+    def test_a_python_server_is_recorded_from_its_exec_to_its_first_request(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         server, since = self.start_server(harness.GrpcServer)
         process = self.wait_for(daemon, server.pid, lambda p: len(phases(p, "load")) == 2 and phases(p, "load")[1]["end_unix_ns"], "loads")
         self.check_order(process, server, since)
         self.check_service(daemon, server, process)
 
-    def test_each_step_can_be_looked_at_while_it_goes_on(self):
+    def test_each_step_can_be_queried_while_it_is_in_progress(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         program = subprocess.Popen([harness.PYTHON, "-c", SLOW, harness.MODELS / "layered/1"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -164,7 +164,7 @@ class Startup(harness.TestCase):
         found = self.wait_for(daemon, worker, lambda p: phases(p, "load") and phases(p, "load")[0]["end_unix_ns"], "the load")
         self.assertEqual(phases(found, "load")[0]["path"], f"{harness.MODELS}/layered/1")
 
-    def test_a_load_that_fails_is_told(self):
+    def test_a_load_that_fails_is_reported(self):
         broken = self.directory / "broken"
         shutil.copytree(harness.MODELS / "layered", broken)
         for file in (broken / "1/variables").iterdir():
@@ -182,7 +182,7 @@ class Startup(harness.TestCase):
         self.assertEqual((failed["failed"], failed["end_unix_ns"]), (True, None))
         self.assertEqual((loaded["failed"], loaded["path"]), (False, f"{harness.MODELS}/layered/1"))
 
-    def test_without_the_key_nothing_is_attached_and_what_is_known_is_told(self):
+    def test_without_the_key_nothing_is_attached_and_the_known_phases_are_reported(self):
         daemon = self.start(harness.Daemon)
         server, since = self.start_server(harness.NativeServer)
         harness.wait_target(daemon, server.pid)
@@ -195,26 +195,26 @@ class Startup(harness.TestCase):
         self.assertTrue(process["phases"][2]["start_is_bound"])
         self.assertGreater(process["phases"][0]["start_unix_ns"], since - 10 * MS)
 
-    def test_an_older_process_is_reconstructed_as_far_as_it_is_honest(self):
+    def test_an_older_process_has_only_the_phases_that_can_be_reconstructed(self):
         server, since = self.start_server(harness.NativeServer)
         daemon = self.start(harness.Daemon, "--lifecycle")
         harness.wait_target(daemon, server.pid)
         self.start(harness.Load, server, model="half_plus_two", count=20).finish()
         process = lifecycle(daemon, server.pid)
         self.assertEqual((process["seen_live"], process["watched"]), (False, False))
-        self.assertIn("older than the daemon", process["note"])
+        self.assertIn("started before the daemon", process["note"])
         self.assertEqual([p["name"] for p in process["phases"]], ["start", "runtime"])
         self.assertTrue(all(p["start_is_bound"] for p in process["phases"]))
         self.assertAlmostEqual(process["phases"][0]["start_unix_ns"], since, delta=100 * MS)
         self.assertEqual(harness.leftovers(self.before, daemon=daemon), [])
 
-    def test_a_capture_while_it_starts_has_it_as_a_track_and_its_replay_too(self):
+    def test_a_capture_during_a_start_has_it_as_a_track_and_so_has_its_replay(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         captured = {}
         recording = self.directory / "a.tfp"
 
         def capture():
-            captured["command"] = harness.ctl_capture(daemon, [], self.directory / "live", "--record", recording, duration="8s")
+            captured["command"] = harness.ctl_capture(daemon, [], self.directory / "live", "--record", recording, duration="5s")
         thread = threading.Thread(target=capture)
         first = self.start(harness.NativeServer, ["half_plus_two"])  # an empty host has nothing to capture
         harness.wait_target(daemon, first.pid)
@@ -242,12 +242,13 @@ class Startup(harness.TestCase):
         replayed, = harness.xspace_files(self.directory / "again")
         self.assertEqual(replayed.read_bytes(), file.read_bytes())
 
-    def test_places_of_processes_that_have_ended_are_used_again(self):
+    def test_slots_of_processes_that_have_ended_are_reused(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         processes = [self.start(test_lifecycle.Fixture) for _ in range(PLACES + 2)]
 
         def watched():
-            return {p.pid for p in processes if p.running() and lifecycle(daemon, p.pid)["watched"]}
+            alive = {p.pid for p in processes if p.running()}
+            return {p["pid"] for p in harness.ctl(daemon, "lifecycle", "--json").json["processes"] if p["watched"]} & alive
         for process in processes:
             harness.wait_target(daemon, process.pid)
         harness.wait_until(lambda: len(watched()) == PLACES, 20, "that as many are watched as there is room for")
@@ -261,7 +262,7 @@ class Startup(harness.TestCase):
             process.stop()
         self.assertEqual(harness.leftovers(self.before, timeout=10, daemon=daemon), [])
 
-    def test_only_who_may_profile_a_process_is_told_of_it(self):
+    def test_a_process_is_reported_only_to_users_who_may_profile_it(self):
         daemon = self.start(harness.Daemon, "--lifecycle")
         server, _ = self.start_server(harness.NativeServer)
         harness.wait_target(daemon, server.pid)

@@ -3,8 +3,10 @@
 import importlib.util
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import harness
 
@@ -32,18 +34,19 @@ def plan(daemon, pid):
 
 
 class Stripped(harness.TestCase):
-    def strip(self):
-        """A directory with stripped copies of both libraries."""
-        directory = self.directory / "stripped"
-        directory.mkdir()
-        for name in LIBRARIES:
-            subprocess.run(["strip", "--strip-all", "-o", directory / name, wheel() / name], check=True)
-        return directory
+    @classmethod
+    def setUpClass(cls):
+        """.stripped is a directory with stripped copies of both libraries."""
+        super().setUpClass()
+        cls.stripped = pathlib.Path(tempfile.mkdtemp(prefix="tfprofd-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.stripped, ignore_errors=True)
+        strips = [subprocess.Popen(["strip", "--strip-all", "-o", cls.stripped / name, wheel() / name]) for name in LIBRARIES]
+        assert [strip.wait() for strip in strips] == [0, 0]
 
     def ops(self, daemon, server):
         """({name of an op: how often for each run}, warnings)"""
         address = harness.wait_target(daemon, server.pid)["address"]
-        xspace = harness.response_xspace(harness.profile(address, duration_ms=1500, level=3))
+        xspace = harness.response_xspace(harness.profile(address, duration_ms=800, level=3))
         runs = len(xspace.events("SessionRun"))
         self.assertGreater(runs, 100)
         if xspace.warnings:
@@ -58,15 +61,14 @@ class Stripped(harness.TestCase):
         expected, warnings = self.ops(daemon, whole)
         self.assertEqual(warnings, [])
         whole.stop()
-        directory = self.strip()
         server = self.start(harness.NativeServer, ["layered"], self_load=1, http=False,
-                            prefix=["env", f"LD_LIBRARY_PATH={directory}"])
-        self.assertIn(str(directory), pathlib.Path(f"/proc/{server.pid}/maps").read_text())
+                            prefix=["env", f"LD_LIBRARY_PATH={self.stripped}"])
+        self.assertIn(str(self.stripped), pathlib.Path(f"/proc/{server.pid}/maps").read_text())
         found, warnings = self.ops(daemon, server)
         self.assertEqual(set(found), set(expected))
         for name, count in expected.items():
             self.assertAlmostEqual(found[name], count, delta=0.05, msg=name)
-        # What is missing is said: executors have neither exported symbols nor virtual functions.
+        # What is missing is reported: executors have neither exported symbols nor virtual functions.
         self.assertTrue(any("executors" in w for w in warnings), warnings)
         self.assertFalse([w for w in warnings if re.search(r"\bops on CPU|ends of ops|session runs", w)])
         planned = plan(daemon, server.pid)
@@ -75,11 +77,10 @@ class Stripped(harness.TestCase):
 
     def test_without_any_name_classes_lead_to_the_same_functions(self):
         daemon = self.start(harness.Daemon)
-        directory = self.strip()
-        named = self.start(harness.Process, "mapped", [harness.PYTHON, "-c", MAP, *(directory / n for n in LIBRARIES)])
+        named = self.start(harness.Process, "mapped", [harness.PYTHON, "-c", MAP, *(self.stripped / n for n in LIBRARIES)])
         named.wait_ready(lambda: named.line("ready"))
         expected = {p.offset: p for p in plan(daemon, named.pid).probes if p.planted}
-        library = directory / LIBRARIES[0]
+        library = self.stripped / LIBRARIES[0]
         data = bytearray(library.read_bytes())
         # The names in .dynstr become others; nobody runs this file.
         renamed = 0
@@ -93,7 +94,7 @@ class Stripped(harness.TestCase):
         self.assertGreaterEqual(renamed, 4)
         nameless = self.directory / LIBRARIES[0]
         nameless.write_bytes(data)
-        process = self.start(harness.Process, "mapped", [harness.PYTHON, "-c", MAP, nameless, directory / LIBRARIES[1]])
+        process = self.start(harness.Process, "mapped", [harness.PYTHON, "-c", MAP, nameless, self.stripped / LIBRARIES[1]])
         process.wait_ready(lambda: process.line("ready"))
         target = plan(daemon, process.pid)
         by_class = [p for p in target.probes if p.source == "RTTI"]

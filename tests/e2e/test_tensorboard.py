@@ -198,7 +198,7 @@ class Dialog(Environment):
         self.assertEqual([name for name in python.ops() if name.startswith(NATIVE_SCOPE + "layer_")], [])
         return run, hosts
 
-    def test_a_list_of_workers_is_refused_with_what_to_do_instead(self):
+    def test_a_list_of_workers_is_refused_with_an_alternative(self):
         known = set(self.board.runs())
         status, message = self.board.capture(self.native_address, retries=0, workers=self.native_address)
         print(f"     {status} {message}")
@@ -213,7 +213,7 @@ class Dialog(Environment):
         self.addCleanup(relay.close)
         xspace = harness.response_xspace(harness.profile(f"127.0.0.1:{relay.port}", duration_ms=WINDOW_MS))
         self.assertEqual(len(xspace.errors), 1, xspace.errors)
-        self.assertIn("No process with a known runtime", xspace.errors[0])
+        self.assertIn("no process with a known runtime", xspace.errors[0])
 
 
 class Protocol(Environment):
@@ -228,7 +228,7 @@ class Protocol(Environment):
         # Attaching takes a moment only when the symbols were read once.
         harness.profile(cls.small_address, duration_ms=1)
 
-    def test_answer_is_tool_data_unless_xspace_is_asked_for(self):
+    def test_answer_is_tool_data_unless_xspace_is_requested(self):
         tool = harness.profile(self.small_address, duration_ms=200, emit_xspace=False)
         self.assertEqual([t.name for t in tool.tool_data], ["xplane.pb"])
         self.assertEqual(tool.xspace, b"")
@@ -238,7 +238,7 @@ class Protocol(Environment):
         self.assertEqual(len(field.tool_data), 0)
         self.assertTrue(harness.XSpace(field.xspace).ops())
 
-    def test_window_begins_at_the_time_that_was_asked_for_and_lasts_as_long(self):
+    def test_window_begins_at_the_requested_time_and_lasts_as_long(self):
         at = time.time_ns() + 2_000_000_000
         xspace = harness.response_xspace(
             harness.profile(self.small_address, duration_ms=500, start_timestamp_ns=at))
@@ -248,7 +248,7 @@ class Protocol(Environment):
         events = xspace.events()
         self.assertLessEqual(max(e.start_ps + e.duration_ps for e in events) / 1e9, 501)
 
-    def test_window_that_begins_late_says_so(self):
+    def test_window_that_begins_late_is_reported(self):
         at = time.time_ns() + 500_000_000
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(harness.profile, self.small_address, duration_ms=300, start_timestamp_ns=at)
@@ -259,7 +259,7 @@ class Protocol(Environment):
             xspace = harness.response_xspace(call.result(30))
         late = (window(xspace)[0] - at) / 1e9
         self.assertGreater(late, 0.5)
-        self.assertIn(f"The window began {late:.3f} s after the time that was asked for.", xspace.warnings)
+        self.assertIn(f"The window began {late:.3f} s later than requested.", xspace.warnings)
 
     def test_level_0_is_an_empty_trace_and_level_1_has_runs_but_no_ops(self):
         self.assertTrue(harness.profile(self.small_address, duration_ms=200, level=0).empty_trace)
@@ -267,7 +267,7 @@ class Protocol(Environment):
         self.assertTrue(xspace.events("SessionRun"))
         self.assertEqual(xspace.ops(), {})
 
-    def test_terminate_ends_the_windows_of_its_session_with_what_they_have(self):
+    def test_terminate_ends_the_windows_of_its_session_with_a_partial_result(self):
         service = harness.profiler_service()
         mine = self.call(self.small_address, duration_ms=60_000, session_id="mine")
         other = self.call(self.small_address, duration_ms=3_000, session_id="other")
@@ -278,11 +278,11 @@ class Protocol(Environment):
         xspace = harness.response_xspace(mine.result(10))
         self.assertLess(time.monotonic() - before, 5)
         self.assertTrue(xspace.ops())
-        self.assertTrue(any("ended on request" in w for w in xspace.warnings), xspace.warnings)
+        self.assertTrue(any("closed on request" in w for w in xspace.warnings), xspace.warnings)
         start, stop = window(harness.response_xspace(other.result(20)))
         self.assertAlmostEqual((stop - start) / 1e6, 3000, delta=100)
 
-    def test_monitor_tells_people_what_is_there_and_what_runs(self):
+    def test_monitor_reports_targets_and_captures_as_text(self):
         service = harness.profiler_service()
         future = self.call(self.small_address, duration_ms=2_000)
         self.wait_window(self.small_address)
@@ -319,7 +319,7 @@ class Protocol(Environment):
         text = self.call(self.daemon.address, "Monitor", service.MonitorRequest(), "MonitorResponse").result(5).data
         self.assertNotIn("capture running", text)
 
-    def test_cancelling_a_call_ends_its_capture_and_takes_the_probes_away(self):
+    def test_cancelling_a_call_ends_its_capture_and_detaches_the_probes(self):
         before = harness.bpf_objects()
         future = self.call(self.small_address, duration_ms=60_000)
         self.wait_window(self.small_address)
@@ -327,7 +327,7 @@ class Protocol(Environment):
         future.cancel()
         self.check_gone(before)
 
-    def test_a_deadline_that_passes_ends_its_capture_and_takes_the_probes_away(self):
+    def test_a_deadline_that_passes_ends_its_capture_and_detaches_the_probes(self):
         before = harness.bpf_objects()
         service = harness.profiler_service()
         channel = grpc.insecure_channel(self.small_address, [("grpc.use_local_subchannel_pool", 1)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static probes: those that a server has for us mark its requests, and the kernel's counter in the server is told of and taken back."""
+"""Static probes: those that a server has for tfprofd mark its requests, and the kernel's counter in the server is shown and reset."""
 import json
 import pathlib
 import signal
@@ -22,7 +22,7 @@ class Labelling(harness.Process):
 
 
 class Marks(harness.TestCase):
-    def test_marked_requests_are_seen_by_number_from_begin_to_end_and_the_semaphore_goes_back(self):
+    def test_marked_requests_are_captured_by_number_and_the_semaphore_is_reset(self):
         for program in "marking", "marking_cxx":
             self.check_marks(program)
 
@@ -52,7 +52,7 @@ class Marks(harness.TestCase):
         durations = [e.duration_ps / 1e9 for e in whole]
         self.assertGreaterEqual(min(durations), 2)
         self.assertLess(statistics.median(durations), 2.9)     # the pause between two is no part of them
-        # Each has its part in it, which says whose it is.
+        # Each has its part in it, which identifies it.
         parts = {e.stats["request_id"]: e for e in xspace.events("span parse") if "cut" not in e.stats}
         self.assertLessEqual(set(numbers), set(parts))
         for e in whole:
@@ -70,7 +70,7 @@ class Marks(harness.TestCase):
         self.assertLess(int(m[2]), int(m[1]) - 50)
         self.assertLess(int(m[2]), 600)
 
-    def test_spans_of_a_server_in_python_are_shown_in_its_words_and_no_page_takes_them_for_something_else(self):
+    def test_spans_of_a_python_server_are_shown_unchanged_and_no_page_misreads_them(self):
         daemon = self.start(harness.Daemon)
         server = self.start(Labelling)
         harness.wait_target(daemon, server.pid)
@@ -116,7 +116,7 @@ class Marks(harness.TestCase):
         self.assertEqual(len(names), len(requests) - STEPS_LEFT_OUT)
         self.assertEqual({name.rpartition(" ")[0] for name in names}, {"request"})
 
-    def test_program_without_marks_is_no_file_of_its_target(self):
+    def test_program_without_marks_is_not_a_file_of_its_target(self):
         daemon = self.start(harness.Daemon)
         server = self.start(harness.NativeServer, ["half_plus_two"])
         harness.wait_target(daemon, server.pid)

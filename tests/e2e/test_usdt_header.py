@@ -67,7 +67,7 @@ class Header(harness.TestCase):
                             done = subprocess.run([output, "3"], capture_output=True, text=True)
                             self.assertEqual((done.returncode, done.stdout), (0, "3\n"))
 
-    def test_programs_compile_and_run_without_probes_where_they_are_turned_off(self):
+    def test_programs_compile_and_run_with_probes_turned_off(self):
         output = self.directory / "probes"
         for compiler in COMPILERS:
             with self.subTest(compiler=compiler):
@@ -76,7 +76,7 @@ class Header(harness.TestCase):
                 self.assertEqual(notes(output), [])
                 self.assertEqual(subprocess.run([output, "3"], capture_output=True, text=True).stdout, "3\n")
 
-    def test_arguments_of_other_types_are_refused_in_words(self):
+    def test_arguments_of_other_types_are_refused_with_a_message(self):
         source = self.directory / "bad.c"
         for declaration in ("double v = 1", "float v = 1", "struct { int a; } v = { 1 }", "__extension__ __int128 v = 1"):
             source.write_text(f'#include "include/tfprof.h"\nint main(void) {{ {declaration}; TFPROF_PROBE(a, b, 1, v); return 0; }}\n')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares what a replay shows with what the client and the server logged while the recording was made (record.py): whose work each run is, where
-each request's time went, batches, spans, the sums of allocations, and how the server came to serve.
+each request's time went, batches, spans, the sums of allocations, and how the server started.
 usage: logs.py NAME.log.json REQUESTS XSPACE      with the Python environment of the tests; prints what is wrong"""
 import collections
 import json

@@ -69,13 +69,13 @@ class Programs(Guest):
         # Those of one of the two tracepoints of arrivals may be absent, no others.
         self.assertLessEqual({name for name, figures in programs.items() if not figures}, {"on_data_ready", "on_segment"})
         self.assertGreater(len(programs), 10)
-        # One of the two says when bytes came.
+        # One of the two reports when bytes arrived.
         self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
         FOUND["programs"] = programs
 
 
 class Doctor(Guest):
-    def test_the_host_is_ready_and_what_restricts_it_is_said(self):
+    def test_the_host_is_ready_and_its_restrictions_are_reported(self):
         # What probes cost is measured, or not, by a clock that is emulated: three daemons may try.
         for _ in range(3):
             status, found = findings(self.start(harness.Daemon))
@@ -84,12 +84,12 @@ class Doctor(Guest):
                 break
         self.assertEqual(found["ready"]["severity"], "ok")
         self.assertNotIn("no-sideband", found)
-        self.assertIn("is 3: new processes are seen", found["perf-paranoid"]["text"])
+        self.assertIn("is 3: new processes are detected", found["perf-paranoid"]["text"])
         self.assertIn("is 2:", found["unprivileged-bpf"]["text"])
         self.assertTrue(any(code.startswith("nop5-") for code in found))
         FOUND["doctor"] = {code: [f["severity"], f["text"]] for code, f in found.items()}
 
-    def test_a_new_process_is_found_though_nobody_asks(self):
+    def test_a_new_process_is_found_without_a_client(self):
         daemon = self.start(harness.Daemon)
         target = self.start(OneProgram)
         # By its log: a question would make it look.
@@ -101,9 +101,9 @@ class Fixtures(Guest):
         daemon, target = self.daemon_and(OneProgram)
         counts = {}
         for level in (1, 2, 3):
-            summary, xspace = self.capture(daemon, target, "--level", level)
+            summary, xspace = self.capture(daemon, target, "--level", level, duration="400ms")
             # Its executors have the functions of the runtime's, and not their fields; a thread of an emulated CPU may stop for long between its two records.
-            known = ("which run an executor belongs to", "shown without their name", "came late")
+            known = ("which run an executor belongs to", "shown without their name", "arrived late")
             self.assertEqual([w for w in xspace.errors + xspace.warnings if not any(k in w for k in known)], [])
             self.assertTrue(xspace.events("SessionRun"))
             counts[level] = [bool(xspace.ops()), bool(xspace.events("waiting for a CPU"))]

@@ -18,16 +18,16 @@ SERIES = ("6.1", "6.12")
 PYTHON = "build/venv/bin/python"
 GUEST = f"{PYTHON} tests/kernels/guest.py"
 # Of requests at sockets, on the other kernels.
-SOCKETS = f"{PYTHON} tests/e2e/test_sockets.py calls_cut_them pipelined Others"
-# For all kernels together, whose guests run side by side: some 80 s and 15 minutes, and more where the machine is busy.
+SOCKETS = f"{PYTHON} tests/e2e/test_sockets.py calls_divide_them pipelined Others"
+# For all kernels together, whose guests run side by side: about 80 s and 15 minutes, and more where the machine is busy.
 SHORT_S, LONG_S = 240, 1200
 # Of the unit tests, those that compute for long, or are given seconds: they do not touch the kernel.
 LONG_UNITS = ("elf_malformed", "elf_symbols", "elf_debug", "requests_property", "flight", "grpc", "loop")
 UNITS = "$(ls build/tests/test_* | grep -v -e '\\.d$'" + "".join(f" -e test_{name}$" for name in LONG_UNITS) + ")"
 # Not what is measured: the clock is emulated, and guest.py tries that more than once.
-DOCTOR = "ready is_named explained not_permitted private people"
+DOCTOR = "ready is_named explained not_permitted private the_text_has"
 # And not those that start a real server, for which guest.py has one.
-REFUSED = "scheduler recording need recorder probes"
+REFUSED = "scheduler recording need recorder program_of_probes"
 SUITE = [("suite", f"./tests/run 300 {UNITS}; ./tests/run 400 '{PYTHON} tests/e2e/test_refused.py {REFUSED}' '{PYTHON} tests/e2e/test_doctor.py {DOCTOR}'"),
          ("sockets", f"{PYTHON} tests/e2e/test_sockets.py")]
 

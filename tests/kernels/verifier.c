@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads each BPF program by itself, as root, and prints what the verifier says of it, a line each:
+ * Loads each BPF program by itself, as root, and prints the verdict of the verifier, a line each:
  *   NAME ok INSTRUCTIONS EXAMINED STATES MICROSECONDS     instructions of the program, those that
  *                                                         the verifier went through
  *   NAME absent                                           this kernel has no such tracepoint
@@ -44,7 +44,7 @@ int main(void)
 		char log[LOG_BYTES] = "";
 		size_t instructions = 0;
 
-		if (!program_can_be_there(i))
+		if (!program_is_supported(i))
 			printf("%s absent\n", f->name);
 		else if (verdicts[i].error)
 			printf("%s refused %s\n%s\n", f->name, verdicts[i].reason,

@@ -107,8 +107,8 @@ static struct timeline timeline = {
 	.n_texts = TEXTS,
 };
 
-/* With odd names, of a time in which nothing else happens to be: what ops allocate and give back,
- * and which thread has which CPU. */
+/* With odd names, in a time without other events: what ops allocate and free, and which thread has
+ * which CPU. */
 enum { BLOCKS = 3 * (NAMES - NAME_ODD), CPUS = 2, SLICES_PER_CPU = 5 * THREADS };
 #define ODD_START (WINDOW_START + 5000 * MS)
 static struct memory_event memory[2 * BLOCKS];
@@ -176,15 +176,18 @@ static void add_segment(struct request *q, enum phase phase, enum activity activ
 static void add_span(enum span_kind kind, uint32_t name, uint32_t thread, uint64_t start_ns,
 		     uint64_t end_ns, uint64_t context, uint32_t request)
 {
-	spans[timeline.n_spans++] =
-		(struct span){ .start_ns = start_ns,
-			       .end_ns = end_ns,
-			       .context = context,
-			       .kind = kind,
-			       .name = name,
-			       .thread = thread,
-			       .request = request,
-			       .id = kind == SPAN_BATCH ? (int64_t)context : 7 };
+	struct span *s = &spans[timeline.n_spans++];
+
+	*s = (struct span){ .start_ns = start_ns,
+			    .end_ns = end_ns,
+			    .context = context,
+			    .kind = kind,
+			    .name = name,
+			    .thread = thread,
+			    .request = request,
+			    .step = 7 };
+	if (kind == SPAN_BATCH)
+		s->batch = (int64_t)context;
 }
 
 static void add_requests(void)
@@ -198,8 +201,8 @@ static void add_requests(void)
 			    20 * MS + i % PER_BATCH * MS / 2, 0);
 	for (uint32_t i = 0; i < CHECKS; i++)
 		add_request(KIND_CHECK, i, 9100 * MS + i * 10 * MS, MS, 0);
-	add_request(KIND_ODD, 0, 0, 3000 * MS, REQUEST_CUT_START);
-	add_request(KIND_ODD, 1, 6000 * MS, 4000 * MS, REQUEST_CUT_END);
+	add_request(KIND_ODD, 0, 0, 3000 * MS, REQUEST_TRUNCATED_START);
+	add_request(KIND_ODD, 1, 6000 * MS, 4000 * MS, REQUEST_TRUNCATED_END);
 	add_request(KIND_ODD, 2, 100 * MS, 2000 * MS, REQUEST_RESET);
 	add_request(KIND_ODD, 3, 200 * MS, 2000 * MS, REQUEST_LOST);
 	for (uint32_t i = 4; i < ODD; i++)
@@ -216,13 +219,13 @@ static void run_single(struct request *q, uint32_t i)
 
 	add_segment(q, PHASE_READ, ACTIVITY_RUNNING, q->start_ns + latency / 50, TEXT_NONE);
 	add_segment(q, PHASE_DECODE, ACTIVITY_RUNNING, run, TEXT_NONE);
-	add_segment(q, PHASE_RUNNING, ACTIVITY_RUNNING, middle, NAME_MATMUL);
-	add_segment(q, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, middle + latency / 20, TEXT_NONE);
-	add_segment(q, PHASE_BLOCKED, ACTIVITY_BLOCKED, answer, NAME_FUTEX);
+	add_segment(q, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, middle, NAME_MATMUL);
+	add_segment(q, PHASE_EXECUTE_RUNNABLE, ACTIVITY_RUNNABLE, middle + latency / 20, TEXT_NONE);
+	add_segment(q, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, answer, NAME_FUTEX);
 	add_segment(q, PHASE_ENCODE, ACTIVITY_RUNNING, q->end_ns - latency / 20, TEXT_NONE);
 	add_segment(q, PHASE_WRITE, ACTIVITY_RUNNING, q->end_ns, TEXT_NONE);
 	add_span(SPAN_RUN, NAME_RUN, handler, run, answer, 1000 + i, i + 1);
-	/* Threads often end their pieces of a run after it, some after the answer: that is no part
+	/* Threads often end their pieces of a run after it, some after the answer: that is not part
 	 * of the latency. */
 	add_span(SPAN_EXECUTOR, NAME_PIECE, pool, run + 10 * US,
 		 q->end_ns + (number % 3 ? 0 : 2 * MS), 1000 + i, 0);
@@ -236,14 +239,14 @@ static void run_batched(struct request *q, uint32_t i)
 
 	add_segment(q, PHASE_DECODE, ACTIVITY_RUNNING, q->start_ns + MS / 2, TEXT_NONE);
 	add_segment(q, PHASE_BATCH, ACTIVITY_WAITING, begin + 10 * MS, TEXT_NONE);
-	add_segment(q, PHASE_RUNNING, ACTIVITY_RUNNING, begin + 18 * MS, NAME_MATMUL);
+	add_segment(q, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, begin + 18 * MS, NAME_MATMUL);
 	add_segment(q, PHASE_ENCODE, ACTIVITY_RUNNING, q->end_ns, TEXT_NONE);
 	tasks[number] = (struct batch_task){ .queued_ns = q->start_ns + MS / 2,
 					     .batch = b,
 					     .request = i + 1 };
 	if (number % PER_BATCH)
 		return;
-	/* It goes on after the first of its requests, which take 20 ms and more, have their
+	/* It continues after the first of its requests, which take 20 ms and more, have their
 	 * answers. */
 	batches[b] = (struct batch){ .start_ns = begin + 10 * MS,
 				     .end_ns = begin + 32 * MS,
@@ -308,7 +311,7 @@ static enum allocator block_allocator(uint32_t i)
 	return i % 2 ? ALLOCATOR_BFC : ALLOCATOR_CPU;
 }
 
-/* A block is given back before the next one is allocated. */
+/* A block is freed before the next one is allocated. */
 static void add_odd_rest(void)
 {
 	for (uint32_t i = 0; i < BLOCKS; i++) {
@@ -377,8 +380,8 @@ static int build(void)
 		else if (q->id >> 32 == KIND_BATCHED)
 			run_batched(q, i);
 	}
-	/* Runs of a process whose requests are not seen, runs of nobody's, and a batch that is cut.
-	 */
+	/* Runs of a process whose requests are not recorded, unattributed runs, and a truncated
+	 * batch. */
 	for (uint32_t i = 0; i < OTHER_RUNS; i++)
 		add_span(SPAN_RUN, NAME_RUN, OTHER, WINDOW_START + i * 100 * MS,
 			 WINDOW_START + i * 100 * MS + (i + 1) * MS, 8000 + i, 0);
@@ -388,7 +391,7 @@ static int build(void)
 	batches[BATCHES] = (struct batch){ .start_ns = WINDOW_START + 9800 * MS,
 					   .end_ns = timeline.end_ns,
 					   .thread = BATCH_THREAD,
-					   .flags = SPAN_CUT_END,
+					   .flags = SPAN_TRUNCATED_END,
 					   .first_task = ARRAY_SIZE(tasks) };
 	add_span(SPAN_BATCH, NAME_RUN, BATCH_THREAD, WINDOW_START + 9800 * MS, timeline.end_ns,
 		 BATCHES, 0);

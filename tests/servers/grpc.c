@@ -41,11 +41,11 @@ struct connection {
 	struct grpc *server;
 	int fd;
 	uint16_t peer_port;
-	uint64_t read_ns;       /* when the bytes that are being taken apart had come */
+	uint64_t read_ns;       /* when the bytes that are being parsed arrived */
 	atomic_uint references; /* of the I/O thread and of calls that are queued or worked on */
 	pthread_mutex_t lock;
 	nghttp2_session *session;
-	struct buffer output; /* what the socket has not taken yet */
+	struct buffer output; /* what the socket has not accepted yet */
 	struct call *calls;
 	bool closed;
 	struct connection *prev, *next;
@@ -58,9 +58,9 @@ struct call {
 	struct truth_record record;
 	struct buffer request, answer;
 	size_t sent;
-	bool known;   /* its method is the one that is served */
-	bool working; /* queued or being worked on: whoever does that frees it if it is gone by then
-		       */
+	bool known; /* its method is the one that is served */
+	/* Queued or being processed: the processing thread frees it if it has closed by then. */
+	bool working;
 	bool gone;
 	enum grpc_status status;
 	char message[256];
@@ -194,7 +194,7 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t er
 	return 0;
 }
 
-/* Gives what there is to the socket; the lock is held. A negative errno ends the connection. */
+/* Passes the output to the socket; the lock is held. A negative errno ends the connection. */
 static int connection_send(struct connection *c)
 {
 	while (!c->closed) {
@@ -272,7 +272,7 @@ static int call_fail(struct call *call, enum grpc_status status, const char *mes
 	return -EINVAL;
 }
 
-/* Runs the model; the answer, or why there is none, is in the call after. */
+/* Runs the model; the answer, or the reason why there is none, is in the call afterwards. */
 static int call_run(struct grpc *s, struct call *call)
 {
 	const uint8_t *bytes = call->request.bytes;
@@ -553,7 +553,7 @@ struct grpc *grpc_free(struct grpc *s)
 {
 	if (!s)
 		return NULL;
-	/* The I/O thread first: what it reads is queued, and what is queued is worked off. */
+	/* The I/O thread first: what it reads is queued, and the queue is processed. */
 	atomic_store(&s->stop, true);
 	if (s->has_io && eventfd_write(s->wake, 1) >= 0)
 		pthread_join(s->io, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, plaintext. One thread,
- * "grpc_io", reads and takes frames apart; workers take whole requests, run the models, and each
- * sends its own answer under its connection's lock.
+ * "grpc_io", reads and parses frames; workers take whole requests, run the models, and each sends
+ * its own answer under its connection's lock.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 struct grpc;
 
 /*
- * Listens on the port, or on a free one when it is 0, and starts the threads. The service must live
+ * Listens on the port, or on a free one if it is 0, and starts the threads. The service must live
  * until grpc_free(). Returns 0 or a negative errno.
  */
 int grpc_new(struct service *service, uint16_t port, size_t workers, struct grpc **ret);

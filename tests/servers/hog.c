@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Burns one CPU until SIGTERM or SIGINT, so that whoever else is there must wait for it: hog CPU
- * [NAME]. */
+/* Burns one CPU until SIGTERM or SIGINT, so that other threads on it must wait: hog CPU [NAME]. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

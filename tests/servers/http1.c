@@ -16,7 +16,7 @@
 #define CHUNKED_MAX (2 * BODY_MAX)
 #define CHUNK_LINE_MAX 64
 
-/* What the head says of the body. */
+/* What the head states about the body. */
 struct framing {
 	size_t length;
 	bool chunked;
@@ -93,7 +93,7 @@ static void header_line_read(struct http1_request *q, const char *line, struct f
 	}
 }
 
-/* Reads the head in place: its lines become strings. What is wrong with it goes to q->status. */
+/* Reads the head in place: its lines become strings. An error is stored in q->status. */
 static void head_read(struct http1_request *q, size_t size, struct framing *f)
 {
 	char *line = q->head, *end = line + size - 2, *save = NULL;

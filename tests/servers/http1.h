@@ -16,13 +16,12 @@ struct http1_request {
 	size_t size; /* bytes of the stream that it takes */
 	uint64_t id; /* of its header x-request-id; 0: none */
 	bool close;  /* the connection ends with the answer */
-	int status;  /* 0, or the status that says what is wrong with it: nothing can be read after
-			it */
+	int status;  /* 0, or the status that describes its error: nothing can be read after it */
 };
 
 /*
- * Reads the request at the start of the bytes. Returns 1 when it is there in full or is known to be
- * wrong, 0 when more bytes are needed, -ENOMEM. After 1 the caller clears it.
+ * Reads the request at the start of the bytes. Returns 1 if it is complete or known to be invalid,
+ * 0 if more bytes are needed, -ENOMEM. After 1 the caller clears it.
  */
 int http1_request_read(const uint8_t *bytes, size_t used, struct http1_request *ret);
 void http1_request_clear(struct http1_request *q);

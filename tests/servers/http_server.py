@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return body
 
     def predict(self):
-        """The status, what the body is made of, and what the ground truth says of the run."""
+        """The status, what the body is made of, and what the ground truth contains about the run."""
         try:
             body = self.body()
         except ValueError as e:

@@ -18,7 +18,7 @@ struct jobs {
 };
 
 void jobs_init(struct jobs *q);
-/* Nobody may wait any more, and nothing be queued. */
+/* No thread may wait any more, and nothing may be queued. */
 void jobs_destroy(struct jobs *q);
 
 void jobs_put(struct jobs *q, struct job *j);

@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends predict requests to a test server and checks the answers; prints one JSON object.
 
-Requests of a client follow one another on one connection; "started" on standard error says that they begin, SIGTERM
+Requests of a client follow one another on one connection; "started" on standard error means that they begin, SIGTERM
 ends them before their time. half_plus_two's values are compared; of the others, whose last op is a softmax, it is checked
 that each row sums to one.
 """
 import argparse
+import array
+import functools
 import http.client
+import importlib.util
+import itertools
 import json
 import math
 import signal
 import sys
 import threading
 import time
+import types
 
 TIMEOUT_S = 30
 WIDTH = 64
@@ -56,17 +61,31 @@ class RestClient:
         self.connection.close()
 
 
+@functools.cache
+def predict_messages():
+    """predict_pb2, by TensorFlow's files alone: to import all of it takes seconds."""
+    package = types.ModuleType("tensorflow")
+    package.__path__ = importlib.util.find_spec("tensorflow").submodule_search_locations
+    sys.modules["tensorflow"] = package
+    from tensorflow_serving.apis import predict_pb2
+    return predict_pb2
+
+
 class GrpcClient:
+    DT_FLOAT = 1
+
     def __init__(self, address, model, inputs):
         import grpc
-        from tensorflow_serving.apis import predict_pb2
-        import tensorflow as tf
 
-        self.response = predict_pb2.PredictResponse
-        self.make_ndarray = tf.make_ndarray
-        request = predict_pb2.PredictRequest()
+        messages = predict_messages()
+        self.response = messages.PredictResponse
+        request = messages.PredictRequest()
         request.model_spec.name = model
-        request.inputs["x"].CopyFrom(tf.make_tensor_proto(inputs, dtype=tf.float32))
+        tensor, nested = request.inputs["x"], isinstance(inputs[0], list)
+        tensor.dtype = self.DT_FLOAT
+        for size in (len(inputs), *([len(inputs[0])] if nested else ())):
+            tensor.tensor_shape.dim.add(size=size)
+        tensor.tensor_content = array.array("f", itertools.chain(*inputs) if nested else inputs).tobytes()
         self.body = request.SerializeToString()
         # Bytes in and out: parsing is left to values(), for answers that differ from the last.
         self.channel = grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1),
@@ -77,7 +96,12 @@ class GrpcClient:
         return self.call(self.body, timeout=TIMEOUT_S)
 
     def values(self, answer):
-        return self.make_ndarray(self.response.FromString(answer).outputs["y"]).tolist()
+        tensor = self.response.FromString(answer).outputs["y"]
+        values = array.array("f", tensor.tensor_content).tolist() or list(tensor.float_val)
+        rows, *columns = (dim.size for dim in tensor.tensor_shape.dim)
+        if len(values) != rows * math.prod(columns):
+            raise ValueError(f"{len(values)} values for {rows} rows")
+        return [values[i:i + columns[0]] for i in range(0, len(values), columns[0])] if columns else values
 
     def close(self):
         self.channel.close()

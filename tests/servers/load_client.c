@@ -148,7 +148,7 @@ static long number_read(const char *argument, long least, long most, struct argp
 static void options_check(struct options *o, struct argp_state *state)
 {
 	if (!o->link.host)
-		argp_error(state, "--rest or --grpc says where to");
+		argp_error(state, "--rest or --grpc sets the address");
 	if (o->link.grpc && (o->link.chunked || o->link.slow_read_ms || o->pipeline > 1))
 		argp_error(state, "--chunked, --slow-read and --pipeline are for --rest");
 	if (!o->link.grpc && o->shared)

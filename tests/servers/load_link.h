@@ -23,7 +23,7 @@ struct exchange {
 	int status;          /* HTTP's; 0: no answer */
 	int grpc_status;     /* -1: none */
 	bool batched;
-	float batch[2];        /* the largest input and the rows of its batch, as the answer says */
+	float batch[2]; /* the largest input and the rows of its batch, as stated in the answer */
 	const char *error;     /* what is wrong with it, NULL when it is right */
 	bool warm;             /* sent before the load began; it is not counted */
 	bool slow;             /* its answer is read with a pause */

@@ -353,7 +353,7 @@ static void fronts_stop(struct fronts *f)
 	f->grpc = grpc_free(f->grpc);
 }
 
-/* Serves until a signal says to end. */
+/* Serves until a signal ends it. */
 static int serve(const struct options *o, struct service *service, struct model *const *models,
 		 const sigset_t *signals)
 {

@@ -5,7 +5,7 @@
 #include "tests/servers/http1.h"
 #include "tests/servers/service.h"
 
-/* Does what the request asks and appends the answer; fills in what the record says of a run.
+/* Does what the request asks and appends the answer; fills in what the record contains about a run.
  * Returns 0 or -ENOMEM. */
 int rest_answer(struct service *s, const struct http1_request *q, struct truth_record *record,
 		struct buffer *ret);

@@ -180,7 +180,7 @@ static int answers_send(struct rest_async *s, struct connection *c)
 	return 0;
 }
 
-/* Sends, reads on, and says what is to be waited for next. */
+/* Sends, reads on, and returns the next events to wait for. */
 static int connection_go_on(struct rest_async *s, struct connection *c)
 {
 	int r = answers_send(s, c);

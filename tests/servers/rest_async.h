@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API on 127.0.0.1 by other threads: one, "http_io", reads all requests and writes all
- * answers; workers only run the models. Which run is of which request then shows in nothing but who
- * wakes whom.
+ * The REST API on 127.0.0.1 with other threads: one, "http_io", reads all requests and writes all
+ * answers; workers only run the models. Only wake-ups then show which run belongs to which request.
  */
 #pragma once
 

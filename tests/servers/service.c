@@ -18,7 +18,8 @@ struct service {
 	struct truth *truth;
 	atomic_uint decoded, run;
 
-	/* A run needs the lock; the holder takes it when a run asks, and says when it has it. */
+	/* A run needs the lock; the holder takes it when a run requests it, and reports when it has
+	 * it. */
 	pthread_mutex_t lock, ask_lock;
 	sem_t asked, held;
 	atomic_bool stop;

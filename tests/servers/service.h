@@ -8,15 +8,17 @@
 #include "tests/servers/model.h"
 #include "tests/servers/truth.h"
 
-/* A delay meets every so manieth request. */
+/* Every n-th request is delayed, by this n. */
 #define SERVICE_DELAY_EVERY 20
 
 struct service_options {
-	const char *truth;    /* file for the ground truth, or NULL */
-	long delay_lock_ms;   /* so long a thread "lock_holder" holds the lock that a request needs
-				 for its run; 0: never */
-	long delay_decode_ms; /* so long a request sleeps while it is decoded; 0: never */
-	size_t answer_pad;    /* bytes of white space after each REST answer */
+	const char *truth; /* file for the ground truth, or NULL */
+	/* How long a thread "lock_holder" holds the lock that a request needs for its run; 0:
+	 * never. */
+	long delay_lock_ms;
+	/* How long a request sleeps while it is decoded; 0: never. */
+	long delay_decode_ms;
+	size_t answer_pad; /* bytes of white space after each REST answer */
 };
 
 struct service;
@@ -34,7 +36,7 @@ size_t service_answer_pad(const struct service *s);
 
 /* To be called while a request is decoded: the place of an injected delay. */
 void service_decode(struct service *s);
-/* model_run() with its injected delay; fills in what the record says of the run. */
+/* model_run() with its injected delay; fills in what the record contains about the run. */
 int service_run(struct service *s, struct model *m, const struct tensor *input,
 		struct truth_record *record, char *error, size_t error_size, struct tensor *ret);
 /* The answer was sent: the record is complete. */

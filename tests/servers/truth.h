@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ground truth that tests compare a capture with: who served which request, as the server
- * itself knows it. Kept in memory, without a lock or a system call, and written when the server
- * ends, so that a profiler sees nothing of it.
+ * The ground truth that tests compare a capture with: which thread served which request, as the
+ * server itself recorded it. Kept in memory, without a lock or a system call, and written when the
+ * server ends, so that a profiler does not see it.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct truth_record {
 	uint64_t done_ns;  /* the answer was handed to the socket */
 	const char *model; /* outlives the truth */
 	bool batched;
-	float batch[2]; /* the largest input and how many rows, padding included, of the batch it
-			   was in */
+	/* The largest input and how many rows, padding included, of the batch it was in. */
+	float batch[2];
 };
 
 struct truth;
@@ -33,8 +33,8 @@ struct truth;
 int truth_new(const char *path, struct truth **ret);
 /* Any number of threads may at once. Beyond 524,288 records they are counted only. */
 void truth_add(struct truth *t, const struct truth_record *record);
-/* Writes one JSON object per line; a failure, or records beyond the most, are told on standard
- * error. */
+/* Writes one JSON object per line; a failure, or records beyond the maximum, are reported on
+ * standard error. */
 struct truth *truth_free(struct truth *t);
 
 /* CLOCK_MONOTONIC. */

@@ -10,6 +10,6 @@ struct workers {
 	size_t n;
 };
 
-/* Returns 0 or a negative errno; those that were started then are to be told to end, and joined. */
+/* Returns 0 or a negative errno; threads that were started by then are to be stopped and joined. */
 int workers_start(struct workers *w, size_t n, void *(*run)(void *argument), void *argument);
 void workers_join(struct workers *w);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What generate.py writes into each library: the functions, and how they are to be called. */
+/* What generate.py writes into each library: the functions, and how to call them. */
 #pragma once
 
 #include <stdint.h>
 
 enum {
 	FUNCTION_RETURNS_PAIR = 1 << 0, /* in rax and rdx; else in rax */
-	FUNCTION_RECURSES = 1 << 1, /* as deep as its first argument says, unless the compiler made
-				       a loop of it */
+	FUNCTION_RECURSES =
+		1 << 1, /* as deep as its first argument, unless the compiler made a loop of it */
 	FUNCTION_RECURSES_EXACTLY = 1 << 2, /* by a pointer, which no compiler follows */
 	FUNCTION_MUST_BE_REFUSED = 1 << 3,
 	FUNCTION_MAY_BE_REFUSED =
@@ -22,7 +22,7 @@ struct function {
 	/* A letter each: l: 64 bits, i: the upper 32 are of no meaning, p: to ARGUMENT_WORDS words,
 	 * s: 0 to 3. */
 	const char *arguments;
-	uint32_t mask; /* the arguments that the site is to have, as site.h says */
+	uint32_t mask; /* the arguments that the site must have, as in site.h */
 	uint32_t flags;
 };
 

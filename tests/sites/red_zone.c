@@ -91,7 +91,7 @@ static bool avoids_nops(const struct library *library)
 	return good && n_nops == 1;
 }
 
-/* What somebody does who asks for the place of the nop, by its distance from the function. */
+/* A caller that asks for the place of the nop, by its distance from the function. */
 static int attach_naively(const struct library *library, struct trace *trace, pid_t pid)
 {
 	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0, 0 };

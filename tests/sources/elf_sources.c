@@ -5,7 +5,8 @@
  *                                    their slots
  *   elf_sources symbols FILE PATTERN [DEBUG-DIRECTORY]
  *   elf_sources bounds FILE ADDRESS  (hexadecimal)
- * Ends with 1 and "error" in the JSON when the file is refused.
+ *   elf_sources functions|strings FILE FUNCTION AT-LEAST [STEP…]    a table (lib/elf/table.h)
+ * Ends with 1 and "error" in the JSON if the file is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "lib/elf/debug.h"
 #include "lib/elf/rtti.h"
 #include "lib/elf/symbols.h"
+#include "lib/elf/table.h"
 #include "lib/elf/unwind.h"
 
 struct output {
@@ -130,6 +132,35 @@ static int print_bounds(const struct elf_image *image, const char *address)
 	return 0;
 }
 
+static int print_table(const struct elf_image *image, bool of_strings, int argc, char **argv)
+{
+	_cleanup_(elf_words_freep) struct elf_words *words = NULL;
+	struct table_path path = { .function = argv[3], .at_least = (uint16_t)atoi(argv[4]) };
+	char text[TABLE_STRING_MAX + 1];
+	const char *reason = NULL;
+	struct elf_table table;
+	int r = elf_words_open(image, &words, &reason);
+
+	for (int i = 5; i < argc && path.n_steps < TABLE_STEPS_MAX; i++)
+		path.steps[path.n_steps++] = (uint8_t)atoi(argv[i]);
+	if (r >= 0)
+		r = of_strings ? elf_table_of_strings(image, words, &path, &table)
+			       : elf_table_of_functions(image, words, &path, &table);
+	if (r < 0)
+		return fail(r, reason ?: "no table");
+	printf("{\"address\": %" PRIu64 ", \"entries\": [", table.address);
+	for (uint32_t i = 0; i < table.n; i++) {
+		uint64_t address = 0;
+
+		if (of_strings && elf_table_string(image, words, &table, i, text) >= 0)
+			printf("%s\"%s\"", i ? ", " : "", text);
+		else if (elf_table_function(image, words, &table, i, &address) >= 0 || !of_strings)
+			printf("%s%" PRIu64, i ? ", " : "", address);
+	}
+	printf("]}\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
@@ -139,7 +170,7 @@ int main(int argc, char **argv)
 
 	if (argc < 4) {
 		fprintf(stderr,
-			"usage: elf_sources classes|symbols|bounds FILE NAME|PATTERN|ADDRESS [DEBUG-DIRECTORY]\n");
+			"usage: elf_sources classes|symbols|bounds|functions|strings FILE NAME|PATTERN|ADDRESS|FUNCTION …\n");
 		return 2;
 	}
 	fd = open(argv[2], O_RDONLY | O_CLOEXEC);
@@ -152,5 +183,7 @@ int main(int argc, char **argv)
 		return list_classes(image, argv[3]);
 	if (!strcmp(argv[1], "symbols"))
 		return list_symbols(image, argv[3], argc > 4 ? argv[4] : NULL);
+	if (argc > 4)
+		return print_table(image, !strcmp(argv[1], "strings"), argc, argv);
 	return print_bounds(image, argv[3]);
 }

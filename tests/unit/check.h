@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit test runner: a test is a function TEST(name_that_says_what_is_promised) { … CHECK(…); …
- * }. A test file ends with CHECK_MAIN(), and its program prints one line per test and "N passed, N
- * failed", and exits 1 when one failed.
+ * The unit test runner: a test is a function TEST(name_that_states_what_is_promised) { … CHECK(…);
+ * … }. A test file ends with CHECK_MAIN(), and its program prints one line per test and "N passed,
+ * N failed", and exits with 1 if one failed.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ static int check_failures;
 	}                                                                                          \
 	static void name_(void)
 
-/* Notes a failure and goes on with the test. */
+/* Notes a failure and continues with the test. */
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -63,8 +63,8 @@ static int check_failures;
 	} while (0)
 
 /*
- * How many random cases a test tries: all, but with sanitizers, where each takes up to a hundred
- * times as long, some, which are others each time. CHECK_LONG asks for ten times as many of those.
+ * How many random cases a test tries: all, or, with sanitizers, where each takes up to a hundred
+ * times as long, a changing selection. CHECK_LONG asks for ten times as many of those.
  */
 static inline unsigned check_cases(unsigned all, unsigned some)
 {
@@ -77,8 +77,7 @@ static inline unsigned check_cases(unsigned all, unsigned some)
 #endif
 }
 
-/* Where random cases begin: at 0 where all of them are tried, else as CHECK_SEED or the time says.
- */
+/* Where random cases begin: at 0 if all of them are tried, else given by CHECK_SEED or the time. */
 static inline unsigned long long check_seed(void)
 {
 #ifdef __SANITIZE_ADDRESS__

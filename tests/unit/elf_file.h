@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small ELF file for tests: valid as elf_file_make leaves it, so that a test can spoil one field
- * of it, then written into a memfd. Its code lies at other addresses than file offsets, as in real
- * libraries.
+ * A small ELF file for tests: valid as elf_file_make leaves it, so that a test can corrupt one
+ * field of it, then written into a memfd. Its code is at addresses that differ from file offsets,
+ * as in real libraries.
  */
 #pragma once
 
@@ -110,7 +110,7 @@ static inline void elf_file_make(struct elf_file *file)
 				 sizeof(file->dynamic_strings), 0, 0);
 }
 
-/* Returns a new descriptor of a file with the first size bytes of data; -1 when that fails. */
+/* Returns a new descriptor of a file with the first size bytes of data; -1 if that fails. */
 static inline int elf_file_write(const void *data, size_t size)
 {
 	int fd = memfd_create("elf", MFD_CLOEXEC);

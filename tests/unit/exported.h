@@ -91,7 +91,8 @@ static inline XSpace *export_at(const struct timeline *t, unsigned int level)
 							.advice = &advice });
 }
 
-/* Each allocation fails in turn: no message. Of as many as there are, the size of the message. */
+/* Each allocation fails in turn: no message. Returns the size of the message with enough
+ * allocations. */
 static inline uint64_t check_allocations_fail(const struct timeline *t,
 					      const struct export_options *options, long min,
 					      long max)

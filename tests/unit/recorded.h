@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recordings of real servers under load (tests/recordings), taken apart: a test delivers their
- * records as it likes and looks at what the correlator makes of them.
+ * records as it likes and examines the correlator's result.
  */
 #pragma once
 
@@ -30,14 +30,14 @@ struct recorded {
 	uint8_t *memory; /* of the records */
 };
 
-/* Records that get to the correlator, in their order. */
+/* Records that reach the correlator, in order. */
 struct delivery {
 	uint64_t start_ns, stop_ns;
 	const struct record **records;
 	size_t n;
 	struct interval {
 		uint64_t from_ns, to_ns;
-	} * losses; /* that it is told of */
+	} * losses; /* that the correlator receives */
 	size_t n_losses;
 };
 
@@ -134,7 +134,7 @@ static inline bool recorded_add_section(struct recorded *r, Tfprofd__RecordingHe
 			tfprofd__recording_result__free_unpacked(result, NULL);
 		return result != NULL;
 	default:
-		/* Nothing was given up, or lost. */
+		/* Nothing was shed, or lost. */
 		return s->kind & JOURNAL_OPTIONAL;
 	}
 }
@@ -177,7 +177,7 @@ static inline void recorded_done(struct recorded *r)
 	*r = (struct recorded){};
 }
 
-/* What the correlator makes of it; NULL: it failed. */
+/* The correlator's result for it; NULL: it failed. */
 static inline struct timeline *recorded_correlate(const struct recorded *r,
 						  const struct delivery *d)
 {

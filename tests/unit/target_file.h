@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file for tests with all that is read of a target's file: what elf_file.h has, an exported
- * function that returns the release, .gnu.hash for it, two USDT notes with a semaphore, and section
- * names. Valid as target_file_make leaves it, to be spoilt by a test.
+ * An ELF file for tests with everything that is read of a target's file: the content of elf_file.h,
+ * an exported function that returns the release, .gnu.hash for it, two USDT notes with a semaphore,
+ * and section names. Valid as target_file_make leaves it, to be corrupted by a test.
  */
 #pragma once
 

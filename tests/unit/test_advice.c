@@ -56,12 +56,12 @@ static void scene_start(struct scene *s, const struct part *parts, unsigned n)
 	scene_start(s, (const struct part[]){ __VA_ARGS__ },                                       \
 		    ARRAY_SIZE(((const struct part[]){ __VA_ARGS__ })))
 
-TEST(what_takes_the_most_time_comes_first_and_what_takes_little_is_not_told)
+TEST(the_largest_share_of_time_comes_first_and_small_shares_are_omitted)
 {
 	struct scene s;
 
 	SCENE(&s, { 30, PHASE_BATCH, ACTIVITY_WAITING, TEXT_NONE },
-	      { 45, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, TEXT_NONE },
+	      { 45, PHASE_EXECUTE_RUNNABLE, ACTIVITY_RUNNABLE, TEXT_NONE },
 	      { 24, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE },
 	      { 1, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
 	s.t.n_slices = 2;
@@ -77,12 +77,12 @@ TEST(what_takes_the_most_time_comes_first_and_what_takes_little_is_not_told)
 	CHECK(strstr(s.advice.texts[1], "30 % of the requests' time they wait in a batch queue"));
 }
 
-TEST(what_a_thread_is_blocked_in_for_the_longest_time_is_named)
+TEST(the_system_call_that_blocks_longest_is_named)
 {
 	struct scene s;
 
 	SCENE(&s, { 40, PHASE_DECODE, ACTIVITY_BLOCKED, 0 },
-	      { 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1 },
+	      { 20, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1 },
 	      { 40, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
 	advice_make(&s.t, &s.advice);
 	CHECK_EQ(s.advice.n, 1);
@@ -106,7 +106,7 @@ TEST(each_kind_of_waiting_has_its_sentence)
 		{ { 100, PHASE_READ, ACTIVITY_BLOCKED, 1 }, "the rest of them is awaited" },
 		{ { 100, PHASE_WRITE, ACTIVITY_BLOCKED, 1 }, "their answer waits for the socket" },
 		{ { 100, PHASE_READ, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },
-		{ { 100, PHASE_RUNNING, ACTIVITY_RUNNING, TEXT_NONE }, NULL },
+		{ { 100, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, TEXT_NONE }, NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -119,12 +119,12 @@ TEST(each_kind_of_waiting_has_its_sentence)
 	}
 }
 
-TEST(of_few_requests_and_of_those_that_are_not_whole_nothing_is_said)
+TEST(few_or_incomplete_requests_give_no_advice)
 {
 	struct scene s;
 
 	SCENE(&s, { 100, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE });
-	s.requests[3].flags = REQUEST_CUT_END;
+	s.requests[3].flags = REQUEST_TRUNCATED_END;
 	advice_make(&s.t, &s.advice);
 	CHECK_EQ(s.advice.n, 0);
 	s.t.n_requests = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which runs a batch is of, and which handler a thread is in: by objects and by nesting. */
+/* Which runs a batch belongs to, and which handler a thread is in: by objects and by nesting. */
 #include <stdlib.h>
 
 #include "lib/base/macro.h"
 #include "tests/unit/fed.h"
+#include "tests/unit/nested.h"
 
 enum {
 	S_RUN,
@@ -18,6 +19,7 @@ enum {
 	S_REST,
 	S_GRPC,
 	S_ANSWERED,
+	S_MARK,
 	N_SITES
 };
 
@@ -35,6 +37,8 @@ static const struct probe_row probes[N_SITES] = {
 		     .event = "Rest" },
 	[S_GRPC] = { OPEN(REQUEST), .slack = 1024, .group = 2, .event = "Grpc" },
 	[S_ANSWERED] = { CLOSE(REQUEST), .action = ACTION_TEXT, .group = 2, .event = "Answered" },
+	[S_MARK] = { OPEN(RUN), .usdt = "request_begin", .value = { ARGUMENT_1 },
+		     .event = "Request" },
 };
 
 TEST_PACK(probes, N_SITES);
@@ -51,7 +55,7 @@ static struct record head(uint64_t time, uint32_t tid, uint8_t kind, uint8_t sit
 	};
 }
 
-/* Stack pointers grow downwards: 100 is inside of 200. */
+/* Stack pointers grow downwards: 100 is inside 200. */
 static void feed2(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint64_t value,
 		  uint64_t value2)
 {
@@ -107,7 +111,7 @@ static uint64_t run_of_task(const struct timeline *t, unsigned batch, unsigned t
 		       : 0;
 }
 
-/* The batch span says which batch it is, and that one lies where it does. */
+/* The batch span identifies the batch, and that one refers to its span. */
 static void check_batches(const struct timeline *t)
 {
 	unsigned n = 0;
@@ -118,13 +122,13 @@ static void check_batches(const struct timeline *t)
 		if (s->kind != SPAN_BATCH)
 			continue;
 		n++;
-		CHECK(s->id >= 0 && s->id < t->n_batches);
+		CHECK(s->batch >= 0 && s->batch < t->n_batches);
 		CHECK(s->context > 0);
-		if (s->id < 0 || s->id >= t->n_batches)
+		if (s->batch < 0 || s->batch >= t->n_batches)
 			continue;
-		CHECK_EQ(t->batches[s->id].start_ns, s->start_ns);
-		CHECK_EQ(t->batches[s->id].end_ns, s->end_ns);
-		CHECK_EQ(t->batches[s->id].thread, s->thread);
+		CHECK_EQ(t->batches[s->batch].start_ns, s->start_ns);
+		CHECK_EQ(t->batches[s->batch].end_ns, s->end_ns);
+		CHECK_EQ(t->batches[s->batch].thread, s->thread);
 	}
 	CHECK_EQ(n, t->n_batches);
 	for (uint32_t i = 0; i + 1 < t->n_batches; i++)
@@ -139,7 +143,7 @@ static void check_batches(const struct timeline *t)
 	}
 }
 
-TEST(a_batch_is_of_the_runs_whose_threads_added_to_it)
+TEST(a_batch_belongs_to_the_runs_whose_threads_added_to_it)
 {
 	struct timeline *t;
 
@@ -170,7 +174,7 @@ TEST(a_batch_is_of_the_runs_whose_threads_added_to_it)
 	timeline_free(t);
 }
 
-TEST(an_executor_that_a_batch_starts_is_of_the_batch)
+TEST(an_executor_that_a_batch_starts_belongs_to_the_batch)
 {
 	struct timeline *t;
 
@@ -182,7 +186,7 @@ TEST(an_executor_that_a_batch_starts_is_of_the_batch)
 	feed(1340, 3, S_RUN, 100, 0);
 	feed(1345, 3, S_RUN_END, 90, 0);
 	feed(1350, 9, S_BATCH_END, 320, 0xb0);
-	feed2(1360, 3, S_WORK, 300, 5, 0xf00); /* its call's address is another's by now */
+	feed2(1360, 3, S_WORK, 300, 5, 0xf00); /* its call's address has been reused by now */
 	t = finish();
 	check_batches(t);
 	CHECK_EQ(t->n_batches, 1);
@@ -193,7 +197,26 @@ TEST(an_executor_that_a_batch_starts_is_of_the_batch)
 	timeline_free(t);
 }
 
-TEST(the_next_batch_at_an_address_is_another)
+TEST(pieces_within_a_mark_are_linked_to_it_by_their_step_whatever_its_request_id)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1300, 9, S_MARK, 300, 77);
+	feed2(1310, 9, S_START, 200, 5, 0xf00);
+	feed2(1320, 3, S_WORK, 300, 5, 0xf00);
+	feed2(1330, 4, S_WORK, 300, 6, 0xf00); /* of another run: the step differs */
+	t = finish();
+	CHECK(find(t, SPAN_RUN, 0)->flags & SPAN_MARK);
+	CHECK_EQ(find(t, SPAN_RUN, 0)->request_id, 77);
+	CHECK(find(t, SPAN_RUN, 0)->context);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 0)->context, find(t, SPAN_RUN, 0)->context);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 0)->step, 5);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 1)->context, 0);
+	timeline_free(t);
+}
+
+TEST(a_reused_address_is_another_batch)
 {
 	struct timeline *t;
 
@@ -219,11 +242,11 @@ TEST(the_next_batch_at_an_address_is_another)
 	CHECK_EQ(run_of_task(t, 0, 0), run_of_task(t, 1, 0));
 	CHECK_EQ(run_of_task(t, 2, 0), run_of_task(t, 3, 0));
 	CHECK(run_of_task(t, 0, 0) != run_of_task(t, 2, 0));
-	CHECK_EQ(t->batches[3].flags & SPAN_CUT_END, SPAN_CUT_END);
+	CHECK_EQ(t->batches[3].flags & SPAN_TRUNCATED_END, SPAN_TRUNCATED_END);
 	timeline_free(t);
 }
 
-TEST(batches_of_two_processes_are_told_apart)
+TEST(batches_of_two_processes_are_distinguished)
 {
 	struct timeline *t;
 
@@ -275,7 +298,7 @@ TEST(batches_are_in_order_of_their_processing_and_tasks_in_order_of_the_batches)
 	timeline_free(t);
 }
 
-TEST(a_batch_that_goes_without_being_processed_is_none)
+TEST(a_batch_that_is_never_processed_is_not_reported)
 {
 	struct timeline *t;
 
@@ -297,7 +320,7 @@ TEST(a_batch_that_goes_without_being_processed_is_none)
 	timeline_free(t);
 }
 
-TEST(a_batch_that_began_before_the_window_is_cut)
+TEST(a_batch_that_began_before_the_window_is_truncated)
 {
 	struct timeline *t;
 
@@ -311,12 +334,12 @@ TEST(a_batch_that_began_before_the_window_is_cut)
 	CHECK_EQ(t->batches[0].start_ns, 1000);
 	CHECK_EQ(t->batches[0].end_ns, 1210);
 	CHECK_EQ(t->batches[0].padded, 8);
-	CHECK_EQ(t->batches[0].flags, SPAN_CUT_START);
-	CHECK_EQ(t->batches[1].flags, SPAN_CUT_END);
+	CHECK_EQ(t->batches[0].flags, SPAN_TRUNCATED_START);
+	CHECK_EQ(t->batches[1].flags, SPAN_TRUNCATED_END);
 	timeline_free(t);
 }
 
-TEST(a_handler_holds_the_runs_of_its_thread_and_knows_path_and_model)
+TEST(a_handler_contains_the_runs_of_its_thread_and_has_path_and_model)
 {
 	const struct span *rest, *grpc, *run;
 	struct timeline *t;
@@ -336,17 +359,17 @@ TEST(a_handler_holds_the_runs_of_its_thread_and_knows_path_and_model)
 	CHECK_EQ(rest->start_ns, 1100);
 	CHECK_EQ(rest->end_ns, 1200);
 	CHECK_EQ(rest->flags, 0);
-	CHECK_EQ(run->depth, 1);
+	CHECK_EQ(depth_of(t, run), 1);
 	CHECK_EQ(run->flags, 0);
 	CHECK_EQ(grpc->end_ns, 1350);
 	CHECK_EQ(grpc->flags, 0);
 	CHECK(rest->context && grpc->context && rest->context != grpc->context);
 	CHECK_STR(t->names[rest->name].name, "Rest (m)");
 	CHECK_STR(t->names[grpc->name].name, "Grpc (m)");
-	CHECK_STR(t->texts[t->handlers[rest->id].path], "/v1/models/m:predict");
-	CHECK_STR(t->texts[t->handlers[rest->id].model], "m");
-	CHECK_EQ(t->handlers[grpc->id].path, TEXT_NONE);
-	CHECK_EQ(t->handlers[grpc->id].model, t->handlers[rest->id].model);
+	CHECK_STR(t->texts[t->handlers[rest->handler].path], "/v1/models/m:predict");
+	CHECK_STR(t->texts[t->handlers[rest->handler].model], "m");
+	CHECK_EQ(t->handlers[grpc->handler].path, TEXT_NONE);
+	CHECK_EQ(t->handlers[grpc->handler].model, t->handlers[rest->handler].model);
 	CHECK_EQ(t->n_texts, 2);
 	timeline_free(t);
 }
@@ -363,12 +386,12 @@ TEST(a_handler_whose_end_was_lost_ends_before_the_next_and_is_marked)
 	feed_text(1350, 1, S_ANSWERED, 460, "m", 1);
 	t = finish();
 	CHECK_EQ(find(t, SPAN_HANDLER, 0)->end_ns, 1160);
-	CHECK_EQ(find(t, SPAN_HANDLER, 0)->flags, SPAN_END_BOUND);
-	CHECK_EQ(find(t, SPAN_HANDLER, 1)->depth, 0);
+	CHECK_EQ(find(t, SPAN_HANDLER, 0)->flags, SPAN_END_NOT_SEEN);
+	CHECK_EQ(depth_of(t, find(t, SPAN_HANDLER, 1)), 0);
 	timeline_free(t);
 }
 
-TEST(a_handler_at_an_edge_of_the_window_is_cut)
+TEST(a_handler_at_an_edge_of_the_window_is_truncated)
 {
 	const struct span *first;
 	struct timeline *t;
@@ -377,21 +400,21 @@ TEST(a_handler_at_an_edge_of_the_window_is_cut)
 	feed(1050, 1, S_RUN_END, 400, 0);
 	feed_text(1100, 1, S_ANSWERED, 540, "m", 1);
 	feed_text(1150, 1, S_ANSWERED, 540, "m",
-		  1); /* its begin was lost: it is not that it was before the window */
+		  1); /* its beginning was lost: that does not mean that it was before the window */
 	feed(1200, 1, S_GRPC, 500, 0);
 	t = finish();
 	first = find(t, SPAN_HANDLER, 0);
 	CHECK_EQ(first->start_ns, 1000);
 	CHECK_EQ(first->end_ns, 1100);
-	CHECK_EQ(first->flags, SPAN_CUT_START);
+	CHECK_EQ(first->flags, SPAN_TRUNCATED_START);
 	CHECK_STR(t->names[first->name].name, "Answered (m)");
 	CHECK_EQ(find(t, SPAN_HANDLER, 1)->start_ns, 1200);
-	CHECK_EQ(find(t, SPAN_HANDLER, 1)->flags, SPAN_CUT_END);
+	CHECK_EQ(find(t, SPAN_HANDLER, 1)->flags, SPAN_TRUNCATED_END);
 	CHECK(!find(t, SPAN_HANDLER, 2));
 	timeline_free(t);
 }
 
-TEST(a_handler_that_batches_before_any_run_is_whose_task_it_is)
+TEST(a_task_belongs_to_the_handler_that_enqueued_it_before_any_run)
 {
 	struct timeline *t;
 
@@ -406,11 +429,11 @@ TEST(a_handler_that_batches_before_any_run_is_whose_task_it_is)
 	t = finish();
 	check_batches(t);
 	CHECK_EQ(run_of_task(t, 0, 0), find(t, SPAN_HANDLER, 0)->context);
-	CHECK_EQ(find(t, SPAN_RUN, 0)->depth, 1);
+	CHECK_EQ(depth_of(t, find(t, SPAN_RUN, 0)), 1);
 	timeline_free(t);
 }
 
-TEST(bytes_of_a_text_are_made_printable_and_a_cut_one_says_so)
+TEST(text_is_made_printable_and_truncated_text_is_marked)
 {
 	char path[RECORD_TEXT_SIZE + 1] = "";
 	struct timeline *t;
@@ -421,15 +444,15 @@ TEST(bytes_of_a_text_are_made_printable_and_a_cut_one_says_so)
 	feed_text(1200, 1, S_ANSWERED, 540, "", 0);
 	feed_text(1300, 1, S_REST, 500, path, UINT32_MAX);
 	t = finish();
-	CHECK_STR(t->texts[t->handlers[find(t, SPAN_HANDLER, 0)->id].path], "/a????b");
-	CHECK_EQ(t->handlers[find(t, SPAN_HANDLER, 0)->id].model, TEXT_NONE);
+	CHECK_STR(t->texts[t->handlers[find(t, SPAN_HANDLER, 0)->handler].path], "/a????b");
+	CHECK_EQ(t->handlers[find(t, SPAN_HANDLER, 0)->handler].model, TEXT_NONE);
 	CHECK_STR(t->names[find(t, SPAN_HANDLER, 0)->name].name, "Rest");
 	CHECK_EQ(strlen(t->texts[1]), RECORD_TEXT_SIZE + 3);
 	CHECK_STR(t->texts[1] + RECORD_TEXT_SIZE, "...");
 	timeline_free(t);
 }
 
-TEST(a_text_of_a_site_that_sends_none_is_left_out)
+TEST(text_from_a_site_without_text_is_ignored)
 {
 	struct timeline *t;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When processes began, by what the kernel told of them. */
+/* When processes began, from the kernel's events. */
 #include "daemon/broker/watch/births.h"
 
 #include "lib/base/macro.h"
@@ -45,7 +45,7 @@ TEST(a_process_begins_with_its_exec_and_maps_its_runtime)
 	b = births_free(b);
 }
 
-TEST(a_fork_that_is_told_late_changes_nothing)
+TEST(a_late_fork_event_changes_nothing)
 {
 	CHECK_EQ(births_new(&b), 0);
 	tell(SIDEBAND_EXECUTED, 7, 100, NULL);
@@ -57,7 +57,7 @@ TEST(a_fork_that_is_told_late_changes_nothing)
 	b = births_free(b);
 }
 
-TEST(one_whose_exec_was_not_seen_has_its_mappings)
+TEST(a_process_without_an_exec_event_still_has_its_mappings)
 {
 	CHECK_EQ(births_new(&b), 0);
 	tell(SIDEBAND_MAPPED, 7, 120, LIBRARY);
@@ -65,7 +65,7 @@ TEST(one_whose_exec_was_not_seen_has_its_mappings)
 	b = births_free(b);
 }
 
-TEST(in_a_storm_of_programs_those_with_a_runtime_stay)
+TEST(processes_with_a_runtime_stay_in_the_table_when_many_others_start)
 {
 	CHECK_EQ(births_new(&b), 0);
 	tell(SIDEBAND_EXECUTED, 7, 100, NULL);
@@ -75,7 +75,7 @@ TEST(in_a_storm_of_programs_those_with_a_runtime_stay)
 	check(7, 100, 120);
 	for (pid_t pid = 59999; pid > 59400; pid--)
 		check(pid, 1000 + (uint64_t)pid, 0);
-	/* When all of them have one, the oldest goes. */
+	/* If all of them have one, the oldest is dropped. */
 	for (pid_t i = 1; i <= 4; i++) {
 		tell(SIDEBAND_EXECUTED, 7 + 256 * i, 100000, NULL);
 		tell(SIDEBAND_MAPPED, 7 + 256 * i, 100001, LIBRARY);

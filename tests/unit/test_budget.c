@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When, and what, a budget takes away. */
+/* When, and what, a budget sheds. */
 #include "tests/unit/check.h"
 
 #include "daemon/capture/budget/budget.h"
 
 #define MS 1000000ull
 
-/* A load: so many nanoseconds of cost per millisecond and kind, on a target with one busy CPU. */
+/* A load: the cost in nanoseconds per millisecond and kind, on a target with one busy CPU. */
 struct load {
 	uint64_t per_ms[KIND_COUNT];
 	bool shed[KIND_COUNT];
 };
 
-/* Runs a window of so many ms, looking every 20 ms; what is shed is hit for 60 ms more. Returns the
- * overhead in percent. */
+/* Runs a window of this many ms, checking every 20 ms; what is shed is hit for 60 ms more. Returns
+ * the overhead in percent. */
 static double run(struct budget *b, struct load *load, unsigned window_ms, unsigned *ret_sheds)
 {
 	uint64_t cost[KIND_COUNT] = {}, all = 0, gone_at[KIND_COUNT] = {};
@@ -49,7 +49,7 @@ TEST(nothing_is_shed_within_the_budget)
 	CHECK_EQ(sheds, 0);
 }
 
-TEST(the_dearest_kind_goes_first_and_runs_stay)
+TEST(the_most_expensive_kind_is_shed_first_and_runs_stay)
 {
 	struct budget b = { .max_percent = 5 };
 	struct load load = {
@@ -62,7 +62,7 @@ TEST(the_dearest_kind_goes_first_and_runs_stay)
 	CHECK(load.shed[KIND_OPS] && !load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
 }
 
-TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
+TEST(cheaper_kinds_are_shed_before_more_expensive_runs)
 {
 	struct budget b = { .max_percent = 5 };
 	struct load load = { .per_ms = { [KIND_RUNS] = 48000, [KIND_EXECUTORS] = 8000 } };
@@ -73,7 +73,7 @@ TEST(cheaper_kinds_go_before_runs_although_runs_are_dearer)
 	CHECK(load.shed[KIND_EXECUTORS] && !load.shed[KIND_RUNS]);
 }
 
-TEST(a_limit_of_100_is_none)
+TEST(a_limit_of_100_means_no_limit)
 {
 	struct budget b = { .max_percent = 100 };
 	struct load load = { .per_ms = { [KIND_RUNS] = 10000, [KIND_OPS] = 1500000 } };
@@ -83,7 +83,7 @@ TEST(a_limit_of_100_is_none)
 	CHECK_EQ(n, 0);
 }
 
-TEST(what_is_too_dear_together_goes_at_once)
+TEST(kinds_that_exceed_the_budget_together_are_shed_at_once)
 {
 	struct budget b = { .max_percent = 1 };
 	struct load load = { .per_ms = { [KIND_RUNS] = 5000,
@@ -97,7 +97,7 @@ TEST(what_is_too_dear_together_goes_at_once)
 	CHECK(!load.shed[KIND_RUNS] && !load.shed[KIND_HANDOVER]);
 }
 
-TEST(runs_go_when_they_alone_are_too_dear)
+TEST(runs_are_shed_if_they_alone_exceed_the_budget)
 {
 	struct budget b = { .max_percent = 1 };
 	struct load load = { .per_ms = { [KIND_RUNS] = 100000 } };
@@ -108,7 +108,7 @@ TEST(runs_go_when_they_alone_are_too_dear)
 	CHECK(load.shed[KIND_RUNS]);
 }
 
-TEST(what_costs_nothing_for_a_moment_goes_before_runs_all_the_same)
+TEST(a_momentarily_idle_kind_is_still_shed_before_runs)
 {
 	struct budget b = { .max_percent = 1 };
 	uint64_t cost[KIND_COUNT] = {};
@@ -145,16 +145,16 @@ TEST(lost_records_count_as_hits)
 	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 2).kinds);
 }
 
-TEST(what_was_read_late_is_judged_over_a_longer_time)
+TEST(records_that_were_read_late_are_averaged_over_a_longer_time)
 {
 	struct budget b = { .max_percent = 50 };
 	uint64_t none[KIND_COUNT] = {}, cost[KIND_COUNT] = { [KIND_OPS] = 30 * MS };
 
-	/* 30 ms of 20 cannot be: those of 80 ms were read at once. */
+	/* 30 ms of 20 is impossible: the records of 80 ms were read at once. */
 	CHECK(!budget_check(&b, 100 * MS, 100 * MS, none, 0).kinds);
 	CHECK(!budget_check(&b, 120 * MS, 120 * MS, cost, 0).kinds);
 	CHECK(!budget_check(&b, 180 * MS, 180 * MS, cost, 0).kinds);
-	/* Not for ever. */
+	/* Not forever. */
 	cost[KIND_OPS] += 90 * MS;
 	CHECK(!budget_check(&b, 200 * MS, 200 * MS, cost, 0).kinds);
 	CHECK(budget_check(&b, 300 * MS, 300 * MS, cost, 0).kinds);

@@ -78,7 +78,7 @@ TEST(valid_utf8_stays_as_it_is)
 		      "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xf4\x8f\xbf\xbf\"");
 }
 
-TEST(every_byte_that_is_no_utf8_becomes_a_replacement_character)
+TEST(every_byte_that_is_not_utf8_becomes_a_replacement_character)
 {
 #define R "\xef\xbf\xbd"
 	expect_string("\x80", "\"" R "\"");       /* a continuation alone */

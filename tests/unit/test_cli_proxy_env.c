@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When TensorBoard's client asks a proxy for the daemon. */
+/* When TensorBoard's client connects to the daemon through a proxy. */
 #include "cli/connect/proxy_env.c"
 
 #include "tests/unit/check.h"
@@ -41,14 +41,14 @@ static char *grpc_exceptions_first(const char *name)
 	return !strcmp(name, "no_grpc_proxy") ? (char *)"example.com" : with_exceptions(name);
 }
 
-TEST(without_a_proxy_nothing_is_in_the_way)
+TEST(without_a_proxy_there_is_no_finding)
 {
 	CHECK(!proxy_env_find(none));
 	CHECK(!proxy_env_find(empty));
 	CHECK(!proxy_env_find(upper_case));
 }
 
-TEST(the_variable_that_counts_is_named)
+TEST(the_effective_variable_is_named)
 {
 	CHECK_STR(proxy_env_find(http), "http_proxy");
 	CHECK_STR(proxy_env_find(both), "grpc_proxy");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of requests is there when it is complete, and nothing is left of one that is not. */
+/* A file of requests exists when it is complete, and nothing is left of one that is not. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void enter(void)
 		snprintf(path, sizeof(path), "%s/r.ndjson", directory);
 }
 
-/* How many files there are, hidden ones too. */
+/* The number of files, including hidden ones. */
 static unsigned count_files(void)
 {
 	struct dirent *entry;
@@ -68,7 +68,7 @@ TEST(a_file_has_its_name_when_it_is_complete)
 	CHECK_EQ(count_lines(), 2);
 	request_file_free(file);
 	CHECK_EQ(count_files(), 1);
-	/* Another one takes its place. */
+	/* Another file takes its place. */
 	CHECK_EQ(request_file_new(path, &file), 0);
 	CHECK_EQ(request_file_commit(file), 0);
 	request_file_free(file);
@@ -77,7 +77,7 @@ TEST(a_file_has_its_name_when_it_is_complete)
 	leave();
 }
 
-TEST(nothing_is_left_of_a_file_that_was_given_up)
+TEST(an_uncommitted_file_is_removed)
 {
 	Tfprofd__Request request = TFPROFD__REQUEST__INIT;
 	struct request_file *file;
@@ -91,7 +91,7 @@ TEST(nothing_is_left_of_a_file_that_was_given_up)
 	leave();
 }
 
-TEST(what_cannot_be_written_is_found_out_at_first)
+TEST(an_unwritable_path_is_reported_at_open)
 {
 	struct request_file *file;
 
@@ -102,7 +102,7 @@ TEST(what_cannot_be_written_is_found_out_at_first)
 	leave();
 }
 
-TEST(what_is_no_regular_file_is_written_to_and_stays)
+TEST(a_device_or_pipe_is_written_in_place)
 {
 	Tfprofd__Request request = TFPROFD__REQUEST__INIT;
 	struct request_file *file;
@@ -116,7 +116,7 @@ TEST(what_is_no_regular_file_is_written_to_and_stays)
 	request_file_free(file);
 	CHECK_EQ(stat("/dev/null", &st), 0);
 	CHECK(S_ISCHR(st.st_mode));
-	/* What a link points to is replaced, and keeps its mode. */
+	/* The target of a link is replaced, and keeps its mode. */
 	enter();
 	snprintf(link, sizeof(link), "%s/link", directory);
 	CHECK_EQ(symlink(path, link), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests in numbers, as people and programs read them. */
+/* The summary of requests as text and as JSON. */
 #include <stdlib.h>
 
 #include "cli/report/json.c"
@@ -12,7 +12,7 @@
 
 struct sample {
 	Tfprofd__RequestSummary summary;
-	Tfprofd__Percentiles latency, phases[PHASE_ROWS], *phase_list[PHASE_ROWS];
+	Tfprofd__Percentiles latency, phases[PHASE_COUNT], *phase_list[PHASE_COUNT];
 	Tfprofd__ModelSummary model, *model_list[1];
 	Tfprofd__BatchSummary batches;
 	Tfprofd__RequestFilter filter;
@@ -37,13 +37,13 @@ static void sample_init(struct sample *s)
 	s->batches = (Tfprofd__BatchSummary)TFPROFD__BATCH_SUMMARY__INIT;
 	s->filter = (Tfprofd__RequestFilter)TFPROFD__REQUEST_FILTER__INIT;
 	s->latency = percentiles(10, 1000);
-	for (unsigned i = 0; i < PHASE_ROWS; i++) {
+	for (unsigned i = 0; i < PHASE_COUNT; i++) {
 		s->phases[i] = percentiles(0, 0);
 		s->phase_list[i] = &s->phases[i];
 	}
 	s->summary.latency = &s->latency;
 	s->summary.phases = s->phase_list;
-	s->summary.n_phases = PHASE_ROWS;
+	s->summary.n_phases = PHASE_COUNT;
 	s->model_list[0] = &s->model;
 	s->summary.models = s->model_list;
 	s->summary.batches = &s->batches;
@@ -70,7 +70,7 @@ static void expect(const Tfprofd__RequestSummary *summary, const char *expected)
 	free(text);
 }
 
-TEST(without_requests_nothing_is_said)
+TEST(without_requests_nothing_is_printed)
 {
 	struct sample s;
 
@@ -111,7 +111,7 @@ TEST(the_phases_that_took_time_are_a_table)
 	expect(&s.summary,
 	       "  requests 1,234, p50 10.0 ms, p90 20.0 ms, p99 30.0 ms, max 40.0 ms; 3 truncated by the window; 1 aborted; 2 with lost records\n"
 	       "  attribution: 1,000 exact, 0 inferred, 5 unattributed\n"
-	       "  batches  10, of 3.9 tasks and 7.5 rows on average; 25.0 % of what was processed is padding\n"
+	       "  batches  10, of 3.9 tasks and 7.5 rows on average; 25.0 % of the processed rows are padding\n"
 	       "\nWhere the requests' time went:\n"
 	       "  phase                           p50      p90      p99      max  % of total\n"
 	       "  read                        1.00 ms  2.00 ms  3.00 ms  4.00 ms        10.0\n"

@@ -74,7 +74,7 @@ TEST(a_run_is_named_after_its_time_and_host)
 	CHECK_EQ(write_run("/log", "server-1.example", "/log" RUN "/server-1.example.xplane.pb"),
 		 0);
 	CHECK_EQ(unlink(in("/log" RUN "/server-1.example.xplane.pb")), 0);
-	/* Nothing else lies there. */
+	/* No other file is there. */
 	CHECK_EQ(rmdir(in("/log" RUN)), 0);
 	CHECK_EQ(rmdir(in("/log/plugins/profile")), 0);
 	end();
@@ -86,13 +86,13 @@ TEST(a_run_that_exists_is_never_written_over)
 	CHECK_EQ(write_run("/log", "h", "/log" RUN "/h.xplane.pb"), 0);
 	CHECK_EQ(write_run("/log", "h", "/log" RUN "_2/h.xplane.pb"), 0);
 	CHECK_EQ(write_run("/log", "other", "/log" RUN "_3/other.xplane.pb"), 0);
-	/* Whatever it is that has the name. */
+	/* Whatever kind of file has the name. */
 	CHECK_EQ(symlink("/nowhere", in("/log" RUN "_4")), 0);
 	CHECK_EQ(write_run("/log", "h", "/log" RUN "_5/h.xplane.pb"), 0);
 	end();
 }
 
-TEST(two_runs_of_one_second_do_not_meet)
+TEST(two_runs_in_the_same_second_get_different_names)
 {
 	struct run_directory *first, *second;
 	char *path1 = NULL, *path2 = NULL;
@@ -187,7 +187,7 @@ TEST(a_write_that_fails_leaves_nothing)
 
 	begin();
 	CHECK_EQ(run_directory_prepare(in("/log"), &run), 0);
-	/* A descriptor that cannot be written stands for a full disk. */
+	/* A descriptor that cannot be written imitates a full disk. */
 	close(run->file);
 	run->file = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	CHECK_EQ(run_directory_add(run, "abc", 3), -ENOSPC);

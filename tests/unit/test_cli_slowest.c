@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slowest requests as people and programs read them. */
+/* The slowest requests as text and as JSON. */
 #include <stdlib.h>
 
 #include "cli/report/json.c"
@@ -18,7 +18,7 @@ struct sample {
 	Tfprofd__RequestSegment segments[64], *segment_list[64];
 	Tfprofd__RequestCause cause;
 	char *names[2];
-	uint64_t phases[PHASE_ROWS];
+	uint64_t phases[PHASE_COUNT];
 };
 
 static void sample_init(struct sample *s)
@@ -45,7 +45,7 @@ static void sample_init(struct sample *s)
 	s->request.names = s->names;
 	s->request.critical_path = s->segment_list;
 	s->request.phases = s->phases;
-	s->request.n_phases = PHASE_ROWS;
+	s->request.n_phases = PHASE_COUNT;
 	s->request.attribution = TFPROFD__ATTRIBUTION__ATTRIBUTION_EXACT;
 }
 
@@ -65,7 +65,7 @@ static void add_piece(struct sample *s, uint64_t length, unsigned phase, unsigne
 	segment->by = by;
 }
 
-/* What is printed of it. */
+/* The printed text. */
 static char *printed(const struct sample *s)
 {
 	Tfprofd__Request *const list[] = { (Tfprofd__Request *)&s->request };
@@ -127,7 +127,7 @@ TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
 	CHECK(!slowest_verdict(&s.request));
 }
 
-TEST(the_verdict_says_how_many_tasks_the_batch_had_that_was_waited_for)
+TEST(the_verdict_has_the_size_of_the_awaited_batch)
 {
 	Tfprofd__RequestBatch short_wait = TFPROFD__REQUEST_BATCH__INIT,
 			      long_wait = TFPROFD__REQUEST_BATCH__INIT,
@@ -195,7 +195,7 @@ TEST(a_request_is_a_head_a_verdict_and_a_timeline)
 	free(text);
 }
 
-TEST(short_pieces_are_told_together)
+TEST(short_pieces_are_combined)
 {
 	struct sample s;
 	char *text;
@@ -209,7 +209,7 @@ TEST(short_pieces_are_told_together)
 			  TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1, 2, 0);
 	add_piece(&s, 30 * MS, TFPROFD__PHASE__PHASE_EXECUTE, TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN,
 		  0, 0, 0);
-	/* One alone is as well told by itself, unless it stands for several already. */
+	/* A single piece is printed by itself, unless it already stands for several. */
 	add_piece(&s, MS / 10, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNING, 1,
 		  0, 0);
 	add_piece(&s, 17 * MS, TFPROFD__PHASE__PHASE_ENCODE, TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE,
@@ -230,7 +230,7 @@ TEST(short_pieces_are_told_together)
 	free(text);
 }
 
-TEST(a_hog_that_takes_a_little_of_each_phase_is_told_with_what_it_took_in_all)
+TEST(a_hog_across_phases_is_shown_with_its_total_share)
 {
 	struct sample s;
 
@@ -252,7 +252,7 @@ TEST(a_hog_that_takes_a_little_of_each_phase_is_told_with_what_it_took_in_all)
 		       "45 % execute: waiting for a CPU while hog/14 ran, thread worker/12");
 }
 
-TEST(a_long_timeline_is_told_in_a_few_lines)
+TEST(a_long_timeline_is_combined_into_a_few_lines)
 {
 	unsigned lines = 0;
 	struct sample s;

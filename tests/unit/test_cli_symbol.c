@@ -15,7 +15,7 @@ static void check_fit(const char *text, size_t size, const char *expected)
 	free(fitting);
 }
 
-TEST(mangled_names_are_read)
+TEST(mangled_names_are_demangled)
 {
 	_cleanup_free_ char *plain = symbol_demangle("_ZN3app6Server3RunEi");
 	_cleanup_free_ char *template =
@@ -27,7 +27,7 @@ TEST(mangled_names_are_read)
 		"app::Queue<app::(anonymous namespace)::Task>::put(app::(anonymous namespace)::Task const&)");
 }
 
-TEST(what_is_no_mangled_name_is_left_alone)
+TEST(other_names_are_not_demangled)
 {
 	static const char *const names[] = { "",    "main",       "_Z",
 					     "_ZN", "_ZN9999999", "app::Server, slot 3",
@@ -39,7 +39,7 @@ TEST(what_is_no_mangled_name_is_left_alone)
 
 /* f(b, a<b, b>, …): each argument holds the one before twice, so that the last one has 2^18 parts.
  */
-TEST(names_that_would_explode_are_not_read)
+TEST(names_with_too_many_references_are_not_demangled)
 {
 	static const char ids[] = "123456789ABCDEFGHI";
 	char name[400], *p = stpcpy(name, "_Z1f1b1aIS_S_E");
@@ -51,7 +51,7 @@ TEST(names_that_would_explode_are_not_read)
 	CHECK_EQ(count_references("_Z1fStSsSaT"), 0);
 }
 
-/* Whether a function with a name of so many letters is read. */
+/* Whether a function with a name of this length is demangled. */
 static bool is_read(unsigned int length)
 {
 	char symbol[1200], *p = symbol + sprintf(symbol, "_Z%u", length);
@@ -63,19 +63,19 @@ static bool is_read(unsigned int length)
 	return name;
 }
 
-TEST(names_of_more_than_a_kilobyte_are_not_read)
+TEST(names_of_more_than_a_kilobyte_are_not_demangled)
 {
 	CHECK(is_read(1000));
 	CHECK(!is_read(1100));
 }
 
-TEST(what_fits_is_kept)
+TEST(a_name_that_fits_is_kept)
 {
 	check_fit("app::Server::Run(int)", 21, "app::Server::Run(int)");
 	check_fit("a::(anonymous namespace)::b()", 40, "a::(anonymous namespace)::b()");
 }
 
-TEST(what_does_not_fit_loses_what_says_least)
+TEST(a_name_that_does_not_fit_loses_its_least_informative_parts)
 {
 	check_fit("a::(anonymous namespace)::b(int)", 20, "a::b(int)");
 	check_fit("app::Server::Run(app::Request const&, app::Reply*)", 30,

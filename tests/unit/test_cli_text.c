@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, untrusted names and tables as tfprofctl shows them to people. */
+/* Numbers, untrusted names and tables as tfprofctl prints them. */
 #include <stdlib.h>
 
 #include "cli/report/text.c"
@@ -48,7 +48,7 @@ TEST(plain_text_stays_as_it_is)
 	expect_written("", "", 0);
 }
 
-TEST(a_name_cannot_drive_the_terminal)
+TEST(a_name_cannot_control_the_terminal)
 {
 	expect_written("\x1b[31m", "\\x1b[31m", 8);
 	expect_written("a\r\nb", "a\\x0d\\x0ab", 10);

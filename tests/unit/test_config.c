@@ -28,7 +28,7 @@ static void write_file(const char *text)
 		"tfprofd", __VA_ARGS__, NULL                                                       \
 	}
 
-/* What comes of flags alone. */
+/* The result of flags alone. */
 static int read_flags(char *argv[], struct config **ret)
 {
 	int argc = 0;
@@ -40,7 +40,7 @@ static int read_flags(char *argv[], struct config **ret)
 	return config_new(argc, argv, ret, error, sizeof(error));
 }
 
-/* What comes of a file with this text; *ret is NULL on failure. */
+/* The result of a file with this text; *ret is NULL on failure. */
 static int read_text(const char *text, struct config **ret)
 {
 	int r;
@@ -128,7 +128,7 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 	config_free(config);
 }
 
-TEST(a_flag_goes_before_the_file_and_a_target_of_a_flag_before_those_of_the_file)
+TEST(flags_take_precedence_over_the_file_also_for_targets)
 {
 	struct config *config;
 
@@ -158,7 +158,7 @@ static void note_restart(const char *name, void *data)
 	snprintf(restarted, sizeof(restarted), "%s", name);
 }
 
-TEST(what_is_read_again_changes_what_it_can_and_names_what_it_cannot)
+TEST(a_reload_applies_what_can_change_and_names_what_cannot)
 {
 	struct config *config, *again = NULL;
 	char *flags[] = { "tfprofd", "--config", path, "--max-captures", "5", NULL };
@@ -249,7 +249,7 @@ TEST(every_key_of_a_target_is_read)
 	config_free(config);
 }
 
-TEST(the_first_section_that_a_process_is_of_counts)
+TEST(the_first_section_that_matches_a_process_applies)
 {
 	struct config *config;
 
@@ -275,7 +275,7 @@ TEST(an_empty_file_is_a_configuration)
 	config_free(config);
 }
 
-TEST(what_is_not_understood_is_refused_with_its_line)
+TEST(an_error_in_the_file_is_reported_with_its_line)
 {
 	char line[400], text[500];
 
@@ -284,8 +284,8 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 		       "2: unknown section '[tenant a]': use [daemon] or [target GLOB]");
 	expect_refused("[target]\nlevel = 1\n",
 		       "1: unknown section '[target]': use [daemon] or [target GLOB]");
-	expect_refused("[target  ]\n", "1: the section names no process: use [target GLOB]");
-	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside of a section");
+	expect_refused("[target  ]\n", "1: the section has no process pattern: use [target GLOB]");
+	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside a section");
 	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
 	expect_refused("[target a]\nlevel\nlevl = 1\n", "2: neither a section nor KEY = VALUE");
 	expect_refused("[target a]\nlevel = 4\n", "2: invalid level '4': use 1, 2 or 3");
@@ -313,7 +313,7 @@ TEST(what_is_not_understood_is_refused_with_its_line)
 	expect_refused(text, "2: the line is longer than 198 bytes");
 }
 
-TEST(a_file_that_is_not_there_is_named)
+TEST(a_missing_file_is_named)
 {
 	struct config *config;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records in, spans out: nesting, identity, names, cuts. */
+/* Records in, spans out: nesting, identity, names, truncation. */
 #include "tests/unit/check.h"
 
 #include <stdlib.h>
 
 #include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
+#include "tests/unit/nested.h"
 #include "tests/unit/packed.h"
 
 /* A runtime of the test's own, so that no real one's names are needed. */
@@ -74,7 +75,7 @@ static void *add(uint64_t time, uint32_t tid, uint8_t kind, size_t size)
 	return r;
 }
 
-/* Stack pointers grow downwards: 100 is inside of 200. */
+/* Stack pointers grow downwards: 100 is inside 200. */
 static void probe(uint64_t time, uint32_t tid, uint8_t site, uint32_t stack, uint32_t tag,
 		  uint64_t value)
 {
@@ -128,7 +129,7 @@ static void woken(uint64_t time, uint32_t tid, uint32_t waker, int32_t waker_cal
 	r->waker_syscall = waker_call;
 }
 
-/* What a test may change of the run. */
+/* What a test may change about the run. */
 static struct {
 	bool ops_at_entry;
 	uint64_t shed_ns; /* 0: nothing is shed */
@@ -147,9 +148,9 @@ static struct timeline *run(void)
 	CHECK_EQ(correlator_new(1000, &c), 0);
 	CHECK_EQ(correlator_add_target(c, &target), 0);
 	for (unsigned i = 0; i < n_records; i++) {
-		/* As late as it can come: just before the first record that it concerns. */
+		/* As late as it can arrive: just before the first record that it concerns. */
 		if (how.shed_ns && records[i]->time >= how.shed_ns) {
-			CHECK_EQ(correlator_shed(c, how.shed, how.shed_ns, "too dear"), 0);
+			CHECK_EQ(correlator_shed(c, how.shed, how.shed_ns, "too expensive"), 0);
 			how.shed_ns = 0;
 		}
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
@@ -169,7 +170,8 @@ static const struct span *find(const struct timeline *t, const char *event, unsi
 	return NULL;
 }
 
-/* The span with this name must have these times; another one stands in for one that is missing. */
+/* Checks that the span with this name has these times; another span is returned if it is
+ * missing. */
 static const struct span *expect(const struct timeline *t, const char *event, unsigned which,
 				 uint64_t start, uint64_t end)
 {
@@ -200,7 +202,7 @@ TEST(an_op_ends_where_its_context_is_destroyed)
 	timeline_free(t);
 }
 
-TEST(nested_ops_take_their_time_from_the_outer_one)
+TEST(the_time_of_nested_ops_is_not_self_time_of_the_outer_one)
 {
 	struct timeline *t;
 
@@ -212,7 +214,7 @@ TEST(nested_ops_take_their_time_from_the_outer_one)
 	probe(3000, 1, S_OP_END, 200, 7, 0);
 	t = run();
 	CHECK_EQ(expect(t, "outer:Call", 0, 2000, 3000)->self_ns, 700);
-	CHECK_EQ(expect(t, "inner:Mul", 0, 2100, 2400)->depth, 1);
+	CHECK_EQ(depth_of(t, expect(t, "inner:Mul", 0, 2100, 2400)), 1);
 	timeline_free(t);
 }
 
@@ -225,12 +227,12 @@ TEST(an_op_whose_end_was_lost_ends_when_its_frame_must_have_returned)
 	probe(2600, 1, S_OP, 100, 8, 0xa0); /* the same depth: the first one has returned */
 	probe(2700, 1, S_OP_END, 100, 8, 0);
 	t = run();
-	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_NOT_SEEN);
 	CHECK_EQ(expect(t, "a:Mul", 1, 2600, 2700)->flags, 0);
 	timeline_free(t);
 }
 
-TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
+TEST(earlier_objects_are_named_once_their_layout_is_known)
 {
 	const struct correlate_target target = { .pid = 77,
 						 .name = "server",
@@ -259,7 +261,7 @@ TEST(objects_from_before_their_layout_was_known_are_named_when_it_is)
 	n_records = 0;
 }
 
-TEST(a_reused_address_gets_the_name_of_its_time)
+TEST(a_reused_address_has_the_name_valid_at_that_time)
 {
 	struct timeline *t;
 
@@ -290,7 +292,7 @@ TEST(an_op_without_a_name_is_shown_and_counted_as_such)
 	timeline_free(t);
 }
 
-TEST(executors_on_other_threads_belong_to_the_run_whose_call_they_have)
+TEST(executors_on_other_threads_belong_to_the_run_with_their_call_object)
 {
 	struct timeline *t;
 	const struct span *first, *second;
@@ -311,16 +313,16 @@ TEST(executors_on_other_threads_belong_to_the_run_whose_call_they_have)
 	t = run();
 	first = expect(t, "Run", 0, 2000, 3000);
 	second = expect(t, "Run", 1, 2005, 2900);
-	CHECK_EQ(first->id, 41);
+	CHECK_EQ(first->step, 41);
 	CHECK(first->context && second->context && first->context != second->context);
 	CHECK_EQ(expect(t, "Work", 0, 2100, 2150)->context, second->context);
 	CHECK_EQ(expect(t, "Work", 1, 2200, 2260)->context, first->context);
 	CHECK_EQ(t->n_runs, 2);
-	CHECK_EQ(t->n_runs_cut, 0);
+	CHECK_EQ(t->n_runs_truncated, 0);
 	timeline_free(t);
 }
 
-TEST(an_executor_of_a_run_from_before_the_window_is_nobodys)
+TEST(an_executor_of_a_run_from_before_the_window_is_unattributed)
 {
 	struct timeline *t;
 
@@ -366,17 +368,17 @@ TEST(a_done_callback_is_linked_only_when_one_run_has_its_step)
 	timeline_free(t);
 }
 
-TEST(runs_that_cross_the_window_are_cut_and_counted_as_cut)
+TEST(runs_that_cross_an_edge_of_the_window_are_truncated_and_counted)
 {
 	struct timeline *t;
 
 	probe(2000, 1, S_RUN_END, 450, 0, 0);
 	probe(8000, 1, S_RUN, 500, 0, 43);
 	t = run();
-	CHECK_EQ(expect(t, "Run", 0, 1000, 2000)->flags, SPAN_CUT_START);
-	CHECK_EQ(expect(t, "Run", 1, 8000, 9000)->flags, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "Run", 0, 1000, 2000)->flags, SPAN_TRUNCATED_START);
+	CHECK_EQ(expect(t, "Run", 1, 8000, 9000)->flags, SPAN_TRUNCATED_END);
 	CHECK_EQ(t->n_runs, 0);
-	CHECK_EQ(t->n_runs_cut, 2);
+	CHECK_EQ(t->n_runs_truncated, 2);
 	timeline_free(t);
 }
 
@@ -391,12 +393,12 @@ TEST(an_asynchronous_op_is_its_launch_also_when_it_finishes_elsewhere)
 	probe(2050, 1, S_OP_END, 200, 8, 0);
 	probe(4000, 2, S_OP_END, 200, 7, 0);
 	t = run();
-	CHECK_EQ(expect(t, "recv:Recv", 0, 2010, 2040)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "recv:Recv", 0, 2010, 2040)->flags, SPAN_ASYNC | SPAN_END_NOT_SEEN);
 	expect(t, "Work", 0, 2000, 2050);
 	timeline_free(t);
 }
 
-TEST(the_last_launch_of_a_thread_does_not_go_on_until_the_window_ends)
+TEST(the_last_launch_of_a_thread_does_not_extend_to_the_end_of_the_window)
 {
 	struct timeline *t;
 
@@ -409,13 +411,13 @@ TEST(the_last_launch_of_a_thread_does_not_go_on_until_the_window_ends)
 	switched(2100, 1, 9, SWITCH_OUT, 1, 202 /* futex */);
 	switched(2200, 2, 9, SWITCH_OUT, 1, 202);
 	t = run();
-	CHECK_EQ(expect(t, "call:Call", 0, 2011, 2040)->flags, SPAN_ASYNC | SPAN_END_BOUND);
-	CHECK_EQ(expect(t, "call:Call", 1, 2012, 2200)->flags, SPAN_ASYNC | SPAN_END_BOUND);
-	CHECK_EQ(expect(t, "call:Call", 2, 2013, 9000)->flags, SPAN_ASYNC | SPAN_CUT_END);
+	CHECK_EQ(expect(t, "call:Call", 0, 2011, 2040)->flags, SPAN_ASYNC | SPAN_END_NOT_SEEN);
+	CHECK_EQ(expect(t, "call:Call", 1, 2012, 2200)->flags, SPAN_ASYNC | SPAN_END_NOT_SEEN);
+	CHECK_EQ(expect(t, "call:Call", 2, 2013, 9000)->flags, SPAN_ASYNC | SPAN_TRUNCATED_END);
 	timeline_free(t);
 }
 
-TEST(a_launch_that_hands_its_work_on_ends_with_that)
+TEST(a_launch_ends_when_it_hands_its_work_over)
 {
 	struct timeline *t;
 
@@ -427,15 +429,16 @@ TEST(a_launch_that_hands_its_work_on_ends_with_that)
 	}
 	switched(2013, 2, 9, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
 	woken(2015, 3, 1, 202);
-	/* Somebody else's, by an interrupt, and by one that has gone on to something else. */
+	/* Woken by a thread of another process, by an interrupt, and by a thread that has moved on
+	 * to something else. */
 	woken(2017, 3, 9, 202);
 	woken(2019, 3, 1, -1);
 	woken(2021, 3, 2, 202);
 	probe(2040, 1, S_OP, 200, 8, 0xb0);
 	probe(2050, 1, S_OP_END, 200, 8, 0);
 	t = run();
-	CHECK_EQ(expect(t, "next:Next", 0, 2011, 2015)->flags, SPAN_ASYNC | SPAN_END_BOUND);
-	CHECK_EQ(expect(t, "next:Next", 1, 2012, 2013)->flags, SPAN_ASYNC | SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "next:Next", 0, 2011, 2015)->flags, SPAN_ASYNC | SPAN_END_NOT_SEEN);
+	CHECK_EQ(expect(t, "next:Next", 1, 2012, 2013)->flags, SPAN_ASYNC | SPAN_END_NOT_SEEN);
 	timeline_free(t);
 }
 
@@ -458,14 +461,14 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	s = expect(t, "futex", 0, 2100, 2300);
 	CHECK_EQ(s->kind, SPAN_BLOCKED);
 	CHECK_EQ(s->flags, 0);
-	CHECK(s->id >= 0 && t->threads[s->id].tid == 2);
+	CHECK(s->waker >= 0 && t->threads[s->waker].tid == 2);
 	CHECK_EQ(expect(t, "runqueue", 0, 2300, 2400)->kind, SPAN_RUNNABLE);
 	CHECK_EQ(expect(t, "preempted", 0, 2500, 2700)->kind, SPAN_RUNNABLE);
 	CHECK_EQ(t->slices[0].cpu, 1);
 	timeline_free(t);
 }
 
-TEST(a_wait_for_a_cpu_names_who_had_it_for_the_longest)
+TEST(a_wait_for_a_cpu_names_the_thread_that_had_it_longest)
 {
 	struct timeline *t;
 
@@ -482,12 +485,12 @@ TEST(a_wait_for_a_cpu_names_who_had_it_for_the_longest)
 	switched(4100, 2, 8, SWITCH_OUT, 1, 202);
 	switched(4500, 8, 1, SWITCH_IN, 0, -1);
 	t = run();
-	CHECK_EQ(t->threads[expect(t, "runqueue", 0, 2100, 3000)->id].tid, 8);
-	CHECK_EQ(t->threads[expect(t, "preempted", 0, 4000, 4500)->id].tid, 8);
+	CHECK_EQ(t->threads[expect(t, "runqueue", 0, 2100, 3000)->cpu_user].tid, 8);
+	CHECK_EQ(t->threads[expect(t, "preempted", 0, 4000, 4500)->cpu_user].tid, 8);
 	timeline_free(t);
 }
 
-TEST(a_wait_for_a_cpu_that_was_idle_names_nobody)
+TEST(a_wait_for_an_idle_cpu_names_no_thread)
 {
 	struct timeline *t;
 
@@ -496,14 +499,15 @@ TEST(a_wait_for_a_cpu_that_was_idle_names_nobody)
 	woken(2100, 1, 9, 202);
 	switched(2200, 0, 1, SWITCH_IN, 0, -1);
 	t = run();
-	CHECK_EQ(expect(t, "runqueue", 0, 2100, 2200)->id, -1);
+	CHECK_EQ(expect(t, "runqueue", 0, 2100, 2200)->cpu_user, -1);
 	timeline_free(t);
 }
 
-TEST(a_thread_that_an_interrupt_came_upon_is_not_taken_for_the_waker)
+TEST(an_interrupted_thread_is_not_taken_for_the_waker)
 {
-	static const int32_t calls[] = { -1, 0 /* read */,
-					 1 /* write: wakes readers, not who waits for a futex */ };
+	static const int32_t
+		calls[] = { -1, 0 /* read */,
+			    1 /* write: wakes readers, not threads that wait for a futex */ };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
 		struct timeline *t;
@@ -513,12 +517,12 @@ TEST(a_thread_that_an_interrupt_came_upon_is_not_taken_for_the_waker)
 		switched(2100, 1, 9, SWITCH_OUT, 1, 202);
 		woken(2300, 1, 2, calls[i]);
 		t = run();
-		CHECK_EQ(expect(t, "futex", 0, 2100, 2300)->id, -1);
+		CHECK_EQ(expect(t, "futex", 0, 2100, 2300)->waker, -1);
 		timeline_free(t);
 	}
 }
 
-TEST(shares_count_the_time_inside_of_runs_only)
+TEST(shares_count_only_time_inside_runs)
 {
 	struct timeline *t;
 
@@ -582,12 +586,12 @@ TEST(records_that_make_no_sense_do_no_harm)
 	timeline_free(t);
 }
 
-TEST(a_record_of_a_kind_that_is_not_known_is_passed_over)
+TEST(a_record_of_an_unknown_kind_is_skipped)
 {
 	struct timeline *t;
 
 	probe(2000, 1, S_RUN, 200, 0, 0);
-	/* As short as a record can be: whoever takes it for another kind reads beyond its end. */
+	/* As short as a record can be: code that takes it for another kind reads beyond its end. */
 	add(2001, 99, 200, sizeof(struct record));
 	probe(2100, 1, S_RUN_END, 200, 0, 0);
 	t = run();
@@ -615,7 +619,7 @@ TEST(frames_deeper_than_any_program_goes_are_left_out_and_counted)
 		r.stack = 1000000 - i;
 		CHECK_EQ(correlator_feed(c, &r.head), 0);
 	}
-	/* What other threads do is shown as ever. */
+	/* What other threads do is shown as usual. */
 	r.head.time = 80000;
 	r.head.tid = 2;
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
@@ -644,7 +648,7 @@ TEST(threads_get_their_last_name_and_ended_processes_are_marked)
 	timeline_free(t);
 }
 
-TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leaves)
+TEST(without_end_probes_an_op_ends_where_the_next_one_starts_or_the_executor_returns)
 {
 	struct timeline *t;
 
@@ -654,7 +658,7 @@ TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leav
 	name(1500, 0xc0, "c", "Mul");
 	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
 	probe(2000, 1, S_OP, 300, 7, 0xa0);
-	switched(2100, 1, 0, SWITCH_OUT, 1, 202); /* within a: it goes on */
+	switched(2100, 1, 0, SWITCH_OUT, 1, 202); /* within a: it continues */
 	switched(2300, 0, 1, SWITCH_IN, 0, -1);
 	probe(2600, 1, S_OP, 300, 8, 0xb0);
 	probe2(2700, 1, S_FINISH, 250, 1,
@@ -664,14 +668,14 @@ TEST(without_end_marks_an_op_ends_where_the_next_one_starts_or_the_executor_leav
 	switched(5000, 0, 1, SWITCH_IN, 0, -1);
 	probe2(5100, 1, S_WORK, 400, 1, 0xc1);
 	t = run();
-	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_BOUND);
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2600)->flags, SPAN_END_NOT_SEEN);
 	expect(t, "b:Mul", 0, 2600, 2700);
 	expect(t, "c:Mul", 0, 2800, 3000);
 	CHECK(t->ops_at_entry);
 	timeline_free(t);
 }
 
-TEST(without_end_marks_an_op_goes_on_where_its_thread_was_preempted)
+TEST(without_end_probes_an_op_continues_after_its_thread_was_preempted)
 {
 	struct timeline *t;
 
@@ -687,7 +691,7 @@ TEST(without_end_marks_an_op_goes_on_where_its_thread_was_preempted)
 	timeline_free(t);
 }
 
-TEST(without_end_marks_nested_ops_keep_their_outer_one)
+TEST(without_end_probes_nested_ops_keep_their_outer_one)
 {
 	struct timeline *t;
 
@@ -708,7 +712,7 @@ TEST(without_end_marks_nested_ops_keep_their_outer_one)
 	timeline_free(t);
 }
 
-TEST(what_is_shed_ends_there_and_the_rest_goes_on)
+TEST(a_shed_kind_ends_there_and_the_others_continue)
 {
 	struct timeline *t;
 
@@ -718,17 +722,18 @@ TEST(what_is_shed_ends_there_and_the_rest_goes_on)
 	probe(1800, 1, S_RUN, 500, 0, 3);
 	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
 	probe(2000, 1, S_OP, 300, 7, 0xa0);
-	probe(2500, 1, S_OP, 300, 8, 0xa0); /* its probe went a little later than that of the end */
+	probe(2500, 1, S_OP, 300, 8,
+	      0xa0); /* its probe was detached a little later than that of the end */
 	probe2(2700, 1, S_WORK, 400, 1, 0xc1);
 	probe(3000, 1, S_RUN_END, 450, 0, 0);
 	t = run();
-	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2400)->flags, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2400)->flags, SPAN_TRUNCATED_END);
 	CHECK_EQ(t->n_ops, 1);
 	CHECK(find(t, "Work", 1) != NULL);
 	expect(t, "Run", 0, 1800, 3000);
 	CHECK_EQ(t->n_gaps, 1);
 	CHECK_EQ(t->gaps[0].start_ns, 2400);
-	CHECK_STR(t->gaps[0].text, "too dear");
+	CHECK_STR(t->gaps[0].text, "too expensive");
 	timeline_free(t);
 }
 
@@ -743,16 +748,16 @@ TEST(shed_switches_end_what_a_thread_waited_for)
 	switched(2600, 0, 1, SWITCH_IN, 0, -1);
 	probe(3000, 1, S_RUN_END, 450, 0, 0);
 	t = run();
-	CHECK_EQ(expect(t, "futex", 0, 2000, 2400)->flags & SPAN_CUT_END, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "futex", 0, 2000, 2400)->flags & SPAN_TRUNCATED_END, SPAN_TRUNCATED_END);
 	expect(t, "Run", 0, 1800, 3000);
 	timeline_free(t);
 }
 
-TEST(a_layout_that_links_no_executor_is_not_believed)
+TEST(a_layout_that_links_no_executor_is_rejected)
 {
 	struct timeline *t;
 
-	/* What is read at the place of the call is the same pointer, and the step another one. */
+	/* The word at the place of the call is the same pointer, and the step is another one. */
 	for (unsigned i = 0; i < 20; i++) {
 		probe(2000 + i * 100, 1, S_RUN, 500, 0, 10 + i);
 		probe2(2010 + i * 100, 1, S_START, 450, 10 + i, 0xc1);
@@ -766,7 +771,7 @@ TEST(a_layout_that_links_no_executor_is_not_believed)
 	timeline_free(t);
 }
 
-TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
+TEST(after_an_exec_earlier_state_of_the_process_is_gone)
 {
 	const struct correlate_target before = { .pid = 77,
 						 .name = "before",
@@ -782,7 +787,8 @@ TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
 	probe(2000, 77, S_OP, 100, 7, 0xa0);
 	r = add(2500, 77, RECORD_EXEC, sizeof(*r));
 	r->pid = 77;
-	probe(2600, 77, S_OP, 100, 7, 0xa0); /* the new program has something else there */
+	probe(2600, 77, S_OP, 100, 7,
+	      0xa0); /* the new program has something else at this address */
 	name(3100, 0xa0, "new", "Mul");
 	((struct record *)records[n_records - 1])->target = 1;
 	probe(3200, 77, S_OP, 100, 8, 0xa0);
@@ -796,7 +802,7 @@ TEST(what_a_process_becomes_by_exec_is_not_what_it_was)
 	for (unsigned i = 0; i < n_records; i++)
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
 	CHECK_EQ(correlator_finish(c, 9000, 5000000000, &t), 0);
-	CHECK_EQ(expect(t, "old:Mul", 0, 2000, 2500)->flags, SPAN_CUT_END);
+	CHECK_EQ(expect(t, "old:Mul", 0, 2000, 2500)->flags, SPAN_TRUNCATED_END);
 	CHECK(find(t, "old:Mul", 1) == NULL);
 	expect(t, "new:Mul", 0, 3200, 3300);
 	CHECK(t->processes[0].ended && !t->processes[1].ended);

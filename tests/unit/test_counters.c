@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timelines as XSpaces: the curves of what there was at once. */
+/* Timelines as XSpaces: the curves of how many were active over time. */
 #include "tests/unit/exported.h"
 
 #define START 7000000
@@ -87,7 +87,7 @@ TEST(a_counter_has_a_sample_wherever_it_changes_and_one_where_the_window_begins)
 	space_free(space);
 }
 
-TEST(requests_that_are_filtered_are_not_counted_and_a_counter_that_stays_at_0_is_left_out)
+TEST(filtered_requests_are_not_counted_and_a_counter_that_stays_0_is_omitted)
 {
 	struct request requests[] = { request(0, 500), request(300, 700) };
 	static const struct expected expected[] = { { 0, 1 }, { 500, 0 } };
@@ -104,15 +104,15 @@ TEST(requests_that_are_filtered_are_not_counted_and_a_counter_that_stays_at_0_is
 	space_free(space);
 }
 
-TEST(what_waits_in_queues_is_counted_from_the_requests_critical_paths_and_the_batches_tasks)
+TEST(queue_lengths_come_from_critical_paths_and_tasks_of_batches)
 {
 	struct request requests[] = { request(0, 900) };
-	struct segment segments[] = {
-		{ START, START + 200, 0, TEXT_NONE, -1, PHASE_READ, ACTIVITY_RUNNING, 0 },
-		{ START + 200, START + 300, THREAD_NONE, TEXT_NONE, -1, PHASE_QUEUE,
-		  ACTIVITY_WAITING, 0 },
-		{ START + 300, START + 900, 0, TEXT_NONE, -1, PHASE_RUNNING, ACTIVITY_RUNNING, 0 }
-	};
+	struct segment segments[] = { { START, START + 200, 0, TEXT_NONE, -1, PHASE_READ,
+					ACTIVITY_RUNNING, 0 },
+				      { START + 200, START + 300, THREAD_NONE, TEXT_NONE, -1,
+					PHASE_QUEUE, ACTIVITY_WAITING, 0 },
+				      { START + 300, START + 900, 0, TEXT_NONE, -1,
+					PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 0 } };
 	struct batch batches[] = {
 		{ .start_ns = START + 600, .end_ns = START + 800, .n_tasks = 2 }
 	};
@@ -151,12 +151,12 @@ TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_th
 				  .end_ns = START + 300,
 				  .kind = SPAN_RUNNABLE,
 				  .thread = 1,
-				  .id = -1 },
+				  .cpu_user = -1 },
 				{ .start_ns = START + 400,
 				  .end_ns = START + 500,
 				  .kind = SPAN_BLOCKED,
 				  .thread = 1,
-				  .id = -1 } };
+				  .waker = -1 } };
 	static const struct expected runnable[] = {
 		{ 0, 0 }, { 100, 1 }, { 200, 2 }, { 400, 1 }, { 600, 0 }
 	};
@@ -180,14 +180,14 @@ TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_th
 	space_free(space);
 }
 
-TEST(curves_stop_where_something_was_given_up)
+TEST(curves_stop_where_a_kind_was_shed)
 {
 	struct request requests[] = { request(100, 400), request(300, 700) };
 	static const struct expected expected[] = { { 0, 0 }, { 100, 1 }, { 300, 2 }, { 400, 1 } };
 	struct timeline t = timeline(requests, ARRAY_SIZE(requests));
 	XSpace *space;
 
-	t.gaps[t.n_gaps++] = (struct gap){ .start_ns = START + 500, .text = (char *)"given up" };
+	t.gaps[t.n_gaps++] = (struct gap){ .start_ns = START + 500, .text = (char *)"disabled" };
 	space = export_at(&t, 1);
 	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected,
 		      ARRAY_SIZE(expected));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who had a CPU for the most of a time. */
+/* Which thread had a CPU for most of a time span. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static bool fail;
 #include "daemon/correlate/sched/cpus.c"
 #undef calloc
 
-TEST(the_longest_within_the_time_counts_and_stints_add_up)
+TEST(the_thread_with_the_largest_total_in_the_interval_counts)
 {
 	struct cpus c = { 0 };
 
@@ -32,7 +32,7 @@ TEST(the_longest_within_the_time_counts_and_stints_add_up)
 	CHECK_EQ(cpus_longest(&c, 3, 0, 1000), 0);
 }
 
-TEST(what_was_not_seen_between_two_is_half_of_each)
+TEST(an_unknown_gap_is_divided_between_its_neighbors)
 {
 	struct cpus c = { 0 };
 
@@ -48,7 +48,7 @@ TEST(what_was_not_seen_between_two_is_half_of_each)
 	cpus_done(&c);
 }
 
-TEST(an_idle_cpu_is_nobody)
+TEST(an_idle_cpu_has_no_thread)
 {
 	struct cpus c = { 0 };
 
@@ -71,7 +71,7 @@ TEST(of_a_long_wait_the_last_stints_count)
 	cpus_done(&c);
 }
 
-TEST(no_memory_is_told)
+TEST(lack_of_memory_is_reported)
 {
 	struct cpus c = { 0 };
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims by who wrote an answer: kept where nothing else can be meant, taken back where it can. */
+/* Attribution by the writer of an answer: kept if it is unambiguous, withdrawn otherwise. */
 #include <stdlib.h>
 
 #include "daemon/correlate/attribute/crossing.h"
+#include "daemon/correlate/correlator.h"
 #include "tests/unit/check.h"
 
 #define THREADS 4
 #define MANY 64
-#define WRITER 3 /* a thread that does no runs */
+#define WRITER 3 /* a thread that executes no runs */
 
 struct scene {
 	struct correlator c;
 	struct timeline t;
-	struct requests r;
 	struct span spans[4 * MANY];
 	struct thread threads[THREADS];
-	struct thread_requests thread_states[THREADS];
+	struct thread_habits habits[THREADS];
 	struct request list[2 * MANY];
 	struct request_state states[2 * MANY];
 };
@@ -25,49 +25,52 @@ static struct scene *scene_new(void)
 	struct scene *s = calloc(1, sizeof(*s));
 
 	s->c.t = &s->t;
-	s->c.requests = &s->r;
 	s->t.spans = s->spans;
 	s->t.threads = s->threads;
 	s->t.n_threads = THREADS;
-	s->r.list = s->list;
-	s->r.states = s->states;
-	s->r.threads = s->thread_states;
-	s->r.threads_size = THREADS;
+	s->c.requests.list = s->list;
+	s->c.requests.states = s->states;
+	s->c.attributions.habits = s->habits;
+	s->c.attributions.habits_size = THREADS;
 	return s;
 }
 
-/* A request that was read by the writer, and whose answer began then; 0: it did not. */
-static uint32_t add_request(struct scene *s, uint32_t connection, uint64_t read, uint64_t write)
+static void scene_free(struct scene *s)
 {
-	s->list[s->r.n] = (struct request){ .start_ns = read,
-					    .read_end_ns = read,
-					    .write_start_ns = write,
-					    .read_thread = WRITER,
-					    .protocol = PROTOCOL_HTTP2 };
-	s->states[s->r.n] = (struct request_state){ .connection = connection, .read = true };
-	return s->r.n++;
+	claims_done(&s->c.claims);
+	free(s);
 }
 
-/* A run; id: -1 for one that makes an input; claimed by that request, or nobody's. */
+/* A request that the writer read, and whose answer began at that time; 0: it did not. */
+static uint32_t add_request(struct scene *s, uint32_t connection, uint64_t read, uint64_t write)
+{
+	s->list[s->c.requests.n] = (struct request){ .start_ns = read,
+						     .read_end_ns = read,
+						     .write_start_ns = write,
+						     .read_thread = WRITER,
+						     .protocol = PROTOCOL_HTTP2 };
+	s->states[s->c.requests.n] =
+		(struct request_state){ .connection = connection, .read = true };
+	return s->c.requests.n++;
+}
+
+/* A run; id: -1 for one that produces an input; attributed to that request, or unattributed. */
 static uint64_t add_run(struct scene *s, uint32_t thread, uint64_t start, uint64_t end, int64_t id,
 			uint32_t request)
 {
 	uint64_t i = s->t.n_spans++;
 
 	s->spans[i] = (struct span){
-		.kind = SPAN_RUN, .thread = thread, .start_ns = start, .end_ns = end, .id = id
+		.kind = SPAN_RUN, .thread = thread, .start_ns = start, .end_ns = end, .step = id
 	};
-	s->thread_states[thread].is_worker = true;
-	if (request != NO_REQUEST) {
-		s->spans[i].request = request + 1;
-		s->list[request].n_runs++;
-		s->states[request].last_run = i;
-	}
+	s->habits[thread].is_worker = true;
+	if (request != NO_REQUEST)
+		claims_add(&s->c, i, request, false);
 	return i;
 }
 
-/* A thread wrote one answer, and the writer the other one; a run of another thread is left for it.
- */
+/* A thread wrote one answer, and the writer the other one; a run of another thread remains for
+ * it. */
 static uint64_t add_crossing(struct scene *s)
 {
 	uint32_t by_worker = add_request(s, 1, 1000, 2000);
@@ -77,7 +80,7 @@ static uint64_t add_crossing(struct scene *s)
 	return add_run(s, 0, 1100, 1900, 8, by_worker);
 }
 
-TEST(answer_that_can_be_the_other_ones_says_nothing)
+TEST(an_answer_that_fits_both_requests_proves_nothing)
 {
 	struct scene *s = scene_new();
 	uint64_t run = add_crossing(s);
@@ -85,33 +88,33 @@ TEST(answer_that_can_be_the_other_ones_says_nothing)
 	crossing_take_back(&s->c);
 	CHECK(!s->spans[run].request);
 	CHECK_EQ(s->list[0].n_runs, 0);
-	free(s);
+	scene_free(s);
 }
 
-TEST(workers_that_always_write_their_own_answers_are_believed)
+TEST(workers_that_always_write_their_own_answers_are_trusted)
 {
 	struct scene *s = scene_new();
 	uint64_t run = add_crossing(s);
 
-	s->thread_states[0].n_answered = 16;
+	s->habits[0].n_answered = 16;
 	crossing_take_back(&s->c);
 	CHECK_EQ(s->spans[run].request, 1);
-	free(s);
+	scene_free(s);
 }
 
-TEST(workers_of_which_one_wrote_more_than_its_own_answers_are_not)
+TEST(workers_are_not_trusted_if_one_wrote_answers_of_others)
 {
 	struct scene *s = scene_new();
 	uint64_t run = add_crossing(s);
 
-	s->thread_states[0].n_answered = 1000;
-	s->thread_states[1].writes_others = true;
+	s->habits[0].n_answered = 1000;
+	s->habits[1].writes_others = true;
 	crossing_take_back(&s->c);
 	CHECK(!s->spans[run].request);
-	free(s);
+	scene_free(s);
 }
 
-TEST(request_that_still_waits_long_after_is_not_meant)
+TEST(a_request_that_waits_much_longer_is_not_a_candidate)
 {
 	struct scene *s = scene_new();
 	uint32_t request = add_request(s, 1, 1000, 2000), waiting = add_request(s, 1, 1000, 0);
@@ -119,30 +122,30 @@ TEST(request_that_still_waits_long_after_is_not_meant)
 
 	add_run(s, 1, 1100, 1900, 7, NO_REQUEST);
 	add_run(s, 0, 3000, 3100, 9, NO_REQUEST);
-	/* Two answers of the connection began after the thread went on. */
+	/* Two answers of the connection began after the thread continued. */
 	add_request(s, 1, 2500, 3200);
 	add_request(s, 1, 2500, 3300);
 	crossing_take_back(&s->c);
 	CHECK_EQ(s->spans[run].request, request + 1);
-	/* It could be, had only one of them begun. */
+	/* It would be possible if only one of them had begun. */
 	s->list[3].write_start_ns = 2900;
 	crossing_take_back(&s->c);
 	CHECK(!s->spans[run].request);
 	CHECK(!s->list[waiting].n_runs);
-	free(s);
+	scene_free(s);
 }
 
-TEST(runs_that_make_an_input_go_with_the_run_that_follows)
+TEST(runs_that_produce_an_input_belong_with_the_following_run)
 {
 	struct scene *s = scene_new();
-	/* The writer sent the first one's answer, after its thread had gone on. */
+	/* The writer sent the first one's answer after its thread had continued. */
 	uint32_t handed_over = add_request(s, 1, 1000, 1750), own = add_request(s, 2, 1000, 2000);
 	uint64_t first_input = add_run(s, 0, 1100, 1200, -1, own),
 		 first = add_run(s, 0, 1300, 1500, 7, own);
 	uint64_t input = add_run(s, 0, 1600, 1700, -1, own),
 		 last = add_run(s, 0, 1800, 1900, 8, own);
 
-	s->thread_states[0].n_answered = 16;
+	s->habits[0].n_answered = 16;
 	crossing_take_back(&s->c);
 	CHECK_EQ(s->spans[last].request, own + 1);
 	CHECK_EQ(s->spans[input].request, own + 1);
@@ -150,34 +153,33 @@ TEST(runs_that_make_an_input_go_with_the_run_that_follows)
 	CHECK(!s->spans[first_input].request);
 	CHECK_EQ(s->list[own].n_runs, 2);
 	CHECK_EQ(s->list[handed_over].n_runs, 0);
-	free(s);
+	scene_free(s);
 }
 
-TEST(what_was_inferred_is_taken_back_when_a_request_from_before_the_window_can_be_meant)
+TEST(an_inference_is_withdrawn_if_a_request_from_before_the_window_also_fits)
 {
 	struct scene *s = scene_new();
 	uint32_t before = add_request(s, 2, 0, 2500), request = add_request(s, 1, 1000, 2000);
-	uint64_t run = add_run(s, 0, 1100, 1900, 8, request);
+	uint64_t run = add_run(s, 0, 1100, 1900, 8, NO_REQUEST);
 
-	s->spans[run].flags |= SPAN_INFERRED;
-	s->states[request].n_inferred = 1;
+	claims_add(&s->c, run, request, true);
 	s->list[before].write_start_ns = 1500;
 	crossing_take_back(&s->c);
 	CHECK_EQ(s->spans[run].request, request + 1);
 	s->list[before].write_start_ns = 2500;
 	crossing_take_back(&s->c);
 	CHECK(!s->spans[run].request);
-	CHECK_EQ(s->states[request].n_inferred, 0);
-	free(s);
+	CHECK(!claims_has_inferred(&s->c, request));
+	scene_free(s);
 }
 
-TEST(without_an_end_of_the_search_nothing_is_claimed)
+TEST(an_aborted_search_attributes_nothing)
 {
 	struct scene *s = scene_new();
 	unsigned n = 2 * MANY - 2, claimed = 0;
 
-	/* Each can be taken back once its neighbor was: their runs can be each other's, and no one
-	 * else's. */
+	/* Each can be withdrawn once its neighbor was: their runs can belong to each other, and to
+	 * no others. */
 	for (unsigned i = 0; i <= n; i++) {
 		uint64_t at = 1 + i * 80;
 		uint32_t request = add_request(s, 1, at, at + 200);
@@ -188,7 +190,7 @@ TEST(without_an_end_of_the_search_nothing_is_claimed)
 	for (unsigned i = 0; i < n; i++)
 		claimed += s->spans[i].request != 0;
 	CHECK_EQ(claimed, 0);
-	free(s);
+	scene_free(s);
 }
 
 CHECK_MAIN()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations as people write and read them. */
+/* Durations as users write and read them. */
 #include "lib/base/duration.c"
 
 #include "tests/unit/check.h"
@@ -34,7 +34,7 @@ TEST(fractions_are_exact)
 	CHECK_EQ(parsed("0.333333333333333333333333s"), 333333333);
 }
 
-TEST(what_is_no_duration_is_refused)
+TEST(text_that_is_not_a_duration_is_refused)
 {
 	static const char *const texts[] = { "",     "s",   "abc", "2 s",  " 2s",   "2s ",
 					     "2sec", "2S",  "1.s", ".5s",  "1..5s", "1,5",

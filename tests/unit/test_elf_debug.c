@@ -83,7 +83,7 @@ static int match(const void *data, size_t size, struct report *report, const cha
 				 ret_reason);
 }
 
-/* The error of a stripped file, which must come with a reason. */
+/* The error of a stripped file, which must include a reason. */
 static int refusal(const struct stripped_file *file)
 {
 	struct report report = { 0 };
@@ -196,7 +196,7 @@ static void directory_remove(struct directory *directory)
 	rmdir(directory->path);
 }
 
-/* What becomes of a file and a debug file with these modes and owners. */
+/* The result for a file and a debug file with these modes and owners. */
 static int open_pair(const struct elf_file *file, mode_t file_mode, const struct elf_file *debug,
 		     mode_t debug_mode, uid_t owner, struct report *report)
 {
@@ -246,7 +246,7 @@ TEST(functions_of_the_debug_file_are_found_when_root_owns_both_files)
 	CHECK_STR(unstripped.text, "");
 }
 
-TEST(a_debug_file_that_others_could_have_written_is_refused)
+TEST(a_debug_file_writable_by_other_users_is_refused)
 {
 	struct report report = { 0 };
 	struct elf_file file, debug;
@@ -288,7 +288,7 @@ TEST(a_debug_file_of_another_file_is_refused)
 	CHECK_STR(report.text, "");
 }
 
-TEST(a_build_id_that_is_no_hexadecimal_number_leads_to_no_path)
+TEST(a_build_id_that_is_not_hexadecimal_gives_no_path)
 {
 	int fd = -1;
 

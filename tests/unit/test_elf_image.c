@@ -143,7 +143,7 @@ TEST(code_is_read_up_to_the_end_of_its_segment)
 	CHECK_EQ(elf_image_read_code(image, 0, bytes, sizeof(bytes), &size), -ENOENT);
 }
 
-TEST(a_code_segment_outside_of_the_file_holds_no_code)
+TEST(a_code_segment_outside_the_file_holds_no_code)
 {
 	for (int i = 0; i < 4; i++) {
 		_cleanup_(elf_image_freep) struct elf_image *image = NULL;
@@ -199,7 +199,7 @@ TEST(a_malformed_file_is_refused_with_an_error_and_a_reason)
 		{ "section headers cut short", -EBADMSG },
 		{ "more sections than bytes", -EBADMSG },
 		{ "extended section count of 2^60", -E2BIG },
-		{ "extended section count outside of the file", -EBADMSG },
+		{ "extended section count outside the file", -EBADMSG },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -328,7 +328,7 @@ TEST(a_file_that_shrinks_while_it_is_read_is_an_error)
 	CHECK_EQ(elf_image_read(image, offsetof(struct elf_file, code), &byte, 1), -EBADMSG);
 }
 
-TEST(what_is_no_regular_file_is_refused)
+TEST(a_file_that_is_not_regular_is_refused)
 {
 	_cleanup_close_ int directory = open("/", O_RDONLY | O_CLOEXEC),
 			    null = open("/dev/null", O_RDONLY | O_CLOEXEC);

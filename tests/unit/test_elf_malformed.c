@@ -30,8 +30,8 @@
 
 #define RUN "_ZN3run3RunEv"
 
-/* Read by the address sanitizer: what was freed is no memory that is held, nor slow to take again,
- * and strchr need not be strlen. */
+/* Read by the address sanitizer: freed memory does not count as held and is cheap to allocate
+ * again, and strchr need not be strlen. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -57,7 +57,7 @@ static const struct pack pack = {
 	.names = { .is_name = is_any, .is_type = is_any },
 };
 
-/* What each reader of a target's file returned for one file; n_: what it found. */
+/* What each reader of a target's file returned for one file; n_: the number of its results. */
 struct outcome {
 	int open, symbols, lookup, data, version, plan, ranges, usdt, rtti;
 	unsigned n_symbols, n_sites, n_usdt, n_ranges;
@@ -83,7 +83,7 @@ static int on_usdt(const struct usdt_site *site, void *data)
 	return 0;
 }
 
-/* Asks about some of the classes. */
+/* Queries some of the classes. */
 static int on_class(const struct rtti_class *class, void *data)
 {
 	unsigned *n = data;
@@ -92,8 +92,8 @@ static int on_class(const struct rtti_class *class, void *data)
 	return ++*n == 100;
 }
 
-/* An error is negative, and the reason is for a person; without an error nothing more is promised.
- */
+/* An error is negative, and has a human-readable reason; without an error nothing more is
+ * promised. */
 static void check_result(int r, const char *reason)
 {
 	CHECK(r <= 0 && r >= -4095);
@@ -221,8 +221,8 @@ static Elf64_Ehdr *const header = &f.elf.header;
 static Elf64_Phdr *const segments = f.segments;
 static Elf64_Shdr *const sections = f.sections;
 
-/* Each spoils the valid file in f and says what must become of it; what is not named stays as it is
- * in a valid file. */
+/* Each corrupts the valid file in f and states the expected result; everything else stays as in a
+ * valid file. */
 struct malformed {
 	const char *what;
 	void (*spoil)(void);
@@ -343,7 +343,7 @@ static const struct malformed malformed[] = {
 	{ "data whose addresses wrap", spoil_data_segment },
 };
 
-TEST(each_malformed_file_is_read_right_or_refused_with_a_reason)
+TEST(each_malformed_file_is_read_correctly_or_refused_with_a_reason)
 {
 	long before = peak_kilobytes();
 
@@ -366,7 +366,7 @@ TEST(each_malformed_file_is_read_right_or_refused_with_a_reason)
 		CHECK_EQ(o.lookup, m->lookup);
 		CHECK_EQ(o.data, m->data);
 		CHECK_EQ(o.usdt, m->usdt);
-		/* Another release than the true one is never read. */
+		/* No release other than the true one is ever read. */
 		CHECK(o.open || !strcmp(o.release, TARGET_FILE_VERSION) ||
 		      !strncmp(o.release, "build-id:", 9));
 		if (check_failures > failures)
@@ -376,7 +376,7 @@ TEST(each_malformed_file_is_read_right_or_refused_with_a_reason)
 	alarm(0);
 }
 
-TEST(functions_and_probes_outside_of_code_are_not_reported)
+TEST(functions_and_probes_outside_code_are_not_reported)
 {
 	struct outcome o;
 
@@ -394,7 +394,7 @@ TEST(functions_and_probes_outside_of_code_are_not_reported)
 	CHECK_EQ(o.n_symbols, 2);
 }
 
-TEST(a_file_cut_short_anywhere_is_read_right_or_refused)
+TEST(a_file_truncated_anywhere_is_read_correctly_or_refused)
 {
 	alarm(ALARM_SECONDS);
 	target_file_make(&f);
@@ -439,7 +439,7 @@ static void *shrink(void *data)
 	return NULL;
 }
 
-TEST(a_file_that_shrinks_and_grows_while_it_is_read_is_read_right_or_refused)
+TEST(a_file_that_changes_its_size_while_it_is_read_is_read_correctly_or_refused)
 {
 	struct shrinking s = {};
 	pthread_t thread;
@@ -463,7 +463,7 @@ TEST(a_file_that_shrinks_and_grows_while_it_is_read_is_read_right_or_refused)
 	alarm(0);
 }
 
-TEST(what_is_no_file_is_refused_without_waiting)
+TEST(a_pipe_or_device_is_refused_without_blocking)
 {
 	int pipes[2] = { -1, -1 }, sockets[2] = { -1, -1 };
 	char name[] = "/tmp/test_elf_malformed.XXXXXX";
@@ -651,8 +651,8 @@ static uint32_t random_below(uint32_t limit)
 	return (uint32_t)((random_state >> 32) * limit >> 32);
 }
 
-/* Spoils one to eight bytes, together or apart: often where headers and tables are, often with the
- * ends of a range. */
+/* Corrupts one to eight bytes, together or apart: often where headers and tables are, often with
+ * the ends of a range. */
 static void mutate(uint8_t *bytes, size_t size)
 {
 	static const uint8_t ends[] = { 0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff };
@@ -704,7 +704,7 @@ static void run_mutations(const uint8_t *valid, size_t size, int count)
 	CHECK(peak_kilobytes() - before < KILOBYTES_MAX);
 }
 
-TEST(mutations_of_a_small_file_are_read_right_or_refused)
+TEST(mutations_of_a_small_file_are_read_correctly_or_refused)
 {
 	target_file_make(&f);
 	run_mutations((const uint8_t *)&f, sizeof(f), (int)check_cases(20000, 1000));
@@ -729,7 +729,7 @@ static int open_library(size_t *ret_size)
 	return open(best, O_RDONLY | O_CLOEXEC);
 }
 
-TEST(mutations_of_a_real_library_are_read_right_or_refused)
+TEST(mutations_of_a_real_library_are_read_correctly_or_refused)
 {
 	size_t size;
 	_cleanup_close_ int fd = open_library(&size);

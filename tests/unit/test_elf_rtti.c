@@ -12,7 +12,7 @@
 #define BASE 0x400000
 #define WORDS 512
 
-/* How a file says which of its words are pointers, and where its C++ runtime is. */
+/* How a file indicates which of its words are pointers, and where its C++ runtime is. */
 enum form {
 	FIXED,      /* linked to its addresses, with the runtime inside */
 	RELA,       /* relocated, with the runtime in another file */
@@ -237,7 +237,7 @@ static int builder_end(struct builder *b)
 	return write_file(file);
 }
 
-/* What a question was answered, as lines "name table slots first-function". */
+/* The answer to a query, as lines "name table slots first-function". */
 struct report {
 	struct rtti *rtti;
 	char text[2048];
@@ -259,7 +259,7 @@ static int on_class(const struct rtti_class *class, void *data)
 	return report->answer;
 }
 
-/* Asks a file one question; returns the first error. */
+/* Queries a file once; returns the first error. */
 static int ask(int fd, const char *name, bool derived, struct report *report)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
@@ -321,7 +321,7 @@ TEST(classes_derived_directly_or_not_are_found_in_each_form_of_file)
 	}
 }
 
-TEST(all_classes_are_listed_when_no_name_is_asked_for)
+TEST(all_classes_are_listed_without_a_name)
 {
 	struct report report;
 	struct builder b;
@@ -392,7 +392,7 @@ TEST(a_table_with_destructors_is_preferred_and_one_without_is_taken_alone)
 	}
 }
 
-TEST(a_pointer_to_a_typeinfo_that_is_not_before_functions_is_no_table)
+TEST(a_pointer_to_a_typeinfo_without_functions_after_it_is_not_a_table)
 {
 	for (enum form form = 0; form < FORMS; form++) {
 		struct report report;
@@ -408,7 +408,7 @@ TEST(a_pointer_to_a_typeinfo_that_is_not_before_functions_is_no_table)
 		add_pointer(&b, one);
 		add_pointer(&b, code(1));
 		if (form != FIXED) {
-			/* A pointer to address 0 is no offset to the top. */
+			/* A pointer to address 0 is not an offset to the top. */
 			add_pointer(&b, 0);
 			add_pointer(&b, one);
 			add_pointer(&b, code(1));
@@ -447,14 +447,14 @@ TEST(a_slot_of_a_function_of_another_file_counts_but_has_no_address)
 	add_vtable(&b, one, 0, 0, 0);
 	add_rela(&b, add_word(&b, 0), R_X86_64_64, EXTERNAL_TYPEINFO + 1, 0);
 	add_pointer(&b, code(4));
-	/* The first word of a typeinfo that follows is no slot. */
+	/* The first word of a typeinfo that follows is not a slot. */
 	add_root(&b, "3Two");
 	fd = builder_end(&b);
 	CHECK_EQ(ask(fd, "3One", false, &report), 0);
 	CHECK_STR(report.text, "3One table 2 -1\n");
 }
 
-TEST(classes_that_are_each_others_bases_come_once)
+TEST(classes_that_are_each_others_bases_are_reported_once)
 {
 	for (enum form form = 0; form < FORMS; form++) {
 		uint64_t first, one, two;
@@ -494,17 +494,17 @@ TEST(malformed_files_are_refused_with_an_error_and_a_reason)
 		const char *what;
 		int error;
 	} cases[] = {
-		{ "relocations outside of the file", -EBADMSG },
+		{ "relocations outside the file", -EBADMSG },
 		{ "relocations of 16 EiB", -EBADMSG },
 		{ "a relocation of a symbol that is not there", -EBADMSG },
 		{ "a symbol past the cap", -E2BIG },
-		{ "symbols outside of the file", -EBADMSG },
-		{ "strings outside of the file", -EBADMSG },
-		{ "data outside of the file", -EBADMSG },
+		{ "symbols outside the file", -EBADMSG },
+		{ "strings outside the file", -EBADMSG },
+		{ "data outside the file", -EBADMSG },
 		{ "data at the end of the addresses", -EBADMSG },
 		{ "data in two segments at one address", -EBADMSG },
-		{ "short relocations outside of the file", -EBADMSG },
-		{ "a dynamic section outside of the file", -EBADMSG },
+		{ "short relocations outside the file", -EBADMSG },
+		{ "a dynamic section outside the file", -EBADMSG },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

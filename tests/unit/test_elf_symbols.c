@@ -82,7 +82,7 @@ TEST(exact_names_prefixes_and_globs_match_whole_names)
 		  "9 _ZN3run1KD2Ei 64 16\n9 main 80 16\n");
 }
 
-TEST(a_function_in_both_tables_or_under_two_names_comes_once)
+TEST(a_function_in_both_tables_or_with_two_names_is_reported_once)
 {
 	struct report report = { 0 };
 	struct elf_file file;
@@ -111,7 +111,7 @@ TEST(functions_of_the_dynamic_table_alone_are_found)
 	CHECK_EQ(stripped.n, 1);
 }
 
-TEST(what_is_no_function_with_code_is_not_reported)
+TEST(symbols_without_code_are_not_reported)
 {
 	struct report report = { 0 };
 	struct elf_file file;
@@ -154,7 +154,7 @@ TEST(malformed_symbol_tables_are_refused_with_an_error_and_a_reason)
 		{ "size of 16 EiB", -EBADMSG },
 		{ "offset and size that wrap to a small number", -EBADMSG },
 		{ "one symbol past the end of the file", -EBADMSG },
-		{ "strings linked outside of the sections", -EBADMSG },
+		{ "strings linked outside the sections", -EBADMSG },
 		{ "strings linked to the symbol table itself", -EBADMSG },
 		{ "strings without bytes in the file", -EBADMSG },
 		{ "strings of no size", -EBADMSG },
@@ -344,7 +344,7 @@ TEST(a_million_symbols_in_any_order_are_matched)
 	free(large.bytes);
 }
 
-TEST(names_are_matched_up_to_the_longest_and_passed_by_when_longer)
+TEST(names_are_matched_up_to_the_maximal_length_and_skipped_beyond)
 {
 	enum {
 		LONGEST = 0,
@@ -366,7 +366,7 @@ TEST(names_are_matched_up_to_the_longest_and_passed_by_when_longer)
 	free(large.bytes);
 }
 
-TEST(symbols_that_share_one_long_name_cannot_keep_us_busy)
+TEST(symbols_that_share_one_long_name_take_bounded_time)
 {
 	enum { N = 400000 };
 	struct report report = { 0 };
@@ -385,7 +385,7 @@ TEST(symbols_that_share_one_long_name_cannot_keep_us_busy)
 	free(large.bytes);
 }
 
-TEST(more_symbols_than_the_cap_are_refused_before_they_are_read)
+TEST(more_symbols_than_the_limit_are_refused_before_they_are_read)
 {
 	_cleanup_close_ int fd = -1;
 	struct report report = { 0 };
@@ -433,7 +433,7 @@ static int compare_own_code(const struct symbol_match *match, void *data)
 	return 0;
 }
 
-TEST(the_offset_of_a_function_of_this_program_is_where_its_code_lies)
+TEST(the_offset_of_a_function_of_this_program_is_that_of_its_code)
 {
 	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;

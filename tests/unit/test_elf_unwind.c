@@ -102,7 +102,7 @@ TEST(each_byte_of_a_function_leads_to_its_start_and_size_and_none_beside_it)
 	CHECK_EQ(find(&file, sizeof(file), FUNCTION, &start, &size), -ENOENT);
 }
 
-TEST(what_is_malformed_is_refused_with_its_error)
+TEST(malformed_tables_are_refused_with_their_error)
 {
 	static const struct {
 		const char *what;
@@ -111,10 +111,10 @@ TEST(what_is_malformed_is_refused_with_its_error)
 		{ "version 2", -EOPNOTSUPP },
 		{ "a table that is not sorted", -EOPNOTSUPP },
 		{ "more entries than the segment holds", -EBADMSG },
-		{ "an FDE outside of the file", -EBADMSG },
+		{ "an FDE outside the file", -EBADMSG },
 		{ "an FDE that is a CIE", -EBADMSG },
 		{ "an FDE that ends the section", -EBADMSG },
-		{ "an FDE of other code than the table says", -EBADMSG },
+		{ "an FDE of other code than in the table", -EBADMSG },
 		{ "a CIE before the file", -EBADMSG },
 		{ "a CIE that is none", -EBADMSG },
 		{ "an augmentation without an end", -EBADMSG },
@@ -231,7 +231,7 @@ static int compare_symbol(const struct symbol_match *match, void *data)
 	return 0;
 }
 
-TEST(the_functions_of_this_program_are_as_their_symbols_say)
+TEST(the_bounds_of_functions_of_this_program_match_their_symbols)
 {
 	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;

@@ -45,39 +45,39 @@ static struct span spans[] = {
 	{ .start_ns = START,
 	  .end_ns = START + 9000,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN },
 	{ .start_ns = START + 1000,
 	  .end_ns = START + 2000,
-	  .id = 1,
+	  .waker = 1,
 	  .kind = SPAN_BLOCKED,
 	  .name = NAME_FUTEX },
 	{ .start_ns = START + 2000,
 	  .end_ns = START + 2500,
-	  .id = -1,
+	  .cpu_user = -1,
 	  .kind = SPAN_RUNNABLE,
 	  .name = NAME_PREEMPTED },
 	{ .start_ns = START + 9500,
 	  .end_ns = START + 12000,
 	  .context = BIG_CONTEXT,
-	  .id = -1,
+	  .step = -1,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN,
-	  .flags = SPAN_CUT_END },
+	  .flags = SPAN_TRUNCATED_END },
 
 	{ .start_ns = START - 500,
 	  .end_ns = START + 100,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .thread = 1,
 	  .kind = SPAN_EXECUTOR,
 	  .name = NAME_EXECUTOR,
-	  .flags = SPAN_CUT_START | SPAN_CUT_END },
+	  .flags = SPAN_TRUNCATED_START | SPAN_TRUNCATED_END },
 	{ .start_ns = START + 1000,
 	  .end_ns = START + 8000,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .thread = 1,
 	  .kind = SPAN_EXECUTOR,
 	  .name = NAME_EXECUTOR },
@@ -87,41 +87,41 @@ static struct span spans[] = {
 	  .kind = SPAN_OP,
 	  .name = NAME_ARG,
 	  .flags = SPAN_CHEAP,
-	  .id = 41 },
+	  .step = 41 },
 	{ .start_ns = START + 1200,
 	  .end_ns = START + 5000,
-	  .id = 41,
+	  .step = 41,
 	  .thread = 1,
 	  .kind = SPAN_OP,
 	  .name = NAME_MATMUL },
 	{ .start_ns = START + 1300,
 	  .end_ns = START + 2000,
-	  .id = 0,
+	  .waker = 0,
 	  .thread = 1,
 	  .kind = SPAN_BLOCKED,
 	  .name = NAME_FUTEX },
 	{ .start_ns = START + 2000,
 	  .end_ns = START + 2100,
-	  .id = 0,
+	  .cpu_user = 0,
 	  .thread = 1,
 	  .kind = SPAN_RUNNABLE,
 	  .name = NAME_PREEMPTED },
 	{ .start_ns = START + 2200,
 	  .end_ns = START + 2300,
-	  .id = -1,
+	  .waker = -1,
 	  .thread = 1,
 	  .kind = SPAN_BLOCKED,
 	  .name = NAME_ODD },
 	{ .start_ns = START + 5100,
 	  .end_ns = START + 5200,
-	  .id = -1,
+	  .step = -1,
 	  .thread = 1,
 	  .kind = SPAN_SCHEDULE,
 	  .name = NAME_SCHEDULE },
 	{ .start_ns = START + 7000,
 	  .end_ns = START + 7500,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .thread = 1,
 	  .kind = SPAN_DONE,
 	  .name = NAME_DONE },
@@ -207,7 +207,7 @@ TEST(runs_executors_and_callbacks_have_tensorflow_names_and_stats)
 	space_free(space);
 }
 
-TEST(that_the_end_of_a_piece_was_not_seen_is_said_by_its_name_for_all_such)
+TEST(pieces_without_an_observed_end_are_marked_by_a_common_name)
 {
 	struct timeline t = sample();
 	struct span copies[ARRAY_SIZE(spans)];
@@ -219,7 +219,7 @@ TEST(that_the_end_of_a_piece_was_not_seen_is_said_by_its_name_for_all_such)
 	t.spans = memcpy(copies, spans, sizeof(spans));
 	for (uint64_t i = 0; i < t.n_spans; i++)
 		if (t.spans[i].kind == SPAN_EXECUTOR)
-			t.spans[i].flags |= SPAN_END_BOUND;
+			t.spans[i].flags |= SPAN_END_NOT_SEEN;
 	space = export_at(&t, 2);
 	host = find_plane(space, "/host:CPU");
 	executor = host->lines[1]->events[1];
@@ -232,7 +232,7 @@ TEST(that_the_end_of_a_piece_was_not_seen_is_said_by_its_name_for_all_such)
 	space_free(space);
 }
 
-TEST(operations_are_named_scope_op_type_and_time_off_cpu_in_them_is_none)
+TEST(operations_are_named_scope_op_type_and_off_cpu_time_in_them_is_not_an_operation)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 2);
@@ -256,7 +256,7 @@ TEST(operations_are_named_scope_op_type_and_time_off_cpu_in_them_is_none)
 	space_free(space);
 }
 
-TEST(a_level_shows_what_it_says)
+TEST(each_level_shows_what_is_documented)
 {
 	struct timeline t = sample();
 	static const struct {
@@ -289,7 +289,7 @@ TEST(a_level_shows_what_it_says)
 		CHECK_STR(
 			space->warnings[1],
 			"Note: 1 of 2 runs were captured in part: the beginning of 0 of them and the end of 1 are missing. "
-			"No latency and no percentile has them, and they are no steps.");
+			"They count in no latency and no percentile, and are not steps.");
 		CHECK_EQ(space->n_errors, 1);
 		space_free(space);
 	}
@@ -387,7 +387,7 @@ TEST(the_scheduler_has_a_line_per_cpu)
 	space_free(space);
 }
 
-TEST(the_task_environment_says_when_the_window_was)
+TEST(the_task_environment_has_the_times_of_the_window)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 1);
@@ -405,7 +405,7 @@ TEST(the_task_environment_says_when_the_window_was)
 	space_free(space);
 }
 
-TEST(without_anything_to_show_the_message_is_valid_and_says_so_beside_the_losses)
+TEST(an_empty_trace_is_valid_and_has_warnings_about_it_and_about_losses)
 {
 	struct timeline t = sample(), empty = { .warnings = warnings, .n_warnings = 1 };
 	XSpace *space = export_at(&empty, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device plane: a timeline's operations in the form of a device, for who asks for it. */
+/* The device plane: a timeline's operations in the form of a device, on request. */
 #include "tests/unit/exported.h"
 
 enum { NAME_RUN, NAME_MATMUL, NAME_ARG, NAME_LOST, NAME_COLONS, NAME_OTHER_TYPE, NAME_FUTEX };
@@ -31,13 +31,13 @@ static struct span spans[] = {
 	{ .start_ns = START,
 	  .end_ns = START + 9000,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN },
 	{ .start_ns = START + 1000, .end_ns = START + 4000, .kind = SPAN_OP, .name = NAME_MATMUL },
 	{ .start_ns = START + 1500,
 	  .end_ns = START + 2000,
-	  .id = -1,
+	  .waker = -1,
 	  .kind = SPAN_BLOCKED,
 	  .name = NAME_FUTEX },
 	{ .start_ns = START + 4000,
@@ -67,7 +67,7 @@ static struct span spans[] = {
 	  .thread = 2,
 	  .kind = SPAN_OP,
 	  .name = NAME_MATMUL,
-	  .flags = SPAN_CUT_END },
+	  .flags = SPAN_TRUNCATED_END },
 };
 
 static struct timeline sample(void)
@@ -188,7 +188,7 @@ TEST(an_operation_has_a_category_a_program_and_a_symbol_and_no_invented_flops)
 	CHECK_EQ(kind_int(device, third[0], "program_id"), 1000000012);
 	CHECK_EQ(kind_int(device, third[0], "symbol_id"), kind_int(device, first[0], "symbol_id"));
 
-	/* A colon would make an event count twice. */
+	/* A colon would make readers count an event twice. */
 	CHECK_STR(event_name(device, first[1]), "operation at 0x7f 00");
 	CHECK_STR(kind_text(device, first[1], "hlo_category"), "unknown");
 	CHECK(!kind_stat(device, first[1], "tf_op"));
@@ -198,7 +198,7 @@ TEST(an_operation_has_a_category_a_program_and_a_symbol_and_no_invented_flops)
 	space_free(space);
 }
 
-TEST(everything_else_is_as_without_it_and_a_warning_says_what_it_is)
+TEST(everything_else_is_unchanged_and_a_warning_describes_the_device)
 {
 	struct timeline t = sample();
 	XSpace *with = export_device(&t, 3);
@@ -225,7 +225,7 @@ TEST(everything_else_is_as_without_it_and_a_warning_says_what_it_is)
 	space_free(without);
 }
 
-TEST(without_an_operation_to_show_there_is_no_plane_and_the_warning_says_so)
+TEST(without_operations_there_is_no_plane_and_a_warning_reports_it)
 {
 	struct timeline t = sample(), empty = {};
 	XSpace *space = export_device(&t, 1);

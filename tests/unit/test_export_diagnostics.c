@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trace says of itself: what was captured in part, and that such is not counted. */
+/* What a trace reports about itself: what was captured in part, and that this is not counted. */
 #include "tests/unit/exported.h"
 
 #define START 1000
@@ -38,7 +38,7 @@ static struct span run(uint32_t thread, uint64_t start_ns, uint64_t end_ns, uint
 {
 	return (struct span){ .start_ns = START + start_ns,
 			      .end_ns = START + end_ns,
-			      .id = -1,
+			      .step = -1,
 			      .thread = thread,
 			      .kind = SPAN_RUN,
 			      .flags = flags };
@@ -55,19 +55,19 @@ static bool is_root(const XPlane *host, const char *line, uint64_t start_ns)
 	return false;
 }
 
-TEST(requests_that_were_captured_in_part_are_counted_but_for_those_that_are_filtered)
+TEST(partially_captured_requests_are_counted_unless_filtered)
 {
 	struct request requests[] = {
-		{ .start_ns = START, .end_ns = START + 10, .flags = REQUEST_CUT_START },
+		{ .start_ns = START, .end_ns = START + 10, .flags = REQUEST_TRUNCATED_START },
 		{ .start_ns = START,
 		  .end_ns = START + 10000,
-		  .flags = REQUEST_CUT_START | REQUEST_CUT_END },
+		  .flags = REQUEST_TRUNCATED_START | REQUEST_TRUNCATED_END },
 		{ .start_ns = START,
 		  .end_ns = START + 20,
-		  .flags = REQUEST_CUT_START | REQUEST_FILTERED },
+		  .flags = REQUEST_TRUNCATED_START | REQUEST_FILTERED },
 		{ .start_ns = START + 100, .end_ns = START + 200 },
 		{ .start_ns = START + 300, .end_ns = START + 400, .flags = REQUEST_LOST },
-		{ .start_ns = START + 500, .end_ns = START + 9000, .flags = REQUEST_CUT_END },
+		{ .start_ns = START + 500, .end_ns = START + 9000, .flags = REQUEST_TRUNCATED_END },
 	};
 	struct timeline t = timeline_of(requests, ARRAY_SIZE(requests), NULL, 0);
 	XSpace *space = export_at(&t, 1);
@@ -75,7 +75,7 @@ TEST(requests_that_were_captured_in_part_are_counted_but_for_those_that_are_filt
 	CHECK_STR(
 		space->warnings[1],
 		"Note: 3 of 5 requests were captured in part: the beginning of 2 of them and the end of 2 are missing. "
-		"No latency and no percentile has them, and they are no steps.");
+		"They count in no latency and no percentile, and are not steps.");
 	CHECK_STR(space->warnings[2], "3 events were lost");
 	space_free(space);
 	space = export_at(&t, 0);
@@ -83,7 +83,7 @@ TEST(requests_that_were_captured_in_part_are_counted_but_for_those_that_are_filt
 	space_free(space);
 }
 
-TEST(of_whole_requests_and_runs_nothing_is_said)
+TEST(whole_requests_and_runs_give_no_warning)
 {
 	struct request whole = { .start_ns = START + 100, .end_ns = START + 200 };
 	struct span spans[] = { run(1, 100, 200, 0) };
@@ -95,16 +95,16 @@ TEST(of_whole_requests_and_runs_nothing_is_said)
 	space_free(space);
 }
 
-TEST(runs_that_were_captured_in_part_are_no_roots_nor_is_what_they_hold_and_those_of_requests_are_not_counted)
+TEST(partially_captured_runs_and_their_content_are_no_roots_and_those_of_requests_are_not_counted)
 {
 	struct request whole = { .start_ns = START + 100, .end_ns = START + 200 };
 	struct span spans[] = {
-		run(0, 0, 50, SPAN_CUT_START), /* of a process whose requests are seen */
-		run(1, 0, 2000, SPAN_CUT_START),
+		run(0, 0, 50, SPAN_TRUNCATED_START), /* of a process whose requests are recorded */
+		run(1, 0, 2000, SPAN_TRUNCATED_START),
 		run(1, 500, 900, SPAN_INNER),
 		run(1, 3000, 4000, 0),
-		run(1, 5000, 6000, SPAN_END_BOUND),
-		run(1, 7000, 10000, SPAN_CUT_END),
+		run(1, 5000, 6000, SPAN_END_NOT_SEEN),
+		run(1, 7000, 10000, SPAN_TRUNCATED_END),
 	};
 	struct timeline t = timeline_of(&whole, 1, spans, ARRAY_SIZE(spans));
 	XSpace *space = export_at(&t, 1);
@@ -113,7 +113,7 @@ TEST(runs_that_were_captured_in_part_are_no_roots_nor_is_what_they_hold_and_thos
 	CHECK_STR(
 		space->warnings[1],
 		"Note: 3 of 4 runs were captured in part: the beginning of 1 of them and the end of 2 are missing. "
-		"No latency and no percentile has them, and they are no steps.");
+		"They count in no latency and no percentile, and are not steps.");
 	CHECK(!is_root(host, "other/12", 0));
 	CHECK(!is_root(host, "other/12", 500));
 	CHECK(is_root(host, "other/12", 3000));

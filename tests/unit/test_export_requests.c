@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timelines as XSpaces: requests on lines of their own, what ties runs to them, and batches. */
+/* Timelines as XSpaces: requests on lines of their own, the links to their runs, and batches. */
 #include "tests/unit/exported.h"
 
 enum { NAME_RUN, NAME_PIECE, NAME_MATMUL, NAME_FUTEX, NAME_INNER };
@@ -44,7 +44,7 @@ static const struct thread threads[] = {
 static const struct process processes[] = { { .pid = 70, .name = "server" },
 					    { .pid = 90, .name = "other" } };
 
-/* One that is whole, one that overlaps it and is cut, and one that is left out. */
+/* One that is whole, one that overlaps it and is truncated, and one that is left out. */
 static const struct request whole = {
 	.start_ns = START + 1000,
 	.end_ns = START + 9000,
@@ -78,7 +78,7 @@ static const struct request cut = {
 	.status = -1,
 	.grpc_status = -1,
 	.protocol = PROTOCOL_HTTP2,
-	.flags = REQUEST_CUT_END,
+	.flags = REQUEST_TRUNCATED_END,
 	.lane = 1,
 };
 
@@ -99,12 +99,12 @@ static const struct segment segments[] = {
 	{ START + 1000, START + 1500, HANDLER, TEXT_NONE, -1, PHASE_READ, ACTIVITY_RUNNING, 0 },
 	{ START + 1500, START + 2000, HANDLER, TEXT_NONE, -1, PHASE_DECODE, ACTIVITY_RUNNING, 0 },
 	/* A hole until 3000. */
-	{ START + 3000, START + 5000, HANDLER, NAME_MATMUL, -1, PHASE_RUNNING, ACTIVITY_RUNNING,
-	  0 },
-	{ START + 5000, START + 6000, POOL, TEXT_NONE, BATCH_THREAD, PHASE_RUNNABLE,
+	{ START + 3000, START + 5000, HANDLER, NAME_MATMUL, -1, PHASE_EXECUTE_RUNNING,
+	  ACTIVITY_RUNNING, 0 },
+	{ START + 5000, START + 6000, POOL, TEXT_NONE, BATCH_THREAD, PHASE_EXECUTE_RUNNABLE,
 	  ACTIVITY_RUNNABLE, 0 },
-	{ START + 6000, START + 7000, POOL, NAME_FUTEX, HANDLER, PHASE_BLOCKED, ACTIVITY_BLOCKED,
-	  0 },
+	{ START + 6000, START + 7000, POOL, NAME_FUTEX, HANDLER, PHASE_EXECUTE_BLOCKED,
+	  ACTIVITY_BLOCKED, 0 },
 	{ START + 7000, START + 8500, HANDLER, TEXT_NONE, -1, PHASE_ENCODE, ACTIVITY_UNKNOWN, 0 },
 };
 
@@ -112,14 +112,14 @@ static struct span spans[] = {
 	{ .start_ns = START + 3000,
 	  .end_ns = START + 7000,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN,
 	  .request = 1 },
 	{ .start_ns = START + 3100,
 	  .end_ns = START + 4000,
 	  .context = 8,
-	  .id = 42,
+	  .step = 42,
 	  .kind = SPAN_RUN,
 	  .name = NAME_INNER,
 	  .request = 1,
@@ -127,40 +127,40 @@ static struct span spans[] = {
 	{ .start_ns = START + 7500,
 	  .end_ns = START + 7600,
 	  .context = 9,
-	  .id = 43,
+	  .step = 43,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN },
 	{ .start_ns = START + 8000,
 	  .end_ns = START + 8100,
 	  .context = 10,
-	  .id = 44,
+	  .step = 44,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN,
 	  .request = 3 },
 	{ .start_ns = START + 4000,
 	  .end_ns = START + 9500,
-	  .id = 0,
+	  .batch = 0,
 	  .kind = SPAN_BATCH,
 	  .name = NAME_RUN,
 	  .thread = BATCH_THREAD },
 	{ .start_ns = START + 4000,
 	  .end_ns = START + 4500,
 	  .context = 11,
-	  .id = 45,
+	  .step = 45,
 	  .kind = SPAN_RUN,
 	  .name = NAME_RUN,
 	  .thread = BATCH_THREAD },
 	{ .start_ns = START + 9600,
 	  .end_ns = START + 9900,
-	  .id = 1,
+	  .batch = 1,
 	  .kind = SPAN_BATCH,
 	  .name = NAME_RUN,
 	  .thread = BATCH_THREAD,
-	  .flags = SPAN_CUT_END },
+	  .flags = SPAN_TRUNCATED_END },
 	{ .start_ns = START + 3000,
 	  .end_ns = START + 9500,
 	  .context = 7,
-	  .id = 41,
+	  .step = 41,
 	  .kind = SPAN_EXECUTOR,
 	  .name = NAME_PIECE,
 	  .thread = POOL },
@@ -177,7 +177,7 @@ static struct batch batches[] = {
 	{ .start_ns = START + 9600,
 	  .end_ns = START + 9900,
 	  .thread = BATCH_THREAD,
-	  .flags = SPAN_CUT_END,
+	  .flags = SPAN_TRUNCATED_END,
 	  .first_task = 2,
 	  .n_tasks = 1 },
 };
@@ -232,7 +232,7 @@ static void check_event(const XPlane *plane, const XEvent *event, const char *sh
 	CHECK_EQ((event->offset_ps + event->duration_ps) / 1000, end_ns);
 }
 
-TEST(a_whole_request_is_a_root_with_its_model_and_what_was_seen_of_it)
+TEST(a_whole_request_is_a_root_with_its_model_and_details)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 1);
@@ -264,7 +264,7 @@ TEST(a_whole_request_is_a_root_with_its_model_and_what_was_seen_of_it)
 	space_free(space);
 }
 
-TEST(phases_cover_a_request_and_a_hole_is_unknown)
+TEST(phases_cover_a_request_and_gaps_are_unknown_time)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 1);
@@ -284,7 +284,7 @@ TEST(phases_cover_a_request_and_a_hole_is_unknown)
 	space_free(space);
 }
 
-TEST(from_level_two_on_phases_hold_what_the_threads_waited_for)
+TEST(from_level_two_on_phases_contain_what_the_threads_waited_for)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 2);
@@ -302,7 +302,7 @@ TEST(from_level_two_on_phases_hold_what_the_threads_waited_for)
 	space_free(space);
 }
 
-TEST(at_level_three_phases_hold_the_operations_too)
+TEST(at_level_three_phases_also_contain_the_operations)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 3);
@@ -354,7 +354,7 @@ TEST(a_request_whose_times_are_bounds_is_shown_and_not_counted_and_one_that_is_f
 	space_free(space);
 }
 
-TEST(a_run_of_a_request_is_no_root_and_lies_in_an_event_that_the_requests_arrow_points_to)
+TEST(a_run_of_a_request_is_not_a_root_but_in_the_event_at_the_requests_arrow)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 2);
@@ -371,7 +371,7 @@ TEST(a_run_of_a_request_is_no_root_and_lies_in_an_event_that_the_requests_arrow_
 	check_event(host, events[1], "SessionRun", 3000, 7000);
 	CHECK(has_int(host, events[1], "_p", 7));
 	/* A run in it needs no arrow of its own; that of a request that is not shown has none to
-	 * point from. */
+	 * start from. */
 	CHECK_STR(event_name(host, events[2]), "FunctionRun");
 	CHECK_STR(event_name(host, events[4]), "SessionRun");
 	for (size_t i = 0; i < 5; i++)
@@ -382,7 +382,7 @@ TEST(a_run_of_a_request_is_no_root_and_lies_in_an_event_that_the_requests_arrow_
 	space_free(space);
 }
 
-TEST(runs_of_a_process_whose_requests_are_not_seen_are_roots_but_for_those_in_batches)
+TEST(runs_of_a_process_without_requests_are_roots_except_in_batches)
 {
 	struct timeline t = sample();
 	XSpace *space;
@@ -408,7 +408,7 @@ TEST(runs_of_a_process_whose_requests_are_not_seen_are_roots_but_for_those_in_ba
 	spans[3].request = 3;
 }
 
-TEST(a_batch_is_tied_to_the_tasks_that_were_put_into_it_and_says_its_sizes)
+TEST(a_batch_is_linked_to_its_tasks_and_has_its_sizes)
 {
 	struct timeline t = sample();
 	XSpace *space = export_at(&t, 1);
@@ -430,7 +430,7 @@ TEST(a_batch_is_tied_to_the_tasks_that_were_put_into_it_and_says_its_sizes)
 	check_event(host, inputs, "ConcatInputTensors", 4000, 4000);
 	CHECK(has_int(host, inputs, "batch_size_after_padding", 8) &&
 	      has_int(host, inputs, "padding_amount", 6));
-	/* Tasks of a batch that is cut, or of none, have nothing to be tied to. */
+	/* Tasks of a truncated batch, or without a batch, have nothing to be linked to. */
 	check_event(host, find_event(host, line, "batch"), "batch", 9600, 9900);
 	CHECK(!find_stat(host, find_event(host, line, "batch"), "_c"));
 	for (size_t i = 0; i < find_line(host, "requests 2")->n_events; i++)
@@ -441,7 +441,7 @@ TEST(a_batch_is_tied_to_the_tasks_that_were_put_into_it_and_says_its_sizes)
 	space_free(space);
 }
 
-TEST(what_readers_take_for_a_batch_ends_with_its_first_answer_within_the_whole)
+TEST(the_event_that_readers_take_for_a_batch_ends_with_its_first_answer)
 {
 	struct timeline t = sample();
 	XSpace *space;
@@ -462,7 +462,7 @@ TEST(what_readers_take_for_a_batch_ends_with_its_first_answer_within_the_whole)
 	spans[5].start_ns--;
 }
 
-TEST(sizes_that_are_not_known_are_not_shown)
+TEST(unknown_sizes_are_not_shown)
 {
 	struct timeline t = sample();
 	XSpace *space;
@@ -490,7 +490,7 @@ TEST(sizes_that_are_not_known_are_not_shown)
 	batches[0].padded = 8;
 }
 
-TEST(no_name_that_a_client_chose_reads_as_something_else)
+TEST(no_name_chosen_by_a_client_is_taken_for_something_else)
 {
 	struct timeline t = sample();
 	static const struct {

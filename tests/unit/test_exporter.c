@@ -2,7 +2,7 @@
 #include "daemon/export/exporter.h"
 #include "tests/unit/check.h"
 
-TEST(the_first_format_is_made_when_nobody_asks_for_another)
+TEST(the_first_format_is_the_default)
 {
 	CHECK(exporters[0]);
 	CHECK(exporter_find("") == exporters[0]);

@@ -21,7 +21,7 @@ TEST(without_a_filter_everything_passes)
 		     (struct request){ .path = TEXT_NONE, .model = TEXT_NONE }));
 }
 
-TEST(a_request_passes_when_it_is_slower_and_not_when_it_is_as_slow)
+TEST(a_request_passes_if_it_is_slower_but_not_if_equally_slow)
 {
 	CHECK(!passes((struct request_filter){ .slower_than_ns = 20 },
 		      (struct request){ .start_ns = 100, .end_ns = 119 }));
@@ -31,7 +31,7 @@ TEST(a_request_passes_when_it_is_slower_and_not_when_it_is_as_slow)
 		     (struct request){ .start_ns = 100, .end_ns = 121 }));
 }
 
-TEST(a_path_is_matched_as_a_whole_and_one_that_is_not_known_does_not_pass)
+TEST(a_path_is_matched_as_a_whole_and_an_unknown_one_does_not_pass)
 {
 	CHECK(passes((struct request_filter){ .path = "/v1/*:predict" },
 		     (struct request){ .path = 0 }));

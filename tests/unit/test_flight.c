@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a flight recorder keeps. That it says what a capture would is in test_requests_property.c.
- */
+/* What a flight recorder keeps. That its snapshots equal captures is in
+ * test_requests_property.c. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/correlate/http/requests.h"
 #include "daemon/record/history.h"
 #include "daemon/recorder/flight.h"
 #include "daemon/recorder/lead_in.h"
@@ -48,7 +47,7 @@ static int see(const struct record *record, void *data)
 	return 0;
 }
 
-TEST(the_oldest_records_go_when_they_are_too_many_and_are_handed_over)
+TEST(the_oldest_records_are_dropped_and_passed_on_when_there_are_too_many)
 {
 	struct history *history;
 	struct history_view *view;
@@ -69,7 +68,7 @@ TEST(the_oldest_records_go_when_they_are_too_many_and_are_handed_over)
 	CHECK_EQ(seen.first, last_gone + 1);
 	CHECK_EQ(seen.last, 100000);
 	CHECK(seen.n * sizeof(struct record_switch) > MIB / 2);
-	/* A view is of its moment, also when the history goes on, and goes. */
+	/* A view keeps its moment, even if the history continues, and is freed. */
 	for (uint64_t i = 100001; i <= 200000; i++) {
 		struct record_switch record = switch_at(i);
 
@@ -82,7 +81,7 @@ TEST(the_oldest_records_go_when_they_are_too_many_and_are_handed_over)
 	history_view_free(view);
 }
 
-TEST(what_is_too_old_goes_also_when_there_is_room)
+TEST(records_that_are_too_old_are_dropped_even_if_there_is_room)
 {
 	struct history *history;
 
@@ -92,7 +91,7 @@ TEST(what_is_too_old_goes_also_when_there_is_room)
 
 		CHECK_EQ(history_add(history, &record.head), 0);
 	}
-	/* Of twenty seconds one is kept, and what is with it in its blocks. */
+	/* Of twenty seconds one is kept, and whatever is in the same blocks. */
 	CHECK(history_oldest(history) < 19 * SECOND && history_oldest(history) > 17 * SECOND);
 	history_free(history);
 }
@@ -148,7 +147,7 @@ static uint64_t settled_bytes(struct lead_in *l)
 	return bytes;
 }
 
-TEST(of_what_later_records_refer_to_the_last_word_is_kept)
+TEST(the_last_statement_that_later_records_refer_to_is_kept)
 {
 	struct record_switch other = switch_at(9);
 	struct lead_in *l;
@@ -163,11 +162,11 @@ TEST(of_what_later_records_refer_to_the_last_word_is_kept)
 		CHECK_EQ(lead_in_add(l, &other.head), 0);
 	}
 	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_name));
-	CHECK(!lead_in_is_cut(l));
+	CHECK(!lead_in_is_incomplete(l));
 	lead_in_free(l);
 }
 
-TEST(what_a_connection_said_goes_with_it)
+TEST(the_statements_of_a_connection_are_dropped_with_it)
 {
 	struct record_field field;
 	struct record_message closed = closed_at(10, 5, 1);
@@ -179,18 +178,18 @@ TEST(what_a_connection_said_goes_with_it)
 		CHECK_EQ(lead_in_add(l, &field.head), 0);
 	}
 	CHECK_EQ(lead_in_add(l, &closed.head), 0);
-	/* Another one has the socket's number: it begins anew. */
+	/* Another connection has the socket's number: it begins again. */
 	field = field_at(11, 5, 2, 0);
 	CHECK_EQ(lead_in_add(l, &field.head), 0);
 	CHECK_EQ(settled_bytes(l), 5 * sizeof(struct record_field));
-	/* Its closing was lost; the next inode says the same. */
+	/* The record of its end was lost; the next inode shows it. */
 	field = field_at(12, 6, 2, 0);
 	CHECK_EQ(lead_in_add(l, &field.head), 0);
 	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_field));
 	lead_in_free(l);
 }
 
-TEST(beyond_its_limit_the_oldest_goes_and_it_is_told)
+TEST(beyond_the_limit_the_oldest_is_dropped_and_this_is_reported)
 {
 	struct lead_in *l;
 
@@ -201,12 +200,12 @@ TEST(beyond_its_limit_the_oldest_goes_and_it_is_told)
 		CHECK_EQ(lead_in_add(l, &name.head), 0);
 	}
 	CHECK_EQ(settled_bytes(l), 100 * sizeof(struct record_name));
-	CHECK(lead_in_is_cut(l));
+	CHECK(lead_in_is_incomplete(l));
 	lead_in_free(l);
 }
 
 /* An hour of a busy server: 20,000 records a second, objects and connections that come and go. */
-TEST(an_hour_of_load_stays_inside_the_bytes_that_were_given)
+TEST(an_hour_of_load_stays_within_the_given_bytes)
 {
 	const uint64_t bytes = 16 * MIB, step = SECOND / 20000;
 	const struct record_sink *sink;

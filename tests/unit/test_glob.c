@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns that paths of requests and names of processes are compared with. */
+/* Patterns with which paths of requests and names of processes are compared. */
 #include "lib/base/glob.h"
 
 #include "lib/base/macro.h"
@@ -32,7 +32,7 @@ TEST(a_pattern_matches_the_whole_text)
 	}
 }
 
-TEST(a_hostile_pattern_takes_no_time)
+TEST(a_hostile_pattern_takes_bounded_time)
 {
 	char text[2001];
 

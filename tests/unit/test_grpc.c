@@ -87,7 +87,7 @@ static struct grpc_body *body_of_pieces(struct fixture *f, int n)
 	return body;
 }
 
-/* The request says how many pieces. */
+/* The request contains the number of pieces. */
 static void big(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	grpc_call_reply(call, body_of_pieces(data, atoi((const char *)message)));
@@ -102,7 +102,7 @@ static void too_big(struct grpc_call *call, const uint8_t *message, size_t size,
 	grpc_call_reply(call, body);
 }
 
-/* As many messages as the request says, then a status. */
+/* As many messages as the request asks for, then a status. */
 static void count(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	int n = atoi((const char *)message);
@@ -120,7 +120,7 @@ static void note_cancelled(void *data)
 	sem_post(&f->cancelled);
 }
 
-/* One message, and nothing more until somebody looks after the call. */
+/* One message, and nothing more until the call is handled again. */
 static void hang(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	struct fixture *f = data;
@@ -289,7 +289,7 @@ static void end(struct fixture *f)
 	loop_free(f->loop);
 }
 
-/* What a unary call gave. */
+/* The result of a unary call. */
 struct answer {
 	int error;
 	enum grpc_status status;
@@ -573,7 +573,7 @@ static int stop_at_once(uint8_t *bytes, size_t size, void *data)
 	return -EXFULL;
 }
 
-TEST(a_client_that_has_enough_of_a_stream_cancels_the_call)
+TEST(a_client_that_stops_reading_a_stream_cancels_the_call)
 {
 	struct grpc_client *client;
 	struct fixture f;
@@ -621,7 +621,7 @@ TEST(a_flag_cancels_the_call)
 	end(&f);
 }
 
-TEST(a_call_that_is_not_answered_in_time_is_DEADLINE_EXCEEDED_and_its_method_hears_of_it)
+TEST(a_call_that_is_not_answered_in_time_is_DEADLINE_EXCEEDED_and_its_method_is_notified)
 {
 	const struct grpc_client_options options = { .timeout_ns = 20000000 };
 	struct grpc_client *client;
@@ -742,7 +742,7 @@ static int wait_until_cancelled(uint8_t *bytes, size_t size, void *data)
 	return 0;
 }
 
-TEST(a_client_that_takes_nothing_of_what_waits_for_it_loses_its_call)
+TEST(a_client_that_does_not_read_its_answer_loses_its_call)
 {
 	struct grpc_client *client;
 	struct fixture f;
@@ -760,7 +760,7 @@ TEST(a_client_that_takes_nothing_of_what_waits_for_it_loses_its_call)
 	end(&f);
 }
 
-TEST(a_connection_that_is_not_let_in_is_closed)
+TEST(a_rejected_connection_is_closed)
 {
 	struct grpc_client *client;
 	struct fixture f;
@@ -821,7 +821,7 @@ static int stop_on_first(uint8_t *bytes, size_t size, void *data)
 	return 0;
 }
 
-TEST(a_server_that_is_stopped_finishes_its_calls_and_says_so)
+TEST(a_stopped_server_finishes_its_calls_and_reports_its_end)
 {
 	struct grpc_client *client, *late = NULL;
 	struct fixture f;
@@ -893,7 +893,7 @@ static void check_raw(struct fixture *f, const char *bytes, size_t size)
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define SETTINGS "\0\0\0\4\0\0\0\0\0"
 
-TEST(who_does_not_speak_HTTP_2_or_stays_silent_is_closed_and_nobody_else_minds)
+TEST(peers_without_HTTP_2_and_silent_peers_are_closed_without_affecting_others)
 {
 	struct grpc_client *client;
 	struct fixture f;
@@ -918,7 +918,7 @@ TEST(who_does_not_speak_HTTP_2_or_stays_silent_is_closed_and_nobody_else_minds)
 	end(&f);
 }
 
-TEST(addresses_that_name_nothing_are_refused)
+TEST(invalid_addresses_are_refused)
 {
 	char long_name[200];
 	int fd;

@@ -42,7 +42,7 @@ static void check_two_messages(size_t step)
 	grpc_reader_clear(&reader);
 }
 
-TEST(messages_are_found_however_the_bytes_are_cut)
+TEST(messages_are_found_however_the_bytes_are_divided)
 {
 	for (size_t step = 1; step <= sizeof(two_messages); step++)
 		check_two_messages(step);
@@ -79,7 +79,7 @@ TEST(a_message_above_the_limit_is_refused_from_its_prefix_alone)
 	CHECK_EQ(grpc_reader_feed(&reader, unknown_flag, 5), -EBADMSG);
 }
 
-TEST(memory_grows_with_what_came_and_not_with_what_is_claimed)
+TEST(memory_grows_with_the_received_bytes_not_with_the_claimed_size)
 {
 	const uint8_t claim[] = { 0, 0x40, 0, 0, 0, 'a' };
 	struct grpc_reader reader = { .max_size = UINT32_MAX };
@@ -178,7 +178,7 @@ static size_t gzip(const uint8_t *bytes, size_t size, uint8_t *out, size_t out_s
 	return out_size - z.avail_out;
 }
 
-TEST(gzip_is_unpacked_within_a_limit_and_damage_is_seen)
+TEST(gzip_is_unpacked_within_a_limit_and_damage_is_detected)
 {
 	static uint8_t bytes[100000], packed[2000];
 	uint8_t *unpacked;
@@ -261,7 +261,7 @@ TEST(a_queue_that_is_cleared_releases_what_is_left)
 	CHECK_EQ(queue.size, 0);
 }
 
-TEST(a_message_that_no_client_can_receive_is_refused_and_released)
+TEST(a_message_too_large_for_any_client_is_refused_and_released)
 {
 	struct grpc_queue queue = { 0 };
 	struct grpc_body *body;

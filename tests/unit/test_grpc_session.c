@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's session without a socket, by a clock that the test moves: what it does with bytes
- * that no library would send, and with peers that say nothing. With test_grpc.c and
- * test_grpc_wire.c these are the rows of what a gRPC server has to get right.
+ * The server's session without a socket, with a clock that the test moves: how it handles bytes
+ * that no library would send, and silent peers. Together with test_grpc.c and test_grpc_wire.c
+ * these cover what a gRPC server has to get right.
  */
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
@@ -82,7 +82,7 @@ static const struct grpc_method methods[] = { { "/t.T/Echo", on_echo },
 					      { "/t.T/Big", on_big },
 					      { "/t.T/Hold", on_hold } };
 
-/* The peer: what it wants to say, and what it was told. */
+/* The peer: what it wants to send, and what it received. */
 struct peer {
 	struct grpc_service service;
 	struct grpc_session session;
@@ -104,7 +104,7 @@ static void receive(struct peer *p, const void *bytes, size_t size)
 		p->error = grpc_session_receive(&p->session, bytes, size);
 }
 
-/* Takes what the session has to say, at most so many bytes at a time, and keeps it. */
+/* Reads the session's output, at most this many bytes at a time, and keeps it. */
 static void take(struct peer *p, size_t step)
 {
 	struct iovec iov[GRPC_OUTPUT_PIECES];
@@ -238,7 +238,7 @@ struct told {
 	size_t largest;
 };
 
-/* What the peer was told by frames of a type on a stream (0: any). */
+/* What the peer received in frames of a type on a stream (0: any). */
 static struct told told(const struct peer *p, uint8_t type, uint32_t stream)
 {
 	struct told t = {};
@@ -302,7 +302,7 @@ static const char *told_header(struct peer *p, uint32_t stream, const char *name
 	return found;
 }
 
-/* The stream is answered as it should be: the session is well. */
+/* The stream is answered as expected: the session works. */
 static void check_alive(struct peer *p, uint32_t stream)
 {
 	send_call(p, stream, "/t.T/Echo");
@@ -312,7 +312,7 @@ static void check_alive(struct peer *p, uint32_t stream)
 	CHECK_EQ(told(p, RST_STREAM, stream).n, 0);
 }
 
-TEST(the_content_type_is_echoed_and_the_encodings_are_told)
+TEST(the_content_type_is_echoed_and_the_accepted_encodings_are_listed)
 {
 	struct peer p;
 	char text[64];
@@ -330,7 +330,7 @@ TEST(the_content_type_is_echoed_and_the_encodings_are_told)
 	peer_end(&p);
 }
 
-TEST(a_te_that_is_not_trailers_is_an_error_of_the_protocol)
+TEST(a_te_header_other_than_trailers_is_a_protocol_error)
 {
 	struct peer p;
 
@@ -383,7 +383,7 @@ TEST(a_stream_that_is_reset_while_its_answer_waits_to_be_written_does_no_harm)
 	CHECK(size > 65536);
 	grpc_session_written(&p.session, 100);
 	send_number(&p, RST_STREAM, 1, NGHTTP2_CANCEL);
-	/* What was begun of a frame goes out whole; no further one follows. */
+	/* A frame that was begun is sent completely; no other one follows. */
 	CHECK_EQ(grpc_session_output(&p.session, iov, &n, &size), 0);
 	while (size) {
 		grpc_session_written(&p.session, MIN(size, (size_t)5000));
@@ -393,7 +393,7 @@ TEST(a_stream_that_is_reset_while_its_answer_waits_to_be_written_does_no_harm)
 	peer_end(&p);
 }
 
-TEST(windows_of_no_byte_and_of_one_are_obeyed_and_others_are_not_kept_waiting)
+TEST(flow_control_windows_of_0_and_1_bytes_are_obeyed_without_delaying_others)
 {
 	struct peer p;
 
@@ -421,7 +421,7 @@ TEST(windows_of_no_byte_and_of_one_are_obeyed_and_others_are_not_kept_waiting)
 	peer_end(&p);
 }
 
-TEST(a_window_beyond_its_limit_is_an_error_of_flow_control)
+TEST(a_window_beyond_its_limit_is_a_flow_control_error)
 {
 	struct peer p;
 
@@ -439,7 +439,7 @@ TEST(a_window_beyond_its_limit_is_an_error_of_flow_control)
 	peer_end(&p);
 }
 
-TEST(a_client_that_takes_nothing_loses_its_call_in_time_and_its_connection_when_it_takes_no_byte_at_all)
+TEST(a_client_that_reads_nothing_loses_its_call_and_then_its_connection)
 {
 	struct peer p;
 	struct iovec iov[GRPC_OUTPUT_PIECES];
@@ -469,7 +469,7 @@ TEST(a_client_that_takes_nothing_loses_its_call_in_time_and_its_connection_when_
 	peer_end(&p);
 }
 
-TEST(a_peer_that_does_not_greet_or_does_not_end_its_headers_is_given_up_in_time)
+TEST(a_peer_without_preface_or_end_of_headers_times_out)
 {
 	struct peer p;
 
@@ -503,7 +503,7 @@ TEST(a_peer_that_does_not_greet_or_does_not_end_its_headers_is_given_up_in_time)
 	peer_end(&p);
 }
 
-TEST(a_body_that_drips_is_ended_in_time_however_steadily_it_does)
+TEST(a_body_that_arrives_too_slowly_times_out)
 {
 	struct peer p;
 
@@ -524,7 +524,7 @@ TEST(a_body_that_drips_is_ended_in_time_however_steadily_it_does)
 	peer_end(&p);
 }
 
-TEST(a_deadline_passes_on_time_and_the_method_hears_of_it)
+TEST(a_deadline_passes_on_time_and_the_method_is_notified)
 {
 	struct peer p;
 	char text[16];
@@ -550,7 +550,7 @@ TEST(pings_are_echoed_and_those_beside_data_are_not_counted)
 
 	peer_start(&p, (struct grpc_server_options){ 0 });
 	peer_greet(&p);
-	/* As clients measure what a connection takes: one with each answer. */
+	/* Like clients that measure the capacity of a connection: one with each answer. */
 	for (uint32_t i = 0; i < 50; i++) {
 		send_frame(&p, PING, 0, 0, "\1\2\3\4\5\6\7\10", 8);
 		check_alive(&p, 1 + 2 * i);
@@ -565,8 +565,8 @@ TEST(pings_are_echoed_and_those_beside_data_are_not_counted)
 	peer_end(&p);
 }
 
-/* Frames of one kind without end: the session ends it, or it costs nothing, and nothing piles up.
- */
+/* Endless frames of one kind: the session ends it, or it costs nothing, and no memory
+ * accumulates. */
 static void flood(uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t size,
 		  bool takes)
 {
@@ -591,7 +591,7 @@ static void flood(uint8_t type, uint8_t flags, uint32_t stream, const void *payl
 	peer_end(&p);
 }
 
-TEST(floods_of_frames_are_ended_or_free_of_cost)
+TEST(floods_of_frames_are_ended_or_cost_nothing)
 {
 	for (int takes = 0; takes < 2; takes++) {
 		flood(SETTINGS, 0, 0, "", 0, takes);
@@ -605,14 +605,14 @@ TEST(floods_of_frames_are_ended_or_free_of_cost)
 	}
 }
 
-TEST(who_makes_the_server_reset_calls_without_end_is_sent_away)
+TEST(a_peer_that_makes_the_server_reset_too_many_calls_is_disconnected)
 {
 	struct peer p;
 	uint32_t stream = 1;
 
 	peer_start(&p, (struct grpc_server_options){ 0 });
 	peer_greet(&p);
-	/* A header that may not be is an error of the stream, so that the reset is the server's. */
+	/* An invalid header is an error of the stream, so that the reset is the server's. */
 	for (; stream < 2000 && p.error == 0 && !p.session.closing; stream += 2) {
 		send_headers(&p, stream, "/t.T/Hold", "te", "gzip");
 		take(&p, SIZE_MAX);
@@ -621,7 +621,7 @@ TEST(who_makes_the_server_reset_calls_without_end_is_sent_away)
 	CHECK_EQ(told(&p, GOAWAY, 0).code, NGHTTP2_ENHANCE_YOUR_CALM);
 	CHECK(stream < 600);
 	peer_end(&p);
-	/* Some of them, now and then, are nobody's fault. */
+	/* A few of them, now and then, are harmless. */
 	peer_start(&p, (struct grpc_server_options){ 0 });
 	peer_greet(&p);
 	for (stream = 1; stream < 1200 && p.error == 0; stream += 2) {
@@ -656,7 +656,7 @@ TEST(a_bomb_of_header_fields_is_refused)
 	peer_end(&p);
 }
 
-TEST(who_drains_tells_first_that_it_does_then_the_last_call_and_finishes_those_in_flight)
+TEST(draining_sends_a_notice_then_the_last_stream_id_and_finishes_calls_in_flight)
 {
 	struct peer p;
 
@@ -715,8 +715,8 @@ TEST(a_connection_that_drops_cancels_its_calls)
 	CHECK_EQ(n_cancelled, 1);
 }
 
-/* Bytes as they come, with a good beginning and flipped bits: never a crash (the sanitizers look
- * on), never more than a little memory. */
+/* Arbitrary bytes, with a valid beginning and flipped bits: never a crash (the sanitizers check),
+ * never more than a little memory. */
 TEST(any_bytes_do_no_harm)
 {
 	for (unsigned seed = 0; seed < 3000; seed++) {
@@ -736,7 +736,7 @@ TEST(any_bytes_do_no_harm)
 				x ^= x >> 7;
 				x ^= x << 17;
 				bytes[i] = (uint8_t)(x >> 24);
-				/* Small lengths, types that exist, and streams that may. */
+				/* Small lengths, valid types, and likely streams. */
 				if (seed % 2 && i % 17 < 9)
 					bytes[i] &= (const uint8_t[]){ 0, 0, 15, 15, 0xff,
 								       0, 0, 0,  7 }[i % 17];

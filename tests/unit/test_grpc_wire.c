@@ -202,7 +202,7 @@ static void wire_start(struct wire *w, struct grpc_server_options options)
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
 	nghttp2_session_callbacks_set_select_padding_callback(callbacks, on_padding);
 	nghttp2_option_new(&option);
-	/* What the server allows is tried out, not obeyed. */
+	/* The limits of the server are tested, not obeyed. */
 	nghttp2_option_set_no_http_messaging(option, 1);
 	nghttp2_option_set_peer_max_concurrent_streams(option, 100000);
 	CHECK_EQ(nghttp2_session_client_new2(&w->session, callbacks, w, option), 0);
@@ -326,7 +326,7 @@ static void check_http(struct wire *w, const char *const *changes, int http_stat
 	CHECK_EQ(w->grpc_status, -1);
 }
 
-TEST(a_request_may_be_cut_into_padded_pieces_anywhere)
+TEST(a_request_may_be_divided_into_padded_pieces_anywhere)
 {
 	struct wire w;
 
@@ -336,7 +336,7 @@ TEST(a_request_may_be_cut_into_padded_pieces_anywhere)
 	wire_end(&w);
 }
 
-TEST(what_is_no_gRPC_request_gets_an_HTTP_error)
+TEST(a_request_that_is_not_gRPC_gets_an_HTTP_error)
 {
 	struct wire w;
 
@@ -349,7 +349,7 @@ TEST(what_is_no_gRPC_request_gets_an_HTTP_error)
 	wire_end(&w);
 }
 
-TEST(more_headers_than_allowed_are_refused_and_the_connection_goes_on)
+TEST(too_many_headers_are_refused_and_the_connection_stays_open)
 {
 	const char *headers[2 * 500 + 1] = { NULL };
 	char names[500][24];
@@ -401,14 +401,14 @@ TEST(a_method_of_many_messages_gets_each_as_it_comes)
 		CHECK(w.n_data == size && !memcmp(w.data, three, size));
 	}
 	CHECK_EQ(n_ends, 2);
-	/* None at all; and what comes behind the end is nobody's. */
+	/* None at all; and what follows the end is ignored. */
 	check_status(&w, path, "", 0, GRPC_OK);
 	CHECK_EQ(n_ends, 3);
 	check_status(&w, path, ended, sizeof(ended) - 1, GRPC_ABORTED);
 	CHECK_EQ(w.n_data, 6);
 	CHECK_EQ(n_ends, 3);
-	/* Broken messages end it; so does a client that says no more, which had its answers before.
-	 */
+	/* Malformed messages end it; so does a client that sends no more, which had its answers
+	 * before. */
 	check_status(&w, path, three, size - 1, GRPC_INTERNAL);
 	check_status(&w, path, "\0\xff\xff\xff\xff", 5, GRPC_RESOURCE_EXHAUSTED);
 	CHECK_EQ(n_ends, 3);
@@ -418,7 +418,7 @@ TEST(a_method_of_many_messages_gets_each_as_it_comes)
 	wire_end(&w);
 }
 
-TEST(a_message_above_the_limit_is_refused_before_it_comes_and_the_stream_is_let_go_without_an_error)
+TEST(a_message_above_the_limit_is_refused_early_and_the_stream_closes_without_an_error)
 {
 	struct wire w;
 
@@ -526,7 +526,7 @@ TEST(many_calls_at_a_time_on_one_connection_are_all_answered)
 	wire_end(&w);
 }
 
-TEST(who_opens_and_resets_calls_without_end_is_sent_away)
+TEST(a_peer_that_opens_and_resets_too_many_calls_is_disconnected)
 {
 	struct wire w;
 
@@ -546,7 +546,7 @@ TEST(who_opens_and_resets_calls_without_end_is_sent_away)
 	wire_end(&w);
 }
 
-TEST(who_pings_without_end_is_sent_away_and_told_why)
+TEST(a_peer_that_pings_too_often_is_disconnected_with_a_reason)
 {
 	struct wire w;
 

@@ -14,7 +14,7 @@ static const struct probe_row probes[N_SITES] = {
 
 TEST_PACK(probes, N_SITES);
 
-/* size: what the object claims. */
+/* size: what the object states. */
 static void begin_named(uint64_t time, uint32_t stack, uint32_t iterator, const char *name,
 			uint32_t size)
 {
@@ -67,7 +67,7 @@ static void check(const struct span *s, uint64_t from, uint64_t until, unsigned 
 	CHECK_EQ(s->flags & SPAN_NOT_WHOLE, flags);
 }
 
-TEST(an_iterator_lasts_until_it_has_its_element_and_asks_others_for_theirs)
+TEST(an_iterator_lasts_until_it_has_its_element_and_contains_its_inputs)
 {
 	struct timeline *t;
 	XSpace *space;
@@ -78,7 +78,7 @@ TEST(an_iterator_lasts_until_it_has_its_element_and_asks_others_for_theirs)
 	begin(1200, 800, 2, "Iterator::Root::Map");
 	begin(1300, 700, 3, "Iterator::Root::Map::TensorSlice");
 	probe(1400, S_END, 600, 3);
-	probe(1450, S_END, 600, 77); /* of what is not known */
+	probe(1450, S_END, 600, 77); /* of what is unknown */
 	begin(1500, 700, 3, "Iterator::Root::Map::TensorSlice");
 	probe(1600, S_END, 600, 3);
 	probe(1700, S_END, 700, 2);
@@ -98,7 +98,7 @@ TEST(an_iterator_lasts_until_it_has_its_element_and_asks_others_for_theirs)
 	timeline_free(t);
 }
 
-TEST(one_whose_end_was_lost_or_thrown_through_ends_with_what_is_around_it)
+TEST(an_iterator_without_an_end_record_ends_with_its_enclosing_span)
 {
 	struct timeline *t;
 
@@ -110,13 +110,13 @@ TEST(one_whose_end_was_lost_or_thrown_through_ends_with_what_is_around_it)
 	begin(3100, 900, 1, "Iterator::Root");
 	t = finish();
 	check(find(t, "Iterator::Root", 0), 1100, 1800, 0);
-	check(find(t, "Iterator::Root::Map", 0), 1200, 1800, SPAN_END_BOUND);
-	check(find(t, "Iterator::Root", 1), 2100, 3100, SPAN_END_BOUND);
-	check(find(t, "Iterator::Root", 2), 3100, 9000, SPAN_CUT_END);
+	check(find(t, "Iterator::Root::Map", 0), 1200, 1800, SPAN_END_NOT_SEEN);
+	check(find(t, "Iterator::Root", 1), 2100, 3100, SPAN_END_NOT_SEEN);
+	check(find(t, "Iterator::Root", 2), 3100, 9000, SPAN_TRUNCATED_END);
 	timeline_free(t);
 }
 
-TEST(an_operation_around_it_is_what_it_would_be_without)
+TEST(an_enclosing_operation_is_not_changed_by_iterators)
 {
 	struct timeline *t;
 	uint64_t ops = 0;
@@ -144,7 +144,7 @@ TEST(an_operation_around_it_is_what_it_would_be_without)
 	timeline_free(t);
 }
 
-TEST(a_name_that_is_cut_or_none_says_so_and_there_are_only_so_many)
+TEST(truncated_and_missing_names_are_marked_and_the_number_of_names_is_limited)
 {
 	char name[128] = "", long_name[RECORD_TEXT_SIZE + 1] = "", shown[128];
 	struct timeline *t;

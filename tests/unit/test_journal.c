@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of a recording: what was added comes out again, and what is damaged is refused. */
+/* The file of a recording: what was added can be read again, and damaged files are refused. */
 #include "tests/unit/check.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ static int read_to_end(struct file f, unsigned *ret_records, char *ret_error)
 	return r;
 }
 
-/* What the file would be if somebody had written the damage on purpose. */
+/* The file as if its damage had been made on purpose. */
 static void mend(struct file f)
 {
 	size_t at = sizeof(struct journal_file);
@@ -99,7 +99,7 @@ static void mend(struct file f)
 	}
 }
 
-TEST(what_was_added_comes_out_in_its_order)
+TEST(sections_are_read_in_the_order_in_which_they_were_added)
 {
 	struct file f = small();
 	struct journal_reader reader = { .bytes = f.bytes, .size = f.size };
@@ -160,7 +160,7 @@ TEST(records_and_sections_of_many_blocks_come_out_whole)
 	free(f.bytes);
 }
 
-TEST(the_budget_is_that_of_all_journals_and_what_is_too_large_gives_its_memory_back)
+TEST(all_journals_share_the_budget_and_one_that_is_too_large_frees_its_memory)
 {
 	struct journal_budget tight = { .max_bytes = 3u << 20 };
 	struct journal *a = NULL, *b = NULL, *c = NULL;
@@ -171,7 +171,7 @@ TEST(the_budget_is_that_of_all_journals_and_what_is_too_large_gives_its_memory_b
 	CHECK_EQ(journal_add(a, JOURNAL_HEAD, large, 2u << 20), -ENOBUFS);
 	CHECK_EQ(journal_add(a, JOURNAL_HEAD, "", 0), -ENOBUFS);
 	CHECK_EQ(journal_finish(a), -ENOBUFS);
-	/* What the first one gave back is there for others. */
+	/* The memory that the first one freed is available to others. */
 	CHECK_EQ(journal_new(&tight, &c), 0);
 	journal_free(a);
 	journal_free(b);
@@ -180,7 +180,7 @@ TEST(the_budget_is_that_of_all_journals_and_what_is_too_large_gives_its_memory_b
 	free(large);
 }
 
-TEST(a_record_of_no_known_kind_is_not_taken)
+TEST(a_record_of_an_unknown_kind_is_rejected)
 {
 	struct record record = { .kind = 250, .size8 = 2 };
 	struct journal *j = NULL;
@@ -191,7 +191,7 @@ TEST(a_record_of_no_known_kind_is_not_taken)
 	journal_free(j);
 }
 
-TEST(a_file_that_is_cut_anywhere_is_refused)
+TEST(a_file_truncated_anywhere_is_refused)
 {
 	struct file f = small();
 	char error[160];
@@ -209,7 +209,7 @@ TEST(a_file_that_is_cut_anywhere_is_refused)
 	free(f.bytes);
 }
 
-TEST(a_file_that_lacks_a_section_or_goes_on_is_refused)
+TEST(a_file_that_lacks_a_section_or_has_trailing_bytes_is_refused)
 {
 	size_t gone = sizeof(struct journal_section_head),
 	       at = sizeof(struct journal_file) + gone + 8;
@@ -229,7 +229,7 @@ TEST(a_file_that_lacks_a_section_or_goes_on_is_refused)
 	memmove(f.bytes + at, f.bytes + at + gone, f.size - at - gone);
 	f.size -= gone;
 	CHECK_EQ(read_to_end(f, &n, error), -EBADMSG);
-	CHECK(strstr(error, "other numbers of sections"));
+	CHECK(strstr(error, "numbers of sections"));
 	free(f.bytes);
 }
 
@@ -245,7 +245,7 @@ TEST(every_flipped_bit_is_noticed)
 
 		f.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 		r = read_to_end(f, &n, error);
-		/* The words that are reserved, and padding, say nothing. */
+		/* The reserved words, and padding, have no meaning. */
 		CHECK(r == -EBADMSG || r == -EPROTONOSUPPORT || (r == 0 && n == 3));
 		f.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 	}
@@ -284,7 +284,7 @@ static struct file of_kind(uint32_t kind, const void *bytes, size_t size)
 	return collect(j);
 }
 
-TEST(what_a_later_version_added_is_passed_over_when_it_is_optional)
+TEST(optional_sections_of_a_later_version_are_skipped)
 {
 	struct file f = of_kind(JOURNAL_OPTIONAL | 4711, "later", 5);
 	char error[160];
@@ -294,11 +294,11 @@ TEST(what_a_later_version_added_is_passed_over_when_it_is_optional)
 	free(f.bytes);
 	f = of_kind(4711, "later", 5);
 	CHECK_EQ(read_to_end(f, &n, error), -EPROTONOSUPPORT);
-	CHECK(strstr(error, "section 4711"));
+	CHECK(strstr(error, "does not know (4711)"));
 	free(f.bytes);
 }
 
-TEST(a_record_of_a_later_kind_is_passed_over_by_its_size)
+TEST(a_record_of_a_later_kind_is_skipped_by_its_size)
 {
 	struct record records[4] = { { .kind = 250, .size8 = 4 },
 				     {},
@@ -333,7 +333,7 @@ TEST(a_record_that_claims_another_size_than_its_kind_is_refused)
 	}
 }
 
-TEST(what_is_no_recording_or_of_another_version_is_told_apart)
+TEST(other_files_and_other_versions_are_distinguished)
 {
 	struct file f = small();
 	struct journal_file *head = (void *)f.bytes;
@@ -346,10 +346,10 @@ TEST(what_is_no_recording_or_of_another_version_is_told_apart)
 	head->version = JOURNAL_VERSION;
 	head->byte_order = 0x04030201;
 	CHECK_EQ(read_to_end(f, &n, error), -EPROTONOSUPPORT);
-	CHECK(strstr(error, "order of bytes"));
+	CHECK(strstr(error, "byte order"));
 	memcpy(f.bytes, "{\"runs\":", 8);
 	CHECK_EQ(read_to_end(f, &n, error), -EBADMSG);
-	CHECK(strstr(error, "no recording"));
+	CHECK(strstr(error, "not a recording"));
 	free(f.bytes);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server itself calls its threads' work: from records to events with its words as they are,
- * and nothing made of them. */
+/* A server's own names for its threads' work: from records to events with these names unchanged,
+ * and not interpreted. */
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
 
@@ -85,7 +85,7 @@ TEST(spans_nest_on_their_thread_and_have_their_arguments_and_numbers)
 }
 
 /* A request for which nothing runs, such as a health check, changes nothing. */
-TEST(of_a_process_that_serves_requests_are_the_steps_and_spans_are_none)
+TEST(in_a_process_that_serves_requests_these_are_the_steps_and_spans_are_not)
 {
 	static struct request requests[] = {
 		{ .start_ns = 1500, .end_ns = 1600 },
@@ -118,7 +118,7 @@ TEST(of_a_process_that_serves_requests_are_the_steps_and_spans_are_none)
 	timeline_free(t);
 }
 
-TEST(what_goes_on_at_the_windows_end_is_cut_and_is_no_step)
+TEST(a_span_in_progress_at_the_end_of_the_window_is_truncated_and_not_a_step)
 {
 	struct timeline *t;
 	const XPlane *host;
@@ -138,7 +138,7 @@ TEST(what_goes_on_at_the_windows_end_is_cut_and_is_no_step)
 	timeline_free(t);
 }
 
-TEST(names_are_shown_as_they_are_and_read_as_nothing_else)
+TEST(names_are_shown_unchanged_and_are_not_misread)
 {
 	static const char *const names[] = { "train",  "a:MatMul", "ProcessBatch",
 					     "\x01\n", "\xff\"",   "" };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sentence that says why a program was refused, found in what libbpf and the verifier print. */
+/* The line that gives the reason why a program was refused, found in the output of libbpf and the
+ * verifier. */
 #include "daemon/broker/kernel/libbpf_log.h"
 
 #include <bpf/libbpf.h>
@@ -21,18 +22,18 @@ static void check_reason(const char *log, const char *expected)
 	CHECK_STR(reason, expected);
 }
 
-TEST(the_reason_is_the_verifier_s_last_sentence)
+TEST(the_reason_is_the_last_line_of_the_verifier)
 {
 	check_reason(
 		LOG("0: R1=ctx(off=0,imm=0) R10=fp0\n81: (b7) r0 = 0\n82: (95) exit\nUnreleased reference id=10 alloc_insn=217\n"
 		    "processed 207 insns (limit 1000000) max_states_per_insn 1 total_states 18\n"),
 		"Unreleased reference id=10 alloc_insn=217");
-	/* A log that was cut has no figures. */
+	/* A truncated log has no figures. */
 	check_reason(LOG("82: (95) exit\nR1 invalid mem access 'scalar'\n\n"),
 		     "R1 invalid mem access 'scalar'");
 }
 
-TEST(without_a_verifier_s_log_it_is_what_libbpf_said_first)
+TEST(without_a_verifier_log_it_is_the_first_message_of_libbpf)
 {
 	check_reason(
 		"libbpf: prog 'on_exit': failed to find kernel BTF type ID of 'sched_process_exit': -3\nlibbpf: failed to load object\n",
@@ -42,7 +43,7 @@ TEST(without_a_verifier_s_log_it_is_what_libbpf_said_first)
 	check_reason("", "");
 }
 
-TEST(what_libbpf_says_is_collected_only_when_asked_for)
+TEST(messages_of_libbpf_are_collected_only_on_request)
 {
 	char *log;
 

@@ -58,7 +58,7 @@ static void run(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to,
 				   .end_ns = to,
 				   .context = context,
 				   .request = request,
-				   .id = -1 });
+				   .step = -1 });
 }
 
 static void piece(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context)
@@ -68,7 +68,7 @@ static void piece(struct timeline *t, uint32_t thread, uint64_t from, uint64_t t
 				   .start_ns = from,
 				   .end_ns = to,
 				   .context = context,
-				   .id = -1 });
+				   .step = -1 });
 }
 
 static void op(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint32_t name)
@@ -78,7 +78,7 @@ static void op(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, 
 				   .start_ns = from,
 				   .end_ns = to,
 				   .name = name,
-				   .id = -1 });
+				   .step = -1 });
 }
 
 static void blocked(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint32_t name,
@@ -89,7 +89,7 @@ static void blocked(struct timeline *t, uint32_t thread, uint64_t from, uint64_t
 				   .start_ns = from,
 				   .end_ns = to,
 				   .name = name,
-				   .id = by });
+				   .waker = by });
 }
 
 static void runnable(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, int64_t hog)
@@ -98,7 +98,7 @@ static void runnable(struct timeline *t, uint32_t thread, uint64_t from, uint64_
 				   .thread = thread,
 				   .start_ns = from,
 				   .end_ns = to,
-				   .id = hog });
+				   .cpu_user = hog });
 }
 
 /* A batch, its span with that context, and one task. */
@@ -120,7 +120,7 @@ static void batch(struct timeline *t, uint32_t thread, uint64_t from, uint64_t t
 				   .start_ns = from,
 				   .end_ns = to,
 				   .context = context,
-				   .id = t->n_batches++ });
+				   .batch = t->n_batches++ });
 }
 
 /* Arrives at 100, is read on thread 0 from 110 to 120, answered by thread 1 from 900 to 1000. */
@@ -142,7 +142,7 @@ static struct request *request(struct timeline *t)
 	return r;
 }
 
-/* What must be true of every request, whatever its records are. */
+/* What must be true for every request, whatever its records are. */
 static bool is_exact(const struct timeline *t, const struct request *r)
 {
 	uint64_t sums[PHASE_COUNT] = {}, at = r->start_ns, sum = 0;
@@ -287,7 +287,7 @@ TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
 		"450 execute unknown t3|700 execute unknown t1|800 encode unknown t1|900 write unknown t1");
 }
 
-TEST(of_batches_at_the_same_time_the_one_that_ends_last_counts)
+TEST(of_concurrent_batches_the_one_that_ends_last_counts)
 {
 	struct timeline *t = scene_new();
 
@@ -300,12 +300,12 @@ TEST(of_batches_at_the_same_time_the_one_that_ends_last_counts)
 		"200 execute unknown t1|250 batch waiting t3|300 execute unknown t3|700 execute unknown t1");
 }
 
-TEST(what_comes_after_the_schedulers_records_ended_is_not_taken_for_running)
+TEST(time_after_the_last_scheduler_record_is_not_taken_for_running)
 {
 	struct timeline *t = scene_new();
 
 	request(t);
-	t->gaps[0].text = strdup("the scheduler was given up");
+	t->gaps[0].text = strdup("the scheduler probes were disabled");
 	t->n_gaps = 1;
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 400, 4, -1);
@@ -313,7 +313,7 @@ TEST(what_comes_after_the_schedulers_records_ended_is_not_taken_for_running)
 			"200 running running t1|300 blocked blocked t1 n4|400 execute unknown t1");
 	t = scene_new();
 	request(t);
-	t->gaps[0].text = strdup("the scheduler was given up");
+	t->gaps[0].text = strdup("the scheduler probes were disabled");
 	t->n_gaps = 1;
 	run(t, 1, 200, 300, 1, 1);
 	blocked(t, 1, 400, 500, 4, -1);
@@ -322,7 +322,7 @@ TEST(what_comes_after_the_schedulers_records_ended_is_not_taken_for_running)
 		"200 running running t1|300 encode running t1|400 encode blocked t1 n4|500 encode unknown t1");
 }
 
-TEST(boundaries_that_are_not_known_make_no_phase)
+TEST(unknown_boundaries_make_no_phase)
 {
 	struct timeline *t = scene_new();
 	struct request *r = request(t);
@@ -350,19 +350,19 @@ TEST(without_an_arrival_a_request_begins_where_it_is_read)
 	timeline_free(t);
 }
 
-TEST(a_request_cut_at_the_end_ends_in_the_phase_that_it_was_in)
+TEST(a_request_truncated_at_the_end_ends_in_its_current_phase)
 {
 	struct timeline *t = scene_new();
 	struct request *r = request(t);
 
 	r->read_end_ns = r->write_start_ns = 0;
-	r->flags = REQUEST_CUT_END;
+	r->flags = REQUEST_TRUNCATED_END;
 	blocked(t, 5, 1, 2, 0, -1);
 	check_all(t, "100 queue waiting t0|110 read running t0");
 	t = scene_new();
 	r = request(t);
 	r->write_start_ns = 0;
-	r->flags = REQUEST_CUT_END;
+	r->flags = REQUEST_TRUNCATED_END;
 	run(t, 0, 200, 1100, 1, 1);
 	blocked(t, 5, 1, 2, 0, -1);
 	check_all(
@@ -371,7 +371,7 @@ TEST(a_request_cut_at_the_end_ends_in_the_phase_that_it_was_in)
 	t = scene_new();
 	r = request(t);
 	r->write_start_ns = 0;
-	r->flags = REQUEST_CUT_END;
+	r->flags = REQUEST_TRUNCATED_END;
 	run(t, 0, 200, 800, 1, 1);
 	blocked(t, 5, 1, 2, 0, -1);
 	check_all(
@@ -404,13 +404,13 @@ TEST(times_out_of_order_are_clamped)
 	timeline_free(t);
 }
 
-TEST(an_end_that_is_only_a_bound_gives_way_to_the_answer)
+TEST(an_inexact_end_is_replaced_by_the_answer)
 {
 	struct timeline *t = scene_new();
 
 	request(t);
 	run(t, 1, 200, 950, 1, 1);
-	t->spans[0].flags = SPAN_END_BOUND;
+	t->spans[0].flags = SPAN_END_NOT_SEEN;
 	blocked(t, 1, 120, 150, 3, -1);
 	check_all(
 		t,
@@ -464,7 +464,7 @@ TEST(a_sleep_in_decode_is_a_blocked_segment_of_decode)
 	timeline_free(t);
 }
 
-TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
+TEST(a_thread_takes_up_a_request_when_it_has_finished_the_previous_one)
 {
 	struct timeline *t = scene_new();
 	struct request *r;
@@ -482,7 +482,7 @@ TEST(a_thread_takes_a_request_up_when_it_is_done_with_the_one_before)
 	make(t);
 	CHECK_STR(story(t, 0, 120, 400), "120 queue waiting t1|300 decode running t1");
 	timeline_free(t);
-	/* Its own run is none before, even without a duration. */
+	/* Its own run is not an earlier one, even without a duration. */
 	t = scene_new();
 	request(t);
 	run(t, 1, 400, 400, 1, 1);
@@ -516,7 +516,7 @@ TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
 	CHECK_STR(story(t, 0, 500, 1000),
 		  "500 encode running t1|600 queue waiting t0|900 write running t0");
 	timeline_free(t);
-	/* Nobody knows from when on, where it is not known when threads ran. */
+	/* It is unknown since when, if it is not known when threads ran. */
 	t = scene_new();
 	r = request(t);
 	r->write_thread = 0;
@@ -526,7 +526,7 @@ TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
 	timeline_free(t);
 }
 
-TEST(a_thread_on_its_way_to_wait_takes_up_what_its_reader_wakes_it_for)
+TEST(a_thread_about_to_wait_takes_up_the_request_that_its_reader_wakes_it_for)
 {
 	struct timeline *t = scene_new();
 
@@ -542,7 +542,7 @@ TEST(a_thread_on_its_way_to_wait_takes_up_what_its_reader_wakes_it_for)
 	timeline_free(t);
 }
 
-TEST(who_reads_a_request_has_taken_it_up)
+TEST(the_thread_that_reads_a_request_has_taken_it_up)
 {
 	struct timeline *t = scene_new();
 
@@ -633,7 +633,7 @@ TEST(a_chain_over_three_threads_is_followed_by_its_wake_ups)
 		"700 running running t1");
 }
 
-TEST(a_piece_that_nobody_woke_its_thread_for_waited_since_the_latest_moment_of_the_run)
+TEST(a_piece_without_a_wake_up_waited_since_the_latest_moment_of_the_run)
 {
 	struct timeline *t = scene_new();
 
@@ -725,7 +725,7 @@ TEST(what_a_thread_does_right_after_its_piece_belongs_to_it)
 		t, "200 running running t1|300 blocked blocked t1 n9 by3|700 running running t1");
 }
 
-TEST(a_lock_held_by_another_thread_is_blocked_and_names_who_woke_it)
+TEST(a_wait_for_a_lock_is_blocked_and_names_the_thread_that_woke_it)
 {
 	struct timeline *t = scene_new();
 
@@ -758,7 +758,7 @@ TEST(a_hog_on_the_same_cpu_is_named_by_the_run_queue)
 		"600 running running t1 n11|700 running running t1");
 }
 
-TEST(who_waits_for_a_cpu_while_others_do_its_run_waits_for_them_first)
+TEST(a_thread_that_waits_for_a_cpu_while_others_execute_its_run_waits_for_them_first)
 {
 	struct timeline *t = scene_new();
 
@@ -776,7 +776,7 @@ TEST(who_waits_for_a_cpu_while_others_do_its_run_waits_for_them_first)
 		"450 running running t2 n12|480 running running t2|500 runnable runnable t1 by7|700 running running t1");
 }
 
-TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
+TEST(a_piece_with_an_inexact_end_is_over_when_its_thread_starts_to_wait)
 {
 	struct timeline *t = scene_new();
 
@@ -785,7 +785,7 @@ TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
 	runnable(t, 1, 310, 700, 7);
 	blocked(t, 2, 10, 300, 9, 1);
 	piece(t, 2, 320, 690, 1);
-	t->spans[t->n_spans - 1].flags = SPAN_END_BOUND;
+	t->spans[t->n_spans - 1].flags = SPAN_END_NOT_SEEN;
 	op(t, 2, 320, 480, 12);
 	blocked(t, 2, 500, 750, 9, 3);
 	check_execution(
@@ -794,7 +794,7 @@ TEST(a_piece_whose_end_is_a_bound_is_over_when_its_thread_goes_to_wait)
 		"500 runnable runnable t1 by7|700 running running t1");
 }
 
-TEST(who_is_preempted_within_its_own_piece_waits_for_a_cpu_and_for_nobody_else)
+TEST(a_thread_preempted_within_its_own_piece_waits_only_for_a_cpu)
 {
 	struct timeline *t = scene_new();
 
@@ -855,7 +855,7 @@ TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
 		"440 running running t4 n14|590 running running t4|600 running running t3|690 running running t2|780 running running t1");
 }
 
-TEST(a_batch_whose_callback_goes_on_with_the_run_on_its_own_thread_is_followed)
+TEST(a_batch_whose_callback_continues_the_run_on_its_own_thread_is_followed)
 {
 	struct timeline *t = scene_new();
 
@@ -873,7 +873,7 @@ TEST(a_batch_whose_callback_goes_on_with_the_run_on_its_own_thread_is_followed)
 		"200 running running t1|290 batch waiting t3|500 running running t3|720 running running t1");
 }
 
-TEST(what_comes_after_a_batch_without_a_wake_up_waited_since_its_end)
+TEST(work_after_a_batch_without_a_wake_up_waited_since_the_batchs_end)
 {
 	struct timeline *t = scene_new();
 
@@ -922,7 +922,7 @@ TEST(pieces_of_a_run_within_a_run_are_the_outer_ones)
 		"600 running running t3|640 running running t2|700 running running t1");
 }
 
-TEST(wake_ups_in_a_circle_come_to_an_end)
+TEST(a_cycle_of_wake_ups_ends)
 {
 	struct timeline *t = scene_new();
 
@@ -932,11 +932,11 @@ TEST(wake_ups_in_a_circle_come_to_an_end)
 	blocked(t, 1, 300, 700, 9, 2);
 	blocked(t, 2, 300, 700, 9, 1);
 	make(t);
-	CHECK_EQ(t->requests[0].phases[PHASE_BLOCKED], 400);
+	CHECK_EQ(t->requests[0].phases[PHASE_EXECUTE_BLOCKED], 400);
 	timeline_free(t);
 }
 
-TEST(beyond_its_segments_a_request_is_unknown)
+TEST(time_beyond_a_requests_segments_is_unknown)
 {
 	struct timeline *t = scene_new();
 
@@ -949,11 +949,11 @@ TEST(beyond_its_segments_a_request_is_unknown)
 	CHECK_EQ(t->n_segments, PATH_SEGMENTS_MAX);
 	CHECK_EQ(t->segments[0].phase, PHASE_UNKNOWN);
 	CHECK_EQ(t->segments[0].start_ns, 100);
-	CHECK_EQ(t->segments[1].phase, PHASE_BLOCKED);
+	CHECK_EQ(t->segments[1].phase, PHASE_EXECUTE_BLOCKED);
 	timeline_free(t);
 }
 
-TEST(beyond_the_segments_of_all_requests_each_has_one_that_is_unknown)
+TEST(without_segments_left_each_request_has_one_unknown_segment)
 {
 	struct timeline *t = scene_new();
 
@@ -972,7 +972,7 @@ TEST(beyond_the_segments_of_all_requests_each_has_one_that_is_unknown)
 	timeline_free(t);
 }
 
-TEST(made_again_it_is_the_same)
+TEST(the_result_is_reproducible)
 {
 	struct timeline *t = scene_new();
 	uint64_t n;
@@ -1050,7 +1050,7 @@ static void random_spans(struct timeline *t, uint64_t n, uint64_t span, bool ord
 			s.end_ns = free_from[s.thread] = s.start_ns + random_below(50);
 		}
 		s.context = random_below(6);
-		s.id = (int64_t)random_below(THREADS + 3) - 1;
+		s.step = (int64_t)random_below(THREADS + 3) - 1;
 		if (s.kind == SPAN_RUN)
 			s.request = (uint32_t)random_below(t->n_requests + 2);
 		if (!orderly && !random_below(50))
@@ -1058,7 +1058,7 @@ static void random_spans(struct timeline *t, uint64_t n, uint64_t span, bool ord
 		if (!orderly && !random_below(50))
 			s.context = UINT64_MAX - random_below(2);
 		if (!orderly && !random_below(50))
-			s.id = random_below(2) ? INT64_MAX : INT64_MIN;
+			s.step = random_below(2) ? INT64_MAX : INT64_MIN;
 		add_span(t, s);
 	}
 }

@@ -216,7 +216,7 @@ static void set_to_past(void *data)
 	loop_timer_set(t->timers[0], 0);
 }
 
-TEST(a_timer_that_sets_itself_to_the_past_starves_nobody)
+TEST(a_timer_that_sets_itself_to_the_past_starves_no_other)
 {
 	struct trace t;
 
@@ -302,7 +302,7 @@ TEST(posted_functions_run_in_order_and_may_post)
 	trace_end(&t);
 }
 
-TEST(what_was_posted_behind_an_exit_runs_in_the_next_run_or_is_dropped)
+TEST(functions_posted_after_an_exit_run_in_the_next_run_or_are_dropped)
 {
 	struct trace t;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What allocators give out and take back: from records to the events that the Memory Profile page
- * reads, and to numbers. */
+/* What allocators allocate and free: from records to the events that the Memory Profile page reads,
+ * and to numbers. */
 #include "daemon/export/summary/memory_use.h"
 #include "tests/unit/exported.h"
 #include "tests/unit/fed.h"
@@ -40,7 +40,7 @@ static void begin_with_another(void)
 		 0);
 }
 
-/* Stack pointers grow downwards: 100 is inside of 200. */
+/* Stack pointers grow downwards: 100 is inside 200. */
 static void feed(uint64_t time, uint32_t tid, uint8_t target, uint8_t site, uint32_t tag,
 		 uint64_t value, uint64_t value2)
 {
@@ -92,7 +92,7 @@ TEST(a_block_has_its_size_from_the_call_its_address_from_the_return_and_its_oper
 	begin();
 	name_op();
 	feed(1100, 11, 0, S_OP, 1, OBJECT, 0);
-	/* Two threads are inside of the allocator at once. */
+	/* Two threads are inside the allocator at once. */
 	feed(1200, 11, 0, S_ALLOCATE, 0, 64, 0);
 	feed(1210, 12, 0, S_ALLOCATE, 0, 32, 0);
 	feed(1220, 11, 0, S_ALLOCATED, 0, 0xa000, 0);
@@ -110,13 +110,13 @@ TEST(a_block_has_its_size_from_the_call_its_address_from_the_return_and_its_oper
 	timeline_free(t);
 }
 
-TEST(what_is_not_known_is_counted_and_never_made_up)
+TEST(unknown_values_are_counted_and_never_invented)
 {
 	struct timeline *t;
 
 	begin();
-	/* The window opened inside of the call; there was no memory; nothing was freed; it was
-	 * there before; twice. */
+	/* The window opened during the call; there was no memory; nothing was freed; it was there
+	 * before; twice. */
 	feed(1100, 11, 0, S_ALLOCATED, 0, 0xa000, 0);
 	allocate(1200, 11, 0, 64, 0);
 	feed(1300, 11, 0, S_FREE, 0, 0, 0);
@@ -135,7 +135,7 @@ TEST(what_is_not_known_is_counted_and_never_made_up)
 	timeline_free(t);
 }
 
-TEST(a_block_whose_end_was_lost_ends_where_its_address_is_given_out_again)
+TEST(a_block_whose_end_was_lost_ends_where_its_address_is_allocated_again)
 {
 	struct timeline *t;
 
@@ -149,7 +149,7 @@ TEST(a_block_whose_end_was_lost_ends_where_its_address_is_given_out_again)
 	timeline_free(t);
 }
 
-TEST(a_process_that_ends_gives_its_blocks_back_and_other_processes_keep_theirs)
+TEST(a_process_that_ends_frees_its_blocks_and_others_keep_theirs)
 {
 	struct record_thread exit = { .head = { .time = 1500, .tid = 77, .kind = RECORD_EXIT },
 				      .pid = 77,
@@ -168,7 +168,7 @@ TEST(a_process_that_ends_gives_its_blocks_back_and_other_processes_keep_theirs)
 	timeline_free(t);
 }
 
-TEST(a_call_and_a_return_between_which_records_were_lost_are_not_taken_for_one)
+TEST(a_call_and_a_return_with_lost_records_between_them_are_not_matched)
 {
 	struct timeline *t;
 
@@ -183,7 +183,7 @@ TEST(a_call_and_a_return_between_which_records_were_lost_are_not_taken_for_one)
 	timeline_free(t);
 }
 
-TEST(sizes_that_no_machine_has_are_left_out_and_counted)
+TEST(impossible_sizes_are_left_out_and_counted)
 {
 	struct timeline *t;
 
@@ -197,7 +197,7 @@ TEST(sizes_that_no_machine_has_are_left_out_and_counted)
 	timeline_free(t);
 }
 
-TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
+TEST(totals_are_per_allocator_and_relative_to_the_start_of_the_window)
 {
 	struct memory_use use[ALLOCATOR_COUNT];
 	struct timeline *t;
@@ -207,8 +207,8 @@ TEST(totals_are_of_each_allocator_and_above_what_was_there_before)
 	allocate(1200, 11, 0, 50, 0xb000);
 	feed(1300, 11, 0, S_FREE, 0, 0xa000, 0);
 	feed(1310, 11, 0, S_FREE, 0, 0xf000, 0);
-	/* A piece that was given out before the window: its size comes with it. Another word is no
-	 * event. */
+	/* A piece that was allocated before the window: its size comes with it. Another word is not
+	 * an event. */
 	feed(1400, 11, 0, S_CHUNK, TAKE, 0xd000, 1000);
 	feed(1500, 11, 0, S_CHUNK, GIVE, 0xe000, 300);
 	feed(1600, 11, 0, S_CHUNK, 5, 0xe000, 300);
@@ -280,7 +280,7 @@ TEST(each_process_has_allocators_of_its_own)
 	timeline_free(t);
 }
 
-TEST(events_have_what_the_page_reads_on_a_line_whose_operations_are_no_executions)
+TEST(memory_events_have_the_stats_that_the_page_reads_and_are_not_operations)
 {
 	static const struct {
 		const char *name, *allocator, *op;

@@ -2,7 +2,7 @@
 /* XLA's modules on their way into a trace. */
 #include "tests/unit/exported.h"
 
-/* An xla.HloProto: a module of this number and name, and something that is not looked at. */
+/* An xla.HloProto: a module of this id and name, and a field that is ignored. */
 #define NAMED(name, size, number) "\x0a" size "\x0a" name "\x28" number "\x1a\x03xyz"
 static const char five[] = NAMED("\x01m", "\x05", "\x05");
 
@@ -57,7 +57,7 @@ TEST(modules_are_passed_on_as_they_are_under_their_names_and_numbers)
 	modules_done(&m);
 }
 
-TEST(without_modules_nothing_is_there_for_them)
+TEST(without_modules_the_trace_has_no_plane_for_them)
 {
 	struct modules m = {};
 	XSpace *space = export_modules(&m, 3);
@@ -66,7 +66,7 @@ TEST(without_modules_nothing_is_there_for_them)
 	space_free(space);
 }
 
-TEST(what_is_no_whole_module_is_refused)
+TEST(an_incomplete_module_is_refused)
 {
 	static const char nameless[] = "\x0a\x02\x28\x05", moduleless[] = "\x1a\x03xyz";
 	struct modules m = {};
@@ -81,7 +81,7 @@ TEST(what_is_no_whole_module_is_refused)
 }
 
 /* Readers write each to a file of its name. */
-TEST(names_that_would_lead_out_of_the_readers_directory_or_be_no_files_are_refused)
+TEST(names_that_would_leave_the_readers_directory_are_refused)
 {
 	static const char *const names[] = { "../../up", "/tmp/x",   "a/b", "..",
 					     ".hidden",  "a\\b",     "a b", "a\nb",
@@ -108,7 +108,7 @@ TEST(names_that_would_lead_out_of_the_readers_directory_or_be_no_files_are_refus
 	modules_done(&m);
 }
 
-TEST(a_file_that_would_take_many_times_its_size_to_read_is_refused_and_counts_as_looked_at)
+TEST(a_file_that_would_take_many_times_its_size_to_read_is_refused)
 {
 	size_t size = 4u << 20;
 	struct modules m = {};
@@ -128,7 +128,7 @@ TEST(a_file_that_would_take_many_times_its_size_to_read_is_refused_and_counts_as
 	modules_done(&m);
 }
 
-TEST(there_are_only_so_many_and_a_number_below_0_is_none)
+TEST(the_number_of_modules_is_limited_and_a_negative_id_is_refused)
 {
 	static const char negative[] =
 		NAMED("\x01m", "\x0e", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
@@ -144,7 +144,7 @@ TEST(there_are_only_so_many_and_a_number_below_0_is_none)
 	CHECK_EQ(m.n, 0);
 }
 
-TEST(a_trace_without_room_for_them_is_not_made)
+TEST(a_trace_without_room_for_its_modules_fails)
 {
 	struct xspace_result result = {};
 	struct modules m = {};

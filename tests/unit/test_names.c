@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that objects had at a time, and hashes that nobody can make fall together. */
+/* Names that objects had at a time, and hashes whose collisions cannot be chosen. */
 #include "daemon/timeline/names.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "lib/base/hash.h"
 #include "tests/unit/check.h"
 
-TEST(an_object_has_the_name_of_its_time)
+TEST(an_object_has_the_name_valid_at_that_time)
 {
 	struct names n = {};
 
@@ -62,7 +62,7 @@ TEST(equal_texts_are_one_name)
 
 /* So that the table is not longer at any place than chance makes it, whichever bits the keys differ
  * in. */
-TEST(keys_that_differ_in_any_few_bits_are_spread)
+TEST(keys_that_differ_in_few_bits_are_spread)
 {
 	for (unsigned shift = 0; shift <= 48; shift += 4) {
 		unsigned counts[1024] = {}, most = 0;
@@ -76,7 +76,7 @@ TEST(keys_that_differ_in_any_few_bits_are_spread)
 	}
 }
 
-TEST(a_seed_decides_where_a_key_goes)
+TEST(the_seed_determines_the_slot_of_a_key)
 {
 	unsigned same = 0;
 
@@ -86,8 +86,8 @@ TEST(a_seed_decides_where_a_key_goes)
 	CHECK(same < 64);
 	CHECK(hash_text(1, "text", 4) != hash_text(3, "text", 4));
 	CHECK_EQ(hash_text(1, "text", 4), hash_text(1, "textual", 4));
-	/* What a seed changes is not the same for all texts: else two that fall together would do
-	 * so with every seed. */
+	/* The effect of a seed differs between texts: otherwise two that collide would do so with
+	 * every seed. */
 	CHECK(hash_text(3, "text", 4) - hash_text(1, "text", 4) !=
 	      hash_text(3, "tent", 4) - hash_text(1, "tent", 4));
 	CHECK(hash_text(1, "a text of some length", 21) !=

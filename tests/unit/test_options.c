@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a command line, their help text, and what somebody who mistyped one may have meant. */
+/* Options of a command line, their help text, and suggestions for mistyped ones. */
 #include "lib/base/options.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ TEST(after_two_dashes_everything_is_an_operand)
 	expect(OPTIONS_END, NULL);
 }
 
-TEST(a_mistake_is_named_with_what_was_probably_meant)
+TEST(an_error_comes_with_the_most_similar_name)
 {
 	BEGIN("--levle", "2");
 	expect_error("unknown option '--levle'; did you mean '--level'?");

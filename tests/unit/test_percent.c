@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares as tfprofctl reads them. */
+/* Percentages as tfprofctl reads them. */
 #include "lib/base/percent.c"
 
 #include "lib/base/macro.h"
@@ -28,7 +28,7 @@ TEST(numbers_with_and_without_a_sign_are_read)
 	CHECK_EQ(parsed("100.000%"), 100000);
 }
 
-TEST(what_is_no_share_is_refused)
+TEST(text_that_is_not_a_percentage_is_refused)
 {
 	static const char *const texts[] = { "",     "%",   "abc",  "1 %", " 1",  "1 ",  "1%%",
 					     "1.",   ".5",  "1..5", "1,5", "+1",  "--1", "-",
@@ -38,7 +38,7 @@ TEST(what_is_no_share_is_refused)
 		CHECK_EQ(parsed(texts[i]), -EINVAL);
 }
 
-TEST(zero_negative_and_more_than_everything_are_out_of_range)
+TEST(zero_negative_and_more_than_100_are_out_of_range)
 {
 	static const char *const texts[] = {
 		"0",  "0%",      "0.0",  "-1",      "-0.5%",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans that are kept: found again for the same file only, and never believed further than the file
- * bears them out. */
+/* Cached plans: found again for the same file only, and never trusted further than the file
+ * confirms them. */
 #include "tests/unit/check.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ static int open_directory(void)
 	return open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Empties the directory, and says how many plans there were. */
+/* Empties the directory, and returns the number of plans in it. */
 static unsigned clear(void)
 {
 	DIR *d = opendir(directory);
@@ -75,7 +75,7 @@ static uint64_t planned(struct plan_cache *cache, int fd, bool *ret_known)
 	return plan->sites[0].offset;
 }
 
-/* What a new daemon gets for the file. */
+/* What a new daemon finds for the file. */
 static uint64_t planned_anew(int fd, bool *ret_known)
 {
 	struct plan_cache *cache;
@@ -117,7 +117,7 @@ static void plan_path(char *ret, size_t size)
 		closedir(d);
 }
 
-TEST(a_file_seen_before_is_known_also_by_a_new_daemon)
+TEST(a_new_daemon_finds_the_plan_of_a_file_seen_before)
 {
 	struct elf_file file;
 	bool known = true;
@@ -230,7 +230,7 @@ static uint64_t digest(const char *text, size_t size)
 	return h;
 }
 
-TEST(a_forged_plan_with_a_right_digest_cannot_name_what_is_no_code)
+TEST(a_forged_plan_with_a_valid_digest_cannot_name_an_address_outside_code)
 {
 	static const char *const sites[] = {
 		"0 0 ffffffffffffff00 10 0 work",
@@ -274,7 +274,7 @@ TEST(a_forged_plan_with_a_right_digest_cannot_name_what_is_no_code)
 	clear();
 }
 
-TEST(a_directory_that_cannot_be_written_costs_nothing_but_time)
+TEST(a_directory_that_cannot_be_written_costs_only_time)
 {
 	struct plan_cache *cache;
 	struct elf_file file;
@@ -305,7 +305,7 @@ TEST(the_number_of_kept_plans_is_bounded)
 
 		snprintf(name, sizeof(name), "%u", i);
 		fd = on_disk(&file, name);
-		/* Descriptors stay open, so that no inode comes twice. */
+		/* Descriptors stay open, so that no inode is reused. */
 		CHECK_EQ(planned_anew(fd, &known), offset_of(16));
 	}
 	CHECK_EQ(clear(), PLAN_CACHE_FILES);

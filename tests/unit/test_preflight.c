@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the preflight makes of the facts about a host and a process. */
+/* The preflight's findings for facts about a host and a process. */
 #include "daemon/broker/doctor/preflight.h"
 #include "daemon/broker/kernel/program_cache.h"
 
@@ -9,7 +9,7 @@
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
 
-/* A host on which all is well. */
+/* A host without problems. */
 static struct host_facts good(void)
 {
 	return (struct host_facts){
@@ -40,7 +40,8 @@ static struct findings judge(const struct host_facts *facts)
 	return f;
 }
 
-/* That there is one finding, of that code and severity, that fits into a broker's message. */
+/* Checks that there is one finding, of that code and severity, that fits into a broker's
+ * message. */
 static void check_only(const struct findings *f, const char *code, enum finding_severity severity)
 {
 	char line[512];
@@ -81,7 +82,7 @@ TEST(each_missing_capability_is_a_finding_of_its_own)
 	CHECK_EQ(f.n, CAPABILITIES);
 }
 
-TEST(what_only_perf_events_need_is_not_asked_for_otherwise)
+TEST(requirements_of_perf_events_apply_only_to_them)
 {
 	struct host_facts facts = good();
 
@@ -89,7 +90,7 @@ TEST(what_only_perf_events_need_is_not_asked_for_otherwise)
 	CHECK_EQ(judge(&facts).n, 0);
 }
 
-TEST(each_fact_that_is_bad_has_its_finding)
+TEST(each_bad_fact_has_its_finding)
 {
 	static const struct {
 		const char *code;
@@ -155,7 +156,7 @@ TEST(without_capabilities_the_kernel_is_not_blamed)
 	CHECK(find(&f, "no-cap-bpf") && !find(&f, "no-bpf"));
 }
 
-TEST(a_program_that_the_kernel_refuses_is_named_with_what_is_lost)
+TEST(a_refused_program_is_named_with_what_is_lost)
 {
 	struct program_verdict verdicts[PROGRAM_COUNT] = {};
 	struct findings f = {};
@@ -178,7 +179,7 @@ TEST(a_program_that_the_kernel_refuses_is_named_with_what_is_lost)
 	}
 }
 
-TEST(what_restricts_others_only_is_a_line_each)
+TEST(harmless_restrictions_are_a_note_each)
 {
 	static const char *const codes[] = { "perf-paranoid", "unprivileged-bpf", "lockdown",
 					     "memlock",       "jit-harden",       "cgroup-v1",
@@ -198,7 +199,7 @@ TEST(what_restricts_others_only_is_a_line_each)
 	CHECK_EQ(f.n, ARRAY_SIZE(codes));
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		CHECK(find(&f, codes[i]) && find(&f, codes[i])->severity == FINDING_OK);
-	/* What was not opened is said elsewhere, as a warning. */
+	/* Files that were not opened are reported elsewhere, as a warning. */
 	restricted.sideband = false;
 	f.n = 0;
 	preflight_list_limits(&restricted, &f);
@@ -214,7 +215,7 @@ TEST(a_process_that_can_be_captured_has_no_finding)
 	CHECK_EQ(f.n, 0);
 }
 
-TEST(what_a_process_is_decides_its_finding)
+TEST(each_kind_of_unsuitable_process_has_its_finding)
 {
 	static const struct {
 		const char *code;
@@ -238,7 +239,7 @@ TEST(what_a_process_is_decides_its_finding)
 	}
 }
 
-TEST(a_full_list_takes_no_more)
+TEST(a_full_list_accepts_no_more)
 {
 	struct process_facts gone = { .error = -ESRCH };
 	struct findings f = {};

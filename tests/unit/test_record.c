@@ -59,7 +59,7 @@ TEST(records_of_all_streams_come_out_in_order_of_time)
 	store_free(s);
 }
 
-TEST(what_was_taken_makes_room_for_more)
+TEST(records_that_were_passed_on_make_room_for_more)
 {
 	struct store *s = NULL;
 	unsigned refused = 0;
@@ -102,7 +102,7 @@ TEST(records_of_a_wrong_size_are_refused)
 	store_free(s);
 }
 
-TEST(what_does_not_fit_under_the_cap_is_refused)
+TEST(records_beyond_the_limit_are_refused)
 {
 	struct record_probe r = probe_at(1);
 	struct store *s = NULL;
@@ -229,7 +229,7 @@ static void add_candidate(struct record_object *o, uint32_t offset, const char *
 	memcpy(c->bytes, text, c->size);
 }
 
-TEST(a_layout_is_known_when_several_objects_agree_on_one)
+TEST(a_layout_is_accepted_when_several_objects_agree_on_it)
 {
 	struct layout_search search = { .names = &pack.names };
 	struct record_layout layout = {};
@@ -248,7 +248,7 @@ TEST(a_layout_is_known_when_several_objects_agree_on_one)
 	CHECK_EQ(layout.type_offset, 216);
 }
 
-TEST(a_layout_that_is_ambiguous_or_contradicted_is_not_known)
+TEST(an_ambiguous_or_contradicted_layout_is_not_accepted)
 {
 	struct layout_search ambiguous = { .names = &pack.names },
 			     contradicted = { .names = &pack.names };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session tells the correlator is kept, and a replay makes the same result of it; whatever
- * else a file holds does no harm. */
+/* What a session passes to the correlator is kept, and a replay makes the same result from it;
+ * anything else in a file does no harm. */
 #include "tests/unit/check.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static uint8_t site_of(enum verb verb, enum work work)
 	return (uint8_t)i;
 }
 
-/* Tells a correlator and a journal the same, as a session does. */
+/* Feeds a correlator and a journal the same, as a session does. */
 struct teller {
 	struct correlator *correlator;
 	struct journal *journal;
@@ -105,8 +105,8 @@ static void tell_everything(struct teller *t)
 	}
 	recording_set_layout(t->journal, 0, 0, &layout);
 	CHECK_EQ(correlator_set_layout(t->correlator, 0, 0, &layout), 0);
-	recording_shed(t->journal, KIND_HANDOVER, TIME + 600, "given up");
-	CHECK_EQ(correlator_shed(t->correlator, KIND_HANDOVER, TIME + 600, "given up"), 0);
+	recording_shed(t->journal, KIND_HANDOVER, TIME + 600, "disabled");
+	CHECK_EQ(correlator_shed(t->correlator, KIND_HANDOVER, TIME + 600, "disabled"), 0);
 	tell_probe(t, 700, VERB_OPEN, 1000);
 	tell(t, &thread.head);
 }
@@ -157,9 +157,10 @@ static void fill_result(struct capture_result *result)
 	result->shed[result->n_shed++] =
 		(struct capture_shed){ .kind = KIND_HANDOVER, .at_ns = 600, .overhead = 7.7 };
 	result_warn(result, "One %s.", "warning");
+	result_restate(result, "Another.");
 }
 
-/* One in the recording that the capture itself would not take any more. */
+/* One in the recording that the capture itself would no longer accept. */
 static const char *other_module;
 
 static struct file record_with(const struct result_facts *of, struct capture_result *result)
@@ -217,7 +218,7 @@ static bool same_trace(const struct exported *a, const struct exported *b)
 	return true;
 }
 
-TEST(a_device_plane_is_there_as_in_the_capture_unless_the_replay_is_asked_for_another)
+TEST(a_replay_has_a_device_plane_as_in_the_capture_unless_asked_otherwise)
 {
 	static const bool off = false, on = true;
 	struct result_facts with = facts;
@@ -256,7 +257,7 @@ TEST(a_device_plane_is_there_as_in_the_capture_unless_the_replay_is_asked_for_an
 	}
 }
 
-TEST(a_replay_makes_the_result_of_the_capture_again)
+TEST(a_replay_recreates_the_result_of_the_capture)
 {
 	struct capture_result result;
 	struct file f = record(&result);
@@ -270,6 +271,7 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	CHECK(result.trace.n_events >= 6);
 	CHECK(same_trace(&result.trace, &again.result.trace));
 	CHECK_EQ(result.n_warnings, again.result.n_warnings);
+	CHECK_EQ(again.result.restating, result.restating);
 	CHECK(result.n_warnings >= 9);
 	for (unsigned i = 0; i < MIN(result.n_warnings, again.result.n_warnings); i++)
 		CHECK_STR(again.result.warnings[i], result.warnings[i]);
@@ -296,7 +298,7 @@ TEST(a_replay_makes_the_result_of_the_capture_again)
 	CHECK_EQ(budget.used_bytes, 0);
 }
 
-TEST(a_module_that_an_earlier_release_took_and_this_one_would_not_is_left_out_with_a_warning)
+TEST(a_module_that_only_an_earlier_release_accepted_is_left_out_with_a_warning)
 {
 	struct capture_result result;
 	struct replay again;
@@ -314,14 +316,14 @@ TEST(a_module_that_an_earlier_release_took_and_this_one_would_not_is_left_out_wi
 	CHECK_STR(again.result.modules.list[0].name, "m(5)");
 	CHECK_EQ(again.result.n_warnings, result.n_warnings + 1);
 	for (unsigned i = 0; i < again.result.n_warnings; i++)
-		n_told += !strncmp(again.result.warnings[i], "A module of XLA's is not shown", 30);
+		n_told += !strncmp(again.result.warnings[i], "An XLA module is not shown", 26);
 	CHECK_EQ(n_told, 1);
 	replay_done(&again);
 	result_done(&result);
 	free(f.bytes);
 }
 
-TEST(a_recording_that_was_given_up_says_so_at_its_end)
+TEST(an_abandoned_recording_reports_its_error_at_the_end)
 {
 	struct journal_budget tight = { .max_bytes = 3u << 19 };
 	struct capture_result result = {};
@@ -335,7 +337,7 @@ TEST(a_recording_that_was_given_up_says_so_at_its_end)
 	CHECK_EQ(recording_end(j, &facts, &result), -ENOBUFS);
 	CHECK_EQ(tight.used_bytes, 0);
 	journal_free(j);
-	/* None was asked for. */
+	/* None was requested. */
 	recording_begin(NULL, TIME, &no_filter);
 	recording_feed(NULL, &object.head);
 	CHECK_EQ(recording_end(NULL, &facts, &result), 0);
@@ -371,7 +373,7 @@ static struct file with_target(const Tfprofd__RecordingHead *head,
 	return collect(j);
 }
 
-/* The hit is of an operation, and not of what has number 0 here. */
+/* The hit belongs to an operation, and not to what has number 0 here. */
 static void check_is_op(struct file f)
 {
 	char error[256] = "";
@@ -381,7 +383,7 @@ static void check_is_op(struct file f)
 			     sizeof(error)),
 		 0);
 	CHECK_EQ(replayed.result.summary.n_ops, 1);
-	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_cut, 0);
+	CHECK_EQ(replayed.result.summary.n_runs + replayed.result.summary.n_runs_truncated, 0);
 	replay_done(&replayed);
 	free(f.bytes);
 }
@@ -395,7 +397,7 @@ static void check_is_unknown(struct file f, const char *name)
 	free(f.bytes);
 }
 
-TEST(sites_mean_what_the_recording_says_and_not_what_this_version_numbers_so)
+TEST(site_numbers_are_those_of_the_recording_not_of_this_version)
 {
 	const struct probe_row *begin = tensorflow()->rows[site_of(VERB_OPEN, WORK_OP)];
 	Tfprofd__RecordingProbe row = TFPROFD__RECORDING_PROBE__INIT,
@@ -449,7 +451,7 @@ TEST(sites_of_release_0_1_are_found_by_their_roles)
 	free(f.bytes);
 }
 
-TEST(a_recording_that_is_cut_anywhere_is_refused)
+TEST(a_recording_truncated_anywhere_is_refused)
 {
 	struct capture_result result;
 	struct file f = record(&result);
@@ -467,7 +469,7 @@ TEST(a_recording_that_is_cut_anywhere_is_refused)
 	free(f.bytes);
 }
 
-/* Makes every check sum right again, as far as sections can be told apart. */
+/* Corrects every checksum, as far as sections can be recognized. */
 static void mend(struct file f)
 {
 	size_t at = sizeof(struct journal_file);
@@ -485,8 +487,7 @@ static void mend(struct file f)
 	}
 }
 
-/* Flips bits of the file, one or several at a time, so many times; the answer may be any, but there
- * is one. */
+/* Flips bits of the file, one or several at a time; the result may be any, but there is one. */
 static void flip(struct file f, unsigned times, unsigned seed)
 {
 	uint8_t *copy = malloc(f.size);

@@ -104,7 +104,7 @@ static struct segment piece(uint64_t start, uint64_t end, unsigned phase, unsign
 				 .by = by };
 }
 
-TEST(what_nobody_asked_for_is_not_told)
+TEST(requests_that_were_not_asked_for_are_not_listed)
 {
 	struct request requests[] = { plain_request(1, 2) };
 	struct timeline t = { .requests = requests, .n_requests = 1 };
@@ -117,26 +117,26 @@ TEST(what_nobody_asked_for_is_not_told)
 	forget();
 }
 
-TEST(everything_that_is_known_of_a_request_is_told)
+TEST(everything_known_about_a_request_is_listed)
 {
 	struct segment segments[] = {
 		piece(100, 120, PHASE_READ, ACTIVITY_RUNNING, 0, TEXT_NONE, -1),
-		piece(120, 150, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
-		piece(150, 200, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(120, 150, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
+		piece(150, 200, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
 	};
 	struct span spans[] = { { .kind = SPAN_RUN,
 				  .start_ns = 160,
 				  .end_ns = 190,
 				  .thread = 1,
-				  .id = -1,
+				  .step = -1,
 				  .request = 1,
-				  .flags = SPAN_END_BOUND },
+				  .flags = SPAN_END_NOT_SEEN },
 				{ .kind = SPAN_OP, .request = 1 },
 				{ .kind = SPAN_RUN,
 				  .start_ns = 130,
 				  .end_ns = 150,
 				  .thread = 1,
-				  .id = 42,
+				  .step = 42,
 				  .request = 1 },
 				{ .kind = SPAN_RUN, .request = 0 } };
 	struct batch batches[] = {
@@ -171,8 +171,8 @@ TEST(everything_that_is_known_of_a_request_is_told)
 
 	r->n_segments = 3;
 	r->phases[PHASE_READ] = 20;
-	r->phases[PHASE_BLOCKED] = 30;
-	r->phases[PHASE_RUNNING] = 50;
+	r->phases[PHASE_EXECUTE_BLOCKED] = 30;
+	r->phases[PHASE_EXECUTE_RUNNING] = 50;
 	r->read_start_ns = 101;
 	r->read_end_ns = 119;
 	r->write_start_ns = 198;
@@ -204,7 +204,7 @@ TEST(everything_that_is_known_of_a_request_is_told)
 	CHECK_EQ(m->write_start_ns, 198);
 	CHECK_EQ(m->end_ns, 200);
 	CHECK_EQ(m->n_phases, PHASE_COUNT);
-	CHECK_EQ(m->phases[PHASE_RUNNING], 50);
+	CHECK_EQ(m->phases[PHASE_EXECUTE_RUNNING], 50);
 	CHECK_EQ(m->pid, 77);
 	CHECK_EQ(m->connection, 6);
 	CHECK_EQ(m->stream, 9);
@@ -256,10 +256,10 @@ TEST(the_runs_of_each_request_are_its_own)
 {
 	struct request requests[] = { plain_request(1, 9), plain_request(2, 9),
 				      plain_request(3, 9) };
-	struct span spans[] = { { .kind = SPAN_RUN, .start_ns = 5, .id = 30, .request = 3 },
-				{ .kind = SPAN_RUN, .start_ns = 4, .id = 10, .request = 1 },
-				{ .kind = SPAN_RUN, .start_ns = 7, .id = 31, .request = 3 },
-				{ .kind = SPAN_RUN, .start_ns = 7, .id = 99, .request = 4 } };
+	struct span spans[] = { { .kind = SPAN_RUN, .start_ns = 5, .step = 30, .request = 3 },
+				{ .kind = SPAN_RUN, .start_ns = 4, .step = 10, .request = 1 },
+				{ .kind = SPAN_RUN, .start_ns = 7, .step = 31, .request = 3 },
+				{ .kind = SPAN_RUN, .start_ns = 7, .step = 99, .request = 4 } };
 	struct timeline t = { .requests = requests, .n_requests = 3, .spans = spans, .n_spans = 4 };
 
 	tell(&t, (struct request_list_options){ .all = true });
@@ -273,7 +273,7 @@ TEST(the_runs_of_each_request_are_its_own)
 	forget();
 }
 
-TEST(each_request_tells_the_threads_that_it_names_itself)
+TEST(each_request_lists_the_threads_that_it_refers_to)
 {
 	struct request requests[] = { plain_request(1, 9), plain_request(2, 9) };
 	struct timeline t = {
@@ -290,16 +290,16 @@ TEST(each_request_tells_the_threads_that_it_names_itself)
 	forget();
 }
 
-TEST(equal_pieces_that_follow_each_other_are_one)
+TEST(consecutive_equal_pieces_are_merged)
 {
 	struct segment segments[] = {
-		piece(0, 10, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
-		piece(10, 20, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
-		piece(20, 20, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, -1),
-		piece(20, 25, PHASE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
-		piece(25, 30, PHASE_RUNNING, ACTIVITY_RUNNING, 2, 1, -1),
-		piece(30, 40, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 0),
-		piece(40, 50, PHASE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 1),
+		piece(0, 10, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(10, 20, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(20, 20, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, -1),
+		piece(20, 25, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 1, 1, -1),
+		piece(25, 30, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, 2, 1, -1),
+		piece(30, 40, PHASE_EXECUTE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 0),
+		piece(40, 50, PHASE_EXECUTE_RUNNABLE, ACTIVITY_RUNNABLE, 2, 1, 1),
 	};
 	struct request requests[] = { plain_request(0, 50) };
 	struct timeline t = { .requests = requests,
@@ -321,15 +321,15 @@ TEST(equal_pieces_that_follow_each_other_are_one)
 	forget();
 }
 
-TEST(the_cause_is_what_adds_up_to_the_most_of_the_longest_phase)
+TEST(the_cause_has_the_largest_total_in_the_longest_phase)
 {
 	/* The longest piece is of another phase, and the longest piece of the phase is not its
 	 * cause. */
 	struct segment segments[] = {
 		piece(0, 40, PHASE_DECODE, ACTIVITY_RUNNING, 0, TEXT_NONE, -1),
-		piece(40, 60, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
-		piece(60, 85, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 1, -1),
-		piece(85, 100, PHASE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
+		piece(40, 60, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
+		piece(60, 85, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1, 1, -1),
+		piece(85, 100, PHASE_EXECUTE_BLOCKED, ACTIVITY_BLOCKED, 1, 0, 2),
 	};
 	struct request requests[] = { plain_request(0, 100) };
 	struct timeline t = { .requests = requests,
@@ -344,7 +344,7 @@ TEST(the_cause_is_what_adds_up_to_the_most_of_the_longest_phase)
 
 	requests[0].n_segments = 4;
 	requests[0].phases[PHASE_DECODE] = 40;
-	requests[0].phases[PHASE_BLOCKED] = 60;
+	requests[0].phases[PHASE_EXECUTE_BLOCKED] = 60;
 	tell(&t, (struct request_list_options){ .slowest = 1 });
 	CHECK_EQ(told.n_slowest, 1);
 	cause = told.slowest[0]->cause;
@@ -357,7 +357,7 @@ TEST(the_cause_is_what_adds_up_to_the_most_of_the_longest_phase)
 	forget();
 }
 
-TEST(a_critical_path_of_very_many_pieces_is_told_without_gap)
+TEST(a_critical_path_of_many_pieces_is_listed_without_gaps)
 {
 	enum { N = 50000 };
 	struct segment *segments = calloc(N, sizeof(*segments));
@@ -375,13 +375,13 @@ TEST(a_critical_path_of_very_many_pieces_is_told_without_gap)
 	for (unsigned i = 0; i < N; i++) {
 		uint64_t length = i % 25 ? 10 : 1000000;
 
-		segments[i] =
-			piece(at, at + length, PHASE_RUNNING, ACTIVITY_RUNNING, i % 3, i % 2, -1);
+		segments[i] = piece(at, at + length, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, i % 3,
+				    i % 2, -1);
 		at += length;
 	}
 	requests[0].end_ns = at;
 	requests[0].n_segments = N;
-	requests[0].phases[PHASE_RUNNING] = at;
+	requests[0].phases[PHASE_EXECUTE_RUNNING] = at;
 	tell(&t, (struct request_list_options){ .all = true });
 	CHECK(told.requests[0]->n_critical_path <= REQUEST_SEGMENTS_MAX);
 	at = 0;
@@ -405,7 +405,7 @@ TEST(the_slowest_are_whole_and_in_order)
 				      plain_request(5, 99), plain_request(6, 98) };
 	struct timeline t = { .requests = requests, .n_requests = 6 };
 
-	requests[4].flags = REQUEST_CUT_END;
+	requests[4].flags = REQUEST_TRUNCATED_END;
 	requests[5].flags = REQUEST_FILTERED;
 	tell(&t, (struct request_list_options){ .slowest = 3 });
 	CHECK_EQ(told.n_slowest, 3);

@@ -40,7 +40,7 @@ TEST(a_timeline_without_requests_has_a_summary_of_zeros)
 	struct request_summary s;
 
 	CHECK_EQ(request_summary_make(&t, &s), 0);
-	CHECK_EQ(s.n_whole + s.n_cut + s.n_reset + s.n_lost + s.n_filtered + s.n_models +
+	CHECK_EQ(s.n_whole + s.n_truncated + s.n_reset + s.n_lost + s.n_filtered + s.n_models +
 			 s.n_batches,
 		 0);
 	CHECK_EQ(s.latency.max_ns, 0);
@@ -79,11 +79,11 @@ TEST(each_request_is_counted_once_and_only_whole_ones_are_ranked)
 	struct request requests[] = {
 		request(5, 0),
 		request(7, REQUEST_NO_ARRIVAL),
-		request(1000, REQUEST_CUT_START),
-		request(1000, REQUEST_CUT_END | REQUEST_RESET | REQUEST_LOST),
+		request(1000, REQUEST_TRUNCATED_START),
+		request(1000, REQUEST_TRUNCATED_END | REQUEST_RESET | REQUEST_LOST),
 		request(1000, REQUEST_RESET | REQUEST_LOST),
 		request(1000, REQUEST_LOST),
-		request(1000, REQUEST_FILTERED | REQUEST_CUT_END),
+		request(1000, REQUEST_FILTERED | REQUEST_TRUNCATED_END),
 	};
 	struct timeline t = { .requests = requests,
 			      .n_requests = ARRAY_SIZE(requests),
@@ -94,7 +94,7 @@ TEST(each_request_is_counted_once_and_only_whole_ones_are_ranked)
 
 	CHECK_EQ(request_summary_make(&t, &s), 0);
 	CHECK_EQ(s.n_whole, 2);
-	CHECK_EQ(s.n_cut, 2);
+	CHECK_EQ(s.n_truncated, 2);
 	CHECK_EQ(s.n_reset, 1);
 	CHECK_EQ(s.n_lost, 1);
 	CHECK_EQ(s.n_filtered, 1);
@@ -109,20 +109,20 @@ TEST(each_request_is_counted_once_and_only_whole_ones_are_ranked)
 TEST(phases_are_ranked_each_by_itself_and_sum_up_to_the_latency)
 {
 	struct request requests[] = { request(10, 0), request(20, 0),
-				      request(99, REQUEST_CUT_END) };
+				      request(99, REQUEST_TRUNCATED_END) };
 	struct timeline t = { .requests = requests, .n_requests = ARRAY_SIZE(requests) };
 	struct request_summary s;
 	uint64_t sum = 0;
 
 	requests[0].phases[PHASE_READ] = 10;
 	requests[1].phases[PHASE_READ] = 5;
-	requests[1].phases[PHASE_BLOCKED] = 15;
+	requests[1].phases[PHASE_EXECUTE_BLOCKED] = 15;
 	requests[2].phases[PHASE_WRITE] = 99;
 	CHECK_EQ(request_summary_make(&t, &s), 0);
 	CHECK_EQ(s.phases[PHASE_READ].p50_ns, 5);
 	CHECK_EQ(s.phases[PHASE_READ].max_ns, 10);
-	CHECK_EQ(s.phases[PHASE_BLOCKED].p50_ns, 0);
-	CHECK_EQ(s.phases[PHASE_BLOCKED].p99_ns, 15);
+	CHECK_EQ(s.phases[PHASE_EXECUTE_BLOCKED].p50_ns, 0);
+	CHECK_EQ(s.phases[PHASE_EXECUTE_BLOCKED].p99_ns, 15);
 	CHECK_EQ(s.phases[PHASE_WRITE].max_ns, 0);
 	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		sum += s.phases[i].sum_ns;
@@ -148,7 +148,7 @@ TEST(the_models_with_the_most_requests_are_kept)
 		}
 	}
 	requests[t.n_requests++] = request(9, 0);
-	requests[t.n_requests] = request(9, REQUEST_CUT_END);
+	requests[t.n_requests] = request(9, REQUEST_TRUNCATED_END);
 	requests[t.n_requests++].model = 0;
 	CHECK_EQ(request_summary_make(&t, &s), 0);
 	CHECK_EQ(s.n_models, REQUEST_MODELS_MAX);
@@ -161,11 +161,11 @@ TEST(the_models_with_the_most_requests_are_kept)
 	request_summary_done(&s);
 }
 
-TEST(batches_that_the_window_cut_are_not_counted)
+TEST(truncated_batches_are_not_counted)
 {
 	struct batch batches[] = { { .n_tasks = 3, .size = 30, .padded = 32 },
-				   { .n_tasks = 1, .flags = SPAN_END_BOUND },
-				   { .n_tasks = 9, .flags = SPAN_CUT_END, .size = 9 },
+				   { .n_tasks = 1, .flags = SPAN_END_NOT_SEEN },
+				   { .n_tasks = 9, .flags = SPAN_TRUNCATED_END, .size = 9 },
 				   { .n_tasks = 2, .size = 8 } };
 	struct timeline t = { .batches = batches, .n_batches = ARRAY_SIZE(batches) };
 	struct request_summary s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of messages at sockets in, requests out: what each one is, when, and whose work runs are.
- */
+/* Parts of messages at sockets in, requests out: what each one is, when it happened, and which
+ * request a run belongs to. */
 #include "tests/unit/check.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static union {
 } space[RECORDS_MAX];
 static unsigned n_records;
 
-/* What the next records are of. */
+/* The connection, stream and thread of the next records. */
 static uint8_t target;
 static uint32_t inode;     /* 0: the socket's number */
 static bool server = true; /* it is known that the target serves there */
@@ -80,7 +80,7 @@ static void fill(struct record_message *m, uint64_t socket, uint8_t direction, u
 	m->protocol = protocol;
 }
 
-/* As the kernel's side counts them. */
+/* As the kernel's programs count them. */
 static uint32_t ordinals[64][2];
 
 /* HTTP/1: part of a message. */
@@ -269,7 +269,7 @@ static int compare(const void *a, const void *b)
 	return x != y ? (x < y ? -1 : 1) : *(const unsigned *)a < *(const unsigned *)b ? -1 : 1;
 }
 
-/* What is true of every timeline, whatever came. */
+/* What is true for every timeline, whatever the input. */
 static void check_all(const struct timeline *t)
 {
 	for (uint32_t i = 0; i < t->n_requests; i++) {
@@ -306,7 +306,7 @@ static struct timeline *run(void)
 		CHECK_EQ(correlator_add_target(c, &targets[i]), 0);
 	for (unsigned i = 0; i < n_records; i++) {
 		if (shed_ns && space[order[i]].head.time >= shed_ns) {
-			CHECK_EQ(correlator_shed(c, KIND_SOCKETS, shed_ns, "too dear"), 0);
+			CHECK_EQ(correlator_shed(c, KIND_SOCKETS, shed_ns, "too expensive"), 0);
 			shed_ns = 0;
 		}
 		CHECK_EQ(correlator_feed(c, &space[order[i]].head), 0);
@@ -328,7 +328,7 @@ static const char *text_at(const struct timeline *t, uint32_t index)
 	return index == TEXT_NONE ? "" : t->texts[index];
 }
 
-/* The request with this path ("": none); another one stands in for one that is missing. */
+/* The request with this path ("": none); another one is returned if it is missing. */
 static const struct request *find(const struct timeline *t, const char *path)
 {
 	static const struct request none = { .status = -2 };
@@ -341,7 +341,7 @@ static const struct request *find(const struct timeline *t, const char *path)
 	return &none;
 }
 
-/* The path of the request that the run which began then is of; NULL: nobody's. */
+/* The path of the request to which the run that began then belongs; NULL: none. */
 static const char *owner(const struct timeline *t, uint64_t start)
 {
 	for (uint64_t i = 0; i < t->n_spans; i++)
@@ -370,7 +370,7 @@ static bool warns(const struct timeline *t, const char *part)
 	return false;
 }
 
-TEST(requests_of_a_kept_connection_follow_each_other)
+TEST(requests_on_one_connection_follow_each_other)
 {
 	struct timeline *t;
 
@@ -455,7 +455,7 @@ TEST(an_answer_before_the_request_was_read_is_its_answer)
 	timeline_free(t);
 }
 
-TEST(an_answer_that_ends_with_its_connection_was_sent_when_its_last_bytes_were)
+TEST(an_answer_that_ends_with_its_connection_ends_with_its_last_bytes)
 {
 	struct timeline *t;
 	struct record_message *m;
@@ -472,7 +472,7 @@ TEST(an_answer_that_ends_with_its_connection_was_sent_when_its_last_bytes_were)
 	timeline_free(t);
 }
 
-TEST(a_connection_that_closes_breaks_off_what_goes_on)
+TEST(a_closed_connection_aborts_requests_in_progress)
 {
 	struct timeline *t;
 
@@ -492,7 +492,7 @@ TEST(a_connection_that_closes_breaks_off_what_goes_on)
 	timeline_free(t);
 }
 
-TEST(what_goes_on_at_either_end_of_the_window_is_cut)
+TEST(requests_at_either_edge_of_the_window_are_truncated)
 {
 	struct timeline *t;
 
@@ -504,15 +504,15 @@ TEST(what_goes_on_at_either_end_of_the_window_is_cut)
 	message(4000, 1, 7, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
 	t = run();
 	CHECK_EQ(t->n_requests, 3);
-	CHECK_EQ(find(t, "")->flags, REQUEST_CUT_START);
+	CHECK_EQ(find(t, "")->flags, REQUEST_TRUNCATED_START);
 	expect_times(find(t, ""), WINDOW_START, 0, 0, 1990, 2000);
-	CHECK_EQ(find(t, "/after")->flags, REQUEST_CUT_END | REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/after")->flags, REQUEST_TRUNCATED_END | REQUEST_NO_ARRIVAL);
 	CHECK_EQ(find(t, "/after")->end_ns, WINDOW_END);
-	CHECK_EQ(find(t, "/half")->flags, REQUEST_CUT_END | REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/half")->flags, REQUEST_TRUNCATED_END | REQUEST_NO_ARRIVAL);
 	timeline_free(t);
 }
 
-TEST(what_cannot_be_followed_is_lost_and_what_comes_after_is_not)
+TEST(messages_that_cannot_be_followed_are_lost_but_later_ones_are_not)
 {
 	struct timeline *t;
 
@@ -527,7 +527,8 @@ TEST(what_cannot_be_followed_is_lost_and_what_comes_after_is_not)
 	timeline_free(t);
 	line(3000, 6, "POST /restarted");
 	message(3000, 1, 6, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_IS_REQUEST);
-	asked(3100, 1, 6, "POST /instead"); /* its end was not told, and its answer neither */
+	asked(3100, 1, 6,
+	      "POST /instead"); /* its end was not recorded, and neither was that of its answer */
 	answered(3200, 1, 6, 200)->ordinal = 2;
 	t = run();
 	CHECK_EQ(t->n_requests, 2);
@@ -536,7 +537,7 @@ TEST(what_cannot_be_followed_is_lost_and_what_comes_after_is_not)
 	timeline_free(t);
 }
 
-TEST(what_a_target_asks_others_is_no_request_of_its_own)
+TEST(calls_that_a_target_makes_are_not_requests_to_it)
 {
 	struct timeline *t;
 
@@ -556,7 +557,7 @@ TEST(what_a_target_asks_others_is_no_request_of_its_own)
 	timeline_free(t);
 }
 
-TEST(streams_are_told_apart_whatever_their_order)
+TEST(streams_are_distinguished_in_any_order)
 {
 	struct timeline *t;
 
@@ -593,7 +594,7 @@ TEST(streams_are_told_apart_whatever_their_order)
 	timeline_free(t);
 }
 
-TEST(trailers_end_a_stream_and_take_nothing_away)
+TEST(trailers_end_a_stream_and_keep_its_fields)
 {
 	struct timeline *t;
 	struct record_field *f;
@@ -617,7 +618,7 @@ TEST(trailers_end_a_stream_and_take_nothing_away)
 	timeline_free(t);
 }
 
-TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
+TEST(a_reset_stream_is_aborted_unless_it_was_complete)
 {
 	struct timeline *t;
 
@@ -631,7 +632,7 @@ TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
 	answered2(2600, 1, 5, 5);
 	frame(2700, 1, 5, 5, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
 	frame(2800, 1, 5, 7, MESSAGE_READ, RST_STREAM,
-	      MESSAGE_FIRST); /* of streams that nobody has seen */
+	      MESSAGE_FIRST); /* of streams that were never seen */
 	frame(2800, 1, 5, 9, MESSAGE_WRITTEN, RST_STREAM, MESSAGE_FIRST);
 	frame(2800, 1, 5, 11, MESSAGE_READ, DATA, MESSAGE_FIRST | MESSAGE_LAST);
 	t = run();
@@ -647,7 +648,7 @@ TEST(a_stream_that_is_reset_is_broken_off_unless_it_was_over)
 	timeline_free(t);
 }
 
-TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
+TEST(paths_come_from_literals_and_from_the_table)
 {
 	static const uint8_t coded[] = {
 		0x60, 0xd5, 0x48, 0x5f, 0x2b, 0xce, 0x9a, 0x68
@@ -662,7 +663,7 @@ TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
 	h = headers(2000, 1, 5, 1, MESSAGE_READ);
 	h->inserted = 70001;
 	answered2(2010, 1, 5, 1);
-	/* Only the low halves of numbers are told. */
+	/* Only the low halves of numbers are reported. */
 	h = headers(2100, 1, 5, 3, MESSAGE_READ);
 	h->inserted = 70003;
 	h->n_references = 2;
@@ -690,7 +691,7 @@ TEST(paths_are_known_by_literals_and_by_what_a_table_holds)
 	timeline_free(t);
 }
 
-TEST(after_a_block_that_was_lost_the_table_names_nothing)
+TEST(after_a_lost_header_block_the_table_is_not_used)
 {
 	for (unsigned by_loss = 0; by_loss < 2; by_loss++) {
 		struct record_headers *h;
@@ -732,35 +733,35 @@ TEST(a_path_without_its_end_is_not_shown_as_one)
 	timeline_free(t);
 }
 
-TEST(an_answer_to_a_stream_from_before_the_window_is_cut)
+TEST(an_answer_to_a_stream_from_before_the_window_is_truncated)
 {
 	struct timeline *t;
 
 	answered2(2000, 1, 5, 41);
 	t = run();
 	CHECK_EQ(t->n_requests, 1);
-	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	CHECK_EQ(t->requests[0].flags, REQUEST_TRUNCATED_START);
 	CHECK_EQ(t->requests[0].stream, 41);
 	expect_times(&t->requests[0], WINDOW_START, 0, 0, 1990, 2000);
 	timeline_free(t);
 }
 
-TEST(an_answer_to_what_may_have_passed_in_the_window_is_not_told_to_be_from_before)
+TEST(an_answer_whose_request_may_be_in_the_window_is_not_marked_as_older)
 {
 	struct timeline *t;
 
 	/* HTTP/2: any of the bytes may have been its beginning. */
 	frame(1500, 1, 5, 0, MESSAGE_READ, DATA, MESSAGE_PASSED);
 	answered2(2000, 1, 5, 41);
-	/* HTTP/1: they end the request that is answered next; of the one after it nothing is known.
-	 */
+	/* HTTP/1: they end the request that is answered next; nothing is known about the one after
+	 * it. */
 	message(2100, 1, 6, MESSAGE_READ, MESSAGE_PASSED)->protocol = MESSAGE_NEW;
 	answered(2200, 1, 6, 200);
 	answered(2300, 1, 6, 201);
 	t = run();
 	CHECK_EQ(t->n_requests, 3);
 	CHECK_EQ(t->requests[0].status, 200);
-	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	CHECK_EQ(t->requests[0].flags, REQUEST_TRUNCATED_START);
 	expect_times(&t->requests[0], WINDOW_START, 0, 0, 2190, 2200);
 	CHECK_EQ(t->requests[1].stream, 41);
 	CHECK_EQ(t->requests[1].flags, REQUEST_LOST);
@@ -771,7 +772,7 @@ TEST(an_answer_to_what_may_have_passed_in_the_window_is_not_told_to_be_from_befo
 	timeline_free(t);
 }
 
-TEST(what_happened_before_the_window_is_not_of_it)
+TEST(events_before_the_window_are_ignored)
 {
 	struct timeline *t;
 
@@ -780,11 +781,11 @@ TEST(what_happened_before_the_window_is_not_of_it)
 	t = run();
 	CHECK_EQ(t->n_requests, 1);
 	CHECK_EQ(t->requests[0].path, TEXT_NONE);
-	CHECK_EQ(t->requests[0].flags, REQUEST_CUT_START);
+	CHECK_EQ(t->requests[0].flags, REQUEST_TRUNCATED_START);
 	timeline_free(t);
 }
 
-TEST(a_request_begins_when_its_first_byte_came)
+TEST(a_request_begins_when_its_first_byte_arrived)
 {
 	struct timeline *t;
 	struct record_message *m;
@@ -814,7 +815,7 @@ TEST(a_request_begins_when_its_first_byte_came)
 	timeline_free(t);
 }
 
-TEST(bytes_that_come_while_the_call_waits_begin_the_request)
+TEST(bytes_that_arrive_while_the_call_waits_begin_the_request)
 {
 	struct timeline *t;
 	struct record_message *m;
@@ -852,7 +853,7 @@ TEST(a_socket_of_the_same_number_is_another_connection)
 	timeline_free(t);
 }
 
-TEST(an_arrival_behind_a_segment_that_filled_a_gap_is_not_known)
+TEST(the_arrival_after_a_segment_that_filled_a_gap_is_unknown)
 {
 	struct timeline *t;
 	struct record_message *m;
@@ -894,7 +895,7 @@ TEST(an_arrival_that_may_have_been_forgotten_is_not_guessed)
 	timeline_free(t);
 }
 
-TEST(where_nobody_knows_who_serves_nothing_is_shown_and_that_is_said)
+TEST(if_the_serving_side_is_unknown_nothing_is_shown_and_a_warning_reports_it)
 {
 	struct timeline *t;
 
@@ -903,7 +904,7 @@ TEST(where_nobody_knows_who_serves_nothing_is_shown_and_that_is_said)
 	answered2(2100, 1, 5, 1);
 	t = run();
 	CHECK_EQ(t->n_requests, 0);
-	CHECK(warns(t, "it is not known which side serves"));
+	CHECK(warns(t, "it is unknown which side is the server"));
 	timeline_free(t);
 }
 
@@ -938,7 +939,7 @@ TEST(models_and_versions_are_those_of_paths_that_have_them)
 	timeline_free(t);
 }
 
-TEST(a_model_whose_name_may_go_on_is_not_known)
+TEST(a_model_with_a_possibly_truncated_name_is_unknown)
 {
 	char bytes[RECORD_FIELD_SIZE + 1];
 	struct timeline *t;
@@ -955,7 +956,7 @@ TEST(a_model_whose_name_may_go_on_is_not_known)
 	timeline_free(t);
 }
 
-TEST(what_is_not_seen_is_said_once)
+TEST(each_cause_of_missing_requests_has_one_warning)
 {
 	struct timeline *t;
 
@@ -967,11 +968,11 @@ TEST(what_is_not_seen_is_said_once)
 	CHECK_EQ(t->n_warnings, 3);
 	CHECK(warns(t, "io_uring"));
 	CHECK(warns(t, "encrypted"));
-	CHECK(warns(t, "protocol that is not known"));
+	CHECK(warns(t, "an unknown protocol"));
 	timeline_free(t);
 }
 
-TEST(what_is_shed_ends_then)
+TEST(requests_end_where_their_probes_were_shed)
 {
 	struct timeline *t;
 
@@ -983,13 +984,13 @@ TEST(what_is_shed_ends_then)
 	asked(3600, 1, 5, "POST /c");
 	t = run();
 	CHECK_EQ(t->n_requests, 2);
-	CHECK(!(find(t, "/a")->flags & REQUEST_CUT_END));
-	CHECK(find(t, "/b")->flags & REQUEST_CUT_END);
+	CHECK(!(find(t, "/a")->flags & REQUEST_TRUNCATED_END));
+	CHECK(find(t, "/b")->flags & REQUEST_TRUNCATED_END);
 	CHECK_EQ(find(t, "/b")->end_ns, 3000);
 	timeline_free(t);
 }
 
-TEST(what_a_thread_runs_between_reading_and_answering_is_that_requests)
+TEST(runs_between_reading_and_answering_belong_to_that_request)
 {
 	struct timeline *t;
 
@@ -1014,7 +1015,7 @@ TEST(what_a_thread_runs_between_reading_and_answering_is_that_requests)
 	timeline_free(t);
 }
 
-TEST(who_only_writes_an_answer_has_done_its_runs)
+TEST(a_thread_that_only_writes_an_answer_has_executed_its_runs)
 {
 	struct timeline *t;
 
@@ -1034,7 +1035,7 @@ TEST(who_only_writes_an_answer_has_done_its_runs)
 	timeline_free(t);
 }
 
-TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
+TEST(the_thread_that_passes_the_answer_to_the_stream_has_executed_its_runs)
 {
 	struct timeline *t;
 
@@ -1051,8 +1052,8 @@ TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
 	stream_wants(2301, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
 	answered2(2310, 3, 5, 1);
 	answered2(2311, 3, 5, 3);
-	/* Another object at that address; a thread that runs no more writes for it. What its own
-	 * thread asks of others is part of its work. */
+	/* Another object at that address; a thread that runs no more writes for it. Calls that its
+	 * own thread makes to others are part of its work. */
 	asked2(2400, 1, 5, 5, "/c");
 	stream_begins(2410, 4, 9, 71, 5);
 	stream_wants(2420, 4, 71, RECEIVE_MESSAGE);
@@ -1071,7 +1072,7 @@ TEST(who_tells_the_stream_of_its_answer_has_done_its_runs_whoever_writes_it)
 	timeline_free(t);
 }
 
-TEST(what_a_thread_did_before_it_took_a_stream_up_was_not_for_that)
+TEST(runs_before_a_thread_took_up_a_stream_do_not_belong_to_it)
 {
 	struct timeline *t;
 
@@ -1085,7 +1086,7 @@ TEST(what_a_thread_did_before_it_took_a_stream_up_was_not_for_that)
 	stream_begins(2011, 1, 9, 73, 5);
 	stream_wants(2020, 2, 71, RECEIVE_MESSAGE);
 	ran(2100, 2200, 2);
-	/* Nobody is told of the first one's answer: it was cancelled. */
+	/* The first one's answer is not passed to anyone: it was cancelled. */
 	frame(2150, 1, 5, 3, MESSAGE_READ, RST_STREAM, MESSAGE_FIRST);
 	stream_wants(2210, 2, 73, RECEIVE_MESSAGE);
 	ran(2220, 2290, 2);
@@ -1114,11 +1115,11 @@ static void two_streams(uint32_t stream, uint32_t transport)
 	stream_wants(2320, 3, 73, SEND_HEADERS);
 }
 
-TEST(a_thread_that_has_taken_up_two_streams_has_done_its_runs_for_either)
+TEST(runs_of_a_thread_with_two_streams_may_belong_to_either)
 {
 	struct timeline *t;
 
-	/* As an event loop does, that runs one and goes on with the other one while that waits. */
+	/* Like an event loop, which runs one and continues with the other one while that waits. */
 	asked2(2000, 1, 5, 1, "/a");
 	asked2(2000, 1, 5, 3, "/b");
 	stream_begins(2010, 1, 9, 71, 1);
@@ -1150,7 +1151,7 @@ TEST(a_thread_that_has_taken_up_two_streams_has_done_its_runs_for_either)
 	timeline_free(t);
 }
 
-TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
+TEST(a_transport_is_not_matched_with_a_connection_without_its_streams)
 {
 	struct timeline *t;
 
@@ -1177,8 +1178,8 @@ TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
 	t = run();
 	CHECK(!owner(t, 2400));
 	timeline_free(t);
-	/* What is at an address now is no stream of it any more: a client's, or one of which
-	 * nothing is known. */
+	/* What is at an address now is no longer one of its streams: a client's, or an unknown
+	 * one. */
 	for (unsigned i = 0; i < 2; i++) {
 		two_streams(3, 9);
 		stream_begins(2310, 4, 9, 73, i ? 1ull << 40 : 0);
@@ -1190,7 +1191,7 @@ TEST(a_transport_is_no_connection_that_its_streams_are_not_of)
 	}
 }
 
-TEST(a_transport_at_an_old_ones_address_is_another_connection)
+TEST(a_transport_at_a_reused_address_is_another_connection)
 {
 	struct timeline *t;
 
@@ -1220,7 +1221,7 @@ TEST(a_transport_at_an_old_ones_address_is_another_connection)
 	timeline_free(t);
 }
 
-TEST(a_run_before_two_answers_is_nobodys)
+TEST(a_run_before_two_answers_is_unattributed)
 {
 	struct timeline *t;
 
@@ -1235,7 +1236,7 @@ TEST(a_run_before_two_answers_is_nobodys)
 	timeline_free(t);
 }
 
-TEST(a_run_of_a_thread_that_has_read_two_requests_is_nobodys)
+TEST(a_run_of_a_thread_that_has_read_two_requests_is_unattributed)
 {
 	struct timeline *t;
 
@@ -1243,7 +1244,7 @@ TEST(a_run_of_a_thread_that_has_read_two_requests_is_nobodys)
 	asked(2010, 1, 6, "POST /b");
 	ran(2100, 2200, 1);
 	answered(2300, 1, 5, 200);
-	/* Of the one that is left there is no doubt. */
+	/* The remaining one is unambiguous. */
 	ran(2400, 2500, 1);
 	answered(2600, 1, 6, 200);
 	t = run();
@@ -1252,7 +1253,7 @@ TEST(a_run_of_a_thread_that_has_read_two_requests_is_nobodys)
 	timeline_free(t);
 }
 
-TEST(pipelined_requests_of_one_thread_are_worked_for_in_their_order)
+TEST(pipelined_requests_of_one_thread_are_processed_in_order)
 {
 	struct timeline *t;
 
@@ -1268,7 +1269,7 @@ TEST(pipelined_requests_of_one_thread_are_worked_for_in_their_order)
 	timeline_free(t);
 }
 
-TEST(who_answers_for_another_while_its_own_waits_claims_nothing)
+TEST(a_thread_that_answers_for_another_while_its_own_request_waits_gets_no_attribution)
 {
 	struct timeline *t;
 
@@ -1284,7 +1285,7 @@ TEST(who_answers_for_another_while_its_own_waits_claims_nothing)
 	}
 }
 
-TEST(a_request_that_was_broken_off_leaves_its_thread_to_the_next)
+TEST(an_aborted_request_frees_its_thread_for_the_next)
 {
 	struct timeline *t;
 
@@ -1298,7 +1299,7 @@ TEST(a_request_that_was_broken_off_leaves_its_thread_to_the_next)
 	timeline_free(t);
 }
 
-TEST(claims_that_can_be_crossed_are_taken_back)
+TEST(ambiguous_attributions_are_withdrawn)
 {
 	struct timeline *t;
 
@@ -1378,7 +1379,7 @@ TEST(nothing_is_inferred_when_two_requests_wait)
 	timeline_free(t);
 }
 
-TEST(what_was_inferred_gives_way_to_what_is_known)
+TEST(exact_attribution_replaces_inferred_attribution)
 {
 	struct timeline *t;
 
@@ -1393,7 +1394,7 @@ TEST(what_was_inferred_gives_way_to_what_is_known)
 	timeline_free(t);
 }
 
-TEST(the_runs_of_one_process_are_not_for_the_requests_of_another)
+TEST(runs_of_one_process_do_not_belong_to_requests_of_another)
 {
 	struct timeline *t;
 
@@ -1414,7 +1415,7 @@ TEST(the_runs_of_one_process_are_not_for_the_requests_of_another)
 	timeline_free(t);
 }
 
-TEST(more_runs_than_are_kept_are_claimed_by_nobody)
+TEST(runs_beyond_the_limit_are_unattributed)
 {
 	struct timeline *t;
 
@@ -1439,7 +1440,7 @@ static uint64_t chance(uint64_t below)
 	return (state >> 33) % below;
 }
 
-TEST(no_order_of_records_makes_a_wrong_time)
+TEST(no_order_of_records_gives_an_invalid_time)
 {
 	static const char bytes[RECORD_FIELD_SIZE] = "GET /x";
 

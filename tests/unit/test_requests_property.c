@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded events, delivered in many ways: whatever order they come in, whichever of them are lost,
- * and wherever the window begins and ends, no request gets what is another's, what may not be whole
- * says so, and everything else is as it was.
+ * Recorded events, delivered in many ways: whatever order they arrive in, whichever of them are
+ * lost, and wherever the window begins and ends, no request gets data of another one, what may be
+ * incomplete is marked, and everything else is unchanged.
  */
 #include "tests/unit/check.h"
 
@@ -30,7 +30,7 @@ struct known_run {
 	uint32_t tid, request; /* index + 1 */
 };
 
-/* A recording, and what is made of it when nothing is wrong. */
+/* A recording, and its result without disturbances. */
 struct truth {
 	struct recorded recorded;
 	struct timeline *t;
@@ -42,7 +42,7 @@ static const char *const names[] = { "rest", "pipelined", "async", "grpc", "pyth
 #define N_TRUTHS ARRAY_SIZE(names)
 static struct truth truths[N_TRUTHS];
 
-/* One delivery, and what was made of it. */
+/* One delivery, and its result. */
 struct trial {
 	const struct truth *truth;
 	struct delivery d;
@@ -54,8 +54,8 @@ struct trial {
 	unsigned seed;
 };
 
-/* How much was still said, of what could have been: a correlator that says nothing is never wrong.
- */
+/* How much was still attributed, of what could have been: a correlator that attributes nothing is
+ * never wrong. */
 static struct {
 	uint64_t requests, whole, runs, runs_known;
 } said;
@@ -223,8 +223,8 @@ static void check_phases(const struct trial *trial)
 		wrong(trial, "segments are nobody's");
 }
 
-/* Whether the run, which nobody has in the truth, can only have been that request's: what was lost
- * of others may leave no doubt. */
+/* Whether the run, which is unattributed in the truth, can only have belonged to that request: the
+ * loss of other records may remove the ambiguity. */
 static bool is_only_one(const struct timeline *whole, const struct span *run, uint32_t request)
 {
 	for (uint32_t i = 0; i < whole->n_requests; i++) {
@@ -248,7 +248,7 @@ static void check_parents(const struct trial *trial)
 		struct known_run key = { s->start_ns, t->threads[s->thread].tid, 0 }, *known;
 		uint32_t match;
 
-		if (!s->request || s->flags & SPAN_CUT_START)
+		if (!s->request || s->flags & SPAN_TRUNCATED_START)
 			continue;
 		known = bsearch(&key, trial->truth->runs, trial->truth->n_runs, sizeof(key),
 				compare_runs);
@@ -297,7 +297,7 @@ static uint64_t known_since(const struct trial *trial, const struct request *q)
 	return since;
 }
 
-/* All that is said of the request is what the truth says. */
+/* Everything reported about the request matches the truth. */
 static bool is_as_in_truth(const struct trial *trial, const struct request *q,
 			   const struct request *p)
 {
@@ -332,7 +332,7 @@ static bool is_whole(const struct request *q)
 	return !(q->flags & REQUEST_NOT_WHOLE);
 }
 
-/* What is shown as whole is so, was in the window, and no loss was within. */
+/* What is shown as whole is so, was in the window, and had no loss. */
 static void check_whole(const struct trial *trial)
 {
 	const struct timeline *t = trial->t, *whole = trial->truth->t;
@@ -354,9 +354,8 @@ static void check_whole(const struct trial *trial)
 			      offset(trial, p->start_ns), offset(trial, p->end_ns), p->flags);
 		else if (p->start_ns < t->start_ns || p->end_ns >= t->end_ns ||
 			 is_lost_within(trial, p->start_ns, p->end_ns))
-			wrong(trial,
-			      "request %u from %llu to %llu is not whole, and does not say so", i,
-			      offset(trial, q->start_ns), offset(trial, q->end_ns));
+			wrong(trial, "request %u from %llu to %llu is not whole, and is not marked",
+			      i, offset(trial, q->start_ns), offset(trial, q->end_ns));
 	}
 }
 
@@ -379,7 +378,7 @@ static void check_untouched(const struct trial *trial)
 		said.runs_known += q ? q->n_runs : 0;
 		if (is_lost_within(trial, known_since(trial, p), p->end_ns))
 			continue;
-		if (q && q->flags & (REQUEST_CUT_START | REQUEST_LOST) &&
+		if (q && q->flags & (REQUEST_TRUNCATED_START | REQUEST_LOST) &&
 		    known_since(trial, p) == t->start_ns)
 			continue;
 		if (!q || !is_whole(q))
@@ -390,7 +389,7 @@ static void check_untouched(const struct trial *trial)
 	}
 }
 
-/* What the window's edges cut says so, is no longer than it was, and only that is. */
+/* What the window's edges truncate is marked, is no longer than it was, and nothing else is. */
 static void check_cut(const struct trial *trial)
 {
 	const struct timeline *t = trial->t, *whole = trial->truth->t;
@@ -402,25 +401,25 @@ static void check_cut(const struct trial *trial)
 
 		if (!p || q->flags & REQUEST_LOST)
 			continue;
-		if (p->start_ns < t->start_ns && !(q->flags & REQUEST_CUT_START))
+		if (p->start_ns < t->start_ns && !(q->flags & REQUEST_TRUNCATED_START))
 			wrong(trial,
-			      "request %u began before the window, at %lld, and does not say so (flags %x)",
+			      "request %u began before the window, at %lld, and is not marked (flags %x)",
 			      i, offset(trial, p->start_ns), q->flags);
-		if (p->end_ns >= t->end_ns && !(q->flags & REQUEST_CUT_END))
+		if (p->end_ns >= t->end_ns && !(q->flags & REQUEST_TRUNCATED_END))
 			wrong(trial,
-			      "request %u ended after the window, at %lld, and does not say so (flags %x)",
+			      "request %u ended after the window, at %lld, and is not marked (flags %x)",
 			      i, offset(trial, p->end_ns), q->flags);
 		/* Whether what came first to a connection, with more, had waited there is not
 		 * known. */
 		if (p->start_ns >= t->start_ns && known_since(trial, p) != t->start_ns &&
-		    !(p->flags & REQUEST_CUT_START) && q->flags & REQUEST_CUT_START)
+		    !(p->flags & REQUEST_TRUNCATED_START) && q->flags & REQUEST_TRUNCATED_START)
 			wrong(trial,
-			      "request %u says that it began before the window, and began at %lld",
+			      "request %u is marked as begun before the window, and began at %lld",
 			      i, offset(trial, p->start_ns));
-		if (p->end_ns < t->end_ns && !(p->flags & REQUEST_CUT_END) &&
-		    q->flags & REQUEST_CUT_END)
+		if (p->end_ns < t->end_ns && !(p->flags & REQUEST_TRUNCATED_END) &&
+		    q->flags & REQUEST_TRUNCATED_END)
 			wrong(trial,
-			      "request %u says that it ended after the window, and ended at %lld",
+			      "request %u is marked as ended after the window, and ended at %lld",
 			      i, offset(trial, p->end_ns));
 		if (q->start_ns < p->start_ns || q->end_ns > p->end_ns)
 			wrong(trial,
@@ -448,7 +447,7 @@ static void check_summary(const struct trial *trial)
 	}
 	CHECK_EQ(request_summary_make(t, &s), 0);
 	if (s.n_whole != n || s.latency.sum_ns != sum || s.latency.max_ns != max ||
-	    s.n_whole + s.n_cut + s.n_lost + s.n_reset != t->n_requests)
+	    s.n_whole + s.n_truncated + s.n_lost + s.n_reset != t->n_requests)
 		wrong(trial, "the summary has %llu whole requests of %llu",
 		      (unsigned long long)s.n_whole, (unsigned long long)n);
 	request_summary_done(&s);
@@ -511,8 +510,7 @@ static struct trial trial_new(const struct truth *truth, const char *what, unsig
 	return trial;
 }
 
-/* Records were lost at that time: the grid's interval around it is told of. Times come in their
- * order. */
+/* Records were lost at that time: the grid's interval around it is reported. Times are in order. */
 static void note_loss(struct trial *trial, uint64_t time, uint64_t grid)
 {
 	struct interval at = { .from_ns = time - time % grid, .to_ns = time - time % grid + grid };
@@ -574,7 +572,7 @@ static void choose_lost(bool *lost, const struct recorded *r, enum loss_kind kin
 	}
 }
 
-TEST(what_records_were_lost_of_is_never_shown_as_whole_or_as_anothers)
+TEST(requests_with_lost_records_are_never_shown_as_whole_or_confused)
 {
 	static const uint64_t grids[] = { 1000000, 1000000, 5000000, DRAIN_NS };
 
@@ -605,7 +603,7 @@ static uint64_t choose_edge(const struct recorded *r, size_t from, size_t to)
 	return MIN(r->records[at]->time + random_next(2), r->stop_ns);
 }
 
-TEST(what_the_end_of_the_window_cuts_says_so)
+TEST(requests_at_the_end_of_the_window_are_marked_as_truncated)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS * 2; seed++) {
@@ -646,8 +644,7 @@ static struct flow *flow_get(struct flow *flows, uint64_t socket, uint32_t inode
 	return &flows[0];
 }
 
-/* What is said of bytes is followed from the first call on that begins with a message, or with a
- * frame. */
+/* Bytes are followed from the first call on that begins with a message, or with a frame. */
 static bool flow_follows(struct flow *f, const struct recorded *r, size_t at)
 {
 	const struct record *head = r->records[at];
@@ -731,7 +728,7 @@ static void restart(struct trial *trial, uint64_t start, void **ret_memory)
 	*ret_memory = copies;
 }
 
-TEST(what_the_beginning_of_the_window_cuts_says_so)
+TEST(requests_at_the_start_of_the_window_are_marked_as_truncated)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS * 2; seed++) {
@@ -751,7 +748,7 @@ TEST(what_the_beginning_of_the_window_cuts_says_so)
 
 /* As above, but with the kernel's programs knowing what passed before: all records until then were
  * lost. */
-TEST(a_lost_beginning_is_no_other_than_a_late_one)
+TEST(a_lost_beginning_is_like_a_late_one)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -814,7 +811,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	if (!error)
 		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all,
 					      &facts, &trial->t);
-	CHECK(!facts.lead_in_is_cut);
+	CHECK(!facts.lead_in_is_incomplete);
 	flight_view_free(view);
 	if (error < 0) {
 		wrong(trial, "it failed");
@@ -825,7 +822,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	check_paths(trial);
 }
 
-TEST(a_snapshot_says_what_a_capture_of_its_window_would)
+TEST(a_snapshot_equals_a_capture_of_its_window)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0; seed < SEEDS * 2; seed++) {
@@ -847,7 +844,7 @@ TEST(a_snapshot_says_what_a_capture_of_its_window_would)
 }
 
 /* Of HTTP/1 the kernel counts messages: the next one shows that the record of one is missing. */
-TEST(lost_messages_of_http1_are_noticed_without_being_told_of)
+TEST(lost_http1_messages_are_detected_without_a_loss_record)
 {
 	for (size_t i = 0; i < N_TRUTHS; i++)
 		for (unsigned seed = 0;
@@ -1007,7 +1004,7 @@ static struct record **make_coarse(const struct recorded *r, uint64_t grain)
 	return records;
 }
 
-TEST(the_rings_that_records_come_through_change_nothing)
+TEST(the_choice_of_rings_changes_nothing)
 {
 	static const uint64_t grains[] = { 1, 1000, 100000 };
 

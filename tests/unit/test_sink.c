@@ -35,7 +35,7 @@ static const struct record_sink first = { .begin = on_begin, .record = on_record
 static const struct record_sink second = { .loss = on_loss, .record = on_record, .data = "b" };
 static const struct record_sink third = { .begin = on_begin, .record = on_record, .data = "c" };
 
-TEST(each_sink_gets_what_it_takes_in_their_order_until_one_fails)
+TEST(sinks_are_called_in_order_until_one_fails)
 {
 	struct record_sinks sinks = {};
 

@@ -78,7 +78,7 @@ TEST(an_emulated_first_instruction_is_the_site)
 	expect(cases, ARRAY_SIZE(cases));
 }
 
-TEST(instructions_that_change_nothing_a_probe_reads_are_walked_over)
+TEST(instructions_that_leave_the_probed_registers_unchanged_are_skipped)
 {
 	static const struct expectation cases[] = {
 		{ "endbr64; push rbp", "f3 0f 1e fa 55 c3", ALL, EMULATED, 4, 0, "push %rbp" },
@@ -266,7 +266,7 @@ TEST(an_argument_is_found_in_the_register_it_moved_to)
 	}
 }
 
-TEST(a_loop_back_to_the_entry_is_told)
+TEST(a_loop_back_to_the_entry_is_reported)
 {
 	static const struct {
 		const char *what, *code;
@@ -326,7 +326,7 @@ TEST(the_walk_ends_where_control_may_leave)
 	expect(cases, ARRAY_SIZE(cases));
 }
 
-TEST(no_site_lies_behind_a_branch_target)
+TEST(no_site_is_after_a_branch_target)
 {
 	static const struct expectation cases[] = {
 		/* 0: mov eax,1  5: push rbx  6: pop rbx  7: jmp 5 */
@@ -435,7 +435,7 @@ TEST(what_the_kernel_refuses_or_cannot_step_is_refused)
 	expect(cases, ARRAY_SIZE(cases));
 }
 
-TEST(a_site_is_not_looked_for_far_from_the_entry)
+TEST(the_search_for_a_site_stays_near_the_entry)
 {
 	uint8_t code[400];
 	struct site site;
@@ -452,7 +452,7 @@ TEST(a_site_is_not_looked_for_far_from_the_entry)
 	CHECK_EQ(site.offset, 90);
 }
 
-TEST(any_bytes_give_an_answer_inside_of_them)
+TEST(any_bytes_give_a_site_within_them)
 {
 	uint32_t random = 1;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process came to serve: from records of its probes, and what is known besides, to phases. */
+/* How a process started: from records of its probes, and other known facts, to phases. */
 #include "daemon/correlate/runtime/startup.h"
 
 #include "tests/unit/exported.h"
@@ -98,7 +98,7 @@ TEST(a_server_starts_loads_restores_warms_up_waits_and_serves)
 	CHECK_EQ(track.n, 8);
 }
 
-TEST(pythons_loader_tells_the_path_after_the_load_and_reads_variables_on_its_own_thread)
+TEST(pythons_loader_reports_the_path_after_the_load_and_reads_variables_on_its_own_thread)
 {
 	begin();
 	feed(VERB_OPEN, WORK_RUN, 450, 11, 0); /* before any model: no request */
@@ -145,7 +145,7 @@ TEST(models_that_load_at_the_same_time_have_their_own_variables)
 	CHECK_EQ(track.n, 8);
 }
 
-TEST(a_load_that_fails_or_had_begun_before_says_so)
+TEST(a_load_that_failed_or_began_earlier_is_marked)
 {
 	begin();
 	feed(VERB_CLOSE, WORK_LOAD, 400, 11, 0);
@@ -163,7 +163,7 @@ TEST(a_load_that_fails_or_had_begun_before_says_so)
 	CHECK(!check(5, STARTUP_LOAD, 600, 0)->goes_on);
 }
 
-TEST(of_an_older_process_there_is_what_is_honest)
+TEST(an_older_process_has_only_the_phases_that_can_be_reconstructed)
 {
 	s = (struct startup){ .started_ns = 90 };
 	startup_phases(&s, &track);
@@ -180,7 +180,7 @@ TEST(of_an_older_process_there_is_what_is_honest)
 	CHECK_EQ(track.n, 0);
 }
 
-TEST(long_and_odd_paths_and_many_loads_have_their_place)
+TEST(long_and_unusual_paths_and_many_loads_are_handled)
 {
 	char text[RECORD_TEXT_SIZE + 1] = "";
 
@@ -207,7 +207,7 @@ TEST(long_and_odd_paths_and_many_loads_have_their_place)
 	CHECK(track.n <= STARTUP_PHASES_MAX);
 }
 
-TEST(more_models_that_load_at_the_same_time_than_are_kept_make_no_request_of_their_own_runs)
+TEST(runs_of_loads_beyond_the_limit_are_not_requests)
 {
 	begin();
 	load(400, 99, "/models/first/1", "/models/first/1/variables/v");
@@ -228,7 +228,7 @@ TEST(more_models_that_load_at_the_same_time_than_are_kept_make_no_request_of_the
 	CHECK_EQ(s.first_request_ns, 4000);
 }
 
-TEST(where_handlers_tell_of_requests_polls_and_what_batch_threads_run_are_none)
+TEST(with_handlers_polls_and_runs_of_batch_threads_are_not_requests)
 {
 	begin();
 	s.has_handlers = true;
@@ -254,7 +254,7 @@ TEST(where_handlers_tell_of_requests_polls_and_what_batch_threads_run_are_none)
 	check(6, STARTUP_SERVING, 700, 0);
 }
 
-TEST(a_call_that_names_no_model_is_a_request_by_the_group_of_its_own)
+TEST(a_call_without_a_model_is_a_request_in_a_group_of_its_own)
 {
 	begin();
 	s.has_handlers = true;
@@ -266,7 +266,7 @@ TEST(a_call_that_names_no_model_is_a_request_by_the_group_of_its_own)
 	CHECK_EQ(s.first_request_ns, 700);
 }
 
-TEST(a_load_that_goes_on_while_nobody_watches_has_no_end_and_has_not_failed)
+TEST(a_load_that_continues_unwatched_has_no_end_and_has_not_failed)
 {
 	begin();
 	feed(VERB_OPEN, WORK_LOAD, 500, 11, 0);
@@ -279,7 +279,7 @@ TEST(a_load_that_goes_on_while_nobody_watches_has_no_end_and_has_not_failed)
 	check(3, STARTUP_LOAD, 700, 800);
 }
 
-TEST(variables_are_those_of_a_long_directory_by_what_is_known_of_both_and_of_no_other)
+TEST(variables_match_a_truncated_directory_by_the_known_part)
 {
 	char directory[160] = "/models/", variables[192];
 
@@ -301,7 +301,7 @@ TEST(variables_are_those_of_a_long_directory_by_what_is_known_of_both_and_of_no_
 	CHECK_EQ(s.loads[0].restore_end_ns, 530);
 }
 
-TEST(what_is_only_known_to_10_ms_ends_not_before_it_begins_and_says_so)
+TEST(times_with_10_ms_resolution_do_not_end_before_they_begin_and_are_marked)
 {
 	s = (struct startup){ .executed_ns = 100, .first_mapped_ns = 200, .pools_ns = 150 };
 	startup_phases(&s, &track);
@@ -331,7 +331,7 @@ static void check_event(const XPlane *host, const XLine *l, unsigned i, const ch
 	CHECK(cut ? found && !strcmp(found, cut) : !found);
 }
 
-TEST(a_trace_shows_what_of_it_lies_in_the_window_nested_and_in_as_many_lines_as_it_takes)
+TEST(a_trace_shows_the_part_in_the_window_nested_on_enough_lines)
 {
 	static const struct timeline t = { .start_ns = 505, .end_ns = 650 };
 	struct startups startups = {};

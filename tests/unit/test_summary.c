@@ -30,7 +30,7 @@ static struct span run(uint64_t duration, unsigned int flags)
 	return (struct span){ .start_ns = 1000,
 			      .end_ns = 1000 + duration,
 			      .kind = SPAN_RUN,
-			      .flags = (uint8_t)flags };
+			      .flags = (uint16_t)flags };
 }
 
 static struct span op(uint32_t name, uint64_t total, uint64_t self)
@@ -48,7 +48,7 @@ TEST(an_empty_timeline_has_a_summary_of_zeros)
 	struct summary s;
 
 	CHECK_EQ(summary_make(&t, &s), 0);
-	CHECK_EQ(s.n_runs + s.n_runs_cut + s.n_ops + s.n_top_ops, 0);
+	CHECK_EQ(s.n_runs + s.n_runs_truncated + s.n_ops + s.n_top_ops, 0);
 	CHECK_EQ(s.run_p50_ns, 0);
 	CHECK_EQ(s.run_p99_ns, 0);
 	CHECK(s.runs_per_second == 0);
@@ -71,14 +71,15 @@ TEST(percentiles_are_nearest_rank_of_complete_runs_only)
 				      .n_spans = cases[i].n + 2 };
 		struct summary s;
 
-		/* The durations 1 … n, the last first, and two cut runs that must not count. */
+		/* The durations 1 … n, the last first, and two truncated runs that must not count.
+		 */
 		for (unsigned int j = 0; j < cases[i].n; j++)
 			spans[j] = run(cases[i].n - j, 0);
-		spans[cases[i].n] = run(1000000, SPAN_CUT_START);
-		spans[cases[i].n + 1] = run(1000000, SPAN_CUT_END);
+		spans[cases[i].n] = run(1000000, SPAN_TRUNCATED_START);
+		spans[cases[i].n + 1] = run(1000000, SPAN_TRUNCATED_END);
 		CHECK_EQ(summary_make(&t, &s), 0);
 		CHECK_EQ(s.n_runs, cases[i].n);
-		CHECK_EQ(s.n_runs_cut, 2);
+		CHECK_EQ(s.n_runs_truncated, 2);
 		CHECK_EQ(s.run_p50_ns, cases[i].p50);
 		CHECK_EQ(s.run_p99_ns, cases[i].p99);
 		summary_done(&s);
@@ -87,8 +88,9 @@ TEST(percentiles_are_nearest_rank_of_complete_runs_only)
 
 TEST(the_rate_counts_runs_that_ended_in_the_window)
 {
-	struct span spans[] = { run(1, 0), run(1, 0), run(1, SPAN_CUT_START), run(1, SPAN_CUT_END),
-				run(1, SPAN_CUT_START | SPAN_CUT_END) };
+	struct span spans[] = { run(1, 0), run(1, 0), run(1, SPAN_TRUNCATED_START),
+				run(1, SPAN_TRUNCATED_END),
+				run(1, SPAN_TRUNCATED_START | SPAN_TRUNCATED_END) };
 	struct timeline t = {
 		.start_ns = 7, .end_ns = 500000007, .spans = spans, .n_spans = ARRAY_SIZE(spans)
 	};
@@ -97,7 +99,7 @@ TEST(the_rate_counts_runs_that_ended_in_the_window)
 	CHECK_EQ(summary_make(&t, &s), 0);
 	CHECK_EQ(s.window_ns, 500000000);
 	CHECK_EQ(s.n_runs, 2);
-	CHECK_EQ(s.n_runs_cut, 3);
+	CHECK_EQ(s.n_runs_truncated, 3);
 	CHECK(s.runs_per_second == 6);
 	summary_done(&s);
 }

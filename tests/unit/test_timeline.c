@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a timeline does itself: the lanes of its requests. */
+/* What a timeline computes itself: the lanes of its requests. */
 #include "daemon/timeline/timeline.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ TEST(a_request_has_the_lowest_lane_that_is_free_when_it_starts)
 		CHECK_EQ(requests[i].lane, lanes[i]);
 }
 
-TEST(requests_that_only_touch_are_on_two_lanes_and_those_that_are_filtered_on_none)
+TEST(adjacent_requests_are_on_two_lanes_and_filtered_ones_on_none)
 {
 	struct request requests[] = { lasting(10, 20), lasting(12, 500), lasting(20, 20),
 				      lasting(20, 30) };

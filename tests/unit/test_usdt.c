@@ -114,7 +114,7 @@ __attribute__((noinline)) static int probe_guarded(int n)
 	return TFPROF_ENABLED(tfprof_unit, guarded);
 }
 
-/* Nothing but the watcher reads what is stored here. */
+/* Only the watcher reads what is stored here. */
 __attribute__((noinline)) static void probe_stored(int n)
 {
 	int numbers[2] = { n, n + 1 };
@@ -247,7 +247,7 @@ static int64_t read_argument(const struct usdt_argument *argument, const ucontex
 
 static char trace[1024];
 
-/* Stands for the kernel's uprobe: writes what the site that was hit says of its arguments. */
+/* Imitates the kernel's uprobe: writes the values of the arguments of the site that was hit. */
 static void on_trap(int number, siginfo_t *info, void *data)
 {
 	const ucontext_t *context = data;
@@ -293,7 +293,7 @@ static bool plant(uint8_t opcode)
 	return true;
 }
 
-TEST(arguments_are_where_the_notes_say_at_the_moment_of_the_probe)
+TEST(arguments_are_where_the_notes_describe_them)
 {
 	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO }, before;
 	char expected[1024];
@@ -450,7 +450,7 @@ TEST(arguments_are_read_as_the_assembler_would)
 	}
 }
 
-TEST(an_argument_that_is_not_understood_is_unknown_and_its_neighbours_are_not)
+TEST(an_argument_that_is_not_understood_does_not_affect_its_neighbors)
 {
 	static const char *const cases[] = {
 		"%eax",
@@ -567,13 +567,13 @@ TEST(a_file_that_prelink_moved_is_read_at_its_new_addresses)
 	CHECK_EQ(found.sites[0].address, ELF_FILE_ADDRESS + TARGET_FILE_PROBE_AT);
 	CHECK_EQ(found.sites[0].semaphore, offsetof(struct target_file, data.semaphore));
 	CHECK_EQ(found.sites[1].semaphore_address, 0);
-	/* Nothing says how far. */
+	/* The distance is not recorded. */
 	file.sections[TARGET_FILE_BASE].sh_name = 0;
 	CHECK_EQ(match_file(&file, sizeof(file), &found, NULL), 0);
 	CHECK_EQ(found.n, 2);
 }
 
-TEST(a_semaphore_that_the_kernel_could_not_raise_is_known_as_such)
+TEST(a_semaphore_that_the_kernel_cannot_raise_is_recognized)
 {
 	for (int i = 0; i < 6; i++) {
 		struct target_file file;
@@ -607,7 +607,7 @@ TEST(a_semaphore_that_the_kernel_could_not_raise_is_known_as_such)
 	}
 }
 
-TEST(sites_outside_of_code_and_notes_of_others_are_passed_by)
+TEST(sites_outside_code_and_other_notes_are_skipped)
 {
 	for (int i = 0; i < 7; i++) {
 		struct target_file file;
@@ -657,7 +657,7 @@ TEST(malformed_notes_are_refused_with_an_error_and_a_reason)
 		{ "a provider without end", -EBADMSG },
 		{ "arguments without end", -EBADMSG },
 		{ "half a note at the end", -EBADMSG },
-		{ "notes outside of the file", -EBADMSG },
+		{ "notes outside the file", -EBADMSG },
 		{ "notes at 16 EiB", -EBADMSG },
 		{ "notes of 16 EiB", -EBADMSG },
 		{ "compressed notes", -EBADMSG },
@@ -755,7 +755,7 @@ static int match_many(size_t n_notes, size_t *ret_found, const char **ret_reason
 	return r;
 }
 
-TEST(sites_are_many_but_not_without_end)
+TEST(the_number_of_sites_is_limited)
 {
 	const char *reason = NULL;
 	size_t n;
@@ -768,7 +768,7 @@ TEST(sites_are_many_but_not_without_end)
 	CHECK(reason);
 }
 
-TEST(the_notes_of_a_file_are_not_read_without_end)
+TEST(the_size_of_the_notes_is_limited)
 {
 	struct target_file file;
 	struct found found = {};
@@ -789,7 +789,7 @@ TEST(the_notes_of_a_file_are_not_read_without_end)
 	CHECK_EQ(found.n, 0);
 }
 
-TEST(a_file_without_notes_that_can_be_told_by_their_name_has_no_sites)
+TEST(a_file_without_a_section_of_the_name_has_no_sites)
 {
 	for (int i = 0; i < 8; i++) {
 		struct target_file file;

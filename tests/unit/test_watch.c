@@ -48,17 +48,17 @@ static void exited(struct watch *w, pid_t pid, uint64_t now)
 	watch_event(w, &(struct sideband_event){ .kind = SIDEBAND_EXITED, .pid = pid }, now);
 }
 
-/* The one that is to be looked at, told of; 0: none. */
+/* The reported process that is to be examined; 0: none. */
 static pid_t take(struct watch *w)
 {
 	pid_t pid = watch_next(w);
 
 	if (pid)
-		watch_told(w);
+		watch_reported(w);
 	return pid;
 }
 
-TEST(code_of_a_runtime_and_big_code_are_told_and_other_code_is_not)
+TEST(runtime_code_and_large_code_are_reported_and_other_code_is_not)
 {
 	struct watch *w = make();
 
@@ -81,7 +81,7 @@ TEST(code_of_a_runtime_and_big_code_are_told_and_other_code_is_not)
 	watch_free(w);
 }
 
-TEST(children_of_known_processes_are_told_and_those_of_others_are_not)
+TEST(children_of_known_processes_are_reported_and_others_are_not)
 {
 	struct watch *w = make();
 
@@ -92,13 +92,13 @@ TEST(children_of_known_processes_are_told_and_those_of_others_are_not)
 	CHECK_EQ(take(w), 0);
 	forked(w, 10, 12, 100 * SECOND);
 	CHECK_EQ(take(w), 12);
-	/* A child of the child, before anybody could look at it. */
+	/* A child of the child, before it could be examined. */
 	forked(w, 12, 13, 100 * SECOND);
 	CHECK_EQ(take(w), 13);
 	watch_free(w);
 }
 
-TEST(a_process_that_was_told_of_and_is_no_target_is_forgotten)
+TEST(a_reported_process_that_is_not_a_target_is_forgotten)
 {
 	struct watch *w = make();
 
@@ -110,7 +110,7 @@ TEST(a_process_that_was_told_of_and_is_no_target_is_forgotten)
 	watch_free(w);
 }
 
-TEST(exec_is_told_and_what_the_process_is_then_is_open)
+TEST(exec_is_reported_and_resets_what_is_known)
 {
 	struct watch *w = make();
 
@@ -119,13 +119,13 @@ TEST(exec_is_told_and_what_the_process_is_then_is_open)
 	CHECK_EQ(take(w), 10);
 	forked(w, 10, 11, 2 * SECOND);
 	CHECK_EQ(take(w), 11);
-	/* The front did not open anything of it: it is a shell now. */
+	/* The front opened none of its files: it is a shell now. */
 	forked(w, 10, 12, 60 * SECOND);
 	CHECK_EQ(take(w), 0);
 	watch_free(w);
 }
 
-TEST(a_process_that_ended_is_not_told)
+TEST(an_ended_process_is_not_reported)
 {
 	struct watch *w = make();
 
@@ -154,7 +154,7 @@ TEST(a_process_whose_first_thread_ended_lives_on_with_the_others)
 	watch_free(w);
 }
 
-TEST(what_is_too_much_becomes_one_rescan_and_at_most_one_a_second)
+TEST(too_many_processes_become_one_rescan_at_most_once_a_second)
 {
 	struct watch *w = make();
 	unsigned told = 0;
@@ -178,7 +178,7 @@ TEST(what_is_too_much_becomes_one_rescan_and_at_most_one_a_second)
 	watch_free(w);
 }
 
-TEST(a_full_table_takes_in_targets)
+TEST(a_full_table_still_accepts_targets)
 {
 	struct watch *w = make();
 

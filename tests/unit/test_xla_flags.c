@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where XLA writes its modules, by a process's environment. */
+/* Where XLA writes its modules, according to a process's environment. */
 #include "lib/proc/xla_flags.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
 
-TEST(the_directory_is_the_one_that_xla_would_take)
+TEST(the_directory_is_the_one_that_xla_uses)
 {
 	static const struct {
 		const char *flags, *directory; /* NULL: none */
@@ -44,7 +44,7 @@ TEST(the_directory_is_the_one_that_xla_would_take)
 	}
 }
 
-TEST(variables_that_only_look_like_it_are_not_it)
+TEST(variables_with_similar_names_are_ignored)
 {
 	static const char environment[] =
 		"TF_XLA_FLAGS=--xla_dump_to=/a\0NXLA_FLAGS=--xla_dump_to=/b\0XLA_FLAGS\0XLA_FLAGSX=--xla_dump_to=/c\0\0";
@@ -54,7 +54,7 @@ TEST(variables_that_only_look_like_it_are_not_it)
 	CHECK_EQ(xla_flags_dump_directory("", 0, found), -ENODATA);
 }
 
-TEST(an_environment_that_is_cut_off_says_nothing_and_nothing_behind_it_is_read)
+TEST(a_truncated_environment_is_ignored_and_not_read_beyond_its_end)
 {
 	static const char environment[] = "A=b\0XLA_FLAGS=--xla_dump_to=/tmp/hlo";
 	char found[XLA_PATH_MAX];

@@ -97,7 +97,7 @@ static int write_sample(struct xspace *x)
 	return xspace_warning(x, "a warning");
 }
 
-TEST(a_message_without_anything_is_valid)
+TEST(an_empty_message_is_valid)
 {
 	XSpace *space = finish(start());
 
@@ -314,7 +314,7 @@ TEST(an_event_kind_is_its_text_and_the_stats_that_all_its_events_have)
 	xspace_free(x);
 }
 
-TEST(a_limit_is_exact_and_nothing_is_returned_beyond_it)
+TEST(a_limit_is_exact_and_beyond_it_nothing_is_returned)
 {
 	struct xspace_result result = {}, untouched = { .n_chunks = 77 };
 	struct xspace *x = start();
@@ -343,7 +343,7 @@ TEST(a_limit_is_exact_and_nothing_is_returned_beyond_it)
 	}
 }
 
-TEST(calls_out_of_order_are_refused_and_stay_refused)
+TEST(calls_out_of_order_are_refused_permanently)
 {
 	struct xspace_result result;
 	struct xspace *x = start();

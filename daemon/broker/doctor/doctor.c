@@ -10,7 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
 
-/* A measurement that failed is not tried again at once: the broker does nothing else meanwhile. */
+/* A failed measurement is not repeated at once: the broker serves no request meanwhile. */
 #define CALIBRATE_AGAIN_NS 60000000000ull
 
 #define FAIL(m, error, ...)                                                                        \
@@ -27,7 +27,8 @@ static void judge_host(const struct doctor *d, struct host_facts *ret_host, stru
 	preflight_judge_host(ret_host, ret);
 }
 
-/* Loads what a capture loads, once while the broker lives: a kernel does not change its mind. */
+/* Loads every program that a capture loads, once in the broker's lifetime: the result does not
+ * change. */
 static void judge_programs(struct doctor *d, struct findings *ret)
 {
 	const struct program_verdict *verdicts;
@@ -44,7 +45,7 @@ static void judge_programs(struct doctor *d, struct findings *ret)
 		preflight_judge_load(reason, ret);
 }
 
-/* The list is made when its first finding is asked for. */
+/* The list is made when its first finding is requested. */
 static void list_findings(struct doctor *d, pid_t pid, struct findings *ret)
 {
 	struct process_facts process;
@@ -90,10 +91,10 @@ int doctor_calibrate(struct doctor *d, struct broker_message *m)
 		r = calibration_measure(d->mode, d->programs, &d->calibration,
 					d->calibration_failure, sizeof(d->calibration_failure));
 		if (r < 0) {
-			log_warning_errno(r, "cannot measure what probes cost: %s (%m)",
+			log_warning_errno(r, "cannot measure the cost of probes: %s (%m)",
 					  d->calibration_failure);
 			d->calibration_failed_ns = loop_now();
-			/* What an earlier one found is better than nothing. */
+			/* Keep the result of an earlier measurement. */
 			if (!d->calibration.emulated_ns)
 				return FAIL(m, r, "%s", d->calibration_failure);
 		} else {

@@ -16,13 +16,13 @@
 #include "lib/proc/seccomp.h"
 
 #define BTF "/sys/kernel/btf/vmlinux"
-/* The inode of the first pid namespace: PROC_PID_INIT_INO of the kernel. */
+/* The inode of the first pid namespace: the kernel's PROC_PID_INIT_INO. */
 #define INITIAL_PID_NAMESPACE 0xeffffffcu
 /* PF_KTHREAD */
 #define KERNEL_THREAD 0x00200000u
 #define TEXT_BYTES 4096
 
-/* The text of a small file; "" when it cannot be read. */
+/* The text of a small file; "" if it cannot be read. */
 static bool read_text(const char *path, char ret[TEXT_BYTES])
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -88,7 +88,7 @@ int bpf_tracepoint_find(void)
 	return MIN(id, 0);
 }
 
-/* Of mounts of /proc, the last one is what is seen. */
+/* The last of several mounts on /proc is the visible one. */
 static bool proc_hides_processes(void)
 {
 	_cleanup_free_ char *line = NULL;
@@ -138,8 +138,8 @@ void host_facts_find(struct host_facts *f)
 	f->max_locked_bytes = locked.rlim_max;
 }
 
-/* Its state and whether it is the kernel's own: the fields after the name, which may hold anything.
- */
+/* Its state and whether it is a kernel thread: the fields after the name, which may contain any
+ * character. */
 static int read_stat(pid_t pid, struct process_facts *ret)
 {
 	char path[48], text[TEXT_BYTES];

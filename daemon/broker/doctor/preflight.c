@@ -10,7 +10,7 @@
 #include "daemon/broker/kernel/program_cache.h"
 #include "lib/base/macro.h"
 
-/* Of a capture with many targets: their files, programs, maps and links. */
+/* For a capture with many targets: their files, programs, maps and links. */
 #define FILES_WANTED 1024
 
 __attribute__((format(printf, 5, 6))) static void add(struct findings *f,
@@ -63,7 +63,7 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 	if (h->confidential)
 		add(f, FINDING_ERROR, "lockdown",
 		    "boot with lockdown=integrity, or without lockdown",
-		    "the kernel is locked down (confidentiality): BPF programs may read nothing");
+		    "the kernel is locked down (confidentiality): BPF programs may not read its memory");
 	else if (r == -EPERM && h->filtered)
 		add(f, FINDING_ERROR, "seccomp",
 		    "allow bpf and perf_event_open in the container's seccomp profile",
@@ -73,18 +73,18 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 		    "this kernel has no bpf(2)");
 	else if (r < 0)
 		add(f, FINDING_ERROR, "no-bpf",
-		    "start tfprofd as root, outside of what restricts bpf(2)",
+		    "start tfprofd as root, where bpf(2) is not restricted",
 		    "bpf(2) refuses programs: %s", strerror(-r));
 	if (r < 0)
 		return;
 	if (h->bpf.ring == -EPERM)
 		add(f, FINDING_ERROR, "memlock",
 		    "raise it: LimitMEMLOCK=infinity, or ulimit -l unlimited",
-		    "ring buffers do not fit into RLIMIT_MEMLOCK (%llu bytes)",
+		    "ring buffers exceed RLIMIT_MEMLOCK (%llu bytes)",
 		    (unsigned long long)h->max_locked_bytes);
 	else if (h->bpf.ring < 0)
 		add(f, FINDING_ERROR, "no-bpf-ring", "use Linux " OLDEST_KERNEL " or later",
-		    "this kernel makes no BPF ring buffers: %s", strerror(-h->bpf.ring));
+		    "this kernel has no BPF ring buffers: %s", strerror(-h->bpf.ring));
 	for (unsigned i = 0; i < ARRAY_SIZE(features); i++)
 		if (features[i].error < 0)
 			add(f, FINDING_ERROR, features[i].code, features[i].remedy,
@@ -92,13 +92,13 @@ static void judge_bpf(const struct host_facts *h, struct findings *f)
 			    strerror(-features[i].error));
 	if (h->mode == ATTACH_PERF_EVENT)
 		add(f, FINDING_WARNING, "perf-event-probes", "use Linux 6.6 or later",
-		    "probes are perf events, which need CAP_SYS_ADMIN and are removed one by one, after the answer");
+		    "probes are perf events: they need CAP_SYS_ADMIN and are removed one by one, after the capture's result has been sent");
 }
 
 void preflight_judge_programs(const struct program_verdict *verdicts, struct findings *f)
 {
 	static const char remedy[] =
-		"update the kernel, or report this with " PROGRAMS_LOG " of the state directory";
+		"update the kernel, or report this with " PROGRAMS_LOG " in the state directory";
 
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		const struct program_facts *p = &program_facts[i];
@@ -111,9 +111,9 @@ void preflight_judge_programs(const struct program_verdict *verdicts, struct fin
 			    p->name, verdicts[i].reason);
 		else
 			add(f, FINDING_WARNING, "program-refused", remedy,
-			    "the kernel refuses the BPF program %s, so captures go without %s: %s",
+			    "the kernel refuses the BPF program %s, so captures lack %s: %s",
 			    p->name,
-			    p->is_extra ? "the time at which requests came"
+			    p->is_extra ? "the time at which requests arrived"
 					: probe_kind_name(p->kind),
 			    verdicts[i].reason);
 	}
@@ -129,7 +129,7 @@ void preflight_list_limits(const struct host_facts *h, struct findings *f)
 {
 	if (h->perf_paranoid > 2 && h->sideband)
 		add(f, FINDING_OK, "perf-paranoid", "",
-		    "perf_event_paranoid is %d: new processes are seen by events that were opened before privileges were dropped",
+		    "perf_event_paranoid is %d: new processes are detected through events that were opened before privileges were dropped",
 		    h->perf_paranoid);
 	if (h->unprivileged_bpf > 0)
 		add(f, FINDING_OK, "unprivileged-bpf", "",
@@ -137,10 +137,10 @@ void preflight_list_limits(const struct host_facts *h, struct findings *f)
 		    h->unprivileged_bpf);
 	if (h->integrity)
 		add(f, FINDING_OK, "lockdown", "",
-		    "the kernel is locked down (integrity): programs may still read");
+		    "the kernel is locked down (integrity): BPF programs may still read");
 	if (h->max_locked_bytes != UINT64_MAX && h->bpf.ring >= 0)
 		add(f, FINDING_OK, "memlock", "",
-		    "RLIMIT_MEMLOCK is %llu bytes: ring buffers are not counted there",
+		    "RLIMIT_MEMLOCK is %llu bytes: this kernel does not count ring buffers there",
 		    (unsigned long long)h->max_locked_bytes);
 	if (h->bpf.jit_harden > 0)
 		add(f, FINDING_OK, "jit-harden", "",
@@ -161,13 +161,13 @@ static void judge_view(const struct host_facts *h, struct findings *f)
 	else if (!h->initial_pids)
 		add(f, FINDING_ERROR, "pid-namespace",
 		    "share the host's: docker run --pid=host, or hostPID: true",
-		    "tfprofd runs in a pid namespace of its own, where process ids are not those that the kernel records");
+		    "tfprofd runs in a pid namespace of its own, whose process ids differ from those that the kernel records");
 	if (h->hides_processes)
 		add(f, FINDING_WARNING, "hidepid", "mount /proc without hidepid where tfprofd runs",
-		    "/proc is mounted with hidepid: processes that run already are found only when they are named by --pid");
+		    "/proc is mounted with hidepid: running processes are found only if they are named with --pid");
 	if (!h->sideband)
 		add(f, FINDING_WARNING, "no-sideband", "start tfprofd with CAP_SYS_ADMIN",
-		    "new processes are found only when somebody asks: the kernel refuses to report them (perf_event_paranoid is %d)",
+		    "new processes are found only when a client lists targets: the kernel refuses to report them (perf_event_paranoid is %d)",
 		    h->perf_paranoid);
 }
 
@@ -176,8 +176,9 @@ void preflight_judge_host(const struct host_facts *h, struct findings *f)
 	judge_capabilities(h, f);
 	if (h->btf < 0)
 		add(f, FINDING_ERROR, "no-btf", "use a kernel built with CONFIG_DEBUG_INFO_BTF",
-		    "this kernel gives no BTF (/sys/kernel/btf/vmlinux: %s)", strerror(-h->btf));
-	/* Without the capabilities everything is refused, which says nothing about the kernel. */
+		    "this kernel provides no BTF (/sys/kernel/btf/vmlinux: %s)", strerror(-h->btf));
+	/* Without the capabilities everything is refused, which implies nothing about the
+	 * kernel. */
 	if (!preflight_error(f))
 		judge_bpf(h, f);
 	judge_view(h, f);
@@ -188,7 +189,7 @@ void preflight_judge_host(const struct host_facts *h, struct findings *f)
 	if (h->unprivileged_bpf == 0)
 		add(f, FINDING_NOTE, "unprivileged-bpf",
 		    "sysctl kernel.unprivileged_bpf_disabled=2",
-		    "every user of this host may load BPF programs; tfprofd does not need that");
+		    "every user of this host may load BPF programs; tfprofd does not need this");
 }
 
 void preflight_judge_process(pid_t pid, const struct process_facts *p, struct findings *f)
@@ -199,22 +200,22 @@ void preflight_judge_process(pid_t pid, const struct process_facts *p, struct fi
 		add(f, FINDING_ERROR, "no-process", look, "there is no process %d", pid);
 	else if (p->error < 0)
 		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root",
-		    "cannot look at process %d: %s", pid, strerror(-p->error));
+		    "cannot examine process %d: %s", pid, strerror(-p->error));
 	else if (p->kernel_thread)
-		add(f, FINDING_ERROR, "kernel-thread", look,
-		    "%d is a thread of the kernel, not a process", pid);
+		add(f, FINDING_ERROR, "kernel-thread", look, "%d is a kernel thread, not a process",
+		    pid);
 	else if (p->state == 'Z' || p->state == 'X')
 		add(f, FINDING_ERROR, "ended", look,
-		    "process %d has ended; its parent did not wait for it yet", pid);
+		    "process %d has ended; its parent has not waited for it yet", pid);
 	else if (p->process != pid)
-		add(f, FINDING_ERROR, "no-process", "name the process",
+		add(f, FINDING_ERROR, "no-process", "use the id of the process",
 		    "%d is a thread of process %d", pid, p->process);
 	else if (p->foreign)
 		add(f, FINDING_ERROR, "architecture", "use a 64-bit build of the server",
-		    "process %d is no 64-bit program of this machine's architecture", pid);
+		    "process %d is not a 64-bit program of this machine's architecture", pid);
 	else if (p->maps < 0)
 		add(f, FINDING_ERROR, "unreadable", "run tfprofd as root",
-		    "cannot read what process %d has mapped: %s", pid, strerror(-p->maps));
+		    "cannot read the mappings of process %d: %s", pid, strerror(-p->maps));
 }
 
 const struct broker_finding *preflight_error(const struct findings *f)

@@ -18,10 +18,11 @@
 
 #define CLOSERS_MAX 16u
 
-/* What is attached: a link of many sites of one process, or a perf event, or a tracepoint. */
+/* What is attached: a link of many sites of one process, a perf event, or a tracepoint. */
 struct attached {
-	int fd;    /* of the link; -1: none */
-	int event; /* the perf event that it is a link of; -1: none */
+	int fd; /* of the link; -1: none */
+	/* The perf event that the link belongs to; -1: none. */
+	int event;
 	pid_t pid; /* 0: a tracepoint */
 	enum probe_kind kind;
 };
@@ -33,8 +34,9 @@ struct detached {
 
 struct attachment {
 	enum attach_mode mode;
-	bool tracepoints;           /* are attached */
-	unsigned n_listeners_found; /* of so many targets */
+	bool tracepoints; /* they are attached */
+	/* Number of targets whose listening sockets were looked up. */
+	unsigned n_listeners_found;
 	struct programs bpf;
 	struct attach_site *sites;
 	size_t sites_allocated;
@@ -44,6 +46,8 @@ struct attachment {
 	size_t links_allocated;
 	unsigned n_links;
 	bool shed[KIND_COUNT];
+	struct record_path paths[RECORD_PATHS];
+	unsigned n_paths;
 };
 
 int attach_mode_find(void)
@@ -60,7 +64,7 @@ int attach_mode_find(void)
 				&options);
 	if (program < 0)
 		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
-	/* A directory cannot be probed: -EBADF says that the kernel understood the question. */
+	/* A directory cannot be probed: -EBADF means that the kernel understood the request. */
 	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, false, 0);
 	if (r >= 0)
 		close(r);
@@ -95,7 +99,7 @@ static void attached_done(struct attached *link)
 	*link = (struct attached){ .fd = -1, .event = -1 };
 }
 
-/* Every n-th link, beginning with the first. */
+/* Closes every n-th link, beginning with the first. */
 struct closer {
 	struct attached *first, *end;
 	unsigned step;
@@ -110,8 +114,8 @@ static void *close_links(void *data)
 	return NULL;
 }
 
-/* Each link waits for grace periods of the kernel when it goes; side by side they wait for the same
- * ones. */
+/* Closing a link waits for grace periods of the kernel; links that are closed in parallel wait for
+ * the same ones. */
 static void links_done(struct attached *links, unsigned n)
 {
 	struct closer closers[CLOSERS_MAX];
@@ -159,7 +163,7 @@ unsigned attachment_kinds(const struct attachment *a)
 	return a->bpf.kinds;
 }
 
-/* Not 0, which is the idle task's. */
+/* Id 0 is the idle task's: it is not used. */
 static void clear_target(struct attachment *a, pid_t pid)
 {
 	for (unsigned i = 0; i < a->targets.n; i++)
@@ -189,7 +193,38 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site)
 	return 0;
 }
 
-/* Moves the links that are chosen to a list of their own; NULL: there are none. -ENOMEM. */
+static bool is_path(const struct record_path *path)
+{
+	for (unsigned i = 0; i < PATH_READS; i++) {
+		if (path->n_steps[i] > RECORD_STEPS)
+			return false;
+		for (unsigned k = 0; k < RECORD_STEPS; k++)
+			if (path->steps[i][k] > RECORD_STEP_MAX)
+				return false;
+	}
+	return true;
+}
+
+int attachment_add_path(struct attachment *a, const struct record_path *path, uint64_t *cookie)
+{
+	__u32 number = 0;
+
+	if (!is_path(path) || COOKIE_OFFSET(*cookie))
+		return -EINVAL;
+	while (number < a->n_paths && memcmp(&a->paths[number], path, sizeof(*path)))
+		number++;
+	if (number == RECORD_PATHS)
+		return -E2BIG;
+	if (number == a->n_paths) {
+		if (bpf_map_update_elem(a->bpf.paths, &number, path, 0) < 0)
+			return -errno;
+		a->paths[a->n_paths++] = *path;
+	}
+	*cookie |= (uint64_t)number << COOKIE_OFFSET_SHIFT;
+	return 0;
+}
+
+/* Moves the chosen links to a list of their own; NULL: there are none. -ENOMEM. */
 static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind,
 		      struct detached **ret)
 {
@@ -213,7 +248,7 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 
 	unsigned n = a->n_attached;
 
-	/* They take no room from others. */
+	/* Sites that are not attached yet take no room from others. */
 	for (unsigned i = a->n_attached; i < a->n_sites; i++)
 		if (a->sites[i].pid != pid)
 			a->sites[n++] = a->sites[i];
@@ -254,8 +289,8 @@ static bool is_at_return(const struct attach_site *site)
 	return site->cookie & COOKIE_RETURN;
 }
 
-/* One link for all new sites of one process, file and kind, at entries or at returns, beginning
- * with the one at first. */
+/* Makes one link for all new sites of one process, file and kind, at entries or at returns,
+ * beginning with the site at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
 	const struct attach_site *site = &a->sites[first];
@@ -281,7 +316,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 		any_semaphore |= s->semaphore != 0;
 		cookies[n++] = s->cookie;
 	}
-	/* The very file that the front has read, whatever its path means now. */
+	/* The very file that the front has read, whatever its path refers to now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies,
 				 any_semaphore ? semaphores : NULL, n, is_at_return(site),
@@ -312,7 +347,7 @@ static int attach_tracepoint(struct attachment *a, enum program program, enum pr
 		      : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
 }
 
-/* Runs an iterator's program: what it returns is in maps and rings. */
+/* Runs an iterator program; its results are in maps and rings. */
 static int iterate(int program, pid_t pid)
 {
 	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
@@ -337,7 +372,7 @@ static int iterate(int program, pid_t pid)
 	return n < 0 ? -errno : 0;
 }
 
-/* Where the targets listen; what is not found is learned when they accept. */
+/* Finds the listening sockets of the targets; those that are missed are learned at accept(2). */
 static void find_listeners(struct attachment *a)
 {
 	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);
@@ -347,7 +382,7 @@ static void find_listeners(struct attachment *a)
 				(pid_t)a->targets.pids[a->n_listeners_found]);
 }
 
-static bool is_among(const struct refused *refused, pid_t pid)
+static bool contains_process(const struct refused *refused, pid_t pid)
 {
 	for (unsigned i = 0; i < refused->n; i++)
 		if (refused->pids[i] == pid)
@@ -359,29 +394,31 @@ static bool is_among(const struct refused *refused, pid_t pid)
 static bool any_other(const struct attachment *a, const struct refused *refused)
 {
 	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].fd >= 0 && a->links[i].pid && !is_among(refused, a->links[i].pid))
+		if (a->links[i].fd >= 0 && a->links[i].pid &&
+		    !contains_process(refused, a->links[i].pid))
 			return true;
 	return false;
 }
 
-/* What was attached of a kind goes with it: half of it would show what is not so. -ENOMEM. */
+/* Detaches what is already attached of the kind: incomplete probes would show wrong results.
+ * -ENOMEM. */
 static int leave_out(struct attachment *a, enum probe_kind kind, int error, struct refused *refused)
 {
 	int r = attachment_shed(a, kind, &refused->links[refused->n_links]);
 
-	log_warning_errno(error, "the kernel refused what %s need (%m): they are not captured",
+	log_warning_errno(error, "the kernel refused what is needed for %s (%m): not captured",
 			  probe_kind_name(kind));
 	refused->n_links += r >= 0;
 	refused->kinds |= KIND_BIT(kind);
 	return r;
 }
 
-static bool is_for_lack_of_room(int error)
+static bool is_out_of_room(int error)
 {
 	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
-/* Without those that a capture can do without. */
+/* Goes without the optional tracepoints that the kernel refuses. */
 static int attach_tracepoints(struct attachment *a, struct refused *refused)
 {
 	int r = 0;
@@ -393,7 +430,7 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 		    (f->kind != KIND_COUNT && a->shed[f->kind]))
 			continue;
 		r = attach_tracepoint(a, i, f->kind);
-		if (r < 0 && !is_for_lack_of_room(r) && f->kind != KIND_COUNT)
+		if (r < 0 && !is_out_of_room(r) && f->kind != KIND_COUNT)
 			r = f->is_extra ? 0 : leave_out(a, f->kind, r, refused);
 	}
 	a->tracepoints = r >= 0;
@@ -412,14 +449,14 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		const struct attach_site *site = &a->sites[i];
 
 		if (!site->pid || done[i] || a->shed[site->kind] ||
-		    is_among(ret_refused, site->pid))
+		    contains_process(ret_refused, site->pid))
 			continue;
 		r = a->mode == ATTACH_PERF_EVENT ? attach_by_perf_event(a, site)
 						 : attach_group(a, i, done);
-		if (r < 0 && !is_for_lack_of_room(r) && probe_kind_is_optional(site->kind))
+		if (r < 0 && !is_out_of_room(r) && probe_kind_is_optional(site->kind))
 			r = leave_out(a, site->kind, r, ret_refused);
-		/* What one process has in its file costs that process only. */
-		if (r < 0 && !is_for_lack_of_room(r) && ret_refused->n < RECORD_MAX_TARGETS) {
+		/* A refused site in one process's file affects that process only. */
+		if (r < 0 && !is_out_of_room(r) && ret_refused->n < RECORD_MAX_TARGETS) {
 			ret_refused->pids[ret_refused->n++] = site->pid;
 			refused = r;
 			r = 0;

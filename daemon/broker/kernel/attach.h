@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel's part of one capture: the loaded programs with rings and control words of their own,
- * and the links that are up only while it runs. Everything goes when it is freed, or when the
+ * and the links that exist only while it runs. Everything disappears when it is freed, or when the
  * process that holds it dies: nothing is pinned.
  */
 #pragma once
@@ -13,77 +13,86 @@
 #include "daemon/broker/limits.h"
 #include "daemon/broker/message.h"
 #include "daemon/plan/detail.h"
+#include "include/record_types.h"
 
 struct attachment;
 struct program_cache;
 
-/* What this kernel can do; needs CAP_BPF and CAP_PERFMON. A negative errno when it can do neither.
- */
+/* Finds out how this kernel can attach uprobes; needs CAP_BPF and CAP_PERFMON. A negative errno if
+ * it can in no way. */
 int attach_mode_find(void);
 
-/* Loads the programs, those of the kinds (bits, as programs_load()) among them; nothing is
- * attached. Errors and ret_reason as programs_load(). */
+/* Loads the programs, including those of the kinds (bits, as programs_load()); nothing is attached.
+ * Errors and ret_reason as programs_load(). */
 int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache,
 		   struct attachment **ret, char *ret_reason, size_t size);
-/* Those of the kinds that the kernel takes. */
+/* The kinds that the kernel accepts. */
 unsigned attachment_kinds(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 
-/* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns how
- * many, at most BROKER_MAX_FDS. */
+/* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns their
+ * number, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
 /*
- * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number from
- * 0, also when it is there already under another one, which then means nobody. -E2BIG beyond
- * RECORD_MAX_TARGETS.
+ * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number, from
+ * 0. A process that was added before gets a new number, and its previous one is no longer used.
+ * -E2BIG beyond RECORD_MAX_TARGETS.
  */
 int attachment_add_target(struct attachment *a, pid_t pid);
 
-/* An instruction of a file to be probed in one process. */
+/* An instruction of a file, to be probed in one process. */
 struct attach_site {
 	pid_t pid;
 	int file; /* borrowed until attachment_attach() */
 	uint64_t offset, cookie;
-	uint64_t semaphore; /* offset of a counter that the kernel increments in the process while
-			       the probe is there; 0: none */
+	/* Offset of a counter that the kernel increments in the process while the probe is
+	 * attached; 0: none. */
+	uint64_t semaphore;
 	enum probe_kind kind;
 };
 
-/* -E2BIG beyond BROKER_MAX_SITES, or BROKER_MAX_PERF_EVENTS where they are perf events. */
+/* -E2BIG beyond BROKER_MAX_SITES, or BROKER_MAX_PERF_EVENTS if probes are perf events. */
 int attachment_add_site(struct attachment *a, const struct attach_site *site);
+/*
+ * Puts the number of a path into a cookie that has COOKIE_PATH. -EINVAL: the path is none, or the
+ * cookie has a number already; -E2BIG beyond RECORD_PATHS, and what the kernel returns.
+ */
+int attachment_add_path(struct attachment *a, const struct record_path *path, uint64_t *cookie);
 struct detached;
-/* Processes of which the kernel refused something. */
+/* Processes for which the kernel refused something. */
 struct refused {
 	unsigned n;
 	pid_t pids[RECORD_MAX_TARGETS];
-	unsigned kinds; /* a bit for each that is left out of all processes, because a probe of it
-			   was refused in one */
-	struct detached
-		*links[KIND_COUNT]; /* of these kinds, what was attached already; to be freed */
+	/* A bit for each kind that is left out of all processes, because a probe of it was refused
+	 * in one. */
+	unsigned kinds;
+	/* Of these kinds, what was already attached; to be freed. */
+	struct detached *links[KIND_COUNT];
 	unsigned n_links;
 };
 
 /*
  * Attaches every site that was added since the last call and, the first time, the scheduler
- * programs. A process that ends meanwhile is no error, and one that is refused is one only when
+ * programs. A process that ends meanwhile is not an error; one that is refused is an error only if
  * nothing else is attached.
  */
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason);
 
-/* struct detached: links that were taken out of an attachment; they stay until they are freed,
- * which takes a while. */
+/* struct detached: links that were taken out of an attachment; they are detached when they are
+ * freed, which takes a while. */
 /*
- * A process has ended, or became another program: its sites are left out, and what was attached to
- * it is taken out. watch: its scheduling and threads are still recorded. -ENOMEM.
+ * A process has ended, or became another program: its pending sites are dropped, and what is
+ * attached to it is taken out. watch: its scheduling and threads are still recorded. -ENOMEM.
  */
 int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret);
-/* Takes what was attached of a kind out of it; nothing of it is attached again. -ENOMEM. */
+/* Takes out everything that is attached of a kind; nothing of this kind is attached again.
+ * -ENOMEM. */
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
 struct detached *detached_free(struct detached *d);
 
-/* Whether sites were added that lie in the file with this descriptor. */
+/* Whether sites were added in the file with this descriptor. */
 bool attachment_uses(const struct attachment *a, int file);
 unsigned attachment_links(const struct attachment *a);
 /* Puts a record of every living thread of the targets into the rings. */

@@ -23,9 +23,9 @@
 #include "lib/proc/maps.h"
 
 /*
- * Several batches of as many rounds as there is time for. In each round the same is done with and
- * without a probe, so that what else runs on the machine disturbs both; the median counts, and
- * batches that disagree are no measurement.
+ * Several batches of as many rounds as time permits. In each round the same work is done with and
+ * without a probe, so that other load on the machine disturbs both; the median counts, and a
+ * measurement whose batches disagree is discarded.
  */
 #define BATCHES 5
 #define ROUNDS 64
@@ -33,10 +33,10 @@
 #define SPREAD_MAX 0.4
 #define EMULATED_CALLS 50
 #define STEPPED_CALLS 8
-/* Each may wait for the time slices of all others that want the CPU. */
+/* Each may wait for the time slices of everything else that wants the CPU. */
 #define YIELDS 32
 #define SYSTEM_CALLS 64
-/* The kernel replaces the breakpoint by a call at one of the first hits. */
+/* The kernel replaces the breakpoint with a call at one of the first hits. */
 #define LEAF_CALLS 1000
 #define ANSWER_MS 500
 #define PROBES 3
@@ -46,7 +46,7 @@
 /*
  * Functions whose probed instructions are known: push is emulated by the kernel, mov is
  * single-stepped, and the leaf keeps its argument below the stack pointer across a 5-byte nop, as
- * compilers let it. They are reached by calls only; a twin of each has no probe.
+ * compilers may do. They are reached by calls only; a twin of each has no probe.
  */
 #define TWICE(name, body) PLACE(name, body) PLACE(name "_plain", body)
 #define PLACE(name, body)                                                                          \
@@ -73,21 +73,21 @@ uint64_t calibration_stepped_plain(uint64_t value);
 uint64_t calibration_leaf(uint64_t value);
 extern const char calibration_leaf_nop[];
 
-/* What the child answers for a batch: nanoseconds of CPU time that a hit costs, and that a turn
- * with its partner takes. */
+/* What the child answers for a batch: the CPU time of a hit in nanoseconds, and that of a turn with
+ * its partner. */
 struct measurement {
 	double emulated, stepped, turn;
-	double call, message; /* a system call that nobody follows; one that passes a message
-				 through a socket */
-	uint32_t wrong;       /* results of the leaf */
+	/* A system call that is not followed; one that passes a message through a socket. */
+	double call, message;
+	uint32_t wrong; /* results of the leaf */
 };
 
 enum batch { BATCH_CALLS = 'c', BATCH_TURNS = 't', BATCH_SYSTEM = 's' };
 
 /*
- * What a program does between two hits: it has data and code of its own in the caches, which the
- * kernel's part of a hit puts out of them. In a loop without it a hit costs half of what it costs a
- * busy server (make bench compares the two).
+ * Imitates what a program does between two hits: its own data and code evict those of the kernel's
+ * part of a hit from the caches. In a loop without it a hit costs half of what it costs in a busy
+ * server (make bench compares the two).
  */
 #define CHURN_BYTES (1u << 20)
 
@@ -112,7 +112,7 @@ struct samples {
 	double value[ROUNDS];
 };
 
-/* The child's child. */
+/* A child of the child. */
 struct partner {
 	pid_t pid;
 	int socket;
@@ -138,7 +138,7 @@ static double median(const struct samples *s)
 	return s->n ? s->value[s->n / 2] : 0;
 }
 
-/* Nanoseconds for each of so many calls. */
+/* Nanoseconds per call. */
 static double time_calls(uint64_t (*function)(uint64_t), unsigned n)
 {
 	uint64_t begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
@@ -166,8 +166,8 @@ static uint64_t count_switches(void)
 }
 
 /*
- * Two processes on one CPU, each of which gives it to the other. A turn is two records, of which
- * either process pays one. Whoever else runs there meanwhile pays for itself.
+ * Two processes on one CPU, each of which yields it to the other. A turn is two records, of which
+ * each process pays for one. Other processes that run there meanwhile pay for themselves.
  */
 static void measure_turns(struct samples *samples, const struct partner *partner)
 {
@@ -191,7 +191,7 @@ static void measure_turns(struct samples *samples, const struct partner *partner
 /* Calls that only the tracepoints themselves see, and a small request that is written and read. */
 static void measure_system(struct samples *calls, struct samples *messages, const int pair[2])
 {
-	/* Of the usual length. */
+	/* Of a typical length. */
 	static const char request[] =
 		"POST /v1/models/some_model:predict HTTP/1.1\r\nHost: localhost:8501\r\nUser-Agent: some-client/1.2.3\r\n"
 		"Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
@@ -212,14 +212,14 @@ static void measure_system(struct samples *calls, struct samples *messages, cons
 	add_sample(messages, (double)(clock_now(CLOCK_THREAD_CPUTIME_ID) - begin) / SYSTEM_CALLS);
 }
 
-static void die_with(pid_t parent)
+static void die_with_parent(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_FAILURE);
 }
 
-static void yield_when_told(int socket, const bool *yields)
+static void yield_on_request(int socket, const bool *yields)
 {
 	char byte;
 
@@ -229,7 +229,7 @@ static void yield_when_told(int socket, const bool *yields)
 	_exit(EXIT_SUCCESS);
 }
 
-/* A process, as threads are nothing to be made after a fork. */
+/* A process, because threads must not be created after a fork. */
 static bool start_partner(struct partner *ret)
 {
 	pid_t self = getpid();
@@ -245,16 +245,16 @@ static bool start_partner(struct partner *ret)
 		return false;
 	ret->pid = fork();
 	if (!ret->pid) {
-		die_with(self);
+		die_with_parent(self);
 		close(pair[0]);
-		yield_when_told(pair[1], ret->yields);
+		yield_on_request(pair[1], ret->yields);
 	}
 	close(pair[1]);
 	ret->socket = pair[0];
 	return ret->pid > 0;
 }
 
-/* Says which process its partner is, then measures whenever it is asked to. */
+/* Reports the pid of its partner, then measures whenever it is asked to. */
 static void run_child(int socket)
 {
 	struct partner partner;
@@ -309,9 +309,9 @@ static int start_child(struct child *ret)
 		return -errno;
 	pid = fork();
 	if (pid == 0) {
-		die_with(self);
+		die_with_parent(self);
 		close(pair[0]);
-		/* The broker's links to other processes are not held by this one. */
+		/* This process must not hold the broker's links to other processes. */
 		close_others(pair[1]);
 		run_child(pair[1]);
 	}
@@ -329,7 +329,7 @@ static int start_child(struct child *ret)
 static void end_child(struct child *child)
 {
 	close(child->socket);
-	/* Not waited for yet, so that the number is its own. Its partner goes with it. */
+	/* Not waited for yet, so that its pid is not reused. Its partner dies with it. */
 	kill(child->pid, SIGKILL);
 	while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -342,7 +342,7 @@ static int child_read(const struct child *child, void *to, size_t size)
 
 	if (r <= 0)
 		return r < 0 ? -errno : -ETIMEDOUT;
-	/* Whole: it is written by one call. */
+	/* It arrives whole: it is written by one call. */
 	return read(child->socket, to, size) == (ssize_t)size ? 0 : -ECHILD;
 }
 
@@ -369,7 +369,7 @@ static int find_place(const struct maps_entry *e, void *data)
 	return 1;
 }
 
-/* Probes one of our own instructions, in the child alone. */
+/* Probes one instruction of this program, in the child alone. */
 static int add_site(struct attachment *a, pid_t pid, int program, const void *address)
 {
 	_cleanup_close_ int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -426,7 +426,7 @@ static int open_window(const struct attachment *a, bool open)
 	return bpf_map_update_elem(fds[0], &zero, &control, 0) < 0 ? -errno : 0;
 }
 
-/* Nanoseconds, 0: no figure that a kernel could have. */
+/* Nanoseconds; 0: not a plausible value. */
 static uint32_t cost(const struct samples *batches)
 {
 	double ns = median(batches);
@@ -434,14 +434,14 @@ static uint32_t cost(const struct samples *batches)
 	return ns >= COST_MIN_NS && ns <= COST_MAX_NS ? (uint32_t)ns : 0;
 }
 
-/* Whether all but the lowest and the highest batch are near one another. */
+/* Whether all but the lowest and the highest batch are close to one another. */
 static bool agree(const struct samples *b)
 {
 	return b->n >= 3 && b->value[b->n - 2] - b->value[1] <= SPREAD_MAX * median(b);
 }
 
-/* What following sockets adds to calls, from before it was attached to now. 0: they are not
- * followed, or too little to be seen. */
+/* The additional time per call while sockets are followed, compared with before. 0: they are not
+ * followed, or the difference is too small to measure. */
 static int measure_sockets(const struct child *child, const struct measurement *before,
 			   struct broker_calibration *ret)
 {
@@ -488,8 +488,8 @@ static int measure_batches(struct attachment *a, const struct child *child,
 	ret->emulated_ns = cost(&emulated);
 	ret->stepped_ns = cost(&stepped);
 	ret->steady = agree(&emulated);
-	/* Beside a switch itself it is little, and may be lost in it: it is a part of what a probe
-	 * does. */
+	/* It is small compared with the switch itself, and may be lost in it: assume a fraction of
+	 * a probe's cost. */
 	ret->switch_ns = cost(&turns) ?: ret->emulated_ns / 4;
 	return ret->emulated_ns && ret->stepped_ns > ret->emulated_ns ? 0 : -EBUSY;
 }
@@ -510,11 +510,11 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 		r = attach(a, child, partner, ret_reason);
 	if (r < 0)
 		return r;
-	*ret_reason = "the machine is too busy to measure what probes cost";
+	*ret_reason = "the machine is too busy to measure the cost of probes";
 	r = measure_batches(a, child, ret);
 	if (r >= 0 && attachment_kinds(a) & KIND_BIT(KIND_SOCKETS))
 		r = measure_sockets(child, &system, ret);
-	/* Wrong without a probe: what it tells with one is worth nothing. */
+	/* The leaf's result is wrong even without a probe: its result with one means nothing. */
 	if (r >= 0 && before.wrong)
 		ret->nop5 = NOP5_UNKNOWN;
 	return r;
@@ -523,7 +523,7 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 int calibration_measure(enum attach_mode mode, struct program_cache *cache,
 			struct broker_calibration *ret, char *ret_reason, size_t size)
 {
-	const char *reason = "cannot start a process to measure with";
+	const char *reason = "cannot start the process for the measurement";
 	struct broker_calibration measured = {};
 	struct child child = { .socket = -1 };
 	struct attachment *a = NULL;

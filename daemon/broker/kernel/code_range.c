@@ -50,7 +50,7 @@ bool code_ranges_contain(const struct code_ranges *ranges, uint64_t offset)
 	return false;
 }
 
-/* Whether an address lies at an offset of the file. */
+/* Whether an address belongs to this offset of the file. */
 static bool is_at(const struct code_range *ranges, unsigned n, uint64_t address, uint64_t offset,
 		  uint64_t size)
 {
@@ -67,8 +67,8 @@ int code_ranges_check_counter(const struct code_ranges *ranges, int fd, uint64_t
 	struct {
 		Elf64_Nhdr head;
 		char owner[8];
-		uint32_t words[6]; /* three addresses: of the instruction, of the section's base, of
-				      the counter */
+		/* Three addresses: of the instruction, of the section's base, of the counter. */
+		uint32_t words[6];
 	} found;
 	uint64_t addresses[3];
 	ssize_t n;

@@ -13,7 +13,7 @@
 /* BPF_LOG_STATS of the kernel's verifier. */
 #define LOG_FIGURES 4
 
-/* Of every map of them as little as there can be. */
+/* Gives every ring its minimal size. */
 static int shrink_rings(struct tfprofd_bpf *skel)
 {
 	struct bpf_map *map;
@@ -25,7 +25,7 @@ static int shrink_rings(struct tfprofd_bpf *skel)
 	return r;
 }
 
-bool program_can_be_there(enum program program)
+bool program_is_supported(enum program program)
 {
 	const char *needs = program_facts[program].needs;
 
@@ -63,8 +63,8 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 	return r;
 }
 
-/* Of the moment, not of the program. */
-static bool is_passing(int error)
+/* Whether the cause of the error is temporary and not in the program. */
+static bool is_temporary(int error)
 {
 	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN ||
 	       error == -EINTR;
@@ -75,10 +75,10 @@ int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
 	int refused = 0, r = 0;
 
 	memset(ret, 0, PROGRAM_COUNT * sizeof(ret[0]));
-	for (enum program i = 0; i < PROGRAM_COUNT && !is_passing(r); i++) {
+	for (enum program i = 0; i < PROGRAM_COUNT && !is_temporary(r); i++) {
 		_cleanup_free_ char *log = NULL;
 
-		if (!program_can_be_there(i))
+		if (!program_is_supported(i))
 			continue;
 		r = libbpf_log_begin();
 		if (r < 0)
@@ -92,7 +92,7 @@ int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])
 		ret[i].log = TAKE_PTR(log);
 		refused++;
 	}
-	if (!is_passing(r))
+	if (!is_temporary(r))
 		return refused;
 	program_verdicts_done(ret);
 	return r;

@@ -20,8 +20,10 @@ struct kept_map {
 	char name[BPF_OBJ_NAME_LEN];
 	enum bpf_map_type type;
 	__u32 key_size, value_size, max_entries, flags;
-	int fd;      /* that the instructions name */
-	void *value; /* of the only entry, which programs cannot change; NULL: none */
+	__u32 key_type, value_type; /* ids in the programs' types */
+	int fd;                     /* that the instructions refer to */
+	/* Of the only entry, if programs cannot change it; NULL: none. */
+	void *value;
 };
 
 struct kept_program {
@@ -37,7 +39,8 @@ struct kept_program {
 struct kept_programs {
 	bool filled;
 	unsigned kinds;
-	size_t secret; /* offset of the secret in the programs' constants */
+	/* Offset of the secret in the programs' constants. */
+	size_t secret;
 	int attach_type;
 	int btf; /* the programs' types */
 	struct kept_map maps[MAPS_MAX];
@@ -83,8 +86,8 @@ static int copy_fd(int fd)
 	return copy < 0 ? -errno : copy;
 }
 
-/* Where the functions of a program begin: at its first instruction, and wherever it calls or refers
- * to itself. */
+/* Where the functions of a program begin: at its first instruction, and at every target of a call
+ * or reference within the program. */
 static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPROGRAMS_MAX])
 {
 	__u32 found = 1;
@@ -111,7 +114,7 @@ static __u32 find_functions(const struct bpf_insn *in, size_t n, __u32 ret[SUBPR
 	return found;
 }
 
-/* What the kernel was told of a program, as far as it is not in its instructions. */
+/* Keeps what the kernel needs to load the program besides its instructions. */
 static int keep_program(const struct bpf_program *program, struct kept_program *ret)
 {
 	struct bpf_func_info functions[SUBPROGRAMS_MAX];
@@ -138,7 +141,7 @@ static int keep_program(const struct bpf_program *program, struct kept_program *
 		return -ENOMEM;
 	memcpy(ret->instructions, bpf_program__insns(program),
 	       ret->n_instructions * sizeof(ret->instructions[0]));
-	/* The kernel gives the types in order, with the places that the functions have after its
+	/* The kernel returns the types in order, with the places that the functions have after its
 	 * own changes. */
 	ret->n_functions = find_functions(ret->instructions, ret->n_instructions, at);
 	if (ret->n_functions != info.nr_func_info ||
@@ -160,6 +163,8 @@ static int keep_map(const struct bpf_map *map, struct kept_map *ret)
 				  .value_size = bpf_map__value_size(map),
 				  .max_entries = bpf_map__max_entries(map),
 				  .flags = bpf_map__map_flags(map),
+				  .key_type = bpf_map__btf_key_type_id(map),
+				  .value_type = bpf_map__btf_value_type_id(map),
 				  .fd = bpf_map__fd(map) };
 	strncpy(ret->name, bpf_map__name(map), sizeof(ret->name) - 1);
 	if (!value)
@@ -204,7 +209,7 @@ void kept_programs_fill(struct kept_programs *c, const struct bpf_object *object
 		c->filled = true;
 }
 
-/* Of every capture its own. */
+/* Every capture has its own. */
 static int renew_secret(const struct kept_programs *c)
 {
 	for (unsigned i = 0; i < c->n_maps; i++)
@@ -215,17 +220,23 @@ static int renew_secret(const struct kept_programs *c)
 	return -ENOENT;
 }
 
-static int make_map(const struct kept_map *kept)
+static int make_map(const struct kept_map *kept, int btf)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = kept->flags);
 	__u32 zero = 0;
 	int fd, r = 0;
 
+	/* The kernel makes storage of tasks only if it knows the types. */
+	if (kept->type == BPF_MAP_TYPE_TASK_STORAGE) {
+		options.btf_fd = (__u32)btf;
+		options.btf_key_type_id = kept->key_type;
+		options.btf_value_type_id = kept->value_type;
+	}
 	fd = bpf_map_create(kept->type, kept->name, kept->key_size, kept->value_size,
 			    kept->max_entries, &options);
 	if (fd < 0)
 		return -errno;
-	/* The verifier relies on what cannot change any more. */
+	/* The verifier relies on values that can no longer change. */
 	if (kept->value &&
 	    (bpf_map_update_elem(fd, &zero, kept->value, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0))
 		r = -errno;
@@ -234,8 +245,8 @@ static int make_map(const struct kept_map *kept)
 	return r < 0 ? r : fd;
 }
 
-/* Loads a program whose instructions name the maps of now instead of those that it was kept with.
- */
+/* Loads a program whose instructions refer to the given maps instead of those that it was kept
+ * with. */
 static int make_program(const struct kept_programs *c, const struct kept_program *kept,
 			const char *name, const int fds[MAPS_MAX])
 {
@@ -262,19 +273,20 @@ static int make_program(const struct kept_programs *c, const struct kept_program
 				return -EBADMSG;
 			in[i].imm = fds[k];
 		}
-		i++; /* it takes two */
+		i++; /* it occupies two */
 	}
 	fd = bpf_prog_load(kept->type, name, "GPL", in, kept->n_instructions, &options);
 	return fd < 0 ? -errno : fd;
 }
 
-/* The verifier takes most of the time: programs are loaded side by side. */
+/* The verifier takes most of the time: programs are loaded in parallel. */
 struct loading {
 	const struct kept_programs *cache;
 	const int *fds; /* of the maps */
 	struct programs *programs;
 	enum program order[PROGRAM_COUNT];
-	unsigned next; /* in the order, that nobody has taken yet */
+	/* Next in the order that no thread has taken yet. */
+	unsigned next;
 	unsigned kinds;
 	int error;
 };
@@ -320,7 +332,7 @@ int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs 
 		fds[i] = -1;
 		if (!sockets && program_map_is_for_sockets(c->maps[i].name))
 			continue;
-		r = fds[i] = make_map(&c->maps[i]);
+		r = fds[i] = make_map(&c->maps[i], c->btf);
 		if (r >= 0)
 			r = programs_take_map(ret, c->maps[i].name, fds[i]);
 	}

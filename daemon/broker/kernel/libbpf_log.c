@@ -46,20 +46,20 @@ static bool begins(const char *line, const char *with)
 	return !strncmp(line, with, strlen(with));
 }
 
-/* In the verifier's log the line before its figures; without such a log the first thing that libbpf
- * said. */
+/* The line before the figures in the verifier's log; without such a log, the first message of
+ * libbpf. */
 void libbpf_log_reason(const char *log, char *ret, size_t size)
 {
 	static const char prefix[] = "libbpf: ";
 	const char *line = strstr(log, "BEGIN PROG LOAD LOG --\n"),
-		   *said = log + (begins(log, prefix) ? strlen(prefix) : 0);
+		   *reason = log + (begins(log, prefix) ? strlen(prefix) : 0);
 
 	line = line ? strchr(line, '\n') : NULL;
 	while (line && *++line && !begins(line, "processed ") &&
 	       !begins(line, "-- END PROG LOAD LOG")) {
 		if (*line != '\n')
-			said = line;
+			reason = line;
 		line = strchr(line, '\n');
 	}
-	snprintf(ret, size, "%.*s", (int)strcspn(said, "\n"), said);
+	snprintf(ret, size, "%.*s", (int)strcspn(reason, "\n"), reason);
 }

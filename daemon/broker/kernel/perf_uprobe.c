@@ -10,7 +10,7 @@
 
 #include "lib/base/macro.h"
 
-/* The number of the kernel's uprobe events. */
+/* The type number of the kernel's uprobe events. */
 static int uprobe_event_type(void)
 {
 	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
@@ -28,8 +28,8 @@ int perf_uprobe_link(int program, int file, uint64_t offset, uint64_t cookie, ui
 		     bool at_return, pid_t pid, int *ret_event)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = cookie);
-	/* The format of these events has the counter's offset in the upper half, and "retprobe" in
-	 * the lowest bit. */
+	/* These events have the counter's offset in the upper half, and "retprobe" in the lowest
+	 * bit. */
 	struct perf_event_attr attr = { .size = sizeof(attr),
 					.config = semaphore << 32 | at_return,
 					.config2 = offset };

@@ -21,7 +21,8 @@
 struct program_cache {
 	pthread_mutex_t lock;
 	int log_directory;
-	bool refuses; /* the kernel does not take all of them: the verdicts say which */
+	/* The kernel refuses some of them: the verdicts show which. */
+	bool refuses;
 	unsigned refused_kinds;
 	struct program_verdict verdicts[PROGRAM_COUNT];
 	struct kept_programs *kept;
@@ -59,7 +60,7 @@ static int copy_fd(int fd)
 	return copy < 0 ? -errno : copy;
 }
 
-/* Sizes the rings that are needed; the others are not made. */
+/* Sizes the rings that are needed; the others are not created. */
 static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 {
 	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
@@ -74,7 +75,7 @@ static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 	return r;
 }
 
-/* Leaves out what is not wanted, or not there on this kernel. */
+/* Leaves out programs that are not wanted, or that this kernel has nothing to attach to. */
 static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *skel, unsigned kinds)
 {
 	bool there[PROGRAM_COUNT];
@@ -120,7 +121,7 @@ static int take_loaded(struct tfprofd_bpf *skel, struct programs *ret)
 	return r;
 }
 
-/* As tfprofd_bpf__load(); what libbpf says of a failure is a message of --verbose. */
+/* As tfprofd_bpf__load(); libbpf's message about a failure is shown with --verbose. */
 static int load_object(struct tfprofd_bpf *skel)
 {
 	_cleanup_free_ char *log = NULL;
@@ -180,7 +181,8 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 	if (kept_programs_serve(c->kept, attach_type, kinds)) {
 		r = kept_programs_load(c->kept, kinds, ret);
 		if (r < 0) {
-			/* Not for what was kept of them, perhaps. */
+			/* The kept programs may be the cause: libbpf is tried again. */
+			log_debug("cannot load the kept programs: %s", strerror(-r));
 			programs_done(ret);
 			programs_init(ret);
 			kept_programs_forget(c->kept);
@@ -194,8 +196,7 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 	return r;
 }
 
-/* Reports what the kernel has against the programs: the last sentence of each, and everything in
- * the file. */
+/* Logs why the kernel refuses programs: the last line for each, and everything in the file. */
 static void report_refused(const struct program_cache *c)
 {
 	int fd = c->log_directory < 0
@@ -217,7 +218,7 @@ static void report_refused(const struct program_cache *c)
 	safe_close(fd);
 }
 
-/* Finds out which programs the kernel refuses, and what can be left out with them. */
+/* Finds out which programs the kernel refuses, and which can be left out. */
 static int examine(struct program_cache *c, int attach_type)
 {
 	struct program_verdict verdicts[PROGRAM_COUNT];
@@ -235,8 +236,7 @@ static int examine(struct program_cache *c, int attach_type)
 	return 0;
 }
 
-/* The program without which there is no capture and that the kernel refuses; PROGRAM_COUNT: none.
- */
+/* A program that no capture can do without and that the kernel refuses; PROGRAM_COUNT: none. */
 static enum program find_refused(const struct program_cache *c)
 {
 	enum program i = 0;

@@ -14,11 +14,12 @@ const struct program_facts program_facts[PROGRAM_COUNT] = { PROGRAMS(PROGRAM_ROW
 #undef PROGRAM_ROW
 
 /* Only the programs that follow sockets use these. */
-static const char *const socket_maps[] = { "calls", "listeners", "flows", "windows" };
+static const char *const socket_maps[] = { "calls", "io_uring_reported", "listeners", "flows",
+					   "windows" };
 
 void programs_done(struct programs *p)
 {
-	/* A negative one is that error, or none. */
+	/* A negative descriptor is an error, or none. */
 	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
 		safe_close(p->programs[i]);
 	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
@@ -28,6 +29,7 @@ void programs_done(struct programs *p)
 	safe_close(p->control);
 	safe_close(p->targets);
 	safe_close(p->counters);
+	safe_close(p->paths);
 }
 
 void programs_init(struct programs *p)
@@ -44,6 +46,8 @@ int programs_take_map(struct programs *p, const char *name, int fd)
 		p->targets = fd;
 	else if (!strcmp(name, "counters"))
 		p->counters = fd;
+	else if (!strcmp(name, "paths"))
+		p->paths = fd;
 	else if (!strncmp(name, "ring_", 5) && p->n_rings < RECORD_MAX_RINGS)
 		p->rings[p->n_rings++] = fd;
 	else

@@ -10,9 +10,9 @@
 #include "include/record_types.h"
 
 /*
- * Every BPF program, one row each: its name in bpf/, the kind, how soon it is loaded (1: first; the
- * verifier takes longest for those, and nobody is to wait for one at the end), and what else is
- * true of it, as fields of struct program_facts.
+ * Every BPF program, one row each: its name in bpf/, its kind, its place in the loading order (1:
+ * first; the verifier takes longest for those, so that they do not delay the end), and its
+ * properties, as fields of struct program_facts.
  */
 #define PROGRAMS(X)                                                                                \
 	X(PROBE, "probe", KIND_COUNT, 1)                                                           \
@@ -40,14 +40,17 @@ enum program {
 
 struct program_facts {
 	const char *name;
-	/* Of a capture that does not want this kind the program is no part; without the program the
-	 * kind is left out. KIND_COUNT: no capture without it. */
+	/* The kind that needs the program: it is loaded only if the kind is wanted, and without it
+	 * the kind is left out. KIND_COUNT: every capture needs it. */
 	enum probe_kind kind;
 	unsigned load_rank;
-	bool is_tracepoint;  /* it is attached where its section says */
-	bool is_extra;       /* the others of its kind do without it */
-	const char *needs;   /* the tracepoint, where not every kernel has it */
-	enum program unless; /* that one is there; PROGRAM_COUNT: always wanted */
+	bool is_tracepoint; /* attached to what its section name specifies */
+	/* The other programs of its kind work without it. */
+	bool is_extra;
+	/* Its tracepoint, if not every kernel has it. */
+	const char *needs;
+	/* The program is not wanted if that one is loaded; PROGRAM_COUNT: always wanted. */
+	enum program unless;
 };
 extern const struct program_facts program_facts[PROGRAM_COUNT];
 
@@ -57,21 +60,21 @@ extern const struct program_facts program_facts[PROGRAM_COUNT];
 
 struct programs {
 	int programs[PROGRAM_COUNT];
-	int control, targets, counters;
+	int control, targets, counters, paths;
 	int rings[RECORD_MAX_RINGS];
 	unsigned n_rings;
 	int others[10]; /* maps that only the programs use */
-	unsigned kinds; /* whose programs are there */
+	unsigned kinds; /* whose programs are loaded */
 };
 
-/* A set of nothing; negative descriptors are none. */
+/* An empty set; negative descriptors are none. */
 void programs_init(struct programs *p);
 void programs_done(struct programs *p);
-/* Puts a map where its users look for it; the descriptor is the set's from now on. -E2BIG. */
+/* Puts a map where its users look for it; the set then owns the descriptor. -E2BIG. */
 int programs_take_map(struct programs *p, const char *name, int fd);
 /* Whether only the programs that follow sockets use the map. */
 bool program_map_is_for_sockets(const char *name);
 /* All of them, in the order in which they are loaded. */
 void programs_load_order(enum program ret[PROGRAM_COUNT]);
-/* Whether a capture of these kinds has the program. */
+/* Whether a capture of these kinds includes the program. */
 bool program_is_of_kinds(enum program program, unsigned kinds);

@@ -9,7 +9,7 @@
 /* BPF_F_UPROBE_MULTI_RETURN */
 #define UPROBE_MULTI_RETURN 1
 
-/* The part of bpf(2)'s attribute that makes such a link. */
+/* The part of bpf(2)'s attribute that creates such a link. */
 struct uprobe_multi_attr {
 	__u32 program_fd;
 	__u32 target_fd;

@@ -17,7 +17,7 @@ struct entry {
 	struct birth birth;
 };
 
-/* Numbers of processes follow one another: a set has those of one remainder. */
+/* Pids are assigned in sequence: a set holds those with one remainder. */
 struct births {
 	struct entry sets[SETS][WAYS];
 };
@@ -42,7 +42,8 @@ static struct entry *find(const struct births *b, pid_t pid)
 	return NULL;
 }
 
-/* A free place, or else that of the oldest that has mapped nothing, or else of the oldest. */
+/* A free slot, or else that of the oldest process that has mapped nothing, or else of the
+ * oldest. */
 static struct entry *make(struct births *b, pid_t pid)
 {
 	struct entry *set = b->sets[pid % SETS], *found = &set[0];
@@ -74,7 +75,7 @@ void births_event(struct births *b, const struct sideband_event *event)
 	switch (event->kind) {
 	case SIDEBAND_FORKED:
 		e = find(b, event->pid);
-		/* What one CPU tells may be read after what another tells of later. */
+		/* Events of one CPU may be read after later events of another one. */
 		if (e && MAX(e->birth.executed_ns, e->birth.first_mapped_ns) >= event->time)
 			break;
 		/* fall through */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When processes became the program that they are, and mapped a runtime's libraries: by what the
- * side-band told. A table of fixed size: a process that maps none gives way to later ones. Pure.
+ * When processes executed their programs, and when they mapped a runtime's libraries, from
+ * side-band events. A table of fixed size: a process that maps none makes room for later ones.
+ * Pure.
  */
 #pragma once
 
@@ -17,5 +18,5 @@ struct births;
 int births_new(struct births **ret);
 struct births *births_free(struct births *births);
 void births_event(struct births *births, const struct sideband_event *event);
-/* Zeros where nothing is known. */
+/* Zeros if nothing is known. */
 struct birth births_get(const struct births *births, pid_t pid);

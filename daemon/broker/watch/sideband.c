@@ -14,7 +14,7 @@
 #include "lib/base/macro.h"
 
 #define BUFFER_BYTES (128u << 10)
-/* Less room than this may be too little for a mapping of a long name. */
+/* Less room than this may not suffice for a mapping with a long name. */
 #define ROOM_BYTES 4352
 /* A record is at most this long: its size field has 16 bits. */
 #define RECORD_BYTES 65536
@@ -22,8 +22,8 @@
 struct buffer {
 	int fd;
 	struct perf_event_mmap_page *page;
-	/* While it is read: up to where, from where, and the record there; its size is 0 when all
-	 * were read. */
+	/* During a read: the end, the position, and the record there; its size is 0 when all have
+	 * been read. */
 	uint64_t end, at, time;
 	struct perf_event_header next;
 };
@@ -56,7 +56,7 @@ struct comm_record {
 	uint32_t pid, tid;
 };
 
-/* What sample_id_all puts at the end of every record. */
+/* What sample_id_all appends to every record. */
 struct sample_id {
 	uint64_t time;
 };
@@ -98,7 +98,8 @@ int sideband_new(struct sideband **ret)
 		.comm_exec = 1,
 		.watermark = 1,
 		.wakeup_watermark =
-			BUFFER_BYTES / 2, /* it is read on a timer, and earlier when much happens */
+			/* It is read on a timer, and earlier under load. */
+		BUFFER_BYTES / 2,
 	};
 	struct sideband *s;
 	int r = 0;
@@ -148,7 +149,7 @@ int sideband_fd(const struct sideband *s)
 	return s->ready;
 }
 
-/* Copies from the circular data, which may wrap. */
+/* Copies from the circular buffer, which may wrap. */
 static void copy_out(const char *data, uint64_t position, void *to, size_t size)
 {
 	size_t at = position % BUFFER_BYTES, first = MIN(size, BUFFER_BYTES - at);
@@ -162,7 +163,7 @@ static const char *data_of(const struct buffer *b)
 	return (const char *)b->page + sysconf(_SC_PAGESIZE);
 }
 
-/* Looks at the record that comes next. */
+/* Reads the header of the next record. */
 static void peek(struct buffer *b)
 {
 	struct sample_id id;
@@ -180,7 +181,7 @@ static void peek(struct buffer *b)
 	b->time = id.time;
 }
 
-/* Makes an event of the record that was copied out; false: it is of no interest. */
+/* Turns the copied record into an event; false: it is of no interest. */
 static bool parse(const struct sideband *s, struct sideband_event *ret)
 {
 	const struct perf_event_header *header = (const void *)s->record;
@@ -215,7 +216,7 @@ static bool parse(const struct sideband *s, struct sideband_event *ret)
 	}
 }
 
-/* The buffer whose next record is the oldest; NULL: all were read. */
+/* The buffer whose next record is the oldest; NULL: all have been read. */
 static struct buffer *choose_buffer(struct sideband *s)
 {
 	struct buffer *oldest = NULL;
@@ -232,14 +233,14 @@ int sideband_read(struct sideband *s, sideband_fn fn, void *data)
 	struct buffer *b;
 	int lost = 0;
 
-	/* What comes meanwhile is for the next time: a storm of processes cannot keep the caller
-	 * here. */
+	/* What arrives meanwhile is left for the next call: a storm of processes cannot keep the
+	 * caller here. */
 	for (unsigned i = 0; i < s->n; i++) {
 		b = &s->buffers[i];
 		b->end = __atomic_load_n(&b->page->data_head, __ATOMIC_ACQUIRE);
 		b->at = b->page->data_tail;
-		/* The kernel tells of a loss with the next record that fits, which may be long in
-		 * coming. */
+		/* The kernel reports a loss with the next record that fits, which may come much
+		 * later. */
 		lost |= b->end - b->at > BUFFER_BYTES - ROOM_BYTES;
 		peek(b);
 	}

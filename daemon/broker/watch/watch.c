@@ -8,9 +8,9 @@
 #include "daemon/plan/packs.h"
 #include "lib/base/macro.h"
 
-/* A process that was only told of is known for so long: by then the front has opened its files, or
- * has found that it is no target. */
-#define TOLD_NS 5000000000ull
+/* A reported process is remembered for this long: by then the front has opened its files, or has
+ * found that it is not a target. */
+#define REPORTED_NS 5000000000ull
 #define RESCAN_NS 1000000000ull
 
 struct known {
@@ -60,7 +60,7 @@ bool watch_knows(const struct watch *w, pid_t pid, uint64_t now)
 	return k && k->until > now;
 }
 
-static void know(struct watch *w, pid_t pid, uint64_t now, uint64_t until)
+static void remember(struct watch *w, pid_t pid, uint64_t now, uint64_t until)
 {
 	struct known *k = find(w, pid), *first = &w->known[0];
 
@@ -74,7 +74,7 @@ static void know(struct watch *w, pid_t pid, uint64_t now, uint64_t until)
 		for (unsigned i = 1; i < w->n_known; i++)
 			if (w->known[i].until < first->until)
 				first = &w->known[i];
-		/* One that is a target is not given up for one that may be. */
+		/* A known target does not make room for a possible one. */
 		if (first->until > now && until != UINT64_MAX)
 			return;
 		k = first;
@@ -82,9 +82,9 @@ static void know(struct watch *w, pid_t pid, uint64_t now, uint64_t until)
 	*k = (struct known){ .pid = pid, .until = until };
 }
 
-static void tell(struct watch *w, pid_t pid, uint64_t now)
+static void report(struct watch *w, pid_t pid, uint64_t now)
 {
-	know(w, pid, now, now + TOLD_NS);
+	remember(w, pid, now, now + REPORTED_NS);
 	for (unsigned i = 0; i < w->n_pending; i++)
 		if (w->pending[i] == pid)
 			return;
@@ -114,7 +114,7 @@ static void on_exited(struct watch *w, pid_t pid)
 		}
 }
 
-/* Until it is looked at nobody knows what it is now. */
+/* Until it is examined nothing is known about its new program. */
 static void on_executed(struct watch *w, pid_t pid, uint64_t now)
 {
 	struct known *k = find(w, pid);
@@ -122,7 +122,7 @@ static void on_executed(struct watch *w, pid_t pid, uint64_t now)
 	if (!k || k->until <= now)
 		return;
 	k->until = now;
-	tell(w, pid, now);
+	report(w, pid, now);
 }
 
 static bool may_be_runtime(const char *name, uint64_t size)
@@ -140,12 +140,12 @@ void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)
 	switch (e->kind) {
 	case SIDEBAND_MAPPED:
 		if (may_be_runtime(e->name, e->size))
-			tell(w, e->pid, now);
+			report(w, e->pid, now);
 		break;
 	case SIDEBAND_FORKED:
 		k = find(w, e->parent);
 		if (k && k->until > now)
-			tell(w, e->pid, now);
+			report(w, e->pid, now);
 		break;
 	case SIDEBAND_EXECUTED:
 		on_executed(w, e->pid, now);
@@ -158,13 +158,13 @@ void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)
 
 void watch_add(struct watch *w, pid_t pid, uint64_t now)
 {
-	know(w, pid, now, UINT64_MAX);
+	remember(w, pid, now, UINT64_MAX);
 }
 
 void watch_lost(struct watch *w)
 {
 	w->rescan = true;
-	/* They are looked at with all the others. */
+	/* They are examined with all the others. */
 	w->n_pending = 0;
 }
 
@@ -173,7 +173,7 @@ pid_t watch_next(const struct watch *w)
 	return w->n_pending ? w->pending[0] : 0;
 }
 
-void watch_told(struct watch *w)
+void watch_reported(struct watch *w)
 {
 	take_pending(w, 0);
 }

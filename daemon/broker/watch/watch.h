@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which processes the front is to look at, told by what the side-band says: those that map code
- * that may be a runtime's, children of known ones, and known ones that became another program.
- * Every table is bounded, and short lives cost the front nothing. Pure: no file is opened and no
- * clock is read here, but for the question whether a known process lives on without its first
- * thread.
+ * Decides from side-band events which processes the front is to examine: those that map code that
+ * may be a runtime's, children of known ones, and known ones that executed another program. Every
+ * table is bounded, and short-lived processes cost the front nothing. Pure: it opens no file and
+ * reads no clock; has_threads() alone looks at the system.
  */
 #pragma once
 
@@ -14,7 +13,7 @@
 
 #include "daemon/broker/watch/sideband.h"
 
-/* Processes that are known, and that wait to be told of. */
+/* Processes that are known, and that wait to be reported. */
 #define WATCH_KNOWN_MAX 1024
 #define WATCH_PENDING_MAX 256
 
@@ -29,15 +28,15 @@ void watch_event(struct watch *watch, const struct sideband_event *event, uint64
 bool watch_knows(const struct watch *watch, pid_t pid, uint64_t now_ns);
 /* The front has opened a file of the process: it is, or may be, a target. */
 void watch_add(struct watch *watch, pid_t pid, uint64_t now_ns);
-/* The side-band lost something: every process is to be looked at. */
+/* The side-band lost events: every process is to be examined. */
 void watch_lost(struct watch *watch);
 
-/* A process that is to be looked at, oldest first, 0: none; told of, it goes with watch_told(). */
+/* The process to be reported next, oldest first, 0: none; watch_reported() removes it. */
 pid_t watch_next(const struct watch *watch);
-void watch_told(struct watch *watch);
+void watch_reported(struct watch *watch);
 /*
- * Whether every process is to be looked at, because not all could be told one by one; at most once
- * a second. It is forgotten when watch_rescanned() says so.
+ * Whether every process is to be examined, because not all could be reported one by one; at most
+ * once a second. watch_rescanned() clears it.
  */
 bool watch_wants_rescan(const struct watch *watch, uint64_t now_ns);
 void watch_rescanned(struct watch *watch, uint64_t now_ns);

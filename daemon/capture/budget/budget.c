@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-/* Long enough for a rate, short enough to be at once. */
+/* Long enough for a stable rate, short enough to react at once. */
 #define INTERVAL_NS 20000000ull
-/* Where records are read late, hits of a longer time than the CPU time's are counted. */
+/* If records are read late, the counted hits can belong to a longer time than the measured CPU
+ * time. */
 #define LONG_INTERVAL_NS 100000000ull
-/* Taking probes away takes so long at the most, and until then they are hit. */
+/* Detaching takes at most this long, and until then the probes are still hit. */
 #define SETTLE_NS 100000000ull
 
 static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns,
@@ -20,10 +21,10 @@ static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns,
 }
 
 /*
- * The dearest kind that is still there, runs only when nothing else is: what costs nothing just
- * now, but has in this window, goes before them. KIND_COUNT: none.
+ * The most expensive kind that is still attached; runs only if nothing else is. A kind that costs
+ * nothing at the moment, but did in this window, is shed before runs. KIND_COUNT: none.
  */
-static enum probe_kind dearest(const struct budget *b, const double cost[KIND_COUNT])
+static enum probe_kind most_expensive(const struct budget *b, const double cost[KIND_COUNT])
 {
 	enum probe_kind found = KIND_COUNT;
 
@@ -50,15 +51,16 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
 		all += cost[kind];
 	}
-	/* No more can have been taken than there was: what is read next tells better. */
+	/* The cost cannot exceed the CPU time: the next reading is more accurate. */
 	if (all > (double)(cpu_ns - b->cpu_ns) && now - b->at_ns < LONG_INTERVAL_NS)
 		return verdict;
-	/* Probes cannot take all of the time: a limit of 100 is none, whatever the estimate. */
+	/* Probes cannot use all of the time: a limit of 100 means no limit, whatever the
+	 * estimate. */
 	limit = b->max_percent >= 100 ? all : b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
 	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
 	remember(b, now, cpu_ns, cost_ns);
 	while (all > limit) {
-		enum probe_kind kind = dearest(b, cost);
+		enum probe_kind kind = most_expensive(b, cost);
 
 		if (kind == KIND_COUNT)
 			break;

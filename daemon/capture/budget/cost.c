@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Records that were lost, for each that was seen: what was lost was hit, too. */
+/* Records that were lost per record that was seen: their probes were hit, too. */
 static double lost_of_seen(const struct drain_counts *counts)
 {
 	return counts->records ? (double)counts->dropped / (double)counts->records : 0;
@@ -47,7 +47,7 @@ static const char *describe(enum probe_kind kind, double overhead, double limit,
 {
 	snprintf(
 		text, size,
-		"Not captured from here on: %s. The probes cost %.1f %% of the CPU time, and the budget is %.4g %%.",
+		"Not captured from here on: %s. The probes cost %.1f %% of the CPU time; the budget is %.4g %%.",
 		probe_kind_name(kind), overhead, limit);
 	return text;
 }
@@ -63,7 +63,7 @@ unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t sta
 	session_count(s, &counts);
 	verdict = budget_check(budget, now, session_cpu_ns(s), session_cost_ns(s),
 			       lost_of_seen(&counts));
-	/* From the last kind to the first, runs, as they are told. */
+	/* From the last kind to the first, runs: the order in which they are reported. */
 	for (enum probe_kind kind = KIND_COUNT; kind-- > 0 && n < max;)
 		if (verdict.kinds & 1u << kind &&
 		    session_shed(s, kind,

@@ -13,7 +13,7 @@
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define LINE_MAX_BYTES 128
 
-/* A virtual machine with Linux 6.18. */
+/* Measured on a virtual machine with Linux 6.18. */
 static const struct broker_calibration elsewhere = { .emulated_ns = 1500,
 						     .stepped_ns = 16000,
 						     .switch_ns = 400,
@@ -56,7 +56,7 @@ static void store(int directory, const char *boot, bool perf_events,
 		    c->stepped_ns, c->switch_ns, c->nop5, c->call_ns, c->any_call_ns,
 		    c->detach_us) < 0 ||
 	    renameat(directory, FILE_NAME ".new", directory, FILE_NAME) < 0)
-		log_debug("cannot keep the calibration: %m");
+		log_debug("cannot store the calibration: %m");
 }
 
 void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
@@ -79,7 +79,7 @@ void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
 		return;
 	}
 	ret->calibration = m.calibration;
-	/* One that varied is for now only. */
+	/* One whose batches disagree is not stored. */
 	if (kept && m.calibration.steady)
 		store(directory, boot, ret->perf_events, &m.calibration);
 }

@@ -1,19 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose work a run is. It is exact where a thread read one request, did the run and wrote that
- * request's answer (nesting), and where a thread that has read nothing which still waits wrote the
- * beginning of an answer next after the run: the connection and stream it wrote to are the
- * request's identity; what streams.c says goes before that. It is inferred where the thread was
- * woken after the request was read, and no other request waited for a run then. Where another
- * request can be meant as well, the run is nobody's.
+ * Which request a run works for. The attribution is exact in two cases: a thread read one request,
+ * did the run and wrote that request's answer (nesting); or a thread that has no unanswered request
+ * of its own began an answer right after the run, so that the connection and stream it wrote to
+ * identify the request. What streams.c finds has precedence. The attribution is inferred where the
+ * thread was woken after the request was read and no other request waited for a run then. Where
+ * several requests are possible, the run has none.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/crossing.h"
 #include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
+
+#define RUNS_MAX 32
+#define REQUESTS_OF_THREAD_MAX 16
+
+/* What is known of a thread's requests. */
+struct thread_requests {
+	uint64_t runs[RUNS_MAX]; /* outermost ones without a request: since it last began an
+				    answer */
+	uint32_t n_runs;
+	uint32_t read[REQUESTS_OF_THREAD_MAX]; /* requests that it read and that are not answered */
+	uint32_t n_read;
+	uint32_t written[REQUESTS_OF_THREAD_MAX]; /* requests whose answer it began since its last
+						     run */
+	uint32_t n_written;
+	bool overflow;     /* there were more of them */
+	uint64_t woken_ns; /* it was last woken */
+	uint32_t woken_by; /* THREAD_NONE: unknown */
+	bool ran;          /* since then */
+	bool is_reader;    /* it has read requests */
+};
+
+/* NULL: no memory. */
+static struct thread_requests *thread_get(struct correlator *c, uint32_t thread)
+{
+	struct attributions *a = &c->attributions;
+	uint64_t from = a->threads_size;
+
+	while (thread >= a->threads_size) {
+		struct thread_habits *habits =
+			correlator_grow(c, a->habits, &a->habits_size, from, sizeof(*habits));
+		struct thread_requests *threads;
+
+		if (!habits)
+			return NULL;
+		a->habits = habits;
+		memset(habits + from, 0, (a->habits_size - from) * sizeof(*habits));
+		threads = correlator_grow(c, a->threads, &a->threads_size, from, sizeof(*threads));
+		if (!threads)
+			return NULL;
+		a->threads = threads;
+		memset(threads + from, 0, (a->threads_size - from) * sizeof(*threads));
+		from = a->threads_size;
+	}
+	return &a->threads[thread];
+}
 
 static struct span *span_at(struct correlator *c, uint64_t index)
 {
@@ -21,9 +68,9 @@ static struct span *span_at(struct correlator *c, uint64_t index)
 }
 
 /*
- * A thread that reads nothing has done runs and then begun answers: whose they were, when only one
- * can be meant. Between two answers of a thread lie the runs of one request, unless another thread
- * wrote an answer for it: attribution_close() looks at that.
+ * A thread that reads nothing has done runs and then begun answers: the runs get their request if
+ * only one is possible. Between two answers of a thread lie the runs of one request, unless another
+ * thread wrote an answer for it: attribution_close() checks that.
  */
 static void resolve(struct correlator *c, struct thread_requests *t)
 {
@@ -49,29 +96,30 @@ static void resolve(struct correlator *c, struct thread_requests *t)
 	t->n_written = 0;
 }
 
-/* The only request of the process that waits for a run, if this is the first that the thread does
- * since that one's reader woke it. */
+/* The run gets the only request of the process that waits for one, if this is the thread's first
+ * run since the reader of that request woke it. */
 static void infer(struct correlator *c, uint32_t thread, struct thread_requests *t, uint64_t span)
 {
-	struct requests *r = c->requests;
-	uint32_t process = c->t->threads[thread].process, found = NO_REQUEST;
+	struct requests *r = &c->requests;
+	uint32_t found = claims_only_waiting(c, c->t->threads[thread].process);
 
-	if (process < RECORD_MAX_TARGETS && r->waiting[process].n == 1)
-		found = r->waiting[process].first;
 	if (found == NO_REQUEST || t->ran || !claims_can_be_of(c, span, found) ||
-	    t->woken_ns < r->list[found].read_end_ns || t->woken_by != r->list[found].read_thread)
+	    t->woken_ns < requests_get(r, found)->read_end_ns ||
+	    t->woken_by != requests_get(r, found)->read_thread)
 		return;
 	claims_add(c, span, found, true);
 }
 
-static void add_run(struct correlator *c, struct thread_requests *t, uint64_t span)
+static void add_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
+	struct thread_requests *t = &c->attributions.threads[thread];
+
 	if (t->n_written)
 		resolve(c, t);
-	t->is_worker = true;
-	if (t->n_runs == THREAD_RUNS_MAX) {
+	c->attributions.habits[thread].is_worker = true;
+	if (t->n_runs == RUNS_MAX) {
 		t->overflow = true;
-		memmove(&t->runs[0], &t->runs[1], (THREAD_RUNS_MAX - 1) * sizeof(t->runs[0]));
+		memmove(&t->runs[0], &t->runs[1], (RUNS_MAX - 1) * sizeof(t->runs[0]));
 		t->n_runs--;
 	}
 	t->runs[t->n_runs++] = span;
@@ -79,33 +127,34 @@ static void add_run(struct correlator *c, struct thread_requests *t, uint64_t sp
 
 void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	struct thread_requests *t = claims_thread(c, thread);
+	struct thread_requests *t = thread_get(c, thread);
 
 	if (!t)
 		return;
-	add_run(c, t, span);
-	streams_on_run(t, span);
+	add_run(c, thread, span);
+	streams_on_run(c, thread, span);
 	if (!t->n_read)
 		infer(c, thread, t, span);
-	/* Who runs after reading one request does that one's work, or it is not known whose: nobody
-	 * else is to get it by inference. */
+	/* A thread that runs after reading one request works for that one, or for an unknown one:
+	 * no other run may get this request by inference. */
 	if (t->n_read == 1)
-		claims_stop_waiting(c->requests, t->read[0]);
+		claims_stop_waiting(c, t->read[0]);
 	t->ran = true;
 }
 
-void attribution_on_cut_run(struct correlator *c, uint32_t thread, uint64_t span)
+void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	struct thread_requests *t = claims_thread(c, thread);
+	struct thread_requests *t = thread_get(c, thread);
 
-	/* Whatever the thread has read since the window opened came after this run's request. */
+	/* The request of this run came before the window, so it is none that the thread has read
+	 * since. */
 	if (t && !t->n_read)
-		add_run(c, t, span);
+		add_run(c, thread, span);
 }
 
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time)
 {
-	struct thread_requests *t = claims_thread(c, thread);
+	struct thread_requests *t = thread_get(c, thread);
 
 	if (!t)
 		return;
@@ -116,9 +165,9 @@ void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, 
 
 static void add(uint32_t *list, uint32_t *n, uint32_t request, bool *overflow)
 {
-	if (*n == THREAD_REQUESTS_MAX) {
+	if (*n == REQUESTS_OF_THREAD_MAX) {
 		*overflow = true;
-		memmove(&list[0], &list[1], (THREAD_REQUESTS_MAX - 1) * sizeof(list[0]));
+		memmove(&list[0], &list[1], (REQUESTS_OF_THREAD_MAX - 1) * sizeof(list[0]));
 		--*n;
 	}
 	list[(*n)++] = request;
@@ -126,51 +175,54 @@ static void add(uint32_t *list, uint32_t *n, uint32_t request, bool *overflow)
 
 void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request)
 {
-	struct thread_requests *t = claims_thread(c, thread);
+	struct thread_requests *t = thread_get(c, thread);
 
 	if (!t)
 		return;
 	resolve(c, t);
 	t->is_reader = true;
 	add(t->read, &t->n_read, request, &t->overflow);
-	claims_wait(c->requests, request);
+	claims_wait(c, request);
 }
 
-/* Whether the thread has read no other request that waits, but those behind this one on its
+/* Whether the thread has read no other unanswered request, except those behind this one on its
  * connection. */
 static bool has_read_only(const struct requests *r, const struct thread_requests *t,
 			  uint32_t request)
 {
 	for (uint32_t i = 0; i < t->n_read; i++)
-		if (r->states[t->read[i]].connection != r->states[request].connection ||
-		    r->list[request].protocol != PROTOCOL_HTTP1)
+		if (requests_state(r, t->read[i])->connection !=
+			    requests_state(r, request)->connection ||
+		    requests_get(r, request)->protocol != PROTOCOL_HTTP1)
 			if (t->read[i] != request)
 				return false;
 	return true;
 }
 
-/* How the thread comes to write an answer that it has not read the request of; what led to one from
- * before the window is not known. */
-static void note_writing(struct thread_requests *t, const struct request *q)
+/* Notes how the thread came to answer a request that it did not read. Unknown for a request from
+ * before the window. */
+static void note_writing(struct thread_habits *h, const struct thread_requests *t,
+			 const struct request *q)
 {
 	if (!q->read_end_ns)
 		return;
 	if (t->n_runs && !t->n_written && !t->is_reader)
-		t->n_answered++;
+		h->n_answered++;
 	else
-		t->writes_others = true;
+		h->writes_others = true;
 }
 
 void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request)
 {
-	struct thread_requests *t = claims_thread(c, thread);
-	struct requests *r = c->requests;
+	struct thread_requests *t = thread_get(c, thread);
+	struct requests *r = &c->requests;
 
 	if (!t)
 		return;
-	if (r->list[request].read_thread != thread) {
-		note_writing(t, &r->list[request]);
-		/* Who still has to answer what it has read itself may have done that one's work. */
+	if (requests_get(r, request)->read_thread != thread) {
+		note_writing(&c->attributions.habits[thread], t, requests_get(r, request));
+		/* A thread that has yet to answer a request that it read may have worked for that
+		 * one. */
 		if (t->n_read)
 			t->n_runs = 0;
 		else
@@ -188,11 +240,11 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 
 void attribution_on_end(struct correlator *c, uint32_t request)
 {
-	struct requests *r = c->requests;
-	uint32_t thread = r->list[request].read_thread;
-	struct thread_requests *t = thread == THREAD_NONE ? NULL : claims_thread(c, thread);
+	struct requests *r = &c->requests;
+	uint32_t thread = requests_get(r, request)->read_thread;
+	struct thread_requests *t = thread == THREAD_NONE ? NULL : thread_get(c, thread);
 
-	claims_stop_waiting(r, request);
+	claims_stop_waiting(c, request);
 	for (uint32_t i = 0; t && i < t->n_read; i++)
 		if (t->read[i] == request) {
 			memmove(&t->read[i], &t->read[i + 1],
@@ -201,37 +253,52 @@ void attribution_on_end(struct correlator *c, uint32_t request)
 		}
 }
 
-/* Where records were lost, or an answer may have been another's, nothing is said. */
-static void drop_doubtful(struct correlator *c)
+/* Runs during which records were lost, and runs of ambiguous requests, have no request. */
+static void drop_ambiguous(struct correlator *c)
 {
-	struct requests *r = c->requests;
+	struct requests *r = &c->requests;
 
 	for (uint64_t i = 0; i < c->t->n_spans; i++) {
 		const struct span *s = span_at(c, i);
 
 		if (s->kind == SPAN_RUN && s->request &&
-		    (r->states[s->request - 1].doubtful ||
+		    (requests_state(r, s->request - 1)->ambiguous ||
 		     (losses_within(&c->losses, s->start_ns, s->end_ns))))
 			claims_remove(c, i);
 	}
 }
 
-static void conclude(struct requests *r)
+static void conclude(struct correlator *c)
 {
-	for (uint32_t i = 0; i < r->n; i++)
-		r->list[i].attribution = !r->list[i].n_runs        ? ATTRIBUTION_NONE
-					 : r->states[i].n_inferred ? ATTRIBUTION_INFERRED
-								   : ATTRIBUTION_EXACT;
+	struct requests *r = &c->requests;
+
+	for (uint32_t i = 0; i < requests_count(r); i++)
+		requests_get(r, i)->attribution = !requests_get(r, i)->n_runs ? ATTRIBUTION_NONE
+						  : claims_has_inferred(c, i) ? ATTRIBUTION_INFERRED
+									      : ATTRIBUTION_EXACT;
 }
 
 void attribution_close(struct correlator *c)
 {
-	for (uint32_t i = 0; i < c->t->n_threads && i < c->requests->threads_size && !c->error; i++)
-		resolve(c, &c->requests->threads[i]);
-	if (c->error || !c->requests->n)
+	for (uint32_t i = 0; i < c->t->n_threads && i < c->attributions.threads_size && !c->error;
+	     i++)
+		resolve(c, &c->attributions.threads[i]);
+	if (c->error || !requests_count(&c->requests))
 		return;
 	streams_close(c);
 	crossing_take_back(c);
-	drop_doubtful(c);
-	conclude(c->requests);
+	drop_ambiguous(c);
+	conclude(c);
+}
+
+struct thread_habits attribution_habits(const struct correlator *c, uint32_t thread)
+{
+	return thread < c->attributions.habits_size ? c->attributions.habits[thread]
+						    : (struct thread_habits){};
+}
+
+void attribution_done(struct attributions *a)
+{
+	free(a->threads);
+	free(a->habits);
 }

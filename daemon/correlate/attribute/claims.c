@@ -1,98 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which requests wait for a run, and which run is of which request. */
 #include "daemon/correlate/attribute/claims.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-struct thread_requests *claims_thread(struct correlator *c, uint32_t thread)
+#include "daemon/correlate/correlator.h"
+
+/* Of a request; zeros: none. */
+struct claim {
+	bool waits; /* for a run; its neighbors in that list, NO_REQUEST: none */
+	bool by_stream;
+	uint32_t waits_before, waits_behind;
+	uint32_t n_inferred; /* of its runs */
+	uint64_t last_run;   /* index of the latest one's span */
+};
+
+/* NULL: no memory. */
+static struct claim *claim_of(struct correlator *c, uint32_t request)
 {
-	struct requests *r = c->requests;
-	uint64_t from = r->threads_size;
+	struct claims *claims = &c->claims;
+	uint64_t from = claims->size;
 
-	while (thread >= r->threads_size) {
-		struct thread_requests *threads = correlator_grow(
-			c, r->threads, &r->threads_size, r->threads_size, sizeof(*threads));
+	while (request >= claims->size) {
+		struct claim *list = correlator_grow(c, claims->list, &claims->size, claims->size,
+						     sizeof(*list));
 
-		if (!threads)
+		if (!list)
 			return NULL;
-		r->threads = threads;
-		memset(threads + from, 0, (r->threads_size - from) * sizeof(*threads));
-		from = r->threads_size;
+		claims->list = list;
+		memset(list + from, 0, (claims->size - from) * sizeof(*list));
+		from = claims->size;
 	}
-	return &r->threads[thread];
+	return &claims->list[request];
 }
 
-static struct span *span_at(struct correlator *c, uint64_t index)
+static struct span *span_at(const struct correlator *c, uint64_t index)
 {
 	return &c->t->spans[index];
 }
 
-void claims_wait(struct requests *r, uint32_t request)
+static struct waiting *waiting_of(struct correlator *c, uint32_t request)
 {
-	struct waiting *w = &r->waiting[r->list[request].process];
-	struct request_state *s = &r->states[request];
+	return &c->claims.waiting[requests_get(&c->requests, request)->process];
+}
 
-	s->waits = true;
-	s->waits_before = NO_REQUEST;
-	s->waits_behind = w->n ? w->first : NO_REQUEST;
+void claims_wait(struct correlator *c, uint32_t request)
+{
+	struct waiting *w = waiting_of(c, request);
+	struct claim *claim = claim_of(c, request);
+
+	if (!claim)
+		return;
+	claim->waits = true;
+	claim->waits_before = NO_REQUEST;
+	claim->waits_behind = w->n ? w->first : NO_REQUEST;
 	if (w->n)
-		r->states[w->first].waits_before = request;
+		c->claims.list[w->first].waits_before = request;
 	w->first = request;
 	w->n++;
 }
 
-void claims_stop_waiting(struct requests *r, uint32_t request)
+void claims_stop_waiting(struct correlator *c, uint32_t request)
 {
-	struct waiting *w = &r->waiting[r->list[request].process];
-	struct request_state *s = &r->states[request];
+	struct waiting *w = waiting_of(c, request);
+	struct claim *claim = claim_of(c, request);
 
-	if (!s->waits)
+	if (!claim || !claim->waits)
 		return;
-	s->waits = false;
-	if (s->waits_before == NO_REQUEST)
-		w->first = s->waits_behind;
+	claim->waits = false;
+	if (claim->waits_before == NO_REQUEST)
+		w->first = claim->waits_behind;
 	else
-		r->states[s->waits_before].waits_behind = s->waits_behind;
-	if (s->waits_behind != NO_REQUEST)
-		r->states[s->waits_behind].waits_before = s->waits_before;
+		c->claims.list[claim->waits_before].waits_behind = claim->waits_behind;
+	if (claim->waits_behind != NO_REQUEST)
+		c->claims.list[claim->waits_behind].waits_before = claim->waits_before;
 	w->n--;
+}
+
+uint32_t claims_only_waiting(const struct correlator *c, uint32_t process)
+{
+	return process < RECORD_MAX_TARGETS && c->claims.waiting[process].n == 1
+		       ? c->claims.waiting[process].first
+		       : NO_REQUEST;
 }
 
 void claims_remove(struct correlator *c, uint64_t span)
 {
-	struct requests *r = c->requests;
 	uint32_t request = span_at(c, span)->request - 1;
+	struct claim *claim = claim_of(c, request);
 
+	if (!claim)
+		return;
 	span_at(c, span)->request = 0;
 	if (span_at(c, span)->flags & SPAN_INFERRED)
-		r->states[request].n_inferred--;
-	span_at(c, span)->flags &= (uint8_t)~SPAN_INFERRED;
-	r->list[request].n_runs--;
+		claim->n_inferred--;
+	span_at(c, span)->flags &= (uint16_t)~SPAN_INFERRED;
+	requests_get(&c->requests, request)->n_runs--;
 }
 
 void claims_add(struct correlator *c, uint64_t span, uint32_t request, bool inferred)
 {
-	struct requests *r = c->requests;
+	struct claim *claim = claim_of(c, request);
 
+	if (!claim)
+		return;
 	/* What was inferred gives way to what is known. */
 	if (span_at(c, span)->request)
 		claims_remove(c, span);
 	span_at(c, span)->request = request + 1;
 	if (inferred)
 		span_at(c, span)->flags |= SPAN_INFERRED;
-	r->states[request].n_inferred += inferred;
-	r->states[request].last_run = span;
-	r->list[request].n_runs++;
-	claims_stop_waiting(r, request);
+	claim->n_inferred += inferred;
+	claim->last_run = span;
+	requests_get(&c->requests, request)->n_runs++;
+	claims_stop_waiting(c, request);
 }
 
 bool claims_can_be_of(struct correlator *c, uint64_t span, uint32_t request)
 {
-	const struct request *q = &c->requests->list[request];
+	const struct request *q = requests_get(&c->requests, request);
 	const struct span *s = span_at(c, span);
 
 	if (q->process != c->t->threads[s->thread].process)
 		return false;
-	return c->requests->states[request].read && q->read_end_ns <= s->start_ns &&
+	return requests_state(&c->requests, request)->read && q->read_end_ns <= s->start_ns &&
 	       (!q->write_start_ns || s->start_ns <= q->write_start_ns);
+}
+
+bool claims_is_last(const struct correlator *c, uint64_t span)
+{
+	return c->claims.list[span_at(c, span)->request - 1].last_run == span;
+}
+
+bool claims_has_inferred(const struct correlator *c, uint32_t request)
+{
+	return request < c->claims.size && c->claims.list[request].n_inferred;
+}
+
+void claims_note_stream(struct correlator *c, uint32_t request)
+{
+	struct claim *claim = claim_of(c, request);
+
+	if (claim)
+		claim->by_stream = true;
+}
+
+bool claims_is_by_stream(const struct correlator *c, uint32_t request)
+{
+	return request < c->claims.size && c->claims.list[request].by_stream;
+}
+
+void claims_done(struct claims *claims)
+{
+	free(claims->list);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where what attribution found can be meant otherwise. */
+/* Where the result of attribution is ambiguous. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+struct correlator;
 
-/* Takes back claims by who wrote an answer, where the run can have been another request's and the
- * answer another run's. */
+/* Removes claims that are based on which thread wrote an answer, where the run may have worked for
+ * another request and another run for this one. */
 void crossing_take_back(struct correlator *c);

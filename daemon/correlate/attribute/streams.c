@@ -1,50 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams as gRPC's library has them. Each is an object, made of the stream's number; the thread
- * that works for it takes it up, by wanting something of it, and tells it of the answer, whichever
- * thread writes the bytes then. So the object says whose the runs between are.
+ * Streams as gRPC's library has them. Each is an object that is created with the stream's number.
+ * The thread that works for the stream takes it up with an operation on the object, and passes the
+ * answer to the object, whichever thread writes the bytes later. So the object identifies the
+ * request of the runs in between.
  *
- * Which connection the objects of a transport are of is seen when the thread that had an answer
- * writes next: where nobody else is about to write to the connection, it does so itself. Both must
- * have had the same streams, and no other transport may be taken to be it.
+ * The connection of a transport is known when the thread that passed an answer writes next: unless
+ * another thread is about to write to the connection, it does so itself. Transport and connection
+ * must have had the same streams, and no other transport may match the connection.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
-/* Of an object that no stream is known of, and one that the process asks others by. */
+/* In place of an object's index: its stream is unknown; it is of a request that the process itself
+ * sends. */
 #define UNKNOWN UINT32_MAX
 #define CLIENT (UINT32_MAX - 1)
 
-/* What is kept of runs until the window closes: 100 MB. */
+/* Kept until the window closes: 100 MB. */
 #define HANDED_RUNS_MAX (4u << 20)
 
-void streams_done(struct streams *s)
+#define RUNS_MAX 32
+#define TAKEN_MAX 8
+
+/* An object of the library for a connection. */
+struct transport {
+	uint32_t last_stream;
+	uint32_t connection;   /* index + 1; 0: unknown */
+	uint32_t first_stream; /* of those that were seen */
+	bool ambiguous;        /* it matches more than one connection */
+};
+
+/* Its object for a stream. */
+struct stream_object {
+	uint64_t time; /* it was made */
+	uint32_t transport, stream;
+	bool ended; /* its answer was passed to it completely */
+};
+
+/* A run whose thread then passed the answer of a stream. */
+struct handed_run {
+	uint64_t span, time; /* the answer was passed then */
+	uint32_t object;
+	bool taken; /* the thread had taken the stream up before the run, and no other one */
+};
+
+/* What is known of a thread's streams. */
+struct thread_streams {
+	uint32_t last_object; /* index + 1 of the object that it last used; 0: none */
+	uint32_t handed;      /* the same, if that was to pass its answer and the thread did nothing
+				 since */
+	uint32_t taken[TAKEN_MAX],
+		n_taken;          /* indices of objects that it used and that are not answered */
+	uint64_t since[RUNS_MAX]; /* outermost runs since it took up a stream or passed an answer */
+	uint32_t n_since;
+	bool overflow; /* there were more of those */
+};
+
+/* NULL: no memory. */
+static struct thread_streams *thread_get(struct correlator *c, uint32_t thread)
 {
-	free(s->transports);
-	free(s->objects);
-	free(s->runs);
-	map_done(&s->transport_at);
-	map_done(&s->object_at);
+	struct streams *s = &c->streams;
+	uint64_t from = s->threads_size;
+
+	while (thread >= s->threads_size) {
+		struct thread_streams *threads = correlator_grow(c, s->threads, &s->threads_size,
+								 s->threads_size, sizeof(*threads));
+
+		if (!threads)
+			return NULL;
+		s->threads = threads;
+		memset(threads + from, 0, (s->threads_size - from) * sizeof(*threads));
+		from = s->threads_size;
+	}
+	return &s->threads[thread];
 }
 
-void streams_on_run(struct thread_requests *t, uint64_t span)
+void streams_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
+	struct thread_streams *t = thread_get(c, thread);
+
+	if (!t)
+		return;
 	t->handed = 0;
-	if (t->n_since < THREAD_RUNS_MAX)
+	if (t->n_since < RUNS_MAX)
 		t->since[t->n_since++] = span;
 	else
-		t->since_overflow = true;
+		t->overflow = true;
 }
 
-/* The transport at that address: a new one, when it has had that stream already. NULL: no room. */
+/* The transport at that address: a new one if that one has had the stream already. NULL: no room.
+ */
 static struct transport *transport_get(struct correlator *c, const struct record_probe2 *r)
 {
-	struct streams *s = &c->requests->streams;
+	struct streams *s = &c->streams;
 	uint64_t key = (uint64_t)(r->probe.head.target + 1) << 32 | r->probe.tag,
 		 *found = map_get(&s->transport_at, key);
 	struct transport *transports;
@@ -64,12 +120,12 @@ static struct transport *transport_get(struct correlator *c, const struct record
 void streams_open(struct correlator *c, const struct entry *e)
 {
 	const struct record_probe2 *r = entry_values(e);
-	struct streams *s = &c->requests->streams;
+	struct streams *s = &c->streams;
 	uint64_t key = target_key(r->probe.value, r->probe.head.target);
 	struct stream_object *objects;
 	struct transport *transport;
 
-	/* What was at that address before is no more. Those of a client have no number yet. */
+	/* The previous object at that address is gone. Streams of a client have no number yet. */
 	correlator_put(c, &s->object_at, key, r->value2 ? UNKNOWN : CLIENT);
 	if (!r->value2 || r->value2 > INT32_MAX || s->n_objects >= REQUESTS_MAX)
 		return;
@@ -89,60 +145,59 @@ void streams_open(struct correlator *c, const struct entry *e)
 	correlator_put(c, &s->object_at, key, s->n_objects++);
 }
 
-/* The request that an object is for, if it is of that connection; NO_REQUEST. */
+/* The request of an object, if the object is of that connection; NO_REQUEST. */
 static uint32_t request_on(const struct requests *r, const struct stream_object *o,
 			   uint32_t connection)
 {
 	uint32_t request = requests_find_stream(r, connection, o->stream);
 
-	return request != NO_REQUEST && r->list[request].read_start_ns &&
-			       r->list[request].read_start_ns <= o->time
+	return request != NO_REQUEST && requests_get(r, request)->read_start_ns &&
+			       requests_get(r, request)->read_start_ns <= o->time
 		       ? request
 		       : NO_REQUEST;
 }
 
-/* The request of an object; NO_REQUEST: not known. */
-static uint32_t request_of(const struct requests *r, const struct stream_object *o)
+/* The request of an object; NO_REQUEST: unknown. */
+static uint32_t request_of(const struct correlator *c, const struct stream_object *o)
 {
-	const struct transport *t = &r->streams.transports[o->transport];
+	const struct transport *t = &c->streams.transports[o->transport];
 
-	return t->connection && !t->doubtful ? request_on(r, o, t->connection - 1) : NO_REQUEST;
+	return t->connection && !t->ambiguous ? request_on(&c->requests, o, t->connection - 1)
+					      : NO_REQUEST;
 }
 
-/* Whether nobody will answer any more. */
-static bool is_over(const struct requests *r, const struct stream_object *o)
+/* Whether no thread will answer any more. */
+static bool is_over(const struct correlator *c, const struct stream_object *o)
 {
-	uint32_t request = o->ended ? NO_REQUEST : request_of(r, o);
+	uint32_t request = o->ended ? NO_REQUEST : request_of(c, o);
 
-	return o->ended || (request != NO_REQUEST && r->states[request].done);
+	return o->ended || (request != NO_REQUEST && requests_state(&c->requests, request)->done);
 }
 
-/* The thread wants something of a stream. Whether it had taken it up already; *ret_alone: it has no
- * other one. */
-static bool take(struct correlator *c, struct thread_requests *t, uint32_t object, bool *ret_alone)
+/* The thread uses a stream. Returns whether it had taken it up before; *ret_alone: it has no other
+ * one. */
+static bool take(struct correlator *c, struct thread_streams *t, uint32_t object, bool *ret_alone)
 {
-	const struct requests *r = c->requests;
 	bool known = false;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < t->n_taken; i++)
-		if (t->taken[i] == object || !is_over(r, &r->streams.objects[t->taken[i]])) {
+		if (t->taken[i] == object || !is_over(c, &c->streams.objects[t->taken[i]])) {
 			known |= t->taken[i] == object;
 			t->taken[n++] = t->taken[i];
 		}
 	*ret_alone = n <= known;
 	t->n_taken = n;
-	if (!known && n < STREAMS_TAKEN_MAX)
+	if (!known && n < TAKEN_MAX)
 		t->taken[t->n_taken++] = object;
 	return known;
 }
 
-/* What the thread has done since it last wanted something of a stream was for this one, if it was
- * for any. */
-static void hand_over(struct correlator *c, const struct thread_requests *t, uint32_t object,
+/* The runs of the thread since it last used a stream were for this one, if for any. */
+static void hand_over(struct correlator *c, const struct thread_streams *t, uint32_t object,
 		      uint64_t time, bool taken)
 {
-	struct streams *s = &c->requests->streams;
+	struct streams *s = &c->streams;
 
 	for (uint32_t i = 0; i < t->n_since && s->n_runs < HANDED_RUNS_MAX; i++) {
 		struct handed_run *runs =
@@ -161,13 +216,13 @@ void streams_point(struct correlator *c, const struct entry *e)
 {
 	const struct stream_bits *bits = &e->pack->stream_bits;
 	const struct record_probe2 *r = entry_values(e);
-	struct streams *s = &c->requests->streams;
+	struct streams *s = &c->streams;
 	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
 	uint32_t object = found ? (uint32_t)*found : UNKNOWN;
-	struct thread_requests *t = claims_thread(c, e->thread);
+	struct thread_streams *t = thread_get(c, e->thread);
 	bool known, alone;
 
-	/* What the process asks of others is part of its work. */
+	/* Requests that the process itself sends are part of its work. */
 	if (!t || object == CLIENT)
 		return;
 	t->handed = 0;
@@ -175,7 +230,7 @@ void streams_point(struct correlator *c, const struct entry *e)
 		known = take(c, t, object, &alone);
 		if (r->value2 & (bits->begins | bits->ends)) {
 			t->handed = object + 1;
-			if (alone && !t->since_overflow)
+			if (alone && !t->overflow)
 				hand_over(c, t, object, r->probe.head.time,
 					  known && t->last_object == object + 1);
 		}
@@ -183,60 +238,56 @@ void streams_point(struct correlator *c, const struct entry *e)
 	}
 	t->last_object = object == UNKNOWN ? 0 : object + 1;
 	t->n_since = 0;
-	t->since_overflow = false;
+	t->overflow = false;
 }
 
 void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connection, uint32_t stream)
 {
-	struct streams *s = &c->requests->streams;
-	struct thread_requests *t = claims_thread(c, thread);
+	struct streams *s = &c->streams;
+	struct thread_streams *t = thread_get(c, thread);
 	struct transport *transport;
 
-	/* Along with it, or instead, it may write those of other streams of the connection. */
+	/* The thread may also write, or write only, answers of other streams of the connection. */
 	if (!t || !t->handed || s->objects[t->handed - 1].stream != stream)
 		return;
 	transport = &s->transports[s->objects[t->handed - 1].transport];
-	transport->doubtful |= transport->connection && transport->connection != connection + 1;
+	transport->ambiguous |= transport->connection && transport->connection != connection + 1;
 	transport->connection = connection + 1;
-	c->requests->connections[connection].has_transport = true;
+	correlator_put(c, &s->connections, connection, 1);
 	t->handed = 0;
 }
 
-/* Whether the connection should have had the stream's request by then, and has not: it had later
- * ones. */
+/* Whether the connection should have had the stream's request by then, since it had later ones, but
+ * did not. */
 static bool is_missing(const struct correlator *c, const struct stream_object *o,
 		       uint32_t connection)
 {
-	const struct connection *conn = &c->requests->connections[connection];
-
-	return request_on(c->requests, o, connection) == NO_REQUEST && conn->n_requests &&
-	       o->stream > conn->first_ordinal && o->stream < conn->read_ordinal && !conn->passed &&
+	return request_on(&c->requests, o, connection) == NO_REQUEST &&
+	       connection_skipped(connections_get(&c->connections, connection), o->stream) &&
 	       !losses_within(&c->losses, c->start_ns, o->time);
 }
 
-/* Whether the library should have an object for the request, and has not: it has made those of an
- * earlier and of a later one. */
-static bool is_strange(const struct requests *r, uint32_t request, const struct transport *t)
+/* Whether the library should have an object for a request without one: it has made those of an
+ * earlier and of a later request. */
+static bool has_no_object(const struct request *q, const struct transport *t)
 {
-	const struct request *q = &r->list[request];
-
-	return !r->states[request].has_object && q->stream > t->first_stream &&
-	       q->stream < t->last_stream && !(q->flags & REQUEST_NOT_WHOLE);
+	return q->stream > t->first_stream && q->stream < t->last_stream &&
+	       !(q->flags & REQUEST_NOT_WHOLE);
 }
 
-/* Which transport is each connection's: index + 1, in transport_of; those that are not certain
- * become doubtful. */
-static void find_connections(struct correlator *c, uint32_t *transport_of)
+/* Finds the transport of each connection: index + 1, in transport_of. Transports that may be wrong
+ * become ambiguous. */
+static void find_connections(struct correlator *c, uint32_t *transport_of, bool *has_object)
 {
-	struct requests *r = c->requests;
-	struct streams *s = &r->streams;
+	struct requests *r = &c->requests;
+	struct streams *s = &c->streams;
 
 	for (uint32_t i = 0; i < s->n_transports; i++) {
 		struct transport *t = &s->transports[i];
 		uint32_t *other = t->connection ? &transport_of[t->connection - 1] : NULL;
 
 		if (other && *other)
-			t->doubtful = s->transports[*other - 1].doubtful = true;
+			t->ambiguous = s->transports[*other - 1].ambiguous = true;
 		else if (other)
 			*other = i + 1;
 	}
@@ -246,29 +297,30 @@ static void find_connections(struct correlator *c, uint32_t *transport_of)
 						 : NO_REQUEST;
 
 		if (request != NO_REQUEST)
-			r->states[request].has_object = true;
-		t->doubtful |= t->connection && is_missing(c, &s->objects[i], t->connection - 1);
+			has_object[request] = true;
+		t->ambiguous |= t->connection && is_missing(c, &s->objects[i], t->connection - 1);
 	}
-	for (uint32_t i = 0; i < r->n; i++) {
-		uint32_t transport = transport_of[r->states[i].connection];
+	for (uint32_t i = 0; i < requests_count(r); i++) {
+		uint32_t transport = transport_of[requests_state(r, i)->connection];
 
-		if (transport && is_strange(r, i, &s->transports[transport - 1]) &&
-		    !losses_within(&c->losses, c->start_ns, r->list[i].end_ns))
-			s->transports[transport - 1].doubtful = true;
+		if (transport && !has_object[i] &&
+		    has_no_object(requests_get(r, i), &s->transports[transport - 1]) &&
+		    !losses_within(&c->losses, c->start_ns, requests_get(r, i)->end_ns))
+			s->transports[transport - 1].ambiguous = true;
 	}
 }
 
 /*
- * The request that a run was for, NO_REQUEST: not known. Where its thread had not taken up the
- * stream, only if it then also wrote the answer. An object of which the end was lost may be another
- * stream's by then.
+ * The request that a run worked for, NO_REQUEST: unknown. If its thread had not taken up the
+ * stream, the thread must also have written the answer. An object whose end was lost may be of
+ * another stream by then.
  */
 static uint32_t request_of_run(struct correlator *c, const struct handed_run *run)
 {
-	const struct requests *r = c->requests;
+	const struct requests *r = &c->requests;
 	const struct span *span = &c->t->spans[run->span];
-	uint32_t request = request_of(r, &r->streams.objects[run->object]);
-	const struct request *q = request == NO_REQUEST ? NULL : &r->list[request];
+	uint32_t request = request_of(c, &c->streams.objects[run->object]);
+	const struct request *q = request == NO_REQUEST ? NULL : requests_get(r, request);
 
 	if (!q || !claims_can_be_of(c, run->span, request) || run->time > q->end_ns ||
 	    (q->write_start_ns && run->time > q->write_start_ns))
@@ -280,30 +332,43 @@ static uint32_t request_of_run(struct correlator *c, const struct handed_run *ru
 
 void streams_close(struct correlator *c)
 {
-	struct requests *r = c->requests;
-	struct streams *s = &r->streams;
+	struct requests *r = &c->requests;
+	struct streams *s = &c->streams;
 	_cleanup_free_ uint32_t *transport_of =
-		calloc((size_t)r->n_connections + 1, sizeof(transport_of[0]));
+		calloc((size_t)connections_count(&c->connections) + 1, sizeof(transport_of[0]));
+	_cleanup_free_ bool *has_object =
+		calloc((size_t)requests_count(r) + 1, sizeof(has_object[0]));
 	_cleanup_free_ uint32_t *requests = calloc((size_t)s->n_runs + 1, sizeof(requests[0]));
 
-	if (!transport_of || !requests) {
+	if (!transport_of || !has_object || !requests) {
 		c->error = -ENOMEM;
 		return;
 	}
-	find_connections(c, transport_of);
+	find_connections(c, transport_of, has_object);
 	for (uint32_t i = 0; i < s->n_runs; i++)
 		requests[i] = request_of_run(c, &s->runs[i]);
-	/* Who reads or writes in its library need not be who works. */
+	/* The threads that read and write in the library need not be those that work. */
 	for (uint64_t i = 0; i < c->t->n_spans && s->n_objects; i++) {
 		const struct span *run = &c->t->spans[i];
 
 		if (run->kind == SPAN_RUN && run->request &&
-		    r->connections[r->states[run->request - 1].connection].has_transport)
+		    map_get(&s->connections, requests_state(r, run->request - 1)->connection))
 			claims_remove(c, i);
 	}
 	for (uint32_t i = 0; i < s->n_runs; i++)
 		if (requests[i] != NO_REQUEST) {
 			claims_add(c, s->runs[i].span, requests[i], false);
-			r->states[requests[i]].handed = true;
+			claims_note_stream(c, requests[i]);
 		}
+}
+
+void streams_done(struct streams *s)
+{
+	free(s->transports);
+	free(s->objects);
+	free(s->runs);
+	free(s->threads);
+	map_done(&s->transport_at);
+	map_done(&s->object_at);
+	map_done(&s->connections);
 }

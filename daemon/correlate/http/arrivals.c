@@ -1,38 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/http/arrivals.h"
 
+#include <stdlib.h>
+
+#include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
-/* A position is behind another one by less than this; sequence numbers wrap. */
+#define SOCKETS_MAX CONNECTIONS_MAX
+#define READY_MAX 16
+
+/* Two positions of one connection differ by less than this; sequence numbers wrap. */
 #define POSITION_MAX (1u << 30)
 
-static struct arrivals *arrivals_get(struct correlator *c, uint64_t socket)
+struct socket_arrivals {
+	struct {
+		uint64_t time;
+		uint32_t position;
+		bool more;    /* bytes behind it may have come, too */
+	} entries[READY_MAX]; /* a ring */
+	unsigned n;           /* so far */
+};
+
+static struct socket_arrivals *socket_get(struct correlator *c, uint64_t socket)
 {
-	struct requests *r = c->requests;
-	uint64_t *found = map_get(&r->arrivals_of_socket, requests_socket_key(socket));
-	struct arrivals *a;
+	struct arrivals *all = &c->arrivals;
+	uint64_t *found = map_get(&all->of_socket, connections_socket_key(socket));
+	struct socket_arrivals *a;
 
 	if (found)
-		return &r->arrivals[*found];
-	if (r->n_arrivals >= CONNECTIONS_MAX)
+		return &all->sockets[*found];
+	if (all->n >= SOCKETS_MAX)
 		return NULL;
-	a = correlator_grow(c, r->arrivals, &r->arrivals_size, r->n_arrivals, sizeof(*a));
+	a = correlator_grow(c, all->sockets, &all->size, all->n, sizeof(*a));
 	if (!a)
 		return NULL;
-	r->arrivals = a;
-	correlator_put(c, &r->arrivals_of_socket, requests_socket_key(socket), r->n_arrivals);
-	a[r->n_arrivals] = (struct arrivals){};
-	return &a[r->n_arrivals++];
+	all->sockets = a;
+	correlator_put(c, &all->of_socket, connections_socket_key(socket), all->n);
+	a[all->n] = (struct socket_arrivals){};
+	return &a[all->n++];
 }
 
 void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 {
-	struct arrivals *a = arrivals_get(c, record->socket);
+	struct socket_arrivals *a = socket_get(c, record->socket);
 
-	c->requests->n_ready++;
+	c->arrivals.n_seen++;
 	if (!a)
 		return;
-	/* The same bytes can be told of more than once. */
+	/* The same bytes can be reported more than once. */
 	if (a->n && a->entries[(a->n - 1) % READY_MAX].position == record->position)
 		return;
 	a->entries[a->n % READY_MAX].time = record->head.time;
@@ -44,7 +59,7 @@ void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 uint64_t arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
 		       uint64_t *ret_since, uint32_t *ret_until)
 {
-	const struct arrivals *a = arrivals_get(c, socket);
+	const struct socket_arrivals *a = socket_get(c, socket);
 	uint32_t most = POSITION_MAX;
 	uint64_t first = 0;
 	unsigned n;
@@ -57,11 +72,11 @@ uint64_t arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
 		uint64_t time = a->entries[(a->n - i) % READY_MAX].time;
 		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
 
-		/* The earliest that tells of more than what came before; those of an earlier
-		 * connection are not in their order. */
+		/* The earliest entry beyond this position; those of an earlier connection are out
+		 * of order. */
 		if (!behind || behind > most) {
 			*ret_since = time;
-			/* Perhaps it came with these. */
+			/* The byte may have come with these. */
 			return a->entries[(a->n - i) % READY_MAX].more ? 0 : first;
 		}
 		most = behind;
@@ -70,7 +85,18 @@ uint64_t arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
 	}
 	if (a->n <= READY_MAX)
 		return first;
-	/* When even the oldest one does, an older one may have been forgotten. */
+	/* If even the oldest entry is beyond it, an older one may have been overwritten. */
 	*ret_since = first;
 	return 0;
+}
+
+bool arrivals_seen(const struct correlator *c)
+{
+	return c->arrivals.n_seen > 0;
+}
+
+void arrivals_done(struct arrivals *a)
+{
+	free(a->sockets);
+	map_done(&a->of_socket);
 }

@@ -2,28 +2,92 @@
 /* Connections, and the requests on them. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Counts of messages, and of bytes, wrap. */
+#include "daemon/correlate/http/fields.h"
+#include "daemon/correlate/http/http1.h"
+#include "daemon/correlate/http/http2.h"
+#include "include/record_types.h"
+#include "lib/base/map.h"
+
+struct correlator;
+
+#define CONNECTIONS_MAX (1u << 18)
+
+/* Bytes were read in which unseen requests may have begun. */
+enum passed {
+	PASSED_NONE,
+	PASSED_FIRST, /* the first bytes of the window, perhaps of an HTTP/1 request that had begun
+			 before */
+	PASSED_ANY,
+};
+
+struct connection {
+	uint32_t inode;
+	uint32_t process;
+	uint32_t n_requests; /* requests that were read */
+	uint32_t n_open;     /* requests that have not ended */
+	bool server, client, open;
+	uint8_t passed;                  /* enum passed */
+	uint64_t last_ns;                /* when a message last passed */
+	struct connection_fields fields; /* fields.c */
+	struct http1_connection http1;   /* http1.c */
+	struct http2_connection http2;   /* http2.c */
+};
+
+/* Zeros at first. */
+struct connections {
+	struct connection *list;
+	uint64_t size;
+	uint32_t n;
+	struct map of_socket;
+};
+
+/* Valid until the next call of connection_get(). */
+static inline struct connection *connections_get(const struct connections *c, uint32_t connection)
+{
+	return &c->list[connection];
+}
+
+/* HTTP/2: whether the request of a stream was not read, although an earlier and a later one were.
+ */
+static inline bool connection_skipped(const struct connection *conn, uint32_t stream)
+{
+	return conn->n_requests && stream > conn->http2.first_stream &&
+	       stream < conn->http2.last_stream && !conn->passed;
+}
+
+static inline uint32_t connections_count(const struct connections *c)
+{
+	return c->n;
+}
+
+/* A key for a socket: any number but the one that maps reserve. */
+static inline uint64_t connections_socket_key(uint64_t socket)
+{
+	return socket == UINT64_MAX ? 0 : socket;
+}
+
+void connections_done(struct connections *c);
+
+/* Whether a count of messages or bytes is lower than another one; counts wrap. */
 static inline bool is_behind(uint32_t number, uint32_t other)
 {
 	return (int32_t)(number - other) < 0;
 }
 
-/* The connection of a socket, a new one if that is new: index; NO_REQUEST: no room. */
+/* The connection of a socket, which is made when that is new: index; NO_REQUEST: no room. */
 uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target,
 			uint64_t time);
-/* Ends everything that goes on at a connection; flags: enum request_flag of what it is then. */
+/* Ends all open requests of a connection; flags: enum request_flag, added to each. */
 void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time,
 			     unsigned flags);
-/* Nothing is said of the requests of the connection so far: what was taken for theirs may be
- * others'. */
-void connection_doubt(struct correlator *c, uint32_t connection);
+/* The requests of the connection so far are ambiguous. */
+void connection_make_ambiguous(struct correlator *c, uint32_t connection);
 void connection_close(struct correlator *c, uint32_t connection, uint64_t time, unsigned flags);
 /* A new request; NO_REQUEST: no room. */
 uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start);
-/* HTTP/2: its stream. */
-void request_set_stream(struct correlator *c, uint32_t request, uint32_t stream);
 /* Its first bytes were read; first_position: the sequence number of the first one. */
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
 		   uint32_t first_position, uint8_t protocol);
@@ -32,12 +96,12 @@ void request_read(struct correlator *c, uint32_t request, const struct record_me
 /* The first byte of its answer was written. */
 void request_answer(struct correlator *c, uint32_t request, const struct record_message *m);
 /*
- * An answer to what was not seen being read. before: nothing that was read can have been it since
- * the window opened; then it was read before that, unless records were lost.
+ * Adds a request of which only the answer was seen. before: it is not among what was read since the
+ * window opened; then it was read earlier, unless records were lost.
  */
-uint32_t request_unread(struct correlator *c, uint32_t connection, const struct record_message *m,
-			uint8_t protocol, bool before);
-/* It is over at that time. */
+uint32_t request_add_unread(struct correlator *c, uint32_t connection,
+			    const struct record_message *m, uint8_t protocol, bool before);
+/* The request ends at that time; flags: enum request_flag, added to it. */
 void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags);
-/* The thread that passed a message. */
+/* The thread that read or wrote a message. */
 uint32_t message_thread(struct correlator *c, const struct record_message *m);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/2: each request has a stream of its own. */
 #include "daemon/correlate/http/http2.h"
+
 #include "daemon/correlate/attribute/streams.h"
-#include "daemon/correlate/http/connections.h"
-#include "daemon/correlate/http/fields.h"
+#include "daemon/correlate/correlator.h"
 
 #define FRAME_HEAD_BYTES 9
 
 void http2_on_message(struct correlator *c, uint32_t connection, const struct record_message *m)
 {
-	struct requests *r = c->requests;
-	struct connection *conn = &r->connections[connection];
+	struct requests *r = &c->requests;
+	struct connection *conn = connections_get(&c->connections, connection);
 	bool read = m->direction == MESSAGE_READ, first = m->part & MESSAGE_FIRST, before;
 	uint32_t request;
 
@@ -24,14 +24,15 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 	if (m->part & MESSAGE_NO_FIELDS)
 		fields_forget(conn, m->direction);
 	if (!conn->server) {
-		r->n_unknown_role += !conn->client;
+		if (!conn->client)
+			messages_note_unknown_role(c);
 		return;
 	}
 	if (!read && first && m->type == FRAME_HEADERS)
 		streams_on_written(c, message_thread(c, m), connection, m->stream);
 	request = requests_find_stream(r, connection, m->stream);
-	/* Of one that is over, resets and the like may still come. */
-	if (request != NO_REQUEST && r->states[request].done)
+	/* After a request has ended, resets and the like may still come. */
+	if (request != NO_REQUEST && requests_state(r, request)->done)
 		return;
 	if (request == NO_REQUEST) {
 		if (read && (m->type != FRAME_HEADERS || !first))
@@ -39,17 +40,18 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 		if (!read && m->type == FRAME_RST_STREAM)
 			return;
 		/* Streams begin in the order of their numbers. */
-		before = (!conn->n_requests || m->stream < conn->first_ordinal) && !conn->passed;
+		before = (!conn->n_requests || m->stream < conn->http2.first_stream) &&
+			 !conn->passed;
 		request = read ? request_add(c, connection, m->head.time)
-			       : request_unread(c, connection, m, PROTOCOL_HTTP2, before);
+			       : request_add_unread(c, connection, m, PROTOCOL_HTTP2, before);
 		if (request == NO_REQUEST)
 			return;
-		conn = &r->connections[connection];
-		request_set_stream(c, request, m->stream);
+		conn = connections_get(&c->connections, connection);
+		requests_set_stream(c, request, m->stream);
 		if (read) {
 			if (!conn->n_requests++)
-				conn->first_ordinal = m->stream;
-			conn->read_ordinal = m->stream;
+				conn->http2.first_stream = m->stream;
+			conn->http2.last_stream = m->stream;
 			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES,
 				      PROTOCOL_HTTP2);
 		}
@@ -59,7 +61,8 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 		return;
 	}
 	if (first)
-		*(read ? &r->list[request].bytes_in : &r->list[request].bytes_out) += m->bytes;
+		*(read ? &requests_get(r, request)->bytes_in
+		       : &requests_get(r, request)->bytes_out) += m->bytes;
 	if (first && !read)
 		request_answer(c, request, m);
 	if (first && m->head.size8 * 8u >= sizeof(struct record_headers))

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of what passed through sockets, and what is true of all requests when the window closes.
- */
+/* Records of socket traffic, and what is done with all requests when the window closes. */
+#include "daemon/correlate/http/messages.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/correlate/attribute/attribution.h"
-#include "daemon/correlate/http/arrivals.h"
-#include "daemon/correlate/http/connections.h"
-#include "daemon/correlate/http/fields.h"
-#include "daemon/correlate/http/http1.h"
-#include "daemon/correlate/http/http2.h"
-#include "daemon/correlate/http/messages.h"
+#include "daemon/correlate/correlator.h"
 #include "lib/base/macro.h"
 
 static void on_unseen(struct correlator *c, const struct record_unseen *record)
 {
 	if (record->head.site <= UNSEEN_OTHER)
-		c->requests->n_unseen[record->head.site]++;
+		c->messages.n_unseen[record->head.site]++;
 }
 
 static void on_message(struct correlator *c, const struct record_message *m)
@@ -26,25 +22,33 @@ static void on_message(struct correlator *c, const struct record_message *m)
 
 	if (at == NO_REQUEST)
 		return;
-	c->requests->connections[at].last_ns = m->head.time;
+	connections_get(&c->connections, at)->last_ns = m->head.time;
 	if (m->part & MESSAGE_LOST) {
-		fields_forget(&c->requests->connections[at], m->direction);
+		fields_forget(connections_get(&c->connections, at), m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
-		c->requests->connections[at].counts_lost = true;
+		http1_lose_count(connections_get(&c->connections, at));
 		if (m->direction == MESSAGE_READ)
-			c->requests->connections[at].passed = PASSED_ANY;
+			connections_get(&c->connections, at)->passed = PASSED_ANY;
 		return;
 	}
 	if (m->part & MESSAGE_PASSED)
-		c->requests->connections[at].passed =
-			MAX(c->requests->connections[at].passed, PASSED_FIRST);
+		connections_get(&c->connections, at)->passed =
+			MAX(connections_get(&c->connections, at)->passed, PASSED_FIRST);
 	else if (m->protocol == MESSAGE_HTTP1)
 		http1_on_message(c, at, m);
 	else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED))
 		http2_on_message(c, at, m);
-	/* Whoever closes in the middle of a request breaks it off. */
+	/* Closing in the middle of a request resets it. */
 	if (m->part & MESSAGE_CLOSED)
 		connection_close(c, at, m->head.time, REQUEST_RESET);
+}
+
+static void on_field(struct correlator *c, const struct record_field *r)
+{
+	uint32_t at = connection_get(c, r->socket, r->inode, r->head.target, r->head.time);
+
+	if (at != NO_REQUEST)
+		fields_on_field(c, at, r);
 }
 
 void messages_on_record(struct correlator *c, const struct record *r)
@@ -52,41 +56,46 @@ void messages_on_record(struct correlator *c, const struct record *r)
 	if (r->kind == RECORD_MESSAGE)
 		on_message(c, (const void *)r);
 	else if (r->kind == RECORD_FIELD)
-		fields_on_field(c, (const void *)r);
+		on_field(c, (const void *)r);
 	else if (r->kind == RECORD_READY)
 		arrivals_on_ready(c, (const void *)r);
 	else if (r->kind == RECORD_UNSEEN)
 		on_unseen(c, (const void *)r);
 }
 
-/* Of what went on while records were lost something may be missing: its times, its end, whose it
- * is. */
+/* A request that was open while records were lost may lack times, its end, or its runs. */
 static void mark_lost(struct requests *r, const struct losses *losses)
 {
-	for (uint32_t i = 0; i < r->n && losses->n; i++)
-		if (losses_within(losses, MIN(r->list[i].start_ns, r->states[i].since_ns),
-				  r->list[i].end_ns)) {
-			r->list[i].flags |= REQUEST_LOST;
-			r->states[i].doubtful = true;
+	for (uint32_t i = 0; i < requests_count(r); i++)
+		if (losses_within(losses,
+				  MIN(requests_get(r, i)->start_ns, requests_state(r, i)->since_ns),
+				  requests_get(r, i)->end_ns)) {
+			requests_get(r, i)->flags |= REQUEST_LOST;
+			requests_state(r, i)->ambiguous = true;
 		}
 }
 
-/* What was read and never came has come before the window; where nothing is seen to come, that is
- * not known. */
-static void mark_cut(struct requests *r)
+/* Bytes that were read but not seen to arrive came before the window. */
+static void mark_truncated(struct requests *r)
 {
-	for (uint32_t i = 0; i < r->n && r->n_ready; i++)
-		if (r->states[i].came_before && !(r->list[i].flags & REQUEST_LOST))
-			r->list[i].flags |= REQUEST_CUT_START;
+	for (uint32_t i = 0; i < requests_count(r); i++)
+		if (requests_state(r, i)->came_before &&
+		    !(requests_get(r, i)->flags & REQUEST_LOST))
+			requests_get(r, i)->flags |= REQUEST_TRUNCATED_START;
+}
+
+void messages_note_unknown_role(struct correlator *c)
+{
+	c->messages.n_unknown_role++;
 }
 
 void messages_end(struct correlator *c, uint64_t time)
 {
-	struct requests *r = c->requests;
+	struct requests *r = &c->requests;
 
-	for (uint32_t i = 0; i < r->n; i++)
-		if (!r->states[i].done)
-			request_end(c, i, time, REQUEST_CUT_END);
+	for (uint32_t i = 0; i < requests_count(r); i++)
+		if (!requests_state(r, i)->done)
+			request_end(c, i, time, REQUEST_TRUNCATED_END);
 }
 
 static void warn_of_unseen(struct correlator *c)
@@ -96,34 +105,34 @@ static void warn_of_unseen(struct correlator *c)
 			"A process uses io_uring: requests that pass through it are not seen.",
 		[UNSEEN_TLS] = "Some connections are encrypted: requests on them are not seen.",
 		[UNSEEN_OTHER] =
-			"Some connections speak a protocol that is not known: requests on them are not seen.",
+			"Some connections use an unknown protocol: requests on them are not seen.",
 	};
-	const struct requests *r = c->requests;
+	const struct messages *m = &c->messages;
+	uint64_t n_left_out = requests_left_out(&c->requests);
 
 	for (unsigned i = 0; i < ARRAY_SIZE(texts) && !c->error; i++)
-		if (r->n_unseen[i] && timeline_warn(c->t, "%s", texts[i]) < 0)
+		if (m->n_unseen[i] && timeline_warn(c->t, "%s", texts[i]) < 0)
 			c->error = -ENOMEM;
-	if (r->n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.",
-					   (unsigned long long)r->n_left_out, REQUESTS_MAX) < 0)
+	if (n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.",
+					(unsigned long long)n_left_out, REQUESTS_MAX) < 0)
 		c->error = -ENOMEM;
-	if (r->n_unknown_role && !r->n &&
+	if (m->n_unknown_role && !requests_count(&c->requests) &&
 	    timeline_warn(
 		    c->t,
-		    "Requests on some connections are not shown: it is not known which side serves.") <
+		    "Requests on some connections are not shown: it is unknown which side is the server.") <
 		    0)
 		c->error = -ENOMEM;
 }
 
 void messages_close(struct correlator *c)
 {
-	struct requests *r = c->requests;
+	struct requests *r = &c->requests;
 
 	messages_end(c, c->end_ns);
 	mark_lost(r, &c->losses);
-	mark_cut(r);
+	if (arrivals_seen(c))
+		mark_truncated(r);
 	attribution_close(c);
 	warn_of_unseen(c);
-	c->t->requests = TAKE_PTR(r->list);
-	c->t->n_requests = r->n;
-	r->n = 0;
+	requests_take(r, c->t);
 }

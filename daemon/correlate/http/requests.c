@@ -1,73 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/http/requests.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/correlate/correlator.h"
-#include "daemon/correlate/http/arrivals.h"
-#include "daemon/timeline/filter.h"
+#include "lib/base/macro.h"
 
-uint64_t requests_socket_key(uint64_t socket)
+static bool reserve(struct correlator *c)
 {
-	/* Keys of a map may be any number but one. */
-	return socket == UINT64_MAX ? 0 : socket;
+	struct requests *r = &c->requests;
+	uint64_t size = r->size;
+	struct request_state *states;
+	struct request *list;
+
+	list = correlator_grow(c, r->list, &size, r->n, sizeof(*list));
+	if (!list)
+		return false;
+	r->list = list;
+	size = r->size;
+	states = correlator_grow(c, r->states, &size, r->n, sizeof(*states));
+	if (!states)
+		return false;
+	r->states = states;
+	r->size = size;
+	return true;
 }
 
-uint64_t requests_stream_key(const struct connection *conn, uint32_t stream)
+uint32_t requests_add(struct correlator *c, uint32_t connection, uint32_t process, uint64_t start)
 {
-	return conn->number << 32 | stream;
+	struct requests *r = &c->requests;
+
+	if (r->n >= REQUESTS_MAX) {
+		r->n_left_out++;
+		return NO_REQUEST;
+	}
+	if (!reserve(c))
+		return NO_REQUEST;
+	r->list[r->n] = (struct request){ .start_ns = start,
+					  .connection = (uint64_t)connection + 1,
+					  .process = process,
+					  .read_thread = THREAD_NONE,
+					  .write_thread = THREAD_NONE,
+					  .run_thread = THREAD_NONE,
+					  .method = TEXT_NONE,
+					  .path = TEXT_NONE,
+					  .model = TEXT_NONE,
+					  .version = TEXT_NONE,
+					  .status = -1,
+					  .grpc_status = -1 };
+	r->states[r->n] = (struct request_state){ .connection = connection, .next = NO_REQUEST };
+	r->at_sockets[process] = true;
+	return r->n++;
 }
 
-int requests_new(struct requests **ret)
+static uint64_t stream_key(uint32_t connection, uint32_t stream)
 {
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	return ((uint64_t)connection + 1) << 32 | stream;
 }
 
-struct requests *requests_free(struct requests *r)
+void requests_set_stream(struct correlator *c, uint32_t request, uint32_t stream)
 {
-	if (!r)
-		return NULL;
-	for (uint32_t i = 0; i < r->n_connections; i++)
-		free(r->connections[i].fields);
-	free(r->list);
-	free(r->states);
-	free(r->connections);
-	free(r->arrivals);
-	free(r->threads);
-	map_done(&r->connection_of_socket);
-	map_done(&r->arrivals_of_socket);
-	map_done(&r->request_of_stream);
-	free(r);
-	return NULL;
+	struct requests *r = &c->requests;
+
+	r->list[request].stream = stream;
+	correlator_put(c, &r->of_stream, stream_key(r->states[request].connection, stream),
+		       request);
+}
+
+uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream)
+{
+	uint64_t *found = map_get(&r->of_stream, stream_key(connection, stream));
+
+	return found ? (uint32_t)*found : NO_REQUEST;
 }
 
 void requests_note_finished(struct correlator *c, uint64_t span)
 {
 	const struct span *s = &c->t->spans[span];
-	uint32_t process = c->t->threads[s->thread].process;
-	struct request q = {
-		.start_ns = s->start_ns, .end_ns = s->end_ns, .path = TEXT_NONE, .model = TEXT_NONE
-	};
+	struct request q = { .start_ns = s->start_ns,
+			     .end_ns = s->end_ns,
+			     .process = c->t->threads[s->thread].process,
+			     .path = TEXT_NONE,
+			     .model = TEXT_NONE };
 
-	/* What is marked within a request at a socket is that one. */
-	if (s->kind == SPAN_RUN && c->requests->at_sockets[process])
+	/* A mark within a request at a socket is part of that one. */
+	if (s->kind == SPAN_RUN && c->requests.at_sockets[q.process])
 		return;
 	if (s->flags & SPAN_NOT_WHOLE)
 		return;
-	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < c->t->n_handlers) {
-		q.path = c->t->handlers[s->id].path;
-		q.model = c->t->handlers[s->id].model;
+	if (s->kind == SPAN_HANDLER && s->handler >= 0 && (uint64_t)s->handler < c->t->n_handlers) {
+		q.path = c->t->handlers[s->handler].path;
+		q.model = c->t->handlers[s->handler].model;
 	}
-	if (request_filter_passes(&c->filter, c->t, &q))
-		correlator_finished(c, process, q.end_ns - q.start_ns);
+	finished_add(c, &q);
 }
 
-uint32_t requests_find_stream(const struct requests *r, uint32_t connection, uint32_t stream)
+uint64_t requests_left_out(const struct requests *r)
 {
-	uint64_t *found = map_get(&r->request_of_stream,
-				  requests_stream_key(&r->connections[connection], stream));
+	return r->n_left_out;
+}
 
-	return found ? (uint32_t)*found : NO_REQUEST;
+void requests_take(struct requests *r, struct timeline *t)
+{
+	t->requests = TAKE_PTR(r->list);
+	t->n_requests = r->n;
+	r->n = 0;
+}
+
+void requests_done(struct requests *r)
+{
+	free(r->list);
+	free(r->states);
+	map_done(&r->of_stream);
 }

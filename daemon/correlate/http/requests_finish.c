@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests in a timeline whose spans are sorted: those that servers mark, whose runs belong to
- * them, and their order. */
+/* The requests of a timeline whose spans are sorted: adds those that servers mark, attributes the
+ * runs within them, and sorts all of them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,26 +56,26 @@ static int add_request(struct finish *f, const struct span *s, enum protocol pro
 		.protocol = (uint8_t)protocol,
 		.attribution = ATTRIBUTION_EXACT,
 	};
-	if (s->kind == SPAN_HANDLER && s->id >= 0 && (uint64_t)s->id < t->n_handlers) {
-		t->requests[t->n_requests].path = t->handlers[s->id].path;
-		t->requests[t->n_requests].model = t->handlers[s->id].model;
+	if (s->kind == SPAN_HANDLER && s->handler >= 0 && (uint64_t)s->handler < t->n_handlers) {
+		t->requests[t->n_requests].path = t->handlers[s->handler].path;
+		t->requests[t->n_requests].model = t->handlers[s->handler].model;
 	}
-	if (s->flags & SPAN_CUT_START)
-		t->requests[t->n_requests].flags |= REQUEST_CUT_START;
-	if (s->flags & (SPAN_CUT_END | SPAN_END_BOUND))
+	if (s->flags & SPAN_TRUNCATED_START)
+		t->requests[t->n_requests].flags |= REQUEST_TRUNCATED_START;
+	if (s->flags & (SPAN_TRUNCATED_END | SPAN_END_NOT_SEEN))
 		t->requests[t->n_requests].flags |=
-			s->flags & SPAN_CUT_END ? REQUEST_CUT_END : REQUEST_LOST;
+			s->flags & SPAN_TRUNCATED_END ? REQUEST_TRUNCATED_END : REQUEST_LOST;
 	if (losses_within(f->losses, s->start_ns, s->end_ns))
 		t->requests[t->n_requests].flags |= REQUEST_LOST;
 	*ret = ++t->n_requests;
 	return 0;
 }
 
-/* The request that a span begins, or goes on with; 0: none. */
+/* The request that a span begins, or is part of, as index + 1; 0: none. */
 static int request_of_span(struct finish *f, struct span *s, const struct enclosing *up,
 			   uint32_t *ret)
 {
-	bool mark = s->kind == SPAN_RUN && s->flags & SPAN_MARK;
+	bool mark = s->flags & SPAN_MARK;
 	uint32_t request = up ? up->request : 0;
 	int r = 0;
 
@@ -84,7 +84,7 @@ static int request_of_span(struct finish *f, struct span *s, const struct enclos
 	if (!request && (mark || s->kind == SPAN_HANDLER))
 		r = add_request(f, s, mark ? PROTOCOL_MARK : PROTOCOL_HANDLER, &request);
 	if (request && mark)
-		f->t->requests[request - 1].id = (uint64_t)s->id;
+		f->t->requests[request - 1].id = (uint64_t)s->request_id;
 	*ret = request;
 	return r;
 }
@@ -112,7 +112,7 @@ static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
 		if (request && s->context &&
 		    map_put(&f->request_of_context, s->context, request) < 0)
 			return -ENOMEM;
-		/* What is within a mark are the runs; what is within a run is part of that one. */
+		/* A span within a mark is a run; a span within a run is part of that run. */
 		if (s->kind == SPAN_RUN && !mark && !(up && up->run)) {
 			if (request && !s->request)
 				f->t->requests[request - 1].n_runs++;
@@ -145,7 +145,7 @@ static void link_batches(struct finish *f)
 	}
 }
 
-/* A handler, or a mark, of which no work is known. */
+/* Handlers and marks without known work have no attribution. */
 static void mark_without_work(struct timeline *t)
 {
 	for (uint32_t i = 0; i < t->n_requests; i++)
@@ -186,7 +186,7 @@ static int compare_requests(const void *a, const void *b, void *list)
 	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-/* By their start, which those at sockets are nearly. */
+/* Sorts by start. */
 static int sort(struct timeline *t)
 {
 	_cleanup_free_ uint32_t *order = calloc((size_t)t->n_requests + 1, sizeof(order[0]));

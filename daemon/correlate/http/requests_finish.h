@@ -8,9 +8,9 @@
 
 /*
  * After timeline_finish(): handlers and marks that are part of no request at a socket become
- * requests of their own, runs within them theirs; batches learn whose tasks they hold; requests are
- * put in order, those that do not pass the filter marked, and runs counted by how they found
- * theirs. -ENOMEM.
+ * requests of their own, and the runs within them are attributed to them. Tasks of batches get
+ * their request. Requests are sorted, those that do not pass the filter are marked, and runs are
+ * counted by attribution. -ENOMEM.
  */
 int requests_finish(struct timeline *t, const struct request_filter *filter,
 		    const struct losses *losses);

@@ -3,12 +3,26 @@
 #include <stdlib.h>
 
 #include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/nesting.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "lib/base/macro.h"
 
 /* Together below 200 MB. */
 #define BATCHES_MAX (1u << 20)
 #define TASKS_MAX (4u << 20)
+
+#define BATCH_NONE UINT32_MAX
+
+enum batch_progress {
+	BATCH_OPEN, /* tasks are added to it */
+	BATCH_BEGUN,
+};
+
+/* Beside a batch of the timeline, which has its times only at the end. */
+struct batch_state {
+	uint64_t span; /* index, NO_SPAN: its processing was not seen */
+	enum batch_progress progress;
+};
 
 static struct batch_state *state_of(struct correlator *c, uint32_t batch)
 {
@@ -32,28 +46,27 @@ static void set(struct correlator *c, uint64_t key, uint32_t batch)
 static uint32_t add(struct correlator *c, uint64_t key)
 {
 	struct timeline *t = c->t;
-	struct batch_list *list = &c->batches;
+	struct batches *b = &c->batches;
 	struct batch *batches;
 	struct batch_state *states;
 
 	if (t->n_batches == BATCHES_MAX)
 		return BATCH_NONE;
-	batches = correlator_grow(c, t->batches, &list->size, t->n_batches, sizeof(batches[0]));
+	batches = correlator_grow(c, t->batches, &b->size, t->n_batches, sizeof(batches[0]));
 	if (batches)
 		t->batches = batches;
-	states = correlator_grow(c, list->states, &list->states_size, t->n_batches,
-				 sizeof(states[0]));
+	states = correlator_grow(c, b->states, &b->states_size, t->n_batches, sizeof(states[0]));
 	if (states)
-		list->states = states;
+		b->states = states;
 	if (!batches || !states)
 		return BATCH_NONE;
 	t->batches[t->n_batches] = (struct batch){ .thread = THREAD_NONE };
-	list->states[t->n_batches] = (struct batch_state){ .span = NO_SPAN };
+	b->states[t->n_batches] = (struct batch_state){ .span = NO_SPAN };
 	set(c, key, t->n_batches);
 	return t->n_batches++;
 }
 
-/* The batch that is filled at that address: one that was begun was another. */
+/* The batch that is being filled at that address: after one has begun, it is another one. */
 static uint32_t find_open(struct correlator *c, uint64_t key)
 {
 	uint32_t batch = find(c, key);
@@ -97,7 +110,7 @@ static void set_padded(struct correlator *c, uint64_t key, uint64_t rows)
 {
 	uint32_t batch = find(c, key);
 
-	/* Nothing was seen of it: it began before the window, and its end is yet to come. */
+	/* Its begin was not seen: it began before the window, and has not ended yet. */
 	if (batch == BATCH_NONE) {
 		batch = add(c, key);
 		if (batch != BATCH_NONE)
@@ -138,7 +151,7 @@ static int compare_places(const void *a, const void *b)
 	return x->batch < y->batch ? -1 : x->batch > y->batch;
 }
 
-/* Tasks by batch, in each as they came. */
+/* Sorts tasks by batch, stably. */
 static int sort_tasks(struct timeline *t, const uint32_t *place_of)
 {
 	struct batch_task *sorted = malloc(MAX(t->n_batch_tasks, (uint64_t)1) * sizeof(sorted[0]));
@@ -186,9 +199,9 @@ void batches_open(struct correlator *c, const struct entry *e)
 	f = nesting_push(c, e, SPAN_BATCH);
 	if (!f)
 		return;
-	nesting_span(c, f)->context = c->next_context++;
+	nesting_span(c, f)->context = spans_make_context(c);
 	f->tag = (uint32_t)e->record->value;
-	f->run = begin(c, entry_key(e), f->span);
+	f->batch = begin(c, entry_key(e), f->span);
 }
 
 void batches_point(struct correlator *c, const struct entry *e)
@@ -201,15 +214,15 @@ void batches_point(struct correlator *c, const struct entry *e)
 		set_padded(c, entry_key(e), entry_values(e)->value2);
 		return;
 	}
-	for (uint32_t i = s->frames.n; rows > 0 && i > 0; i--) {
-		if (!frame_is(&s->frames.frames[i - 1], WORK_BATCH))
+	for (uint32_t i = frames_count(&s->frames); rows > 0 && i > 0; i--) {
+		if (!frame_is(frames_at(&s->frames, i - 1), WORK_BATCH))
 			continue;
-		set_size(c, (uint32_t)s->frames.frames[i - 1].run, (uint64_t)rows);
+		set_size(c, frames_at(&s->frames, i - 1)->batch, (uint64_t)rows);
 		return;
 	}
 }
 
-/* What the pack's batches are called. */
+/* The name of the pack's batches. */
 static const char *name_of(const struct pack *pack)
 {
 	for (unsigned i = 0; i < pack->n_rows; i++)
@@ -230,7 +243,7 @@ void batches_close(struct correlator *c, const struct entry *e)
 		return;
 	}
 	nesting_pass(c, e);
-	if (batch == BATCH_NONE || s->frames.n)
+	if (batch == BATCH_NONE || frames_count(&s->frames))
 		return;
 	index = nesting_add_begun(c, e, SPAN_BATCH, name_of(e->pack));
 	if (index != NO_SPAN)
@@ -265,8 +278,7 @@ int batches_finish(struct correlator *c)
 		batches[i].end_ns = span->end_ns;
 		batches[i].thread = span->thread;
 		batches[i].flags = span->flags & SPAN_NOT_WHOLE;
-		span->id = i;
-		span->flags &= (uint8_t)~SPAN_ID_READ;
+		span->batch = i;
 	}
 	free(t->batches);
 	t->batches = batches;
@@ -274,8 +286,8 @@ int batches_finish(struct correlator *c)
 	return sort_tasks(t, place_of);
 }
 
-void batches_done(struct batch_list *list)
+void batches_done(struct batches *b)
 {
-	map_done(&list->at);
-	free(list->states);
+	map_done(&b->at);
+	free(b->states);
 }

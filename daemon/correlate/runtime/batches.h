@@ -3,15 +3,28 @@
  * address. */
 #pragma once
 
-#include "daemon/correlate/runtime/nesting.h"
+#include <stdint.h>
+
+#include "lib/base/map.h"
+
+struct correlator;
+struct entry;
+
+/* Zeros at first. */
+struct batches {
+	struct map
+		at; /* by address and target: the current batch there, BATCH_NONE: it has ended */
+	struct batch_state *states; /* beside the timeline's */
+	uint64_t size, states_size, tasks_size;
+};
 
 /* The thread adds its run's, or its handler's, work to a batch. */
 void batches_enqueue(struct correlator *c, const struct entry *e);
 void batches_open(struct correlator *c, const struct entry *e);
-/* The batch has so many rows. */
+/* The size of the batch, in rows, is known. */
 void batches_point(struct correlator *c, const struct entry *e);
-/* The object goes: it was processed, if this thread began that. */
+/* The object is destroyed: if this thread processed the batch, that has ended. */
 void batches_close(struct correlator *c, const struct entry *e);
 /* All spans have their ends: puts batches and tasks in order. -ENOMEM. */
 int batches_finish(struct correlator *c);
-void batches_done(struct batch_list *list);
+void batches_done(struct batches *b);

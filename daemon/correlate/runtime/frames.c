@@ -6,27 +6,27 @@
 
 void frames_done(struct frames *f)
 {
-	free(f->frames);
+	free(f->list);
 	*f = (struct frames){};
 }
 
 struct frame *frames_top(const struct frames *f)
 {
-	return f->n ? &f->frames[f->n - 1] : NULL;
+	return f->n ? &f->list[f->n - 1] : NULL;
 }
 
 struct frame *frames_push(struct frames *f)
 {
 	if (f->n == f->size) {
 		uint32_t size = f->size ? f->size * 2 : 16;
-		struct frame *frames = realloc(f->frames, size * sizeof(frames[0]));
+		struct frame *list = realloc(f->list, size * sizeof(list[0]));
 
-		if (!frames)
+		if (!list)
 			return NULL;
-		f->frames = frames;
+		f->list = list;
 		f->size = size;
 	}
-	return &f->frames[f->n++];
+	return &f->list[f->n++];
 }
 
 void frames_pop(struct frames *f)
@@ -36,13 +36,13 @@ void frames_pop(struct frames *f)
 
 void frames_remove(struct frames *f, uint32_t at)
 {
-	memmove(&f->frames[at], &f->frames[at + 1], (--f->n - at) * sizeof(f->frames[0]));
+	memmove(&f->list[at], &f->list[at + 1], (--f->n - at) * sizeof(f->list[0]));
 }
 
 uint32_t frames_find(const struct frames *f, enum work work, uint32_t tag)
 {
 	for (uint32_t i = f->n; i > 0; i--)
-		if (frame_is(&f->frames[i - 1], work) && f->frames[i - 1].tag == tag)
+		if (frame_is(&f->list[i - 1], work) && f->list[i - 1].tag == tag)
 			return i - 1;
 	return FRAME_NONE;
 }
@@ -51,7 +51,7 @@ uint32_t frames_find_above(const struct frames *f, const struct pack *pack,
 			   const struct probe_row *row, uint32_t stack)
 {
 	for (uint32_t i = f->n; i > 0; i--) {
-		const struct frame *frame = &f->frames[i - 1];
+		const struct frame *frame = &f->list[i - 1];
 
 		if (frame->pack == pack && frame_is(frame, row->work) &&
 		    frame->row->group == row->group && !stack_at_or_above(stack, frame->stack))
@@ -63,7 +63,7 @@ uint32_t frames_find_above(const struct frames *f, const struct pack *pack,
 uint64_t frames_op(const struct frames *f, uint32_t stack)
 {
 	for (uint32_t i = f->n; i > 0; i--) {
-		const struct frame *at = &f->frames[i - 1];
+		const struct frame *at = &f->list[i - 1];
 
 		if (frame_is(at, WORK_OP) && (!stack || !stack_at_or_above(stack, at->stack)))
 			return at->span;

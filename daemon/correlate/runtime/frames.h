@@ -11,18 +11,22 @@
 
 struct frame {
 	uint64_t span;    /* index */
-	uint64_t last_ns; /* when something was last seen inside */
-	uint64_t next_ns; /* when its thread did the first thing after that entry; 0: nothing yet */
-	uint64_t run;     /* of an executor: index of the span of the run, or batch, UINT64_MAX: not
-			     known; of a batch: its number */
-	uint32_t stack;   /* low half of the stack pointer at its entry */
+	uint64_t last_ns; /* when something was last seen within it */
+	uint64_t next_ns; /* time of the thread's first record after the entry; 0: none yet */
+	union {
+		uint64_t run;   /* WORK_PIECE: index of the span of its run, or batch; UINT64_MAX:
+				   unknown, also for the other kinds */
+		uint32_t batch; /* WORK_BATCH: its number in the timeline, until that is sorted */
+	};
+	uint32_t stack; /* low half of the stack pointer at its entry */
 	uint32_t tag;
-	const struct pack *pack; /* whose row was entered */
+	bool ends_at_next; /* an operation without an end mark: it ends where the next one begins */
+	const struct pack *pack; /* of the row */
 	const struct probe_row *row;
 };
 
 struct frames {
-	struct frame *frames;
+	struct frame *list;
 	uint32_t n, size;
 };
 
@@ -37,13 +41,24 @@ static inline bool frame_is(const struct frame *f, enum work work)
 	return f->row->work == work;
 }
 
+static inline uint32_t frames_count(const struct frames *f)
+{
+	return f->n;
+}
+
+/* at: 0 is the outermost one. */
+static inline struct frame *frames_at(const struct frames *f, uint32_t at)
+{
+	return &f->list[at];
+}
+
 void frames_done(struct frames *f);
 /* NULL: none. */
 struct frame *frames_top(const struct frames *f);
-/* Deeper than any program goes: what a hostile one enters beyond is left out. */
+/* Deeper than real programs nest: deeper frames are ignored. */
 #define FRAMES_MAX 65536
 
-/* A new top, not set; NULL: no memory. */
+/* A new top frame, uninitialized; NULL: no memory. */
 struct frame *frames_push(struct frames *f);
 void frames_pop(struct frames *f);
 void frames_remove(struct frames *f, uint32_t at);

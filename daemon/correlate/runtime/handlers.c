@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "daemon/correlate/runtime/handlers.h"
+#include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
 #define HANDLERS_MAX (4u << 20)
 
-/* They are another program's bytes: what is no printable character of ASCII becomes a question
- * mark. */
+/* These are bytes of another program: a byte that is not a printable ASCII character becomes a
+ * question mark. */
 static uint32_t text_of(struct correlator *c, const struct record_text *r)
 {
 	char text[RECORD_TEXT_SIZE + 3];
@@ -24,7 +25,7 @@ static uint32_t text_of(struct correlator *c, const struct record_text *r)
 		memcpy(text + size, "...", 3);
 		size += 3;
 	}
-	return correlator_text(c, text, size);
+	return texts_add(c, text, size);
 }
 
 static int64_t add(struct correlator *c)
@@ -33,7 +34,7 @@ static int64_t add(struct correlator *c)
 
 	if (c->t->n_handlers == HANDLERS_MAX)
 		return -1;
-	handlers = correlator_grow(c, c->t->handlers, &c->handlers_size, c->t->n_handlers,
+	handlers = correlator_grow(c, c->t->handlers, &c->handlers.size, c->t->n_handlers,
 				   sizeof(handlers[0]));
 	if (!handlers)
 		return -1;
@@ -44,9 +45,9 @@ static int64_t add(struct correlator *c)
 
 static struct handler *handler_of(struct correlator *c, struct span *span)
 {
-	if (span->id < 0)
-		span->id = add(c);
-	return span->id < 0 ? NULL : &c->t->handlers[span->id];
+	if (span->handler < 0)
+		span->handler = add(c);
+	return span->handler < 0 ? NULL : &c->t->handlers[span->handler];
 }
 
 static void set_path(struct correlator *c, uint64_t span, const struct record_text *r)
@@ -68,7 +69,7 @@ static void set_model(struct correlator *c, uint64_t span, const struct record_t
 	handler->model = text_of(c, r);
 	if (handler->model == TEXT_NONE)
 		return;
-	snprintf(name, sizeof(name), "%.100s (%s)", c->names.names[t->spans[span].name].name,
+	snprintf(name, sizeof(name), "%.100s (%s)", names_text(&c->names, t->spans[span].name),
 		 t->texts[handler->model]);
 	c->t->spans[span].name = correlator_name(c, name);
 }
@@ -79,17 +80,17 @@ void handlers_open(struct correlator *c, const struct entry *e)
 	struct frame *f;
 	uint32_t at;
 
-	/* Handlers are not called by one another: the last one's end was lost. */
+	/* Handlers do not call one another: the end of the last one was lost. */
 	while ((at = frames_find_above(&s->frames, e->pack, e->row, e->record->stack)) !=
 	       FRAME_NONE)
-		while (s->frames.n > at)
+		while (frames_count(&s->frames) > at)
 			nesting_pop(c, s, 0, false);
 	nesting_return(c, s, e->record->stack);
 	f = nesting_push(c, e, SPAN_HANDLER);
 	if (!f)
 		return;
 	s->handled = true;
-	nesting_span(c, f)->context = c->next_context++;
+	nesting_span(c, f)->context = spans_make_context(c);
 	if (entry_text(e))
 		set_path(c, f->span, entry_text(e));
 }
@@ -101,12 +102,12 @@ void handlers_close(struct correlator *c, const struct entry *e)
 	uint64_t span;
 
 	if (at != FRAME_NONE) {
-		span = s->frames.frames[at].span;
+		span = frames_at(&s->frames, at)->span;
 		nesting_end(c, s, at, e->record->head.time);
 	} else {
 		nesting_pass(c, e);
 		/* It began before the window, unless another one was seen here since. */
-		if (s->handled || s->frames.n || !e->row->event)
+		if (s->handled || frames_count(&s->frames) || !e->row->event)
 			return;
 		span = nesting_add_begun(c, e, SPAN_HANDLER, e->row->event);
 		if (span == NO_SPAN)

@@ -4,10 +4,18 @@
 #include <string.h>
 
 #include "daemon/correlate/runtime/labels.h"
+#include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
-/* What comes beyond LABEL_NAMES_MAX. */
+/* Of labels and stages together. */
+#define NAMES_MAX 4096
+/* Names of labels beyond NAMES_MAX. */
 #define OTHER_NAMES "other spans"
+
+bool labels_have_room(const struct correlator *c)
+{
+	return c->label_names.n < NAMES_MAX;
+}
 
 uint32_t labels_add_name(struct correlator *c, const char *name, const char *shown)
 {
@@ -15,20 +23,20 @@ uint32_t labels_add_name(struct correlator *c, const char *name, const char *sho
 
 	if (names_add(&c->names, name, shown, false, false, &index) < 0)
 		c->error = -ENOMEM;
-	c->n_label_names += index + 1 == c->names.n;
+	c->label_names.n += index + 1 == names_count(&c->names);
 	return index;
 }
 
 /*
  * The text is "name", or "name#key=value,key=value#", as the runtime's own annotations have it.
- * Viewers show the name; what readers look at begins with a word of ours, so that no name of the
- * server's is taken for an operation, a step or a batch.
+ * Viewers show the name; the event's name has a prefix, so that readers take no name of the
+ * server's for an operation, a step or a batch.
  */
 static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 {
 	char name[sizeof("span ") + RECORD_TEXT_SIZE], *shown = name + strlen("span ");
 
-	if (c->n_label_names >= LABEL_NAMES_MAX)
+	if (!labels_have_room(c))
 		return correlator_name(c, OTHER_NAMES);
 	snprintf(name, sizeof(name), "span %.*s", (int)size, text);
 	for (char *p = shown; *p; p++)
@@ -40,7 +48,7 @@ static uint32_t name_of(struct correlator *c, const char *text, size_t size)
 void labels_open(struct correlator *c, const struct entry *e)
 {
 	const struct record_text *r = entry_text(e);
-	struct labels *labels = &entry_state(c, e)->labels;
+	struct thread_labels *labels = &entry_state(c, e)->labels;
 	size_t size, name_size, rest;
 	const char *mark;
 	struct span *span;
@@ -55,43 +63,60 @@ void labels_open(struct correlator *c, const struct entry *e)
 	labels->depth++;
 	if (labels->depth > LABELS_MAX)
 		return;
-	index = correlator_add_span(c, e->thread, SPAN_LABEL, r->probe.head.time);
+	index = spans_add(c, e->thread, SPAN_LABEL, r->probe.head.time);
 	labels->spans[labels->depth - 1] = index;
 	if (index == NO_SPAN)
 		return;
-	/* What is between the marks, the second of which may have been cut off. */
+	/* The text between the number signs, the second of which may be missing in a truncated
+	 * text. */
 	if (rest > 1) {
-		uint32_t text = correlator_text(c, mark + 1, rest - 1 - (r->text[size - 1] == '#'));
+		uint32_t text = texts_add(c, mark + 1, rest - 1 - (r->text[size - 1] == '#'));
 
 		if (text != TEXT_NONE)
-			c->t->spans[index].id = text;
+			c->t->spans[index].arguments = text;
 	}
 	span = &c->t->spans[index];
 	span->name = name_of(c, r->text, name_size);
 }
 
-static void end_innermost(struct correlator *c, struct labels *labels, uint64_t time, bool cut)
+static void end_innermost(struct correlator *c, struct thread_labels *labels, uint64_t time,
+			  bool truncated)
 {
 	uint64_t index = --labels->depth < LABELS_MAX ? labels->spans[labels->depth] : NO_SPAN;
 
 	if (index == NO_SPAN)
 		return;
 	c->t->spans[index].end_ns = time;
-	if (cut)
-		c->t->spans[index].flags |= SPAN_CUT_END;
+	if (truncated)
+		c->t->spans[index].flags |= SPAN_TRUNCATED_END;
 }
 
 void labels_close(struct correlator *c, const struct entry *e)
 {
-	struct labels *labels = &entry_state(c, e)->labels;
+	struct thread_labels *labels = &entry_state(c, e)->labels;
 
-	/* What began before the window has no name. */
+	/* A label that began before the window has no name. */
 	if (labels->depth)
 		end_innermost(c, labels, e->record->head.time, false);
 }
 
-void labels_cut(struct correlator *c, struct thread_state *s, uint64_t time)
+static void truncate_thread(struct correlator *c, uint32_t thread, uint64_t time)
 {
-	while (s->labels.depth)
-		end_innermost(c, &s->labels, time, true);
+	struct thread_labels *labels = &thread_state(c, thread)->labels;
+
+	while (labels->depth)
+		end_innermost(c, labels, time, true);
+}
+
+void labels_truncate(struct correlator *c, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++)
+		truncate_thread(c, i, time);
+}
+
+void labels_truncate_process(struct correlator *c, uint32_t process, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++)
+		if (c->t->threads[i].process == process)
+			truncate_thread(c, i, time);
 }

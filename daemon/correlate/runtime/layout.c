@@ -63,7 +63,7 @@ bool layout_search_result(const struct layout_search *s, struct record_layout *r
 		} else if (s->right[i] > second) {
 			second = s->right[i];
 		}
-	/* Right on every object, and the only such place. */
+	/* It fits every object, and is the only place that does. */
 	if (best < LAYOUT_PROOFS || best < s->seen || second == best)
 		return false;
 	*ret = (struct record_layout){ .name_offset = at * 8,
@@ -77,7 +77,7 @@ void layouts_init(struct layouts *l, const struct pack_set *set)
 	*l = (struct layouts){ .packs = set };
 	for (unsigned i = 0; i < set->n_named; i++) {
 		l->searches[i].names = &set->named[i]->names;
-		l->known[i] = set->named[i]->names.form != NAME_VIEW;
+		l->known[i] = set->named[i]->names.form != NAME_VIEW || set->named[i]->names.list;
 	}
 }
 

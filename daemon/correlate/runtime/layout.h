@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds out where an operation's object keeps its name and its type, from objects whose string
- * views were all sent. A layout counts as known when it reads right on several objects and no other
- * one does as well.
+ * views were all sent. A layout is known when it yields plausible names on several objects and no
+ * other layout does.
  */
 #pragma once
 
@@ -18,17 +18,17 @@
 struct layout_search {
 	const struct pack_names *names;
 	uint32_t seen;
-	/* Objects on which the pair (name view at 8 * index, type view after it) read right. */
+	/* Objects on which the pair (name view at 8 * index, type view after it) was plausible. */
 	uint32_t right[RECORD_OBJECT_BYTES / 8];
 };
 
-/* Whether the pack itself says where names are, and then where. */
+/* Whether the pack itself has the layout of names, and then that layout. */
 bool layout_is_constant(const struct pack_names *names, struct record_layout *ret);
 /* Writes it where the programs of a capture read it: from then on they send names instead of
  * objects. */
 void layout_share(const struct record_layout *layout, struct record_layout *ret);
 void layout_search_add(struct layout_search *search, const struct record_object *object);
-/* Whether the layout is known, and then where things are. */
+/* Whether the layout is known, and then that layout. */
 bool layout_search_result(const struct layout_search *search, struct record_layout *ret);
 
 /* The string view at an offset of an object, NULL: none there. *ret_size is what the record holds
@@ -43,7 +43,7 @@ struct layouts {
 };
 
 void layouts_init(struct layouts *l, const struct pack_set *set);
-/* Whether an object tells where names are of the pack with this index, which it had not. */
+/* Whether the layout of the pack with this index became known by this object. */
 bool layouts_learn(struct layouts *l, const struct record_object *object, unsigned *ret_named,
 		   struct record_layout *ret);
 /* Objects of packs whose layout is still not known. */

@@ -1,40 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/runtime/memory.h"
+
+#include <stdlib.h>
+
+#include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
-/* 40 bytes each. */
+/* 44 bytes each with what is kept beside it. */
 #define EVENTS_MAX (8u << 20)
 
-/* More than any machine has, and few enough that a sum of EVENTS_MAX is a number. */
+/* More than any machine has, and so few that the sum of EVENTS_MAX events does not overflow. */
 #define BYTES_MAX (1ull << 39)
 
-/* Of a block in the map: nothing lives at that address any more. */
+/* In place of a block's size: it was freed. */
 #define BLOCK_GONE UINT64_MAX
+
+/* Beside an event: no operation asked for it. */
+#define OP_NONE UINT32_MAX
 
 /* Whether it is shown. */
 static bool add_event(struct correlator *c, uint32_t thread, const struct record_probe *r,
 		      enum allocator allocator, bool freed, uint64_t bytes)
 {
 	struct memory_event *events;
+	uint32_t *ops;
 
 	if (c->t->n_memory >= EVENTS_MAX || bytes > BYTES_MAX) {
 		c->t->n_memory_left_out++;
 		return false;
 	}
-	events = correlator_grow(c, c->t->memory, &c->memory_size, c->t->n_memory,
+	events = correlator_grow(c, c->t->memory, &c->memory.events_size, c->t->n_memory,
 				 sizeof(events[0]));
 	if (!events)
 		return false;
 	c->t->memory = events;
-	events[c->t->n_memory++] =
-		(struct memory_event){ .at_ns = r->head.time,
-				       .address = r->value,
-				       .bytes = bytes,
-				       .thread = thread,
-				       .op = freed ? NO_SPAN
-						   : frames_op(&c->states[thread].frames, r->stack),
-				       .allocator = (uint8_t)allocator,
-				       .freed = freed };
+	ops = correlator_grow(c, c->memory.ops, &c->memory.ops_size, c->t->n_memory,
+			      sizeof(ops[0]));
+	if (!ops)
+		return false;
+	c->memory.ops = ops;
+	/* There are fewer spans than 32 bits hold: NO_SPAN becomes OP_NONE. */
+	ops[c->t->n_memory] =
+		freed ? OP_NONE : (uint32_t)frames_op(&thread_state(c, thread)->frames, r->stack);
+	events[c->t->n_memory++] = (struct memory_event){ .at_ns = r->head.time,
+							  .address = r->value,
+							  .bytes = bytes,
+							  .thread = thread,
+							  .op = TEXT_NONE,
+							  .allocator = (uint8_t)allocator,
+							  .freed = freed };
 	return true;
 }
 
@@ -42,28 +56,29 @@ void memory_close(struct correlator *c, const struct entry *e)
 {
 	const struct record_probe *r = e->record;
 	uint32_t thread = e->thread;
-	uint64_t bytes = c->states[thread].allocating, key = target_key(r->value, r->head.target);
+	const struct allocation asked = thread_state(c, thread)->allocation;
+	uint64_t key = target_key(r->value, r->head.target);
 	const uint64_t *block;
 
-	c->states[thread].allocating = NOTHING_ASKED;
-	/* The window opened in the middle, or there was no memory; or these may be two calls, of
+	thread_state(c, thread)->allocation = ALLOCATION_NONE;
+	/* The window opened within the call, or the allocation failed; or these are two calls of
 	 * which the rest was lost. */
-	if (bytes == NOTHING_ASKED || !r->value ||
-	    losses_within(&c->losses, c->states[thread].allocating_ns, c->now))
+	if (asked.bytes == NOTHING_REQUESTED || !r->value ||
+	    losses_within(&c->losses, asked.asked_ns, c->now))
 		return;
-	/* One that still lives there went unseen: records were lost. */
-	block = map_get(&c->blocks, key);
+	/* A previous block at that address was freed unseen: records were lost. */
+	block = map_get(&c->memory.blocks, key);
 	if (block && *block != BLOCK_GONE)
 		add_event(c, thread, r, ALLOCATOR_CPU, true, *block);
-	/* The map grows no further than what is shown. */
-	if (add_event(c, thread, r, ALLOCATOR_CPU, false, bytes))
-		correlator_put(c, &c->blocks, key, bytes);
+	/* The map has no more blocks than there are events. */
+	if (add_event(c, thread, r, ALLOCATOR_CPU, false, asked.bytes))
+		correlator_put(c, &c->memory.blocks, key, asked.bytes);
 }
 
 void memory_free(struct correlator *c, const struct entry *e)
 {
 	const struct record_probe *r = e->record;
-	uint64_t *block = map_get(&c->blocks, entry_key(e));
+	uint64_t *block = map_get(&c->memory.blocks, entry_key(e));
 
 	if (!r->value)
 		return;
@@ -77,8 +92,8 @@ void memory_free(struct correlator *c, const struct entry *e)
 
 void memory_open(struct correlator *c, const struct entry *e)
 {
-	entry_state(c, e)->allocating = e->record->value;
-	entry_state(c, e)->allocating_ns = e->record->head.time;
+	entry_state(c, e)->allocation =
+		(struct allocation){ .bytes = e->record->value, .asked_ns = e->record->head.time };
 }
 
 void memory_point(struct correlator *c, const struct entry *e)
@@ -100,7 +115,7 @@ void memory_end_process(struct correlator *c, uint32_t process, uint64_t time)
 		if (e->freed || e->allocator != ALLOCATOR_CPU ||
 		    c->t->threads[e->thread].process != process)
 			continue;
-		block = map_get(&c->blocks, target_key(e->address, (uint8_t)process));
+		block = map_get(&c->memory.blocks, target_key(e->address, (uint8_t)process));
 		if (!block || *block == BLOCK_GONE)
 			continue;
 		add_event(c, e->thread, &r, ALLOCATOR_CPU, true, *block);
@@ -111,8 +126,13 @@ void memory_end_process(struct correlator *c, uint32_t process, uint64_t time)
 void memory_name_ops(struct correlator *c)
 {
 	for (uint64_t i = 0; i < c->t->n_memory; i++) {
-		struct memory_event *e = &c->t->memory[i];
-
-		e->op = e->op == NO_SPAN ? TEXT_NONE : c->t->spans[e->op].name;
+		if (c->memory.ops[i] != OP_NONE)
+			c->t->memory[i].op = c->t->spans[c->memory.ops[i]].name;
 	}
+}
+
+void memory_done(struct memory *m)
+{
+	map_done(&m->blocks);
+	free(m->ops);
 }

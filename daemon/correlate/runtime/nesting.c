@@ -5,27 +5,39 @@
 
 #include "lib/base/macro.h"
 
-void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut)
+void nesting_busy(struct thread_state *s)
+{
+	s->maybe_idle = false;
+}
+
+void nesting_maybe_idle(struct thread_state *s)
+{
+	s->maybe_idle = true;
+}
+
+void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool truncated)
 {
 	struct frame *f = frames_top(&s->frames);
 	struct span *span = nesting_span(c, f);
 
-	if (!end && nesting_ends_at_next(c, f)) {
-		/* Where the next one starts; before a thread takes up other work it may have been
-		 * idle, which was off a CPU. */
-		end = c->idle_between && s->left_ns > span->start_ns ? s->left_ns : c->now;
-		span->flags |= SPAN_END_BOUND;
+	if (!end && f->ends_at_next) {
+		/* It ends where the next operation starts; before a thread takes up other work it
+		 * may have been idle, off CPU. */
+		end = s->maybe_idle && threads_left_ns(&s->cpu) > span->start_ns
+			      ? threads_left_ns(&s->cpu)
+			      : c->now;
+		span->flags |= SPAN_END_NOT_SEEN;
 	} else if (!end && f->last_ns <= span->start_ns) {
-		/* Nothing was seen inside: it ended before the thread's next record, and this is
-		 * only a bound. */
+		/* Nothing was seen inside: it ended before the thread's next record, which is an
+		 * upper bound. */
 		end = f->next_ns;
-		span->flags |= SPAN_END_BOUND;
+		span->flags |= SPAN_END_NOT_SEEN;
 	} else if (!end && !frame_is(f, WORK_PIECE)) {
-		span->flags |= SPAN_END_BOUND; /* its own end mark is missing */
+		span->flags |= SPAN_END_NOT_SEEN; /* its own end mark is missing */
 	}
 	span->end_ns = end ?: MAX(f->last_ns, span->start_ns);
-	if (cut)
-		span->flags |= SPAN_CUT_END;
+	if (truncated)
+		span->flags |= SPAN_TRUNCATED_END;
 	end = span->end_ns;
 	frames_pop(&s->frames);
 	f = frames_top(&s->frames);
@@ -49,9 +61,19 @@ void nesting_touch(struct thread_state *s, uint64_t time)
 		f->last_ns = time;
 }
 
+void nesting_woke(struct thread_state *s, uint64_t time)
+{
+	struct frame *f = frames_top(&s->frames);
+
+	/* The callback that ends a run does little else than wake its caller, and a launch that
+	 * does nothing itself hands its work on. */
+	if (f && (f->row->last || (f->row->async && !f->next_ns)))
+		f->last_ns = time;
+}
+
 void nesting_end_inner(struct correlator *c, struct thread_state *s, uint32_t at)
 {
-	while (s->frames.n > at + 1)
+	while (frames_count(&s->frames) > at + 1)
 		nesting_pop(c, s, 0, false);
 }
 
@@ -61,27 +83,35 @@ void nesting_end(struct correlator *c, struct thread_state *s, uint32_t at, uint
 	nesting_pop(c, s, time, false);
 }
 
-void nesting_cut(struct correlator *c, struct frames *frames, uint32_t at, uint64_t time)
+void nesting_truncate(struct correlator *c, struct frames *frames, uint32_t at, uint64_t time)
 {
-	struct span *span = nesting_span(c, &frames->frames[at]);
+	struct span *span = nesting_span(c, frames_at(frames, at));
 
 	span->end_ns = time;
-	span->flags |= SPAN_CUT_END;
+	span->flags |= SPAN_TRUNCATED_END;
 	frames_remove(frames, at);
+}
+
+/* Whether it is an operation without an end mark. */
+static bool ends_at_next(const struct correlator *c, const struct entry *e)
+{
+	return e->row->work == WORK_OP &&
+	       (e->pack->ops_end_at_next ||
+		targets_get(&c->targets, e->record->head.target)->ops_at_entry);
 }
 
 struct frame *nesting_push(struct correlator *c, const struct entry *e, enum span_kind kind)
 {
-	struct thread_state *s = &c->states[e->thread];
+	struct thread_state *s = entry_state(c, e);
 	const struct record_probe *r = e->record;
 	struct frame *f;
 	uint64_t index;
 
-	if (s->frames.n == FRAMES_MAX) {
+	if (frames_count(&s->frames) == FRAMES_MAX) {
 		c->t->n_spans_left_out++;
 		return NULL;
 	}
-	index = correlator_add_span(c, e->thread, kind, r->head.time);
+	index = spans_add(c, e->thread, kind, r->head.time);
 	if (index == NO_SPAN)
 		return NULL;
 	if (e->row->event)
@@ -98,6 +128,7 @@ struct frame *nesting_push(struct correlator *c, const struct entry *e, enum spa
 			     .pack = e->pack,
 			     .row = e->row,
 			     .run = NO_SPAN,
+			     .ends_at_next = ends_at_next(c, e),
 			     .last_ns = r->head.time };
 	return f;
 }
@@ -111,13 +142,13 @@ void nesting_pass(struct correlator *c, const struct entry *e)
 uint64_t nesting_add_begun(struct correlator *c, const struct entry *e, enum span_kind kind,
 			   const char *name)
 {
-	uint64_t index = correlator_add_span(c, e->thread, kind, c->start_ns);
+	uint64_t index = spans_add(c, e->thread, kind, c->start_ns);
 
 	if (index == NO_SPAN)
 		return NO_SPAN;
 	c->t->spans[index].end_ns = e->record->head.time;
-	c->t->spans[index].flags = SPAN_CUT_START;
-	c->t->spans[index].context = c->next_context++;
+	c->t->spans[index].flags = SPAN_TRUNCATED_START;
+	c->t->spans[index].context = spans_make_context(c);
 	c->t->spans[index].name = correlator_name(c, name);
 	return index;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads are inside of, as frames that are spans of the timeline. */
+/* What threads are inside of: frames, each with its span in the timeline. */
 #pragma once
 
 #include "daemon/correlate/correlator.h"
@@ -41,35 +41,35 @@ static inline struct span *nesting_span(struct correlator *c, const struct frame
 
 static inline struct thread_state *entry_state(struct correlator *c, const struct entry *e)
 {
-	return &c->states[e->thread];
+	return thread_state(c, e->thread);
 }
 
-/* Whether it is an operation whose end nothing tells: it ends where the next one begins. */
-static inline bool nesting_ends_at_next(const struct correlator *c, const struct frame *f)
-{
-	return frame_is(f, WORK_OP) && (c->ops_at_entry || f->pack->ops_end_at_next);
-}
-
+/* A record of the thread is being handled: the thread has been busy since its last one, ... */
+void nesting_busy(struct thread_state *s);
+/* ... or may have been without work. */
+void nesting_maybe_idle(struct thread_state *s);
 /* A frame for the entry, and its span; NULL: no room. */
 struct frame *nesting_push(struct correlator *c, const struct entry *e, enum span_kind kind);
-/* Ends the top frame at that time, or at the latest that is known of it (0); cut: it goes on after
- * the window. */
-void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool cut);
+/* Ends the top frame at that time (ns), or at the latest time known of it (0); truncated: it goes
+ * on after the window. */
+void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool truncated);
 /* Pops the frames that must have returned, since this entry's stack pointer is at or above theirs.
  */
 void nesting_return(struct correlator *c, struct thread_state *s, uint32_t stack);
 /* Something happened inside the top frame. */
 void nesting_touch(struct thread_state *s, uint64_t time);
-/* The same of an entry that opens nothing. */
+/* The thread woke another one. */
+void nesting_woke(struct thread_state *s, uint64_t time);
+/* As nesting_return() and nesting_touch(), for an entry that opens nothing. */
 void nesting_pass(struct correlator *c, const struct entry *e);
-/* What is inside of the frame ends, at the latest that is known. */
+/* The frames inside that one end, each at the latest time known of it. */
 void nesting_end_inner(struct correlator *c, struct thread_state *s, uint32_t at);
-/* The frame ends at that time, and what was inside of it at the latest that is known. */
+/* The frame ends at that time, and those inside it at the latest time known of them. */
 void nesting_end(struct correlator *c, struct thread_state *s, uint32_t at, uint64_t time);
-/* The frame was cut off at that time, with others around it that go on. */
-void nesting_cut(struct correlator *c, struct frames *frames, uint32_t at, uint64_t time);
+/* The frame is truncated at that time, while others around it go on. */
+void nesting_truncate(struct correlator *c, struct frames *frames, uint32_t at, uint64_t time);
 /*
- * A span for what had begun before the window and ends here; name: of the span. NO_SPAN: no room.
+ * A span that began before the window and ends at this entry; name: of the span. NO_SPAN: no room.
  */
 uint64_t nesting_add_begun(struct correlator *c, const struct entry *e, enum span_kind kind,
 			   const char *name);

@@ -12,6 +12,12 @@
 /* Objects that wait for their layout; real builds need a handful. */
 #define WAITING_MAX 4096
 
+/* An object that came before its target's layout was known. */
+struct waiting_object {
+	struct waiting_object *next;
+	struct record_object object;
+};
+
 static bool is_cheap(const struct pack *pack, const char *type)
 {
 	for (const char *const *t = pack->cheap_types; t && *t; t++)
@@ -23,9 +29,18 @@ static bool is_cheap(const struct pack *pack, const char *type)
 /* The pack of an object's row, as an index into its target's named ones; -1: none. */
 static int named_of(const struct correlator *c, const struct record *head)
 {
-	return head->target < c->n_targets && !c->gone[head->target]
-		       ? pack_set_named(c->targets[head->target].packs, head->site)
-		       : -1;
+	const struct correlate_target *target = targets_current(&c->targets, head->target);
+
+	return target ? pack_set_named(target->packs, head->site) : -1;
+}
+
+uint64_t objects_key(const struct correlator *c, const struct record *head, uint64_t object)
+{
+	int named = named_of(c, head);
+
+	if (named >= 0 && targets_get(&c->targets, head->target)->packs->named[named]->names.list)
+		object = op_number_object((unsigned)named, object);
+	return target_key(object, head->target);
 }
 
 /* Name and type of an object, as bytes that another program holds. */
@@ -38,18 +53,20 @@ struct words {
 static void add_object(struct correlator *c, const struct record *head, uint64_t object,
 		       const struct words *w)
 {
-	const struct pack *pack = c->targets[head->target].packs->named[named_of(c, head)];
+	const struct pack *pack =
+		targets_get(&c->targets, head->target)->packs->named[named_of(c, head)];
 	char text[RECORD_NAME_SIZE + RECORD_TYPE_SIZE + 8], type_text[RECORD_TYPE_SIZE + 1];
 	uint32_t index;
 
 	if (!pack->names.is_name(w->name, w->name_size) ||
-	    !pack->names.is_type(w->type, w->type_size) || w->type_size >= sizeof(type_text))
+	    (pack->names.is_type && !pack->names.is_type(w->type, w->type_size)) ||
+	    w->type_size >= sizeof(type_text))
 		return;
 	snprintf(type_text, sizeof(type_text), "%.*s", (int)w->type_size, w->type);
 	snprintf(text, sizeof(text), "%.*s%s:%s", (int)w->name_size, w->name, w->whole ? "" : "...",
 		 type_text);
 	if (names_add(&c->names, text, type_text, false, is_cheap(pack, type_text), &index) < 0 ||
-	    names_set_object(&c->names, target_key(object, head->target), index, head->time) < 0)
+	    names_set_object(&c->names, objects_key(c, head, object), index, head->time) < 0)
 		c->error = -ENOMEM;
 }
 
@@ -81,17 +98,18 @@ void objects_on_object(struct correlator *c, const struct record_object *r)
 {
 	const struct record_layout *layout;
 	int named = named_of(c, &r->head);
+	struct objects *o = &c->objects;
 	struct waiting_object *w;
 
 	if (named < 0)
 		return;
-	layout = &c->layouts[r->head.target][named];
+	layout = &c->objects.layouts[r->head.target][named];
 	if (layout->type_offset) {
 		name_object(c, r, layout);
 		return;
 	}
-	/* Its operations are shown without a name, and counted, when it never gets one. */
-	if (c->n_waiting == WAITING_MAX)
+	/* Operations that never get a name are shown without one, and counted. */
+	if (o->n_waiting == WAITING_MAX)
 		return;
 	w = malloc(sizeof(*w));
 	if (!w) {
@@ -99,17 +117,18 @@ void objects_on_object(struct correlator *c, const struct record_object *r)
 		return;
 	}
 	*w = (struct waiting_object){ .object = *r };
-	*c->waiting_tail = w;
-	c->waiting_tail = &w->next;
-	c->n_waiting++;
+	*(o->tail ?: &o->first) = w;
+	o->tail = &w->next;
+	o->n_waiting++;
 }
 
 int correlator_set_layout(struct correlator *c, unsigned target, unsigned named,
 			  const struct record_layout *layout)
 {
-	struct waiting_object **at = &c->waiting, *w;
+	struct objects *o = &c->objects;
+	struct waiting_object **at = &o->first, *w;
 
-	c->layouts[target][named] = *layout;
+	c->objects.layouts[target][named] = *layout;
 	while ((w = *at)) {
 		if (w->object.head.target != target || named_of(c, &w->object.head) != (int)named) {
 			at = &w->next;
@@ -117,9 +136,17 @@ int correlator_set_layout(struct correlator *c, unsigned target, unsigned named,
 		}
 		name_object(c, &w->object, layout);
 		*at = w->next;
-		c->n_waiting--;
+		o->n_waiting--;
 		free(w);
 	}
-	c->waiting_tail = at;
+	o->tail = at;
 	return c->error;
+}
+
+void objects_done(struct objects *o)
+{
+	for (struct waiting_object *w = o->first, *next; w; w = next) {
+		next = w->next;
+		free(w);
+	}
 }

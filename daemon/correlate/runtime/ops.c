@@ -3,9 +3,11 @@
 
 #include <errno.h>
 
+#include "daemon/correlate/runtime/objects.h"
+
 void ops_open(struct correlator *c, const struct entry *e)
 {
-	uint64_t object = entry_key(e);
+	uint64_t object = objects_key(c, &e->record->head, e->record->value);
 	uint32_t name;
 	struct frame *f;
 
@@ -13,12 +15,12 @@ void ops_open(struct correlator *c, const struct entry *e)
 	f = nesting_push(c, e, SPAN_OP);
 	if (!f)
 		return;
-	/* Its name may come a little later than itself: the object stands in for it until all
-	 * records are read. */
+	/* The name may come a little later than the operation: until then the span has the object.
+	 */
 	name = names_of_object(&c->names, object, e->record->head.time);
 	nesting_span(c, f)->name = name;
 	if (name == NAME_NONE)
-		nesting_span(c, f)->context = object;
+		nesting_span(c, f)->object = object;
 	if (e->row->async)
 		nesting_span(c, f)->flags |= SPAN_ASYNC;
 }
@@ -29,8 +31,8 @@ void ops_close(struct correlator *c, const struct entry *e)
 	uint32_t at = frames_find(&s->frames, WORK_OP, e->record->tag);
 
 	if (at == FRAME_NONE) {
-		/* Of an asynchronous operation that was launched elsewhere, or one that began
-		 * before the window. */
+		/* The end of an asynchronous operation that was launched elsewhere, or of one that
+		 * began before the window. */
 		nesting_pass(c, e);
 		return;
 	}
@@ -47,7 +49,7 @@ void ops_enqueue(struct correlator *c, const struct entry *e)
 	uint64_t index;
 
 	nesting_pass(c, e);
-	index = correlator_add_span(c, e->thread, SPAN_SCHEDULE, e->record->head.time);
+	index = spans_add(c, e->thread, SPAN_SCHEDULE, e->record->head.time);
 	if (index != NO_SPAN)
 		c->t->spans[index].name = correlator_name(c, e->row->event);
 }
@@ -72,13 +74,13 @@ void ops_name(struct correlator *c)
 		if (s->kind != SPAN_OP)
 			continue;
 		if (s->name == NAME_NONE)
-			s->name = names_of_object(&c->names, s->context, s->start_ns);
-		s->context = 0;
+			s->name = names_of_object(&c->names, s->object, s->start_ns);
+		s->object = 0;
 		c->t->n_ops++;
 		if (s->name == NAME_NONE) {
 			s->name = lost;
 			c->t->n_lost_names++;
-		} else if (c->names.cheap[s->name]) {
+		} else if (names_is_cheap(&c->names, s->name)) {
 			s->flags |= SPAN_CHEAP;
 		}
 	}

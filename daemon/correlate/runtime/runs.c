@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "daemon/correlate/attribute/attribution.h"
-#include "daemon/correlate/http/requests.h"
+#include "daemon/correlate/runtime/nesting.h"
 
 /* Pieces of which one must be linked to its run, if any can be. */
 #define LINK_PROOFS 16
@@ -14,12 +14,12 @@ static bool is_piece(const struct frame *f)
 	return frame_is(f, WORK_PIECE) && !f->row->last;
 }
 
-/* The run, or batch, that the thread is working for: its own, or that of the piece whose work it
- * does. */
+/* The run, or batch, that the thread is working for: its own, or that of the piece that it
+ * executes. */
 static uint64_t find_run(const struct thread_state *s)
 {
-	for (uint32_t i = s->frames.n; i > 0; i--) {
-		const struct frame *f = &s->frames.frames[i - 1];
+	for (uint32_t i = frames_count(&s->frames); i > 0; i--) {
+		const struct frame *f = frames_at(&s->frames, i - 1);
 
 		if (frame_is(f, WORK_RUN) || frame_is(f, WORK_BATCH))
 			return f->span;
@@ -33,28 +33,35 @@ uint64_t runs_of_thread(struct correlator *c, const struct thread_state *s)
 {
 	uint64_t run = find_run(s);
 
-	/* Before there is any run: a session that batches is called by the handler itself. */
-	for (uint32_t i = s->frames.n; run == NO_SPAN && i > 0; i--)
-		if (frame_is(&s->frames.frames[i - 1], WORK_REQUEST))
-			run = s->frames.frames[i - 1].span;
+	/* Before there is a run: a session that batches is called by the handler itself. */
+	for (uint32_t i = frames_count(&s->frames); run == NO_SPAN && i > 0; i--)
+		if (frame_is(frames_at(&s->frames, i - 1), WORK_REQUEST))
+			run = frames_at(&s->frames, i - 1)->span;
 	return run;
 }
 
 static bool is_working(const struct thread_state *s)
 {
-	for (uint32_t i = 0; i < s->frames.n; i++)
-		if (frame_is(&s->frames.frames[i], WORK_RUN) || is_piece(&s->frames.frames[i]))
+	for (uint32_t i = 0; i < frames_count(&s->frames); i++)
+		if (frame_is(frames_at(&s->frames, i), WORK_RUN) ||
+		    is_piece(frames_at(&s->frames, i)))
 			return true;
 	return false;
 }
 
-/* Whether the thread is in a run that began at the height of this one, or below: it is over. */
+/* Whether the thread is in a run that began at the same stack depth, or deeper: that one is over.
+ */
 static bool is_replaced(const struct thread_state *s, const struct entry *e)
 {
 	uint32_t stack = e->record->stack + 2 * e->row->slack;
 	uint32_t at = frames_find_above(&s->frames, e->pack, e->row, e->record->stack);
 
-	return at != FRAME_NONE && stack_at_or_above(stack, s->frames.frames[at].stack);
+	return at != FRAME_NONE && stack_at_or_above(stack, frames_at(&s->frames, at)->stack);
+}
+
+static void set_number(struct span *span, int64_t number)
+{
+	*(span->flags & SPAN_MARK ? &span->request_id : &span->step) = number;
 }
 
 void runs_open(struct correlator *c, const struct entry *e)
@@ -65,8 +72,8 @@ void runs_open(struct correlator *c, const struct entry *e)
 	bool inner;
 
 	nesting_return(c, s, r->stack);
-	/* What outlives its function ends by its other mark, or where the thread's next one begins.
-	 */
+	/* A run that outlives its function ends with its end mark, or where the thread's next run
+	 * begins. */
 	if (e->row->slack)
 		while (is_replaced(s, e))
 			nesting_pop(c, s, 0, false);
@@ -80,13 +87,13 @@ void runs_open(struct correlator *c, const struct entry *e)
 		nesting_span(c, f)->flags |= SPAN_INNER;
 	else
 		attribution_on_run(c, e->thread, f->span);
-	nesting_span(c, f)->context = c->next_context++;
+	nesting_span(c, f)->context = spans_make_context(c);
 	if (e->row->value.argument)
-		nesting_span(c, f)->id = (int64_t)r->value;
+		set_number(nesting_span(c, f), (int64_t)r->value);
 }
 
-/* It began before the window, unless another one has ended here since, and then something was lost.
- */
+/* Closes a run that began before the window. If another one has ended here since, records were lost
+ * instead. */
 static void close_begun(struct correlator *c, const struct entry *e)
 {
 	const struct probe_row *open = NULL;
@@ -97,15 +104,14 @@ static void close_begun(struct correlator *c, const struct entry *e)
 		if (row_is(&e->pack->rows[i], VERB_OPEN, WORK_RUN) &&
 		    e->pack->rows[i].group == e->row->group)
 			open = &e->pack->rows[i];
-	/* A function's end mark is not only its own: without anything seen of a run it says
-	 * nothing. */
-	if (s->run_closed || s->frames.n || !open || !open->value.argument)
+	/* An end mark is shared by several functions: alone, it is not the end of a run. */
+	if (s->run_closed || frames_count(&s->frames) || !open || !open->value.argument)
 		return;
 	index = nesting_add_begun(c, e, SPAN_RUN, open->event);
 	if (index == NO_SPAN)
 		return;
 	s->run_closed = e->record->head.time;
-	attribution_on_cut_run(c, e->thread, index);
+	attribution_on_truncated_run(c, e->thread, index);
 }
 
 void runs_close(struct correlator *c, const struct entry *e)
@@ -118,7 +124,7 @@ void runs_close(struct correlator *c, const struct entry *e)
 		close_begun(c, e);
 		return;
 	}
-	span = s->frames.frames[at].span;
+	span = frames_at(&s->frames, at)->span;
 	nesting_end(c, s, at, e->record->head.time);
 	s->run_closed = e->record->head.time;
 	if (e->row->usdt && !(c->t->spans[span].flags & SPAN_INNER))
@@ -127,7 +133,34 @@ void runs_close(struct correlator *c, const struct entry *e)
 
 static struct links *links_of(struct correlator *c, const struct entry *e)
 {
-	return &c->links[e->record->head.target];
+	return &c->runs.links[e->record->head.target];
+}
+
+/* Batches and marks have pieces, too, but no step that is shown. */
+static bool shows_step(const struct span *s)
+{
+	return s->kind == SPAN_RUN && !(s->flags & SPAN_MARK);
+}
+
+/* The step of the pieces of a run, batch or mark; -1: unknown. */
+static int64_t step_of(const struct correlator *c, uint64_t span)
+{
+	const uint64_t *found;
+
+	if (shows_step(&c->t->spans[span]))
+		return c->t->spans[span].step;
+	found = map_get(&c->runs.step_of, span);
+	return found ? (int64_t)*found : -1;
+}
+
+static void set_step(struct correlator *c, uint64_t span, int64_t step)
+{
+	if (shows_step(&c->t->spans[span])) {
+		c->t->spans[span].step = step;
+		c->t->spans[span].flags |= SPAN_STEP_READ;
+	} else {
+		correlator_put(c, &c->runs.step_of, span, (uint64_t)step);
+	}
 }
 
 void pieces_enqueue(struct correlator *c, const struct entry *e)
@@ -137,35 +170,34 @@ void pieces_enqueue(struct correlator *c, const struct entry *e)
 	nesting_pass(c, e);
 	run = find_run(entry_state(c, e));
 	if (entry_values(e)->value2)
-		correlator_put(c, &c->run_of_call, entry_key2(e), run);
+		correlator_put(c, &c->runs.of_call, entry_key2(e), run);
 	if (run == NO_SPAN)
 		return;
 	links_of(c, e)->n_starts++;
-	if (c->t->spans[run].id < 0) {
-		c->t->spans[run].id = (int64_t)e->record->value;
-		c->t->spans[run].flags |= SPAN_ID_READ;
-	}
-	/* Numbers that several runs share name none of them. */
-	other = map_get(&c->run_of_step, entry_key(e));
-	correlator_put(c, &c->run_of_step, entry_key(e), other && *other != run ? NO_SPAN : run);
+	if (step_of(c, run) < 0)
+		set_step(c, run, (int64_t)e->record->value);
+	/* A step that several runs share identifies none of them. */
+	other = map_get(&c->runs.of_step, entry_key(e));
+	correlator_put(c, &c->runs.of_step, entry_key(e), other && *other != run ? NO_SPAN : run);
 }
 
-/* An identity's address comes back in later runs: the run of a piece is one that goes on. */
+/* The address of an identity is reused by later runs: the run of a piece is one that has not ended.
+ */
 static bool has_ended(const struct correlator *c, uint64_t run)
 {
 	return run != NO_SPAN && c->t->spans[run].end_ns != c->t->spans[run].start_ns;
 }
 
-/* Identity and number must both agree: a wrong layout reads something else in either. */
+/* Identity and number must both agree: with a wrong layout one of them differs. */
 static bool has_number(const struct correlator *c, uint64_t run, uint64_t number)
 {
-	return run == NO_SPAN || c->t->spans[run].id < 0 || c->t->spans[run].id == (int64_t)number;
+	return run == NO_SPAN || step_of(c, run) < 0 || step_of(c, run) == (int64_t)number;
 }
 
 static void link_piece(struct correlator *c, const struct entry *e, struct frame *f)
 {
 	uint64_t call = entry_values(e)->value2;
-	uint64_t *run = call ? map_get(&c->run_of_call, entry_key2(e)) : NULL;
+	uint64_t *run = call ? map_get(&c->runs.of_call, entry_key2(e)) : NULL;
 
 	if (run && !has_ended(c, *run) && has_number(c, *run, e->record->value))
 		f->run = *run;
@@ -179,10 +211,11 @@ static void link_piece(struct correlator *c, const struct entry *e, struct frame
 void pieces_open(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
-	uint64_t *run = e->row->last ? map_get(&c->run_of_step, entry_key(e)) : NULL;
+	uint64_t *run = e->row->last ? map_get(&c->runs.of_step, entry_key(e)) : NULL;
 	struct frame *f;
 
-	c->idle_between |= !e->row->last;
+	if (!e->row->last)
+		nesting_maybe_idle(s);
 	nesting_return(c, s, e->record->stack);
 	/* A piece is entered from within another one only while that runs an operation. */
 	f = frames_top(&s->frames);
@@ -191,21 +224,22 @@ void pieces_open(struct correlator *c, const struct entry *e)
 	f = nesting_push(c, e, e->row->last ? SPAN_DONE : SPAN_EXECUTOR);
 	if (!f)
 		return;
-	nesting_span(c, f)->id = (int64_t)e->record->value;
-	nesting_span(c, f)->flags |= SPAN_ID_READ;
+	nesting_span(c, f)->step = (int64_t)e->record->value;
+	nesting_span(c, f)->flags |= SPAN_STEP_READ;
 	if (!e->row->last)
 		link_piece(c, e, f);
 	else if (run && *run != NO_SPAN)
 		nesting_span(c, f)->context = c->t->spans[*run].context;
 }
 
-/* With ends of operations marked this says nothing new; without, the last one of the piece is over.
- */
+/* Where operations have end marks, this is nothing new; elsewhere, the last operation of the piece
+ * has ended. */
 void pieces_close(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
-	uint32_t at =
-		c->ops_at_entry ? frames_find(&s->frames, WORK_PIECE, e->record->tag) : FRAME_NONE;
+	uint32_t at = targets_get(&c->targets, e->record->head.target)->ops_at_entry
+			      ? frames_find(&s->frames, WORK_PIECE, e->record->tag)
+			      : FRAME_NONE;
 
 	nesting_return(c, s, e->record->stack);
 	if (at != FRAME_NONE)
@@ -213,29 +247,38 @@ void pieces_close(struct correlator *c, const struct entry *e)
 	nesting_touch(s, e->record->head.time);
 }
 
-/* Where pieces keep identity and number is known of some releases only; elsewhere nothing that they
- * hold is that of a run that was seen. */
-static void check_links(struct correlator *c, unsigned target)
+/* The place of identity and number in a piece is known for some releases only. In other releases no
+ * piece matches a run. */
+static void check_links(struct correlator *c, unsigned target, uint32_t pid)
 {
-	const struct links *l = &c->links[target];
+	const struct links *l = &c->runs.links[target];
 
 	if (l->n_linked)
 		return;
-	/* What was read beside it is worth nothing then. */
+	/* Then the steps that were read are wrong, too. */
 	for (uint64_t i = 0; i < c->t->n_spans; i++)
-		if (c->t->spans[i].flags & SPAN_ID_READ &&
+		if (c->t->spans[i].flags & SPAN_STEP_READ &&
 		    c->t->threads[c->t->spans[i].thread].process == target)
-			c->t->spans[i].id = -1;
+			c->t->spans[i].step = -1;
 	if (l->n_starts >= LINK_PROOFS && l->n_pieces >= LINK_PROOFS &&
 	    timeline_warn(
 		    c->t,
-		    "Process %u: which run an executor belongs to is not shown: nothing in it is where the releases that are known keep it.",
-		    c->targets[target].pid) < 0)
+		    "Process %u: it is unknown which run an executor belongs to: this release does not keep that where known releases do.",
+		    pid) < 0)
 		c->error = -ENOMEM;
 }
 
 void runs_check_links(struct correlator *c)
 {
-	for (unsigned i = 0; i < c->n_targets && !c->error; i++)
-		check_links(c, i);
+	const struct correlate_target *target;
+
+	for (unsigned i = 0; (target = targets_get(&c->targets, i)) && !c->error; i++)
+		check_links(c, i, target->pid);
+}
+
+void runs_done(struct runs *r)
+{
+	map_done(&r->of_call);
+	map_done(&r->of_step);
+	map_done(&r->step_of);
 }

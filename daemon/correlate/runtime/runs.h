@@ -2,7 +2,26 @@
 /* Runs and their pieces. */
 #pragma once
 
-#include "daemon/correlate/runtime/nesting.h"
+#include <stdint.h>
+
+#include "include/record_types.h"
+#include "lib/base/map.h"
+
+struct correlator;
+struct entry;
+struct thread_state;
+
+/* Counts of a process: executors that runs started, their pieces, and pieces with a known run. */
+struct links {
+	uint64_t n_starts, n_pieces, n_linked;
+};
+
+/* Indices of the spans of runs, batches and marks. Zeros at first. */
+struct runs {
+	struct map of_call, of_step; /* by the identity of an executor's start, by its step */
+	struct map step_of;          /* by span, of batches and marks */
+	struct links links[RECORD_MAX_TARGETS];
+};
 
 void runs_open(struct correlator *c, const struct entry *e);
 void runs_close(struct correlator *c, const struct entry *e);
@@ -13,5 +32,7 @@ void pieces_close(struct correlator *c, const struct entry *e);
 /* The run, or batch, that the thread is working for: its own, or that of the piece whose work it
  * does; else a handler. NO_SPAN: none. */
 uint64_t runs_of_thread(struct correlator *c, const struct thread_state *s);
-/* The window has closed: of targets where no piece's run was found nothing is said of runs. */
+/* The window has closed: where no piece of a target matched a run, the steps of that target are
+ * removed. */
 void runs_check_links(struct correlator *c);
+void runs_done(struct runs *r);

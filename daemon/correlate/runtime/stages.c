@@ -8,7 +8,7 @@
 #include "daemon/correlate/runtime/labels.h"
 #include "lib/base/macro.h"
 
-/* Of a pack's word for stages. */
+/* Length of a pack's word for stages. */
 #define WORD_MAX 32
 
 static uint32_t other(struct correlator *c, const char *word, const char *what)
@@ -19,21 +19,21 @@ static uint32_t other(struct correlator *c, const char *word, const char *what)
 	return correlator_name(c, name);
 }
 
-/* "Iterator::Root::Map": each with what it is an iterator of, the outermost first. Elsewhere in
- * another release's object there is something else, which does not begin with the pack's word. */
+/* "Iterator::Root::Map": each iterator with those that it is part of, the outermost first. In
+ * another release the text may be something else, which does not begin with the pack's word. */
 static uint32_t name_of(struct correlator *c, const char *word, const struct record_text *r)
 {
 	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
 	char name[RECORD_TEXT_SIZE + WORD_MAX + sizeof("::...")];
 
-	/* Of a long one only the end is here. */
+	/* Of a long name only the end was sent. */
 	if (r->size <= RECORD_TEXT_SIZE &&
 	    (size < strlen(word) || memcmp(r->text, word, strlen(word))))
 		return other(c, word, "unknown");
 	for (size_t i = 0; i < size; i++)
 		if (!isprint((unsigned char)r->text[i]))
 			return other(c, word, "unknown");
-	if (c->n_label_names >= LABEL_NAMES_MAX)
+	if (!labels_have_room(c))
 		return other(c, word, "other");
 	snprintf(name, sizeof(name), "%.*s%s%.*s", WORD_MAX, r->size > RECORD_TEXT_SIZE ? word : "",
 		 r->size > RECORD_TEXT_SIZE ? "::..." : "", (int)size, r->text);

@@ -12,7 +12,7 @@ struct startup_entry {
 	const struct record *record;
 };
 
-/* What was kept of a text: its end, after "..." where there was more. */
+/* The end of a text, after "..." if it was truncated. */
 static void copy_text(char *ret, size_t size, const struct record *record)
 {
 	const struct record_text *r = (const void *)record;
@@ -72,7 +72,7 @@ static void begin_load(struct startup *s, uint32_t tid, uint64_t time)
 	}
 }
 
-/* A load whose end is the first that is seen of its thread had begun before it was watched. */
+/* A load of whose thread the end is seen first had begun before the process was watched. */
 static struct startup_load *begin_unseen(struct startup *s, uint32_t tid)
 {
 	struct startup_load *l;
@@ -90,7 +90,7 @@ static void end_load(struct startup *s, uint32_t tid, uint64_t time)
 {
 	struct startup_load *l = find_load(s, tid, true);
 
-	/* Of a thread whose load is not among them. */
+	/* The thread's load was left out. */
 	if (!l && s->n_unkept) {
 		s->n_unkept--;
 		return;
@@ -100,7 +100,7 @@ static void end_load(struct startup *s, uint32_t tid, uint64_t time)
 		l->end_ns = time;
 }
 
-/* Some tell the directory first, some after the load. */
+/* Some runtimes report the directory before the load, some after it. */
 static void set_path(struct startup *s, const struct record *record)
 {
 	struct startup_load *l =
@@ -110,8 +110,8 @@ static void set_path(struct startup *s, const struct record *record)
 		copy_text(l->path, sizeof(l->path), record);
 }
 
-/* Whether variables whose files' names begin so are those of the directory; of either only the end
- * may be known. */
+/* Whether variables in files with this prefix belong to the model in the directory; both texts may
+ * have lost their beginning. */
 static bool is_in(const char *prefix, const char *folder, const char *directory)
 {
 	const char *end = NULL;
@@ -128,8 +128,8 @@ static bool is_in(const char *prefix, const char *folder, const char *directory)
 	return n <= size && !memcmp(prefix + 3, directory + size - n, n);
 }
 
-/* Which load variables are read for: that of the thread, the one whose directory they are in, or
- * the only one whose directory is not known. */
+/* The load that variables are read for: that of the thread, the one with their directory, or the
+ * only one whose directory is unknown. */
 static struct startup_load *load_of_reader(struct startup *s, const struct startup_entry *e)
 {
 	const struct record *record = e->record;
@@ -177,8 +177,8 @@ static void end_restore(struct startup *s, const struct record *record)
 		}
 }
 
-/* What a thread runs after it has loaded a model warms that model up; what others run is for a
- * request, unless handlers tell of these. */
+/* Runs of a thread that has loaded a model warm that model up; runs of other threads are for a
+ * request, unless requests are known from handlers. */
 static void on_run(struct startup *s, uint32_t tid, uint64_t time, bool begins)
 {
 	struct startup_load *l = find_load(s, tid, false);
@@ -226,8 +226,8 @@ static const struct startup_call *find_call(const struct startup *s, const struc
 	return NULL;
 }
 
-/* Who only asks whether the server is ready has no end that names a model, and none of a group of
- * its own. */
+/* A call that only asks whether the server is ready has neither an end that names a model nor one
+ * of its own group. */
 static void end_call(struct startup *s, const struct startup_entry *e)
 {
 	const struct startup_call *call = find_call(s, e);
@@ -299,7 +299,7 @@ bool startup_is_over(const struct startup *s)
 	return s->first_request_ns != 0;
 }
 
-/* The earlier of two times, of which either may not be known. */
+/* The earlier of two times, either of which may be unknown (0). */
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -317,7 +317,8 @@ static int compare_phases(const void *a, const void *b)
 static struct startup_phase *add(struct startup_track *t, enum startup_phase_kind kind,
 				 uint64_t start, uint64_t end)
 {
-	/* Times of threads and processes are to 10 ms: none ends before it begins. */
+	/* Times of threads and processes have a precision of 10 ms: no phase ends before it begins.
+	 */
 	t->phases[t->n] = (struct startup_phase){ .kind = kind,
 						  .start_ns = start,
 						  .end_ns = end ? MAX(start, end) : 0 };
@@ -359,7 +360,7 @@ void startup_phases(const struct startup *s, struct startup_track *ret)
 	ret->n = 0;
 	for (unsigned i = 0; i < s->n_loads; i++) {
 		first_load = earlier(first_load, s->loads[i].begin_ns);
-		/* A model that is loaded later is not what the first request waited for. */
+		/* The first request did not wait for a model that was loaded later. */
 		if (!s->first_request_ns || s->loads[i].end_ns <= s->first_request_ns)
 			ready = MAX(ready, MAX(s->loads[i].end_ns, s->loads[i].warmup_end_ns));
 		add_load(ret, &s->loads[i], is_watched);

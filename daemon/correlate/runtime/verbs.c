@@ -12,7 +12,7 @@
 
 typedef void (*verb_fn)(struct correlator *c, const struct entry *e);
 
-/* What is not here says no more than that its thread was there. */
+/* For other rows, a record only means that its thread was there. */
 static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 	[WORK_REQUEST] = { [VERB_OPEN] = handlers_open, [VERB_CLOSE] = handlers_close },
 	[WORK_RUN] = { [VERB_OPEN] = runs_open, [VERB_CLOSE] = runs_close },
@@ -49,23 +49,23 @@ static bool is_whole(const struct record *record, const struct probe_row *row)
 
 void verbs_on_record(struct correlator *c, const struct record *record)
 {
+	const struct correlate_target *target = targets_current(&c->targets, record->target);
 	const struct pack_set *set;
 	struct entry e = { .record = (const void *)record };
 	verb_fn verb;
 
-	if (record->target >= c->n_targets || c->gone[record->target])
+	if (!target)
 		return;
-	set = c->targets[record->target].packs;
+	set = target->packs;
 	e.row = pack_set_row(set, record->site);
-	if (!e.row || !is_whole(record, e.row) || c->shed[probe_kind_of_row(e.row)])
+	if (!e.row || !is_whole(record, e.row) || sheds_has(&c->sheds, probe_kind_of_row(e.row)))
 		return;
 	e.pack = set->owners[record->site];
-	e.thread = correlator_thread(c, record->tid);
+	e.thread = thread_table_get(c, record->tid);
 	if (c->error)
 		return;
 	c->t->threads[e.thread].process = record->target;
-	c->idle_between = false;
-	c->ops_at_entry = c->targets[record->target].ops_at_entry;
+	nesting_busy(entry_state(c, &e));
 	verb = verbs[e.row->work][e.row->verb];
 	if (verb)
 		verb(c, &e);
@@ -76,27 +76,28 @@ void verbs_on_record(struct correlator *c, const struct record *record)
 /* Notes when the thread did the first thing after it entered its top frame. */
 void verbs_note_next(struct correlator *c, const struct record *r)
 {
-	uint64_t *found = r->kind == RECORD_WAKE ? NULL : map_get(&c->thread_of_tid, r->tid);
-	struct frame *f = found ? frames_top(&c->states[*found].frames) : NULL;
+	uint32_t thread = r->kind == RECORD_WAKE ? THREAD_NONE : thread_table_find(c, r->tid);
+	struct frame *f =
+		thread == THREAD_NONE ? NULL : frames_top(&thread_state(c, thread)->frames);
 
 	if (f && !f->next_ns)
 		f->next_ns = r->time;
 }
 
-void verbs_close(struct correlator *c, struct thread_state *s)
+static void close_thread(struct correlator *c, struct thread_state *s)
 {
-	while (s->frames.n) {
+	while (frames_count(&s->frames)) {
 		const struct frame *f = frames_top(&s->frames);
 		bool piece = frame_is(f, WORK_PIECE);
-		/* Of an operation that another thread finishes only the launch is here; what its
-		 * thread did next comes after that. */
+		/* Of an operation that another thread finishes, the span is only the launch, which
+		 * ended before the thread's next record. */
 		bool launch = frame_is(f, WORK_OP) && f->row->async &&
 			      (f->last_ns > nesting_span(c, f)->start_ns || f->next_ns);
 
-		c->idle_between = true;
+		nesting_maybe_idle(s);
 		if (launch)
 			nesting_pop(c, s, 0, false);
-		else if (nesting_ends_at_next(c, f) && s->left_ns > nesting_span(c, f)->start_ns)
+		else if (f->ends_at_next && threads_left_ns(&s->cpu) > nesting_span(c, f)->start_ns)
 			nesting_pop(c, s, 0, false);
 		else if (piece && f->last_ns > nesting_span(c, f)->start_ns &&
 			 f->last_ns < c->end_ns)
@@ -106,25 +107,32 @@ void verbs_close(struct correlator *c, struct thread_state *s)
 	}
 }
 
-void verbs_end_process(struct correlator *c, uint32_t process, uint64_t time)
+void verbs_close(struct correlator *c)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++)
-		while (c->t->threads[i].process == process && c->states[i].frames.n)
-			nesting_cut(c, &c->states[i].frames, c->states[i].frames.n - 1, time);
-	for (uint32_t i = 0; i < c->t->n_threads; i++)
-		if (c->t->threads[i].process == process)
-			labels_cut(c, &c->states[i], time);
+		close_thread(c, thread_state(c, i));
+}
+
+void verbs_end_process(struct correlator *c, uint32_t process, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++) {
+		struct frames *frames = &thread_state(c, i)->frames;
+
+		while (c->t->threads[i].process == process && frames_count(frames))
+			nesting_truncate(c, frames, frames_count(frames) - 1, time);
+	}
+	labels_truncate_process(c, process, time);
 }
 
 void verbs_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++) {
-		struct frames *frames = &c->states[i].frames;
+		struct frames *frames = &thread_state(c, i)->frames;
 
-		if (kind == KIND_LABELS)
-			labels_cut(c, &c->states[i], time);
-		for (uint32_t at = frames->n; at > 0; at--)
-			if (probe_kind_of_row(frames->frames[at - 1].row) == kind)
-				nesting_cut(c, frames, at - 1, time);
+		for (uint32_t at = frames_count(frames); at > 0; at--)
+			if (probe_kind_of_row(frames_at(frames, at - 1)->row) == kind)
+				nesting_truncate(c, frames, at - 1, time);
 	}
+	if (kind == KIND_LABELS)
+		labels_truncate(c, time);
 }

@@ -10,18 +10,18 @@
 
 struct stint {
 	uint64_t start_ns, end_ns;
-	uint32_t first, last; /* not the same: others came in between */
+	uint32_t first, last; /* if these differ, other threads ran in between */
 };
 
 struct cpu_stints {
 	struct stint list[CPU_STINTS]; /* a ring */
-	uint32_t n;                    /* how many there were */
+	uint32_t n;                    /* total */
 	uint64_t since_ns;
-	uint32_t tid; /* who has it */
+	uint32_t tid; /* the thread that has the CPU */
 	bool known;
 };
 
-/* What a thread had of a time, twice, so that it can be halved. */
+/* Twice the time that a thread had, so that it can be halved. */
 struct share {
 	uint32_t tid;
 	uint64_t twice_ns;
@@ -86,8 +86,8 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 			break;
 		if (from >= to)
 			continue;
-		/* The wait began later than the stint: who left the CPU had it then, more likely
-		 * than who came first. */
+		/* The wait began within the stint: the thread that left the CPU more likely had it
+		 * then than the one that got it. */
 		n = give(shares, n, stint->last, to - from);
 		n = give(shares, n, stint->start_ns < start ? stint->last : stint->first,
 			 to - from);

@@ -1,14 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When threads ran, why they left, who woke them; their names. */
+/* When threads ran, why they left their CPU, which thread woke them; their names. */
 #pragma once
 
-#include "daemon/correlate/correlator.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/correlate/sched/cpus.h"
+#include "daemon/correlate/spans.h"
+#include "include/record_types.h"
+
+struct correlator;
+
+/* Where a thread is. */
+struct thread_cpu {
+	bool known; /* whether it is on a CPU */
+	bool on_cpu;
+	uint16_t number;    /* of the CPU */
+	uint64_t since_ns;  /* that it has the CPU */
+	int32_t waker;      /* index of the thread that woke it for this time, or the next one, on
+			       a CPU; -1: unknown */
+	int32_t blocked_in; /* the system call that it waits in, -1: unknown */
+	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
+	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
+};
+
+#define THREAD_CPU_UNKNOWN                                                                         \
+	((struct thread_cpu){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN })
+
+struct sched {
+	struct cpus cpus;
+	uint64_t slices_size;
+	uint32_t unknown_name, preempted_name, runnable_name;
+};
+
+void threads_init(struct correlator *c);
+void threads_done(struct sched *s);
+/* When the thread last left a CPU of its own will, 0: never in the window. */
+static inline uint64_t threads_left_ns(const struct thread_cpu *cpu)
+{
+	return cpu->left_ns;
+}
 
 void threads_on_switch(struct correlator *c, const struct record_switch *record);
 void threads_on_wake(struct correlator *c, const struct record_wake *record);
 void threads_on_thread(struct correlator *c, const struct record_thread *record);
 void threads_on_foreign(struct correlator *c, const struct record_thread *record);
-void threads_add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason);
-/* The scheduler's records end at that time. */
-void threads_shed(struct correlator *c, uint64_t time);
-void threads_end_off_span(struct correlator *c, struct thread_state *s, uint64_t time);
+/* The scheduler's records end at that time: they were shed, or the window closes. */
+void threads_end(struct correlator *c, uint64_t time);

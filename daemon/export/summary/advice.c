@@ -7,7 +7,7 @@
 #include "lib/base/macro.h"
 
 #define REQUESTS_MIN 20
-/* Of the requests' time, percent: less is not worth a word. */
+/* Share of the requests' time, percent: a smaller one is not mentioned. */
 #define SHARE_MIN 25
 
 enum wait { WAIT_CPU, WAIT_QUEUE, WAIT_BATCH, WAIT_BLOCKED, WAIT_READ, WAIT_WRITE, WAIT_COUNT };
@@ -26,7 +26,7 @@ static enum wait wait_of(const struct segment *s)
 		return WAIT_CPU;
 	if (s->phase == PHASE_BATCH)
 		return WAIT_BATCH;
-	/* Whatever the thread that will take it up is at until then. */
+	/* What the thread that will take it up does until then. */
 	if (s->phase == PHASE_QUEUE)
 		return WAIT_QUEUE;
 	if (s->activity != ACTIVITY_BLOCKED)
@@ -36,7 +36,7 @@ static enum wait wait_of(const struct segment *s)
 	return s->phase == PHASE_WRITE ? WAIT_WRITE : WAIT_BLOCKED;
 }
 
-/* What blocks for the longest time: few different names, looked for one after the other. */
+/* The call that blocks for the longest time: there are few names, so the search is linear. */
 static void find_blocked(struct shares *shares, const uint64_t *blocked_ns)
 {
 	shares->blocked_in = TEXT_NONE;
@@ -71,7 +71,7 @@ static void sum_up(struct shares *shares, uint64_t *blocked_ns)
 	}
 }
 
-/* How many threads ran, or wanted to, on average; and on how many CPUs they ran. */
+/* How many threads were running or runnable on average, and on how many CPUs. */
 static double wanted_cpus(const struct timeline *t, unsigned *ret_cpus)
 {
 	uint64_t wanted_ns = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the numbers of a capture suggest: a sentence for each thing that requests wait for most,
- * where the data says so. Pure. */
+/* What the numbers of a capture suggest: a sentence for each of the things that requests wait for
+ * most, where the data supports it. Pure. */
 #pragma once
 
 #include "daemon/timeline/timeline.h"
@@ -9,9 +9,9 @@
 #define ADVICE_TEXT 360
 
 struct advice {
-	char texts[ADVICE_MAX][ADVICE_TEXT]; /* what takes the most time first */
+	char texts[ADVICE_MAX][ADVICE_TEXT]; /* the largest share of time first */
 	unsigned n;
 };
 
-/* Of whole requests; of too few of them nothing is said. */
+/* Advice on whole requests; none if there are too few of them. */
 void advice_make(const struct timeline *t, struct advice *ret);

@@ -5,7 +5,7 @@
 
 #include "lib/base/macro.h"
 
-/* What the runtime puts before the type that a kernel is another form of, in this order. */
+/* Prefixes that the runtime puts before the type that a kernel is a variant of, in this order. */
 static const char *const prefixes[] = { "_", "Mkl", "Native", "Fused" };
 
 struct category {
@@ -16,9 +16,9 @@ struct category {
 #define TYPES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /*
- * Readers have meanings of their own for "call", "while", "conditional", "fusion", "infeed",
- * "outfeed" and the like: no category is named so, and what calls functions or only launches
- * something keeps its type.
+ * Readers have special meanings for "call", "while", "conditional", "fusion", "infeed", "outfeed"
+ * and the like: no category has such a name, and operations that call functions or only launch
+ * something keep their type.
  */
 static const struct category categories[] = {
 	{ "dot", TYPES("MatMul", "BatchMatMul", "SparseMatMul", "SparseTensorDenseMatMul",
@@ -52,7 +52,7 @@ static const struct category categories[] = {
 	{ "scatter", TYPES("ScatterNd", "TensorScatterUpdate", "ScatterUpdate", "DynamicStitch") },
 };
 
-/* Of "BatchMatMulV2" what comes before the version. */
+/* The part of "BatchMatMulV2" before the version. */
 static size_t length_without_version(const char *type)
 {
 	size_t length = strlen(type), digits = length;

@@ -13,20 +13,14 @@
 #define TAG_REQUESTS (10 << 3 | 2)
 #define TAG_SLOWEST (11 << 3 | 2)
 #define HEAD_MAX 6
-/* So short that pieces longer than this share of the latency are at most half of the limit. */
+/* The share of the latency below which pieces are merged: so small that longer ones are at most
+ * half of the limit. */
 #define FOLD_SHARE (REQUEST_SEGMENTS_MAX / 2)
 #define SEGMENTS_ROOM (REQUEST_SEGMENTS_MAX + 1)
 #define THREADS_ROOM (3 + REQUEST_RUNS_MAX + 2 * SEGMENTS_ROOM + 2)
 #define NAMES_ROOM (SEGMENTS_ROOM + 1)
 
-/* The protocol tells phases and the like by the timeline's numbers. */
-_Static_assert((int)TFPROFD__PHASE__PHASE_READ == PHASE_READ &&
-		       (int)TFPROFD__PHASE__PHASE_BATCH == PHASE_BATCH &&
-		       (int)TFPROFD__PHASE__PHASE_EXECUTE_RUNNING == PHASE_RUNNING &&
-		       (int)TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED == PHASE_BLOCKED &&
-		       (int)TFPROFD__PHASE__PHASE_EXECUTE == PHASE_EXECUTE &&
-		       (int)TFPROFD__PHASE__PHASE_UNKNOWN == PHASE_UNKNOWN,
-	       "");
+/* The protocol has the timeline's numbers (of phases: lib/proto/phase.c). */
 _Static_assert((int)TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE == ACTIVITY_RUNNABLE &&
 		       (int)TFPROFD__ACTIVITY__ACTIVITY_WAITING == ACTIVITY_WAITING,
 	       "");
@@ -35,8 +29,7 @@ _Static_assert((int)TFPROFD__PROTOCOL__PROTOCOL_HTTP2 == PROTOCOL_HTTP2 &&
 		       (int)TFPROFD__PROTOCOL__PROTOCOL_HANDLER == PROTOCOL_HANDLER,
 	       "");
 
-/* A table of what each request has: entries first[i] … first[i + 1] of items are those of request
- * i. */
+/* What each request has: entries first[i] … first[i + 1] of items are those of request i. */
 struct members {
 	uint64_t *first;
 	uint64_t *items;
@@ -52,11 +45,11 @@ struct builder {
 	const struct timeline *t;
 	struct members runs, tasks;
 	struct piece *pieces; /* as many as the longest critical path has */
-	/* What the request at hand has named, by index + 1; zeros: not yet. */
+	/* References of the request at hand, by index + 1; zeros: none yet. */
 	uint32_t *thread_slots, *name_slots;
 	uint32_t *used_threads, *used_names;
 	Tfprofd__RequestThread *threads;
-	Tfprofd__RequestRun *runs_told;
+	Tfprofd__RequestRun *run_messages;
 	Tfprofd__RequestBatch *batches;
 	Tfprofd__RequestSegment *segments;
 	Tfprofd__RequestThread **thread_list;
@@ -66,7 +59,7 @@ struct builder {
 	char **names;
 	Tfprofd__RequestCause cause;
 	Tfprofd__Request request;
-	uint8_t *message; /* the one that is being filled */
+	uint8_t *message; /* the message that is being filled */
 	size_t message_size, message_room;
 	uint64_t bytes; /* of all */
 	struct request_list *list;
@@ -80,9 +73,9 @@ static void members_done(struct members *m)
 
 static void builder_done(struct builder *b)
 {
-	void *const memory[] = { b->pieces,       b->thread_slots, b->name_slots, b->used_threads,
-				 b->used_names,   b->threads,      b->runs_told,  b->batches,
-				 b->segments,     b->thread_list,  b->run_list,   b->batch_list,
+	void *const memory[] = { b->pieces,       b->thread_slots, b->name_slots,   b->used_threads,
+				 b->used_names,   b->threads,      b->run_messages, b->batches,
+				 b->segments,     b->thread_list,  b->run_list,     b->batch_list,
 				 b->segment_list, b->names,        b->message };
 
 	members_done(&b->runs);
@@ -112,7 +105,7 @@ static int members_make(const struct timeline *t, uint64_t n_items, owner_fn own
 	ret->first = first;
 	if (!first)
 		return -ENOMEM;
-	/* Counted one place to the right, so that filling moves every start to where it belongs. */
+	/* Counts are one place to the right, so that filling moves every start to its place. */
 	for (uint64_t i = 0; i < n_items; i++) {
 		uint32_t request = owner(t, i);
 
@@ -151,40 +144,40 @@ static int builder_init(struct builder *b, const struct timeline *t, struct requ
 	b->threads = malloc(THREADS_ROOM * sizeof(*b->threads));
 	b->thread_list = malloc(THREADS_ROOM * sizeof(*b->thread_list));
 	b->names = malloc(NAMES_ROOM * sizeof(*b->names));
-	b->runs_told = malloc(REQUEST_RUNS_MAX * sizeof(*b->runs_told));
+	b->run_messages = malloc(REQUEST_RUNS_MAX * sizeof(*b->run_messages));
 	b->run_list = malloc(REQUEST_RUNS_MAX * sizeof(*b->run_list));
 	b->batches = malloc(REQUEST_RUNS_MAX * sizeof(*b->batches));
 	b->batch_list = malloc(REQUEST_RUNS_MAX * sizeof(*b->batch_list));
 	b->segments = malloc(SEGMENTS_ROOM * sizeof(*b->segments));
 	b->segment_list = malloc(SEGMENTS_ROOM * sizeof(*b->segment_list));
 	if (!b->pieces || !b->thread_slots || !b->name_slots || !b->used_threads ||
-	    !b->used_names || !b->threads || !b->thread_list || !b->names || !b->runs_told ||
+	    !b->used_names || !b->threads || !b->thread_list || !b->names || !b->run_messages ||
 	    !b->run_list || !b->batches || !b->batch_list || !b->segments || !b->segment_list)
 		return -ENOMEM;
 	r = members_make(t, t->n_spans, owner_of_span, &b->runs);
 	return r < 0 ? r : members_make(t, t->n_batch_tasks, owner_of_task, &b->tasks);
 }
 
-/* Index + 1 of a thread in what is told of the request. */
-static uint32_t tell_thread(struct builder *b, uint32_t thread)
+/* Index + 1 of a thread in the request's list of threads. */
+static uint32_t reference_thread(struct builder *b, uint32_t thread)
 {
 	Tfprofd__Request *m = &b->request;
-	Tfprofd__RequestThread *told;
+	Tfprofd__RequestThread *shown;
 
 	if (thread >= b->t->n_threads)
 		return 0;
 	if (b->thread_slots[thread])
 		return b->thread_slots[thread];
-	told = &b->threads[m->n_threads];
-	*told = (Tfprofd__RequestThread)TFPROFD__REQUEST_THREAD__INIT;
-	told->tid = b->t->threads[thread].tid;
-	told->name = b->t->threads[thread].name;
-	b->thread_list[m->n_threads] = told;
+	shown = &b->threads[m->n_threads];
+	*shown = (Tfprofd__RequestThread)TFPROFD__REQUEST_THREAD__INIT;
+	shown->tid = b->t->threads[thread].tid;
+	shown->name = b->t->threads[thread].name;
+	b->thread_list[m->n_threads] = shown;
 	b->used_threads[m->n_threads++] = thread;
 	return b->thread_slots[thread] = (uint32_t)m->n_threads;
 }
 
-static uint32_t tell_name(struct builder *b, uint32_t name)
+static uint32_t reference_name(struct builder *b, uint32_t name)
 {
 	Tfprofd__Request *m = &b->request;
 
@@ -229,8 +222,8 @@ static uint64_t length_of(const struct segment *s)
 	return s->end_ns - s->start_ns;
 }
 
-/* What the most of the longest phase went into. The pieces are used as room. */
-static void tell_cause(struct builder *b, const struct request *r)
+/* What most of the longest phase was spent on. The pieces are used as memory. */
+static void fill_cause(struct builder *b, const struct request *r)
 {
 	const struct segment *segments = b->t->segments + r->first_segment, *best = NULL;
 	Tfprofd__RequestCause *cause = &b->cause;
@@ -259,15 +252,15 @@ static void tell_cause(struct builder *b, const struct request *r)
 	cause->phase_ns = r->phases[phase];
 	if (best) {
 		cause->activity = (Tfprofd__Activity)best->activity;
-		cause->thread = tell_thread(b, best->thread);
-		cause->name = tell_name(b, best->name);
-		cause->by = best->by < 0 ? 0 : tell_thread(b, (uint32_t)best->by);
+		cause->thread = reference_thread(b, best->thread);
+		cause->name = reference_name(b, best->name);
+		cause->by = best->by < 0 ? 0 : reference_thread(b, (uint32_t)best->by);
 		cause->cause_ns = most;
 	}
 	b->request.cause = cause;
 }
 
-/* Equal pieces that follow each other become one. */
+/* Merges equal consecutive pieces. */
 static uint64_t merge_equal(struct builder *b, const struct request *r)
 {
 	uint64_t n = 0;
@@ -287,7 +280,7 @@ static uint64_t merge_equal(struct builder *b, const struct request *r)
 	return n;
 }
 
-/* Short pieces that follow each other become one: of the others there is room for all. */
+/* Merges short consecutive pieces: there is room for all others. */
 static uint64_t fold_short(struct builder *b, const struct request *r, uint64_t n)
 {
 	uint64_t shortest = (r->end_ns - r->start_ns) / FOLD_SHARE, kept = 0;
@@ -307,7 +300,7 @@ static uint64_t fold_short(struct builder *b, const struct request *r, uint64_t 
 	return kept;
 }
 
-static void tell_path(struct builder *b, const struct request *r)
+static void fill_path(struct builder *b, const struct request *r)
 {
 	uint64_t n = merge_equal(b, r);
 
@@ -315,22 +308,22 @@ static void tell_path(struct builder *b, const struct request *r)
 		n = fold_short(b, r, n);
 	for (uint64_t i = 0; i < MIN(n, (uint64_t)SEGMENTS_ROOM); i++) {
 		const struct segment *s = &b->pieces[i].segment;
-		Tfprofd__RequestSegment *told = b->segment_list[i] = &b->segments[i];
+		Tfprofd__RequestSegment *shown = b->segment_list[i] = &b->segments[i];
 
-		*told = (Tfprofd__RequestSegment)TFPROFD__REQUEST_SEGMENT__INIT;
-		told->start_ns = s->start_ns;
-		told->end_ns = s->end_ns;
+		*shown = (Tfprofd__RequestSegment)TFPROFD__REQUEST_SEGMENT__INIT;
+		shown->start_ns = s->start_ns;
+		shown->end_ns = s->end_ns;
 		b->request.n_critical_path++;
 		if (b->pieces[i].pieces > 1) {
-			told->phase = TFPROFD__PHASE__PHASE_UNKNOWN;
-			told->pieces = b->pieces[i].pieces;
+			shown->phase = TFPROFD__PHASE__PHASE_UNKNOWN;
+			shown->pieces = b->pieces[i].pieces;
 			continue;
 		}
-		told->phase = (Tfprofd__Phase)s->phase;
-		told->activity = (Tfprofd__Activity)s->activity;
-		told->thread = tell_thread(b, s->thread);
-		told->name = tell_name(b, s->name);
-		told->by = s->by < 0 ? 0 : tell_thread(b, (uint32_t)s->by);
+		shown->phase = (Tfprofd__Phase)s->phase;
+		shown->activity = (Tfprofd__Activity)s->activity;
+		shown->thread = reference_thread(b, s->thread);
+		shown->name = reference_name(b, s->name);
+		shown->by = s->by < 0 ? 0 : reference_thread(b, (uint32_t)s->by);
 	}
 	b->request.critical_path = b->segment_list;
 }
@@ -344,35 +337,35 @@ static int compare_runs(const void *a, const void *b)
 	return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-/* Where the filling has left it, the start of a request's items is that of the one before. */
-static void tell_runs(struct builder *b, uint32_t index)
+/* After filling, the start of a request's items is that of the next request's. */
+static void fill_runs(struct builder *b, uint32_t index)
 {
 	uint64_t first = b->runs.first[index], n = b->runs.first[index + 1] - first,
-		 told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
+		 shown = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
 
-	for (uint64_t i = 0; i < told; i++) {
+	for (uint64_t i = 0; i < shown; i++) {
 		const struct span *span = &b->t->spans[b->runs.items[first + i]];
-		Tfprofd__RequestRun *run = b->run_list[i] = &b->runs_told[i];
+		Tfprofd__RequestRun *run = b->run_list[i] = &b->run_messages[i];
 
 		*run = (Tfprofd__RequestRun)TFPROFD__REQUEST_RUN__INIT;
 		run->start_ns = span->start_ns;
 		run->end_ns = span->end_ns;
-		run->thread = tell_thread(b, span->thread);
-		run->id = span->id;
+		run->thread = reference_thread(b, span->thread);
+		run->id = span->step;
 		run->not_whole = span->flags & SPAN_NOT_WHOLE;
 	}
-	qsort(b->runs_told, told, sizeof(b->runs_told[0]), compare_runs);
+	qsort(b->run_messages, shown, sizeof(b->run_messages[0]), compare_runs);
 	b->request.runs = b->run_list;
-	b->request.n_runs = told;
-	b->request.runs_left_out = n - told;
+	b->request.n_runs = shown;
+	b->request.runs_left_out = n - shown;
 }
 
-static void tell_batches(struct builder *b, uint32_t index)
+static void fill_batches(struct builder *b, uint32_t index)
 {
 	uint64_t first = b->tasks.first[index], n = b->tasks.first[index + 1] - first,
-		 told = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
+		 shown = MIN(n, (uint64_t)REQUEST_RUNS_MAX);
 
-	for (uint64_t i = 0; i < told; i++) {
+	for (uint64_t i = 0; i < shown; i++) {
 		const struct batch_task *task = &b->t->batch_tasks[b->tasks.items[first + i]];
 		Tfprofd__RequestBatch *m = b->batch_list[i] = &b->batches[i];
 
@@ -388,8 +381,8 @@ static void tell_batches(struct builder *b, uint32_t index)
 		m->padded_rows = b->t->batches[task->batch].padded;
 	}
 	b->request.batches = b->batch_list;
-	b->request.n_batches = told;
-	b->request.batches_left_out = n - told;
+	b->request.n_batches = shown;
+	b->request.batches_left_out = n - shown;
 }
 
 static char *text_of(const struct builder *b, uint32_t text)
@@ -397,7 +390,7 @@ static char *text_of(const struct builder *b, uint32_t text)
 	return text < b->t->n_texts ? b->t->texts[text] : (char *)"";
 }
 
-static void tell_request(struct builder *b, uint32_t index)
+static void fill_request(struct builder *b, uint32_t index)
 {
 	const struct request *r = &b->t->requests[index];
 	Tfprofd__Request *m = &b->request;
@@ -428,24 +421,24 @@ static void tell_request(struct builder *b, uint32_t index)
 	m->grpc_status = (uint32_t)(r->grpc_status + 1);
 	m->id = r->id;
 	m->attribution = (Tfprofd__Attribution)r->attribution;
-	m->cut_start = r->flags & REQUEST_CUT_START;
-	m->cut_end = r->flags & REQUEST_CUT_END;
+	m->cut_start = r->flags & REQUEST_TRUNCATED_START;
+	m->cut_end = r->flags & REQUEST_TRUNCATED_END;
 	m->lost = r->flags & REQUEST_LOST;
 	m->reset = r->flags & REQUEST_RESET;
 	m->no_arrival = r->flags & REQUEST_NO_ARRIVAL;
 	m->threads = b->thread_list;
 	m->names = b->names;
-	m->read_thread = tell_thread(b, r->read_thread);
-	m->run_thread = tell_thread(b, r->run_thread);
-	m->write_thread = tell_thread(b, r->write_thread);
-	tell_cause(b, r);
-	tell_path(b, r);
-	tell_runs(b, index);
-	tell_batches(b, index);
+	m->read_thread = reference_thread(b, r->read_thread);
+	m->run_thread = reference_thread(b, r->run_thread);
+	m->write_thread = reference_thread(b, r->write_thread);
+	fill_cause(b, r);
+	fill_path(b, r);
+	fill_runs(b, index);
+	fill_batches(b, index);
 	forget_names(b);
 }
 
-/* The message that was filled goes to the list. */
+/* Adds the filled message to the list. */
 static int end_message(struct builder *b)
 {
 	struct request_list *list = b->list;
@@ -481,7 +474,7 @@ static int add_request(struct builder *b, uint32_t index, uint8_t tag, uint64_t 
 	size_t size, left;
 	int r;
 
-	tell_request(b, index);
+	fill_request(b, index);
 	size = tfprofd__request__get_packed_size(&b->request);
 	if (b->bytes + size + HEAD_MAX > max_bytes)
 		return 1;
@@ -502,7 +495,7 @@ struct ranked {
 	uint32_t index;
 };
 
-/* The slowest first; of equals the one that began first. */
+/* The slowest first; of equal ones the earlier first. */
 static int compare_ranked(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
@@ -543,7 +536,8 @@ static int add_all(struct builder *b, uint64_t max_requests, uint64_t max_bytes)
 	for (uint32_t i = 0; i < b->t->n_requests && r >= 0; i++) {
 		if (b->t->requests[i].flags & REQUEST_FILTERED)
 			continue;
-		/* After the first that has no room, none has: a list with holes helps nobody. */
+		/* After the first request for which there is no room, all others are left out: a
+		 * list with holes is misleading. */
 		if (r == 0)
 			r = n++ < max_requests ? add_request(b, i, TAG_REQUESTS, max_bytes) : 1;
 		b->list->n_left_out += r > 0;
@@ -564,7 +558,7 @@ int request_list_make(const struct timeline *t, const struct request_list_option
 		return 0;
 	}
 	r = builder_init(&b, t, &list);
-	/* The slowest first: of all requests there may be too many. */
+	/* The slowest first, since there may be too many of all requests. */
 	if (r >= 0)
 		r = add_slowest(&b, options->slowest, max_bytes);
 	if (r >= 0 && options->all)

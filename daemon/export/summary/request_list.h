@@ -15,20 +15,20 @@
 #define REQUEST_LIST_MAX 1000000
 #define REQUEST_LIST_BYTES_MAX (512ull << 20)
 #define REQUEST_SLOWEST_MAX 1000
-/* Of one request; pieces of its critical path beyond them are told together, runs and batches only
- * counted. */
+/* Limits of one request: further pieces of its critical path are merged, further runs and batches
+ * only counted. */
 #define REQUEST_SEGMENTS_MAX 4096
 #define REQUEST_RUNS_MAX 1024
 
 struct request_list_options {
-	bool all;         /* every request that is not filtered */
-	unsigned slowest; /* so many of the slowest whole ones; at most REQUEST_SLOWEST_MAX are told
+	bool all;         /* all requests that are not filtered */
+	unsigned slowest; /* this number of the slowest whole requests; at most REQUEST_SLOWEST_MAX
 			   */
 	uint64_t max_requests, max_bytes; /* 0: the limits above; for tests */
 };
 
 struct request_message {
-	uint8_t *bytes; /* malloc'ed; NULL: somebody has taken it */
+	uint8_t *bytes; /* malloc'ed; NULL: it was moved elsewhere */
 	size_t size;
 };
 
@@ -38,8 +38,8 @@ struct request_list {
 	uint64_t n_left_out; /* requests beyond the limits */
 };
 
-/* Tells what was asked for; ret does not refer to the timeline, and request_list_done() frees it.
- * -ENOMEM. */
+/* Makes the lists that were asked for; ret does not refer to the timeline, and request_list_done()
+ * frees it. -ENOMEM. */
 int request_list_make(const struct timeline *t, const struct request_list_options *options,
 		      struct request_list *ret);
 /* Accepts a list of zeros, or one that was freed before. */

@@ -45,8 +45,8 @@ static void count_requests(const struct timeline *t, struct request_summary *s)
 
 		if (flags & REQUEST_FILTERED)
 			s->n_filtered++;
-		else if (flags & (REQUEST_CUT_START | REQUEST_CUT_END))
-			s->n_cut++;
+		else if (flags & (REQUEST_TRUNCATED_START | REQUEST_TRUNCATED_END))
+			s->n_truncated++;
 		else if (flags & REQUEST_RESET)
 			s->n_reset++;
 		else if (flags & REQUEST_LOST)
@@ -62,7 +62,7 @@ static struct percentiles rank(uint64_t *durations, uint64_t n)
 
 	for (uint64_t i = 0; i < n; i++)
 		p.sum_ns += durations[i];
-	/* Many phases never are. */
+	/* Most phases have no time at all. */
 	if (!p.sum_ns)
 		return p;
 	qsort(durations, n, sizeof(*durations), compare_durations);
@@ -95,7 +95,7 @@ static int rank_requests(const struct timeline *t, struct request_summary *s)
 	return 0;
 }
 
-/* The most requests first; the name decides between equals. */
+/* The most requests first; equal ones by name. */
 static bool goes_before(const struct timeline *t, uint32_t model, uint64_t count,
 			const struct request_model *other)
 {
@@ -103,7 +103,7 @@ static bool goes_before(const struct timeline *t, uint32_t model, uint64_t count
 				     : strcmp(t->texts[model], other->name) < 0;
 }
 
-/* Puts a model at its place among those that are kept. */
+/* Inserts a model into those that are kept. */
 static int keep_model(const struct timeline *t, struct request_summary *s,
 		      const struct model_latency *sorted, uint64_t n)
 {
@@ -164,7 +164,7 @@ static void count_batches(const struct timeline *t, struct request_summary *s)
 	for (uint32_t i = 0; i < t->n_batches; i++) {
 		const struct batch *b = &t->batches[i];
 
-		if (b->flags & (SPAN_CUT_START | SPAN_CUT_END))
+		if (b->flags & (SPAN_TRUNCATED_START | SPAN_TRUNCATED_END))
 			continue;
 		s->n_batches++;
 		s->n_batch_tasks += b->n_tasks;

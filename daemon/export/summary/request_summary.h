@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened to the requests of a capture, in numbers: how many, how long, and which phases the
- * time went into. Pure. */
+/* The requests of a capture in numbers: how many, how long, and in which phases. Pure. */
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +8,7 @@
 
 #define REQUEST_MODELS_MAX 32
 
-/* Nearest rank, in nanoseconds; zeros when there is nothing to rank. */
+/* Nearest rank, in nanoseconds; zeros if there is nothing to rank. */
 struct percentiles {
 	uint64_t p50_ns, p90_ns, p99_ns, max_ns, sum_ns;
 };
@@ -20,11 +19,11 @@ struct request_model {
 };
 
 struct request_summary {
-	/* Each request is counted once, under the first of filtered, cut, reset, lost that is true
-	 * of it, else as whole. */
-	uint64_t n_whole, n_cut, n_reset, n_lost, n_filtered;
+	/* Each request is counted once: as filtered, truncated, reset or lost, whichever applies
+	 * first, else as whole. */
+	uint64_t n_whole, n_truncated, n_reset, n_lost, n_filtered;
 	uint64_t n_runs_exact, n_runs_inferred, n_runs_orphaned;
-	/* Of whole requests; those that had none of a phase count with 0. */
+	/* Of whole requests; those without a phase count as 0. */
 	struct percentiles latency, phases[PHASE_COUNT];
 	struct request_model
 		models[REQUEST_MODELS_MAX]; /* of whole requests, the most requests first */
@@ -39,7 +38,7 @@ struct request_summary {
  * none. */
 uint64_t percentile(const uint64_t *sorted, uint64_t n, unsigned int percent);
 
-/* Summarises the requests of a timeline; ret does not refer to it, and request_summary_done() frees
+/* Summarizes the requests of a timeline; ret does not refer to it, and request_summary_done() frees
  * what it holds. -ENOMEM. */
 int request_summary_make(const struct timeline *t, struct request_summary *ret);
 /* Accepts a summary of zeros, or one that was freed before. */

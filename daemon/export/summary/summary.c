@@ -27,8 +27,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(x->name->name, y->name->name);
 }
 
-/* The largest first; the name decides between equals, so that the result does not depend on the
- * order of capture. */
+/* The largest first; equal ones by name, so that the result does not depend on the order of
+ * capture. */
 static int compare_self(const void *a, const void *b)
 {
 	const struct total *x = a, *y = b;
@@ -49,10 +49,10 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 		if (run->kind != SPAN_RUN || run->flags & SPAN_INNER)
 			continue;
 		if (run->flags & SPAN_NOT_WHOLE)
-			s->n_runs_cut++;
+			s->n_runs_truncated++;
 		else
 			s->n_runs++;
-		n_ended += !(run->flags & SPAN_CUT_END);
+		n_ended += !(run->flags & SPAN_TRUNCATED_END);
 	}
 	s->runs_per_second = s->window_ns ? (double)n_ended * 1e9 / (double)s->window_ns : 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers that a person reads first: how many runs, how long they took, and which operations
- * the time went into. */
+ * took the time. */
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 struct summary_op {
 	char *name;
-	char *type; /* within the memory of name; "" when not known */
+	char *type; /* within the memory of name; "": unknown */
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t self_ns; /* total_ns less operations nested in this one */
@@ -21,10 +21,10 @@ struct summary_op {
 
 struct summary {
 	uint64_t window_ns;
-	uint64_t n_runs;        /* that began and ended in the window */
-	uint64_t n_runs_cut;    /* that did not */
-	double runs_per_second; /* that ended in the window, whether or not they began in it */
-	/* Of the runs that began and ended in the window, nearest rank; 0 when there is none. */
+	uint64_t n_runs;           /* that began and ended in the window */
+	uint64_t n_runs_truncated; /* that did not */
+	double runs_per_second;    /* that ended in the window, whether or not they began in it */
+	/* Of the runs that began and ended in the window, nearest rank; 0: there is none. */
 	uint64_t run_p50_ns, run_p99_ns;
 	uint64_t n_ops;
 	struct summary_op top_ops[SUMMARY_OPS_MAX]; /* by self time, the largest first */
@@ -35,7 +35,7 @@ struct summary {
 	struct request_summary requests;
 };
 
-/* Summarises a timeline; summary_done() frees what ret holds, which does not refer to the timeline.
+/* Summarizes a timeline; summary_done() frees what ret holds, which does not refer to the timeline.
  * -ENOMEM. */
 int summary_make(const struct timeline *t, struct summary *ret);
 

@@ -54,8 +54,7 @@ struct changes {
 	uint64_t until_ns;
 };
 
-/* From when on something is not captured, and nothing that is counted is known: the curves stop
- * there. */
+/* Since when a kind of probes was shed: the curves stop there. */
 static uint64_t known_until(const struct timeline *t)
 {
 	uint64_t until = t->end_ns;
@@ -75,7 +74,7 @@ static int changes_note(struct changes *c, uint64_t at_ns, int64_t by)
 	return 0;
 }
 
-/* One more from start_ns until end_ns. */
+/* Adds one from start_ns until end_ns. */
 static int changes_add(struct changes *c, uint64_t start_ns, uint64_t end_ns)
 {
 	const struct timeline *t = c->timeline;
@@ -116,7 +115,7 @@ static int add_tasks(struct changes *c)
 	for (uint64_t i = 0; i < t->n_batch_tasks && r >= 0; i++) {
 		const struct batch_task *task = &t->batch_tasks[i];
 
-		/* Of a batch that was not seen to begin it is not known how long it waited. */
+		/* How long a batch waited is unknown if its begin was not seen. */
 		if (task->batch < t->n_batches)
 			r = changes_add(c, task->queued_ns, t->batches[task->batch].start_ns);
 	}
@@ -188,8 +187,8 @@ static int write_sample(struct writer *w, enum counter counter, uint32_t name, u
 }
 
 /*
- * Each part of the window that is so long has one sample, its highest value. Parts of 1 ns are the
- * changes themselves, and of those at the same time the last.
+ * Each part of the window of this length has one sample, its highest value. With parts of 1 ns the
+ * samples are the changes themselves: of several at the same time, the last.
  */
 static int write_samples(struct writer *w, enum counter counter, const struct changes *c,
 			 uint64_t part_ns)
@@ -199,13 +198,13 @@ static int write_samples(struct writer *w, enum counter counter, const struct ch
 	int r;
 
 	(void)xspace_event_name(w->xspace, counters[counter].name, NULL, &name);
-	/* A curve that starts in the middle would be drawn as if nothing was known before. */
+	/* A curve that starts in the middle would look unknown before. */
 	r = c->list[0].at_ns ? write_sample(w, counter, name, 0, value) : 0;
 	for (size_t i = 0; i < c->n && r >= 0;) {
 		uint64_t part = c->list[i].at_ns / part_ns;
 		int64_t most = INT64_MIN;
 
-		/* What was there when the part began, unless it ended with it. */
+		/* The value when the part began, unless it changed at that time. */
 		if (c->list[i].at_ns > part * part_ns)
 			most = value;
 		while (i < c->n && c->list[i].at_ns / part_ns == part) {
@@ -228,7 +227,7 @@ static int write_samples(struct writer *w, enum counter counter, const struct ch
 	return r;
 }
 
-/* How many different times there are. */
+/* The number of different times. */
 static size_t count_times(const struct changes *c)
 {
 	size_t n = 0;

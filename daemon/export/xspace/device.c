@@ -9,13 +9,13 @@
 #include "lib/base/macro.h"
 
 /*
- * What readers call a program is here a process: its number is this one and the pid, which XLA's
- * numbers of modules do not reach. So the operations of several processes are told apart, and no
- * module's name is put to them.
+ * A process takes the place of what readers call a program: its id is this number plus the pid,
+ * above XLA's ids of modules. So the operations of several processes are distinct, and get no
+ * module's name.
  */
 #define PROGRAM_BASE 1000000000
 
-/* The lines that readers look for operations on. */
+/* The line names by which readers find operations. */
 #define OPS_LINE_NAME "XLA Ops"
 #define LINES_PER_THREAD 8
 #define DEPTH_SHIFT 24 /* of a line's id, above those of threads */
@@ -27,8 +27,8 @@ struct op_kind {
 };
 
 /*
- * "scope/op" of "scope/op:Type", the type being what op_type() returned. Readers count an event of
- * a device whose name holds a colon twice, as an operation of the framework and as one of the
+ * "scope/op" of "scope/op:Type", where op_type() returned the type. Readers count an event of a
+ * device twice if its name contains a colon: as an operation of the framework and as one of the
  * device.
  */
 static void op_title(const char *name, const char *type, char *buffer, size_t size)
@@ -42,7 +42,7 @@ static void op_title(const char *name, const char *type, char *buffer, size_t si
 			*p = ' ';
 }
 
-/* Readers tell operations by their program and symbol. Equal names are one operation, as in the
+/* Readers identify operations by their program and symbol. Equal names are one operation, as in the
  * table of the host's operations. */
 static uint32_t op_kind(struct writer *w, const struct span *s, struct op_kind *known)
 {
@@ -71,14 +71,13 @@ static uint32_t op_kind(struct writer *w, const struct span *s, struct op_kind *
 	return kind->id;
 }
 
-/* The operations of a thread that are under way, the outermost first. */
+/* The open operations of a thread, the outermost first. */
 struct nesting {
 	uint64_t end_ns[LINES_PER_THREAD];
 	unsigned int n;
 };
 
-/* How many operations of the thread enclose the next one; there is no line for more than so many.
- */
+/* How many operations of the thread enclose the next one; deeper ones have no line. */
 static unsigned int op_depth(struct nesting *nesting, const struct span *s)
 {
 	while (nesting->n && nesting->end_ns[nesting->n - 1] <= s->start_ns)
@@ -105,8 +104,7 @@ static int line_begin(struct writer *w, uint32_t index, unsigned int depth)
 		   });
 }
 
-/* Writes the operations of one thread that so many others enclose; whether there are some deeper
- * down. */
+/* Writes the operations of one thread at this depth. Returns whether there are deeper ones. */
 static int write_depth(struct writer *w, const struct span *spans, uint64_t n_spans,
 		       unsigned int depth, struct op_kind *known)
 {
@@ -136,9 +134,9 @@ static int write_depth(struct writer *w, const struct span *spans, uint64_t n_sp
 }
 
 /*
- * On a line, operations that overlap count as parts of each other, and HLO Op Profile leaves out
- * what has parts: so each thread has lines of its own, and an operation within another one is on
- * another line than that.
+ * Operations that overlap on a line count as parts of each other, and HLO Op Profile leaves out
+ * what has parts: so each thread has its own lines, and an operation is on another line than the
+ * one that encloses it.
  */
 static int write_thread_ops(struct writer *w, const struct span *spans, uint64_t n_spans,
 			    struct op_kind *known)
@@ -175,7 +173,7 @@ int device_write(struct writer *w)
 	r = writer_plane_begin(w, PLANE_DEVICE, "/device:TPU:0");
 	if (r < 0)
 		return r;
-	/* How much the CPU could do in a second is not known, and readers do without. */
+	/* The peak performance of the CPU is unknown, and readers do without it. */
 	stats_add_text(w, &stats, STAT_DEVICE_TYPE, "CPU, presented as a device");
 	r = xspace_plane_stat(w->xspace, &stats.list[0]);
 	for (uint64_t i = 0, end; i < t->n_spans && r >= 0; i = end) {
@@ -183,7 +181,7 @@ int device_write(struct writer *w)
 			end++;
 		r = write_thread_ops(w, t->spans + i, end - i, known);
 	}
-	/* They are counted already where they are the host's. */
+	/* They are already counted as operations of the host. */
 	w->n_disordered = n_disordered;
 	return r < 0 ? r : xspace_plane_end(w->xspace);
 }

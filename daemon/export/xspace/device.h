@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations once more, in the form of a device: pages that know devices only (HLO Op Profile,
- * HLO Op Stats, Roofline Model) show them then. It presents a CPU as what it is not, so it is made
- * for who asks for it, and a warning says so.
+ * The operations once more, in the form of a device, for pages that only know devices (HLO Op
+ * Profile, HLO Op Stats, Roofline Model). It presents a CPU as a device, so it is made only on
+ * request, and with a warning.
  */
 #pragma once
 
@@ -12,6 +12,5 @@
  * xspace, and -ENOMEM. */
 int device_write(struct writer *w);
 
-/* What is to be said when the plane is asked for: what it is, or that there is none. The text is
- * static. */
+/* The warning if the plane is requested: what it is, or that there is none. The text is static. */
 const char *device_warning(const struct timeline *t, unsigned int level);

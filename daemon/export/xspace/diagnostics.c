@@ -15,8 +15,8 @@ static void note(struct writer *w, const struct partial *p, const char *what)
 		return;
 	snprintf(
 		text, sizeof(text),
-		"Note: %llu of %llu %s were captured in part: the beginning of %llu of them and the end of %llu are missing. No latency and no percentile has them, "
-		"and they are no steps.",
+		"Note: %llu of %llu %s were captured in part: the beginning of %llu of them and the end of %llu are missing. They count in no latency and no percentile, "
+		"and are not steps.",
 		(unsigned long long)p->n, (unsigned long long)p->all, what,
 		(unsigned long long)p->n_start, (unsigned long long)p->n_end);
 	(void)xspace_warning(w->xspace, text);

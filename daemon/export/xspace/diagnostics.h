@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trace says of itself: errors, advice, what was captured in part, warnings. Readers show it
- * on Overview and Input Pipeline Analysis. */
+/* Diagnostics of a trace: errors, advice, what was captured in part, warnings. Readers show them on
+ * Overview and Input Pipeline Analysis. */
 #pragma once
 
 #include "daemon/export/xspace/export.h"
 
 struct writer;
 
-/* The host's name, too; after everything else was written. 0, or as the writer's. */
+/* Also writes the host's name; comes after everything else. Errors are those of the xspace. */
 int diagnostics_write(struct writer *w, const struct export_options *options);

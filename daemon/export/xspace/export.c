@@ -19,12 +19,12 @@
 /* Line ids are thread ids and those of lanes, which are below this. */
 #define GAPS_LINE 0x7fffffff
 
-/* What is open on the line of a thread. */
+/* The state of a thread's line. */
 struct thread_line {
 	uint64_t batch_end_ns;
-	uint64_t request_end_ns;    /* of the run that was last tied to a request */
+	uint64_t request_end_ns;    /* of the last run with a link to its request */
 	uint32_t request;           /* index + 1 */
-	const struct batch *inputs; /* a batch whose inputs are still to be shown */
+	const struct batch *inputs; /* a batch whose inputs are not shown yet */
 };
 
 static void stats_add_reason(struct writer *w, struct stats *stats, uint32_t name)
@@ -36,7 +36,7 @@ static void stats_add_reason(struct writer *w, struct stats *stats, uint32_t nam
 			  writer_string(w, &w->ids.reasons[name], reason));
 }
 
-/* Which form of its name a span has. */
+/* The form of a span's name. */
 static enum form span_form(const struct span *s)
 {
 	switch (s->kind) {
@@ -45,16 +45,16 @@ static enum form span_form(const struct span *s)
 	case SPAN_RUNNABLE:
 		return FORM_RUNNABLE;
 	case SPAN_EXECUTOR:
-		return s->flags & SPAN_END_BOUND ? FORM_BOUND : FORM_PLAIN;
+		return s->flags & SPAN_END_NOT_SEEN ? FORM_END_NOT_SEEN : FORM_PLAIN;
 	default:
 		return FORM_PLAIN;
 	}
 }
 
-/* How a run is shown that no request is known for. */
+/* How a run without a request is shown. */
 enum run_role {
-	RUN_INSIDE,  /* of something that is counted: a request, a batch, or a run */
-	RUN_REQUEST, /* of a process whose requests are not seen: its caller is taken for one */
+	RUN_INSIDE,  /* within something that is counted: a request, a batch, or a run */
+	RUN_REQUEST, /* of a process whose requests are not seen: the run itself is shown as one */
 	RUN_ORPHAN,
 };
 
@@ -66,16 +66,16 @@ static enum run_role run_role(const struct writer *w, const struct span *s,
 	return w->has_requests[w->timeline->threads[s->thread].process] ? RUN_ORPHAN : RUN_REQUEST;
 }
 
-/* Readers leave roots without a model out as soon as one, such as a request of another process, has
- * a model. A run whose times are bounds is none. */
+/* Readers leave out roots without a model if any root, such as a request of another process, has a
+ * model. A run that is not whole is not a root. */
 static void root_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
 	const struct process *process = &t->processes[t->threads[s->thread].process];
 	char model[64];
 
-	if (counted_in_part(&w->runs, s->flags & SPAN_CUT_START,
-			    s->flags & (SPAN_CUT_END | SPAN_END_BOUND)))
+	if (counted_in_part(&w->runs, s->flags & SPAN_TRUNCATED_START,
+			    s->flags & (SPAN_TRUNCATED_END | SPAN_END_NOT_SEEN)))
 		return;
 	stats_add_int(w, stats, STAT_ROOT, 1);
 	if (!t->n_requests)
@@ -85,7 +85,7 @@ static void root_stats(struct writer *w, const struct span *s, struct stats *sta
 	stats_add_text(w, stats, STAT_MODEL, model);
 }
 
-/* The number behind a key of the arguments "key=value,key=value". */
+/* The numeric value of a key in the arguments "key=value,key=value". */
 static bool find_number(const char *arguments, const char *key, int64_t *ret)
 {
 	size_t size = strlen(key);
@@ -105,12 +105,13 @@ static bool find_number(const char *arguments, const char *key, int64_t *ret)
 	return false;
 }
 
-/* With a step number it is a step, as one that the runtime's own Trace makes; of a process that
- * serves, requests are the steps. */
+/* A label with a step number is a step, like one of the runtime's own Trace, unless the process
+ * serves: then requests are the steps. */
 static void label_stats(struct writer *w, const struct span *s, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
-	const char *arguments = s->id >= 0 && s->id < t->n_texts ? t->texts[s->id] : NULL;
+	const char *arguments =
+		s->arguments >= 0 && s->arguments < t->n_texts ? t->texts[s->arguments] : NULL;
 	int64_t number;
 
 	if (!arguments)
@@ -125,13 +126,20 @@ static void label_stats(struct writer *w, const struct span *s, struct stats *st
 	stats_add_int(w, stats, STAT_STEP, number);
 }
 
+/* The number of the run, or of the request that it is marked as; -1: none. */
+static int64_t run_number(const struct span *s)
+{
+	if (s->kind == SPAN_RUN && s->flags & SPAN_MARK)
+		return s->request_id;
+	return s->kind == SPAN_RUN || s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE ? s->step
+										       : -1;
+}
+
 static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line,
 		       struct stats *stats)
 {
-	bool off_cpu = s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE;
-
-	if ((s->kind == SPAN_RUN || s->kind == SPAN_EXECUTOR || s->kind == SPAN_DONE) && s->id >= 0)
-		stats_add_int(w, stats, STAT_ID, s->id);
+	if (run_number(s) >= 0)
+		stats_add_int(w, stats, STAT_ID, run_number(s));
 	if (s->kind == SPAN_LABEL)
 		label_stats(w, s, stats);
 	if (s->kind == SPAN_RUN) {
@@ -147,10 +155,13 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 		stats_add_context(w, stats, CONTEXT_EXECUTOR, STAT_CONSUMER, s->context);
 	if (s->kind == SPAN_RUNNABLE)
 		stats_add_reason(w, stats, s->name);
-	if (off_cpu)
-		stats_add_thread(w, stats, STAT_WAKER, s->id);
-	stats_add_cut(w, stats, s->flags & SPAN_CUT_START, s->flags & SPAN_CUT_END);
-	if (s->flags & SPAN_END_BOUND && s->kind != SPAN_EXECUTOR)
+	if (s->kind == SPAN_BLOCKED)
+		stats_add_thread(w, stats, STAT_WAKER, s->waker);
+	if (s->kind == SPAN_RUNNABLE)
+		stats_add_thread(w, stats, STAT_WAKER, s->cpu_user);
+	stats_add_truncated(w, stats, s->flags & SPAN_TRUNCATED_START,
+			    s->flags & SPAN_TRUNCATED_END);
+	if (s->flags & SPAN_END_NOT_SEEN && s->kind != SPAN_EXECUTOR)
 		stats_add_text(w, stats, STAT_END,
 			       s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry"
 									       : "not seen");
@@ -175,8 +186,8 @@ static int thread_line_begin(struct writer *w, uint32_t index)
 }
 
 /*
- * An event of the request's name around its run: it has the arrow from the request, the run itself
- * those to its pieces. Readers draw only one arrow of an event that has both.
+ * Writes an event with the request's name around its run. It has the arrow from the request, and
+ * the run has those to its pieces: readers draw only one arrow of an event that has both.
  */
 static int write_link(struct writer *w, const struct span *s, struct thread_line *line)
 {
@@ -199,8 +210,8 @@ static int write_link(struct writer *w, const struct span *s, struct thread_line
 	return writer_event(w, lanes_request_name(w, q), s->start_ns, s->end_ns, &stats);
 }
 
-/* Readers find padding in an event of this name inside the batch's; it is an instant, since how
- * long it took is not known. */
+/* Readers find padding in an event of this name inside that of the batch. It is an instant, since
+ * its duration is unknown. */
 static int write_inputs(struct writer *w, struct thread_line *line, uint64_t before_ns)
 {
 	const struct batch *b = line->inputs;
@@ -217,7 +228,7 @@ static int write_inputs(struct writer *w, struct thread_line *line, uint64_t bef
 	return writer_event(w, name, b->start_ns, b->start_ns, &stats);
 }
 
-/* When the first request of a batch had its answer, UINT64_MAX when none had within the window. */
+/* When the first request of a batch was answered, UINT64_MAX: none was within the window. */
 static uint64_t first_answer(const struct timeline *t, const struct batch *b)
 {
 	uint64_t first = UINT64_MAX;
@@ -239,23 +250,24 @@ static void batch_stats(struct writer *w, const struct span *s, const struct bat
 	stats_add_int(w, stats, STAT_REQUESTS, (int64_t)b->n_tasks);
 	if (b->size)
 		stats_add_int(w, stats, STAT_BATCH_SIZE, (int64_t)b->size);
-	stats_add_cut(w, stats, s->flags & SPAN_CUT_START, s->flags & SPAN_CUT_END);
-	if (s->flags & SPAN_END_BOUND)
+	stats_add_truncated(w, stats, s->flags & SPAN_TRUNCATED_START,
+			    s->flags & SPAN_TRUNCATED_END);
+	if (s->flags & SPAN_END_NOT_SEEN)
 		stats_add_text(w, stats, STAT_END, "not seen");
 }
 
 /*
- * Readers know batches by the name ProcessBatch, and take a request to last as long as its batch at
- * least. A batch may go on when its first requests have their answers: what has that name then ends
- * with the first answer, and is shown within the whole. next is the next span of the thread or
- * NULL: an event that begins at the same time cannot be longer than it.
+ * Readers know batches by the name ProcessBatch, and assume that a request lasts at least as long
+ * as its batch. A batch may go on after its first requests are answered: then the event of that
+ * name ends with the first answer, inside an event for the whole. next is the next span of the
+ * thread or NULL: an event that begins at the same time cannot be longer than it.
  */
 static int write_batch(struct writer *w, const struct span *s, const struct span *next,
 		       struct thread_line *line)
 {
 	const struct timeline *t = w->timeline;
-	const struct batch *b = &t->batches[s->id];
-	uint64_t context = lanes_batch_context(t, (uint32_t)s->id);
+	const struct batch *b = &t->batches[s->batch];
+	uint64_t context = lanes_batch_context(t, (uint32_t)s->batch);
 	uint64_t answer = next && next->start_ns == s->start_ns ? UINT64_MAX : first_answer(t, b);
 	struct stats stats = { .n = 0 };
 	uint32_t whole = 0, processing = 0, work = 0;
@@ -277,7 +289,7 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 	r = writer_event(w, processing, s->start_ns, MIN(s->end_ns, answer), &stats);
 	if (r < 0)
 		return r;
-	/* Readers show no step of which they know nothing but its name. */
+	/* Readers show no step without an event in it. */
 	stats.n = 0;
 	(void)xspace_event_name(w->xspace, "process", NULL, &work);
 	return writer_event(w, work, s->start_ns, MIN(s->end_ns, answer), &stats);
@@ -291,8 +303,8 @@ static int write_span(struct writer *w, const struct span *s, const struct span 
 
 	if (r < 0)
 		return r;
-	stats.n = 0; /* There are millions of spans: the rest of it is not cleared. */
-	if (s->kind == SPAN_BATCH && s->id >= 0 && s->id < w->timeline->n_batches)
+	stats.n = 0; /* There are millions of spans: the rest of the struct is not cleared. */
+	if (s->kind == SPAN_BATCH && s->batch >= 0 && s->batch < w->timeline->n_batches)
 		return write_batch(w, s, next, line);
 	if (s->kind == SPAN_RUN) {
 		r = write_link(w, s, line);
@@ -304,7 +316,7 @@ static int write_span(struct writer *w, const struct span *s, const struct span 
 			    &stats);
 }
 
-/* Writes the line of one thread's spans, when any of them is shown. */
+/* Writes the line of one thread's spans, if any of them is shown. */
 static int write_thread(struct writer *w, const struct span *spans, uint64_t n_spans)
 {
 	struct thread_line line = { .request = 0 };
@@ -331,7 +343,7 @@ static int write_thread(struct writer *w, const struct span *spans, uint64_t n_s
 	return r < 0 ? r : xspace_line_end(w->xspace);
 }
 
-/* What was not captured any more, and from when on, on a line of its own before the threads'. */
+/* Writes what was shed, and since when, on a line before those of the threads. */
 static int write_gaps(struct writer *w)
 {
 	const struct timeline *t = w->timeline;

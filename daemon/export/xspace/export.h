@@ -25,8 +25,8 @@
 
 /*
  * Encodes the timeline. The caller owns ret, xspace_result_done() frees it, and it does not refer
- * to the timeline; ret->n_events tells whether there was anything to show. -ENOMEM; -EFBIG when
- * the message would be longer than max_bytes: a lower level makes it shorter.
+ * to the timeline; ret->n_events is 0 if there was nothing to show. -ENOMEM; -EFBIG: the message
+ * would be longer than max_bytes; a lower level makes it shorter.
  */
 int export_xspace(const struct timeline *t, const struct export_options *options,
 		  struct xspace_result *ret);

@@ -11,32 +11,26 @@
 /* Ids of lines: above all thread ids, below that of the gaps. */
 #define LANE_LINE 0x40000000
 
-/* Paths that stand for models whose names are not known; the rest is one more. A client can send
+/* Paths that stand for models with unknown names; all other paths are one model. A client can send
  * any path. */
 #define PATH_MODELS_MAX 32
 
 /*
- * Readers count what begins with these words as waiting for input, which is what a request does
- * until it executes. The stats that make a stage of the input pipeline say the same, and also make
- * each phase an operation: they are for who asks for them.
+ * Readers count events whose names begin with these words as waiting for input, which is what a
+ * request does until it executes. The stats of an input pipeline's stage have the same effect, but
+ * also make each phase an operation: they are only written on request.
  */
 #define INPUT "IteratorGetNext "
 
-/* Of stages: readers keep their numbers beside those of event names, which have 32 bits. */
+/* Ids of stages: readers keep them beside those of event names, which have 32 bits. */
 #define STAGE_BASE (INT64_C(1) << 33)
 
-static const struct {
-	const char *name, *display;
-	const char *stage; /* the readers' category of the stage; NULL: it is none */
-} phase_names[PHASE_COUNT] = {
-	[PHASE_READ] = { INPUT "read", "read", "Read" },
-	[PHASE_DECODE] = { INPUT "decode", "decode", "Preprocessing" },
-	[PHASE_QUEUE] = { INPUT "queue wait", "queue wait", "Enqueue" },
-	[PHASE_BATCH] = { INPUT "batch wait", "batch wait", "Enqueue" },
-	[PHASE_EXECUTE] = { "execute", NULL },
-	[PHASE_ENCODE] = { "encode", NULL },
-	[PHASE_WRITE] = { "write", NULL },
-	[PHASE_UNKNOWN] = { "unknown", NULL },
+/* The readers' category of a phase that is a stage of the input pipeline; NULL: it is not. */
+static const char *const input_categories[PHASE_COUNT] = {
+	[PHASE_READ] = "Read",
+	[PHASE_DECODE] = "Preprocessing",
+	[PHASE_QUEUE] = "Enqueue",
+	[PHASE_BATCH] = "Enqueue",
 };
 
 static const char *const protocols[] = {
@@ -48,7 +42,8 @@ static const char *const protocols[] = {
 
 uint64_t lanes_batch_context(const struct timeline *t, uint32_t batch)
 {
-	if (batch >= t->n_batches || t->batches[batch].flags & (SPAN_CUT_START | SPAN_CUT_END))
+	if (batch >= t->n_batches ||
+	    t->batches[batch].flags & (SPAN_TRUNCATED_START | SPAN_TRUNCATED_END))
 		return 0;
 	return (uint64_t)batch + 1;
 }
@@ -58,8 +53,8 @@ static const char *request_text(const struct timeline *t, uint32_t index)
 	return index < t->n_texts ? t->texts[index] : NULL;
 }
 
-/* A path is "/service/method" where the service's name has a dot, or the answer says that it is
- * gRPC. */
+/* gRPC is known by a status in the answer, or by a path "/service/method" with a dot in the
+ * service's name. */
 static bool is_grpc(const struct request *q, const char *path)
 {
 	const char *slash = path && path[0] == '/' ? strchr(path + 1, '/') : NULL,
@@ -71,8 +66,8 @@ static bool is_grpc(const struct request *q, const char *path)
 	       dot < slash;
 }
 
-/* A method's name is the client's, too: one that is not made of a few capital letters is not shown
- * in a name. */
+/* The method's name also comes from the client: it is part of a title only if it consists of a few
+ * capital letters. */
 static bool is_plain_method(const char *method)
 {
 	size_t length = method ? strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") : 0;
@@ -81,8 +76,9 @@ static bool is_plain_method(const char *method)
 }
 
 /*
- * Names that hold a colon read as operations, and some words at the begin make an event a step or a
- * batch: since the path is the client's, the first word never is, and colons become spaces.
+ * Readers take names with a colon for operations, and some first words make an event a step or a
+ * batch. Since the path comes from the client, it is never the first word, and colons become
+ * spaces.
  */
 static const char *request_title(const struct timeline *t, const struct request *q, char *buffer,
 				 size_t size)
@@ -119,7 +115,7 @@ uint32_t lanes_request_name(struct writer *w, const struct request *q)
 	return id;
 }
 
-/* Readers put a request without a model to whichever model came first: there is always a name. */
+/* Readers count a request without a model as one of the first model: so each has a name. */
 static void stats_add_model(struct writer *w, struct stats *stats, const struct request *q)
 {
 	const struct timeline *t = w->timeline;
@@ -150,7 +146,7 @@ static void stats_add_request_text(struct writer *w, struct stats *stats, enum s
 		stats_add_text(w, stats, stat, text);
 }
 
-/* What was seen of a request, which viewers show on a click. */
+/* The facts of a request, which viewers show on a click. */
 static void request_facts(struct writer *w, const struct request *q, struct stats *stats)
 {
 	static const char *const attributions[] = { [ATTRIBUTION_NONE] = "none",
@@ -184,7 +180,8 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 	stats_add_text(w, stats, STAT_ATTRIBUTION,
 		       attributions[MIN(q->attribution, ATTRIBUTION_INFERRED)]);
 	stats_add_int(w, stats, STAT_RUNS, q->n_runs);
-	stats_add_cut(w, stats, q->flags & REQUEST_CUT_START, q->flags & REQUEST_CUT_END);
+	stats_add_truncated(w, stats, q->flags & REQUEST_TRUNCATED_START,
+			    q->flags & REQUEST_TRUNCATED_END);
 	if (q->flags & REQUEST_NO_ARRIVAL)
 		stats_add_text(w, stats, STAT_ARRIVAL, "not known");
 	if (q->flags & (REQUEST_LOST | REQUEST_RESET))
@@ -193,9 +190,10 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 }
 
 /*
- * The event that the readers' latencies and steps are made of. What they see as belonging to it
- * makes it longer when it ends later, as a thread's last piece of a run often does: so runs are
- * tied to it by arrows alone. One whose times are bounds is no root and is not counted.
+ * Writes the event that the readers' latencies and steps are made of. Events that readers consider
+ * part of it make it longer if they end later, as a thread's last piece of a run often does: so
+ * runs are linked to it by arrows only. A request that is not whole is not a root, and is not
+ * counted.
  */
 static int write_root(struct writer *w, uint32_t index)
 {
@@ -214,17 +212,10 @@ static int write_root(struct writer *w, uint32_t index)
 	return writer_event(w, lanes_request_name(w, q), q->start_ns, q->end_ns, &stats);
 }
 
-/* All of the execution is one phase on the line, with what the threads did below it. */
+/* All of the execution is one phase on the line, with the threads' activities below it. */
 static enum phase shown_phase(uint8_t phase)
 {
-	switch (phase) {
-	case PHASE_RUNNING:
-	case PHASE_RUNNABLE:
-	case PHASE_BLOCKED:
-		return PHASE_EXECUTE;
-	default:
-		return phase < PHASE_COUNT ? (enum phase)phase : PHASE_UNKNOWN;
-	}
+	return phase < PHASE_COUNT ? phase_texts[phase].stage : PHASE_UNKNOWN;
 }
 
 /* A phase of a request: consecutive segments, or none where the segments have a hole. */
@@ -234,7 +225,7 @@ struct piece {
 	enum phase phase;
 };
 
-/* Goes on to the piece that begins where this one ends; false at the request's end. */
+/* Moves to the piece that begins where this one ends; false at the request's end. */
 static bool piece_next(const struct timeline *t, const struct request *q, struct piece *p)
 {
 	uint64_t at = p->first + p->n, end = q->first_segment + q->n_segments;
@@ -285,14 +276,15 @@ struct task_list {
 	uint32_t request;
 };
 
-/* The first entry of the index whose request, plus one, is at least so much. */
+/* The first entry of the index whose request + 1 is at least this one. */
 static uint64_t first_task(const struct writer *w, uint32_t request)
 {
 	return SEARCH_FIRST(w->timeline->n_batch_tasks, i,
 			    w->timeline->batch_tasks[w->tasks[i]].request < request);
 }
 
-/* How many rows a task had: known when every task of its batch must have had as many. */
+/* How many rows a task had: known only if all tasks of its batch must have had as many; 0: unknown.
+ */
 static uint64_t task_size(const struct batch *b)
 {
 	if (b->n_tasks == 1)
@@ -300,7 +292,7 @@ static uint64_t task_size(const struct batch *b)
 	return b->size == b->n_tasks ? 1 : 0;
 }
 
-/* Writes the instants at which tasks were put into a batch before that time; readers know them by
+/* Writes the instants before that time at which tasks were put into a batch; readers know them by
  * this name. */
 static int write_tasks(struct writer *w, struct task_list *list, uint64_t before_ns)
 {
@@ -332,11 +324,27 @@ static int write_tasks(struct writer *w, struct task_list *list, uint64_t before
 
 static void stage_stats(struct writer *w, enum phase phase, struct stats *stats)
 {
-	if (!phase_names[phase].stage)
+	if (!input_categories[phase])
 		return;
 	stats_add_int(w, stats, STAT_STAGE_ID, STAGE_BASE + (int64_t)phase);
-	stats_add_text(w, stats, STAT_STAGE_NAME, phase_names[phase].display);
-	stats_add_text(w, stats, STAT_STAGE_CATEGORY, phase_names[phase].stage);
+	stats_add_text(w, stats, STAT_STAGE_NAME, phase_texts[phase].stage_name);
+	stats_add_text(w, stats, STAT_STAGE_CATEGORY, input_categories[phase]);
+}
+
+/* The name of a phase's event. */
+static uint32_t phase_name(struct writer *w, enum phase phase)
+{
+	const char *shown = phase_texts[phase].stage_name;
+	char name[64];
+	uint32_t id = 0;
+
+	if (input_categories[phase] && !w->extras.input_stages) {
+		snprintf(name, sizeof(name), INPUT "%s", shown);
+		(void)xspace_event_name(w->xspace, name, shown, &id);
+	} else {
+		(void)xspace_event_name(w->xspace, shown, NULL, &id);
+	}
+	return id;
 }
 
 static int write_piece(struct writer *w, const struct piece *p, struct task_list *tasks)
@@ -350,11 +358,8 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 	for (uint64_t i = 1; i < p->n; i++)
 		if (t->segments[p->first + i].thread != thread)
 			thread = THREAD_NONE;
-	if (!*name && w->extras.input_stages && phase_names[p->phase].stage)
-		(void)xspace_event_name(w->xspace, phase_names[p->phase].display, NULL, name);
-	else if (!*name)
-		(void)xspace_event_name(w->xspace, phase_names[p->phase].name,
-					phase_names[p->phase].display, name);
+	if (!*name)
+		*name = phase_name(w, p->phase);
 	stats.n = 0;
 	stats_add_thread(w, &stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
 	if (w->extras.input_stages)
@@ -363,9 +368,9 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
 	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {
 		const struct segment *s = &t->segments[p->first + i];
-		/* Which operations ran is told by their threads' lines; here it would double the
-		 * trace. */
-		bool shown = w->level >= 3 || s->phase != PHASE_RUNNING;
+		/* The threads' lines show which operations ran; here they would double the trace.
+		 */
+		bool shown = w->level >= 3 || s->phase != PHASE_EXECUTE_RUNNING;
 
 		r = write_tasks(w, tasks, s->start_ns);
 		if (r >= 0 && shown && s->end_ns > s->start_ns)

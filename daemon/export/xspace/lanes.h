@@ -10,6 +10,5 @@ uint32_t lanes_request_name(struct writer *w, const struct request *q);
 /* Writes a line for each lane that has a request. Errors are those of the xspace, and -ENOMEM. */
 int lanes_write(struct writer *w);
 
-/* The context of a batch whose processing is shown as such, 0 for another: one that is cut, or
- * UINT32_MAX. */
+/* The context of a batch that is shown as one; 0: it is truncated, or UINT32_MAX. */
 uint64_t lanes_batch_context(const struct timeline *t, uint32_t batch);

@@ -15,7 +15,7 @@
 /* Addresses of processes have 47 bits. */
 #define PROCESS_SHIFT 56
 
-/* Of "scope/op:Type" what comes before the type. */
+/* Adds "scope/op" of "scope/op:Type". */
 static void add_op(struct writer *w, const struct memory_event *e, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
@@ -30,12 +30,12 @@ static void add_op(struct writer *w, const struct memory_event *e, struct stats 
 	stats_add_text(w, stats, STAT_TF_OP, text);
 }
 
-/* What an allocator of a process has given out so far, and the most so far. */
+/* What is allocated from an allocator of a process, and the maximum so far. */
 struct curve {
 	uint64_t in_use, peak;
 };
 
-/* The processes' allocators have nothing to do with each other. */
+/* Allocators of different processes are independent. */
 static void add_allocator(struct writer *w, const struct memory_event *e, struct stats *stats)
 {
 	const struct timeline *t = w->timeline;
@@ -59,7 +59,7 @@ static int write_event(struct writer *w, const struct memory_event *e, uint32_t 
 	stats_add_int(w, &stats, STAT_PEAK, (int64_t)curve->peak);
 	stats_add_int(w, &stats, STAT_REQUESTED, (int64_t)e->bytes);
 	stats_add_int(w, &stats, STAT_ALLOCATION, (int64_t)e->bytes);
-	/* Readers tell blocks by their address alone, which two processes may share. */
+	/* Readers identify blocks by their address alone, which two processes may share. */
 	stats_add_int(w, &stats, STAT_ADDRESS,
 		      (int64_t)(e->address | (uint64_t)w->timeline->threads[e->thread].process
 						     << PROCESS_SHIFT));

@@ -6,5 +6,5 @@
 
 struct writer;
 
-/* Nothing where there are no modules; NULL: none. */
+/* Writes nothing if there are no modules; NULL: none. */
 int metadata_write(struct writer *w, const struct modules *m);

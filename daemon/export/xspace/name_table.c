@@ -9,9 +9,9 @@
 #include "lib/base/array.h"
 
 struct interned_name {
-	uint32_t offset; /* of the text in the table's bytes */
+	uint32_t offset; /* place of the text in the table's bytes */
 	uint32_t length;
-	uint32_t rest_offset; /* likewise of what follows the names */
+	uint32_t rest_offset; /* place of what follows the names */
 	uint32_t rest_size;
 	uint32_t hash;
 };
@@ -48,7 +48,7 @@ static uint32_t hash_bytes(uint32_t hash, const uint8_t *p, size_t n)
 	return hash;
 }
 
-/* Encodes an entry with the next id behind the table's bytes, without making it part of them. */
+/* Encodes an entry with the next id behind the table's bytes, without adding it to them. */
 static int encode(struct name_table *table, uint8_t tag, size_t max_bytes,
 		  const struct name_entry *new, struct interned_name *ret, size_t *ret_size)
 {
@@ -117,8 +117,7 @@ int name_table_intern(struct name_table *table, uint8_t tag, size_t max_bytes,
 	r = slots_grow(table);
 	if (r < 0)
 		return r;
-	/* Encoded first and looked up then, because the text that counts is the one that was made
-	 * valid. */
+	/* The entry is encoded before the lookup, because encoding makes its text valid. */
 	r = encode(table, tag, max_bytes, entry, &new, &size);
 	if (r < 0)
 		return r;

@@ -20,7 +20,7 @@ enum {
 
 struct interned_name;
 
-/* Starts as zeros. */
+/* Zeros at first. */
 struct name_table {
 	uint8_t *bytes; /* the encoded entries, in the order of their ids */
 	size_t size, bytes_allocated;

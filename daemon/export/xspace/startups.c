@@ -10,24 +10,26 @@
 /* Ids of lines: below those of counters. */
 #define STARTUP_LINE 0x7fff0000
 
-/* A phase as far as it lies in the window. */
+/* The part of a phase that lies in the window. */
 struct part {
 	const struct startup_phase *phase; /* NULL: it was written */
 	uint64_t start_ns, end_ns;
-	bool cut_start, cut_end;
+	bool truncated_start, truncated_end;
 };
 
 /* False: it lies outside of the window. */
-static bool cut_to_window(const struct timeline *t, const struct startup_phase *phase,
-			  struct part *ret)
+static bool clip_to_window(const struct timeline *t, const struct startup_phase *phase,
+			   struct part *ret)
 {
-	/* Where the end is not known only the begin is shown. */
+	/* If the end is unknown, only the begin is shown. */
 	uint64_t end = phase->end_ns ?: phase->goes_on ? UINT64_MAX : phase->start_ns;
 
-	*ret = (struct part){ .phase = phase,
-			      .start_ns = MAX(phase->start_ns, t->start_ns),
-			      .end_ns = MIN(end, t->end_ns),
-			      .cut_start = phase->start_ns<t->start_ns, .cut_end = end> t->end_ns };
+	*ret = (struct part){
+		.phase = phase,
+		.start_ns = MAX(phase->start_ns, t->start_ns),
+		.end_ns = MIN(end, t->end_ns),
+		.truncated_start = phase->start_ns<t->start_ns, .truncated_end = end> t->end_ns
+	};
 	return ret->start_ns <= ret->end_ns && end >= t->start_ns;
 }
 
@@ -52,12 +54,12 @@ static int write_part(struct writer *w, const struct part *part)
 	(void)xspace_event_name(w->xspace, text, NULL, &name);
 	if (phase->kind == STARTUP_WARMUP)
 		stats_add_int(w, &stats, STAT_RUNS, (int64_t)phase->runs);
-	stats_add_cut(w, &stats, part->cut_start, part->cut_end);
+	stats_add_truncated(w, &stats, part->truncated_start, part->truncated_end);
 	return writer_event(w, name, part->start_ns, part->end_ns, &stats);
 }
 
-/* Writes those of the parts that lie within, or behind, one another: a line is nested. Returns how
- * many there are left. */
+/* Writes the parts that are nested in, or follow, one another, since a line is nested. Returns how
+ * many are left. */
 static int write_line(struct writer *w, struct part *parts, unsigned n, unsigned *left)
 {
 	uint64_t ends[STARTUP_PHASES_MAX]; /* of what is open */
@@ -79,7 +81,7 @@ static int write_line(struct writer *w, struct part *parts, unsigned n, unsigned
 	return r;
 }
 
-/* Models that are loaded at the same time take several lines. */
+/* Models that are loaded at the same time need several lines. */
 static int write_track(struct writer *w, const struct startup_track *track, uint32_t *line)
 {
 	struct part parts[STARTUP_PHASES_MAX];
@@ -88,7 +90,7 @@ static int write_track(struct writer *w, const struct startup_track *track, uint
 	int r = 0;
 
 	for (unsigned i = 0; i < track->n; i++)
-		n += cut_to_window(w->timeline, &track->phases[i], &parts[n]);
+		n += clip_to_window(w->timeline, &track->phases[i], &parts[n]);
 	qsort(parts, n, sizeof(parts[0]), compare_parts);
 	snprintf(name, sizeof(name), "lifecycle of %u", track->pid);
 	for (left = n; left && r >= 0; ++*line) {

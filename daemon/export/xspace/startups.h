@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How processes came to serve, as a line of each: what of it lies in the window. Pure. */
+/* How processes came to serve, a line for each: the part that lies in the window. Pure. */
 #pragma once
 
 #include "daemon/timeline/startup_track.h"

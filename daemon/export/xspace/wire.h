@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The protobuf wire format, as far as it is written: numbers and text behind their tags. Callers
- * see to the room. */
+/* The protobuf wire format, as far as it is written: numbers and text behind their tags. The caller
+ * provides the room. */
 #pragma once
 
 #include <stddef.h>
@@ -45,6 +45,6 @@ static inline size_t wire_bytes_size(size_t length)
 	return 1 + wire_varint_size(length) + length;
 }
 
-/* Writes wire_bytes_size(length) bytes. What is not UTF-8, which readers would reject, becomes '?'
- * byte by byte. */
+/* Writes wire_bytes_size(length) bytes. Each byte that is not valid UTF-8, which readers would
+ * reject, becomes '?'. */
 uint8_t *wire_put_text(uint8_t *p, uint8_t tag, const char *text, size_t length);

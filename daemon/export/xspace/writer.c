@@ -7,8 +7,8 @@
 
 #include "lib/base/macro.h"
 
-/* The same on every line: viewers want one small base, and no event at absolute 0, which they take
- * for "not set". */
+/* The same on every line: viewers need one small base, and no event at time 0, which they take for
+ * "not set". */
 #define BASE_NS 1000
 #define PS_PER_NS 1000
 
@@ -25,7 +25,7 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_STAGE_NAME] = "_ipl_stage_name",
 	[STAT_STAGE_CATEGORY] = "_ipl_stage_cat",
 	[STAT_MODEL] = "model_id",
-	[STAT_CUT] = "cut",
+	[STAT_TRUNCATED] = "cut",
 	[STAT_END] = "end",
 	[STAT_WAKER] = "waker",
 	[STAT_REASON] = "reason",
@@ -101,8 +101,8 @@ static int compare_threads(const void *a, const void *b, void *timeline)
 	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-/* Lines are shown by process and tid, in whatever order the threads were first seen, below those of
- * the requests. */
+/* Threads' lines are sorted by process and tid, not by when they were first seen, and are below
+ * those of requests. */
 static int order_threads(struct writer *w)
 {
 	const struct timeline *t = w->timeline;
@@ -153,13 +153,13 @@ static int index_requests(struct writer *w)
 		w->has_requests[q->process] = true;
 		w->serves[q->process] |= q->n_runs || q->protocol == PROTOCOL_MARK;
 		if (writer_shows_request(q))
-			counted_in_part(&w->requests, q->flags & REQUEST_CUT_START,
-					q->flags & REQUEST_CUT_END);
+			counted_in_part(&w->requests, q->flags & REQUEST_TRUNCATED_START,
+					q->flags & REQUEST_TRUNCATED_END);
 	}
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
 		w->tasks[i] = i;
 	qsort_r(w->tasks, t->n_batch_tasks, sizeof(w->tasks[0]), compare_tasks, (void *)t);
-	/* Two captures hardly ever begin in the same nanosecond. */
+	/* Two captures almost never begin in the same nanosecond. */
 	w->flow_salt =
 		(t->start_unix_ns ^ t->start_unix_ns >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 9;
 	return 0;
@@ -181,7 +181,7 @@ int writer_init(struct writer *w, const struct timeline *t, const struct export_
 	*w = (struct writer){ .timeline = t,
 			      .level = MIN(options->level, 3u),
 			      .extras = options->extras };
-	/* One more than needed, so that an empty table is not taken for a failure. */
+	/* One element more, so that an empty table is not NULL. */
 	w->ids.forms = calloc(((size_t)t->n_names + 1) * FORM_COUNT, sizeof(uint32_t));
 	w->ids.reasons = calloc((size_t)t->n_names + 1, sizeof(uint32_t));
 	w->ids.threads = calloc((size_t)t->n_threads + 1, sizeof(uint32_t));
@@ -277,8 +277,8 @@ const char *writer_long_title(const struct writer *w, const struct thread *threa
 	return buffer;
 }
 
-/* None of these names reads as an operation's: they stand within operations, too, whose times are
- * the same without them. */
+/* Readers take none of these names for an operation: they also appear inside operations, whose
+ * times must not change. */
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 {
 	const struct timeline *t = w->timeline;
@@ -292,7 +292,7 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 	if (*id)
 		return *id;
 	switch (form) {
-	case FORM_BOUND:
+	case FORM_END_NOT_SEEN:
 		stats_add_text(w, &stats, STAT_END, "not seen");
 		(void)xspace_event_kind(w->xspace, n->name, stats.list, stats.n, id);
 		break;
@@ -354,7 +354,7 @@ void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int
 	stats_add(w, stats, stat, XSPACE_STRING, writer_string(w, id, title));
 }
 
-/* Contexts above the range of int64 are the one integer that readers accept as uint64. */
+/* Contexts above the range of int64 are the only integers that readers accept as uint64. */
 void stats_add_context(struct writer *w, struct stats *stats, enum context_type type,
 		       enum stat stat, uint64_t context)
 {
@@ -365,16 +365,17 @@ void stats_add_context(struct writer *w, struct stats *stats, enum context_type 
 	stats_add(w, stats, stat, context > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, context);
 }
 
-void stats_add_cut(struct writer *w, struct stats *stats, bool cut_start, bool cut_end)
+void stats_add_truncated(struct writer *w, struct stats *stats, bool truncated_start,
+			 bool truncated_end)
 {
-	if (cut_start || cut_end)
-		stats_add_text(w, stats, STAT_CUT,
-			       cut_start && cut_end ? "start and end"
-			       : cut_start          ? "start"
-						    : "end");
+	if (truncated_start || truncated_end)
+		stats_add_text(w, stats, STAT_TRUNCATED,
+			       truncated_start && truncated_end ? "start and end"
+			       : truncated_start                ? "start"
+								: "end");
 }
 
-/* An arrow's id has 56 bits, above the two that say which of its ends this is. */
+/* An arrow's id has 56 bits, above the two that identify the end of the arrow. */
 void stats_add_arrow(struct writer *w, struct stats *stats, uint32_t request, bool out)
 {
 	uint64_t id = (w->flow_salt + request + 1) & ((UINT64_C(1) << 56) - 1);

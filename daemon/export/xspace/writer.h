@@ -31,7 +31,7 @@ enum stat {
 	STAT_STAGE_NAME,
 	STAT_STAGE_CATEGORY,
 	STAT_MODEL,
-	STAT_CUT,
+	STAT_TRUNCATED,
 	STAT_END,
 	STAT_WAKER,
 	STAT_REASON,
@@ -84,16 +84,16 @@ enum stat {
 /* The event names that one entry of the timeline's names can stand for. */
 enum form {
 	FORM_PLAIN,
-	FORM_BOUND, /* its end was not seen: said once for all events of the name, of which there
-		       are many */
+	FORM_END_NOT_SEEN, /* its end was not seen: a stat of the name, since there are many events
+			    */
 	FORM_BLOCKED,
 	FORM_RUNNABLE,
 	FORM_RUNNING,   /* on a request's critical path */
-	FORM_EXECUTING, /* the same, where it is not known whether the thread ran */
+	FORM_EXECUTING, /* the same, if it is unknown whether the thread ran */
 	FORM_COUNT,
 };
 
-/* Ids of the open plane, 0 where none was asked for yet. */
+/* Ids of the open plane, 0: none was needed yet. */
 struct plane_ids {
 	uint32_t stats[STAT_COUNT];
 	uint32_t phases[PHASE_COUNT];
@@ -103,9 +103,9 @@ struct plane_ids {
 	uint32_t *thread_strings; /* by thread, "name/tid" */
 };
 
-/* Of what would be counted, what is not, since only a part of it was captured. */
+/* How many of those that are counted were captured only in part. */
 struct partial {
-	uint64_t n, all, n_start, n_end; /* n_start: whose beginning is missing; n_end: whose end */
+	uint64_t n, all, n_start, n_end; /* n_start: the beginning is missing; n_end: the end is */
 };
 
 struct writer {
@@ -115,7 +115,7 @@ struct writer {
 	struct xspace *xspace;
 	struct plane_ids ids;
 	uint32_t *order;    /* display id of a thread's line */
-	bool *has_requests; /* by process: where its requests begin and end is known */
+	bool *has_requests; /* by process: it has requests with known times */
 	bool *serves; /* by process: some of its requests are for its models, or marked by itself */
 	struct partial requests, runs; /* runs: of processes whose requests are not seen */
 	uint64_t *tasks;               /* indices of batch tasks, by request and time */
@@ -132,11 +132,12 @@ struct stats {
 	unsigned int n;
 };
 
-/* Prepares for a timeline, which has to outlive w. -ENOMEM; writer_done() also after a failure. */
+/* Prepares for a timeline, which must outlive w. -ENOMEM; call writer_done() also after a failure.
+ */
 int writer_init(struct writer *w, const struct timeline *t, const struct export_options *options);
 void writer_done(struct writer *w);
 
-/* Counts one more; whether it was captured in part only. */
+/* Counts one; returns whether it was captured only in part. */
 bool counted_in_part(struct partial *p, bool no_start, bool no_end);
 
 /* Whether the level shows a span. */
@@ -156,10 +157,10 @@ int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t en
 		 const struct stats *stats);
 
 /*
- * What follows leaves errors to the xspace, which keeps the first one and returns it from every
- * later call. writer_form() is the event name of an entry of the timeline's names in a form; of a
- * form that needs no entry also for TEXT_NONE. writer_title() writes "name/tid", as the runtime's
- * own profiler names the line of a thread.
+ * The following functions leave errors to the xspace, which keeps the first one and returns it from
+ * every later call. writer_form() is the event name of an entry of the timeline's names in a form;
+ * a form without an entry accepts TEXT_NONE. writer_title() writes "name/tid", as the runtime's own
+ * profiler names the line of a thread.
  */
 uint32_t writer_string(struct writer *w, uint32_t *cache, const char *text);
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form);
@@ -172,12 +173,14 @@ void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspac
 	       uint64_t value);
 void stats_add_int(struct writer *w, struct stats *stats, enum stat stat, int64_t value);
 void stats_add_text(struct writer *w, struct stats *stats, enum stat stat, const char *text);
-/* Nothing for a thread that is not in the timeline. */
+/* Adds nothing for a thread that is not in the timeline. */
 void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int64_t thread);
-/* stat is STAT_PRODUCER or STAT_CONSUMER; nothing for context 0. */
+/* stat is STAT_PRODUCER or STAT_CONSUMER; adds nothing for context 0. */
 void stats_add_context(struct writer *w, struct stats *stats, enum context_type type,
 		       enum stat stat, uint64_t context);
-/* cut_start, cut_end: it goes on beyond that edge of the window; nothing for neither. */
-void stats_add_cut(struct writer *w, struct stats *stats, bool cut_start, bool cut_end);
+/* truncated_start, truncated_end: it goes on beyond that edge of the window; adds nothing for
+ * neither. */
+void stats_add_truncated(struct writer *w, struct stats *stats, bool truncated_start,
+			 bool truncated_end);
 /* An end of the arrow from a request (index) to its runs. */
 void stats_add_arrow(struct writer *w, struct stats *stats, uint32_t request, bool out);

@@ -57,7 +57,7 @@ struct block {
 struct frame {
 	uint8_t *prefix; /* PREFIX_MAX bytes, of which the last ones will be used */
 	size_t segment;
-	uint64_t start; /* size of the whole message at its begin */
+	uint64_t start; /* size of the whole message where this one begins */
 };
 
 enum depth { DEPTH_SPACE, DEPTH_PLANE, DEPTH_LINE, DEPTH_FINISHED };

@@ -83,7 +83,7 @@ int xspace_event_kind(struct xspace *x, const char *name, const struct xspace_st
 
 /*
  * Puts an event name of this id into the open plane, which has no others, with one stat of bytes:
- * the way that readers are given what is about the whole capture. The bytes are copied.
+ * this is how readers receive data on the whole capture. The bytes are copied.
  */
 int xspace_event_bytes(struct xspace *x, uint64_t id, const char *name, uint32_t stat_name,
 		       const void *bytes, size_t size);

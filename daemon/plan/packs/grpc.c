@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC's library, which serves beside a runtime: which thread works for which HTTP/2 stream. Facts
- * of grpcio 1.85.1 (x86-64).
+ * gRPC's library, which is used for serving beside a runtime: which thread works on which HTTP/2
+ * stream. Facts of grpcio 1.85.1 (x86-64).
  */
 #include <stddef.h>
 
 #include "daemon/plan/model.h"
 
-/* HTTP/2 connections of gRPC's library, and what is wanted of a stream: a closure, a payload, bits
+/* HTTP/2 connections of gRPC's library, and an operation on a stream: a closure, a payload, bits
  * (grpc_transport_stream_op_batch). */
 #define GRPC_TRANSPORT_CLASS "21grpc_chttp2_transport"
 #define GRPC_TRANSPORT "_ZN" GRPC_TRANSPORT_CLASS
@@ -15,9 +15,9 @@
 
 static const struct probe_row rows[] = {
 	/*
-	 * On a server the last argument but one is the stream's number, made a pointer. Python's
-	 * library has no symbols; the base class's functions are the last ones of the class's
-	 * table, in the order SizeOfStream, InitStream, HackyDisable…, PerformStreamOp,
+	 * On a server the last argument but one is the stream's number, converted to a pointer.
+	 * Python's library has no symbols; the base class's functions are the last ones of the
+	 * class's table, in the order SizeOfStream, InitStream, HackyDisable…, PerformStreamOp,
 	 * DestroyStream.
 	 */
 	{ .symbol = GRPC_TRANSPORT "10InitStreamE*",
@@ -25,7 +25,7 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_2 },
 	  .value2 = { ARGUMENT_4 },
-	  .tag = ARGUMENT_1,
+	  .tag = { ARGUMENT_1 },
 	  .min_level = 1,
 	  .class_name = GRPC_TRANSPORT_CLASS,
 	  .slot_from_end = 4,
@@ -35,14 +35,14 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_2 },
 	  .value2 = { ARGUMENT_3, 1, BATCH_BITS },
-	  .tag = ARGUMENT_1,
+	  .tag = { ARGUMENT_1 },
 	  .min_level = 1,
 	  .class_name = GRPC_TRANSPORT_CLASS,
 	  .slot_from_end = 2,
 	  .any_release = true },
 };
 
-/* Python's has a library of its own. */
+/* Python has a library of its own. */
 static const char *const files[] = { "cygrpc.*.so", NULL };
 
 const struct pack pack_grpc = {

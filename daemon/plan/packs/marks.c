@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Static probes that a server may have for us, in any runtime: include/tfprof.h. */
+/* Static probes that a server may have for tfprofd, with any runtime: include/tfprof.h. */
 #include <stddef.h>
 
 #include "daemon/plan/model.h"
@@ -7,8 +7,8 @@
 enum { GROUP_MARK = 1 };
 
 static const struct probe_row rows[] = {
-	/* What a server says itself: which request (a number of 64 bits) its thread works for, from
-	   here until there. */
+	/* The server's own marks: the request (a number of 64 bits) on which its thread works from
+	 * the first to the second. */
 	{ .usdt = "request_begin",
 	  OPEN(RUN),
 	  .slack = SLACK_ANY,
@@ -22,7 +22,7 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_MARK,
 	  .min_level = 1 },
-	/* What its thread does, in words of its own (text, bytes): until the next end. */
+	/* The thread's activity in the server's own words (text, bytes): until the next end. */
 	{ .usdt = "span_begin",
 	  OPEN(LABEL),
 	  .action = ACTION_TEXT,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Runtime. Facts read off the CPU wheel of 1.31.1 for Python 3.11 (x86-64), whose library has
- * no symbols: slots of virtual tables by disassembly, where a kernel has its name from a live
- * process.
+ * ONNX Runtime. Facts taken from the CPU wheel of 1.31.1 for Python 3.11 (x86-64), whose library
+ * has no symbols: slots of virtual tables by disassembly, the location of a kernel's name from a
+ * live process.
  *
  * Entries only: exceptions cross these frames. An operation ends where the thread's next one
- * begins, or the run ends; a run ends where the session tells its CPU provider so.
+ * begins, or the run ends; a run ends where the session notifies its CPU provider.
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -16,15 +16,16 @@
 enum { GROUP_RUN = 1 };
 
 /* IExecutionProvider::OnRunStart() and OnRunEnd(), which InferenceSession::RunImpl() calls on the
- * CPU provider at both ends of a run: after ~IExecutionProvider() twice, and nine more. */
+ * CPU provider at both ends of a run: after two slots of ~IExecutionProvider() and nine more. */
 #define SLOT_RUN_START 11
 #define SLOT_RUN_END 12
 /* Both are called at the same height of the stack. */
 #define RUN_SLACK 64
-/* OpKernel::Compute(): after ~OpKernel() twice. result, this, context. */
+/* OpKernel::Compute(): after two slots of ~OpKernel(). result, this, context. */
 #define SLOT_COMPUTE 2
 
-/* From an OpKernel: its OpKernelInfo; from there: its Node, which has name and op_type in a row. */
+/* From an OpKernel to its OpKernelInfo; from there to its Node, where name and op_type are
+ * adjacent. */
 #define KERNEL_INFO 8
 #define INFO_NODE 8
 #define NODE_NAME 8
@@ -54,12 +55,12 @@ static const struct probe_row rows[] = {
 	  OPEN(OP),
 	  .action = ACTION_OBJECT,
 	  .value = { ARGUMENT_2 },
-	  .tag = ARGUMENT_3,
+	  .tag = { ARGUMENT_3 },
 	  .min_level = 2,
 	  .lost = "ops" },
 };
 
-/* Names of nodes are whatever the model's author chose. */
+/* Names of nodes are chosen by the model's author. */
 static bool is_name(const char *s, uint32_t size)
 {
 	for (uint32_t i = 0; i < size; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TensorFlow. Facts read off the unmodified 2.21.0 CPU wheel (x86-64): the symbols of
+ * TensorFlow. Facts taken from the unmodified 2.21.0 CPU wheel (x86-64): the symbols of
  * libtensorflow_framework.so.2 and libtensorflow_cc.so.2, the argument registers and the offsets
- * by disassembly. tensorflow_model_server holds the same names.
+ * by disassembly. tensorflow_model_server contains the same names.
  *
  * No return probes but one: a C++ exception that crosses a probed frame would abort the process.
  * What begins at one entry ends at another one of the same thread:
@@ -23,9 +23,9 @@
  *                                                    that it does
  *
  * Names of tensorflow::serving that libtensorflow_cc.so.2 does not have (BatchingSession,
- * handlers) were read off TensorFlow Serving's source; the types in them say where the arguments
- * are. Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack are
- * entered for each, but the thread that takes one does so in code that was inlined into
+ * handlers) come from TensorFlow Serving's source; the types in them determine where the
+ * arguments are. Closures of the thread pools are left out: Eigen::RunQueue::PushFront and PushBack
+ * are entered for each, but the thread that takes one does so in code that was inlined into
  * MaybeGetTask: of 954,503 that were scheduled 17,634 passed Task::operator=, the stolen ones.
  */
 #include <ctype.h>
@@ -66,18 +66,18 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_HANDLER, GROUP_INFERENCE };
 /* One of TensorFlow Serving's two implementations of the gRPC service. */
 #define PREDICTION_SERVICE "_ZN10tensorflow7serving*PredictionServiceImpl"
 
-/* A handler's end is an entry that its caller makes, next to it on the stack. More than arguments
- * take there. */
+/* A handler's end is an entry that its caller makes, adjacent on the stack. More than the arguments
+ * there. */
 #define HANDLER_SLACK 1024
 
 /* In 2.21 it takes a std::align_val_t, in older releases an int. */
 #define ALIGNED_MALLOC "_ZN3tsl4port13AlignedMallocEmSt11align_val_t"
 
 #define OP_ARGUMENTS                                                                               \
-	.action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = ARGUMENT_3, .min_level = 2
+	.action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = { ARGUMENT_3 }, .min_level = 2
 #define STATE_ARGUMENTS                                                                            \
 	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                          \
-	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = ARGUMENT_1, .min_level = 2
+	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = { ARGUMENT_1 }, .min_level = 2
 
 static const struct probe_row rows[] = {
 	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*",
@@ -148,7 +148,7 @@ static const struct probe_row rows[] = {
 	  .event = "ExecutorState::ScheduleReady",
 	  .lost = "hand-over of ready ops" },
 
-	/* Not RenamedDevice: it hands on to one of these. */
+	/* Not RenamedDevice: it forwards to one of these. */
 	{ .symbol = "_ZN10tensorflow16ThreadPoolDevice7ComputeE*",
 	  OPEN(OP),
 	  OP_ARGUMENTS,
@@ -191,13 +191,13 @@ static const struct probe_row rows[] = {
 	{ .symbol = "_ZN10tensorflow15OpKernelContextD2Ev",
 	  CLOSE(OP),
 	  .action = ACTION_ENTRY,
-	  .tag = ARGUMENT_1,
+	  .tag = { ARGUMENT_1 },
 	  .min_level = 2,
 	  .lost = "ends of ops",
 	  .class_name = "N10tensorflow15OpKernelContextE",
 	  .slot = 0 },
-	/* On the thread of the op, for each of its tasks: several when a large one is split. Every
-	   scheduler calls it. */
+	/* On the thread of the op, for each of its tasks: several if a large one is split. Every
+	 * scheduler calls it. */
 	{ .symbol = BATCH "7AddTaskE*",
 	  ENQUEUE(BATCH),
 	  .action = ACTION_ENTRY,
@@ -222,7 +222,7 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 2 },
-	/* Of releases that do not inline it. */
+	/* For releases that do not inline it. */
 	{ .symbol = "_ZNK10tensorflow7serving" BATCH_RESOURCE "29RoundToLowestAllowedBatchSizeEi*",
 	  POINT(BATCH),
 	  .action = ACTION_ENTRY,
@@ -233,8 +233,8 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_2 },
 	  .min_level = 2 },
-	/* (model, op, costs, rows with padding, batch): when the batch's tasks are told that they
-	   are done. */
+	/* (model, op, costs, rows with padding, batch): when the batch's tasks are notified that
+	 * they are done. */
 	{ .symbol =
 		  "_ZN10tensorflow7serving" BATCH_RESOURCE
 		  "31SplitBatchCostsAndRecordMetricsERKNSt7__cxx1112basic_string*ES9_RKSt6vector*ElRNS0_5Batch*",
@@ -309,8 +309,8 @@ static const struct probe_row rows[] = {
 	  .group = GROUP_HANDLER,
 	  .min_level = 1,
 	  .event = "request" },
-	/* The one that counts no model's requests; its status is turned into gRPC's at its end.
-	   Other services do that, too. */
+	/* The one that does not count a model's requests; its status is converted to gRPC's at its
+	 * end. Other services do that, too. */
 	{ .symbol = PREDICTION_SERVICE "14MultiInferenceE*",
 	  OPEN(REQUEST),
 	  .slack = HANDLER_SLACK,
@@ -325,9 +325,9 @@ static const struct probe_row rows[] = {
 	  .min_level = 1 },
 
 	/*
-	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) have from
-	 * malloc(). No exception crosses AlignedMalloc: it calls posix_memalign() or malloc() and
-	 * nothing else, which are C's and throw none, whoever implements them.
+	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) get from
+	 * malloc(). No exception crosses AlignedMalloc: it calls only posix_memalign() or malloc(),
+	 * which are C functions and throw none, whoever implements them.
 	 */
 	{ .symbol = ALIGNED_MALLOC,
 	  OPEN(ALLOC),
@@ -350,15 +350,15 @@ static const struct probe_row rows[] = {
 	  .value = { ARGUMENT_1 } },
 	/*
 	 * The allocator of GPUs, and of oneDNN from 256 KiB on, calls it for each piece: this, a
-	 * word ("MemoryAllocation" or "MemoryDeallocation": size, pointer), address, bytes asked
-	 * for, bytes given.
+	 * word ("MemoryAllocation" or "MemoryDeallocation": size, pointer), address, bytes
+	 * requested, bytes allocated.
 	 */
 	{ .symbol = "_ZN3tsl12BFCAllocator10AddTraceMeE*PKvll",
 	  POINT(ALLOC),
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_6 },
-	  .tag = ARGUMENT_2,
+	  .tag = { ARGUMENT_2 },
 	  .lost = "allocations of the BFC allocator" },
 
 	/* Returns absl::Status by value: result, this. */
@@ -367,20 +367,20 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_TEXT_END,
 	  .value = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_DATA },
 	  .value2 = { ARGUMENT_2, 1, ITERATOR_NAME + STRING_SIZE },
-	  .tag = ARGUMENT_2,
+	  .tag = { ARGUMENT_2 },
 	  .min_level = 2,
 	  .lost = "iterators of tf.data" },
 	{ .symbol = "_ZN10tensorflow4data15IteratorContext14SaveCheckpointE*",
 	  CLOSE(STAGE),
 	  .action = ACTION_ENTRY,
-	  .tag = ARGUMENT_2,
+	  .tag = { ARGUMENT_2 },
 	  .min_level = 2,
 	  .lost = "ends of tf.data's iterators" },
 
 	/*
-	 * How a process starts. Python's loader, which is no function here, passes the same marks:
-	 * it has read the SavedModel before the first, and asks for the fingerprint after the last.
-	 * Returns StatusOr<FingerprintDef> by value: result, string view.
+	 * How a process starts. Python's loader, which is not a function here, passes the same
+	 * marks: it has read the SavedModel before the first, and reads the fingerprint after the
+	 * last. Returns StatusOr<FingerprintDef> by value: result, string view.
 	 */
 	{ .symbol = "_ZN10tensorflow23ThreadPoolDeviceFactory13CreateDevicesE*",
 	  OPEN(RUNTIME),
@@ -407,12 +407,12 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_TEXT_END,
 	  .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_3 },
-	  .tag = ARGUMENT_1,
+	  .tag = { ARGUMENT_1 },
 	  .lost = "the reading of variables" },
 	{ .symbol = "_ZN10tensorflow12BundleReaderD2Ev",
 	  CLOSE(WEIGHTS),
 	  .action = ACTION_ENTRY,
-	  .tag = ARGUMENT_1,
+	  .tag = { ARGUMENT_1 },
 	  .lost = "until when variables are read" },
 
 	{ .symbol = "_ZN10tensorflow8OpKernelD2Ev",
@@ -425,7 +425,7 @@ static const struct probe_row rows[] = {
 	  .slot = 0 },
 };
 
-/* Grappler and function inlining add names with these beside the letters of a node name. */
+/* Grappler and function inlining add names with these characters beside those of a node name. */
 static bool is_name(const char *s, uint32_t size)
 {
 	if (!size || !(isalnum((unsigned char)s[0]) || s[0] == '.' || s[0] == '_'))

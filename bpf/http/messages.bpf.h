@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which protocol the bytes of a call are of, and the call's pieces, one after the other. */
+/* Detects the protocol of a call's bytes, and goes through the call's pieces. */
 #pragma once
 
-#include "bpf/http1.bpf.h"
-#include "bpf/http2.bpf.h"
+#include "bpf/http/http1.bpf.h"
+#include "bpf/http/http2.bpf.h"
 
-/* No connection begins with a larger frame of header fields: peers have to agree on that first. */
+/* No connection begins with a larger frame of header fields: peers have to negotiate that first. */
 #define FIRST_BLOCK_MAX 16384
-/* Of one call: pieces that are passed over. */
+/* Pieces of one call that are skipped. */
 #define PIECES_MAX 1024
+/* Bytes of framing that are examined one by one in one call. */
+#define STEPS_MAX 16384
 
 static __always_inline bool is_method(const __u8 *raw)
 {
@@ -21,8 +23,8 @@ static __always_inline bool is_method(const __u8 *raw)
 	return false;
 }
 
-/* In the middle of a connection nine bytes alone prove nothing: the frame ends with the call, or
- * another one follows. */
+/* In the middle of a connection nine bytes alone prove nothing: the frame must end with the call,
+ * or be followed by another one. */
 static __always_inline bool frame_is_followed(struct pass *p, const struct flow *f)
 {
 	__u32 length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
@@ -38,7 +40,7 @@ static __always_inline bool frame_is_followed(struct pass *p, const struct flow 
 	       is_frame(next);
 }
 
-/* The first nine bytes of a message are there. */
+/* The first nine bytes of a message are available. */
 ENTRY detect(struct pass *p, struct flow *f)
 {
 	bool request;
@@ -81,7 +83,7 @@ ENTRY detect(struct pass *p, struct flow *f)
 		return 0;
 	}
 	if (is_frame(f->raw) && f->raw[3] != 9 && frame_is_followed(p, f)) {
-		/* What was put into the tables before is not known. */
+		/* Earlier entries of the tables are unknown. */
 		frame_begin(p, f);
 		return 0;
 	}
@@ -98,7 +100,7 @@ ENTRY flow_byte(struct pass *p, struct flow *f, __u32 byte)
 		return 0;
 	switch (f->state) {
 	case STATE_DETECT:
-		/* Empty lines may come before a request. */
+		/* Empty lines may precede a request. */
 		if (!f->n && (b == '\r' || b == '\n'))
 			break;
 		/* fall through */
@@ -137,7 +139,7 @@ ENTRY flow_byte(struct pass *p, struct flow *f, __u32 byte)
 	return 0;
 }
 
-/* All that was to be passed over has passed. */
+/* Everything that was to be skipped has passed. */
 ENTRY flow_skipped(struct pass *p, struct flow *f)
 {
 	if (!p || !f)
@@ -150,7 +152,7 @@ ENTRY flow_skipped(struct pass *p, struct flow *f)
 		frame_end(p, f);
 		break;
 	case STATE_BLOCK:
-		/* A text was passed over, or what is before the block. */
+		/* A text was skipped, or what precedes the block. */
 		if (!f->left && f->field == FIELD_NAME_BYTES)
 			name_end(f);
 		else if (!f->left && f->field == FIELD_VALUE_BYTES)
@@ -179,16 +181,20 @@ static __always_inline bool has_line_end(__u64 bytes)
 	return (bytes - 0x0101010101010101ULL) & ~bytes & 0x8080808080808080ULL;
 }
 
-/* What the verifier must see to believe it: the compiler knows it already, and would leave it out.
- */
+/* A limit that the verifier must see: the compiler knows it already, and would optimize it away. */
+#ifdef __bpf__
 #define WITHIN_WINDOW(at) asm volatile("%0 &= %1" : "+r"(at) : "i"(WINDOW_BYTES - 1))
+#else
+#define WITHIN_WINDOW(at) ((at) &= WINDOW_BYTES - 1)
+#endif
 
 /*
- * Passes over what is left of a line that nobody asks for, as far as it was copied; 0: its end is
- * next. By eight bytes as long as that goes. What was passed is kept in memory: of a number that it
- * knows the verifier would go through each value.
+ * Skips the rest of a line that is not wanted, as far as it was copied; 0: its end is next. Eight
+ * bytes at a time where possible. The count is kept in memory: the verifier would go through every
+ * value of a number that it knows.
  */
-ENTRY line_pass(struct pass *p, struct flow *f, struct window *w, __u32 from)
+__attribute__((no_sanitize("alignment"))) ENTRY line_pass(struct pass *p, struct flow *f,
+							  struct window *w, __u32 from)
 {
 	if (!p || !f || !w)
 		return 0;
@@ -224,7 +230,7 @@ struct steps {
 	struct pass pass;
 };
 
-/* The next byte, or all that can be passed over at once, or the next piece. */
+/* The next byte, or everything that can be skipped at once, or the next piece. */
 static long pass_step(__u32 i, struct steps *s)
 {
 	struct flow *f = s->flow;
@@ -274,4 +280,17 @@ static long pass_step(__u32 i, struct steps *s)
 	if (at < WINDOW_BYTES)
 		flow_byte(p, f, w->bytes[at]);
 	return 0;
+}
+
+/* The bytes of the call have been gone through, or as many as could be. */
+static __always_inline void pass_end(struct pass *p, struct flow *f)
+{
+	if (p->unread || (p->left && !p->dead))
+		flow_lost(p, f);
+	/* Until the end of its first line it is not known to be a message. */
+	if (f->pending && !f->first_line) {
+		if (!p->dead)
+			send_message(p, f, f->pending);
+		f->pending = 0;
+	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How far the bytes of one direction of a connection are understood, the bytes of one call as they
- * are gone through, and the records that tell of them. Framing is read in the kernel, so that
- * nothing else leaves it: of a message only its method and path, its status, and lengths.
+ * How far the bytes of one direction of a connection are understood, the position in the bytes of
+ * one call, and the records about them. Framing is parsed in the kernel, so that nothing else
+ * leaves it: of a message only its method and path, its status, and lengths.
  */
 #pragma once
 
@@ -12,10 +12,11 @@
 #define WINDOW_BYTES 128 /* a power of two */
 #define LINE_BYTES 40
 #define FRAME_BYTES 9
-/* Calls without anything known in them, until that is told. */
+/* Calls without any known bytes, until this is reported. */
 #define TRIES_MAX 8
 
-/* Makes numbers of the kernel's addresses; another one for each capture, set before load. */
+/* Turns the kernel's addresses into opaque numbers; a new one for each capture, set before
+ * loading. */
 const volatile __u64 socket_secret[2] = {};
 
 struct flow_key {
@@ -25,20 +26,21 @@ struct flow_key {
 };
 
 enum flow_state {
-	STATE_DETECT,      /* collects the bytes that tell the protocol */
+	STATE_DETECT,      /* collects the bytes that identify the protocol */
 	STATE_LINE,        /* in an HTTP/1 head */
-	STATE_BODY,        /* passes over a body of a known length */
-	STATE_CHUNK,       /* reads the size of a chunk, or passes over one */
+	STATE_BODY,        /* skips a body of a known length */
+	STATE_CHUNK,       /* reads the size of a chunk, or skips one */
 	STATE_TRAILER,     /* in the lines after the last chunk */
-	STATE_UNTIL_CLOSE, /* passes over all that comes */
-	STATE_FRAME,       /* collects the head of an HTTP/2 frame, or passes over one */
-	STATE_PADDING,     /* reads how much padding a frame has */
-	STATE_BLOCK,       /* in a block of header fields */
+	STATE_UNTIL_CLOSE, /* skips everything that follows */
+	/* Collects the head of an HTTP/2 frame, or skips one. */
+	STATE_FRAME,
+	STATE_PADDING, /* reads how much padding a frame has */
+	STATE_BLOCK,   /* in a block of header fields */
 };
 
 enum field_state {
 	FIELD_BEGIN,
-	FIELD_INDEX, /* goes on */
+	FIELD_INDEX, /* continues */
 	FIELD_NAME_LENGTH,
 	FIELD_NAME_LENGTH_ON,
 	FIELD_NAME_BYTES,
@@ -56,15 +58,17 @@ enum field_kind {
 
 /* One direction of a connection: how far its bytes are understood. */
 struct flow {
-	__u64 skip;    /* bytes to be passed over */
+	__u64 skip;    /* bytes to skip */
 	__u64 length;  /* of a body */
-	__u64 last_ns; /* bytes last passed */
-	__u64 began; /* the call was entered that passed the first byte of the message, or frame */
-	__u64 raw_began; /* likewise of what is in .raw */
+	__u64 last_ns; /* when bytes last passed */
+	/* When the call was entered that passed the first byte of the message, or frame. */
+	__u64 began;
+	__u64 raw_began; /* likewise for the bytes in .raw */
 	__u32 expected;  /* the next sequence number */
 	__u32 bytes;     /* of the message */
 	__u32 ordinal, stream, inserted, number, left, block, value, shift;
-	__u32 code; /* that a text in Huffman code is in, so many bits of it */
+	/* The last bits of a Huffman-coded text, this many. */
+	__u32 code;
 	__u8 code_bits;
 	__u16 status, line, name_bytes, kept;
 	__u8 protocol, state, n, tries;
@@ -72,19 +76,19 @@ struct flow {
 	__u8 type, frame_flags, ends_stream, padding;
 	__u8 field, kind, name, huffman;
 	__u8 fields_lost, seen_status, seen_method, seen_path, n_references, told, spaces;
-	__u8 followed; /* .expected is known */
+	__u8 followed; /* .expected is valid */
 	__u8 accepted; /* since the window opened */
-	__u8 passing;  /* nothing more is wanted of the line */
+	__u8 passing;  /* the rest of the line is not needed */
 	__u8 has_grpc_status;
 	__u32 grpc_status; /* number of a field of that name in the table */
-	__u32 busy;        /* a thread is at it */
+	__u32 busy;        /* a thread is processing it */
 	__u8 raw[FRAME_BYTES + 3];
 	__u16 references[RECORD_REFERENCES];
 	char bytes_of_line[LINE_BYTES];
 	char text[RECORD_FIELD_SIZE];
 };
 
-/* Memory for them is taken when they come: that of all would take longer to clear than everything
+/* Memory is allocated when they are needed: clearing all of it would take longer than everything
  * else. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -94,7 +98,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* What is copied of user memory at a time. */
+/* The bytes of user memory that are copied at once. */
 struct window {
 	__u8 bytes[WINDOW_BYTES];
 	struct flow fresh; /* of zeros */
@@ -107,22 +111,18 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
-/* The bytes of one call, as they are gone through. No pointers, so that the functions below can be
- * verified one by one. */
+/* The position in the bytes of one call. No pointers, so that the functions below can be verified
+ * one by one. */
 struct pass {
 	__u64 now, began, sock;
-	__u64 vector;        /* address of the pieces that are left */
-	__u64 address, room; /* of the piece at hand */
+	__u64 vector;        /* address of the remaining pieces */
+	__u64 address, room; /* of the current piece */
 	__u64 left;          /* of all pieces */
 	__u64 window_at;
 	__u32 window_bytes, pieces, passed, position, inode, tid, cpu, target;
 	__u16 local_port, peer_port;
 	__u8 direction, server, unread, dead;
 };
-
-/* The functions that are verified by themselves, each once, do not trust that there is anything
- * behind their arguments. */
-#define ENTRY __attribute__((noinline)) int
 
 static __always_inline __u64 socket_number(__u64 sock)
 {
@@ -133,7 +133,7 @@ static __always_inline __u64 socket_number(__u64 sock)
 	return sock ^ sock >> 31;
 }
 
-/* With a literal, of which nothing is left but constants: data of its own would need a section. */
+/* Compares with a literal, which compiles to constants: data of its own would need a section. */
 #define IS(bytes, literal)                                                                         \
 	({                                                                                         \
 		bool is_ = true;                                                                   \
@@ -238,7 +238,7 @@ static __always_inline void send_unseen(__u64 now, __u32 tid, __u32 target, __u6
 	record_submit(r);
 }
 
-/* Begins anew: with the next bytes, or with the next call's. */
+/* Starts again: with the next bytes, or with the next call's. */
 static __always_inline void flow_restart(struct flow *f)
 {
 	f->protocol = MESSAGE_NEW;
@@ -254,7 +254,7 @@ static __always_inline void flow_restart(struct flow *f)
 	f->first_line = 0;
 }
 
-/* Nothing that is known begins here. What the process asks of others is not looked for. */
+/* No known message begins here. Calls that the process makes to others are not searched for. */
 static __always_inline void flow_unknown(struct pass *p, struct flow *f)
 {
 	if (p->server && p->direction == MESSAGE_READ && !f->tries)
@@ -266,10 +266,10 @@ static __always_inline void flow_unknown(struct pass *p, struct flow *f)
 	p->dead = 1;
 }
 
-/* What passes here cannot be followed any more. */
+/* The bytes that pass here can no longer be followed. */
 static __always_inline void flow_lost(struct pass *p, struct flow *f)
 {
-	/* It was a message so far. */
+	/* It was a message until now. */
 	if (f->pending && !f->first_line)
 		send_message(p, f, f->pending);
 	send_message(p, f, MESSAGE_LOST);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* HTTP/2 (RFC 9113): frames, and of their blocks of header fields (HPACK, RFC 7541) the few fields
- * that are asked for. */
+/* HTTP/2 (RFC 9113): frames, and the few wanted header fields of their blocks (HPACK, RFC 7541). */
 #pragma once
 
-#include "bpf/flow.bpf.h"
+#include "bpf/http/flow.bpf.h"
 
-/* Names of fields by their place in HPACK's static table (RFC 7541, appendix A). */
+/* Names of fields by their index in HPACK's static table (RFC 7541, appendix A). */
 #define STATIC_METHOD 2
 #define STATIC_PATH 4
 #define STATIC_STATUS 8
@@ -13,8 +12,8 @@
 #define STATIC_LAST 61
 #define NAME_GRPC_STATUS 0xff
 
-/* HPACK's Huffman code (RFC 7541, appendix B) of '?', and the longest code of what a path can hold.
- */
+/* HPACK's Huffman code (RFC 7541, appendix B) of '?', and the longest code of a character in a
+ * path. */
 #define CODE_QUERY 0x3fc
 #define CODE_QUERY_BITS 10
 #define CODE_BITS_MAX 15
@@ -69,7 +68,7 @@ static __always_inline void frame_end(struct pass *p, struct flow *f)
 	f->state = STATE_FRAME;
 }
 
-/* The block of header fields ends with its frame, or goes on in the next one. */
+/* The block of header fields ends with its frame, or continues in the next one. */
 ENTRY block_end(struct pass *p, struct flow *f)
 {
 	__u16 part = MESSAGE_FIRST;
@@ -100,8 +99,7 @@ ENTRY frame_begin(struct pass *p, struct flow *f)
 		return 0;
 	length = (__u32)f->raw[0] << 16 | (__u32)f->raw[1] << 8 | f->raw[2];
 	if (!is_frame(f->raw)) {
-		/* Frames of kinds that are not known are passed over where frames are known to be.
-		 */
+		/* Frames of unknown kinds are skipped if the connection is known to be HTTP/2. */
 		if (f->protocol != MESSAGE_HTTP2 || f->raw[3] <= 9) {
 			flow_lost(p, f);
 			return 0;
@@ -117,7 +115,7 @@ ENTRY frame_begin(struct pass *p, struct flow *f)
 		    0x7fffffff;
 	f->padding = 0;
 	f->skip = length;
-	/* A block that goes on is one with its beginning. */
+	/* A block that continues belongs to its beginning. */
 	if (f->type == 9) {
 		f->bytes += length;
 	} else {
@@ -177,7 +175,7 @@ static __always_inline void padding_byte(struct pass *p, struct flow *f, __u8 b)
 		block_end(p, f);
 }
 
-/* What a name is looked for under; -1: nobody asks for it. */
+/* The meaning of a name; -1: not wanted. */
 static __always_inline int field_wanted(const struct flow *f)
 {
 	if (f->name == STATIC_PATH || f->name == STATIC_PATH + 1)
@@ -201,13 +199,13 @@ static __always_inline void field_end(struct pass *p, struct flow *f)
 		}
 		f->inserted++;
 	}
-	/* What a target asks of others is its own business. */
+	/* The requests that a target makes to others are not recorded. */
 	if (wanted >= 0 && (p->server || p->direction == MESSAGE_READ))
 		send_field(p, f, (__u32)wanted);
 	f->field = FIELD_BEGIN;
 }
 
-/* Passes over a text that nobody asks for, as far as it is in this frame. */
+/* Skips a text that is not wanted, as far as it is in this frame. */
 static __always_inline void text_skip(struct flow *f)
 {
 	__u32 n = f->left < f->block ? f->left : f->block;
@@ -237,7 +235,7 @@ static __always_inline void name_begin(struct flow *f)
 	f->field = f->left ? FIELD_NAME_BYTES : FIELD_VALUE_LENGTH;
 }
 
-/* Not a field of the tables that are known, or one: by its index. */
+/* Either not a field of the known tables, or one of them, by its index. */
 static __always_inline void index_end(struct flow *f)
 {
 	__u32 index = f->value;
@@ -299,7 +297,7 @@ static __always_inline void name_end(struct flow *f)
 	f->field = FIELD_VALUE_LENGTH;
 }
 
-/* Whether so many bits are a whole code; the shorter ones are smaller. */
+/* Whether this many bits are a complete code; shorter codes are smaller. */
 static __always_inline bool code_ends(__u32 code, __u8 bits)
 {
 	switch (bits) {
@@ -328,7 +326,7 @@ static __always_inline bool code_ends(__u32 code, __u8 bits)
 	}
 }
 
-/* Bit i of a byte of a path in Huffman code; true: what is behind is not wanted. */
+/* Bit i of a byte of a Huffman-coded path; true: the rest is not wanted. */
 ENTRY query_bit(struct flow *f, __u32 byte, __u32 i)
 {
 	if (!f)
@@ -351,8 +349,8 @@ ENTRY query_bit(struct flow *f, __u32 byte, __u32 i)
 	return 0;
 }
 
-/* Ends the path in front of a '?' in Huffman code, whose first bits, all ones, are what a text is
- * filled up with. */
+/* Ends the path before a Huffman-coded '?', whose first bits, all ones, are also the padding of a
+ * text. */
 ENTRY find_query(struct flow *f, __u32 byte)
 {
 	for (__u32 i = 0; i < 8; i++)
@@ -361,7 +359,7 @@ ENTRY find_query(struct flow *f, __u32 byte)
 	return 0;
 }
 
-/* What is looked for of a value: of a path what is in front of its query. */
+/* The wanted part of a value: of a path, the part before its query. */
 static __always_inline void value_byte(struct flow *f, __u8 b)
 {
 	int wanted = field_wanted(f);

@@ -2,11 +2,11 @@
 /* HTTP/1 (RFC 9112): heads, chunks and trailers, byte by byte. */
 #pragma once
 
-#include "bpf/flow.bpf.h"
+#include "bpf/http/flow.bpf.h"
 
 #define FOR_EVER (1ULL << 62)
 
-/* The other direction's last request asked for a head only. */
+/* Whether the other direction's last request asked for a head only. */
 static __always_inline bool answers_head(const struct pass *p)
 {
 	struct flow_key other = { .sock = p->sock, .inode = p->inode, .direction = !p->direction };
@@ -20,7 +20,8 @@ ENTRY head_end(struct pass *p, struct flow *f)
 	if (!p || !f)
 		return 0;
 	if (!f->is_request && f->status >= 100 && f->status < 200) {
-		/* An interim answer: the real one follows; after 101 it is another protocol's. */
+		/* An interim answer: the final one follows; after 101 the protocol is another
+		 * one. */
 		if (f->status == 101) {
 			flow_lost(p, f);
 			return 0;
@@ -60,7 +61,7 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 
 			if (i >= f->line)
 				break;
-			/* Whoever takes it for something else than we do sees other messages. */
+			/* Parsers that read this differently would see other messages. */
 			if ((c < '0' || c > '9') && c != ' ' && c != '\t') {
 				flow_lost(p, f);
 				return;
@@ -77,7 +78,7 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 
 static __always_inline void first_line_end(struct pass *p, struct flow *f)
 {
-	/* Many protocols have lines that begin as a request does. */
+	/* Many protocols have lines that begin like a request. */
 	if (f->is_request && (f->spaces < 2 || f->line != 8 || !IS(f->bytes_of_line, "HTTP/1."))) {
 		flow_restart(f);
 		flow_unknown(p, f);
@@ -159,7 +160,7 @@ ENTRY head_byte(struct pass *p, struct flow *f, __u32 byte)
 		f->bytes_of_line[at] = (char)b;
 	if (f->line < 0xffff)
 		f->line++;
-	/* Most lines are none that is looked for. */
+	/* Most lines are of no interest. */
 	if (f->line == 1)
 		f->passing = b != 'c' && b != 't';
 	else if (f->line == 8)
@@ -179,13 +180,13 @@ static __always_inline void chunk_byte(struct pass *p, struct flow *f, __u8 b)
 			line_begin(f);
 			return;
 		}
-		/* And the line end behind it. */
+		/* And the line end after it. */
 		f->skip = f->length + 2;
 		f->length = 0;
 		line_begin(f);
 		return;
 	}
-	/* What follows a semicolon, or space, is no part of the size. */
+	/* What follows a semicolon, or space, is not part of the size. */
 	if (b == ';' || b == ' ' || b == '\t')
 		f->line = 1;
 	if (f->line || b == '\r')

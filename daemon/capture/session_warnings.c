@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/capture/session_warnings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/base/macro.h"
+
+void warnings_add(struct session_warnings *w, const char *format, ...)
+{
+	va_list ap;
+
+	if (w->n == SESSION_WARNINGS_MAX)
+		return;
+	va_start(ap, format);
+	if (vasprintf(&w->texts[w->n], format, ap) >= 0)
+		w->n++;
+	va_end(ap);
+}
+
+void warnings_restate(struct session_warnings *w, const char *text)
+{
+	if (w->n < SESSION_WARNINGS_MAX)
+		w->restating |= 1u << w->n;
+	warnings_add(w, "%s", text);
+}
+
+void warnings_done(struct session_warnings *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		free(w->texts[i]);
+}
+
+void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
+			const struct detail *detail, const struct forecast *forecast)
+{
+	char text[256];
+
+	for (unsigned spec = 0; prepared_next_missing(p, detail, &spec, text, sizeof(text));)
+		warnings_add(w, "%s", text);
+	if (*p->not_read)
+		warnings_add(
+			w,
+			"Process %d: requests that its other libraries report are not shown: %s.",
+			p->target.pid, p->not_read);
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct plan *plan = p->files[f].plan;
+		unsigned stepped = 0;
+
+		for (unsigned i = 0; i < plan->n_sites; i++)
+			stepped += prepared_wants(p, &plan->sites[i], detail) &&
+				   plan->sites[i].site.class == SITE_SINGLE_STEPPED;
+		if (stepped)
+			warnings_add(
+				w,
+				"%u probes in %s cost %u times as much as others: their functions begin with an instruction that the kernel single-steps.",
+				stepped, p->target.files[f].path,
+				forecast->calibration.stepped_ns /
+					MAX(forecast->calibration.emulated_ns, 1u));
+	}
+}

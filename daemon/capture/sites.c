@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/capture/sites.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sites_count(const struct prepared *p, const struct detail *detail, unsigned ret[KIND_COUNT])
+{
+	memset(ret, 0, KIND_COUNT * sizeof(ret[0]));
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct plan *plan = p->files[f].plan;
+
+		for (unsigned i = 0; i < plan->n_sites; i++)
+			if (prepared_wants(p, &plan->sites[i], detail))
+				ret[probe_kind_of_row(plan->packs->rows[plan->sites[i].spec])]++;
+	}
+}
+
+enum probe_kind sites_excess(const unsigned counts[KIND_COUNT], unsigned left_out, unsigned room)
+{
+	enum probe_kind most = KIND_COUNT;
+	unsigned n = 0;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
+		if (left_out & 1u << kind)
+			continue;
+		n += counts[kind];
+		if (kind > KIND_EXECUTORS && counts[kind] &&
+		    (most == KIND_COUNT || counts[kind] > counts[most]))
+			most = kind;
+	}
+	return n > room ? most : KIND_COUNT;
+}
+
+unsigned sites_room(const struct forecast *forecast)
+{
+	return forecast->perf_events ? BROKER_MAX_PERF_EVENTS : BROKER_MAX_SITES;
+}
+
+unsigned sites_left_out(const struct capture_plan *plan)
+{
+	unsigned counts[KIND_COUNT], left_out = 0;
+	enum probe_kind kind;
+
+	for (unsigned i = 0; i < plan->n_targets; i++) {
+		sites_count(&plan->targets[i], &plan->detail, counts);
+		while ((kind = sites_excess(counts, left_out, sites_room(&plan->forecast))) <
+		       KIND_COUNT)
+			left_out |= 1u << kind;
+	}
+	return left_out;
+}
+
+void sites_explain(enum probe_kind kind, unsigned n, unsigned room, char *ret_text,
+		   size_t text_size)
+{
+	snprintf(
+		ret_text, text_size,
+		"Not captured: %s. They need %u probes, and a capture has room for %u (before Linux 6.6): use a later kernel, or level 1.",
+		probe_kind_name(kind), n, room);
+}
+
+static void fill_site(const struct plan *plan, const struct plan_site *site, unsigned target,
+		      struct broker_site *ret)
+{
+	*ret = (struct broker_site){ .offset = site->offset,
+				     .cookie = plan_cookie(plan, site, target),
+				     .semaphore = site->semaphore,
+				     .note = site->note };
+	plan_read_path(plan, site, &ret->path);
+}
+
+int sites_send(struct proxy *proxy, uint32_t capture, unsigned target, const struct prepared *p,
+	       unsigned file, enum probe_kind kind, const struct detail *detail, char *ret_text,
+	       size_t text_size)
+{
+	const struct plan *plan = p->files[file].plan;
+	struct broker_message m;
+	int r = 0;
+
+	/* Some per message. */
+	for (unsigned i = 0, n = 0; i <= plan->n_sites && r >= 0; i++) {
+		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
+
+		if (site && prepared_wants(p, site, detail) &&
+		    probe_kind_of_row(plan->packs->rows[site->spec]) == kind)
+			fill_site(plan, site, target, &m.sites[n++]);
+		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
+			continue;
+		m.type = BROKER_SITES;
+		m.id = capture;
+		m.index = target;
+		m.file = p->files[file].id;
+		m.kind = kind;
+		m.count = n;
+		r = proxy_call(proxy, &m, NULL, NULL);
+		if (r < 0)
+			snprintf(ret_text, text_size, "%s", m.text);
+		n = 0;
+	}
+	return r;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/correlate/spans.h"
+
+#include "daemon/correlate/correlator.h"
+
+/* 56 bytes each: below 1 GiB. */
+#define SPANS_MAX (16u << 20)
+
+void spans_init(struct correlator *c)
+{
+	c->spans.unknown_name = correlator_name(c, "unknown");
+}
+
+uint64_t spans_add(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start_ns)
+{
+	struct span *spans;
+
+	if (c->t->n_spans >= SPANS_MAX) {
+		c->t->n_spans_left_out++;
+		return NO_SPAN;
+	}
+	spans = correlator_grow(c, c->t->spans, &c->spans.size, c->t->n_spans, sizeof(spans[0]));
+	if (!spans)
+		return NO_SPAN;
+	c->t->spans = spans;
+	spans[c->t->n_spans] = (struct span){ .start_ns = start_ns,
+					      .end_ns = start_ns,
+					      .thread = thread,
+					      .kind = (uint8_t)kind,
+					      .name = c->spans.unknown_name,
+					      .step = -1 /* or what another kind has */ };
+	return c->t->n_spans++;
+}
+
+uint64_t spans_make_context(struct correlator *c)
+{
+	return ++c->spans.last_context;
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes first inputs of fuzzers of what the tree and the build have: recordings, small ELF files, configurations, replies.
+
+usage: tests/fuzz/seeds.py FUZZER DIRECTORY"""
+import gzip
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RECORDINGS = ROOT / "tests/golden", ROOT / "tests/recordings"
+RECORDS, END = 5, 7
+FILE_HEAD, SECTION_HEAD = 24, 16
+# Of one seed: libFuzzer has them all in memory, and changes small ones better.
+SEED_BYTES = 1 << 16
+HTTP1 = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+CONFIGURATION = b"""[daemon]
+listen = 127.0.0.1:6009
+max-duration = 60s
+[recorder]
+level = 1
+last = 30s
+[target server]
+name = server*
+max-overhead = 5
+"""
+
+
+def recordings():
+    for directory in RECORDINGS:
+        for path in sorted(directory.glob("*.tfp*")):
+            data = path.read_bytes()
+            yield gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def sections(recording):
+    at = FILE_HEAD
+    while at < len(recording):
+        kind, size = struct.unpack_from("<II", recording, at)
+        yield kind, recording[at + SECTION_HEAD:at + SECTION_HEAD + size]
+        at += SECTION_HEAD + (size + 7) // 8 * 8
+
+
+def section(kind, data):
+    checksum = zlib.crc32(struct.pack("<II", kind, len(data)) + data)
+    return struct.pack("<IIII", kind, len(data), checksum, 0) + data + bytes(-len(data) % 8)
+
+
+def records(data):
+    """(kind, bytes) of each; those of variable size are left out."""
+    at = 0
+    sizes = {2: 16 + 16 + 512 + 96, 3: 16 + 16 + 10 * 208}
+    while at + 16 <= len(data):
+        kind, size8 = data[at + 12], data[at + 14]
+        size = size8 * 8 or sizes.get(kind, 0)
+        if not size:
+            return
+        yield kind, data[at:at + size]
+        at += size
+
+
+def shortened(recording):
+    """The recording with few of its records."""
+    kept, n = [], 0
+    for kind, data in sections(recording):
+        if kind == RECORDS:
+            few = [record for _, record in records(data)][:200]
+            n += len(few)
+            data = b"".join(few)
+        if kind == END:
+            data = struct.pack("<QQ", len(kept), n)
+        kept.append(section(kind, data))
+    return recording[:FILE_HEAD] + b"".join(kept)
+
+
+def frame(kind, flags, stream, payload):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def literal(name, value):
+    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def grpc_call(path, message=b"hello"):
+    fields = b"".join(literal(*f) for f in ((b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a"),
+                                            (b"te", b"trailers"), (b"content-type", b"application/grpc")))
+    return frame(1, 4, 1, fields) + frame(0, 1, 1, b"\x00" + struct.pack(">I", len(message)) + message)
+
+
+def pieces(*calls):
+    """Calls of the framing fuzzer: (how, bytes)."""
+    return b"".join(bytes([how | 128]) + struct.pack("<H", len(data)) + data for how, data in calls)
+
+
+def of_records():
+    """In the form that fuzz_records.c reads: its head of six bytes, how much of the body follows, and that."""
+    for recording in recordings():
+        out, before = [b"\0"], None
+        for kind, data in sections(recording):
+            for number, record in records(data) if kind == RECORDS else ():
+                time, tid = struct.unpack_from("<QI", record)
+                step = min(max(time - (before or time), 0) // 1000, 255)
+                before = time
+                body = record[16:16 + 255]
+                out.append(bytes([number, tid % 8, record[13], record[15], step]) + (b"\0" if number in (1, 11) else b"") +
+                           bytes([len(body)]) + body)
+        whole = b"".join(out)
+        for at in range(0, min(len(out), 4000), 200):
+            yield b"\0" + b"".join(out[at + 1:at + 200])
+        yield whole[:SEED_BYTES]
+
+
+def of_elf():
+    for path in sorted((ROOT / "build/fixtures").glob("*")):
+        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF" and path.stat().st_size < SEED_BYTES * 4:
+            small = path.with_suffix(".seed")
+            subprocess.run(["strip", "-o", small, path], check=True)
+            yield small.read_bytes()
+            small.unlink()
+            yield path.read_bytes()
+
+
+def of_code():
+    for path in (ROOT / "build/tfprofctl", ):
+        data = path.read_bytes()
+        for at in range(0x5000, min(len(data), 0x25000), 512):
+            yield b"\x3f" + data[at:at + 256]
+
+
+SEEDS = {
+    "recording": lambda: (shortened(r) for r in recordings()),
+    "records": of_records,
+    "elf": of_elf,
+    "code": of_code,
+    "config": lambda: [CONFIGURATION],
+    "maps": lambda: [pathlib.Path("/proc/self/maps").read_bytes()],
+    "usdt": lambda: [b"-4@%edi 8@16+table(%rip) 1@-8(%rsp,%rcx,8)", b"8@%fs:-16(%rax) -1@$-5 2@%ah"],
+    "requests": lambda: [path + b"\0" for path in re.findall(rb'"(/[^"]+/[^"]+)"', (ROOT / "daemon/rpc/service.c").read_bytes())],
+    "session": lambda: [bytes([2]) + grpc_call(path) for path in (b"/a", b"/b", b"/c")],
+    "framing": lambda: [pieces((0 | 8, HTTP1), (1 | 8, ANSWER)), pieces((0 | 8, HTTP1 * 3), (1 | 4, ANSWER * 3)),
+                        pieces((8, PREFACE + frame(4, 0, 0, b"")), (8, grpc_call(b"/a")), (9, frame(1, 4, 1, b"\x88")),
+                               (9, frame(0, 0, 1, b"x" * 9)), (9, frame(1, 5, 1, literal(b"grpc-status", b"0"))))],
+}
+
+
+def main():
+    directory = pathlib.Path(sys.argv[2])
+    directory.mkdir(parents=True, exist_ok=True)
+    for i, data in enumerate(SEEDS.get(sys.argv[1], list)()):
+        (directory / f"seed-{i}").write_bytes(data[:SEED_BYTES * 4])
+
+
+main()
