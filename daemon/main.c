@@ -17,6 +17,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
 #include "daemon/front/pem.h"
+#include "daemon/prover/prover.h"
 #include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -88,15 +89,45 @@ static void prefer_for_oom(void)
 	safe_close(fd);
 }
 
+/* Forks the process that reads ELF files; it ends with the broker. The line to it, or -errno. */
+static int start_prover(void)
+{
+	enum { LINE = STDERR_FILENO + 1 };
+	int lines[2];
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lines) < 0)
+		return -errno;
+	child = fork();
+	if (child < 0)
+		return -errno;
+	if (child > 0) {
+		close(lines[1]);
+		return lines[0];
+	}
+	/* The broker's end of the line is its end. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	log_set_role("tfprofd prover");
+	prctl(PR_SET_NAME, "tfprofd-prover");
+	prefer_for_oom();
+	if (dup2(lines[1], LINE) < 0 || close_range(LINE + 1, ~0u, 0) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(prover_run(LINE, FRONT_USER) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
 static int run_roles(const struct listeners *listeners, int lock, int state,
 		     struct front_options *front)
 {
 	const struct config *config = front->config;
-	int requests[2], events[2], status = 0, r;
+	int requests[2], captures[2], events[2], prover = start_prover(), status = 0, r;
 	pid_t parent = getpid(), child;
 
+	if (prover < 0)
+		return log_error_errno(prover, "cannot start the prover: %m");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, requests) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, captures) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, events) < 0)
 		return log_error_errno(-errno, "cannot create a socket pair: %m");
 	child = fork();
@@ -114,11 +145,15 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		prefer_for_oom();
 		signal(SIGPIPE, SIG_IGN);
 		log_set_role("tfprofd front");
+		prctl(PR_SET_NAME, "tfprofd-front");
 		close(lock);
 		safe_close(state);
+		close(prover);
 		close(requests[0]);
+		close(captures[0]);
 		close(events[0]);
 		front->requests = requests[1];
+		front->captures = captures[1];
 		front->events = events[1];
 		fcntl(front->events, F_SETFL, O_NONBLOCK);
 		r = front_run(front);
@@ -130,6 +165,7 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 	log_set_role("tfprofd broker");
 	fcntl(events[0], F_SETFL, O_NONBLOCK);
 	close(requests[1]);
+	close(captures[1]);
 	close(events[1]);
 	safe_close(front->ready);
 	safe_close(front->cache);
@@ -137,7 +173,9 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 	front->tls = grpc_tls_free(front->tls);
 	r = broker_run(&(struct broker_options){
 		.requests = requests[0],
+		.captures = captures[0],
 		.events = events[0],
+		.prover = prover,
 		.listeners = listeners->list,
 		.n_listeners = listeners->n,
 		.perf_event_uprobes = config->perf_event_uprobes,

@@ -158,6 +158,13 @@ build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libt
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/requests_xspace
 
+# A front that was taken over, for tests/e2e/test_hostile_front.py.
+build/fixtures/hostile_front: $(OBJ)/tests/hostile/hostile_front.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+fixtures: build/fixtures/hostile_front
+
 # Prints the verdict of another kernel's verifier on the programs, for tests/kernels.
 $(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	@mkdir -p $(@D)
@@ -241,7 +248,7 @@ TEST_PROGRAMS = all servers fixtures sites $(UNIT_BIN)
 
 # Every C source must also compile with clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
 CLANG_SOURCES := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c $(UNIT_SRC) $(filter-out %.bpf.c,$(wildcard tests/sites/*.c)) \
-	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c) tests/bench/empty_probe.c include/tfprof.c
+	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c tests/hostile/*.c) tests/bench/empty_probe.c include/tfprof.c
 CLANG_CHECKED := $(CLANG_SOURCES:%.c=build/clang/%.checked)
 build/clang/tests/sites/trace.checked: $(GEN)/sites/trace.skel.h
 build/clang/tests/bench/empty_probe.checked: $(GEN)/bench/empty.skel.h

@@ -105,7 +105,7 @@ static void examine_plan(int fd, struct outcome *o)
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const char *reason = NULL;
 
-	o->plan = plan_new(fd, set_of(&pack), &plan, &reason);
+	o->plan = plan_new(fd, -1, set_of(&pack), &plan, &reason);
 	check_result(o->plan, reason);
 	CHECK(!o->plan == !!plan);
 	o->n_sites = plan ? plan->n_sites : 0;
