@@ -336,6 +336,8 @@ static void on_sideband(const struct sideband_event *event, void *data)
 		if (watch_knows(b->watch, event->pid, loop_now()) &&
 		    !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
+	} else if (event->kind == SIDEBAND_EXITED) {
+		captures_exited(b->captures, event->pid);
 	}
 	watch_event(b->watch, event, loop_now());
 	births_event(b->births, event);
@@ -485,6 +487,7 @@ int broker_run(const struct broker_options *options)
 			checked = loop_now();
 			captures_check(b->captures);
 		}
+		captures_forget_ended(b->captures);
 		send_pending(b);
 	}
 	/* The probes are gone once the daemon has ended. */

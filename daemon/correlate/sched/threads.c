@@ -105,6 +105,14 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 										    : "sleep");
 }
 
+/* All threads that the client may not see are one. */
+static void be_other_user(struct thread *t)
+{
+	t->tid = 0;
+	t->foreign = true;
+	memcpy(t->name, TIMELINE_OTHER_USER, sizeof(TIMELINE_OTHER_USER));
+}
+
 /* That thread had the CPU that this one waits for, or waited for. */
 static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
 {
@@ -114,8 +122,11 @@ static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
 	if (span == NO_SPAN || c->t->spans[span].kind != SPAN_RUNNABLE || !tid)
 		return;
 	other = thread_table_get(c, tid);
-	if (!c->error)
-		c->t->spans[span].cpu_user = other;
+	if (c->error)
+		return;
+	if (tid == RECORD_TID_OTHER_USER)
+		be_other_user(&c->t->threads[other]);
+	c->t->spans[span].cpu_user = other;
 }
 
 /* The thread got a CPU: finds the thread that had it meanwhile. */
