@@ -106,21 +106,40 @@ static __always_inline struct record_control *window_open(__u64 now)
 	return c;
 }
 
-/* Whether a process is one of the targets. */
-static __always_inline bool is_target(__u32 pid)
+static __always_inline const struct record_targets *targets_get(void)
 {
 	__u32 zero = 0;
-	const struct record_targets *t = bpf_map_lookup_elem(&targets, &zero);
+
+	return bpf_map_lookup_elem(&targets, &zero);
+}
+
+/* Whether the thread's process had started by then. A thread that is ending may have outlived its
+ * process's first thread, whose memory is then gone: its own start is looked at before. */
+static __always_inline bool had_started(const struct task_struct *task, __u64 time)
+{
+	return task->start_time <= time || task->group_leader->start_time <= time;
+}
+
+/* The index of the thread's process among the targets, -1: it is none. */
+static __always_inline int target_index(const struct task_struct *task)
+{
+	const struct record_targets *t = targets_get();
+	__u32 pid = task->tgid;
 
 	if (!t)
-		return false;
+		return -1;
 	for (int i = 0; i < RECORD_MAX_TARGETS; i++) {
 		if (i >= t->n)
-			return false;
+			return -1;
 		if (t->pids[i] == pid)
-			return true;
+			return had_started(task, t->alive_ns[i]) ? i : -1;
 	}
-	return false;
+	return -1;
+}
+
+static __always_inline bool is_target(const struct task_struct *task)
+{
+	return target_index(task) >= 0;
 }
 
 static __always_inline struct record_counters *counters_get(__u32 cpu)

@@ -383,6 +383,15 @@ static __always_inline int send_object_use(const struct record_control *c,
 	return 0;
 }
 
+/* A process that got the pid of a target that ended is not that target, nor is one that the broker
+ * has removed. */
+static __always_inline bool is_authorized(__u64 cookie)
+{
+	const struct record_targets *t = targets_get();
+
+	return t && had_started(bpf_get_current_task_btf(), t->alive_ns[COOKIE_TARGET(cookie)]);
+}
+
 SEC("uprobe")
 int probe(struct pt_regs *regs)
 {
@@ -394,6 +403,8 @@ int probe(struct pt_regs *regs)
 	if (!c)
 		return 0;
 	cookie = bpf_get_attach_cookie(regs);
+	if (!is_authorized(cookie))
+		return 0;
 	if (COOKIE_ACTION(cookie) == ACTION_ENTRY)
 		return send_probe(regs, cookie, now, cpu);
 	v = read_values(regs, cookie, cpu);

@@ -5,6 +5,9 @@
 
 #define FOREIGN_MAX 4096
 
+/* linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
 /* Threads of other processes whose names were sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -49,50 +52,76 @@ static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u
 	record_submit(r);
 }
 
-/* Sends the name of the thread that has the CPU which a target's thread wants or left; those beyond
- * the table stay nameless. */
-static __always_inline void introduce(struct task_struct *task, __u64 now)
+/*
+ * Whether a thread is shown to the client, to whom that thread of a target is shown: it is of the
+ * same user. A program that a user runs with the rights of another one is not the user's; what
+ * counts of the target is who runs it.
+ */
+static __always_inline bool is_shown(const struct task_struct *task,
+				     const struct task_struct *target)
+{
+	const struct record_targets *t = targets_get();
+	const struct cred *owner;
+	__u32 user;
+
+	if ((t && t->shows_all_users) || task->flags & PF_KTHREAD || task->tgid == target->tgid)
+		return true;
+	user = target->real_cred->uid.val;
+	owner = task->real_cred;
+	return owner->uid.val == user && owner->euid.val == user && owner->suid.val == user;
+}
+
+/* The id of the thread that has the CPU which a target's thread wants or left. Its name is sent
+ * once; threads beyond the table stay nameless. */
+static __always_inline __u32 introduce(struct task_struct *task, const struct task_struct *target,
+				       __u64 now)
 {
 	__u32 tid = task->pid;
 	__u8 seen = 1;
 
-	if (!tid || bpf_map_lookup_elem(&foreign, &tid) ||
-	    bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST))
-		return;
-	send_thread(task, RECORD_FOREIGN, now);
+	if (!tid)
+		return 0;
+	if (!is_shown(task, target))
+		return RECORD_TID_OTHER_USER;
+	if (!bpf_map_lookup_elem(&foreign, &tid) &&
+	    !bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST))
+		send_thread(task, RECORD_FOREIGN, now);
+	return tid;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 cpu = bpf_get_smp_processor_id(), flags = 0;
+	__u32 cpu = bpf_get_smp_processor_id(), flags = 0, from = prev->pid, to = next->pid;
 	struct record_switch *r;
 
 	if (!window_open(now))
 		return 0;
-	if (is_target(prev->tgid))
+	if (is_target(prev))
 		flags |= SWITCH_OUT;
-	if (is_target(next->tgid))
+	if (is_target(next))
 		flags |= SWITCH_IN;
 	if (!flags)
 		return 0;
 	if (!(flags & SWITCH_OUT))
-		introduce(prev, now);
+		from = introduce(prev, next, now);
 	if (!(flags & SWITCH_IN))
-		introduce(next, now);
+		to = introduce(next, prev, now);
 	r = record_reserve(cpu, sizeof(*r));
 	if (!r)
 		return 0;
-	record_head(&r->head, now, prev->pid, RECORD_SWITCH, sizeof(*r));
-	r->next_tid = next->pid;
+	record_head(&r->head, now, from, RECORD_SWITCH, sizeof(*r));
+	r->next_tid = to;
 	r->cpu = cpu;
-	r->state = task_state(prev);
+	r->state = 0;
 	r->syscall = NO_SYSCALL;
-	if (preempt || !r->state)
-		flags |= SWITCH_PREEMPTED;
-	if (flags & SWITCH_OUT)
+	if (flags & SWITCH_OUT) {
+		r->state = task_state(prev);
 		r->syscall = syscall_of(prev);
+		if (preempt || !r->state)
+			flags |= SWITCH_PREEMPTED;
+	}
 	r->flags = flags;
 	record_submit(r);
 	return 0;
@@ -100,20 +129,22 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 static __always_inline int on_wake(struct task_struct *task)
 {
-	__u64 now = bpf_ktime_get_ns(), self;
+	struct task_struct *self = bpf_get_current_task_btf();
+	__u64 now = bpf_ktime_get_ns();
 	struct record_wake *r;
+	bool shown;
 
-	if (!window_open(now) || !is_target(task->tgid))
+	if (!window_open(now) || !is_target(task))
 		return 0;
+	shown = is_shown(self, task) || is_target(self);
 	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
 		return 0;
 	/* The waker may be an interrupt that arrived while this thread ran: its system call lets
 	 * user space distinguish. */
-	self = bpf_get_current_pid_tgid();
 	record_head(&r->head, now, task->pid, RECORD_WAKE, sizeof(*r));
-	r->waker_tid = (__u32)self;
-	r->waker_syscall = self ? syscall_of(bpf_get_current_task_btf()) : NO_SYSCALL;
+	r->waker_tid = shown ? self->pid : 0;
+	r->waker_syscall = shown && self->pid ? syscall_of(self) : NO_SYSCALL;
 	record_submit(r);
 	return 0;
 }
@@ -135,7 +166,7 @@ static __always_inline int on_task(struct task_struct *task, __u8 kind)
 {
 	__u64 now = bpf_ktime_get_ns();
 
-	if (window_open(now) && is_target(task->tgid))
+	if (window_open(now) && is_target(task))
 		send_thread(task, kind, now);
 	return 0;
 }
@@ -164,7 +195,7 @@ int name_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 
-	if (task && is_target(task->tgid))
+	if (task && is_target(task))
 		send_thread(task, RECORD_THREAD, bpf_ktime_get_ns());
 	return 0;
 }

@@ -62,23 +62,6 @@ static __always_inline bool is_followed(long id)
 	       id == CALL_ACCEPT4 || id == CALL_IO_URING_ENTER;
 }
 
-/* The index of a process among the targets, -1: none. */
-static __always_inline int target_index(__u32 pid)
-{
-	__u32 zero = 0;
-	const struct record_targets *t = bpf_map_lookup_elem(&targets, &zero);
-
-	if (!t)
-		return -1;
-	for (int i = 0; i < RECORD_MAX_TARGETS; i++) {
-		if (i >= t->n)
-			return -1;
-		if (t->pids[i] == pid)
-			return i;
-	}
-	return -1;
-}
-
 /* The state of one direction, created on first use. */
 static __always_inline struct flow *flow_get(const struct flow_key *key, const struct window *w)
 {
@@ -234,13 +217,14 @@ static __always_inline __u64 call_ends(__u64 now)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
-	__u64 self, now;
+	struct task_struct *self;
 	int target;
+	__u64 now;
 
 	if (!is_followed(id))
 		return 0;
-	self = bpf_get_current_pid_tgid();
-	target = target_index(self >> 32);
+	self = bpf_get_current_task_btf();
+	target = target_index(self);
 	if (target < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -249,7 +233,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	if (id == CALL_CLOSE || id == CALL_SHUTDOWN) {
 		struct pass p = { .now = now,
 				  .began = now,
-				  .tid = (__u32)self,
+				  .tid = self->pid,
 				  .cpu = bpf_get_smp_processor_id(),
 				  .target = target };
 
@@ -259,7 +243,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		return 0;
 	}
 	if (id == CALL_IO_URING_ENTER)
-		report_io_uring(now, (__u32)self, target);
+		report_io_uring(now, self->pid, target);
 	else
 		call_begins(now);
 	return 0;
@@ -367,20 +351,20 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	struct pass *p = &s.pass;
 	struct endpoint endpoint;
 	long id = (long)regs->orig_ax;
-	__u64 self;
+	struct task_struct *self;
 	int target;
 
 	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN ||
 	    id == CALL_IO_URING_ENTER)
 		return 0;
-	self = bpf_get_current_pid_tgid();
-	target = target_index(self >> 32);
+	self = bpf_get_current_task_btf();
+	target = target_index(self);
 	if (target < 0)
 		return 0;
 	p->now = bpf_ktime_get_ns();
 	if (!window_open(p->now))
 		return 0;
-	p->tid = (__u32)self;
+	p->tid = self->pid;
 	p->cpu = bpf_get_smp_processor_id();
 	p->target = target;
 	p->began = call_ends(p->now);
@@ -502,7 +486,7 @@ int find_listeners(struct bpf_iter__task_file *ctx)
 
 	if (!task || !file)
 		return 0;
-	index = target_index(task->tgid);
+	index = target_index(task);
 	if (index < 0)
 		return 0;
 	if (!is_socket(file)) {

@@ -44,7 +44,7 @@ enum record_kind {
 	/* Struct record_thread: a target created a thread; .tid is the new one. */
 	RECORD_FORK = 9,
 	/* Struct record_thread: a thread of another process that had a CPU which a target's thread
-	 * wanted or left. */
+	 * wanted or left; not sent for those behind RECORD_TID_OTHER_USER. */
 	RECORD_FOREIGN = 10,
 	/* Struct record_message or record_headers: part of a message passed through a socket of a
 	 * target. */
@@ -122,12 +122,15 @@ struct record_object {
 	struct record_candidate candidates[RECORD_CANDIDATES];
 };
 
+/* In place of the id of another user's thread, if the client may not see it. */
+#define RECORD_TID_OTHER_USER 0xffffffffu
+
 enum record_switch_flag {
 	/* .head.tid belongs to a target and left the CPU. */
 	SWITCH_OUT = 1 << 0,
 	/* .next_tid belongs to a target and got the CPU. */
 	SWITCH_IN = 1 << 1,
-	/* It was preempted. */
+	/* It is a target's, and was preempted. */
 	SWITCH_PREEMPTED = 1 << 2,
 };
 
@@ -136,7 +139,7 @@ struct record_switch {
 	__u32 next_tid;
 	__u16 cpu;
 	__u16 flags;
-	/* Of the thread that left: TASK_* bits, 0 if runnable. */
+	/* Of the thread that left, if it is a target's: TASK_* bits, 0 if runnable. */
 	__u32 state;
 	/* The system call that it was in, -1: none. */
 	__s32 syscall;
@@ -144,7 +147,7 @@ struct record_switch {
 
 struct record_wake {
 	struct record head; /* .tid: the thread that was woken */
-	/* The thread that ran there; 0: the idle task. */
+	/* The thread that ran there; 0: the idle task, or a thread that the client may not see. */
 	__u32 waker_tid;
 	/* The system call that it was in, -1: none. The waker can also be an interrupt that arrived
 	 * while it ran. */
@@ -335,7 +338,15 @@ struct record_control {
 /* The processes of a capture, by index; written only by the broker, which has authorized them. */
 struct record_targets {
 	__u32 n;
+	/* Threads of all users are shown by id and name; otherwise only the kernel's and those of
+	 * the target's user. */
+	__u32 shows_all_users;
 	__u32 pids[RECORD_MAX_TARGETS];
+	/*
+	 * A time (CLOCK_MONOTONIC) at which the authorized process had the pid, and had not ended.
+	 * A process that started later is another one with the same pid. 0: no process.
+	 */
+	__u64 alive_ns[RECORD_MAX_TARGETS];
 };
 
 /* The values that a path reads, in the order of their registers in the cookie. */

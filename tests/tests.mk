@@ -95,6 +95,11 @@ build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 build/fixtures/marking_cxx: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CXX) -x c++ $(FIXTURE_CXXFLAGS) -Wno-unused-parameter -fPIE -pie -o $@ $< -ldl
+# Processes that have the pid of another one.
+build/fixtures/reuse: tests/fixtures/reuse.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -D_GNU_SOURCE -fPIE -pie -o $@ $< -lpthread
+fixtures: build/fixtures/reuse
 # A program with the name, and names of functions, of TensorFlow's model server.
 build/fixtures/tensorflow_model_server: tests/fixtures/serving.cc
 	@mkdir -p $(@D)
@@ -288,7 +293,7 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
-LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand mutations.py+Mutations
+LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand mutations.py+Mutations other_users.py+Reuse
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)

@@ -57,6 +57,8 @@ char *request_thread_text(const Tfprofd__Request *request, uint32_t reference)
 
 	if (!thread)
 		return strdup("");
+	if (!thread->tid)
+		return strdup(thread->name);
 	return asprintf(&text, "%s/%u", thread->name, thread->tid) < 0 ? NULL : text;
 }
 

@@ -391,6 +391,8 @@ static void on_sideband(const struct sideband_event *event, void *data)
 		if (watch_knows(b->watch, event->pid, loop_now()) &&
 		    !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
+	} else if (event->kind == SIDEBAND_EXITED) {
+		capture_line_exited(b->captures, event->pid);
 	}
 	watch_event(b->watch, event, loop_now());
 	births_event(b->births, event);

@@ -13,7 +13,9 @@
 #include "lib/base/macro.h"
 
 /* More than these at once: every target is checked. */
-#define EXECUTED_MAX 64
+#define REPORTS_MAX 256
+/* While the first thread of a target has ended, and others have not. */
+#define ENDING_MS 20
 
 struct capture_line {
 	struct capture_line_options options;
@@ -23,9 +25,13 @@ struct capture_line {
 	int wake; /* eventfd */
 	/* The main thread's part, with the lock held. */
 	pthread_mutex_t lock;
-	pid_t executed[EXECUTED_MAX];
-	unsigned n_executed;
+	struct report {
+		pid_t pid;
+		bool exited; /* else it executed a program */
+	} reports[REPORTS_MAX];
+	unsigned n_reports;
 	bool check;
+	bool is_idle; /* there is no capture; atomic */
 };
 
 static int on_capture(struct capture_line *l, struct broker_message *m, int *ret_fds,
@@ -94,7 +100,7 @@ static int serve_request(struct capture_line *l)
 /* What the main thread has reported. */
 static void serve_reports(struct capture_line *l)
 {
-	pid_t executed[EXECUTED_MAX];
+	struct report reports[REPORTS_MAX];
 	unsigned n;
 	bool check;
 	uint64_t ignored;
@@ -102,14 +108,17 @@ static void serve_reports(struct capture_line *l)
 	if (read(l->wake, &ignored, sizeof(ignored)) < 0)
 		return;
 	pthread_mutex_lock(&l->lock);
-	n = l->n_executed;
-	memcpy(executed, l->executed, n * sizeof(executed[0]));
+	n = l->n_reports;
+	memcpy(reports, l->reports, n * sizeof(reports[0]));
 	check = l->check;
-	l->n_executed = 0;
+	l->n_reports = 0;
 	l->check = false;
 	pthread_mutex_unlock(&l->lock);
 	for (unsigned i = 0; i < n; i++)
-		captures_executed(l->captures, executed[i]);
+		if (reports[i].exited)
+			captures_exited(l->captures, reports[i].pid);
+		else
+			captures_executed(l->captures, reports[i].pid);
 	if (check)
 		captures_check(l->captures);
 }
@@ -123,7 +132,10 @@ static void *run(void *data)
 		struct pollfd p[] = { { .fd = l->wake, .events = POLLIN },
 				      { .fd = l->options.socket, .events = POLLIN } };
 
-		if (poll(p, ARRAY_SIZE(p), -1) < 0)
+		bool ending = captures_forget_ended(l->captures);
+
+		__atomic_store_n(&l->is_idle, captures_are_none(l->captures), __ATOMIC_RELAXED);
+		if (poll(p, ARRAY_SIZE(p), ending ? ENDING_MS : -1) < 0)
 			r = errno == EINTR ? 0 : -errno;
 		else if (p[0].revents)
 			serve_reports(l);
@@ -186,15 +198,28 @@ static void wake(struct capture_line *l)
 		log_debug("cannot wake the thread of captures: %m");
 }
 
-void capture_line_executed(struct capture_line *l, pid_t pid)
+static void report(struct capture_line *l, const struct report *report)
 {
+	/* One that begins now looks at its targets after it has their descriptors. */
+	if (__atomic_load_n(&l->is_idle, __ATOMIC_RELAXED))
+		return;
 	pthread_mutex_lock(&l->lock);
-	if (l->n_executed < EXECUTED_MAX)
-		l->executed[l->n_executed++] = pid;
+	if (l->n_reports < REPORTS_MAX)
+		l->reports[l->n_reports++] = *report;
 	else
 		l->check = true;
 	pthread_mutex_unlock(&l->lock);
 	wake(l);
+}
+
+void capture_line_executed(struct capture_line *l, pid_t pid)
+{
+	report(l, &(struct report){ .pid = pid });
+}
+
+void capture_line_exited(struct capture_line *l, pid_t pid)
+{
+	report(l, &(struct report){ .pid = pid, .exited = true });
 }
 
 void capture_line_check(struct capture_line *l)

@@ -31,5 +31,7 @@ struct capture_line *capture_line_free(struct capture_line *line);
 /* What follows happens soon, in the line's thread. A process became another program: everything is
  * detached from it. */
 void capture_line_executed(struct capture_line *line, pid_t pid);
+/* The first thread of a process has ended. */
+void capture_line_exited(struct capture_line *line, pid_t pid);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */
 void capture_line_check(struct capture_line *line);

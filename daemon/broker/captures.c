@@ -15,6 +15,7 @@
 #include "daemon/broker/modules.h"
 #include "include/record_types.h"
 #include "lib/base/array.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
 
@@ -24,6 +25,10 @@ struct capture {
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
+		bool ends; /* its first thread has ended */
+		/* It has ended, is another user's program, or was added again: its id may be that
+		 * of another target. */
+		bool is_gone;
 		unsigned n_sites;
 	} targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
@@ -169,6 +174,8 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 		if (r < 0)
 			return r;
 		c->uid = uid;
+		if (m->id != BROKER_DAEMON && !m->index && authority_may_profile_all(uid))
+			attachment_show_all_users(c->attachment);
 		m->id = i;
 		m->kinds = attachment_kinds(c->attachment);
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
@@ -187,9 +194,17 @@ static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
 		detach(s, NULL, links);
 }
 
+static void forget_target(struct captures *s, struct capture *c, struct attach_target *t,
+			  bool watch)
+{
+	t->is_gone = true;
+	forget(s, c, t->pid, watch);
+}
+
 int captures_target(struct captures *s, struct broker_message *m)
 {
 	struct capture *c = capture_get(s, m->id);
+	uint64_t alive_ns;
 	uid_t owner;
 	int pidfd, r;
 
@@ -202,6 +217,7 @@ int captures_target(struct captures *s, struct broker_message *m)
 	pidfd = pidfd_of((pid_t)m->pid);
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
+	alive_ns = loop_now();
 	r = identity_of_process((pid_t)m->pid, &owner);
 	if (r >= 0 && !authority_may_profile(c->uid, owner))
 		r = FAIL(
@@ -209,16 +225,16 @@ int captures_target(struct captures *s, struct broker_message *m)
 			"user %u may not profile process %u of user %u: run as its user or as root",
 			c->uid, m->pid, owner);
 	/* The owner was read by process id: it is this process's only if the descriptor still
-	 * refers to it. */
+	 * refers to it. It also had that id, and had started, at alive_ns. */
 	if (r >= 0 && pidfd_ended(pidfd))
 		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
 	/* The same process is added again only as another program: what is attached to it would
 	 * report everything twice. */
 	for (unsigned i = 0; i < c->n_targets && r >= 0; i++)
-		if (c->targets[i].pid == (pid_t)m->pid)
-			forget(s, c, (pid_t)m->pid, true);
+		if (c->targets[i].pid == (pid_t)m->pid && !c->targets[i].is_gone)
+			forget_target(s, c, &c->targets[i], true);
 	if (r >= 0)
-		r = attachment_add_target(c->attachment, (pid_t)m->pid);
+		r = attachment_add_target(c->attachment, (pid_t)m->pid, alive_ns);
 	if (r < 0) {
 		close(pidfd);
 		return r;
@@ -260,6 +276,8 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 
 	if (!c || m->index >= c->n_targets || file->pid != c->targets[m->index].pid)
 		return -EINVAL;
+	if (c->targets[m->index].is_gone)
+		return 0;
 	r = code_ranges_read(file->fd, &file->ranges);
 	if (r < 0)
 		return FAIL(m, r, "not an executable or library that can be probed");
@@ -282,17 +300,19 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 static bool target_is_lost(const struct capture *c, const struct attach_target *t)
 {
 	uid_t owner;
+	bool permitted =
+		authority_may_profile_all(c->uid) ||
+		(identity_of_process(t->pid, &owner) >= 0 && authority_may_profile(c->uid, owner));
 
-	return pidfd_ended(t->pidfd) ||
-	       (!authority_may_profile_all(c->uid) &&
-		(identity_of_process(t->pid, &owner) < 0 || !authority_may_profile(c->uid, owner)));
+	/* The owner was that of this process only if it has not ended since. */
+	return !permitted || pidfd_ended(t->pidfd);
 }
 
 static void check_capture(struct captures *s, struct capture *c)
 {
 	for (unsigned i = 0; i < c->n_targets; i++)
-		if (target_is_lost(c, &c->targets[i]))
-			forget(s, c, c->targets[i].pid, false);
+		if (!c->targets[i].is_gone && target_is_lost(c, &c->targets[i]))
+			forget_target(s, c, &c->targets[i], false);
 }
 
 void captures_check(struct captures *s)
@@ -306,7 +326,8 @@ void captures_executed(struct captures *s, pid_t pid)
 {
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		for (unsigned k = 0; s->captures[i].attachment && k < s->captures[i].n_targets; k++)
-			if (s->captures[i].targets[k].pid == pid) {
+			if (s->captures[i].targets[k].pid == pid &&
+			    !s->captures[i].targets[k].is_gone) {
 				/* The record of the exec itself is still to come, unless no client
 				 * may see it. */
 				forget(s, &s->captures[i], pid,
@@ -314,6 +335,45 @@ void captures_executed(struct captures *s, pid_t pid)
 						       &s->captures[i].targets[k]));
 				break;
 			}
+}
+
+void captures_exited(struct captures *s, pid_t pid)
+{
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		for (unsigned k = 0; s->captures[i].attachment && k < s->captures[i].n_targets; k++)
+			if (s->captures[i].targets[k].pid == pid)
+				s->captures[i].targets[k].ends = true;
+}
+
+bool captures_forget_ended(struct captures *s)
+{
+	bool more = false;
+
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++) {
+		struct capture *c = &s->captures[i];
+
+		for (unsigned k = 0; c->attachment && k < c->n_targets; k++) {
+			struct attach_target *t = &c->targets[k];
+
+			/* The last switch of the process is still to come; nothing of a later one
+			 * with its id is recorded. */
+			if (!t->ends || t->is_gone)
+				continue;
+			if (pidfd_ended(t->pidfd))
+				forget_target(s, c, t, true);
+			else
+				more = true;
+		}
+	}
+	return more;
+}
+
+bool captures_are_none(const struct captures *s)
+{
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		if (s->captures[i].attachment)
+			return false;
+	return true;
 }
 
 /* An error of the kernel is not the fault of the request. */
@@ -342,7 +402,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	m->index = 0;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		for (unsigned k = 0; k < refused.n; k++)
-			if (c->targets[i].pid == refused.pids[k]) {
+			if (c->targets[i].pid == refused.pids[k] && !c->targets[i].is_gone) {
 				m->index |= 1u << i;
 				forget(s, c, refused.pids[k], false);
 			}
@@ -360,7 +420,8 @@ int captures_forget(struct captures *s, const struct broker_message *m)
 
 	if (!c || m->index >= c->n_targets)
 		return -EINVAL;
-	forget(s, c, c->targets[m->index].pid, false);
+	if (!c->targets[m->index].is_gone)
+		forget(s, c, c->targets[m->index].pid, false);
 	return 0;
 }
 

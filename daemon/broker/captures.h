@@ -39,5 +39,11 @@ int captures_end(struct captures *s, const struct broker_message *m);
 
 /* A process became another program: detaches everything from it. */
 void captures_executed(struct captures *s, pid_t pid);
+/* The first thread of a process has ended. */
+void captures_exited(struct captures *s, pid_t pid);
+/* Detaches everything from those of these processes that have ended; true: some have not yet. */
+bool captures_forget_ended(struct captures *s);
+/* Whether there are none. */
+bool captures_are_none(const struct captures *s);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */
 void captures_check(struct captures *s);

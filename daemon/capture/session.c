@@ -109,6 +109,7 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_CAPTURE,
 				    .id = s->options.client,
+				    .index = s->options.is_shared,
 				    .kinds = s->options.kinds };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;

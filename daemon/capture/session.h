@@ -22,6 +22,7 @@ struct session_options {
 	struct proxy *proxy;
 	const struct forecast *forecast; /* must live as long as the session */
 	uint32_t client;                 /* the broker's id of the client */
+	bool is_shared;                  /* other users may get what is recorded */
 	struct detail detail;
 	/* Bits of enum probe_kind: the wanted ones of those that have programs of their own. */
 	unsigned kinds;

@@ -20,10 +20,21 @@
 #include "daemon/timeline/lifetime.h"
 #include "lib/base/macro.h"
 
+/* Whether the record is about a thread of its own. */
+static bool has_thread(const struct record *r)
+{
+	return r->kind != RECORD_READY && r->kind != RECORD_NAME && r->kind != RECORD_OBJECT &&
+	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD;
+}
+
 static void on_record(struct correlator *c, const struct record *r)
 {
 	const struct correlate_target *target;
 
+	if (has_thread(r) && !thread_table_takes(c, r)) {
+		c->t->n_spans_left_out++;
+		return;
+	}
 	switch (r->kind) {
 	case RECORD_PROBE:
 	case RECORD_TEXT:
@@ -77,6 +88,7 @@ int correlator_new(uint64_t start_ns, struct correlator **ret)
 		correlator_free(c);
 		return -ENOMEM;
 	}
+	thread_table_init(&c->threads);
 	spans_init(c);
 	threads_init(c);
 	*ret = c;

@@ -27,8 +27,13 @@ void correlator_fail(struct correlator *c, int r)
 		c->error = r;
 }
 
+/* A key takes at most 43 bytes. What is beyond is as if it had not been seen. */
+#define KEYS_MAX (4u << 20)
+
 void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value)
 {
+	if (map->used >= KEYS_MAX && !map_get(map, key))
+		return;
 	if (map_put(map, key, value) < 0)
 		c->error = -ENOMEM;
 }

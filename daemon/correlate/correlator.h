@@ -84,7 +84,7 @@ void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_
 		      size_t element);
 /* Keeps the first error; r: 0 or -errno. */
 void correlator_fail(struct correlator *c, int r);
-/* Sets the value of a key; without memory the correlator fails. */
+/* Sets the value of a key; without memory the correlator fails. A new key may find no room. */
 void correlator_put(struct correlator *c, struct map *map, uint64_t key, uint64_t value);
 /* The index of a name. */
 uint32_t correlator_name(struct correlator *c, const char *text);

@@ -2,9 +2,23 @@
 #include "daemon/correlate/spans.h"
 
 #include "daemon/correlate/correlator.h"
+#include "lib/base/macro.h"
 
 /* 56 bytes each: below 1 GiB. */
 #define SPANS_MAX (16u << 20)
+
+bool shares_take(struct shares *shares, const struct correlator *c, uint32_t thread, uint64_t max)
+{
+	uint32_t process = MIN(c->t->threads[thread].process, (uint32_t)RECORD_MAX_TARGETS);
+	bool is_known = process < RECORD_MAX_TARGETS;
+	uint64_t share = c->t->n_processes <= 1 ? max : is_known ? max / 2 : max / 4;
+
+	if (shares->n >= max || shares->of[process] >= share)
+		return false;
+	shares->n++;
+	shares->of[process]++;
+	return true;
+}
 
 void spans_init(struct correlator *c)
 {
@@ -15,7 +29,7 @@ uint64_t spans_add(struct correlator *c, uint32_t thread, enum span_kind kind, u
 {
 	struct span *spans;
 
-	if (c->t->n_spans >= SPANS_MAX) {
+	if (!shares_take(&c->spans.shares, c, thread, SPANS_MAX)) {
 		c->t->n_spans_left_out++;
 		return NO_SPAN;
 	}

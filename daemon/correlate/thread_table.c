@@ -5,6 +5,42 @@
 
 #include "daemon/correlate/correlator.h"
 
+/* Some kilobytes each, with what other parts keep of them. */
+#define THREADS_MAX (1u << 16)
+
+void thread_table_init(struct thread_table *table)
+{
+	*table = (struct thread_table){ .frames_room = FRAMES_ROOM };
+}
+
+bool thread_table_has_room(const struct correlator *c, uint32_t tid)
+{
+	return c->t->n_threads < THREADS_MAX || thread_table_find(c, tid) != THREAD_NONE;
+}
+
+bool thread_table_takes(const struct correlator *c, const struct record *record)
+{
+	const struct record_switch *r = (const void *)record;
+
+	if (record->kind != RECORD_SWITCH)
+		return thread_table_has_room(c, record->tid);
+	return (!(r->flags & SWITCH_OUT) || thread_table_has_room(c, record->tid)) &&
+	       (!(r->flags & SWITCH_IN) || thread_table_has_room(c, r->next_tid));
+}
+
+uint32_t *thread_table_frames_room(struct correlator *c)
+{
+	return &c->threads.frames_room;
+}
+
+void thread_table_ended(struct correlator *c, uint32_t thread)
+{
+	struct frames *frames = &thread_state(c, thread)->frames;
+
+	if (!frames_count(frames))
+		frames_done(frames, &c->threads.frames_room);
+}
+
 static bool reserve(struct correlator *c)
 {
 	struct thread_table *table = &c->threads;
@@ -55,7 +91,7 @@ uint32_t thread_table_find(const struct correlator *c, uint32_t tid)
 void thread_table_done(struct thread_table *table)
 {
 	for (uint32_t i = 0; i < table->n; i++)
-		frames_done(&table->states[i].frames);
+		frames_done(&table->states[i].frames, &table->frames_room);
 	free(table->states);
 	map_done(&table->of_tid);
 }

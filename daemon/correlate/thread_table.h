@@ -25,12 +25,23 @@ struct thread_state {
 	struct thread_cpu cpu;        /* sched/threads.c */
 };
 
-/* Zeros at first. */
 struct thread_table {
 	struct map of_tid;
 	struct thread_state *states; /* beside the timeline's threads */
 	uint32_t n, size;
+	uint32_t frames_room; /* runtime/frames.c */
 };
+
+void thread_table_init(struct thread_table *table);
+/* Whether a record can be shown: its threads are known, or there is room for them. A target can
+ * make any number of threads. */
+bool thread_table_takes(const struct correlator *c, const struct record *record);
+/* Whether the thread with this id is known, or has room. */
+bool thread_table_has_room(const struct correlator *c, uint32_t tid);
+/* For how many more frames of all threads memory may be allocated. */
+uint32_t *thread_table_frames_room(struct correlator *c);
+/* The thread has ended: what is kept of it takes less memory. */
+void thread_table_ended(struct correlator *c, uint32_t thread);
 
 /* The index of the thread with this id, which is made when it is new. Without memory the correlator
  * fails. */

@@ -238,6 +238,7 @@ static int open_session(struct recorder *r, struct beginning *b, const struct pr
 {
 	struct session_options options = { .proxy = r->options.proxy,
 					   .client = r->options.client,
+					   .is_shared = true,
 					   .detail = r->options.detail,
 					   .forecast = &r->forecast,
 					   .kinds = detail_program_kinds(&r->options.detail) };

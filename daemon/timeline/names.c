@@ -8,6 +8,8 @@
 #include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
+#define OBJECTS_BACK_MAX 64
+
 void names_done(struct names *n)
 {
 	for (uint32_t i = 0; i < n->n; i++) {
@@ -49,23 +51,39 @@ static int reserve(struct names *n)
 	return 0;
 }
 
+/* Its index, NULL: it is a new one, for that key. */
+static const uint64_t *find_text(const struct names *n, const char *name, uint64_t *ret_key)
+{
+	const uint64_t *found;
+	uint64_t key = hash_text(n->seed, name, strlen(name)) >> 1;
+
+	/* Two texts of one hash take neighboring keys. */
+	while ((found = map_get(&n->by_text, key)) && strcmp(n->names[*found].name, name))
+		key++;
+	*ret_key = key;
+	return found;
+}
+
+bool names_has(const struct names *n, const char *name)
+{
+	uint64_t key;
+
+	return find_text(n, name, &key);
+}
+
 int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap,
 	      uint32_t *ret)
 {
-	uint64_t key, *found;
+	const uint64_t *found;
+	uint64_t key;
 	int r;
 
 	if (!n->seed)
 		n->seed = hash_seed();
-	key = hash_text(n->seed, name, strlen(name)) >> 1;
-
-	/* Two texts of one hash take neighboring keys. */
-	while ((found = map_get(&n->by_text, key))) {
-		if (!strcmp(n->names[*found].name, name)) {
-			*ret = (uint32_t)*found;
-			return 0;
-		}
-		key++;
+	found = find_text(n, name, &key);
+	if (found) {
+		*ret = (uint32_t)*found;
+		return 0;
 	}
 	r = reserve(n);
 	if (r < 0)
@@ -133,8 +151,12 @@ uint32_t names_of_object(const struct names *n, uint64_t key, uint64_t time)
 
 	if (!o || time >= o->freed_ns)
 		return NAME_NONE;
-	/* Queries come almost in order of time: the search from the newest one back is short. */
-	while (o->before != NAME_NONE && time < n->objects[o->before].freed_ns)
+	/* Queries come almost in order of time: the search from the newest one back is short, and
+	 * no target can make it long. */
+	for (unsigned i = 0; o->before != NAME_NONE && time < n->objects[o->before].freed_ns; i++) {
+		if (i == OBJECTS_BACK_MAX)
+			return NAME_NONE;
 		o = &n->objects[o->before];
+	}
 	return o->name;
 }

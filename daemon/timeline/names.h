@@ -42,11 +42,13 @@ static inline uint32_t names_count(const struct names *n)
 	return n->n;
 }
 
+/* Whether there is this name. */
+bool names_has(const struct names *n, const char *name);
 /* The index of a name; display may be NULL. -ENOMEM. */
 int names_add(struct names *n, const char *name, const char *display, bool lost, bool cheap,
 	      uint32_t *ret);
 /* An object has this name from that time on, until names_free_object(). -ENOMEM. */
 int names_set_object(struct names *n, uint64_t key, uint32_t name, uint64_t time);
 void names_free_object(struct names *n, uint64_t key, uint64_t time);
-/* The name that the object had at that time, NAME_NONE: unknown. */
+/* The name that the object had at that time, NAME_NONE: unknown, or too many objects ago. */
 uint32_t names_of_object(const struct names *n, uint64_t key, uint64_t time);

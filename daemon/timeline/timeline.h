@@ -87,10 +87,12 @@ struct span_name {
 	bool lost;     /* the name could not be read, which is what name then is */
 };
 
+#define TIMELINE_OTHER_USER "another user's process"
+
 struct thread {
-	uint32_t tid;
+	uint32_t tid;     /* 0: the client may not know it, only that it is another user's */
 	uint32_t process; /* index into processes; 0 for one that is not captured */
-	char name[16];
+	char name[sizeof(TIMELINE_OTHER_USER) + 1];
 	bool foreign; /* of a process that is not captured: it only used a CPU that others waited
 			 for */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/correlate/correlate.h"
+#include "daemon/correlate/runtime/frames.h"
 #include "lib/base/macro.h"
 #include "tests/unit/nested.h"
 #include "tests/unit/packed.h"
@@ -625,8 +626,8 @@ TEST(frames_deeper_than_any_program_goes_are_left_out_and_counted)
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
 	CHECK_EQ(correlator_finish(c, 90000, 5000000000, &t), 0);
 	correlator_free(c);
-	CHECK_EQ(t->n_spans_left_out, 70000 - 65536);
-	CHECK_EQ(t->n_spans, 65536 + 1);
+	CHECK_EQ(t->n_spans_left_out, 70000 - FRAMES_MAX);
+	CHECK_EQ(t->n_spans, FRAMES_MAX + 1);
 	timeline_free(t);
 }
 

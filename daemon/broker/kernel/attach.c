@@ -167,18 +167,26 @@ unsigned attachment_kinds(const struct attachment *a)
 static void clear_target(struct attachment *a, pid_t pid)
 {
 	for (unsigned i = 0; i < a->targets.n; i++)
-		if (a->targets.pids[i] == (__u32)pid)
+		if (a->targets.pids[i] == (__u32)pid) {
 			a->targets.pids[i] = UINT32_MAX;
+			a->targets.alive_ns[i] = 0;
+		}
 }
 
-int attachment_add_target(struct attachment *a, pid_t pid)
+void attachment_show_all_users(struct attachment *a)
+{
+	a->targets.shows_all_users = true;
+}
+
+int attachment_add_target(struct attachment *a, pid_t pid, uint64_t alive_ns)
 {
 	__u32 zero = 0;
 
 	if (a->targets.n == RECORD_MAX_TARGETS)
 		return -E2BIG;
 	clear_target(a, pid);
-	a->targets.pids[a->targets.n++] = (__u32)pid;
+	a->targets.pids[a->targets.n] = (__u32)pid;
+	a->targets.alive_ns[a->targets.n++] = alive_ns;
 	return bpf_map_update_elem(a->bpf.targets, &zero, &a->targets, 0) < 0 ? -errno : 0;
 }
 

@@ -35,12 +35,16 @@ struct attachment *attachment_free(struct attachment *a);
  * number, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
+/* Before the first target is added: threads of every user that share its CPUs are shown by id and
+ * name; otherwise only the kernel's and those of the target's user are. */
+void attachment_show_all_users(struct attachment *a);
 /*
  * Adds a process whose scheduling, threads and sockets are recorded; it gets the next number, from
  * 0. A process that was added before gets a new number, and its previous one is no longer used.
- * -E2BIG beyond RECORD_MAX_TARGETS.
+ * alive_ns: a time (CLOCK_MONOTONIC) at which that process had the pid and had not ended: nothing
+ * of a later process with this pid is recorded. -E2BIG beyond RECORD_MAX_TARGETS.
  */
-int attachment_add_target(struct attachment *a, pid_t pid);
+int attachment_add_target(struct attachment *a, pid_t pid, uint64_t alive_ns);
 
 /* An instruction of a file, to be probed in one process. */
 struct attach_site {

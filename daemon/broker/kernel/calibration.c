@@ -401,9 +401,10 @@ static int attach(struct attachment *a, const struct child *child, pid_t partner
 	struct refused refused = {};
 	int r;
 
-	r = program < 0 ? -errno : attachment_add_target(a, child->pid);
+	/* Their ids are theirs until this process waits for them. */
+	r = program < 0 ? -errno : attachment_add_target(a, child->pid, clock_now(CLOCK_MONOTONIC));
 	if (r >= 0)
-		r = attachment_add_target(a, partner);
+		r = attachment_add_target(a, partner, clock_now(CLOCK_MONOTONIC));
 	for (unsigned i = 0; i < ARRAY_SIZE(places) && r >= 0; i++)
 		r = add_site(a, child->pid, program, places[i]);
 	if (r >= 0)

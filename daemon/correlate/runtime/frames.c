@@ -4,8 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void frames_done(struct frames *f)
+#include "lib/base/macro.h"
+
+#define FRAMES_FIRST 16
+
+void frames_done(struct frames *f, uint32_t *room)
 {
+	*room += f->size;
 	free(f->list);
 	*f = (struct frames){};
 }
@@ -15,14 +20,20 @@ struct frame *frames_top(const struct frames *f)
 	return f->n ? &f->list[f->n - 1] : NULL;
 }
 
-struct frame *frames_push(struct frames *f)
+bool frames_have_room(const struct frames *f, uint32_t room)
+{
+	return f->n < f->size || (f->size < FRAMES_MAX && room >= MAX(f->size, FRAMES_FIRST));
+}
+
+struct frame *frames_push(struct frames *f, uint32_t *room)
 {
 	if (f->n == f->size) {
-		uint32_t size = f->size ? f->size * 2 : 16;
+		uint32_t size = f->size ? f->size * 2 : FRAMES_FIRST;
 		struct frame *list = realloc(f->list, size * sizeof(list[0]));
 
 		if (!list)
 			return NULL;
+		*room -= size - f->size;
 		f->list = list;
 		f->size = size;
 	}

@@ -52,14 +52,20 @@ static inline struct frame *frames_at(const struct frames *f, uint32_t at)
 	return &f->list[at];
 }
 
-void frames_done(struct frames *f);
+/* room: as frames_push(). */
+void frames_done(struct frames *f, uint32_t *room);
 /* NULL: none. */
 struct frame *frames_top(const struct frames *f);
-/* Deeper than real programs nest: deeper frames are ignored. */
-#define FRAMES_MAX 65536
+/* Deeper than real programs nest: deeper frames are ignored. Each record of a thread may have to be
+ * compared with all of its frames. */
+#define FRAMES_MAX 512
+/* Of all threads together: a target can make threads that never end what they began. */
+#define FRAMES_ROOM (1u << 20)
 
-/* A new top frame, uninitialized; NULL: no memory. */
-struct frame *frames_push(struct frames *f);
+/* A new top frame, uninitialized; NULL: no memory. *room: for how many more frames memory may be
+ * allocated. The caller has checked frames_have_room(). */
+struct frame *frames_push(struct frames *f, uint32_t *room);
+bool frames_have_room(const struct frames *f, uint32_t room);
 void frames_pop(struct frames *f);
 void frames_remove(struct frames *f, uint32_t at);
 /* The innermost of that kind with this tag; FRAME_NONE. */

@@ -107,7 +107,7 @@ struct frame *nesting_push(struct correlator *c, const struct entry *e, enum spa
 	struct frame *f;
 	uint64_t index;
 
-	if (frames_count(&s->frames) == FRAMES_MAX) {
+	if (!frames_have_room(&s->frames, *thread_table_frames_room(c))) {
 		c->t->n_spans_left_out++;
 		return NULL;
 	}
@@ -117,7 +117,7 @@ struct frame *nesting_push(struct correlator *c, const struct entry *e, enum spa
 	if (e->row->event)
 		c->t->spans[index].name = correlator_name(c, e->row->event);
 	nesting_touch(s, r->head.time);
-	f = frames_push(&s->frames);
+	f = frames_push(&s->frames, thread_table_frames_room(c));
 	if (!f) {
 		c->error = -ENOMEM;
 		return NULL;

@@ -11,6 +11,11 @@
 
 /* Objects that wait for their layout; real builds need a handful. */
 #define WAITING_MAX 4096
+/* Of one target, which can make up names: later operations are shown without theirs. An object
+ * takes at most 67 bytes. */
+#define NAME_BYTES_MAX (32u << 20)
+#define NAME_EXTRA_BYTES 96
+#define NAMED_MAX (1u << 20)
 
 /* An object that came before its target's layout was known. */
 struct waiting_object {
@@ -56,7 +61,8 @@ static void add_object(struct correlator *c, const struct record *head, uint64_t
 	const struct pack *pack =
 		targets_get(&c->targets, head->target)->packs->named[named_of(c, head)];
 	char text[RECORD_NAME_SIZE + RECORD_TYPE_SIZE + 8], type_text[RECORD_TYPE_SIZE + 1];
-	uint32_t index;
+	uint64_t key = objects_key(c, head, object), *bytes = &c->objects.name_bytes[head->target];
+	uint32_t index, n = names_count(&c->names);
 
 	if (!pack->names.is_name(w->name, w->name_size) ||
 	    (pack->names.is_type && !pack->names.is_type(w->type, w->type_size)) ||
@@ -65,9 +71,17 @@ static void add_object(struct correlator *c, const struct record *head, uint64_t
 	snprintf(type_text, sizeof(type_text), "%.*s", (int)w->type_size, w->type);
 	snprintf(text, sizeof(text), "%.*s%s:%s", (int)w->name_size, w->name, w->whole ? "" : "...",
 		 type_text);
+	if (c->objects.n_named[head->target] >= NAMED_MAX ||
+	    (*bytes >= NAME_BYTES_MAX && !names_has(&c->names, text))) {
+		names_free_object(&c->names, key, head->time);
+		return;
+	}
 	if (names_add(&c->names, text, type_text, false, is_cheap(pack, type_text), &index) < 0 ||
-	    names_set_object(&c->names, objects_key(c, head, object), index, head->time) < 0)
+	    names_set_object(&c->names, key, index, head->time) < 0)
 		c->error = -ENOMEM;
+	c->objects.n_named[head->target]++;
+	if (names_count(&c->names) > n)
+		*bytes += strlen(text) + strlen(type_text) + NAME_EXTRA_BYTES;
 }
 
 void objects_on_name(struct correlator *c, const struct record_name *r)

@@ -11,6 +11,9 @@ struct objects {
 	struct record_layout layouts[RECORD_MAX_TARGETS][RECORD_LAYOUTS]; /* of zeros: unknown */
 	struct waiting_object *first, **tail; /* whose layout is not known yet */
 	unsigned n_waiting;
+	/* By target: what its different names take, and how many objects have had one. */
+	uint64_t name_bytes[RECORD_MAX_TARGETS];
+	uint32_t n_named[RECORD_MAX_TARGETS];
 };
 
 /* The key of an operation's object: the value of an entry, or that of a name, whose row has this

@@ -12,6 +12,8 @@
 
 /* task_struct.__state: an uninterruptible sleep, which disks and page faults are. */
 #define TASK_UNINTERRUPTIBLE 2
+/* 32 bytes each. */
+#define SLICES_MAX (8u << 20)
 
 void threads_init(struct correlator *c)
 {
@@ -27,10 +29,15 @@ void threads_done(struct sched *s)
 
 static void add_slice(struct correlator *c, uint32_t thread, uint64_t end, uint32_t reason)
 {
-	struct cpu_slice *slices = correlator_grow(c, c->t->slices, &c->sched.slices_size,
-						   c->t->n_slices, sizeof(slices[0]));
 	const struct thread_cpu *s = &thread_state(c, thread)->cpu;
+	struct cpu_slice *slices;
 
+	if (!shares_take(&c->sched.slice_shares, c, thread, SLICES_MAX)) {
+		c->t->n_spans_left_out++;
+		return;
+	}
+	slices = correlator_grow(c, c->t->slices, &c->sched.slices_size, c->t->n_slices,
+				 sizeof(slices[0]));
 	if (!slices)
 		return;
 	c->t->slices = slices;
@@ -105,6 +112,14 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 										    : "sleep");
 }
 
+/* All threads that the client may not see are one. */
+static void be_other_user(struct thread *t)
+{
+	t->tid = 0;
+	t->foreign = true;
+	memcpy(t->name, TIMELINE_OTHER_USER, sizeof(TIMELINE_OTHER_USER));
+}
+
 /* That thread had the CPU that this one waits for, or waited for. */
 static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
 {
@@ -113,9 +128,14 @@ static void had_cpu(struct correlator *c, uint32_t thread, uint32_t tid)
 
 	if (span == NO_SPAN || c->t->spans[span].kind != SPAN_RUNNABLE || !tid)
 		return;
+	if (!thread_table_has_room(c, tid))
+		return;
 	other = thread_table_get(c, tid);
-	if (!c->error)
-		c->t->spans[span].cpu_user = other;
+	if (c->error)
+		return;
+	if (tid == RECORD_TID_OTHER_USER)
+		be_other_user(&c->t->threads[other]);
+	c->t->spans[span].cpu_user = other;
 }
 
 /* The thread got a CPU: finds the thread that had it meanwhile. */
@@ -235,6 +255,8 @@ void threads_on_thread(struct correlator *c, const struct record_thread *r)
 			continue;
 		c->t->threads[thread].process = i;
 		set_name(&c->t->threads[thread], r);
+		if (r->head.kind == RECORD_EXIT)
+			thread_table_ended(c, thread);
 		/* The thread group's first thread ends last. */
 		if (current && (r->head.kind == RECORD_EXEC ||
 				(r->head.kind == RECORD_EXIT && r->head.tid == r->pid)))

@@ -30,6 +30,7 @@ struct thread_cpu {
 struct sched {
 	struct cpus cpus;
 	uint64_t slices_size;
+	struct shares slice_shares;
 	uint32_t unknown_name, preempted_name, runnable_name;
 };
 

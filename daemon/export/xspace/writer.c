@@ -260,7 +260,10 @@ uint32_t writer_string(struct writer *w, uint32_t *cache, const char *text)
 
 const char *writer_title(const struct thread *thread, char *buffer, size_t size)
 {
-	snprintf(buffer, size, "%.*s/%u", (int)sizeof(thread->name), thread->name, thread->tid);
+	int n = snprintf(buffer, size, "%.*s", (int)sizeof(thread->name), thread->name);
+
+	if (thread->tid && n >= 0 && (size_t)n < size)
+		snprintf(buffer + n, size - (size_t)n, "/%u", thread->tid);
 	return buffer;
 }
 
