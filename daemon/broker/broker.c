@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "daemon/broker/audit.h"
 #include "daemon/broker/captures.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/doctor/doctor.h"
@@ -41,6 +42,8 @@ struct client {
 	/* Of the slot, so that an id is not reused. */
 	uint32_t generation;
 	uid_t uid;
+	/* Whose share of the connections it has. */
+	uid_t holder;
 };
 
 struct file {
@@ -54,6 +57,7 @@ struct broker {
 	unsigned n_listeners;
 	const char *const *reload_files;
 	bool captures_on_its_own;
+	struct share connections;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: there is none */
 	struct watch *watch;
@@ -63,6 +67,7 @@ struct broker {
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
+	struct audit *audit;
 	struct doctor doctor;
 };
 
@@ -73,20 +78,44 @@ static struct client *client_get(struct broker *b, uint32_t id)
 	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
 }
 
+static bool has_share(const struct broker *b, uid_t holder)
+{
+	const struct share share = { .all = b->connections.all + BROKER_SPARE_CLIENTS,
+				     .per_user = b->connections.per_user + BROKER_SPARE_CLIENTS };
+	unsigned all = 0, own = 0;
+
+	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++) {
+		all += b->clients[i].used;
+		own += b->clients[i].used && b->clients[i].holder == holder;
+	}
+	return share_grant(&share, holder, all, own, 1) == SHARE_GRANTED;
+}
+
 static int add_client(struct broker *b, struct broker_message *m, int connection)
 {
 	const struct listener *listener = &b->listeners[m->index];
-	uid_t uid = listener->uid;
+	uid_t uid = listener->uid, holder;
 	int r = 0;
 
 	if (!listener->is_certified)
 		r = identity_of_connection(connection, b->diag, &uid);
-	if (r < 0)
-		return -EACCES; /* the kernel knows no such user: only this connection is refused */
+	if (r < 0) {
+		/* Only this connection is refused. */
+		m->uid = AUDIT_NO_USER;
+		snprintf(m->text, sizeof(m->text), "no process of this host has the other end");
+		return -EACCES;
+	}
+	holder = listener->is_certified ? SHARE_UNIDENTIFIED : uid;
+	if (!has_share(b, holder)) {
+		m->uid = uid;
+		snprintf(m->text, sizeof(m->text), "the user's share of the connections is held");
+		return -EACCES;
+	}
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (!b->clients[i].used) {
 			b->clients[i].used = true;
 			b->clients[i].uid = uid;
+			b->clients[i].holder = holder;
 			b->clients[i].generation =
 				(b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
 			m->id = b->clients[i].generation * BROKER_MAX_CLIENTS + i;
@@ -107,9 +136,11 @@ static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
 	if (connection < 0)
 		return -errno;
 	r = add_client(b, m, connection);
-	if (r >= 0)
-		*ret_fd = TAKE_FD(connection);
-	return r;
+	if (r < 0)
+		return r;
+	audit_client(b->audit, m->id, m->uid, connection);
+	*ret_fd = TAKE_FD(connection);
+	return 0;
 }
 
 static int on_listen(struct broker *b, const struct broker_message *m)
@@ -179,6 +210,15 @@ static int on_sites(struct broker *b, struct broker_message *m)
 	return f && f->fd >= 0 ? captures_sites(b->captures, m, f->fd, f->pid) : -EINVAL;
 }
 
+static int on_end(struct broker *b, const struct broker_message *m)
+{
+	struct capture_counts counts;
+
+	if (captures_count(b->captures, m->id, &counts) == 0)
+		audit_count(b->audit, m->id, &counts);
+	return captures_end(b->captures, m);
+}
+
 static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
 	switch (m->type) {
@@ -228,7 +268,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		*ret_n_fds = 1;
 		return captures_module(b->captures, m, &ret_fds[0]);
 	case BROKER_END:
-		return captures_end(b->captures, m);
+		return on_end(b, m);
 	case BROKER_MODE:
 		m->index = b->mode;
 		return 0;
@@ -251,6 +291,7 @@ static bool answer_owns_fds(uint32_t type)
 static int serve_request(struct broker *b)
 {
 	int fds[BROKER_MAX_FDS], r;
+	struct audit_asked asked;
 	struct broker_message m;
 	unsigned n_fds = 0, ignored;
 
@@ -258,7 +299,9 @@ static int serve_request(struct broker *b)
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
+	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
 	m.result = dispatch(b, &m, fds, &n_fds);
+	audit_answer(b->audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
 	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
@@ -372,6 +415,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
 	b->captures_on_its_own = options->captures_on_its_own;
+	b->connections = options->connections;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network is dropped: it queries the sockets of the network namespace in
@@ -409,7 +453,10 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
-	r = captures_new(b->mode, options->state, &b->captures);
+	r = audit_new(options->state, &b->audit);
+	if (r < 0)
+		return r;
+	r = captures_new(b->mode, options->state, options->user_ring_bytes, &b->captures);
 	if (r < 0)
 		return r;
 	b->doctor.mode = b->mode;
@@ -468,7 +515,8 @@ int broker_run(const struct broker_options *options)
 		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN },
 				      { .fd = signals, .events = POLLIN },
 				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1,
-					.events = POLLIN } };
+					.events = POLLIN },
+				      { .fd = b->events, .events = POLLIN } };
 
 		if (poll(p, ARRAY_SIZE(p), options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) <
 			    0 &&
@@ -476,8 +524,12 @@ int broker_run(const struct broker_options *options)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);
+		/* Before the requests: who a client is precedes what it does. */
+		if (p[3].revents)
+			audit_read_notes(b->audit, b->events);
 		if (p[0].revents)
 			r = serve_request(b);
+		audit_tick(b->audit, loop_now());
 		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
 			captures_check(b->captures);
@@ -487,6 +539,7 @@ int broker_run(const struct broker_options *options)
 		}
 		send_pending(b);
 	}
+	audit_free(b->audit);
 	/* The probes are gone once the daemon has ended. */
 	captures_free(b->captures);
 	sideband_free(b->sideband);

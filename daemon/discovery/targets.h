@@ -22,6 +22,7 @@ struct targets_options {
 	struct proxy *proxy;
 	struct plan_cache *plans; /* borrowed */
 	bool reports_early;       /* examine a process as soon as it maps its runtime */
+	unsigned max_per_user;    /* targets of one user other than root */
 	/* Called for each target that appears, changes and disappears, in the loop's thread. Each
 	 * may be NULL. */
 	void (*added)(struct target *target, void *data);
@@ -42,7 +43,8 @@ void targets_executed(struct targets *t, pid_t pid);
 /* Examines every process now. */
 void targets_scan(struct targets *t);
 /* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it
- * could not be examined. */
+ * could not be examined: -EDQUOT if its user has as many targets as it may have, -E2BIG if there is
+ * no room for more. */
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
 /* The target after the given one (NULL: the first); NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);
