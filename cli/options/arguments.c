@@ -321,6 +321,8 @@ static size_t list_rows(const struct syntax *syntax, struct option_row rows[stat
 			heading = rows[n].heading;
 		if (id == OPTION_PID && syntax->pid_help)
 			rows[n].help = syntax->pid_help;
+		if (id == OPTION_LAST && syntax->last_help)
+			rows[n].help = syntax->last_help;
 		ids[n++] = (enum option_id)id;
 	}
 	return n;

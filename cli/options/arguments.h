@@ -100,10 +100,10 @@ struct arguments {
 
 /* What a command, or tfprofctl itself, accepts. */
 struct syntax {
-	const char *name;     /* "tfprofctl capture" */
-	uint32_t accepts;     /* ACCEPT() of each option besides --help */
-	const char *pid_help; /* NULL: the table's */
-	unsigned pids_max;    /* 0: SELECTION_PIDS_MAX */
+	const char *name;                 /* "tfprofctl capture" */
+	uint32_t accepts;                 /* ACCEPT() of each option besides --help */
+	const char *pid_help, *last_help; /* NULL: the table's */
+	unsigned pids_max;                /* 0: SELECTION_PIDS_MAX */
 	/* "FILE.tfp", in brackets if it is optional; NULL: none. */
 	const char *operand;
 	const char *no_operand; /* the message if it is missing */

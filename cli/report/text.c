@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
+#include "lib/base/escape.h"
 #include "lib/base/macro.h"
-#include "lib/base/utf8.h"
 
 const char *text_count(uint64_t number, char text[static TEXT_NUMBER])
 {
@@ -40,38 +40,15 @@ const char *text_bytes(uint64_t bytes, char text[static TEXT_NUMBER])
 	return text;
 }
 
-/* C0 and C1 controls, DEL, and the marks that reorder the text around them. */
-static bool is_harmful(uint32_t code)
-{
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e ||
-	       code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-	       (code >= 0x2066 && code <= 0x2069);
-}
-
 size_t text_write(FILE *file, const char *text)
 {
+	char piece[ESCAPE_SIZE];
 	size_t columns = 0;
 
 	while (*text) {
-		uint32_t code;
-		size_t size = utf8_next(text, UTF8_MAX, &code);
-		char escape[16];
-
-		if (size && !is_harmful(code)) {
-			if (file)
-				fwrite(text, 1, size, file);
-			columns++;
-		} else {
-			int n = size > 1 ? snprintf(escape, sizeof(escape), "\\u{%04x}",
-						    (unsigned int)code)
-					 : snprintf(escape, sizeof(escape), "\\x%02x",
-						    (unsigned char)*text);
-
-			if (file)
-				fwrite(escape, 1, (size_t)n, file);
-			columns += (size_t)n;
-		}
-		text += MAX(size, (size_t)1);
+		columns += escape_next(&text, piece);
+		if (file)
+			fputs(piece, file);
 	}
 	return columns;
 }

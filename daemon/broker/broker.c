@@ -15,14 +15,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "daemon/broker/audit.h"
 #include "daemon/broker/capture_line.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/doctor/preflight.h"
+#include "daemon/broker/files.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
-#include "daemon/broker/planner.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
@@ -42,13 +43,8 @@ struct client {
 	/* Of the slot, so that an id is not reused. */
 	uint32_t generation;
 	uid_t uid;
-};
-
-struct file {
-	int fd; /* -1: free */
-	pid_t pid;
-	uid_t user;
-	struct planned *planned; /* NULL: not yet */
+	/* Whose share of the connections it has. */
+	uid_t holder;
 };
 
 struct broker {
@@ -57,18 +53,18 @@ struct broker {
 	unsigned n_listeners;
 	const char *const *reload_files;
 	bool captures_on_its_own;
+	struct share connections;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: there is none */
 	struct watch *watch;
 	struct births *births;
 	/* Requests that the front has not received yet. */
 	bool stop, reload;
-	/* Of what follows, except captures. */
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* of the clients */
 	struct client clients[BROKER_MAX_CLIENTS];
-	struct file files[BROKER_MAX_FILES];
-	struct planner *planner;
+	struct files *files;
 	struct capture_line *captures;
+	struct audit *audit;
 };
 
 static struct client *client_get(struct broker *b, uint32_t id)
@@ -78,20 +74,44 @@ static struct client *client_get(struct broker *b, uint32_t id)
 	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
 }
 
+static bool has_share(const struct broker *b, uid_t holder)
+{
+	const struct share share = { .all = b->connections.all + BROKER_SPARE_CLIENTS,
+				     .per_user = b->connections.per_user + BROKER_SPARE_CLIENTS };
+	unsigned all = 0, own = 0;
+
+	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++) {
+		all += b->clients[i].used;
+		own += b->clients[i].used && b->clients[i].holder == holder;
+	}
+	return share_grant(&share, holder, all, own, 1) == SHARE_GRANTED;
+}
+
 static int add_client(struct broker *b, struct broker_message *m, int connection)
 {
 	const struct listener *listener = &b->listeners[m->index];
-	uid_t uid = listener->uid;
+	uid_t uid = listener->uid, holder;
 	int r = 0;
 
 	if (!listener->is_certified)
 		r = identity_of_connection(connection, b->diag, &uid);
-	if (r < 0)
-		return -EACCES; /* the kernel knows no such user: only this connection is refused */
+	if (r < 0) {
+		/* Only this connection is refused. */
+		m->uid = AUDIT_NO_USER;
+		snprintf(m->text, sizeof(m->text), "no process of this host has the other end");
+		return -EACCES;
+	}
+	holder = listener->is_certified ? SHARE_UNIDENTIFIED : uid;
+	if (!has_share(b, holder)) {
+		m->uid = uid;
+		snprintf(m->text, sizeof(m->text), "the user's share of the connections is held");
+		return -EACCES;
+	}
 	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (!b->clients[i].used) {
 			b->clients[i].used = true;
 			b->clients[i].uid = uid;
+			b->clients[i].holder = holder;
 			b->clients[i].generation =
 				(b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
 			m->id = b->clients[i].generation * BROKER_MAX_CLIENTS + i;
@@ -112,9 +132,11 @@ static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
 	if (connection < 0)
 		return -errno;
 	r = add_client(b, m, connection);
-	if (r >= 0)
-		*ret_fd = TAKE_FD(connection);
-	return r;
+	if (r < 0)
+		return r;
+	audit_client(b->audit, m->id, m->uid, connection);
+	*ret_fd = TAKE_FD(connection);
+	return 0;
 }
 
 static int on_listen(struct broker *b, const struct broker_message *m)
@@ -137,77 +159,13 @@ static int on_maps(struct broker_message *m, int *ret_fd)
 	return 0;
 }
 
-static struct file *file_get(struct broker *b, uint32_t id)
-{
-	return id < BROKER_MAX_FILES && b->files[id].fd >= 0 ? &b->files[id] : NULL;
-}
-
 static int on_open(struct broker *b, struct broker_message *m)
 {
-	pid_t pid = (pid_t)m->pid;
-	struct file *f = b->files;
-	struct stat st;
-	uid_t user;
-	int r;
+	int r = files_open(b->files, m);
 
-	while (f < b->files + BROKER_MAX_FILES && f->fd >= 0)
-		f++;
-	if (f == b->files + BROKER_MAX_FILES)
-		return -EMFILE;
-	r = identity_of_process(pid, &user);
-	if (r < 0)
-		return r;
-	f->fd = mappings_open(pid, m->start, m->end);
-	if (f->fd < 0)
-		return f->fd;
-	if (fstat(f->fd, &st) < 0) {
-		r = -errno;
-		f->fd = safe_close(f->fd);
-		return r;
-	}
-	f->pid = pid;
-	f->user = user;
-	f->planned = NULL;
-	watch_add(b->watch, pid, loop_now());
-	m->id = (uint32_t)(f - b->files);
-	m->opened = (struct broker_file){ .device = st.st_dev,
-					  .inode = st.st_ino,
-					  .size = (uint64_t)st.st_size };
-	return 0;
-}
-
-static int on_plan(struct broker *b, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds)
-{
-	struct file *f = file_get(b, m->id);
-	struct planned *planned;
-	int r;
-
-	if (!f)
-		return -EINVAL;
-	r = planner_get(b->planner, f->fd, f->user, m->plan.packs, m->plan.brief, &planned);
-	if (r < 0)
-		return r;
-	planned_unref(f->planned);
-	f->planned = planned;
-	m->plan.known = planned->known;
-	if (planned->plan) {
-		*ret_fd = planned->proof;
-		*ret_n_fds = 1;
-	} else {
-		snprintf(m->text, sizeof(m->text), "%s", planned->reason);
-	}
-	return planned->plan ? 0 : planned->error;
-}
-
-static int on_close(struct broker *b, const struct broker_message *m)
-{
-	struct file *f = file_get(b, m->id);
-
-	if (!f)
-		return -EINVAL;
-	planned_unref(f->planned);
-	f->fd = safe_close(f->fd);
-	return 0;
+	if (r >= 0)
+		watch_add(b->watch, (pid_t)m->pid, loop_now());
+	return r;
 }
 
 /* The functions of struct capture_line_options, called in its thread. */
@@ -231,34 +189,11 @@ static int user_of_client(uint32_t id, uid_t *ret_uid, void *data)
 	return r;
 }
 
-static int find_sites(struct broker *b, struct captures *captures, struct broker_message *m)
-{
-	const struct file *f = file_get(b, m->file);
-	struct mapped_file file;
-
-	if (!f || !f->planned || !f->planned->plan)
-		return -EINVAL;
-	file = (struct mapped_file){ .fd = f->fd, .pid = f->pid, .plan = f->planned->plan };
-	for (unsigned i = 0; i < BROKER_MAX_FILES && file.n_versions < MAPPED_FILES_MAX; i++) {
-		const struct file *other = &b->files[i];
-
-		if (other->fd >= 0 && other->pid == f->pid && other->planned &&
-		    other->planned->plan)
-			file.versions[file.n_versions++] = other->planned->plan->version;
-	}
-	return captures_sites(captures, m, &file);
-}
-
 static int on_sites(struct captures *captures, struct broker_message *m, void *data)
 {
 	struct broker *b = data;
-	int r;
 
-	/* Neither the file nor its plan goes away meanwhile. */
-	pthread_mutex_lock(&b->lock);
-	r = find_sites(b, captures, m);
-	pthread_mutex_unlock(&b->lock);
-	return r;
+	return files_sites(b->files, captures, m);
 }
 
 static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
@@ -281,9 +216,9 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	case BROKER_OPEN:
 		return on_open(b, m);
 	case BROKER_PLAN:
-		return on_plan(b, m, &ret_fds[0], ret_n_fds);
+		return files_plan(b->files, m, &ret_fds[0], ret_n_fds);
 	case BROKER_CLOSE:
-		return on_close(b, m);
+		return files_close(b->files, m);
 	case BROKER_BIRTH:
 		m->birth = births_get(b->births, (pid_t)m->pid);
 		return 0;
@@ -304,6 +239,7 @@ static bool answer_owns_fds(uint32_t type)
 static int serve_request(struct broker *b)
 {
 	int fds[BROKER_MAX_FDS], r;
+	struct audit_asked asked;
 	struct broker_message m;
 	unsigned n_fds = 0, ignored;
 
@@ -311,9 +247,11 @@ static int serve_request(struct broker *b)
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
+	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
 	pthread_mutex_lock(&b->lock);
 	m.result = dispatch(b, &m, fds, &n_fds);
 	pthread_mutex_unlock(&b->lock);
+	audit_answer(b->audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
 	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
@@ -423,6 +361,8 @@ static int start_captures(struct broker *b, const struct broker_options *options
 	struct capture_line_options line = { .socket = options->captures,
 					     .mode = b->mode,
 					     .state = options->state,
+					     .user_ring_bytes = options->user_ring_bytes,
+					     .audit = b->audit,
 					     .sideband = b->sideband,
 					     .bpf = *bpf,
 					     .client = user_of_client,
@@ -446,8 +386,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
 	b->captures_on_its_own = options->captures_on_its_own;
-	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
-		b->files[i].fd = -1;
+	b->connections = options->connections;
 	/* Opened before the network is dropped: it queries the sockets of the network namespace in
 	 * which it was created. */
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -483,7 +422,10 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
-	r = planner_new(options->prover, options->state, &b->planner);
+	r = audit_new(options->state, &b->audit);
+	if (r < 0)
+		return r;
+	r = files_new(options->prover, options->state, &b->files);
 	if (r < 0)
 		return r;
 	r = start_captures(b, options, &bpf);
@@ -539,20 +481,25 @@ int broker_run(const struct broker_options *options)
 	signals = watch_signals();
 	r = signals < 0 ? signals : broker_setup(b, options);
 	while (r == 0) {
-		struct pollfd p[3 + PLANNER_POLLS] = {
+		struct pollfd p[4 + PLANNER_POLLS] = {
 			{ .fd = b->requests, .events = POLLIN },
 			{ .fd = signals, .events = POLLIN },
-			{ .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN }
+			{ .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN },
+			{ .fd = b->events, .events = POLLIN },
 		};
-		unsigned n = 3 + planner_poll(b->planner, p + 3);
+		unsigned n = 4 + files_poll(b->files, p + 4);
 
 		if (poll(p, n, options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) < 0 &&
 		    errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);
+		/* Before the requests: who a client is precedes what it does. */
+		if (p[3].revents)
+			audit_read_notes(b->audit, b->events);
 		if (p[0].revents)
 			r = serve_request(b);
+		audit_tick(b->audit, loop_now());
 		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
 			capture_line_check(b->captures);
@@ -560,14 +507,13 @@ int broker_run(const struct broker_options *options)
 			checked = loop_now();
 			capture_line_check(b->captures);
 		}
-		pthread_mutex_lock(&b->lock);
-		r = MIN(r, planner_work(b->planner));
-		pthread_mutex_unlock(&b->lock);
+		r = MIN(r, files_work(b->files));
 		send_pending(b);
 	}
 	/* The probes are gone once the daemon has ended. */
 	capture_line_free(b->captures);
-	planner_free(b->planner);
+	audit_free(b->audit);
+	files_free(b->files);
 	sideband_free(b->sideband);
 	watch_free(b->watch);
 	births_free(b->births);

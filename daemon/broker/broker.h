@@ -10,11 +10,12 @@
 
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
+#include "lib/base/share.h"
 
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
 	int captures; /* likewise: its line for requests that take time */
-	int events;   /* likewise; written only */
+	int events;   /* likewise; the front only sends struct audit_note on it */
 	int prover;   /* likewise: the line to the prover */
 	/*
 	 * Bound sockets, shared with the front. The broker accepts their connections, so that the
@@ -24,9 +25,13 @@ struct broker_options {
 	unsigned n_listeners;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;
+	/* Connections that users may hold. */
+	struct share connections;
+	uint64_t user_ring_bytes; /* of ring buffers, that one user's captures may hold */
 	/* Root configured the daemon to capture on its own. */
 	bool captures_on_its_own;
-	/* The state directory, where the broker writes the verifier's log of refused programs. */
+	/* The state directory, where the broker writes the audit log, and the verifier's log of
+	 * refused programs. */
 	int state;
 	/* Report a process as soon as it maps its runtime. */
 	bool reports_early;

@@ -45,6 +45,15 @@ static int on_capture(struct capture_line *l, struct broker_message *m, int *ret
 	return r < 0 ? r : captures_begin(l->captures, uid, m, ret_fds, ret_n_fds);
 }
 
+static int on_end(struct capture_line *l, const struct broker_message *m)
+{
+	struct capture_counts counts;
+
+	if (captures_count(l->captures, m->id, &counts) == 0)
+		audit_count(l->options.audit, m->id, &counts);
+	return captures_end(l->captures, m);
+}
+
 static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_fds,
 		    unsigned *ret_n_fds)
 {
@@ -67,7 +76,7 @@ static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_f
 		*ret_n_fds = 1;
 		return captures_module(l->captures, m, &ret_fds[0]);
 	case BROKER_END:
-		return captures_end(l->captures, m);
+		return on_end(l, m);
 	case BROKER_CALIBRATE:
 		return doctor_calibrate(&l->doctor, m);
 	case BROKER_PREFLIGHT:
@@ -80,6 +89,7 @@ static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_f
 static int serve_request(struct capture_line *l)
 {
 	int fds[BROKER_MAX_FDS], r;
+	struct audit_asked asked;
 	struct broker_message m;
 	unsigned n_fds = 0, ignored;
 
@@ -87,7 +97,9 @@ static int serve_request(struct capture_line *l)
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
+	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
 	m.result = dispatch(l, &m, fds, &n_fds);
+	audit_answer(l->options.audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
 	r = channel_send(l->options.socket, &m, sizeof(m), fds, n_fds);
@@ -159,7 +171,9 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	l->options = *options;
 	pthread_mutex_init(&l->lock, NULL);
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = l->wake < 0 ? -errno : captures_new(options->mode, options->state, &l->captures);
+	r = l->wake < 0 ? -errno
+			: captures_new(options->mode, options->state, options->user_ring_bytes,
+				       &l->captures);
 	if (r >= 0) {
 		l->doctor = (struct doctor){ .mode = options->mode,
 					     .sideband = options->sideband,

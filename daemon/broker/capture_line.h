@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "daemon/broker/audit.h"
 #include "daemon/broker/captures.h"
 #include "daemon/broker/doctor/doctor.h"
 
@@ -13,7 +14,9 @@ struct capture_line;
 struct capture_line_options {
 	int socket; /* owned */
 	enum attach_mode mode;
-	int state; /* as captures_new() */
+	int state; /* as captures_new(), like the next */
+	uint64_t user_ring_bytes;
+	struct audit *audit; /* borrowed */
 	bool sideband;
 	struct bpf_facts bpf;
 	/* Called in the line's thread. The user of a client. -ECANCELED: it has closed. */

@@ -17,6 +17,7 @@
 #include "lib/base/array.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
+#include "lib/base/share.h"
 #include "lib/proc/seccomp.h"
 
 struct capture {
@@ -40,6 +41,7 @@ struct capture {
 struct captures {
 	enum attach_mode mode;
 	struct program_cache *programs;
+	uint64_t user_ring_bytes;
 	struct capture captures[BROKER_MAX_CAPTURES];
 	unsigned detaching; /* threads that detach */
 };
@@ -127,13 +129,15 @@ static void end_capture(struct captures *s, struct capture *c)
 	c->n_targets = 0;
 }
 
-int captures_new(enum attach_mode mode, int log_directory, struct captures **ret)
+int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
+		 struct captures **ret)
 {
 	struct captures *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
 	s->mode = mode;
+	s->user_ring_bytes = user_ring_bytes;
 	if (program_cache_new(log_directory, &s->programs) < 0) {
 		free(s);
 		return -ENOMEM;
@@ -160,12 +164,43 @@ struct program_cache *captures_programs(struct captures *s)
 	return s->programs;
 }
 
+/* The front counts as well; what it grants is not relied upon. */
+static int check_share(const struct captures *s, uid_t uid, struct broker_message *m)
+{
+	const uint64_t each = programs_ring_count() * (uint64_t)BROKER_RING_BYTES;
+	const struct share captures = { .all = BROKER_MAX_CAPTURES,
+					.per_user = BROKER_MAX_USER_CAPTURES },
+			   bytes = { .all = BROKER_MAX_CAPTURES * each,
+				     .per_user = s->user_ring_bytes };
+	unsigned all = 0, own = 0;
+
+	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
+		all += s->captures[i].attachment != NULL;
+		own += s->captures[i].attachment && s->captures[i].uid == uid;
+	}
+	if (share_grant(&captures, uid, all, own, 1) == SHARE_ALL_HELD)
+		return FAIL(m, -EBUSY, "%u captures are already running; wait for one to end", all);
+	if (share_grant(&captures, uid, all, own, 1) == SHARE_OF_USER_HELD)
+		return FAIL(m, -EBUSY,
+			    "%u captures of user %u are already running; wait for one to end", own,
+			    uid);
+	if (share_grant(&bytes, uid, all * each, own * each, each) != SHARE_GRANTED)
+		return FAIL(
+			m, -EBUSY,
+			"%u captures of user %u hold all ring buffers that one user may (tfprofd --ring-memory-per-user); wait for one to end",
+			own, uid);
+	return 0;
+}
+
 int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
 		   unsigned *ret_n_fds)
 {
+	int r = check_share(s, uid, m);
+
+	if (r < 0)
+		return r;
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &s->captures[i];
-		int r;
 
 		if (c->attachment)
 			continue;
@@ -181,8 +216,7 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}
-	return FAIL(m, -EBUSY, "%d captures are already running; wait for one to end",
-		    BROKER_MAX_CAPTURES);
+	return -EBUSY; /* not reached */
 }
 
 static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
@@ -480,5 +514,15 @@ int captures_end(struct captures *s, const struct broker_message *m)
 	if (!c)
 		return -EINVAL;
 	end_capture(s, c);
+	return 0;
+}
+
+int captures_count(const struct captures *s, uint32_t id, struct capture_counts *ret)
+{
+	int fds[BROKER_MAX_FDS];
+
+	if (id >= BROKER_MAX_CAPTURES || !s->captures[id].attachment)
+		return -EINVAL;
+	counts_read(fds, attachment_fds(s->captures[id].attachment, fds), ret);
 	return 0;
 }

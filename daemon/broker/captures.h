@@ -11,13 +11,16 @@
 #include <sys/types.h>
 
 #include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/kernel/counts.h"
 #include "daemon/broker/message.h"
 #include "daemon/broker/site_check.h"
 
 struct captures;
 
-/* log_directory: as program_cache_new(). */
-int captures_new(enum attach_mode mode, int log_directory, struct captures **ret);
+/* log_directory: as program_cache_new(); user_ring_bytes: of ring buffers, that one user may
+ * hold. */
+int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
+		 struct captures **ret);
 /* Ends all of them, and waits until everything is detached. */
 struct captures *captures_free(struct captures *s);
 
@@ -37,6 +40,8 @@ int captures_shed(struct captures *s, const struct broker_message *m);
 int captures_module(struct captures *s, struct broker_message *m, int *ret_fd);
 int captures_end(struct captures *s, const struct broker_message *m);
 
+/* What the capture has put into its ring buffers. -EINVAL: there is no such capture. */
+int captures_count(const struct captures *s, uint32_t id, struct capture_counts *ret);
 /* A process became another program: detaches everything from it. */
 void captures_executed(struct captures *s, pid_t pid);
 /* The first thread of a process has ended. */

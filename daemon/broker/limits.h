@@ -6,6 +6,11 @@
 #define BROKER_MAX_LISTENERS 512
 #define BROKER_MAX_FILES 512
 #define BROKER_MAX_CAPTURES 16
+/* Of one user besides root, whatever the front does. */
+#define BROKER_MAX_USER_CAPTURES 12
+/* Clients beyond the configured connections, of one user and in all: the front closes an idle
+ * connection after it has accepted the next one, and a recorder keeps its client. */
+#define BROKER_SPARE_CLIENTS 16
 #define BROKER_MAX_TARGET_SITES 4096
 #define BROKER_MAX_SITES 16384 /* of one capture */
 #define BROKER_MAX_PERF_EVENTS                                                                     \

@@ -16,6 +16,7 @@
 
 #define CONFIG_TARGETS_MAX 256
 #define CONFIG_KEYS_MAX 64
+#define CONFIG_USER_TARGETS_MAX 224
 #define CONFIG_TEXT 200
 
 /* The settings of captures at the port of a single target; zeros: as without a configuration. */
@@ -48,12 +49,16 @@ struct config {
 			/* Instead of it, "": none. */
 			((struct sockaddr_un *)0)->sun_path)];
 	} metrics;
+	char metrics_hosts[256]; /* more names of this host, with commas between them */
 	char state[512];
 	bool perf_event_uprobes;
 	bool verbose;
 	bool lifecycle; /* watch how processes start */
 	uint64_t max_duration_ns;
 	unsigned max_captures, max_captures_per_user;
+	/* What clients of one user, other than root, may hold. */
+	unsigned max_connections, max_connections_per_user, max_targets_per_user;
+	uint64_t ring_bytes_per_user;
 	struct {
 		unsigned level; /* 0: off */
 		uint64_t last_ns;

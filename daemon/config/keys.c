@@ -18,6 +18,7 @@
 #define MIB (1ull << 20)
 #define RECORDER_BYTES_MAX (4096 * MIB)
 #define RECORDER_LAST_MAX_NS (600 * SECOND)
+#define CONNECTIONS_MAX (BROKER_MAX_CLIENTS - BROKER_SPARE_CLIENTS)
 
 #define REFUSE(text, ...) (snprintf((text), CONFIG_TEXT, __VA_ARGS__), -EINVAL)
 #define FIELD(config, key) ((void *)((char *)(config) + (key)->offset))
@@ -191,12 +192,37 @@ static int take_max_duration(const struct config_key *key, struct config *config
 static int take_captures(const struct config_key *key, struct config *config, const char *value,
 			 char text[static CONFIG_TEXT])
 {
+	bool is_of_user = FIELD(config, key) == &config->max_captures_per_user;
+	unsigned max = is_of_user ? BROKER_MAX_USER_CAPTURES : BROKER_MAX_CAPTURES;
 	uint64_t number;
 
-	if (number_parse(value, 1, BROKER_MAX_CAPTURES, &number) < 0)
-		return REFUSE(text, "invalid number of captures '%.40s': use 1 to %d", value,
-			      BROKER_MAX_CAPTURES);
+	if (number_parse(value, 1, max, &number) < 0)
+		return REFUSE(text, "invalid number of captures '%.40s': use 1 to %u", value, max);
 	*(unsigned *)FIELD(config, key) = (unsigned)number;
+	return 0;
+}
+
+static int take_connections(const struct config_key *key, struct config *config, const char *value,
+			    char text[static CONFIG_TEXT])
+{
+	uint64_t number;
+
+	if (number_parse(value, 1, CONNECTIONS_MAX, &number) < 0)
+		return REFUSE(text, "invalid number of connections '%.40s': use 1 to %d", value,
+			      CONNECTIONS_MAX);
+	*(unsigned *)FIELD(config, key) = (unsigned)number;
+	return 0;
+}
+
+static int take_targets(const struct config_key *key, struct config *config, const char *value,
+			char text[static CONFIG_TEXT])
+{
+	uint64_t number;
+
+	if (number_parse(value, 1, CONFIG_USER_TARGETS_MAX, &number) < 0)
+		return REFUSE(text, "invalid number of processes '%.40s': use 1 to %d", value,
+			      CONFIG_USER_TARGETS_MAX);
+	config->max_targets_per_user = (unsigned)number;
 	return 0;
 }
 
@@ -270,6 +296,8 @@ const struct config_key config_keys[] = {
 	    "User whose permissions apply to clients with a certificate (default: root)"),
 	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false,
 	    "Address at which /metrics (Prometheus) and /healthz are served; loopback only (default: no)"),
+	KEY("metrics-hosts", "NAME,...", take_text, metrics_hosts, true,
+	    "More names of this host that requests for /metrics may use (default: none)"),
 	KEY("state-dir", "DIR", take_path, state, false,
 	    "Directory for files that are kept between runs (default: /var/lib/tfprofd)"),
 	KEY("probe-links", "multi|perf-event", take_probe_links, perf_event_uprobes, false,
@@ -279,7 +307,15 @@ const struct config_key config_keys[] = {
 	KEY("max-captures", "N", take_captures, max_captures, true,
 	    "Concurrent captures (default: 16)"),
 	KEY("max-captures-per-user", "N", take_captures, max_captures_per_user, true,
-	    "Concurrent captures of one user (default: 12)"),
+	    "Concurrent captures of one user other than root (default: 6)"),
+	KEY("max-connections", "N", take_connections, max_connections, false,
+	    "Connections of all clients; an eighth is reserved for root (default: 256)"),
+	KEY("max-connections-per-user", "N", take_connections, max_connections_per_user, false,
+	    "Connections of one user other than root (default: 64)"),
+	KEY("max-targets-per-user", "N", take_targets, max_targets_per_user, false,
+	    "Processes of one user other than root that are targets (default: 128)"),
+	KEY("ring-memory-per-user", "MIB", take_bytes, ring_bytes_per_user, false,
+	    "Maximal memory of the ring buffers of one user other than root, in MiB (default: 768)"),
 	KEY("recorder", "off|1|2|3", take_recorder, recorder.level, false,
 	    "Continuously record every process at this level, for tfprofctl snapshot (default: off)"),
 	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false,
@@ -304,7 +340,11 @@ void config_set_defaults(struct config *config)
 		.target_ports = { 8468, 8567 },
 		.max_duration_ns = 300 * SECOND,
 		.max_captures = BROKER_MAX_CAPTURES,
-		.max_captures_per_user = 12,
+		.max_captures_per_user = 6,
+		.max_connections = 256,
+		.max_connections_per_user = 64,
+		.max_targets_per_user = 128,
+		.ring_bytes_per_user = 768 * MIB,
 		.recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 }
 	};
 }

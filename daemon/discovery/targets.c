@@ -11,6 +11,7 @@
 #include "daemon/discovery/program.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+#include "lib/base/share.h"
 
 /* A process that has just mapped something is examined after it had time to map the rest, and a
  * child after it had time to exec. */
@@ -252,18 +253,38 @@ static void on_ended(int fd, uint32_t events, void *data)
 	target_remove(data);
 }
 
+/* A user whose processes map a runtime by the hundred leaves room for those of others. */
+static int check_share(const struct targets *t, uid_t user)
+{
+	const struct share share = { .all = TARGETS_MAX, .per_user = t->options.max_per_user };
+	unsigned all = 0, own = 0;
+
+	for (unsigned i = 0; i < TARGETS_MAX; i++) {
+		all += t->targets[i].used;
+		own += t->targets[i].used && t->targets[i].uid == user;
+	}
+	switch (share_grant(&share, user, all, own, 1)) {
+	case SHARE_OF_USER_HELD:
+		return -EDQUOT;
+	case SHARE_ALL_HELD:
+		return -E2BIG;
+	default:
+		return 0;
+	}
+}
+
 static struct target *target_add(struct targets *t, pid_t pid,
 				 const struct process_program *program, const char *version,
 				 int *ret_error)
 {
 	struct target *target = NULL;
-	int r;
+	int r = check_share(t, program->uid);
 
-	for (unsigned i = 0; i < TARGETS_MAX && !target; i++)
+	for (unsigned i = 0; i < TARGETS_MAX && r == 0 && !target; i++)
 		if (!t->targets[i].used)
 			target = &t->targets[i];
 	if (!target) {
-		*ret_error = -E2BIG;
+		*ret_error = r;
 		return NULL;
 	}
 	*target = (struct target){ .pid = pid,

@@ -20,6 +20,7 @@ struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
 	bool reports_early; /* examine a process as soon as it maps its runtime */
+	unsigned max_per_user; /* targets of one user other than root */
 	/* Called for each target that appears, changes and disappears, in the loop's thread. Each
 	 * may be NULL. */
 	void (*added)(struct target *target, void *data);
@@ -40,7 +41,8 @@ void targets_executed(struct targets *t, pid_t pid);
 /* Examines every process now. */
 void targets_scan(struct targets *t);
 /* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it
- * could not be examined. -EINPROGRESS: its files are being read, and it is examined again soon. */
+ * could not be examined: -EDQUOT if its user has as many targets as it may have, -E2BIG if there is
+ * no room for more; -EINPROGRESS: its files are being read, and it is examined again soon. */
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
 /* Whether files of this process, or with 0 of any process that is this user's or that root asks
  * for, are being read. */

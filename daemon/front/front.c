@@ -175,7 +175,8 @@ int front_run(const struct front_options *options)
 					   .cache = options->cache,
 					   .config = options->config,
 					   .tls = options->tls,
-					   .metrics = options->metrics };
+					   .metrics = options->metrics,
+					   .notes = options->events };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = { .options = options, .config = options->config, .tls = options->tls };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
 
 bool peer_may(const struct peer *peer, const struct target *target)
@@ -47,6 +48,31 @@ bool call_is_for_all(const struct grpc_call *call)
 	return port && !port->pid;
 }
 
+/* error: of targets_examine(); 0: no known runtime. */
+static void answer_no_target(struct grpc_call *call, uint32_t pid, int error)
+{
+	if (error == -ESRCH || (!error && pid > INT32_MAX))
+		grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", pid);
+	else if (error == -EDQUOT)
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"process %u is not a target: its user has as many as one user may have (tfprofd --max-targets-per-user); end one of them",
+			pid);
+	else if (error == -E2BIG)
+		grpc_call_fail(
+			call, GRPC_RESOURCE_EXHAUSTED,
+			"process %u is not a target: the daemon keeps no more than %d of all users; end one of them",
+			pid, TARGETS_MAX);
+	else if (error)
+		grpc_call_fail(call, reply_status_of(error), "cannot examine process %u: %s", pid,
+			       strerror(-error));
+	else
+		grpc_call_fail(
+			call, GRPC_NOT_FOUND,
+			"process %u has no known runtime mapped; `tfprofctl targets` lists the processes that do",
+			pid);
+}
+
 int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids,
 		   struct capture_request *request)
 {
@@ -71,21 +97,13 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 		t = pids[i] <= INT32_MAX ? targets_examine(s->targets, (pid_t)pids[i], &error)
 					 : NULL;
 		if (!t) {
-			if (error == -ESRCH || (!error && pids[i] > INT32_MAX))
-				grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u",
-					       pids[i]);
-			else if (error)
-				grpc_call_fail(call, reply_status_of(error),
-					       "cannot examine process %u: %s", pids[i],
-					       strerror(-error));
-			else
-				grpc_call_fail(
-					call, GRPC_NOT_FOUND,
-					"process %u has no known runtime mapped; `tfprofctl targets` lists the processes that do",
-					pids[i]);
+			answer_no_target(call, pids[i], error);
 			return -ENOENT;
 		}
 		if (!peer || !peer_may(peer, t)) {
+			audit_report(s, call, AUDIT_DENY,
+				     request->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE, t->pid,
+				     "the process belongs to user %u", t->uid);
 			grpc_call_fail(
 				call, GRPC_PERMISSION_DENIED,
 				"you may not profile process %u of user %u: run as its user or as root",

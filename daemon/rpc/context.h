@@ -27,6 +27,8 @@ struct service_options {
 	struct grpc_tls *tls;        /* borrowed, NULL: none */
 	/* A listening socket, owned by the service; -1: none. */
 	int metrics;
+	/* To the broker, for its audit log. */
+	int notes;
 	/* The directory for cached data, owned by the service; -1: none. */
 	int cache;
 };
@@ -35,6 +37,8 @@ struct service_options {
 struct peer {
 	uint32_t client;
 	uid_t uid;
+	/* Whose share of the connections it has. */
+	uid_t holder;
 };
 
 /* The targets of a listener. */
@@ -72,6 +76,7 @@ struct service {
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
 	bool stopping;
+	unsigned notes_unsent;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
 	/* Of the listeners for every target: the server's ids. */
 	int listener_ids[BROKER_MAX_LISTENERS];

@@ -8,6 +8,7 @@
 
 #include "daemon/capture/result.h"
 #include "daemon/record/journal.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/plan_reply.h"
@@ -42,6 +43,8 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	}
 	response.n_targets = n;
 	response.targets = list;
+	audit_report(data, call, denied ? AUDIT_DENY : AUDIT_ALLOW, AUDIT_LIST, denied,
+		     "%u processes", n);
 	reply_answer(call, &response.base);
 }
 

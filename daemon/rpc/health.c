@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "daemon/rpc/reply.h"
+#include "lib/base/share.h"
 #include "proto/health.pb-c.h"
 
 /* Each watcher costs only a held call. */
 #define WATCHERS_MAX 64
+#define USER_WATCHERS_MAX 16
 
 #define SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
 #define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
@@ -19,6 +21,7 @@ typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 struct watcher {
 	struct service *service;
 	struct grpc_call *call;
+	uid_t user;
 	struct watcher *next;
 };
 
@@ -87,8 +90,19 @@ static void forget(void *data)
 	free(w);
 }
 
+static bool has_room(const struct service *s, uid_t user)
+{
+	const struct share share = { .all = WATCHERS_MAX, .per_user = USER_WATCHERS_MAX };
+	unsigned own = 0;
+
+	for (const struct watcher *w = s->watchers; w; w = w->next)
+		own += w->user == user;
+	return share_grant(&share, user, s->n_watchers, own, 1) == SHARE_GRANTED;
+}
+
 void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
+	const struct peer *peer = grpc_call_peer(call);
 	struct service *s = data;
 	struct grpc_body *body;
 	serving_status status;
@@ -96,11 +110,13 @@ void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, v
 
 	if (!read_request(call, s, message, size, &status))
 		return;
-	if (s->stopping || s->n_watchers == WATCHERS_MAX) {
-		grpc_call_fail(call, s->stopping ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED,
-			       s->stopping ? "the daemon is shutting down"
-					   : "%d clients are already watching",
-			       WATCHERS_MAX);
+	if (s->stopping || !peer) {
+		grpc_call_fail(call, GRPC_UNAVAILABLE, "the daemon is shutting down");
+		return;
+	}
+	if (!has_room(s, peer->uid)) {
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+			       "too many clients are already watching: use Check");
 		return;
 	}
 	body = body_of(status);
@@ -110,7 +126,7 @@ void health_watch(struct grpc_call *call, const uint8_t *message, size_t size, v
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	*w = (struct watcher){ .service = s, .call = call, .next = s->watchers };
+	*w = (struct watcher){ .service = s, .call = call, .user = peer->uid, .next = s->watchers };
 	s->watchers = w;
 	s->n_watchers++;
 	if (grpc_call_on_cancel(call, forget, w) < 0) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/rpc/capture_log.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
-#include "lib/base/log.h"
+#include "lib/base/share.h"
 
 static void job_free(struct job *job)
 {
@@ -32,9 +32,10 @@ static void on_capture_done(struct capture *capture, void *data)
 				      : &totals->succeeded) += 1;
 	totals->records += result->records;
 	totals->dropped += result->dropped;
-	if (!job->plan_only)
-		capture_log_end(job->uid, job->call ? grpc_call_subject(job->call) : NULL, capture,
-				result);
+	/* The broker has written whom it denied a process. */
+	if (job->call && result->error && result->error != -EACCES)
+		audit_report(job->service, job->call, AUDIT_FAIL,
+			     job->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE, 0, "%s", result->text);
 	if (job->call) {
 		grpc_call_on_cancel(job->call, NULL, NULL);
 		if (result->error && job->answer_failure && job->answer_failure(job, result))
@@ -65,29 +66,37 @@ static void on_cancelled(void *data)
 		capture_cancel(job->capture);
 }
 
-/* Whether one more capture may begin; on failure the call is answered. */
-static bool has_room(const struct service *s, struct grpc_call *call, uid_t uid)
+/* Whether one more capture, or plan, may begin; on failure the call is answered. */
+static bool has_room(struct service *s, struct grpc_call *call, uid_t uid, bool plan_only)
 {
 	const struct config *config = s->options.config;
+	const struct share share = { .all = config->max_captures,
+				     .per_user = config->max_captures_per_user };
+	const char *what =
+		plan_only ? "plans are already being made" : "captures are already running";
+	enum share_verdict verdict;
 	unsigned all = 0, own = 0;
 
 	for (const struct job *j = s->jobs; j; j = j->next) {
-		all += j->capture != NULL;
-		own += j->capture && j->uid == uid;
+		bool counts = j->capture && j->plan_only == plan_only;
+
+		all += counts;
+		own += counts && j->uid == uid;
 	}
-	if (all >= config->max_captures)
+	verdict = share_grant(&share, uid, all, own, 1);
+	if (verdict == SHARE_ALL_HELD)
+		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+			       "%u %s%s (tfprofd --max-captures); wait for one to end", all, what,
+			       all < share.all ? ", and the others are reserved for root" : "");
+	else if (verdict == SHARE_OF_USER_HELD)
 		grpc_call_fail(
 			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures are already running (tfprofd --max-captures); wait for one to end",
-			all);
-	else if (own >= config->max_captures_per_user)
-		grpc_call_fail(
-			call, GRPC_RESOURCE_EXHAUSTED,
-			"%u captures of user %u are already running (tfprofd --max-captures-per-user); wait for one to end",
-			own, uid);
-	else
-		return true;
-	return false;
+			"%u %s for user %u (tfprofd --max-captures-per-user); wait for one to end",
+			own, what, uid);
+	if (verdict != SHARE_GRANTED)
+		audit_report(s, call, AUDIT_DENY, plan_only ? AUDIT_PLAN : AUDIT_CAPTURE, 0,
+			     "%u %s, %u of them for this user", all, what, own);
+	return verdict == SHARE_GRANTED;
 }
 
 void job_start(struct service *s, struct grpc_call *call, const struct job *template,
@@ -97,12 +106,11 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	struct job *job;
 	int r = -ENOMEM;
 
-	if (peer && !request->plan_only && !has_room(s, call, peer->uid))
+	if (peer && !has_room(s, call, peer->uid, request->plan_only))
 		return;
 	job = calloc(1, sizeof(*job));
 	if (job && peer && !s->stopping) {
-		log_debug("user %u%s%s requests a capture", peer->uid,
-			  grpc_call_subject(call) ? ", " : "", grpc_call_subject(call) ?: "");
+		audit_introduce(s, call);
 		*job = *template;
 		job->plan_only = request->plan_only;
 		job->service = s;
@@ -114,6 +122,10 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		request->planned = job->plan ? on_capture_planned : NULL;
 		r = capture_start(s->captures, request, &job->capture);
 		if (r >= 0) {
+			if (job->plan_only)
+				audit_report(s, call, AUDIT_ALLOW, AUDIT_PLAN,
+					     request->n_targets ? request->targets[0]->pid : 0,
+					     "%u processes", request->n_targets);
 			job->next = s->jobs;
 			s->jobs = job;
 			if (grpc_call_on_cancel(call, on_cancelled, job) < 0)

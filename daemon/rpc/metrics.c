@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/rpc/host_header.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/loop.h"
@@ -192,6 +193,16 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	return result;
 }
 
+/* No browser connects to a Unix socket, and every browser sends the header. */
+static bool is_meant_for_us(const struct config *config, struct MHD_Connection *connection)
+{
+	const char *host =
+		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+
+	return *config->metrics.path || !host ||
+	       host_header_is_own(host, config->metrics.address.host, config->metrics_hosts);
+}
+
 static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
 				  const char *method, const char *version, const char *upload,
 				  size_t *upload_size, void **state)
@@ -200,6 +211,12 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	struct metrics *m = data;
 	char *text;
 
+	if (!is_meant_for_us(m->service->options.config, connection))
+		return answer(
+			connection, MHD_HTTP_MISDIRECTED_REQUEST,
+			"The Host header of this request does not name this host: use localhost or a loopback address, "
+			"or add the name to metrics-hosts in the configuration of tfprofd.\n",
+			MHD_RESPMEM_PERSISTENT, plain);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
 		return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n",
 			      MHD_RESPMEM_PERSISTENT, plain);

@@ -7,6 +7,7 @@
 
 #include "daemon/broker/authority.h"
 #include "daemon/export/exporter.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
@@ -147,6 +148,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	request.n_targets = choose_permitted(s, call, request.targets, RECORD_MAX_TARGETS,
 					     &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {
+		audit_report(s, call, AUDIT_DENY, AUDIT_CAPTURE, denied,
+			     "the process belongs to another user");
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 			       "you may not profile process %d: run as its user or as root",
 			       denied);
@@ -177,10 +180,16 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a TerminateRequest");
 		return;
 	}
-	for (struct job *j = s->jobs; j; j = j->next)
-		if (peer && authority_may_control(peer->uid, j->uid) &&
-		    !strcmp(j->session_id, m->session_id ?: "") && j->capture)
+	for (struct job *j = s->jobs; j; j = j->next) {
+		bool is_own = peer && authority_may_control(peer->uid, j->uid);
+
+		if (!j->capture || strcmp(j->session_id, m->session_id ?: ""))
+			continue;
+		audit_report(s, call, is_own ? AUDIT_ALLOW : AUDIT_DENY, AUDIT_END, 0,
+			     "a capture of user %u", j->uid);
+		if (is_own)
 			capture_stop(j->capture);
+	}
 	tensorflow__terminate_request__free_unpacked(m, NULL);
 	reply_answer(call, &response.base);
 }
@@ -221,6 +230,9 @@ void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	reply = status_new(data, call, &status);
+	if (reply)
+		audit_report(data, call, AUDIT_ALLOW, AUDIT_MONITOR, 0, "%zu processes",
+			     reply->n_targets);
 	f = reply ? open_memstream(&text, &length) : NULL;
 	if (f) {
 		if (m->timestamp)

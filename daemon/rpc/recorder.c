@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/control.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/profiler.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/requests_reply.h"
-#include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 #include "proto/profiler_service.pb-c.h"
@@ -129,7 +129,7 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s",
 			       strerror(-r));
 	} else {
-		log_info("a recorder was started for user %u, at level %u", peer->uid, level);
+		audit_report(s, call, AUDIT_ALLOW, AUDIT_RECORDER, 0, "started at level %u", level);
 		reply_answer(call, &response.base);
 	}
 }
@@ -152,11 +152,14 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 			call, GRPC_FAILED_PRECONDITION,
 			"no recorder is running: StartContinuousProfiling, or tfprofd --recorder, starts one");
 	} else if (!peer || !authority_may_control(peer->uid, s->recorder_uid)) {
+		audit_report(s, call, AUDIT_DENY, AUDIT_RECORDER, 0, "the recorder is of user %u",
+			     s->recorder_uid);
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 			       "the recorder belongs to user %u: run as that user or as root",
 			       s->recorder_uid);
 	} else {
-		log_info("user %u stops the recorder", peer->uid);
+		audit_report(s, call, AUDIT_ALLOW, AUDIT_RECORDER, 0,
+			     "stops the recorder of user %u", s->recorder_uid);
 		if (grpc_call_on_cancel(call, forget_stopper, s) == 0)
 			s->recorder_stopper = call;
 		recorder_stop(s);
@@ -168,6 +171,11 @@ static void on_snapshot_done(struct capture_result *result, void *data)
 	struct job *job = data;
 
 	if (job->call) {
+		audit_report(job->service, job->call,
+			     result->error == -EACCES ? AUDIT_DENY
+			     : result->error          ? AUDIT_FAIL
+						      : AUDIT_ALLOW,
+			     AUDIT_SNAPSHOT, 0, "%s", result->error ? result->text : "");
 		grpc_call_on_cancel(job->call, NULL, NULL);
 		if (!result->error)
 			job->answer(job, result);

@@ -210,6 +210,7 @@ enum grpc_status reply_status_of(int error)
 	case ENOENT:
 		return GRPC_NOT_FOUND;
 	case EBUSY:
+	case EDQUOT:
 	case E2BIG:
 	case EFBIG:
 	case ENOMEM:

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/control.h"
 #include "daemon/rpc/doctor.h"
@@ -24,6 +25,7 @@
 #include "daemon/rpc/status.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+#include "lib/base/share.h"
 
 static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
@@ -61,8 +63,6 @@ static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 	unsigned n;
 
 	r = proxy_call(s->options.proxy, &m, &connection, &n);
-	if (r == -EACCES)
-		log_warning("refused a connection of an unknown user");
 	if (r < 0)
 		return r;
 	peer = calloc(1, sizeof(*peer));
@@ -71,7 +71,12 @@ static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 		close(connection);
 		return -ENOMEM;
 	}
-	*peer = (struct peer){ .client = m.id, .uid = m.uid };
+	/* Until its handshake is complete it can be anybody. */
+	*peer = (struct peer){ .client = m.id,
+			       .uid = m.uid,
+			       .holder = s->options.listeners[port->index].is_certified
+						 ? SHARE_UNIDENTIFIED
+						 : m.uid };
 	*ret_peer = peer;
 	return connection;
 }
@@ -84,6 +89,20 @@ static void on_released(void *data, void *user)
 	if (!recorder_keeps_client(s, peer->client))
 		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
 	free(peer);
+}
+
+static void on_crowded(void *peer, enum share_verdict verdict, void *data)
+{
+	audit_report_peer(
+		data, peer, AUDIT_DENY, AUDIT_CONNECT,
+		verdict == SHARE_OF_USER_HELD
+			? "the user's share of the connections is held"
+			: "all connections are held, and the others are reserved for root");
+}
+
+static uid_t holder_of(void *peer, void *data)
+{
+	return ((struct peer *)peer)->holder;
 }
 
 static void on_unlistened(void *listener, void *data)
@@ -127,6 +146,23 @@ static void on_target_changed(struct target *target, void *data)
 	recorder_on_target(s, target);
 }
 
+/* One user's processes take at most half of the ports. */
+static bool may_have_port(const struct service *s, const struct target *target)
+{
+	struct share share = {};
+	unsigned all = 0, own = 0;
+
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		share.all += s->options.listeners[i].kind == LISTENER_TARGET;
+	share.per_user = (share.all + 1) / 2;
+	for (struct target *t = targets_next(s->targets, NULL); t;
+	     t = targets_next(s->targets, t)) {
+		all += t->port != 0;
+		own += t->port && t->uid == target->uid;
+	}
+	return share_grant(&share, target->uid, all, own, 1) == SHARE_GRANTED;
+}
+
 /* Assigns the first free port to the target. */
 static void on_target_added(struct target *target, void *data)
 {
@@ -135,6 +171,8 @@ static void on_target_added(struct target *target, void *data)
 	on_target_changed(target, data);
 	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->packs->name,
 		 target->version);
+	if (!may_have_port(s, target))
+		return;
 	for (unsigned i = 0; i < s->options.n_listeners; i++) {
 		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
 		struct sockaddr_in address;
@@ -198,12 +236,18 @@ int service_new(const struct service_options *options, struct service **ret)
 					      .n_methods = ARRAY_SIZE(methods),
 					      .accept = on_accept,
 					      .released = on_released,
+					      .user = holder_of,
+					      .crowded = on_crowded,
+					      .max_connections = options->config->max_connections,
+					      .max_user_connections =
+						      options->config->max_connections_per_user,
 					      .unlistened = on_unlistened };
 	struct targets_options targets = { .loop = options->loop,
 					   .proxy = options->proxy,
 					   .added = on_target_added,
 					   .changed = on_target_changed,
 					   .removed = on_target_removed,
+					   .max_per_user = options->config->max_targets_per_user,
 					   .reports_early = options->config->lifecycle };
 	struct service *s = calloc(1, sizeof(*s));
 	int r;

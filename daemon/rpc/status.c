@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
+#include "lib/base/escape.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
@@ -169,6 +171,9 @@ void control_status(struct grpc_call *call, const uint8_t *message, size_t size,
 	const Tfprofd__StatusReply *reply = status_new(data, call, &status);
 
 	if (reply)
+		audit_report(data, call, AUDIT_ALLOW, AUDIT_STATUS, 0,
+			     "%zu processes, %zu captures", reply->n_targets, reply->n_captures);
+	if (reply)
 		reply_answer(call, &reply->base);
 	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
@@ -186,24 +191,39 @@ void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, v
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next) {
-		bool wanted = !m->n_pids;
+		bool may = is_own(grpc_call_peer(call), j), wanted = may && !m->n_pids;
 
-		if (!is_own(grpc_call_peer(call), j))
-			continue;
-		for (size_t i = 0; i < m->n_pids; i++)
+		for (size_t i = 0; j->capture && i < m->n_pids; i++)
 			wanted |= capture_asks_for(j->capture, (pid_t)m->pids[i]);
-		if (wanted)
+		if (!wanted)
+			continue;
+		audit_report(s, call, may ? AUDIT_ALLOW : AUDIT_DENY, AUDIT_END, 0,
+			     "a capture of user %u", j->uid);
+		if (may)
 			capture_stop(j->capture);
-		reply.captures += wanted;
+		reply.captures += may;
 	}
 	tfprofd__stop_request__free_unpacked(m, NULL);
 	reply_answer(call, &reply.base);
 }
 
+/* Names and versions are those of others' processes and files. */
+static void print_untrusted(FILE *f, const char *text)
+{
+	char piece[ESCAPE_SIZE];
+
+	while (*text) {
+		escape_next(&text, piece);
+		fputs(piece, f);
+	}
+}
+
 static void print_target(FILE *f, const Tfprofd__TargetStatus *t, bool more)
 {
-	fprintf(f, "  %u %s, %s, %s", t->target->pid, t->target->name, t->target->runtime,
-		t->target->version);
+	fprintf(f, "  %u ", t->target->pid);
+	print_untrusted(f, t->target->name);
+	fprintf(f, ", %s, ", t->target->runtime);
+	print_untrusted(f, t->target->version);
 	if (*t->target->address)
 		fprintf(f, ", %s", t->target->address);
 	if (t->measured)

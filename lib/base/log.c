@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/escape.h"
+
 static int max_level = LOG_INFO;
 static const char *role = "tfprofd";
 
@@ -40,7 +42,7 @@ static bool is_journal(int fd)
 
 static void log_va(int level, const char *format, va_list ap)
 {
-	char line[1024];
+	char message[1024], line[4096];
 	int saved = errno, n = 0;
 
 	if (level > max_level)
@@ -49,7 +51,8 @@ static void log_va(int level, const char *format, va_list ap)
 		n = snprintf(line, sizeof(line), "<%d>", level);
 	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: ", role);
 	errno = saved;
-	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	vsnprintf(message, sizeof(message), format, ap);
+	escape_text(message, line + n, sizeof(line) - (size_t)n - 1);
 	strcat(line, "\n");
 	/* One write per line, so that two roles on one terminal do not mix their lines. */
 	if (write(STDERR_FILENO, line, strlen(line)) < 0)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of the daemon on standard error, with the prefix <N> for the priority if JOURNAL_STREAM
- * shows that the journal reads it. Libraries do not log; callers log once, with context.
+ * shows that the journal reads it. Names of processes, paths and subjects of certificates are in
+ * them: each message is escaped as a whole (escape.h), so it stays one line. Libraries do not log;
+ * callers log once, with context.
  */
 #pragma once
 

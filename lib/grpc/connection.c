@@ -165,7 +165,7 @@ static void connection_tune(int fd)
 			   sizeof(options[i].value));
 }
 
-int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
+int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, uid_t user,
 			struct grpc_connection **ret)
 {
 	struct grpc_server *server = listener->server;
@@ -177,6 +177,7 @@ int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
 	connection->server = server;
 	connection->listener = listener;
 	connection->peer = peer;
+	connection->user = user;
 	r = grpc_session_init(&connection->session, &server->service, connection_wake, connection);
 	if (r < 0)
 		goto fail;

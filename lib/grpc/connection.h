@@ -45,6 +45,7 @@ struct grpc_connection {
 	struct loop_source *source;
 	struct loop_timer *timer;
 	void *peer;
+	uid_t user;
 	bool ready; /* the handshake of the transport is complete */
 	/* Everything is sent; waits for the end of the peer's stream, so that the peer reads it
 	 * all. */
@@ -56,7 +57,7 @@ struct grpc_connection {
  * Takes ownership of the descriptor on success; links the connection to its server and listener.
  * -ENOMEM, or an error of epoll_ctl.
  */
-int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer,
+int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, uid_t user,
 			struct grpc_connection **ret);
 /* Drops the connection and everything on it at once. Not from within a callback of a session. */
 void grpc_connection_close(struct grpc_connection *connection);

@@ -74,13 +74,14 @@ static void pause_accepting(struct grpc_server *server)
 }
 
 /* Closes the connection that has been without a call, or an answer on its way, for the longest
- * time; false if there is none. */
-static bool evict_idle(struct grpc_server *server)
+ * time; false if there is none. user: only one of this user; NULL: any. */
+static bool evict_idle(struct grpc_server *server, const uid_t *user)
 {
 	struct grpc_connection *idlest = NULL;
 
 	for (struct grpc_connection *c = server->connections; c; c = c->next)
-		if (!c->session.calls && !c->session.http2.output.size &&
+		if ((!user || c->user == *user) && !c->session.calls &&
+		    !c->session.http2.output.size &&
 		    (!idlest || c->session.idle_ns < idlest->session.idle_ns))
 			idlest = c;
 	if (!idlest)
@@ -100,17 +101,39 @@ static int accept_next(struct grpc_listener *listener, void **ret_peer)
 	return fd < 0 ? -errno : fd;
 }
 
+static enum share_verdict make_room(struct grpc_server *server, uid_t user)
+{
+	const struct grpc_server_options *options = &server->service.options;
+	const struct share share = { .all = options->max_connections,
+				     .per_user = options->max_user_connections
+							 ?: options->max_connections };
+	enum share_verdict verdict;
+	unsigned own = 0;
+
+	for (const struct grpc_connection *c = server->connections; c; c = c->next)
+		own += c->user == user;
+	verdict = share_grant(&share, user, server->n_connections, own, 1);
+	if (verdict != SHARE_GRANTED &&
+	    evict_idle(server, verdict == SHARE_OF_USER_HELD ? &user : NULL))
+		return SHARE_GRANTED;
+	return verdict;
+}
+
 static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 {
 	struct grpc_server *server = listener->server;
+	const struct grpc_server_options *options = &server->service.options;
+	uid_t user = options->user ? options->user(peer, options->data) : 0;
+	enum share_verdict verdict = make_room(server, user);
 	_cleanup_close_ int fd = accepted_fd;
 	struct grpc_connection *connection;
 
-	if ((server->n_connections >= server->service.options.max_connections &&
-	     !evict_idle(server)) ||
-	    listener->fd < 0 || grpc_connection_new(listener, fd, peer, &connection) < 0) {
-		if (server->service.options.released)
-			server->service.options.released(peer, server->service.options.data);
+	if (verdict != SHARE_GRANTED && options->crowded)
+		options->crowded(peer, verdict, options->data);
+	if (verdict != SHARE_GRANTED || listener->fd < 0 ||
+	    grpc_connection_new(listener, fd, peer, user, &connection) < 0) {
+		if (options->released)
+			options->released(peer, options->data);
 		return;
 	}
 	TAKE_FD(fd);
@@ -132,8 +155,8 @@ static void listener_event(int fd, uint32_t events, void *data)
 		}
 		if (accepted == -EINTR || accepted == -ECONNABORTED || accepted == -EACCES)
 			continue;
-		if (accepted != -EAGAIN &&
-		    !((accepted == -EMFILE || accepted == -ENFILE) && evict_idle(listener->server)))
+		if (accepted != -EAGAIN && !((accepted == -EMFILE || accepted == -ENFILE) &&
+					     evict_idle(listener->server, NULL)))
 			pause_accepting(listener->server);
 		break;
 	}

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "lib/base/loop.h"
+#include "lib/base/share.h"
 #include "lib/grpc/body.h"
 #include "lib/grpc/status.h"
 #include "lib/grpc/tls.h"
@@ -56,6 +57,12 @@ struct grpc_server_options {
 	/* The connection that accept() returned is closed and its calls are over or detached. May
 	 * be NULL. */
 	void (*released)(void *peer, void *data);
+	/* The user at the other end, whose share of the connections is counted; NULL: all are
+	 * root's. */
+	uid_t (*user)(void *peer, void *data);
+	/* A connection is closed because neither the user's share nor the reserve had room for it;
+	 * released() follows. May be NULL. */
+	void (*crowded)(void *peer, enum share_verdict verdict, void *data);
 	/*
 	 * The listener is closed and has no connections left, so listener_data is no longer used.
 	 * May be NULL.
@@ -64,11 +71,13 @@ struct grpc_server_options {
 
 	size_t max_message;  /* bytes of one request, also decompressed: 4 MiB */
 	size_t max_buffered; /* bytes of all incomplete requests: 64 MiB */
-	/* 256; if full, the connection that is idle longest makes room for a new one. */
+	/* 256, shared as share.h describes; the connection that is idle longest makes room for a
+	 * new one: if the user's share is held, one of this user. */
 	unsigned max_connections;
-	unsigned max_streams;  /* calls of one connection at once: 100 */
-	uint64_t handshake_ns; /* from accept to the client's SETTINGS: 10 s */
-	uint64_t request_ns;   /* from the first byte of a request to its last: 30 s */
+	unsigned max_user_connections; /* max_connections */
+	unsigned max_streams;          /* calls of one connection at once: 100 */
+	uint64_t handshake_ns;         /* from accept to the client's SETTINGS: 10 s */
+	uint64_t request_ns;           /* from the first byte of a request to its last: 30 s */
 	/* Without the client accepting a byte of what waits for it: 60 s. */
 	uint64_t stall_ns;
 	/* Between pings of a client to which nothing was sent meanwhile: 10 s. */

@@ -303,7 +303,7 @@ class WithDaemon(Served):
                         rf"^Written: {path} \(.*B\)$", rf"^Open with: tensorboard --logdir {self.logdir}$"):
             self.assertRegex(command.stdout, f"(?m){pattern}")
 
-    def test_the_daemon_logs_its_version_its_listeners_and_each_capture_in_a_line(self):
+    def test_the_daemon_logs_its_version_its_listeners_and_each_capture(self):
         before = self.daemon.stderr()
         self.assertEqual(len(re.findall(r"(?m)^tfprofd: version \d+\.\d+\.\d+$", before)), 1)
         listening = re.findall(r"(?m)^tfprofd: listening on (.*)$", before)
@@ -313,13 +313,13 @@ class WithDaemon(Served):
         self.assertNotRegex(before, r"(?m)^<\d>")
 
         def lines():
-            return re.findall(r"(?m)^tfprofd front: (capture for .*)$", self.daemon.stderr()[len(before):])
+            return re.findall(r"(?m)^tfprofd broker: (audit: verdict=\w+ action=capture .*)$", self.daemon.stderr()[len(before):])
         self.assert_ends(self.capture("--pid", self.server.pid, "--duration", "300ms", "--level", 1, "--json"), OK)
-        harness.wait_until(lines, 5, "the capture is logged")
+        harness.wait_until(lambda: len(lines()) == 3, 5, "the capture is logged")
         self.assertEqual(harness.ctl(self.daemon, "plan", "--pid", self.server.pid, "--json").status, OK)
-        self.assertEqual(len(lines()), 1)
-        self.assertRegex(lines()[0], rf"^capture for user 0 of process {self.server.pid} \(native_server\), level 1, 3\d\d ms: "
-                                     r"\d+ runs, 0 requests, lost records: 0 of \d+$")
+        self.assertEqual(len(lines()), 3)
+        self.assertRegex(lines()[2], rf"^audit: verdict=stop action=capture client_uid=0 .* target_pid={self.server.pid} .* "
+                                     r"duration_ms=\d+ events=\d+ bytes=\d+ lost=0$")
 
     def test_captures_never_overwrite_a_run(self):
         arguments = ["--pid", self.server.pid, "--duration", "200ms", "--json"]

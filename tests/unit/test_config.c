@@ -92,6 +92,11 @@ static void check_daemon_keys(const struct config *c)
 	CHECK_EQ(c->max_duration_ns, 7000000000);
 	CHECK_EQ(c->max_captures, 3);
 	CHECK_EQ(c->max_captures_per_user, 2);
+	CHECK_STR(c->metrics_hosts, "a,b");
+	CHECK_EQ(c->max_connections, 100);
+	CHECK_EQ(c->max_connections_per_user, 10);
+	CHECK_EQ(c->max_targets_per_user, 20);
+	CHECK_EQ(c->ring_bytes_per_user, 64 << 20);
 	CHECK_EQ(c->recorder.level, 1);
 	CHECK_EQ(c->recorder.last_ns, 60000000000);
 	CHECK_EQ(c->recorder.bytes, 5 << 20);
@@ -107,6 +112,8 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 			"[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
 			"tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
 			"probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
+			"metrics-hosts = a,b\nmax-connections = 100\nmax-connections-per-user = 10\nmax-targets-per-user = 20\n"
+			"ring-memory-per-user = 64\n"
 			"recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nlifecycle = yes\nverbose = yes\n",
 			&config),
 		0);
@@ -119,8 +126,11 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 				  "12345", "--metrics-listen", "127.0.0.1:90", "--state-dir", "/st",
 				  "--probe-links", "perf-event", "--max-duration", "7",
 				  "--max-captures", "3", "--max-captures-per-user", "2",
-				  "--recorder", "1", "--recorder-last", "1m", "--recorder-memory",
-				  "5", "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
+				  "--metrics-hosts", "a,b", "--max-connections", "100",
+				  "--max-connections-per-user", "10", "--max-targets-per-user",
+				  "20", "--ring-memory-per-user", "64", "--recorder", "1",
+				  "--recorder-last", "1m", "--recorder-memory", "5",
+				  "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
 			    &config),
 		 0);
 	if (config)

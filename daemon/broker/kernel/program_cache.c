@@ -139,6 +139,11 @@ static int load_object(struct tfprofd_bpf *skel)
 	return r;
 }
 
+unsigned programs_ring_count(void)
+{
+	return (unsigned)MIN(MAX(libbpf_num_possible_cpus(), 1), RECORD_MAX_RINGS);
+}
+
 static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds,
 			  struct programs *ret)
 {
@@ -151,7 +156,7 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		r = -EIO;
 	memcpy((void *)skel->rodata->socket_secret, secret, sizeof(secret));
-	skel->rodata->n_rings = (unsigned)MIN(cpus, RECORD_MAX_RINGS);
+	skel->rodata->n_rings = programs_ring_count();
 	skel->rodata->cpus_per_ring =
 		((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
 	if (attach_type)

@@ -27,6 +27,8 @@ struct program_cache *program_cache_free(struct program_cache *cache);
  */
 int programs_load(struct program_cache *cache, int attach_type, unsigned kinds,
 		  struct programs *ret, char *ret_reason, size_t size);
+/* The ring buffers of each capture, of BROKER_RING_BYTES. */
+unsigned programs_ring_count(void);
 /* The kernel's verdict on each program, if it refused one of them: *ret is valid while the cache
  * lives. false: it has refused none so far. */
 bool programs_refused(struct program_cache *cache, const struct program_verdict **ret);

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/broker/files.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "daemon/broker/identity.h"
+#include "daemon/broker/mappings.h"
+#include "lib/base/macro.h"
+
+struct files {
+	pthread_mutex_t lock;
+	struct planner *planner;
+	struct file {
+		int fd; /* -1: free */
+		pid_t pid;
+		uid_t user;
+		struct planned *planned; /* NULL: not yet */
+	} list[BROKER_MAX_FILES];
+};
+
+int files_new(int prover, int state, struct files **ret)
+{
+	struct files *s = calloc(1, sizeof(*s));
+
+	if (!s || planner_new(prover, state, &s->planner) < 0) {
+		free(s);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
+		s->list[i].fd = -1;
+	*ret = s;
+	return 0;
+}
+
+struct files *files_free(struct files *s)
+{
+	if (!s)
+		return NULL;
+	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
+		safe_close(s->list[i].fd);
+	planner_free(s->planner);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}
+
+static struct file *file_get(struct files *s, uint32_t id)
+{
+	return id < BROKER_MAX_FILES && s->list[id].fd >= 0 ? &s->list[id] : NULL;
+}
+
+static int open_file(struct files *s, struct broker_message *m)
+{
+	pid_t pid = (pid_t)m->pid;
+	struct file *f = s->list;
+	struct stat st;
+	uid_t user;
+	int r;
+
+	while (f < s->list + BROKER_MAX_FILES && f->fd >= 0)
+		f++;
+	if (f == s->list + BROKER_MAX_FILES)
+		return -EMFILE;
+	r = identity_of_process(pid, &user);
+	if (r < 0)
+		return r;
+	f->fd = mappings_open(pid, m->start, m->end);
+	if (f->fd < 0)
+		return f->fd;
+	if (fstat(f->fd, &st) < 0) {
+		r = -errno;
+		f->fd = safe_close(f->fd);
+		return r;
+	}
+	f->pid = pid;
+	f->user = user;
+	f->planned = NULL;
+	m->id = (uint32_t)(f - s->list);
+	m->opened = (struct broker_file){ .device = st.st_dev,
+					  .inode = st.st_ino,
+					  .size = (uint64_t)st.st_size };
+	return 0;
+}
+
+static int plan_file(struct files *s, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds)
+{
+	struct file *f = file_get(s, m->id);
+	struct planned *planned;
+	int r;
+
+	if (!f)
+		return -EINVAL;
+	r = planner_get(s->planner, f->fd, f->user, m->plan.packs, m->plan.brief, &planned);
+	if (r < 0)
+		return r;
+	planned_unref(f->planned);
+	f->planned = planned;
+	m->plan.known = planned->known;
+	if (planned->plan) {
+		*ret_fd = planned->proof;
+		*ret_n_fds = 1;
+	} else {
+		snprintf(m->text, sizeof(m->text), "%s", planned->reason);
+	}
+	return planned->plan ? 0 : planned->error;
+}
+
+static int close_file(struct files *s, const struct broker_message *m)
+{
+	struct file *f = file_get(s, m->id);
+
+	if (!f)
+		return -EINVAL;
+	planned_unref(f->planned);
+	f->fd = safe_close(f->fd);
+	return 0;
+}
+
+static int find_sites(struct files *s, struct captures *captures, struct broker_message *m)
+{
+	const struct file *f = file_get(s, m->file);
+	struct mapped_file file;
+
+	if (!f || !f->planned || !f->planned->plan)
+		return -EINVAL;
+	file = (struct mapped_file){ .fd = f->fd, .pid = f->pid, .plan = f->planned->plan };
+	for (unsigned i = 0; i < BROKER_MAX_FILES && file.n_versions < MAPPED_FILES_MAX; i++) {
+		const struct file *other = &s->list[i];
+
+		if (other->fd >= 0 && other->pid == f->pid && other->planned &&
+		    other->planned->plan)
+			file.versions[file.n_versions++] = other->planned->plan->version;
+	}
+	return captures_sites(captures, m, &file);
+}
+
+/* Calls the function with the lock held. */
+#define LOCKED(s, call)                                                                            \
+	({                                                                                         \
+		int result_;                                                                       \
+                                                                                                   \
+		pthread_mutex_lock(&(s)->lock);                                                    \
+		result_ = (call);                                                                  \
+		pthread_mutex_unlock(&(s)->lock);                                                  \
+		result_;                                                                           \
+	})
+
+int files_open(struct files *s, struct broker_message *m)
+{
+	return LOCKED(s, open_file(s, m));
+}
+
+int files_plan(struct files *s, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds)
+{
+	return LOCKED(s, plan_file(s, m, ret_fd, ret_n_fds));
+}
+
+int files_close(struct files *s, const struct broker_message *m)
+{
+	return LOCKED(s, close_file(s, m));
+}
+
+/* Neither the file nor its plan goes away meanwhile. */
+int files_sites(struct files *s, struct captures *captures, struct broker_message *m)
+{
+	return LOCKED(s, find_sites(s, captures, m));
+}
+
+unsigned files_poll(const struct files *s, struct pollfd *ret)
+{
+	return planner_poll(s->planner, ret);
+}
+
+int files_work(struct files *s)
+{
+	return LOCKED(s, planner_work(s->planner));
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much a capture has put into its ring buffers. */
+#pragma once
+
+#include <stdint.h>
+
+struct capture_counts {
+	uint64_t records, lost; /* of the counters, which the front can also write */
+	uint64_t bytes;         /* of the rings, whose positions only the kernel writes */
+};
+
+/* fds: as attachment_fds(). What cannot be read counts as 0. */
+void counts_read(const int *fds, unsigned n_fds, struct capture_counts *ret);
