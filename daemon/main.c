@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/broker/notify.h"
 #include "daemon/front/announce.h"
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
@@ -60,9 +61,10 @@ static int lock_state(const char *path)
  * daemon is only slower. Other processes of the front's user cannot reach it: the state directory
  * belongs to root.
  */
-static int open_cache(const char *state)
+static int open_cache(const char *state, const struct sandbox_user *user)
 {
 	char path[600];
+	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/cache", state);
@@ -70,8 +72,10 @@ static int open_cache(const char *state)
 		fd = -1;
 	else
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) ||
-	    fchmod(fd, 0700) < 0) {
+	/* Without CAP_CHOWN it is the group's. */
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    (st.st_uid != user->uid && fchown(fd, user->uid, user->gid) < 0 &&
+	     (fchown(fd, (uid_t)-1, user->gid) < 0 || fchmod(fd, 0770) < 0))) {
 		log_warning("cannot use %s: %m; plans are not cached", path);
 		return safe_close(fd);
 	}
@@ -89,8 +93,8 @@ static void prefer_for_oom(void)
 }
 
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
-static int run_roles(const struct listeners *listeners, int lock, int state,
-		     struct front_options *front)
+static int run_roles(const struct listeners *listeners, const struct notify *notify, int lock,
+		     int state, struct front_options *front)
 {
 	const struct config *config = front->config;
 	int requests[2], events[2], status = 0, r;
@@ -116,6 +120,7 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		log_set_role("tfprofd front");
 		close(lock);
 		safe_close(state);
+		safe_close(notify->fd);
 		close(requests[0]);
 		close(events[0]);
 		front->requests = requests[1];
@@ -140,6 +145,7 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		.events = events[0],
 		.listeners = listeners->list,
 		.n_listeners = listeners->n,
+		.notify = *notify,
 		.perf_event_uprobes = config->perf_event_uprobes,
 		.captures_on_its_own = config->recorder.level > 0 || config->lifecycle,
 		.reports_early = config->lifecycle,
@@ -150,6 +156,11 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 	close(events[0]);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
+	if (WIFSIGNALED(status))
+		log_error("the front was ended by a signal: %s%s", strsignal(WTERMSIG(status)),
+			  WTERMSIG(status) == SIGSYS
+				  ? "; it made a system call that it may not make"
+				  : "");
 	listeners_remove(config, listeners);
 	return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
@@ -220,6 +231,7 @@ static int run(struct front_options *front, bool foreground)
 {
 	const struct config *config = front->config;
 	struct listeners listeners;
+	struct notify notify;
 	char reason[600];
 	sigset_t signals;
 	int lock, r;
@@ -244,15 +256,23 @@ static int run(struct front_options *front, bool foreground)
 			return EXIT_FAILURE;
 		}
 	}
+	notify_open(&notify);
+	front->watchdog_ns = notify.watchdog_ns;
 	if (listeners_new(config, &listeners) < 0)
 		return EXIT_FAILURE;
 	announce(&listeners);
 	front->listeners = listeners.list;
 	front->n_listeners = listeners.n;
 	front->metrics = listeners.metrics;
-	front->cache = open_cache(config->state);
-	return run_roles(&listeners, lock, open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-			 front) < 0
+	r = sandbox_user_find(SANDBOX_FRONT_USER, config->state, &front->user);
+	if (r < 0) {
+		log_error_errno(
+			r, "cannot find an unused user: %m; create the user " SANDBOX_FRONT_USER);
+		return EXIT_FAILURE;
+	}
+	front->cache = open_cache(config->state, &front->user);
+	return run_roles(&listeners, &notify, lock,
+			 open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), front) < 0
 		       ? EXIT_FAILURE
 		       : EXIT_SUCCESS;
 }

@@ -22,9 +22,11 @@
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
+#include "daemon/broker/notify.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
+#include "daemon/sandbox/sandbox.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
@@ -64,6 +66,7 @@ struct broker {
 	struct file files[BROKER_MAX_FILES];
 	struct captures *captures;
 	struct doctor doctor;
+	struct notify notify;
 };
 
 static struct client *client_get(struct broker *b, uint32_t id)
@@ -236,6 +239,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		return doctor_calibrate(&b->doctor, m);
 	case BROKER_PREFLIGHT:
 		return doctor_preflight(&b->doctor, m);
+	case BROKER_NOTIFY:
+		return notify_send(&b->notify, m->index);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -372,6 +377,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
 	b->captures_on_its_own = options->captures_on_its_own;
+	b->notify = options->notify;
 	for (unsigned i = 0; i < BROKER_MAX_FILES; i++)
 		b->files[i].fd = -1;
 	/* Opened before the network is dropped: it queries the sockets of the network namespace in
@@ -409,6 +415,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
+	r = sandbox_broker(&options->state, 1);
+	if (r < 0)
+		return r;
 	r = captures_new(b->mode, options->state, &b->captures);
 	if (r < 0)
 		return r;

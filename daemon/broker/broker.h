@@ -10,6 +10,7 @@
 
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
+#include "daemon/broker/notify.h"
 
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
@@ -20,6 +21,7 @@ struct broker_options {
 	 */
 	const struct listener *listeners;
 	unsigned n_listeners;
+	struct notify notify;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;
 	/* Root configured the daemon to capture on its own. */

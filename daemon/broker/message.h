@@ -62,7 +62,11 @@ enum broker_request {
 	/* In: index of a finding, from 0, pid. out: finding, pid: 0 if it is about the host;
 	 * -ENOENT: no more. */
 	BROKER_PREFLIGHT,
+	/* In: index: enum broker_state, which the service manager is notified of. */
+	BROKER_NOTIFY,
 };
+
+enum broker_state { BROKER_STATE_READY, BROKER_STATE_STOPPING, BROKER_STATE_ALIVE };
 
 /* In place of a client's id: root configured the daemon to capture. */
 #define BROKER_DAEMON UINT32_MAX
