@@ -54,7 +54,7 @@ class Service(harness.TestCase):
         first = int(shown("MainPID"))
         self.assertEqual((SOCKET.socket.stat().st_mode & 0o777, SOCKET.socket.group()), (0o660, "tfprofd"))
         roles = {pid: pathlib.Path(f"/proc/{pid}/status").read_text() for pid in {first, *harness.descendants(first)}}
-        self.assertEqual({pathlib.Path(f"/proc/{pid}").stat().st_uid for pid in roles}, {0}, "their memory is not readable")
+        self.assertEqual({pathlib.Path(f"/proc/{pid}/environ").stat().st_uid for pid in roles}, {0}, "their memory is not readable")
         users = {line.split(":")[0]: line.split(":")[2] for line in pathlib.Path("/etc/passwd").read_text().splitlines()}
         self.assertEqual({re.search(r"^Uid:\t(\d+)", text, re.MULTILINE)[1] for text in roles.values()}, {users["tfprofd"], users["tfprofd-front"]})
         for text in roles.values():
