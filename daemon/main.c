@@ -18,6 +18,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
 #include "daemon/front/pem.h"
+#include "daemon/prover/prover.h"
 #include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -92,49 +93,107 @@ static void prefer_for_oom(void)
 	safe_close(fd);
 }
 
+/* Forks the process that reads ELF files; it ends with the broker. The line to it, or -errno. */
+static int start_prover(const struct sandbox_user *user)
+{
+	enum { LINE = STDERR_FILENO + 1 };
+	int lines[2];
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lines) < 0)
+		return -errno;
+	child = fork();
+	if (child < 0)
+		return -errno;
+	if (child > 0) {
+		close(lines[1]);
+		return lines[0];
+	}
+	/* The broker's end of the line is its end. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	log_set_role("tfprofd prover");
+	prctl(PR_SET_NAME, "tfprofd-prover");
+	prefer_for_oom();
+	if (dup2(lines[1], LINE) < 0 || close_range(LINE + 1, ~0u, 0) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(prover_run(LINE, user) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* In a process of its own, whose other descriptors are closed. */
+_Noreturn static void become_front(const struct front_options *front, pid_t broker)
+{
+	int r;
+
+	/* Until its privileges are dropped; from then on the end of the socket pair shows that the
+	 * broker has ended. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != broker)
+		_exit(EXIT_FAILURE);
+	/* The broker requests its end. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	prefer_for_oom();
+	log_set_role("tfprofd front");
+	prctl(PR_SET_NAME, "tfprofd-front");
+	fcntl(front->events, F_SETFL, O_NONBLOCK);
+	r = front_run(front);
+	/* A build with sanitizers reports leaks. */
+	if (__lsan_do_leak_check)
+		__lsan_do_leak_check();
+	_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Waits for the front. 0; or -ECHILD: it has failed. */
+static int wait_for_front(pid_t front)
+{
+	int status = 0;
+
+	while (waitpid(front, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		log_error("the front was ended by a signal: %s%s", strsignal(WTERMSIG(status)),
+			  WTERMSIG(status) == SIGSYS
+				  ? "; it made a system call that it may not make"
+				  : "");
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+}
+
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
 static int run_roles(const struct listeners *listeners, const struct notify *notify, int lock,
 		     int state, struct front_options *front)
 {
 	const struct config *config = front->config;
-	int requests[2], events[2], status = 0, r;
+	int requests[2], captures[2], events[2], prover = start_prover(&front->user), failed, r;
 	pid_t parent = getpid(), child;
 
+	if (prover < 0)
+		return log_error_errno(prover, "cannot start the prover: %m");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, requests) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, captures) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, events) < 0)
 		return log_error_errno(-errno, "cannot create a socket pair: %m");
 	child = fork();
 	if (child < 0)
 		return log_error_errno(-errno, "cannot fork: %m");
 	if (child == 0) {
-		/* Until its privileges are dropped; from then on the end of the socket pair shows
-		 * that the broker has ended. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(EXIT_FAILURE);
-		/* The broker requests its end. */
-		signal(SIGINT, SIG_IGN);
-		signal(SIGTERM, SIG_IGN);
-		prefer_for_oom();
-		signal(SIGPIPE, SIG_IGN);
-		log_set_role("tfprofd front");
 		close(lock);
 		safe_close(state);
+		close(prover);
 		safe_close(notify->fd);
 		close(requests[0]);
+		close(captures[0]);
 		close(events[0]);
 		front->requests = requests[1];
+		front->captures = captures[1];
 		front->events = events[1];
-		fcntl(front->events, F_SETFL, O_NONBLOCK);
-		r = front_run(front);
-		/* A build with sanitizers reports leaks. */
-		if (__lsan_do_leak_check)
-			__lsan_do_leak_check();
-		_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+		become_front(front, parent);
 	}
 	log_set_role("tfprofd broker");
 	fcntl(events[0], F_SETFL, O_NONBLOCK);
 	close(requests[1]);
+	close(captures[1]);
 	close(events[1]);
 	safe_close(front->ready);
 	safe_close(front->cache);
@@ -142,7 +201,9 @@ static int run_roles(const struct listeners *listeners, const struct notify *not
 	front->tls = grpc_tls_free(front->tls);
 	r = broker_run(&(struct broker_options){
 		.requests = requests[0],
+		.captures = captures[0],
 		.events = events[0],
+		.prover = prover,
 		.listeners = listeners->list,
 		.n_listeners = listeners->n,
 		.notify = *notify,
@@ -154,15 +215,9 @@ static int run_roles(const struct listeners *listeners, const struct notify *not
 			    config->tls_client_ca } });
 	close(requests[0]);
 	close(events[0]);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	if (WIFSIGNALED(status))
-		log_error("the front was ended by a signal: %s%s", strsignal(WTERMSIG(status)),
-			  WTERMSIG(status) == SIGSYS
-				  ? "; it made a system call that it may not make"
-				  : "");
+	failed = wait_for_front(child);
 	listeners_remove(config, listeners);
-	return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+	return r < 0 ? r : failed;
 }
 
 /* Goes to the background; the calling process exits when the daemon is ready, or with its

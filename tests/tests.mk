@@ -158,6 +158,13 @@ build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libt
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/requests_xspace
 
+# A front that was taken over, for tests/e2e/test_hostile_front.py.
+build/fixtures/hostile_front: $(OBJ)/tests/hostile/hostile_front.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+fixtures: build/fixtures/hostile_front
+
 # Prints the verdict of another kernel's verifier on the programs, for tests/kernels.
 $(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	@mkdir -p $(@D)
@@ -221,9 +228,9 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := batches.py browser.py device_plane.py diagnostics.py machine.py modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py \
+E2E_BESIDE := batches.py browser.py device_plane.py diagnostics.py modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py \
 	request_pages.py serving_names.py sources.py stripped.py usdt.py usdt_header.py
-E2E_BESIDE_PARTS := cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans plan.py+.Answers make.py+demo
+E2E_BESIDE_PARTS := machine.py+own_log+plan_says cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans plan.py+.Answers make.py+demo
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))
 E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
@@ -241,7 +248,7 @@ TEST_PROGRAMS = all servers fixtures sites $(UNIT_BIN)
 
 # Every C source must also compile with clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
 CLANG_SOURCES := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c $(UNIT_SRC) $(filter-out %.bpf.c,$(wildcard tests/sites/*.c)) \
-	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c) tests/bench/empty_probe.c include/tfprof.c
+	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c tests/hostile/*.c) tests/bench/empty_probe.c include/tfprof.c
 CLANG_CHECKED := $(CLANG_SOURCES:%.c=build/clang/%.checked)
 build/clang/tests/sites/trace.checked: $(GEN)/sites/trace.skel.h
 build/clang/tests/bench/empty_probe.checked: $(GEN)/bench/empty.skel.h

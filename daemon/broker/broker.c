@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,15 +15,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "daemon/broker/captures.h"
+#include "daemon/broker/capture_line.h"
 #include "daemon/broker/channel.h"
-#include "daemon/broker/doctor/doctor.h"
 #include "daemon/broker/doctor/preflight.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
 #include "daemon/broker/notify.h"
+#include "daemon/broker/planner.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
@@ -48,6 +49,8 @@ struct client {
 struct file {
 	int fd; /* -1: free */
 	pid_t pid;
+	uid_t user;
+	struct planned *planned; /* NULL: not yet */
 };
 
 struct broker {
@@ -62,10 +65,12 @@ struct broker {
 	struct births *births;
 	/* Requests that the front has not received yet. */
 	bool stop, reload;
+	/* Of what follows, except captures. */
+	pthread_mutex_t lock;
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct file files[BROKER_MAX_FILES];
-	struct captures *captures;
-	struct doctor doctor;
+	struct planner *planner;
+	struct capture_line *captures;
 	struct notify notify;
 };
 
@@ -135,51 +140,128 @@ static int on_maps(struct broker_message *m, int *ret_fd)
 	return 0;
 }
 
-static int on_open(struct broker *b, struct broker_message *m, int *ret_fd)
+static struct file *file_get(struct broker *b, uint32_t id)
 {
-	for (uint32_t i = 0; i < BROKER_MAX_FILES; i++) {
-		struct file *f = &b->files[i];
-		int copy;
-
-		if (f->fd >= 0)
-			continue;
-		f->fd = mappings_open((pid_t)m->pid, m->start, m->end);
-		if (f->fd < 0)
-			return TAKE_FD(f->fd);
-		copy = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
-		if (copy < 0) {
-			copy = -errno;
-			f->fd = safe_close(f->fd);
-			return copy;
-		}
-		f->pid = (pid_t)m->pid;
-		watch_add(b->watch, f->pid, loop_now());
-		m->id = i;
-		*ret_fd = copy;
-		return 0;
-	}
-	return -EMFILE;
+	return id < BROKER_MAX_FILES && b->files[id].fd >= 0 ? &b->files[id] : NULL;
 }
 
-static int on_capture(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+static int on_open(struct broker *b, struct broker_message *m)
 {
-	const struct client *client = m->id == BROKER_DAEMON ? NULL : client_get(b, m->id);
-	bool is_own = m->id == BROKER_DAEMON && b->captures_on_its_own;
+	pid_t pid = (pid_t)m->pid;
+	struct file *f = b->files;
+	struct stat st;
+	uid_t user;
 	int r;
 
-	if (!client && !is_own)
-		return -ECANCELED; /* it has closed meanwhile */
-	r = doctor_check(&b->doctor, m->text, sizeof(m->text));
+	while (f < b->files + BROKER_MAX_FILES && f->fd >= 0)
+		f++;
+	if (f == b->files + BROKER_MAX_FILES)
+		return -EMFILE;
+	r = identity_of_process(pid, &user);
 	if (r < 0)
 		return r;
-	return captures_begin(b->captures, is_own ? 0 : client->uid, m, ret_fds, ret_n_fds);
+	f->fd = mappings_open(pid, m->start, m->end);
+	if (f->fd < 0)
+		return f->fd;
+	if (fstat(f->fd, &st) < 0) {
+		r = -errno;
+		f->fd = safe_close(f->fd);
+		return r;
+	}
+	f->pid = pid;
+	f->user = user;
+	f->planned = NULL;
+	watch_add(b->watch, pid, loop_now());
+	m->id = (uint32_t)(f - b->files);
+	m->opened = (struct broker_file){ .device = st.st_dev,
+					  .inode = st.st_ino,
+					  .size = (uint64_t)st.st_size };
+	return 0;
 }
 
-static int on_sites(struct broker *b, struct broker_message *m)
+static int on_plan(struct broker *b, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds)
 {
-	const struct file *f = m->file < BROKER_MAX_FILES ? &b->files[m->file] : NULL;
+	struct file *f = file_get(b, m->id);
+	struct planned *planned;
+	int r;
 
-	return f && f->fd >= 0 ? captures_sites(b->captures, m, f->fd, f->pid) : -EINVAL;
+	if (!f)
+		return -EINVAL;
+	r = planner_get(b->planner, f->fd, f->user, m->plan.packs, m->plan.brief, &planned);
+	if (r < 0)
+		return r;
+	planned_unref(f->planned);
+	f->planned = planned;
+	m->plan.known = planned->known;
+	if (planned->plan) {
+		*ret_fd = planned->proof;
+		*ret_n_fds = 1;
+	} else {
+		snprintf(m->text, sizeof(m->text), "%s", planned->reason);
+	}
+	return planned->plan ? 0 : planned->error;
+}
+
+static int on_close(struct broker *b, const struct broker_message *m)
+{
+	struct file *f = file_get(b, m->id);
+
+	if (!f)
+		return -EINVAL;
+	planned_unref(f->planned);
+	f->fd = safe_close(f->fd);
+	return 0;
+}
+
+/* The functions of struct capture_line_options, called in its thread. */
+static int user_of_client(uint32_t id, uid_t *ret_uid, void *data)
+{
+	struct broker *b = data;
+	const struct client *client;
+	int r = 0;
+
+	if (id == BROKER_DAEMON && b->captures_on_its_own) {
+		*ret_uid = 0;
+		return 0;
+	}
+	pthread_mutex_lock(&b->lock);
+	client = client_get(b, id);
+	if (client)
+		*ret_uid = client->uid;
+	else
+		r = -ECANCELED;
+	pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+static int find_sites(struct broker *b, struct captures *captures, struct broker_message *m)
+{
+	const struct file *f = file_get(b, m->file);
+	struct mapped_file file;
+
+	if (!f || !f->planned || !f->planned->plan)
+		return -EINVAL;
+	file = (struct mapped_file){ .fd = f->fd, .pid = f->pid, .plan = f->planned->plan };
+	for (unsigned i = 0; i < BROKER_MAX_FILES && file.n_versions < MAPPED_FILES_MAX; i++) {
+		const struct file *other = &b->files[i];
+
+		if (other->fd >= 0 && other->pid == f->pid && other->planned &&
+		    other->planned->plan)
+			file.versions[file.n_versions++] = other->planned->plan->version;
+	}
+	return captures_sites(captures, m, &file);
+}
+
+static int on_sites(struct captures *captures, struct broker_message *m, void *data)
+{
+	struct broker *b = data;
+	int r;
+
+	/* Neither the file nor its plan goes away meanwhile. */
+	pthread_mutex_lock(&b->lock);
+	r = find_sites(b, captures, m);
+	pthread_mutex_unlock(&b->lock);
+	return r;
 }
 
 static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
@@ -200,45 +282,17 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		*ret_n_fds = 1;
 		return on_maps(m, &ret_fds[0]);
 	case BROKER_OPEN:
-		*ret_n_fds = 1;
-		return on_open(b, m, &ret_fds[0]);
+		return on_open(b, m);
+	case BROKER_PLAN:
+		return on_plan(b, m, &ret_fds[0], ret_n_fds);
 	case BROKER_CLOSE:
-		if (m->id >= BROKER_MAX_FILES || b->files[m->id].fd < 0)
-			return -EINVAL;
-		/* Sites refer to it by its descriptor, which must not come to mean another file. */
-		if (captures_use(b->captures, b->files[m->id].fd))
-			return -EBUSY;
-		b->files[m->id].fd = safe_close(b->files[m->id].fd);
-		return 0;
-	case BROKER_CAPTURE:
-		return on_capture(b, m, ret_fds, ret_n_fds);
-	case BROKER_TARGET:
-		return captures_target(b->captures, m);
-	case BROKER_SITES:
-		return on_sites(b, m);
-	case BROKER_ATTACH:
-		return captures_attach(b->captures, m);
-	case BROKER_FORGET:
-		return captures_forget(b->captures, m);
-	case BROKER_NAME_THREADS:
-		return captures_name_threads(b->captures, m);
-	case BROKER_SHED:
-		return captures_shed(b->captures, m);
+		return on_close(b, m);
 	case BROKER_BIRTH:
 		m->birth = births_get(b->births, (pid_t)m->pid);
 		return 0;
-	case BROKER_MODULE:
-		*ret_n_fds = 1;
-		return captures_module(b->captures, m, &ret_fds[0]);
-	case BROKER_END:
-		return captures_end(b->captures, m);
 	case BROKER_MODE:
 		m->index = b->mode;
 		return 0;
-	case BROKER_CALIBRATE:
-		return doctor_calibrate(&b->doctor, m);
-	case BROKER_PREFLIGHT:
-		return doctor_preflight(&b->doctor, m);
 	case BROKER_NOTIFY:
 		return notify_send(&b->notify, m->index);
 	default:
@@ -249,8 +303,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 /* Whether the broker closes the descriptors that an answer passed on. */
 static bool answer_owns_fds(uint32_t type)
 {
-	return type == BROKER_MAPS || type == BROKER_OPEN || type == BROKER_ACCEPT ||
-	       type == BROKER_MODULE;
+	return type == BROKER_MAPS || type == BROKER_ACCEPT;
 }
 
 static int serve_request(struct broker *b)
@@ -263,7 +316,9 @@ static int serve_request(struct broker *b)
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
+	pthread_mutex_lock(&b->lock);
 	m.result = dispatch(b, &m, fds, &n_fds);
+	pthread_mutex_unlock(&b->lock);
 	if (m.result < 0)
 		n_fds = 0;
 	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
@@ -337,7 +392,7 @@ static void on_sideband(const struct sideband_event *event, void *data)
 	/* What is attached stays attached through an exec, but then reports on another program,
 	 * perhaps another user's. */
 	if (event->kind == SIDEBAND_EXECUTED) {
-		captures_executed(b->captures, event->pid);
+		capture_line_executed(b->captures, event->pid);
 		if (watch_knows(b->watch, event->pid, loop_now()) &&
 		    !send_event(b, BROKER_EVENT_EXECUTED, event->pid))
 			watch_lost(b->watch);
@@ -365,12 +420,29 @@ int broker_check_host(char *ret_text, unsigned size)
 	return error ? -EOPNOTSUPP : 0;
 }
 
+static int start_captures(struct broker *b, const struct broker_options *options,
+			  const struct bpf_facts *bpf)
+{
+	struct capture_line_options line = { .socket = options->captures,
+					     .mode = b->mode,
+					     .state = options->state,
+					     .sideband = b->sideband,
+					     .bpf = *bpf,
+					     .client = user_of_client,
+					     .sites = on_sites,
+					     .data = b };
+
+	return capture_line_new(&line, &b->captures);
+}
+
 static int broker_setup(struct broker *b, const struct broker_options *options)
 {
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY }, files;
+	struct bpf_facts bpf;
 	int r;
 
 	libbpf_log_setup();
+	pthread_mutex_init(&b->lock, NULL);
 	b->requests = options->requests;
 	b->events = options->events;
 	b->listeners = options->listeners;
@@ -385,7 +457,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (b->diag < 0)
 		return log_error_errno(-errno, "cannot look up the owners of connections: %m");
-	bpf_facts_find(&b->doctor.bpf);
+	bpf_facts_find(&bpf);
 	/* For the files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
@@ -415,15 +487,15 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
-	r = sandbox_broker(&options->state, 1);
+	r = planner_new(options->prover, options->state, &b->planner);
 	if (r < 0)
 		return r;
-	r = captures_new(b->mode, options->state, &b->captures);
+	r = sandbox_broker((int[]){ options->state, planner_directory(b->planner) }, 2);
 	if (r < 0)
 		return r;
-	b->doctor.mode = b->mode;
-	b->doctor.sideband = b->sideband;
-	b->doctor.programs = captures_programs(b->captures);
+	r = start_captures(b, options, &bpf);
+	if (r < 0)
+		return log_error_errno(r, "cannot start: %m");
 	r = watch_new(has_threads, &b->watch);
 	if (r >= 0)
 		r = births_new(&b->births);
@@ -474,13 +546,14 @@ int broker_run(const struct broker_options *options)
 	signals = watch_signals();
 	r = signals < 0 ? signals : broker_setup(b, options);
 	while (r == 0) {
-		struct pollfd p[] = { { .fd = b->requests, .events = POLLIN },
-				      { .fd = signals, .events = POLLIN },
-				      { .fd = b->sideband ? sideband_fd(b->sideband) : -1,
-					.events = POLLIN } };
+		struct pollfd p[3 + PLANNER_POLLS] = {
+			{ .fd = b->requests, .events = POLLIN },
+			{ .fd = signals, .events = POLLIN },
+			{ .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN }
+		};
+		unsigned n = 3 + planner_poll(b->planner, p + 3);
 
-		if (poll(p, ARRAY_SIZE(p), options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) <
-			    0 &&
+		if (poll(p, n, options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) < 0 &&
 		    errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
@@ -489,15 +562,19 @@ int broker_run(const struct broker_options *options)
 			r = serve_request(b);
 		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
-			captures_check(b->captures);
+			capture_line_check(b->captures);
 		} else if (!b->sideband && loop_now() - checked > CHECK_NS) {
 			checked = loop_now();
-			captures_check(b->captures);
+			capture_line_check(b->captures);
 		}
+		pthread_mutex_lock(&b->lock);
+		r = MIN(r, planner_work(b->planner));
+		pthread_mutex_unlock(&b->lock);
 		send_pending(b);
 	}
 	/* The probes are gone once the daemon has ended. */
-	captures_free(b->captures);
+	capture_line_free(b->captures);
+	planner_free(b->planner);
 	sideband_free(b->sideband);
 	watch_free(b->watch);
 	births_free(b->births);

@@ -14,7 +14,9 @@
 
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
+	int captures; /* likewise: its line for requests that take time */
 	int events;   /* likewise; written only */
+	int prover;   /* likewise: the line to the prover */
 	/*
 	 * Bound sockets, shared with the front. The broker accepts their connections, so that the
 	 * identity of a client comes from the kernel alone. The front refers to them by index.

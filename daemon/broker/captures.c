@@ -2,6 +2,7 @@
 #include "daemon/broker/captures.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,10 +11,10 @@
 
 #include "daemon/broker/authority.h"
 #include "daemon/broker/identity.h"
-#include "daemon/broker/kernel/code_range.h"
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/modules.h"
 #include "include/record_types.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
 
@@ -26,6 +27,9 @@ struct capture {
 		unsigned n_sites;
 	} targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
+	/* Files with sites that are not attached yet. */
+	int *files;
+	size_t n_files, files_size;
 };
 
 struct captures {
@@ -98,8 +102,18 @@ static void detach(struct captures *s, struct attachment *attachment, struct det
 		detach_thread(d);
 }
 
+static void close_files(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_files; i++)
+		close(c->files[i]);
+	free(c->files);
+	c->files = NULL;
+	c->n_files = c->files_size = 0;
+}
+
 static void end_capture(struct captures *s, struct capture *c)
 {
+	close_files(c);
 	if (c->attachment)
 		detach(s, c->attachment, NULL);
 	c->attachment = NULL;
@@ -214,76 +228,54 @@ int captures_target(struct captures *s, struct broker_message *m)
 	return 0;
 }
 
-/*
- * The kernel replaces a return address there. From 6.11 on the function then returns through a
- * system call; on some of these kernels a seccomp filter that does not know that call kills the
- * process.
- */
-static int check_return(const struct broker_site *site, enum probe_kind kind, pid_t pid)
+static int add_site(struct captures *s, struct capture *c, struct broker_message *m,
+		    const struct mapped_file *file, const struct plan_site *planned)
 {
-	if (kind != KIND_MEMORY || COOKIE_STACK8(site->cookie))
-		return -EINVAL;
-	return seccomp_filters(pid) ? -EPERM : 0;
+	struct attach_target *t = &c->targets[m->index];
+	struct record_path path;
+	struct attach_site site;
+	int r = site_check(file, planned, m->index, &site);
+
+	if (r >= 0 && t->n_sites == BROKER_MAX_TARGET_SITES)
+		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", t->pid,
+			    BROKER_MAX_TARGET_SITES);
+	if (r >= 0 && plan_read_path(file->plan, planned, &path))
+		r = attachment_add_path(c->attachment, &path, &site.cookie);
+	if (r >= 0)
+		r = attachment_add_site(c->attachment, &site);
+	t->n_sites += r >= 0;
+	return r != -E2BIG
+		       ? r
+		       : FAIL(m, r,
+			      "a capture is limited to %d probes here: capture fewer processes, or use a lower level",
+			      s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
+							   : BROKER_MAX_SITES);
 }
 
-static int check_site(const struct broker_site *site, const struct code_ranges *ranges, int file)
+int captures_sites(struct captures *s, struct broker_message *m, struct mapped_file *file)
 {
-	if (!code_ranges_contain(ranges, site->offset))
-		return -EINVAL;
-	/* The kernel will write there: the file itself must declare the counter as this probe's. */
-	return site->semaphore ? code_ranges_check_counter(ranges, file, site->note, site->offset,
-							   site->semaphore)
-			       : 0;
-}
-
-int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid)
-{
+	const struct broker_sites chosen = m->sites;
 	struct capture *c = capture_get(s, m->id);
-	struct code_ranges ranges;
-	struct attach_target *t;
 	int r;
 
-	if (!c || m->index >= c->n_targets || m->count > BROKER_SITES_PER_MESSAGE ||
-	    m->kind >= KIND_COUNT)
+	if (!c || m->index >= c->n_targets || file->pid != c->targets[m->index].pid)
 		return -EINVAL;
-	t = &c->targets[m->index];
-	if (pid != t->pid)
-		return -EINVAL;
-	if (t->n_sites + m->count > BROKER_MAX_TARGET_SITES)
-		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", pid,
-			    BROKER_MAX_TARGET_SITES);
-	r = code_ranges_read(file, &ranges);
+	r = code_ranges_read(file->fd, &file->ranges);
 	if (r < 0)
 		return FAIL(m, r, "not an executable or library that can be probed");
-	for (uint32_t i = 0; i < m->count; i++) {
-		struct broker_site *site = &m->sites[i];
-
-		r = COOKIE_TARGET(site->cookie) == m->index ? check_site(site, &ranges, file)
-							    : -EINVAL;
-		if (r >= 0 && site->cookie & COOKIE_RETURN)
-			r = check_return(site, (enum probe_kind)m->kind, pid);
-		if (r >= 0 && site->cookie & COOKIE_PATH)
-			r = attachment_add_path(c->attachment, &site->path, &site->cookie);
-		if (r >= 0)
-			r = attachment_add_site(
-				c->attachment,
-				&(struct attach_site){ .pid = pid,
-						       .file = file,
-						       .offset = site->offset,
-						       .cookie = site->cookie,
-						       .semaphore = site->semaphore,
-						       .kind = (enum probe_kind)m->kind });
-		if (r == -E2BIG)
-			return FAIL(
-				m, r,
-				"a capture is limited to %d probes here: capture fewer processes, or use a lower level",
-				s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
-							     : BROKER_MAX_SITES);
-		if (r < 0)
-			return r;
-		t->n_sites++;
-	}
-	return 0;
+	if (array_reserve(&c->files, c->n_files, &c->files_size, sizeof(c->files[0]), 1) < 0)
+		return -ENOMEM;
+	/* The front may close the file meanwhile. */
+	file->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (file->fd < 0)
+		return -EMFILE;
+	c->files[c->n_files++] = file->fd;
+	file->has_seccomp = seccomp_filters(file->pid);
+	for (unsigned i = 0; i < PLAN_SITES_MAX && r >= 0; i++)
+		if (chosen.words[i / 64] & UINT64_C(1) << i % 64)
+			r = i < file->plan->n_sites ? add_site(s, c, m, file, &file->plan->sites[i])
+						    : -EINVAL;
+	return MIN(r, 0);
 }
 
 /* Whether a target has ended, or became by exec a program that the client may not profile. */
@@ -344,6 +336,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	/* A process id that was reused must not be attached to: its sites are left out. */
 	check_capture(s, c);
 	r = attachment_attach(c->attachment, &refused, &reason);
+	close_files(c);
 	for (unsigned i = 0; i < refused.n_links; i++)
 		detach(s, NULL, refused.links[i]);
 	m->index = 0;
@@ -427,12 +420,4 @@ int captures_end(struct captures *s, const struct broker_message *m)
 		return -EINVAL;
 	end_capture(s, c);
 	return 0;
-}
-
-bool captures_use(const struct captures *s, int file)
-{
-	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-		if (s->captures[i].attachment && attachment_uses(s->captures[i].attachment, file))
-			return true;
-	return false;
 }

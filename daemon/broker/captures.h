@@ -12,6 +12,7 @@
 
 #include "daemon/broker/kernel/attach.h"
 #include "daemon/broker/message.h"
+#include "daemon/broker/site_check.h"
 
 struct captures;
 
@@ -26,8 +27,8 @@ struct program_cache *captures_programs(struct captures *s);
 int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
 		   unsigned *ret_n_fds);
 int captures_target(struct captures *s, struct broker_message *m);
-/* BROKER_SITES; file: the broker's copy, mapped by the process pid. */
-int captures_sites(struct captures *s, struct broker_message *m, int file, pid_t pid);
+/* BROKER_SITES; its ranges and has_seccomp are found here. */
+int captures_sites(struct captures *s, struct broker_message *m, struct mapped_file *file);
 int captures_attach(struct captures *s, struct broker_message *m);
 int captures_forget(struct captures *s, const struct broker_message *m);
 int captures_name_threads(struct captures *s, const struct broker_message *m);
@@ -36,8 +37,6 @@ int captures_shed(struct captures *s, const struct broker_message *m);
 int captures_module(struct captures *s, struct broker_message *m, int *ret_fd);
 int captures_end(struct captures *s, const struct broker_message *m);
 
-/* Whether sites lie in the file with this descriptor. */
-bool captures_use(const struct captures *s, int file);
 /* A process became another program: detaches everything from it. */
 void captures_executed(struct captures *s, pid_t pid);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */

@@ -2,7 +2,6 @@
 /* How much of everything the broker grants to one front, and the oldest supported kernel. */
 #pragma once
 
-#define BROKER_SITES_PER_MESSAGE 32
 #define BROKER_MAX_CLIENTS 1024
 #define BROKER_MAX_LISTENERS 512
 #define BROKER_MAX_FILES 512

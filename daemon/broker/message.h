@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/broker/limits.h"
-#include "include/record_types.h"
+#include "daemon/plan/plan.h"
 
 enum broker_request {
 	BROKER_NONE,
@@ -26,17 +26,28 @@ enum broker_request {
 	BROKER_CLIENT_GONE,
 	/* In: pid. out: fd of its maps text, uid. */
 	BROKER_MAPS,
-	/* In: pid, start and end of a mapping. out: id of the file, fd. */
+	/* In: pid, start and end of a mapping. out: id of the file, opened. */
 	BROKER_OPEN,
+	/* In: id of a file, plan. out: fd of the plan (daemon/plan/proof.h), plan; -EINPROGRESS:
+	 * the file is being read, ask again soon. */
+	BROKER_PLAN,
 	/* In: id of a file. */
 	BROKER_CLOSE,
+	/* In: pid. out: birth. */
+	BROKER_BIRTH,
+	/* Out: index: enum attach_mode. */
+	BROKER_MODE,
+	/* In: index: enum broker_state, which the service manager is notified of. */
+	BROKER_NOTIFY,
+	/* From here on they take time, and have a line of their own (broker_line_of()). */
 	/* In: id of the client, kinds: bits of enum probe_kind, of those that have programs of
 	 * their own. Out: id of the capture, kinds: those that the kernel accepts, fds: control,
 	 * counters, rings. */
 	BROKER_CAPTURE,
 	/* In: id of the capture, pid. out: index of the target in the capture. */
 	BROKER_TARGET,
-	/* In: id of the capture, index, file, kind, count and sites. */
+	/* In: id of the capture, index, file, sites: those of the file's plan that are to be
+	 * probed. */
 	BROKER_SITES,
 	/* In: id of the capture. Out: count of links; index: a bit for each target that was refused
 	 * and is left out; kinds: a bit for each kind that is. */
@@ -48,38 +59,51 @@ enum broker_request {
 	BROKER_NAME_THREADS,
 	/* In: id of the capture, kind: detaches everything of this kind, soon. */
 	BROKER_SHED,
-	/* In: pid. out: birth. */
-	BROKER_BIRTH,
 	/* In: id of the capture, index, name, "": the first. out: name of the next module that XLA
 	 * wrote, fd; -ENODATA, -ENOENT: none. */
 	BROKER_MODULE,
 	/* In: id of the capture: detaches and forgets it. */
 	BROKER_END,
-	/* Out: index: enum attach_mode. */
-	BROKER_MODE,
 	/* Out: calibration. */
 	BROKER_CALIBRATE,
 	/* In: index of a finding, from 0, pid. out: finding, pid: 0 if it is about the host;
 	 * -ENOENT: no more. */
 	BROKER_PREFLIGHT,
-	/* In: index: enum broker_state, which the service manager is notified of. */
-	BROKER_NOTIFY,
 };
+
+/* The front has two lines to the broker, each with one request at a time. */
+enum broker_line {
+	BROKER_LINE_QUICK, /* the event loop's */
+	BROKER_LINE_CAPTURES,
+	BROKER_LINES,
+};
+
+static inline enum broker_line broker_line_of(uint32_t type)
+{
+	return type >= BROKER_CAPTURE ? BROKER_LINE_CAPTURES : BROKER_LINE_QUICK;
+}
 
 enum broker_state { BROKER_STATE_READY, BROKER_STATE_STOPPING, BROKER_STATE_ALIVE };
 
 /* In place of a client's id: root configured the daemon to capture. */
 #define BROKER_DAEMON UINT32_MAX
 
-struct broker_site {
-	uint64_t offset; /* in the file */
-	uint64_t cookie;
-	/* Offset of a counter that the kernel increments while the probe is attached; 0: none. */
-	uint64_t semaphore;
-	/* Offset in the file of the note that declares this site. */
-	uint64_t note;
-	/* If the cookie has COOKIE_PATH: the broker numbers it. */
-	struct record_path path;
+struct broker_file {
+	uint64_t device, inode, size;
+};
+
+struct broker_plan {
+	/* In: the packs, as pack_set_get(). */
+	uint64_t packs;
+	/* In: only the release of the runtime is wanted, and no site. */
+	uint32_t brief;
+	/* Out: the file was planned before. */
+	uint32_t known;
+};
+
+/* A bit for each site of a plan. */
+struct broker_sites {
+	uint64_t words[PLAN_SITES_MAX / 64];
 };
 
 enum nop5_result {
@@ -152,7 +176,9 @@ struct broker_message {
 	uint64_t start, end;
 	char text[192];
 	union {
-		struct broker_site sites[BROKER_SITES_PER_MESSAGE];
+		struct broker_file opened;
+		struct broker_plan plan;
+		struct broker_sites sites;
 		struct broker_calibration calibration;
 		struct broker_finding finding;
 		char name[256]; /* of a file */

@@ -14,8 +14,8 @@
 #define CAPTURES_MAX 32
 #define TRIM_RECORDS 100000
 
-int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache,
-		       const char *hostname, struct capture_shared **ret)
+int capture_shared_new(struct loop *loop, struct proxy *proxy, int cache, const char *hostname,
+		       struct capture_shared **ret)
 {
 	struct capture_shared *s = calloc(1, sizeof(*s));
 
@@ -23,7 +23,6 @@ int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache
 		return -ENOMEM;
 	s->loop = loop;
 	s->proxy = proxy;
-	s->plans = plans;
 	s->cache = cache;
 	snprintf(s->hostname, sizeof(s->hostname), "%s", hostname);
 	s->recordings.max_bytes = CAPTURE_RECORDING_BYTES;

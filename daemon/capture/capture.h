@@ -33,9 +33,9 @@ struct capture;
 
 /* What all captures share. */
 struct capture_shared;
-/* plans and cache, the directory of cached plans (-1: none), are borrowed. */
-int capture_shared_new(struct loop *loop, struct proxy *proxy, struct plan_cache *plans, int cache,
-		       const char *hostname, struct capture_shared **ret);
+/* cache: the directory of cached data (-1: none), borrowed. */
+int capture_shared_new(struct loop *loop, struct proxy *proxy, int cache, const char *hostname,
+		       struct capture_shared **ret);
 /* No capture may be left. */
 struct capture_shared *capture_shared_free(struct capture_shared *shared);
 /* How a process started; false: unknown. Called in the captures' threads. */

@@ -2,57 +2,66 @@
 #include "daemon/capture/prepare.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/proc/seccomp.h"
 
-static int prepare_file(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
+/* The prover has less time for a file, but others may be read before it. */
+#define PLAN_NS 120000000000ull
+#define ASK_AGAIN_MS 1
+
+/* Waits until the file was read. */
+static int wait_for_plan(struct proxy *proxy, const struct pack_set *set,
+			 struct prepared_file *file, char *text, size_t text_size)
+{
+	uint64_t end = loop_now() + PLAN_NS;
+	int r;
+
+	for (;;) {
+		r = target_file_plan(proxy, &file->opened, set, false, &file->plan, &file->known,
+				     text, text_size);
+		if ((r != -EINPROGRESS && r != -EBUSY) || loop_now() > end)
+			return r == -EINPROGRESS ? -ETIMEDOUT : r;
+		poll(NULL, 0, ASK_AGAIN_MS);
+	}
+}
+
+static int prepare_file(struct proxy *proxy, const struct target *target,
 			const struct target_file *file, struct prepared_file *ret, char *text,
 			size_t text_size)
 {
-	struct broker_message m = { .type = BROKER_OPEN,
-				    .pid = (uint32_t)target->pid,
-				    .start = file->start,
-				    .end = file->end };
-	_cleanup_close_ int fd = -1;
-	const char *reason = NULL;
-	struct stat st;
-	unsigned n;
+	char reason[96];
 	int r;
 
-	r = proxy_call(proxy, &m, &fd, &n);
+	*ret = (struct prepared_file){};
+	r = target_file_open(proxy, target->pid, file, &ret->opened);
 	if (r < 0) {
 		snprintf(text, text_size, "cannot open %.120s of process %d: %s", file->path,
 			 target->pid, strerror(-r));
 		return r;
 	}
-	*ret = (struct prepared_file){ .id = m.id };
-	if (fstat(fd, &st) == 0) {
-		ret->device = st.st_dev;
-		ret->inode = st.st_ino;
-		ret->size = (uint64_t)st.st_size;
-	}
-	r = plan_cache_get(plans, fd, target->packs, true, &ret->plan, &ret->known, &reason);
+	r = wait_for_plan(proxy, target->packs, ret, reason, sizeof(reason));
 	if (r < 0) {
 		snprintf(text, text_size, "cannot read %.120s: %s", file->path,
-			 reason ?: strerror(-r));
-		proxy_call_id(proxy, BROKER_CLOSE, m.id);
+			 *reason ? reason : strerror(-r));
+		target_file_close(proxy, &ret->opened);
 	}
 	return r;
 }
 
-int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
-		   struct prepared *ret, char *ret_text, size_t text_size)
+int prepare_target(struct proxy *proxy, const struct target *target, struct prepared *ret,
+		   char *ret_text, size_t text_size)
 {
 	bool any = false;
 	int r = 0;
 
 	*ret = (struct prepared){ .target = *target, .filtered = seccomp_filters(target->pid) };
 	for (unsigned i = 0; i < target->n_files && r >= 0; i++) {
-		r = prepare_file(proxy, plans, target, &target->files[i], &ret->files[ret->n_files],
+		r = prepare_file(proxy, target, &target->files[i], &ret->files[ret->n_files],
 				 ret_text, text_size);
 		ret->target.files[ret->n_files] = target->files[i];
 		ret->n_files += r >= 0;
@@ -80,7 +89,7 @@ int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct t
 void prepared_done(struct prepared *p, struct proxy *proxy)
 {
 	for (unsigned i = 0; i < p->n_files; i++) {
-		proxy_call_id(proxy, BROKER_CLOSE, p->files[i].id);
+		target_file_close(proxy, &p->files[i].opened);
 		plan_unref(p->files[i].plan);
 	}
 	p->n_files = 0;

@@ -8,15 +8,13 @@
 #include <stdint.h>
 
 #include "daemon/capture/budget/forecast.h"
-#include "daemon/discovery/target.h"
+#include "daemon/discovery/target_file.h"
 #include "daemon/plan/detail.h"
-#include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 
 struct prepared_file {
-	uint32_t id; /* the broker's id */
-	uint64_t device, inode, size;
-	bool known; /* the plan came from the cache */
+	struct opened_file opened;
+	bool known; /* the file was planned before */
 	struct plan *plan;
 };
 
@@ -34,8 +32,8 @@ struct prepared {
  * runtime's functions), and errors of reading its files. On success *ret is to be freed by
  * prepared_done().
  */
-int prepare_target(struct proxy *proxy, struct plan_cache *plans, const struct target *target,
-		   struct prepared *ret, char *ret_text, size_t text_size);
+int prepare_target(struct proxy *proxy, const struct target *target, struct prepared *ret,
+		   char *ret_text, size_t text_size);
 /* Call it only when no capture has sites in the files, which it closes at the broker. */
 void prepared_done(struct prepared *p, struct proxy *proxy);
 

@@ -72,7 +72,7 @@ static int join(struct capture *c, struct session *s, const struct target *targe
 	int r = c->n_prepared < RECORD_MAX_TARGETS ? 0 : -E2BIG;
 
 	if (r >= 0)
-		r = prepare_target(c->shared->proxy, c->shared->plans, target, p, text, size);
+		r = prepare_target(c->shared->proxy, target, p, text, size);
 	if (r < 0)
 		return r;
 	c->n_prepared++;
@@ -347,8 +347,8 @@ static int prepare(struct capture *c, char *text, size_t size)
 	int r = 0;
 
 	for (unsigned i = 0; i < c->request.n_targets && r >= 0; i++) {
-		r = prepare_target(c->shared->proxy, c->shared->plans, &c->targets[i],
-				   &c->prepared[c->n_prepared], text, size);
+		r = prepare_target(c->shared->proxy, &c->targets[i], &c->prepared[c->n_prepared],
+				   text, size);
 		if (may_be_left_out(c, r, c->n_prepared + c->request.n_targets - i)) {
 			warn_left_out(c, &c->targets[i], r, text);
 			r = 0;

@@ -18,7 +18,6 @@ struct capture_shared {
 	struct loop *loop;
 	struct proxy *proxy;
 	char hostname[256];
-	struct plan_cache *plans;
 	int cache;
 	unsigned n_captures;
 	struct journal_budget recordings;

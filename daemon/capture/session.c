@@ -270,10 +270,8 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 	if (r >= 0)
 		r = make_room(s, target);
 	for (unsigned f = 0; f < target->n_files && r >= 0; f++)
-		for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
-			if (!(s->refused_kinds & 1u << kind))
-				r = sites_send(s->options.proxy, s->id, index, target, f, kind,
-					       &s->options.detail, ret_text, text_size);
+		r = sites_send(s->options.proxy, s->id, index, target, f, s->refused_kinds,
+			       &s->options.detail, ret_text, text_size);
 	if (r >= 0 && s->opened)
 		r = name_lists_feed(&s->options.sinks, target, index,
 				    MAX(s->start_ns, session_settled_ns(s)));

@@ -60,43 +60,31 @@ void sites_explain(enum probe_kind kind, unsigned n, unsigned room, char *ret_te
 		probe_kind_name(kind), n, room);
 }
 
-static void fill_site(const struct plan *plan, const struct plan_site *site, unsigned target,
-		      struct broker_site *ret)
-{
-	*ret = (struct broker_site){ .offset = site->offset,
-				     .cookie = plan_cookie(plan, site, target),
-				     .semaphore = site->semaphore,
-				     .note = site->note };
-	plan_read_path(plan, site, &ret->path);
-}
-
 int sites_send(struct proxy *proxy, uint32_t capture, unsigned target, const struct prepared *p,
-	       unsigned file, enum probe_kind kind, const struct detail *detail, char *ret_text,
+	       unsigned file, unsigned refused_kinds, const struct detail *detail, char *ret_text,
 	       size_t text_size)
 {
 	const struct plan *plan = p->files[file].plan;
-	struct broker_message m;
-	int r = 0;
+	struct broker_message m = { .type = BROKER_SITES,
+				    .id = capture,
+				    .index = target,
+				    .file = p->files[file].opened.id };
+	bool any = false;
+	int r;
 
-	/* Some per message. */
-	for (unsigned i = 0, n = 0; i <= plan->n_sites && r >= 0; i++) {
-		const struct plan_site *site = i < plan->n_sites ? &plan->sites[i] : NULL;
+	for (unsigned i = 0; i < plan->n_sites; i++) {
+		const struct plan_site *site = &plan->sites[i];
 
-		if (site && prepared_wants(p, site, detail) &&
-		    probe_kind_of_row(plan->packs->rows[site->spec]) == kind)
-			fill_site(plan, site, target, &m.sites[n++]);
-		if (!n || (site && n < BROKER_SITES_PER_MESSAGE))
+		if (!prepared_wants(p, site, detail) ||
+		    refused_kinds & 1u << probe_kind_of_row(plan->packs->rows[site->spec]))
 			continue;
-		m.type = BROKER_SITES;
-		m.id = capture;
-		m.index = target;
-		m.file = p->files[file].id;
-		m.kind = kind;
-		m.count = n;
-		r = proxy_call(proxy, &m, NULL, NULL);
-		if (r < 0)
-			snprintf(ret_text, text_size, "%s", m.text);
-		n = 0;
+		m.sites.words[i / 64] |= UINT64_C(1) << i % 64;
+		any = true;
 	}
+	if (!any)
+		return 0;
+	r = proxy_call(proxy, &m, NULL, NULL);
+	if (r < 0)
+		snprintf(ret_text, text_size, "%s", m.text);
 	return r;
 }

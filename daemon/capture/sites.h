@@ -19,8 +19,8 @@ unsigned sites_left_out(const struct capture_plan *plan);
 /* A sentence for people: a kind with n probes is left out. */
 void sites_explain(enum probe_kind kind, unsigned n, unsigned room, char *ret_text,
 		   size_t text_size);
-/* Sends those of one kind in one file to the broker, for the target with this number in its
- * capture. On failure text is the broker's. */
+/* Asks the broker for the wanted ones of a file, except those of refused kinds (a bit each), for
+ * the target with this number in its capture. On failure text is the broker's. */
 int sites_send(struct proxy *proxy, uint32_t capture, unsigned target, const struct prepared *p,
-	       unsigned file, enum probe_kind kind, const struct detail *detail, char *ret_text,
+	       unsigned file, unsigned refused_kinds, const struct detail *detail, char *ret_text,
 	       size_t text_size);

@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/discovery/marks.h"
-#include "daemon/plan/version.h"
+#include "daemon/discovery/target_file.h"
 #include "lib/base/macro.h"
-#include "lib/elf/image.h"
 #include "lib/proc/maps.h"
 
 static struct target_file file_of(const struct maps_entry *e)
@@ -49,25 +47,37 @@ static int on_mapping(const struct maps_entry *e, void *data)
 	return 0;
 }
 
-/* Searches a large program for a runtime that its name does not reveal; each file once. */
-static void look_into_program(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-			      struct process_program *program)
+/* What the prover could not read, holds nothing that is looked for. */
+static int look_at(struct proxy *proxy, pid_t pid, const struct target_file *file,
+		   const struct pack_set *set, bool brief, struct plan **ret)
 {
-	_cleanup_close_ int fd = target_file_open(proxy, pid, &program->own);
-	const char *reason;
+	int r = target_file_look(proxy, pid, file, set, brief, ret);
 
-	for (unsigned i = 0; fd >= 0 && packs[i] && program->n_files < TARGET_FILES_MAX; i++) {
+	*ret = r < 0 ? NULL : *ret;
+	return r == -EBUSY ? -EINPROGRESS : r == -EINPROGRESS || r == -EPIPE ? r : 0;
+}
+
+/* Searches a large program for a runtime that its name does not reveal; each file once. */
+static int look_into_program(struct proxy *proxy, pid_t pid, struct process_program *program)
+{
+	bool found = false;
+	int r = 0;
+
+	for (unsigned i = 0; packs[i] && program->n_files < TARGET_FILES_MAX && r >= 0 && !found;
+	     i++) {
 		const struct pack_set *set = pack_set_get(UINT64_C(1) << i);
 		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-		if (packs[i]->everywhere || program->runtimes & UINT64_C(1) << i || !set ||
-		    plan_cache_get(plans, fd, set, false, &plan, NULL, &reason) < 0 ||
-		    !plan_holds_runtime(plan))
+		if (packs[i]->everywhere || program->runtimes & UINT64_C(1) << i || !set)
+			continue;
+		r = look_at(proxy, pid, &program->own, set, false, &plan);
+		found = plan && plan_holds_runtime(plan);
+		if (!found)
 			continue;
 		program->runtimes |= UINT64_C(1) << i;
 		program->files[program->n_files++] = program->own;
-		break;
 	}
+	return r;
 }
 
 static void look_beside(struct process_program *program)
@@ -76,21 +86,6 @@ static void look_beside(struct process_program *program)
 		program->beside[i].is_beside = true;
 		program->files[program->n_files++] = program->beside[i];
 	}
-}
-
-/* A server that marks its requests does so in its own program. */
-static void look_for_marks(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-			   struct process_program *program)
-{
-	for (unsigned i = 0; i < program->n_files; i++)
-		if (program->files[i].device == program->own.device &&
-		    program->files[i].inode == program->own.inode)
-			return;
-	if (program->n_files == TARGET_FILES_MAX || !program->own.inode ||
-	    !marks_are_in(proxy, plans, pid, &program->own, program->packs))
-		return;
-	program->own.is_beside = true;
-	program->files[program->n_files++] = program->own;
 }
 
 /* Whether the program itself is among the files of a runtime. */
@@ -103,8 +98,23 @@ static bool has_own(const struct process_program *program)
 	return false;
 }
 
-int program_examine(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-		    struct process_program *ret)
+/* A server that marks its requests does so in its own program. */
+static int look_for_marks(struct proxy *proxy, pid_t pid, struct process_program *program)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	int r;
+
+	if (has_own(program) || program->n_files == TARGET_FILES_MAX || !program->own.inode)
+		return 0;
+	r = look_at(proxy, pid, &program->own, program->packs, false, &plan);
+	if (!plan || !plan_has_marks(plan))
+		return r;
+	program->own.is_beside = true;
+	program->files[program->n_files++] = program->own;
+	return 0;
+}
+
+int program_examine(struct proxy *proxy, pid_t pid, struct process_program *ret)
 {
 	struct broker_message m = { .type = BROKER_MAPS, .pid = (uint32_t)pid };
 	unsigned n_fds;
@@ -118,16 +128,17 @@ int program_examine(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
 	}
 	if (r < 0)
 		return r;
+	r = 0;
 	ret->uid = m.uid;
 	if (ret->own_is_big && !has_own(ret))
-		look_into_program(proxy, plans, pid, ret);
+		r = look_into_program(proxy, pid, ret);
 	if (ret->runtimes)
 		ret->packs = pack_set_get(ret->runtimes);
-	if (ret->packs) {
-		look_for_marks(proxy, plans, pid, ret);
+	if (ret->packs && r >= 0) {
+		r = look_for_marks(proxy, pid, ret);
 		look_beside(ret);
 	}
-	return 0;
+	return r;
 }
 
 void program_read_name(pid_t pid, char ret[16])
@@ -143,36 +154,21 @@ void program_read_name(pid_t pid, char ret[16])
 	ret[strcspn(ret, "\n")] = 0;
 }
 
-/* The release of one of the runtimes that the file states, or else its build-id. */
-static int version_of_file(const struct elf_image *image, uint64_t runtimes, char *ret, size_t size)
+int program_read_version(struct proxy *proxy, pid_t pid, const struct process_program *program,
+			 char *ret, size_t size)
 {
-	int r = -ENOENT;
+	int r = 0;
 
-	for (unsigned i = 0; packs[i]; i++)
-		if (runtimes & UINT64_C(1) << i) {
-			r = version_read(image, packs[i], ret, size);
-			if (r >= 0 && strncmp(ret, "build-id:", 9))
-				return 0;
-		}
-	return r;
-}
+	snprintf(ret, size, "unknown");
+	for (unsigned i = 0; i < program->n_files && r >= 0; i++) {
+		_cleanup_(plan_unrefp) struct plan *plan = NULL;
 
-void program_read_version(struct proxy *proxy, struct target *target)
-{
-	snprintf(target->version, sizeof(target->version), "unknown");
-	for (unsigned i = 0; i < target->n_files; i++) {
-		_cleanup_close_ int fd = target_file_open(proxy, target->pid, &target->files[i]);
-		_cleanup_(elf_image_freep) struct elf_image *image = NULL;
-		char version[sizeof(target->version)];
-		const char *reason;
-
-		if (target->files[i].is_beside)
+		if (program->files[i].is_beside)
 			continue;
-		if (fd < 0 || elf_image_open(fd, &image, &reason) < 0 ||
-		    version_of_file(image, packs_of_runtimes(target->packs->bits), version,
-				    sizeof(version)) < 0)
-			continue;
-		if (strncmp(version, "build-id:", 9) || !strcmp(target->version, "unknown"))
-			strcpy(target->version, version);
+		r = look_at(proxy, pid, &program->files[i], program->packs, true, &plan);
+		if (plan && *plan->version &&
+		    (strncmp(plan->version, "build-id:", 9) || !strcmp(ret, "unknown")))
+			snprintf(ret, size, "%s", plan->version);
 	}
+	return r;
 }

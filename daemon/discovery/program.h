@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include "daemon/discovery/target.h"
-#include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 
 /* One for each kind that packs name. */
@@ -29,11 +28,12 @@ struct process_program {
 	bool own_is_big;
 };
 
-/* Examines the mappings of a process. -ESRCH, and others of the broker. */
-int program_examine(struct proxy *proxy, struct plan_cache *plans, pid_t pid,
-		    struct process_program *ret);
+/* Examines the mappings of a process. -EINPROGRESS: its files are being read, ask again soon;
+ * -ESRCH, and others of the broker. */
+int program_examine(struct proxy *proxy, pid_t pid, struct process_program *ret);
 /* The name of its first thread. */
 void program_read_name(pid_t pid, char ret[16]);
-/* The release that one of a target's files states, or else the build-id of the first file that has
- * one. */
-void program_read_version(struct proxy *proxy, struct target *target);
+/* The release that one of the runtime's files states, or else the build-id of the last file that
+ * has one, or "unknown". -EINPROGRESS, as above. */
+int program_read_version(struct proxy *proxy, pid_t pid, const struct process_program *program,
+			 char *ret, size_t size);

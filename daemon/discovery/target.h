@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "daemon/plan/model.h"
-#include "daemon/proxy/proxy.h"
 
 #define TARGET_FILES_MAX 5
 
@@ -40,6 +39,3 @@ struct target {
 	struct targets *table;
 	bool used;
 };
-
-/* Opens a file that a process has mapped, through the broker. -errno. */
-int target_file_open(struct proxy *proxy, pid_t pid, const struct target_file *file);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/discovery/program.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -15,6 +16,8 @@
  * child after it had time to exec. */
 #define LOOK_AFTER_NS 100000000ull
 #define HURRIED_LOOK_AFTER_NS 20000000ull
+/* While its files are being read. */
+#define LOOK_AGAIN_AFTER_NS 10000000ull
 #define PENDING_MAX 256
 /* Processes that are examined without a pause; a pause of this many times their duration
  * follows. */
@@ -29,10 +32,13 @@ struct targets {
 	struct targets_options options;
 	struct target targets[TARGETS_MAX];
 	uint32_t n_programs;
-	struct {
+	struct pending {
 		pid_t pid;
 		/* When it is to be examined; later ones wait longer. */
 		uint64_t at;
+		/* Its files are being read; its user. */
+		bool is_read;
+		uid_t user;
 	} pending[PENDING_MAX];
 	unsigned n_pending;
 	bool scan_pending;
@@ -179,22 +185,66 @@ struct targets *targets_free(struct targets *t)
 	return NULL;
 }
 
+static void scan_soon(struct targets *t)
+{
+	if (!t->scan_pending) {
+		t->scan_pending = true;
+		t->scan_at = MAX(t->scan_at, loop_now() + LOOK_AFTER_NS);
+	}
+	set_timer(t);
+}
+
+/* Puts it before those that wait longer. */
+static void add_pending(struct targets *t, const struct pending *pending)
+{
+	unsigned i = t->n_pending;
+
+	for (; i > 0 && t->pending[i - 1].at > pending->at; i--)
+		t->pending[i] = t->pending[i - 1];
+	t->pending[i] = *pending;
+	t->n_pending++;
+	set_timer(t);
+}
+
 void targets_examine_soon(struct targets *t, pid_t pid)
 {
-	uint64_t now = loop_now();
+	uint64_t after = t->options.reports_early ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS;
 
 	for (unsigned i = 0; i < t->n_pending; i++)
 		if (t->pending[i].pid == pid)
 			return;
-	if (t->n_pending < PENDING_MAX && pid > 0) {
-		t->pending[t->n_pending].pid = pid;
-		t->pending[t->n_pending++].at =
-			now + (t->options.reports_early ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS);
-	} else if (!t->scan_pending) {
-		t->scan_pending = true;
-		t->scan_at = MAX(t->scan_at, now + LOOK_AFTER_NS);
-	}
-	set_timer(t);
+	if (t->n_pending < PENDING_MAX && pid > 0)
+		add_pending(t, &(struct pending){ .pid = pid, .at = loop_now() + after });
+	else
+		scan_soon(t);
+}
+
+/* Its files are being read: it is examined again until they are. */
+static void examine_again(struct targets *t, pid_t pid, uid_t user)
+{
+	for (unsigned i = 0; i < t->n_pending; i++)
+		if (t->pending[i].pid == pid) {
+			t->pending[i].is_read = true;
+			t->pending[i].user = user;
+			return;
+		}
+	if (t->n_pending < PENDING_MAX)
+		add_pending(t, &(struct pending){ .pid = pid,
+						  .at = loop_now() + LOOK_AGAIN_AFTER_NS,
+						  .is_read = true,
+						  .user = user });
+	else
+		scan_soon(t);
+}
+
+bool targets_are_read(const struct targets *t, pid_t pid, uid_t user)
+{
+	for (unsigned i = 0; i < t->n_pending; i++)
+		if (t->pending[i].is_read &&
+		    (pid ? t->pending[i].pid == pid
+			 : authority_may_profile(user, t->pending[i].user)))
+			return true;
+	return false;
 }
 
 static void on_ended(int fd, uint32_t events, void *data)
@@ -203,7 +253,8 @@ static void on_ended(int fd, uint32_t events, void *data)
 }
 
 static struct target *target_add(struct targets *t, pid_t pid,
-				 const struct process_program *program, int *ret_error)
+				 const struct process_program *program, const char *version,
+				 int *ret_error)
 {
 	struct target *target = NULL;
 	int r;
@@ -236,7 +287,7 @@ static struct target *target_add(struct targets *t, pid_t pid,
 	}
 	target->used = true;
 	program_read_name(pid, target->name);
-	program_read_version(t->options.proxy, target);
+	snprintf(target->version, sizeof(target->version), "%s", version);
 	if (t->options.added)
 		t->options.added(target, t->options.data);
 	return target;
@@ -259,38 +310,55 @@ void targets_executed(struct targets *t, pid_t pid)
 	targets_examine_soon(t, pid);
 }
 
+/* Whether it is still the same program, with its libraries where they were: exec and dlopen change
+ * that. */
+static bool is_unchanged(const struct target *known, const struct process_program *look)
+{
+	return known && look->packs == known->packs && look->n_files == known->n_files &&
+	       !memcmp(known->files, look->files, sizeof(look->files));
+}
+
+/* The same program that has mapped more. */
+static void target_change(struct target *known, const struct process_program *look,
+			  const char *version)
+{
+	struct targets *t = known->table;
+
+	memcpy(known->files, look->files, sizeof(look->files));
+	known->n_files = look->n_files;
+	known->uid = look->uid;
+	program_read_name(known->pid, known->name);
+	snprintf(known->version, sizeof(known->version), "%s", version);
+	if (t->options.changed)
+		t->options.changed(known, t->options.data);
+}
+
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
 {
 	struct target *known = find(t, pid);
+	char version[sizeof(known->version)];
 	struct process_program look;
-	int r = program_examine(t->options.proxy, t->options.plans, pid, &look);
+	int r = program_examine(t->options.proxy, pid, &look);
 
+	if (r >= 0 && is_unchanged(known, &look)) {
+		*ret_error = 0;
+		known->uid = look.uid;
+		return known;
+	}
+	if (r >= 0 && look.packs)
+		r = program_read_version(t->options.proxy, pid, &look, version, sizeof(version));
 	*ret_error = MIN(r, 0);
+	if (r == -EINPROGRESS)
+		examine_again(t, pid, look.uid);
 	if (r < 0)
 		return NULL;
-	if (known) {
-		/* Whether it is still the same program, with its libraries where they were: exec
-		 * and dlopen change that. */
-		if (look.packs == known->packs && look.n_files >= known->n_files) {
-			bool changed = look.n_files != known->n_files ||
-				       memcmp(known->files, look.files, sizeof(look.files));
-
-			memcpy(known->files, look.files, sizeof(look.files));
-			known->n_files = look.n_files;
-			known->uid = look.uid;
-			if (changed) {
-				program_read_name(pid, known->name);
-				program_read_version(t->options.proxy, known);
-				if (t->options.changed)
-					t->options.changed(known, t->options.data);
-			}
-			return known;
-		}
-		target_remove(known);
+	if (known && look.packs == known->packs && look.n_files >= known->n_files) {
+		target_change(known, &look, version);
+		return known;
 	}
-	if (!look.packs)
-		return NULL;
-	return target_add(t, pid, &look, ret_error);
+	if (known)
+		target_remove(known);
+	return look.packs ? target_add(t, pid, &look, version, ret_error) : NULL;
 }
 
 void targets_scan(struct targets *t)

@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include "daemon/discovery/target.h"
-#include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 #include "lib/base/loop.h"
 
@@ -20,8 +19,7 @@ struct targets;
 struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
-	struct plan_cache *plans; /* borrowed */
-	bool reports_early;       /* examine a process as soon as it maps its runtime */
+	bool reports_early; /* examine a process as soon as it maps its runtime */
 	/* Called for each target that appears, changes and disappears, in the loop's thread. Each
 	 * may be NULL. */
 	void (*added)(struct target *target, void *data);
@@ -42,7 +40,10 @@ void targets_executed(struct targets *t, pid_t pid);
 /* Examines every process now. */
 void targets_scan(struct targets *t);
 /* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it
- * could not be examined. */
+ * could not be examined. -EINPROGRESS: its files are being read, and it is examined again soon. */
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
+/* Whether files of this process, or with 0 of any process that is this user's or that root asks
+ * for, are being read. */
+bool targets_are_read(const struct targets *t, pid_t pid, uid_t user);
 /* The target after the given one (NULL: the first); NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);

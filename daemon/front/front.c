@@ -186,7 +186,7 @@ int front_run(const struct front_options *options)
 	service.hostname = hostname;
 	r = loop_new(&f.loop);
 	if (r >= 0)
-		r = proxy_new(options->requests, &proxy);
+		r = proxy_new((int[]){ options->requests, options->captures }, &proxy);
 	service.loop = f.loop;
 	service.proxy = proxy;
 	if (r >= 0)

@@ -9,7 +9,8 @@
 #include "lib/grpc/tls.h"
 
 struct front_options {
-	int requests, events; /* to the broker; owned by the front */
+	/* To the broker (daemon/broker/broker.h); owned by the front. */
+	int requests, captures, events;
 	const struct listener *listeners;
 	unsigned n_listeners;
 	/* A byte is written to it when clients are served; -1: not wanted. */

@@ -13,7 +13,6 @@
 
 #include "daemon/correlate/runtime/startup.h"
 #include "daemon/discovery/target.h"
-#include "daemon/plan/plan_cache.h"
 #include "daemon/proxy/proxy.h"
 #include "lib/base/loop.h"
 
@@ -22,7 +21,6 @@ struct lifecycles;
 struct lifecycles_options {
 	struct loop *loop;
 	struct proxy *proxy; /* borrowed, like those below */
-	struct plan_cache *plans;
 	int cache;
 	bool watches;              /* watch starting processes */
 	void (*ended)(void *data); /* in the loop's thread, after lifecycles_end() */

@@ -147,7 +147,7 @@ static int add(struct start_watch *watch, const struct target *target, char *tex
 	struct prepared *p = &watch->prepared[watch->n_prepared];
 	bool is_new = !watch->session, was_added;
 	uint64_t ignored;
-	int r = prepare_target(watch->options->proxy, watch->options->plans, target, p, text, size);
+	int r = prepare_target(watch->options->proxy, target, p, text, size);
 
 	if (r < 0)
 		return r;

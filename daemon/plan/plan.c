@@ -270,12 +270,12 @@ int plan_complete(struct plan *plan, const struct elf_image *image, const char *
 	return r;
 }
 
-int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char **ret_reason)
+int plan_new(int fd, int debug, const struct pack_set *set, struct plan **ret,
+	     const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
 	_cleanup_free_ struct symbol_pattern *patterns = NULL;
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
-	_cleanup_close_ int debug_fd = -1;
 	struct planner planner = {};
 	int r;
 
@@ -291,8 +291,8 @@ int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char *
 		patterns[i].text = set->rows[i]->symbol ?: ":";
 	planner = (struct planner){ .plan = plan, .image = image };
 	/* A debug file that cannot be trusted, or belongs to another build, is ignored. */
-	if (elf_debug_find(plan->build_id, DEBUG_ROOT, &debug_fd) >= 0)
-		elf_debug_open(image, debug_fd, &debug_file, NULL);
+	if (debug >= 0)
+		elf_debug_open(image, debug, &debug_file, NULL);
 	*ret_reason = "too many functions match";
 	r = elf_symbols_match_debug(image, debug_file, patterns, set->n_rows, on_symbol, &planner,
 				    ret_reason);
@@ -316,8 +316,9 @@ struct plan *plan_unref(struct plan *plan)
 {
 	if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL))
 		return NULL;
-	for (unsigned i = 0; i < plan->n_sites; i++)
+	for (unsigned i = 0; i < plan->n_sites && !plan->texts; i++)
 		free(plan->sites[i].symbol);
+	free(plan->texts);
 	for (unsigned i = 0; i < RECORD_LAYOUTS; i++)
 		free(plan->names[i].texts);
 	free(plan->sites);

@@ -18,11 +18,12 @@
 struct plan_site {
 	unsigned spec;             /* number of the row in the set */
 	enum symbol_source source; /* how the function was found */
-	char *symbol;              /* its mangled name, "class, slot n", or "provider:name" */
-	uint32_t index;            /* of the symbol in its table, if it was found by one */
-	uint64_t function;         /* offset of its entry in the file */
-	uint64_t size;             /* of the function, bytes */
-	uint64_t offset;           /* of the instruction, in the file */
+	/* Its mangled name, "class, slot n", or "provider:name"; NULL in the broker. */
+	char *symbol;
+	uint32_t index;    /* of the symbol in its table, if it was found by one */
+	uint64_t function; /* offset of its entry in the file */
+	uint64_t size;     /* of the function, bytes */
+	uint64_t offset;   /* of the instruction, in the file */
 	/* Offset of a counter that the kernel increments while the probe is attached; 0: none. */
 	uint64_t semaphore;
 	uint64_t note; /* offset in the file of the note that declares it */
@@ -41,19 +42,22 @@ struct plan_names {
 struct plan {
 	unsigned references;
 	const struct pack_set *packs;
-	char build_id[64 + 1];   /* hexadecimal, "" if the file has none */
+	char build_id[64 + 1]; /* hexadecimal, "" if the file has none */
+	char version[96]; /* the release that the file states, or "build-id:…"; "": neither */
 	struct plan_site *sites; /* in the order of the specs; refused ones, too */
 	unsigned n_sites, size;
 	struct plan_names
 		names[RECORD_LAYOUTS]; /* by the number of the pack among the named ones */
+	char *texts; /* that symbols and reasons point into; NULL: the symbols are allocated */
 };
 
 /*
- * Plans the probes of a pack in an ELF file, which is read through its descriptor. ret_reason is a
- * constant string. Errors as in lib/elf/image.h. A file without any of the functions is not an
- * error: the plan is then empty.
+ * Plans the probes of a pack in an ELF file, which is read through its descriptor. debug: of its
+ * separate debug file (lib/elf/debug.h), -1: none. ret_reason is a constant string. Errors as in
+ * lib/elf/image.h. A file without any of the functions is not an error: the plan is then empty.
  */
-int plan_new(int fd, const struct pack_set *set, struct plan **ret, const char **ret_reason);
+int plan_new(int fd, int debug, const struct pack_set *set, struct plan **ret,
+	     const char **ret_reason);
 struct plan *plan_ref(struct plan *plan);
 /* Releases one reference, from any thread. */
 struct plan *plan_unref(struct plan *plan);

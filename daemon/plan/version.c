@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/packs.h"
 #include "lib/base/macro.h"
 #include "lib/elf/lookup.h"
 
@@ -78,4 +79,18 @@ int version_read(const struct elf_image *image, const struct pack *pack, char *r
 	else
 		return -ENOENT;
 	return 0;
+}
+
+int version_of_packs(const struct elf_image *image, uint64_t bits, char *ret, size_t size)
+{
+	int r = -ENOENT;
+
+	bits = packs_of_runtimes(bits);
+	for (unsigned i = 0; packs[i]; i++)
+		if (bits & UINT64_C(1) << i) {
+			r = version_read(image, packs[i], ret, size);
+			if (r >= 0 && strncmp(ret, "build-id:", 9))
+				return 0;
+		}
+	return r;
 }

@@ -12,3 +12,6 @@
  * file without running it; else "build-id:HEX". -ENOENT if the file contains neither.
  */
 int version_read(const struct elf_image *image, const struct pack *pack, char *ret, size_t size);
+/* Of the first of the packs (bits, as pack_set_get()) whose release the file states, or else the
+ * build-id. -ENOENT: neither. */
+int version_of_packs(const struct elf_image *image, uint64_t bits, char *ret, size_t size);

@@ -8,18 +8,22 @@
 #include "lib/base/macro.h"
 
 struct proxy {
-	int socket;
-	pthread_mutex_t lock;
+	struct line {
+		int socket;
+		pthread_mutex_t lock;
+	} lines[BROKER_LINES];
 };
 
-int proxy_new(int socket, struct proxy **ret)
+int proxy_new(const int sockets[BROKER_LINES], struct proxy **ret)
 {
 	struct proxy *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
-	p->socket = socket;
-	pthread_mutex_init(&p->lock, NULL);
+	for (unsigned i = 0; i < BROKER_LINES; i++) {
+		p->lines[i].socket = sockets[i];
+		pthread_mutex_init(&p->lines[i].lock, NULL);
+	}
 	*ret = p;
 	return 0;
 }
@@ -28,24 +32,27 @@ struct proxy *proxy_free(struct proxy *p)
 {
 	if (!p)
 		return NULL;
-	close(p->socket);
-	pthread_mutex_destroy(&p->lock);
+	for (unsigned i = 0; i < BROKER_LINES; i++) {
+		close(p->lines[i].socket);
+		pthread_mutex_destroy(&p->lines[i].lock);
+	}
 	free(p);
 	return NULL;
 }
 
 int proxy_call(struct proxy *p, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
+	struct line *line = &p->lines[broker_line_of(m->type)];
 	int fds[BROKER_MAX_FDS], r;
 	uint32_t type = m->type;
 	unsigned n = 0;
 
 	m->text[0] = 0;
-	pthread_mutex_lock(&p->lock);
-	r = channel_send(p->socket, m, sizeof(*m), NULL, 0);
+	pthread_mutex_lock(&line->lock);
+	r = channel_send(line->socket, m, sizeof(*m), NULL, 0);
 	if (r >= 0)
-		r = channel_receive(p->socket, m, sizeof(*m), fds, BROKER_MAX_FDS, &n);
-	pthread_mutex_unlock(&p->lock);
+		r = channel_receive(line->socket, m, sizeof(*m), fds, BROKER_MAX_FDS, &n);
+	pthread_mutex_unlock(&line->lock);
 	if (r >= 0 && m->type != type)
 		r = -EBADMSG;
 	m->text[sizeof(m->text) - 1] = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front's end of the line to the broker: one request at a time, from any thread. */
+/* The front's end of the lines to the broker: on each one request at a time, from any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 struct proxy;
 
-/* Takes ownership of the socket. -ENOMEM. */
-int proxy_new(int socket, struct proxy **ret);
+/* Takes ownership of the sockets. -ENOMEM. */
+int proxy_new(const int sockets[BROKER_LINES], struct proxy **ret);
 struct proxy *proxy_free(struct proxy *proxy);
 
 /*

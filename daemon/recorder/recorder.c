@@ -266,8 +266,7 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 {
 	struct beginning b = {};
 	uint64_t start;
-	int error = prepare_target(r->options.proxy, r->options.plans, target, &r->prepared[0],
-				   text, size);
+	int error = prepare_target(r->options.proxy, target, &r->prepared[0], text, size);
 
 	if (error < 0)
 		return error;
@@ -305,7 +304,7 @@ static int attach(struct recorder *r, const struct target *target, char *text, s
 
 	if (!r->session)
 		return begin(r, target, text, size);
-	error = prepare_target(r->options.proxy, r->options.plans, target, p, text, size);
+	error = prepare_target(r->options.proxy, target, p, text, size);
 	if (error < 0)
 		return error;
 	r->n_prepared++;

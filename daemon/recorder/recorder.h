@@ -17,8 +17,7 @@ struct recorder;
 struct recorder_options {
 	struct loop *loop;
 	struct proxy *proxy;
-	struct plan_cache *plans; /* borrowed, like those below */
-	int cache;
+	int cache; /* borrowed, like the next */
 	const char *hostname;
 	/* The broker's id of the client that started it, or BROKER_DAEMON. */
 	uint32_t client;

@@ -54,11 +54,13 @@ struct service {
 	struct service_totals totals;
 	struct metrics *metrics; /* NULL: not configured */
 	struct grpc_server *server;
-	struct plan_cache *plans;
 	struct capture_shared *captures;
 	struct targets *targets;
 	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
+	struct settling *settling; /* of settle.c, like the next */
+	unsigned n_doctors;        /* threads that ask the broker */
+	bool is_settled;           /* the call that is being handled has waited */
 	struct recorder *recorder; /* NULL: there is none */
 	uid_t recorder_uid;        /* the user who started it */
 	bool recorder_ends;

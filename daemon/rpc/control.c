@@ -14,6 +14,7 @@
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/requests_reply.h"
 #include "daemon/rpc/result_reply.h"
+#include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -32,8 +33,9 @@ void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t
 	unsigned more, n;
 	pid_t denied;
 
+	if (settle(data, call, control_list_targets, message, size, NULL, 0))
+		return;
 	n = choose_permitted(data, call, chosen, TARGETS_MAX, &more, &denied);
-
 	for (unsigned i = 0; i < n; i++) {
 		status_fill_target(chosen[i], &targets[i], addresses[i]);
 		list[i] = &targets[i];
@@ -203,6 +205,10 @@ void control_plan(struct grpc_call *call, const uint8_t *message, size_t size, v
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PlanRequest");
 		return;
 	}
+	if (settle(s, call, control_plan, message, size, m->pids, m->n_pids)) {
+		tfprofd__plan_request__free_unpacked(m, NULL);
+		return;
+	}
 	request.detail = (struct detail){ .level = m->level,
 					  .ops_at_entry = m->ops_at_entry,
 					  .no_sockets = m->no_sockets,
@@ -225,6 +231,10 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 
 	if (!m) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a CaptureRequest");
+		return;
+	}
+	if (settle(s, call, control_capture, message, size, m->pids, m->n_pids)) {
+		tfprofd__capture_request__free_unpacked(m, NULL);
 		return;
 	}
 	request.duration_ns = m->duration_ns;

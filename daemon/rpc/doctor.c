@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
+#include "daemon/rpc/settle.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 
@@ -21,6 +23,18 @@
 struct doctor {
 	unsigned n;
 	struct broker_finding findings[FINDINGS_MAX];
+};
+
+/* A call, while the broker is asked: it may be busy with captures, and the loop does not wait. */
+struct asking {
+	struct service *service;
+	struct grpc_call *call; /* NULL: its client has disconnected */
+	uint32_t pid;
+	struct doctor process; /* what the front found out about the process */
+	struct doctor doctor;
+	struct forecast forecast;
+	/* A finding of the broker about the process rules out a capture of it. */
+	bool is_ruled_out;
 };
 
 __attribute__((format(printf, 5, 6))) static void add(struct doctor *d,
@@ -73,28 +87,25 @@ static bool ask_broker(struct doctor *d, struct proxy *proxy, pid_t pid)
 	return about_process;
 }
 
-static void judge_probes(struct doctor *d, const struct service *s)
+static void judge_probes(struct doctor *d, const struct forecast *forecast)
 {
-	struct forecast forecast;
-
-	forecast_get(s->options.proxy, s->options.cache, &forecast);
-	if (!forecast.measured) {
+	if (!forecast->measured) {
 		add(d, FINDING_WARNING, "no-calibration", "ask again when the machine is less busy",
 		    "the cost of probes could not be measured here (%s): forecasts use figures of another machine",
-		    forecast.failure);
+		    forecast->failure);
 		return;
 	}
-	if (forecast.calibration.nop5 == NOP5_CORRUPTS)
+	if (forecast->calibration.nop5 == NOP5_CORRUPTS)
 		add(d, FINDING_NOTE, "nop5-corrupts",
 		    "do not probe 5-byte nops inside functions with other tools, and update the kernel",
 		    "this kernel's probes on 5-byte nops destroy data below the stack pointer; tfprofd never probes there, but other tools may");
-	else if (forecast.calibration.nop5 == NOP5_SAFE)
+	else if (forecast->calibration.nop5 == NOP5_SAFE)
 		add(d, FINDING_OK, "nop5-safe", "",
 		    "this kernel's probes on 5-byte nops leave the data below the stack pointer alone");
 	add(d, FINDING_OK, "probe-cost", "",
 	    "a probe costs %u ns here, %u ns where it is single-stepped, a switch of threads %u ns, and a message at a socket %u ns",
-	    forecast.calibration.emulated_ns, forecast.calibration.stepped_ns,
-	    forecast.calibration.switch_ns, forecast.calibration.call_ns);
+	    forecast->calibration.emulated_ns, forecast->calibration.stepped_ns,
+	    forecast->calibration.switch_ns, forecast->calibration.call_ns);
 }
 
 /* Missing features are found by trying them; this is for users who ask which kernels are
@@ -118,7 +129,8 @@ static void judge_release(struct doctor *d, const char *release)
 }
 
 /* Adds findings that do not depend on the process, and answers. */
-static void answer_findings(struct grpc_call *call, const struct service *s, struct doctor *d)
+static void answer_findings(struct grpc_call *call, const struct service *s,
+			    const struct forecast *forecast, struct doctor *d)
 {
 	static const char *const severities[] = { [FINDING_OK] = "ok",
 						  [FINDING_NOTE] = "note",
@@ -128,11 +140,11 @@ static void answer_findings(struct grpc_call *call, const struct service *s, str
 	Tfprofd__DoctorReply reply = TFPROFD__DOCTOR_REPLY__INIT;
 	struct utsname kernel = {};
 
-	judge_probes(d, s);
+	judge_probes(d, forecast);
 	if (s->options.cache < 0 || faccessat(s->options.cache, ".", W_OK, AT_EACCESS) < 0)
 		add(d, FINDING_NOTE, "no-cache",
 		    "make the state directory writable, or choose another one with tfprofd --state-dir",
-		    "plans are not kept between runs of the daemon: the first capture of each server takes longer");
+		    "what probes cost on this machine is not kept between runs of the daemon: it is measured at each start");
 	uname(&kernel);
 	judge_release(d, kernel.release);
 	add(d, FINDING_OK, "daemon", "", "tfprofd " TFPROFD_VERSION " answers, on Linux %.64s",
@@ -172,34 +184,88 @@ static void judge_plan(struct doctor *d, const struct capture_plan *plan)
 		    "%s", text);
 }
 
+/* In the loop's thread, when the broker has answered. */
+static void on_asked(void *data)
+{
+	struct asking *a = data;
+	struct doctor *d = &a->doctor;
+
+	a->service->n_doctors--;
+	for (unsigned i = 0; i < a->process.n && d->n < FINDINGS_MAX && !a->is_ruled_out; i++)
+		d->findings[d->n++] = a->process.findings[i];
+	if (a->call) {
+		grpc_call_on_cancel(a->call, NULL, NULL);
+		answer_findings(a->call, a->service, &a->forecast, d);
+	}
+	free(a);
+}
+
+static void *ask_thread(void *data)
+{
+	struct asking *a = data;
+	const struct service_options *options = &a->service->options;
+
+	a->is_ruled_out =
+		ask_broker(&a->doctor, options->proxy, a->pid <= INT32_MAX ? (pid_t)a->pid : 0);
+	forecast_get(options->proxy, options->cache, &a->forecast);
+	loop_post(options->loop, on_asked, a);
+	return NULL;
+}
+
+static void on_cancelled(void *data)
+{
+	((struct asking *)data)->call = NULL;
+}
+
+/* Takes what is known about the process over. */
+static void ask(struct asking *a)
+{
+	pthread_t thread;
+
+	a->service->n_doctors++;
+	if (pthread_create(&thread, NULL, ask_thread, a)) {
+		a->service->n_doctors--;
+		grpc_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		free(a);
+		return;
+	}
+	pthread_detach(thread);
+	grpc_call_on_cancel(a->call, on_cancelled, a);
+}
+
+static void judge_failure(struct doctor *d, const struct capture_result *result)
+{
+	if (result->error == -ENOENT)
+		add(d, FINDING_ERROR, "no-symbols",
+		    "use a build of the server that is not stripped, or install its debug symbols",
+		    "%s", result->text);
+	else if (result->error == -ESRCH)
+		add(d, FINDING_ERROR, "ended", "start it again", "%s", result->text);
+	else if (result->error == -EACCES || result->error == -EPERM)
+		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "%s", result->text);
+	else
+		add(d, FINDING_ERROR, "malformed",
+		    "use an intact build of the server: a file of its runtime cannot be read", "%s",
+		    result->text);
+}
+
 /* The host may have changed since the call began: it is checked when the answer is made. */
 static void answer_planned(struct job *job, struct capture_result *result)
 {
-	struct doctor *d = calloc(1, sizeof(*d));
+	struct asking *a = calloc(1, sizeof(*a));
 
-	if (!d) {
+	if (!a) {
 		grpc_call_fail(job->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	if (!ask_broker(d, job->service->options.proxy, job->pid)) {
-		if (!result->error)
-			judge_plan(d, &result->plan);
-		else if (result->error == -ENOENT)
-			add(d, FINDING_ERROR, "no-symbols",
-			    "use a build of the server that is not stripped, or install its debug symbols",
-			    "%s", result->text);
-		else if (result->error == -ESRCH)
-			add(d, FINDING_ERROR, "ended", "start it again", "%s", result->text);
-		else if (result->error == -EACCES || result->error == -EPERM)
-			add(d, FINDING_ERROR, "unreadable", "run tfprofd as root", "%s",
-			    result->text);
-		else
-			add(d, FINDING_ERROR, "malformed",
-			    "use an intact build of the server: a file of its runtime cannot be read",
-			    "%s", result->text);
-	}
-	answer_findings(job->call, job->service, d);
-	free(d);
+	a->service = job->service;
+	a->call = job->call;
+	a->pid = (uint32_t)job->pid;
+	if (result->error)
+		judge_failure(&a->process, result);
+	else
+		judge_plan(&a->process, &result->plan);
+	ask(a);
 }
 
 static bool answer_unplanned(struct job *job, const struct capture_result *result)
@@ -234,44 +300,47 @@ static const struct target *find_target(struct doctor *d, struct service *s,
 	return NULL;
 }
 
+static void ask_about(struct asking *a, struct service *s, struct grpc_call *call)
+{
+	const struct target *target = NULL;
+	struct job job = { .pid = (pid_t)a->pid,
+			   .answer = answer_planned,
+			   .answer_failure = answer_unplanned };
+	struct capture_request request = { .plan_only = true,
+					   .n_targets = 1,
+					   .detail = { .level = 3 } };
+
+	a->service = s;
+	a->call = call;
+	if (a->pid > INT32_MAX)
+		add(&a->process, FINDING_ERROR, "no-process",
+		    "choose one of those that tfprofctl targets lists", "there is no process %u",
+		    a->pid);
+	else if (a->pid)
+		target = find_target(&a->process, s, grpc_call_peer(call), (pid_t)a->pid);
+	if (!target) {
+		ask(a);
+		return;
+	}
+	request.targets[0] = target;
+	job_start(s, call, &job, &request);
+	free(a);
+}
+
 void control_doctor(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tfprofd__DoctorRequest *m = tfprofd__doctor_request__unpack(NULL, size, message);
-	struct doctor *d = calloc(1, sizeof(*d));
-	const struct target *target = NULL;
+	struct asking *a = calloc(1, sizeof(*a));
 	struct service *s = data;
-	uint32_t pid;
 
-	if (!m || !d) {
-		grpc_call_fail(call, d ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED,
-			       d ? "not a DoctorRequest" : "out of memory");
-		if (m)
-			tfprofd__doctor_request__free_unpacked(m, NULL);
-		free(d);
-		return;
-	}
-	pid = m->pid;
-	tfprofd__doctor_request__free_unpacked(m, NULL);
-	if (pid > INT32_MAX) {
-		ask_broker(d, s->options.proxy, 0);
-		add(d, FINDING_ERROR, "no-process",
-		    "choose one of those that tfprofctl targets lists", "there is no process %u",
-		    pid);
-	} else if (!ask_broker(d, s->options.proxy, (pid_t)pid) && pid) {
-		target = find_target(d, s, grpc_call_peer(call), (pid_t)pid);
-	}
-	if (target) {
-		struct job job = { .pid = (pid_t)pid,
-				   .answer = answer_planned,
-				   .answer_failure = answer_unplanned };
-		struct capture_request request = { .plan_only = true,
-						   .targets = { target },
-						   .n_targets = 1,
-						   .detail = { .level = 3 } };
-
-		job_start(s, call, &job, &request);
-	} else {
-		answer_findings(call, s, d);
-	}
-	free(d);
+	if (!m || !a)
+		grpc_call_fail(call, a ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED,
+			       a ? "not a DoctorRequest" : "out of memory");
+	else
+		a->pid = m->pid;
+	if (m && a && !(m->pid && settle(s, call, control_doctor, message, size, &m->pid, 1)))
+		ask_about(TAKE_PTR(a), s, call);
+	free(a);
+	if (m)
+		tfprofd__doctor_request__free_unpacked(m, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/reply.h"
+#include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
@@ -98,6 +99,8 @@ void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t si
 	}
 	pid = request->pid;
 	tfprofd__lifecycle_request__free_unpacked(request, NULL);
+	if (settle(data, call, control_lifecycle, message, size, &pid, pid > 0))
+		return;
 	replies = collect(data, call, pid, list, &reply.n_processes);
 	reply.processes = list;
 	if (!replies)

@@ -157,9 +157,9 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 		*m = (Tfprofd__PlannedFile)TFPROFD__PLANNED_FILE__INIT;
 		m->path = (char *)p->target.files[f].path;
 		m->build_id = file->plan->build_id;
-		m->device = file->device;
-		m->inode = file->inode;
-		m->size = file->size;
+		m->device = file->opened.device;
+		m->inode = file->opened.inode;
+		m->size = file->opened.size;
 		m->known = file->known;
 		t->file_list[f] = m;
 		for (unsigned i = 0; i < file->plan->n_sites; i++, n++) {

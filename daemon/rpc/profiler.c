@@ -10,6 +10,7 @@
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
+#include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/clock.h"
 #include "lib/base/macro.h"
@@ -141,6 +142,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		reply_answer(call, &response.base);
 		return;
 	}
+	if (settle(s, call, profiler_profile, message, size, NULL, 0))
+		return;
 	request.n_targets = choose_permitted(s, call, request.targets, RECORD_MAX_TARGETS,
 					     &request.n_left_out, &denied);
 	if (!request.n_targets && denied) {

@@ -54,7 +54,6 @@ static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
 	const struct config *config = s->options.config;
 	struct recorder_options options = { .loop = s->options.loop,
 					    .proxy = s->options.proxy,
-					    .plans = s->plans,
 					    .cache = s->options.cache,
 					    .hostname = s->options.hostname,
 					    .client = client,

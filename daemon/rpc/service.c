@@ -20,6 +20,7 @@
 #include "daemon/rpc/profiler.h"
 #include "daemon/rpc/recorder.h"
 #include "daemon/rpc/reflection.h"
+#include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -180,7 +181,6 @@ static int watch_lifecycles(struct service *s)
 {
 	struct lifecycles_options options = { .loop = s->options.loop,
 					      .proxy = s->options.proxy,
-					      .plans = s->plans,
 					      .cache = s->options.cache,
 					      .watches = s->options.config->lifecycle,
 					      .ended = on_lifecycles_ended,
@@ -215,11 +215,8 @@ int service_new(const struct service_options *options, struct service **ret)
 	server.data = targets.data = s;
 	r = grpc_server_new(options->loop, &server, &s->server);
 	if (r >= 0)
-		r = plan_cache_new(options->cache, &s->plans);
-	if (r >= 0)
-		r = capture_shared_new(options->loop, options->proxy, s->plans, options->cache,
+		r = capture_shared_new(options->loop, options->proxy, options->cache,
 				       options->hostname, &s->captures);
-	targets.plans = s->plans;
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
 	if (r >= 0)
@@ -242,9 +239,9 @@ struct service *service_free(struct service *s)
 		return NULL;
 	s->server = grpc_server_free(s->server);
 	metrics_free(s->metrics);
+	settle_free(s);
 	targets_free(s->targets);
 	capture_shared_free(s->captures);
-	plan_cache_free(s->plans);
 	safe_close(s->options.cache);
 	free(s);
 	return NULL;
@@ -275,7 +272,7 @@ static void end_when_idle(void *data)
 	/* Threads of captures that still detach use the loop and the lifecycles. */
 	if (!capture_count(s->captures) && s->lifecycles)
 		lifecycles_end(s->lifecycles);
-	if (capture_count(s->captures) || s->recorder || s->lifecycles)
+	if (capture_count(s->captures) || s->recorder || s->lifecycles || s->n_doctors)
 		loop_post(s->options.loop, end_when_idle, s);
 	else
 		loop_exit(s->options.loop, 0);

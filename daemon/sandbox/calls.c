@@ -79,6 +79,9 @@ static const uint16_t of_broker[] = {
 	SYS_capget,
 	SYS_listen,
 	SYS_socketpair,
+	SYS_memfd_create,
+	/* Its flags are in memory. It opens directories that targets' settings name. */
+	SYS_openat2,
 	SYS_signalfd4,
 	SYS_sched_setaffinity,
 	SYS_wait4,
@@ -99,6 +102,29 @@ static const uint16_t of_sanitizers[] = {
 };
 #endif
 
+static const uint16_t of_prover[] = {
+	SYS_setpriority,
+	SYS_alarm,
+	SYS_seccomp,
+	SYS_prlimit64,
+};
+
+static const uint16_t of_reader[] = {
+	SYS_read,           SYS_pread64,     SYS_write,   SYS_pwrite64,      SYS_lseek,
+	SYS_fstat,          SYS_newfstatat,  SYS_fcntl,   SYS_dup,           SYS_close,
+	SYS_fadvise64,      SYS_sendmsg,     SYS_recvmsg, SYS_munmap,        SYS_mremap,
+	SYS_madvise,        SYS_brk,         SYS_futex,   SYS_getrandom,     SYS_getpid,
+	SYS_gettid,         SYS_sched_yield, SYS_sysinfo, SYS_clock_gettime, SYS_rt_sigreturn,
+	SYS_rt_sigprocmask, SYS_exit_group,  SYS_exit,
+};
+
+static void allow_memory(struct filter *f)
+{
+	/* No new code. */
+	filter_allow_if(f, SYS_mmap, 2, PROT_EXEC, 0);
+	filter_allow_if(f, SYS_mprotect, 2, PROT_EXEC, 0);
+}
+
 static void allow_common(struct filter *f)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -107,9 +133,7 @@ static void allow_common(struct filter *f)
 	filter_allow(f, common, ARRAY_SIZE(common));
 	filter_allow(f, files, ARRAY_SIZE(files));
 	filter_allow_if(f, SYS_openat, 2, OPEN_WRITES, O_RDONLY);
-	/* No new code. */
-	filter_allow_if(f, SYS_mmap, 2, PROT_EXEC, 0);
-	filter_allow_if(f, SYS_mprotect, 2, PROT_EXEC, 0);
+	allow_memory(f);
 	/* Its flags are in memory, where they cannot be looked at: the C library then uses clone.
 	 */
 	filter_refuse(f, SYS_clone3, ENOSYS);
@@ -128,6 +152,7 @@ static void allow_writing(struct filter *f, int directory)
 	filter_allow_if(f, SYS_openat, 0, UINT32_MAX, (uint32_t)directory);
 	filter_allow_if(f, SYS_unlinkat, 0, UINT32_MAX, (uint32_t)directory);
 	filter_allow_if(f, SYS_renameat, 0, UINT32_MAX, (uint32_t)directory);
+	filter_allow_if(f, SYS_linkat, 2, UINT32_MAX, (uint32_t)directory);
 }
 
 void calls_of_front(struct filter *f, int directory)
@@ -148,8 +173,25 @@ void calls_of_broker(struct filter *f, const int *writable, size_t n)
 	allow_common(f);
 	filter_allow(f, of_broker, ARRAY_SIZE(of_broker));
 	for (size_t i = 0; i < n; i++)
-		allow_writing(f, writable[i]);
+		if (writable[i] >= 0)
+			allow_writing(f, writable[i]);
 	filter_allow_if(f, SYS_clone, 0, CLONE_NAMESPACES, 0);
 	/* Of the process in which the cost of probes is measured. */
 	filter_allow_if(f, SYS_prctl, 0, UINT32_MAX, PR_SET_PDEATHSIG);
+}
+
+void calls_of_prover(struct filter *f)
+{
+	allow_common(f);
+	filter_allow(f, of_prover, ARRAY_SIZE(of_prover));
+	filter_allow_if(f, SYS_clone, 0, CLONE_NAMESPACES, 0);
+}
+
+void calls_of_reader(struct filter *f)
+{
+#ifdef __SANITIZE_ADDRESS__
+	filter_allow(f, of_sanitizers, ARRAY_SIZE(of_sanitizers));
+#endif
+	filter_allow(f, of_reader, ARRAY_SIZE(of_reader));
+	allow_memory(f);
 }

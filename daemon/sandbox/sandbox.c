@@ -18,11 +18,11 @@
 #define FRONT_FILES 4096
 
 /*
- * What the front sees of the host's files: processes, debug files that root installed, and the
- * names of users and groups, which the configuration contains and which are looked up when it is
- * read again.
+ * What the front sees of the host's files: processes, and the names of users and groups, which the
+ * configuration contains and which are looked up when it is read again.
  */
-static const char *const shown[] = { "/proc", "/usr/lib/debug", "/etc/passwd", "/etc/group", NULL };
+static const char *const shown[] = { "/proc", "/etc/passwd", "/etc/group", NULL };
+static const char *const nothing[] = { NULL };
 
 static int limit(int resource, rlim_t value)
 {
@@ -76,7 +76,7 @@ static int drop_capabilities(void)
 }
 
 /* Namespaces need CAP_SYS_ADMIN, which the daemon may have been started without. */
-static void leave_host(struct sandbox_front *front)
+static void leave_host(const char *const *seen, int *directory)
 {
 	int r = unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0 ? -errno : 0;
 
@@ -84,11 +84,36 @@ static void leave_host(struct sandbox_front *front)
 		log_errno(
 			r == -EPERM ? LOG_INFO : LOG_WARNING, r,
 			"cannot leave the host's network (%m); system calls that open sockets are forbidden all the same");
-	r = root_enter(shown, &front->cache);
+	r = root_enter(seen, directory);
 	if (r < 0)
 		log_errno(
 			r == -EPERM ? LOG_INFO : LOG_WARNING, r,
 			"cannot leave the host's file system (%m); Landlock restricts what can be opened, if this kernel has it");
+}
+
+/* What the processes without privileges have in common. They write in the directory only. */
+static int drop_everything(const struct sandbox_user *user, const char *const *seen, int *directory)
+{
+	int r;
+
+	leave_host(seen, directory);
+	r = cap_get_bound(CAP_SETPCAP) == 1 ? drop_bounding_set() : 0;
+	if (r >= 0)
+		r = sandbox_user_become(user);
+	if (r > 0)
+		log_warning(
+			"cannot become another user and remain that of the broker; start tfprofd with CAP_SETUID and CAP_SETGID");
+	if (r >= 0)
+		r = drop_capabilities();
+	if (r >= 0)
+		r = hide_memory();
+	if (r < 0)
+		return log_error_errno(r, "cannot drop privileges: %m");
+	r = landlock_restrict(seen, *directory);
+	if (r < 0)
+		log_warning_errno(
+			r, "cannot use Landlock (%m); users and system calls are restricted");
+	return 0;
 }
 
 static int apply_calls(struct filter *f)
@@ -111,26 +136,34 @@ int sandbox_front(struct sandbox_front *front)
 	r = limit_memory();
 	if (r < 0)
 		log_debug("cannot set RLIMIT_DATA: %s", strerror(-r));
-	leave_host(front);
-	r = cap_get_bound(CAP_SETPCAP) == 1 ? drop_bounding_set() : 0;
-	if (r >= 0)
-		r = sandbox_user_become(&front->user);
-	if (r > 0)
-		log_warning(
-			"cannot become another user: the front has the user of the broker; start tfprofd with CAP_SETUID and CAP_SETGID");
-	if (r >= 0)
-		r = drop_capabilities();
-	if (r >= 0)
-		r = hide_memory();
+	r = drop_everything(&front->user, shown, &front->cache);
 	if (r < 0)
-		return log_error_errno(r, "cannot drop privileges: %m");
-	r = landlock_restrict(shown, front->cache);
-	if (r < 0)
-		log_warning_errno(
-			r, "cannot use Landlock (%m); users and system calls are restricted");
+		return r;
 	filter_begin(&filter);
 	calls_of_front(&filter, front->cache);
 	return apply_calls(&filter);
+}
+
+int sandbox_prover(const struct sandbox_user *user)
+{
+	struct filter filter;
+	int none = -1, r;
+
+	r = drop_everything(user, nothing, &none);
+	if (r < 0)
+		return r;
+	filter_begin(&filter);
+	calls_of_prover(&filter);
+	return apply_calls(&filter);
+}
+
+int sandbox_reader(void)
+{
+	struct filter filter;
+
+	filter_begin(&filter);
+	calls_of_reader(&filter);
+	return filter_apply(&filter);
 }
 
 int sandbox_broker(const int *writable, size_t n)

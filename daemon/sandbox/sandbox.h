@@ -27,6 +27,15 @@ struct sandbox_front {
 int sandbox_front(struct sandbox_front *front);
 
 /*
+ * For the process that starts one for each file that is read: another user, no capability, an empty
+ * root directory, no network. Returns 0 or -errno, as sandbox_front().
+ */
+int sandbox_prover(const struct sandbox_user *user);
+/* For each of those, in addition: memory, and descriptors that are open. 0 or -errno; nothing is
+ * logged. */
+int sandbox_reader(void);
+
+/*
  * For the process with capabilities, which has dropped those that it does not need: the system
  * calls of its work. It opens files to write them only relative to these descriptors of
  * directories. Returns 0 or -errno.

@@ -41,7 +41,7 @@ static int attach_file(struct empty *e, int fd, const struct pack_set *set)
 	char path[32];
 	int r;
 
-	r = plan_new(fd, set, &plan, &reason);
+	r = plan_new(fd, -1, set, &plan, &reason);
 	if (r < 0) {
 		fprintf(stderr, "empty_probe: %s\n", reason);
 		return r;

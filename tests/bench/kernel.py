@@ -35,7 +35,7 @@ def held_ids(daemon):
 
 def front_of(daemon):
     """The process that handles what the programs send."""
-    return next(pid for pid in daemon.pids() if pid != daemon.pid)
+    return daemon.front()
 
 
 def memory_bytes(pid, field):

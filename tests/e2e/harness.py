@@ -358,17 +358,33 @@ class Daemon(Process):
             return False
 
     def pids(self):
-        """The processes of the daemon: the one that was started, and its children."""
-        return sorted(int(p) for p in group_members(self.pid))
+        """The roles of the daemon: the process that was started, and its children. Not those that read one file and end."""
+        members = {int(p) for p in group_members(self.pid)}
+        return sorted(pid for pid in members if pid == self.pid or (parent := parent_of(pid)) == self.pid or parent not in members)
+
+    def role(self, name):
+        """The process of a role: .pid is the broker, which has dropped its network; "front" serves clients, "prover" reads files."""
+        return next(pid for pid in self.pids() if name_of(pid) == f"tfprofd-{name}")
 
     def front(self):
-        """The process that serves clients: .pid is the broker, which has dropped its network."""
-        return next(pid for pid in self.pids() if pid != self.pid)
+        return self.role("front")
 
     def stop(self, timeout=STOP_TIMEOUT_S):
         status = super().stop(timeout)
         shutil.rmtree(self.directory, ignore_errors=True)
         return status
+
+
+def name_of(pid):
+    return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def parent_of(pid):
+    """0: it has ended."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def group_members(group):

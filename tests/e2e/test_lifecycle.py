@@ -255,15 +255,16 @@ class Leftovers(Lifecycle):
         future = self.profile_later(self.address, duration_ms=20_000)
         self.wait_window(self.daemon)
         pids = self.daemon.pids()
-        self.assertEqual(len(pids), 2, "broker and front")
+        self.assertEqual(len(pids), 3, "broker, prover and front")
+        broker, prover, front = self.daemon.pid, self.daemon.role("prover"), self.daemon.front()
         held = {key for key, holders in harness.bpf_holders().items() if holders & set(pids)}
         self.assertTrue(held, "nothing was attached")
-        for pid in choose(self.daemon.pid, *(p for p in pids if p != self.daemon.pid)):
+        for pid in choose(broker, prover, front):
             os.kill(pid, signal.SIGKILL)
         with self.assertRaises(grpc.RpcError) as caught:
             future.result(10)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
-        harness.wait_until(lambda: not self.daemon.running() and not self.daemon.pids(), 5, "both roles end")
+        harness.wait_until(lambda: not self.daemon.running() and not self.daemon.pids(), 5, "all roles end")
         harness.wait_until(lambda: not held & set(harness.bpf_objects()), 5, "what they held is gone")
         self.check_clean()
         self.check_load()
@@ -275,13 +276,16 @@ class Leftovers(Lifecycle):
         self.assertEqual(harness.response_xspace(harness.profile(self.daemon.address, duration_ms=100)).errors, [])
 
     def test_broker_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, front: [broker])
+        self.kill_in_the_middle(lambda broker, prover, front: [broker])
 
     def test_front_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, front: [front])
+        self.kill_in_the_middle(lambda broker, prover, front: [front])
 
-    def test_both_roles_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, front: [broker, front])
+    def test_prover_killed_in_the_middle_of_a_capture(self):
+        self.kill_in_the_middle(lambda broker, prover, front: [prover])
+
+    def test_all_roles_killed_in_the_middle_of_a_capture(self):
+        self.kill_in_the_middle(lambda *roles: roles)
 
     def test_sigterm_in_the_middle_of_a_capture_delivers_a_partial_result_and_ends(self):
         harness.profile(self.address, duration_ms=1)

@@ -82,7 +82,7 @@ class Load(harness.TestCase):
         """The front is stopped for a part of the window, so that the rings fill up."""
         server = self.start(busy_server, 1)
         self.prepared(server)
-        front, = set(self.daemon.pids()) - {self.daemon.pid}
+        front = self.daemon.front()
         stopper = threading.Timer(0.5, lambda: (os.kill(front, signal.SIGSTOP), time.sleep(2),
                                                 os.kill(front, signal.SIGCONT)))
         stopper.start()

@@ -139,9 +139,9 @@ class AsService(test_lifecycle.Lifecycle):
         where = types.SimpleNamespace(socket=path)
         daemon.wait_ready(lambda: str(target.pid) in harness.ctl(where, "targets").stdout, 20)
         address = harness.wait_target(where, target.pid)["address"]
-        users = list(harness.group_members(daemon.pid))
-        self.assertEqual(len(users), 2)
-        status = {pid: pathlib.Path(f"/proc/{pid}/status").read_text() for pid in users}
+        names = {harness.name_of(pid): pid for pid in harness.group_members(daemon.pid)}
+        roles = [names["tfprofd"], names["tfprofd-front"], names["tfprofd-prover"]]
+        status = {pid: pathlib.Path(f"/proc/{pid}/status").read_text() for pid in roles}
         uids = {pid: re.search(r"^Uid:\t(\d+)", text, re.MULTILINE)[1] for pid, text in status.items()}
         self.assertEqual(uids.pop(daemon.pid), str(SERVICE_USER))
         self.assertNotIn(str(SERVICE_USER), uids.values())

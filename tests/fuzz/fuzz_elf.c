@@ -53,6 +53,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (elf_image_open(fd, &image, &reason) < 0)
 		return 0;
 	read_image(image);
-	plan_new(fd, pack_set_get(1), &plan, &reason);
+	plan_new(fd, -1, pack_set_get(1), &plan, &reason);
 	return 0;
 }

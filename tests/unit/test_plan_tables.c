@@ -34,7 +34,7 @@ static int plan(size_t size, struct plan **ret)
 {
 	_cleanup_close_ int fd = elf_file_write(&f, size);
 	const char *reason = NULL;
-	int r = plan_new(fd, set_of(&pack), ret, &reason);
+	int r = plan_new(fd, -1, set_of(&pack), ret, &reason);
 
 	CHECK(r >= 0 || (reason && *reason));
 	return r;

@@ -478,14 +478,6 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 	return r;
 }
 
-bool attachment_uses(const struct attachment *a, int file)
-{
-	for (unsigned i = 0; i < a->n_sites; i++)
-		if (a->sites[i].file == file)
-			return true;
-	return false;
-}
-
 unsigned attachment_links(const struct attachment *a)
 {
 	unsigned n = 0;

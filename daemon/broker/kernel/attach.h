@@ -92,8 +92,6 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
 struct detached *detached_free(struct detached *d);
 
-/* Whether sites were added in the file with this descriptor. */
-bool attachment_uses(const struct attachment *a, int file);
 unsigned attachment_links(const struct attachment *a);
 /* Puts a record of every living thread of the targets into the rings. */
 int attachment_name_threads(struct attachment *a);

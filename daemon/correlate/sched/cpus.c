@@ -72,6 +72,27 @@ static uint32_t give(struct share *shares, uint32_t n, uint32_t tid, uint64_t ns
 	return n;
 }
 
+/* The time of the kept stints in which the thread alone had the CPU. */
+static uint64_t certain_ns(const struct cpu_stints *s, uint32_t tid)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < MIN(s->n, (uint32_t)CPU_STINTS); i++)
+		if (s->list[i].first == tid && s->list[i].last == tid)
+			sum += s->list[i].end_ns - s->list[i].start_ns;
+	return sum;
+}
+
+/* Who had the CPU for the rest of a stint when a wait began within it: of the two known threads the
+ * one that recently had it for longer, else the one that left it. */
+static uint32_t likely(const struct cpu_stints *s, const struct stint *stint)
+{
+	return stint->first != stint->last &&
+			       certain_ns(s, stint->first) > certain_ns(s, stint->last)
+		       ? stint->first
+		       : stint->last;
+}
+
 uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64_t end)
 {
 	const struct cpu_stints *s = cpu < c->n ? c->stints[cpu] : NULL;
@@ -86,11 +107,12 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 			break;
 		if (from >= to)
 			continue;
-		/* The wait began within the stint: the thread that left the CPU more likely had it
-		 * then than the one that got it. */
-		n = give(shares, n, stint->last, to - from);
-		n = give(shares, n, stint->start_ns < start ? stint->last : stint->first,
-			 to - from);
+		if (stint->start_ns < start) {
+			n = give(shares, n, likely(s, stint), 2 * (to - from));
+		} else {
+			n = give(shares, n, stint->last, to - from);
+			n = give(shares, n, stint->first, to - from);
+		}
 	}
 	for (uint32_t i = 1; i < n; i++)
 		if (shares[i].twice_ns > shares[best].twice_ns)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cached plans: found again for the same file only, and never trusted further than the file
- * confirms them. */
+/* Stored plans: found again for the same file only, and never trusted further than the file
+ * confirms them; and plans as bytes. */
 #include "tests/unit/check.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/plan/plan_cache.h"
+#include "daemon/broker/plan_store.h"
+#include "daemon/plan/proof.h"
+#include "daemon/plan/stored.h"
 #include "lib/base/macro.h"
 #include "tests/unit/elf_file.h"
 #include "tests/unit/packed.h"
@@ -21,7 +24,9 @@ static const struct probe_row probes[] = {
 };
 static const struct pack pack = { .name = "test", .rows = probes, .n_rows = ARRAY_SIZE(probes) };
 
-static char directory[] = "/tmp/tfprofd-cache-XXXXXX";
+static char directory[] = "/tmp/tfprofd-plans-XXXXXX";
+/* In it, where plans are stored. */
+static char plans[64];
 
 static int open_directory(void)
 {
@@ -30,13 +35,14 @@ static int open_directory(void)
 	if (!made && !mkdtemp(directory))
 		return -1;
 	made = true;
+	snprintf(plans, sizeof(plans), "%s/plans", directory);
 	return open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Empties the directory, and returns the number of plans in it. */
 static unsigned clear(void)
 {
-	DIR *d = opendir(directory);
+	DIR *d = opendir(plans);
 	struct dirent *e;
 	unsigned n = 0;
 
@@ -63,30 +69,46 @@ static uint64_t offset_of(uint64_t at)
 	return offsetof(struct elf_file, code) + at;
 }
 
-/* The offset that the cache gives for the file's work, 0: none. */
-static uint64_t planned(struct plan_cache *cache, int fd, bool *ret_known)
+/* The plan of a file as the prover makes it, with what is stored in the directory; NULL: it cannot
+ * be made. */
+static struct plan *planned_with(struct plan_store *store, int fd, bool *ret_known)
 {
-	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	const struct pack_set *set = set_of(&pack);
 	const char *reason;
+	struct plan *plan;
+	struct stat st;
+	int stored, new;
 
-	if (plan_cache_get(cache, fd, set_of(&pack), true, &plan, ret_known, &reason) < 0 ||
-	    plan->n_sites != 1)
-		return 0;
-	return plan->sites[0].offset;
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	stored = plan_store_open(store, &st, set);
+	plan = stored_read(stored, fd, &st, false, set);
+	*ret_known = plan;
+	safe_close(stored);
+	if (plan)
+		return plan;
+	if (plan_new(fd, -1, set, &plan, &reason) < 0)
+		return NULL;
+	new = plan_store_create(store);
+	if (new >= 0 && stored_write(new, &st, false, plan) >= 0)
+		plan_store_keep(store, new, &st, set);
+	else
+		safe_close(new);
+	return plan;
 }
 
-/* What a new daemon finds for the file. */
+/* The offset of the file's work that a new daemon finds, 0: none. */
 static uint64_t planned_anew(int fd, bool *ret_known)
 {
-	struct plan_cache *cache;
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	struct plan_store *store;
 	int d = open_directory();
-	uint64_t offset;
 
-	CHECK_EQ(plan_cache_new(d, &cache), 0);
-	offset = planned(cache, fd, ret_known);
-	plan_cache_free(cache);
+	CHECK_EQ(plan_store_new(d, &store), 0);
+	plan = planned_with(store, fd, ret_known);
+	plan_store_free(store);
 	close(d);
-	return offset;
+	return plan && plan->n_sites == 1 ? plan->sites[0].offset : 0;
 }
 
 /* Writes a file's bytes under a name on a disk, where files keep their inode; returns a descriptor.
@@ -106,13 +128,13 @@ static int on_disk(const struct elf_file *file, const char *name)
 /* The only plan in the directory. */
 static void plan_path(char *ret, size_t size)
 {
-	DIR *d = opendir(directory);
+	DIR *d = opendir(plans);
 	struct dirent *e;
 
 	*ret = 0;
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] != '.')
-			snprintf(ret, size, "%s/%s", directory, e->d_name);
+			snprintf(ret, size, "%s/%s", plans, e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -274,23 +296,100 @@ TEST(a_forged_plan_with_a_valid_digest_cannot_name_an_address_outside_code)
 	clear();
 }
 
-TEST(a_directory_that_cannot_be_written_costs_only_time)
+TEST(a_directory_that_cannot_be_used_costs_only_time)
 {
-	struct plan_cache *cache;
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	struct plan_store *store;
 	struct elf_file file;
 	bool known = true;
-	int fd, gone;
+	int fd;
 
 	make(&file, 16);
 	fd = on_disk(&file, "a");
-	gone = open_directory();
-	CHECK_EQ(plan_cache_new(dup(STDIN_FILENO), &cache), 0); /* no directory at all */
-	CHECK_EQ(planned(cache, fd, &known), offset_of(16));
-	CHECK_EQ(planned(cache, fd, &known), offset_of(16));
-	CHECK(known);
-	plan_cache_free(cache);
-	close(gone);
+	CHECK_EQ(plan_store_new(STDIN_FILENO, &store), 0); /* no directory at all */
+	plan = planned_with(store, fd, &known);
+	CHECK(plan && plan->n_sites == 1 && !known);
+	plan_store_free(store);
 	close(fd);
+}
+
+/* The bytes of the plan of a file with one function. */
+static int prove(uint64_t at)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	struct elf_file file;
+	const char *reason;
+	int fd, proof = memfd_create("proof", MFD_CLOEXEC);
+
+	make(&file, at);
+	fd = on_disk(&file, "a");
+	CHECK_EQ(plan_new(fd, -1, set_of(&pack), &plan, &reason), 0);
+	strcpy(plan->version, "2.21.0");
+	CHECK_EQ(proof_write(proof, plan), 0);
+	close(fd);
+	return proof;
+}
+
+TEST(a_plan_is_the_same_after_it_was_written_and_read)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = NULL, *sites = NULL;
+	int proof = prove(16);
+
+	CHECK_EQ(proof_read(proof, set_of(&pack), &plan), 0);
+	CHECK_EQ(proof_read_sites(proof, set_of(&pack), &sites), 0);
+	CHECK_EQ(plan->n_sites, 1);
+	CHECK_EQ(sites->n_sites, 1);
+	CHECK_EQ(plan->sites[0].offset, offset_of(16));
+	CHECK_EQ(sites->sites[0].offset, offset_of(16));
+	CHECK_STR(plan->sites[0].symbol, "work");
+	CHECK_STR(plan->sites[0].site.text, "push %rbp");
+	CHECK(!sites->sites[0].symbol);
+	CHECK_STR(sites->version, "2.21.0");
+	CHECK_EQ(plan_cookie(plan, &plan->sites[0], 3), plan_cookie(sites, &sites->sites[0], 3));
+	close(proof);
+}
+
+TEST(a_plan_with_any_byte_changed_is_refused_or_within_its_limits)
+{
+	int proof = prove(16), n_refused = 0;
+	uint8_t bytes[4096];
+	ssize_t size = pread(proof, bytes, sizeof(bytes), 0);
+
+	for (ssize_t i = 0; i < size; i++)
+		for (unsigned bit = 0; bit < 8; bit++) {
+			_cleanup_(plan_unrefp) struct plan *plan = NULL;
+			uint8_t changed = bytes[i] ^ (uint8_t)(1u << bit);
+
+			CHECK_EQ(pwrite(proof, &changed, 1, i), 1);
+			if (proof_read(proof, set_of(&pack), &plan) < 0)
+				n_refused++;
+			for (unsigned k = 0; plan && k < plan->n_sites; k++) {
+				const struct plan_site *s = &plan->sites[k];
+
+				CHECK(s->spec < ARRAY_SIZE(probes));
+				CHECK(s->site.class <= SITE_REFUSED);
+				CHECK(strlen(s->symbol) < sizeof(bytes));
+				plan_cookie(plan, s, 0);
+			}
+			CHECK_EQ(pwrite(proof, &bytes[i], 1, i), 1);
+		}
+	CHECK(n_refused > 100);
+	close(proof);
+}
+
+TEST(a_plan_truncated_anywhere_is_refused)
+{
+	int proof = prove(16);
+	struct stat st;
+
+	CHECK_EQ(fstat(proof, &st), 0);
+	for (off_t size = st.st_size - 1; size >= 0; size--) {
+		struct plan *plan;
+
+		CHECK_EQ(ftruncate(proof, size), 0);
+		CHECK(proof_read(proof, set_of(&pack), &plan) < 0);
+	}
+	close(proof);
 }
 
 TEST(the_number_of_kept_plans_is_bounded)
@@ -299,7 +398,7 @@ TEST(the_number_of_kept_plans_is_bounded)
 	bool known;
 
 	make(&file, 16);
-	for (unsigned i = 0; i < PLAN_CACHE_FILES + 20; i++) {
+	for (unsigned i = 0; i < PLAN_STORE_FILES + 20; i++) {
 		char name[16];
 		int fd;
 
@@ -308,7 +407,8 @@ TEST(the_number_of_kept_plans_is_bounded)
 		/* Descriptors stay open, so that no inode is reused. */
 		CHECK_EQ(planned_anew(fd, &known), offset_of(16));
 	}
-	CHECK_EQ(clear(), PLAN_CACHE_FILES);
+	CHECK_EQ(clear(), PLAN_STORE_FILES);
+	rmdir(plans);
 	rmdir(directory);
 }
 

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/broker/capture_line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "daemon/broker/channel.h"
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
+
+/* More than these at once: every target is checked. */
+#define EXECUTED_MAX 64
+
+struct capture_line {
+	struct capture_line_options options;
+	struct captures *captures;
+	struct doctor doctor;
+	pthread_t thread;
+	int wake; /* eventfd */
+	/* The main thread's part, with the lock held. */
+	pthread_mutex_t lock;
+	pid_t executed[EXECUTED_MAX];
+	unsigned n_executed;
+	bool check;
+};
+
+static int on_capture(struct capture_line *l, struct broker_message *m, int *ret_fds,
+		      unsigned *ret_n_fds)
+{
+	uid_t uid;
+	int r = l->options.client(m->id, &uid, l->options.data);
+
+	if (r >= 0)
+		r = doctor_check(&l->doctor, m->text, sizeof(m->text));
+	return r < 0 ? r : captures_begin(l->captures, uid, m, ret_fds, ret_n_fds);
+}
+
+static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_fds,
+		    unsigned *ret_n_fds)
+{
+	switch (m->type) {
+	case BROKER_CAPTURE:
+		return on_capture(l, m, ret_fds, ret_n_fds);
+	case BROKER_TARGET:
+		return captures_target(l->captures, m);
+	case BROKER_SITES:
+		return l->options.sites(l->captures, m, l->options.data);
+	case BROKER_ATTACH:
+		return captures_attach(l->captures, m);
+	case BROKER_FORGET:
+		return captures_forget(l->captures, m);
+	case BROKER_NAME_THREADS:
+		return captures_name_threads(l->captures, m);
+	case BROKER_SHED:
+		return captures_shed(l->captures, m);
+	case BROKER_MODULE:
+		*ret_n_fds = 1;
+		return captures_module(l->captures, m, &ret_fds[0]);
+	case BROKER_END:
+		return captures_end(l->captures, m);
+	case BROKER_CALIBRATE:
+		return doctor_calibrate(&l->doctor, m);
+	case BROKER_PREFLIGHT:
+		return doctor_preflight(&l->doctor, m);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int serve_request(struct capture_line *l)
+{
+	int fds[BROKER_MAX_FDS], r;
+	struct broker_message m;
+	unsigned n_fds = 0, ignored;
+
+	r = channel_receive(l->options.socket, &m, sizeof(m), NULL, 0, &ignored);
+	if (r < 0)
+		return r;
+	m.text[0] = 0;
+	m.result = dispatch(l, &m, fds, &n_fds);
+	if (m.result < 0)
+		n_fds = 0;
+	r = channel_send(l->options.socket, &m, sizeof(m), fds, n_fds);
+	/* Those of a capture are its own. */
+	if (m.type == BROKER_MODULE && n_fds)
+		close(fds[0]);
+	return r;
+}
+
+/* What the main thread has reported. */
+static void serve_reports(struct capture_line *l)
+{
+	pid_t executed[EXECUTED_MAX];
+	unsigned n;
+	bool check;
+	uint64_t ignored;
+
+	if (read(l->wake, &ignored, sizeof(ignored)) < 0)
+		return;
+	pthread_mutex_lock(&l->lock);
+	n = l->n_executed;
+	memcpy(executed, l->executed, n * sizeof(executed[0]));
+	check = l->check;
+	l->n_executed = 0;
+	l->check = false;
+	pthread_mutex_unlock(&l->lock);
+	for (unsigned i = 0; i < n; i++)
+		captures_executed(l->captures, executed[i]);
+	if (check)
+		captures_check(l->captures);
+}
+
+static void *run(void *data)
+{
+	struct capture_line *l = data;
+	int r = 0;
+
+	while (r >= 0) {
+		struct pollfd p[] = { { .fd = l->wake, .events = POLLIN },
+				      { .fd = l->options.socket, .events = POLLIN } };
+
+		if (poll(p, ARRAY_SIZE(p), -1) < 0)
+			r = errno == EINTR ? 0 : -errno;
+		else if (p[0].revents)
+			serve_reports(l);
+		else if (p[1].revents)
+			r = serve_request(l);
+	}
+	if (r != -EPIPE)
+		log_error_errno(r, "cannot serve captures any more: %m");
+	/* The front then learns that nothing is captured any more. */
+	shutdown(l->options.socket, SHUT_RDWR);
+	return NULL;
+}
+
+int capture_line_new(const struct capture_line_options *options, struct capture_line **ret)
+{
+	struct capture_line *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->options = *options;
+	pthread_mutex_init(&l->lock, NULL);
+	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = l->wake < 0 ? -errno : captures_new(options->mode, options->state, &l->captures);
+	if (r >= 0) {
+		l->doctor = (struct doctor){ .mode = options->mode,
+					     .sideband = options->sideband,
+					     .bpf = options->bpf,
+					     .programs = captures_programs(l->captures) };
+		r = -pthread_create(&l->thread, NULL, run, l);
+	}
+	if (r < 0) {
+		captures_free(l->captures);
+		safe_close(l->wake);
+		pthread_mutex_destroy(&l->lock);
+		free(l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+struct capture_line *capture_line_free(struct capture_line *l)
+{
+	if (!l)
+		return NULL;
+	shutdown(l->options.socket, SHUT_RDWR);
+	pthread_join(l->thread, NULL);
+	captures_free(l->captures);
+	close(l->options.socket);
+	close(l->wake);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+	return NULL;
+}
+
+static void wake(struct capture_line *l)
+{
+	if (write(l->wake, &(uint64_t){ 1 }, sizeof(uint64_t)) < 0)
+		log_debug("cannot wake the thread of captures: %m");
+}
+
+void capture_line_executed(struct capture_line *l, pid_t pid)
+{
+	pthread_mutex_lock(&l->lock);
+	if (l->n_executed < EXECUTED_MAX)
+		l->executed[l->n_executed++] = pid;
+	else
+		l->check = true;
+	pthread_mutex_unlock(&l->lock);
+	wake(l);
+}
+
+void capture_line_check(struct capture_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->check = true;
+	pthread_mutex_unlock(&l->lock);
+	wake(l);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker's line for requests that take time: loading programs, attaching, measuring. They are
+ * served by a thread of its own, which owns the captures, so that no other request waits for them.
+ */
+#pragma once
+
+#include "daemon/broker/captures.h"
+#include "daemon/broker/doctor/doctor.h"
+
+struct capture_line;
+
+struct capture_line_options {
+	int socket; /* owned */
+	enum attach_mode mode;
+	int state; /* as captures_new() */
+	bool sideband;
+	struct bpf_facts bpf;
+	/* Called in the line's thread. The user of a client. -ECANCELED: it has closed. */
+	int (*client)(uint32_t id, uid_t *ret_uid, void *data);
+	/* Likewise: answers BROKER_SITES. */
+	int (*sites)(struct captures *captures, struct broker_message *m, void *data);
+	void *data;
+};
+
+/* Starts the thread. -ENOMEM, and what pthread_create() returns. */
+int capture_line_new(const struct capture_line_options *options, struct capture_line **ret);
+/* Ends all captures, and waits until everything is detached. */
+struct capture_line *capture_line_free(struct capture_line *line);
+
+/* What follows happens soon, in the line's thread. A process became another program: everything is
+ * detached from it. */
+void capture_line_executed(struct capture_line *line, pid_t pid);
+/* Detaches everything from processes that the clients of their captures may no longer profile. */
+void capture_line_check(struct capture_line *line);
