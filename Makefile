@@ -63,7 +63,7 @@ LIB_OBJ := $(call objects,$(LIB_SRC)) $(PROTO_C:$(GEN)/%.c=$(OBJ)/gen/%.o)
 DAEMON_OBJ := $(call objects,$(DAEMON_SRC))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 
-.PHONY: all format help deps demo test check long bench lint install clean unit e2e
+.PHONY: all format help deps demo test check long bench lint install uninstall clean unit e2e
 all: $(OUT)/tfprofd $(OUT)/tfprofctl $(OUT)/libtfprof.so
 
 help:
@@ -76,7 +76,7 @@ help:
 	@echo "make format   format the C sources       make golden   accept the current output of replays as expected"
 	@echo "make kernels  the important tests on Debian's kernels in an emulator; writes docs/kernels.md"
 	@echo "make fuzz     fuzzers of every parser of untrusted input (SECONDS=60 each)"
-	@echo "make bench    measurements                 make install | clean"
+	@echo "make bench    measurements                 make install | uninstall | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	$(call say,LINK,$@)
@@ -168,6 +168,20 @@ install: all
 	install -D -m 0755 $(OUT)/libtfprof.so $(DESTDIR)$(PREFIX)/lib/libtfprof.so
 	install -D -m 0644 include/tfprof.h $(DESTDIR)$(PREFIX)/include/tfprof.h
 	install -D -m 0644 include/tfprof.py $(DESTDIR)$(PREFIX)/share/tfprof/tfprof.py
+	install -D -m 0644 docs/security.md $(DESTDIR)$(PREFIX)/share/doc/tfprofd/security.md
+	install -D -m 0644 packaging/systemd/tfprofd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/tfprofd.conf
+	install -D -m 0644 packaging/systemd/tfprofd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/tfprofd.conf
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	set -e; for unit in tfprofd.service tfprofd.socket; do \
+		sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/$$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; \
+		chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; \
+	done
+
+# Users, groups and /var/lib/tfprofd remain.
+INSTALLED := sbin/tfprofd bin/tfprofctl lib/libtfprof.so include/tfprof.h share/tfprof/tfprof.py share/doc/tfprofd/security.md \
+	lib/sysusers.d/tfprofd.conf lib/tmpfiles.d/tfprofd.conf lib/systemd/system/tfprofd.service lib/systemd/system/tfprofd.socket
+uninstall:
+	rm -f $(INSTALLED:%=$(DESTDIR)$(PREFIX)/%)
 
 clean:
 	rm -rf build

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/broker/notify.h"
 #include "daemon/front/announce.h"
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
@@ -61,9 +62,10 @@ static int lock_state(const char *path)
  * daemon is only slower. Other processes of the front's user cannot reach it: the state directory
  * belongs to root.
  */
-static int open_cache(const char *state)
+static int open_cache(const char *state, const struct sandbox_user *user)
 {
 	char path[600];
+	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/cache", state);
@@ -71,8 +73,10 @@ static int open_cache(const char *state)
 		fd = -1;
 	else
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || (geteuid() == 0 && fchown(fd, FRONT_USER, FRONT_USER) < 0) ||
-	    fchmod(fd, 0700) < 0) {
+	/* Without CAP_CHOWN it is the group's. */
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    (st.st_uid != user->uid && fchown(fd, user->uid, user->gid) < 0 &&
+	     (fchown(fd, (uid_t)-1, user->gid) < 0 || fchmod(fd, 0770) < 0))) {
 		log_warning("cannot use %s: %m; plans are not cached", path);
 		return safe_close(fd);
 	}
@@ -90,7 +94,7 @@ static void prefer_for_oom(void)
 }
 
 /* Forks the process that reads ELF files; it ends with the broker. The line to it, or -errno. */
-static int start_prover(void)
+static int start_prover(const struct sandbox_user *user)
 {
 	enum { LINE = STDERR_FILENO + 1 };
 	int lines[2];
@@ -113,15 +117,55 @@ static int start_prover(void)
 	prefer_for_oom();
 	if (dup2(lines[1], LINE) < 0 || close_range(LINE + 1, ~0u, 0) < 0)
 		_exit(EXIT_FAILURE);
-	_exit(prover_run(LINE, FRONT_USER) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+	_exit(prover_run(LINE, user) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* In a process of its own, whose other descriptors are closed. */
+_Noreturn static void become_front(const struct front_options *front, pid_t broker)
+{
+	int r;
+
+	/* Until its privileges are dropped; from then on the end of the socket pair shows that the
+	 * broker has ended. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != broker)
+		_exit(EXIT_FAILURE);
+	/* The broker requests its end. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	prefer_for_oom();
+	log_set_role("tfprofd front");
+	prctl(PR_SET_NAME, "tfprofd-front");
+	fcntl(front->events, F_SETFL, O_NONBLOCK);
+	r = front_run(front);
+	/* A build with sanitizers reports leaks. */
+	if (__lsan_do_leak_check)
+		__lsan_do_leak_check();
+	_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Waits for the front. 0; or -ECHILD: it has failed. */
+static int wait_for_front(pid_t front)
+{
+	int status = 0;
+
+	while (waitpid(front, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		log_error("the front was ended by a signal: %s%s", strsignal(WTERMSIG(status)),
+			  WTERMSIG(status) == SIGSYS
+				  ? "; it made a system call that it may not make"
+				  : "");
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
-static int run_roles(const struct listeners *listeners, int lock, int state,
-		     struct front_options *front)
+static int run_roles(const struct listeners *listeners, const struct notify *notify, int lock,
+		     int state, struct front_options *front)
 {
 	const struct config *config = front->config;
-	int requests[2], captures[2], events[2], prover = start_prover(), status = 0, r;
+	int requests[2], captures[2], events[2], prover = start_prover(&front->user), failed, r;
 	pid_t parent = getpid(), child;
 
 	if (prover < 0)
@@ -134,33 +178,17 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 	if (child < 0)
 		return log_error_errno(-errno, "cannot fork: %m");
 	if (child == 0) {
-		/* Until its privileges are dropped; from then on the end of the socket pair shows
-		 * that the broker has ended. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(EXIT_FAILURE);
-		/* The broker requests its end. */
-		signal(SIGINT, SIG_IGN);
-		signal(SIGTERM, SIG_IGN);
-		prefer_for_oom();
-		signal(SIGPIPE, SIG_IGN);
-		log_set_role("tfprofd front");
-		prctl(PR_SET_NAME, "tfprofd-front");
 		close(lock);
 		safe_close(state);
 		close(prover);
+		safe_close(notify->fd);
 		close(requests[0]);
 		close(captures[0]);
 		close(events[0]);
 		front->requests = requests[1];
 		front->captures = captures[1];
 		front->events = events[1];
-		fcntl(front->events, F_SETFL, O_NONBLOCK);
-		r = front_run(front);
-		/* A build with sanitizers reports leaks. */
-		if (__lsan_do_leak_check)
-			__lsan_do_leak_check();
-		_exit(r == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+		become_front(front, parent);
 	}
 	log_set_role("tfprofd broker");
 	fcntl(events[0], F_SETFL, O_NONBLOCK);
@@ -178,6 +206,7 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 		.prover = prover,
 		.listeners = listeners->list,
 		.n_listeners = listeners->n,
+		.notify = *notify,
 		.perf_event_uprobes = config->perf_event_uprobes,
 		.connections = { .all = config->max_connections,
 				 .per_user = config->max_connections_per_user },
@@ -189,10 +218,9 @@ static int run_roles(const struct listeners *listeners, int lock, int state,
 			    config->tls_client_ca } });
 	close(requests[0]);
 	close(events[0]);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	failed = wait_for_front(child);
 	listeners_remove(config, listeners);
-	return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+	return r < 0 ? r : failed;
 }
 
 /* Goes to the background; the calling process exits when the daemon is ready, or with its
@@ -261,6 +289,7 @@ static int run(struct front_options *front, bool foreground)
 {
 	const struct config *config = front->config;
 	struct listeners listeners;
+	struct notify notify;
 	char reason[600];
 	sigset_t signals;
 	int lock, r;
@@ -285,15 +314,23 @@ static int run(struct front_options *front, bool foreground)
 			return EXIT_FAILURE;
 		}
 	}
+	notify_open(&notify);
+	front->watchdog_ns = notify.watchdog_ns;
 	if (listeners_new(config, &listeners) < 0)
 		return EXIT_FAILURE;
 	announce(&listeners);
 	front->listeners = listeners.list;
 	front->n_listeners = listeners.n;
 	front->metrics = listeners.metrics;
-	front->cache = open_cache(config->state);
-	return run_roles(&listeners, lock, open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-			 front) < 0
+	r = sandbox_user_find(SANDBOX_FRONT_USER, config->state, &front->user);
+	if (r < 0) {
+		log_error_errno(
+			r, "cannot find an unused user: %m; create the user " SANDBOX_FRONT_USER);
+		return EXIT_FAILURE;
+	}
+	front->cache = open_cache(config->state, &front->user);
+	return run_roles(&listeners, &notify, lock,
+			 open(config->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), front) < 0
 		       ? EXIT_FAILURE
 		       : EXIT_SUCCESS;
 }

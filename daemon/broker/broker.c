@@ -24,9 +24,11 @@
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
+#include "daemon/broker/notify.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
+#include "daemon/sandbox/sandbox.h"
 #include "include/record_types.h"
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
@@ -65,6 +67,7 @@ struct broker {
 	struct files *files;
 	struct capture_line *captures;
 	struct audit *audit;
+	struct notify notify;
 };
 
 static struct client *client_get(struct broker *b, uint32_t id)
@@ -225,6 +228,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	case BROKER_MODE:
 		m->index = b->mode;
 		return 0;
+	case BROKER_NOTIFY:
+		return notify_send(&b->notify, m->index);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -387,6 +392,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->reload_files = options->reload;
 	b->captures_on_its_own = options->captures_on_its_own;
 	b->connections = options->connections;
+	b->notify = options->notify;
 	/* Opened before the network is dropped: it queries the sockets of the network namespace in
 	 * which it was created. */
 	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -426,6 +432,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	if (r < 0)
 		return r;
 	r = files_new(options->prover, options->state, &b->files);
+	if (r < 0)
+		return r;
+	r = sandbox_broker((int[]){ options->state, files_directory(b->files) }, 2);
 	if (r < 0)
 		return r;
 	r = start_captures(b, options, &bpf);

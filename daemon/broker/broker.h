@@ -10,6 +10,7 @@
 
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
+#include "daemon/broker/notify.h"
 #include "lib/base/share.h"
 
 struct broker_options {
@@ -23,6 +24,7 @@ struct broker_options {
 	 */
 	const struct listener *listeners;
 	unsigned n_listeners;
+	struct notify notify;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;
 	/* Connections that users may hold. */

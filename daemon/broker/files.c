@@ -170,6 +170,11 @@ int files_sites(struct files *s, struct captures *captures, struct broker_messag
 	return LOCKED(s, find_sites(s, captures, m));
 }
 
+int files_directory(const struct files *s)
+{
+	return planner_directory(s->planner);
+}
+
 unsigned files_poll(const struct files *s, struct pollfd *ret)
 {
 	return planner_poll(s->planner, ret);

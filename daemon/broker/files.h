@@ -25,6 +25,9 @@ int files_close(struct files *files, const struct broker_message *m);
 /* BROKER_SITES. */
 int files_sites(struct files *files, struct captures *captures, struct broker_message *m);
 
+/* Where plans are stored, -1: nowhere. */
+int files_directory(const struct files *files);
+
 /* As planner_poll() and planner_work(). */
 unsigned files_poll(const struct files *files, struct pollfd *ret);
 int files_work(struct files *files);

@@ -37,6 +37,8 @@ enum broker_request {
 	BROKER_BIRTH,
 	/* Out: index: enum attach_mode. */
 	BROKER_MODE,
+	/* In: index: enum broker_state, which the service manager is notified of. */
+	BROKER_NOTIFY,
 	/* From here on they take time, and have a line of their own (broker_line_of()). */
 	/* In: id of the client, index: 1 if other users may get what is recorded, kinds: bits of
 	 * enum probe_kind, of those that have programs of their own. Out: id of the capture, kinds:
@@ -80,6 +82,8 @@ static inline enum broker_line broker_line_of(uint32_t type)
 {
 	return type >= BROKER_CAPTURE ? BROKER_LINE_CAPTURES : BROKER_LINE_QUICK;
 }
+
+enum broker_state { BROKER_STATE_READY, BROKER_STATE_STOPPING, BROKER_STATE_ALIVE };
 
 /* In place of a client's id: root configured the daemon to capture. */
 #define BROKER_DAEMON UINT32_MAX

@@ -46,6 +46,11 @@ struct plan_store *plan_store_free(struct plan_store *s)
 	return NULL;
 }
 
+int plan_store_directory(const struct plan_store *s)
+{
+	return s->directory;
+}
+
 static void file_name(const struct stat *st, const struct pack_set *set, char ret[128])
 {
 	snprintf(ret, 128, FILE_PREFIX "%" PRIx64 "-%" PRIx64 "-%.32s", (uint64_t)st->st_dev,

@@ -13,6 +13,8 @@ struct plan_store;
 
 /* state: the state directory, borrowed; -1, or if it cannot be used: nothing is stored. -ENOMEM. */
 int plan_store_new(int state, struct plan_store **ret);
+/* Its descriptor; -1: there is none. */
+int plan_store_directory(const struct plan_store *s);
 struct plan_store *plan_store_free(struct plan_store *store);
 
 /* The stored plan of a file for these packs, to be read; -1: none. */

@@ -61,6 +61,11 @@ int planner_new(int prover, int state, struct planner **ret)
 	return 0;
 }
 
+int planner_directory(const struct planner *p)
+{
+	return plan_store_directory(p->store);
+}
+
 static void drop(struct entry *e)
 {
 	safe_close(e->file);

@@ -34,6 +34,8 @@ struct planned {
 
 /* prover: the line to it, owned. state: the state directory; -1: nothing is stored. -ENOMEM. */
 int planner_new(int prover, int state, struct planner **ret);
+/* Where it writes; -1: nowhere. */
+int planner_directory(const struct planner *p);
 struct planner *planner_free(struct planner *planner);
 
 /*

@@ -2,12 +2,8 @@
 #include "daemon/front/front.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/capability.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "daemon/broker/channel.h"
@@ -27,31 +23,14 @@ struct front {
 	const struct front_options *options;
 	struct config *config;
 	struct grpc_tls *tls; /* NULL: none */
+	struct loop_timer *watchdog;
 };
 
-static int drop_privileges(void)
+static void notify(struct front *f, enum broker_state state)
 {
-	struct rlimit files = { 4096, 4096 };
-	cap_t none;
-	int r = 0;
+	struct broker_message m = { .type = BROKER_NOTIFY, .index = state };
 
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-		log_debug("cannot set RLIMIT_NOFILE: %m");
-	if (geteuid() == 0) {
-		for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
-			if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
-				return -errno;
-		if (setgroups(0, NULL) < 0 || setresgid(FRONT_USER, FRONT_USER, FRONT_USER) < 0 ||
-		    setresuid(FRONT_USER, FRONT_USER, FRONT_USER) < 0)
-			return -errno;
-	}
-	none = cap_init();
-	if (!none)
-		return -ENOMEM;
-	if (cap_set_proc(none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		r = -errno;
-	cap_free(none);
-	return r;
+	proxy_call(f->service->options.proxy, &m, NULL, NULL);
 }
 
 static void warn_restart(const char *name, void *data)
@@ -132,6 +111,7 @@ static void on_event(int fd, uint32_t events, void *data)
 			targets_examine_soon(f->service->targets, 0);
 			break;
 		case BROKER_EVENT_STOP:
+			notify(f, BROKER_STATE_STOPPING);
 			service_stop(f->service);
 			break;
 		case BROKER_EVENT_RELOAD:
@@ -141,6 +121,15 @@ static void on_event(int fd, uint32_t events, void *data)
 	/* The front cannot work without the broker, and everything attached disappeared with it. */
 	if (events & EPOLLHUP)
 		loop_exit(f->loop, EXIT_FAILURE);
+}
+
+/* Both are alive: this loop, and the broker, which reports it. */
+static void on_watchdog(void *data)
+{
+	struct front *f = data;
+
+	notify(f, BROKER_STATE_ALIVE);
+	loop_timer_set(f->watchdog, loop_now() + f->options->watchdog_ns);
 }
 
 static int serve(struct front *f, const struct front_options *options)
@@ -159,20 +148,28 @@ static int serve(struct front *f, const struct front_options *options)
 	if (r < 0)
 		return log_error_errno(r, "cannot listen to the broker: %m");
 	/* Measured once per boot, before the first capture has to wait for it. */
-	forecast_get(f->service->options.proxy, options->cache, &forecast);
+	forecast_get(f->service->options.proxy, f->service->options.cache, &forecast);
 	targets_scan(f->service->targets);
 	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
 		log_debug("cannot report that it is ready: %m");
+	notify(f, BROKER_STATE_READY);
+	if (options->watchdog_ns) {
+		r = loop_timer_new(f->loop, on_watchdog, f, &f->watchdog);
+		if (r < 0)
+			return log_error_errno(r, "cannot start: %m");
+		on_watchdog(f);
+	}
 	r = loop_run(f->loop);
+	loop_timer_free(f->watchdog);
 	loop_source_free(events);
 	return r;
 }
 
 int front_run(const struct front_options *options)
 {
+	struct sandbox_front sandbox = { .user = options->user, .cache = options->cache };
 	struct service_options service = { .listeners = options->listeners,
 					   .n_listeners = options->n_listeners,
-					   .cache = options->cache,
 					   .config = options->config,
 					   .tls = options->tls,
 					   .metrics = options->metrics,
@@ -182,10 +179,11 @@ int front_run(const struct front_options *options)
 	struct front f = { .options = options, .config = options->config, .tls = options->tls };
 	int r;
 
-	r = drop_privileges();
-	if (r < 0)
-		return log_error_errno(r, "cannot drop privileges: %m");
 	gethostname(hostname, sizeof(hostname) - 1);
+	r = sandbox_front(&sandbox);
+	if (r < 0)
+		return r;
+	service.cache = sandbox.cache;
 	service.hostname = hostname;
 	r = loop_new(&f.loop);
 	if (r >= 0)

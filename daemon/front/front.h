@@ -5,10 +5,8 @@
 
 #include "daemon/broker/listener.h"
 #include "daemon/config/config.h"
+#include "daemon/sandbox/sandbox.h"
 #include "lib/grpc/tls.h"
-
-/* A user that owns nothing but the cache. */
-#define FRONT_USER 65534
 
 struct front_options {
 	/* To the broker (daemon/broker/broker.h); owned by the front. */
@@ -17,6 +15,8 @@ struct front_options {
 	unsigned n_listeners;
 	/* A byte is written to it when clients are served; -1: not wanted. */
 	int ready;
+	/* How often to report that the daemon is alive; 0: never. */
+	uint64_t watchdog_ns;
 	struct config *config; /* owned by the front */
 	struct grpc_tls *tls;  /* likewise; NULL: none */
 	/* The flags, needed when the configuration is read again. */
@@ -24,6 +24,8 @@ struct front_options {
 	char **argv;
 	/* A listening socket, owned by the front; -1: none. */
 	int metrics;
+	/* Who the front becomes: a user that owns nothing but the cache. */
+	struct sandbox_user user;
 	/* The front's own directory, owned by it; -1: none. */
 	int cache;
 };

@@ -12,7 +12,7 @@
 #include "daemon/plan/proof.h"
 #include "daemon/plan/stored.h"
 #include "daemon/plan/version.h"
-#include "daemon/prover/cage.h"
+#include "daemon/sandbox/sandbox.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/elf/image.h"
@@ -106,8 +106,9 @@ _Noreturn static void read_file(struct reading *w)
 	set_limit(RLIMIT_DATA, PROVER_DATA_BYTES);
 #endif
 	alarm(PROVER_SECONDS);
-	/* The server that is profiled comes first. */
-	if (setpriority(PRIO_PROCESS, 0, 10) < 0 || cage_enter() < 0)
+	/* The server that is profiled comes first; a service manager may forbid it. */
+	setpriority(PRIO_PROCESS, 0, 10);
+	if (sandbox_reader() < 0)
 		_exit(EXIT_FAILURE);
 	answer.result = prove(w, &known, &reason);
 	answer.known = known;
@@ -131,14 +132,14 @@ static bool sort_out(struct reading *w, const int *fds, unsigned n)
 	return true;
 }
 
-int prover_run(int socket, uid_t user)
+int prover_run(int socket, const struct sandbox_user *user)
 {
 	struct reading w;
 	int r;
 
-	r = cage_drop_privileges(user);
+	r = sandbox_prover(user);
 	if (r < 0)
-		return log_error_errno(r, "cannot drop privileges: %m");
+		return r;
 	/* Processes that have ended are not waited for. */
 	signal(SIGCHLD, SIG_IGN);
 	for (;;) {

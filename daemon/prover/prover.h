@@ -9,7 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "daemon/sandbox/user.h"
 
 /* A request, over a SOCK_SEQPACKET pair, with these descriptors in this order. */
 enum prover_fd {
@@ -54,6 +55,6 @@ struct prover_debug {
 #define PROVER_SECONDS 60
 #define PROVER_DATA_BYTES (768u << 20)
 
-/* Drops all privileges, and serves until the socket's other end is closed. user: whose it becomes
- * if it is root. Returns 0 or -errno. */
-int prover_run(int socket, uid_t user);
+/* Drops all privileges, becomes the user, and serves until the socket's other end is closed. 0 or
+ * -errno. */
+int prover_run(int socket, const struct sandbox_user *user);

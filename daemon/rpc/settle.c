@@ -93,8 +93,10 @@ static struct settling *settling_new(struct service *s, const uint8_t *message, 
 		settling_free(w);
 		return NULL;
 	}
-	memcpy(w->message, message, size);
-	memcpy(w->pids, pids, n_pids * sizeof(pids[0]));
+	if (size)
+		memcpy(w->message, message, size);
+	if (n_pids)
+		memcpy(w->pids, pids, n_pids * sizeof(pids[0]));
 	w->size = size;
 	w->n_pids = n_pids;
 	return w;

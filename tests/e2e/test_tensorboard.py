@@ -153,14 +153,17 @@ class Dialog(Environment):
 
     def test_daemons_of_two_hosts_are_captured_in_one_click_and_begin_at_the_same_time(self):
         # A network of its own, and a name of its own, which is what pages count hosts by.
-        other = self.start(harness.Daemon, prefix=["unshare", "--net", "--uts", "sh", "-c", 'hostname "$0" && ' + LOOPBACK_UP + ' && exec "$@"', "elsewhere"])
+        host = self.start(harness.Process, "host", ["unshare", "--net", "--uts", "sh", "-c",
+                                                    'hostname elsewhere && ' + LOOPBACK_UP + ' && echo ready && exec sleep infinity'])
+        host.wait_ready(lambda: host.line("ready"))
+        other = self.start(harness.Daemon, prefix=["nsenter", f"--target={host.pid}", "--net", "--uts"])
         address = harness.wait_target(other, self.python.pid)["address"]
         port = int(address.rpartition(":")[2])
         with self.assertRaises(OSError):
             socket.create_connection(("127.0.0.1", port), 5).close()
         # What ssh -L does for the user: connections to a port of this host are made in the other's network.
         with socket.create_server(("127.0.0.1", port)) as here:
-            self.start(harness.Process, "forwarder", ["nsenter", f"--net=/proc/{other.front()}/ns/net", sys.executable, relay.__file__, str(here.fileno()), port],
+            self.start(harness.Process, "forwarder", ["nsenter", f"--target={host.pid}", "--net", sys.executable, relay.__file__, str(here.fileno()), port],
                        pass_fds=[here.fileno()])
         run, hosts = self.capture_both(self.native_address, address)
         self.assertEqual(set(self.board.hosts(run)), set(hosts))

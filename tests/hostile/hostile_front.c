@@ -387,7 +387,7 @@ int main(int argc, char *argv[])
 	if (fork() == 0) {
 		if (dup2(prover[1], 3) < 0 || close_range(4, ~0u, 0) < 0)
 			_exit(4);
-		_exit(prover_run(3, NOBODY) < 0);
+		_exit(prover_run(3, &(struct sandbox_user){ NOBODY, NOBODY }) < 0);
 	}
 	child = fork();
 	if (child == 0) {
@@ -412,6 +412,9 @@ int main(int argc, char *argv[])
 					     .prover = prover[0],
 					     .listeners = &listener,
 					     .n_listeners = 1,
+					     .notify = { .fd = -1 },
+					     .connections = { .all = 256, .per_user = 256 },
+					     .user_ring_bytes = UINT64_MAX,
 					     .state = open(argv[1], O_RDONLY | O_DIRECTORY),
 					     .reload = { "", "", "", "" } });
 	waitpid(child, &status, 0);

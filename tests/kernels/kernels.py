@@ -30,6 +30,9 @@ DOCTOR = "ready is_named explained not_permitted private the_text_has"
 REFUSED = "scheduler recording need recorder program_of_probes"
 SUITE = [("suite", f"./tests/run 300 {UNITS}; ./tests/run 400 '{PYTHON} tests/e2e/test_refused.py {REFUSED}' '{PYTHON} tests/e2e/test_doctor.py {DOCTOR}'"),
          ("sockets", f"{PYTHON} tests/e2e/test_sockets.py")]
+# The installed service, where systemd is the first process; the older kernel needs another capability.
+INSTALLED = DIRECTORY / "installed"
+SERVICE = f"{PYTHON} tests/kernels/service.py {INSTALLED}"
 
 
 def boot(series, name, command, deadline, **env):
@@ -117,6 +120,8 @@ def main():
     guests = [(series, series, GUEST if short or series == SERIES[0] else f"{SOCKETS}; {GUEST}", env) for series in SERIES]
     if not short:
         guests += [(SERIES[0], f"{SERIES[0]}-{name}", command, {}) for name, command in SUITE]
+        subprocess.run(["make", "-s", "install", "PREFIX=/usr", f"DESTDIR={INSTALLED}"], cwd=ROOT, check=True)
+        guests += [(series, f"{series}-service", SERVICE, {"INIT": "systemd"}) for series in SERIES]
     deadline = time.monotonic() + (SHORT_S if short else LONG_S)
     # Each guest is one thread of the emulator.
     with concurrent.futures.ThreadPoolExecutor(len(SERIES)) as pool:
