@@ -155,7 +155,15 @@ class Audit(TestCase):
                                 (["targets"], OK), (["status"], OK), (["stop", "--pid", server.pid], 5)):
             done = harness.run(harness.OUT / "tfprofctl", *where, *command)
             self.assertEqual(done.status, status, done.stderr)
-        for verdict, action, target in (("deny", "capture", server.pid), ("deny", "plan", server.pid), ("allow", "targets", None),
+        # At the port of the process itself.
+        port = int(harness.ctl_targets(daemon)[server.pid]["address"].partition(":")[2])
+        own = test_lifecycle.UserRelay(("127.0.0.1", port), OTHER)
+        self.addCleanup(own.close)
+        service = harness.profiler_service()
+        channel, future = harness.rpc(f"127.0.0.1:{own.port}", "Monitor", service.MonitorRequest(), service.MonitorResponse)
+        with channel:
+            self.assertIn("0 processes to profile", future.result(10).data)
+        for verdict, action, target in (("deny", "monitor", server.pid), ("deny", "capture", server.pid), ("deny", "plan", server.pid), ("allow", "targets", None),
                                         ("allow", "status", None), ("deny", "stop", None)):
             [line] = self.wait_lines(daemon, {"verdict": verdict, "action": action, "client_uid": OTHER})
             self.assertEqual(line.get("target_pid"), target)
