@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,7 +53,8 @@ struct running {
 };
 
 struct audit {
-	int directory, file; /* -1: none */
+	pthread_mutex_t lock; /* of all that follows */
+	int directory, file;  /* -1: none */
 	uint64_t file_bytes;
 	int journal; /* -1: there is none */
 	struct rate_limit limit;
@@ -264,6 +266,7 @@ int audit_new(int directory, struct audit **ret)
 
 	if (!a)
 		return -ENOMEM;
+	pthread_mutex_init(&a->lock, NULL);
 	a->directory = directory;
 	a->file = -1;
 	a->journal = open_journal();
@@ -285,16 +288,18 @@ static const struct client *client_of(const struct audit *a, uint32_t id)
 
 void audit_client(struct audit *a, uint32_t id, uid_t uid, int connection)
 {
-	struct client *c = &a->clients[id % BROKER_MAX_CLIENTS];
-	struct ucred peer = {};
+	struct client c = { .id = id, .uid = uid };
+	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
 	/* TCP has none. */
-	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		peer.pid = 0;
-	*c = (struct client){ .id = id, .uid = uid, .pid = peer.pid };
-	if (c->pid)
-		read_exe(c->pid, c->exe);
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		c.pid = peer.pid;
+	if (c.pid)
+		read_exe(c.pid, c.exe);
+	pthread_mutex_lock(&a->lock);
+	a->clients[id % BROKER_MAX_CLIENTS] = c;
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void on_omitted(uint32_t kind, uint32_t user, uint32_t n, void *data)
@@ -316,7 +321,9 @@ static void on_omitted(uint32_t kind, uint32_t user, uint32_t n, void *data)
 
 void audit_tick(struct audit *a, uint64_t now_ns)
 {
+	pthread_mutex_lock(&a->lock);
 	rate_limit_end(&a->limit, now_ns, false, on_omitted, a);
+	pthread_mutex_unlock(&a->lock);
 }
 
 static bool admit(struct audit *a, enum audit_verdict verdict, enum audit_action action,
@@ -360,13 +367,18 @@ void audit_read_notes(struct audit *a, int socket)
 	for (unsigned i = 0; i < NOTES_AT_ONCE; i++) {
 		if (recv(socket, &note, sizeof(note), MSG_DONTWAIT) != sizeof(note))
 			break;
+		pthread_mutex_lock(&a->lock);
 		write_note(a, &note);
+		pthread_mutex_unlock(&a->lock);
 	}
 }
 
 void audit_count(struct audit *a, uint32_t capture, const struct capture_counts *counts)
 {
-	a->captures[capture].counts = *counts;
+	pthread_mutex_lock(&a->lock);
+	if (capture < BROKER_MAX_CAPTURES)
+		a->captures[capture].counts = *counts;
+	pthread_mutex_unlock(&a->lock);
 }
 
 /* A line about a capture. target: the one in question, NULL: all of them; numbers: what it has
@@ -375,10 +387,12 @@ static void write_capture(struct audit *a, uint32_t id, enum audit_verdict verdi
 			  const struct target *target, const char *reason, bool numbers)
 {
 	const struct running *c = &a->captures[id];
+	const struct client *known = client_of(a, c->client.id);
 	struct line l;
 
 	begin_line(&l, verdict, AUDIT_CAPTURE);
-	add_client(&l, &c->client);
+	/* Its certificate may have been reported after the capture began. */
+	add_client(&l, known->id == c->client.id ? known : &c->client);
 	add_number(&l, "capture", id);
 	add_target(&l, target ?: &c->first);
 	if (!target)
@@ -474,12 +488,14 @@ void audit_answer(struct audit *a, const struct audit_asked *asked,
 {
 	const struct client refused = { .uid = answer->uid };
 
+	pthread_mutex_lock(&a->lock);
 	if (asked->type == BROKER_ACCEPT && answer->result == -EACCES)
 		write_denial(a, AUDIT_CONNECT, &refused, answer->text);
 	else if (asked->type == BROKER_CAPTURE)
 		on_capture(a, asked, answer);
 	else
 		on_running(a, asked, answer);
+	pthread_mutex_unlock(&a->lock);
 }
 
 struct audit *audit_free(struct audit *a)
@@ -492,6 +508,7 @@ struct audit *audit_free(struct audit *a)
 	rate_limit_end(&a->limit, 0, true, on_omitted, a);
 	safe_close(a->file);
 	safe_close(a->journal);
+	pthread_mutex_destroy(&a->lock);
 	free(a);
 	return NULL;
 }
