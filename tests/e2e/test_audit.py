@@ -79,7 +79,7 @@ class Log(TestCase):
 
     def test_refusals_in_a_loop_do_not_fill_the_log(self):
         daemon = self.start(harness.Daemon)
-        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        server = self.start(harness.Process, "one_program", [harness.BUILD / "fixtures/one_program"])
         harness.wait_target(daemon, server.pid)
         before = len(daemon.stderr())
         relay = test_lifecycle.UserRelay(("127.0.0.1", daemon.port), OTHER)
@@ -150,6 +150,7 @@ class Audit(TestCase):
         running = subprocess.Popen([harness.OUT / "tfprofctl", "--daemon", f"unix:{daemon.socket}", "capture", "--pid", str(server.pid), "-d", "4s",
                                     "-o", self.directory / "running"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(running.wait)
+        self.addCleanup(running.terminate)
         self.wait_lines(daemon, {"verdict": "start"})
         for command, status in ((["capture", "--pid", server.pid, "-o", self.directory], DENIED), (["plan", "--pid", server.pid], DENIED),
                                 (["targets"], OK), (["status"], OK), (["stop", "--pid", server.pid], 5)):
