@@ -53,8 +53,8 @@ struct running {
 };
 
 struct audit {
-	pthread_mutex_t lock;
-	int directory, file; /* -1: none */
+	pthread_mutex_t lock; /* of all that follows */
+	int directory, file;  /* -1: none */
 	uint64_t file_bytes;
 	int journal; /* -1: there is none */
 	struct rate_limit limit;
@@ -288,17 +288,17 @@ static const struct client *client_of(const struct audit *a, uint32_t id)
 
 void audit_client(struct audit *a, uint32_t id, uid_t uid, int connection)
 {
-	struct client *c = &a->clients[id % BROKER_MAX_CLIENTS];
-	struct ucred peer = {};
+	struct client c = { .id = id, .uid = uid };
+	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
 	/* TCP has none. */
-	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		peer.pid = 0;
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		c.pid = peer.pid;
+	if (c.pid)
+		read_exe(c.pid, c.exe);
 	pthread_mutex_lock(&a->lock);
-	*c = (struct client){ .id = id, .uid = uid, .pid = peer.pid };
-	if (c->pid)
-		read_exe(c->pid, c->exe);
+	a->clients[id % BROKER_MAX_CLIENTS] = c;
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -376,7 +376,8 @@ void audit_read_notes(struct audit *a, int socket)
 void audit_count(struct audit *a, uint32_t capture, const struct capture_counts *counts)
 {
 	pthread_mutex_lock(&a->lock);
-	a->captures[capture].counts = *counts;
+	if (capture < BROKER_MAX_CAPTURES)
+		a->captures[capture].counts = *counts;
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -386,10 +387,12 @@ static void write_capture(struct audit *a, uint32_t id, enum audit_verdict verdi
 			  const struct target *target, const char *reason, bool numbers)
 {
 	const struct running *c = &a->captures[id];
+	const struct client *known = client_of(a, c->client.id);
 	struct line l;
 
 	begin_line(&l, verdict, AUDIT_CAPTURE);
-	add_client(&l, &c->client);
+	/* Its certificate may have been reported after the capture began. */
+	add_client(&l, known->id == c->client.id ? known : &c->client);
 	add_number(&l, "capture", id);
 	add_target(&l, target ?: &c->first);
 	if (!target)

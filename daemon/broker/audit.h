@@ -4,7 +4,7 @@
  * which process (program, cgroup), the verdict and what was delivered. Lines go to the file
  * AUDIT_FILE in the state directory, and to the journal, or to the log where there is no journal.
  * The broker writes them: what they state is known from the kernel, except what is marked
- * reported_by=front. Nothing here waits. The functions may be called from any thread.
+ * reported_by=front. Nothing here waits; any thread may use it.
  */
 #pragma once
 

@@ -229,10 +229,7 @@ void profiler_monitor(struct grpc_call *call, const uint8_t *message, size_t siz
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a MonitorRequest");
 		return;
 	}
-	reply = status_new(data, call, &status);
-	if (reply)
-		audit_report(data, call, AUDIT_ALLOW, AUDIT_MONITOR, 0, "%zu processes",
-			     reply->n_targets);
+	reply = status_new(data, call, AUDIT_MONITOR, &status);
 	f = reply ? open_memstream(&text, &length) : NULL;
 	if (f) {
 		if (m->timestamp)

@@ -91,13 +91,15 @@ static void on_released(void *data, void *user)
 	free(peer);
 }
 
-static void on_crowded(void *peer, enum share_verdict verdict, void *data)
+static const char *on_crowded(void *peer, enum share_verdict verdict, void *data)
 {
-	audit_report_peer(
-		data, peer, AUDIT_DENY, AUDIT_CONNECT,
+	const char *reason =
 		verdict == SHARE_OF_USER_HELD
-			? "the user's share of the connections is held"
-			: "all connections are held, and the others are reserved for root");
+			? "you hold as many connections as one user may (tfprofd --max-connections-per-user): close one of them"
+			: "all connections are held, and the others are reserved for root (tfprofd --max-connections): try again soon";
+
+	audit_report_peer(data, peer, AUDIT_DENY, AUDIT_CONNECT, reason);
+	return reason;
 }
 
 static uid_t holder_of(void *peer, void *data)

@@ -60,13 +60,15 @@ void status_fill_target(const struct target *target, Tfprofd__Target *ret, char 
 	ret->address = address;
 }
 
-static void fill_targets(struct status *status, struct service *s, const struct grpc_call *call)
+static void fill_targets(struct status *status, struct service *s, const struct grpc_call *call,
+			 enum audit_action action)
 {
 	const struct target *chosen[TARGETS_MAX];
 	unsigned more, n;
 	pid_t denied;
 
 	n = choose_permitted(s, call, chosen, TARGETS_MAX, &more, &denied);
+	audit_report(s, call, denied ? AUDIT_DENY : AUDIT_ALLOW, action, denied, "%u processes", n);
 	for (unsigned i = 0; i < n; i++) {
 		Tfprofd__TargetStatus *t = status->target_list[i] = &status->targets[i];
 		struct histogram latencies = {};
@@ -148,7 +150,7 @@ static void fill_recorder(struct status *status, const struct service *s)
 }
 
 const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call,
-				       struct status **ret)
+				       enum audit_action action, struct status **ret)
 {
 	struct status *status = calloc(1, sizeof(*status));
 
@@ -158,7 +160,7 @@ const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call
 	status->reply.version = (char *)TFPROFD_VERSION;
 	status->reply.hostname = (char *)s->options.hostname;
 	status->reply.uptime_ns = loop_now() - s->started_ns;
-	fill_targets(status, s, call);
+	fill_targets(status, s, call, action);
 	fill_captures(status, s, grpc_call_peer(call));
 	fill_recorder(status, s);
 	*ret = status;
@@ -168,11 +170,8 @@ const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call
 void control_status(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	struct status *status = NULL;
-	const Tfprofd__StatusReply *reply = status_new(data, call, &status);
+	const Tfprofd__StatusReply *reply = status_new(data, call, AUDIT_STATUS, &status);
 
-	if (reply)
-		audit_report(data, call, AUDIT_ALLOW, AUDIT_STATUS, 0,
-			     "%zu processes, %zu captures", reply->n_targets, reply->n_captures);
 	if (reply)
 		reply_answer(call, &reply->base);
 	else

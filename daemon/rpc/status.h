@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "daemon/broker/audit_note.h"
 #include "daemon/rpc/context.h"
 #include "lib/base/histogram.h"
 #include "proto/control.pb-c.h"
@@ -12,9 +13,10 @@
 
 struct status;
 
-/* The reply is valid until the status is freed, by free(). NULL: no memory. */
+/* action: of the call, for the audit log. The reply is valid until the status is freed, by free().
+ * NULL: no memory. */
 const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call *call,
-				       struct status **ret);
+				       enum audit_action action, struct status **ret);
 /* Human-readable: one line each; more: additional details for diagnosis. */
 void status_print(FILE *f, const Tfprofd__StatusReply *reply, bool more);
 /* A target as a message, which refers to it and to the address. */

@@ -10,6 +10,7 @@
 #define STREAM_WINDOW (8 << 20)
 #define CONNECTION_WINDOW (16 << 20)
 #define FRAME_SIZE_MAX 262144
+#define GOAWAY_TEXT_MAX 512
 
 static void set_status(struct grpc_request *request, enum grpc_status status, const char *message)
 {
@@ -132,6 +133,24 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 	return 0;
 }
 
+/* The server refuses the connection, and states why. */
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
+{
+	struct grpc_request *request = &((struct grpc_requests *)user_data)->current;
+	char text[GOAWAY_TEXT_MAX];
+
+	if (frame->hd.type != NGHTTP2_GOAWAY || !request->active || request->closed ||
+	    frame->goaway.error_code != NGHTTP2_ENHANCE_YOUR_CALM ||
+	    frame->goaway.last_stream_id >= request->stream_id)
+		return 0;
+	snprintf(text, sizeof(text), "%.*s",
+		 (int)MIN(frame->goaway.opaque_data_len, sizeof(text) - 1),
+		 (const char *)frame->goaway.opaque_data);
+	set_status(request, GRPC_RESOURCE_EXHAUSTED, text);
+	request->closed = true;
+	return 0;
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
 			   void *user_data)
 {
@@ -230,6 +249,7 @@ int grpc_requests_init(struct grpc_requests *requests, const char *authority, bo
 	grpc_http2_setup(callbacks);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_sent);
 	nghttp2_session_client_new(&session, callbacks, requests);

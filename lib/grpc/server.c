@@ -119,6 +119,22 @@ static enum share_verdict make_room(struct grpc_server *server, uid_t user)
 	return verdict;
 }
 
+/* SETTINGS and GOAWAY, without a session: if the client does not accept these bytes at once it does
+ * not get them. */
+static void refuse(int fd, const char *reason)
+{
+	const size_t n = strlen(reason);
+	const uint8_t head[] = { 0, 0, 0, NGHTTP2_SETTINGS, 0, 0, 0, 0, 0,
+				 /* No stream was processed. */
+				 0, (uint8_t)((8 + n) >> 8), (uint8_t)(8 + n), NGHTTP2_GOAWAY, 0, 0,
+				 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NGHTTP2_ENHANCE_YOUR_CALM };
+	struct iovec pieces[] = { { (void *)head, sizeof(head) }, { (void *)reason, n } };
+	struct msghdr m = { .msg_iov = pieces, .msg_iovlen = ARRAY_SIZE(pieces) };
+
+	if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		shutdown(fd, SHUT_WR);
+}
+
 static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 {
 	struct grpc_server *server = listener->server;
@@ -128,8 +144,12 @@ static void admit(struct grpc_listener *listener, int accepted_fd, void *peer)
 	_cleanup_close_ int fd = accepted_fd;
 	struct grpc_connection *connection;
 
-	if (verdict != SHARE_GRANTED && options->crowded)
-		options->crowded(peer, verdict, options->data);
+	if (verdict != SHARE_GRANTED && options->crowded) {
+		const char *reason = options->crowded(peer, verdict, options->data);
+
+		if (!listener->tls)
+			refuse(fd, reason);
+	}
 	if (verdict != SHARE_GRANTED || listener->fd < 0 ||
 	    grpc_connection_new(listener, fd, peer, user, &connection) < 0) {
 		if (options->released)

@@ -61,8 +61,9 @@ struct grpc_server_options {
 	 * root's. */
 	uid_t (*user)(void *peer, void *data);
 	/* A connection is closed because neither the user's share nor the reserve had room for it;
-	 * released() follows. May be NULL. */
-	void (*crowded)(void *peer, enum share_verdict verdict, void *data);
+	 * released() follows. Returns a sentence for the client, who gets it unless it uses TLS.
+	 * May be NULL. */
+	const char *(*crowded)(void *peer, enum share_verdict verdict, void *data);
 	/*
 	 * The listener is closed and has no connections left, so listener_data is no longer used.
 	 * May be NULL.

@@ -79,7 +79,7 @@ class Log(TestCase):
 
     def test_refusals_in_a_loop_do_not_fill_the_log(self):
         daemon = self.start(harness.Daemon)
-        server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
+        server = self.start(harness.Process, "one_program", [harness.BUILD / "fixtures/one_program"])
         harness.wait_target(daemon, server.pid)
         before = len(daemon.stderr())
         relay = test_lifecycle.UserRelay(("127.0.0.1", daemon.port), OTHER)
@@ -150,12 +150,21 @@ class Audit(TestCase):
         running = subprocess.Popen([harness.OUT / "tfprofctl", "--daemon", f"unix:{daemon.socket}", "capture", "--pid", str(server.pid), "-d", "4s",
                                     "-o", self.directory / "running"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(running.wait)
+        self.addCleanup(running.terminate)
         self.wait_lines(daemon, {"verdict": "start"})
         for command, status in ((["capture", "--pid", server.pid, "-o", self.directory], DENIED), (["plan", "--pid", server.pid], DENIED),
                                 (["targets"], OK), (["status"], OK), (["stop", "--pid", server.pid], 5)):
             done = harness.run(harness.OUT / "tfprofctl", *where, *command)
             self.assertEqual(done.status, status, done.stderr)
-        for verdict, action, target in (("deny", "capture", server.pid), ("deny", "plan", server.pid), ("allow", "targets", None),
+        # At the port of the process itself.
+        port = int(harness.ctl_targets(daemon)[server.pid]["address"].partition(":")[2])
+        own = test_lifecycle.UserRelay(("127.0.0.1", port), OTHER)
+        self.addCleanup(own.close)
+        service = harness.profiler_service()
+        channel, future = harness.rpc(f"127.0.0.1:{own.port}", "Monitor", service.MonitorRequest(), service.MonitorResponse)
+        with channel:
+            self.assertIn("0 processes to profile", future.result(10).data)
+        for verdict, action, target in (("deny", "monitor", server.pid), ("deny", "capture", server.pid), ("deny", "plan", server.pid), ("allow", "targets", None),
                                         ("allow", "status", None), ("deny", "stop", None)):
             [line] = self.wait_lines(daemon, {"verdict": verdict, "action": action, "client_uid": OTHER})
             self.assertEqual(line.get("target_pid"), target)

@@ -138,7 +138,7 @@ class BadUsage(CliTestCase):
         self.assertEqual(harness.run(harness.OUT / "tfprofd", "--version").stdout, version.replace("ctl", "d"))
         self.assertEqual(self.help("help"), self.help("--help"))
         self.assertEqual(self.commands(), ["capture", "plan", "targets", "status", "stop", "replay", "snapshot", "lifecycle",
-                                           "doctor", "help", "version"])
+                                           "doctor", "audit", "help", "version"])
         for name in self.commands():
             self.assertEqual(self.help("help", name), self.help(name, "--help"))
 

@@ -123,7 +123,9 @@ class Shares(harness.TestCase):
         kept = int(hog.stdout.readline())
         self.assertEqual(kept, 64 - 6)
         # All that this user can take is taken.
-        self.assertEqual(self.ask(TAKER, "status").returncode, 1)
+        refused = self.ask(TAKER, "status")
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.stderr, "tfprofctl: you hold as many connections as one user may (tfprofd --max-connections-per-user): close one of them\n")
         begin = time.monotonic()
         command = self.ask(OTHER, "targets", "--json")
         self.assertIn(f'"pid": {fixtures[OTHER].pid}', command.stdout, command.stderr)
