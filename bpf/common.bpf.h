@@ -113,11 +113,15 @@ static __always_inline const struct record_targets *targets_get(void)
 	return bpf_map_lookup_elem(&targets, &zero);
 }
 
-/* Whether the thread's process had started by then. A thread that is ending may have outlived its
- * process's first thread, whose memory is then gone: its own start is looked at before. */
+/*
+ * Whether the thread's process had started by then. A thread that is ending may have outlived its
+ * process's first thread, whose memory is then gone: its own start is looked at before. Pointers in
+ * a task are followed by reads: the verifier takes milliseconds for each one that it follows
+ * itself.
+ */
 static __always_inline bool had_started(const struct task_struct *task, __u64 time)
 {
-	return task->start_time <= time || task->group_leader->start_time <= time;
+	return task->start_time <= time || BPF_CORE_READ(task, group_leader, start_time) <= time;
 }
 
 /* The index of the thread's process among the targets, -1: it is none. */
