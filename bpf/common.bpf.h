@@ -59,6 +59,21 @@ struct ring ring_4 SEC(".maps") __weak;
 struct ring ring_5 SEC(".maps") __weak;
 struct ring ring_6 SEC(".maps") __weak;
 struct ring ring_7 SEC(".maps") __weak;
+/* For targets that did not fill those. */
+struct ring spare_ring SEC(".maps") __weak;
+
+/* Records that found no room in their ring, by target. */
+struct refusals {
+	__u64 all;
+	__u64 of[RECORD_MAX_TARGETS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct refusals);
+} refusals SEC(".maps") __weak;
 
 /* cpu / cpus_per_ring is the CPU's group; set before load. */
 extern const volatile __u32 cpus_per_ring, n_rings;
@@ -87,7 +102,7 @@ static __noinline void *ring_reserve(__u64 group, __u64 size)
 	}
 }
 
-_Static_assert(RECORD_MAX_RINGS == 8, "rings");
+_Static_assert(RECORD_CPU_RINGS == 8, "rings");
 
 static __always_inline struct record_control *control_get(void)
 {
@@ -113,11 +128,15 @@ static __always_inline const struct record_targets *targets_get(void)
 	return bpf_map_lookup_elem(&targets, &zero);
 }
 
-/* Whether the thread's process had started by then. A thread that is ending may have outlived its
- * process's first thread, whose memory is then gone: its own start is looked at before. */
+/*
+ * Whether the thread's process had started by then. A thread that is ending may have outlived its
+ * process's first thread, whose memory is then gone: its own start is looked at before. Pointers in
+ * a task are followed by reads: the verifier takes milliseconds for each one that it follows
+ * itself.
+ */
 static __always_inline bool had_started(const struct task_struct *task, __u64 time)
 {
-	return task->start_time <= time || task->group_leader->start_time <= time;
+	return task->start_time <= time || BPF_CORE_READ(task, group_leader, start_time) <= time;
 }
 
 /* The index of the thread's process among the targets, -1: it is none. */
@@ -147,6 +166,29 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
 	return bpf_map_lookup_elem(&counters, &cpu);
 }
 
+/* So many records of a target may find no room before its share of all of those counts. */
+#define REFUSALS_FEW 256
+
+/*
+ * Whether a record of the current thread that found no room in its ring may be put into the spare
+ * one: not if most of these are of its process, so that one target cannot take the records of the
+ * others.
+ */
+__weak ENTRY spare_is_open(void)
+{
+	int target = target_index(bpf_get_current_task_btf());
+	struct refusals *r;
+	__u32 zero = 0;
+	__u64 all, own;
+
+	r = bpf_map_lookup_elem(&refusals, &zero);
+	if (!r || target < 0)
+		return 0;
+	all = __sync_fetch_and_add(&r->all, 1);
+	own = __sync_fetch_and_add(&r->of[target % RECORD_MAX_TARGETS], 1);
+	return own <= REFUSALS_FEW || own <= all / 4;
+}
+
 /* Atomic: a program on a tracepoint can interrupt one on a probe. */
 #define COUNT(cpu, field)                                                                          \
 	do {                                                                                       \
@@ -165,6 +207,8 @@ static __always_inline void *record_reserve(__u32 cpu, __u64 size)
 	void *r = ring_reserve(cpu / (cpus_per_ring ?: 1), size);
 	struct record_counters *n = counters_get(cpu);
 
+	if (!r && spare_is_open())
+		r = bpf_ringbuf_reserve(&spare_ring, size, 0);
 	if (!r) {
 		if (n)
 			__sync_fetch_and_add(&n->ring_full, 1);

@@ -66,9 +66,10 @@ static __always_inline bool is_shown(const struct task_struct *task,
 
 	if ((t && t->shows_all_users) || task->flags & PF_KTHREAD || task->tgid == target->tgid)
 		return true;
-	user = target->real_cred->uid.val;
-	owner = task->real_cred;
-	return owner->uid.val == user && owner->euid.val == user && owner->suid.val == user;
+	user = BPF_CORE_READ(target, real_cred, uid.val);
+	owner = BPF_CORE_READ(task, real_cred);
+	return BPF_CORE_READ(owner, uid.val) == user && BPF_CORE_READ(owner, euid.val) == user &&
+	       BPF_CORE_READ(owner, suid.val) == user;
 }
 
 /* The id of the thread that has the CPU which a target's thread wants or left. Its name is sent

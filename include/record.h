@@ -19,7 +19,8 @@
 #define RECORD_CANDIDATE_SIZE 200
 #define RECORD_OBJECT_BYTES 384 /* of an object that are searched for string views */
 #define RECORD_TEXT_SIZE 96     /* bytes of a function's string argument that are kept */
-#define RECORD_MAX_RINGS 8
+#define RECORD_CPU_RINGS 8      /* at most, each for some CPUs */
+#define RECORD_MAX_RINGS (RECORD_CPU_RINGS + 1)
 #define RECORD_MAX_CPUS 1024
 
 enum record_kind {

@@ -95,6 +95,10 @@ build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 build/fixtures/marking_cxx: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CXX) -x c++ $(FIXTURE_CXXFLAGS) -Wno-unused-parameter -fPIE -pie -o $@ $< -ldl
+# Makes itself expensive to profile.
+build/fixtures/hostile: tests/fixtures/hostile.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
+	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
+fixtures: build/fixtures/hostile
 # Processes that have the pid of another one.
 build/fixtures/reuse: tests/fixtures/reuse.c
 	@mkdir -p $(@D)
@@ -293,7 +297,7 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
-LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand mutations.py+Mutations other_users.py+Reuse
+LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand hostile_target.py mutations.py+Mutations other_users.py+Reuse
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)

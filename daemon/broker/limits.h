@@ -17,6 +17,7 @@
 	256               /* likewise, if each is a perf event: removing one takes up to 0.15 s */
 #define BROKER_MAX_FDS 16 /* with one message */
 #define BROKER_RING_BYTES (16u << 20)
+#define BROKER_SPARE_RING_BYTES (1u << 20)
 #define BROKER_MODULE_BYTES_MAX (16 << 20) /* of the file of a module */
 /* The oldest kernel that is tested (docs/kernels.md). The programs need bpf_loop(), which came with
  * 5.17. */

@@ -55,7 +55,9 @@ int drain_new(int counters, const int *rings, unsigned n_rings, const struct rec
 		r = -errno;
 	}
 	for (unsigned i = 0; i < n_rings && r >= 0; i++) {
-		r = ring_open(rings[i], BROKER_RING_BYTES, &d->rings[i]);
+		r = ring_open(rings[i],
+			      i + 1 < n_rings ? BROKER_RING_BYTES : BROKER_SPARE_RING_BYTES,
+			      &d->rings[i]);
 		d->n_rings += r >= 0;
 	}
 	if (r >= 0)

@@ -14,8 +14,8 @@ struct drain;
 /* Called for each record as it is read, before it is put in order. */
 typedef int (*drain_seen_fn)(const struct record *record, void *data);
 
-/* counters and rings are descriptors of maps, which may be closed afterwards. -EBADMSG: too many
- * rings; -ENOMEM, and others of mmap(2). */
+/* counters and rings are descriptors of maps, which may be closed afterwards; the last ring is the
+ * spare one. -EBADMSG: too many rings; -ENOMEM, and others of mmap(2). */
 int drain_new(int counters, const int *rings, unsigned n_rings, const struct record_sinks *sinks,
 	      drain_seen_fn seen, void *data, struct drain **ret);
 struct drain *drain_free(struct drain *d);

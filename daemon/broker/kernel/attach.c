@@ -155,6 +155,7 @@ unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
 	ret_fds[n++] = a->bpf.counters;
 	for (unsigned i = 0; i < a->bpf.n_rings; i++)
 		ret_fds[n++] = a->bpf.rings[i];
+	ret_fds[n++] = a->bpf.spare_ring;
 	return n;
 }
 

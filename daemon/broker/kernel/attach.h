@@ -31,8 +31,8 @@ unsigned attachment_kinds(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 
-/* Descriptors to map: control words, counters, rings; all owned by the attachment. Returns their
- * number, at most BROKER_MAX_FDS. */
+/* Descriptors to map: control words, counters, rings, the last of which is the spare one; all owned
+ * by the attachment. Returns their number, at most BROKER_MAX_FDS. */
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS]);
 
 /* Before the first target is added: threads of every user that share its CPUs are shown by id and

@@ -41,7 +41,7 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 
 	if (!skel)
 		return -errno;
-	skel->rodata->n_rings = RECORD_MAX_RINGS;
+	skel->rodata->n_rings = RECORD_CPU_RINGS;
 	if (attach_type)
 		bpf_program__set_expected_attach_type(skel->progs.probe,
 						      (enum bpf_attach_type)attach_type);

@@ -63,13 +63,13 @@ static int copy_fd(int fd)
 /* Sizes the rings that are needed; the others are not created. */
 static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 {
-	struct bpf_map *const rings[RECORD_MAX_RINGS] = {
+	struct bpf_map *const rings[RECORD_CPU_RINGS] = {
 		skel->maps.ring_0, skel->maps.ring_1, skel->maps.ring_2, skel->maps.ring_3,
 		skel->maps.ring_4, skel->maps.ring_5, skel->maps.ring_6, skel->maps.ring_7,
 	};
-	int r = 0;
+	int r = bpf_map__set_max_entries(skel->maps.spare_ring, BROKER_SPARE_RING_BYTES);
 
-	for (unsigned i = 0; i < RECORD_MAX_RINGS && r >= 0; i++)
+	for (unsigned i = 0; i < RECORD_CPU_RINGS && r >= 0; i++)
 		r = i < n ? bpf_map__set_max_entries(rings[i], BROKER_RING_BYTES)
 			  : bpf_map__set_autocreate(rings[i], false);
 	return r;
@@ -141,7 +141,7 @@ static int load_object(struct tfprofd_bpf *skel)
 
 unsigned programs_ring_count(void)
 {
-	return (unsigned)MIN(MAX(libbpf_num_possible_cpus(), 1), RECORD_MAX_RINGS);
+	return (unsigned)MIN(MAX(libbpf_num_possible_cpus(), 1), RECORD_CPU_RINGS);
 }
 
 static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds,

@@ -22,10 +22,11 @@ void programs_done(struct programs *p)
 	/* A negative descriptor is an error, or none. */
 	for (unsigned i = 0; i < PROGRAM_COUNT; i++)
 		safe_close(p->programs[i]);
-	for (unsigned i = 0; i < RECORD_MAX_RINGS; i++)
+	for (unsigned i = 0; i < RECORD_CPU_RINGS; i++)
 		safe_close(p->rings[i]);
 	for (unsigned i = 0; i < ARRAY_SIZE(p->others); i++)
 		safe_close(p->others[i]);
+	safe_close(p->spare_ring);
 	safe_close(p->control);
 	safe_close(p->targets);
 	safe_close(p->counters);
@@ -48,7 +49,9 @@ int programs_take_map(struct programs *p, const char *name, int fd)
 		p->counters = fd;
 	else if (!strcmp(name, "paths"))
 		p->paths = fd;
-	else if (!strncmp(name, "ring_", 5) && p->n_rings < RECORD_MAX_RINGS)
+	else if (!strcmp(name, "spare_ring"))
+		p->spare_ring = fd;
+	else if (!strncmp(name, "ring_", 5) && p->n_rings < RECORD_CPU_RINGS)
 		p->rings[p->n_rings++] = fd;
 	else
 		for (unsigned i = 0;; i++) {

@@ -61,9 +61,9 @@ extern const struct program_facts program_facts[PROGRAM_COUNT];
 struct programs {
 	int programs[PROGRAM_COUNT];
 	int control, targets, counters, paths;
-	int rings[RECORD_MAX_RINGS];
+	int rings[RECORD_CPU_RINGS], spare_ring;
 	unsigned n_rings;
-	int others[10]; /* maps that only the programs use */
+	int others[12]; /* maps that only the programs use */
 	unsigned kinds; /* whose programs are loaded */
 };
 
