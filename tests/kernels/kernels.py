@@ -85,6 +85,7 @@ def write_document(results):
               "* probes at generated functions (by gcc and clang), with results and the data below the stack pointer compared;",
               "* requests at sockets;",
               "* a target, the broker and the front killed in the middle of a capture, with nothing left attached;",
+              "* the service of systemd, installed: it starts, captures, restarts, reloads and stops;",
               "* captures of a real TensorFlow server, with allocations and the recorder:", "",
               "| kernel | ops compared with the in-process profiler | different | requests compared with the logs of clients and server | wrong |",
               "|---|---|---|---|---|"]
