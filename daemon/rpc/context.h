@@ -35,12 +35,22 @@ struct service_options {
 struct peer {
 	uint32_t client;
 	uid_t uid;
+	/* Whose time in the loop its calls take; 0: they never wait. */
+	uint64_t account;
 };
 
 /* The targets of a listener. */
 struct port {
 	unsigned index; /* of the listener */
 	pid_t pid;      /* 0: every target */
+};
+
+/* The latest captures that their clients have canceled. */
+#define CANCELED_KEPT 64
+
+struct canceled {
+	uid_t uid;
+	uint64_t at_ns; /* 0: none */
 };
 
 /* Of captures that have ended. */
@@ -59,6 +69,8 @@ struct service {
 	struct targets *targets;
 	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
+	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
+	unsigned n_canceled;
 	struct recorder *recorder; /* NULL: there is none */
 	uid_t recorder_uid;        /* the user who started it */
 	bool recorder_ends;
@@ -69,6 +81,7 @@ struct service {
 	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
+	struct reflection_files *reflection; /* of reflection.c; NULL: nobody has asked for them */
 	bool stopping;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
 	/* Of the listeners for every target: the server's ids. */
