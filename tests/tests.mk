@@ -255,7 +255,7 @@ clang: $(CLANG_CHECKED)
 -include $(shell find build/clang -name '*.d' 2>/dev/null)
 
 sanitized:
-	$(MAKE) SAN=address,undefined all $(SAN_UNITS)
+	$(MAKE) SAN=address,undefined all $(SAN_UNITS) fuzz_checks
 
 unit: $(UNIT_BIN) $(OUT)/tfprofctl
 	$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
@@ -275,6 +275,7 @@ test: deps
 
 # Everything except the long tests.
 CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
+	"tests/fuzz/run --check $(CHECK_FUZZ_SECONDS) $(FUZZ_NAMES)" \
 	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
@@ -321,6 +322,15 @@ $(OUT)/fuzz_%: tests/fuzz/fuzz_%.c $(OUT)/libtfprofctl.a $(OUT)/libtfprofd.a $(O
 	$(call say,LINK,$@)
 	$(Q)$(CC) -Itests/fuzz/native $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -MMD -MP -o $@ $^ $(LDLIBS)
 fuzzers: $(FUZZ_NAMES:%=$(OUT)/fuzz_%)
+# The same without libFuzzer, of the build with sanitizers, for check: each input of the corpora, and changed ones.
+CHECK_FUZZ_SECONDS ?= 5
+.PHONY: fuzz_checks
+$(OUT)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/main.c $(wildcard tests/fuzz/*.h tests/fuzz/native/bpf/*.h) \
+		$(OUT)/libtfprofctl.a $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -Itests/fuzz/native $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unknown-pragmas -Wno-sign-compare $(LDFLAGS) -o $@ $(filter-out %.h,$^) $(LDLIBS)
+fuzz_checks: $(FUZZ_NAMES:%=$(OUT)/fuzz/%)
 fuzz:
 	$(FUZZ_BUILD) fuzzers
 	tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)
