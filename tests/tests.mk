@@ -270,8 +270,32 @@ clang: $(CLANG_CHECKED)
 	@echo "$(words $(CLANG_CHECKED)) passed, 0 failed"
 -include $(shell find build/clang -name '*.d' 2>/dev/null)
 
+# Static analysis, for long: gcc's analyzer, and a short list of clang-tidy's checks. Left out are kinds of reports that are wrong for this code:
+# the analyzer loses sight of pointers that structures own and of what a cleanup attribute sees, and of the checks those about style, and those
+# that reject functions of the C library.
+ANALYZER := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value
+comma := ,
+empty :=
+TIDY_CHECKS := -* bugprone-* cert-* clang-analyzer-security.* $(addprefix -bugprone-,branch-clone easily-swappable-parameters \
+	implicit-widening-of-multiplication-result macro-parentheses misplaced-widening-cast narrowing-conversions not-null-terminated-result \
+	reserved-identifier sizeof-expression suspicious-memory-comparison suspicious-string-compare) \
+	$(addprefix -cert-,dcl37-c dcl51-cpp err33-c err34-c exp42-c flp37-c) \
+	$(addprefix -clang-analyzer-security.insecureAPI.,DeprecatedOrUnsafeBufferHandling strcpy)
+ANALYZED := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c include/tfprof.c
+ANALYZED_STAMPS := $(ANALYZED:%.c=build/analyze/%.checked)
+.PHONY: analyze
+build/analyze/%.checked: %.c | $(PROTO_C) $(GEN)/proto/descriptor_set.h $(SKEL)
+	@mkdir -p $(@D)
+	$(call say,ANALYZE,$<)
+	$(Q)gcc $(CPPFLAGS) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) $(ANALYZER) -MMD -MP -MT $@ -MF build/analyze/$*.d -c -o /dev/null $<
+	$(Q)clang-tidy-14 --quiet --checks='$(subst $(empty) ,$(comma),$(TIDY_CHECKS))' --warnings-as-errors='*' $< -- -std=gnu11 $(CPPFLAGS) 2>/dev/null
+	@touch $@
+analyze: $(ANALYZED_STAMPS)
+	@echo "$(words $(ANALYZED_STAMPS)) passed, 0 failed"
+-include $(shell find build/analyze -name '*.d' 2>/dev/null)
+
 sanitized:
-	$(MAKE) SAN=address,undefined all $(SAN_UNITS)
+	$(MAKE) SAN=address,undefined all $(SAN_UNITS) fuzz_checks
 
 unit: $(UNIT_BIN) $(OUT)/tfprofctl
 	$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
@@ -291,6 +315,7 @@ test: deps
 
 # Everything except the long tests.
 CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
+	"tests/fuzz/run --check $(CHECK_FUZZ_SECONDS) $(FUZZ_NAMES)" \
 	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
@@ -302,7 +327,7 @@ long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(FUZZ_BUILD) -j$(shell nproc) fuzzers
-	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) --alone "tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)" $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
+	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) "$(MAKE) -s analyze" --alone "tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)" $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
 
 # Debian's kernels, in an emulator: all of tests/kernels, which writes docs/kernels.md. A short form is part of check.
 kernels: deps
@@ -337,6 +362,15 @@ $(OUT)/fuzz_%: tests/fuzz/fuzz_%.c $(OUT)/libtfprofctl.a $(OUT)/libtfprofd.a $(O
 	$(call say,LINK,$@)
 	$(Q)$(CC) -Itests/fuzz/native $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -MMD -MP -o $@ $^ $(LDLIBS)
 fuzzers: $(FUZZ_NAMES:%=$(OUT)/fuzz_%)
+# The same without libFuzzer, of the build with sanitizers, for check: each input of the corpora, and changed ones.
+CHECK_FUZZ_SECONDS ?= 5
+.PHONY: fuzz_checks
+$(OUT)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/main.c $(wildcard tests/fuzz/*.h tests/fuzz/native/bpf/*.h) \
+		$(OUT)/libtfprofctl.a $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -Itests/fuzz/native $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unknown-pragmas -Wno-sign-compare $(LDFLAGS) -o $@ $(filter-out %.h,$^) $(LDLIBS)
+fuzz_checks: $(FUZZ_NAMES:%=$(OUT)/fuzz/%)
 fuzz:
 	$(FUZZ_BUILD) fuzzers
 	tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)

@@ -418,8 +418,6 @@ int arguments_read(const struct syntax *syntax, int argc, char **argv, struct ar
 
 	options_begin(&options, rows, n, argc, argv);
 	while (r >= 0 && (row = options_next(&options, &text, error)) != OPTIONS_END) {
-		const struct option_entry *entry = row >= 0 ? &table[ids[row]] : NULL;
-
 		if (row == OPTIONS_ERROR)
 			return refuse_option(syntax, argv[options_position() - 1], error);
 		if (row == OPTIONS_OPERAND) {
@@ -432,8 +430,11 @@ int arguments_read(const struct syntax *syntax, int argc, char **argv, struct ar
 		} else if (ids[row] == OPTION_VERSION) {
 			puts("tfprofctl " TFPROFD_VERSION);
 			return 1;
-		} else if (entry->set((char *)a + entry->field, &entry->row, text, error) < 0) {
-			return arguments_refuse(syntax, "%s", error);
+		} else {
+			const struct option_entry *entry = &table[ids[row]];
+
+			if (entry->set((char *)a + entry->field, &entry->row, text, error) < 0)
+				return arguments_refuse(syntax, "%s", error);
 		}
 	}
 	*ret_next = options_position();

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 /* Connections that wait to be accepted. */
-#define LISTENER_BACKLOG 64
+#define LISTENER_BACKLOG 1024
 
 enum listener_kind {
 	LISTENER_CLEAR, /* for every target; reachable only from this host */

@@ -28,6 +28,10 @@
 #define REST_FACTOR 4
 /* The minimal interval between examinations of all processes on behalf of the broker. */
 #define SCAN_EVERY_NS 1000000000ull
+/* After an examination of all processes for a client: a pause of this many times its duration, at
+ * most so long. Clients can ask for it as fast as they like, and all others wait for it. */
+#define SCAN_PAUSE 99
+#define SCAN_PAUSE_MAX_NS 1000000000ull
 
 struct targets {
 	struct targets_options options;
@@ -43,8 +47,9 @@ struct targets {
 	} pending[PENDING_MAX];
 	unsigned n_pending;
 	bool scan_pending;
-	uint64_t scan_at; /* not before */
-	DIR *scan;        /* of /proc, while it is read */
+	uint64_t scan_at;     /* not before */
+	uint64_t asked_again; /* not before, for a client */
+	DIR *scan;            /* of /proc, while it is read */
 	uint64_t rest_until;
 	struct loop_timer *timer;
 };
@@ -384,15 +389,22 @@ struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
 
 void targets_scan(struct targets *t)
 {
-	DIR *proc = open_processes();
+	uint64_t begun = loop_now();
 	int ignored;
 	pid_t pid;
+	DIR *proc;
 
+	if (begun < t->asked_again) {
+		targets_examine_soon(t, 0);
+		return;
+	}
+	proc = open_processes();
 	if (!proc)
 		return;
 	while ((pid = next_process(proc)))
 		targets_examine(t, pid, &ignored);
 	closedir(proc);
+	t->asked_again = loop_now() + MIN((loop_now() - begun) * SCAN_PAUSE, SCAN_PAUSE_MAX_NS);
 }
 
 struct target *targets_next(struct targets *t, struct target *after)

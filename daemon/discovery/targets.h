@@ -38,7 +38,7 @@ struct targets *targets_free(struct targets *t);
 void targets_examine_soon(struct targets *t, pid_t pid);
 /* A process executed another program: if it becomes a target again, it is a new one. */
 void targets_executed(struct targets *t, pid_t pid);
-/* Examines every process now. */
+/* Examines every process now; soon, if that was done a moment ago. */
 void targets_scan(struct targets *t);
 /* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it
  * could not be examined: -EDQUOT if its user has as many targets as it may have, -E2BIG if there is

@@ -171,9 +171,12 @@ static int open_records(struct journal *j)
 	const struct journal_section_head head = { .kind = JOURNAL_RECORDS };
 
 	/* Blocks are filled in multiples of 8, and the head is one, too. */
-	j->open = (struct journal_section_head *)(void *)(j->last->bytes + j->last->used);
+	struct journal_section_head *open = (void *)(j->last->bytes + j->last->used);
+	int r = put(j, &head, sizeof(head));
+
+	j->open = open;
 	j->n_sections++;
-	return put(j, &head, sizeof(head));
+	return r;
 }
 
 int journal_add_record(struct journal *j, const struct record *record)

@@ -39,12 +39,22 @@ struct peer {
 	uid_t uid;
 	/* Whose share of the connections it has. */
 	uid_t holder;
+	/* Whose time in the loop its calls take; 0: they never wait. */
+	uint64_t account;
 };
 
 /* The targets of a listener. */
 struct port {
 	unsigned index; /* of the listener */
 	pid_t pid;      /* 0: every target */
+};
+
+/* The latest captures that their clients have canceled. */
+#define CANCELED_KEPT 64
+
+struct canceled {
+	uid_t uid;
+	uint64_t at_ns; /* 0: none */
 };
 
 /* Of captures that have ended. */
@@ -65,6 +75,8 @@ struct service {
 	struct settling *settling; /* of settle.c, like the next */
 	unsigned n_doctors;        /* threads that ask the broker */
 	bool is_settled;           /* the call that is being handled has waited */
+	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
+	unsigned n_canceled;
 	struct recorder *recorder; /* NULL: there is none */
 	uid_t recorder_uid;        /* the user who started it */
 	bool recorder_ends;
@@ -75,6 +87,7 @@ struct service {
 	uint64_t started_ns;
 	struct watcher *watchers; /* of health.c */
 	unsigned n_watchers;
+	struct reflection_files *reflection; /* of reflection.c; NULL: nobody has asked for them */
 	bool stopping;
 	unsigned notes_unsent;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */

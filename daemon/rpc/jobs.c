@@ -5,9 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
 #include "lib/base/share.h"
+
+/* To begin and to cancel a capture takes more of the host than of the client, who may do it so many
+ * times in so long. */
+#define CANCELED_MAX 4
+#define CANCELED_NS 10000000000ull
 
 static void job_free(struct job *job)
 {
@@ -60,10 +66,33 @@ static void on_capture_planned(struct capture *capture, const struct capture_pla
 static void on_cancelled(void *data)
 {
 	struct job *job = data;
+	struct service *s = job->service;
 
 	job->call = NULL;
-	if (job->capture)
-		capture_cancel(job->capture);
+	if (!job->capture)
+		return;
+	if (!job->plan_only)
+		s->canceled[s->n_canceled++ % CANCELED_KEPT] =
+			(struct canceled){ .uid = job->uid, .at_ns = loop_now() };
+	capture_cancel(job->capture);
+}
+
+/* Whether the user has canceled few captures of late; on failure the call is answered. */
+static bool cancels_seldom(const struct service *s, struct grpc_call *call, uid_t uid)
+{
+	uint64_t now = loop_now();
+	unsigned n = 0;
+
+	if (authority_may_profile_all(uid))
+		return true;
+	for (unsigned i = 0; i < CANCELED_KEPT; i++)
+		n += s->canceled[i].at_ns && s->canceled[i].uid == uid &&
+		     now - s->canceled[i].at_ns < CANCELED_NS;
+	if (n < CANCELED_MAX)
+		return true;
+	grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+		       "%u captures of user %u were canceled within 10 s; wait a moment", n, uid);
+	return false;
 }
 
 /* Whether one more capture, or plan, may begin; on failure the call is answered. */
@@ -106,6 +135,8 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	struct job *job;
 	int r = -ENOMEM;
 
+	if (peer && !request->plan_only && !cancels_seldom(s, call, peer->uid))
+		return;
 	if (peer && !has_room(s, call, peer->uid, request->plan_only))
 		return;
 	job = calloc(1, sizeof(*job));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/rpc/context.h"
 #include "daemon/rpc/reply.h"
 #include "lib/base/macro.h"
 #include "proto/descriptor.pb-c.h"
@@ -13,29 +14,36 @@
 
 /* More than the served files in lib/proto/ and all that they import. */
 #define FILES_MAX 16
-/* Limits the answers that a client has not read. */
-#define QUEUED_MAX (1u << 20)
+/* Of answers that a client has not read, on one connection; and one more. */
+#define QUEUED_MAX (128u << 10)
 
 /* The embedded files, and the same unpacked. */
-struct files {
+struct reflection_files {
 	Tfprofd__Descriptor__FileSet *set;
 	Tfprofd__Descriptor__File *files[FILES_MAX];
 	size_t n;
 };
 
-static void files_done(struct files *f)
+struct reflection_files *reflection_free(struct reflection_files *f)
 {
+	if (!f)
+		return NULL;
 	for (size_t i = 0; i < f->n; i++)
 		tfprofd__descriptor__file__free_unpacked(f->files[i], NULL);
 	if (f->set)
 		tfprofd__descriptor__file_set__free_unpacked(f->set, NULL);
-	*f = (struct files){ 0 };
+	free(f);
+	return NULL;
 }
 
-static bool files_read(struct files *f)
+static struct reflection_files *files_new(void)
 {
-	*f = (struct files){ .set = tfprofd__descriptor__file_set__unpack(
-				     NULL, sizeof(descriptor_set), descriptor_set) };
+	struct reflection_files *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->set =
+		tfprofd__descriptor__file_set__unpack(NULL, sizeof(descriptor_set), descriptor_set);
 	for (size_t i = 0; f->set && i < MIN(f->set->n_file, (size_t)FILES_MAX); i++) {
 		f->files[i] = tfprofd__descriptor__file__unpack(NULL, f->set->file[i].len,
 								f->set->file[i].data);
@@ -43,10 +51,7 @@ static bool files_read(struct files *f)
 			break;
 		f->n++;
 	}
-	if (f->set && f->n == f->set->n_file)
-		return true;
-	files_done(f);
-	return false;
+	return f->set && f->n == f->set->n_file ? f : reflection_free(f);
 }
 
 /* The rest of a symbol after a name and a dot, "" if it is that name; NULL: it is another one. */
@@ -109,7 +114,7 @@ static bool file_defines(const Tfprofd__Descriptor__File *f, const char *symbol)
 	return false;
 }
 
-static size_t find_file(const struct files *f, const char *name)
+static size_t find_file(const struct reflection_files *f, const char *name)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (!strcmp(f->files[i]->name, name))
@@ -117,7 +122,7 @@ static size_t find_file(const struct files *f, const char *name)
 	return SIZE_MAX;
 }
 
-static size_t find_symbol(const struct files *f, const char *symbol)
+static size_t find_symbol(const struct reflection_files *f, const char *symbol)
 {
 	/* Some clients begin a symbol with a dot, as in a file. */
 	if (*symbol == '.')
@@ -149,7 +154,7 @@ static void set_error(struct answer *a, enum grpc_status status, const char *tex
 }
 
 /* A file with those that it imports, directly or indirectly, each once. */
-static void set_files(struct answer *a, const struct files *f, size_t file)
+static void set_files(struct answer *a, const struct reflection_files *f, size_t file)
 {
 	size_t chosen[FILES_MAX], n = 0;
 
@@ -177,7 +182,7 @@ static void set_files(struct answer *a, const struct files *f, size_t file)
 		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
 }
 
-static void set_services(struct answer *a, const struct files *f)
+static void set_services(struct answer *a, const struct reflection_files *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		for (size_t k = 0; k < f->files[i]->n_service && a->list.n_service < FILES_MAX;
@@ -197,7 +202,7 @@ static void set_services(struct answer *a, const struct files *f)
 }
 
 static void answer(struct grpc_call *call, Grpc__Reflection__V1__ServerReflectionRequest *request,
-		   const struct files *f)
+		   const struct reflection_files *f)
 {
 	struct answer a = { .response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT,
 			    .files = GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT,
@@ -231,13 +236,13 @@ static void answer(struct grpc_call *call, Grpc__Reflection__V1__ServerReflectio
 void reflection_info(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Grpc__Reflection__V1__ServerReflectionRequest *request;
-	struct files files;
+	struct service *s = data;
 
 	if (!message) {
 		grpc_call_finish(call, GRPC_OK, NULL);
 		return;
 	}
-	if (grpc_call_queued(call) > QUEUED_MAX) {
+	if (grpc_call_queued_beside(call) > QUEUED_MAX) {
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
 			       "too many answers are waiting to be read");
 		return;
@@ -247,11 +252,12 @@ void reflection_info(struct grpc_call *call, const uint8_t *message, size_t size
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ServerReflectionRequest");
 		return;
 	}
-	if (files_read(&files)) {
-		answer(call, request, &files);
-		files_done(&files);
-	} else {
+	/* Unpacked once, because a client can ask for it in a few bytes. */
+	if (!s->reflection)
+		s->reflection = files_new();
+	if (s->reflection)
+		answer(call, request, s->reflection);
+	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	}
 	grpc__reflection__v1__server_reflection_request__free_unpacked(request, NULL);
 }

@@ -23,6 +23,7 @@
 #include "daemon/rpc/reflection.h"
 #include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
+#include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
@@ -53,6 +54,32 @@ static const struct grpc_method methods[] = {
 	{ "/tfprofd.Control/Lifecycle", control_lifecycle },
 };
 
+/* Requests are small: a larger message only costs memory and time to unpack. */
+#define REQUEST_BYTES_MAX (64u << 10)
+#define BUFFERED_BYTES_MAX (16u << 20)
+
+/*
+ * Whose time the client's calls take: its user's, or that of a host, because a client under TLS is
+ * not known before it has presented its certificate. Root's calls on this host never wait.
+ */
+static uint64_t account_of(const struct listener *listener, uid_t uid, int connection)
+{
+	struct sockaddr_storage address = {};
+	socklen_t size = sizeof(address);
+
+	if (listener->kind != LISTENER_TLS)
+		return uid;
+	getpeername(connection, (struct sockaddr *)&address, &size);
+	/* The port is not part of a host. */
+	((struct sockaddr_in *)&address)->sin_port = 0;
+	return hash_text(0, (const char *)&address, sizeof(address)) | 1ull << 63;
+}
+
+static uint64_t on_account(void *peer, void *data)
+{
+	return ((const struct peer *)peer)->account;
+}
+
 static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 {
 	const struct port *port = listener;
@@ -72,11 +99,13 @@ static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 		return -ENOMEM;
 	}
 	/* Until its handshake is complete it can be anybody. */
-	*peer = (struct peer){ .client = m.id,
-			       .uid = m.uid,
-			       .holder = s->options.listeners[port->index].is_certified
-						 ? SHARE_UNIDENTIFIED
-						 : m.uid };
+	*peer = (struct peer){
+		.client = m.id,
+		.uid = m.uid,
+		.holder =
+			s->options.listeners[port->index].is_certified ? SHARE_UNIDENTIFIED : m.uid,
+		.account = account_of(&s->options.listeners[port->index], m.uid, connection)
+	};
 	*ret_peer = peer;
 	return connection;
 }
@@ -243,6 +272,9 @@ int service_new(const struct service_options *options, struct service **ret)
 					      .max_connections = options->config->max_connections,
 					      .max_user_connections =
 						      options->config->max_connections_per_user,
+					      .account = on_account,
+					      .max_message = REQUEST_BYTES_MAX,
+					      .max_buffered = BUFFERED_BYTES_MAX,
 					      .unlistened = on_unlistened };
 	struct targets_options targets = { .loop = options->loop,
 					   .proxy = options->proxy,
@@ -284,6 +316,7 @@ struct service *service_free(struct service *s)
 	if (!s)
 		return NULL;
 	s->server = grpc_server_free(s->server);
+	reflection_free(s->reflection);
 	metrics_free(s->metrics);
 	settle_free(s);
 	targets_free(s->targets);

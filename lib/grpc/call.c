@@ -12,6 +12,11 @@
 /* Counted as in HTTP/2: names and values and 32 bytes for each header. */
 #define HEADER_BYTES_MAX 16384
 #define HEADER_OVERHEAD 32
+/* Up to this, the client gets an answer. */
+#define HEADER_BYTES_READ (4 * HEADER_BYTES_MAX)
+/* What a connection may buffer although all of them together have reached their limit: some clients
+ * cannot make the others' small requests fail. */
+#define BUFFERED_SHARE 65536
 #define STATUS_MESSAGE_MAX 1000
 
 #define HEADER(name_, value_)                                                                      \
@@ -62,7 +67,16 @@ static void call_count_buffered(struct grpc_call *call)
 
 	call->session->service->buffered += now;
 	call->session->service->buffered -= call->buffered;
+	call->session->buffered += now;
+	call->session->buffered -= call->buffered;
 	call->buffered = now;
+}
+
+static void call_count_waiting(struct grpc_call *call)
+{
+	call->session->service->waiting += call->queue.size;
+	call->session->service->waiting -= call->waiting;
+	call->waiting = call->queue.size;
 }
 
 /* Finds the next moment at which something is due. */
@@ -75,8 +89,9 @@ static void call_arm(struct grpc_call *call)
 	if (!call->ended)
 		at = MIN(at, call->deadline_ns);
 	if (call->queue.size || call->ended)
-		at = MIN(at, call->progress_ns + call->session->service->options.stall_ns);
+		at = MIN(at, grpc_service_stalls_at(call->session->service, call->progress_ns));
 	call->due_ns = at;
+	call_count_waiting(call);
 }
 
 /* nghttp2 fails to accept a submission only without memory, and its session is then useless. */
@@ -233,7 +248,7 @@ void grpc_call_tick(struct grpc_call *call)
 	}
 	if ((!call->request_done && now >= call->request_by) ||
 	    ((call->queue.size || call->ended) &&
-	     now >= call->progress_ns + call->session->service->options.stall_ns)) {
+	     grpc_service_has_stalled(call->session->service, call->progress_ns))) {
 		call_reset(call, NGHTTP2_CANCEL);
 		return;
 	}
@@ -245,12 +260,17 @@ static bool equals(const char *text, size_t size, const char *other)
 	return size == strlen(other) && !memcmp(text, other, size);
 }
 
+bool grpc_call_count_header(struct grpc_call *call, size_t size)
+{
+	call->header_bytes += size + HEADER_OVERHEAD;
+	return call->header_bytes <= HEADER_BYTES_READ;
+}
+
 void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size, const char *value,
 		      size_t value_size)
 {
 	const struct grpc_server_options *options = &call->session->service->options;
 
-	call->header_bytes += name_size + value_size + HEADER_OVERHEAD;
 	if (call->header_bytes > HEADER_BYTES_MAX) {
 		call->http_status = 431;
 		return;
@@ -293,6 +313,9 @@ void grpc_call_headers_done(struct grpc_call *call)
 		call_end(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
 	else if (call->timeout_error < 0)
 		call_end(call, GRPC_INTERNAL, "malformed grpc-timeout");
+	else if (grpc_session_is_unread(call->session))
+		call_end(call, GRPC_RESOURCE_EXHAUSTED,
+			 "read the answers of this connection's other calls first");
 	else
 		call_arm(call);
 }
@@ -382,7 +405,8 @@ void grpc_call_data(struct grpc_call *call, const uint8_t *bytes, size_t size)
 		if (call->has_message && call->method->takes_many)
 			call_next_message(call);
 		call_count_buffered(call);
-		if (service->buffered > service->options.max_buffered) {
+		if (service->buffered > service->options.max_buffered &&
+		    call->session->buffered > BUFFERED_SHARE) {
 			call_end(call, GRPC_RESOURCE_EXHAUSTED, "too many requests at once");
 			return;
 		}
@@ -470,6 +494,7 @@ void grpc_call_closed(struct grpc_call *call)
 	free(TAKE_PTR(call->message));
 	call_count_buffered(call);
 	grpc_queue_clear(&call->queue);
+	call_count_waiting(call);
 	call->session = NULL;
 	if (let_go)
 		call_free(call);

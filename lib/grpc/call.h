@@ -48,9 +48,10 @@ struct grpc_call {
 
 	/* The answer. */
 	struct grpc_queue queue;
-	bool started;  /* its headers are submitted */
-	bool deferred; /* the session waits for more bytes */
-	bool ended;    /* status and message are final, and follow the queue */
+	uint64_t waiting; /* of its bytes, counted in the server's total */
+	bool started;     /* its headers are submitted */
+	bool deferred;    /* the session waits for more bytes */
+	bool ended;       /* status and message are final, and follow the queue */
 	enum grpc_status status;
 	char *status_message; /* percent-encoded, or NULL */
 	/* When bytes were last taken from the queue, or began to wait in it. */
@@ -59,6 +60,8 @@ struct grpc_call {
 
 /* The stream's first frame arrived. -ENOMEM. */
 int grpc_call_new(struct grpc_session *session, int32_t stream_id, struct grpc_call **ret);
+/* Counts a field of the request's headers or trailers; false: there are far too many. */
+bool grpc_call_count_header(struct grpc_call *call, size_t size);
 void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size, const char *value,
 		      size_t value_size);
 /* The request's headers are complete. */

@@ -6,16 +6,22 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/macro.h"
 #include "lib/grpc/call.h"
 
-#define READ_SIZE 65536
 /* The size of a TLS record: if less was read, the socket has no more. */
-#define READ_MIN 16384
+#define READ_SIZE 16384
 #define READS_PER_VISIT 4
 /* More than this at once would delay other connections. */
 #define WRITE_BUDGET (2 << 20)
 #define LINGER_NS 1000000000ull
+
+/* Whether the client has used its share of the loop: its bytes stay in the socket for now. */
+static bool connection_waits(const struct grpc_connection *connection)
+{
+	return connection->account && grpc_account_ready_at(connection->account) > loop_now();
+}
 
 /* Sets the timer to the next moment at which something has to be decided. */
 static void connection_arm(struct grpc_connection *connection)
@@ -23,6 +29,8 @@ static void connection_arm(struct grpc_connection *connection)
 	uint64_t at = connection->lingering ? connection->linger_by
 					    : grpc_session_due(&connection->session);
 
+	if (!connection->lingering && connection_waits(connection))
+		at = MIN(at, grpc_account_ready_at(connection->account));
 	if (at != loop_timer_at(connection->timer))
 		loop_timer_set(connection->timer, at);
 }
@@ -64,11 +72,24 @@ static int connection_write(struct grpc_connection *connection, bool *ret_idle)
 	return 0;
 }
 
+/* The CPU time of this thread: if it has to wait for a CPU, that is not the client's doing. */
+static uint64_t time_used(void)
+{
+	return clock_now(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static void connection_charge(struct grpc_connection *connection, uint64_t begun)
+{
+	if (connection->account)
+		grpc_account_charge(connection->account, loop_now(), time_used() - begun);
+}
+
 static int connection_read(struct grpc_connection *connection)
 {
 	uint8_t buffer[READ_SIZE];
 
 	for (int i = 0; i < READS_PER_VISIT; i++) {
+		uint64_t begun = time_used();
 		ssize_t n = grpc_transport_read(connection->transport, buffer, sizeof(buffer));
 		int r = 0;
 
@@ -78,25 +99,45 @@ static int connection_read(struct grpc_connection *connection)
 			return -ECONNRESET;
 		if (!connection->lingering)
 			r = grpc_session_receive(&connection->session, buffer, (size_t)n);
-		if (r < 0 || n < READ_MIN)
+		connection_charge(connection, begun);
+		if (r < 0 || n < READ_SIZE || connection_waits(connection))
 			return r;
 	}
 	return 0;
 }
 
+static int connection_handshake(struct grpc_connection *connection)
+{
+	uint64_t begun = time_used();
+	int r;
+
+	if (connection->ready)
+		return 0;
+	r = grpc_transport_handshake(connection->transport);
+	connection_charge(connection, begun);
+	connection->ready = r == 0;
+	return r;
+}
+
 /* Reads and writes what is possible; a negative value means that the connection is over. */
 static int connection_visit(struct grpc_connection *connection, uint32_t events)
 {
-	uint32_t wanted = EPOLLIN;
-	bool idle = false;
-	int r = grpc_transport_handshake(connection->transport);
+	bool waits = connection_waits(connection), idle = false;
+	uint32_t wanted = waits ? 0 : EPOLLIN;
+	int r = 0;
 
+	/* The client has gone, which epoll would report again and again. */
+	if (waits && events & (EPOLLHUP | EPOLLERR))
+		return -ECONNRESET;
+	if (!waits)
+		r = connection_handshake(connection);
 	if (r == -EAGAIN)
 		return loop_source_set(connection->source,
 				       grpc_transport_wants_write(connection->transport) ? EPOLLOUT
 											 : EPOLLIN);
-	connection->ready = r == 0;
-	if (r == 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+	if (r == 0 && !connection->ready)
+		return loop_source_set(connection->source, 0);
+	if (r == 0 && !waits && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		r = connection_read(connection);
 	if (r == 0 && !connection->lingering)
 		r = connection_write(connection, &idle);
@@ -165,6 +206,24 @@ static void connection_tune(int fd)
 			   sizeof(options[i].value));
 }
 
+static int connection_join(struct grpc_connection *connection)
+{
+	struct grpc_server *server = connection->server;
+	const struct grpc_server_options *options = &server->service.options;
+	uint64_t id = options->account ? options->account(connection->peer, options->data) : 0;
+
+	if (!id)
+		return 0;
+	connection->account = grpc_account_join(&server->accounts, id, loop_now());
+	return connection->account ? 0 : -ENOMEM;
+}
+
+static void connection_leave(struct grpc_connection *connection)
+{
+	if (connection->account)
+		grpc_account_leave(connection->account);
+}
+
 int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, uid_t user,
 			struct grpc_connection **ret)
 {
@@ -178,6 +237,9 @@ int grpc_connection_new(struct grpc_listener *listener, int fd, void *peer, uid_
 	connection->listener = listener;
 	connection->peer = peer;
 	connection->user = user;
+	r = connection_join(connection);
+	if (r < 0)
+		goto fail;
 	r = grpc_session_init(&connection->session, &server->service, connection_wake, connection);
 	if (r < 0)
 		goto fail;
@@ -207,6 +269,7 @@ fail:
 	loop_source_free(connection->source);
 	loop_timer_free(connection->timer);
 	grpc_session_clear(&connection->session);
+	connection_leave(connection);
 	free(connection);
 	return r;
 }
@@ -222,6 +285,7 @@ void grpc_connection_close(struct grpc_connection *connection)
 	loop_source_free(connection->source);
 	loop_timer_free(connection->timer);
 	grpc_transport_free(connection->transport);
+	connection_leave(connection);
 	if (server->service.options.released)
 		server->service.options.released(connection->peer, server->service.options.data);
 	grpc_listener_release(connection->listener);
@@ -254,4 +318,11 @@ const char *grpc_call_subject(const struct grpc_call *call)
 	const struct grpc_connection *connection = connection_of(call);
 
 	return connection ? grpc_transport_subject(connection->transport) : NULL;
+}
+
+uint64_t grpc_call_queued_beside(const struct grpc_call *call)
+{
+	unsigned n;
+
+	return call->session ? grpc_session_queued(call->session, &n) : 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/loop.h"
+#include "lib/grpc/account.h"
 #include "lib/grpc/server.h"
 #include "lib/grpc/session.h"
 #include "lib/grpc/transport.h"
@@ -29,6 +30,7 @@ struct grpc_server {
 	int last_id;
 	struct grpc_connection *connections;
 	unsigned n_connections;
+	struct grpc_account *accounts;
 	struct loop_timer *resume_timer;
 	struct loop_timer *stop_timer;
 	bool stopping;
@@ -46,7 +48,8 @@ struct grpc_connection {
 	struct loop_timer *timer;
 	void *peer;
 	uid_t user;
-	bool ready; /* the handshake of the transport is complete */
+	struct grpc_account *account; /* NULL: it never waits */
+	bool ready;                   /* the handshake of the transport is complete */
 	/* Everything is sent; waits for the end of the peer's stream, so that the peer reads it
 	 * all. */
 	bool lingering;

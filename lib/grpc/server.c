@@ -10,7 +10,8 @@
 #include "lib/grpc/connection.h"
 
 #define SECOND 1000000000ull
-#define ACCEPTS_PER_VISIT 16
+/* Each is a question to the broker: more at once would delay connected clients. */
+#define ACCEPTS_PER_VISIT 4
 /* How long nothing is accepted if the process or the system is out of descriptors or memory. */
 #define ACCEPT_PAUSE_NS (SECOND / 10)
 
@@ -47,6 +48,7 @@ struct grpc_server *grpc_server_free(struct grpc_server *server)
 		grpc_connection_close(server->connections);
 	while (server->listeners)
 		grpc_server_unlisten(server, server->listeners->id);
+	grpc_accounts_clear(&server->accounts);
 	loop_timer_free(server->resume_timer);
 	loop_timer_free(server->stop_timer);
 	grpc_service_clear(&server->service);

@@ -65,13 +65,23 @@ struct grpc_server_options {
 	 * May be NULL. */
 	const char *(*crowded)(void *peer, enum share_verdict verdict, void *data);
 	/*
+	 * Who the connection that accept() returned belongs to: all connections of one number share
+	 * half of the loop's time. 0: it never waits. NULL: none does.
+	 */
+	uint64_t (*account)(void *peer, void *data);
+	/*
 	 * The listener is closed and has no connections left, so listener_data is no longer used.
 	 * May be NULL.
 	 */
 	void (*unlistened)(void *listener_data, void *data);
 
-	size_t max_message;  /* bytes of one request, also decompressed: 4 MiB */
-	size_t max_buffered; /* bytes of all incomplete requests: 64 MiB */
+	size_t max_message; /* bytes of one request, also decompressed: 4 MiB */
+	/* Bytes of all incomplete requests: 64 MiB. Beyond that a connection may still have 64
+	 * KiB. */
+	size_t max_buffered;
+	/* Bytes of answers that clients have not accepted, 64 MiB: beyond that a client may accept
+	 * nothing for 10 s only. */
+	size_t max_waiting;
 	/* 256, shared as share.h describes; the connection that is idle longest makes room for a
 	 * new one: if the user's share is held, one of this user. */
 	unsigned max_connections;
@@ -83,6 +93,7 @@ struct grpc_server_options {
 	uint64_t stall_ns;
 	/* Between pings of a client to which nothing was sent meanwhile: 10 s. */
 	uint64_t ping_ns;
+	uint64_t idle_ns; /* without a call, before the connection is closed: 10 min */
 };
 
 /* options are copied. -ENOMEM, or an error of the loop. */
@@ -160,3 +171,5 @@ const char *grpc_call_subject(const struct grpc_call *call);
 uint64_t grpc_call_deadline(const struct grpc_call *call);
 /* The bytes that were passed to grpc_call_send() and wait for the client to accept them. */
 uint64_t grpc_call_queued(const struct grpc_call *call);
+/* Likewise, for all calls on its connection. */
+uint64_t grpc_call_queued_beside(const struct grpc_call *call);

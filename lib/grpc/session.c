@@ -15,6 +15,11 @@
 #define RESET_BURST 200
 #define RESET_RATE 20
 #define PING_STRIKES 2
+/* So many answers of a connection wait to be read, of so many bytes: it may not ask for more. */
+#define UNREAD_CALLS 16
+#define UNREAD_BYTES (256 << 10)
+/* How long a client may accept nothing while too many bytes wait, for all clients together. */
+#define PRESSED_STALL_NS (10 * SECOND)
 
 #define SET_DEFAULT(field, value) ((field) = (field) ? (field) : (value))
 
@@ -103,7 +108,12 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
 {
 	struct grpc_call *call = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
 
-	if (call && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+	if (!call)
+		return 0;
+	/* A few bytes can refer to many long fields; the rest of them is then not looked at. */
+	if (!grpc_call_count_header(call, name_size + value_size))
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
 		grpc_call_header(call, (const char *)name, name_size, (const char *)value,
 				 value_size);
 	return 0;
@@ -213,12 +223,14 @@ int grpc_service_init(struct grpc_service *service, const struct grpc_server_opt
 	*service = (struct grpc_service){ .options = *options, .clock = clock };
 	SET_DEFAULT(service->options.max_message, (size_t)4 << 20);
 	SET_DEFAULT(service->options.max_buffered, (size_t)64 << 20);
+	SET_DEFAULT(service->options.max_waiting, (size_t)64 << 20);
 	SET_DEFAULT(service->options.max_connections, 256);
 	SET_DEFAULT(service->options.max_streams, 100);
 	SET_DEFAULT(service->options.handshake_ns, 10 * SECOND);
 	SET_DEFAULT(service->options.request_ns, 30 * SECOND);
 	SET_DEFAULT(service->options.stall_ns, 60 * SECOND);
 	SET_DEFAULT(service->options.ping_ns, 10 * SECOND);
+	SET_DEFAULT(service->options.idle_ns, 600 * SECOND);
 	if (nghttp2_session_callbacks_new(&service->callbacks) != 0 ||
 	    nghttp2_option_new(&service->session_options) != 0) {
 		grpc_service_clear(service);
@@ -243,6 +255,23 @@ void grpc_service_clear(struct grpc_service *service)
 	nghttp2_option_del(service->session_options);
 	service->callbacks = NULL;
 	service->session_options = NULL;
+}
+
+static uint64_t stall_ns(const struct grpc_service *service)
+{
+	return service->waiting > service->options.max_waiting
+		       ? MIN(service->options.stall_ns, PRESSED_STALL_NS)
+		       : service->options.stall_ns;
+}
+
+bool grpc_service_has_stalled(const struct grpc_service *service, uint64_t since_ns)
+{
+	return service->clock() >= since_ns + stall_ns(service);
+}
+
+uint64_t grpc_service_stalls_at(const struct grpc_service *service, uint64_t since_ns)
+{
+	return MIN(since_ns + service->options.stall_ns, service->clock() + PRESSED_STALL_NS);
 }
 
 int grpc_session_init(struct grpc_session *session, struct grpc_service *service,
@@ -320,10 +349,12 @@ uint64_t grpc_session_due(const struct grpc_session *session)
 
 	if (!session->settled)
 		at = MIN(at, session->settle_by);
+	else if (!session->calls && !session->draining)
+		at = MIN(at, session->idle_ns + session->service->options.idle_ns);
 	if (session->draining && !session->final)
 		at = MIN(at, session->drain_by);
 	if (session->http2.output.size)
-		at = MIN(at, session->progress_ns + session->service->options.stall_ns);
+		at = MIN(at, session->progress_ns + stall_ns(session->service));
 	for (const struct grpc_call *call = session->calls; call; call = call->next)
 		at = MIN(at, call->due_ns);
 	return at;
@@ -337,8 +368,11 @@ int grpc_session_tick(struct grpc_session *session)
 		return -EPROTO;
 	if ((!session->settled && now >= session->settle_by) ||
 	    (session->http2.output.size &&
-	     now >= session->progress_ns + session->service->options.stall_ns))
+	     grpc_service_has_stalled(session->service, session->progress_ns)))
 		return -ETIMEDOUT;
+	if (session->settled && !session->calls &&
+	    now >= session->idle_ns + session->service->options.idle_ns)
+		grpc_session_drain(session);
 	session->in_visit = true;
 	if (session->draining && !session->final && now >= session->drain_by &&
 	    session_finalize(session) != 0)
@@ -348,6 +382,25 @@ int grpc_session_tick(struct grpc_session *session)
 			grpc_call_tick(call);
 	session->in_visit = false;
 	return session->http2.failed ? -EPROTO : 0;
+}
+
+uint64_t grpc_session_queued(const struct grpc_session *session, unsigned *ret_n)
+{
+	uint64_t bytes = 0;
+
+	*ret_n = 0;
+	for (const struct grpc_call *call = session->calls; call; call = call->next) {
+		*ret_n += call->queue.size != 0;
+		bytes += call->queue.size;
+	}
+	return bytes;
+}
+
+bool grpc_session_is_unread(const struct grpc_session *session)
+{
+	unsigned n;
+
+	return grpc_session_queued(session, &n) > UNREAD_BYTES && n >= UNREAD_CALLS;
 }
 
 bool grpc_session_over(const struct grpc_session *session)

@@ -18,13 +18,15 @@ struct grpc_service {
 	uint64_t (*clock)(void); /* ns, never decreasing */
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *session_options;
-	uint64_t buffered; /* bytes of incomplete requests */
+	uint64_t buffered; /* bytes of incomplete requests, of all sessions */
+	uint64_t waiting;  /* bytes of answers that clients have not accepted, likewise */
 };
 
 struct grpc_session {
 	struct grpc_http2 http2;
 	struct grpc_service *service;
 	struct grpc_call *calls;
+	uint64_t buffered; /* bytes of incomplete requests */
 	/* Something was submitted, or the session failed, outside the functions below. */
 	void (*wake)(void *owner);
 	void *owner;
@@ -52,6 +54,10 @@ int grpc_service_init(struct grpc_service *service, const struct grpc_server_opt
 		      uint64_t (*clock)(void));
 void grpc_service_clear(struct grpc_service *service);
 
+/* Whether a client that has accepted no byte since then is too slow; when to look again. */
+bool grpc_service_has_stalled(const struct grpc_service *service, uint64_t since_ns);
+uint64_t grpc_service_stalls_at(const struct grpc_service *service, uint64_t since_ns);
+
 /* wake(owner): see above. -ENOMEM. */
 int grpc_session_init(struct grpc_session *session, struct grpc_service *service,
 		      void (*wake)(void *owner), void *owner);
@@ -78,5 +84,9 @@ void grpc_session_drain(struct grpc_session *session);
 /* Whether neither side has more to send, once the output is empty. */
 bool grpc_session_over(const struct grpc_session *session);
 
+/* For call.c: bytes of answers that wait for the client to accept them, and of how many calls. */
+uint64_t grpc_session_queued(const struct grpc_session *session, unsigned *ret_n);
+/* For call.c: the client leaves so many answers on this connection that it gets no more of them. */
+bool grpc_session_is_unread(const struct grpc_session *session);
 /* For call.c: something was submitted to the session, or it failed. */
 void grpc_session_wake(struct grpc_session *session);

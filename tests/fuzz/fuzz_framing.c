@@ -1,107 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The bytes that pass through a connection, as the programs in the kernel read them: the readers of
- * bpf/http compiled as code of a process. What they send goes to the correlator.
- */
-#include "bpf/http/messages.bpf.h"
-
-#include "daemon/correlate/correlate.h"
-#include "daemon/plan/packs.h"
-#include "daemon/timeline/timeline.h"
-#include "tests/fuzz/fuzz.h"
-
-#define START 1000
-#define CALL_NS 10
-
-static struct flow both[2];
-static struct correlator *correlator;
-static const uint8_t *memory; /* of the target */
-static size_t memory_size;
-static struct iovec pieces[2];
-static _Alignas(8) uint8_t record[512];
-
-void *native_reserve(size_t size)
-{
-	if (size > sizeof(record))
-		abort();
-	/* As the ring does: with what was there before. */
-	memset(record, 0xa5, size);
-	return record;
-}
-
-void native_submit(void *data)
-{
-	correlator_feed(correlator, data);
-}
-
-static bool is_within(const void *from, size_t size, const void *area, size_t area_size)
-{
-	uintptr_t begin = (uintptr_t)area, at = (uintptr_t)from;
-
-	return at >= begin && at - begin <= area_size && size <= area_size - (at - begin);
-}
-
-long native_read(void *to, size_t size, const void *from)
-{
-	if (!is_within(from, size, memory, memory_size) &&
-	    !is_within(from, size, pieces, sizeof(pieces)))
-		return -EFAULT;
-	memcpy(to, from, size);
-	return 0;
-}
-
-void *native_flow(const void *key)
-{
-	return &both[((const struct flow_key *)key)->direction & 1];
-}
-
-/* A call that passed these bytes: as one piece, as two, or of a length that alone is known. */
-static void pass(uint8_t how, const uint8_t *bytes, size_t size, uint64_t now)
-{
-	static struct window window;
-	struct steps s = { .flow = &both[how & 1], .window = &window };
-	struct pass *p = &s.pass;
-
-	*p = (struct pass){ .now = now,
-			    .began = now - CALL_NS / 2,
-			    .sock = 1,
-			    .tid = 11,
-			    .left = size,
-			    .direction = how & 1,
-			    .server = !(how & 2),
-			    .inode = 5 };
-	memory = bytes;
-	memory_size = size;
-	switch (how >> 2 & 3) {
-	case 0:
-		p->room = size;
-		break;
-	case 1:
-		pieces[0] = (struct iovec){ (void *)bytes, size / 3 };
-		pieces[1] = (struct iovec){ (void *)(bytes + size / 3), size - size / 3 };
-		p->vector = (uint64_t)pieces;
-		break;
-	default:
-		p->address = (uint64_t)bytes;
-		p->room = size;
-	}
-	for (unsigned i = 0; i < STEPS_MAX && !pass_step(i, &s); i++)
-		if (p->left > size || p->room > size)
-			abort();
-	pass_end(p, s.flow);
-}
+/* The bytes that pass through a connection, as the programs in the kernel read them. */
+#include "tests/fuzz/connection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct correlate_target target = { .pid = 10, .name = "server", .packs = pack_set_get(1) };
 	struct fuzz_input in = { .data = data, .size = size };
-	struct timeline *timeline = NULL;
 	uint64_t now = START;
 
-	if (correlator_new(START, &correlator) < 0)
+	if (!connection_begin())
 		return 0;
-	correlator_add_target(correlator, &target);
-	memset(both, 0, sizeof(both));
 	while (in.size) {
 		uint8_t how = (uint8_t)fuzz_take(&in, 1);
 		size_t n = MIN(in.size, fuzz_take(&in, how & 128 ? 2 : 1));
@@ -113,8 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		in.data += n;
 		in.size -= n;
 	}
-	if (correlator_finish(correlator, now + CALL_NS, 5000000000, &timeline) >= 0)
-		timeline_free(timeline);
-	correlator_free(correlator);
+	timeline_free(connection_end(now + CALL_NS));
 	return 0;
 }

@@ -93,6 +93,24 @@ def grpc_call(path, message=b"hello"):
     return frame(1, 4, 1, fields) + frame(0, 1, 1, b"\x00" + struct.pack(">I", len(message)) + message)
 
 
+def inserted(name, value):
+    return b"\x40" + literal(name, value)[1:]
+
+
+# "/index?key=value" in HPACK's Huffman code, as a path that is put into the table.
+CODED_PATH = b"\x44\x8d" + bytes.fromhex("60d5485f3fe752fa83b8e8b4bf")
+REQUEST_FIELDS = b"\x83\x86" + literal(b":authority", b"a") + literal(b"te", b"trailers") + literal(b"content-type", b"application/grpc")
+BLOCKS = [REQUEST_FIELDS + literal(b":path", b"/a"), REQUEST_FIELDS + inserted(b":path", b"/b?key=value"), b"\xbe" + REQUEST_FIELDS,
+          REQUEST_FIELDS + CODED_PATH, REQUEST_FIELDS + b"\x85", literal(b"grpc-status", b"0") + inserted(b"grpc-timeout", b"1S"),
+          b"\x20\x3f\xe1\x1f" + REQUEST_FIELDS + literal(b":path", b"/b" * 60)]
+
+
+def blocks(head):
+    """Each alone, and all after each other, with this before its length."""
+    each = [head + struct.pack("<H", len(block)) + block for block in BLOCKS]
+    return [*each, b"".join(each)]
+
+
 def pieces(*calls):
     """Calls of the framing fuzzer: (how, bytes)."""
     return b"".join(bytes([how | 128]) + struct.pack("<H", len(data)) + data for how, data in calls)
@@ -140,6 +158,9 @@ SEEDS = {
     "code": of_code,
     "config": lambda: [CONFIGURATION],
     "maps": lambda: [pathlib.Path("/proc/self/maps").read_bytes()],
+    "hpack": lambda: blocks(b"\1"),
+    "fields": lambda: blocks(b""),
+    "rtti": lambda: [b"\0", struct.pack("<I", 0x100)[:3] + b"\3" + bytes(8)],
     "usdt": lambda: [b"-4@%edi 8@16+table(%rip) 1@-8(%rsp,%rcx,8)", b"8@%fs:-16(%rax) -1@$-5 2@%ah"],
     "requests": lambda: [path + b"\0" for path in re.findall(rb'"(/[^"]+/[^"]+)"', (ROOT / "daemon/rpc/service.c").read_bytes())],
     "session": lambda: [bytes([2]) + grpc_call(path) for path in (b"/a", b"/b", b"/c")],

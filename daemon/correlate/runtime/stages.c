@@ -42,14 +42,15 @@ static uint32_t name_of(struct correlator *c, const char *word, const struct rec
 
 void stages_open(struct correlator *c, const struct entry *e)
 {
+	const struct record_text *text = entry_text(e);
 	struct frame *f;
 
-	if (!entry_text(e))
+	if (!text)
 		return;
 	nesting_return(c, entry_state(c, e), e->record->stack);
 	f = nesting_push(c, e, SPAN_ITERATOR);
 	if (f)
-		nesting_span(c, f)->name = name_of(c, e->pack->stage_word ?: "", entry_text(e));
+		nesting_span(c, f)->name = name_of(c, e->pack->stage_word ?: "", text);
 }
 
 void stages_close(struct correlator *c, const struct entry *e)
