@@ -19,7 +19,7 @@ struct targets;
 struct targets_options {
 	struct loop *loop;
 	struct proxy *proxy;
-	bool reports_early; /* examine a process as soon as it maps its runtime */
+	bool reports_early;    /* examine a process as soon as it maps its runtime */
 	unsigned max_per_user; /* targets of one user other than root */
 	/* Called for each target that appears, changes and disappears, in the loop's thread. Each
 	 * may be NULL. */

@@ -72,9 +72,9 @@ struct service {
 	struct targets *targets;
 	struct lifecycles *lifecycles; /* NULL: they have ended */
 	struct job *jobs;
-	struct settling *settling; /* of settle.c, like the next */
-	unsigned n_doctors;        /* threads that ask the broker */
-	bool is_settled;           /* the call that is being handled has waited */
+	struct settling *settling;               /* of settle.c, like the next */
+	unsigned n_doctors;                      /* threads that ask the broker */
+	bool is_settled;                         /* the call that is being handled has waited */
 	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
 	unsigned n_canceled;
 	struct recorder *recorder; /* NULL: there is none */

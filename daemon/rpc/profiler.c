@@ -90,6 +90,16 @@ static void apply_config(const struct service *s, const struct grpc_call *call,
 		request->detail.level = config->level;
 }
 
+static void read_options(const Tensorflow__ProfileOptions *options, struct capture_request *request)
+{
+	/* A start time in the past is ignored: clients send the time of their call. */
+	request->start_unix_ns = options->start_timestamp_ns > clock_now(CLOCK_REALTIME)
+					 ? options->start_timestamp_ns
+					 : 0;
+	if (options->version)
+		request->detail.level = MIN(options->host_tracer_level, 3u);
+}
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
@@ -108,14 +118,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
-	if (m->opts) {
-		/* A start time in the past is ignored: clients send the time of their call. */
-		request.start_unix_ns = m->opts->start_timestamp_ns > clock_now(CLOCK_REALTIME)
-						? m->opts->start_timestamp_ns
-						: 0;
-		if (m->opts->version)
-			request.detail.level = MIN(m->opts->host_tracer_level, 3u);
-	}
+	if (m->opts)
+		read_options(m->opts, &request);
 	job.emit_xspace = m->emit_xspace;
 	snprintf(job.session_id, sizeof(job.session_id), "%s", m->session_id ?: "");
 	tensorflow__profile_request__free_unpacked(m, NULL);

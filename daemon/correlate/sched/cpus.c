@@ -8,6 +8,9 @@
 
 #include "lib/base/macro.h"
 
+/* Threads seldom have a CPU for longer at a time if others wait for it. */
+#define LONG_NS 1000000
+
 struct stint {
 	uint64_t start_ns, end_ns;
 	uint32_t first, last; /* if these differ, other threads ran in between */
@@ -83,11 +86,12 @@ static uint64_t certain_ns(const struct cpu_stints *s, uint32_t tid)
 	return sum;
 }
 
-/* Who had the CPU for the rest of a stint when a wait began within it: of the two known threads the
- * one that recently had it for longer, else the one that left it. */
-static uint32_t likely(const struct cpu_stints *s, const struct stint *stint)
+/* Who had the CPU for the rest of a stint when a wait began within it, that long ago: the thread
+ * that left it, which may have begun the wait. If it was long ago, of the two known threads the one
+ * that recently had the CPU for longer. Nothing waits for an idle CPU. */
+static uint32_t likely(const struct cpu_stints *s, const struct stint *stint, uint64_t ns)
 {
-	return stint->first != stint->last &&
+	return ns > LONG_NS && stint->first && stint->first != stint->last &&
 			       certain_ns(s, stint->first) > certain_ns(s, stint->last)
 		       ? stint->first
 		       : stint->last;
@@ -108,7 +112,7 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 		if (from >= to)
 			continue;
 		if (stint->start_ns < start) {
-			n = give(shares, n, likely(s, stint), 2 * (to - from));
+			n = give(shares, n, likely(s, stint, to - from), 2 * (to - from));
 		} else {
 			n = give(shares, n, stint->last, to - from);
 			n = give(shares, n, stint->first, to - from);

@@ -19,8 +19,8 @@ struct cpus {
 /*
  * At that time (ns) the CPU switched from one thread to another (ids, 0: idle). If the thread that
  * leaves is not the one that the CPU was last given to, unseen threads ran in between: half of that
- * time is counted for each of the two; if the wait began in between, all of it for the one that had
- * the CPU for longer recently, or else for the thread that leaves. -ENOMEM.
+ * time is counted for each of the two; if the wait began in between, all of it for the thread
+ * that leaves, or if that was long ago, for the one that had the CPU for longer recently. -ENOMEM.
  */
 int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to);
 /* The thread that had the CPU for most of the time from start to end (ns); 0: idle, or unknown.
