@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Captures beside each other: each gets its own window and nobody's else, there are only so many, and they can be ended. As root."""
-import gzip
 import glob
+import gzip
 import json
 import os
 import pathlib
