@@ -300,6 +300,9 @@ void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size
 
 void grpc_call_headers_done(struct grpc_call *call)
 {
+	const struct grpc_server_options *options = &call->session->service->options;
+	const char *refusal;
+
 	call->headers_done = true;
 	if (!call->http_status && !call->is_post)
 		call->http_status = 405;
@@ -307,7 +310,10 @@ void grpc_call_headers_done(struct grpc_call *call)
 		call->http_status = 415;
 	if (call->http_status)
 		return;
-	if (!call->method)
+	refusal = options->refuse ? options->refuse(call, options->data) : NULL;
+	if (refusal)
+		call_end(call, GRPC_PERMISSION_DENIED, refusal);
+	else if (!call->method)
 		call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
 	else if (!call->encoding_known)
 		call_end(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
