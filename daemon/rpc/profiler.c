@@ -181,7 +181,7 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next) {
-		bool is_own = peer && authority_may_control(peer->uid, j->uid);
+		bool is_own = peer && authority_may_control(&peer->who, &j->who);
 
 		if (!j->capture || strcmp(j->session_id, m->session_id ?: ""))
 			continue;
