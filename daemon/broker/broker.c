@@ -321,6 +321,20 @@ static int start_captures(struct broker *b, const struct broker_options *options
 	return capture_line_new(&line, &b->captures);
 }
 
+static int start_clients(struct broker *b, const struct broker_options *options)
+{
+	int r = clients_new(
+		&(struct clients_options){ .authority = options->authority,
+					   .connections = options->connections,
+					   .captures_on_its_own = options->captures_on_its_own,
+					   .certificates = options->certificates,
+					   .gone = on_client_gone,
+					   .data = b },
+		&b->clients);
+
+	return r < 0 ? log_error_errno(r, "cannot identify clients: %m") : 0;
+}
+
 static int broker_setup(struct broker *b, const struct broker_options *options)
 {
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY }, files;
@@ -336,16 +350,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->reload_files = options->reload;
 	b->notify = options->notify;
 	/* Before the network is dropped. */
-	r = clients_new(
-		&(struct clients_options){ .authority = options->authority,
-					   .connections = options->connections,
-					   .captures_on_its_own = options->captures_on_its_own,
-					   .certificates = options->certificates,
-					   .gone = on_client_gone,
-					   .data = b },
-		&b->clients);
+	r = start_clients(b, options);
 	if (r < 0)
-		return log_error_errno(r, "cannot identify clients: %m");
+		return r;
 	bpf_facts_find(&bpf);
 	/* For the files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
