@@ -90,6 +90,14 @@ static void apply_config(const struct service *s, const struct grpc_call *call,
 		request->detail.level = config->level;
 }
 
+static void answer_empty(struct grpc_call *call)
+{
+	Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
+
+	response.empty_trace = true;
+	reply_answer(call, &response.base);
+}
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
@@ -137,10 +145,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	if (!request.detail.level) {
-		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
-
-		response.empty_trace = true;
-		reply_answer(call, &response.base);
+		answer_empty(call);
 		return;
 	}
 	if (settle(s, call, profiler_profile, message, size, NULL, 0))
