@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/broker/certificates.h"
 #include "daemon/broker/notify.h"
 #include "daemon/front/announce.h"
 #include "daemon/front/front.h"
@@ -160,6 +161,24 @@ static int wait_for_front(pid_t front)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
+/* What of it is configured. */
+static struct broker_options broker_options(struct config *config)
+{
+	return (struct broker_options){
+		.perf_event_uprobes = config->perf_event_uprobes,
+		.connections = { .all = config->max_connections,
+				 .per_user = config->max_connections_per_user },
+		.user_ring_bytes = config->ring_bytes_per_user,
+		.captures_on_its_own =
+			config->recorder.level > 0 || config->lifecycle || config->recorder_clients,
+		.authority = &config->access,
+		.certificates = config->tls_users,
+		.reports_early = config->lifecycle,
+		.reload = { config->file, config->tls_certificate, config->tls_key,
+			    config->tls_client_ca, config->tls_revoked }
+	};
+}
+
 /* Forks the front; the caller becomes the broker and returns when the front has ended. */
 static int run_roles(const struct listeners *listeners, const struct notify *notify, int lock,
 		     int state, struct front_options *front)
@@ -167,6 +186,7 @@ static int run_roles(const struct listeners *listeners, const struct notify *not
 	const struct config *config = front->config;
 	int requests[2], captures[2], events[2], prover = start_prover(&front->user), failed, r;
 	pid_t parent = getpid(), child;
+	struct broker_options broker;
 
 	if (prover < 0)
 		return log_error_errno(prover, "cannot start the prover: %m");
@@ -199,23 +219,16 @@ static int run_roles(const struct listeners *listeners, const struct notify *not
 	safe_close(front->cache);
 	safe_close(front->metrics);
 	front->tls = grpc_tls_free(front->tls);
-	r = broker_run(&(struct broker_options){
-		.requests = requests[0],
-		.captures = captures[0],
-		.events = events[0],
-		.prover = prover,
-		.listeners = listeners->list,
-		.n_listeners = listeners->n,
-		.notify = *notify,
-		.perf_event_uprobes = config->perf_event_uprobes,
-		.connections = { .all = config->max_connections,
-				 .per_user = config->max_connections_per_user },
-		.user_ring_bytes = config->ring_bytes_per_user,
-		.captures_on_its_own = config->recorder.level > 0 || config->lifecycle,
-		.reports_early = config->lifecycle,
-		.state = state,
-		.reload = { config->file, config->tls_certificate, config->tls_key,
-			    config->tls_client_ca } });
+	broker = broker_options(front->config);
+	broker.requests = requests[0];
+	broker.captures = captures[0];
+	broker.events = events[0];
+	broker.prover = prover;
+	broker.listeners = listeners->list;
+	broker.n_listeners = listeners->n;
+	broker.notify = *notify;
+	broker.state = state;
+	r = broker_run(&broker);
 	close(requests[0]);
 	close(events[0]);
 	failed = wait_for_front(child);
@@ -263,12 +276,20 @@ static int prepare_tls(const struct config *config, struct grpc_tls **ret, char 
 		       size_t text_size)
 {
 	const char *const paths[PEM_COUNT] = { config->tls_certificate, config->tls_key,
-					       config->tls_client_ca };
+					       config->tls_client_ca, config->tls_revoked };
+	struct certificates *certificates;
 	bool wanted[PEM_COUNT];
 	int fds[PEM_COUNT], r = 0;
 
 	if (!*config->tls_certificate)
 		return 0;
+	/* The broker reads it again. */
+	if (*config->tls_users) {
+		r = certificates_read(config->tls_users, &certificates, ret_text, text_size);
+		if (r < 0)
+			return r;
+		certificates_free(certificates);
+	}
 	for (unsigned i = 0; i < PEM_COUNT; i++) {
 		fds[i] = *paths[i] && r == 0 ? open(paths[i], O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
 		if (*paths[i] && r == 0 && fds[i] < 0) {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,9 +17,9 @@
 #include "daemon/broker/audit.h"
 #include "daemon/broker/capture_line.h"
 #include "daemon/broker/channel.h"
+#include "daemon/broker/clients.h"
 #include "daemon/broker/doctor/preflight.h"
 #include "daemon/broker/files.h"
-#include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
@@ -38,24 +37,14 @@
  * again. */
 #define ROUND_MS 200
 #define HURRIED_ROUND_MS 50
-/* How often the processes of captures are checked if there is no side-band. */
+/* How often the processes of captures and the clients are checked, whatever the kernel reports of
+ * them. */
 #define CHECK_NS 1000000000ull
-struct client {
-	bool used;
-	/* Of the slot, so that an id is not reused. */
-	uint32_t generation;
-	uid_t uid;
-	/* Whose share of the connections it has. */
-	uid_t holder;
-};
-
 struct broker {
-	int requests, events, diag;
+	int requests, events;
 	const struct listener *listeners;
 	unsigned n_listeners;
 	const char *const *reload_files;
-	bool captures_on_its_own;
-	struct share connections;
 	enum attach_mode mode;
 	struct sideband *sideband; /* NULL: there is none */
 	struct watch *watch;
@@ -63,83 +52,31 @@ struct broker {
 	/* Requests that the front has not received yet. */
 	bool stop, reload;
 	pthread_mutex_t lock; /* of the clients */
-	struct client clients[BROKER_MAX_CLIENTS];
+	struct clients *clients;
 	struct files *files;
 	struct capture_line *captures;
 	struct audit *audit;
 	struct notify notify;
 };
 
-static struct client *client_get(struct broker *b, uint32_t id)
-{
-	struct client *c = &b->clients[id % BROKER_MAX_CLIENTS];
-
-	return c->used && c->generation == id / BROKER_MAX_CLIENTS ? c : NULL;
-}
-
-static bool has_share(const struct broker *b, uid_t holder)
-{
-	const struct share share = { .all = b->connections.all + BROKER_SPARE_CLIENTS,
-				     .per_user = b->connections.per_user + BROKER_SPARE_CLIENTS };
-	unsigned all = 0, own = 0;
-
-	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++) {
-		all += b->clients[i].used;
-		own += b->clients[i].used && b->clients[i].holder == holder;
-	}
-	return share_grant(&share, holder, all, own, 1) == SHARE_GRANTED;
-}
-
-static int add_client(struct broker *b, struct broker_message *m, int connection)
-{
-	const struct listener *listener = &b->listeners[m->index];
-	uid_t uid = listener->uid, holder;
-	int r = 0;
-
-	if (!listener->is_certified)
-		r = identity_of_connection(connection, b->diag, &uid);
-	if (r < 0) {
-		/* Only this connection is refused. */
-		m->uid = AUDIT_NO_USER;
-		snprintf(m->text, sizeof(m->text), "no process of this host has the other end");
-		return -EACCES;
-	}
-	holder = listener->is_certified ? SHARE_UNIDENTIFIED : uid;
-	if (!has_share(b, holder)) {
-		m->uid = uid;
-		snprintf(m->text, sizeof(m->text), "the user's share of the connections is held");
-		return -EACCES;
-	}
-	for (uint32_t i = 0; i < BROKER_MAX_CLIENTS; i++)
-		if (!b->clients[i].used) {
-			b->clients[i].used = true;
-			b->clients[i].uid = uid;
-			b->clients[i].holder = holder;
-			b->clients[i].generation =
-				(b->clients[i].generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
-			m->id = b->clients[i].generation * BROKER_MAX_CLIENTS + i;
-			m->uid = uid;
-			return 0;
-		}
-	return -EACCES;
-}
-
 static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
 {
-	_cleanup_close_ int connection = -1;
-	int r;
+	int r = m->index < b->n_listeners
+			? clients_accept(b->clients, &b->listeners[m->index], m, ret_fd)
+			: -EINVAL;
 
-	if (m->index >= b->n_listeners)
-		return -EINVAL;
-	connection = accept4(b->listeners[m->index].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (connection < 0)
-		return -errno;
-	r = add_client(b, m, connection);
-	if (r < 0)
-		return r;
-	audit_client(b->audit, m->id, m->uid, connection);
-	*ret_fd = TAKE_FD(connection);
-	return 0;
+	if (r == 0)
+		audit_client(b->audit, m->id, m->uid, *ret_fd);
+	return r;
+}
+
+static int on_certify(struct broker *b, struct broker_message *m)
+{
+	int r = clients_certify(b->clients, m);
+
+	if (r == 0)
+		audit_client(b->audit, m->id, m->peer.uid, -1);
+	return r;
 }
 
 static int on_listen(struct broker *b, const struct broker_message *m)
@@ -172,20 +109,16 @@ static int on_open(struct broker *b, struct broker_message *m)
 }
 
 /* The functions of struct capture_line_options, called in its thread. */
-static int user_of_client(uint32_t id, uid_t *ret_uid, void *data)
+static int get_caller(uint32_t id, struct caller *ret, void *data)
 {
+	const struct caller *caller;
 	struct broker *b = data;
-	const struct client *client;
 	int r = 0;
 
-	if (id == BROKER_DAEMON && b->captures_on_its_own) {
-		*ret_uid = 0;
-		return 0;
-	}
 	pthread_mutex_lock(&b->lock);
-	client = client_get(b, id);
-	if (client)
-		*ret_uid = client->uid;
+	caller = clients_caller(b->clients, id);
+	if (caller)
+		*ret = *caller;
 	else
 		r = -ECANCELED;
 	pthread_mutex_unlock(&b->lock);
@@ -209,10 +142,11 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 	case BROKER_UNLISTEN:
 		return on_listen(b, m);
 	case BROKER_CLIENT_GONE:
-		if (!client_get(b, m->id))
-			return -EINVAL;
-		client_get(b, m->id)->used = false;
-		return 0;
+		return clients_remove(b->clients, m->id);
+	case BROKER_CERTIFY:
+		return on_certify(b, m);
+	case BROKER_MAY:
+		return clients_may(b->clients, m);
 	case BROKER_MAPS:
 		*ret_n_fds = 1;
 		return on_maps(m, &ret_fds[0]);
@@ -360,6 +294,15 @@ int broker_check_host(char *ret_text, unsigned size)
 	return error ? -EOPNOTSUPP : 0;
 }
 
+/* With the lock held. */
+static void on_client_gone(uint32_t id, void *data)
+{
+	struct broker *b = data;
+
+	if (b->captures)
+		capture_line_client_gone(b->captures);
+}
+
 static int start_captures(struct broker *b, const struct broker_options *options,
 			  const struct bpf_facts *bpf)
 {
@@ -370,11 +313,26 @@ static int start_captures(struct broker *b, const struct broker_options *options
 					     .audit = b->audit,
 					     .sideband = b->sideband,
 					     .bpf = *bpf,
-					     .client = user_of_client,
+					     .authority = options->authority,
+					     .client = get_caller,
 					     .sites = on_sites,
 					     .data = b };
 
 	return capture_line_new(&line, &b->captures);
+}
+
+static int start_clients(struct broker *b, const struct broker_options *options)
+{
+	int r = clients_new(
+		&(struct clients_options){ .authority = options->authority,
+					   .connections = options->connections,
+					   .captures_on_its_own = options->captures_on_its_own,
+					   .certificates = options->certificates,
+					   .gone = on_client_gone,
+					   .data = b },
+		&b->clients);
+
+	return r < 0 ? log_error_errno(r, "cannot identify clients: %m") : 0;
 }
 
 static int broker_setup(struct broker *b, const struct broker_options *options)
@@ -390,14 +348,11 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
-	b->captures_on_its_own = options->captures_on_its_own;
-	b->connections = options->connections;
 	b->notify = options->notify;
-	/* Opened before the network is dropped: it queries the sockets of the network namespace in
-	 * which it was created. */
-	b->diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	if (b->diag < 0)
-		return log_error_errno(-errno, "cannot look up the owners of connections: %m");
+	/* Before the network is dropped. */
+	r = start_clients(b, options);
+	if (r < 0)
+		return r;
 	bpf_facts_find(&bpf);
 	/* For the files, programs, maps and links of several captures. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -472,10 +427,21 @@ static void on_signal(struct broker *b, int signals)
 
 	if (read(signals, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (info.ssi_signo == SIGHUP)
+	if (info.ssi_signo == SIGHUP) {
+		pthread_mutex_lock(&b->lock);
+		clients_reload(b->clients);
+		pthread_mutex_unlock(&b->lock);
 		b->reload = true;
-	else
+	} else {
 		b->stop = true;
+	}
+}
+
+static void update_clients(struct broker *b, bool every)
+{
+	pthread_mutex_lock(&b->lock);
+	clients_update(b->clients, every);
+	pthread_mutex_unlock(&b->lock);
 }
 
 int broker_run(const struct broker_options *options)
@@ -490,19 +456,26 @@ int broker_run(const struct broker_options *options)
 	signals = watch_signals();
 	r = signals < 0 ? signals : broker_setup(b, options);
 	while (r == 0) {
-		struct pollfd p[4 + PLANNER_POLLS] = {
+		struct pollfd p[5 + PLANNER_POLLS] = {
 			{ .fd = b->requests, .events = POLLIN },
 			{ .fd = signals, .events = POLLIN },
 			{ .fd = b->sideband ? sideband_fd(b->sideband) : -1, .events = POLLIN },
 			{ .fd = b->events, .events = POLLIN },
+			{ .fd = clients_fd(b->clients), .events = POLLIN },
 		};
-		unsigned n = 4 + files_poll(b->files, p + 4);
+		unsigned n = 5 + files_poll(b->files, p + 5);
+		bool is_due;
 
 		if (poll(p, n, options->reports_early ? HURRIED_ROUND_MS : ROUND_MS) < 0 &&
 		    errno != EINTR)
 			r = -errno;
 		if (p[1].revents)
 			on_signal(b, signals);
+		is_due = loop_now() - checked > CHECK_NS;
+		if (is_due)
+			checked = loop_now();
+		if (p[4].revents || is_due)
+			update_clients(b, is_due);
 		/* Before the requests: who a client is precedes what it does. */
 		if (p[3].revents)
 			audit_read_notes(b->audit, b->events);
@@ -511,16 +484,16 @@ int broker_run(const struct broker_options *options)
 		audit_tick(b->audit, loop_now());
 		if (b->sideband && sideband_read(b->sideband, on_sideband, b)) {
 			watch_lost(b->watch);
-			capture_line_check(b->captures);
-		} else if (!b->sideband && loop_now() - checked > CHECK_NS) {
-			checked = loop_now();
-			capture_line_check(b->captures);
+			is_due = true;
 		}
+		if (is_due)
+			capture_line_check(b->captures);
 		r = MIN(r, files_work(b->files));
 		send_pending(b);
 	}
 	/* The probes are gone once the daemon has ended. */
 	capture_line_free(b->captures);
+	clients_free(b->clients);
 	audit_free(b->audit);
 	files_free(b->files);
 	sideband_free(b->sideband);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
 #include "daemon/broker/notify.h"
@@ -32,6 +33,10 @@ struct broker_options {
 	uint64_t user_ring_bytes; /* of ring buffers, that one user's captures may hold */
 	/* Root configured the daemon to capture on its own. */
 	bool captures_on_its_own;
+	/* Who may do what; the broker completes and owns it. */
+	struct authority *authority;
+	/* The file of the certificates' users, "": none; read again on SIGHUP. */
+	const char *certificates;
 	/* The state directory, where the broker writes the audit log, and the verifier's log of
 	 * refused programs. */
 	int state;

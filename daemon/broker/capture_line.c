@@ -30,19 +30,21 @@ struct capture_line {
 		bool exited; /* else it executed a program */
 	} reports[REPORTS_MAX];
 	unsigned n_reports;
-	bool check;
+	bool check, check_clients;
 	bool is_idle; /* there is no capture; atomic */
 };
 
 static int on_capture(struct capture_line *l, struct broker_message *m, int *ret_fds,
 		      unsigned *ret_n_fds)
 {
-	uid_t uid;
-	int r = l->options.client(m->id, &uid, l->options.data);
+	struct caller caller;
+	int r = l->options.client(m->id, &caller, l->options.data);
 
+	if (r >= 0 && caller.kind == CALLER_UNKNOWN)
+		r = -EACCES;
 	if (r >= 0)
 		r = doctor_check(&l->doctor, m->text, sizeof(m->text));
-	return r < 0 ? r : captures_begin(l->captures, uid, m, ret_fds, ret_n_fds);
+	return r < 0 ? r : captures_begin(l->captures, &caller, m, ret_fds, ret_n_fds);
 }
 
 static int on_end(struct capture_line *l, const struct broker_message *m)
@@ -109,12 +111,29 @@ static int serve_request(struct capture_line *l)
 	return r;
 }
 
+/* Captures end with the authority of their clients. */
+static void end_revoked(struct capture_line *l)
+{
+	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
+		struct capture_counts counts;
+		struct caller ignored;
+		uint32_t client;
+
+		if (captures_client(l->captures, i, &client) < 0 ||
+		    l->options.client(client, &ignored, l->options.data) == 0)
+			continue;
+		if (captures_count(l->captures, i, &counts) == 0)
+			audit_count(l->options.audit, i, &counts);
+		captures_revoke(l->captures, i);
+	}
+}
+
 /* What the main thread has reported. */
 static void serve_reports(struct capture_line *l)
 {
 	struct report reports[REPORTS_MAX];
 	unsigned n;
-	bool check;
+	bool check, check_clients;
 	uint64_t ignored;
 
 	if (read(l->wake, &ignored, sizeof(ignored)) < 0)
@@ -124,13 +143,16 @@ static void serve_reports(struct capture_line *l)
 	memcpy(reports, l->reports, n * sizeof(reports[0]));
 	check = l->check;
 	l->n_reports = 0;
-	l->check = false;
+	check_clients = l->check_clients;
+	l->check = l->check_clients = false;
 	pthread_mutex_unlock(&l->lock);
 	for (unsigned i = 0; i < n; i++)
 		if (reports[i].exited)
 			captures_exited(l->captures, reports[i].pid);
 		else
 			captures_executed(l->captures, reports[i].pid);
+	if (check_clients)
+		end_revoked(l);
 	if (check)
 		captures_check(l->captures);
 }
@@ -173,7 +195,7 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = l->wake < 0 ? -errno
 			: captures_new(options->mode, options->state, options->user_ring_bytes,
-				       &l->captures);
+				       options->authority, &l->captures);
 	if (r >= 0) {
 		l->doctor = (struct doctor){ .mode = options->mode,
 					     .sideband = options->sideband,
@@ -240,6 +262,14 @@ void capture_line_check(struct capture_line *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->check = true;
+	pthread_mutex_unlock(&l->lock);
+	wake(l);
+}
+
+void capture_line_client_gone(struct capture_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->check_clients = true;
 	pthread_mutex_unlock(&l->lock);
 	wake(l);
 }

@@ -19,8 +19,9 @@ struct capture_line_options {
 	struct audit *audit; /* borrowed */
 	bool sideband;
 	struct bpf_facts bpf;
-	/* Called in the line's thread. The user of a client. -ECANCELED: it has closed. */
-	int (*client)(uint32_t id, uid_t *ret_uid, void *data);
+	const struct authority *authority; /* borrowed */
+	/* Called in the line's thread. -ECANCELED: the client has gone. */
+	int (*client)(uint32_t id, struct caller *ret, void *data);
 	/* Likewise: answers BROKER_SITES. */
 	int (*sites)(struct captures *captures, struct broker_message *m, void *data);
 	void *data;
@@ -36,5 +37,7 @@ struct capture_line *capture_line_free(struct capture_line *line);
 void capture_line_executed(struct capture_line *line, pid_t pid);
 /* The first thread of a process has ended. */
 void capture_line_exited(struct capture_line *line, pid_t pid);
+/* Ends what captures of clients that have gone attached. */
+void capture_line_client_gone(struct capture_line *line);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */
 void capture_line_check(struct capture_line *line);

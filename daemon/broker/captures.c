@@ -13,6 +13,8 @@
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/modules.h"
+#include "daemon/broker/process.h"
+#include "daemon/plan/detail.h"
 #include "include/record_types.h"
 #include "lib/base/array.h"
 #include "lib/base/loop.h"
@@ -21,8 +23,11 @@
 #include "lib/proc/seccomp.h"
 
 struct capture {
-	struct attachment *attachment; /* NULL: free */
-	uid_t uid;                     /* the user who started it */
+	bool is_used;
+	struct attachment *attachment; /* NULL: its client has gone */
+	struct caller caller;          /* who started it */
+	uint32_t client;               /* its id */
+	unsigned kinds;                /* that have programs of their own */
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -31,6 +36,7 @@ struct capture {
 		 * of another target. */
 		bool is_gone;
 		unsigned n_sites;
+		unsigned kinds; /* bits of enum probe_kind that may be attached */
 	} targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	/* Files with sites that are not attached yet. */
@@ -40,6 +46,7 @@ struct capture {
 
 struct captures {
 	enum attach_mode mode;
+	const struct authority *authority;
 	struct program_cache *programs;
 	uint64_t user_ring_bytes;
 	struct capture captures[BROKER_MAX_CAPTURES];
@@ -118,6 +125,7 @@ static void close_files(struct capture *c)
 	c->n_files = c->files_size = 0;
 }
 
+/* Detaches everything. */
 static void end_capture(struct captures *s, struct capture *c)
 {
 	close_files(c);
@@ -130,7 +138,7 @@ static void end_capture(struct captures *s, struct capture *c)
 }
 
 int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
-		 struct captures **ret)
+		 const struct authority *authority, struct captures **ret)
 {
 	struct captures *s = calloc(1, sizeof(*s));
 
@@ -138,6 +146,7 @@ int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_by
 		return -ENOMEM;
 	s->mode = mode;
 	s->user_ring_bytes = user_ring_bytes;
+	s->authority = authority;
 	if (program_cache_new(log_directory, &s->programs) < 0) {
 		free(s);
 		return -ENOMEM;
@@ -165,7 +174,7 @@ struct program_cache *captures_programs(struct captures *s)
 }
 
 /* The front counts as well; what it grants is not relied upon. */
-static int check_share(const struct captures *s, uid_t uid, struct broker_message *m)
+static int check_share(const struct captures *s, uid_t holder, struct broker_message *m)
 {
 	const uint64_t each = programs_ring_count() * (uint64_t)BROKER_RING_BYTES;
 	const struct share captures = { .all = BROKER_MAX_CAPTURES,
@@ -176,40 +185,45 @@ static int check_share(const struct captures *s, uid_t uid, struct broker_messag
 
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		all += s->captures[i].attachment != NULL;
-		own += s->captures[i].attachment && s->captures[i].uid == uid;
+		own += s->captures[i].attachment &&
+		       authority_holder(s->authority, &s->captures[i].caller) == holder;
 	}
-	if (share_grant(&captures, uid, all, own, 1) == SHARE_ALL_HELD)
+	if (share_grant(&captures, holder, all, own, 1) == SHARE_ALL_HELD)
 		return FAIL(m, -EBUSY, "%u captures are already running; wait for one to end", all);
-	if (share_grant(&captures, uid, all, own, 1) == SHARE_OF_USER_HELD)
+	if (share_grant(&captures, holder, all, own, 1) == SHARE_OF_USER_HELD)
 		return FAIL(m, -EBUSY,
 			    "%u captures of user %u are already running; wait for one to end", own,
-			    uid);
-	if (share_grant(&bytes, uid, all * each, own * each, each) != SHARE_GRANTED)
+			    holder);
+	if (share_grant(&bytes, holder, all * each, own * each, each) != SHARE_GRANTED)
 		return FAIL(
 			m, -EBUSY,
 			"%u captures of user %u hold all ring buffers that one user may (tfprofd --ring-memory-per-user); wait for one to end",
-			own, uid);
+			own, holder);
 	return 0;
 }
 
-int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
-		   unsigned *ret_n_fds)
+int captures_begin(struct captures *s, const struct caller *caller, struct broker_message *m,
+		   int *ret_fds, unsigned *ret_n_fds)
 {
-	int r = check_share(s, uid, m);
+	int r = check_share(s, authority_holder(s->authority, caller), m);
 
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture *c = &s->captures[i];
 
-		if (c->attachment)
+		if (c->is_used)
 			continue;
 		r = attachment_new(s->mode, m->kinds, s->programs, &c->attachment, m->text,
 				   sizeof(m->text));
 		if (r < 0)
 			return r;
-		c->uid = uid;
-		if (m->id != BROKER_DAEMON && !m->index && authority_may_profile_all(uid))
+		c->is_used = true;
+		c->caller = *caller;
+		c->client = m->id;
+		c->kinds = m->kinds;
+		if (caller->kind != CALLER_DAEMON && !m->index &&
+		    authority_is_root(s->authority, caller))
 			attachment_show_all_users(c->attachment);
 		m->id = i;
 		m->kinds = attachment_kinds(c->attachment);
@@ -217,6 +231,47 @@ int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int 
 		return 0;
 	}
 	return -EBUSY; /* not reached */
+}
+
+int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client)
+{
+	if (id >= BROKER_MAX_CAPTURES || !s->captures[id].attachment)
+		return -EINVAL;
+	*ret_client = s->captures[id].client;
+	return 0;
+}
+
+void captures_revoke(struct captures *s, uint32_t id)
+{
+	end_capture(s, &s->captures[id]);
+}
+
+/* Whether the capture's client may profile the process now, and which kinds of probes may be
+ * attached to it. */
+static int decide(const struct captures *s, const struct capture *c, pid_t pid, unsigned *ret_kinds,
+		  char *text, size_t size)
+{
+	struct authority_ceiling ceiling;
+	struct target_facts process;
+	char reason[128];
+	int r = target_facts_read(pid, &process);
+
+	if (r < 0) {
+		snprintf(text, size, "process %d has ended", pid);
+		return -ESRCH;
+	}
+	r = authority_decide(s->authority, &c->caller, &process, &ceiling, reason, sizeof(reason));
+	if (r < 0) {
+		snprintf(text, size, "user %u may not profile process %d of user %u: %s",
+			 c->caller.uid, pid, process.owner, reason);
+		return r;
+	}
+	*ret_kinds = authority_kinds(&ceiling);
+	if (c->kinds & ~*ret_kinds) {
+		snprintf(text, size, "process %d may not be captured at this level", pid);
+		return -EACCES;
+	}
+	return 0;
 }
 
 static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
@@ -239,7 +294,7 @@ int captures_target(struct captures *s, struct broker_message *m)
 {
 	struct capture *c = capture_get(s, m->id);
 	uint64_t alive_ns;
-	uid_t owner;
+	unsigned kinds;
 	int pidfd, r;
 
 	if (!c)
@@ -252,13 +307,8 @@ int captures_target(struct captures *s, struct broker_message *m)
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
 	alive_ns = loop_now();
-	r = identity_of_process((pid_t)m->pid, &owner);
-	if (r >= 0 && !authority_may_profile(c->uid, owner))
-		r = FAIL(
-			m, -EACCES,
-			"user %u may not profile process %u of user %u: run as its user or as root",
-			c->uid, m->pid, owner);
-	/* The owner was read by process id: it is this process's only if the descriptor still
+	r = decide(s, c, (pid_t)m->pid, &kinds, m->text, sizeof(m->text));
+	/* The facts were read by process id: they are this process's only if the descriptor still
 	 * refers to it. It also had that id, and had started, at alive_ns. */
 	if (r >= 0 && pidfd_ended(pidfd))
 		r = FAIL(m, -ESRCH, "process %u has ended", m->pid);
@@ -274,7 +324,8 @@ int captures_target(struct captures *s, struct broker_message *m)
 		return r;
 	}
 	m->index = c->n_targets;
-	c->targets[c->n_targets++] = (struct attach_target){ .pid = (pid_t)m->pid, .pidfd = pidfd };
+	c->targets[c->n_targets++] =
+		(struct attach_target){ .pid = (pid_t)m->pid, .pidfd = pidfd, .kinds = kinds };
 	return 0;
 }
 
@@ -286,6 +337,9 @@ static int add_site(struct captures *s, struct capture *c, struct broker_message
 	struct attach_site site;
 	int r = site_check(file, planned, m->index, &site);
 
+	if (r >= 0 && !(t->kinds >> site.kind & 1))
+		return FAIL(m, -EACCES, "%s may not be captured in process %d",
+			    probe_kind_name(site.kind), t->pid);
 	if (r >= 0 && t->n_sites == BROKER_MAX_TARGET_SITES)
 		return FAIL(m, -E2BIG, "process %d has more than %d functions to probe", t->pid,
 			    BROKER_MAX_TARGET_SITES);
@@ -331,21 +385,21 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 }
 
 /* Whether a target has ended, or became by exec a program that the client may not profile. */
-static bool target_is_lost(const struct capture *c, const struct attach_target *t)
+static bool target_is_lost(const struct captures *s, const struct capture *c,
+			   const struct attach_target *t)
 {
-	uid_t owner;
-	bool permitted =
-		authority_may_profile_all(c->uid) ||
-		(identity_of_process(t->pid, &owner) >= 0 && authority_may_profile(c->uid, owner));
+	unsigned kinds;
+	char text[192];
+	bool permitted = decide(s, c, t->pid, &kinds, text, sizeof(text)) == 0;
 
-	/* The owner was that of this process only if it has not ended since. */
-	return !permitted || pidfd_ended(t->pidfd);
+	/* The facts were those of this process only if it has not ended since. */
+	return !permitted || t->kinds & ~kinds || pidfd_ended(t->pidfd);
 }
 
 static void check_capture(struct captures *s, struct capture *c)
 {
 	for (unsigned i = 0; i < c->n_targets; i++)
-		if (!c->targets[i].is_gone && target_is_lost(c, &c->targets[i]))
+		if (!c->targets[i].is_gone && target_is_lost(s, c, &c->targets[i]))
 			forget_target(s, c, &c->targets[i], false);
 }
 
@@ -365,7 +419,7 @@ void captures_executed(struct captures *s, pid_t pid)
 				/* The record of the exec itself is still to come, unless no client
 				 * may see it. */
 				forget(s, &s->captures[i], pid,
-				       !target_is_lost(&s->captures[i],
+				       !target_is_lost(s, &s->captures[i],
 						       &s->captures[i].targets[k]));
 				break;
 			}
@@ -484,6 +538,7 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 {
 	struct capture *c = capture_get(s, m->id);
 	const struct attach_target *t = c && m->index < c->n_targets ? &c->targets[m->index] : NULL;
+	unsigned kinds;
 	uid_t owner;
 	int fd, r;
 
@@ -497,7 +552,7 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 	fd = module_open_next(t->pid, owner, m->name, m->text, sizeof(m->text));
 	/* While that process lives its id is not reused; and it must not have become another user's
 	 * program. */
-	if (pidfd_ended(t->pidfd) || !authority_may_profile(c->uid, owner)) {
+	if (decide(s, c, t->pid, &kinds, m->text, sizeof(m->text)) < 0 || pidfd_ended(t->pidfd)) {
 		safe_close(fd);
 		return -ESRCH;
 	}
@@ -509,11 +564,12 @@ int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)
 
 int captures_end(struct captures *s, const struct broker_message *m)
 {
-	struct capture *c = capture_get(s, m->id);
+	struct capture *c = m->id < BROKER_MAX_CAPTURES ? &s->captures[m->id] : NULL;
 
-	if (!c)
+	if (!c || !c->is_used)
 		return -EINVAL;
 	end_capture(s, c);
+	c->is_used = false;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/broker/kernel/attach.h"
 #include "daemon/broker/kernel/counts.h"
 #include "daemon/broker/message.h"
@@ -17,18 +18,22 @@
 
 struct captures;
 
-/* log_directory: as program_cache_new(); user_ring_bytes: of ring buffers, that one user may
- * hold. */
+/* log_directory: as program_cache_new(); user_ring_bytes: of ring buffers, that one user may hold;
+ * authority: borrowed. */
 int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
-		 struct captures **ret);
+		 const struct authority *authority, struct captures **ret);
 /* Ends all of them, and waits until everything is detached. */
 struct captures *captures_free(struct captures *s);
 
 struct program_cache *captures_programs(struct captures *s);
 
-/* BROKER_CAPTURE, for a client of this user. */
-int captures_begin(struct captures *s, uid_t uid, struct broker_message *m, int *ret_fds,
-		   unsigned *ret_n_fds);
+/* BROKER_CAPTURE, for the client with the message's id. */
+int captures_begin(struct captures *s, const struct caller *caller, struct broker_message *m,
+		   int *ret_fds, unsigned *ret_n_fds);
+/* The client of a capture. -EINVAL: there is no such capture, or its client has gone. */
+int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client);
+/* Its client has gone: detaches everything. The front still has to end it. */
+void captures_revoke(struct captures *s, uint32_t id);
 int captures_target(struct captures *s, struct broker_message *m);
 /* BROKER_SITES; its ranges and has_seccomp are found here. */
 int captures_sites(struct captures *s, struct broker_message *m, struct mapped_file *file);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 /* Connections that wait to be accepted. */
 #define LISTENER_BACKLOG 1024
@@ -18,10 +17,9 @@ enum listener_kind {
 struct listener {
 	int fd;
 	enum listener_kind kind;
-	/* Clients present a certificate, which the front checks, and count as this user: the kernel
-	 * cannot identify a remote user. */
+	/* Clients present a certificate, which the front verifies: the kernel cannot identify a
+	 * remote user. */
 	bool is_certified;
-	uid_t uid;
 };
 
 /*

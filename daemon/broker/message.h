@@ -10,14 +10,20 @@
 
 #include <stdint.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/broker/limits.h"
 #include "daemon/plan/plan.h"
 
 enum broker_request {
 	BROKER_NONE,
-	/* In: index of a listener. out: fd of the next connection, id of the client, uid; -EAGAIN:
+	/* In: index of a listener. out: fd of the next connection, id of the client, peer; -EAGAIN:
 	 * none. */
 	BROKER_ACCEPT,
+	/* In: id of a client, name: in its certificate. Out: peer; -ENOENT: no user has it. */
+	BROKER_CERTIFY,
+	/* In: id of the client, pid: whether it may profile the process. Out: uid: its owner,
+	 * ceiling; -EACCES, with the reason; -ECANCELED: the client has gone. */
+	BROKER_MAY,
 	/* In: index of a bound listener: starts to listen. */
 	BROKER_LISTEN,
 	/* In: the same: stops listening; the socket stays bound. */
@@ -181,8 +187,10 @@ struct broker_message {
 		struct broker_sites sites;
 		struct broker_calibration calibration;
 		struct broker_finding finding;
-		char name[256]; /* of a file */
+		char name[256]; /* of a file, or in a certificate */
 		struct birth birth;
+		struct authority_peer peer;
+		struct authority_ceiling ceiling;
 	};
 };
 
@@ -206,6 +214,7 @@ enum broker_reload {
 	BROKER_RELOAD_CERTIFICATE,
 	BROKER_RELOAD_KEY,
 	BROKER_RELOAD_CLIENT_CA,
+	BROKER_RELOAD_REVOKED,
 	BROKER_RELOAD_COUNT,
 };
 

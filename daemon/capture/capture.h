@@ -66,6 +66,8 @@ struct capture_request {
 	struct detail detail;
 	/* Percent of the targets' CPU time that the probes may cost; 0: no limit. */
 	double max_overhead;
+	/* What the configuration did not grant, for the result's warnings; "": nothing. */
+	char limits[200];
 	bool record;                  /* keep the raw records for a replay */
 	struct request_filter filter; /* its strings are copied */
 	/* Which requests the result lists one by one. */

@@ -392,6 +392,8 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 	uint64_t begun = loop_now(), prepared, loaded;
 	int r;
 
+	if (*c->request.limits)
+		result_warn(&c->result, "%s", c->request.limits);
 	r = prepare(c, text, size);
 	if (r < 0 || c->request.plan_only)
 		return r;

@@ -61,6 +61,7 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size)
 {
 	struct config *config = malloc(sizeof(*config));
+	char text[CONFIG_TEXT];
 	int r;
 
 	if (!config) {
@@ -68,6 +69,12 @@ int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size
 		return -ENOMEM;
 	}
 	r = read_all(config, argc, argv, "", -1, ret_text, text_size);
+	if (r == 0) {
+		r = config_access_resolve(config, text);
+		if (r < 0)
+			snprintf(ret_text, text_size, "%s%s%s", config->file,
+				 *config->file ? ": " : "", text);
+	}
 	if (r != 0) {
 		config_free(config);
 		return r;
@@ -106,6 +113,10 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 			restart(key->name, data);
 		memcpy(now, was, key->size);
 	}
+	/* The broker has its own copy, which the front cannot change. */
+	if (config_access_differs(old, config))
+		restart("[access]", data);
+	config->access = old->access;
 	*ret = config;
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/timeline/filter.h"
 
 #define CONFIG_TARGETS_MAX 256
@@ -42,7 +43,8 @@ struct config {
 		uint16_t first, last; /* 0: none */
 	} target_ports;
 	char tls_certificate[PATH_MAX], tls_key[PATH_MAX], tls_client_ca[PATH_MAX];
-	uid_t tls_user; /* the user that clients with a certificate count as */
+	char tls_revoked[PATH_MAX]; /* certificates, a list of the authorities */
+	char tls_users[PATH_MAX];   /* which user a certificate belongs to */
 	struct {
 		struct config_address address;
 		char path[sizeof(
@@ -53,7 +55,10 @@ struct config {
 	char state[512];
 	bool perf_event_uprobes;
 	bool verbose;
-	bool lifecycle; /* watch how processes start */
+	bool lifecycle;         /* watch how processes start */
+	bool recorder_clients;  /* clients may start the recorder */
+	char captures_user[64]; /* as whom the daemon captures on its own */
+	struct authority access;
 	uint64_t max_duration_ns;
 	unsigned max_captures, max_captures_per_user;
 	/* What clients of one user, other than root, may hold. */

@@ -10,6 +10,7 @@
 
 #define DAEMON_SECTION "daemon"
 #define TARGET_SECTION "target "
+#define ACCESS_SECTION "access "
 
 struct parser {
 	FILE *file;
@@ -18,8 +19,9 @@ struct parser {
 	struct config scratch;
 	/* Whose section is being read, NULL: none. */
 	struct config_target *target;
+	struct access_rule *access;
 	bool in_daemon;
-	unsigned seen; /* keys of the target's section */
+	unsigned seen; /* keys of the section */
 	bool is_seen[CONFIG_KEYS_MAX];
 	unsigned line;
 	int error; /* the first one */
@@ -42,20 +44,26 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int e
 	va_end(ap);
 }
 
-static void begin_target(struct parser *p, const char *name, const char *end)
+/* [target GLOB] or [access NAME]. */
+static void begin_named(struct parser *p, const char *name, const char *end, bool is_access)
 {
 	char text[CONFIG_TEXT];
 	int r;
 
-	for (name += strlen(TARGET_SECTION); *name == ' '; name++)
+	for (; *name == ' '; name++)
 		;
 	while (end > name && end[-1] == ' ')
 		end--;
 	if (end == name) {
-		refuse(p, -EINVAL, "the section has no process pattern: use [target GLOB]");
+		refuse(p, -EINVAL,
+		       is_access ? "the section has no name: use [access NAME]"
+				 : "the section has no process pattern: use [target GLOB]");
 		return;
 	}
-	r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
+	if (is_access)
+		r = config_access_add(p->config, name, (size_t)(end - name), &p->access, text);
+	else
+		r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
 	if (r < 0)
 		refuse(p, r, "%s", text);
 }
@@ -67,15 +75,20 @@ static void begin_section(struct parser *p, const char *line)
 	const char *name = line + 1, *end = strchr(name, ']');
 
 	p->target = NULL;
+	p->access = NULL;
 	p->seen = 0;
 	p->in_daemon = end && (size_t)(end - name) == strlen(DAEMON_SECTION) &&
 		       !strncmp(name, DAEMON_SECTION, strlen(DAEMON_SECTION));
 	if (p->in_daemon)
 		return;
 	if (end && !strncmp(name, TARGET_SECTION, strlen(TARGET_SECTION)))
-		begin_target(p, name, end);
+		begin_named(p, name + strlen(TARGET_SECTION), end, false);
+	else if (end && !strncmp(name, ACCESS_SECTION, strlen(ACCESS_SECTION)))
+		begin_named(p, name + strlen(ACCESS_SECTION), end, true);
 	else
-		refuse(p, -EINVAL, "unknown section '%.40s': use [daemon] or [target GLOB]", line);
+		refuse(p, -EINVAL,
+		       "unknown section '%.40s': use [daemon], [target GLOB] or [access NAME]",
+		       line);
 }
 
 static char *read_line(char *line, int size, void *data)
@@ -130,6 +143,8 @@ static int on_key(void *data, const char *section, const char *name, const char 
 		r = take_daemon_key(p, name, value, text);
 	} else if (p->target) {
 		r = config_target_take(p->target, &p->seen, name, value, text);
+	} else if (p->access) {
+		r = config_access_take(p->access, &p->seen, name, value, text);
 	} else {
 		snprintf(text, sizeof(text), "'%.40s' is outside a section", name);
 		r = -EINVAL;

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,16 +156,36 @@ static int take_ports(const struct config_key *key, struct config *config, const
 	return 0;
 }
 
-static int take_user(const struct config_key *key, struct config *config, const char *value,
-		     char text[static CONFIG_TEXT])
+static int take_tcp_access(const struct config_key *key, struct config *config, const char *value,
+			   char text[static CONFIG_TEXT])
 {
-	const struct passwd *user = getpwnam(value);
-	uint64_t number;
+	static const char *const names[] = {
+		[TCP_ROOT] = "root", [TCP_USER] = "user", [TCP_NONE] = "no"
+	};
 
-	if (!user && number_parse(value, 0, UINT32_MAX - 1, &number) < 0)
-		return REFUSE(text, "unknown user '%.40s'", value);
-	config->tls_user = user ? user->pw_uid : (uid_t)number;
-	return 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(names[i], value)) {
+			config->access.tcp = (enum tcp_access)i;
+			return 0;
+		}
+	return REFUSE(text, "invalid value '%.40s': use root, user or no", value);
+}
+
+static int take_max_level(const struct config_key *key, struct config *config, const char *value,
+			  char text[static CONFIG_TEXT])
+{
+	return config_take_level(value, &config->access.ceiling.max_level, text);
+}
+
+static int take_memory(const struct config_key *key, struct config *config, const char *value,
+		       char text[static CONFIG_TEXT])
+{
+	bool has_memory;
+	int r = config_take_bool(value, &has_memory, text);
+
+	if (r == 0)
+		config->access.ceiling.no_memory = !has_memory;
+	return r;
 }
 
 static int take_probe_links(const struct config_key *key, struct config *config, const char *value,
@@ -292,8 +311,18 @@ const struct config_key config_keys[] = {
 	    "Private key of the certificate (PEM, not encrypted)"),
 	KEY("tls-client-ca", "FILE", take_path, tls_client_ca, false,
 	    "Require client certificates signed by one of these (PEM); mandatory unless --tls-listen is a loopback address"),
-	KEY("tls-user", "USER", take_user, tls_user, false,
-	    "User whose permissions apply to clients with a certificate (default: root)"),
+	KEY("tls-crl", "FILE", take_path, tls_revoked, false,
+	    "Revoked client certificates: a list signed by each authority (PEM)"),
+	KEY("tls-users", "FILE", take_path, tls_users, false,
+	    "Which user a client certificate counts as, a line each: USER SUBJECT; others are refused"),
+	KEY("tcp-access", "root|user|no", take_tcp_access, access.tcp, false,
+	    "What clients on loopback TCP may profile: as on the Unix socket, only processes of their own user, nothing (default: root)"),
+	KEY("max-level", "1|2|3", take_max_level, access.ceiling.max_level, false,
+	    "Highest level of captures of everyone but root (default: 3)"),
+	KEY("max-overhead", "PERCENT", take_percent, access.ceiling.max_overhead, false,
+	    "Likewise: share of the processes' CPU time that the probes of a capture may cost (default: no limit)"),
+	KEY("memory", NULL, take_memory, access.ceiling.no_memory, false,
+	    "Likewise: whether allocations may be captured (default: yes)"),
 	KEY("metrics-listen", "HOST:PORT|unix:PATH|no", take_metrics, metrics, false,
 	    "Address at which /metrics (Prometheus) and /healthz are served; loopback only (default: no)"),
 	KEY("metrics-hosts", "NAME,...", take_text, metrics_hosts, true,
@@ -324,6 +353,10 @@ const struct config_key config_keys[] = {
 	    "Maximal memory of the recorder, in MiB (default: 64)"),
 	KEY("recorder-overhead", "PERCENT", take_percent, recorder.max_overhead, false,
 	    "Share of the processes' CPU time that the recorder's probes may cost; above it the recorder disables some kinds of probes (default: 1)"),
+	KEY("recorder-clients", NULL, take_bool, recorder_clients, false,
+	    "Let clients start the recorder, which outlives their connection (default: no)"),
+	KEY("captures-user", "USER", take_text, captures_user, false,
+	    "User as whom the recorder and the watch of starting processes capture: root captures every process (default: root)"),
 	KEY("lifecycle", NULL, take_bool, lifecycle, false,
 	    "Watch processes from their start to their first request, for tfprofctl lifecycle (default: no)"),
 	KEY("verbose", NULL, take_bool, verbose, true, "Log more (default: no)"),
@@ -336,6 +369,7 @@ void config_set_defaults(struct config *config)
 	*config = (struct config){
 		.socket = "/run/tfprofd/tfprofd.sock",
 		.state = "/var/lib/tfprofd",
+		.captures_user = "root",
 		.listen = { "127.0.0.1", 8467 },
 		.target_ports = { 8468, 8567 },
 		.max_duration_ns = 300 * SECOND,
@@ -376,6 +410,13 @@ int config_check(const struct config *config, char text[static CONFIG_TEXT])
 	if (!config->tls_listen.port &&
 	    (*config->tls_certificate || *config->tls_key || *config->tls_client_ca))
 		return REFUSE(text, "tls-cert, tls-key and tls-client-ca require tls-listen");
+	if (!*config->tls_client_ca != !*config->tls_users)
+		return REFUSE(text, "tls-client-ca and tls-users must be given together: %s",
+			      *config->tls_users
+				      ? "tls-users is for certificates of these authorities"
+				      : "tls-users is the file of the certificates' users");
+	if (*config->tls_revoked && !*config->tls_client_ca)
+		return REFUSE(text, "tls-crl requires tls-client-ca");
 	if (config->tls_listen.port && !*config->tls_client_ca &&
 	    !is_loopback(config->tls_listen.host))
 		return REFUSE(

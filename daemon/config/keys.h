@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the configuration: those of [daemon], each of which is also a flag, and those of
- * sections for targets. */
+ * sections for targets and for access. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +32,7 @@ int config_refuse_key(const char *key, const char *const *names, size_t n_names,
 		      char text[static CONFIG_TEXT]);
 /* "yes" or "no"; -EINVAL, with the reason in text. */
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]);
+int config_take_level(const char *value, uint32_t *ret, char text[static CONFIG_TEXT]);
 /* Checks that the keys of the file and the flags are consistent. */
 int config_check(const struct config *config, char text[static CONFIG_TEXT]);
 
@@ -42,6 +43,16 @@ int config_target_take(struct config_target *target, unsigned *seen, const char 
 /* Adds a section; -E2BIG, -ENOMEM, with the reason in text. */
 int config_target_add(struct config *config, const char *pattern, size_t size,
 		      struct config_target **ret, char text[static CONFIG_TEXT]);
+
+/* The same for a section [access NAME]. -EINVAL. */
+int config_access_take(struct access_rule *rule, unsigned *seen, const char *name,
+		       const char *value, char text[static CONFIG_TEXT]);
+int config_access_add(struct config *config, const char *name, size_t size,
+		      struct access_rule **ret, char text[static CONFIG_TEXT]);
+/* Finds the numbers of the users and groups. -EINVAL. */
+int config_access_resolve(struct config *config, char text[static CONFIG_TEXT]);
+/* Whether the sections [access NAME] differ. */
+bool config_access_differs(const struct config *a, const struct config *b);
 
 /* Reads the file's text, and closes the file; name is for messages. */
 int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text,

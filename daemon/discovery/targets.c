@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "daemon/broker/authority.h"
 #include "daemon/discovery/program.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -243,12 +242,11 @@ static void examine_again(struct targets *t, pid_t pid, uid_t user)
 		scan_soon(t);
 }
 
-bool targets_are_read(const struct targets *t, pid_t pid, uid_t user)
+bool targets_are_read(const struct targets *t, pid_t pid, const struct authority_peer *who)
 {
 	for (unsigned i = 0; i < t->n_pending; i++)
-		if (t->pending[i].is_read &&
-		    (pid ? t->pending[i].pid == pid
-			 : authority_may_profile(user, t->pending[i].user)))
+		if (t->pending[i].is_read && (pid ? t->pending[i].pid == pid
+						  : who->is_root || t->pending[i].user == who->uid))
 			return true;
 	return false;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/discovery/target.h"
 #include "daemon/proxy/proxy.h"
 #include "lib/base/loop.h"
@@ -46,6 +47,6 @@ void targets_scan(struct targets *t);
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
 /* Whether files of this process, or with 0 of any process that is this user's or that root asks
  * for, are being read. */
-bool targets_are_read(const struct targets *t, pid_t pid, uid_t user);
+bool targets_are_read(const struct targets *t, pid_t pid, const struct authority_peer *who);
 /* The target after the given one (NULL: the first); NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);

@@ -14,7 +14,8 @@
 #include "lib/base/macro.h"
 
 _Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY &&
-		       BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA,
+		       BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA &&
+		       BROKER_RELOAD_REVOKED == BROKER_RELOAD_CERTIFICATE + PEM_REVOKED,
 	       "the files are in the order in which they are read");
 
 struct front {
@@ -43,7 +44,7 @@ static int read_again(struct front *f, int files[static BROKER_RELOAD_COUNT], st
 		      struct grpc_tls **ret_tls, char *text, size_t size)
 {
 	const bool wanted[PEM_COUNT] = { *f->config->tls_certificate, *f->config->tls_key,
-					 *f->config->tls_client_ca };
+					 *f->config->tls_client_ca, *f->config->tls_revoked };
 	int r = 0;
 
 	*ret_tls = NULL;

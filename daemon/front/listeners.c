@@ -129,9 +129,8 @@ static int add(struct listeners *listeners, const struct config *config, int fd,
 		close(fd);
 		return -E2BIG;
 	}
-	listeners->list[listeners->n++] = (struct listener){
-		.fd = fd, .kind = kind, .is_certified = is_certified, .uid = config->tls_user
-	};
+	listeners->list[listeners->n++] =
+		(struct listener){ .fd = fd, .kind = kind, .is_certified = is_certified };
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #include "lib/grpc/tls.h"
 
 /* In the order of enum broker_reload. */
-enum { PEM_CERTIFICATE, PEM_KEY, PEM_CLIENT_CA, PEM_COUNT };
+enum { PEM_CERTIFICATE, PEM_KEY, PEM_CLIENT_CA, PEM_REVOKED, PEM_COUNT };
 
 /*
  * Reads the descriptors, which the caller still owns; -1: none, which is an error (-ENOENT) if it

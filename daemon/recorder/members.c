@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/broker/authority.h"
-
 void members_free(struct member **list)
 {
 	while (*list) {
@@ -43,15 +41,16 @@ void recorded_add(struct recorded *recorded, const struct target *target)
 		recorded->has_more = true;
 }
 
-bool recorded_is_permitted(const struct recorded *recorded, uid_t user, pid_t *ret_pid)
+bool recorded_is_permitted(const struct recorded *recorded, const struct authority_peer *user,
+			   pid_t *ret_pid)
 {
 	*ret_pid = 0;
-	if (authority_may_profile_all(user))
+	if (user->is_root)
 		return true;
-	if (recorded->has_more)
+	if (recorded->has_more || user->scope)
 		return false;
 	for (unsigned i = 0; i < recorded->n; i++)
-		if (!authority_may_profile(user, recorded->processes[i].uid)) {
+		if (recorded->processes[i].uid != user->uid) {
 			*ret_pid = recorded->processes[i].pid;
 			return false;
 		}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/broker/authority.h"
 #include "daemon/discovery/target.h"
 
 /* A process, in a list. */
@@ -33,6 +34,7 @@ struct recorded {
 };
 
 void recorded_add(struct recorded *recorded, const struct target *target);
-/* Whether a user may have all of it: it is one trace. *ret_pid: the process that forbids it; 0:
- * unknown. */
-bool recorded_is_permitted(const struct recorded *recorded, uid_t user, pid_t *ret_pid);
+/* Whether a user may have all of it: it is one trace. Some processes have ended, so only root and
+ * their user may, from outside of containers. *ret_pid: the process that forbids it; 0: unknown. */
+bool recorded_is_permitted(const struct recorded *recorded, const struct authority_peer *user,
+			   pid_t *ret_pid);

@@ -125,7 +125,7 @@ static void answer_snapshot(struct recorder *r, struct snapshot *s, uint64_t unt
 	bool may;
 
 	pthread_mutex_lock(&r->lock);
-	may = recorded_is_permitted(&r->recorded, snapshot_uid(s), &pid);
+	may = recorded_is_permitted(&r->recorded, snapshot_who(s), &pid);
 	pthread_mutex_unlock(&r->lock);
 	if (!may) {
 		snprintf(

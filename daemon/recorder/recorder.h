@@ -19,7 +19,7 @@ struct recorder_options {
 	struct proxy *proxy;
 	int cache; /* borrowed, like the next */
 	const char *hostname;
-	/* The broker's id of the client that started it, or BROKER_DAEMON. */
+	/* BROKER_DAEMON: it outlives the client that started it. */
 	uint32_t client;
 	struct detail detail;
 	double max_overhead; /* percent of the targets' CPU time; 0: no limit */
@@ -59,9 +59,8 @@ bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret,
 		       uint64_t *ret_since_ns);
 const struct recorder_options *recorder_get_options(const struct recorder *r);
 struct snapshot_request {
-	/* The client's user: all of a recording is one trace, so each of its processes must belong
-	 * to this user; 0: any. */
-	uid_t uid;
+	/* All of a recording is one trace, so each of its processes must belong to this user. */
+	struct authority_peer who;
 	uint64_t last_ns;             /* before now; 0: everything */
 	struct request_filter filter; /* its strings are copied */
 	/* Which requests the result lists one by one. */

@@ -70,9 +70,9 @@ uint64_t snapshot_asked_ns(const struct snapshot *s)
 	return s->asked_ns;
 }
 
-uid_t snapshot_uid(const struct snapshot *s)
+const struct authority_peer *snapshot_who(const struct snapshot *s)
 {
-	return s->request.uid;
+	return &s->request.who;
 }
 
 struct snapshot *snapshot_next(const struct snapshot *s)

@@ -16,7 +16,7 @@ struct snapshot *snapshot_free(struct snapshot *s);
 
 /* When it was requested, CLOCK_MONOTONIC. */
 uint64_t snapshot_asked_ns(const struct snapshot *s);
-uid_t snapshot_uid(const struct snapshot *s);
+const struct authority_peer *snapshot_who(const struct snapshot *s);
 struct snapshot *snapshot_next(const struct snapshot *s);
 void snapshot_set_next(struct snapshot *s, struct snapshot *next);
 

@@ -2,15 +2,70 @@
 #include "daemon/rpc/choose.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "daemon/broker/authority.h"
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
 
-bool peer_may(const struct peer *peer, const struct target *target)
+bool choose_may(struct service *s, uint32_t client, pid_t pid,
+		struct authority_ceiling *ret_ceiling, char *ret_text)
 {
-	return authority_may_profile(peer->uid, target->uid);
+	struct broker_message m = { .type = BROKER_MAY, .id = client, .pid = (uint32_t)pid };
+	int r = proxy_call(s->options.proxy, &m, NULL, NULL);
+
+	if (r >= 0 && ret_ceiling)
+		*ret_ceiling = m.ceiling;
+	if (r < 0 && ret_text)
+		snprintf(ret_text, CHOOSE_TEXT, "%s", *m.text ? m.text : strerror(-r));
+	return r >= 0;
+}
+
+/* Lowers the request, and states what is lower than requested. */
+static void lower(struct capture_request *request, const struct authority_ceiling *ceiling)
+{
+	bool has_memory = request->detail.memory == MEMORY_ON ||
+			  (request->detail.memory == MEMORY_BY_LEVEL && request->detail.level >= 3);
+	char level[32] = "", overhead[64] = "";
+
+	if (ceiling->max_level && request->detail.level > ceiling->max_level) {
+		request->detail.level = ceiling->max_level;
+		snprintf(level, sizeof(level), " level %u;", ceiling->max_level);
+	}
+	if (ceiling->max_overhead > 0 &&
+	    (request->max_overhead <= 0 || request->max_overhead > ceiling->max_overhead)) {
+		request->max_overhead = ceiling->max_overhead;
+		snprintf(overhead, sizeof(overhead), " %.4g %% of the processes' CPU time;",
+			 ceiling->max_overhead);
+	}
+	if (ceiling->no_memory)
+		request->detail.memory = MEMORY_OFF;
+	if (*level || *overhead || (ceiling->no_memory && has_memory)) {
+		snprintf(
+			request->limits, sizeof(request->limits),
+			"The daemon's configuration limits your captures of these processes:%s%s%s",
+			level, overhead, ceiling->no_memory ? " no allocations;" : "");
+		request->limits[strlen(request->limits) - 1] = '.';
+	}
+}
+
+int choose_limit(struct service *s, struct grpc_call *call, struct capture_request *request)
+{
+	const struct peer *peer = grpc_call_peer(call);
+	struct authority_ceiling ceiling = {}, next;
+
+	for (unsigned i = 0; peer && i < request->n_targets; i++)
+		if (choose_may(s, peer->client, request->targets[i]->pid, &next, NULL))
+			ceiling = authority_lower(&ceiling, &next);
+	if (ceiling.max_duration_ns && request->duration_ns > ceiling.max_duration_ns) {
+		grpc_call_fail(
+			call, GRPC_INVALID_ARGUMENT,
+			"the daemon's configuration limits your captures of these processes to %.6g s: use a shorter duration",
+			(double)ceiling.max_duration_ns / 1e9);
+		return -EINVAL;
+	}
+	lower(request, &ceiling);
+	return 0;
 }
 
 unsigned choose_permitted(struct service *s, const struct grpc_call *call,
@@ -31,7 +86,7 @@ unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 	     t = targets_next(s->targets, t)) {
 		if (port->pid && port->pid != t->pid)
 			continue;
-		if (!peer_may(peer, t))
+		if (!choose_may(s, peer->client, t->pid, NULL, NULL))
 			*ret_denied = port->pid;
 		else if (n < max)
 			ret_targets[n++] = t;
@@ -85,6 +140,7 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < n_pids; i++) {
+		char reason[CHOOSE_TEXT];
 		struct target *t;
 		int error = 0;
 
@@ -100,14 +156,13 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 			answer_no_target(call, pids[i], error);
 			return -ENOENT;
 		}
-		if (!peer || !peer_may(peer, t)) {
+		if (!peer || !choose_may(s, peer->client, t->pid, NULL, reason)) {
 			audit_report(s, call, AUDIT_DENY,
 				     request->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE, t->pid,
 				     "the process belongs to user %u", t->uid);
-			grpc_call_fail(
-				call, GRPC_PERMISSION_DENIED,
-				"you may not profile process %u of user %u: run as its user or as root",
-				pids[i], t->uid);
+			grpc_call_fail(call, GRPC_PERMISSION_DENIED,
+				       "you may not profile process %u of user %u: %s", pids[i],
+				       t->uid, peer ? reason : "the connection is closed");
 			return -EACCES;
 		}
 		request->targets[request->n_targets++] = t;

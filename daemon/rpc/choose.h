@@ -4,8 +4,17 @@
 
 #include "daemon/rpc/context.h"
 
-/* Whether a client may profile a target; the broker checks it again with the kernel. */
-bool peer_may(const struct peer *peer, const struct target *target);
+/*
+ * Asks the broker whether a client, or BROKER_DAEMON, may profile a process; it decides again when
+ * the process is captured. ret_ceiling (or NULL): how much; ret_text: CHOOSE_TEXT bytes for the
+ * reason why not, or NULL.
+ */
+#define CHOOSE_TEXT sizeof(((struct broker_message *)0)->text)
+bool choose_may(struct service *s, uint32_t client, pid_t pid,
+		struct authority_ceiling *ret_ceiling, char *ret_text);
+/* Lowers the request to what the client may have of its targets, and notes it for the result. On
+ * failure the call is answered: -EINVAL. */
+int choose_limit(struct service *s, struct grpc_call *call, struct capture_request *request);
 /*
  * Lists the targets of the listener, one or all, that the client may profile; at most max.
  * *ret_denied: the process of a listener for one, if the client may not profile it, else 0;

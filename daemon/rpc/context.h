@@ -41,6 +41,9 @@ struct peer {
 	uid_t holder;
 	/* Whose time in the loop its calls take; 0: they never wait. */
 	uint64_t account;
+	struct authority_peer who; /* the same user */
+	/* The broker was asked for the user of its certificate, and there is one. */
+	bool is_certified, is_known;
 };
 
 /* The targets of a listener. */
@@ -77,11 +80,11 @@ struct service {
 	bool is_settled;                         /* the call that is being handled has waited */
 	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
 	unsigned n_canceled;
-	struct recorder *recorder; /* NULL: there is none */
-	uid_t recorder_uid;        /* the user who started it */
+	struct recorder *recorder;            /* NULL: there is none */
+	uid_t recorder_uid;                   /* the user who started it */
+	struct authority_peer recorder_owner; /* the same */
+	bool recorder_is_configured;          /* root started it */
 	bool recorder_ends;
-	/* Its connection is closed, and the broker keeps its slot for the recorder. */
-	bool recorder_client_gone;
 	/* The call that waits for the recorder's end; NULL: none. */
 	struct grpc_call *recorder_stopper;
 	uint64_t started_ns;

@@ -281,14 +281,15 @@ static bool answer_unplanned(struct job *job, const struct capture_result *resul
 static const struct target *find_target(struct doctor *d, struct service *s,
 					const struct peer *peer, pid_t pid)
 {
+	char reason[CHOOSE_TEXT] = "";
 	struct target *t;
 	int error = 0;
 
 	t = targets_examine(s->targets, pid, &error);
-	if (t && peer && peer_may(peer, t))
+	if (t && peer && choose_may(s, peer->client, pid, NULL, reason))
 		return t;
 	if (t)
-		add(d, FINDING_ERROR, "not-permitted", "run as its user or as root",
+		add(d, FINDING_ERROR, "not-permitted", peer ? reason : "connect again",
 		    "you may not profile process %d of user %u", pid, t->uid);
 	else if (error)
 		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root",

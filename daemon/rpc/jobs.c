@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/broker/authority.h"
 #include "daemon/rpc/audit.h"
+#include "daemon/rpc/choose.h"
 #include "daemon/rpc/reply.h"
 #include "lib/base/share.h"
 
@@ -78,20 +78,22 @@ static void on_cancelled(void *data)
 }
 
 /* Whether the user has canceled few captures of late; on failure the call is answered. */
-static bool cancels_seldom(const struct service *s, struct grpc_call *call, uid_t uid)
+static bool cancels_seldom(const struct service *s, struct grpc_call *call,
+			   const struct authority_peer *who)
 {
 	uint64_t now = loop_now();
 	unsigned n = 0;
 
-	if (authority_may_profile_all(uid))
+	if (who->is_root)
 		return true;
 	for (unsigned i = 0; i < CANCELED_KEPT; i++)
-		n += s->canceled[i].at_ns && s->canceled[i].uid == uid &&
+		n += s->canceled[i].at_ns && s->canceled[i].uid == who->uid &&
 		     now - s->canceled[i].at_ns < CANCELED_NS;
 	if (n < CANCELED_MAX)
 		return true;
 	grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
-		       "%u captures of user %u were canceled within 10 s; wait a moment", n, uid);
+		       "%u captures of user %u were canceled within 10 s; wait a moment", n,
+		       who->uid);
 	return false;
 }
 
@@ -135,7 +137,9 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	struct job *job;
 	int r = -ENOMEM;
 
-	if (peer && !request->plan_only && !cancels_seldom(s, call, peer->uid))
+	if (choose_limit(s, call, request) < 0)
+		return;
+	if (peer && !request->plan_only && !cancels_seldom(s, call, &peer->who))
 		return;
 	if (peer && !has_room(s, call, peer->uid, request->plan_only))
 		return;
@@ -147,6 +151,8 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 		job->service = s;
 		job->call = call;
 		job->uid = peer->uid;
+		job->who = peer->who;
+		job->client = peer->client;
 		request->client = peer->client;
 		request->done = on_capture_done;
 		request->data = job;

@@ -10,6 +10,8 @@ struct job {
 	struct grpc_call *call;  /* NULL: the client has disconnected */
 	struct capture *capture; /* NULL: it has delivered its result */
 	uid_t uid;
+	struct authority_peer who; /* the same user */
+	uint32_t client;           /* the broker's id of its client */
 	char session_id[64];
 	bool emit_xspace;
 	bool plan_only;

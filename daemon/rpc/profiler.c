@@ -100,6 +100,14 @@ static void read_options(const Tensorflow__ProfileOptions *options, struct captu
 		request->detail.level = MIN(options->host_tracer_level, 3u);
 }
 
+static void answer_empty(struct grpc_call *call)
+{
+	Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
+
+	response.empty_trace = true;
+	reply_answer(call, &response.base);
+}
+
 void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tensorflow__ProfileRequest *m = tensorflow__profile_request__unpack(NULL, size, message);
@@ -141,10 +149,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	if (!request.detail.level) {
-		Tensorflow__ProfileResponse response = TENSORFLOW__PROFILE_RESPONSE__INIT;
-
-		response.empty_trace = true;
-		reply_answer(call, &response.base);
+		answer_empty(call);
 		return;
 	}
 	if (settle(s, call, profiler_profile, message, size, NULL, 0))
@@ -185,7 +190,7 @@ void profiler_terminate(struct grpc_call *call, const uint8_t *message, size_t s
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next) {
-		bool is_own = peer && authority_may_control(peer->uid, j->uid);
+		bool is_own = peer && authority_may_control(&peer->who, &j->who);
 
 		if (!j->capture || strcmp(j->session_id, m->session_id ?: ""))
 			continue;

@@ -7,6 +7,7 @@
 
 #include "daemon/broker/authority.h"
 #include "daemon/rpc/audit.h"
+#include "daemon/rpc/choose.h"
 #include "daemon/rpc/control.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/profiler.h"
@@ -24,10 +25,6 @@ static void on_ended(struct recorder *recorder, void *data)
 
 	s->recorder = NULL;
 	s->recorder_ends = false;
-	if (s->recorder_client_gone)
-		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE,
-			      recorder_get_options(recorder)->client);
-	s->recorder_client_gone = false;
 	if (s->recorder_stopper) {
 		grpc_call_on_cancel(s->recorder_stopper, NULL, NULL);
 		reply_answer(s->recorder_stopper, &response.base);
@@ -35,28 +32,23 @@ static void on_ended(struct recorder *recorder, void *data)
 	s->recorder_stopper = NULL;
 }
 
-bool recorder_keeps_client(struct service *s, uint32_t client)
+/* Whether the recorder's owner, who may have gone, and the daemon may profile the target. */
+static bool is_recorded(struct service *s, const struct target *target)
 {
-	if (!s->recorder || recorder_get_options(s->recorder)->client != client)
-		return false;
-	s->recorder_client_gone = true;
-	return true;
+	return (s->recorder_is_configured || s->recorder_owner.is_root ||
+		s->recorder_owner.uid == target->uid) &&
+	       choose_may(s, BROKER_DAEMON, target->pid, NULL, NULL);
 }
 
-/* Whether the recorder's user may profile the target. */
-static bool is_recorded(const struct service *s, const struct target *target)
-{
-	return authority_may_profile(s->recorder_uid, target->uid);
-}
-
-static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
+/* owner NULL: root configured it. */
+static int start(struct service *s, const struct authority_peer *owner, unsigned level)
 {
 	const struct config *config = s->options.config;
 	struct recorder_options options = { .loop = s->options.loop,
 					    .proxy = s->options.proxy,
 					    .cache = s->options.cache,
 					    .hostname = s->options.hostname,
-					    .client = client,
+					    .client = BROKER_DAEMON,
 					    .detail.level = level,
 					    .max_overhead = config->recorder.max_overhead,
 					    .last_ns = config->recorder.last_ns,
@@ -67,7 +59,9 @@ static int start(struct service *s, uint32_t client, uid_t uid, unsigned level)
 
 	if (r < 0)
 		return r;
-	s->recorder_uid = uid;
+	s->recorder_is_configured = !owner;
+	s->recorder_owner = owner ? *owner : (struct authority_peer){ .is_root = true };
+	s->recorder_uid = s->recorder_owner.uid;
 	s->recorder_ends = false;
 	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t))
 		if (is_recorded(s, t))
@@ -79,7 +73,7 @@ int recorder_configure(struct service *s)
 {
 	unsigned level = s->options.config->recorder.level;
 
-	return level ? start(s, BROKER_DAEMON, 0, level) : 0;
+	return level ? start(s, NULL, level) : 0;
 }
 
 void recorder_on_target(struct service *s, const struct target *target)
@@ -125,7 +119,14 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 			call, GRPC_FAILED_PRECONDITION,
 			"a recorder is already running, for user %u at level %u: StopContinuousProfiling ends it",
 			s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
-	} else if ((r = start(s, peer->client, peer->uid, level)) < 0) {
+	} else if (!s->options.config->recorder_clients) {
+		grpc_call_fail(
+			call, GRPC_FAILED_PRECONDITION,
+			"a recorder outlives its client: root must allow that (recorder-clients = yes) or start one (tfprofd --recorder 1)");
+	} else if (peer->who.scope) {
+		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
+			       "a container may not start the recorder: start it on the host");
+	} else if ((r = start(s, &peer->who, level)) < 0) {
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "cannot start a recorder: %s",
 			       strerror(-r));
 	} else {
@@ -151,7 +152,7 @@ void profiler_stop_recorder(struct grpc_call *call, const uint8_t *message, size
 		grpc_call_fail(
 			call, GRPC_FAILED_PRECONDITION,
 			"no recorder is running: StartContinuousProfiling, or tfprofd --recorder, starts one");
-	} else if (!peer || !authority_may_control(peer->uid, s->recorder_uid)) {
+	} else if (!peer || !authority_may_control(&peer->who, &s->recorder_owner)) {
 		audit_report(s, call, AUDIT_DENY, AUDIT_RECORDER, 0, "the recorder is of user %u",
 			     s->recorder_uid);
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
@@ -214,7 +215,7 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 		return;
 	}
 	*job = *template;
-	request->uid = peer->uid;
+	request->who = peer->who;
 	job->service = s;
 	job->call = call;
 	request->done = on_snapshot_done;

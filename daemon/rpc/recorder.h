@@ -10,9 +10,6 @@ int recorder_configure(struct service *s);
 /* A process became a target, or has mapped more files. */
 void recorder_on_target(struct service *s, const struct target *target);
 void recorder_stop(struct service *s);
-/* Whether the recorder needs the broker's entry of the client, whose connection is closed; the
- * recorder releases it when it has ended. */
-bool recorder_keeps_client(struct service *s, uint32_t client);
 
 void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, size_t size,
 			     void *data);

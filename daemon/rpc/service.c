@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/broker/authority.h"
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/control.h"
@@ -99,13 +98,12 @@ static int on_accept(int fd, void *listener, void *data, void **ret_peer)
 		return -ENOMEM;
 	}
 	/* Until its handshake is complete it can be anybody. */
-	*peer = (struct peer){
-		.client = m.id,
-		.uid = m.uid,
-		.holder =
-			s->options.listeners[port->index].is_certified ? SHARE_UNIDENTIFIED : m.uid,
-		.account = account_of(&s->options.listeners[port->index], m.uid, connection)
-	};
+	*peer = (struct peer){ .client = m.id,
+			       .uid = m.peer.uid,
+			       .who = m.peer,
+			       .holder = m.peer.holder,
+			       .account = account_of(&s->options.listeners[port->index],
+						     m.peer.holder, connection) };
 	*ret_peer = peer;
 	return connection;
 }
@@ -115,8 +113,7 @@ static void on_released(void *data, void *user)
 	struct service *s = user;
 	struct peer *peer = data;
 
-	if (!recorder_keeps_client(s, peer->client))
-		proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
+	proxy_call_id(s->options.proxy, BROKER_CLIENT_GONE, peer->client);
 	free(peer);
 }
 
@@ -134,6 +131,41 @@ static const char *on_crowded(void *peer, enum share_verdict verdict, void *data
 static uid_t holder_of(void *peer, void *data)
 {
 	return ((struct peer *)peer)->holder;
+}
+
+/* Finds the user of a client's certificate. */
+static void certify(struct service *s, struct grpc_call *call, struct peer *peer)
+{
+	const char *name;
+
+	peer->is_certified = true;
+	for (unsigned i = 0; !peer->is_known && (name = grpc_call_certified_name(call, i)); i++) {
+		struct broker_message m = { .type = BROKER_CERTIFY, .id = peer->client };
+
+		snprintf(m.name, sizeof(m.name), "%s", name);
+		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0)
+			continue;
+		peer->who = m.peer;
+		peer->uid = m.peer.uid;
+		peer->is_known = true;
+	}
+	if (!peer->is_known)
+		log_warning("refused a client: no user has its certificate (tls-users)");
+}
+
+static const char *on_call(struct grpc_call *call, void *data)
+{
+	const struct port *port = grpc_call_listener(call);
+	struct peer *peer = grpc_call_peer(call);
+	struct service *s = data;
+
+	if (!port || !peer || !s->options.listeners[port->index].is_certified)
+		return NULL;
+	if (!peer->is_certified)
+		certify(s, call, peer);
+	return peer->is_known
+		       ? NULL
+		       : "no user has this certificate: root can add it to the file tls-users";
 }
 
 static void on_unlistened(void *listener, void *data)
@@ -170,7 +202,7 @@ static void on_target_changed(struct target *target, void *data)
 
 	for (struct job *j = s->jobs; j; j = j->next)
 		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
-		    authority_may_profile(j->uid, target->uid))
+		    choose_may(s, j->client, target->pid, NULL, NULL))
 			capture_join(j->capture, target);
 	if (s->lifecycles)
 		lifecycles_add(s->lifecycles, target);
@@ -266,6 +298,7 @@ int service_new(const struct service_options *options, struct service **ret)
 	struct grpc_server_options server = { .methods = methods,
 					      .n_methods = ARRAY_SIZE(methods),
 					      .accept = on_accept,
+					      .refuse = on_call,
 					      .released = on_released,
 					      .user = holder_of,
 					      .crowded = on_crowded,

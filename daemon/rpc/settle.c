@@ -18,7 +18,7 @@ struct settling {
 	settle_handler handler;
 	uint8_t *message;
 	size_t size;
-	uid_t user;
+	struct authority_peer who;
 	uint32_t *pids;
 	size_t n_pids;
 	uint64_t until_ns;
@@ -52,9 +52,9 @@ static bool is_settled(const struct settling *w)
 	if (loop_now() >= w->until_ns)
 		return true;
 	for (size_t i = 0; i < w->n_pids; i++)
-		if (targets_are_read(t, (pid_t)w->pids[i], w->user))
+		if (targets_are_read(t, (pid_t)w->pids[i], &w->who))
 			return false;
-	return w->n_pids || !targets_are_read(t, 0, w->user);
+	return w->n_pids || !targets_are_read(t, 0, &w->who);
 }
 
 static void on_timer(void *data)
@@ -123,7 +123,7 @@ bool settle(struct service *s, struct grpc_call *call, settle_handler handler,
 		return false;
 	w->call = call;
 	w->handler = handler;
-	w->user = peer->uid;
+	w->who = peer->who;
 	w->until_ns = loop_now() + (n_pids ? WAIT_NS : WAIT_FOR_ALL_NS);
 	if (is_settled(w) || grpc_call_on_cancel(call, on_cancelled, w) < 0) {
 		settling_free(w);

@@ -18,7 +18,7 @@
 /* Whether the client may see the capture, and stop it. */
 static bool is_own(const struct peer *peer, const struct job *job)
 {
-	return peer && job->capture && authority_may_control(peer->uid, job->uid);
+	return peer && job->capture && authority_may_control(&peer->who, &job->who);
 }
 
 bool status_of_requests(const struct service *s, pid_t pid, struct histogram *ret,
@@ -130,7 +130,7 @@ static void fill_recorder(struct status *status, const struct service *s)
 	recorder_get_status(s->recorder, &r);
 	*m = (Tfprofd__RecorderStatus)TFPROFD__RECORDER_STATUS__INIT;
 	m->uid = s->recorder_uid;
-	m->configured = options->client == BROKER_DAEMON;
+	m->configured = s->recorder_is_configured;
 	m->level = options->detail.level;
 	m->attached = r.attached;
 	m->processes = r.n_targets;

@@ -300,14 +300,17 @@ void grpc_call_header(struct grpc_call *call, const char *name, size_t name_size
 
 void grpc_call_headers_done(struct grpc_call *call)
 {
+	const struct grpc_server_options *o = &call->session->service->options;
+	const char *refusal = o->refuse ? o->refuse(call, o->data) : NULL;
+
 	call->headers_done = true;
-	if (!call->http_status && !call->is_post)
-		call->http_status = 405;
-	if (!call->http_status && !call->is_grpc)
-		call->http_status = 415;
+	if (!call->http_status)
+		call->http_status = !call->is_post ? 405 : !call->is_grpc ? 415 : 0;
 	if (call->http_status)
 		return;
-	if (!call->method)
+	if (refusal)
+		call_end(call, GRPC_PERMISSION_DENIED, refusal);
+	else if (!call->method)
 		call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
 	else if (!call->encoding_known)
 		call_end(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");

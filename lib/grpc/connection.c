@@ -313,6 +313,13 @@ void *grpc_call_listener(const struct grpc_call *call)
 	return connection ? connection->listener->data : NULL;
 }
 
+const char *grpc_call_certified_name(const struct grpc_call *call, unsigned i)
+{
+	const struct grpc_connection *connection = connection_of(call);
+
+	return connection ? grpc_transport_name(connection->transport, i) : NULL;
+}
+
 const char *grpc_call_subject(const struct grpc_call *call)
 {
 	const struct grpc_connection *connection = connection_of(call);

@@ -234,6 +234,10 @@ void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tl
 			grpc_tls_free(listener->tls);
 			listener->tls = grpc_tls_ref(tls);
 		}
+	/* Whose certificate is not valid any more cannot connect again. */
+	for (struct grpc_connection *c = server->connections; c; c = c->next)
+		if (c->listener->id == id)
+			grpc_connection_drain(c);
 }
 
 void grpc_server_unlisten(struct grpc_server *server, int id)

@@ -54,6 +54,9 @@ struct grpc_server_options {
 	 * failure. NULL: accept4(2).
 	 */
 	int (*accept)(int listener_fd, void *listener_data, void *data, void **ret_peer);
+	/* Called when the headers of a call have arrived: why the client may not call anything,
+	 * NULL: it may. May be NULL. */
+	const char *(*refuse)(struct grpc_call *call, void *data);
 	/* The connection that accept() returned is closed and its calls are over or detached. May
 	 * be NULL. */
 	void (*released)(void *peer, void *data);
@@ -115,7 +118,8 @@ int grpc_server_listen(struct grpc_server *server, int fd, struct grpc_tls *tls,
 		       void *listener_data, int *ret_id);
 /* Whether one of its methods belongs to the service of this name, "package.Service". */
 bool grpc_server_has_service(const struct grpc_server *server, const char *name);
-/* The listener's next connections use this; unknown ids are ignored. */
+/* The listener's next connections use this, and the present ones end after their calls; unknown ids
+ * are ignored. */
 void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls);
 /*
  * Closes the listener. Its connections are sent a GOAWAY; calls in flight are finished.
@@ -167,6 +171,8 @@ void *grpc_call_listener(const struct grpc_call *call);
 /* The subject of the client's certificate (RFC 2253); NULL: none, or the client has
  * disconnected. */
 const char *grpc_call_subject(const struct grpc_call *call);
+/* The names in its certificate, as grpc_transport_name(). */
+const char *grpc_call_certified_name(const struct grpc_call *call, unsigned i);
 /* The client's deadline, in ns of loop_now(); LOOP_NEVER if it set none. */
 uint64_t grpc_call_deadline(const struct grpc_call *call);
 /* The bytes that were passed to grpc_call_send() and wait for the client to accept them. */

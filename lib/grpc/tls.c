@@ -94,6 +94,23 @@ static int use_authorities(SSL_CTX *context, const char *text)
 	return n ? 0 : -EINVAL;
 }
 
+/* Client certificates are looked up in the list of their authority; one whose authority has no list
+ * is refused. */
+static int use_revoked(SSL_CTX *context, const char *text)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(context);
+	BIO *bio = text_bio(text);
+	X509_CRL *list;
+	int n = 0;
+
+	while (bio && n >= 0 && (list = PEM_read_bio_X509_CRL(bio, NULL, no_passphrase, NULL))) {
+		n = X509_STORE_add_crl(store, list) == 1 ? n + 1 : -1;
+		X509_CRL_free(list);
+	}
+	BIO_free(bio);
+	return n > 0 && X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? 0 : -EINVAL;
+}
+
 static int choose_http2(SSL *ssl, const unsigned char **ret, unsigned char *ret_size,
 			const unsigned char *offered, unsigned offered_size, void *data)
 {
@@ -123,6 +140,8 @@ static int fill_context(SSL_CTX *context, const struct grpc_tls_options *options
 	if (options->authorities && use_authorities(context, options->authorities) < 0)
 		return refuse(text, text_size,
 			      "the certificates of the authorities cannot be used");
+	if (options->revoked && use_revoked(context, options->revoked) < 0)
+		return refuse(text, text_size, "the list of revoked certificates cannot be used");
 	/* The error that marked the end of a text is expected. */
 	ERR_clear_error();
 	if (is_server) {

@@ -21,6 +21,8 @@ struct grpc_tls_options {
 	 * trusted authorities.
 	 */
 	const char *authorities;
+	/* A server only: the lists of certificates that each authority has revoked; NULL: none. */
+	const char *revoked;
 };
 
 /* -EINVAL if a text is invalid: ret_text is then a sentence about it. -ENOMEM. */

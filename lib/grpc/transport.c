@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@ struct grpc_transport {
 	bool wants_write;
 	bool is_ready; /* the handshake is complete */
 	char *subject;
+	char *names[GRPC_TRANSPORT_NAMES_MAX];
+	unsigned n_names;
 	char error[160];
 };
 
@@ -51,6 +54,8 @@ struct grpc_transport *grpc_transport_free(struct grpc_transport *transport)
 	grpc_tls_free(transport->tls);
 	safe_close(transport->fd);
 	free(transport->subject);
+	for (unsigned i = 0; i < transport->n_names; i++)
+		free(transport->names[i]);
 	free(transport);
 	return NULL;
 }
@@ -100,6 +105,64 @@ static int keep_subject(struct grpc_transport *transport)
 	return transport->subject ? 0 : -ENOMEM;
 }
 
+static int keep_name(struct grpc_transport *transport, const char *prefix, const char *bytes,
+		     size_t size)
+{
+	char name[SUBJECT_SIZE];
+	int n;
+
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i] < ' ' || bytes[i] > '~')
+			return 0;
+	n = snprintf(name, sizeof(name), "%s%.*s", prefix, (int)MIN(size, sizeof(name)), bytes);
+	if (size == 0 || n >= (int)sizeof(name) || transport->n_names == GRPC_TRANSPORT_NAMES_MAX)
+		return 0;
+	transport->names[transport->n_names] = strdup(name);
+	return transport->names[transport->n_names++] ? 0 : -ENOMEM;
+}
+
+static int keep_alternatives(struct grpc_transport *transport, X509 *certificate)
+{
+	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < sk_GENERAL_NAME_num(names); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+		const char *prefix = name->type == GEN_DNS     ? "DNS:"
+				     : name->type == GEN_URI   ? "URI:"
+				     : name->type == GEN_EMAIL ? "email:"
+							       : NULL;
+
+		if (prefix)
+			r = keep_name(transport, prefix,
+				      (const char *)ASN1_STRING_get0_data(name->d.ia5),
+				      (size_t)ASN1_STRING_length(name->d.ia5));
+	}
+	GENERAL_NAMES_free(names);
+	return r;
+}
+
+/* The whole subject, and the alternative names. */
+static int keep_names(struct grpc_transport *transport)
+{
+	X509 *certificate = SSL_get0_peer_certificate(transport->ssl);
+	BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
+	char *text;
+	long size;
+	int r = 0;
+
+	if (!certificate)
+		return 0;
+	if (!bio)
+		return -ENOMEM;
+	if (X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
+		size = BIO_get_mem_data(bio, &text);
+		r = keep_name(transport, "", text, (size_t)MAX(size, 0l));
+	}
+	BIO_free(bio);
+	return r < 0 ? r : keep_alternatives(transport, certificate);
+}
+
 int grpc_transport_handshake(struct grpc_transport *transport)
 {
 	const unsigned char *protocol;
@@ -123,6 +186,8 @@ int grpc_transport_handshake(struct grpc_transport *transport)
 		return -EPROTO;
 	}
 	n = keep_subject(transport);
+	if (n == 0)
+		n = keep_names(transport);
 	transport->is_ready = n == 0;
 	return n;
 }
@@ -205,4 +270,9 @@ const char *grpc_transport_subject(const struct grpc_transport *transport)
 const char *grpc_transport_error(const struct grpc_transport *transport)
 {
 	return transport->error[0] ? transport->error : "the peer violates HTTP/2";
+}
+
+const char *grpc_transport_name(const struct grpc_transport *transport, unsigned i)
+{
+	return i < transport->n_names ? transport->names[i] : NULL;
 }

@@ -43,5 +43,12 @@ bool grpc_transport_wants_write(const struct grpc_transport *transport);
 /* The subject of the peer's verified certificate (RFC 2253, at most 255 bytes); NULL: it presented
  * none. */
 const char *grpc_transport_subject(const struct grpc_transport *transport);
+/*
+ * The names in the peer's verified certificate: its subject (RFC 2253), then its alternative names
+ * as "DNS:NAME", "URI:NAME", "email:NAME"; NULL: there are no more. Names of 256 bytes or more, or
+ * with other than printable ASCII, are left out.
+ */
+#define GRPC_TRANSPORT_NAMES_MAX 17
+const char *grpc_transport_name(const struct grpc_transport *transport, unsigned i);
 /* The reason for the last -EPROTO; never NULL. */
 const char *grpc_transport_error(const struct grpc_transport *transport);

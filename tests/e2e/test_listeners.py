@@ -45,6 +45,18 @@ class Authority:
                      "-extfile", extensions, "-out", certificate)
         return certificate, key
 
+    def revoke(self, *certificates):
+        """The list of the certificates that it has revoked."""
+        database, settings, revoked = (self.directory / f"{self.name}.{end}" for end in ("database", "settings", "crl"))
+        if not database.exists():
+            database.touch()
+        settings.write_text(f"[ca]\ndefault_ca = own\n[own]\ndatabase = {database}\ndefault_md = sha256\ndefault_crl_days = 2\n")
+        arguments = ("-config", settings, "-cert", self.certificate, "-keyfile", self.key)
+        for certificate in certificates:
+            self.openssl("ca", *arguments, "-revoke", certificate)
+        self.openssl("ca", *arguments, "-gencrl", "-out", revoked)
+        return revoked
+
 
 class Tls(harness.TestCase):
     def setUp(self):
@@ -53,7 +65,16 @@ class Tls(harness.TestCase):
         self.certificate, self.key = self.authority.sign("server", "/CN=tfprofd")
         self.address = f"127.0.0.1:{harness.free_port()}"
 
+    def users(self, *lines, name="users"):
+        """The file of the certificates' users."""
+        path = self.directory / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        path.chmod(0o644)
+        return path
+
     def serve(self, *arguments, listen=None):
+        if "--tls-client-ca" in arguments and "--tls-users" not in arguments:
+            arguments = (*arguments, "--tls-users", self.users("root CN=someone,O=Here", "root CN=someone"))
         return self.start(harness.Daemon, "--tls-listen", listen or self.address, "--tls-cert", self.certificate, "--tls-key", self.key, *arguments)
 
     def health(self, credentials):
@@ -120,15 +141,37 @@ class Tls(harness.TestCase):
                 with self.assertRaises(grpc.RpcError):
                     self.health(credentials)
 
-    def test_clients_with_a_certificate_count_as_the_configured_user(self):
+    def test_a_certificate_counts_as_the_user_in_the_file_and_others_are_refused(self):
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
-        certificate, key = self.authority.sign("client", "/CN=someone")
-        for user, seen in (("root", [server.pid]), ("nobody", [])):
-            self.address = f"127.0.0.1:{harness.free_port()}"
-            daemon = self.serve("--tls-client-ca", self.authority.certificate, "--tls-user", user)
-            harness.wait_target(daemon, server.pid)
-            command = self.ctl("--cert", certificate, "--key", key)
-            self.assertEqual([t["pid"] for t in command.json["targets"]], seen)
+        clients = {name: self.authority.sign(name, f"/O=Here/CN={name}", f"URI:spiffe://here/{name}") for name in ("roots", "nobodys", "named", "unknown")}
+        users = self.users("root CN=roots,O=Here", "nobody CN=nobodys,O=Here", "root URI:spiffe://here/named")
+        daemon = self.serve("--tls-client-ca", self.authority.certificate, "--tls-users", users)
+        harness.wait_target(daemon, server.pid)
+
+        def targets(name):
+            command = self.ctl("--cert", clients[name][0], "--key", clients[name][1])
+            return [t["pid"] for t in command.json["targets"]] if command.stdout else command.stderr
+        self.assertEqual([targets(name) for name in ("roots", "nobodys", "named")], [[server.pid], [], [server.pid]])
+        self.assertIn("no user has this certificate", targets("unknown"))
+        # The file is read again.
+        self.users("root CN=unknown,O=Here", "nobody CN=roots,O=Here")
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "the configuration was reloaded" in daemon.stderr(), 5, "read")
+        self.assertEqual([targets(name) for name in ("unknown", "roots")], [[server.pid], []])
+        self.assertIn("no user has this certificate", targets("named"))
+
+    def test_a_revoked_certificate_is_refused_after_SIGHUP_and_the_others_are_not(self):
+        good, bad = (self.authority.sign(name, "/CN=someone") for name in ("good", "bad"))
+        revoked = self.authority.revoke()
+        daemon = self.serve("--tls-client-ca", self.authority.certificate, "--tls-crl", revoked)
+        for pair in (good, bad):
+            command = self.ctl("--cert", pair[0], "--key", pair[1])
+            self.assertIn(command.status, (OK, 4), command.stderr)
+        self.authority.revoke(bad[0])
+        daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "the configuration was reloaded" in daemon.stderr(), 5, "read")
+        self.assertIn("certificate revoked", self.ctl("--cert", bad[0], "--key", bad[1]).stderr)
+        self.assertIn(self.ctl("--cert", good[0], "--key", good[1]).status, (OK, 4))
 
     def test_older_TLS_other_protocols_and_no_TLS_are_refused_without_affecting_others(self):
         self.serve()
@@ -157,14 +200,20 @@ class Tls(harness.TestCase):
         command = harness.run(harness.OUT / "tfprofd", *arguments)
         self.assertEqual(command.status, USAGE)
         self.assertIn("requires tls-client-ca", command.stderr)
+        users = self.users("4711 CN=someone")
         command = harness.run(harness.OUT / "tfprofd", *arguments, "--tls-client-ca", self.authority.certificate, "--check-config")
+        self.assertEqual(command.status, USAGE)
+        self.assertIn("tls-client-ca and tls-users must be given together", command.stderr)
+        command = harness.run(harness.OUT / "tfprofd", *arguments, "--tls-client-ca", self.authority.certificate, "--tls-users", users, "--check-config")
         self.assertEqual((command.status, command.stdout), (OK, "the configuration is valid\n"))
 
     def test_files_that_cannot_be_used_are_named(self):
         for bad, message in ((("--tls-cert", self.key), "the certificate cannot be used"),
                              (("--tls-key", self.authority.key), "the key cannot be used with the certificate"),
                              (("--tls-key", self.directory / "none"), "cannot read .*/none: No such file"),
-                             (("--tls-client-ca", self.key), "the certificates of the authorities cannot be used")):
+                             (("--tls-client-ca", self.key, "--tls-users", self.users()), "the certificates of the authorities cannot be used"),
+                             (("--tls-client-ca", self.authority.certificate, "--tls-users", self.users("nobody-here CN=a", name="bad-users")), "bad-users:1: no user 'nobody-here' in /etc/passwd: use its number"),
+                             (("--tls-client-ca", self.authority.certificate, "--tls-users", self.users(), "--tls-crl", self.key), "the list of revoked certificates cannot be used")):
             command = harness.run(harness.OUT / "tfprofd", "--tls-listen", self.address, "--tls-cert", self.certificate, "--tls-key", self.key,
                                   *bad, "--check-config")
             self.assertEqual(command.status, USAGE)

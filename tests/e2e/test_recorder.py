@@ -170,7 +170,7 @@ class XprofClient(TestCase):
         return harness.run(harness.PYTHON, "-c", XPROF + call, *arguments, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
 
     def test_it_starts_a_recorder_takes_snapshots_and_stops_it(self):
-        self.serve_with(*FREE)
+        self.serve_with("--recorder-clients", *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1)
         harness.wait_target(self.daemon, server.pid)
         address, logdir = self.daemon.address, self.directory / "xprof"
@@ -195,7 +195,7 @@ class XprofClient(TestCase):
         self.assertIn("no recorder is running", done.stderr)
 
     def test_a_recorder_records_new_processes_after_its_client_has_gone(self):
-        self.serve_with(*FREE)
+        self.serve_with("--recorder-clients", *FREE)
         for _ in range(2):
             done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", self.daemon.address)
             self.assertEqual(done.status, 0, done.stderr)
@@ -216,8 +216,17 @@ class XprofClient(TestCase):
             server.stop()
             harness.wait_until(lambda: not self.recorder()["attached"], 10, "it has noticed")
 
-    def test_the_older_names_of_the_calls_are_served(self):
+    def test_a_client_may_not_start_what_outlives_it_unless_root_allows_it(self):
         self.serve_with()
+        service = harness.profiler_service()
+        channel, future = harness.rpc(self.daemon.address, "StartContinuousProfiling", service.ProfileRequest(), service.ContinuousProfilingResponse)
+        with channel, self.assertRaises(grpc.RpcError) as caught:
+            future.result(10)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+        self.assertIn("recorder-clients = yes", caught.exception.details())
+
+    def test_the_older_names_of_the_calls_are_served(self):
+        self.serve_with("--recorder-clients")
         service = harness.profiler_service()
         for method, request, response in (("ContinuousProfiling", service.ProfileRequest(), service.ContinuousProfilingResponse),
                                           ("StopContinuousProfiling", service.StopContinuousProfilingRequest(),

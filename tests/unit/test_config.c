@@ -84,7 +84,13 @@ static void check_daemon_keys(const struct config *c)
 	CHECK_STR(c->tls_certificate, "/c");
 	CHECK_STR(c->tls_key, "/k");
 	CHECK_STR(c->tls_client_ca, "/ca");
-	CHECK_EQ(c->tls_user, 12345);
+	CHECK_STR(c->tls_revoked, "/crl");
+	CHECK_STR(c->tls_users, "/u");
+	CHECK_EQ(c->access.tcp, TCP_USER);
+	CHECK_EQ(c->access.ceiling.max_level, 2);
+	CHECK(c->access.ceiling.max_overhead == 5);
+	CHECK(c->access.ceiling.no_memory && c->recorder_clients);
+	CHECK_EQ(c->access.daemon_user, 12345);
 	CHECK_STR(c->metrics.address.host, "127.0.0.1");
 	CHECK_EQ(c->metrics.address.port, 90);
 	CHECK_STR(c->state, "/st");
@@ -110,7 +116,9 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 	CHECK_EQ(
 		read_text(
 			"[daemon]\nsocket = /a/s\nlisten = 127.0.0.2:81\ntarget-ports = 2000-2001\ntls-listen = 0.0.0.0:443\n"
-			"tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-user = 12345\nmetrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
+			"tls-cert = /c\ntls-key = /k\ntls-client-ca = /ca\ntls-crl = /crl\ntls-users = /u\n"
+			"tcp-access = user\nmax-level = 2\nmax-overhead = 5\nmemory = no\nrecorder-clients = yes\ncaptures-user = 12345\n"
+			"metrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
 			"probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
 			"metrics-hosts = a,b\nmax-connections = 100\nmax-connections-per-user = 10\nmax-targets-per-user = 20\n"
 			"ring-memory-per-user = 64\n"
@@ -122,15 +130,17 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 	config_free(config);
 	CHECK_EQ(read_flags(FLAGS("--socket", "/a/s", "--listen", "127.0.0.2:81", "--target-ports",
 				  "2000-2001", "--tls-listen", "0.0.0.0:443", "--tls-cert", "/c",
-				  "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-user",
-				  "12345", "--metrics-listen", "127.0.0.1:90", "--state-dir", "/st",
-				  "--probe-links", "perf-event", "--max-duration", "7",
-				  "--max-captures", "3", "--max-captures-per-user", "2",
-				  "--metrics-hosts", "a,b", "--max-connections", "100",
-				  "--max-connections-per-user", "10", "--max-targets-per-user",
-				  "20", "--ring-memory-per-user", "64", "--recorder", "1",
-				  "--recorder-last", "1m", "--recorder-memory", "5",
-				  "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
+				  "--tls-key", "/k", "--tls-client-ca", "/ca", "--tls-crl", "/crl",
+				  "--tls-users", "/u", "--tcp-access", "user", "--max-level", "2",
+				  "--max-overhead", "5", "--memory=no", "--recorder-clients",
+				  "--captures-user", "12345", "--metrics-listen", "127.0.0.1:90",
+				  "--state-dir", "/st", "--probe-links", "perf-event",
+				  "--max-duration", "7", "--max-captures", "3",
+				  "--max-captures-per-user", "2", "--metrics-hosts", "a,b",
+				  "--max-connections", "100", "--max-connections-per-user", "10",
+				  "--max-targets-per-user", "20", "--ring-memory-per-user", "64",
+				  "--recorder", "1", "--recorder-last", "1m", "--recorder-memory",
+				  "5", "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
 			    &config),
 		 0);
 	if (config)
@@ -200,6 +210,64 @@ TEST(a_reload_applies_what_can_change_and_names_what_cannot)
 	unlink(path);
 }
 
+TEST(sections_of_access_are_read_in_order_and_their_names_become_numbers)
+{
+	const struct access_rule *rule;
+	struct config *config;
+
+	CHECK_EQ(read_text(
+			 "[access first]\nusers = root, 4711\ntarget-users = *\n"
+			 "executables = /usr/bin/a*  /opt/*\nallow = no\n"
+			 "[access second one]\ngroups = root\ncgroups = /serving/*\nmax-level = 1\n"
+			 "max-overhead = 2%\nmax-duration = 60\nmemory = no\n",
+			 &config),
+		 0);
+	if (!config)
+		return;
+	CHECK_EQ(config->access.n_rules, 2);
+	rule = &config->access.rules[0];
+	CHECK_STR(rule->name, "first");
+	CHECK_STR(rule->users, "root 4711");
+	CHECK_EQ(rule->user_ids.n, 2);
+	CHECK_EQ(rule->user_ids.ids[0], 0);
+	CHECK_EQ(rule->user_ids.ids[1], 4711);
+	CHECK(rule->target_ids.any && rule->denies);
+	CHECK_STR(rule->executables, "/usr/bin/a* /opt/*");
+	rule = &config->access.rules[1];
+	CHECK_STR(rule->name, "second one");
+	CHECK_EQ(rule->group_ids.n, 1);
+	CHECK_EQ(rule->ceiling.max_level, 1);
+	CHECK(rule->ceiling.max_overhead == 2 && rule->ceiling.no_memory && !rule->denies);
+	CHECK_EQ(rule->ceiling.max_duration_ns, 60000000000);
+	config_free(config);
+}
+
+TEST(sections_of_access_that_make_no_sense_are_refused)
+{
+	static const struct {
+		const char *text, *message;
+	} rows[] = {
+		{ "[access]\nusers = root\n", ":1: unknown section '[access]'" },
+		{ "[access ]\nusers = root\n", ":1: the section has no name: use [access NAME]" },
+		{ "[access a]\nuser = root\n", ":2: unknown key 'user' (did you mean 'users'?)" },
+		{ "[access a]\nusers = root\nusers = root\n", ":3: 'users' is given twice" },
+		{ "[access a]\nusers = root\n[access a]\n",
+		  ":3: there are two sections [access a]" },
+		{ "[access a]\nmax-level = 4\n", ":2: invalid level '4': use 1, 2 or 3" },
+		{ "[access a]\nusers = root nobody-at-all\n",
+		  "[access a]: unknown user 'nobody-at-all'" },
+		{ "[access a]\ntarget-users = root\n", "[access a]: name users or groups" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct config *config;
+
+		CHECK_EQ(read_text(rows[i].text, &config), -EINVAL);
+		CHECK(strstr(error, rows[i].message));
+		config_free(config);
+	}
+}
+
 TEST(flags_that_make_no_sense_are_refused)
 {
 	expect_flag_refused(FLAGS("--max-captures", "17"),
@@ -224,8 +292,14 @@ TEST(flags_that_make_no_sense_are_refused)
 			    "invalid --target 'level=1': use GLOB:KEY=VALUE");
 	expect_flag_refused(FLAGS("--target", "a:levl=1"),
 			    "--target a:levl=1: unknown key 'levl' (did you mean 'level'?)");
-	expect_flag_refused(FLAGS("--tls-user", "no such user"),
-			    "--tls-user: unknown user 'no such user'");
+	expect_flag_refused(FLAGS("--captures-user", "no such user"),
+			    "captures-user: unknown user 'no such user'");
+	expect_flag_refused(FLAGS("--tcp-access", "yes"),
+			    "--tcp-access: invalid value 'yes': use root, user or no");
+	expect_flag_refused(
+		FLAGS("--tls-listen", "10.0.0.1:80", "--tls-cert", "/c", "--tls-key", "/k",
+		      "--tls-client-ca", "/ca"),
+		"tls-client-ca and tls-users must be given together: tls-users is the file of the certificates' users");
 	expect_flag_refused(FLAGS("--verbose=perhaps"),
 			    "--verbose: invalid value 'perhaps': use yes or no");
 	expect_flag_refused(FLAGS("extra"), "unexpected argument 'extra' (see tfprofd --help)");
@@ -290,10 +364,12 @@ TEST(an_error_in_the_file_is_reported_with_its_line)
 	char line[400], text[500];
 
 	expect_refused("[target a]\n\nlevl = 1\n", "3: unknown key 'levl' (did you mean 'level'?)");
-	expect_refused("\n[tenant a]\n",
-		       "2: unknown section '[tenant a]': use [daemon] or [target GLOB]");
-	expect_refused("[target]\nlevel = 1\n",
-		       "1: unknown section '[target]': use [daemon] or [target GLOB]");
+	expect_refused(
+		"\n[tenant a]\n",
+		"2: unknown section '[tenant a]': use [daemon], [target GLOB] or [access NAME]");
+	expect_refused(
+		"[target]\nlevel = 1\n",
+		"1: unknown section '[target]': use [daemon], [target GLOB] or [access NAME]");
 	expect_refused("[target  ]\n", "1: the section has no process pattern: use [target GLOB]");
 	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside a section");
 	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
