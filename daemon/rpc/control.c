@@ -236,6 +236,10 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a CaptureRequest");
 		return;
 	}
+	if (!job_may_begin(s, call)) {
+		tfprofd__capture_request__free_unpacked(m, NULL);
+		return;
+	}
 	if (settle(s, call, control_capture, message, size, m->pids, m->n_pids)) {
 		tfprofd__capture_request__free_unpacked(m, NULL);
 		return;

@@ -77,23 +77,22 @@ static void on_cancelled(void *data)
 	capture_cancel(job->capture);
 }
 
-/* Whether the user has canceled few captures of late; on failure the call is answered. */
-static bool cancels_seldom(const struct service *s, struct grpc_call *call,
-			   const struct authority_peer *who)
+bool job_may_begin(const struct service *s, struct grpc_call *call)
 {
+	const struct peer *peer = grpc_call_peer(call);
 	uint64_t now = loop_now();
 	unsigned n = 0;
 
-	if (who->is_root)
+	if (!peer || peer->who.is_root)
 		return true;
 	for (unsigned i = 0; i < CANCELED_KEPT; i++)
-		n += s->canceled[i].at_ns && s->canceled[i].uid == who->uid &&
+		n += s->canceled[i].at_ns && s->canceled[i].uid == peer->uid &&
 		     now - s->canceled[i].at_ns < CANCELED_NS;
 	if (n < CANCELED_MAX)
 		return true;
 	grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
 		       "%u captures of user %u were canceled within 10 s; wait a moment", n,
-		       who->uid);
+		       peer->uid);
 	return false;
 }
 
@@ -138,8 +137,6 @@ void job_start(struct service *s, struct grpc_call *call, const struct job *temp
 	int r = -ENOMEM;
 
 	if (choose_limit(s, call, request) < 0)
-		return;
-	if (peer && !request->plan_only && !cancels_seldom(s, call, &peer->who))
 		return;
 	if (peer && !has_room(s, call, peer->uid, request->plan_only))
 		return;

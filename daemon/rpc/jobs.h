@@ -28,6 +28,9 @@ struct job {
 	struct job *next;
 };
 
+/* Whether the caller has canceled few captures of late; on failure the call is answered. Before
+ * anything else of a capture, because the rest asks the broker. */
+bool job_may_begin(const struct service *s, struct grpc_call *call);
 /* Starts a capture for a call. On failure the call is answered. */
 void job_start(struct service *s, struct grpc_call *call, const struct job *job,
 	       struct capture_request *request);

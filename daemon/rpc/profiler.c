@@ -125,6 +125,10 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a ProfileRequest");
 		return;
 	}
+	if (!job_may_begin(s, call)) {
+		tensorflow__profile_request__free_unpacked(m, NULL);
+		return;
+	}
 	duration_ms = m->opts && m->opts->duration_ms ? m->opts->duration_ms : m->duration_ms;
 	if (m->opts)
 		read_options(m->opts, &request);

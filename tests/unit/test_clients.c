@@ -229,7 +229,7 @@ TEST(the_listener_of_a_port_is_not_taken_for_the_client_that_has_left_it)
 	setsockopt(client, IPPROTO_TCP, TCP_LINGER2, &one, sizeof(one));
 	close(client);
 	CHECK_EQ(identity_of_tcp(accepted, &diag, &end), -EACCES);
-	for (unsigned i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < 200; i++) {
 		pause_ms(100);
 		second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (bind(second, (struct sockaddr *)&address, sizeof(address)) == 0)
