@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request of a client, through the front's services: a path, a NUL, and the message. The broker
- * is played by a thread, which accepts the client and refuses whatever else it is asked for.
+ * is played by a thread for each line, which accepts the client and refuses whatever else it is
+ * asked for.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@
 #define FRAME_HEAD 9
 
 static struct loop *loop;
-static struct listener listener = { .kind = LISTENER_CLEAR, .uid = 0 };
+static struct listener listener = { .kind = LISTENER_CLEAR };
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static socklen_t address_size;
 static uint8_t request[MESSAGE_MAX + 1024];
@@ -42,7 +43,7 @@ static void *play_broker(void *data)
 		if (m.type == BROKER_ACCEPT) {
 			connection = accept4(listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 			m.result = connection < 0 ? -errno : 0;
-			m.uid = 1000;
+			m.peer = (struct authority_peer){ .uid = 1000, .holder = 1000 };
 		}
 		channel_send(socket, &m, sizeof(m), &connection, connection >= 0);
 		safe_close(connection);
@@ -53,7 +54,8 @@ static void *play_broker(void *data)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct config *config;
-	static int pair[2];
+	static int pairs[BROKER_LINES][2];
+	int lines[BROKER_LINES];
 	struct service_options options = { .hostname = "host",
 					   .listeners = &listener,
 					   .n_listeners = 1,
@@ -69,11 +71,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
 				   snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
 					    "tfprofd-fuzz-%d", getpid()));
+	for (unsigned i = 0; i < BROKER_LINES; i++) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pairs[i]) < 0 ||
+		    pthread_create(&thread, NULL, play_broker, &pairs[i][0]) != 0)
+			abort();
+		lines[i] = pairs[i][1];
+	}
 	if (bind(listener.fd, (struct sockaddr *)&address, address_size) < 0 ||
 	    listen(listener.fd, 8) < 0 || config_new(1, flags, &config, reason, 600) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    pthread_create(&thread, NULL, play_broker, &pair[0]) != 0 || loop_new(&loop) < 0 ||
-	    proxy_new(pair[1], &options.proxy) < 0)
+	    loop_new(&loop) < 0 || proxy_new(lines, &options.proxy) < 0)
 		abort();
 	options.loop = loop;
 	options.config = config;
