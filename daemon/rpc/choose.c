@@ -8,6 +8,9 @@
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
 
+/* How long an answer of the broker counts for what is shown; it decides again for each capture. */
+#define SEEN_NS 1000000000ull
+
 bool choose_may(struct service *s, uint32_t client, pid_t pid,
 		struct authority_ceiling *ret_ceiling, char *ret_text)
 {
@@ -19,6 +22,23 @@ bool choose_may(struct service *s, uint32_t client, pid_t pid,
 	if (r < 0 && ret_text)
 		snprintf(ret_text, CHOOSE_TEXT, "%s", *m.text ? m.text : strerror(-r));
 	return r >= 0;
+}
+
+/* Whether the client sees the target: the broker's answer counts for a while, as every client asks
+ * for every target again and again. */
+static bool sees(struct service *s, struct peer *peer, const struct target *target)
+{
+	uint64_t now = loop_now();
+	struct seen *seen;
+
+	for (unsigned i = 0; i < PEER_SEEN; i++)
+		if (peer->seen[i].program == target->program && peer->seen[i].until_ns > now)
+			return peer->seen[i].may;
+	seen = &peer->seen[peer->n_seen++ % PEER_SEEN];
+	*seen = (struct seen){ .program = target->program,
+			       .may = choose_may(s, peer->client, target->pid, NULL, NULL),
+			       .until_ns = now + SEEN_NS };
+	return seen->may;
 }
 
 /* Lowers the request, and states what is lower than requested. */
@@ -73,7 +93,7 @@ unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 			  pid_t *ret_denied)
 {
 	const struct port *port = grpc_call_listener(call);
-	const struct peer *peer = grpc_call_peer(call);
+	struct peer *peer = grpc_call_peer(call);
 	unsigned n = 0;
 
 	*ret_more = 0;
@@ -86,7 +106,7 @@ unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 	     t = targets_next(s->targets, t)) {
 		if (port->pid && port->pid != t->pid)
 			continue;
-		if (!choose_may(s, peer->client, t->pid, NULL, NULL))
+		if (!sees(s, peer, t))
 			*ret_denied = port->pid;
 		else if (n < max)
 			ret_targets[n++] = t;

@@ -33,6 +33,15 @@ struct service_options {
 	int cache;
 };
 
+/* Of how many targets it is kept whether a client may see them. */
+#define PEER_SEEN 16
+
+struct seen {
+	uint32_t program; /* of the target; 0: none */
+	bool may;
+	uint64_t until_ns;
+};
+
 /* A client, as the broker identified it. */
 struct peer {
 	uint32_t client;
@@ -44,6 +53,8 @@ struct peer {
 	struct authority_peer who; /* the same user */
 	/* The broker was asked for the user of its certificate, and there is one. */
 	bool is_certified, is_known;
+	struct seen seen[PEER_SEEN]; /* of choose.c: a ring */
+	unsigned n_seen;
 };
 
 /* The targets of a listener. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/rpc/settle.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,14 +48,15 @@ void settle_free(struct service *s)
 
 static bool is_settled(const struct settling *w)
 {
-	const struct targets *t = w->service->targets;
+	struct targets *t = w->service->targets;
+	int error = 0;
 
 	if (loop_now() >= w->until_ns)
 		return true;
-	for (size_t i = 0; i < w->n_pids; i++)
-		if (targets_are_read(t, (pid_t)w->pids[i], &w->who))
-			return false;
-	return w->n_pids || !targets_are_read(t, 0, &w->who);
+	for (size_t i = 0; i < w->n_pids && error != -EINPROGRESS; i++)
+		if (w->pids[i] <= INT32_MAX)
+			targets_examine(t, (pid_t)w->pids[i], &error);
+	return w->n_pids ? error != -EINPROGRESS : !targets_are_read(t, 0, &w->who);
 }
 
 static void on_timer(void *data)
@@ -108,14 +110,10 @@ bool settle(struct service *s, struct grpc_call *call, settle_handler handler,
 	const struct port *port = grpc_call_listener(call);
 	const struct peer *peer = grpc_call_peer(call);
 	struct settling *w;
-	int ignored;
 
 	/* The port of a process is open once it is a target. */
 	if (s->is_settled || !peer || !port || (port->pid && !n_pids))
 		return false;
-	for (size_t i = 0; i < n_pids && i < RECORD_MAX_TARGETS; i++)
-		if (pids[i] <= INT32_MAX)
-			targets_examine(s->targets, (pid_t)pids[i], &ignored);
 	if (!n_pids)
 		targets_scan(s->targets);
 	w = settling_new(s, message, size, pids, MIN(n_pids, (size_t)RECORD_MAX_TARGETS));

@@ -8,7 +8,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
-#define OBJECTS_BACK_MAX 64
+#define OBJECTS_BACK_MAX 1024
 
 void names_done(struct names *n)
 {

@@ -176,7 +176,10 @@ class Audit(TestCase):
         certificate, key = authority.sign("server", "/CN=tfprofd")
         mine = authority.sign("client", "/CN=evil\x1b[2J verdict=allow")
         address = f"127.0.0.1:{harness.free_port()}"
-        daemon = self.start(harness.Daemon, "--tls-listen", address, "--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate)
+        users = self.directory / "users"
+        users.write_text("root CN=evil\\1B[2J verdict=allow\n")
+        daemon = self.start(harness.Daemon, "--tls-listen", address, "--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate,
+                            "--tls-users", users)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         harness.wait_target(daemon, server.pid)
         done = harness.run(harness.OUT / "tfprofctl", "--daemon", address, "--tls", "--ca", authority.certificate, "--cert", mine[0], "--key", mine[1],

@@ -149,8 +149,9 @@ class Matrix(Authority):
             if running:
                 time.sleep(0.1)
                 stopped = pid not in self.captured()
-                running.kill()
-                running.wait()
+                # Not canceled, which a user may do a few times only.
+                self.ctl([], "stop")
+                running.wait(20)
                 harness.wait_until(lambda: pid not in self.captured(), 10, "it has ended")
             return bool(running) and stopped
         if name == "snapshot":

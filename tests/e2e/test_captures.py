@@ -246,7 +246,7 @@ class Lifetimes(harness.TestCase):
             self.assertFalse(daemon.socket.exists())
             daemon.stop()
         self.assertEqual(harness.leftovers(before), [])
-        self.assertEqual(sorted(p.name for p in state.iterdir()), ["cache", "lock", "plans"])
+        self.assertEqual(sorted(p.name for p in state.iterdir()), ["audit.log", "cache", "lock", "plans"])
 
     def test_sanitizers_find_nothing_after_captures_snapshots_and_connections(self):
         self.assertTrue(self.SAN.exists(), "make SAN=address,undefined all builds what is tested here")

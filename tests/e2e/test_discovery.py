@@ -607,7 +607,8 @@ class Storms(Discovery):
         self.assertEqual(len(Changes.joined(xspace)), 15, xspace.warnings)
         left_out = [re.match(r"(\d+) more processes were left out: a capture is limited to 16\.", w) for w in xspace.warnings]
         self.assertEqual(len(xspace.warnings), 16, xspace.warnings)
-        self.assertGreater(sum(int(m[1]) for m in left_out if m), 200)
+        # Of as many targets as a user may have.
+        self.assertGreater(sum(int(m[1]) for m in left_out if m), 100)
         self.assertEqual(daemon.pids(), pids)
         for pid in pids:
             self.assertLess(peak_mib(pid), self.PEAK_MIB)

@@ -8,7 +8,9 @@ import harness
 from test_cli import HIDE_DAEMON
 
 PROGRAM, FILE = 0o755, 0o644
-INSTALLED = {"sbin/tfprofd": PROGRAM, "bin/tfprofctl": PROGRAM, "lib/libtfprof.so": PROGRAM, "include/tfprof.h": FILE, "share/tfprof/tfprof.py": FILE}
+INSTALLED = {"sbin/tfprofd": PROGRAM, "bin/tfprofctl": PROGRAM, "lib/libtfprof.so": PROGRAM, "include/tfprof.h": FILE, "share/tfprof/tfprof.py": FILE,
+             "share/doc/tfprofd/security.md": FILE, "lib/sysusers.d/tfprofd.conf": FILE, "lib/tmpfiles.d/tfprofd.conf": FILE,
+             **{f"lib/systemd/system/tfprofd.{kind}": FILE for kind in ("service", "socket")}}
 DEMO_S = 180
 # Of a make above this test.
 MAKE_VARIABLES = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")

@@ -331,14 +331,34 @@ static void become_nobody(void)
 		_exit(4);
 }
 
+/* The user's client goes, and the front says nothing of it. */
+static void check_end_of_authority(struct front *f, int client)
+{
+	uint32_t capture, other;
+
+	for (uint32_t k = 0; k < BROKER_MAX_CAPTURES; k++)
+		end(f, k);
+	if (begin(f, f->user, &capture) < 0 || add_target(f, capture, f->own) < 0)
+		violation(f, "the user cannot capture any more", f->own);
+	close(client);
+	sleep(1);
+	if (begin(f, f->user, &other) >= 0)
+		violation(f, "a client that has gone begins a capture", f->user);
+	if (add_target(f, capture, f->own) >= 0)
+		violation(f, "the capture of a client that has gone goes on", capture);
+}
+
 static void play(struct front *f, const struct sockaddr_un *address, uid_t user, long n)
 {
+	int client;
+
 	become(user);
-	connect_to(f, address, &f->user);
+	client = connect_to(f, address, &f->user);
 	become_nobody();
 	connect_to(f, address, &f->nobody);
 	send_crafted(f);
 	send_random(f, n);
+	check_end_of_authority(f, client);
 	printf("%u answered, %u refused\n", f->answered, f->refused);
 	if (call(f, &(struct broker_message){ .type = BROKER_MODE }, NULL, NULL) < 0)
 		violation(f, "the broker does not answer", 0);
@@ -363,6 +383,8 @@ int main(int argc, char *argv[])
 {
 	int quick[2], captures[2], events[2], prover[2], status = 0;
 	struct listener listener = { .kind = LISTENER_CLEAR };
+	struct authority authority = {};
+	struct broker_options options;
 	struct sockaddr_un address;
 	struct front f = {};
 	pid_t child;
@@ -406,17 +428,21 @@ int main(int argc, char *argv[])
 	close(events[1]);
 	close(prover[1]);
 	fcntl(events[0], F_SETFL, O_NONBLOCK);
-	broker_run(&(struct broker_options){ .requests = quick[0],
-					     .captures = captures[0],
-					     .events = events[0],
-					     .prover = prover[0],
-					     .listeners = &listener,
-					     .n_listeners = 1,
-					     .notify = { .fd = -1 },
-					     .connections = { .all = 256, .per_user = 256 },
-					     .user_ring_bytes = UINT64_MAX,
-					     .state = open(argv[1], O_RDONLY | O_DIRECTORY),
-					     .reload = { "", "", "", "" } });
+	options = (struct broker_options){ .requests = quick[0],
+					   .captures = captures[0],
+					   .events = events[0],
+					   .prover = prover[0],
+					   .listeners = &listener,
+					   .n_listeners = 1,
+					   .notify = { .fd = -1 },
+					   .connections = { .all = 256, .per_user = 256 },
+					   .user_ring_bytes = UINT64_MAX,
+					   .authority = &authority,
+					   .certificates = "",
+					   .state = open(argv[1], O_RDONLY | O_DIRECTORY) };
+	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
+		options.reload[i] = "";
+	broker_run(&options);
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 5;
 }
