@@ -77,25 +77,34 @@ static DIR *open_processes(void)
 	return proc;
 }
 
+/* Puts it before those that wait longer. */
+static void add_pending(struct targets *t, const struct pending *pending)
+{
+	unsigned i = t->n_pending;
+
+	for (; i > 0 && t->pending[i - 1].at > pending->at; i--)
+		t->pending[i] = t->pending[i - 1];
+	t->pending[i] = *pending;
+	t->n_pending++;
+}
+
 static void look_at_pending(struct targets *t, unsigned *looks)
 {
 	uint64_t now = loop_now();
-	pid_t pids[LOOKS_AT_ONCE];
+	struct pending due[LOOKS_AT_ONCE];
 	unsigned n = 0;
 	int ignored;
 
-	while (n < LOOKS_AT_ONCE && n < t->n_pending && t->pending[n].at <= now) {
-		pids[n] = t->pending[n].pid;
-		n++;
-	}
+	for (; n < LOOKS_AT_ONCE && n < t->n_pending && t->pending[n].at <= now; n++)
+		due[n] = t->pending[n];
 	t->n_pending -= n;
 	memmove(t->pending, t->pending + n, t->n_pending * sizeof(t->pending[0]));
 	for (unsigned i = 0; i < n; i++) {
 		/* Some files take long: other work of the loop is done first then. */
 		if (loop_now() - now > LOOKS_NS)
-			targets_examine_soon(t, pids[i]);
+			add_pending(t, &due[i]);
 		else
-			targets_examine(t, pids[i], &ignored);
+			targets_examine(t, due[i].pid, &ignored);
 	}
 	*looks += n;
 }
@@ -199,18 +208,6 @@ static void scan_soon(struct targets *t)
 	set_timer(t);
 }
 
-/* Puts it before those that wait longer. */
-static void add_pending(struct targets *t, const struct pending *pending)
-{
-	unsigned i = t->n_pending;
-
-	for (; i > 0 && t->pending[i - 1].at > pending->at; i--)
-		t->pending[i] = t->pending[i - 1];
-	t->pending[i] = *pending;
-	t->n_pending++;
-	set_timer(t);
-}
-
 void targets_examine_soon(struct targets *t, pid_t pid)
 {
 	uint64_t after = t->options.reports_early ? HURRIED_LOOK_AFTER_NS : LOOK_AFTER_NS;
@@ -222,6 +219,7 @@ void targets_examine_soon(struct targets *t, pid_t pid)
 		add_pending(t, &(struct pending){ .pid = pid, .at = loop_now() + after });
 	else
 		scan_soon(t);
+	set_timer(t);
 }
 
 /* Its files are being read: it is examined again until they are. */
@@ -240,6 +238,7 @@ static void examine_again(struct targets *t, pid_t pid, uid_t user)
 						  .user = user });
 	else
 		scan_soon(t);
+	set_timer(t);
 }
 
 bool targets_are_read(const struct targets *t, pid_t pid, const struct authority_peer *who)
