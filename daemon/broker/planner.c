@@ -13,6 +13,7 @@
 #include "daemon/broker/plan_store.h"
 #include "daemon/plan/proof.h"
 #include "daemon/prover/prover.h"
+#include "lib/base/escape.h"
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
@@ -143,9 +144,7 @@ static void fail(struct entry *e, int error, const char *reason)
 	e->planned.error = error;
 	snprintf(e->planned.reason, sizeof(e->planned.reason), "%s", reason);
 	/* It may be a hostile file's. */
-	for (char *c = e->planned.reason; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
+	escape_overwrite(e->planned.reason);
 	e->planned.proof = safe_close(e->planned.proof);
 	e->line = safe_close(e->line);
 	e->new_stored = safe_close(e->new_stored);
@@ -272,11 +271,13 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
  * from now on. */
 static void finish(struct planner *p, struct entry *e, const struct prover_answer *answer)
 {
+	/* With these two the front would ask again for ever. */
+	bool is_odd = answer->result == -EINPROGRESS || answer->result == -EBUSY;
 	struct plan *plan;
 	int r;
 
 	if (answer->result < 0) {
-		fail(e, answer->result, answer->text);
+		fail(e, is_odd ? -EBADMSG : answer->result, answer->text);
 		return;
 	}
 	r = fcntl(e->planned.proof, F_ADD_SEALS,

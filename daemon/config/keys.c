@@ -401,6 +401,21 @@ int config_refuse_key(const char *key, const char *const *names, size_t n_names,
 	return REFUSE(text, "unknown key '%.40s'", key);
 }
 
+int config_section_key(const char *key, const char *const *names, size_t n_names, unsigned *seen,
+		       char text[static CONFIG_TEXT])
+{
+	size_t i = 0;
+
+	while (i < n_names && strcmp(names[i], key))
+		i++;
+	if (i == n_names)
+		return config_refuse_key(key, names, n_names, text);
+	if (*seen & 1u << i)
+		return REFUSE(text, "'%s' is given twice", key);
+	*seen |= 1u << i;
+	return (int)i;
+}
+
 int config_check(const struct config *config, char text[static CONFIG_TEXT])
 {
 	bool has_pair = *config->tls_certificate && *config->tls_key;

@@ -104,17 +104,12 @@ int config_target_take(struct config_target *target, unsigned *seen, const char 
 		       const char *value, char text[static CONFIG_TEXT])
 {
 	const char *names[ARRAY_SIZE(keys)];
+	int i;
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		names[i] = keys[i].name;
-		if (strcmp(keys[i].name, name))
-			continue;
-		if (*seen & 1u << i)
-			return refuse(text, -EINVAL, "'%s' is given twice", name);
-		*seen |= 1u << i;
-		return keys[i].take(target, value, text);
-	}
-	return config_refuse_key(name, names, ARRAY_SIZE(keys), text);
+	for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+		names[k] = keys[k].name;
+	i = config_section_key(name, names, ARRAY_SIZE(keys), seen, text);
+	return i < 0 ? i : keys[i].take(target, value, text);
 }
 
 int config_target_add(struct config *config, const char *pattern, size_t size,

@@ -241,11 +241,10 @@ static void examine_again(struct targets *t, pid_t pid, uid_t user)
 	set_timer(t);
 }
 
-bool targets_are_read(const struct targets *t, pid_t pid, const struct authority_peer *who)
+bool targets_are_read(const struct targets *t, const struct authority_peer *who)
 {
 	for (unsigned i = 0; i < t->n_pending; i++)
-		if (t->pending[i].is_read && (pid ? t->pending[i].pid == pid
-						  : who->is_root || t->pending[i].user == who->uid))
+		if (t->pending[i].is_read && (who->is_root || t->pending[i].user == who->uid))
 			return true;
 	return false;
 }

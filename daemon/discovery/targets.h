@@ -45,8 +45,7 @@ void targets_scan(struct targets *t);
  * could not be examined: -EDQUOT if its user has as many targets as it may have, -E2BIG if there is
  * no room for more; -EINPROGRESS: its files are being read, and it is examined again soon. */
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
-/* Whether files of this process, or with 0 of any process that is this user's or that root asks
- * for, are being read. */
-bool targets_are_read(const struct targets *t, pid_t pid, const struct authority_peer *who);
+/* Whether files of any process that is this user's, or that root asks for, are being read. */
+bool targets_are_read(const struct targets *t, const struct authority_peer *who);
 /* The target after the given one (NULL: the first); NULL at the end. */
 struct target *targets_next(struct targets *t, struct target *after);

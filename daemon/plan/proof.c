@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/escape.h"
 #include "lib/base/macro.h"
 
 #define MAGIC 0x31706674u
@@ -176,14 +177,6 @@ static int read_exactly(int fd, void *data, size_t size, uint64_t offset)
 	return 0;
 }
 
-static void make_printable(char *text, size_t size)
-{
-	text[size - 1] = 0;
-	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
 struct reader {
 	int fd;
 	const struct pack_set *set;
@@ -209,8 +202,10 @@ static int read_head(struct reader *r)
 		if (r->head.n_names[i] > PLAN_NAMES_MAX)
 			return -EBADMSG;
 	}
-	make_printable(r->head.build_id, sizeof(r->head.build_id));
-	make_printable(r->head.version, sizeof(r->head.version));
+	r->head.build_id[sizeof(r->head.build_id) - 1] = 0;
+	r->head.version[sizeof(r->head.version) - 1] = 0;
+	escape_overwrite(r->head.build_id);
+	escape_overwrite(r->head.version);
 	return r->head.magic == MAGIC && r->head.n_sites <= PLAN_SITES_MAX && r->head.texts >= 2 &&
 			       size == (uint64_t)st.st_size && size <= PROOF_BYTES_MAX
 		       ? 0

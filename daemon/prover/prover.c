@@ -40,11 +40,6 @@ static int ask_for_debug_file(const struct reading *w, const char *build_id)
 	return n ? fd : -1;
 }
 
-static int make_brief(const struct pack_set *set, const struct elf_image *image, struct plan **ret)
-{
-	return plan_make(set, elf_image_build_id(image), ret);
-}
-
 static int make_whole(const struct reading *w, const struct pack_set *set,
 		      const struct elf_image *image, struct plan **ret, bool *ret_known,
 		      const char **ret_reason)
@@ -77,7 +72,7 @@ static int prove(struct reading *w, bool *ret_known, const char **ret_reason)
 		return -errno;
 	r = elf_image_open(w->fds[PROVER_FILE], &image, ret_reason);
 	if (r >= 0)
-		r = w->request.brief ? make_brief(set, image, &plan)
+		r = w->request.brief ? plan_make(set, elf_image_build_id(image), &plan)
 				     : make_whole(w, set, image, &plan, ret_known, ret_reason);
 	if (r < 0)
 		return r;

@@ -15,7 +15,7 @@
 
 struct settling {
 	struct service *service;
-	struct grpc_call *call; /* NULL: its client has disconnected */
+	struct grpc_call *call;
 	settle_handler handler;
 	uint8_t *message;
 	size_t size;
@@ -56,7 +56,7 @@ static bool is_settled(const struct settling *w)
 	for (size_t i = 0; i < w->n_pids && error != -EINPROGRESS; i++)
 		if (w->pids[i] <= INT32_MAX)
 			targets_examine(t, (pid_t)w->pids[i], &error);
-	return w->n_pids ? error != -EINPROGRESS : !targets_are_read(t, 0, &w->who);
+	return w->n_pids ? error != -EINPROGRESS : !targets_are_read(t, &w->who);
 }
 
 static void on_timer(void *data)

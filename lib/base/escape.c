@@ -50,3 +50,10 @@ size_t escape_text(const char *text, char *to, size_t size)
 		to[length] = 0;
 	return length;
 }
+
+void escape_overwrite(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}

@@ -13,6 +13,8 @@
  * or a byte that is not UTF-8. Returns the number of columns of the piece.
  */
 size_t escape_next(const char **text, char piece[static ESCAPE_SIZE]);
+/* Replaces all but printable ASCII characters by question marks: for texts of a fixed size. */
+void escape_overwrite(char *text);
 /* Writes as much of the escaped text as size bytes have room for, with a NUL; no escape is
  * truncated. Returns the length. */
 size_t escape_text(const char *text, char *to, size_t size);

@@ -3,6 +3,7 @@
  * input in a frame of its own, so that what the fuzzer changes are fields. */
 #include "lib/grpc/call.h"
 #include "lib/grpc/session.h"
+#include "tests/fuzz/drain.h"
 #include "tests/fuzz/fuzz.h"
 
 #define GREETING "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
@@ -24,17 +25,6 @@ static void on_call(struct grpc_call *call, const uint8_t *message, size_t size,
 
 static void on_wake(void *owner)
 {
-}
-
-static int drain(struct grpc_session *session)
-{
-	struct iovec iov[GRPC_OUTPUT_PIECES];
-	size_t n, size;
-	int r;
-
-	while ((r = grpc_session_output(session, iov, &n, &size)) >= 0 && size)
-		grpc_session_written(session, size);
-	return r;
 }
 
 static int send_block(struct grpc_session *session, uint8_t flags, uint32_t stream,

@@ -2,6 +2,7 @@
 /* What a client sends to the daemon's gRPC server, before anything is known of the client. */
 #include "lib/grpc/call.h"
 #include "lib/grpc/session.h"
+#include "tests/fuzz/drain.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -34,18 +35,6 @@ static void on_fail(struct grpc_call *call, const uint8_t *message, size_t size,
 
 static void on_wake(void *owner)
 {
-}
-
-/* Takes all that the session has to say; an error ends the connection. */
-static int drain(struct grpc_session *session)
-{
-	struct iovec iov[GRPC_OUTPUT_PIECES];
-	size_t n, size;
-	int r;
-
-	while ((r = grpc_session_output(session, iov, &n, &size)) >= 0 && size)
-		grpc_session_written(session, size);
-	return r;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
