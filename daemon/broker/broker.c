@@ -23,7 +23,6 @@
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/mappings.h"
-#include "daemon/broker/notify.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
 #include "daemon/broker/watch/watch.h"
@@ -56,7 +55,7 @@ struct broker {
 	struct files *files;
 	struct capture_line *captures;
 	struct audit *audit;
-	struct notify notify;
+	int notes;
 };
 
 static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
@@ -67,6 +66,16 @@ static int on_accept(struct broker *b, struct broker_message *m, int *ret_fd)
 
 	if (r == 0)
 		audit_client(b->audit, m->id, m->uid, *ret_fd);
+	return r;
+}
+
+static int on_return(struct broker *b, const struct broker_message *m, int connection)
+{
+	int r = connection < 0 ? -EINVAL : clients_return(b->clients, m->id, connection);
+	const struct caller *caller = r == 0 ? clients_caller(b->clients, m->id) : NULL;
+
+	if (caller)
+		audit_client(b->audit, m->id, caller->uid, connection);
 	return r;
 }
 
@@ -97,6 +106,15 @@ static int on_maps(struct broker_message *m, int *ret_fd)
 	m->uid = uid;
 	*ret_fd = fd;
 	return 0;
+}
+
+static int on_notify(struct broker *b, const struct broker_message *m)
+{
+	const uint8_t state = (uint8_t)m->index;
+
+	if (m->index > BROKER_STATE_ALIVE)
+		return -EINVAL;
+	return write(b->notes, &state, 1) == 1 ? 0 : -errno;
 }
 
 static int on_open(struct broker *b, struct broker_message *m)
@@ -132,7 +150,9 @@ static int on_sites(struct captures *captures, struct broker_message *m, void *d
 	return files_sites(b->files, captures, m);
 }
 
-static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
+/* fd: what came with the request, -1: nothing. */
+static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret_fds,
+		    unsigned *ret_n_fds)
 {
 	switch (m->type) {
 	case BROKER_ACCEPT:
@@ -143,6 +163,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		return on_listen(b, m);
 	case BROKER_CLIENT_GONE:
 		return clients_remove(b->clients, m->id);
+	case BROKER_RETURN:
+		return on_return(b, m, fd);
 	case BROKER_CERTIFY:
 		return on_certify(b, m);
 	case BROKER_MAY:
@@ -163,7 +185,7 @@ static int dispatch(struct broker *b, struct broker_message *m, int *ret_fds, un
 		m->index = b->mode;
 		return 0;
 	case BROKER_NOTIFY:
-		return notify_send(&b->notify, m->index);
+		return on_notify(b, m);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -177,19 +199,21 @@ static bool answer_owns_fds(uint32_t type)
 
 static int serve_request(struct broker *b)
 {
-	int fds[BROKER_MAX_FDS], r;
+	int fds[BROKER_MAX_FDS], received = -1, r;
 	struct audit_asked asked;
 	struct broker_message m;
-	unsigned n_fds = 0, ignored;
+	unsigned n_fds = 0, n_received;
 
-	r = channel_receive(b->requests, &m, sizeof(m), NULL, 0, &ignored);
+	r = channel_receive(b->requests, &m, sizeof(m), &received, 1, &n_received);
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
 	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
 	pthread_mutex_lock(&b->lock);
-	m.result = dispatch(b, &m, fds, &n_fds);
+	m.result = dispatch(b, &m, n_received ? received : -1, fds, &n_fds);
 	pthread_mutex_unlock(&b->lock);
+	if (n_received)
+		close(received);
 	audit_answer(b->audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
@@ -324,7 +348,8 @@ static int start_captures(struct broker *b, const struct broker_options *options
 static int start_clients(struct broker *b, const struct broker_options *options)
 {
 	int r = clients_new(
-		&(struct clients_options){ .authority = options->authority,
+		&(struct clients_options){ .memory = options->clients,
+					   .authority = options->authority,
 					   .connections = options->connections,
 					   .captures_on_its_own = options->captures_on_its_own,
 					   .certificates = options->certificates,
@@ -348,7 +373,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	b->listeners = options->listeners;
 	b->n_listeners = options->n_listeners;
 	b->reload_files = options->reload;
-	b->notify = options->notify;
+	b->notes = options->notes;
 	/* Before the network is dropped. */
 	r = start_clients(b, options);
 	if (r < 0)
@@ -380,7 +405,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		log_warning_errno(
 			r,
 			"cannot watch for new processes (%m); they are found only when a client lists targets");
-	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT);
+	r = capabilities_keep(b->mode == ATTACH_PERF_EVENT, &options->user);
 	if (r < 0)
 		return log_error_errno(r, "cannot drop privileges: %m");
 	r = audit_new(options->state, &b->audit);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The role with capabilities and without network: identifies clients, opens files of processes,
- * loads and attaches probes. It serves one front over a socket pair and ends when the front does;
- * everything attached then disappears with it.
+ * loads and attaches probes. It serves one front over socket pairs and ends when the front does;
+ * everything attached then disappears with it. After its own end another broker may serve the same
+ * front.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 #include "daemon/broker/authority.h"
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
-#include "daemon/broker/notify.h"
+#include "daemon/sandbox/user.h"
 #include "lib/base/share.h"
 
 struct broker_options {
@@ -19,18 +20,24 @@ struct broker_options {
 	int captures; /* likewise: its line for requests that take time */
 	int events;   /* likewise; the front only sends struct audit_note on it */
 	int prover;   /* likewise: the line to the prover */
+	/* The table of the front's clients, as clients_memory_new(); borrowed. */
+	int clients;
 	/*
 	 * Bound sockets, shared with the front. The broker accepts their connections, so that the
 	 * identity of a client comes from the kernel alone. The front refers to them by index.
 	 */
 	const struct listener *listeners;
 	unsigned n_listeners;
-	struct notify notify;
+	/* Of a pipe, owned by the broker: a byte, enum broker_state, for what the service manager
+	 * is to be notified of. */
+	int notes;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;
 	/* Connections that users may hold. */
 	struct share connections;
 	uint64_t user_ring_bytes; /* of ring buffers, that one user's captures may hold */
+	/* Whom the broker becomes if it is root; the state directory belongs to this user. */
+	struct sandbox_user user;
 	/* Root configured the daemon to capture on its own. */
 	bool captures_on_its_own;
 	/* Who may do what; the broker completes and owns it. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "daemon/broker/channel.h"
@@ -20,6 +21,8 @@
 struct capture_line {
 	struct capture_line_options options;
 	struct captures *captures;
+	/* Of the captures: random, so that those of an earlier broker are unknown to this one. */
+	uint32_t first_id;
 	struct doctor doctor;
 	pthread_t thread;
 	int wake; /* eventfd */
@@ -99,11 +102,15 @@ static int serve_request(struct capture_line *l)
 	if (r < 0)
 		return r;
 	m.text[0] = 0;
+	if (m.type != BROKER_CAPTURE)
+		m.id -= l->first_id;
 	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
 	m.result = dispatch(l, &m, fds, &n_fds);
 	audit_answer(l->options.audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
+	if (m.type == BROKER_CAPTURE)
+		m.id += l->first_id;
 	r = channel_send(l->options.socket, &m, sizeof(m), fds, n_fds);
 	/* Those of a capture are its own. */
 	if (m.type == BROKER_MODULE && n_fds)
@@ -193,6 +200,8 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	l->options = *options;
 	pthread_mutex_init(&l->lock, NULL);
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wake >= 0 && getrandom(&l->first_id, sizeof(l->first_id), 0) != sizeof(l->first_id))
+		l->wake = safe_close(l->wake);
 	r = l->wake < 0 ? -errno
 			: captures_new(options->mode, options->state, options->user_ring_bytes,
 				       options->authority, &l->captures);

@@ -7,19 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "daemon/broker/certificates.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/process.h"
 #include "lib/base/log.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
 
 #define EVENTS_AT_ONCE 64
+/* The front returns the connections of an earlier broker at once. */
+#define RETURN_NS 2000000000ull
 
+/* In memory that outlives the broker. */
 struct client {
 	bool is_used;
-	int fd; /* a copy of the connection */
+	int fd;          /* a copy of the connection; -1: the front has not returned it yet */
+	uint64_t cookie; /* of the connection's socket: the kernel gives none twice */
 	/* Of the slot, so that an id is not reused. */
 	uint32_t generation;
 	enum client_kind {
@@ -39,8 +46,40 @@ struct clients {
 	struct caller daemon;
 	int epoll;
 	struct diag diag;
-	struct client list[BROKER_MAX_CLIENTS];
+	uint64_t return_by;  /* 0: every client has its connection */
+	struct client *list; /* BROKER_MAX_CLIENTS */
 };
+
+#define MEMORY_BYTES (sizeof(struct client) * BROKER_MAX_CLIENTS)
+
+int clients_memory_new(void)
+{
+	int fd = memfd_create("clients", MFD_CLOEXEC), r;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, MEMORY_BYTES) == 0)
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
+}
+
+/* Descriptors of an earlier broker mean nothing to this one. */
+static int map_clients(struct clients *c, int memory)
+{
+	c->list = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	if (c->list == MAP_FAILED) {
+		c->list = NULL;
+		return -errno;
+	}
+	for (unsigned i = 0; i < BROKER_MAX_CLIENTS; i++)
+		if (c->list[i].is_used) {
+			c->list[i].fd = -1;
+			c->return_by = loop_now() + RETURN_NS;
+		}
+	return 0;
+}
 
 /* A file that cannot be used changes nothing. */
 static int read_certificates(struct clients *c, struct certificates **ret)
@@ -75,8 +114,11 @@ int clients_new(const struct clients_options *options, struct clients **ret)
 	c->options = *options;
 	c->daemon =
 		(struct caller){ .kind = CALLER_DAEMON, .uid = options->authority->daemon_user };
-	r = diag_open(&c->diag);
+	c->diag.fd = -1;
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
+	r = map_clients(c, options->memory);
+	if (r == 0)
+		r = diag_open(&c->diag);
 	if (r == 0 && c->epoll < 0)
 		r = -errno;
 	if (r == 0)
@@ -95,9 +137,11 @@ struct clients *clients_free(struct clients *c)
 {
 	if (!c)
 		return NULL;
-	for (unsigned i = 0; i < BROKER_MAX_CLIENTS; i++)
+	for (unsigned i = 0; i < BROKER_MAX_CLIENTS && c->list; i++)
 		if (c->list[i].is_used)
-			close(c->list[i].fd);
+			safe_close(c->list[i].fd);
+	if (c->list)
+		munmap(c->list, MEMORY_BYTES);
 	safe_close(c->epoll);
 	safe_close(c->diag.fd);
 	certificates_free(c->certificates);
@@ -120,8 +164,10 @@ static void forget(struct clients *c, struct client *client)
 	uint32_t id = id_of(c, client);
 
 	/* Closing is not enough: the front has a copy. */
-	epoll_ctl(c->epoll, EPOLL_CTL_DEL, client->fd, NULL);
-	close(client->fd);
+	if (client->fd >= 0) {
+		epoll_ctl(c->epoll, EPOLL_CTL_DEL, client->fd, NULL);
+		close(client->fd);
+	}
 	client->is_used = false;
 	c->options.gone(id, c->options.data);
 }
@@ -140,6 +186,8 @@ static bool is_gone(struct clients *c, const struct client *client)
 {
 	struct pollfd p = { .fd = client->fd, .events = POLLRDHUP };
 
+	if (client->fd < 0)
+		return loop_now() > c->return_by;
 	if (poll(&p, 1, 0) < 0 || p.revents & (POLLHUP | POLLERR | POLLNVAL))
 		return true;
 	switch (client->kind) {
@@ -172,9 +220,13 @@ void clients_update(struct clients *c, bool every)
 		events[i].events = 0;
 		epoll_ctl(c->epoll, EPOLL_CTL_MOD, client->fd, &events[i]);
 	}
-	for (unsigned i = 0; i < BROKER_MAX_CLIENTS && every; i++)
-		if (c->list[i].is_used && c->list[i].kind != CLIENT_UNIX && is_gone(c, &c->list[i]))
-			forget(c, &c->list[i]);
+	for (unsigned i = 0; i < BROKER_MAX_CLIENTS && every; i++) {
+		struct client *client = &c->list[i];
+
+		if (client->is_used && (client->kind != CLIENT_UNIX || client->fd < 0) &&
+		    is_gone(c, client))
+			forget(c, client);
+	}
 }
 
 static int identify(struct clients *c, const struct listener *listener, int fd, struct client *ret)
@@ -203,6 +255,13 @@ static int identify(struct clients *c, const struct listener *listener, int fd, 
 	ret->caller = (struct caller){ .kind = CALLER_TCP, .uid = ret->end.uid };
 	authority_name(authority, &ret->caller, NULL, 0);
 	return 0;
+}
+
+static int cookie_of(int connection, uint64_t *ret)
+{
+	socklen_t size = sizeof(*ret);
+
+	return getsockopt(connection, SOL_SOCKET, SO_COOKIE, ret, &size) < 0 ? -errno : 0;
 }
 
 static struct client *find_free(struct clients *c)
@@ -235,11 +294,24 @@ static int refuse(struct broker_message *m, const char *reason)
 	return -EACCES;
 }
 
+/* The broker keeps a copy of the client's connection. */
+static int keep(struct clients *c, struct client *client, unsigned slot, int connection)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP, .data.u32 = slot };
+	int fd = fcntl(connection, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
+		safe_close(fd);
+		return -EACCES;
+	}
+	client->fd = fd;
+	return 0;
+}
+
 static int add(struct clients *c, const struct listener *listener, int connection,
 	       struct broker_message *m)
 {
 	struct client *client = find_free(c), found = {};
-	struct epoll_event event = { .events = EPOLLRDHUP };
 
 	if (!client)
 		return refuse(m, "there are too many connections");
@@ -249,15 +321,13 @@ static int add(struct clients *c, const struct listener *listener, int connectio
 	if (!has_share(c, &found.caller))
 		return refuse(m, "the user's share of the connections is held");
 	found.holder = authority_holder(c->options.authority, &found.caller);
-	found.fd = fcntl(connection, F_DUPFD_CLOEXEC, 0);
-	event.data.u32 = (uint32_t)(client - c->list);
-	if (found.fd < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, found.fd, &event) < 0) {
-		safe_close(found.fd);
-		return -EACCES;
-	}
-	found.is_used = true;
 	found.generation = (client->generation + 1) % (UINT32_MAX / BROKER_MAX_CLIENTS);
+	if (cookie_of(connection, &found.cookie) < 0 ||
+	    keep(c, &found, (unsigned)(client - c->list), connection) < 0)
+		return -EACCES;
+	/* Whole, before the next broker could find it. */
 	*client = found;
+	__atomic_store_n(&client->is_used, true, __ATOMIC_RELEASE);
 	m->id = id_of(c, client);
 	return 0;
 }
@@ -280,7 +350,7 @@ const struct caller *clients_caller(struct clients *c, uint32_t id)
 		forget(c, client);
 		client = NULL;
 	}
-	return client ? &client->caller : NULL;
+	return client && client->fd >= 0 ? &client->caller : NULL;
 }
 
 int clients_remove(struct clients *c, uint32_t id)
@@ -322,6 +392,30 @@ int clients_accept(struct clients *c, const struct listener *listener, struct br
 	m->uid = m->peer.uid;
 	*ret_fd = TAKE_FD(connection);
 	return 0;
+}
+
+/* Whether the user of its certificate is still the same. */
+static bool keeps_its_user(const struct clients *c, const struct client *client)
+{
+	uid_t uid;
+
+	return !*client->name || (certificates_find(c->certificates, client->name, &uid) == 0 &&
+				  uid == client->caller.uid);
+}
+
+int clients_return(struct clients *c, uint32_t id, int connection)
+{
+	struct client *client = find(c, id);
+	uint64_t cookie;
+
+	if (!client || client->fd >= 0 || cookie_of(connection, &cookie) < 0 ||
+	    cookie != client->cookie ||
+	    keep(c, client, (unsigned)(client - c->list), connection) < 0)
+		return -EINVAL;
+	if (!is_gone(c, client) && keeps_its_user(c, client))
+		return 0;
+	forget(c, client);
+	return -EINVAL;
 }
 
 int clients_certify(struct clients *c, struct broker_message *m)
@@ -373,11 +467,8 @@ void clients_reload(struct clients *c)
 	c->certificates = certificates;
 	for (unsigned i = 0; i < BROKER_MAX_CLIENTS; i++) {
 		struct client *client = &c->list[i];
-		uid_t uid;
 
-		if (!client->is_used || !*client->name ||
-		    (certificates_find(certificates, client->name, &uid) == 0 &&
-		     uid == client->caller.uid))
+		if (!client->is_used || keeps_its_user(c, client))
 			continue;
 		log_info("a certificate no longer belongs to user %u: its client is refused",
 			 client->caller.uid);

@@ -3,6 +3,10 @@
  * The clients of the daemon, as the broker sees them. It keeps a copy of each connection: a client
  * has authority as long as its own end of the connection is open, whatever the front reports. A
  * client that has only ended its sending still waits for an answer and keeps its authority.
+ *
+ * The table lies in memory that outlives the broker: the next broker of the same front knows the
+ * clients, and the front returns its connections (BROKER_RETURN), which their socket cookies prove
+ * to be the same.
  */
 #pragma once
 
@@ -17,6 +21,8 @@
 struct clients;
 
 struct clients_options {
+	/* Of clients_memory_new(); borrowed. */
+	int memory;
 	/* Completed by the broker's own namespaces; borrowed. */
 	struct authority *authority;
 	/* Connections that users may hold. */
@@ -30,6 +36,8 @@ struct clients_options {
 	void *data;
 };
 
+/* Memory for the table of one front's clients: a descriptor, or an error of memfd_create(2). */
+int clients_memory_new(void);
 /* To be called in the network namespace of the clients. -errno; the log has the reason. */
 int clients_new(const struct clients_options *options, struct clients **ret);
 struct clients *clients_free(struct clients *c);
@@ -47,6 +55,9 @@ void clients_update(struct clients *c, bool every);
  * refused. */
 int clients_accept(struct clients *c, const struct listener *listener, struct broker_message *m,
 		   int *ret_fd);
+/* BROKER_RETURN: connection is the copy of a client that an earlier broker accepted. -EINVAL: that
+ * client has gone, or this is not its connection. */
+int clients_return(struct clients *c, uint32_t id, int connection);
 /* BROKER_CERTIFY: only the first name that a user has counts. -EINVAL: this client needs no
  * certificate, or has shown one. */
 int clients_certify(struct clients *c, struct broker_message *m);

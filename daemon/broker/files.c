@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "daemon/broker/identity.h"
@@ -12,6 +13,7 @@
 
 struct files {
 	pthread_mutex_t lock;
+	uint32_t first_id; /* random: ids of an earlier broker are unknown */
 	struct planner *planner;
 	struct file {
 		int fd; /* -1: free */
@@ -25,7 +27,8 @@ int files_new(int prover, int state, struct files **ret)
 {
 	struct files *s = calloc(1, sizeof(*s));
 
-	if (!s || planner_new(prover, state, &s->planner) < 0) {
+	if (!s || getrandom(&s->first_id, sizeof(s->first_id), 0) != sizeof(s->first_id) ||
+	    planner_new(prover, state, &s->planner) < 0) {
 		free(s);
 		return -ENOMEM;
 	}
@@ -50,7 +53,9 @@ struct files *files_free(struct files *s)
 
 static struct file *file_get(struct files *s, uint32_t id)
 {
-	return id < BROKER_MAX_FILES && s->list[id].fd >= 0 ? &s->list[id] : NULL;
+	uint32_t i = id - s->first_id;
+
+	return i < BROKER_MAX_FILES && s->list[i].fd >= 0 ? &s->list[i] : NULL;
 }
 
 static int open_file(struct files *s, struct broker_message *m)
@@ -79,7 +84,7 @@ static int open_file(struct files *s, struct broker_message *m)
 	f->pid = pid;
 	f->user = user;
 	f->planned = NULL;
-	m->id = (uint32_t)(f - s->list);
+	m->id = s->first_id + (uint32_t)(f - s->list);
 	m->opened = (struct broker_file){ .device = st.st_dev,
 					  .inode = st.st_ino,
 					  .size = (uint64_t)st.st_size };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The front's requests to the broker: one fixed-size message and its answer, over a SOCK_SEQPACKET
- * pair, with descriptors passed along. The broker trusts nothing in a request: identities come from
- * the kernel, ids are checked against its own tables.
+ * pair, with descriptors passed along. Ids of captures and files mean nothing to a later broker.
+ * The broker trusts nothing in a request: identities come from the kernel, ids are checked against
+ * its own tables.
  *
  * An answer repeats the type; result is 0 or a negative errno, in which case text holds the remedy.
  */
@@ -30,6 +31,9 @@ enum broker_request {
 	BROKER_UNLISTEN,
 	/* In: id. */
 	BROKER_CLIENT_GONE,
+	/* In: id of a client that an earlier broker accepted, fd of its connection. -EINVAL: it is
+	 * not a client any more. */
+	BROKER_RETURN,
 	/* In: pid. out: fd of its maps text, uid. */
 	BROKER_MAPS,
 	/* In: pid, start and end of a mapping. out: id of the file, opened. */

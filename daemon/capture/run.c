@@ -27,8 +27,11 @@
 void capture_fail(struct capture *c, int error, const char *text)
 {
 	c->result.error = error;
-	snprintf(c->result.text, sizeof(c->result.text), "%s",
-		 text && *text ? text : strerror(-error));
+	if (!text || !*text)
+		text = error == -EPIPE ? "the daemon's broker ended, and the capture with it; "
+					 "another one has been started: try again"
+				       : strerror(-error);
+	snprintf(c->result.text, sizeof(c->result.text), "%s", text);
 }
 
 static bool wait_until(struct capture *c, uint64_t time)

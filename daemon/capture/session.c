@@ -38,6 +38,7 @@ struct session_target {
 struct session {
 	struct session_options options;
 	uint32_t id;            /* the broker's id of the capture */
+	unsigned generation;    /* of the broker */
 	bool open;              /* it exists at the broker */
 	bool opened;            /* the window was opened */
 	uint64_t start_ns;      /* of the window */
@@ -58,6 +59,13 @@ const struct session_warnings *session_warnings(const struct session *s)
 }
 
 static int on_record(const struct record *record, void *data);
+
+/* The broker has ended, and everything that was attached with it: a later one knows nothing of
+ * this capture. */
+static bool is_orphaned(const struct session *s)
+{
+	return proxy_generation(s->options.proxy) != s->generation;
+}
 
 static int map_everything(struct session *s, const int *fds, unsigned n)
 {
@@ -138,6 +146,7 @@ int session_new(const struct session_options *options, struct session **ret, cha
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
+	s->generation = proxy_generation(options->proxy);
 	r = open_capture(s, ret_text, text_size);
 	if (r < 0) {
 		session_free(s);
@@ -423,7 +432,7 @@ static int on_record(const struct record *record, void *data)
 
 int session_drain(struct session *s)
 {
-	return drain_read(s->drain);
+	return is_orphaned(s) ? -EPIPE : drain_read(s->drain);
 }
 
 uint64_t session_settled_ns(const struct session *s)
@@ -431,24 +440,29 @@ uint64_t session_settled_ns(const struct session *s)
 	return drain_settled_ns(s->drain);
 }
 
-void session_name_threads(struct session *s)
+int session_name_threads(struct session *s)
 {
-	if (proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id) < 0)
+	int r = proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id);
+
+	if (r == -EPIPE || is_orphaned(s))
+		return -EPIPE;
+	if (r < 0)
 		warnings_add(&s->warnings, "Names of threads are missing.");
+	return 0;
 }
 
 int session_finish(struct session *s)
 {
-	int r;
+	/* Until here the broker was alive, and nothing is missing. */
+	int orphaned = session_name_threads(s), r;
 
-	session_name_threads(s);
 	/* Nothing is recorded any more: detaching continues while the rest is read and the answer
 	 * is made. */
 	end_capture(s);
 	/* A program that saw the window open may still be writing its record, and all later records
 	 * wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS; i++) {
-		session_drain(s);
+		drain_read(s->drain);
 		if (drain_is_empty(s->drain) && i > 0)
 			break;
 		poll(NULL, 0, 1);
@@ -461,7 +475,7 @@ int session_finish(struct session *s)
 				"Process %d: the location of operation names in this build was not found (%u operations seen).",
 				s->targets[i].prepared->target.pid,
 				layouts_n_unknown(&s->targets[i].layouts));
-	return r;
+	return r < 0 ? r : orphaned;
 }
 
 void session_count(const struct session *s, struct drain_counts *ret)

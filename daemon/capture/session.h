@@ -60,14 +60,14 @@ int session_shed(struct session *s, enum probe_kind kind, const char *text);
  * warning reports it. */
 unsigned session_refused_kinds(const struct session *s);
 /* Reads the rings, and passes on records that no earlier one can follow any more. Returns the first
- * error of the sinks. */
+ * error of the sinks; -EPIPE: the broker has ended, and nothing is recorded any more. */
 int session_drain(struct session *s);
 /* Every record before that time was passed on, unless it was late. */
 uint64_t session_settled_ns(const struct session *s);
-/* Requests records with the current names of all threads. */
-void session_name_threads(struct session *s);
+/* Requests records with the current names of all threads. -EPIPE: as session_drain(). */
+int session_name_threads(struct session *s);
 /* Call after the window has closed: reads names of the threads and the last records; begins to
- * detach. -ENOMEM. */
+ * detach. -ENOMEM; -EPIPE: as session_drain(), the last records are missing. */
 int session_finish(struct session *s);
 
 /*

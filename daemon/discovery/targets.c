@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/discovery/program.h"
+#include "daemon/discovery/target_file.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
@@ -239,6 +240,17 @@ static void examine_again(struct targets *t, pid_t pid, uid_t user)
 	else
 		scan_soon(t);
 	set_timer(t);
+}
+
+void targets_renew(struct targets *t)
+{
+	struct opened_file file;
+
+	for (unsigned i = 0; i < TARGETS_MAX; i++)
+		if (t->targets[i].used && target_file_open(t->options.proxy, t->targets[i].pid,
+							   &t->targets[i].files[0], &file) == 0)
+			target_file_close(t->options.proxy, &file);
+	scan_soon(t);
 }
 
 bool targets_are_read(const struct targets *t, const struct authority_peer *who)

@@ -39,6 +39,9 @@ struct targets *targets_free(struct targets *t);
 void targets_examine_soon(struct targets *t, pid_t pid);
 /* A process executed another program: if it becomes a target again, it is a new one. */
 void targets_executed(struct targets *t, pid_t pid);
+/* Another broker serves the front: it learns which processes are targets, and all are examined, as
+ * events may have been missed. */
+void targets_renew(struct targets *t);
 /* Examines every process now; soon, if that was done a moment ago. */
 void targets_scan(struct targets *t);
 /* Examines one process now; NULL: it has no known runtime, or *ret_error gives the reason why it

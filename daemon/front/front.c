@@ -2,6 +2,8 @@
 #include "daemon/front/front.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,7 +27,11 @@ struct front {
 	struct config *config;
 	struct grpc_tls *tls; /* NULL: none */
 	struct loop_timer *watchdog;
+	struct loop_source *events;
 };
+
+/* The supervisor starts another broker within this time, or ends. */
+#define BROKER_MS 10000
 
 static void notify(struct front *f, enum broker_state state)
 {
@@ -93,6 +99,52 @@ static void reload(struct front *f, const struct broker_event *event, int fds[],
 		safe_close(files[i]);
 }
 
+static int listen_to_broker(struct front *f);
+
+/* The next broker's lines take the place of those that lead to none. */
+static int take_lines(struct front *f)
+{
+	struct pollfd p = { .fd = f->options->supervisor, .events = POLLIN };
+	int fds[3], r;
+	unsigned n;
+	char byte;
+
+	while ((r = poll(&p, 1, BROKER_MS)) < 0 && errno == EINTR)
+		;
+	if (r <= 0)
+		return -ETIMEDOUT;
+	r = channel_receive(p.fd, &byte, sizeof(byte), fds, ARRAY_SIZE(fds), &n);
+	if (r < 0)
+		return r;
+	if (n < ARRAY_SIZE(fds))
+		return -EBADMSG;
+	f->events = loop_source_free(f->events);
+	proxy_renew(f->service->options.proxy, fds);
+	/* The same number: other parts of the front send notes there. */
+	r = dup2(fds[2], f->options->lines.events) < 0 ? -errno : 0;
+	close(fds[2]);
+	return r < 0 ? r : listen_to_broker(f);
+}
+
+/*
+ * Nothing can be served without a broker: the loop stands still until there is the next one, and
+ * clients wait. What was attached has gone with the broker, and captures notice it.
+ */
+static void on_broker_ended(struct front *f)
+{
+	int r;
+
+	log_warning("the broker has ended; waiting for another one");
+	r = take_lines(f);
+	if (r < 0) {
+		log_error_errno(r, "there is no broker any more: %m");
+		loop_exit(f->loop, EXIT_FAILURE);
+		return;
+	}
+	service_renew(f->service);
+	log_info("another broker serves; captures that were running have failed");
+}
+
 static void on_event(int fd, uint32_t events, void *data)
 {
 	struct broker_event event;
@@ -119,9 +171,17 @@ static void on_event(int fd, uint32_t events, void *data)
 			reload(f, &event, fds, n_fds);
 			break;
 		}
-	/* The front cannot work without the broker, and everything attached disappeared with it. */
 	if (events & EPOLLHUP)
-		loop_exit(f->loop, EXIT_FAILURE);
+		on_broker_ended(f);
+}
+
+static int listen_to_broker(struct front *f)
+{
+	int fd = f->options->lines.events, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return loop_source_new(f->loop, fd, EPOLLIN, on_event, f, &f->events);
 }
 
 /* Both are alive: this loop, and the broker, which reports it. */
@@ -135,7 +195,6 @@ static void on_watchdog(void *data)
 
 static int serve(struct front *f, const struct front_options *options)
 {
-	struct loop_source *events;
 	struct forecast forecast;
 	int r;
 
@@ -145,7 +204,7 @@ static int serve(struct front *f, const struct front_options *options)
 		if (r < 0)
 			return log_error_errno(r, "cannot serve a listener: %m");
 	}
-	r = loop_source_new(f->loop, options->events, EPOLLIN, on_event, f, &events);
+	r = listen_to_broker(f);
 	if (r < 0)
 		return log_error_errno(r, "cannot listen to the broker: %m");
 	/* Measured once per boot, before the first capture has to wait for it. */
@@ -162,7 +221,7 @@ static int serve(struct front *f, const struct front_options *options)
 	}
 	r = loop_run(f->loop);
 	loop_timer_free(f->watchdog);
-	loop_source_free(events);
+	loop_source_free(f->events);
 	return r;
 }
 
@@ -174,7 +233,7 @@ int front_run(const struct front_options *options)
 					   .config = options->config,
 					   .tls = options->tls,
 					   .metrics = options->metrics,
-					   .notes = options->events };
+					   .notes = options->lines.events };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;
 	struct front f = { .options = options, .config = options->config, .tls = options->tls };
@@ -188,7 +247,7 @@ int front_run(const struct front_options *options)
 	service.hostname = hostname;
 	r = loop_new(&f.loop);
 	if (r >= 0)
-		r = proxy_new((int[]){ options->requests, options->captures }, &proxy);
+		r = proxy_new((int[]){ options->lines.requests, options->lines.captures }, &proxy);
 	service.loop = f.loop;
 	service.proxy = proxy;
 	if (r >= 0)

@@ -8,9 +8,16 @@
 #include "daemon/sandbox/sandbox.h"
 #include "lib/grpc/tls.h"
 
-struct front_options {
-	/* To the broker (daemon/broker/broker.h); owned by the front. */
+/* To the broker, as in daemon/broker/broker.h. */
+struct front_lines {
 	int requests, captures, events;
+};
+
+struct front_options {
+	struct front_lines lines; /* owned by the front */
+	/* From the supervisor, owned likewise: struct front_lines of the next broker, in this
+	 * order, with a byte. */
+	int supervisor;
 	const struct listener *listeners;
 	unsigned n_listeners;
 	/* A byte is written to it when clients are served; -1: not wanted. */
@@ -30,6 +37,6 @@ struct front_options {
 	int cache;
 };
 
-/* Drops every privilege and serves until the broker requests its end or ends itself. Returns 0 or
- * -errno. */
+/* Drops every privilege and serves until the broker requests its end, or the supervisor ends. When
+ * the broker ends, it waits for the next one. Returns 0 or -errno. */
 int front_run(const struct front_options *options);

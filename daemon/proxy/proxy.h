@@ -11,6 +11,11 @@ struct proxy;
 
 /* Takes ownership of the sockets. -ENOMEM. */
 int proxy_new(const int sockets[BROKER_LINES], struct proxy **ret);
+/* From now on requests go to another broker: sockets as above. Those in flight fail. */
+void proxy_renew(struct proxy *proxy, const int sockets[BROKER_LINES]);
+/* How many brokers there were before this one; any thread. What an earlier one began has ended with
+ * it. */
+unsigned proxy_generation(const struct proxy *proxy);
 struct proxy *proxy_free(struct proxy *proxy);
 
 /*
@@ -21,5 +26,7 @@ struct proxy *proxy_free(struct proxy *proxy);
 int proxy_call(struct proxy *proxy, struct broker_message *message, int *ret_fds,
 	       unsigned *ret_n_fds);
 
+/* BROKER_RETURN: the connection of a client that an earlier broker accepted; borrowed. */
+int proxy_return(struct proxy *proxy, uint32_t client, int connection);
 /* proxy_call() for requests that consist of an id only. */
 int proxy_call_id(struct proxy *proxy, enum broker_request type, uint32_t id);

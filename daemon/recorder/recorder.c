@@ -371,7 +371,8 @@ static void join_target(struct recorder *r, const struct target *target)
 		r->warned_cannot_begin = false;
 		if (members_add(&r->members, target, false) < 0)
 			r->n_left_out++;
-	} else if (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED)) {
+	} else if (error == -EPIPE ||
+		   (!r->session && (error == -EBUSY || error == -ENOMEM || error == -ECANCELED))) {
 		try_later(r, target, *text ? text : strerror(-error));
 	} else if (error != -ESRCH) {
 		log_warning("process %d (%s) is not recorded: %s", target->pid, target->name,
@@ -430,7 +431,10 @@ static void serve_snapshots(struct recorder *r)
 		if (!s)
 			return;
 		if (r->session && r->named_ns < asked) {
-			session_name_threads(r->session);
+			if (session_name_threads(r->session) < 0) {
+				restart_session(r);
+				r->has_failed = true;
+			}
 			r->named_ns = now;
 		}
 		if (r->session && session_settled_ns(r->session) <= MAX(asked, r->named_ns) &&

@@ -220,6 +220,8 @@ enum grpc_status reply_status_of(int error)
 	case ENOEXEC:
 	case EBADMSG:
 		return GRPC_FAILED_PRECONDITION;
+	case EPIPE:
+		return GRPC_UNAVAILABLE;
 	case ECANCELED:
 		return GRPC_CANCELLED;
 	case EINVAL:

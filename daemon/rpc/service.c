@@ -377,6 +377,20 @@ void service_set_tls(struct service *s, struct grpc_tls *tls)
 			grpc_server_set_tls(s->server, s->listener_ids[i], tls);
 }
 
+static bool return_connection(int fd, void *data, void *user)
+{
+	const struct peer *peer = data;
+	struct service *s = user;
+
+	return proxy_return(s->options.proxy, peer->client, fd) == 0;
+}
+
+void service_renew(struct service *s)
+{
+	grpc_server_each(s->server, return_connection, s);
+	targets_renew(s->targets);
+}
+
 static void end_when_idle(void *data)
 {
 	struct service *s = data;

@@ -166,6 +166,15 @@ int sandbox_reader(void)
 	return filter_apply(&filter);
 }
 
+int sandbox_supervisor(void)
+{
+	int r = hide_memory();
+
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	return r;
+}
+
 int sandbox_broker(const int *writable, size_t n)
 {
 	struct filter filter;

@@ -10,6 +10,7 @@
 
 #include "daemon/sandbox/user.h"
 
+#define SANDBOX_BROKER_USER "tfprofd"
 #define SANDBOX_FRONT_USER "tfprofd-front"
 
 struct sandbox_front {
@@ -34,6 +35,10 @@ int sandbox_prover(const struct sandbox_user *user);
 /* For each of those, in addition: memory, and descriptors that are open. 0 or -errno; nothing is
  * logged. */
 int sandbox_reader(void);
+
+/* For the process that starts the others, with what they need: memory that cannot be read, and no
+ * new privileges. 0 or -errno. */
+int sandbox_supervisor(void);
 
 /*
  * For the process with capabilities, which has dropped those that it does not need: the system

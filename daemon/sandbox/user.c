@@ -15,7 +15,8 @@
 #define DYNAMIC_FIRST 61184
 #define DYNAMIC_LAST 65519
 
-int sandbox_user_find(const char *name, const char *seed, struct sandbox_user *ret)
+int sandbox_user_find(const char *name, const char *seed, const struct sandbox_user *other,
+		      struct sandbox_user *ret)
 {
 	const struct passwd *user = getpwnam(name);
 	const uint32_t n = DYNAMIC_LAST - DYNAMIC_FIRST + 1;
@@ -28,7 +29,7 @@ int sandbox_user_find(const char *name, const char *seed, struct sandbox_user *r
 	for (uint32_t i = 0; i < n; i++) {
 		const uid_t id = DYNAMIC_FIRST + (begin + i) % n;
 
-		if (!getpwuid(id) && !getgrgid(id)) {
+		if (!(other && other->uid == id) && !getpwuid(id) && !getgrgid(id)) {
 			*ret = (struct sandbox_user){ id, id };
 			return 0;
 		}

@@ -12,9 +12,11 @@ struct sandbox_user {
 /*
  * The user of this name, or, if this host has none, a uid and a gid of systemd's range for dynamic
  * users (61184 to 65519) that no user and no group has: the same ones for the same seed, so that a
- * daemon finds its files again. -ENOENT: there are none left.
+ * daemon finds its files again, and not those of the other user (NULL: none). -ENOENT: there are
+ * none left.
  */
-int sandbox_user_find(const char *name, const char *seed, struct sandbox_user *ret);
+int sandbox_user_find(const char *name, const char *seed, const struct sandbox_user *other,
+		      struct sandbox_user *ret);
 /* Becomes this user, without supplementary groups, if the process may do so. 0; 1: it may not, and
  * remains who it is; or an error. */
 int sandbox_user_become(const struct sandbox_user *user);

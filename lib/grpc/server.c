@@ -240,6 +240,18 @@ void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tl
 			grpc_connection_drain(c);
 }
 
+void grpc_server_each(struct grpc_server *server, bool (*each)(int fd, void *peer, void *data),
+		      void *data)
+{
+	struct grpc_connection *c, *next;
+
+	for (c = server->connections; c; c = next) {
+		next = c->next;
+		if (!each(grpc_transport_fd(c->transport), c->peer, data))
+			grpc_connection_close(c);
+	}
+}
+
 void grpc_server_unlisten(struct grpc_server *server, int id)
 {
 	struct grpc_listener **link = &server->listeners, *listener;

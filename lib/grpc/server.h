@@ -121,6 +121,10 @@ bool grpc_server_has_service(const struct grpc_server *server, const char *name)
 /* The listener's next connections use this, and the present ones end after their calls; unknown ids
  * are ignored. */
 void grpc_server_set_tls(struct grpc_server *server, int id, struct grpc_tls *tls);
+/* Calls the function for each connection, with its descriptor and what accept() set; those for
+ * which it returns false are closed at once. */
+void grpc_server_each(struct grpc_server *server, bool (*each)(int fd, void *peer, void *data),
+		      void *data);
 /*
  * Closes the listener. Its connections are sent a GOAWAY; calls in flight are finished.
  * unlistened() is called after the last of them, or at once, before this returns. Unknown ids are

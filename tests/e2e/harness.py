@@ -313,6 +313,10 @@ class LoadClient(Process):
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
+# Processes of a daemon: the supervisor and its roles.
+ROLES = "broker", "front", "prover"
+
+
 class Daemon(Process):
     """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path."""
 
@@ -363,11 +367,27 @@ class Daemon(Process):
         return sorted(pid for pid in members if pid == self.pid or (parent := parent_of(pid)) == self.pid or parent not in members)
 
     def role(self, name):
-        """The process of a role: .pid is the broker, which has dropped its network; "front" serves clients, "prover" reads files."""
+        """The process of a role: "broker" attaches probes, "front" serves clients, "prover" reads files; .pid is the supervisor."""
         return next(pid for pid in self.pids() if name_of(pid) == f"tfprofd-{name}")
+
+    def roles(self):
+        """{name: pid} of those that are there."""
+        try:
+            named = {name_of(pid).removeprefix("tfprofd-"): pid for pid in self.pids() if pid != self.pid}
+        except OSError:
+            named = {}  # one has just ended
+        return {"supervisor": self.pid, **{name: named[name] for name in ROLES if name in named}}
+
+    def wait_roles(self, replaced=(), timeout=5):
+        """roles(), when all are there and none of the replaced ones is."""
+        complete = lambda found: len(found) == 1 + len(ROLES) and not set(replaced) & set(found.values()) and found
+        return wait_until(lambda: complete(self.roles()), timeout, "all roles")
 
     def front(self):
         return self.role("front")
+
+    def broker(self):
+        return self.role("broker")
 
     def stop(self, timeout=STOP_TIMEOUT_S):
         status = super().stop(timeout)
@@ -391,7 +411,7 @@ def group_members(group):
     """Processes in a process group that are alive."""
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
-            fields = pathlib.Path(path).read_text().rpartition(")")[2].split()
+            fields = pathlib.Path(path).read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[2]) == group and fields[0] not in "ZX":

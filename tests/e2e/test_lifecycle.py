@@ -250,42 +250,67 @@ class Leftovers(Lifecycle):
             self.check_clean()
         self.check_load()
 
-    def kill_in_the_middle(self, choose):
+    def kill_in_the_middle(self, *names):
+        """Returns the processes of the daemon before that."""
         harness.profile(self.address, duration_ms=1)
         future = self.profile_later(self.address, duration_ms=20_000)
         self.wait_window(self.daemon)
-        pids = self.daemon.pids()
-        self.assertEqual(len(pids), 3, "broker, prover and front")
-        broker, prover, front = self.daemon.pid, self.daemon.role("prover"), self.daemon.front()
-        held = {key for key, holders in harness.bpf_holders().items() if holders & set(pids)}
+        before = self.daemon.roles()
+        held = {key for key, holders in harness.bpf_holders().items() if holders & set(before.values())}
         self.assertTrue(held, "nothing was attached")
-        for pid in choose(broker, prover, front):
-            os.kill(pid, signal.SIGKILL)
-        with self.assertRaises(grpc.RpcError) as caught:
-            future.result(10)
-        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
-        harness.wait_until(lambda: not self.daemon.running() and not self.daemon.pids(), 5, "all roles end")
-        harness.wait_until(lambda: not held & set(harness.bpf_objects()), 5, "what they held is gone")
+        for name in names:
+            os.kill(before[name], signal.SIGKILL)
+        if {"front", "supervisor"} & set(names):
+            with self.assertRaises(grpc.RpcError) as caught:
+                future.result(10)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        else:
+            # TensorBoard shows what an answer contains, and of a failed call nothing.
+            errors = harness.response_xspace(future.result(10)).errors
+            self.assertEqual(["broker ended" in error for error in errors], [True], errors)
+        harness.wait_until(lambda: not held & set(harness.bpf_objects()), 1, "what they held is gone")
+        return before
+
+    def check_again(self, address):
+        self.assertIn(self.server.pid, harness.ctl_targets(self.daemon))
+        self.assertEqual(harness.response_xspace(harness.profile(address, duration_ms=100)).errors, [])
         self.check_clean()
         self.check_load()
-        # A new one begins where the killed one was.
+
+    def check_end(self):
+        """The whole daemon has ended, and a new one begins where it was."""
+        harness.wait_until(lambda: not self.daemon.running() and not self.daemon.pids(), 5, "all roles end")
+        self.check_clean()
         again = harness.Process("tfprofd", self.daemon.argv)
         self.addCleanup(again.stop)
         again.wait_ready(self.daemon.answers, 10)
-        self.assertIn(self.server.pid, harness.ctl_targets(self.daemon))
-        self.assertEqual(harness.response_xspace(harness.profile(self.daemon.address, duration_ms=100)).errors, [])
+        self.check_again(self.daemon.address)
 
-    def test_broker_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, prover, front: [broker])
+    def test_broker_killed_in_the_middle_of_a_capture_is_replaced_and_the_front_stays(self):
+        before = self.kill_in_the_middle("broker")
+        after = self.daemon.wait_roles()
+        self.assertEqual([name for name in after if after[name] != before[name]], ["broker", "prover"])
+        self.check_again(self.address)
 
-    def test_front_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, prover, front: [front])
+    def test_prover_killed_in_the_middle_of_a_capture_is_replaced_with_the_broker(self):
+        before = self.kill_in_the_middle("prover")
+        after = self.daemon.wait_roles(replaced=[before["prover"]])
+        self.assertEqual([name for name in after if after[name] != before[name]], ["broker", "prover"])
+        self.check_again(self.address)
 
-    def test_prover_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda broker, prover, front: [prover])
+    def test_front_killed_in_the_middle_of_a_capture_is_replaced_with_the_broker(self):
+        before = self.kill_in_the_middle("front")
+        after = self.daemon.wait_roles(replaced=[before["broker"]])
+        self.assertEqual([name for name in after if after[name] != before[name]], ["broker", "front", "prover"])
+        self.check_again(self.daemon.address)
 
-    def test_all_roles_killed_in_the_middle_of_a_capture(self):
-        self.kill_in_the_middle(lambda *roles: roles)
+    def test_supervisor_killed_in_the_middle_of_a_capture_ends_all(self):
+        self.kill_in_the_middle("supervisor")
+        self.check_end()
+
+    def test_all_processes_killed_in_the_middle_of_a_capture(self):
+        self.kill_in_the_middle("supervisor", *harness.ROLES)
+        self.check_end()
 
     def test_sigterm_in_the_middle_of_a_capture_delivers_a_partial_result_and_ends(self):
         harness.profile(self.address, duration_ms=1)

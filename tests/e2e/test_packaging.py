@@ -89,7 +89,7 @@ class Notified(harness.TestCase):
         daemon = self.begin(WATCHDOG_USEC=1_500_000)
         self.assertEqual(self.receive(10), ("READY=1", daemon.pid))
         self.assertEqual([self.receive(5) for _ in range(3)], [("WATCHDOG=1", daemon.pid)] * 3)
-        for pid in daemon.front(), daemon.pid:
+        for pid in daemon.front(), daemon.broker():
             os.kill(pid, signal.SIGSTOP)
             time.sleep(0.1)
             while self.receive(0.01)[0]:
@@ -140,10 +140,10 @@ class AsService(test_lifecycle.Lifecycle):
         daemon.wait_ready(lambda: str(target.pid) in harness.ctl(where, "targets").stdout, 20)
         address = harness.wait_target(where, target.pid)["address"]
         names = {harness.name_of(pid): pid for pid in harness.group_members(daemon.pid)}
-        roles = [names["tfprofd"], names["tfprofd-front"], names["tfprofd-prover"]]
+        roles = [names[f"tfprofd-{role}"] for role in harness.ROLES]
         status = {pid: pathlib.Path(f"/proc/{pid}/status").read_text() for pid in roles}
         uids = {pid: re.search(r"^Uid:\t(\d+)", text, re.MULTILINE)[1] for pid, text in status.items()}
-        self.assertEqual(uids.pop(daemon.pid), str(SERVICE_USER))
+        self.assertEqual(uids.pop(names["tfprofd-broker"]), str(SERVICE_USER))
         self.assertNotIn(str(SERVICE_USER), uids.values())
         for text in status.values():
             self.assertIn("\nCapAmb:\t0000000000000000\n", text)

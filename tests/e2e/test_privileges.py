@@ -79,6 +79,8 @@ class Checks(test_lifecycle.Lifecycle):
         elif kind == "status" and name == "Groups":
             want = "" if cell == "none" else status(pathlib.Path("/proc/self"))["Groups"]
             self.assertEqual(status(task)[name], want, which)
+        elif kind == "status" and cell == "as started":
+            self.assertEqual(status(task)[name], status(pathlib.Path("/proc/self"))[name], which)
         elif kind == "status" and name.startswith("Cap"):
             has = int(status(task)[name], 16)
             want = self.words(cell) | (extra if cell != "none" else set())
@@ -121,7 +123,7 @@ class Checks(test_lifecycle.Lifecycle):
         # At the begin there is also the process in which the cost of probes is measured.
         harness.wait_until(lambda: len(daemon.pids()) == len(ROLES), 20, "the roles alone")
         for role in ROLES:
-            pid = daemon.pid if role == "broker" else daemon.role(role)
+            pid = daemon.pid if role == "supervisor" else daemon.role(role)
             for tid in os.listdir(f"/proc/{pid}/task"):
                 task = pathlib.Path(f"/proc/{pid}/task/{tid}")
                 for where, cells in TABLE.items():
@@ -159,9 +161,9 @@ class Roles(Checks):
 
     def test_nothing_is_up_in_the_networks_of_the_roles(self):
         daemon = self.start(harness.Daemon)
-        nets = {os.readlink(f"/proc/{pid}/ns/net") for pid in daemon.pids()}
-        self.assertEqual(len(nets), 3)
-        for pid in daemon.pids():
+        pids = [daemon.role(role) for role in harness.ROLES]
+        self.assertEqual(len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids}), len(pids))
+        for pid in pids:
             interfaces = harness.run("nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-o", "link").stdout.splitlines()
             self.assertEqual([line.split()[1] for line in interfaces], ["lo:"])
             self.assertIn("state DOWN", interfaces[0])

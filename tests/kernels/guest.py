@@ -152,21 +152,29 @@ class Kills(Guest):
         self.assertTrue(any(f"Process {target.pid} " in w and "ended" in w for w in xspace.warnings), xspace.warnings)
         self.assert_nothing_left(daemon)
 
-    def kill_roles(self, choose):
+    def kill_role(self, name):
         daemon, target, client = self.begin()
-        pids = daemon.pids()
-        for pid in choose(daemon.pid, *(p for p in pids if p != daemon.pid)):
-            os.kill(pid, signal.SIGKILL)
+        before = daemon.roles()
+        os.kill(before[name], signal.SIGKILL)
         self.assertNotEqual(client.wait(60), OK)
-        harness.wait_until(lambda: not daemon.running() and not daemon.pids(), 30, "both roles end")
-        self.assert_nothing_left()
+        daemon.wait_roles(replaced=[before["broker"]], timeout=30)
+        self.assert_nothing_left(daemon)
+        self.capture(daemon, target, duration="100ms")
         self.assertEqual(target.finish()[3], 0)
 
-    def test_a_killed_broker_leaves_nothing(self):
-        self.kill_roles(lambda broker, front: [broker])
+    def test_a_killed_broker_is_replaced_and_leaves_nothing(self):
+        self.kill_role("broker")
 
-    def test_a_killed_front_leaves_nothing(self):
-        self.kill_roles(lambda broker, front: [front])
+    def test_a_killed_front_is_replaced_and_leaves_nothing(self):
+        self.kill_role("front")
+
+    def test_a_killed_supervisor_leaves_nothing(self):
+        daemon, target, client = self.begin()
+        daemon.send(signal.SIGKILL)
+        self.assertNotEqual(client.wait(60), OK)
+        harness.wait_until(lambda: not daemon.running() and not daemon.pids(), 30, "all roles end")
+        self.assert_nothing_left()
+        self.assertEqual(target.finish()[3], 0)
 
 
 class Sites(Guest):
@@ -212,7 +220,7 @@ class TensorFlow(Guest):
 
     def wait_for_detaching(self):
         """Perf events of the capture before go one after the other, and the server is slower until then: waits until none has gone for a while."""
-        own = lambda: len({key for key, pids in harness.bpf_holders().items() if key[0] == "link" and self.daemon.pid in pids})
+        own = lambda: len({key for key, pids in harness.bpf_holders().items() if key[0] == "link" and self.daemon.broker() in pids})
         least, calm = own(), 0
         for _ in range(DETACH_S):
             time.sleep(1)

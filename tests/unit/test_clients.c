@@ -27,18 +27,31 @@ static void on_gone(uint32_t id, void *data)
 	last_gone = id;
 }
 
-static struct clients *begin(struct authority *authority, const char *certificates)
+/* Of the table, which outlives the clients. */
+static int memory = -1;
+
+/* Another broker of the same front. */
+static struct clients *begin_again(struct authority *authority, const char *certificates)
 {
 	struct clients *c = NULL;
 
 	n_gone = 0;
 	*authority = (struct authority){};
-	CHECK_EQ(clients_new(&(struct clients_options){ .authority = authority,
+	CHECK_EQ(clients_new(&(struct clients_options){ .memory = memory,
+							.authority = authority,
 							.certificates = certificates,
 							.gone = on_gone },
 			     &c),
 		 0);
 	return c;
+}
+
+static struct clients *begin(struct authority *authority, const char *certificates)
+{
+	safe_close(memory);
+	memory = clients_memory_new();
+	CHECK(memory >= 0);
+	return begin_again(authority, certificates);
 }
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -187,6 +200,52 @@ TEST(an_end_is_noticed_at_once_and_without_being_asked_for)
 	clients_free(c);
 	close(tcp);
 	close(local);
+}
+
+TEST(the_next_broker_knows_a_client_by_the_connection_that_was_accepted_and_by_no_other)
+{
+	int listener = listen_at(0), client = connect_to(listener), other = connect_to(listener);
+	int front, others, pair[2];
+	struct authority authority;
+	struct clients *c = begin(&authority, "");
+	uint32_t id = accept_from(c, listener, &front),
+		 other_id = accept_from(c, listener, &others);
+	const uid_t uid = clients_caller(c, id)->uid;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	clients_free(c);
+	c = begin_again(&authority, "");
+	CHECK(!clients_caller(c, id));
+	/* Of another client, of the client's own end, of a socket whose peer is root, of no socket.
+	 */
+	CHECK_EQ(clients_return(c, id, others), -EINVAL);
+	CHECK_EQ(clients_return(c, id, client), -EINVAL);
+	CHECK_EQ(clients_return(c, id, pair[0]), -EINVAL);
+	CHECK_EQ(clients_return(c, id, memory), -EINVAL);
+	CHECK_EQ(clients_return(c, id + 1, front), -EINVAL);
+	CHECK(!clients_caller(c, id));
+	CHECK_EQ(clients_return(c, id, front), 0);
+	CHECK(clients_caller(c, id));
+	CHECK_EQ(clients_caller(c, id)->uid, uid);
+	CHECK_EQ(clients_return(c, id, front), -EINVAL);
+	/* It has ended meanwhile. */
+	n_gone = 0;
+	close(other);
+	pause_ms(5);
+	CHECK_EQ(clients_return(c, other_id, others), -EINVAL);
+	CHECK_EQ(n_gone, 1);
+	CHECK_EQ(last_gone, other_id);
+	/* As ever from here on. */
+	close(client);
+	pause_ms(5);
+	clients_update(c, true);
+	CHECK(!clients_caller(c, id));
+	close(listener);
+	close(front);
+	close(others);
+	close(pair[0]);
+	close(pair[1]);
+	clients_free(c);
 }
 
 TEST(the_front_cannot_connect_a_client_s_connection_to_another_client)

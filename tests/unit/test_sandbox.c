@@ -414,11 +414,11 @@ TEST(a_user_that_exists_is_found_and_otherwise_the_same_unused_one_for_a_seed)
 {
 	struct sandbox_user root, one, again, other;
 
-	CHECK_EQ(sandbox_user_find("root", "/var/lib/a", &root), 0);
+	CHECK_EQ(sandbox_user_find("root", "/var/lib/a", NULL, &root), 0);
 	CHECK_EQ(root.uid, 0);
-	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/a", &one), 0);
-	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/a", &again), 0);
-	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/b", &other), 0);
+	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/a", NULL, &one), 0);
+	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/a", NULL, &again), 0);
+	CHECK_EQ(sandbox_user_find("no-such-user-here", "/var/lib/b", NULL, &other), 0);
 	CHECK(one.uid >= 61184 && one.uid <= 65519 && one.gid == one.uid);
 	CHECK_EQ(one.uid, again.uid);
 	CHECK(one.uid != other.uid);

@@ -2,8 +2,13 @@
 #include "daemon/broker/kernel/capabilities.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
+#include <unistd.h>
+
+#include "lib/base/log.h"
+#include "lib/base/macro.h"
 
 const struct capability capabilities[CAPABILITIES] = {
 	{ CAP_BPF, "CAP_BPF", "no-cap-bpf", "load BPF programs" },
@@ -34,7 +39,24 @@ uint32_t capabilities_effective(void)
 	return effective;
 }
 
-int capabilities_keep(bool perf_event_uprobes)
+/* A process that changes its user loses its capabilities, and the signal at its parent's end,
+ * unless it asks for them. */
+static int become(const struct sandbox_user *user)
+{
+	int r;
+
+	if (geteuid() || !user->uid)
+		return 0;
+	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
+		return -errno;
+	r = sandbox_user_become(user);
+	if (r > 0)
+		log_warning(
+			"cannot become another user and remain root; start tfprofd with CAP_SETUID and CAP_SETGID");
+	return r < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 ? MIN(r, 0) : -errno;
+}
+
+int capabilities_keep(bool perf_event_uprobes, const struct sandbox_user *user)
 {
 	int n = CAPABILITIES - (perf_event_uprobes ? 0 : 1), r = 0;
 	cap_value_t kept[CAPABILITIES];
@@ -52,6 +74,8 @@ int capabilities_keep(bool perf_event_uprobes)
 		if (!keep && cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0)
 			r = -errno;
 	}
+	if (r == 0)
+		r = become(user);
 	if (cap_set_flag(caps, CAP_PERMITTED, n, kept, CAP_SET) < 0 ||
 	    cap_set_flag(caps, CAP_EFFECTIVE, n, kept, CAP_SET) < 0 || cap_set_proc(caps) < 0)
 		r = -errno;

@@ -2,6 +2,8 @@
 /* The capabilities that the broker keeps, and which of them it lacks. */
 #pragma once
 
+#include "daemon/sandbox/user.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,5 +22,6 @@ extern const struct capability capabilities[CAPABILITIES];
 
 /* The effective ones: a bit for each index of capabilities. */
 uint32_t capabilities_effective(void);
-/* Drops all others for good, and the means to gain more. Returns 0 or -errno. */
-int capabilities_keep(bool perf_event_uprobes);
+/* Drops all others for good, and the means to gain more, and root becomes the user. Returns 0 or
+ * -errno. */
+int capabilities_keep(bool perf_event_uprobes, const struct sandbox_user *user);

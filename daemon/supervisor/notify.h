@@ -17,4 +17,4 @@ struct notify {
  * logged. */
 void notify_open(struct notify *ret);
 /* -EINVAL: there is no such state. */
-int notify_send(const struct notify *notify, enum broker_state state);
+int notify_send(int fd, enum broker_state state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/broker/notify.h"
+#include "daemon/supervisor/notify.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ void notify_open(struct notify *ret)
 	unsetenv("WATCHDOG_PID");
 }
 
-int notify_send(const struct notify *notify, enum broker_state state)
+int notify_send(int fd, enum broker_state state)
 {
 	static const char *const texts[] = { [BROKER_STATE_READY] = "READY=1",
 					     [BROKER_STATE_STOPPING] = "STOPPING=1",
@@ -69,8 +69,7 @@ int notify_send(const struct notify *notify, enum broker_state state)
 
 	if (!text)
 		return -EINVAL;
-	if (notify->fd >= 0 &&
-	    send(notify->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (fd >= 0 && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("cannot notify: %m");
 	return 0;
 }

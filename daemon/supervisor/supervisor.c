@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/supervisor/supervisor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "daemon/broker/clients.h"
+#include "daemon/supervisor/notify.h"
+#include "daemon/supervisor/settings.h"
+#include "lib/base/log.h"
+#include "lib/base/loop.h"
+#include "lib/base/macro.h"
+
+/* A role that fails this soon after its start would fail again. */
+#define SOON_NS 1000000000ull
+/* More restarts within the time, and the daemon ends. */
+#define RESTARTS_MAX 10
+#define RESTARTS_NS 10000000000ull
+
+struct supervisor {
+	struct roles_options *options;
+	struct broker_role role; /* a process that has ended is 0; .notes is -1 without a broker */
+	pid_t front;
+	int signals; /* signalfd */
+	bool stopping;
+	/* Of the roles that have ended and are not replaced yet. */
+	bool any_killed, any_failed;
+	uint64_t started_ns;             /* the latest start of a role */
+	uint64_t restarts[RESTARTS_MAX]; /* a ring: when */
+	unsigned n_restarts;
+};
+
+static int start_broker(struct supervisor *s)
+{
+	s->started_ns = loop_now();
+	safe_close(s->role.notes);
+	s->role = (struct broker_role){ .notes = -1 };
+	return roles_start_broker(s->options, &s->role);
+}
+
+static int start_all(struct supervisor *s)
+{
+	struct roles_options *o = s->options;
+	int r;
+
+	/* No client of an earlier front is left. */
+	safe_close(o->clients);
+	o->clients = clients_memory_new();
+	if (o->clients < 0)
+		return o->clients;
+	r = start_broker(s);
+	if (r >= 0)
+		r = roles_start_front(o, &s->role, &o->line, &s->front);
+	o->front.ready = safe_close(o->front.ready);
+	return r;
+}
+
+static int start_another_broker(struct supervisor *s)
+{
+	int r = start_broker(s);
+
+	/* A front that cannot take them ends, and this broker with it. */
+	if (r >= 0 && roles_hand_over(s->options->line, &s->role.lines) < 0)
+		log_debug("the front does not take another broker");
+	return r;
+}
+
+/* The next front assigns the ports of single targets again. */
+static int start_all_again(struct supervisor *s)
+{
+	const struct listeners *listeners = s->options->listeners;
+
+	for (unsigned i = 0; i < listeners->n; i++)
+		if (listeners->list[i].kind == LISTENER_TARGET)
+			listener_close(listeners->list[i].fd);
+	return start_all(s);
+}
+
+static void note_end(struct supervisor *s, const char *role, int status)
+{
+	bool failed = WIFEXITED(status) && WEXITSTATUS(status) != EXIT_SUCCESS;
+
+	s->any_killed |= WIFSIGNALED(status);
+	s->any_failed |= failed;
+	if (WIFSIGNALED(status))
+		log_error("the %s was ended by a signal: %s%s", role, strsignal(WTERMSIG(status)),
+			  WTERMSIG(status) == SIGSYS
+				  ? "; it made a system call that it may not make"
+				  : "");
+	else if (failed)
+		log_error("the %s has failed", role);
+}
+
+/* A prover serves one broker, which has ended or ends now. */
+static void reap(struct supervisor *s)
+{
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == s->role.broker) {
+			s->role.broker = 0;
+			note_end(s, "broker", status);
+			if (s->role.prover)
+				kill(s->role.prover, SIGKILL);
+			/* The front waits for another broker. */
+			if (s->stopping)
+				s->options->line = safe_close(s->options->line);
+		} else if (pid == s->role.prover) {
+			s->role.prover = 0;
+			if (s->role.broker)
+				note_end(s, "prover", status);
+		} else if (pid == s->front) {
+			s->front = 0;
+			note_end(s, "front", status);
+			s->options->line = safe_close(s->options->line);
+		}
+	}
+}
+
+/* Whether a role may be started again now; false: what is wrong does not go away. */
+static bool may_restart(struct supervisor *s)
+{
+	uint64_t now = loop_now(), *earliest = &s->restarts[s->n_restarts % RESTARTS_MAX];
+
+	if (!s->any_killed && now - s->started_ns < SOON_NS)
+		return false;
+	if (s->n_restarts >= RESTARTS_MAX && now - *earliest < RESTARTS_NS) {
+		log_error("%d restarts within %llu s: the daemon ends", RESTARTS_MAX,
+			  RESTARTS_NS / 1000000000);
+		return false;
+	}
+	*earliest = now;
+	s->n_restarts++;
+	return true;
+}
+
+/* Replaces what has ended. 1: nothing is left, and nothing is to be started again. */
+static int restart(struct supervisor *s)
+{
+	int r = 0;
+
+	/* A broker without its front, or without its prover, ends soon; a front waits. */
+	if (s->role.broker || s->role.prover)
+		return 0;
+	if (s->stopping)
+		return s->front ? 0 : 1;
+	if (!may_restart(s))
+		return -ECHILD;
+	r = s->front ? start_another_broker(s) : start_all_again(s);
+	if (r < 0)
+		return log_error_errno(r, "cannot start the roles again: %m");
+	log_info("the %s", s->front ? "broker was started again" : "roles were started again");
+	s->any_killed = s->any_failed = false;
+	return 0;
+}
+
+static void on_signal(struct supervisor *s)
+{
+	struct front_options *front = &s->options->front;
+	struct signalfd_siginfo info;
+
+	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	switch (info.ssi_signo) {
+	case SIGCHLD:
+		reap(s);
+		break;
+	case SIGHUP:
+		settings_renew(&front->config, &front->tls, front->argc, front->argv);
+		if (s->role.broker)
+			kill(s->role.broker, SIGHUP);
+		break;
+	default:
+		s->stopping = true;
+		if (s->role.broker)
+			kill(s->role.broker, SIGTERM);
+	}
+}
+
+/* systemd takes it from the process that it started only. */
+static void on_note(struct supervisor *s)
+{
+	uint8_t state;
+	ssize_t n = recv(s->role.notes, &state, sizeof(state), MSG_DONTWAIT);
+
+	if (n == 1)
+		notify_send(s->options->notify, state);
+	else if (n == 0 || errno != EAGAIN)
+		s->role.notes = safe_close(s->role.notes);
+}
+
+/* The broker ends by itself and detaches; what does not end is not waited for. */
+static void end_roles(struct supervisor *s)
+{
+	s->options->line = safe_close(s->options->line);
+	if (s->front)
+		kill(s->front, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	safe_close(s->role.notes);
+}
+
+static int watch_signals(void)
+{
+	sigset_t signals;
+	int fd;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+int supervisor_run(struct roles_options *options)
+{
+	struct supervisor s = { .options = options, .role.notes = -1, .signals = watch_signals() };
+	int r = s.signals < 0 ? s.signals : start_all(&s);
+
+	if (r < 0)
+		log_error_errno(r, "cannot start: %m");
+	while (r == 0) {
+		struct pollfd p[] = { { .fd = s.signals, .events = POLLIN },
+				      { .fd = s.role.notes, .events = POLLIN } };
+
+		if (poll(p, ARRAY_SIZE(p), -1) < 0)
+			continue;
+		if (p[1].revents)
+			on_note(&s);
+		if (p[0].revents)
+			on_signal(&s);
+		r = restart(&s);
+	}
+	end_roles(&s);
+	safe_close(s.signals);
+	safe_close(options->clients);
+	if (r > 0 && (s.any_failed || s.any_killed))
+		r = -ECHILD;
+	return MIN(r, 0);
+}

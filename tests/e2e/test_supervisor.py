@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of the daemon that end, as its clients see it: connections that stay, calls that fail, and how soon it serves again. As root."""
+import os
+import pathlib
+import signal
+import socket
+import sys
+import time
+
+import grpc
+
+import harness
+import test_cli
+import test_lifecycle
+
+OTHER = 65534
+
+# A client whose connection stays: for each signal it lists the targets, and prints whether there are any and what has become of the connection
+# since it was made.
+CLIENT = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+import grpc
+states = []
+channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.enable_http_proxy", 0)])
+channel.subscribe(lambda state: states.append(state.name), try_to_connect=True)
+listing = channel.unary_unary("/tfprofd.Control/ListTargets")
+print("ready", flush=True)
+while signal.sigwait([signal.SIGUSR1]):
+    try:
+        print(len(listing(b"", timeout=10)) > 0, states[states.index("READY"):], flush=True)
+    except grpc.RpcError as e:
+        print(e.code().name, flush=True)
+"""
+
+
+class Client(harness.Process):
+    def __init__(self, address, user):
+        super().__init__("client", ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", CLIENT, address])
+        self.wait_ready(lambda: "ready" in self.stdout())
+
+    def ask(self):
+        count = len(self.stdout().splitlines())
+        self.send(signal.SIGUSR1)
+        return harness.wait_until(lambda: len(lines := self.stdout().splitlines()) > count and lines[-1], 15, "the client's answer")
+
+
+class Ends(test_lifecycle.Lifecycle):
+    def setUp(self):
+        super().setUp()
+        self.before = harness.bpf_objects()
+        self.target = self.start(test_lifecycle.Fixture)
+
+    def begin(self, *arguments):
+        self.daemon = self.start(harness.Daemon, *arguments)
+        harness.wait_target(self.daemon, self.target.pid)
+        return self.daemon.roles()
+
+    def kill(self, name):
+        roles = self.daemon.roles()
+        os.kill(roles[name], signal.SIGKILL)
+        return roles
+
+    def test_clients_stay_connected_and_stay_who_they_are_when_the_broker_ends(self):
+        self.begin()
+        who = (f"unix:{self.daemon.socket}", 0), (self.daemon.address, 0), (self.daemon.address, OTHER)
+        clients = [self.start(Client, *client) for client in who]
+        right = [f"{user == 0} ['READY']" for _, user in who]
+        self.assertEqual([client.ask() for client in clients], right)
+        for name in ("broker", "prover", "broker"):
+            roles = self.kill(name)
+            begun = time.monotonic()
+            after = self.daemon.wait_roles(replaced=[roles["broker"]])
+            # The connections were not made again: neither did they break, nor is there another process at their end.
+            self.assertEqual([client.ask() for client in clients], right)
+            print(f"     {name}: answered {time.monotonic() - begun:.2f} s after its end")
+            self.assertEqual(after["front"], roles["front"])
+        # A new client is who it is, too.
+        self.assertEqual(harness.ctl(self.daemon, "capture", "--pid", self.target.pid, "-d", "100ms", "-o", self.directory / "a").status, 0)
+        denied = harness.run(harness.OUT / "tfprofctl", "--daemon", self.daemon.address, "plan", "--pid", self.target.pid, user=OTHER)
+        self.assertEqual(denied.status, test_cli.DENIED, denied.stderr)
+
+    def test_new_connections_wait_while_the_front_is_replaced(self):
+        self.begin()
+        # Held up until there was a client.
+        self.daemon.send(signal.SIGSTOP)
+        roles = self.kill("front")
+        harness.wait_until(lambda: not pathlib.Path(f"/proc/{roles['broker']}").exists() or
+                           "Z" in pathlib.Path(f"/proc/{roles['broker']}/stat").read_text().rpartition(")")[2][:3], 5, "its broker ends, too")
+        self.assertEqual(harness.leftovers(self.before, 1, self.daemon), [])
+        with socket.socket(socket.AF_UNIX) as early:
+            early.connect(str(self.daemon.socket))
+            early.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+            self.daemon.send(signal.SIGCONT)
+            early.settimeout(5)
+            # The server's settings.
+            self.assertEqual(early.recv(9)[3], 4)
+        self.assertIn(self.target.pid, harness.ctl_targets(self.daemon))
+
+    def test_the_next_front_has_the_configuration_of_the_last_reload(self):
+        settings = self.directory / "tfprofd.conf"
+        settings.write_text("[daemon]\nmax-duration = 60\n")
+        self.begin("--config", settings)
+        settings.write_text("[daemon]\nmax-duration = 1\n")
+        self.daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: "was reloaded" in self.daemon.stderr(), 10, "the configuration is read again")
+        # Nobody asks for this one.
+        settings.write_text("[daemon]\nmax-duration = 30\n")
+        for name in ("broker", "front"):
+            roles = self.kill(name)
+            self.daemon.wait_roles(replaced=[roles["broker"]])
+            done = harness.ctl(self.daemon, "capture", "--pid", self.target.pid, "-d", "2s", "-o", self.directory / name)
+            self.assertNotEqual(done.status, 0)
+            self.assertIn("1 s", done.stderr)
+
+    def test_the_recorder_goes_on_after_the_broker_s_end(self):
+        self.begin("--recorder", 2, "--recorder-overhead", 100)
+        recorded = lambda: harness.ctl(self.daemon, "snapshot", "-o", self.directory / "before").status == 0
+        harness.wait_until(recorded, 20, "something is recorded")
+        roles = self.kill("broker")
+        after = self.daemon.wait_roles(replaced=[roles["broker"]])
+        held = lambda: {key for key, pids in harness.bpf_holders().items() if key[0] == "link" and after["broker"] in pids}
+        harness.wait_until(held, 10, "the recorder is attached again")
+        time.sleep(0.5)
+        done = harness.ctl(self.daemon, "snapshot", "-o", self.directory / "after")
+        self.assertIn(done.status, (0, 6), done.stderr)
+        xspace = harness.XSpace(harness.xspace_files(self.directory / "after")[0])
+        self.assertTrue(xspace.events("SessionRun"))
+
+    def test_a_daemon_whose_role_ends_again_and_again_ends_and_leaves_nothing(self):
+        self.begin()
+        for _ in range(20):
+            try:
+                roles = self.daemon.roles()
+                os.kill(roles["broker"], signal.SIGKILL)
+                self.daemon.wait_roles(replaced=[roles["broker"]], timeout=3)
+            except (KeyError, ProcessLookupError, harness.HarnessError):
+                break
+        self.assertEqual(self.daemon.wait(10), 1)
+        self.assertIn("restarts within", self.daemon.stderr())
+        self.assertEqual(self.daemon.pids(), [])
+        self.assertFalse(self.daemon.socket.exists())
+        self.assertEqual(harness.leftovers(self.before), [])
+
+    def test_it_stops_when_asked_in_the_middle_of_a_restart(self):
+        for name in harness.ROLES:
+            self.begin()
+            self.kill(name)
+            self.daemon.send(signal.SIGTERM)
+            self.daemon.wait(10)
+            self.assertEqual(self.daemon.pids(), [])
+            self.assertFalse(self.daemon.socket.exists())
+            self.assertEqual(harness.leftovers(self.before), [])
+
+
+if __name__ == "__main__":
+    harness.main()
