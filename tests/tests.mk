@@ -237,7 +237,7 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := audit.py authority.py batches.py browser.py canaries.py config.py device_plane.py diagnostics.py grpc.py hostile_front.py models.py \
+E2E_BESIDE := audit.py authority.py batches.py browser.py canaries.py config.py device_plane.py diagnostics.py grpc.py models.py \
 	modes.py mutations.py options.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py sockets.py \
 	sources.py stripped.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := machine.py+own_log+plan_says cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans plan.py+.Answers make.py+demo

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/broker/clients.h"
 #include "daemon/plan/detail.h"
 #include "daemon/prover/prover.h"
 #include "daemon/proxy/proxy.h"
@@ -32,6 +33,8 @@ struct front {
 	struct proxy *proxy;
 	pid_t own, foreign;
 	uint32_t user, nobody; /* ids of clients */
+	/* Of the first slots: ids begin at a random number. */
+	uint32_t first_capture, first_file;
 	unsigned violations, answered, refused;
 	unsigned seed;
 };
@@ -60,7 +63,9 @@ static uint32_t number(struct front *f)
 				  (uint32_t)f->own,
 				  (uint32_t)f->foreign,
 				  BROKER_DAEMON,
-				  BROKER_MAX_FILES,
+				  f->first_capture + any(f) % (BROKER_MAX_CAPTURES + 1),
+				  f->first_file + any(f) % 64,
+				  f->first_file + BROKER_MAX_FILES,
 				  KIND_COUNT,
 				  INT32_MAX,
 				  any(f) << 8 ^ any(f) };
@@ -200,6 +205,7 @@ static void send_crafted(struct front *f)
 
 	if (begin(f, f->nobody, &capture) < 0)
 		violation(f, "a client cannot capture at all", 0);
+	f->first_capture = capture;
 	if (add_target(f, capture, f->foreign) >= 0)
 		violation(f, "nobody may profile a process of root", f->foreign);
 	if (add_target(f, capture, 1) >= 0)
@@ -217,6 +223,7 @@ static void send_crafted(struct front *f)
 	for (unsigned i = 0; i < own.n; i++) {
 		if (open_file(f, f->own, own.list[i], &file) < 0)
 			continue;
+		f->first_file = i ? f->first_file : file;
 		if (send_sites(f, capture, file, 0, 0) >= 0)
 			violation(f, "sites without a plan", i);
 		if (plan_file(f, file) < 0)
@@ -248,6 +255,23 @@ static void send_crafted(struct front *f)
 	fflush(stdout);
 	sleep(1);
 	end(f, capture);
+}
+
+/* A socket with the identity of another process, in place of a client's connection. */
+static void send_connections(struct front *f)
+{
+	const uint32_t clients[] = { f->user, f->nobody, f->user + BROKER_MAX_CLIENTS, 0 };
+	int pair[2];
+
+	/* Its peer is root. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		_exit(4);
+	for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
+		for (int fd = 0; fd <= pair[1]; fd++)
+			if (fcntl(fd, F_GETFD) >= 0 && proxy_return(f->proxy, clients[i], fd) >= 0)
+				violation(f, "a connection that no earlier broker accepted", fd);
+	close(pair[0]);
+	close(pair[1]);
 }
 
 static void check_descriptor(struct front *f, const struct broker_message *m, int fd)
@@ -297,7 +321,7 @@ static void send_random(struct front *f, long n)
 			uint32_t capture;
 
 			for (uint32_t k = 0; k < BROKER_MAX_CAPTURES; k++)
-				end(f, k);
+				end(f, f->first_capture + k);
 			if (begin(f, f->user, &capture) >= 0)
 				add_target(f, capture, f->own);
 		}
@@ -357,6 +381,7 @@ static void play(struct front *f, const struct sockaddr_un *address, uid_t user,
 	become_nobody();
 	connect_to(f, address, &f->nobody);
 	send_crafted(f);
+	send_connections(f);
 	send_random(f, n);
 	check_end_of_authority(f, client);
 	printf("%u answered, %u refused\n", f->answered, f->refused);
@@ -434,7 +459,9 @@ int main(int argc, char *argv[])
 					   .prover = prover[0],
 					   .listeners = &listener,
 					   .n_listeners = 1,
-					   .notify = { .fd = -1 },
+					   .clients = clients_memory_new(),
+					   .notes = open("/dev/null", O_WRONLY | O_CLOEXEC),
+					   .user = { NOBODY, NOBODY },
 					   .connections = { .all = 256, .per_user = 256 },
 					   .user_ring_bytes = UINT64_MAX,
 					   .authority = &authority,
