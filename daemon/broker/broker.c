@@ -22,6 +22,7 @@
 #include "daemon/broker/files.h"
 #include "daemon/broker/kernel/capabilities.h"
 #include "daemon/broker/kernel/libbpf_log.h"
+#include "daemon/broker/kernel/repair.h"
 #include "daemon/broker/mappings.h"
 #include "daemon/broker/watch/births.h"
 #include "daemon/broker/watch/sideband.h"
@@ -417,6 +418,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = sandbox_broker((int[]){ options->state, files_directory(b->files) }, 2);
 	if (r < 0)
 		return r;
+	repair_processes(b->mode, options->state);
 	r = start_captures(b, options, &bpf);
 	if (r < 0)
 		return log_error_errno(r, "cannot start: %m");

@@ -46,6 +46,7 @@ struct capture {
 
 struct captures {
 	enum attach_mode mode;
+	int state; /* the state directory */
 	const struct authority *authority;
 	struct program_cache *programs;
 	uint64_t user_ring_bytes;
@@ -137,17 +138,18 @@ static void end_capture(struct captures *s, struct capture *c)
 	c->n_targets = 0;
 }
 
-int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
+int captures_new(enum attach_mode mode, int state, uint64_t user_ring_bytes,
 		 const struct authority *authority, struct captures **ret)
 {
 	struct captures *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
+	s->state = state;
 	s->mode = mode;
 	s->user_ring_bytes = user_ring_bytes;
 	s->authority = authority;
-	if (program_cache_new(log_directory, &s->programs) < 0) {
+	if (program_cache_new(state, &s->programs) < 0) {
 		free(s);
 		return -ENOMEM;
 	}
@@ -214,8 +216,8 @@ int captures_begin(struct captures *s, const struct caller *caller, struct broke
 
 		if (c->is_used)
 			continue;
-		r = attachment_new(s->mode, m->kinds, s->programs, &c->attachment, m->text,
-				   sizeof(m->text));
+		r = attachment_new(s->mode, m->kinds, s->programs, s->state, &c->attachment,
+				   m->text, sizeof(m->text));
 		if (r < 0)
 			return r;
 		c->is_used = true;

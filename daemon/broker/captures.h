@@ -18,9 +18,9 @@
 
 struct captures;
 
-/* log_directory: as program_cache_new(); user_ring_bytes: of ring buffers, that one user may hold;
- * authority: borrowed. */
-int captures_new(enum attach_mode mode, int log_directory, uint64_t user_ring_bytes,
+/* state: the state directory, borrowed; -1: none; user_ring_bytes: of ring buffers, that one user
+ * may hold; authority: borrowed. */
+int captures_new(enum attach_mode mode, int state, uint64_t user_ring_bytes,
 		 const struct authority *authority, struct captures **ret);
 /* Ends all of them, and waits until everything is detached. */
 struct captures *captures_free(struct captures *s);

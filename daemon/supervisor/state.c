@@ -11,6 +11,7 @@
 
 #include "daemon/broker/audit.h"
 #include "daemon/broker/kernel/program_cache.h"
+#include "daemon/broker/kernel/site_log.h"
 #include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -53,7 +54,7 @@ static bool is_ours(const char *name)
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(name, names[i]))
 			return true;
-	return false;
+	return !strncmp(name, SITE_LOG_PREFIX, sizeof(SITE_LOG_PREFIX) - 1);
 }
 
 static int find_foreign(int directory, char *ret_name, size_t size)

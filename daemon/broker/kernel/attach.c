@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/kernel/empty_program.h"
 #include "daemon/broker/kernel/perf_uprobe.h"
 #include "daemon/broker/kernel/program_cache.h"
+#include "daemon/broker/kernel/site_log.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "include/record_types.h"
 #include "lib/base/array.h"
@@ -28,6 +30,7 @@ struct attached {
 };
 
 struct detached {
+	struct site_log *log;
 	unsigned n;
 	struct attached links[];
 };
@@ -38,6 +41,7 @@ struct attachment {
 	/* Number of targets whose listening sockets were looked up. */
 	unsigned n_listeners_found;
 	struct programs bpf;
+	struct site_log *log; /* NULL: there is no file */
 	struct attach_site *sites;
 	size_t sites_allocated;
 	unsigned n_sites, n_attached;
@@ -52,18 +56,12 @@ struct attachment {
 
 int attach_mode_find(void)
 {
-	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
-				   { .code = BPF_JMP | BPF_EXIT } };
-	LIBBPF_OPTS(bpf_prog_load_opts, options,
-		    .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-	_cleanup_close_ int program = -1;
+	_cleanup_close_ int program = empty_program_load(ATTACH_MULTI);
 	uint64_t offset = 0;
 	int r;
 
-	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "feature", "GPL", code, ARRAY_SIZE(code),
-				&options);
 	if (program < 0)
-		return errno == EPERM ? -EPERM : ATTACH_PERF_EVENT;
+		return program == -EPERM ? -EPERM : ATTACH_PERF_EVENT;
 	/* A directory cannot be probed: -EBADF means that the kernel understood the request. */
 	r = uprobe_multi_link(program, "/", &offset, NULL, NULL, 1, false, 0);
 	if (r >= 0)
@@ -71,7 +69,7 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache,
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, int state,
 		   struct attachment **ret, char *ret_reason, size_t size)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
@@ -88,6 +86,11 @@ int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *
 		free(a);
 		return r;
 	}
+	r = site_log_new(state, &a->log);
+	if (r < 0)
+		log_warning_errno(
+			r,
+			"cannot write to the state directory: %m; if the broker is killed, probes may stay");
 	*ret = a;
 	return 0;
 }
@@ -140,6 +143,7 @@ struct attachment *attachment_free(struct attachment *a)
 	if (!a)
 		return NULL;
 	links_done(a->links, a->n_links);
+	site_log_unref(a->log);
 	free(a->links);
 	free(a->sites);
 	programs_done(&a->bpf);
@@ -247,6 +251,7 @@ static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_k
 			d->links[d->n++] = a->links[i];
 			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
 		}
+	d->log = site_log_ref(a->log);
 	*ret = d;
 	return 0;
 }
@@ -277,8 +282,10 @@ int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached 
 
 struct detached *detached_free(struct detached *d)
 {
-	if (d)
+	if (d) {
 		links_done(d->links, d->n);
+		site_log_unref(d->log);
+	}
 	free(d);
 	return NULL;
 }
@@ -325,6 +332,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 		any_semaphore |= s->semaphore != 0;
 		cookies[n++] = s->cookie;
 	}
+	site_log_add(a->log, site->pid, site->file, offsets, semaphores, n);
 	/* The very file that the front has read, whatever its path refers to now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies,
@@ -340,6 +348,7 @@ static int attach_by_perf_event(struct attachment *a, const struct attach_site *
 {
 	struct attached link = { .event = -1, .pid = site->pid, .kind = site->kind };
 
+	site_log_add(a->log, site->pid, site->file, &site->offset, &site->semaphore, 1);
 	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset,
 				   site->cookie, site->semaphore, is_at_return(site), site->pid,
 				   &link.event);

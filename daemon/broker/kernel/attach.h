@@ -23,8 +23,8 @@ struct program_cache;
 int attach_mode_find(void);
 
 /* Loads the programs, including those of the kinds (bits, as programs_load()); nothing is attached.
- * Errors and ret_reason as programs_load(). */
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache,
+ * state: the directory for site_log.h, -1: none. Errors and ret_reason as programs_load(). */
+int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, int state,
 		   struct attachment **ret, char *ret_reason, size_t size);
 /* The kinds that the kernel accepts. */
 unsigned attachment_kinds(const struct attachment *a);

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removes breakpoints that the kernel has left in processes because the broker was killed while it
+ * attached or detached probes (site_log.h). */
+#pragma once
+
+#include "daemon/broker/message.h"
+
+/* directory: the state directory; -1: nothing is known. What cannot be removed is logged. */
+void repair_processes(enum attach_mode mode, int directory);
