@@ -167,6 +167,25 @@ build/fixtures/requests_xspace: $(OBJ)/tests/pages/requests_xspace.o $(OUT)/libt
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 fixtures: build/fixtures/requests_xspace
 
+# The programs with places that can be made to fail, for tests/e2e/test_allocations.py.
+FAULTY := malloc calloc realloc reallocarray strdup strndup open_memstream fopen fdopen __asprintf_chk __vasprintf_chk mmap posix_memalign \
+	pthread_create syscall bpf_map_create bpf_link_create bpf_prog_load bpf_map_update_elem bpf_iter_create
+WRAP := $(FAULTY:%=-Wl,--wrap=%)
+build/faults/tfprofd: $(OBJ)/daemon/main.o $(OBJ)/tests/faults/faults.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
+build/faults/tfprofctl: $(call objects,$(CLI_SRC)) $(OBJ)/tests/faults/faults.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
+build/faults/tests/test_%: $(OBJ)/tests/unit/test_%.o $(OBJ)/tests/faults/faults.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
+FAULTY_UNITS := $(UNIT_SRC:tests/unit/%.c=build/faults/tests/%)
+fixtures: build/faults/tfprofd build/faults/tfprofctl $(FAULTY_UNITS)
+
 # A front that was taken over, for tests/e2e/test_hostile_front.py.
 build/fixtures/hostile_front: $(OBJ)/tests/hostile/hostile_front.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a
 	@mkdir -p $(@D)
@@ -237,9 +256,9 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := audit.py authority.py batches.py browser.py canaries.py config.py device_plane.py diagnostics.py grpc.py models.py \
+E2E_BESIDE := allocations.py audit.py authority.py batches.py browser.py canaries.py config.py device_plane.py diagnostics.py grpc.py models.py \
 	modes.py mutations.py options.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py sockets.py \
-	sources.py stripped.py usdt.py usdt_header.py
+	sources.py stripped.py supervisor.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := machine.py+own_log+plan_says cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans plan.py+.Answers make.py+demo
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))
@@ -258,7 +277,7 @@ TEST_PROGRAMS = all servers fixtures sites $(UNIT_BIN)
 
 # Every C source must also compile with clang, with the same warnings; dependencies are noted, so that only what changed is compiled again.
 CLANG_SOURCES := $(LIB_SRC) $(DAEMON_SRC) $(CLI_SRC) daemon/main.c $(UNIT_SRC) $(filter-out %.bpf.c,$(wildcard tests/sites/*.c)) \
-	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c tests/hostile/*.c) tests/bench/empty_probe.c include/tfprof.c
+	$(wildcard tests/sources/*.c tests/pages/*.c tests/kernels/*.c tests/hostile/*.c tests/faults/*.c) tests/bench/empty_probe.c include/tfprof.c
 CLANG_CHECKED := $(CLANG_SOURCES:%.c=build/clang/%.checked)
 build/clang/tests/sites/trace.checked: $(GEN)/sites/trace.skel.h
 build/clang/tests/bench/empty_probe.checked: $(GEN)/bench/empty.skel.h
@@ -323,7 +342,7 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
-LONG_E2E := captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand hostile_target.py mutations.py+Mutations other_users.py+Reuse
+LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand hostile_target.py mutations.py+Mutations other_users.py+Reuse
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)

@@ -96,30 +96,32 @@ static void note_end(struct supervisor *s, const char *role, int status)
 		log_error("the %s has failed", role);
 }
 
-/* A prover serves one broker, which has ended or ends now. */
+static bool has_ended(pid_t *role, int *ret_status)
+{
+	if (!*role || waitpid(*role, ret_status, WNOHANG) != *role)
+		return false;
+	*role = 0;
+	return true;
+}
+
+/* The prover first: its end makes the broker end, which is then not the cause. */
 static void reap(struct supervisor *s)
 {
-	pid_t pid;
 	int status;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == s->role.broker) {
-			s->role.broker = 0;
-			note_end(s, "broker", status);
-			if (s->role.prover)
-				kill(s->role.prover, SIGKILL);
-			/* The front waits for another broker. */
-			if (s->stopping)
-				s->options->line = safe_close(s->options->line);
-		} else if (pid == s->role.prover) {
-			s->role.prover = 0;
-			if (s->role.broker)
-				note_end(s, "prover", status);
-		} else if (pid == s->front) {
-			s->front = 0;
-			note_end(s, "front", status);
+	if (has_ended(&s->role.prover, &status) && s->role.broker)
+		note_end(s, "prover", status);
+	if (has_ended(&s->role.broker, &status)) {
+		note_end(s, "broker", status);
+		if (s->role.prover)
+			kill(s->role.prover, SIGKILL);
+		/* The front waits for another broker. */
+		if (s->stopping)
 			s->options->line = safe_close(s->options->line);
-		}
+	}
+	if (has_ended(&s->front, &status)) {
+		note_end(s, "front", status);
+		s->options->line = safe_close(s->options->line);
 	}
 }
 

@@ -30,13 +30,24 @@ static int check_failures;
 	}                                                                                          \
 	static void name_(void)
 
+/*
+ * With an allocation that fails (tests/faults) a test ends at its first failed check: what follows
+ * relies on it.
+ */
+static inline void check_failed(void)
+{
+	check_failures++;
+	if (getenv("FAULTS_FILE"))
+		exit(1);
+}
+
 /* Notes a failure and continues with the test. */
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			check_failures++;                                                          \
 			fprintf(stderr, "  %s:%d: not true: %s\n", __FILE__, __LINE__,             \
 				#condition);                                                       \
+			check_failed();                                                            \
 		}                                                                                  \
 	} while (0)
 
@@ -45,9 +56,9 @@ static int check_failures;
 	do {                                                                                       \
 		long long check_a_ = (long long)(a), check_b_ = (long long)(b);                    \
 		if (check_a_ != check_b_) {                                                        \
-			check_failures++;                                                          \
 			fprintf(stderr, "  %s:%d: %s is %lld, not %lld (%s)\n", __FILE__,          \
 				__LINE__, #a, check_a_, check_b_, #b);                             \
+			check_failed();                                                            \
 		}                                                                                  \
 	} while (0)
 
@@ -55,10 +66,10 @@ static int check_failures;
 	do {                                                                                       \
 		const char *check_a_ = (a), *check_b_ = (b);                                       \
 		if (!check_a_ || !check_b_ || strcmp(check_a_, check_b_)) {                        \
-			check_failures++;                                                          \
 			fprintf(stderr, "  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, \
 				#a, check_a_ ? check_a_ : "(null)",                                \
 				check_b_ ? check_b_ : "(null)");                                   \
+			check_failed();                                                            \
 		}                                                                                  \
 	} while (0)
 

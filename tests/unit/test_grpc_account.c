@@ -10,9 +10,17 @@
 #define MS 1000000ull
 #define START (1000 * MS)
 
+static struct grpc_account *join(struct grpc_account **list, uint64_t id, uint64_t now)
+{
+	struct grpc_account *account = grpc_account_join(list, id, now);
+
+	CHECK(account);
+	return account;
+}
+
 TEST(a_client_that_uses_little_never_waits)
 {
-	struct grpc_account *list = NULL, *a = grpc_account_join(&list, 7, START);
+	struct grpc_account *list = NULL, *a = join(&list, 7, START);
 
 	for (uint64_t now = START; now < START + 1000 * MS; now += MS) {
 		CHECK(grpc_account_ready_at(a) <= now);
@@ -23,7 +31,7 @@ TEST(a_client_that_uses_little_never_waits)
 
 TEST(a_client_that_uses_all_it_can_gets_half_of_the_time)
 {
-	struct grpc_account *list = NULL, *a = grpc_account_join(&list, 7, START);
+	struct grpc_account *list = NULL, *a = join(&list, 7, START);
 	uint64_t used = 0, longest = 0, now = START;
 
 	while (now < START + 10000 * MS) {
@@ -42,7 +50,7 @@ TEST(a_client_that_uses_all_it_can_gets_half_of_the_time)
 
 TEST(what_it_may_use_at_once_and_how_long_it_then_waits_are_limited)
 {
-	struct grpc_account *list = NULL, *a = grpc_account_join(&list, 7, START);
+	struct grpc_account *list = NULL, *a = join(&list, 7, START);
 
 	grpc_account_charge(a, START, 4 * MS);
 	CHECK(grpc_account_ready_at(a) <= START);
@@ -57,7 +65,7 @@ TEST(what_it_may_use_at_once_and_how_long_it_then_waits_are_limited)
 
 TEST(a_new_connection_is_no_new_share_and_forgotten_clients_take_no_memory)
 {
-	struct grpc_account *list = NULL, *a = grpc_account_join(&list, 7, START);
+	struct grpc_account *list = NULL, *a = join(&list, 7, START);
 	unsigned n = 0;
 	uint64_t ready;
 
@@ -67,11 +75,11 @@ TEST(a_new_connection_is_no_new_share_and_forgotten_clients_take_no_memory)
 	ready = grpc_account_ready_at(a);
 	grpc_account_leave(a);
 	grpc_account_leave(a);
-	CHECK_EQ(grpc_account_ready_at(grpc_account_join(&list, 7, START + MS)), ready);
+	CHECK_EQ(grpc_account_ready_at(join(&list, 7, START + MS)), ready);
 	grpc_account_leave(a);
 	/* By then its share covers what it used. */
 	for (uint64_t id = 100; id < 1100; id++)
-		grpc_account_leave(grpc_account_join(&list, id, START + 1000 * MS));
+		grpc_account_leave(join(&list, id, START + 1000 * MS));
 	for (struct grpc_account *at = list; at; at = at->next)
 		n++;
 	/* The connected one, and the last. */

@@ -44,7 +44,10 @@ static struct file collect(struct journal *j)
 
 static const struct pack_set *tensorflow(void)
 {
-	return pack_set_get(1);
+	const struct pack_set *set = pack_set_get(1);
+
+	CHECK(set);
+	return set;
 }
 
 static uint8_t site_of(enum verb verb, enum work work)
@@ -167,13 +170,16 @@ static struct file record_with(const struct result_facts *of, struct capture_res
 {
 	struct teller t = {};
 	struct timeline *timeline = NULL;
+	struct startup_track *track;
 
 	*result = (struct capture_result){};
 	CHECK_EQ(journal_new(&budget, &t.journal), 0);
 	tell_everything(&t);
 	fill_result(result);
 	CHECK_EQ(modules_add(&result->modules, MODULE, sizeof(MODULE) - 1), 0);
-	*startups_add(&result->startups, 77) = startup;
+	track = startups_add(&result->startups, 77);
+	CHECK(track);
+	*track = startup;
 	CHECK_EQ(recording_end(t.journal, of, result), 0);
 	CHECK_EQ(correlator_finish(t.correlator, of->stop_ns, of->start_unix_ns, &timeline), 0);
 	CHECK_EQ(result_make(timeline, of, result), 0);
