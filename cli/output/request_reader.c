@@ -22,6 +22,7 @@ int request_reader_open(struct request_reader *reader, const struct request_opti
 {
 	int r = o->file ? request_file_new(o->file, &reader->file) : 0;
 
+	reader->path = o->file;
 	if (r < 0)
 		outcome_report("cannot write %s: %s", o->file, strerror(-r));
 	return r;
@@ -58,8 +59,11 @@ int request_reader_take(struct request_reader *reader, Tfprofd__CaptureReply *re
 		r = keep_slowest(reader, reply);
 	if (r < 0 || !keep)
 		tfprofd__capture_reply__free_unpacked(reply, NULL);
-	if (r < 0)
-		outcome_report("cannot write the requests: %s", strerror(-r));
+	if (r < 0 && reader->file)
+		outcome_report("cannot write the requests to %s: %s; nothing was written",
+			       reader->path, strerror(-r));
+	else if (r < 0)
+		outcome_report("cannot list the requests: %s", strerror(-r));
 	return r;
 }
 

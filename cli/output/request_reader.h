@@ -14,6 +14,7 @@ void request_filter_fill(const struct request_options *options, Tfprofd__Request
 
 struct request_reader {
 	struct request_file *file;       /* NULL: not requested */
+	const char *path;                /* of it; borrowed from the options */
 	Tfprofd__CaptureReply **replies; /* that own the slowest */
 	size_t n_replies;
 	Tfprofd__Request **slowest;

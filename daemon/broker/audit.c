@@ -56,7 +56,9 @@ struct audit {
 	pthread_mutex_t lock; /* of all that follows */
 	int directory, file;  /* -1: none */
 	uint64_t file_bytes;
-	int journal; /* -1: there is none */
+	unsigned n_missing; /* lines since the last one that could be written to the file */
+	int error;          /* why, of the first of them */
+	int journal;        /* -1: there is none */
 	struct rate_limit limit;
 	struct client clients[BROKER_MAX_CLIENTS];
 	struct running captures[BROKER_MAX_CAPTURES];
@@ -64,6 +66,7 @@ struct audit {
 
 /* A line as it is built: for the file, and in the journal's own form. */
 struct line {
+	struct timespec time;
 	char text[2048], journal[3072];
 	size_t length, journal_length;
 };
@@ -77,6 +80,7 @@ static const char *const actions[AUDIT_ACTIONS] = {
 	[AUDIT_CONNECT] = "connect", [AUDIT_CAPTURE] = "capture",   [AUDIT_PLAN] = "plan",
 	[AUDIT_LIST] = "targets",    [AUDIT_MONITOR] = "monitor",   [AUDIT_STATUS] = "status",
 	[AUDIT_END] = "stop",        [AUDIT_RECORDER] = "recorder", [AUDIT_SNAPSHOT] = "snapshot",
+	[AUDIT_LOG] = "log",
 };
 
 static void add(struct line *l, const char *key, const char *value)
@@ -131,22 +135,30 @@ static void read_cgroup(pid_t pid, char ret[static EXE_MAX])
 	ret[strcspn(ret, "\n")] = 0;
 }
 
-static void begin_line(struct line *l, enum audit_verdict verdict, enum audit_action action)
+static void begin_line_at(struct line *l, const struct timespec *time, enum audit_verdict verdict,
+			  enum audit_action action)
 {
-	struct timespec now;
 	struct tm utc;
 	char text[40];
 	size_t n;
 
+	l->time = *time;
 	l->length = l->journal_length = 0;
 	*l->text = 0;
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
+	gmtime_r(&time->tv_sec, &utc);
 	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text + n, sizeof(text) - n, ".%06ldZ", now.tv_nsec / 1000);
+	snprintf(text + n, sizeof(text) - n, ".%06ldZ", time->tv_nsec / 1000);
 	add(l, "time", text);
 	add(l, "verdict", verdicts[verdict]);
 	add(l, "action", actions[action]);
+}
+
+static void begin_line(struct line *l, enum audit_verdict verdict, enum audit_action action)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	begin_line_at(l, &now, verdict, action);
 }
 
 static void add_client(struct line *l, const struct client *c)
@@ -198,37 +210,105 @@ static void add_pids(struct line *l, const struct running *c)
 		add(l, "target_pids", text);
 }
 
-static void open_file(struct audit *a)
+static int append(const struct audit *a, const char *text, size_t length)
+{
+	ssize_t n = write(a->file, text, length);
+	int error = n < 0 ? errno : ENOSPC;
+	struct stat st;
+
+	if (n == (ssize_t)length)
+		return 0;
+	/* A line is there whole, or not at all. */
+	if (n > 0 && fstat(a->file, &st) == 0 && ftruncate(a->file, st.st_size - n) < 0)
+		log_debug("cannot truncate the audit log: %m");
+	return -error;
+}
+
+/* The last line of a daemon that did not finish it is ended; nothing more is written to a full
+ * file. */
+static int end_unfinished(const struct audit *a)
+{
+	char last = '\n';
+
+	if (a->file_bytes && a->file_bytes < AUDIT_FILE_BYTES &&
+	    pread(a->file, &last, 1, (off_t)a->file_bytes - 1) < 0)
+		return -errno;
+	return last == '\n' ? 0 : append(a, "\n", 1);
+}
+
+static int open_file(struct audit *a)
 {
 	struct stat st;
+	int r;
+
+	a->file = openat(a->directory, AUDIT_FILE,
+			 O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	if (a->file < 0)
+		return -errno;
+	if (fstat(a->file, &st) == 0) {
+		a->file_bytes = (uint64_t)st.st_size;
+		r = end_unfinished(a);
+	} else {
+		r = -errno;
+	}
+	if (r < 0)
+		a->file = safe_close(a->file);
+	return r;
+}
+
+static int write_file(struct audit *a, const char *text, size_t length)
+{
+	int r = 0;
+
+	if (a->file >= 0 && a->file_bytes >= AUDIT_FILE_BYTES &&
+	    renameat(a->directory, AUDIT_FILE, a->directory, AUDIT_FILE_OLD) == 0)
+		a->file = safe_close(a->file);
+	if (a->file < 0)
+		r = open_file(a);
+	if (r >= 0)
+		r = append(a, text, length);
+	if (r >= 0)
+		a->file_bytes += length;
+	return r;
+}
+
+static void note_missing(struct audit *a, int error)
+{
+	if (!a->n_missing)
+		a->error = error;
+	a->n_missing++;
+	if (rate_limit_admit(&a->limit, UINT32_MAX, 0, loop_now()))
+		log_warning_errno(
+			error,
+			"cannot write the audit log %s: %m; its lines are only in the journal, or in this log",
+			AUDIT_FILE);
+}
+
+/* In the file the line follows one with the number of those that are missing. */
+static void write_line(struct audit *a, struct line *l)
+{
+	struct line gap;
+	char text[128];
+	int r = 0;
 
 	if (a->directory < 0)
 		return;
-	a->file = openat(a->directory, AUDIT_FILE,
-			 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-	if (a->file < 0 || fstat(a->file, &st) < 0)
-		log_warning("cannot write the audit log %s: %m", AUDIT_FILE);
-	else
-		a->file_bytes = (uint64_t)st.st_size;
-}
-
-static void write_file(struct audit *a, struct line *l)
-{
-	ssize_t n;
-
-	if (a->file >= 0 && a->file_bytes >= AUDIT_FILE_BYTES &&
-	    renameat(a->directory, AUDIT_FILE, a->directory, AUDIT_FILE_OLD) == 0) {
-		a->file = safe_close(a->file);
-		open_file(a);
+	if (a->n_missing) {
+		begin_line_at(&gap, &l->time, AUDIT_LOST, AUDIT_LOG);
+		snprintf(text, sizeof(text), "%u line%s could not be written here: %s",
+			 a->n_missing, a->n_missing == 1 ? "" : "s", strerror(-a->error));
+		add(&gap, "reason", text);
+		gap.text[gap.length] = '\n';
+		r = write_file(a, gap.text, gap.length + 1);
 	}
-	if (a->file < 0)
-		return;
-	l->text[l->length] = '\n';
-	n = write(a->file, l->text, l->length + 1);
-	l->text[l->length] = 0;
-	if (n < 0 && rate_limit_admit(&a->limit, UINT32_MAX, 0, loop_now()))
-		log_warning("cannot write the audit log %s: %m", AUDIT_FILE);
-	a->file_bytes += (uint64_t)MAX(n, 0);
+	if (r >= 0) {
+		a->n_missing = 0;
+		l->text[l->length] = '\n';
+		r = write_file(a, l->text, l->length + 1);
+		l->text[l->length] = 0;
+	}
+	if (r < 0)
+		note_missing(a, r);
 }
 
 static void end_line(struct audit *a, struct line *l, enum audit_verdict verdict)
@@ -240,7 +320,7 @@ static void end_line(struct audit *a, struct line *l, enum audit_verdict verdict
 	struct msghdr m = { .msg_iov = pieces, .msg_iovlen = 2 };
 	int n;
 
-	write_file(a, l);
+	write_line(a, l);
 	n = snprintf(head, sizeof(head),
 		     "SYSLOG_IDENTIFIER=tfprofd\nPRIORITY=%d\nMESSAGE=audit:%s\n",
 		     verdict == AUDIT_DENY ? LOG_NOTICE : LOG_INFO, text);
@@ -263,6 +343,7 @@ static int open_journal(void)
 int audit_new(int directory, struct audit **ret)
 {
 	struct audit *a = calloc(1, sizeof(*a));
+	int r;
 
 	if (!a)
 		return -ENOMEM;
@@ -270,7 +351,9 @@ int audit_new(int directory, struct audit **ret)
 	a->directory = directory;
 	a->file = -1;
 	a->journal = open_journal();
-	open_file(a);
+	r = directory < 0 ? 0 : open_file(a);
+	if (r < 0)
+		log_warning_errno(r, "cannot write the audit log %s: %m", AUDIT_FILE);
 	*ret = a;
 	return 0;
 }
@@ -344,7 +427,7 @@ static void write_note(struct audit *a, const struct audit_note *note)
 	if (c == own)
 		snprintf(own->subject, sizeof(own->subject), "%.*s", AUDIT_SUBJECT_MAX - 1,
 			 note->subject);
-	if (note->verdict >= AUDIT_VERDICTS || note->action >= AUDIT_ACTIONS)
+	if (note->verdict >= AUDIT_VERDICTS || note->action >= AUDIT_LOG)
 		return;
 	snprintf(reason, sizeof(reason), "%.*s", AUDIT_REASON_MAX - 1, note->reason);
 	if (!admit(a, note->verdict, note->action, c))

@@ -11,7 +11,7 @@ enum audit_verdict {
 	AUDIT_START, /* the probes of a capture are attached */
 	AUDIT_STOP,  /* a capture has ended */
 	AUDIT_SHED,  /* a kind of probes was disabled, to keep a limit */
-	AUDIT_LOST,  /* the kernel had no room for records */
+	AUDIT_LOST,  /* there was no room: for records in the kernel, for lines in the file */
 	AUDIT_FAIL,  /* permitted, and not possible */
 	AUDIT_VERDICTS,
 	/* Of a note: no line, only the certificate of a client whose capture follows. */
@@ -28,6 +28,7 @@ enum audit_action {
 	AUDIT_END, /* a capture that runs */
 	AUDIT_RECORDER,
 	AUDIT_SNAPSHOT,
+	AUDIT_LOG, /* the file itself; of the broker's own lines only */
 	AUDIT_ACTIONS,
 };
 

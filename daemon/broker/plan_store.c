@@ -67,11 +67,24 @@ int plan_store_open(struct plan_store *s, const struct stat *st, const struct pa
 	return openat(s->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
+static void warn_not_kept(int error)
+{
+	log_warning_errno(
+		error,
+		"cannot store a plan in the state directory: %m; after its next start the daemon makes it again");
+}
+
 /* A later plan is named when it is complete: nothing is left behind by one that is not. */
 int plan_store_create(struct plan_store *s)
 {
-	return s->directory < 0 ? -1
-				: openat(s->directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	int fd;
+
+	if (s->directory < 0)
+		return -1;
+	fd = openat(s->directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0)
+		warn_not_kept(-errno);
+	return fd;
 }
 
 /* Deletes the oldest plan if there are too many; other files are left alone. */
@@ -107,19 +120,21 @@ static void make_room(const struct plan_store *s)
 		unlinkat(s->directory, oldest, 0);
 }
 
-void plan_store_keep(struct plan_store *s, int fd, const struct stat *st,
+void plan_store_keep(struct plan_store *s, int fd, int error, const struct stat *st,
 		     const struct pack_set *set)
 {
 	char name[128], path[32];
 	struct stat made;
 
-	if (fstat(fd, &made) == 0 && made.st_size > 0 && made.st_size <= STORED_BYTES_MAX) {
+	if (error && error != -EINVAL)
+		warn_not_kept(error);
+	else if (fstat(fd, &made) == 0 && made.st_size > 0 && made.st_size <= STORED_BYTES_MAX) {
 		file_name(st, set, name);
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		unlinkat(s->directory, name, 0);
 		make_room(s);
 		if (linkat(AT_FDCWD, path, s->directory, name, AT_SYMLINK_FOLLOW) < 0)
-			log_debug("cannot keep a plan: %m");
+			warn_not_kept(-errno);
 	}
 	close(fd);
 }

@@ -21,6 +21,7 @@ struct plan_store *plan_store_free(struct plan_store *store);
 int plan_store_open(struct plan_store *store, const struct stat *st, const struct pack_set *set);
 /* A new file for it, with no name yet; -1: none. The caller closes it, or keeps it. */
 int plan_store_create(struct plan_store *store);
-/* Gives a created file its name, in place of an earlier one, if it has content. Closes it. */
-void plan_store_keep(struct plan_store *store, int fd, const struct stat *st,
+/* Gives a created file its name, in place of an earlier one, if it has content. Closes it. error:
+ * why the content could not be written, 0: it could. */
+void plan_store_keep(struct plan_store *store, int fd, int error, const struct stat *st,
 		     const struct pack_set *set);

@@ -292,7 +292,7 @@ static void finish(struct planner *p, struct entry *e, const struct prover_answe
 	e->planned.known = answer->known;
 	e->line = safe_close(e->line);
 	if (e->new_stored >= 0)
-		plan_store_keep(p->store, TAKE_FD(e->new_stored), &e->st, e->packs);
+		plan_store_keep(p->store, TAKE_FD(e->new_stored), answer->stored, &e->st, e->packs);
 	e->state = DONE;
 }
 

@@ -82,6 +82,15 @@ static int print_plan(FILE *f, const struct stat *st, bool has_debug, const stru
 	return ferror(f) ? -EIO : 0;
 }
 
+static int write_at(int fd, const char *text, size_t size, size_t offset)
+{
+	ssize_t n = pwrite(fd, text, size, (off_t)offset);
+
+	if (n < 0)
+		return -errno;
+	return n == (ssize_t)size ? 0 : -ENOSPC;
+}
+
 int stored_write(int fd, const struct stat *st, bool has_debug, const struct plan *plan)
 {
 	char *text = NULL, end[32];
@@ -94,9 +103,10 @@ int stored_write(int fd, const struct stat *st, bool has_debug, const struct pla
 	snprintf(end, sizeof(end), "end %016" PRIx64 "\n", hash(HASH_START, text, size));
 	if (r >= 0 && size > STORED_BYTES_MAX - sizeof(end))
 		r = -E2BIG;
-	if (r >= 0 && (pwrite(fd, text, size, 0) != (ssize_t)size ||
-		       pwrite(fd, end, strlen(end), (off_t)size) != (ssize_t)strlen(end)))
-		r = -EIO;
+	if (r >= 0)
+		r = write_at(fd, text, size, 0);
+	if (r >= 0)
+		r = write_at(fd, end, strlen(end), size);
 	free(text);
 	return r;
 }

@@ -15,7 +15,8 @@
 #define STORED_BYTES_MAX (1 << 20)
 
 /* has_debug: the target's file has a separate debug file, which may contain more functions.
- * -EINVAL: a function of the plan could not be compared later; -E2BIG, -ENOMEM, -EIO. */
+ * -EINVAL: a function of the plan could not be compared later; -E2BIG, -ENOMEM, or an error of
+ * write, such as -ENOSPC. */
 int stored_write(int fd, const struct stat *st, bool has_debug, const struct plan *plan);
 /* The plan, with its sites chosen again in the target's file; NULL: it is damaged, it does not fit
  * the file, or fd is negative. */

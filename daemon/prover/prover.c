@@ -41,24 +41,25 @@ static int ask_for_debug_file(const struct reading *w, const char *build_id)
 }
 
 static int make_whole(const struct reading *w, const struct pack_set *set,
-		      const struct elf_image *image, struct plan **ret, bool *ret_known,
-		      const char **ret_reason)
+		      const struct elf_image *image, struct plan **ret,
+		      struct prover_answer *ret_answer, const char **ret_reason)
 {
 	_cleanup_close_ int debug = ask_for_debug_file(w, elf_image_build_id(image));
 	int r;
 
 	*ret = stored_read(w->fds[PROVER_STORED], w->fds[PROVER_FILE], &w->st, debug >= 0, set);
-	*ret_known = *ret;
+	ret_answer->known = *ret != NULL;
 	if (*ret)
 		return 0;
 	r = plan_new(w->fds[PROVER_FILE], debug, set, ret, ret_reason);
 	/* Without it the file is only read again. */
 	if (r >= 0 && w->fds[PROVER_NEW_STORED] >= 0)
-		stored_write(w->fds[PROVER_NEW_STORED], &w->st, debug >= 0, *ret);
+		ret_answer->stored =
+			stored_write(w->fds[PROVER_NEW_STORED], &w->st, debug >= 0, *ret);
 	return r;
 }
 
-static int prove(struct reading *w, bool *ret_known, const char **ret_reason)
+static int prove(struct reading *w, struct prover_answer *ret_answer, const char **ret_reason)
 {
 	const struct pack_set *set = pack_set_get(w->request.packs);
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL;
@@ -73,7 +74,7 @@ static int prove(struct reading *w, bool *ret_known, const char **ret_reason)
 	r = elf_image_open(w->fds[PROVER_FILE], &image, ret_reason);
 	if (r >= 0)
 		r = w->request.brief ? plan_make(set, elf_image_build_id(image), &plan)
-				     : make_whole(w, set, image, &plan, ret_known, ret_reason);
+				     : make_whole(w, set, image, &plan, ret_answer, ret_reason);
 	if (r < 0)
 		return r;
 	if (version_of_packs(image, set->bits, plan->version, sizeof(plan->version)) < 0)
@@ -93,7 +94,6 @@ _Noreturn static void read_file(struct reading *w)
 {
 	struct prover_answer answer = { .type = PROVER_DONE };
 	const char *reason = NULL;
-	bool known = false;
 
 	set_limit(RLIMIT_CPU, PROVER_CPU_SECONDS);
 	set_limit(RLIMIT_FSIZE, PROOF_BYTES_MAX);
@@ -105,8 +105,7 @@ _Noreturn static void read_file(struct reading *w)
 	setpriority(PRIO_PROCESS, 0, 10);
 	if (sandbox_reader() < 0)
 		_exit(EXIT_FAILURE);
-	answer.result = prove(w, &known, &reason);
-	answer.known = known;
+	answer.result = prove(w, &answer, &reason);
 	if (answer.result < 0)
 		snprintf(answer.text, sizeof(answer.text), "%s",
 			 reason ?: strerror(-answer.result));

@@ -43,6 +43,8 @@ struct prover_answer {
 	uint32_t type;
 	int32_t result; /* 0, or a negative errno */
 	uint32_t known; /* the stored plan was used */
+	int32_t stored; /* 0, or why the new plan could not be written for later: a negative errno
+			 */
 	char text[96];
 };
 

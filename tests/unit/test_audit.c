@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,6 +185,76 @@ TEST(random_notes_do_no_harm)
 	content(AUDIT_FILE);
 	for (const char *c = text; *c; c++)
 		CHECK((unsigned char)*c >= ' ' || *c == '\n');
+	audit_free(a);
+	end();
+}
+
+/* What a file system without space does: a write stores a part of its bytes, and the next none. */
+static void limit_files(rlim_t bytes)
+{
+	const struct rlimit limit = { bytes, RLIM_INFINITY };
+
+	signal(SIGXFSZ, SIG_IGN);
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+TEST(lines_are_whole_when_space_ends_within_one_and_those_that_are_missing_are_counted)
+{
+	struct audit *a = begin();
+	struct stat st;
+	size_t size;
+
+	answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	size = strlen(content(AUDIT_FILE));
+	limit_files(size + 10);
+	for (unsigned i = 0; i < 3; i++)
+		answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	CHECK_EQ(fstatat(fd, AUDIT_FILE, &st, 0), 0);
+	CHECK_EQ(st.st_size, size);
+	limit_files(RLIM_INFINITY);
+	answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	content(AUDIT_FILE);
+	CHECK_EQ(count(text, "\n"), 3);
+	CHECK_EQ(count(text, "time="), 3);
+	CHECK_EQ(count(text, " verdict=deny "), 2);
+	CHECK(strstr(text,
+		     " verdict=lost action=log reason=\"3 lines could not be written here: "));
+	audit_free(a);
+	end();
+}
+
+TEST(a_line_that_an_earlier_daemon_did_not_finish_is_ended)
+{
+	struct audit *a = begin();
+	int file;
+
+	audit_free(a);
+	file = openat(fd, AUDIT_FILE, O_WRONLY | O_APPEND);
+	CHECK_EQ(write(file, "time=1 verdict=al", 17), 17);
+	close(file);
+	CHECK_EQ(audit_new(fd, &a), 0);
+	answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	content(AUDIT_FILE);
+	CHECK_EQ(count(text, "\n"), 2);
+	CHECK_EQ(count(text, "\ntime="), 1);
+	audit_free(a);
+	end();
+}
+
+TEST(a_file_that_cannot_be_opened_is_tried_again)
+{
+	struct audit *a = begin();
+
+	audit_free(a);
+	CHECK_EQ(unlinkat(fd, AUDIT_FILE, 0), 0);
+	CHECK_EQ(mkdirat(fd, AUDIT_FILE, 0700), 0);
+	CHECK_EQ(audit_new(fd, &a), 0);
+	answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	CHECK_EQ(unlinkat(fd, AUDIT_FILE, AT_REMOVEDIR), 0);
+	answer(a, BROKER_CAPTURE, 6, 0, -ECANCELED, 0);
+	content(AUDIT_FILE);
+	CHECK_EQ(count(text, "\n"), 2);
+	CHECK_EQ(count(text, "reason=\"1 line could not be written here: Is a directory\""), 1);
 	audit_free(a);
 	end();
 }

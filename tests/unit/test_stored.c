@@ -91,7 +91,7 @@ static struct plan *planned_with(struct plan_store *store, int fd, bool *ret_kno
 		return NULL;
 	new = plan_store_create(store);
 	if (new >= 0 && stored_write(new, &st, false, plan) >= 0)
-		plan_store_keep(store, new, &st, set);
+		plan_store_keep(store, new, 0, &st, set);
 	else
 		safe_close(new);
 	return plan;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/capture/budget/forecast.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,13 +51,20 @@ static void store(int directory, const char *boot, bool perf_events,
 	_cleanup_close_ int fd =
 		openat(directory, FILE_NAME ".new",
 		       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r = 0;
 
 	if (fd < 0 ||
 	    dprintf(fd, "%s %u %u %u %u %u %u %u %u\n", boot, perf_events, c->emulated_ns,
 		    c->stepped_ns, c->switch_ns, c->nop5, c->call_ns, c->any_call_ns,
 		    c->detach_us) < 0 ||
 	    renameat(directory, FILE_NAME ".new", directory, FILE_NAME) < 0)
-		log_debug("cannot store the calibration: %m");
+		r = -errno;
+	if (r >= 0)
+		return;
+	unlinkat(directory, FILE_NAME ".new", 0);
+	log_warning_errno(
+		r,
+		"cannot store what probes cost on this machine: %m; the daemon measures it again");
 }
 
 void forecast_get(struct proxy *proxy, int directory, struct forecast *ret)
