@@ -120,7 +120,7 @@ static void print_text(const struct entry *e)
 	const char *time = field(e, "time");
 
 	printf("%.10s %.8s  ", time, strlen(time) > 11 ? time + 11 : "");
-	printf("%-5s  %-8s", field(e, "verdict"), field(e, "action"));
+	printf("%-5s  %-9s", field(e, "verdict"), field(e, "action"));
 	print_field(e, "  user ", "client_uid", "");
 	print_field(e, ", ", "certificate", "");
 	print_field(e, ", ", "client_exe", "");

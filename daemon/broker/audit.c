@@ -77,10 +77,12 @@ static const char *const verdicts[AUDIT_VERDICTS] = {
 	[AUDIT_FAIL] = "fail",
 };
 static const char *const actions[AUDIT_ACTIONS] = {
-	[AUDIT_CONNECT] = "connect", [AUDIT_CAPTURE] = "capture",   [AUDIT_PLAN] = "plan",
-	[AUDIT_LIST] = "targets",    [AUDIT_MONITOR] = "monitor",   [AUDIT_STATUS] = "status",
-	[AUDIT_END] = "stop",        [AUDIT_RECORDER] = "recorder", [AUDIT_SNAPSHOT] = "snapshot",
-	[AUDIT_LOG] = "log",
+	[AUDIT_CONNECT] = "connect",   [AUDIT_CAPTURE] = "capture",
+	[AUDIT_PLAN] = "plan",         [AUDIT_LIST] = "targets",
+	[AUDIT_MONITOR] = "monitor",   [AUDIT_STATUS] = "status",
+	[AUDIT_END] = "stop",          [AUDIT_RECORDER] = "recorder",
+	[AUDIT_SNAPSHOT] = "snapshot", [AUDIT_LIFECYCLE] = "lifecycle",
+	[AUDIT_DOCTOR] = "doctor",     [AUDIT_LOG] = "log",
 };
 
 static void add(struct line *l, const char *key, const char *value)

@@ -28,6 +28,8 @@ enum audit_action {
 	AUDIT_END, /* a capture that runs */
 	AUDIT_RECORDER,
 	AUDIT_SNAPSHOT,
+	AUDIT_LIFECYCLE,
+	AUDIT_DOCTOR,
 	AUDIT_LOG, /* the file itself; of the broker's own lines only */
 	AUDIT_ACTIONS,
 };

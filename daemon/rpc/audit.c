@@ -25,6 +25,11 @@ static void report(struct service *s, const struct audit_note *note)
 	s->notes_unsent += !send_note(s, note);
 }
 
+pid_t audit_pid(uint32_t named)
+{
+	return named <= INT32_MAX ? (pid_t)named : 0;
+}
+
 void audit_report(struct service *s, const struct grpc_call *call, enum audit_verdict verdict,
 		  enum audit_action action, pid_t pid, const char *format, ...)
 {

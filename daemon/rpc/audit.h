@@ -13,6 +13,8 @@ __attribute__((format(printf, 6, 7))) void audit_report(struct service *s,
 							enum audit_verdict verdict,
 							enum audit_action action, pid_t pid,
 							const char *format, ...);
+/* A process id as a client named it; 0: no process has such an id. */
+pid_t audit_pid(uint32_t named);
 /* The same about a client without a call. */
 void audit_report_peer(struct service *s, const struct peer *peer, enum audit_verdict verdict,
 		       enum audit_action action, const char *reason);

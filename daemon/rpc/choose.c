@@ -78,6 +78,8 @@ int choose_limit(struct service *s, struct grpc_call *call, struct capture_reque
 		if (choose_may(s, peer->client, request->targets[i]->pid, &next, NULL))
 			ceiling = authority_lower(&ceiling, &next);
 	if (ceiling.max_duration_ns && request->duration_ns > ceiling.max_duration_ns) {
+		audit_report(s, call, AUDIT_DENY, AUDIT_CAPTURE, request->targets[0]->pid,
+			     "the duration is above max-duration");
 		grpc_call_fail(
 			call, GRPC_INVALID_ARGUMENT,
 			"the daemon's configuration limits your captures of these processes to %.6g s: use a shorter duration",
@@ -151,6 +153,7 @@ static void answer_no_target(struct grpc_call *call, uint32_t pid, int error)
 int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids,
 		   struct capture_request *request)
 {
+	const enum audit_action action = request->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE;
 	const struct peer *peer = grpc_call_peer(call);
 	pid_t denied;
 
@@ -173,12 +176,13 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 		t = pids[i] <= INT32_MAX ? targets_examine(s->targets, (pid_t)pids[i], &error)
 					 : NULL;
 		if (!t) {
+			audit_report(s, call, AUDIT_FAIL, action, audit_pid(pids[i]),
+				     "the process is not a target");
 			answer_no_target(call, pids[i], error);
 			return -ENOENT;
 		}
 		if (!peer || !choose_may(s, peer->client, t->pid, NULL, reason)) {
-			audit_report(s, call, AUDIT_DENY,
-				     request->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE, t->pid,
+			audit_report(s, call, AUDIT_DENY, action, t->pid,
 				     "the process belongs to user %u", t->uid);
 			grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 				       "you may not profile process %u of user %u: %s", pids[i],
@@ -193,6 +197,8 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 						      &request->n_left_out, &denied);
 	if (request->n_targets)
 		return 0;
+	audit_report(s, call, denied ? AUDIT_DENY : AUDIT_FAIL, action, denied,
+		     "no process that the client may profile");
 	grpc_call_fail(call, GRPC_NOT_FOUND,
 		       "there is no process with a known runtime that you may profile");
 	return -ENOENT;

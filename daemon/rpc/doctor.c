@@ -11,6 +11,7 @@
 
 #include "daemon/broker/limits.h"
 #include "daemon/broker/message.h"
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/reply.h"
@@ -279,15 +280,20 @@ static bool answer_unplanned(struct job *job, const struct capture_result *resul
 /* The process as a target that the client may capture; NULL: a finding gives the reason why it is
  * not one. */
 static const struct target *find_target(struct doctor *d, struct service *s,
-					const struct peer *peer, pid_t pid)
+					const struct grpc_call *call, pid_t pid)
 {
+	const struct peer *peer = grpc_call_peer(call);
 	char reason[CHOOSE_TEXT] = "";
 	struct target *t;
 	int error = 0;
 
 	t = targets_examine(s->targets, pid, &error);
-	if (t && peer && choose_may(s, peer->client, pid, NULL, reason))
+	if (t && peer && choose_may(s, peer->client, pid, NULL, reason)) {
+		audit_report(s, call, AUDIT_ALLOW, AUDIT_DOCTOR, pid, "%s", "");
 		return t;
+	}
+	audit_report(s, call, t ? AUDIT_DENY : AUDIT_FAIL, AUDIT_DOCTOR, pid, "%s",
+		     t ? reason : "the process is not a target");
 	if (t)
 		add(d, FINDING_ERROR, "not-permitted", peer ? reason : "connect again",
 		    "you may not profile process %d of user %u", pid, t->uid);
@@ -313,12 +319,15 @@ static void ask_about(struct asking *a, struct service *s, struct grpc_call *cal
 
 	a->service = s;
 	a->call = call;
+	if (!audit_pid(a->pid))
+		audit_report(s, call, a->pid ? AUDIT_FAIL : AUDIT_ALLOW, AUDIT_DOCTOR, 0, "%s",
+			     a->pid ? "there is no such process" : "");
 	if (a->pid > INT32_MAX)
 		add(&a->process, FINDING_ERROR, "no-process",
 		    "choose one of those that tfprofctl targets lists", "there is no process %u",
 		    a->pid);
 	else if (a->pid)
-		target = find_target(&a->process, s, grpc_call_peer(call), (pid_t)a->pid);
+		target = find_target(&a->process, s, call, (pid_t)a->pid);
 	if (!target) {
 		ask(a);
 		return;

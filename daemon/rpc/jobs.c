@@ -77,7 +77,7 @@ static void on_cancelled(void *data)
 	capture_cancel(job->capture);
 }
 
-bool job_may_begin(const struct service *s, struct grpc_call *call)
+bool job_may_begin(struct service *s, struct grpc_call *call)
 {
 	const struct peer *peer = grpc_call_peer(call);
 	uint64_t now = loop_now();
@@ -90,6 +90,8 @@ bool job_may_begin(const struct service *s, struct grpc_call *call)
 		     now - s->canceled[i].at_ns < CANCELED_NS;
 	if (n < CANCELED_MAX)
 		return true;
+	audit_report(s, call, AUDIT_DENY, AUDIT_CAPTURE, 0, "%u captures were canceled within 10 s",
+		     n);
 	grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
 		       "%u captures of user %u were canceled within 10 s; wait a moment", n,
 		       peer->uid);

@@ -30,7 +30,7 @@ struct job {
 
 /* Whether the caller has canceled few captures of late; on failure the call is answered. Before
  * anything else of a capture, because the rest asks the broker. */
-bool job_may_begin(const struct service *s, struct grpc_call *call);
+bool job_may_begin(struct service *s, struct grpc_call *call);
 /* Starts a capture for a call. On failure the call is answered. */
 void job_start(struct service *s, struct grpc_call *call, const struct job *job,
 	       struct capture_request *request);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/settle.h"
@@ -84,6 +85,24 @@ static struct process_reply *collect(struct service *s, struct grpc_call *call, 
 	return replies;
 }
 
+/* pid: as the request names it; n: how many processes the answer has. */
+static void report(struct service *s, const struct grpc_call *call, uint32_t pid, size_t n)
+{
+	const struct port *port = grpc_call_listener(call);
+	const struct peer *peer = grpc_call_peer(call);
+	pid_t named = pid ? audit_pid(pid) : port ? port->pid : 0;
+	int error = 0;
+	/* A target without an answer: the client may not see it, or nothing of it is known. */
+	bool denied = named && !n && targets_examine(s->targets, named, &error) &&
+		      !(peer && choose_may(s, peer->client, named, NULL, NULL));
+
+	audit_report(s, call,
+		     denied      ? AUDIT_DENY
+		     : pid && !n ? AUDIT_FAIL
+				 : AUDIT_ALLOW,
+		     AUDIT_LIFECYCLE, named, "%zu processes", n);
+}
+
 void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tfprofd__LifecycleRequest *request =
@@ -103,6 +122,7 @@ void control_lifecycle(struct grpc_call *call, const uint8_t *message, size_t si
 		return;
 	replies = collect(data, call, pid, list, &reply.n_processes);
 	reply.processes = list;
+	report(data, call, pid, reply.n_processes);
 	if (!replies)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	else if (pid && !reply.n_processes)

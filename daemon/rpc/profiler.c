@@ -169,6 +169,8 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 		return;
 	}
 	if (!request.n_targets) {
+		audit_report(s, call, AUDIT_FAIL, AUDIT_CAPTURE, 0,
+			     "no process that the client may profile");
 		answer_error(
 			s, call,
 			"There is no process with a known runtime that you may profile; `tfprofctl targets` lists them.",

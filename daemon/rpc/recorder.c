@@ -120,10 +120,13 @@ void profiler_start_recorder(struct grpc_call *call, const uint8_t *message, siz
 			"a recorder is already running, for user %u at level %u: StopContinuousProfiling ends it",
 			s->recorder_uid, recorder_get_options(s->recorder)->detail.level);
 	} else if (!s->options.config->recorder_clients) {
+		audit_report(s, call, AUDIT_DENY, AUDIT_RECORDER, 0, "recorder-clients is no");
 		grpc_call_fail(
 			call, GRPC_FAILED_PRECONDITION,
 			"a recorder outlives its client: root must allow that (recorder-clients = yes) or start one (tfprofd --recorder 1)");
 	} else if (peer->who.scope) {
+		audit_report(s, call, AUDIT_DENY, AUDIT_RECORDER, 0,
+			     "the client is in a container");
 		grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 			       "a container may not start the recorder: start it on the host");
 	} else if ((r = start(s, &peer->who, level)) < 0) {
@@ -204,6 +207,7 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 	int r;
 
 	if (!s->recorder || s->recorder_ends || !peer) {
+		audit_report(s, call, AUDIT_FAIL, AUDIT_SNAPSHOT, 0, "no recorder is running");
 		grpc_call_fail(
 			call, GRPC_NOT_FOUND,
 			"no recorder is running: start tfprofd with --recorder 1, or call StartContinuousProfiling");
@@ -227,6 +231,7 @@ static void take_snapshot(struct service *s, struct grpc_call *call, const struc
 		return;
 	}
 	free(job);
+	audit_report(s, call, AUDIT_FAIL, AUDIT_SNAPSHOT, 0, "%s", strerror(-r));
 	if (r == -EBUSY)
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED,
 			       "too many snapshots are being made; try again soon");

@@ -179,29 +179,43 @@ void control_status(struct grpc_call *call, const uint8_t *message, size_t size,
 	free(status);
 }
 
+/* Whether the request names a process of the capture: *ret_named, 0: it names none. */
+static bool is_meant(const struct job *job, const Tfprofd__StopRequest *m, pid_t *ret_named)
+{
+	*ret_named = 0;
+	for (size_t i = 0; job->capture && i < m->n_pids && !*ret_named; i++)
+		if (capture_asks_for(job->capture, (pid_t)m->pids[i]))
+			*ret_named = (pid_t)m->pids[i];
+	return *ret_named;
+}
+
 void control_stop(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
 	Tfprofd__StopRequest *m = tfprofd__stop_request__unpack(NULL, size, message);
 	Tfprofd__StopReply reply = TFPROFD__STOP_REPLY__INIT;
 	struct service *s = data;
+	unsigned n = 0;
 
 	if (!m) {
 		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a StopRequest");
 		return;
 	}
 	for (struct job *j = s->jobs; j; j = j->next) {
-		bool may = is_own(grpc_call_peer(call), j), wanted = may && !m->n_pids;
+		bool may = is_own(grpc_call_peer(call), j);
+		pid_t named;
 
-		for (size_t i = 0; j->capture && i < m->n_pids; i++)
-			wanted |= capture_asks_for(j->capture, (pid_t)m->pids[i]);
-		if (!wanted)
+		if (!is_meant(j, m, &named) && !(may && !m->n_pids))
 			continue;
-		audit_report(s, call, may ? AUDIT_ALLOW : AUDIT_DENY, AUDIT_END, 0,
+		audit_report(s, call, may ? AUDIT_ALLOW : AUDIT_DENY, AUDIT_END, named,
 			     "a capture of user %u", j->uid);
 		if (may)
 			capture_stop(j->capture);
 		reply.captures += may;
+		n++;
 	}
+	if (!n)
+		audit_report(s, call, AUDIT_FAIL, AUDIT_END, m->n_pids ? audit_pid(m->pids[0]) : 0,
+			     "no such capture runs");
 	tfprofd__stop_request__free_unpacked(m, NULL);
 	reply_answer(call, &reply.base);
 }

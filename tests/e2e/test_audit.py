@@ -137,7 +137,7 @@ class Audit(TestCase):
         self.assertTrue(all(line.startswith("tfprofd broker: audit: verdict=") for line in logged), logged)
         text = harness.run(harness.OUT / "tfprofctl", "audit", "--pid", server.pid, "--last", "1h", daemon.state).stdout.splitlines()
         self.assertEqual(len(text), 3)
-        self.assertRegex(text[-1], rf"^\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d  stop   capture   user 0, \S+ \(\d+\); process {server.pid} of user 0, \S+; .* events, ")
+        self.assertRegex(text[-1], rf"^\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d  stop   capture    user 0, \S+ \(\d+\); process {server.pid} of user 0, \S+; .* events, ")
         self.assertEqual(self.lines(daemon, "--pid", 1), [])
 
     def test_refusals_of_every_kind_have_their_line(self):
@@ -165,11 +165,41 @@ class Audit(TestCase):
         with channel:
             self.assertIn("0 processes to profile", future.result(10).data)
         for verdict, action, target in (("deny", "monitor", server.pid), ("deny", "capture", server.pid), ("deny", "plan", server.pid), ("allow", "targets", None),
-                                        ("allow", "status", None), ("deny", "stop", None)):
+                                        ("allow", "status", None), ("deny", "stop", server.pid)):
             [line] = self.wait_lines(daemon, {"verdict": verdict, "action": action, "client_uid": OTHER})
             self.assertEqual(line.get("target_pid"), target)
             self.assertEqual(line["reported_by"], "front")
         self.assertIsNone(running.poll(), "another user's capture goes on")
+
+    def test_each_other_call_has_its_line(self):
+        daemon = self.start(harness.Daemon, "--lifecycle")
+        server = self.start(harness.Process, "one_program", [harness.BUILD / "fixtures/one_program"])
+        harness.wait_target(daemon, server.pid)
+        relay = test_lifecycle.UserRelay(("127.0.0.1", daemon.port), OTHER)
+        self.addCleanup(relay.close)
+        theirs, nobodys, pid = ["--daemon", f"127.0.0.1:{relay.port}"], 2, server.pid
+        roots = ["--daemon", f"unix:{daemon.socket}"]
+        for user, where, words, line in (
+                (0, roots, ["doctor"], ("allow", "doctor", None)),
+                (0, roots, ["doctor", "--pid", pid], ("allow", "doctor", pid)),
+                (0, roots, ["doctor", "--pid", nobodys], ("fail", "doctor", nobodys)),
+                (0, roots, ["lifecycle"], ("allow", "lifecycle", None)),
+                (0, roots, ["lifecycle", "--pid", pid], ("allow", "lifecycle", pid)),
+                (0, roots, ["lifecycle", "--pid", nobodys], ("fail", "lifecycle", nobodys)),
+                (0, roots, ["plan", "--pid", nobodys], ("fail", "plan", nobodys)),
+                (0, roots, ["snapshot", "-o", self.directory], ("fail", "snapshot", None)),
+                (0, roots, ["stop"], ("fail", "stop", None)),
+                (OTHER, theirs, ["doctor", "--pid", pid], ("deny", "doctor", pid)),
+                (OTHER, theirs, ["lifecycle", "--pid", pid], ("deny", "lifecycle", pid)),
+                (OTHER, theirs, ["lifecycle"], ("allow", "lifecycle", None)),
+                (OTHER, theirs, ["capture", "-o", self.directory], ("fail", "capture", None)),
+        ):
+            before = len(self.lines(daemon))
+            harness.run(harness.OUT / "tfprofctl", *where, *words)
+            def found():
+                lines = [entry for entry in self.lines(daemon)[before:] if (entry["action"], entry.get("client_uid")) == (line[1], user)]
+                return [(entry["verdict"], entry["action"], entry.get("target_pid")) for entry in lines]
+            self.assertEqual(harness.wait_until(found, 5, f"a line of {words}"), [line], words)
 
     def test_a_certificate_is_in_the_lines_of_its_client(self):
         authority = Authority(self.directory, "authority")

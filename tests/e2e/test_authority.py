@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what: callers of many kinds, each call, and when a caller's authority ends. As root."""
+import collections
+import datetime
 import json
 import os
 import pathlib
@@ -14,10 +16,14 @@ import harness
 from test_discovery import FIXTURES, NAME
 from test_grpc import TOOLS
 
-OWNER, OTHER, OPERATOR, OPERATORS = 4721, 4722, 4723, 4800
+OWNER, OTHER, OPERATOR, WATCHER, OPERATORS = 4721, 4722, 4723, 4724, 4800
 OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS = range(7)
 CALLS = ("targets", "capture", "plan", "monitor", "stop", "snapshot", "status")
+# Calls that name a process.
+NAMED = ("capture", "plan", "stop")
 KTHREADD = 2
+# Lines of the audit log per minute, user and kind.
+LINES_MAX = 5
 
 
 def as_user(uid, *groups):
@@ -27,6 +33,8 @@ def as_user(uid, *groups):
 
 # A container without a user namespace, as most are: its root is the host's user 0, with fewer capabilities and other process ids.
 CONTAINER_ROOT = ["unshare", "--pid", "--fork", "--", "setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]
+# May see everything, and is none of the callers: the audit log has its lines apart from theirs.
+OBSERVER = [*as_user(WATCHER), "--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace"]
 OTHER_USER_NAMESPACE = [*as_user(OWNER), "unshare", "--user", "--map-root-user"]
 
 
@@ -75,13 +83,15 @@ class Authority(harness.TestCase):
         path.chmod(0o777)
         return path
 
-    def call(self, caller, *words, program="tfprofctl", timeout=60):
-        argv = [*map(str, caller), str(self.public / program), *map(str, words)]
+    @classmethod
+    def call(cls, caller, *words, program="tfprofctl", timeout=60):
+        argv = [*map(str, caller), str(cls.public / program), *map(str, words)]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", timeout=timeout, check=False)
         return harness.Command(done.returncode, done.stdout, done.stderr)
 
-    def ctl(self, caller, *words, daemon=None):
-        return self.call(caller, "--daemon", f"unix:{(daemon or self.daemon).socket}", *words)
+    @classmethod
+    def ctl(cls, caller, *words):
+        return cls.call(caller, "--daemon", f"unix:{cls.daemon.socket}", *words)
 
     def begin(self, caller, pid, duration="60s"):
         """A capture by a caller that goes on."""
@@ -94,7 +104,7 @@ class Authority(harness.TestCase):
 
     def captured(self):
         """The processes of captures whose window is open."""
-        captures = json.loads(self.ctl([], "status", "--json").stdout)["captures"]
+        captures = json.loads(self.ctl(OBSERVER, "status", "--json").stdout)["captures"]
         return {pid for capture in captures if capture["elapsed_ns"] for pid in capture["pids"]}
 
 
@@ -108,15 +118,23 @@ class Matrix(Authority):
         cls.owners, cls.roots, cls.hidden = cls.actor(OWNER), cls.actor(None), cls.actor(OWNER, "hide")
         cls.recycled = cls.recycle()
         for process in (cls.owners, cls.roots, cls.hidden, cls.recycled):
-            harness.wait_target(cls.daemon, process.pid)
-        harness.wait_until(lambda: harness.ctl(cls.daemon, "status", "--json").json["recorder"]["processes"] >= 4, 10, "they are recorded")
+            cls.wait_target(process)
+        harness.wait_until(lambda: json.loads(cls.ctl(OBSERVER, "status", "--json").stdout)["recorder"]["processes"] >= 4, 10, "they are recorded")
+
+    @classmethod
+    def wait_target(cls, process):
+        harness.wait_until(lambda: process.pid in cls.targets(OBSERVER), 10, f"tfprofd finds process {process.pid}")
+
+    @classmethod
+    def targets(cls, caller):
+        return {t["pid"] for t in json.loads(cls.ctl(caller, "targets", "--json").stdout or '{"targets": []}')["targets"]}
 
     @classmethod
     def recycle(cls):
         """A process of another user with the process id of one of the owner's, which the daemon knew."""
         for _ in range(50):
             old = cls.make_actor(OWNER)
-            harness.wait_target(cls.daemon, old.pid)
+            cls.wait_target(old)
             old.stop()
             pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(old.pid - 1))
             new = cls.make_actor(OTHER)
@@ -129,7 +147,7 @@ class Matrix(Authority):
     def permitted(self, caller, name, pid, beginner):
         """Whether a call has something of the process."""
         if name == "targets":
-            return pid in {t["pid"] for t in json.loads(self.ctl(caller, "targets", "--json").stdout or '{"targets": []}')["targets"]}
+            return pid in self.targets(caller)
         if name == "capture":
             command = self.ctl(caller, "capture", "--pid", pid, "-d", "100ms", "--level", 1, "-o", self.logdir())
             self.assertIn(command.status, (OK, DENIED, NO_TARGET, NOTHING, LOSS), command.stderr)
@@ -145,12 +163,12 @@ class Matrix(Authority):
             return f"  {pid} " in command.stdout
         if name == "stop":
             running = self.begin(beginner, pid) if beginner is not None else None
-            self.ctl(caller, "stop")
+            self.ctl(caller, "stop", "--pid", pid)
             if running:
                 time.sleep(0.1)
                 stopped = pid not in self.captured()
                 # Not canceled, which a user may do a few times only.
-                self.ctl([], "stop")
+                self.ctl(OBSERVER, "stop")
                 running.wait(20)
                 harness.wait_until(lambda: pid not in self.captured(), 10, "it has ended")
             return bool(running) and stopped
@@ -160,29 +178,57 @@ class Matrix(Authority):
             return command.status != DENIED and pid != KTHREADD
         return pid in {t["pid"] for t in json.loads(self.ctl(caller, "status", "--json").stdout)["targets"]}
 
-    def test_every_caller_may_do_what_the_documented_table_allows(self):
+    def audited(self, user, call, since):
+        """The lines of the audit log about calls of a user since a time."""
+        done = harness.run(harness.OUT / "tfprofctl", "audit", "--json", self.daemon.state)
+        return [line for line in done.json["lines"] if line["time"] >= since and (line.get("client_uid"), line["action"]) == (user, call)
+                and line["verdict"] in ("allow", "deny", "fail")]
+
+    def wrong_line(self, user, call, pid, may, since):
+        """What is wrong with the line of one call; None if nothing is."""
+        try:
+            lines = harness.wait_until(lambda: self.audited(user, call, since), 5, "a line")
+        except harness.HarnessError:
+            lines = []
+        if call not in (*NAMED, "snapshot"):
+            # What others own is not listed.
+            verdict = "allow"
+        elif pid == KTHREADD:
+            verdict = "allow" if call == "snapshot" else "fail"
+        else:
+            verdict = "allow" if may else "deny"
+        expected = (verdict, pid if call in NAMED else None)
+        found = [(line["verdict"], line.get("target_pid")) for line in lines]
+        return None if found == [expected] else f"the audit log has {found}, not {expected}"
+
+    def test_every_caller_may_do_what_the_documented_table_allows_and_the_audit_log_has_each_call(self):
         root = []
         rows = (
-            # caller, process, who has begun a capture of it that is not the caller's, and what is permitted
-            ("root", root, self.owners, as_user(OWNER), "1111111"),
-            ("same user", as_user(OWNER), self.owners, root, "1111001"),
-            ("other user", as_user(OTHER), self.owners, root, "0000000"),
-            ("operator", as_user(OPERATOR, OPERATORS), self.owners, root, "1111001"),
-            ("operator, another user's process", as_user(OPERATOR, OPERATORS), self.roots, root, "0000000"),
-            ("root of a container", CONTAINER_ROOT, self.roots, root, "0000000"),
-            ("recycled process id", as_user(OWNER), self.recycled, root, "0000000"),
-            ("kernel thread", root, KTHREADD, None, "0000000"),
-            ("process that is not dumpable", as_user(OWNER), self.hidden, root, "0000000"),
-            ("other user namespace", OTHER_USER_NAMESPACE, self.owners, root, "0000000"),
+            # caller, its user, process, who has begun a capture of it that is not the caller's, and what is permitted
+            ("root", root, 0, self.owners, as_user(OWNER), "1111111"),
+            ("same user", as_user(OWNER), OWNER, self.owners, root, "1111001"),
+            ("other user", as_user(OTHER), OTHER, self.owners, root, "0000000"),
+            ("operator", as_user(OPERATOR, OPERATORS), OPERATOR, self.owners, root, "1111001"),
+            ("operator, another user's process", as_user(OPERATOR, OPERATORS), OPERATOR, self.roots, root, "0000000"),
+            ("root of a container", CONTAINER_ROOT, 0, self.roots, root, "0000000"),
+            ("recycled process id", as_user(OWNER), OWNER, self.recycled, root, "0000000"),
+            ("kernel thread", root, 0, KTHREADD, None, "0000000"),
+            ("process that is not dumpable", as_user(OWNER), OWNER, self.hidden, root, "0000000"),
+            ("other user namespace", OTHER_USER_NAMESPACE, OWNER, self.owners, root, "0000000"),
         )
         wrong, cells = [], 0
-        for name, caller, process, beginner, expected in rows:
+        # No line is omitted because there are many of its kind.
+        self.assertLessEqual(max(collections.Counter(row[2] for row in rows).values()), LINES_MAX)
+        for name, caller, user, process, beginner, expected in rows:
             pid = process if isinstance(process, int) else process.pid
             for call, may in zip(CALLS, expected):
                 cells += 1
+                since = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                 if self.permitted(caller, call, pid, beginner) != (may == "1"):
                     wrong.append((name, call, f"should be {'permitted' if may == '1' else 'refused'}"))
-        print(f"     {cells} cells")
+                if problem := self.wrong_line(user, call, pid, may == "1", since):
+                    wrong.append((name, call, problem))
+        print(f"     {cells} cells, each with its line in the audit log")
         self.assertEqual(wrong, [])
         self.assertGreaterEqual(cells, 60)
 
