@@ -129,7 +129,7 @@ static int run(struct front_options *front, bool foreground)
 int main(int argc, char *argv[])
 {
 	struct front_options front = {
-		.ready = -1, .cache = -1, .metrics = -1, .argc = argc, .argv = argv
+		.ready = -1, .cache = -1, .metrics = -1, .ports = -1, .argc = argc, .argv = argv
 	};
 	char reason[600];
 	int r;

@@ -17,6 +17,7 @@
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
+#include "lib/base/shared.h"
 
 #define EVENTS_AT_ONCE 64
 /* The front returns the connections of an earlier broker at once. */
@@ -54,25 +55,16 @@ struct clients {
 
 int clients_memory_new(void)
 {
-	int fd = memfd_create("clients", MFD_CLOEXEC), r;
-
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, MEMORY_BYTES) == 0)
-		return fd;
-	r = -errno;
-	close(fd);
-	return r;
+	return shared_new("clients", MEMORY_BYTES);
 }
 
 /* Descriptors of an earlier broker mean nothing to this one. */
 static int map_clients(struct clients *c, int memory)
 {
-	c->list = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	if (c->list == MAP_FAILED) {
-		c->list = NULL;
-		return -errno;
-	}
+	int r = shared_map(memory, MEMORY_BYTES, &c->list);
+
+	if (r < 0)
+		return r;
 	for (unsigned i = 0; i < BROKER_MAX_CLIENTS; i++)
 		if (c->list[i].is_used) {
 			c->list[i].fd = -1;

@@ -210,6 +210,7 @@ static int serve(struct front *f, const struct front_options *options)
 	/* Measured once per boot, before the first capture has to wait for it. */
 	forecast_get(f->service->options.proxy, f->service->options.cache, &forecast);
 	targets_scan(f->service->targets);
+	service_close_ports(f->service);
 	if (options->ready >= 0 && write(options->ready, "", 1) < 0)
 		log_debug("cannot report that it is ready: %m");
 	notify(f, BROKER_STATE_READY);
@@ -233,6 +234,7 @@ int front_run(const struct front_options *options)
 					   .config = options->config,
 					   .tls = options->tls,
 					   .metrics = options->metrics,
+					   .ports = options->ports,
 					   .notes = options->lines.events };
 	char hostname[256] = "localhost";
 	struct proxy *proxy = NULL;

@@ -31,6 +31,9 @@ struct front_options {
 	char **argv;
 	/* A listening socket, owned by the front; -1: none. */
 	int metrics;
+	/* Memory that outlives the front, of service_ports_new(), borrowed: which process has which
+	 * port. */
+	int ports;
 	/* Who the front becomes: a user that owns nothing but the cache. */
 	struct sandbox_user user;
 	/* The front's own directory, owned by it; -1: none. */

@@ -27,6 +27,8 @@ struct service_options {
 	struct grpc_tls *tls;        /* borrowed, NULL: none */
 	/* A listening socket, owned by the service; -1: none. */
 	int metrics;
+	/* As service_ports_new(), borrowed. */
+	int ports;
 	/* To the broker, for its audit log. */
 	int notes;
 	/* The directory for cached data, owned by the service; -1: none. */
@@ -105,6 +107,9 @@ struct service {
 	bool stopping;
 	unsigned notes_unsent;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
+	/* Of each such listener, the process that has or had it: also of an earlier front. Shared
+	 * memory. */
+	pid_t *port_pids;
 	/* Of the listeners for every target: the server's ids. */
 	int listener_ids[BROKER_MAX_LISTENERS];
 };

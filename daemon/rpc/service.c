@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "daemon/rpc/audit.h"
@@ -26,6 +27,7 @@
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
+#include "lib/base/shared.h"
 
 static const struct grpc_method methods[] = {
 	{ "/tensorflow.ProfilerService/Profile", profiler_profile },
@@ -226,7 +228,40 @@ static bool may_have_port(const struct service *s, const struct target *target)
 	return share_grant(&share, target->uid, all, own, 1) == SHARE_GRANTED;
 }
 
-/* Assigns the first free port to the target. */
+/* Serves the target on the listener; false: it cannot. */
+static bool take_port(struct service *s, struct target *target, unsigned i)
+{
+	struct broker_message m = { .type = BROKER_LISTEN, .index = i };
+	struct sockaddr_in address;
+	socklen_t size = sizeof(address);
+
+	if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET ||
+	    proxy_call(s->options.proxy, &m, NULL, NULL) < 0 ||
+	    serve(s, i, target->pid, &target->listener) < 0)
+		return false;
+	s->listener_used[i] = true;
+	s->port_pids[i] = target->pid;
+	target->listener_index = i;
+	if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) == 0)
+		target->port = ntohs(address.sin_port);
+	return true;
+}
+
+/* The port that it had at an earlier front, or the first one that no process had, or the first free
+ * one. */
+static void assign_port(struct service *s, struct target *target)
+{
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		if (s->port_pids[i] == target->pid && take_port(s, target, i))
+			return;
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		if (!s->port_pids[i] && take_port(s, target, i))
+			return;
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		if (take_port(s, target, i))
+			return;
+}
+
 static void on_target_added(struct target *target, void *data)
 {
 	struct service *s = data;
@@ -236,23 +271,7 @@ static void on_target_added(struct target *target, void *data)
 		 target->version);
 	if (!may_have_port(s, target))
 		return;
-	for (unsigned i = 0; i < s->options.n_listeners; i++) {
-		struct broker_message m = { .type = BROKER_LISTEN, .index = i };
-		struct sockaddr_in address;
-		socklen_t size = sizeof(address);
-
-		if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET)
-			continue;
-		if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 ||
-		    serve(s, i, target->pid, &target->listener) < 0)
-			continue;
-		s->listener_used[i] = true;
-		target->listener_index = i;
-		if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) ==
-		    0)
-			target->port = ntohs(address.sin_port);
-		return;
-	}
+	assign_port(s, target);
 }
 
 static void on_target_removed(struct target *target, void *data)
@@ -271,6 +290,23 @@ static void on_target_removed(struct target *target, void *data)
 					     .index = target->listener_index },
 		   NULL, NULL);
 	s->listener_used[target->listener_index] = false;
+	s->port_pids[target->listener_index] = 0;
+}
+
+void service_close_ports(struct service *s)
+{
+	for (unsigned i = 0; i < s->options.n_listeners; i++)
+		if (s->options.listeners[i].kind == LISTENER_TARGET && !s->listener_used[i])
+			proxy_call(s->options.proxy,
+				   &(struct broker_message){ .type = BROKER_UNLISTEN, .index = i },
+				   NULL, NULL);
+}
+
+#define PORTS_BYTES (sizeof(pid_t) * BROKER_MAX_LISTENERS)
+
+int service_ports_new(void)
+{
+	return shared_new("ports", PORTS_BYTES);
 }
 
 static void on_lifecycles_ended(void *data)
@@ -324,7 +360,9 @@ int service_new(const struct service_options *options, struct service **ret)
 	s->options = *options;
 	s->started_ns = loop_now();
 	server.data = targets.data = s;
-	r = grpc_server_new(options->loop, &server, &s->server);
+	r = shared_map(s->options.ports, PORTS_BYTES, &s->port_pids);
+	if (r >= 0)
+		r = grpc_server_new(options->loop, &server, &s->server);
 	if (r >= 0)
 		r = capture_shared_new(options->loop, options->proxy, options->cache,
 				       options->hostname, &s->captures);
@@ -354,6 +392,8 @@ struct service *service_free(struct service *s)
 	settle_free(s);
 	targets_free(s->targets);
 	capture_shared_free(s->captures);
+	if (s->port_pids)
+		munmap(s->port_pids, PORTS_BYTES);
 	safe_close(s->options.cache);
 	free(s);
 	return NULL;

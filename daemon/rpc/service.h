@@ -5,9 +5,14 @@
 
 #include "daemon/rpc/context.h"
 
+/* Memory in which the services note whose the ports of single targets are, for the front that
+ * follows this one: a descriptor, or an error of memfd_create(2). */
+int service_ports_new(void);
 int service_new(const struct service_options *options, struct service **ret);
 /* Serves every target on the listener with this index. */
 int service_listen(struct service *s, unsigned index);
+/* Ports that an earlier front listened at, and that belong to no process any more, are closed. */
+void service_close_ports(struct service *s);
 /* Replaces the configuration; borrowed. */
 void service_set_config(struct service *s, const struct config *config);
 /* New connections under TLS use this; borrowed. */

@@ -131,6 +131,7 @@ static void become_broker(const struct roles_options *options, const int sockets
 	safe_close(front.ready);
 	safe_close(front.cache);
 	safe_close(front.metrics);
+	safe_close(front.ports);
 	grpc_tls_free(front.tls);
 	fcntl(sockets[EVENTS], F_SETFL, O_NONBLOCK);
 	broker.requests = sockets[REQUESTS];

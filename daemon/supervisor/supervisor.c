@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "daemon/broker/clients.h"
+#include "daemon/rpc/service.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/settings.h"
 #include "lib/base/log.h"
@@ -68,17 +69,6 @@ static int start_another_broker(struct supervisor *s)
 	if (r >= 0 && roles_hand_over(s->options->line, &s->role.lines) < 0)
 		log_debug("the front does not take another broker");
 	return r;
-}
-
-/* The next front assigns the ports of single targets again. */
-static int start_all_again(struct supervisor *s)
-{
-	const struct listeners *listeners = s->options->listeners;
-
-	for (unsigned i = 0; i < listeners->n; i++)
-		if (listeners->list[i].kind == LISTENER_TARGET)
-			listener_close(listeners->list[i].fd);
-	return start_all(s);
 }
 
 static void note_end(struct supervisor *s, const char *role, int status)
@@ -154,7 +144,7 @@ static int restart(struct supervisor *s)
 		return s->front ? 0 : 1;
 	if (!may_restart(s))
 		return -ECHILD;
-	r = s->front ? start_another_broker(s) : start_all_again(s);
+	r = s->front ? start_another_broker(s) : start_all(s);
 	if (r < 0)
 		return log_error_errno(r, "cannot start the roles again: %m");
 	log_info("the %s", s->front ? "broker was started again" : "roles were started again");
@@ -226,8 +216,12 @@ static int watch_signals(void)
 int supervisor_run(struct roles_options *options)
 {
 	struct supervisor s = { .options = options, .role.notes = -1, .signals = watch_signals() };
-	int r = s.signals < 0 ? s.signals : start_all(&s);
+	int r = s.signals;
 
+	if (r >= 0)
+		r = options->front.ports = service_ports_new();
+	if (r >= 0)
+		r = start_all(&s);
 	if (r < 0)
 		log_error_errno(r, "cannot start: %m");
 	while (r == 0) {
@@ -245,6 +239,7 @@ int supervisor_run(struct roles_options *options)
 	end_roles(&s);
 	safe_close(s.signals);
 	safe_close(options->clients);
+	safe_close(options->front.ports);
 	if (r > 0 && (s.any_failed || s.any_killed))
 		r = -ECHILD;
 	return MIN(r, 0);

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import sys
@@ -98,6 +99,28 @@ class Ends(test_lifecycle.Lifecycle):
             # The server's settings.
             self.assertEqual(early.recv(9)[3], 4)
         self.assertIn(self.target.pid, harness.ctl_targets(self.daemon))
+
+    def test_processes_keep_their_ports_when_the_front_is_replaced(self):
+        self.begin()
+        others = [self.start(test_lifecycle.Fixture) for _ in range(3)]
+        for other in others:
+            harness.wait_target(self.daemon, other.pid)
+        # The last one to come has the first port.
+        self.target.stop()
+        harness.wait_until(lambda: len(harness.ctl_targets(self.daemon)) == 3, 10, "one has ended")
+        others.append(self.start(test_lifecycle.Fixture))
+        harness.wait_target(self.daemon, others[-1].pid)
+        ports = lambda: {pid: entry["address"] for pid, entry in harness.ctl_targets(self.daemon).items()}
+        before = ports()
+        self.assertEqual(len(set(before.values())), 4)
+        for name in ("front", "broker"):
+            roles = self.kill(name)
+            self.daemon.wait_roles(replaced=[roles["broker"]])
+            for other in others:
+                harness.wait_target(self.daemon, other.pid)
+            self.assertEqual(ports(), before)
+            xspace = harness.response_xspace(harness.profile(before[others[0].pid], duration_ms=100))
+            self.assertEqual({int(m) for name in xspace.lines() for m in re.findall(r"\b\d{3,}\b", name)} & set(before), {others[0].pid})
 
     def test_the_next_front_has_the_configuration_of_the_last_reload(self):
         settings = self.directory / "tfprofd.conf"
