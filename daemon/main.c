@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "daemon/broker/broker.h"
@@ -17,6 +18,8 @@
 #include "daemon/supervisor/supervisor.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+
+#define FILES_AT_START 1024
 
 enum exit_code { EXIT_USAGE = 2, EXIT_HOST = 7 };
 
@@ -69,6 +72,17 @@ static int find_users(const char *state, struct sandbox_user *ret_front,
 		     : 0;
 }
 
+/* For the sockets of many targets: the usual limit of a shell may be small, and may be raised. */
+static void raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_AT_START) {
+		files.rlim_cur = MIN((rlim_t)FILES_AT_START, files.rlim_max);
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 static int run(struct front_options *front, bool foreground)
 {
 	struct roles_options options = { .line = -1, .clients = -1 };
@@ -79,6 +93,7 @@ static int run(struct front_options *front, bool foreground)
 	sigset_t signals;
 	int r;
 
+	raise_files();
 	/* From here on there is something to clean up; the supervisor handles the signals. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

@@ -20,6 +20,7 @@
 #include "lib/base/shared.h"
 
 #define EVENTS_AT_ONCE 64
+#define ACCEPT_FDS 4
 /* The front returns the connections of an earlier broker at once. */
 #define RETURN_NS 2000000000ull
 
@@ -367,13 +368,34 @@ static void describe(const struct clients *c, const struct caller *caller,
 					.holder = authority_holder(c->options.authority, caller) };
 }
 
+/* Whether there are descriptors for a connection, its copy, and the look at its other end. Without
+ * them it waits in the kernel's queue: once accepted, it could only be reset. */
+static int check_room(int any_fd)
+{
+	int fds[ACCEPT_FDS], r = 0;
+	unsigned n = 0;
+
+	while (n < ACCEPT_FDS && r == 0) {
+		fds[n] = fcntl(any_fd, F_DUPFD_CLOEXEC, 0);
+		if (fds[n] < 0)
+			r = -errno;
+		else
+			n++;
+	}
+	while (n)
+		close(fds[--n]);
+	return r;
+}
+
 int clients_accept(struct clients *c, const struct listener *listener, struct broker_message *m,
 		   int *ret_fd)
 {
-	_cleanup_close_ int connection =
-		accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	int r;
+	_cleanup_close_ int connection = -1;
+	int r = check_room(listener->fd);
 
+	if (r < 0)
+		return r;
+	connection = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (connection < 0)
 		return -errno;
 	m->uid = (uid_t)-1;

@@ -2,6 +2,10 @@
 /* How much of everything the broker grants to one front, and the oldest supported kernel. */
 #pragma once
 
+/* What helps against -EMFILE. */
+#define FILES_REMEDY                                                                               \
+	"raise the daemon's RLIMIT_NOFILE (LimitNOFILE=, or ulimit -Hn), or end clients"
+
 #define BROKER_MAX_CLIENTS 1024
 #define BROKER_MAX_LISTENERS 512
 #define BROKER_MAX_FILES 512

@@ -225,6 +225,14 @@ static void begin_waiting(struct planner *p)
 	}
 }
 
+/* A lack of descriptors is reported once; then the file is tried again. */
+static bool is_outdated(const struct entry *e)
+{
+	bool lacked = e->planned.error == -EMFILE || e->planned.error == -ENFILE;
+
+	return e->state == DONE && lacked && e->was_given && !e->references;
+}
+
 int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief,
 		struct planned **ret)
 {
@@ -237,6 +245,10 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	e = find(p, &st, set, brief);
+	if (e && is_outdated(e)) {
+		drop(e);
+		e = NULL;
+	}
 	if (!e) {
 		e = find_room(p, user);
 		if (!e)
@@ -271,8 +283,9 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
  * from now on. */
 static void finish(struct planner *p, struct entry *e, const struct prover_answer *answer)
 {
-	/* With these two the front would ask again for ever. */
-	bool is_odd = answer->result == -EINPROGRESS || answer->result == -EBUSY;
+	/* With these the front would ask again for ever, or read the file each time. */
+	bool is_odd = answer->result == -EINPROGRESS || answer->result == -EBUSY ||
+		      answer->result == -EMFILE || answer->result == -ENFILE;
 	struct plan *plan;
 	int r;
 

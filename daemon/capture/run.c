@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/broker/limits.h"
 #include "daemon/capture/budget/budget.h"
 #include "daemon/capture/budget/cost.h"
 #include "daemon/capture/hlo.h"
@@ -31,7 +32,8 @@ void capture_fail(struct capture *c, int error, const char *text)
 		text = error == -EPIPE ? "the daemon's broker ended, and the capture with it; "
 					 "another one has been started: try again"
 				       : strerror(-error);
-	snprintf(c->result.text, sizeof(c->result.text), "%s", text);
+	snprintf(c->result.text, sizeof(c->result.text), "%s%s", text,
+		 error == -EMFILE ? "; " FILES_REMEDY : "");
 }
 
 static bool wait_until(struct capture *c, uint64_t time)

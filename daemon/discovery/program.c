@@ -47,14 +47,17 @@ static int on_mapping(const struct maps_entry *e, void *data)
 	return 0;
 }
 
-/* What the prover could not read, holds nothing that is looked for. */
+/* What the prover could not read, holds nothing that is looked for; what the daemon lacks passes.
+ */
 static int look_at(struct proxy *proxy, pid_t pid, const struct target_file *file,
 		   const struct pack_set *set, bool brief, struct plan **ret)
 {
 	int r = target_file_look(proxy, pid, file, set, brief, ret);
 
 	*ret = r < 0 ? NULL : *ret;
-	return r == -EBUSY ? -EINPROGRESS : r == -EINPROGRESS || r == -EPIPE ? r : 0;
+	if (r == -EBUSY)
+		return -EINPROGRESS;
+	return r == -EINPROGRESS || r == -EPIPE || r == -EMFILE || r == -ENFILE ? r : 0;
 }
 
 /* Searches a large program for a runtime that its name does not reveal; each file once. */

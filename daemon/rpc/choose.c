@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/limits.h"
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/reply.h"
 
@@ -141,8 +142,8 @@ static void answer_no_target(struct grpc_call *call, uint32_t pid, int error)
 			"process %u is not a target: the daemon keeps no more than %d of all users; end one of them",
 			pid, TARGETS_MAX);
 	else if (error)
-		grpc_call_fail(call, reply_status_of(error), "cannot examine process %u: %s", pid,
-			       strerror(-error));
+		grpc_call_fail(call, reply_status_of(error), "cannot examine process %u: %s%s", pid,
+			       strerror(-error), error == -EMFILE ? "; " FILES_REMEDY : "");
 	else
 		grpc_call_fail(
 			call, GRPC_NOT_FOUND,

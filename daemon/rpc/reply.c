@@ -213,6 +213,8 @@ enum grpc_status reply_status_of(int error)
 	case EDQUOT:
 	case E2BIG:
 	case EFBIG:
+	case EMFILE:
+	case ENFILE:
 	case ENOMEM:
 		return GRPC_RESOURCE_EXHAUSTED;
 	case EPERM:

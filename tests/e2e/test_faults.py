@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the daemon and tfprofctl do without space on a file system, and without descriptors. As root."""
 import contextlib
-import json
 import os
 import re
 import socket
@@ -10,7 +9,7 @@ import subprocess
 
 import harness
 
-OK, INTERNAL, LOSS = 0, 1, 6
+OK, INTERNAL, LOSS, HOST = 0, 1, 6, 7
 NO_SPACE = "No space left on device"
 # A name that the daemon itself uses: it does not trust a directory that has others.
 FILLER = "audit.log.1"
@@ -113,6 +112,62 @@ class FullStateDirectory(TestCase):
         shown = harness.run(harness.OUT / "tfprofctl", "audit", state)
         self.assertIn("could not be written here", shown.stdout)
         self.assert_unharmed(daemon)
+
+
+class FewDescriptors(TestCase):
+    """Of the limit that the daemon was started with."""
+
+    def limited(self, soft, hard):
+        return ["prlimit", f"--nofile={soft}:{hard}"]
+
+    def connect_all(self, daemon):
+        """As many connections as the daemon has room for, and some more; nothing is sent on them."""
+        connections = contextlib.ExitStack()
+        for _ in range(300):
+            s = connections.enter_context(socket.socket())
+            s.settimeout(1)
+            try:
+                s.connect(("127.0.0.1", daemon.port))
+            except OSError:
+                break
+        return connections
+
+    def test_with_too_few_it_does_not_start_and_states_what_to_raise(self):
+        for limit in (16, 24, 48, 100, 200, 255):
+            command = harness.run(*self.limited(limit, limit), harness.OUT / "tfprofd", "--foreground", "--no-listen", "--socket", self.directory / "s",
+                                  "--state-dir", self.directory / "state", timeout=20)
+            self.assertEqual((command.status, command.stdout), (HOST, ""))
+            self.assertEqual(command.stderr, f"tfprofd: few-files: RLIMIT_NOFILE is {limit}: the daemon needs at least 256; "
+                                             "raise it: LimitNOFILE=, or ulimit -Hn\n")
+        self.assertEqual(os.listdir(self.directory), [])
+        self.assert_unharmed()
+
+    def test_a_low_limit_that_may_be_raised_is_raised(self):
+        daemon = self.start(harness.Daemon, prefix=self.limited(32, 4096))
+        self.capture(daemon)
+        self.assert_unharmed(daemon)
+
+    def test_captures_work_or_fail_with_the_remedy_while_clients_hold_all_and_work_afterwards(self):
+        for limit in (256, 280):
+            daemon = self.start(harness.Daemon, prefix=self.limited(limit, limit))
+            roles, failed = daemon.roles(), 0
+            for step in range(3):
+                with self.connect_all(daemon):
+                    command = harness.ctl_capture(daemon, [self.server.pid], self.directory / "logs", duration="100ms")
+                    if command.status != OK:
+                        failed += 1
+                        self.assertEqual(command.status, INTERNAL, command.stderr)
+                        self.assertRegex(command.stderr, "Too many open files.*; raise the daemon's RLIMIT_NOFILE")
+                # The connections are closed within moments, of which the daemon learns by events.
+                harness.wait_until(lambda: len(os.listdir(f"/proc/{daemon.broker()}/fd")) < 150, 1, "the descriptors are free")
+                self.capture(daemon)
+            print(f"     {limit} descriptors: {failed} of 3 captures failed")
+            self.assertGreater(failed, 0)
+            self.assertEqual(daemon.roles(), roles)
+            self.assertEqual(harness.leftovers(self.before, 3, daemon), [])
+            self.assertNotIn("no longer a target", daemon.stderr())
+            self.assertEqual(daemon.stop(), 0)
+        self.assert_unharmed()
 
 
 class FullOutput(TestCase):

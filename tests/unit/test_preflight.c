@@ -119,6 +119,7 @@ TEST(each_bad_fact_has_its_finding)
 		CASE("hidepid", FINDING_WARNING, hides_processes, true),
 		CASE("no-sideband", FINDING_WARNING, sideband, false),
 		CASE("few-files", FINDING_WARNING, max_files, 256),
+		CASE("few-files", FINDING_ERROR, max_files, 255),
 		CASE("unprivileged-bpf", FINDING_NOTE, unprivileged_bpf, 0),
 	};
 

@@ -12,6 +12,8 @@
 
 /* For a capture with many targets: their files, programs, maps and links. */
 #define FILES_WANTED 1024
+/* For the sockets of the default configuration, and one capture. */
+#define FILES_NEEDED 256
 
 __attribute__((format(printf, 5, 6))) static void add(struct findings *f,
 						      enum finding_severity severity,
@@ -173,6 +175,11 @@ static void judge_view(const struct host_facts *h, struct findings *f)
 
 void preflight_judge_host(const struct host_facts *h, struct findings *f)
 {
+	/* First: without descriptors other facts cannot be found. */
+	if (h->max_files < FILES_NEEDED)
+		add(f, FINDING_ERROR, "few-files", "raise it: LimitNOFILE=, or ulimit -Hn",
+		    "RLIMIT_NOFILE is %llu: the daemon needs at least %d",
+		    (unsigned long long)h->max_files, FILES_NEEDED);
 	judge_capabilities(h, f);
 	if (h->btf < 0)
 		add(f, FINDING_ERROR, "no-btf", "use a kernel built with CONFIG_DEBUG_INFO_BTF",
@@ -182,7 +189,7 @@ void preflight_judge_host(const struct host_facts *h, struct findings *f)
 	if (!preflight_error(f))
 		judge_bpf(h, f);
 	judge_view(h, f);
-	if (h->max_files < FILES_WANTED)
+	if (h->max_files >= FILES_NEEDED && h->max_files < FILES_WANTED)
 		add(f, FINDING_WARNING, "few-files", "raise it: LimitNOFILE=, or ulimit -Hn",
 		    "RLIMIT_NOFILE is %llu: captures of many processes will fail",
 		    (unsigned long long)h->max_files);
