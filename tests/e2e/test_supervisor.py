@@ -4,7 +4,6 @@
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import socket
 import sys
@@ -119,8 +118,9 @@ class Ends(test_lifecycle.Lifecycle):
             for other in others:
                 harness.wait_target(self.daemon, other.pid)
             self.assertEqual(ports(), before)
-            xspace = harness.response_xspace(harness.profile(before[others[0].pid], duration_ms=100))
-            self.assertEqual({int(m) for name in xspace.lines() for m in re.findall(r"\b\d{3,}\b", name)} & set(before), {others[0].pid})
+            for pid, address in before.items():
+                listed = harness.run(harness.OUT / "tfprofctl", "--daemon", address.replace("localhost", "127.0.0.1"), "targets", "--json")
+                self.assertEqual([target["pid"] for target in listed.json["targets"]], [pid])
 
     def test_the_next_front_has_the_configuration_of_the_last_reload(self):
         settings = self.directory / "tfprofd.conf"
