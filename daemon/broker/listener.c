@@ -20,7 +20,12 @@ int listener_open(int fd)
 
 int listener_close(int fd)
 {
-	int r = shutdown(fd, SHUT_RDWR) < 0 ? -errno : 0;
+	int listens = 0, r = 0;
+	socklen_t size = sizeof(listens);
 
+	/* A socket that does not listen would end the connections of its next life. */
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 ||
+	    (listens && shutdown(fd, SHUT_RDWR) < 0))
+		r = -errno;
 	return set_reuse(fd, 0) ?: r;
 }
