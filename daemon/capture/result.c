@@ -36,6 +36,22 @@ void result_restate(struct capture_result *result, const char *format, ...)
 	va_end(ap);
 }
 
+void result_warn_of_steps(struct capture_result *result, const struct clock_steps *steps,
+			  uint64_t start, uint64_t stop)
+{
+	for (unsigned i = 0; i < steps->n; i++) {
+		const struct clock_step *step = &steps->list[i];
+		double by = (double)step->by_ns / 1e9;
+
+		if (step->at_ns > start && step->at_ns <= stop)
+			result_warn(
+				result,
+				"%.3f s after the window began, the system clock was set %s by %.3f s: all times here are by the clock as it was when the window began.",
+				(double)(step->at_ns - start) / 1e9, by < 0 ? "back" : "forward",
+				by < 0 ? -by : by);
+	}
+}
+
 static void warn_of_counts(struct capture_result *result, const struct drain_counts *counts)
 {
 	unsigned long long all = counts->records + counts->dropped;

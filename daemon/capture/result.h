@@ -10,6 +10,7 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/session.h"
 #include "daemon/timeline/timeline.h"
+#include "lib/base/clock_steps.h"
 
 /* What is known at the end of the window besides the timeline. */
 struct result_facts {
@@ -32,6 +33,9 @@ __attribute__((format(printf, 2, 3))) void result_warn(struct capture_result *re
 						       const char *format, ...);
 __attribute__((format(printf, 2, 3))) void result_restate(struct capture_result *result,
 							  const char *format, ...);
+/* Adds a warning for each step of the system clock in a window of CLOCK_MONOTONIC. */
+void result_warn_of_steps(struct capture_result *result, const struct clock_steps *steps,
+			  uint64_t start, uint64_t stop);
 /*
  * Completes a result that already has its warnings, the shed kinds, the overhead and the truncation
  * of its window; the timeline gets the warnings, too. -ENOMEM, -EFBIG (the trace is too large).

@@ -149,6 +149,7 @@ static uint64_t watch_window(struct capture *c, struct session *s, uint64_t star
 		__atomic_store_n(&c->finished, correlation_n_finished(c->correlation),
 				 __ATOMIC_RELAXED);
 		now = loop_now();
+		clock_steps_look(&c->clock, now, clock_unix_offset());
 		if (now >= stop || *ret_error < 0 ||
 		    __atomic_load_n(&c->cancelled, __ATOMIC_RELAXED))
 			break;
@@ -220,7 +221,8 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 {
 	struct result_facts facts = { .start_ns = start,
 				      .stop_ns = stop,
-				      .start_unix_ns = start + clock_unix_offset(),
+				      .start_unix_ns =
+					      start + clock_steps_offset_at(&c->clock, start),
 				      .detail = c->request.detail,
 				      .hostname = c->shared->hostname,
 				      .n_left_out = c->request.n_left_out,
@@ -236,6 +238,8 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	for (unsigned i = 0; i < warnings->n; i++)
 		(warnings->restating >> i & 1 ? result_restate : result_warn)(&c->result, "%s",
 									      warnings->texts[i]);
+	/* One that was noticed when the window had just closed was within it. */
+	result_warn_of_steps(&c->result, &c->clock, start, UINT64_MAX);
 	note_startups(c);
 	end_recording(c, &facts);
 	r = correlation_finish(c->correlation, stop, facts.start_unix_ns, &timeline);
@@ -264,6 +268,7 @@ static int run_window(struct capture *c, struct session *s)
 	struct hlo_files files;
 	int r, error;
 
+	clock_steps_look(&c->clock, loop_now(), offset);
 	/* Probes cost the target something even before the window: they are attached shortly before
 	 * it. */
 	if (c->request.start_unix_ns > offset)
@@ -284,6 +289,8 @@ static int run_window(struct capture *c, struct session *s)
 	r = session_open(s, c->request.duration_ns, &start);
 	if (r < 0)
 		return r;
+	/* A step while the window was awaited is not one within it. */
+	clock_steps_look(&c->clock, start, clock_unix_offset());
 	if (begin && start > begin + LATE_NS)
 		result_warn(&c->result, "The window began %.3f s later than requested.",
 			    (double)(start - begin) / 1e9);

@@ -12,6 +12,7 @@
 #include "daemon/capture/prepare.h"
 #include "daemon/capture/recording.h"
 #include "daemon/capture/session.h"
+#include "lib/base/clock_steps.h"
 #include "lib/base/loop.h"
 
 struct capture_shared {
@@ -48,6 +49,7 @@ struct capture {
 	struct live live;
 	struct recording recording; /* its journal is the result's */
 	struct correlation *correlation;
+	struct clock_steps clock; /* since before the window */
 };
 
 /* *ret is the session, NULL if there is none; on failure too. On failure text holds the remedy,

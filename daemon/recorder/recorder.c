@@ -15,6 +15,7 @@
 #include "daemon/recorder/live_counter.h"
 #include "daemon/recorder/members.h"
 #include "daemon/recorder/snapshot.h"
+#include "lib/base/clock.h"
 #include "lib/base/cond.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -30,6 +31,7 @@
 #define SNAPSHOTS_MAX 4
 /* A session whose tables are full is restarted, at most this often. */
 #define TABLES_NS (600 * SECOND)
+#define TABLES_ARE_FULL "there were more connections, or operations, than the kernel's tables hold"
 
 struct recorder {
 	struct recorder_options options;
@@ -63,12 +65,12 @@ struct recorder {
 	bool warned_cannot_begin; /* that it cannot begin */
 	/* Of what is kept: last_ns is set when the session has ended. */
 	uint64_t start_ns, last_ns;
-	/* The session ended because of an error, not because its processes had ended. */
-	bool has_failed;
+	bool has_failed; /* the session ended because of an error, not because its processes had */
 	/* When the threads' names were last recorded. */
 	uint64_t named_ns;
 	uint64_t cpu_before_ns, again_ns;
 	struct drain_counts counts; /* of the session, when it ended */
+	struct clock_steps clock;
 	double last_overhead;
 	uint64_t records_before, dropped_before; /* of earlier sessions */
 };
@@ -116,6 +118,7 @@ static void answer_snapshot(struct recorder *r, struct snapshot *s, uint64_t unt
 					.n_left_out = r->n_left_out,
 					.n_refused = r->n_refused,
 					.counts = r->counts,
+					.clock = r->clock,
 					.has_failed = r->has_failed };
 	struct flight_view *view;
 	char text[160];
@@ -488,18 +491,15 @@ static void *recorder_thread(void *data)
 	struct recorder *r = data;
 
 	while (wait_round(r)) {
+		clock_steps_look(&r->clock, loop_now(), clock_unix_offset());
 		if (r->session) {
 			int error = session_drain(r->session);
 
-			if (error < 0) {
-				log_warning_errno(error, "the recorder restarts: %m");
-				restart_session(r);
-				r->has_failed = true;
-			} else if (session_targets_ended(r->session)) {
+			if (error >= 0 && session_targets_ended(r->session)) {
 				end_session(r);
-			} else if (tables_are_full(r)) {
-				log_warning(
-					"the recorder restarts: there were more connections, or operations, than the kernel's tables hold");
+			} else if (error < 0 || tables_are_full(r)) {
+				log_warning("the recorder restarts: %s",
+					    error < 0 ? strerror(-error) : TABLES_ARE_FULL);
 				restart_session(r);
 				r->has_failed = true;
 			} else {

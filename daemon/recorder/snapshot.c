@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "daemon/capture/result.h"
-#include "lib/base/clock.h"
 #include "lib/base/macro.h"
 
 struct snapshot {
@@ -160,7 +159,8 @@ static int make(struct snapshot *s)
 			    s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
 	struct result_facts facts = { .start_ns = from,
 				      .stop_ns = to,
-				      .start_unix_ns = from + clock_unix_offset(),
+				      .start_unix_ns =
+					      from + clock_steps_offset_at(&s->facts.clock, from),
 				      .detail = s->facts.detail,
 				      .hostname = s->hostname,
 				      .n_left_out = s->facts.n_left_out,
@@ -188,6 +188,7 @@ static int make(struct snapshot *s)
 		result_warn(&s->result,
 			    "%u processes could not be recorded: the daemon's log has the reason.",
 			    s->facts.n_refused);
+	result_warn_of_steps(&s->result, &s->facts.clock, from, to);
 	report_sheds(s, from, to);
 	s->result.overhead = s->facts.overhead;
 	s->result.max_overhead = s->facts.max_overhead;

@@ -5,6 +5,7 @@
 #include "daemon/capture/drain.h"
 #include "daemon/recorder/flight.h"
 #include "daemon/recorder/recorder.h"
+#include "lib/base/clock_steps.h"
 
 struct snapshot;
 
@@ -35,6 +36,7 @@ struct snapshot_facts {
 	unsigned n_left_out, n_refused;
 	bool has_failed;            /* it has ended because of an error */
 	struct drain_counts counts; /* since it began */
+	struct clock_steps clock;   /* likewise */
 };
 
 /* Begins: the snapshot takes ownership of the view. It delivers its result in the loop's thread,

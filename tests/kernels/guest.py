@@ -132,6 +132,51 @@ class Fixtures(Guest):
         self.assertEqual([len(os.listdir(f"/proc/{pid}/fd")) for pid in pids], descriptors)
 
 
+class Clock(Guest):
+    """Somebody sets the system clock within a window."""
+
+    def step(self, daemon, begun, seconds):
+        """In the middle of the next window; begun: of how many the probes have been attached before."""
+        harness.wait_until(lambda: self.begun(daemon) > begun, 60, "probes are attached")
+        time.sleep(2)
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + seconds * 10**9)
+
+    def begun(self, daemon):
+        return (daemon.state / "audit.log").read_text().count("verdict=start action=capture client_uid")
+
+    def test_a_step_by_an_hour_changes_no_time_of_a_capture_and_is_reported(self):
+        daemon, target = self.daemon_and(OneProgram, daemon=["--recorder", "1"])
+        self.capture(daemon, target, duration="100ms")
+        before = time.time_ns()
+        for hours, words in ((1, "forward"), (-1, "back")):
+            asked, begun = time.time_ns(), time.monotonic()
+            stepper = threading.Thread(target=self.step, args=(daemon, self.begun(daemon), hours * 3600))
+            stepper.start()
+            summary, xspace = self.capture(daemon, target, "--level", 1, duration="4s")
+            took = time.monotonic() - begun
+            stepper.join()
+            self.assertLess(took, 60)
+            self.assertLess(abs(summary["window_ns"] - 4 * 10**9), 10**8)
+            warned = [w for w in summary["warnings"] if "clock was set" in w]
+            self.assertEqual(len(warned), 1, summary["warnings"])
+            self.assertRegex(warned[0], rf"^[0-3]\.\d+ s after the window began, the system clock was set {words} by 3(600\.0|599\.9)\d+ s: ")
+            self.assertIn(warned[0], xspace.warnings)
+            stats = xspace.plane_stats["Task Environment"]
+            # By the clock as it was: the window began soon after the request.
+            self.assertGreater(stats["profile_start_time"], asked)
+            self.assertLess(stats["profile_start_time"], asked + 60 * 10**9)
+            self.assertEqual(stats["profile_stop_time"] - stats["profile_start_time"], summary["window_ns"])
+            self.assertTrue(xspace.events("SessionRun"))
+            self.assertLess(max(e.start_ps + e.duration_ps for e in xspace.events()), 1.01 * summary["window_ns"] * 1000)
+        # The recorder has kept both steps, and what was before them.
+        snapshot = harness.ctl(daemon, "snapshot", "-o", self.directory / "snapshot", "--json")
+        self.assertIn(snapshot.status, (OK, LOSS), snapshot.stderr)
+        words = [w.split("was set ")[1].split()[0] for w in snapshot.json["warnings"] if "clock was set" in w]
+        self.assertEqual(words, ["forward", "back"])
+        start = harness.XSpace(harness.xspace_files(self.directory / "snapshot")[0]).plane_stats["Task Environment"]["profile_start_time"]
+        self.assertLess(abs(start - before), 120 * 10**9)
+
+
 class Kills(Guest):
     def begin(self):
         daemon, target = self.daemon_and(test_lifecycle.Fixture, "busy")
@@ -341,7 +386,7 @@ class Hosts(Guest):
 
 
 SHORT = [(Programs, "every_program"), (Doctor, "ready"), (Fixtures, "levels")]
-ALL = [(kind, "") for kind in (Programs, Doctor, Fixtures, Kills, Sites, TensorFlow, Hosts)]
+ALL = [(kind, "") for kind in (Programs, Doctor, Fixtures, Clock, Kills, Sites, TensorFlow, Hosts)]
 
 
 def load_tests(loader, tests, pattern):

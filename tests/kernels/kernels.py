@@ -84,6 +84,7 @@ def write_document(results):
               "* captures of a fixture at levels 1, 2 and 3, and 20 captures in a row;",
               "* probes at generated functions (by gcc and clang), with results and the data below the stack pointer compared;",
               "* requests at sockets;",
+              "* the system clock set forward and back by an hour within a window;",
               "* a target, the broker and the front killed in the middle of a capture, with nothing left attached;",
               "* the service of systemd, installed: it starts, captures, restarts, reloads and stops;",
               "* captures of a real TensorFlow server, with allocations and the recorder:", "",
