@@ -510,6 +510,19 @@ static void on_target(struct audit *a, uint32_t id, pid_t pid, const struct brok
 		      false);
 }
 
+void audit_lost_target(struct audit *a, uint32_t capture, pid_t pid, const char *reason)
+{
+	struct target target;
+
+	pthread_mutex_lock(&a->lock);
+	if (capture < BROKER_MAX_CAPTURES && a->captures[capture].used &&
+	    admit(a, AUDIT_DENY, AUDIT_CAPTURE, &a->captures[capture].client)) {
+		read_target(pid, &target);
+		write_capture(a, capture, AUDIT_DENY, &target, reason, false);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
 static void write_denial(struct audit *a, enum audit_action action, const struct client *c,
 			 const char *reason)
 {

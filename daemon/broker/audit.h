@@ -40,6 +40,8 @@ struct audit_asked {
 /* Writes the line of a request that was a decision. */
 void audit_answer(struct audit *a, const struct audit_asked *asked,
 		  const struct broker_message *answer);
+/* A capture goes on without this process, which its client may not profile any more. */
+void audit_lost_target(struct audit *a, uint32_t capture, pid_t pid, const char *reason);
 /* What a capture that is about to end has delivered. */
 void audit_count(struct audit *a, uint32_t capture, const struct capture_counts *counts);
 /* Writes the lines that the front reports: those that wait in the socket. They are limited per user

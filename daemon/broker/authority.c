@@ -24,6 +24,40 @@ static bool ids_contain(const struct id_list *list, uint32_t id)
 	return list->any;
 }
 
+static bool ids_are_valid(const struct id_list *list)
+{
+	return list->n <= ACCESS_IDS_MAX;
+}
+
+#define IS_TEXT(field) (memchr((field), 0, sizeof(field)) != NULL)
+
+static bool rule_is_valid(const struct access_rule *rule)
+{
+	return IS_TEXT(rule->name) && IS_TEXT(rule->users) && IS_TEXT(rule->groups) &&
+	       IS_TEXT(rule->target_users) && IS_TEXT(rule->executables) &&
+	       IS_TEXT(rule->cgroups) && ids_are_valid(&rule->user_ids) &&
+	       ids_are_valid(&rule->group_ids) && ids_are_valid(&rule->target_ids);
+}
+
+bool authority_is_valid(const struct authority *rules)
+{
+	if (rules->n_rules > ACCESS_RULES_MAX || (unsigned)rules->tcp > TCP_NONE)
+		return false;
+	for (unsigned i = 0; i < rules->n_rules; i++)
+		if (!rule_is_valid(&rules->rules[i]))
+			return false;
+	return true;
+}
+
+void authority_renew(struct authority *a, const struct authority *rules)
+{
+	const struct namespace_id user_ns = a->user_ns, pid_ns = a->pid_ns;
+
+	*a = *rules;
+	a->user_ns = user_ns;
+	a->pid_ns = pid_ns;
+}
+
 void authority_name(const struct authority *a, struct caller *caller, const gid_t *groups,
 		    size_t n_groups)
 {

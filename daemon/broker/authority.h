@@ -100,6 +100,11 @@ struct target_facts {
 	char executable[512], cgroup[512]; /* "": unknown */
 };
 
+/* Whether what another process sent can be used. */
+bool authority_is_valid(const struct authority *rules);
+/* Takes over what root has configured now; the namespaces stay. */
+void authority_renew(struct authority *a, const struct authority *rules);
+
 /* Completes the caller by the rules that name it. */
 void authority_name(const struct authority *a, struct caller *caller, const gid_t *groups,
 		    size_t n_groups);

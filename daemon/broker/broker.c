@@ -128,18 +128,24 @@ static int on_open(struct broker *b, struct broker_message *m)
 }
 
 /* The functions of struct capture_line_options, called in its thread. */
-static int get_caller(uint32_t id, struct caller *ret, void *data)
+static int get_peer(uint32_t id, struct authority_peer *ret, void *data)
 {
-	const struct caller *caller;
 	struct broker *b = data;
-	int r = 0;
+	int r;
 
 	pthread_mutex_lock(&b->lock);
-	caller = clients_caller(b->clients, id);
-	if (caller)
-		*ret = *caller;
-	else
-		r = -ECANCELED;
+	r = clients_peer(b->clients, id, ret);
+	pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+static int may(struct broker_message *m, void *data)
+{
+	struct broker *b = data;
+	int r;
+
+	pthread_mutex_lock(&b->lock);
+	r = clients_may(b->clients, m);
 	pthread_mutex_unlock(&b->lock);
 	return r;
 }
@@ -170,6 +176,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret
 		return on_certify(b, m);
 	case BROKER_MAY:
 		return clients_may(b->clients, m);
+	case BROKER_PEER:
+		return clients_describe(b->clients, m);
 	case BROKER_MAPS:
 		*ret_n_fds = 1;
 		return on_maps(m, &ret_fds[0]);
@@ -338,8 +346,8 @@ static int start_captures(struct broker *b, const struct broker_options *options
 					     .audit = b->audit,
 					     .sideband = b->sideband,
 					     .bpf = *bpf,
-					     .authority = options->authority,
-					     .client = get_caller,
+					     .client = get_peer,
+					     .may = may,
 					     .sites = on_sites,
 					     .data = b };
 
@@ -448,6 +456,19 @@ static int watch_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
+/* The rules that the supervisor sent before the signal. */
+static void take_rules(struct broker *b)
+{
+	struct authority rules;
+	ssize_t n;
+
+	while ((n = recv(b->notes, &rules, sizeof(rules), MSG_DONTWAIT | MSG_TRUNC)) > 0)
+		if (n == sizeof(rules) && authority_is_valid(&rules))
+			clients_renew(b->clients, &rules);
+		else
+			log_error("the rules of access remain unchanged: they cannot be used");
+}
+
 static void on_signal(struct broker *b, int signals)
 {
 	struct signalfd_siginfo info;
@@ -456,8 +477,12 @@ static void on_signal(struct broker *b, int signals)
 		return;
 	if (info.ssi_signo == SIGHUP) {
 		pthread_mutex_lock(&b->lock);
+		take_rules(b);
 		clients_reload(b->clients);
 		pthread_mutex_unlock(&b->lock);
+		/* Also what runs. */
+		capture_line_client_gone(b->captures);
+		capture_line_check(b->captures);
 		b->reload = true;
 	} else {
 		b->stop = true;

@@ -28,8 +28,8 @@ struct broker_options {
 	 */
 	const struct listener *listeners;
 	unsigned n_listeners;
-	/* Of a pipe, owned by the broker: a byte, enum broker_state, for what the service manager
-	 * is to be notified of. */
+	/* Like requests: a byte, enum broker_state, for what the service manager is to be notified
+	 * of; and from there struct authority, before SIGHUP. */
 	int notes;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;
@@ -40,7 +40,7 @@ struct broker_options {
 	struct sandbox_user user;
 	/* Root configured the daemon to capture on its own. */
 	bool captures_on_its_own;
-	/* Who may do what; the broker completes and owns it. */
+	/* Who may do what, until the next rules arrive; the broker completes and owns it. */
 	struct authority *authority;
 	/* The file of the certificates' users, "": none; read again on SIGHUP. */
 	const char *certificates;
@@ -62,6 +62,7 @@ int broker_check_host(char *ret_text, unsigned size);
 
 /*
  * Drops all other privileges, then serves until the front ends. SIGTERM and SIGINT make the front
- * end, SIGHUP makes it read its configuration again. Returns 0 or -errno.
+ * end. On SIGHUP it decides by the rules that were sent, and makes the front read its configuration
+ * again. Returns 0 or -errno.
  */
 int broker_run(const struct broker_options *options);

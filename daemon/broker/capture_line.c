@@ -40,14 +40,12 @@ struct capture_line {
 static int on_capture(struct capture_line *l, struct broker_message *m, int *ret_fds,
 		      unsigned *ret_n_fds)
 {
-	struct caller caller;
-	int r = l->options.client(m->id, &caller, l->options.data);
+	struct authority_peer peer;
+	int r = l->options.client(m->id, &peer, l->options.data);
 
-	if (r >= 0 && caller.kind == CALLER_UNKNOWN)
-		r = -EACCES;
 	if (r >= 0)
 		r = doctor_check(&l->doctor, m->text, sizeof(m->text));
-	return r < 0 ? r : captures_begin(l->captures, &caller, m, ret_fds, ret_n_fds);
+	return r < 0 ? r : captures_begin(l->captures, &peer, m, ret_fds, ret_n_fds);
 }
 
 static int on_end(struct capture_line *l, const struct broker_message *m)
@@ -123,11 +121,13 @@ static void end_revoked(struct capture_line *l)
 {
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		struct capture_counts counts;
-		struct caller ignored;
+		struct authority_peer peer;
 		uint32_t client;
+		bool is_root;
 
-		if (captures_client(l->captures, i, &client) < 0 ||
-		    l->options.client(client, &ignored, l->options.data) == 0)
+		if (captures_client(l->captures, i, &client, &is_root) < 0 ||
+		    (l->options.client(client, &peer, l->options.data) == 0 &&
+		     (peer.is_root || !is_root)))
 			continue;
 		if (captures_count(l->captures, i, &counts) == 0)
 			audit_count(l->options.audit, i, &counts);
@@ -190,9 +190,29 @@ static void *run(void *data)
 	return NULL;
 }
 
+static int may(struct broker_message *m, void *data)
+{
+	struct capture_line *l = data;
+
+	return l->options.may(m, l->options.data);
+}
+
+static void on_lost(uint32_t id, pid_t pid, const char *reason, void *data)
+{
+	struct capture_line *l = data;
+
+	audit_lost_target(l->options.audit, id, pid, reason);
+}
+
 int capture_line_new(const struct capture_line_options *options, struct capture_line **ret)
 {
 	struct capture_line *l = calloc(1, sizeof(*l));
+	struct captures_options captures = { .mode = options->mode,
+					     .state = options->state,
+					     .user_ring_bytes = options->user_ring_bytes,
+					     .may = may,
+					     .lost = on_lost,
+					     .data = l };
 	int r;
 
 	if (!l)
@@ -202,9 +222,7 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake >= 0 && getrandom(&l->first_id, sizeof(l->first_id), 0) != sizeof(l->first_id))
 		l->wake = safe_close(l->wake);
-	r = l->wake < 0 ? -errno
-			: captures_new(options->mode, options->state, options->user_ring_bytes,
-				       options->authority, &l->captures);
+	r = l->wake < 0 ? -errno : captures_new(&captures, &l->captures);
 	if (r >= 0) {
 		l->doctor = (struct doctor){ .mode = options->mode,
 					     .sideband = options->sideband,

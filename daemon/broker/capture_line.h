@@ -19,9 +19,10 @@ struct capture_line_options {
 	struct audit *audit; /* borrowed */
 	bool sideband;
 	struct bpf_facts bpf;
-	const struct authority *authority; /* borrowed */
-	/* Called in the line's thread. -ECANCELED: the client has gone. */
-	int (*client)(uint32_t id, struct caller *ret, void *data);
+	/* Called in the line's thread: as clients_peer(). */
+	int (*client)(uint32_t id, struct authority_peer *ret, void *data);
+	/* Likewise: as clients_may(). */
+	int (*may)(struct broker_message *m, void *data);
 	/* Likewise: answers BROKER_SITES. */
 	int (*sites)(struct captures *captures, struct broker_message *m, void *data);
 	void *data;
@@ -37,7 +38,7 @@ struct capture_line *capture_line_free(struct capture_line *line);
 void capture_line_executed(struct capture_line *line, pid_t pid);
 /* The first thread of a process has ended. */
 void capture_line_exited(struct capture_line *line, pid_t pid);
-/* Ends what captures of clients that have gone attached. */
+/* Ends what captures attached whose clients have gone, or may not have them any more. */
 void capture_line_client_gone(struct capture_line *line);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */
 void capture_line_check(struct capture_line *line);

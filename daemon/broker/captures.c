@@ -25,9 +25,10 @@
 struct capture {
 	bool is_used;
 	struct attachment *attachment; /* NULL: its client has gone */
-	struct caller caller;          /* who started it */
-	uint32_t client;               /* its id */
-	unsigned kinds;                /* that have programs of their own */
+	uint32_t client;               /* who started it: its id */
+	uid_t uid, holder;             /* its user, and whose share it has, from the start */
+	bool shows_all_users;
+	unsigned kinds; /* that have programs of their own */
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -36,7 +37,8 @@ struct capture {
 		 * of another target. */
 		bool is_gone;
 		unsigned n_sites;
-		unsigned kinds; /* bits of enum probe_kind that may be attached */
+		/* Bits of enum probe_kind that may be attached, and that were to be. */
+		unsigned kinds, used;
 	} targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	/* Files with sites that are not attached yet. */
@@ -45,11 +47,8 @@ struct capture {
 };
 
 struct captures {
-	enum attach_mode mode;
-	int state; /* the state directory */
-	const struct authority *authority;
+	struct captures_options options;
 	struct program_cache *programs;
-	uint64_t user_ring_bytes;
 	struct capture captures[BROKER_MAX_CAPTURES];
 	unsigned detaching; /* threads that detach */
 };
@@ -138,18 +137,14 @@ static void end_capture(struct captures *s, struct capture *c)
 	c->n_targets = 0;
 }
 
-int captures_new(enum attach_mode mode, int state, uint64_t user_ring_bytes,
-		 const struct authority *authority, struct captures **ret)
+int captures_new(const struct captures_options *options, struct captures **ret)
 {
 	struct captures *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
-	s->state = state;
-	s->mode = mode;
-	s->user_ring_bytes = user_ring_bytes;
-	s->authority = authority;
-	if (program_cache_new(state, &s->programs) < 0) {
+	s->options = *options;
+	if (program_cache_new(options->state, &s->programs) < 0) {
 		free(s);
 		return -ENOMEM;
 	}
@@ -182,13 +177,12 @@ static int check_share(const struct captures *s, uid_t holder, struct broker_mes
 	const struct share captures = { .all = BROKER_MAX_CAPTURES,
 					.per_user = BROKER_MAX_USER_CAPTURES },
 			   bytes = { .all = BROKER_MAX_CAPTURES * each,
-				     .per_user = s->user_ring_bytes };
+				     .per_user = s->options.user_ring_bytes };
 	unsigned all = 0, own = 0;
 
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
 		all += s->captures[i].attachment != NULL;
-		own += s->captures[i].attachment &&
-		       authority_holder(s->authority, &s->captures[i].caller) == holder;
+		own += s->captures[i].attachment && s->captures[i].holder == holder;
 	}
 	if (share_grant(&captures, holder, all, own, 1) == SHARE_ALL_HELD)
 		return FAIL(m, -EBUSY, "%u captures are already running; wait for one to end", all);
@@ -204,10 +198,10 @@ static int check_share(const struct captures *s, uid_t holder, struct broker_mes
 	return 0;
 }
 
-int captures_begin(struct captures *s, const struct caller *caller, struct broker_message *m,
+int captures_begin(struct captures *s, const struct authority_peer *peer, struct broker_message *m,
 		   int *ret_fds, unsigned *ret_n_fds)
 {
-	int r = check_share(s, authority_holder(s->authority, caller), m);
+	int r = check_share(s, peer->holder, m);
 
 	if (r < 0)
 		return r;
@@ -216,16 +210,17 @@ int captures_begin(struct captures *s, const struct caller *caller, struct broke
 
 		if (c->is_used)
 			continue;
-		r = attachment_new(s->mode, m->kinds, s->programs, s->state, &c->attachment,
-				   m->text, sizeof(m->text));
+		r = attachment_new(s->options.mode, m->kinds, s->programs, s->options.state,
+				   &c->attachment, m->text, sizeof(m->text));
 		if (r < 0)
 			return r;
 		c->is_used = true;
-		c->caller = *caller;
 		c->client = m->id;
+		c->uid = peer->uid;
+		c->holder = peer->holder;
 		c->kinds = m->kinds;
-		if (caller->kind != CALLER_DAEMON && !m->index &&
-		    authority_is_root(s->authority, caller))
+		c->shows_all_users = m->id != BROKER_DAEMON && !m->index && peer->is_root;
+		if (c->shows_all_users)
 			attachment_show_all_users(c->attachment);
 		m->id = i;
 		m->kinds = attachment_kinds(c->attachment);
@@ -235,11 +230,12 @@ int captures_begin(struct captures *s, const struct caller *caller, struct broke
 	return -EBUSY; /* not reached */
 }
 
-int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client)
+int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client, bool *ret_is_root)
 {
 	if (id >= BROKER_MAX_CAPTURES || !s->captures[id].attachment)
 		return -EINVAL;
 	*ret_client = s->captures[id].client;
+	*ret_is_root = s->captures[id].shows_all_users;
 	return 0;
 }
 
@@ -253,22 +249,19 @@ void captures_revoke(struct captures *s, uint32_t id)
 static int decide(const struct captures *s, const struct capture *c, pid_t pid, unsigned *ret_kinds,
 		  char *text, size_t size)
 {
-	struct authority_ceiling ceiling;
-	struct target_facts process;
-	char reason[128];
-	int r = target_facts_read(pid, &process);
+	struct broker_message m = { .id = c->client, .pid = (uint32_t)pid };
+	int r = s->options.may(&m, s->options.data);
 
-	if (r < 0) {
-		snprintf(text, size, "process %d has ended", pid);
-		return -ESRCH;
-	}
-	r = authority_decide(s->authority, &c->caller, &process, &ceiling, reason, sizeof(reason));
-	if (r < 0) {
-		snprintf(text, size, "user %u may not profile process %d of user %u: %s",
-			 c->caller.uid, pid, process.owner, reason);
+	if (r == -EACCES && *m.text) {
+		snprintf(text, size, "user %u may not profile process %d of user %u: %.127s",
+			 c->uid, pid, m.uid, m.text);
 		return r;
 	}
-	*ret_kinds = authority_kinds(&ceiling);
+	if (r < 0) {
+		snprintf(text, size, "process %d has ended", pid);
+		return r == -ECANCELED ? r : -ESRCH;
+	}
+	*ret_kinds = authority_kinds(&m.ceiling);
 	if (c->kinds & ~*ret_kinds) {
 		snprintf(text, size, "process %d may not be captured at this level", pid);
 		return -EACCES;
@@ -350,12 +343,13 @@ static int add_site(struct captures *s, struct capture *c, struct broker_message
 	if (r >= 0)
 		r = attachment_add_site(c->attachment, &site);
 	t->n_sites += r >= 0;
+	t->used |= r >= 0 ? 1u << site.kind : 0;
 	return r != -E2BIG
 		       ? r
 		       : FAIL(m, r,
 			      "a capture is limited to %d probes here: capture fewer processes, or use a lower level",
-			      s->mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
-							   : BROKER_MAX_SITES);
+			      s->options.mode == ATTACH_PERF_EVENT ? BROKER_MAX_PERF_EVENTS
+								   : BROKER_MAX_SITES);
 }
 
 int captures_sites(struct captures *s, struct broker_message *m, struct mapped_file *file)
@@ -386,16 +380,24 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 	return MIN(r, 0);
 }
 
-/* Whether a target has ended, or became by exec a program that the client may not profile. */
+/* Whether a target has ended, or its client may not profile it any more: it became another program
+ * by exec, or the rules are others. */
 static bool target_is_lost(const struct captures *s, const struct capture *c,
-			   const struct attach_target *t)
+			   struct attach_target *t)
 {
-	unsigned kinds;
-	char text[192];
-	bool permitted = decide(s, c, t->pid, &kinds, text, sizeof(text)) == 0;
+	char text[192] = "it may not be captured at this level any more";
+	unsigned kinds = 0;
+	int r = decide(s, c, t->pid, &kinds, text, sizeof(text));
 
 	/* The facts were those of this process only if it has not ended since. */
-	return !permitted || t->kinds & ~kinds || pidfd_ended(t->pidfd);
+	if (pidfd_ended(t->pidfd))
+		return true;
+	if (r == 0 && t->used & ~kinds)
+		r = -EACCES;
+	if (r == -EACCES)
+		s->options.lost((uint32_t)(c - s->captures), t->pid, text, s->options.data);
+	t->kinds = kinds;
+	return r < 0;
 }
 
 static void check_capture(struct captures *s, struct capture *c)

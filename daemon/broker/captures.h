@@ -18,21 +18,32 @@
 
 struct captures;
 
-/* state: the state directory, borrowed; -1: none; user_ring_bytes: of ring buffers, that one user
- * may hold; authority: borrowed. */
-int captures_new(enum attach_mode mode, int state, uint64_t user_ring_bytes,
-		 const struct authority *authority, struct captures **ret);
+struct captures_options {
+	enum attach_mode mode;
+	int state;                /* the state directory, borrowed; -1: none */
+	uint64_t user_ring_bytes; /* of ring buffers, that one user may hold */
+	/* Decides as clients_may(): the message has the ids of client and process. */
+	int (*may)(struct broker_message *m, void *data);
+	/* A process is no longer captured, as the client of the capture may not profile it any
+	 * more. */
+	void (*lost)(uint32_t id, pid_t pid, const char *reason, void *data);
+	void *data;
+};
+
+int captures_new(const struct captures_options *options, struct captures **ret);
 /* Ends all of them, and waits until everything is detached. */
 struct captures *captures_free(struct captures *s);
 
 struct program_cache *captures_programs(struct captures *s);
 
 /* BROKER_CAPTURE, for the client with the message's id. */
-int captures_begin(struct captures *s, const struct caller *caller, struct broker_message *m,
+int captures_begin(struct captures *s, const struct authority_peer *peer, struct broker_message *m,
 		   int *ret_fds, unsigned *ret_n_fds);
-/* The client of a capture. -EINVAL: there is no such capture, or its client has gone. */
-int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client);
-/* Its client has gone: detaches everything. The front still has to end it. */
+/* The client of a capture, and whether the capture has what only root may have. -EINVAL: there is
+ * no such capture, or its client has gone. */
+int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client, bool *ret_is_root);
+/* Its client has gone, or is not root any more: detaches everything. The front still has to end it.
+ */
 void captures_revoke(struct captures *s, uint32_t id);
 int captures_target(struct captures *s, struct broker_message *m);
 /* BROKER_SITES; its ranges and has_seccomp are found here. */

@@ -246,7 +246,7 @@ static int identify(struct clients *c, const struct listener *listener, int fd, 
 	if (r < 0)
 		return r;
 	ret->caller = (struct caller){ .kind = CALLER_TCP, .uid = ret->end.uid };
-	authority_name(authority, &ret->caller, NULL, 0);
+	identity_name(fd, authority, &ret->caller);
 	return 0;
 }
 
@@ -356,16 +356,45 @@ int clients_remove(struct clients *c, uint32_t id)
 	return 0;
 }
 
+static struct authority_peer peer_of(const struct clients *c, const struct caller *caller)
+{
+	const struct authority *a = c->options.authority;
+
+	return (struct authority_peer){ .uid = caller->uid,
+					.is_root = authority_is_root(a, caller),
+					.scope = authority_scope(a, caller),
+					.holder = authority_holder(a, caller) };
+}
+
 /* What the front needs to know of a client; the broker does not rely on it. */
 static void describe(const struct clients *c, const struct caller *caller,
 		     struct authority_peer *ret)
 {
-	bool is_nobody = caller->kind == CALLER_TCP && c->options.authority->tcp == TCP_NONE;
+	*ret = peer_of(c, caller);
+	if (caller->kind == CALLER_TCP && c->options.authority->tcp == TCP_NONE)
+		ret->uid = (uid_t)-1;
+}
 
-	*ret = (struct authority_peer){ .uid = is_nobody ? (uid_t)-1 : caller->uid,
-					.is_root = authority_is_root(c->options.authority, caller),
-					.scope = authority_scope(c->options.authority, caller),
-					.holder = authority_holder(c->options.authority, caller) };
+int clients_describe(struct clients *c, struct broker_message *m)
+{
+	const struct caller *caller = clients_caller(c, m->id);
+
+	if (!caller)
+		return -ECANCELED;
+	describe(c, caller, &m->peer);
+	return 0;
+}
+
+int clients_peer(struct clients *c, uint32_t id, struct authority_peer *ret)
+{
+	const struct caller *caller = clients_caller(c, id);
+
+	if (!caller)
+		return -ECANCELED;
+	if (caller->kind == CALLER_UNKNOWN)
+		return -EACCES;
+	*ret = peer_of(c, caller);
+	return 0;
 }
 
 /* Whether there are descriptors for a connection, its copy, and the look at its other end. Without
@@ -426,8 +455,11 @@ int clients_return(struct clients *c, uint32_t id, int connection)
 	    cookie != client->cookie ||
 	    keep(c, client, (unsigned)(client - c->list), connection) < 0)
 		return -EINVAL;
-	if (!is_gone(c, client) && keeps_its_user(c, client))
+	if (!is_gone(c, client) && keeps_its_user(c, client)) {
+		/* The rules may be others than those of the earlier broker. */
+		identity_name(client->fd, c->options.authority, &client->caller);
 		return 0;
+	}
 	forget(c, client);
 	return -EINVAL;
 }
@@ -447,7 +479,7 @@ int clients_certify(struct clients *c, struct broker_message *m)
 		return r;
 	memcpy(client->name, m->name, sizeof(client->name));
 	client->caller = (struct caller){ .kind = CALLER_CERTIFIED, .uid = uid };
-	authority_name(c->options.authority, &client->caller, NULL, 0);
+	identity_name(client->fd, c->options.authority, &client->caller);
 	describe(c, &client->caller, &m->peer);
 	return 0;
 }
@@ -487,5 +519,18 @@ void clients_reload(struct clients *c)
 		log_info("a certificate no longer belongs to user %u: its client is refused",
 			 client->caller.uid);
 		forget(c, client);
+	}
+}
+
+void clients_renew(struct clients *c, const struct authority *rules)
+{
+	authority_renew(c->options.authority, rules);
+	c->daemon.uid = rules->daemon_user;
+	for (unsigned i = 0; i < BROKER_MAX_CLIENTS; i++) {
+		struct client *client = &c->list[i];
+
+		/* One that has not been returned is named then. */
+		if (client->is_used && client->fd >= 0)
+			identity_name(client->fd, c->options.authority, &client->caller);
 	}
 }

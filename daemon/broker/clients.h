@@ -45,6 +45,9 @@ struct clients *clients_free(struct clients *c);
  * to none, loses its authority. */
 void clients_reload(struct clients *c);
 
+/* Decides by other rules from now on, also about clients that are connected. */
+void clients_renew(struct clients *c, const struct authority *rules);
+
 /* Readable: clients_update() is to be called. */
 int clients_fd(const struct clients *c);
 /* Forgets clients that have gone. every: also looks at those of which the kernel does not report
@@ -63,7 +66,12 @@ int clients_return(struct clients *c, uint32_t id, int connection);
 int clients_certify(struct clients *c, struct broker_message *m);
 /* BROKER_MAY. */
 int clients_may(struct clients *c, struct broker_message *m);
+/* BROKER_PEER. -ECANCELED: the client has gone. */
+int clients_describe(struct clients *c, struct broker_message *m);
 /* The client, or the daemon for BROKER_DAEMON; NULL: it has gone, or the daemon is not configured
  * to capture. */
 const struct caller *clients_caller(struct clients *c, uint32_t id);
+/* Of a client that is known and begins a capture, or has begun one; its user also where clients on
+ * TCP are nobody. -ECANCELED: as clients_caller(); -EACCES: no user has its certificate. */
+int clients_peer(struct clients *c, uint32_t id, struct authority_peer *ret);
 int clients_remove(struct clients *c, uint32_t id);

@@ -226,25 +226,29 @@ static int read_caller(const struct ucred *peer, struct caller *caller)
 	return 0;
 }
 
-static size_t read_groups(int fd, const struct ucred *peer, gid_t groups[static GROUPS_MAX + 1])
+void identity_name(int fd, const struct authority *authority, struct caller *caller)
 {
-	socklen_t size = GROUPS_MAX * sizeof(groups[0]);
+	gid_t groups[GROUPS_MAX + 1];
+	socklen_t groups_size = GROUPS_MAX * sizeof(groups[0]);
+	socklen_t peer_size = sizeof(struct ucred);
+	struct ucred peer;
 	size_t n = 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) == 0)
-		n = size / sizeof(groups[0]);
-	groups[n++] = peer->gid;
-	return n;
+	if (caller->kind == CALLER_PROCESS) {
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &groups_size) == 0)
+			n = groups_size / sizeof(groups[0]);
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0)
+			groups[n++] = peer.gid;
+	}
+	authority_name(authority, caller, groups, n);
 }
 
 int identity_of_unix(int fd, const struct authority *authority, struct caller *ret)
 {
 	struct caller caller = { .kind = CALLER_PROCESS };
 	_cleanup_close_ int pidfd = -1;
-	gid_t groups[GROUPS_MAX + 1];
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
-	size_t n_groups;
 	int r;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
@@ -253,7 +257,7 @@ int identity_of_unix(int fd, const struct authority *authority, struct caller *r
 	/* It lives outside of the pid namespace of this daemon. */
 	if (!peer.pid) {
 		caller.kind = CALLER_TCP;
-		authority_name(authority, &caller, NULL, 0);
+		identity_name(fd, authority, &caller);
 		*ret = caller;
 		return 0;
 	}
@@ -264,8 +268,7 @@ int identity_of_unix(int fd, const struct authority *authority, struct caller *r
 	/* While it lives, its number and what was read are its own. */
 	if (r < 0 || has_ended(pidfd))
 		return -EACCES;
-	n_groups = read_groups(fd, &peer, groups);
-	authority_name(authority, &caller, groups, n_groups);
+	identity_name(fd, authority, &caller);
 	*ret = caller;
 	return 0;
 }

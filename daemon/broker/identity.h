@@ -42,6 +42,10 @@ bool identity_is_connected(int fd, struct diag *diag, const struct remote_end *e
  */
 int identity_of_unix(int fd, const struct authority *authority, struct caller *ret);
 
+/* Finds the rules that name the client of a connection: by its user, and by the groups that its
+ * process had when it connected. */
+void identity_name(int fd, const struct authority *authority, struct caller *caller);
+
 /*
  * The user who may profile a process besides root: its effective user, or root if it is not
  * dumpable. -ESRCH: there is no such process.

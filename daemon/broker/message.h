@@ -34,6 +34,8 @@ enum broker_request {
 	/* In: id of a client that an earlier broker accepted, fd of its connection. -EINVAL: it is
 	 * not a client any more. */
 	BROKER_RETURN,
+	/* In: id of a client. Out: peer, by the rules of now; -ECANCELED: the client has gone. */
+	BROKER_PEER,
 	/* In: pid. out: fd of its maps text, uid. */
 	BROKER_MAPS,
 	/* In: pid, start and end of a mapping. out: id of the file, opened. */

@@ -219,18 +219,3 @@ int config_access_resolve(struct config *config, char text[static CONFIG_TEXT])
 	}
 	return 0;
 }
-
-bool config_access_differs(const struct config *a, const struct config *b)
-{
-	bool differs = a->access.n_rules != b->access.n_rules;
-
-	for (unsigned i = 0; i < a->access.n_rules && !differs; i++) {
-		struct access_rule one = a->access.rules[i], other = b->access.rules[i];
-
-		/* The numbers are found at the start only. */
-		one.user_ids = one.group_ids = one.target_ids = (struct id_list){};
-		other.user_ids = other.group_ids = other.target_ids = (struct id_list){};
-		differs = memcmp(&one, &other, sizeof(one));
-	}
-	return differs;
-}

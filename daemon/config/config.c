@@ -58,10 +58,20 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 	return r;
 }
 
+int config_resolve(struct config *config, char *ret_text, size_t text_size)
+{
+	char text[CONFIG_TEXT];
+	int r = config_access_resolve(config, text);
+
+	if (r < 0)
+		snprintf(ret_text, text_size, "%s%s%s", config->file, *config->file ? ": " : "",
+			 text);
+	return r;
+}
+
 int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size)
 {
 	struct config *config = malloc(sizeof(*config));
-	char text[CONFIG_TEXT];
 	int r;
 
 	if (!config) {
@@ -69,12 +79,8 @@ int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size
 		return -ENOMEM;
 	}
 	r = read_all(config, argc, argv, "", -1, ret_text, text_size);
-	if (r == 0) {
-		r = config_access_resolve(config, text);
-		if (r < 0)
-			snprintf(ret_text, text_size, "%s%s%s", config->file,
-				 *config->file ? ": " : "", text);
-	}
+	if (r == 0)
+		r = config_resolve(config, ret_text, text_size);
 	if (r != 0) {
 		config_free(config);
 		return r;
@@ -113,10 +119,6 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 			restart(key->name, data);
 		memcpy(now, was, key->size);
 	}
-	/* The broker has its own copy, which the front cannot change. */
-	if (config_access_differs(old, config))
-		restart("[access]", data);
-	config->access = old->access;
 	*ret = config;
 	return 0;
 }

@@ -88,11 +88,15 @@ struct config {
 int config_new(int argc, char *argv[], struct config **ret, char *ret_text, size_t text_size);
 /*
  * Reads the same flags and the text of the file again. What cannot change while the daemon runs
- * keeps the old value, and restart(name, data) is called for each such key.
+ * keeps the old value, and restart(name, data) is called for each such key. The names of users and
+ * groups are not looked up: config_resolve().
  */
 int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 		 void (*restart)(const char *name, void *data), void *data, struct config **ret,
 		 char *ret_text, size_t text_size);
+/* Looks up the names of users and groups. -EINVAL: there is none of a name, with the sentence in
+ * ret_text. */
+int config_resolve(struct config *config, char *ret_text, size_t text_size);
 struct config *config_free(struct config *config);
 
 /* The first section that matches the process, NULL: none. */

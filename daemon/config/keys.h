@@ -55,8 +55,6 @@ int config_access_add(struct config *config, const char *name, size_t size,
 		      struct access_rule **ret, char text[static CONFIG_TEXT]);
 /* Finds the numbers of the users and groups. -EINVAL. */
 int config_access_resolve(struct config *config, char text[static CONFIG_TEXT]);
-/* Whether the sections [access NAME] differ. */
-bool config_access_differs(const struct config *a, const struct config *b);
 
 /* Reads the file's text, and closes the file; name is for messages. */
 int config_read_file(struct config *config, FILE *file, const char *name, char *ret_text,

@@ -404,9 +404,28 @@ int service_listen(struct service *s, unsigned index)
 	return serve(s, index, 0, &s->listener_ids[index]);
 }
 
+/* What is known of a client by the rules that the broker has now. */
+static bool renew_peer(int fd, void *data, void *user)
+{
+	struct peer *peer = data;
+	struct service *s = user;
+	struct broker_message m = { .type = BROKER_PEER, .id = peer->client };
+
+	memset(peer->seen, 0, sizeof(peer->seen));
+	if (proxy_call(s->options.proxy, &m, NULL, NULL) == 0) {
+		peer->who = m.peer;
+		peer->uid = m.peer.uid;
+	}
+	return true;
+}
+
 void service_set_config(struct service *s, const struct config *config)
 {
 	s->options.config = config;
+	grpc_server_each(s->server, renew_peer, s);
+	/* Their clients may have more of them now. */
+	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t))
+		on_target_changed(t, s);
 }
 
 void service_set_tls(struct service *s, struct grpc_tls *tls)

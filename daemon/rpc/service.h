@@ -13,7 +13,8 @@ int service_new(const struct service_options *options, struct service **ret);
 int service_listen(struct service *s, unsigned index);
 /* Ports that an earlier front listened at, and that belong to no process any more, are closed. */
 void service_close_ports(struct service *s);
-/* Replaces the configuration; borrowed. */
+/* Replaces the configuration; borrowed. The broker has its rules already: clients are what they are
+ * by these, and captures of all processes add those that their clients may profile now. */
 void service_set_config(struct service *s, const struct config *config);
 /* New connections under TLS use this; borrowed. */
 void service_set_tls(struct service *s, struct grpc_tls *tls);

@@ -25,7 +25,8 @@ struct broker_role {
 	pid_t broker;
 	pid_t prover;             /* ends with it */
 	struct front_lines lines; /* the front's ends */
-	/* A message of one byte, enum broker_state, for each state that the broker reports. */
+	/* A message of one byte, enum broker_state, for each state that the broker reports; to the
+	 * broker: struct authority, before SIGHUP. */
 	int notes;
 };
 

@@ -8,6 +8,7 @@
 
 #include "daemon/broker/certificates.h"
 #include "daemon/front/pem.h"
+#include "lib/base/log.h"
 #include "lib/base/macro.h"
 
 int settings_read_tls(const struct config *config, struct grpc_tls **ret, char *ret_text,
@@ -49,24 +50,41 @@ static void ignore(const char *name, void *data)
 {
 }
 
-void settings_renew(struct config **config, struct grpc_tls **tls, int argc, char *argv[])
+static int read_again(const struct config *old, int argc, char *argv[], struct config **ret,
+		      struct grpc_tls **ret_tls, char *text, size_t size)
 {
-	const char *path = (*config)->file;
-	struct config *renewed;
-	struct grpc_tls *certificate;
-	char text[600];
-	int fd = *path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+	int fd = *old->file ? open(old->file, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1, r;
 
-	if (*path && fd < 0)
-		return;
-	if (config_renew(*config, argc, argv, fd, ignore, NULL, &renewed, text, sizeof(text)) < 0)
-		return;
-	if (settings_read_tls(renewed, &certificate, text, sizeof(text)) < 0) {
-		config_free(renewed);
-		return;
+	if (*old->file && fd < 0) {
+		r = -errno;
+		snprintf(text, size, "cannot read %.500s: %s", old->file, strerror(-r));
+		return r;
+	}
+	r = config_renew(old, argc, argv, fd, ignore, NULL, ret, text, size);
+	if (r < 0)
+		return r;
+	r = config_resolve(*ret, text, size);
+	if (r == 0)
+		r = settings_read_tls(*ret, ret_tls, text, size);
+	if (r < 0)
+		config_free(*ret);
+	return r;
+}
+
+int settings_renew(struct config **config, struct grpc_tls **tls, int argc, char *argv[])
+{
+	struct grpc_tls *certificate;
+	struct config *renewed;
+	char text[600];
+	int r = read_again(*config, argc, argv, &renewed, &certificate, text, sizeof(text));
+
+	if (r < 0) {
+		log_error("%s; the configuration and the certificate remain unchanged", text);
+		return r;
 	}
 	config_free(*config);
 	grpc_tls_free(*tls);
 	*config = renewed;
 	*tls = certificate;
+	return 0;
 }

@@ -10,5 +10,6 @@
  * none is configured. -errno, with the sentence in ret_text. */
 int settings_read_tls(const struct config *config, struct grpc_tls **ret, char *ret_text,
 		      size_t text_size);
-/* Reads both again. What cannot be used changes nothing, and the front reports it. */
-void settings_renew(struct config **config, struct grpc_tls **tls, int argc, char *argv[]);
+/* Reads both again, and looks up the names of users and groups. What cannot be used changes
+ * nothing; the log has the reason. -errno. */
+int settings_renew(struct config **config, struct grpc_tls **tls, int argc, char *argv[]);

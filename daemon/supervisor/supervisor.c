@@ -29,6 +29,7 @@ struct supervisor {
 	pid_t front;
 	int signals; /* signalfd */
 	bool stopping;
+	bool reload_pending; /* the broker and the front have not heard of it */
 	/* Of the roles that have ended and are not replaced yet. */
 	bool any_killed, any_failed;
 	uint64_t started_ns;             /* the latest start of a role */
@@ -49,6 +50,8 @@ static int start_all(struct supervisor *s)
 	struct roles_options *o = s->options;
 	int r;
 
+	/* They start with the configuration of now. */
+	s->reload_pending = false;
 	/* No client of an earlier front is left. */
 	safe_close(o->clients);
 	o->clients = clients_memory_new();
@@ -61,6 +64,22 @@ static int start_all(struct supervisor *s)
 	return r;
 }
 
+/* The broker decides by these rules from now on, and makes the front read the rest. */
+static void pass_reload_on(struct supervisor *s)
+{
+	const struct authority *rules = &s->options->front.config->access;
+
+	if (!s->role.broker || !s->reload_pending)
+		return;
+	if (send(s->role.notes, rules, sizeof(*rules), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+		kill(s->role.broker, SIGHUP);
+		s->reload_pending = false;
+	} else if (errno != EAGAIN && errno != EPIPE && errno != ECONNRESET && errno != EBADF) {
+		log_error("the broker and the front do not get the new configuration: %m");
+		s->reload_pending = false;
+	}
+}
+
 static int start_another_broker(struct supervisor *s)
 {
 	int r = start_broker(s);
@@ -68,6 +87,8 @@ static int start_another_broker(struct supervisor *s)
 	/* A front that cannot take them ends, and this broker with it. */
 	if (r >= 0 && roles_hand_over(s->options->line, &s->role.lines) < 0)
 		log_debug("the front does not take another broker");
+	if (r >= 0)
+		pass_reload_on(s);
 	return r;
 }
 
@@ -164,9 +185,10 @@ static void on_signal(struct supervisor *s)
 		reap(s);
 		break;
 	case SIGHUP:
-		settings_renew(&front->config, &front->tls, front->argc, front->argv);
-		if (s->role.broker)
-			kill(s->role.broker, SIGHUP);
+		if (settings_renew(&front->config, &front->tls, front->argc, front->argv) == 0) {
+			s->reload_pending = true;
+			pass_reload_on(s);
+		}
 		break;
 	default:
 		s->stopping = true;
@@ -228,9 +250,13 @@ int supervisor_run(struct roles_options *options)
 		struct pollfd p[] = { { .fd = s.signals, .events = POLLIN },
 				      { .fd = s.role.notes, .events = POLLIN } };
 
+		if (s.reload_pending)
+			p[1].events |= POLLOUT;
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
-		if (p[1].revents)
+		if (p[1].revents & POLLOUT)
+			pass_reload_on(&s);
+		if (p[1].revents & ~POLLOUT)
 			on_note(&s);
 		if (p[0].revents)
 			on_signal(&s);

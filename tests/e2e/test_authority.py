@@ -15,6 +15,8 @@ import time
 import harness
 from test_discovery import FIXTURES, NAME
 from test_grpc import TOOLS
+from test_lifecycle import breakpoints
+from test_supervisor import Client
 
 OWNER, OTHER, OPERATOR, WATCHER, OPERATORS = 4721, 4722, 4723, 4724, 4800
 OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS = range(7)
@@ -93,10 +95,11 @@ class Authority(harness.TestCase):
     def ctl(cls, caller, *words):
         return cls.call(caller, "--daemon", f"unix:{cls.daemon.socket}", *words)
 
-    def begin(self, caller, pid, duration="60s"):
-        """A capture by a caller that goes on."""
-        process = subprocess.Popen([*map(str, caller), self.public / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid",
-                                    str(pid), "-d", duration, "-o", self.logdir()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+    def begin(self, caller, pid, duration="60s", every=False):
+        """A capture by a caller that goes on: of the process, or of every one that the caller may profile."""
+        which = [] if every else ["--pid", str(pid)]
+        process = subprocess.Popen([*map(str, caller), self.public / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", *which,
+                                    "-d", duration, "-o", self.logdir()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         harness.wait_until(lambda: pid in self.captured(), 10, "the capture runs")
@@ -282,6 +285,179 @@ class Ends(Authority):
         self.assertIn("The daemon's configuration limits your captures of these processes: 50 % of the processes' CPU time; no allocations.",
                       limited.json["warnings"])
         self.assertFalse([warning for warning in free.json["warnings"] if "limits your captures" in warning])
+
+
+class Reload(Authority):
+    """Each test has a daemon of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.owners, cls.others = cls.actor(OWNER), cls.actor(OTHER)
+
+    def begin_daemon(self, text, *arguments, prefix=()):
+        self.settings = self.directory / "tfprofd.conf"
+        self.settings.write_text(text)
+        self.daemon = type(self).daemon = self.start(harness.Daemon, "--config", self.settings, *arguments, prefix=prefix)
+        os.chmod(self.daemon.socket, 0o666)
+        for process in (self.owners, self.others):
+            harness.wait_target(self.daemon, process.pid)
+
+    def reload(self, text, expected="the configuration was reloaded"):
+        count = self.daemon.stderr().count(expected)
+        self.settings.write_text(text)
+        self.daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: self.daemon.stderr().count(expected) > count, 5, expected)
+
+    def may(self, caller, process):
+        status = self.ctl(caller, "plan", "--pid", process.pid).status
+        self.assertIn(status, (OK, DENIED))
+        return status == OK
+
+    def probes(self, process):
+        return breakpoints(process.pid, NAME)
+
+    def audited(self, verdict, process):
+        done = harness.run(harness.OUT / "tfprofctl", "audit", "--json", self.daemon.state)
+        return [line for line in done.json["lines"] if (line["verdict"], line["action"], line.get("target_pid"), line.get("client_uid")) ==
+                (verdict, "capture", process.pid, OPERATOR)]
+
+    def test_a_group_loses_and_gains_a_process_in_the_middle_of_a_capture(self):
+        operator = as_user(OPERATOR, OPERATORS)
+        self.begin_daemon(f"[access operators]\ngroups = {OPERATORS}\ntarget-users = {OWNER}\n")
+        client = self.begin(operator, self.owners.pid, every=True)
+        self.assertTrue(self.probes(self.owners))
+        self.assertFalse(self.may(operator, self.others))
+        begun = time.monotonic()
+        self.reload("")
+        harness.wait_until(lambda: not self.probes(self.owners), 3, "they are gone")
+        print(f"     detached within {time.monotonic() - begun:.2f} s of SIGHUP")
+        self.assertFalse(self.may(operator, self.owners))
+        self.assertEqual([line["reason"].partition(":")[0] for line in self.audited("deny", self.owners) if "capture" in line],
+                         [f"user {OPERATOR} may not profile process {self.owners.pid} of user {OWNER}"])
+        self.assertFalse(self.probes(self.others))
+        # The sections have other numbers than before.
+        self.reload(f"[access nobody]\nusers = 4799\n[access operators]\ngroups = {OPERATORS}\ntarget-users = {OTHER}\n")
+        harness.wait_until(lambda: self.probes(self.others), 3, "the other process joins")
+        self.assertEqual(len(self.audited("allow", self.others)), 1)
+        self.assertTrue(self.may(operator, self.others))
+        self.assertFalse(self.may(operator, self.owners))
+        self.assertFalse(self.probes(self.owners))
+        self.assertIsNone(client.poll(), "the capture goes on")
+
+    def test_a_capture_goes_on_as_long_as_its_client_may_have_it(self):
+        sections = f"[access operators]\ngroups = {OPERATORS}\ntarget-users = {OWNER}\n"
+        self.begin_daemon(sections)
+        before = harness.bpf_objects()
+        # At level 2, the default.
+        client = self.begin(as_user(OPERATOR, OPERATORS), self.owners.pid)
+        probes, attached = self.probes(self.owners), harness.leftovers(before, 0, self.daemon)
+        self.assertTrue(probes)
+        self.reload(f"[access nobody]\nusers = 4799\n{sections}max-level = 2\n")
+        time.sleep(1.5)
+        self.assertEqual((self.probes(self.owners), harness.leftovers(before, 0, self.daemon)), (probes, attached))
+        self.assertEqual(len(self.audited("allow", self.owners)), 1)
+        self.reload(f"{sections}max-level = 1\n")
+        harness.wait_until(lambda: not self.probes(self.owners), 3, "they are gone")
+        self.assertIsNone(client.poll())
+
+    def test_a_file_that_cannot_be_used_changes_nothing_and_flags_keep_their_values(self):
+        good = f"[daemon]\ntcp-access = root\nmax-level = 2\n[access operators]\ngroups = {OPERATORS}\ntarget-users = {OWNER}\n"
+        self.begin_daemon(good, "--tcp-access", "user")
+        operator, other = as_user(OPERATOR, OPERATORS), as_user(OTHER)
+        more = f"[access more]\nusers = {OTHER}\ntarget-users = {OWNER}\n"
+        for bad, reason in ((f"{more}[access wrong]\nusers = nobody-at-all\n", "[access wrong]: unknown user 'nobody-at-all'"),
+                            (f"{more}max-levels = 1\n", "unknown key 'max-levels' (did you mean 'max-level'?)"),
+                            (f"[daemon]\nmax-duration = 0\n{more}", "invalid number of seconds '0'")):
+            self.reload(bad, "; the configuration and the certificate remain unchanged")
+            self.assertIn(reason, self.daemon.stderr())
+            self.assertTrue(self.may(operator, self.owners))
+            self.assertFalse(self.may(other, self.owners))
+        self.assertNotIn("was reloaded", self.daemon.stderr())
+        self.reload(f"{good}{more}")
+        self.assertTrue(self.may(other, self.owners))
+        # By the flag root has only its own on TCP.
+        command = self.call([], "--daemon", self.daemon.address, "targets", "--json")
+        self.assertNotIn(self.owners.pid, [t["pid"] for t in json.loads(command.stdout or '{"targets": []}')["targets"]])
+
+    def test_keys_of_the_daemon_that_limit_others_apply_after_SIGHUP(self):
+        self.begin_daemon("")
+        on_tcp = self.start(Client, self.daemon.address, 0)
+        words = ("capture", "--pid", self.owners.pid, "-d", "100ms", "--level", "2", "--memory=on", "--json")
+        self.assertFalse(self.limits(words))
+        self.assertEqual(on_tcp.ask(), "True ['READY']")
+        self.reload("[daemon]\ntcp-access = user\nmax-level = 1\nmax-overhead = 50\nmemory = no\n")
+        self.assertEqual(self.limits(words), ["The daemon's configuration limits your captures of these processes: level 1; 50 % of the processes' CPU time; no allocations."])
+        self.assertEqual(on_tcp.ask(), "False ['READY']")
+        self.reload("[daemon]\ntcp-access = no\n")
+        self.assertFalse(self.limits(words))
+        self.assertEqual(self.call([], "--daemon", self.daemon.address, "plan", "--pid", self.owners.pid).status, DENIED)
+        self.reload("")
+        self.assertEqual(on_tcp.ask(), "True ['READY']")
+
+    def limits(self, words):
+        return [warning for warning in self.ctl(as_user(OWNER), *words, "-o", self.logdir()).json["warnings"] if "limits your captures" in warning]
+
+    def test_the_recorder_follows_captures_user(self):
+        self.begin_daemon(f"[daemon]\ncaptures-user = {OWNER}\n", "--recorder", "1", "--recorder-overhead", "100")
+        harness.wait_until(lambda: self.probes(self.owners), 10, "the owner's process is recorded")
+        self.assertFalse(self.probes(self.others))
+        self.reload(f"[daemon]\ncaptures-user = {OTHER}\n")
+        harness.wait_until(lambda: self.probes(self.others) and not self.probes(self.owners), 5, "the other one is, instead")
+
+    def test_the_next_broker_has_the_rules_of_the_last_reload(self):
+        self.begin_daemon("")
+        client = self.start(Client, f"unix:{self.daemon.socket}", OPERATOR)
+        self.assertEqual(client.ask(), "False ['READY']")
+        more = f"[access more]\nusers = {OPERATOR}\ntarget-users = {OWNER}\n"
+        self.reload(more)
+        self.assertEqual(client.ask(), "True ['READY']")
+        self.settings.write_text("[daemon]\nmax-level = 9\n")
+        for _ in range(2):
+            broker = self.daemon.roles()["broker"]
+            os.kill(broker, signal.SIGKILL)
+            self.daemon.wait_roles(replaced=[broker])
+            self.assertEqual(client.ask(), "True ['READY']")
+            self.assertTrue(self.may(as_user(OPERATOR), self.owners))
+            self.assertFalse(self.may(as_user(OPERATOR), self.others))
+        # A reload while there is no broker.
+        self.daemon.send(signal.SIGSTOP)
+        broker = self.daemon.roles()["broker"]
+        os.kill(broker, signal.SIGKILL)
+        self.settings.write_text(f"[daemon]\nmax-duration = 1\n[access nobody]\nusers = 4799\n{more.replace(str(OWNER), str(OTHER))}")
+        self.daemon.send(signal.SIGHUP)
+        self.daemon.send(signal.SIGCONT)
+        self.daemon.wait_roles(replaced=[broker])
+        harness.wait_until(lambda: self.daemon.stderr().count("was reloaded") == 2, 5, "the front reads it, too")
+        self.assertEqual(client.ask(), "True ['READY']")
+        self.assertTrue(self.may(as_user(OPERATOR), self.others))
+        self.assertFalse(self.may(as_user(OPERATOR), self.owners))
+        self.assertEqual(self.ctl([], "capture", "--pid", self.owners.pid, "-d", "2s", "-o", self.logdir()).status, USAGE)
+
+    def test_the_last_of_many_reloads_counts_for_a_broker_that_was_held_up(self):
+        self.begin_daemon("")
+        broker = self.daemon.roles()["broker"]
+        os.kill(broker, signal.SIGSTOP)
+        for n in range(12):
+            # More than the socket between the two has room for.
+            self.settings.write_text(f"[access last]\nusers = {OPERATOR}\ntarget-users = {OWNER if n == 11 else 4799}\n")
+            self.daemon.send(signal.SIGHUP)
+            time.sleep(0.05)
+        os.kill(broker, signal.SIGCONT)
+        harness.wait_until(lambda: self.may(as_user(OPERATOR), self.owners), 5, "the last rules apply")
+
+    def test_names_are_those_of_the_time_of_the_reload(self):
+        # Seen by this daemon only.
+        passwd = self.directory / "passwd"
+        passwd.write_text(pathlib.Path("/etc/passwd").read_text())
+        self.begin_daemon("", prefix=["unshare", "-m", "sh", "-c", f'mount --bind {passwd} /etc/passwd && exec "$@"', "sh"])
+        late = f"[access late]\nusers = late-operator\ntarget-users = {OWNER}\n"
+        self.reload(late, "[access late]: unknown user 'late-operator'; the configuration and the certificate remain unchanged")
+        self.assertFalse(self.may(as_user(OPERATOR), self.owners))
+        with passwd.open("a") as f:
+            f.write(f"late-operator:x:{OPERATOR}:{OPERATOR}::/:/usr/sbin/nologin\n")
+        self.reload(late)
+        self.assertTrue(self.may(as_user(OPERATOR), self.owners))
 
 
 if __name__ == "__main__":

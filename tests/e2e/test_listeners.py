@@ -247,7 +247,7 @@ class Tls(harness.TestCase):
         daemon = self.serve("--tls-client-ca", authority)
         authority.unlink()
         daemon.send(signal.SIGHUP)
-        harness.wait_until(lambda: "cannot read tls-client-ca" in daemon.stderr(), 5, "refused")
+        harness.wait_until(lambda: f"cannot read {authority}" in daemon.stderr(), 5, "refused")
         self.assertIn("certificate required", self.ctl().stderr)
         authority.write_bytes(self.authority.certificate.read_bytes())
         daemon.send(signal.SIGHUP)

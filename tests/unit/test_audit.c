@@ -115,6 +115,26 @@ TEST(a_capture_has_a_line_for_each_decision_with_its_numbers)
 	end();
 }
 
+TEST(a_process_that_a_capture_loses_has_its_line)
+{
+	struct audit *a = begin();
+
+	audit_client(a, 5, UID, -1);
+	answer(a, BROKER_CAPTURE, 5, 0, 0, 3);
+	answer(a, BROKER_TARGET, 3, getpid(), 0, 3);
+	audit_lost_target(a, 3, getpid(), "the rules are others now");
+	/* No capture has this id. */
+	audit_lost_target(a, 4, getpid(), "x");
+	audit_lost_target(a, BROKER_MAX_CAPTURES, getpid(), "x");
+	content(AUDIT_FILE);
+	CHECK_EQ(count(text, "\n"), 2);
+	CHECK_EQ(count(text, " verdict=deny action=capture client_uid=1000 capture=3 target_pid="),
+		 1);
+	CHECK_EQ(count(text, " reason=\"the rules are others now\"\n"), 1);
+	audit_free(a);
+	end();
+}
+
 TEST(captures_that_run_when_the_daemon_ends_have_their_end)
 {
 	struct audit *a = begin();

@@ -321,4 +321,40 @@ TEST(a_ceiling_leaves_out_kinds_of_probes)
 	      authority_kinds(&low) & 1u << KIND_SOCKETS);
 }
 
+TEST(rules_that_another_process_sent_are_checked_before_they_are_used)
+{
+	const struct authority good = policy();
+	struct authority a = good;
+
+	CHECK(authority_is_valid(&a));
+	a.n_rules = ACCESS_RULES_MAX + 1;
+	CHECK(!authority_is_valid(&a));
+	a = good;
+	a.rules[1].group_ids.n = ACCESS_IDS_MAX + 1;
+	CHECK(!authority_is_valid(&a));
+	a = good;
+	memset(a.rules[0].executables, 'a', sizeof(a.rules[0].executables));
+	CHECK(!authority_is_valid(&a));
+	a = good;
+	memset(&a.tcp, 0xff, sizeof(a.tcp));
+	CHECK(!authority_is_valid(&a));
+	/* What is behind the last rule does not count. */
+	a = good;
+	memset(&a.rules[2], 0xff, sizeof(a.rules[2]));
+	CHECK(authority_is_valid(&a));
+}
+
+TEST(other_rules_leave_the_namespaces_of_the_broker_as_they_are)
+{
+	struct authority a = policy(),
+			 rules = { .n_rules = 1, .tcp = TCP_NONE, .daemon_user = ALICE };
+
+	authority_renew(&a, &rules);
+	CHECK_EQ(a.n_rules, 1);
+	CHECK_EQ(a.tcp, TCP_NONE);
+	CHECK_EQ(a.daemon_user, ALICE);
+	CHECK(!memcmp(&a.user_ns, &host_users, sizeof(host_users)));
+	CHECK(!memcmp(&a.pid_ns, &host_pids, sizeof(host_pids)));
+}
+
 CHECK_MAIN()

@@ -431,4 +431,78 @@ TEST(a_file_of_certificates_that_others_may_write_is_refused)
 	CHECK(strstr(text, "cannot read"));
 }
 
+/* Rules of which the last one names the group of this process; the others, nobody. */
+static struct authority rules_of(unsigned n)
+{
+	struct authority rules = { .n_rules = n };
+
+	rules.rules[n - 1].group_ids = (struct id_list){ .ids = { getgid() }, .n = 1 };
+	return rules;
+}
+
+TEST(clients_that_are_connected_are_named_by_the_rules_of_now)
+{
+	int local = listen_unix(), tcp = listen_at(0), client = connect_unix(), other, front,
+	    second;
+	struct authority authority, rules = rules_of(3);
+	struct clients *c = begin(&authority, "");
+	const uint32_t id = accept_from(c, local, &front);
+	uint32_t others;
+
+	other = connect_to(tcp);
+	others = accept_from(c, tcp, &second);
+	CHECK_EQ(clients_caller(c, id)->rules, 0);
+	clients_renew(c, &rules);
+	CHECK_EQ(clients_caller(c, id)->rules, 1u << 2);
+	/* Of a client on TCP no group is known. */
+	CHECK_EQ(clients_caller(c, others)->rules, 0);
+	rules = rules_of(1);
+	rules.rules[0].user_ids = (struct id_list){ .ids = { getuid() }, .n = 1 };
+	clients_renew(c, &rules);
+	CHECK_EQ(clients_caller(c, id)->rules, 1);
+	CHECK_EQ(clients_caller(c, others)->rules, 1);
+	/* The next broker has other rules. */
+	clients_free(c);
+	c = begin_again(&authority, "");
+	rules = rules_of(2);
+	clients_renew(c, &rules);
+	CHECK(!clients_caller(c, id));
+	CHECK_EQ(clients_return(c, id, front), 0);
+	CHECK_EQ(clients_caller(c, id)->rules, 1u << 1);
+	clients_free(c);
+	close(local);
+	close(tcp);
+	close(client);
+	close(other);
+	close(front);
+	close(second);
+}
+
+TEST(the_front_learns_what_a_client_is_by_the_rules_of_now)
+{
+	int tcp = listen_at(0), client = connect_to(tcp), front;
+	struct authority authority, rules = { .tcp = TCP_NONE };
+	struct clients *c = begin(&authority, "");
+	struct broker_message m = {};
+	struct authority_peer peer;
+
+	m.id = accept_from(c, tcp, &front);
+	CHECK_EQ(clients_describe(c, &m), 0);
+	CHECK_EQ(m.peer.uid, getuid());
+	CHECK_EQ(m.peer.is_root, getuid() == 0);
+	clients_renew(c, &rules);
+	CHECK_EQ(clients_describe(c, &m), 0);
+	CHECK_EQ(m.peer.uid, (uid_t)-1);
+	CHECK(!m.peer.is_root);
+	CHECK_EQ(clients_peer(c, m.id, &peer), 0);
+	CHECK_EQ(peer.uid, getuid());
+	CHECK(!peer.is_root);
+	close(client);
+	pause_ms(5);
+	CHECK_EQ(clients_describe(c, &m), -ECANCELED);
+	clients_free(c);
+	close(front);
+	close(tcp);
+}
+
 CHECK_MAIN()

@@ -210,6 +210,46 @@ TEST(a_reload_applies_what_can_change_and_names_what_cannot)
 	unlink(path);
 }
 
+TEST(a_reload_applies_who_may_profile_whom)
+{
+	struct config *config, *again = NULL;
+	char *flags[] = { "tfprofd", "--config", path, "--tcp-access", "user", NULL };
+	FILE *file;
+
+	write_file("[access a]\nusers = root\n");
+	CHECK_EQ(read_flags(flags, &config), 0);
+	n_restarts = 0;
+	file = fopen(path, "w");
+	fputs("[daemon]\ntcp-access = no\nmax-level = 1\nmemory = no\ncaptures-user = 4711\n"
+	      "[access b]\ngroups = 12\n[access a]\nusers = root\n",
+	      file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
+	CHECK_EQ(config_resolve(again, error, sizeof(error)), 0);
+	CHECK_EQ(n_restarts, 0);
+	CHECK_EQ(again->access.n_rules, 2);
+	CHECK_EQ(again->access.rules[0].group_ids.ids[0], 12);
+	CHECK_EQ(again->access.rules[1].user_ids.n, 1);
+	CHECK_EQ(again->access.tcp, TCP_USER);
+	CHECK_EQ(again->access.ceiling.max_level, 1);
+	CHECK(again->access.ceiling.no_memory);
+	CHECK_EQ(again->access.daemon_user, 4711);
+	config_free(again);
+	file = fopen(path, "w");
+	fputs("[access a]\nusers = nobody-at-all\n", file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 5, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
+	CHECK_EQ(config_resolve(again, error, sizeof(error)), -EINVAL);
+	CHECK(strstr(error, ": [access a]: unknown user 'nobody-at-all'"));
+	config_free(again);
+	config_free(config);
+	unlink(path);
+}
+
 TEST(sections_of_access_are_read_in_order_and_their_names_become_numbers)
 {
 	const struct access_rule *rule;
