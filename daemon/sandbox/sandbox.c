@@ -17,11 +17,8 @@
 
 #define FRONT_FILES 4096
 
-/*
- * What the front sees of the host's files: processes, and the names of users and groups, which the
- * configuration contains and which are looked up when it is read again.
- */
-static const char *const shown[] = { "/proc", "/etc/passwd", "/etc/group", NULL };
+/* What the front sees of the host's files: processes. */
+static const char *const shown[] = { "/proc", NULL };
 static const char *const nothing[] = { NULL };
 
 static int limit(int resource, rlim_t value)
