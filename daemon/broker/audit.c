@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "daemon/broker/audit_file.h"
 #include "daemon/plan/detail.h"
 #include "include/record_types.h"
 #include "lib/base/escape.h"
@@ -54,8 +55,7 @@ struct running {
 
 struct audit {
 	pthread_mutex_t lock; /* of all that follows */
-	int directory, file;  /* -1: none */
-	uint64_t file_bytes;
+	struct audit_file file;
 	unsigned n_missing; /* lines since the last one that could be written to the file */
 	int error;          /* why, of the first of them */
 	int journal;        /* -1: there is none */
@@ -212,68 +212,6 @@ static void add_pids(struct line *l, const struct running *c)
 		add(l, "target_pids", text);
 }
 
-static int append(const struct audit *a, const char *text, size_t length)
-{
-	ssize_t n = write(a->file, text, length);
-	int error = n < 0 ? errno : ENOSPC;
-	struct stat st;
-
-	if (n == (ssize_t)length)
-		return 0;
-	/* A line is there whole, or not at all. */
-	if (n > 0 && fstat(a->file, &st) == 0 && ftruncate(a->file, st.st_size - n) < 0)
-		log_debug("cannot truncate the audit log: %m");
-	return -error;
-}
-
-/* The last line of a daemon that did not finish it is ended; nothing more is written to a full
- * file. */
-static int end_unfinished(const struct audit *a)
-{
-	char last = '\n';
-
-	if (a->file_bytes && a->file_bytes < AUDIT_FILE_BYTES &&
-	    pread(a->file, &last, 1, (off_t)a->file_bytes - 1) < 0)
-		return -errno;
-	return last == '\n' ? 0 : append(a, "\n", 1);
-}
-
-static int open_file(struct audit *a)
-{
-	struct stat st;
-	int r;
-
-	a->file = openat(a->directory, AUDIT_FILE,
-			 O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-	if (a->file < 0)
-		return -errno;
-	if (fstat(a->file, &st) == 0) {
-		a->file_bytes = (uint64_t)st.st_size;
-		r = end_unfinished(a);
-	} else {
-		r = -errno;
-	}
-	if (r < 0)
-		a->file = safe_close(a->file);
-	return r;
-}
-
-static int write_file(struct audit *a, const char *text, size_t length)
-{
-	int r = 0;
-
-	if (a->file >= 0 && a->file_bytes >= AUDIT_FILE_BYTES &&
-	    renameat(a->directory, AUDIT_FILE, a->directory, AUDIT_FILE_OLD) == 0)
-		a->file = safe_close(a->file);
-	if (a->file < 0)
-		r = open_file(a);
-	if (r >= 0)
-		r = append(a, text, length);
-	if (r >= 0)
-		a->file_bytes += length;
-	return r;
-}
-
 static void note_missing(struct audit *a, int error)
 {
 	if (!a->n_missing)
@@ -293,7 +231,7 @@ static void write_line(struct audit *a, struct line *l)
 	char text[128];
 	int r = 0;
 
-	if (a->directory < 0)
+	if (a->file.directory < 0)
 		return;
 	if (a->n_missing) {
 		begin_line_at(&gap, &l->time, AUDIT_LOST, AUDIT_LOG);
@@ -301,12 +239,12 @@ static void write_line(struct audit *a, struct line *l)
 			 a->n_missing, a->n_missing == 1 ? "" : "s", strerror(-a->error));
 		add(&gap, "reason", text);
 		gap.text[gap.length] = '\n';
-		r = write_file(a, gap.text, gap.length + 1);
+		r = audit_file_write(&a->file, gap.text, gap.length + 1);
 	}
 	if (r >= 0) {
 		a->n_missing = 0;
 		l->text[l->length] = '\n';
-		r = write_file(a, l->text, l->length + 1);
+		r = audit_file_write(&a->file, l->text, l->length + 1);
 		l->text[l->length] = 0;
 	}
 	if (r < 0)
@@ -350,10 +288,9 @@ int audit_new(int directory, struct audit **ret)
 	if (!a)
 		return -ENOMEM;
 	pthread_mutex_init(&a->lock, NULL);
-	a->directory = directory;
-	a->file = -1;
+	a->file = (struct audit_file){ .directory = directory, .fd = -1 };
 	a->journal = open_journal();
-	r = directory < 0 ? 0 : open_file(a);
+	r = directory < 0 ? 0 : audit_file_open(&a->file);
 	if (r < 0)
 		log_warning_errno(r, "cannot write the audit log %s: %m", AUDIT_FILE);
 	*ret = a;
@@ -604,7 +541,7 @@ struct audit *audit_free(struct audit *a)
 		if (a->captures[i].used)
 			end_capture(a, i, "the daemon ends");
 	rate_limit_end(&a->limit, 0, true, on_omitted, a);
-	safe_close(a->file);
+	safe_close(a->file.fd);
 	safe_close(a->journal);
 	pthread_mutex_destroy(&a->lock);
 	free(a);

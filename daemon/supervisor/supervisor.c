@@ -126,9 +126,6 @@ static void reap(struct supervisor *s)
 		note_end(s, "broker", status);
 		if (s->role.prover)
 			kill(s->role.prover, SIGKILL);
-		/* The front waits for another broker. */
-		if (s->stopping)
-			s->options->line = safe_close(s->options->line);
 	}
 	if (has_ended(&s->front, &status)) {
 		note_end(s, "front", status);
@@ -158,6 +155,9 @@ static int restart(struct supervisor *s)
 {
 	int r = 0;
 
+	/* There is no other broker to wait for. */
+	if (s->stopping && !s->role.broker)
+		s->options->line = safe_close(s->options->line);
 	/* A broker without its front, or without its prover, ends soon; a front waits. */
 	if (s->role.broker || s->role.prover)
 		return 0;
