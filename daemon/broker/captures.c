@@ -257,6 +257,10 @@ static int decide(const struct captures *s, const struct capture *c, pid_t pid, 
 			 c->uid, pid, m.uid, m.text);
 		return r;
 	}
+	if (r == -EMFILE || r == -ENFILE) {
+		snprintf(text, size, "cannot examine process %d: %s", pid, strerror(-r));
+		return r;
+	}
 	if (r < 0) {
 		snprintf(text, size, "process %d has ended", pid);
 		return r == -ECANCELED ? r : -ESRCH;

@@ -128,6 +128,11 @@ int process_owner(int directory, uid_t *ret)
 	return r;
 }
 
+static bool lacks_files(void)
+{
+	return errno == EMFILE || errno == ENFILE;
+}
+
 /* A namespace and its ancestors, up to the broker's own. */
 static int read_lineage(int directory, const char *path, struct namespace_id *ids, uid_t *creators,
 			unsigned *ret_n)
@@ -146,6 +151,9 @@ static int read_lineage(int directory, const char *path, struct namespace_id *id
 		}
 		ids[n++] = (struct namespace_id){ st.st_dev, st.st_ino };
 		parent = ioctl(fd, NS_GET_PARENT);
+		/* A lack of descriptors is not the end of the line. */
+		if (parent < 0 && lacks_files())
+			r = -errno;
 		close(fd);
 		fd = parent;
 	}
@@ -155,7 +163,7 @@ static int read_lineage(int directory, const char *path, struct namespace_id *id
 }
 
 /* The path of the process in the unified tree of cgroups; without one, in systemd's. */
-static void read_cgroup(int directory, char *ret, size_t size)
+static int read_cgroup(int directory, char *ret, size_t size)
 {
 	_cleanup_free_ char *line = NULL;
 	FILE *f = open_text(directory, "cgroup");
@@ -163,7 +171,9 @@ static void read_cgroup(int directory, char *ret, size_t size)
 	ssize_t n;
 
 	ret[0] = 0;
-	while (f && (n = getline(&line, &line_size, f)) > 0) {
+	if (!f)
+		return lacks_files() ? -errno : 0;
+	while ((n = getline(&line, &line_size, f)) > 0) {
 		const char *path = strchr(line, ':') ? strchr(strchr(line, ':') + 1, ':') : NULL;
 		bool is_unified = !strncmp(line, "0::", 3);
 
@@ -175,8 +185,8 @@ static void read_cgroup(int directory, char *ret, size_t size)
 		if (is_unified ? strcmp(path + 1, "/") || !*ret : true)
 			snprintf(ret, size, "%s", path + 1);
 	}
-	if (f)
-		fclose(f);
+	fclose(f);
+	return 0;
 }
 
 int target_facts_read(pid_t pid, struct target_facts *ret)
@@ -199,9 +209,10 @@ int target_facts_read(pid_t pid, struct target_facts *ret)
 		return r;
 	n = readlinkat(directory, "exe", ret->executable, sizeof(ret->executable) - 1);
 	ret->executable[MAX(n, 0)] = 0;
-	read_cgroup(directory, ret->cgroup, sizeof(ret->cgroup));
+	r = read_cgroup(directory, ret->cgroup, sizeof(ret->cgroup));
 	/* Last: who gained privileges meanwhile is not dumpable. */
-	r = process_owner(directory, &ret->owner);
+	if (r == 0)
+		r = process_owner(directory, &ret->owner);
 	if (r < 0)
 		return r;
 	ret->is_uniform = status.real == status.effective && status.effective == status.saved;
