@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/capture/recorded_rows.h"
+#include "daemon/correlate/runtime/layout.h"
 #include "lib/base/macro.h"
 #include "proto/recording.pb-c.h"
 
@@ -143,12 +144,16 @@ static int on_target(const struct correlate_target *target, void *data)
 static int on_layout(unsigned target, unsigned named, const struct record_layout *layout,
 		     void *data)
 {
-	const struct recording *r = data;
+	struct recording *r = data;
 	const struct pack_set *set = target < r->n_targets ? r->sets[target] : NULL;
 	unsigned row = 0;
 
 	while (set && row < set->n_rows && set->owners[row] != set->named[named])
 		row++;
+	if (set && named < RECORD_LAYOUTS) {
+		r->layouts[target][named] = *layout;
+		r->is_known[target][named] = true;
+	}
 	recording_set_layout(r->journal, target, row, layout);
 	return 0;
 }
@@ -165,9 +170,32 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 	return 0;
 }
 
+/* What the object points to besides its names stays out of the file. */
+static void feed_object(const struct recording *r, const struct record_object *object)
+{
+	const struct pack_set *set =
+		object->head.target < r->n_targets ? r->sets[object->head.target] : NULL;
+	int named = set ? pack_set_named(set, object->head.site) : -1;
+	struct record_object copy = *object;
+
+	if (named < 0 || named >= RECORD_LAYOUTS)
+		return;
+	if (set->named[named]->names.form == NAME_VIEW)
+		object_keep_names(&copy, &set->named[named]->names,
+				  r->is_known[object->head.target][named]
+					  ? &r->layouts[object->head.target][named]
+					  : NULL);
+	recording_feed(r->journal, &copy.head);
+}
+
 static int on_record(const struct record *record, void *data)
 {
-	recording_feed(((struct recording *)data)->journal, record);
+	struct recording *r = data;
+
+	if (record->kind == RECORD_OBJECT)
+		feed_object(r, (const void *)record);
+	else
+		recording_feed(r->journal, record);
 	return 0;
 }
 

@@ -20,6 +20,9 @@ struct recording {
 	const struct request_filter *filter;
 	const struct pack_set *sets[RECORD_MAX_TARGETS]; /* of the targets */
 	unsigned n_targets;
+	/* Where names are, of each target's packs. */
+	struct record_layout layouts[RECORD_MAX_TARGETS][RECORD_LAYOUTS];
+	bool is_known[RECORD_MAX_TARGETS][RECORD_LAYOUTS];
 };
 /* The filter selects the requests that the result shows; journal and filter must live as long.
  * Returns the sink. */

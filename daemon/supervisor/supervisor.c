@@ -165,10 +165,10 @@ static int restart(struct supervisor *s)
 		return s->front ? 0 : 1;
 	if (!may_restart(s))
 		return -ECHILD;
+	log_info("the %s again", s->front ? "broker is started" : "roles are started");
 	r = s->front ? start_another_broker(s) : start_all(s);
 	if (r < 0)
-		return log_error_errno(r, "cannot start the roles again: %m");
-	log_info("the %s", s->front ? "broker was started again" : "roles were started again");
+		return log_error_errno(r, "cannot start them: %m");
 	s->any_killed = s->any_failed = false;
 	return 0;
 }

@@ -104,14 +104,14 @@ class FullStateDirectory(TestCase):
         of_captures = lambda: [line for line in self.audit_lines(state) if re.search(r"verdict=(allow|start|stop) action=capture ", line)]
         count = len(of_captures())
         # A page of the file has room for some of their lines, and not for all.
-        for _ in range(6):
+        for _ in range(12):
             self.capture(daemon)
         self.assertGreater(len(of_captures()), count)
-        self.assertLess(len(of_captures()), count + 3 * 6)
+        self.assertLess(len(of_captures()), count + 3 * 12)
         self.assertIn(f"cannot write the audit log audit.log: {NO_SPACE}; its lines are only in the journal, or in this log", daemon.stderr())
         (state / FILLER).unlink()
         self.capture(daemon)
-        self.assertEqual(len(of_captures()) + self.missing(self.audit_lines(state)), count + 3 * 7)
+        self.assertEqual(len(of_captures()) + self.missing(self.audit_lines(state)), count + 3 * 13)
         shown = harness.run(harness.OUT / "tfprofctl", "audit", state)
         self.assertIn("could not be written here", shown.stdout)
         self.assert_unharmed(daemon)
@@ -153,7 +153,7 @@ class FewDescriptors(TestCase):
     def test_captures_work_or_fail_with_the_remedy_while_clients_hold_all_and_work_afterwards(self):
         for limit in (256, 280):
             daemon = self.start(harness.Daemon, prefix=self.limited(limit, limit))
-            roles, failed = daemon.roles(), 0
+            roles, failed = daemon.wait_roles(), 0
             for step in range(3):
                 with self.connect_all(daemon):
                     command = harness.ctl_capture(daemon, [self.server.pid], self.directory / "logs", duration="100ms")

@@ -60,7 +60,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 					   .listeners = &listener,
 					   .n_listeners = 1,
 					   .metrics = -1,
-					   .cache = -1 };
+					   .cache = -1,
+					   .ports = service_ports_new() };
 	char *flags[] = { "tfprofd", NULL }, reason[600];
 	struct service *service;
 	pthread_t thread;

@@ -248,6 +248,35 @@ TEST(a_layout_is_accepted_when_several_objects_agree_on_it)
 	CHECK_EQ(layout.type_offset, 216);
 }
 
+static bool holds(const struct record_object *o, const char *text)
+{
+	return memmem(o, sizeof(*o), text, strlen(text)) != NULL;
+}
+
+TEST(what_an_object_points_to_besides_its_names_is_not_kept)
+{
+	const struct record_layout layout = { .name_offset = 200, .type_offset = 216 };
+	struct record_object o = {}, known;
+
+	add_candidate(&o, 40, "a secret");
+	add_candidate(&o, 64, "SECRET");
+	add_candidate(&o, 96, "another secret");
+	add_candidate(&o, 200, "scope/op");
+	add_candidate(&o, 216, "MatMul");
+	known = o;
+	object_keep_names(&o, &pack.names, NULL);
+	CHECK(holds(&o, "scope/op") && holds(&o, "MatMul"));
+	CHECK(!holds(&o, "secret") && !holds(&o, "SECRET"));
+	/* A pair that looks like a name goes, too, once the place is known. */
+	add_candidate(&known, 300, "op in a text");
+	add_candidate(&known, 316, "Text");
+	object_keep_names(&known, &pack.names, &layout);
+	CHECK(holds(&known, "scope/op") && holds(&known, "MatMul"));
+	CHECK(!holds(&known, "secret") && !holds(&known, "in a text"));
+	/* The same layout is found in what is left. */
+	CHECK_EQ(o.n_candidates, 5);
+}
+
 TEST(an_ambiguous_or_contradicted_layout_is_not_accepted)
 {
 	struct layout_search ambiguous = { .names = &pack.names },

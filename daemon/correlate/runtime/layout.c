@@ -16,17 +16,49 @@ const char *object_view(const struct record_object *o, uint32_t offset, uint32_t
 	return NULL;
 }
 
+/* Whether the candidate may be the name, with the type in the view after it. */
+static bool is_plausible(const struct record_object *o, const struct record_candidate *c,
+			 const struct pack_names *names)
+{
+	uint32_t name_size = MIN(c->size, (uint32_t)RECORD_CANDIDATE_SIZE), type_size = 0;
+	const char *type = object_view(o, c->offset + names->type_distance, &type_size);
+
+	return type && c->offset % 8 == 0 && c->offset / 8 < RECORD_OBJECT_BYTES / 8 &&
+	       names->is_name(c->bytes, name_size) && names->is_type(type, type_size);
+}
+
 void layout_search_add(struct layout_search *s, const struct record_object *o)
 {
 	s->seen++;
-	for (uint32_t i = 0; i < MIN(o->n_candidates, (uint32_t)RECORD_CANDIDATES); i++) {
-		const struct record_candidate *c = &o->candidates[i];
-		uint32_t name_size = MIN(c->size, (uint32_t)RECORD_CANDIDATE_SIZE), type_size = 0;
-		const char *type = object_view(o, c->offset + s->names->type_distance, &type_size);
+	for (uint32_t i = 0; i < MIN(o->n_candidates, (uint32_t)RECORD_CANDIDATES); i++)
+		if (is_plausible(o, &o->candidates[i], s->names))
+			s->right[o->candidates[i].offset / 8]++;
+}
 
-		if (type && c->offset % 8 == 0 && c->offset / 8 < ARRAY_SIZE(s->right) &&
-		    s->names->is_name(c->bytes, name_size) && s->names->is_type(type, type_size))
-			s->right[c->offset / 8]++;
+void object_keep_names(struct record_object *o, const struct pack_names *names,
+		       const struct record_layout *layout)
+{
+	uint32_t n = MIN(o->n_candidates, (uint32_t)RECORD_CANDIDATES);
+	bool keep[RECORD_CANDIDATES] = {};
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t offset = o->candidates[i].offset;
+
+		if (layout)
+			keep[i] |= offset == layout->name_offset || offset == layout->type_offset;
+		else if (is_plausible(o, &o->candidates[i], names))
+			for (uint32_t k = 0; k < n; k++)
+				keep[k] |= k == i ||
+					   o->candidates[k].offset == offset + names->type_distance;
+	}
+	for (uint32_t i = 0; i < RECORD_CANDIDATES; i++) {
+		struct record_candidate *c = &o->candidates[i];
+		uint32_t size = MIN(c->size, (uint32_t)RECORD_CANDIDATE_SIZE);
+
+		if (keep[i])
+			memset(c->bytes + size, 0, RECORD_CANDIDATE_SIZE - size);
+		else
+			*c = (struct record_candidate){ .offset = i < n ? c->offset : 0 };
 	}
 }
 

@@ -35,6 +35,14 @@ bool layout_search_result(const struct layout_search *search, struct record_layo
  * of it. */
 const char *object_view(const struct record_object *object, uint32_t offset, uint32_t *ret_size);
 
+/*
+ * Blanks the views of an object that are not its name and type: what else it points to may be
+ * anything in the process. layout: NULL while it is unknown; then every pair that is plausible
+ * stays.
+ */
+void object_keep_names(struct record_object *object, const struct pack_names *names,
+		       const struct record_layout *layout);
+
 /* The layouts of one target: of each of its packs whose operations have names. */
 struct layouts {
 	const struct pack_set *packs;
