@@ -45,7 +45,7 @@ class Table:
 class Allocations(harness.TestCase):
     """Some places, or all of them in the long form."""
 
-    SOME = 12
+    SOME = 8
     UNIT_S = 20 if harness.LONG else 1
 
     def setUp(self):

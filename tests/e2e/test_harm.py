@@ -74,7 +74,7 @@ class Kills(test_lifecycle.Lifecycle):
     """Processes of the daemon that are killed at random moments: before a capture's probes are attached, in its window, or when they are
     detached. What the supervisor replaces serves the same clients; without the supervisor nothing is left."""
 
-    ROUNDS = 300 if harness.LONG else 12
+    ROUNDS = 300 if harness.LONG else 8
     WINDOW_MS, LATEST_S = 300, 1.0
     # What is attached goes with who held it; the bar is 1 s for a machine that does nothing else.
     ENDED_S, GONE_S, READY_S = 5, 1, 2
