@@ -256,8 +256,8 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := audit.py batches.py browser.py config.py device_plane.py diagnostics.py grpc.py models.py \
-	modes.py mutations.py options.py packaging.py pages.py privileges.py reference.py refused.py replay.py request_pages.py serving_names.py \
+E2E_BESIDE := audit.py batches.py browser.py config.py device_plane.py diagnostics.py grpc.py \
+	modes.py mutations.py options.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sockets.py sources.py stripped.py supervisor.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := faults.py+written_whole+list_of machine.py+own_log+plan_says cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo
@@ -337,7 +337,7 @@ test: deps
 # Everything except the long tests.
 CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
 	"nice -n 19 tests/fuzz/run --check $(CHECK_FUZZ_SECONDS) $(FUZZ_NAMES)" \
-	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) "$(KERNELS) --short" --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
+	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(RUN) 900 $(CHECKS)

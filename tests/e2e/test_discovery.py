@@ -138,7 +138,7 @@ class Discovery(Lifecycle):
 
     def check_probes(self, daemon, pid, path, scope):
         """Captures everything in a process, by breakpoints in the functions of the file that it has mapped, which is or was at path."""
-        channel, future = self.profile_call(harness.wait_target(daemon, pid, FOUND_S)["address"], duration_ms=400, level=3)
+        channel, future = self.profile_call(harness.wait_target(daemon, pid, FOUND_S)["address"], duration_ms=1000, level=3)
         # A connection that stays would keep a daemon from ending at once.
         with channel:
             self.wait_window(daemon)
