@@ -54,7 +54,8 @@ static bool is_ours(const char *name)
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(name, names[i]))
 			return true;
-	return !strncmp(name, SITE_LOG_PREFIX, sizeof(SITE_LOG_PREFIX) - 1);
+	return !strncmp(name, SITE_LOG_PREFIX, sizeof(SITE_LOG_PREFIX) - 1) ||
+	       !strncmp(name, SITE_LOG_LEFT, sizeof(SITE_LOG_LEFT) - 1);
 }
 
 static int find_foreign(int directory, char *ret_name, size_t size)

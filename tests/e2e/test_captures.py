@@ -234,7 +234,8 @@ class Lifetimes(harness.TestCase):
             harness.wait_until(lambda: self.descriptors(daemon) <= descriptors, 10, "no descriptor is left")
             memory.append(self.memory(daemon))
         print(f"     memory after each {self.CONNECTIONS} connections: {memory} kB")
-        self.assertLess(harness.slope(memory) * 1024, self.KEPT_BYTES * self.CONNECTIONS)
+        # In the first rounds the allocators' memory settles.
+        self.assertLess(harness.slope(memory[self.ROUNDS // 2:]) * 1024, self.KEPT_BYTES * self.CONNECTIONS)
 
     def test_cycles_of_the_daemon_leave_nothing(self):
         before = harness.bpf_objects()

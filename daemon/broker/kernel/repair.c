@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -99,7 +100,7 @@ static void on_record(const struct site_record *record, void *data)
 	repair->n_sites += record->n;
 }
 
-void repair_processes(enum attach_mode mode, int directory)
+static void repair_all(enum attach_mode mode, int directory)
 {
 	struct repair repair = { .mode = mode, .program = empty_program_load(mode) };
 
@@ -108,4 +109,21 @@ void repair_processes(enum attach_mode mode, int directory)
 	if (repair.n_sites)
 		log_info("%u probes that an earlier broker may have left were removed",
 			 repair.n_sites);
+}
+
+static void *repair_thread(void *data)
+{
+	repair_all(ATTACH_PERF_EVENT, (int)(intptr_t)data);
+	return NULL;
+}
+
+void repair_processes(enum attach_mode mode, int directory)
+{
+	pthread_t thread;
+
+	site_log_claim(directory);
+	if (mode == ATTACH_MULTI)
+		repair_all(mode, directory);
+	else if (pthread_create(&thread, NULL, repair_thread, (void *)(intptr_t)directory) == 0)
+		pthread_detach(thread);
 }

@@ -5,5 +5,7 @@
 
 #include "daemon/broker/message.h"
 
-/* directory: the state directory; -1: nothing is known. What cannot be removed is logged. */
+/* directory: the state directory, borrowed for good; -1: nothing is known. What cannot be removed
+ * is logged. Perf events are removed one after the other, in a thread: that may take half a minute.
+ */
 void repair_processes(enum attach_mode mode, int directory);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -26,8 +27,8 @@ struct head {
 
 int site_log_new(int directory, struct site_log **ret)
 {
-	static unsigned number;
 	struct site_log *log;
+	uint32_t number;
 	int r;
 
 	*ret = NULL;
@@ -36,12 +37,15 @@ int site_log_new(int directory, struct site_log **ret)
 	log = calloc(1, sizeof(*log));
 	if (!log)
 		return -ENOMEM;
-	snprintf(log->name, sizeof(log->name), SITE_LOG_PREFIX "%u",
-		 __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+		free(log);
+		return -EIO;
+	}
+	snprintf(log->name, sizeof(log->name), SITE_LOG_PREFIX "%08x", number);
 	log->directory = directory;
 	log->references = 1;
 	log->file = openat(directory, log->name,
-			   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+			   O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (log->file < 0) {
 		r = -errno;
 		free(log);
@@ -114,26 +118,55 @@ static void read_records(int file, void (*found)(const struct site_record *recor
 	}
 }
 
-void site_log_take(int directory, void (*found)(const struct site_record *record, void *data),
-		   void *data)
+/* Calls the function with the name of each file that has the prefix. */
+static void each_file(int directory, const char *prefix,
+		      void (*found)(int directory, const char *name, void *data), void *data)
 {
 	int copy = directory < 0 ? -1 : openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	const struct dirent *entry;
 
-	while (d && (entry = readdir(d))) {
-		int file;
-
-		if (strncmp(entry->d_name, SITE_LOG_PREFIX, sizeof(SITE_LOG_PREFIX) - 1))
-			continue;
-		file = openat(directory, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		if (file >= 0)
-			read_records(file, found, data);
-		safe_close(file);
-		unlinkat(directory, entry->d_name, 0);
-	}
+	while (d && (entry = readdir(d)))
+		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
+			found(directory, entry->d_name, data);
 	if (d)
 		closedir(d);
 	else
 		safe_close(copy);
+}
+
+static void claim(int directory, const char *name, void *data)
+{
+	char left[64];
+
+	snprintf(left, sizeof(left), SITE_LOG_LEFT "%.40s", name + sizeof(SITE_LOG_PREFIX) - 1);
+	if (renameat(directory, name, directory, left) < 0)
+		log_debug("cannot rename %s: %m", name);
+}
+
+void site_log_claim(int directory)
+{
+	each_file(directory, SITE_LOG_PREFIX, claim, NULL);
+}
+
+struct taking {
+	void (*found)(const struct site_record *record, void *data);
+	void *data;
+};
+
+static void take(int directory, const char *name, void *data)
+{
+	const struct taking *taking = data;
+	int file = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (file >= 0)
+		read_records(file, taking->found, taking->data);
+	safe_close(file);
+	unlinkat(directory, name, 0);
+}
+
+void site_log_take(int directory, void (*found)(const struct site_record *record, void *data),
+		   void *data)
+{
+	each_file(directory, SITE_LOG_LEFT, take, &(struct taking){ found, data });
 }

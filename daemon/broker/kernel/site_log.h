@@ -11,6 +11,8 @@
 #include <sys/types.h>
 
 #define SITE_LOG_PREFIX "attached-"
+/* Of an earlier broker. */
+#define SITE_LOG_LEFT "left-"
 /* In one record. */
 #define SITE_LOG_SITES_MAX 16384u
 
@@ -34,6 +36,8 @@ struct site_record {
 	const uint64_t *offsets, *semaphores;
 };
 
-/* Calls the function for each record that an earlier broker has left, and removes the files. */
+/* Before the first capture: the files that are there are an earlier broker's. */
+void site_log_claim(int directory);
+/* Calls the function for each record of these files, and removes them. */
 void site_log_take(int directory, void (*found)(const struct site_record *record, void *data),
 		   void *data);
