@@ -235,12 +235,14 @@ static bool take_port(struct service *s, struct target *target, unsigned i)
 	struct sockaddr_in address;
 	socklen_t size = sizeof(address);
 
-	if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET ||
-	    proxy_call(s->options.proxy, &m, NULL, NULL) < 0 ||
+	if (s->listener_used[i] || s->options.listeners[i].kind != LISTENER_TARGET)
+		return false;
+	/* Before it listens: a later front looks at these ports only. */
+	s->port_pids[i] = target->pid;
+	if (proxy_call(s->options.proxy, &m, NULL, NULL) < 0 ||
 	    serve(s, i, target->pid, &target->listener) < 0)
 		return false;
 	s->listener_used[i] = true;
-	s->port_pids[i] = target->pid;
 	target->listener_index = i;
 	if (getsockname(s->options.listeners[i].fd, (struct sockaddr *)&address, &size) == 0)
 		target->port = ntohs(address.sin_port);
@@ -296,7 +298,7 @@ static void on_target_removed(struct target *target, void *data)
 void service_close_ports(struct service *s)
 {
 	for (unsigned i = 0; i < s->options.n_listeners; i++)
-		if (s->options.listeners[i].kind == LISTENER_TARGET && !s->listener_used[i])
+		if (s->port_pids[i] && !s->listener_used[i])
 			proxy_call(s->options.proxy,
 				   &(struct broker_message){ .type = BROKER_UNLISTEN, .index = i },
 				   NULL, NULL);
