@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/broker/plan_store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/plan/stored.h"
+#include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -90,17 +90,14 @@ int plan_store_create(struct plan_store *s)
 /* Deletes the oldest plan if there are too many; other files are left alone. */
 static void make_room(const struct plan_store *s)
 {
-	int copy = openat(s->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
+	DIR *directory = directory_list(s->directory);
 	char oldest[256] = "";
 	struct timespec age = {};
 	struct dirent *entry;
 	unsigned n = 0;
 
-	if (!directory) {
-		safe_close(copy);
+	if (!directory)
 		return;
-	}
 	while ((entry = readdir(directory))) {
 		struct stat st;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/supervisor/state.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,7 +59,7 @@ static bool is_ours(const char *name)
 
 static int find_foreign(int directory, char *ret_name, size_t size)
 {
-	DIR *d = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *d = directory_list(directory);
 	const struct dirent *entry;
 
 	*ret_name = 0;
@@ -76,7 +75,7 @@ static int find_foreign(int directory, char *ret_name, size_t size)
 /* Also what is in its directories: plans. */
 static int give(int directory, const struct sandbox_user *user, unsigned depth)
 {
-	DIR *d = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *d = directory_list(directory);
 	const struct dirent *entry;
 	int r = d ? 0 : -errno;
 

@@ -2,9 +2,12 @@
 #include "lib/base/directory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "lib/base/macro.h"
 
 int directory_make(const char *path, mode_t mode)
 {
@@ -21,4 +24,14 @@ int directory_make(const char *path, mode_t mode)
 			*p = '/';
 		}
 	return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+DIR *directory_list(int directory)
+{
+	int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!list)
+		safe_close(copy);
+	return list;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/broker/kernel/site_log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "lib/base/directory.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 
@@ -122,8 +122,7 @@ static void read_records(int file, void (*found)(const struct site_record *recor
 static void each_file(int directory, const char *prefix,
 		      void (*found)(int directory, const char *name, void *data), void *data)
 {
-	int copy = directory < 0 ? -1 : openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = directory < 0 ? NULL : directory_list(directory);
 	const struct dirent *entry;
 
 	while (d && (entry = readdir(d)))
@@ -131,8 +130,6 @@ static void each_file(int directory, const char *prefix,
 			found(directory, entry->d_name, data);
 	if (d)
 		closedir(d);
-	else
-		safe_close(copy);
 }
 
 static void claim(int directory, const char *name, void *data)
