@@ -160,7 +160,8 @@ class Delays(TestCase):
             record = truth[exchange["id"]]
             self.assertEqual(request["threads"]["run"], {"tid": record["thread"], "name": "http_worker"})
             self.assertEqual(sum(request["phases"].values()), request["latency_ns"])
-            self.assertLess(request["latency_ns"], latency(exchange))
+            # The client may have the answer while the server's thread, still in its system call, waits for a CPU.
+            self.assertLess(request["latency_ns"], max(exchange["receive_ns"], record["done_ns"]) - exchange["send_ns"])
             found.append((request, exchange, record, verdict))
             print(f"     {request['latency_ns'] / MS:.1f} ms (client {latency(exchange) / MS:.1f} ms): {verdict}")
         return found
