@@ -271,8 +271,13 @@ static void send_pending(struct broker *b)
 
 	if (b->stop && send_event(b, BROKER_EVENT_STOP, 0))
 		b->stop = false;
-	if (b->reload)
-		b->reload = !send_reload(b);
+	if (b->reload && send_reload(b)) {
+		const uint8_t state = BROKER_STATE_RELOADED;
+
+		b->reload = false;
+		if (write(b->notes, &state, 1) != 1)
+			log_debug("the supervisor does not learn of the reload: %m");
+	}
 	if (watch_wants_rescan(b->watch, now) && send_event(b, BROKER_EVENT_RESCAN, 0))
 		watch_rescanned(b->watch, now);
 	while ((pid = watch_next(b->watch)) && send_event(b, BROKER_EVENT_LOOK, pid))

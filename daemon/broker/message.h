@@ -95,7 +95,13 @@ static inline enum broker_line broker_line_of(uint32_t type)
 	return type >= BROKER_CAPTURE ? BROKER_LINE_CAPTURES : BROKER_LINE_QUICK;
 }
 
-enum broker_state { BROKER_STATE_READY, BROKER_STATE_STOPPING, BROKER_STATE_ALIVE };
+enum broker_state {
+	BROKER_STATE_READY,
+	BROKER_STATE_STOPPING,
+	BROKER_STATE_ALIVE,
+	/* From the broker itself: the front reads its configuration again. */
+	BROKER_STATE_RELOADED,
+};
 
 /* In place of a client's id: root configured the daemon to capture. */
 #define BROKER_DAEMON UINT32_MAX

@@ -90,11 +90,14 @@ static void set_limit(int resource, rlim_t value)
 }
 
 /* In a process of its own. */
-_Noreturn static void read_file(struct reading *w)
+_Noreturn static void read_file(struct reading *w, pid_t prover)
 {
 	struct prover_answer answer = { .type = PROVER_DONE };
 	const char *reason = NULL;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != prover)
+		_exit(EXIT_FAILURE);
 	set_limit(RLIMIT_CPU, PROVER_CPU_SECONDS);
 	set_limit(RLIMIT_FSIZE, PROOF_BYTES_MAX);
 #ifndef __SANITIZE_ADDRESS__
@@ -128,6 +131,7 @@ static bool sort_out(struct reading *w, const int *fds, unsigned n)
 
 int prover_run(int socket, const struct sandbox_user *user)
 {
+	const pid_t prover = getpid();
 	struct reading w;
 	int r;
 
@@ -147,7 +151,7 @@ int prover_run(int socket, const struct sandbox_user *user)
 		child = sort_out(&w, fds, n) ? fork() : -1;
 		if (child == 0) {
 			close(socket);
-			read_file(&w);
+			read_file(&w, prover);
 		}
 		/* If the fork failed, the broker sees the end of the line. */
 		for (unsigned i = 0; i < n; i++)

@@ -184,6 +184,7 @@ void calls_of_prover(struct filter *f)
 {
 	allow_common(f);
 	filter_allow(f, of_prover, ARRAY_SIZE(of_prover));
+	filter_allow_if(f, SYS_prctl, 0, UINT32_MAX, PR_SET_PDEATHSIG);
 	filter_allow_if(f, SYS_clone, 0, CLONE_NAMESPACES, 0);
 }
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,7 +30,8 @@ struct supervisor {
 	pid_t front;
 	int signals; /* signalfd */
 	bool stopping;
-	bool reload_pending; /* the broker and the front have not heard of it */
+	/* The broker has not heard of it; the broker has, and the front may have not. */
+	bool reload_pending, reload_passed;
 	/* Of the roles that have ended and are not replaced yet. */
 	bool any_killed, any_failed;
 	uint64_t started_ns;             /* the latest start of a role */
@@ -51,7 +53,7 @@ static int start_all(struct supervisor *s)
 	int r;
 
 	/* They start with the configuration of now. */
-	s->reload_pending = false;
+	s->reload_pending = s->reload_passed = false;
 	/* No client of an earlier front is left. */
 	safe_close(o->clients);
 	o->clients = clients_memory_new();
@@ -74,6 +76,7 @@ static void pass_reload_on(struct supervisor *s)
 	if (send(s->role.notes, rules, sizeof(*rules), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		kill(s->role.broker, SIGHUP);
 		s->reload_pending = false;
+		s->reload_passed = true;
 	} else if (errno != EAGAIN && errno != EPIPE && errno != ECONNRESET && errno != EBADF) {
 		log_error("the broker and the front do not get the new configuration: %m");
 		s->reload_pending = false;
@@ -115,6 +118,17 @@ static bool has_ended(pid_t *role, int *ret_status)
 	return true;
 }
 
+/* Processes in which a prover read files and that were its own no longer. */
+static void reap_others(const struct supervisor *s)
+{
+	siginfo_t info = {};
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
+	       info.si_pid != s->role.prover && info.si_pid != s->role.broker &&
+	       info.si_pid != s->front)
+		waitpid(info.si_pid, NULL, 0);
+}
+
 /* The prover first: its end makes the broker end, which is then not the cause. */
 static void reap(struct supervisor *s)
 {
@@ -124,6 +138,9 @@ static void reap(struct supervisor *s)
 		note_end(s, "prover", status);
 	if (has_ended(&s->role.broker, &status)) {
 		note_end(s, "broker", status);
+		/* It may have ended before it read them. */
+		s->reload_pending |= s->reload_passed;
+		s->reload_passed = false;
 		if (s->role.prover)
 			kill(s->role.prover, SIGKILL);
 	}
@@ -131,6 +148,7 @@ static void reap(struct supervisor *s)
 		note_end(s, "front", status);
 		s->options->line = safe_close(s->options->line);
 	}
+	reap_others(s);
 }
 
 /* Whether a role may be started again now; false: what is wrong does not go away. */
@@ -203,7 +221,9 @@ static void on_note(struct supervisor *s)
 	uint8_t state;
 	ssize_t n = recv(s->role.notes, &state, sizeof(state), MSG_DONTWAIT);
 
-	if (n == 1)
+	if (n == 1 && state == BROKER_STATE_RELOADED)
+		s->reload_passed = false;
+	else if (n == 1)
 		notify_send(s->options->notify, state);
 	else if (n == 0 || errno != EAGAIN)
 		s->role.notes = safe_close(s->role.notes);
@@ -240,6 +260,9 @@ int supervisor_run(struct roles_options *options)
 	struct supervisor s = { .options = options, .role.notes = -1, .signals = watch_signals() };
 	int r = s.signals;
 
+	/* What an ended role leaves is waited for, too. */
+	if (r >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		r = -errno;
 	if (r >= 0)
 		r = options->front.ports = service_ports_new();
 	if (r >= 0)
