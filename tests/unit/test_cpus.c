@@ -66,6 +66,18 @@ TEST(a_thread_that_had_the_cpu_for_long_had_it_rather_than_one_that_was_there_fo
 	cpus_done(&c);
 }
 
+TEST(until_the_first_switch_the_thread_that_then_left_had_the_cpu)
+{
+	struct cpus c = { 0 };
+
+	cpus_switch(&c, 0, 5000000, 7, 1);
+	CHECK_EQ(cpus_longest(&c, 0, 100, 5000000), 7);
+	CHECK_EQ(cpus_longest(&c, 0, 5000000, 6000000), 0);
+	cpus_switch(&c, 1, 5000000, 0, 1);
+	CHECK_EQ(cpus_longest(&c, 1, 100, 5000000), 0);
+	cpus_done(&c);
+}
+
 TEST(an_idle_cpu_has_no_thread)
 {
 	struct cpus c = { 0 };

@@ -55,7 +55,8 @@ int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint3
 	if (r < 0)
 		return r;
 	s = c->stints[cpu];
-	if (s->known && now > s->since_ns)
+	/* Until the first switch that is seen, only who had it in the end is known. */
+	if (!s->known || now > s->since_ns)
 		s->list[s->n++ % CPU_STINTS] = (struct stint){ s->since_ns, now, s->tid, from };
 	s->since_ns = now;
 	s->tid = to;
