@@ -161,7 +161,8 @@ class Shares(harness.TestCase):
         self.serve("--ring-memory-per-user", 2 * each + 1)
         fixture = self.fixture(TAKER)
         running = [self.capture(TAKER, fixture.pid, "3s") for _ in range(2)]
-        harness.wait_until(lambda: len(harness.ctl(self.daemon, "status", "--json").json["captures"]) == 2, 10, "they run")
+        harness.wait_until(lambda: [c["elapsed_ns"] > 0 for c in harness.ctl(self.daemon, "status", "--json").json["captures"]] == 2 * [True], 10,
+                           "they run")
         status, text = self.finish(self.capture(TAKER, fixture.pid, "100ms"))
         self.assertEqual(status, INTERNAL)
         self.assertIn(f"2 captures of user {TAKER} hold all ring buffers that one user may (tfprofd --ring-memory-per-user)", text)
