@@ -11,8 +11,9 @@
 
 #include "include/record.h"
 
-/* A function that is verified on its own, once. It does not assume that its pointers are valid. */
-#define ENTRY __attribute__((noinline)) int
+/* A function that is verified on its own, once. It does not assume that its pointers are valid.
+ * Weak: where program files share one, the linker takes one of them. */
+#define ENTRY __weak __attribute__((noinline)) int
 
 /*
  * Read-only for the programs; user space maps it and writes the window and the layouts. Weak, like
@@ -174,7 +175,7 @@ static __always_inline struct record_counters *counters_get(__u32 cpu)
  * one: not if most of these are of its process, so that one target cannot take the records of the
  * others.
  */
-__weak ENTRY spare_is_open(void)
+ENTRY spare_is_open(void)
 {
 	int target = target_index(bpf_get_current_task_btf());
 	struct refusals *r;

@@ -1,391 +1,185 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The messages that pass through the sockets of the targets: where HTTP/1 and HTTP/2 requests and
- * answers begin and end, which call of which thread passed them, and when their bytes arrived.
+ * answers begin and end, which call of which thread passed them, and when their bytes arrived. At
+ * the socket: calls that use none are not slowed down. (bpf/syscall.bpf.c: without these
+ * tracepoints.)
  */
-#include "bpf/endpoint.bpf.h"
-#include "bpf/http/messages.bpf.h"
+#include "bpf/connection.bpf.h"
 
-#define TCP_CLOSE_WAIT 8
-#define TCP_LAST_ACK 9
-#define TCP_LISTEN 10
-#define TCP_CLOSING 11
+#define TCP_ESTABLISHED 1
+#define TCP_FIN_WAIT1 4
 #define TCPHDR_FIN 1
-#define MSG_OOB 1
-#define MSG_PEEK 2
-#define MSG_TRUNC 0x20
-#define MSG_ERRQUEUE 0x2000
 
-/* x86-64 */
-enum call {
-	CALL_READ = 0,
-	CALL_WRITE = 1,
-	CALL_CLOSE = 3,
-	CALL_READV = 19,
-	CALL_WRITEV = 20,
-	CALL_SENDFILE = 40,
-	CALL_ACCEPT = 43,
-	CALL_SENDTO = 44,
-	CALL_RECVFROM = 45,
-	CALL_SENDMSG = 46,
-	CALL_RECVMSG = 47,
-	CALL_SHUTDOWN = 48,
-	CALL_SPLICE = 275,
-	CALL_ACCEPT4 = 288,
-	CALL_IO_URING_ENTER = 426,
-};
-#define BIT(n) (1ULL << (n))
-#define LOW_CALLS                                                                                  \
-	(BIT(CALL_READ) | BIT(CALL_WRITE) | BIT(CALL_CLOSE) | BIT(CALL_READV) | BIT(CALL_WRITEV) | \
-	 BIT(CALL_SENDFILE) | BIT(CALL_ACCEPT) | BIT(CALL_SENDTO) | BIT(CALL_RECVFROM) |           \
-	 BIT(CALL_SENDMSG) | BIT(CALL_RECVMSG) | BIT(CALL_SHUTDOWN))
+const volatile __u64 socket_secret[2] = {};
 
-/* When the thread's current call was entered; 0: it is in none. Freed with the thread. */
+/* Freed with the socket. */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, __u64);
-} calls SEC(".maps");
+	__type(value, struct connection);
+} connections SEC(".maps");
 
-/* Targets whose io_uring was reported. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RECORD_MAX_TARGETS);
-	__type(key, __u32);
-	__type(value, __u32);
-} io_uring_reported SEC(".maps");
-
-static __always_inline bool is_followed(long id)
+/* The context's first word is the socket: the verifier allows no arithmetic on the pointer itself.
+ */
+static __always_inline __u64 number_of(void *context)
 {
-	return (id >= 0 && id < 64 && (LOW_CALLS & BIT(id))) || id == CALL_SPLICE ||
-	       id == CALL_ACCEPT4 || id == CALL_IO_URING_ENTER;
+	__u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), context);
+	return socket_number(address);
 }
 
-/* The state of one direction, created on first use. */
-static __always_inline struct flow *flow_get(const struct flow_key *key, const struct window *w)
+static __always_inline __u32 read_end(const struct tcp_sock *tp)
 {
-	struct flow *f = bpf_map_lookup_elem(&flows, key);
-
-	if (f)
-		return f;
-	bpf_map_update_elem(&flows, key, &w->fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&flows, key);
+	return read_position(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state, tp->copied_seq,
+			     tp->rcv_nxt);
 }
 
-static __always_inline void pass_endpoint(struct pass *p, const struct endpoint *endpoint)
+/* The rest of a request's body that was not seen to pass must have been read before its answer. */
+ENTRY settle_read(struct pass *p, struct connection *c, __u32 position)
 {
-	p->sock = endpoint->key.sock;
-	p->inode = endpoint->key.inode;
-	p->local_port = endpoint->local_port;
-	p->peer_port = endpoint->peer_port;
-	p->server = endpoint->server;
-}
-
-/* The sequence number after the last byte that was read. */
-static __always_inline __u32 read_position(struct tcp_sock *tp)
-{
-	__u8 state = BPF_CORE_READ((struct sock *)tp, __sk_common.skc_state);
-	__u32 end = BPF_CORE_READ(tp, copied_seq);
-	bool ended = state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING;
-
-	/* The peer's FIN has a number, too. */
-	return ended && end == BPF_CORE_READ(tp, rcv_nxt) ? end - 1 : end;
-}
-
-/* The verifier of 6.1 has no room on the stack for a second key: the direction is set in that of
- * the endpoint. */
-static __always_inline void follow(struct steps *s, struct endpoint *endpoint, __u64 bytes)
-{
-	struct pass *p = &s->pass;
-	__u32 zero = 0, end = 0;
+	struct pass unseen = {};
 	struct flow *f;
 
-	endpoint->key.direction = p->direction;
-	s->window = bpf_map_lookup_elem(&windows, &zero);
-	if (!s->window)
-		return;
-	f = s->flow = flow_get(&endpoint->key, s->window);
-	if (!f) {
-		COUNT(p->cpu, flows_full);
-		return;
-	}
-	/* If two threads use one direction of a connection, the second is left out; the sequence
-	 * number shows that its bytes are missing. */
-	if (__sync_lock_test_and_set(&f->busy, 1))
-		return;
-	p->left = bytes;
-	pass_endpoint(p, endpoint);
-	if (endpoint->tcp) {
-		struct tcp_sock *tp = (struct tcp_sock *)endpoint->key.sock;
-
-		end = p->direction == MESSAGE_READ ? read_position(tp)
-						   : BPF_CORE_READ(tp, write_seq);
-		p->position = end - (__u32)bytes;
-		if (f->followed && f->expected != p->position) {
-			flow_lost(p, f);
-			p->dead = 0;
-		}
-		f->expected = end;
-		f->followed = 1;
-	}
-	bpf_loop(STEPS_MAX, pass_step, s, 0);
-	pass_end(p, f);
-	f->last_ns = p->now;
+	if (!p || !c)
+		return 0;
+	f = &c->flows[MESSAGE_READ];
+	if (f->expected == position || __sync_lock_test_and_set(&f->busy, 1))
+		return 0;
+	unseen.now = unseen.began = p->now;
+	unseen.tid = p->tid;
+	unseen.cpu = p->cpu;
+	unseen.target = p->target;
+	unseen.position = position;
+	unseen.direction = MESSAGE_READ;
+	pass_connection(&unseen, c);
+	pass_unseen(&unseen, f);
+	f->expected = position;
 	__sync_lock_test_and_set(&f->busy, 0);
-}
-
-struct file___counted {
-	atomic_long_t f_count;
-} __attribute__((preserve_access_index));
-
-/* Whether the file stays open when a descriptor of it is closed; also while another thread is in a
- * call with it. */
-static __always_inline bool is_shared(struct file *file)
-{
-	if (bpf_core_field_exists(((struct file___counted *)file)->f_count))
-		return BPF_CORE_READ((struct file___counted *)file, f_count.counter) > 1;
-	/* The count is one less than the number of references. */
-	return BPF_CORE_READ(file, f_ref.refcnt.counter) > 0;
-}
-
-/* Both directions end with the descriptor, unless it is one of several. */
-static __always_inline void on_close(struct pass *p, __u32 fd, bool forget)
-{
-	struct endpoint endpoint;
-	struct flow *f;
-
-	if (!find_endpoint(fd, &endpoint) || (forget && is_shared(file_of(fd))))
-		return;
-	/* If nothing was written on a connection, by what was read. */
-	endpoint.key.direction = p->direction = MESSAGE_WRITTEN;
-	f = bpf_map_lookup_elem(&flows, &endpoint.key);
-	if (!f) {
-		endpoint.key.direction = p->direction = MESSAGE_READ;
-		f = bpf_map_lookup_elem(&flows, &endpoint.key);
-	}
-	if (f) {
-		bool ends = p->direction == MESSAGE_WRITTEN && f->state == STATE_UNTIL_CLOSE;
-
-		pass_endpoint(p, &endpoint);
-		p->began = f->last_ns;
-		send_message(p, f, MESSAGE_CLOSED | (ends ? MESSAGE_LAST : 0));
-		if (ends)
-			flow_restart(f);
-	}
-	if (!forget)
-		return;
-	endpoint.key.direction = MESSAGE_WRITTEN;
-	bpf_map_delete_elem(&flows, &endpoint.key);
-	endpoint.key.direction = MESSAGE_READ;
-	bpf_map_delete_elem(&flows, &endpoint.key);
-}
-
-static __always_inline void report_io_uring(__u64 now, __u32 tid, __u32 target)
-{
-	__u32 *reported = bpf_map_lookup_elem(&io_uring_reported, &target);
-
-	if (reported && !__sync_lock_test_and_set(reported, 1))
-		send_unseen(now, tid, target, 0, 0, UNSEEN_IO_URING);
-}
-
-static __always_inline void call_begins(__u64 now)
-{
-	__u64 *began = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL,
-					    BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-	if (began)
-		*began = now;
-	else
-		COUNT(bpf_get_smp_processor_id(), flows_full);
-}
-
-/* When the thread's call was entered; a call that was entered before the window counts from its
- * beginning. */
-static __always_inline __u64 call_ends(__u64 now)
-{
-	__u64 *began = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
-	__u64 ret = now;
-
-	if (began && *began) {
-		ret = *began;
-		*began = 0;
-	}
-	return ret;
-}
-
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
-{
-	struct task_struct *self;
-	int target;
-	__u64 now;
-
-	if (!is_followed(id))
-		return 0;
-	self = bpf_get_current_task_btf();
-	target = target_index(self);
-	if (target < 0)
-		return 0;
-	now = bpf_ktime_get_ns();
-	if (!window_open(now))
-		return 0;
-	if (id == CALL_CLOSE || id == CALL_SHUTDOWN) {
-		struct pass p = { .now = now,
-				  .began = now,
-				  .tid = self->pid,
-				  .cpu = bpf_get_smp_processor_id(),
-				  .target = target };
-
-		/* SHUT_WR and SHUT_RDWR */
-		if (id == CALL_CLOSE || regs->si)
-			on_close(&p, (__u32)regs->di, id == CALL_CLOSE);
-		return 0;
-	}
-	if (id == CALL_IO_URING_ENTER)
-		report_io_uring(now, self->pid, target);
-	else
-		call_begins(now);
 	return 0;
 }
 
-static __always_inline void listener_add(const struct serving_port *port, struct sock *sk,
-					 __u32 target)
+/* A call of the current thread has passed bytes. */
+static __always_inline int on_passed(void *context, struct sock *sk, int bytes, int flags,
+				     __u8 direction)
 {
-	struct serving_socket l = { .target = target, .uid = BPF_CORE_READ(sk, sk_uid.val) };
-
-	bpf_map_update_elem(&listeners, port, &l, BPF_NOEXIST);
-}
-
-/* Not inlined, so that its use of the stack is not added to its caller's other calls. */
-ENTRY on_accept(__u32 fd, __u32 target)
-{
-	const struct window *w;
-	struct serving_port l;
-	struct endpoint endpoint;
-	struct flow *f;
-	__u32 zero = 0;
-
-	if (!find_endpoint(fd, &endpoint))
-		return 0;
-	endpoint.key.direction = MESSAGE_READ;
-	w = bpf_map_lookup_elem(&windows, &zero);
-	f = w ? flow_get(&endpoint.key, w) : NULL;
-	if (f)
-		f->accepted = 1;
-	if (!endpoint.net)
-		return 0;
-	l = (struct serving_port){ .net = endpoint.net, .port = endpoint.local_port };
-	listener_add(&l, (struct sock *)endpoint.key.sock, target);
-	return 0;
-}
-
-/* Where a call's bytes are in user memory, and their direction; false: it passed none that are
- * followed. */
-static __always_inline bool find_bytes(struct pass *p, const struct pt_regs *regs, long id)
-{
-	__u32 flags = 0;
-
-	p->direction = MESSAGE_WRITTEN;
-	switch (id) {
-	case CALL_READ:
-		p->direction = MESSAGE_READ;
-		/* fall through */
-	case CALL_WRITE:
-		p->address = regs->si;
-		break;
-	case CALL_RECVFROM:
-		p->direction = MESSAGE_READ;
-		flags = (__u32)regs->r10;
-		/* fall through */
-	case CALL_SENDTO:
-		p->address = regs->si;
-		break;
-	case CALL_READV:
-		p->direction = MESSAGE_READ;
-		/* fall through */
-	case CALL_WRITEV:
-		p->vector = regs->si;
-		break;
-	case CALL_RECVMSG:
-		p->direction = MESSAGE_READ;
-		flags = (__u32)regs->dx;
-		/* fall through */
-	case CALL_SENDMSG:
-		if (bpf_probe_read_user(&p->vector, sizeof(p->vector),
-					(void *)(regs->si + 16 /* msg_iov */)))
-			return false;
-		break;
-	case CALL_SPLICE:
-	case CALL_SENDFILE:
-		break;
-	default:
-		return false;
-	}
-	/* They were discarded, not copied. */
-	if (flags & MSG_TRUNC) {
-		p->address = 0;
-		p->vector = 0;
-	}
-	return !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE));
-}
-
-/* The socket through which a call passed bytes. */
-static __always_inline bool find_socket(struct pass *p, const struct pt_regs *regs, long id,
-					struct endpoint *ret)
-{
-	bool first = find_endpoint((__u32)regs->di, ret);
-
-	if (id != CALL_SPLICE)
-		return first;
-	/* From the socket, or into it: no bytes are in user memory either way. */
-	if (first)
-		p->direction = MESSAGE_READ;
-	return first || find_endpoint((__u32)regs->dx, ret);
-}
-
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
-{
+	struct task_struct *self = bpf_get_current_task_btf();
 	struct steps s = {};
 	struct pass *p = &s.pass;
-	struct endpoint endpoint;
-	long id = (long)regs->orig_ax;
-	struct task_struct *self;
-	int target;
+	struct connection *c;
+	struct tcp_sock *tp;
+	int target = target_index(self);
+	__u32 end = 0;
 
-	if (!is_followed(id) || id == CALL_CLOSE || id == CALL_SHUTDOWN ||
-	    id == CALL_IO_URING_ENTER)
-		return 0;
-	self = bpf_get_current_task_btf();
-	target = target_index(self);
 	if (target < 0)
 		return 0;
 	p->now = bpf_ktime_get_ns();
 	if (!window_open(p->now))
 		return 0;
+	p->began = direction == MESSAGE_WRITTEN ? call_ends(p->now) : p->now;
+	if (bytes <= 0 || flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))
+		return 0;
+	c = bpf_sk_storage_get(&connections, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!c) {
+		COUNT(bpf_get_smp_processor_id(), flows_full);
+		return 0;
+	}
+	if (!c->number) {
+		if (!connection_learn(c, sk))
+			return 0;
+		c->number = number_of(context);
+	}
+	c->target = (__u8)target;
+	if (!c->server)
+		c->server = is_server(sk);
 	p->tid = self->pid;
 	p->cpu = bpf_get_smp_processor_id();
 	p->target = target;
-	p->began = call_ends(p->now);
-	if (result < 0)
-		return 0;
-	if (id == CALL_ACCEPT || id == CALL_ACCEPT4) {
-		on_accept((__u32)result, target);
-		return 0;
+	p->direction = direction;
+	if (c->tcp) {
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (!tp)
+			return 0;
+		end = direction == MESSAGE_READ ? read_end(tp) : tp->write_seq;
+		if (direction == MESSAGE_WRITTEN && c->flows[MESSAGE_READ].skip)
+			settle_read(p, c, read_end(tp));
 	}
-	if (!result || !find_bytes(p, regs, id) || !find_socket(p, regs, id, &endpoint))
+	find_bytes(p, (struct pt_regs *)bpf_task_pt_regs(self), flags & MSG_TRUNC, bytes);
+	follow(&s, c, bytes, end);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(on_sent, struct sock *sk, int bytes, int flags)
+{
+	return on_passed(ctx, sk, bytes, 0, MESSAGE_WRITTEN);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_received, struct sock *sk, int bytes, int flags)
+{
+	return on_passed(ctx, sk, bytes, flags, MESSAGE_READ);
+}
+
+/* Bytes are about to be copied into the socket. Without this tracepoint (before 6.16), and for Unix
+ * sockets, a call counts from its end. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(on_sending, const struct sock *sk)
+{
+	__u64 now;
+
+	if (!is_target(bpf_get_current_task_btf()))
 		return 0;
-	/* A piece of which only the length is known can be skipped, not read. */
-	if (!p->vector)
-		p->room = (__u64)result;
-	follow(&s, &endpoint, (__u64)result);
+	now = bpf_ktime_get_ns();
+	if (window_open(now))
+		call_begins(now);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_create")
+int BPF_PROG(on_io_uring)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+	__u64 now = bpf_ktime_get_ns();
+	int target = target_index(self);
+
+	if (target >= 0 && window_open(now))
+		report_io_uring(now, self->pid, target);
+	return 0;
+}
+
+static __always_inline void close_connection(struct connection *c)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+	struct pass p = { .now = bpf_ktime_get_ns() };
+
+	if (c->closed || !window_open(p.now))
+		return;
+	c->closed = 1;
+	p.began = p.now;
+	/* It can also be an interrupt, by which the peer's end of the connection came. */
+	p.tid = target_index(self) == c->target ? self->pid : 0;
+	p.cpu = bpf_get_smp_processor_id();
+	p.target = c->target;
+	connection_closes(&p, c);
+}
+
+/* The socket is closed; also after the peer has ended the connection, or if it has no more use. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroyed, struct sock *sk)
+{
+	struct connection *c = bpf_sk_storage_get(&connections, sk, NULL, 0);
+
+	if (c)
+		close_connection(c);
 	return 0;
 }
 
 /* The listener if a target serves by TCP on this socket; NULL: it is none of theirs, or the window
  * is not open. In the sender's, or the network's, context. */
-static __always_inline const struct serving_socket *served_by(struct sock *sk, __u64 now)
+static __always_inline const struct serving_socket *served_by(const struct sock *sk, __u64 now)
 {
 	const struct serving_socket *listener;
 	struct serving_port l;
@@ -393,35 +187,59 @@ static __always_inline const struct serving_socket *served_by(struct sock *sk, _
 
 	if (!window_open(now))
 		return NULL;
-	family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	if ((family != AF_INET && family != AF_INET6) ||
-	    BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	family = sk->__sk_common.skc_family;
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
 		return NULL;
-	listener_of(sk, &l);
+	l.net = sk->__sk_common.skc_net.net->ns.inum;
+	l.port = sk->__sk_common.skc_num;
 	listener = bpf_map_lookup_elem(&listeners, &l);
 	/* A connection that is not accepted yet is reported at its listener. */
-	if (!listener || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN ||
-	    BPF_CORE_READ(sk, sk_uid.val) != listener->uid)
+	if (!listener || sk->__sk_common.skc_state == TCP_LISTEN || sk->sk_uid.val != listener->uid)
 		return NULL;
 	return listener;
 }
 
-/* Bytes up to that sequence number can be read. The context's first word is the socket: the
- * verifier allows no arithmetic on the pointer itself. */
+/* The states of TCP sockets: who listens, which connections are new, and where this side ends one.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state, struct sock *sk, int before, int state)
+{
+	const struct serving_socket *listener;
+	struct connection *c;
+	int target;
+	__u64 now;
+
+	if (state == TCP_LISTEN) {
+		target = target_index(bpf_get_current_task_btf());
+		if (target >= 0)
+			listener_add(sk, target);
+	} else if (state == TCP_ESTABLISHED) {
+		now = bpf_ktime_get_ns();
+		listener = served_by(sk, now);
+		c = listener ? bpf_sk_storage_get(&connections, sk, NULL,
+						  BPF_LOCAL_STORAGE_GET_F_CREATE)
+			     : NULL;
+		if (c)
+			c->established_ns = now;
+	} else if (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK) {
+		c = bpf_sk_storage_get(&connections, sk, NULL, 0);
+		if (c)
+			close_connection(c);
+	}
+	return 0;
+}
+
+/* Bytes up to that sequence number can be read. */
 static __always_inline int send_ready(void *context, const struct serving_socket *listener,
 				      __u64 now, __u32 position, bool more)
 {
-	struct record_ready *r;
-	__u64 address;
+	struct record_ready *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 
-	if (bpf_probe_read_kernel(&address, sizeof(address), context))
-		return 0;
-	r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 	if (!r)
 		return 0;
 	record_head(&r->head, now, 0, RECORD_READY, sizeof(*r));
 	r->head.target = (__u8)listener->target;
-	r->socket = socket_number(address);
+	r->socket = number_of(context);
 	r->position = position;
 	r->more = more;
 	record_submit(r);
@@ -480,7 +298,6 @@ int find_listeners(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct serving_port l;
 	struct sock *sk;
 	int index;
 
@@ -497,7 +314,6 @@ int find_listeners(struct bpf_iter__task_file *ctx)
 	sk = sock_of_file(file);
 	if (!sk || BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_LISTEN)
 		return 0;
-	listener_of(sk, &l);
-	listener_add(&l, sk, (__u32)index);
+	listener_add(sk, (__u32)index);
 	return 0;
 }

@@ -8,8 +8,7 @@
 
 #include "bpf/common.bpf.h"
 
-#define FLOWS_MAX 32768
-#define WINDOW_BYTES 128 /* a power of two */
+#define WINDOW_BYTES 512 /* a power of two */
 #define LINE_BYTES 40
 #define FRAME_BYTES 9
 /* Calls without any known bytes, until this is reported. */
@@ -17,13 +16,7 @@
 
 /* Turns the kernel's addresses into opaque numbers; a new one for each capture, set before
  * loading. */
-const volatile __u64 socket_secret[2] = {};
-
-struct flow_key {
-	__u64 sock;
-	__u32 inode;
-	__u32 direction;
-};
+extern const volatile __u64 socket_secret[2];
 
 enum flow_state {
 	STATE_DETECT,      /* collects the bytes that identify the protocol */
@@ -77,7 +70,6 @@ struct flow {
 	__u8 field, kind, name, huffman;
 	__u8 fields_lost, seen_status, seen_method, seen_path, n_references, told, spaces;
 	__u8 followed; /* .expected is valid */
-	__u8 accepted; /* since the window opened */
 	__u8 passing;  /* the rest of the line is not needed */
 	__u8 has_grpc_status;
 	__u32 grpc_status; /* number of a field of that name in the table */
@@ -88,20 +80,19 @@ struct flow {
 	char text[RECORD_FIELD_SIZE];
 };
 
-/* Memory is allocated when they are needed: clearing all of it would take longer than everything
- * else. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FLOWS_MAX);
-	__type(key, struct flow_key);
-	__type(value, struct flow);
-} flows SEC(".maps");
+/* A stream socket of a target. */
+struct connection {
+	struct flow flows[2]; /* by enum message_direction */
+	__u64 number;         /* in place of its address; 0: the rest is not known yet */
+	__u64 established_ns; /* 0: before the window, or it is not TCP */
+	__u32 inode;
+	__u16 local_port, peer_port;
+	__u8 tcp, server, closed, target;
+};
 
 /* The bytes of user memory that are copied at once. */
 struct window {
-	__u8 bytes[WINDOW_BYTES];
-	struct flow fresh; /* of zeros */
+	__u8 bytes[WINDOW_BYTES + 8]; /* words are read at any place */
 };
 
 struct {
@@ -109,19 +100,23 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct window);
-} windows SEC(".maps");
+} windows SEC(".maps") __weak;
 
 /* The position in the bytes of one call. No pointers, so that the functions below can be verified
  * one by one. */
 struct pass {
-	__u64 now, began, sock;
+	__u64 now, began;
+	__u64 sock;          /* number of the connection */
 	__u64 vector;        /* address of the remaining pieces */
 	__u64 address, room; /* of the current piece */
 	__u64 left;          /* of all pieces */
 	__u64 window_at;
-	__u32 window_bytes, pieces, passed, position, inode, tid, cpu, target;
+	__u32 window_bytes, pieces, position, inode, tid, cpu, target;
+	/* Places in the window: the end of what may be looked at, and what was searched for. */
+	__u32 until, found;
 	__u16 local_port, peer_port;
-	__u8 direction, server, unread, dead;
+	__u8 direction, server, accepted, unread, dead;
+	__u8 answers_head; /* the other direction's last request asked for a head only */
 };
 
 static __always_inline __u64 socket_number(__u64 sock)
@@ -148,7 +143,7 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	record_head(&r->head, p->now, p->tid, RECORD_MESSAGE, size);
 	r->head.target = p->target;
 	r->began = part & MESSAGE_FIRST ? f->began : p->began;
-	r->socket = socket_number(p->sock);
+	r->socket = p->sock;
 	r->inode = p->inode;
 	r->position = p->position;
 	r->stream = f->stream;
@@ -156,7 +151,7 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->local_port = p->local_port;
 	r->peer_port = p->peer_port;
 	r->part = part | (p->server ? MESSAGE_SERVER : 0) |
-		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (f->accepted ? MESSAGE_ACCEPTED : 0);
+		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (p->accepted ? MESSAGE_ACCEPTED : 0);
 	r->status = f->status;
 	r->direction = p->direction;
 	r->protocol = f->protocol;
@@ -207,7 +202,7 @@ ENTRY send_field(struct pass *p, struct flow *f, __u32 name)
 		return 0;
 	record_head(&r->head, p->now, p->tid, RECORD_FIELD, sizeof(*r));
 	r->head.target = p->target;
-	r->socket = socket_number(p->sock);
+	r->socket = p->sock;
 	r->inode = p->inode;
 	r->stream = f->stream;
 	r->number = f->number;
@@ -232,7 +227,7 @@ static __always_inline void send_unseen(__u64 now, __u32 tid, __u32 target, __u6
 	record_head(&r->head, now, tid, RECORD_UNSEEN, sizeof(*r));
 	r->head.target = target;
 	r->head.site = what;
-	r->socket = socket_number(sock);
+	r->socket = sock;
 	r->inode = inode;
 	r->reserved = 0;
 	record_submit(r);

@@ -6,15 +6,6 @@
 
 #define FOR_EVER (1ULL << 62)
 
-/* Whether the other direction's last request asked for a head only. */
-static __always_inline bool answers_head(const struct pass *p)
-{
-	struct flow_key other = { .sock = p->sock, .inode = p->inode, .direction = !p->direction };
-	const struct flow *f = bpf_map_lookup_elem(&flows, &other);
-
-	return f && f->is_head;
-}
-
 ENTRY head_end(struct pass *p, struct flow *f)
 {
 	if (!p || !f)
@@ -30,7 +21,7 @@ ENTRY head_end(struct pass *p, struct flow *f)
 		flow_restart(f);
 		return 0;
 	}
-	if (!f->is_request && (f->status == 204 || f->status == 304 || answers_head(p))) {
+	if (!f->is_request && (f->status == 204 || f->status == 304 || p->answers_head)) {
 		message_end(p, f);
 	} else if (f->chunked) {
 		f->state = STATE_CHUNK;
@@ -76,14 +67,22 @@ static __always_inline void head_line(struct pass *p, struct flow *f)
 	line_begin(f);
 }
 
-static __always_inline void first_line_end(struct pass *p, struct flow *f)
+/* A message was recognized by its first bytes. */
+static __always_inline void message_begin(struct flow *f, bool request)
 {
-	/* Many protocols have lines that begin like a request. */
-	if (f->is_request && (f->spaces < 2 || f->line != 8 || !IS(f->bytes_of_line, "HTTP/1."))) {
-		flow_restart(f);
-		flow_unknown(p, f);
-		return;
-	}
+	f->protocol = MESSAGE_HTTP1;
+	f->state = STATE_LINE;
+	f->first_line = 1;
+	f->line = 0;
+	f->is_request = request;
+	f->chunked = f->has_length = 0;
+	f->length = 0;
+	f->stream = 0;
+	f->pending = MESSAGE_FIRST;
+}
+
+static __always_inline void first_line_taken(struct pass *p, struct flow *f)
+{
 	f->first_line = 0;
 	f->ordinal++;
 	f->number = 0;
@@ -95,6 +94,17 @@ static __always_inline void first_line_end(struct pass *p, struct flow *f)
 			send_field(p, f, FIELD_REQUEST_LINE);
 	}
 	line_begin(f);
+}
+
+static __always_inline void first_line_end(struct pass *p, struct flow *f)
+{
+	/* Many protocols have lines that begin like a request. */
+	if (f->is_request && (f->spaces < 2 || f->line != 8 || !IS(f->bytes_of_line, "HTTP/1."))) {
+		flow_restart(f);
+		flow_unknown(p, f);
+		return;
+	}
+	first_line_taken(p, f);
 }
 
 /* A byte of the first line: "POST /path?query HTTP/1.1", or "HTTP/1.1 200 OK". */

@@ -2,8 +2,7 @@
 /* Detects the protocol of a call's bytes, and goes through the call's pieces. */
 #pragma once
 
-#include "bpf/http/http1.bpf.h"
-#include "bpf/http/http2.bpf.h"
+#include "bpf/http/words.bpf.h"
 
 /* No connection begins with a larger frame of header fields: peers have to negotiate that first. */
 #define FIRST_BLOCK_MAX 16384
@@ -60,17 +59,10 @@ ENTRY detect(struct pass *p, struct flow *f)
 		return 0;
 	}
 	if (request || IS(f->raw, "HTTP/1.")) {
-		f->protocol = MESSAGE_HTTP1;
-		f->state = STATE_LINE;
-		f->first_line = 1;
-		f->line = 0;
-		f->began = f->raw_began;
-		f->is_request = request;
-		f->spaces = f->query = f->chunked = f->has_length = 0;
+		f->spaces = f->query = 0;
 		f->status = f->kept = 0;
-		f->length = 0;
-		f->stream = 0;
-		f->pending = MESSAGE_FIRST;
+		message_begin(f, request);
+		f->began = f->raw_began;
 		for (int i = 0; i < FRAME_BYTES; i++)
 			head_byte(p, f, f->raw[i]);
 		return 0;
@@ -164,65 +156,6 @@ ENTRY flow_skipped(struct pass *p, struct flow *f)
 	return 0;
 }
 
-static __always_inline void pass_take(struct pass *p, struct flow *f, __u64 n)
-{
-	p->address += n;
-	p->room -= n;
-	p->left -= n;
-	p->position += (__u32)n;
-	if (f->protocol != MESSAGE_HTTP2)
-		f->bytes += (__u32)n;
-}
-
-/* Whether any of the eight bytes is a line's end. */
-static __always_inline bool has_line_end(__u64 bytes)
-{
-	bytes ^= 0x0a0a0a0a0a0a0a0aULL;
-	return (bytes - 0x0101010101010101ULL) & ~bytes & 0x8080808080808080ULL;
-}
-
-/* A limit that the verifier must see: the compiler knows it already, and would optimize it away. */
-#ifdef __bpf__
-#define WITHIN_WINDOW(at) asm volatile("%0 &= %1" : "+r"(at) : "i"(WINDOW_BYTES - 1))
-#else
-#define WITHIN_WINDOW(at) ((at) &= WINDOW_BYTES - 1)
-#endif
-
-/*
- * Skips the rest of a line that is not wanted, as far as it was copied; 0: its end is next. Eight
- * bytes at a time where possible. The count is kept in memory: the verifier would go through every
- * value of a number that it knows.
- */
-__attribute__((no_sanitize("alignment"))) ENTRY line_pass(struct pass *p, struct flow *f,
-							  struct window *w, __u32 from)
-{
-	if (!p || !f || !w)
-		return 0;
-	p->passed = 0;
-	for (__u32 i = 0; i < WINDOW_BYTES / 8; i++) {
-		__u64 at = from + p->passed;
-
-		if (at > WINDOW_BYTES - 8 || at + 8 > p->window_bytes)
-			break;
-		WITHIN_WINDOW(at);
-		if (has_line_end(*(__u64 *)(w->bytes + at)))
-			break;
-		p->passed += 8;
-	}
-	for (__u32 i = 0; i < 8; i++) {
-		__u64 at = from + p->passed;
-
-		if (at >= p->window_bytes)
-			break;
-		WITHIN_WINDOW(at);
-		if (w->bytes[at] == '\n')
-			break;
-		p->passed++;
-	}
-	pass_take(p, f, p->passed);
-	return p->passed > 0;
-}
-
 /* What a step works on. */
 struct steps {
 	struct flow *flow;
@@ -274,7 +207,9 @@ static long pass_step(__u32 i, struct steps *s)
 		p->window_bytes = n;
 		at = 0;
 	}
-	if (f->state == STATE_LINE && f->passing && !f->first_line && line_pass(p, f, w, (__u32)at))
+	p->until = (__u32)at +
+		   (p->room < p->window_bytes - at ? (__u32)p->room : p->window_bytes - (__u32)at);
+	if (words_pass(p, f, w, (__u32)at))
 		return 0;
 	pass_take(p, f, 1);
 	if (at < WINDOW_BYTES)

@@ -232,8 +232,8 @@ static const struct option_entry {
 			 set_second,
 			 FIELD(selection.ops_at_entry) },
 	[OPTION_SOCKETS] = { { "sockets", 'S', false, "auto|off",
-			       "auto: observe requests at sockets unless the process's own functions report them; off: never, as "
-			       "this costs every process of the host a little at each system call (default: auto)" },
+			       "auto: observe requests at sockets unless the process's own functions report them; off: never: "
+			       "before Linux 6.3 this slows down every system call of the host a little (default: auto)" },
 			     set_second,
 			     FIELD(selection.no_sockets) },
 	[OPTION_MEMORY] = { { "memory", 'M', true, "on|off",

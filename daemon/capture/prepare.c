@@ -202,8 +202,8 @@ struct target prepared_new_part(const struct prepared *list, unsigned n,
 
 bool capture_plan_follows_sockets(const struct capture_plan *plan)
 {
-	/* A server whose own functions report its requests does not need the socket probes, which
-	 * every process of the host pays for. */
+	/* A server whose own functions report its requests does not need the programs at sockets.
+	 */
 	for (unsigned i = 0; i < plan->n_targets && !plan->detail.no_sockets; i++)
 		if (!prepared_does(&plan->targets[i], VERB_OPEN, WORK_REQUEST))
 			return true;

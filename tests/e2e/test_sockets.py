@@ -259,6 +259,16 @@ class Http1(Sockets):
         self.assertEqual({r["connection"] for r in self.requests}, {self.requests[0]["connection"]})
         self.assertEqual([r["stream"] for r in self.requests], list(range(1, len(self.requests) + 1)))
 
+    def test_system_calls_are_followed_only_on_a_kernel_without_tracepoints_at_sockets(self):
+        with self.capturing():
+            self.exchange(self.connect(), "/seen")
+            programs = {entry.get("name") for key, entry in harness.bpf_objects().items() if key[0] == "prog"}
+        self.check()
+        with open("/sys/kernel/btf/vmlinux", "rb") as types:
+            at_sockets = b"\0btf_trace_sock_send_length\0" in types.read()
+        self.assertEqual({"on_sent", "on_received"} <= programs, at_sockets)
+        self.assertEqual(bool({"on_sys_enter", "on_sys_exit"} & programs), not at_sockets)
+
     def every_cut(self, name, asked, answered, **what):
         """Requests in two calls, then answers, cut at every byte; then all of it in calls of a byte, and in buffers of a byte."""
         def path(kind, at):
@@ -751,10 +761,10 @@ class Http2(Sockets):
             # What came to the table before the window has no name.
             connection.feed(frame(HEADERS, END_HEADERS | END_STREAM, connection.stream, METHOD_GET + indexed(DYNAMIC + 1)))
             connection.answer(h2_answer(connection.stream))
-            # Open at its end.
+            # Not answered before the process ends, which closes the connection.
             connection.stream += 2
             connection.feed(h2_request(connection.stream, "/after"))
-            self.expect("/after", protocol="http2", cut_end=True, status=None)
+            self.expect("/after", protocol="http2", reset=True, status=None)
         found = [(r["stream"], r["path"], r["cut_start"]) for r in self.requests if r["path"] in (None, "/now/2")]
         self.assertEqual(sorted(found, key=str), sorted([(3, None, True), (0, None, True), (7, "/now/2", False), (9, "/now/2", False),
                                                          (11, None, False)], key=str))

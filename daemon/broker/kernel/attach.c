@@ -168,6 +168,11 @@ unsigned attachment_kinds(const struct attachment *a)
 	return a->bpf.kinds;
 }
 
+bool attachment_slows_every_call(const struct attachment *a)
+{
+	return a->bpf.programs[PROGRAM_SYS_EXIT] >= 0;
+}
+
 /* Id 0 is the idle task's: it is not used. */
 static void clear_target(struct attachment *a, pid_t pid)
 {
@@ -390,7 +395,7 @@ static int iterate(int program, pid_t pid)
 	return n < 0 ? -errno : 0;
 }
 
-/* Finds the listening sockets of the targets; those that are missed are learned at accept(2). */
+/* Finds the listening sockets of the targets. */
 static void find_listeners(struct attachment *a)
 {
 	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);

@@ -28,6 +28,8 @@ int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *
 		   struct attachment **ret, char *ret_reason, size_t size);
 /* The kinds that the kernel accepts. */
 unsigned attachment_kinds(const struct attachment *a);
+/* Whether sockets are followed at system calls, as the kernel has no tracepoints at sockets. */
+bool attachment_slows_every_call(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
 

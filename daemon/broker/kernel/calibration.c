@@ -445,8 +445,8 @@ static bool agree(const struct samples *b)
 
 /* The additional time per call while sockets are followed, compared with before. 0: they are not
  * followed, or the difference is too small to measure. */
-static int measure_sockets(const struct child *child, const struct measurement *before,
-			   struct broker_calibration *ret)
+static int measure_sockets(const struct attachment *a, const struct child *child,
+			   const struct measurement *before, struct broker_calibration *ret)
 {
 	struct samples calls = {}, messages = {};
 	struct measurement with;
@@ -459,7 +459,7 @@ static int measure_sockets(const struct child *child, const struct measurement *
 		add_sample(&calls, with.call - before->call);
 		add_sample(&messages, with.message - before->message);
 	}
-	ret->any_call_ns = (uint32_t)MAX(median(&calls), 1.0);
+	ret->any_call_ns = attachment_slows_every_call(a) ? (uint32_t)MAX(median(&calls), 1.0) : 0;
 	ret->call_ns = cost(&messages);
 	return 0;
 }
@@ -516,7 +516,7 @@ static int measure(struct attachment *a, const struct child *child, struct broke
 	*ret_reason = "the machine is too busy to measure the cost of probes";
 	r = measure_batches(a, child, ret);
 	if (r >= 0 && attachment_kinds(a) & KIND_BIT(KIND_SOCKETS))
-		r = measure_sockets(child, &system, ret);
+		r = measure_sockets(a, child, &system, ret);
 	/* The leaf's result is wrong even without a probe: its result with one means nothing. */
 	if (r >= 0 && before.wrong)
 		ret->nop5 = NOP5_UNKNOWN;

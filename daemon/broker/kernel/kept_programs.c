@@ -11,7 +11,7 @@
 
 #include "lib/base/macro.h"
 
-#define MAPS_MAX 24
+#define MAPS_MAX 32
 #define SUBPROGRAMS_MAX 32
 
 #define LOADERS 4
@@ -226,8 +226,8 @@ static int make_map(const struct kept_map *kept, int btf)
 	__u32 zero = 0;
 	int fd, r = 0;
 
-	/* The kernel makes storage of tasks only if it knows the types. */
-	if (kept->type == BPF_MAP_TYPE_TASK_STORAGE) {
+	/* The kernel makes storage of tasks and sockets only if it knows the types. */
+	if (kept->type == BPF_MAP_TYPE_TASK_STORAGE || kept->type == BPF_MAP_TYPE_SK_STORAGE) {
 		options.btf_fd = (__u32)btf;
 		options.btf_key_type_id = kept->key_type;
 		options.btf_value_type_id = kept->value_type;

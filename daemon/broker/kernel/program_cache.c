@@ -85,7 +85,8 @@ static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *sk
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		const struct program_facts *f = &program_facts[i];
 
-		there[i] = program_is_of_kinds(i, kinds) && !c->verdicts[i].error;
+		there[i] = program_is_of_kinds(i, kinds) && !c->verdicts[i].error &&
+			   (i == f->with || there[f->with]);
 		if (there[i] && f->needs)
 			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) &&
 				   libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
@@ -223,6 +224,27 @@ static void report_refused(const struct program_cache *c)
 	safe_close(fd);
 }
 
+/* Whether a program does without this one what this one is for. */
+static bool has_substitute(const struct program_cache *c, enum program program)
+{
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		if (program_facts[i].needs && program_facts[i].unless == program &&
+		    program_is_supported(i) && !c->verdicts[i].error)
+			return true;
+	return false;
+}
+
+/* Whether the kernel refuses a program without which its kind has to be left out. */
+static bool is_missed(const struct program_cache *c, enum program program)
+{
+	const struct program_facts *f = &program_facts[program];
+	bool is_substitute = f->needs && f->unless != PROGRAM_COUNT;
+
+	return c->verdicts[program].error && f->kind != KIND_COUNT && !f->is_extra &&
+	       !has_substitute(c, program) &&
+	       (!is_substitute || !program_is_supported(f->unless) || c->verdicts[f->unless].error);
+}
+
 /* Finds out which programs the kernel refuses, and which can be left out. */
 static int examine(struct program_cache *c, int attach_type)
 {
@@ -234,8 +256,7 @@ static int examine(struct program_cache *c, int attach_type)
 	memcpy(c->verdicts, verdicts, sizeof(verdicts));
 	c->refuses = true;
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (c->verdicts[i].error && program_facts[i].kind != KIND_COUNT &&
-		    !program_facts[i].is_extra)
+		if (is_missed(c, i))
 			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
 	report_refused(c);
 	return 0;

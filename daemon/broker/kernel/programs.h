@@ -16,19 +16,31 @@
  */
 #define PROGRAMS(X)                                                                                \
 	X(PROBE, "probe", KIND_COUNT, 1)                                                           \
-	X(EXIT, "on_exit", KIND_COUNT, 8, .is_tracepoint = true)                                   \
-	X(EXEC, "on_exec", KIND_COUNT, 9, .is_tracepoint = true)                                   \
-	X(FORK, "on_fork", KIND_COUNT, 10, .is_tracepoint = true)                                  \
-	X(NAME_THREADS, "name_threads", KIND_COUNT, 13)                                            \
-	X(SWITCH, "on_switch", KIND_SWITCHES, 4, .is_tracepoint = true)                            \
-	X(WAKING, "on_waking", KIND_SWITCHES, 11, .is_tracepoint = true)                           \
-	X(WAKEUP_NEW, "on_wakeup_new", KIND_SWITCHES, 12, .is_tracepoint = true)                   \
-	X(SYS_ENTER, "on_sys_enter", KIND_SOCKETS, 3, .is_tracepoint = true)                       \
-	X(SYS_EXIT, "on_sys_exit", KIND_SOCKETS, 2, .is_tracepoint = true)                         \
-	X(FIND_LISTENERS, "find_listeners", KIND_SOCKETS, 5)                                       \
-	X(DATA_READY, "on_data_ready", KIND_SOCKETS, 6, .is_tracepoint = true, .is_extra = true,   \
+	X(EXIT, "on_exit", KIND_COUNT, 10, .is_tracepoint = true)                                  \
+	X(EXEC, "on_exec", KIND_COUNT, 11, .is_tracepoint = true)                                  \
+	X(FORK, "on_fork", KIND_COUNT, 12, .is_tracepoint = true)                                  \
+	X(NAME_THREADS, "name_threads", KIND_COUNT, 15)                                            \
+	X(SWITCH, "on_switch", KIND_SWITCHES, 5, .is_tracepoint = true)                            \
+	X(WAKING, "on_waking", KIND_SWITCHES, 13, .is_tracepoint = true)                           \
+	X(WAKEUP_NEW, "on_wakeup_new", KIND_SWITCHES, 14, .is_tracepoint = true)                   \
+	X(SENT, "on_sent", KIND_SOCKETS, 3, .is_tracepoint = true, .needs = "sock_send_length",    \
+	  .unless = PROGRAM_COUNT)                                                                 \
+	X(RECEIVED, "on_received", KIND_SOCKETS, 2, .is_tracepoint = true, .with = PROGRAM_SENT)   \
+	X(SENDING, "on_sending", KIND_SOCKETS, 16, .is_tracepoint = true, .is_extra = true,        \
+	  .with = PROGRAM_SENT, .needs = "tcp_sendmsg_locked", .unless = PROGRAM_COUNT)            \
+	X(STATE, "on_state", KIND_SOCKETS, 17, .is_tracepoint = true, .with = PROGRAM_SENT)        \
+	X(DESTROYED, "on_destroyed", KIND_SOCKETS, 18, .is_tracepoint = true,                      \
+	  .with = PROGRAM_SENT)                                                                    \
+	X(IO_URING, "on_io_uring", KIND_SOCKETS, 19, .is_tracepoint = true, .is_extra = true,      \
+	  .with = PROGRAM_SENT, .needs = "io_uring_create", .unless = PROGRAM_COUNT)               \
+	X(SYS_ENTER, "on_sys_enter", KIND_SOCKETS, 6, .is_tracepoint = true, .needs = "sys_enter", \
+	  .unless = PROGRAM_SENT)                                                                  \
+	X(SYS_EXIT, "on_sys_exit", KIND_SOCKETS, 4, .is_tracepoint = true, .needs = "sys_exit",    \
+	  .unless = PROGRAM_SENT)                                                                  \
+	X(FIND_LISTENERS, "find_listeners", KIND_SOCKETS, 7)                                       \
+	X(DATA_READY, "on_data_ready", KIND_SOCKETS, 8, .is_tracepoint = true, .is_extra = true,   \
 	  .needs = "sk_data_ready", .unless = PROGRAM_COUNT)                                       \
-	X(SEGMENT, "on_segment", KIND_SOCKETS, 7, .is_tracepoint = true, .is_extra = true,         \
+	X(SEGMENT, "on_segment", KIND_SOCKETS, 9, .is_tracepoint = true, .is_extra = true,         \
 	  .needs = "tcp_probe", .unless = PROGRAM_DATA_READY)
 
 enum program {
@@ -49,8 +61,11 @@ struct program_facts {
 	bool is_extra;
 	/* Its tracepoint, if not every kernel has it. */
 	const char *needs;
-	/* The program is not wanted if that one is loaded; PROGRAM_COUNT: always wanted. */
+	/* The program is not wanted if that one is loaded; PROGRAM_COUNT: always wanted. Only with
+	 * .needs. */
 	enum program unless;
+	/* It is wanted only if that one is loaded, which stands before it. */
+	enum program with;
 };
 extern const struct program_facts program_facts[PROGRAM_COUNT];
 
@@ -63,7 +78,7 @@ struct programs {
 	int control, targets, counters, paths;
 	int rings[RECORD_CPU_RINGS], spare_ring;
 	unsigned n_rings;
-	int others[12]; /* maps that only the programs use */
+	int others[16]; /* maps that only the programs use */
 	unsigned kinds; /* whose programs are loaded */
 };
 

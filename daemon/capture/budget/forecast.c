@@ -19,7 +19,6 @@ static const struct broker_calibration elsewhere = { .emulated_ns = 1500,
 						     .stepped_ns = 16000,
 						     .switch_ns = 400,
 						     .call_ns = 2500,
-						     .any_call_ns = 100,
 						     .detach_us = 100000 };
 
 static bool read_line(int directory, const char *name, char ret[LINE_MAX_BYTES])

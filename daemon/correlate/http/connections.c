@@ -159,13 +159,15 @@ void request_answer(struct correlator *c, uint32_t request, const struct record_
 {
 	struct requests *r = &c->requests;
 	uint32_t thread = message_thread(c, m);
+	struct request *q = requests_get(r, request);
 
 	if (c->error || requests_state(r, request)->answering)
 		return;
 	requests_state(r, request)->answering = true;
-	requests_get(r, request)->write_start_ns =
-		MAX(m->began, requests_get(r, request)->start_ns);
-	requests_get(r, request)->write_thread = thread;
+	q->write_start_ns = MAX(m->began, q->start_ns);
+	/* The end of a body that was read unseen is noticed at the end of this call. */
+	q->read_end_ns = MIN(q->read_end_ns, q->write_start_ns);
+	q->write_thread = thread;
 	attribution_on_answer(c, thread, request);
 }
 

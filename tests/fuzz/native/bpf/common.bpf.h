@@ -24,12 +24,9 @@
 void *native_reserve(size_t size);
 void native_submit(void *record);
 long native_read(void *to, size_t size, const void *from);
-void *native_flow(const void *key);
 
-#define BPF_MAP_TYPE_HASH 0
 #define BPF_MAP_TYPE_PERCPU_ARRAY 0
-#define BPF_F_NO_PREALLOC 0
-#define bpf_map_lookup_elem(map, key) native_flow(key)
+#define __weak
 #define bpf_probe_read_user(to, size, from) native_read(to, size, from)
 #define bpf_get_smp_processor_id() 0
 
