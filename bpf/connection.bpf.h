@@ -79,6 +79,13 @@ struct {
 	__type(value, __u32);
 } io_uring_reported SEC(".maps") __weak;
 
+/* target_index() of the current thread, which the verifier does not follow for each of its results.
+ */
+ENTRY current_target(void)
+{
+	return target_index(bpf_get_current_task_btf());
+}
+
 static __always_inline bool is_socket(struct file *file)
 {
 	return (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) == S_IFSOCK;

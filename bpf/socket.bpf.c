@@ -70,7 +70,7 @@ static __always_inline int on_passed(void *context, struct sock *sk, int bytes, 
 	struct pass *p = &s.pass;
 	struct connection *c;
 	struct tcp_sock *tp;
-	int target = target_index(self);
+	int target = current_target();
 	__u32 end = 0;
 
 	if (target < 0)
@@ -130,7 +130,7 @@ int BPF_PROG(on_sending, const struct sock *sk)
 {
 	__u64 now;
 
-	if (!is_target(bpf_get_current_task_btf()))
+	if (current_target() < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (window_open(now))
@@ -143,7 +143,7 @@ int BPF_PROG(on_io_uring)
 {
 	struct task_struct *self = bpf_get_current_task_btf();
 	__u64 now = bpf_ktime_get_ns();
-	int target = target_index(self);
+	int target = current_target();
 
 	if (target >= 0 && window_open(now))
 		report_io_uring(now, self->pid, target);
@@ -160,7 +160,7 @@ static __always_inline void close_connection(struct connection *c)
 	c->closed = 1;
 	p.began = p.now;
 	/* It can also be an interrupt, by which the peer's end of the connection came. */
-	p.tid = target_index(self) == c->target ? self->pid : 0;
+	p.tid = current_target() == c->target ? self->pid : 0;
 	p.cpu = bpf_get_smp_processor_id();
 	p.target = c->target;
 	connection_closes(&p, c);
@@ -210,7 +210,7 @@ int BPF_PROG(on_state, struct sock *sk, int before, int state)
 	__u64 now;
 
 	if (state == TCP_LISTEN) {
-		target = target_index(bpf_get_current_task_btf());
+		target = current_target();
 		if (target >= 0)
 			listener_add(sk, target);
 	} else if (state == TCP_ESTABLISHED) {

@@ -67,7 +67,8 @@ static __always_inline bool find_key(__u32 fd, struct socket_key *ret)
 	return sk != NULL;
 }
 
-static __always_inline struct connection *connection_of(const struct socket_key *key, bool create)
+/* Not inlined, so that its use of the stack is not added to that of its caller's other calls. */
+static __noinline struct connection *connection_of(const struct socket_key *key, bool create)
 {
 	struct connection *c = bpf_map_lookup_elem(&described, key);
 	__u32 zero = 0;
@@ -128,7 +129,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	if (!is_followed(id))
 		return 0;
 	self = bpf_get_current_task_btf();
-	target = target_index(self);
+	target = current_target();
 	if (target < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -234,7 +235,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	    id == CALL_IO_URING_ENTER)
 		return 0;
 	self = bpf_get_current_task_btf();
-	target = target_index(self);
+	target = current_target();
 	if (target < 0)
 		return 0;
 	p->now = bpf_ktime_get_ns();

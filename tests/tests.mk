@@ -199,8 +199,9 @@ $(OUT)/kernels/verifier: $(OBJ)/tests/kernels/verifier.o $(OUT)/libtfprofd.a $(O
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Two daemons for tests/e2e/test_refused.py with programs that every verifier refuses: those of the scheduler, and the one of probes.
-REFUSED := build/refused-switches build/refused-probe
+# Daemons for tests/e2e/test_refused.py and test_sockets.py with programs that every verifier refuses: those of the scheduler, the one of
+# probes, and those at sockets, in place of which others follow system calls.
+REFUSED := build/refused-switches build/refused-probe build/refused-sockets
 define refused_rules
 $(1)/$(2).bpf.o: bpf/$(2).bpf.c tests/kernels/refused.h $$(BPF_OBJ)
 	@mkdir -p $$(@D)/bpf
@@ -220,6 +221,7 @@ $(1)/tfprofctl: $$(OUT)/tfprofctl $(1)/tfprofd
 endef
 $(eval $(call refused_rules,build/refused-switches,sched,-DREFUSE_SWITCHES))
 $(eval $(call refused_rules,build/refused-probe,probe,))
+$(eval $(call refused_rules,build/refused-sockets,socket,-DREFUSE_SOCKETS))
 fixtures: $(REFUSED:%=%/tfprofctl) build/fixtures/refuse_returns.so
 build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
 	@mkdir -p $(@D)

@@ -60,6 +60,23 @@ static __always_inline void pass_take(struct pass *p, struct flow *f, __u64 n)
 		f->bytes += (__u32)n;
 }
 
+/* Advances p->found to one of these bytes, by less than eight. */
+ENTRY find_in_word(struct pass *p, struct window *w, __u32 others)
+{
+	__u8 second = (__u8)others, third = (__u8)(others >> 8);
+
+	if (!p || !w)
+		return 0;
+	for (__u32 i = 0; i < 8; i++) {
+		__u8 b = byte_at(w, p->found);
+
+		if (p->found >= p->until || b == '\n' || (others && (b == second || b == third)))
+			break;
+		p->found++;
+	}
+	return 0;
+}
+
 /*
  * Sets p->found to the place of the first line end, or of one of two other bytes; p->until: there
  * is none. Kept in memory: the verifier would go through every value of a number that it knows.
@@ -83,14 +100,7 @@ ENTRY find_byte(struct pass *p, struct window *w, __u32 from, __u32 others)
 			break;
 		p->found += 8;
 	}
-	for (__u32 i = 0; i < 8; i++) {
-		__u8 b = byte_at(w, p->found);
-
-		if (p->found >= p->until || b == '\n' || (others && (b == second || b == third)))
-			break;
-		p->found++;
-	}
-	return 0;
+	return find_in_word(p, w, others);
 }
 
 /* Method and path, and nothing behind them. */

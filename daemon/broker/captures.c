@@ -224,6 +224,7 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 			attachment_show_all_users(c->attachment);
 		m->id = i;
 		m->kinds = attachment_kinds(c->attachment);
+		m->index = attachment_slows_every_call(c->attachment);
 		*ret_n_fds = attachment_fds(c->attachment, ret_fds);
 		return 0;
 	}

@@ -395,17 +395,6 @@ static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
 	live_add(&c->live, process, latency_ns);
 }
 
-static void warn_of_calls(struct capture *c, unsigned kinds)
-{
-	uint32_t ns = c->result.plan.forecast.calibration.any_call_ns;
-
-	if (kinds & 1u << KIND_SOCKETS && ns)
-		result_warn(
-			&c->result,
-			"Each system call of every process took some %u ns more: the kernel has no tracepoints at sockets (Linux has them since 6.3). --sockets off does without.",
-			ns);
-}
-
 int capture_run(struct capture *c, struct session **ret, char *text, size_t size)
 {
 	struct session_options options = { .proxy = c->shared->proxy,
@@ -424,7 +413,6 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 	options.kinds = detail_program_kinds(&c->request.detail);
 	if (!capture_plan_follows_sockets(&c->result.plan))
 		options.kinds &= ~(1u << KIND_SOCKETS);
-	warn_of_calls(c, options.kinds);
 	begin_recording(c);
 	if (c->result.recording)
 		sinks_add(&options.sinks,

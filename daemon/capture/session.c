@@ -113,6 +113,19 @@ static int leave_out(struct session *s, unsigned kinds)
 	return r;
 }
 
+static void warn_of_calls(struct session *s)
+{
+	uint32_t ns = s->options.forecast->calibration.any_call_ns;
+	char more[32] = "longer";
+
+	if (ns)
+		snprintf(more, sizeof(more), "some %u ns longer", ns);
+	warnings_add(
+		&s->warnings,
+		"Each system call of every process took %s: the kernel has no tracepoints at sockets (Linux has them since 6.3). --sockets off does without.",
+		more);
+}
+
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_CAPTURE,
@@ -129,6 +142,8 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	}
 	s->id = m.id;
 	s->open = true;
+	if (m.index)
+		warn_of_calls(s);
 	r = leave_out(s, s->options.kinds & ~m.kinds);
 	if (r >= 0)
 		r = map_everything(s, fds, n);

@@ -752,6 +752,12 @@ class XSpace:
         return {name: [e.duration_ps for e in events] for name, events in self.op_events().items()}
 
 
+def follows_at_sockets():
+    """Whether this kernel has the tracepoints by which sockets are followed without those of system calls."""
+    with open("/sys/kernel/btf/vmlinux", "rb") as types:
+        return b"\0btf_trace_sock_send_length\0" in types.read()
+
+
 def bpf_objects():
     """Every BPF link and program, and every perf event with one, of the host: {(kind, id): description}.
     The kernel answers EAGAIN for a link that another process is just making: asked again for up to 2 s."""

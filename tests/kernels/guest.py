@@ -25,6 +25,8 @@ CYCLES = 20
 # A capture's last probes: perf events go one after the other, each after grace periods of the kernel.
 DETACH_S = 60
 FOUND = {}
+# The beginning of a warning, where sockets are followed at system calls.
+SLOWER_CALLS = "Each system call of every process took"
 PARANOID, JIT_HARDEN, LOCKDOWN = "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/net/core/bpf_jit_harden", "/sys/kernel/security/lockdown"
 
 
@@ -66,8 +68,10 @@ class Programs(Guest):
             self.assertIn(verdict, ("ok", "absent"))
             programs[name] = dict(zip(("instructions", "examined", "states", "microseconds"), map(int, figures)))
             print(f"     {name}: {programs[name] or 'not there'}")
-        # Those of one of the two tracepoints of arrivals may be absent, no others.
-        self.assertLessEqual({name for name, figures in programs.items() if not figures}, {"on_data_ready", "on_segment"})
+        # Of what can be done in two ways, one way may be absent; and what makes a time more exact.
+        absent = {name for name, figures in programs.items() if not figures}
+        self.assertLessEqual(absent, {"on_data_ready", "on_segment", "on_sent", "on_received", "on_sending"})
+        self.assertEqual(bool({"on_sent", "on_received"} & absent), not harness.follows_at_sockets())
         self.assertGreater(len(programs), 10)
         # One of the two reports when bytes arrived.
         self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
@@ -103,8 +107,9 @@ class Fixtures(Guest):
         for level in (1, 2, 3):
             summary, xspace = self.capture(daemon, target, "--level", level, duration="400ms")
             # Its executors have the functions of the runtime's, and not their fields; a thread of an emulated CPU may stop for long between its two records.
-            known = ("which run an executor belongs to", "shown without their name", "arrived late")
+            known = ("which run an executor belongs to", "shown without their name", "arrived late", SLOWER_CALLS)
             self.assertEqual([w for w in xspace.errors + xspace.warnings if not any(k in w for k in known)], [])
+            self.assertEqual(len([w for w in xspace.warnings if SLOWER_CALLS in w]), not harness.follows_at_sockets())
             self.assertTrue(xspace.events("SessionRun"))
             counts[level] = [bool(xspace.ops()), bool(xspace.events("waiting for a CPU"))]
             self.assertEqual(summary["shed"], [])
@@ -251,7 +256,7 @@ class TensorFlow(Guest):
                  for address in (self.server.profiler_address, self.target["address"])]
         reference, ours = (harness.response_xspace(future.result(200)) for _, future in calls)
         self.assertEqual(load.finish()["errors"], 0)
-        self.assertEqual(ours.errors + ours.warnings, [])
+        self.assertEqual([w for w in ours.errors + ours.warnings if SLOWER_CALLS not in w], [])
         edge = 500_000_000
         theirs, mine = test_reference.ops_by_name(reference), test_reference.ops_by_name(ours)
         total, missing, extra = 0, 0, 0

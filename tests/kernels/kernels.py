@@ -66,6 +66,10 @@ def missing(found):
         lost.append("probes are not detached at once, but one after the other, after the answer, each after several grace periods of the kernel")
     if not found["programs"]["on_data_ready"]:
         lost.append("the arrival of out-of-order segments is not seen: a request that begins in one begins later, or where it is read (`no_arrival`)")
+    if not found["programs"]["on_sent"]:
+        lost.append("system calls of every process become slower while requests are followed at sockets")
+    elif not found["programs"]["on_sending"]:
+        lost.append("a write that blocks in the first call of its answer begins too late")
     return "; ".join(lost) or "none"
 
 

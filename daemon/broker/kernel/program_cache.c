@@ -240,8 +240,8 @@ static bool is_missed(const struct program_cache *c, enum program program)
 	const struct program_facts *f = &program_facts[program];
 	bool is_substitute = f->needs && f->unless != PROGRAM_COUNT;
 
-	return c->verdicts[program].error && f->kind != KIND_COUNT && !f->is_extra &&
-	       !has_substitute(c, program) &&
+	return c->verdicts[program].error && !c->verdicts[f->with].error && f->kind != KIND_COUNT &&
+	       !f->is_extra && !has_substitute(c, program) &&
 	       (!is_substitute || !program_is_supported(f->unless) || c->verdicts[f->unless].error);
 }
 

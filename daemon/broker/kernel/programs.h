@@ -25,7 +25,8 @@
 	X(WAKEUP_NEW, "on_wakeup_new", KIND_SWITCHES, 14, .is_tracepoint = true)                   \
 	X(SENT, "on_sent", KIND_SOCKETS, 3, .is_tracepoint = true, .needs = "sock_send_length",    \
 	  .unless = PROGRAM_COUNT)                                                                 \
-	X(RECEIVED, "on_received", KIND_SOCKETS, 2, .is_tracepoint = true, .with = PROGRAM_SENT)   \
+	X(RECEIVED, "on_received", KIND_SOCKETS, 2, .is_tracepoint = true, .with = PROGRAM_SENT,   \
+	  .needs = "sock_recv_length", .unless = PROGRAM_COUNT)                                    \
 	X(SENDING, "on_sending", KIND_SOCKETS, 16, .is_tracepoint = true, .is_extra = true,        \
 	  .with = PROGRAM_SENT, .needs = "tcp_sendmsg_locked", .unless = PROGRAM_COUNT)            \
 	X(STATE, "on_state", KIND_SOCKETS, 17, .is_tracepoint = true, .with = PROGRAM_SENT)        \
