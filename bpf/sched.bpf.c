@@ -2,6 +2,7 @@
 /* When the targets' threads run, why they leave the CPU, what wakes them, and when they start and
  * end. */
 #include "bpf/common.bpf.h"
+#include "bpf/quota.bpf.h"
 
 #define FOREIGN_MAX 4096
 
@@ -95,6 +96,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 cpu = bpf_get_smp_processor_id(), flags = 0, from = prev->pid, to = next->pid;
+	__u32 state = 0;
 	struct record_switch *r;
 
 	if (!window_open(now))
@@ -109,21 +111,24 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		from = introduce(prev, next, now);
 	if (!(flags & SWITCH_IN))
 		to = introduce(next, prev, now);
+	if (flags & SWITCH_OUT) {
+		state = task_state(prev);
+		if (preempt || !state)
+			flags |= SWITCH_PREEMPTED;
+		if (flags & SWITCH_PREEMPTED && leaves_throttled(prev)) {
+			flags |= SWITCH_THROTTLED;
+			state = awaited_cgroup(now);
+		}
+	}
 	r = record_reserve(cpu, sizeof(*r));
 	if (!r)
 		return 0;
 	record_head(&r->head, now, from, RECORD_SWITCH, sizeof(*r));
 	r->next_tid = to;
 	r->cpu = cpu;
-	r->state = 0;
-	r->syscall = NO_SYSCALL;
-	if (flags & SWITCH_OUT) {
-		r->state = task_state(prev);
-		r->syscall = syscall_of(prev);
-		if (preempt || !r->state)
-			flags |= SWITCH_PREEMPTED;
-	}
 	r->flags = flags;
+	r->state = state;
+	r->syscall = flags & SWITCH_OUT ? syscall_of(prev) : NO_SYSCALL;
 	record_submit(r);
 	return 0;
 }
@@ -144,6 +149,8 @@ static __always_inline int on_wake(struct task_struct *task)
 	/* The waker may be an interrupt that arrived while this thread ran: its system call lets
 	 * user space distinguish. */
 	record_head(&r->head, now, task->pid, RECORD_WAKE, sizeof(*r));
+	if (wakes_throttled(task))
+		r->head.site = WAKE_THROTTLED;
 	r->waker_tid = shown ? self->pid : 0;
 	r->waker_syscall = shown && self->pid ? syscall_of(self) : NO_SYSCALL;
 	record_submit(r);

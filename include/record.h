@@ -60,6 +60,8 @@ enum record_kind {
 		/* Struct record_unseen: something of a target that cannot be followed. */
 	14,
 	RECORD_TEXT = 15, /* struct record_text: a probed function was entered with a string */
+	/* Struct record_quota: a cgroup that had used up its quota of CPU time. */
+	RECORD_QUOTA = 16,
 };
 
 /* The head of every record. 16 bytes. */
@@ -67,7 +69,8 @@ struct record {
 	__u64 time;
 	__u32 tid; /* the thread that the record is about */
 	__u8 kind; /* enum record_kind */
-	/* RECORD_PROBE, TEXT, NAME, OBJECT: the number in the attach cookie. */
+	/* RECORD_PROBE, TEXT, NAME, OBJECT: the number in the attach cookie. RECORD_WAKE: enum
+	 * record_wake_flag. */
 	__u8 site;
 	/* Size of the whole record in units of 8 bytes, for the fixed-size kinds; 0 for the
 	 * others. */
@@ -133,6 +136,9 @@ enum record_switch_flag {
 	SWITCH_IN = 1 << 1,
 	/* It is a target's, and was preempted. */
 	SWITCH_PREEMPTED = 1 << 2,
+	/* It is a target's, and is throttled: its cgroup has used up its quota. With
+	 * SWITCH_PREEMPTED only. */
+	SWITCH_THROTTLED = 1 << 3,
 };
 
 struct record_switch {
@@ -140,10 +146,19 @@ struct record_switch {
 	__u32 next_tid;
 	__u16 cpu;
 	__u16 flags;
-	/* Of the thread that left, if it is a target's: TASK_* bits, 0 if runnable. */
-	__u32 state;
+	union {
+		/* Of the thread that left, if it is a target's: TASK_* bits, 0 if runnable. */
+		__u32 state;
+		/* SWITCH_THROTTLED: .cgroup of a struct record_quota, 0: unknown. */
+		__u32 cgroup;
+	};
 	/* The system call that it was in, -1: none. */
 	__s32 syscall;
+};
+
+enum record_wake_flag {
+	/* The cgroup of the thread that was woken had used up its quota. */
+	WAKE_THROTTLED = 1 << 0,
 };
 
 struct record_wake {
@@ -160,6 +175,22 @@ struct record_thread {
 	__u32 pid;
 	__u32 reserved;
 	char comm[RECORD_COMM_SIZE];
+};
+
+#define RECORD_CGROUP_NAMES 8
+#define RECORD_CGROUP_NAME_SIZE 96
+
+/* A cgroup, and how much CPU time its threads may use in each period. Sent before the first thread
+ * waits for it, and again if it has changed. */
+struct record_quota {
+	struct record head; /* .tid: 0 */
+	__u64 quota_ns, period_ns;
+	/* A number for the cgroup; it can be reused after this one was removed. */
+	__u32 cgroup;
+	__u32 is_deeper; /* 1: there are more cgroups above those of .names */
+	/* Its own name, that of its parent, and so on; each ends with a NUL and may be truncated;
+	 * that of the root is empty. */
+	char names[RECORD_CGROUP_NAMES][RECORD_CGROUP_NAME_SIZE];
 };
 
 enum message_direction {
@@ -455,6 +486,7 @@ _Static_assert(sizeof(struct record_text) == 136, "probe record with a string");
 _Static_assert(sizeof(struct record_switch) == 32, "switch record");
 _Static_assert(sizeof(struct record_wake) == 24, "wake record");
 _Static_assert(sizeof(struct record_thread) == 40, "thread record");
+_Static_assert(sizeof(struct record_quota) == 808, "quota record");
 _Static_assert(sizeof(struct record_message) == 64, "message record");
 _Static_assert(sizeof(struct record_headers) == 104, "headers record");
 _Static_assert(sizeof(struct record_field) % 8 == 0, "field record");

@@ -33,7 +33,7 @@ static const char *percent_text(uint64_t part, double whole, char text[static PE
 static double work_ns(const Tfprofd__CaptureResult *result)
 {
 	return (double)result->running_ns + (double)result->runnable_ns +
-	       (double)result->blocked_ns;
+	       (double)result->throttled_ns + (double)result->blocked_ns;
 }
 
 static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
@@ -54,17 +54,21 @@ static void print_runs(FILE *file, const Tfprofd__CaptureResult *result)
 
 static void print_threads(FILE *file, const Tfprofd__CaptureResult *result)
 {
-	char running[PERCENT_TEXT], runnable[PERCENT_TEXT], blocked[PERCENT_TEXT];
+	char percent[PERCENT_TEXT];
 	double work = work_ns(result);
 
-	if (work > 0)
-		fprintf(file,
-			"  threads  %s %% running, %s %% waiting for a CPU, %s %% blocked, while in a run\n",
-			percent_text(result->running_ns, work, running),
-			percent_text(result->runnable_ns, work, runnable),
-			percent_text(result->blocked_ns, work, blocked));
-	else
+	if (!(work > 0)) {
 		fputs("  threads  unknown\n", file);
+		return;
+	}
+	fprintf(file, "  threads  %s %% running", percent_text(result->running_ns, work, percent));
+	fprintf(file, ", %s %% waiting for a CPU",
+		percent_text(result->runnable_ns, work, percent));
+	if (result->throttled_ns)
+		fprintf(file, ", %s %% throttled",
+			percent_text(result->throttled_ns, work, percent));
+	fprintf(file, ", %s %% blocked, while in a run\n",
+		percent_text(result->blocked_ns, work, percent));
 }
 
 static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
@@ -304,6 +308,7 @@ void report_print_json(FILE *file, const struct report *report)
 	json_number(&json, "lost_names", result->lost_names);
 	json_number(&json, "running_ns", result->running_ns);
 	json_number(&json, "runnable_ns", result->runnable_ns);
+	json_number(&json, "throttled_ns", result->throttled_ns);
 	json_number(&json, "blocked_ns", result->blocked_ns);
 	print_json_probes(&json, result);
 	request_report_json(&json, "requests", result->requests);

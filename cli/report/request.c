@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/macro.h"
+#include "lib/base/quota.h"
 
 static const char *const activities[] = {
 	[TFPROFD__ACTIVITY__ACTIVITY_UNKNOWN] = "unknown",
@@ -12,6 +13,7 @@ static const char *const activities[] = {
 	[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "runnable",
 	[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 	[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
+	[TFPROFD__ACTIVITY__ACTIVITY_THROTTLED] = "throttled",
 };
 
 const struct phase_text *request_phase(unsigned phase)
@@ -74,6 +76,25 @@ static char *describe_waiting(const struct request_activity *activity)
 	}
 }
 
+/* name: a reference. */
+static char *describe_throttled(const Tfprofd__Request *request, uint32_t name)
+{
+	const char *cgroup = request_name(request, name);
+	const Tfprofd__RequestQuota *quota = NULL;
+	char limit[QUOTA_TEXT], *text;
+
+	if (!cgroup)
+		return strdup("throttled");
+	for (size_t i = 0; i < request->n_quotas && !quota; i++)
+		if (request->quotas[i]->name == name)
+			quota = request->quotas[i];
+	if (asprintf(&text, "throttled by the quota of cgroup %s (%s)", cgroup,
+		     quota_text(quota ? quota->quota_ns : 0, quota ? quota->period_ns : 0, limit)) <
+	    0)
+		return NULL;
+	return text;
+}
+
 char *request_describe(const Tfprofd__Request *request, const struct request_activity *activity)
 {
 	_cleanup_free_ char *by = request_thread_text(request, activity->by);
@@ -99,6 +120,8 @@ char *request_describe(const Tfprofd__Request *request, const struct request_act
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_WAITING:
 		return describe_waiting(activity);
+	case TFPROFD__ACTIVITY__ACTIVITY_THROTTLED:
+		return describe_throttled(request, activity->name);
 	default:
 		return strdup(name ?: "unknown activity");
 	}

@@ -12,7 +12,7 @@
 
 /* The names of a phase; those of "unknown" for an unknown phase. */
 const struct phase_text *request_phase(unsigned phase);
-/* "running", "runnable", "blocked", "waiting" or "unknown". */
+/* "running", "runnable", "throttled", "blocked", "waiting" or "unknown". */
 const char *request_activity_key(unsigned activity);
 
 /* The time in a phase, in nanoseconds. */

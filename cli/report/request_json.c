@@ -156,6 +156,19 @@ static void write_batches(struct json *json, const Tfprofd__Request *r)
 	json_number(json, "batches_left_out", r->batches_left_out);
 }
 
+static void write_quotas(struct json *json, const Tfprofd__Request *r)
+{
+	json_array_begin(json, "quotas");
+	for (size_t i = 0; i < r->n_quotas; i++) {
+		json_object_begin(json, NULL);
+		json_string(json, "cgroup", request_name(r, r->quotas[i]->name));
+		optional_number(json, "quota_ns", r->quotas[i]->quota_ns);
+		optional_number(json, "period_ns", r->quotas[i]->period_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 static void write_path(struct json *json, const Tfprofd__Request *r)
 {
 	json_array_begin(json, "critical_path");
@@ -188,6 +201,7 @@ void request_json(struct json *json, const char *key, const Tfprofd__Request *r)
 	write_identity(json, r);
 	write_runs(json, r);
 	write_batches(json, r);
+	write_quotas(json, r);
 	write_path(json, r);
 	json_object_end(json);
 }

@@ -210,6 +210,7 @@ static char *describe_most(const Tfprofd__RequestSegment *const *pieces, size_t 
 		[TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE] = "waiting for a CPU",
 		[TFPROFD__ACTIVITY__ACTIVITY_BLOCKED] = "blocked",
 		[TFPROFD__ACTIVITY__ACTIVITY_WAITING] = "waiting",
+		[TFPROFD__ACTIVITY__ACTIVITY_THROTTLED] = "throttled",
 	};
 	uint64_t times[ARRAY_SIZE(labels)] = { 0 }, sum = 0;
 	size_t most = 0;

@@ -187,7 +187,7 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 	 * threads ran for what. */
 	if (facts->detail.level < 2 || result->n_shed)
 		result->summary.running_ns = result->summary.runnable_ns =
-			result->summary.blocked_ns = 0;
+			result->summary.throttled_ns = result->summary.blocked_ns = 0;
 	return r;
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/verbs.h"
+#include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
 #include "lib/base/macro.h"
@@ -24,7 +25,7 @@
 static bool has_thread(const struct record *r)
 {
 	return r->kind != RECORD_READY && r->kind != RECORD_NAME && r->kind != RECORD_OBJECT &&
-	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD;
+	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD && r->kind != RECORD_QUOTA;
 }
 
 static void on_record(struct correlator *c, const struct record *r)
@@ -53,6 +54,9 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_WAKE:
 		if (!sheds_has(&c->sheds, KIND_SWITCHES))
 			threads_on_wake(c, (const void *)r);
+		break;
+	case RECORD_QUOTA:
+		quotas_on_record(c, (const void *)r);
 		break;
 	case RECORD_MESSAGE:
 	case RECORD_FIELD:
@@ -167,6 +171,7 @@ struct correlator *correlator_free(struct correlator *c)
 	batches_done(&c->batches);
 	runs_done(&c->runs);
 	threads_done(&c->sched);
+	quotas_done(&c->quotas);
 	thread_table_done(&c->threads);
 	texts_done(&c->texts);
 	names_done(&c->names);

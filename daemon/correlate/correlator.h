@@ -22,6 +22,7 @@
 #include "daemon/correlate/runtime/handlers.h"
 #include "daemon/correlate/runtime/objects.h"
 #include "daemon/correlate/runtime/runs.h"
+#include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sheds.h"
 #include "daemon/correlate/spans.h"
 #include "daemon/correlate/targets.h"
@@ -46,6 +47,7 @@ struct correlator {
 	struct spans spans;
 	struct thread_table threads;
 	struct sched sched;
+	struct quotas quotas;
 	/* The runtime's functions. */
 	struct runs runs;
 	struct batches batches;

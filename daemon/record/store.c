@@ -91,6 +91,8 @@ static size_t size_of_kind(uint8_t kind)
 		return sizeof(struct record_ready);
 	case RECORD_UNSEEN:
 		return sizeof(struct record_unseen);
+	case RECORD_QUOTA:
+		return sizeof(struct record_quota);
 	default:
 		return 0;
 	}

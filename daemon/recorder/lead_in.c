@@ -42,7 +42,8 @@ enum subject {
 	SUBJECT_FOREIGN,
 	SUBJECT_UNSEEN,
 	SUBJECT_EXEC,
-	SUBJECT_FIELDS
+	SUBJECT_FIELDS,
+	SUBJECT_QUOTA
 };
 
 /* Never 0, and never the key that no map accepts. */
@@ -155,6 +156,10 @@ static struct statement read_statement(const struct lead_in *l, const struct rec
 		break;
 	case RECORD_UNSEEN:
 		s.subject = mix(SUBJECT_UNSEEN, r->site, 0);
+		break;
+	case RECORD_QUOTA:
+		s.subject = mix(SUBJECT_QUOTA,
+				((const struct record_quota *)(const void *)r)->cgroup, 0);
 		break;
 	case RECORD_MESSAGE:
 		return read_message((const void *)r);

@@ -86,6 +86,7 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	m->ops = s->n_ops;
 	m->running_ns = s->running_ns;
 	m->runnable_ns = s->runnable_ns;
+	m->throttled_ns = s->throttled_ns;
 	m->blocked_ns = s->blocked_ns;
 	m->lost_names = s->n_lost_names;
 	m->hostname = (char *)hostname;

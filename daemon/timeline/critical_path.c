@@ -111,7 +111,8 @@ static enum phase phase_of(enum phase phase, enum activity activity)
 	static const uint8_t execution[] = { [ACTIVITY_UNKNOWN] = PHASE_EXECUTE,
 					     [ACTIVITY_RUNNING] = PHASE_EXECUTE_RUNNING,
 					     [ACTIVITY_RUNNABLE] = PHASE_EXECUTE_RUNNABLE,
-					     [ACTIVITY_BLOCKED] = PHASE_EXECUTE_BLOCKED };
+					     [ACTIVITY_BLOCKED] = PHASE_EXECUTE_BLOCKED,
+					     [ACTIVITY_THROTTLED] = PHASE_EXECUTE_THROTTLED };
 
 	return phase == PHASE_EXECUTE ? execution[activity] : phase;
 }
@@ -119,6 +120,24 @@ static enum phase phase_of(enum phase phase, enum activity activity)
 static const struct span *off_before(const struct path *p, uint32_t thread)
 {
 	return span_index_off_before(p->index, thread, p->at);
+}
+
+/* What the thread waited for while it was off the CPU. */
+static void describe_wait(const struct path *p, const struct span *off, struct segment *s)
+{
+	const struct timeline *t = span_index_timeline(p->index);
+
+	if (off->kind == SPAN_THROTTLED) {
+		s->activity = ACTIVITY_THROTTLED;
+		if (off->quota >= 0 && off->quota < t->n_quotas)
+			s->name = t->quotas[off->quota].name;
+		return;
+	}
+	s->activity = off->kind == SPAN_BLOCKED ? ACTIVITY_BLOCKED : ACTIVITY_RUNNABLE;
+	if (off->kind == SPAN_BLOCKED)
+		s->name = off->name;
+	if (off->waker >= 0 && off->waker < t->n_threads)
+		s->by = (int32_t)off->waker;
 }
 
 /*
@@ -142,12 +161,8 @@ static void add_activity(struct path *p, enum phase phase, uint32_t thread, uint
 		if (phase == PHASE_EXECUTE)
 			s.name = op_at(p, thread, &from);
 	} else {
-		s.activity = off->kind == SPAN_BLOCKED ? ACTIVITY_BLOCKED : ACTIVITY_RUNNABLE;
 		from = MAX(from, off->start_ns);
-		if (off->kind == SPAN_BLOCKED)
-			s.name = off->name;
-		if (off->waker >= 0 && off->waker < span_index_timeline(p->index)->n_threads)
-			s.by = (int32_t)off->waker;
+		describe_wait(p, off, &s);
 	}
 	s.phase = (uint8_t)phase_of(phase, s.activity);
 	add(p, from, s);
@@ -230,6 +245,37 @@ static bool enter_piece(struct path *p, uint32_t thread)
 	return true;
 }
 
+/* The last time before the cursor when the thread was throttled, NULL: none after from. */
+static const struct span *throttled_before(const struct path *p, uint64_t from)
+{
+	uint64_t at = p->at;
+
+	for (unsigned int i = 0; i < PREEMPTIONS_MAX; i++) {
+		const struct span *off = span_index_off_before(p->index, p->thread, at);
+
+		if (!off || off->end_ns <= from)
+			break;
+		if (off->kind == SPAN_THROTTLED)
+			return off;
+		at = off->start_ns;
+	}
+	return NULL;
+}
+
+/* From then on to the cursor the work waited for the thread, which did other work, or was
+ * throttled. */
+static void add_wait(struct path *p, uint64_t from)
+{
+	while (p->at > from && take_step(p)) {
+		const struct span *off = throttled_before(p, from);
+
+		if (off && off->end_ns >= p->at)
+			add_activity(p, PHASE_EXECUTE, p->thread, from, off);
+		else
+			add(p, off ? off->end_ns : from, waiting(PHASE_QUEUE, p->thread));
+	}
+}
+
 /* Goes to the latest known activity of the work before the cursor, on any thread; since then it
  * waited to be taken up. */
 static void go_to_latest(struct path *p)
@@ -248,7 +294,7 @@ static void go_to_latest(struct path *p)
 	bool on_piece = piece && piece_end == moment,
 	     on_batch = !on_piece && batch != INDEX_NONE && batch_end == moment;
 
-	add(p, moment, waiting(PHASE_QUEUE, p->thread));
+	add_wait(p, moment);
 	if (p->at > moment)
 		return;
 	if (on_batch && push_batch(p, batch)) {
@@ -414,7 +460,7 @@ static void step(struct path *p)
 	    off->waker < UINT32_MAX && p->jumps++ < JUMPS_MAX &&
 	    enter_piece(p, (uint32_t)off->waker))
 		return;
-	if (off && off->kind == SPAN_RUNNABLE && off->end_ns >= p->at && p->jumps < JUMPS_MAX &&
+	if (off && off->kind != SPAN_BLOCKED && off->end_ns >= p->at && p->jumps < JUMPS_MAX &&
 	    follow_others(p, off)) {
 		p->jumps++;
 		return;

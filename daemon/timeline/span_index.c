@@ -48,7 +48,7 @@ struct span_index {
 
 static bool is_off(const struct span *s)
 {
-	return s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE;
+	return s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE || s->kind == SPAN_THROTTLED;
 }
 
 static bool is_work(const struct span *s)

@@ -112,6 +112,29 @@ static int sort_spans(struct timeline *t)
 	return 0;
 }
 
+/* The sum of the time that threads spent off the CPU like this; NULL: it is no such span. */
+static uint64_t *off_sum(struct timeline *t, const struct span *s)
+{
+	switch (s->kind) {
+	case SPAN_BLOCKED:
+		return &t->blocked_ns;
+	case SPAN_RUNNABLE:
+		return &t->runnable_ns;
+	case SPAN_THROTTLED:
+		return &t->throttled_ns;
+	default:
+		return NULL;
+	}
+}
+
+const struct quota *timeline_quota(const struct timeline *t, uint32_t name)
+{
+	for (uint32_t i = 0; i < t->n_quotas && name != TEXT_NONE; i++)
+		if (t->quotas[i].name == name)
+			return &t->quotas[i];
+	return NULL;
+}
+
 struct open_span {
 	uint64_t end_ns;
 	struct span *span;
@@ -129,6 +152,7 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
 	for (uint64_t i = first; i < end; i++) {
 		struct span *s = &t->spans[i];
 		uint64_t duration = s->end_ns - s->start_ns;
+		uint64_t *off = off_sum(t, s);
 		struct open_span *up;
 
 		while (depth && stack[depth - 1].end_ns <= s->start_ns &&
@@ -140,10 +164,9 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
 			s->flags |= SPAN_INNER;
 		if (s->kind == SPAN_OP && up && up->op)
 			up->op->self_ns -= MIN(up->op->self_ns, duration);
-		if (s->kind == SPAN_BLOCKED || s->kind == SPAN_RUNNABLE) {
+		if (off) {
 			if (up && up->working) {
-				*(s->kind == SPAN_BLOCKED ? &t->blocked_ns : &t->runnable_ns) +=
-					duration;
+				*off += duration;
 				t->running_ns -= MIN(t->running_ns, duration);
 			}
 		} else if (!(up && up->working)) {

@@ -13,17 +13,18 @@
 #include "lib/proto/phase.h"
 
 enum span_kind {
-	SPAN_RUN,      /* one run of a graph or of a function: work for one request */
-	SPAN_EXECUTOR, /* a piece of a run on one thread */
-	SPAN_DONE,     /* the callback that ends a run's executor */
-	SPAN_OP,       /* one execution of one operation */
-	SPAN_SCHEDULE, /* the hand-over of ready operations to other threads */
-	SPAN_BATCH,    /* the processing of a batch on the batch thread */
-	SPAN_HANDLER,  /* a server's own handler of a request */
-	SPAN_BLOCKED,  /* the thread was off CPU, waiting for something */
-	SPAN_RUNNABLE, /* the thread was off CPU, waiting for a CPU: woken or preempted */
-	SPAN_LABEL,    /* what the server itself calls the thread's work */
-	SPAN_ITERATOR, /* an iterator of a pipeline produces its next element */
+	SPAN_RUN,       /* one run of a graph or of a function: work for one request */
+	SPAN_EXECUTOR,  /* a piece of a run on one thread */
+	SPAN_DONE,      /* the callback that ends a run's executor */
+	SPAN_OP,        /* one execution of one operation */
+	SPAN_SCHEDULE,  /* the hand-over of ready operations to other threads */
+	SPAN_BATCH,     /* the processing of a batch on the batch thread */
+	SPAN_HANDLER,   /* a server's own handler of a request */
+	SPAN_BLOCKED,   /* the thread was off CPU, waiting for something */
+	SPAN_RUNNABLE,  /* the thread was off CPU, waiting for a CPU: woken or preempted */
+	SPAN_THROTTLED, /* the thread was off CPU: its cgroup had used up its quota of CPU time */
+	SPAN_LABEL,     /* what the server itself calls the thread's work */
+	SPAN_ITERATOR,  /* an iterator of a pipeline produces its next element */
 	SPAN_KIND_COUNT,
 };
 
@@ -68,6 +69,7 @@ struct span {
 		int64_t waker;      /* SPAN_BLOCKED: index of the thread that woke it */
 		int64_t cpu_user; /* SPAN_RUNNABLE: index of the thread that used, for the longest,
 				     the CPU that it waited for */
+		int64_t quota;    /* SPAN_THROTTLED: index into quotas */
 	};
 	uint64_t self_ns; /* duration less that of the operations nested in it */
 	uint32_t thread;  /* index into threads */
@@ -111,6 +113,7 @@ enum activity {
 	ACTIVITY_BLOCKED,
 	ACTIVITY_WAITING, /* no thread worked for the request: it waited to be read, to be taken up,
 			     or for its batch */
+	ACTIVITY_THROTTLED, /* its cgroup had used up its quota of CPU time */
 };
 
 /* How the request that a run works for is known. */
@@ -183,7 +186,8 @@ struct request {
 struct segment {
 	uint64_t start_ns, end_ns;
 	uint32_t thread; /* that worked for the request, or that it waited for; THREAD_NONE */
-	uint32_t name;   /* index into names: the op, or what it was blocked in; TEXT_NONE */
+	uint32_t name;   /* index into names: the op, what it was blocked in, or
+			    (ACTIVITY_THROTTLED) the cgroup; TEXT_NONE */
 	int32_t by; /* index of the thread that woke it, or (ACTIVITY_RUNNABLE) that used the CPU;
 		       -1: unknown */
 	uint8_t phase, activity;
@@ -244,6 +248,14 @@ struct cpu_slice {
 			  unknown thread */
 };
 
+/* How much CPU time the threads of a cgroup may use, all together, in each period. */
+struct quota {
+	uint64_t quota_ns, period_ns; /* 0: unknown */
+	uint32_t name;                /* index into names: its path; TEXT_NONE */
+};
+
+#define TIMELINE_QUOTAS_MAX 64
+
 /* A kind of probes that was shed, and since when. */
 struct gap {
 	uint64_t start_ns;
@@ -287,6 +299,8 @@ struct timeline {
 		n_runs_orphaned; /* outermost runs, by attribution */
 	struct gap gaps[TIMELINE_GAPS_MAX];
 	uint32_t n_gaps;
+	struct quota quotas[TIMELINE_QUOTAS_MAX]; /* of the cgroups that used them up */
+	uint32_t n_quotas;
 	bool ops_at_entry; /* operations end where the next one starts, or where their executor ends
 			    */
 	char **warnings;   /* one sentence each: losses, missing symbols, truncated targets */
@@ -298,7 +312,7 @@ struct timeline {
 				       window: their sizes are unknown */
 	uint64_t n_paths_truncated; /* requests whose critical path has too many segments: its
 				       beginning is unknown */
-	uint64_t running_ns, runnable_ns,
+	uint64_t running_ns, runnable_ns, throttled_ns,
 		blocked_ns; /* of the threads, while inside a run or an executor */
 };
 
@@ -312,4 +326,6 @@ int timeline_assign_lanes(struct timeline *t);
 /* Adds a sentence to the warnings; the text is copied. -ENOMEM. */
 __attribute__((format(printf, 2, 3))) int timeline_warn(struct timeline *t, const char *format,
 							...);
+/* The quota of the cgroup with this name (index into names), NULL: it has none. */
+const struct quota *timeline_quota(const struct timeline *t, uint32_t name);
 struct timeline *timeline_free(struct timeline *t);

@@ -10,6 +10,7 @@
  *   BATCH              it waits in a batch that is not being processed yet
  *   EXECUTE_RUNNING    execution, on a CPU
  *   EXECUTE_RUNNABLE   execution: the thread that it waits for is waiting for a CPU
+ *   EXECUTE_THROTTLED  execution: the cgroup of the thread that it waits for has used up its quota
  *   EXECUTE_BLOCKED    execution: the thread that it waits for is waiting for something else
  *   EXECUTE            execution, where the capture has no scheduler records
  *   ENCODE             from the end of its last run until its first byte is sent
@@ -26,6 +27,7 @@
 	X(BATCH, "batch", "batch wait", BATCH, "batch wait")                                       \
 	X(EXECUTE_RUNNING, "execute_running", "execute: running", EXECUTE, "execute")              \
 	X(EXECUTE_RUNNABLE, "execute_runnable", "execute: waiting for a CPU", EXECUTE, "execute")  \
+	X(EXECUTE_THROTTLED, "execute_throttled", "execute: throttled", EXECUTE, "execute")        \
 	X(EXECUTE_BLOCKED, "execute_blocked", "execute: blocked", EXECUTE, "execute")              \
 	X(EXECUTE, "execute", "execute (not divided)", EXECUTE, "execute")                         \
 	X(ENCODE, "encode", "encode", ENCODE, "encode")                                            \

@@ -22,7 +22,7 @@ CTL = harness.OUT / "tfprofctl"
 NOBODY = 65534
 OK, INTERNAL, USAGE, DENIED, NO_TARGET, NOTHING, LOSS, HOST = range(8)
 NUMBERS = ("xspace_bytes window_ns records dropped runs runs_cut runs_per_second run_p50_ns run_p99_ns ops lost_names "
-           "running_ns runnable_ns blocked_ns").split()
+           "running_ns runnable_ns throttled_ns blocked_ns").split()
 # Runs what follows where no daemon can be listening at the default address.
 HIDE_DAEMON = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
 # Likewise, and where the kernel's type information cannot be seen.

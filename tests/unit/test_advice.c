@@ -91,6 +91,43 @@ TEST(the_system_call_that_blocks_longest_is_named)
 		"60 % of the requests' time their thread is blocked while it works for them, most of it in futex:"));
 }
 
+TEST(the_cgroup_whose_quota_is_waited_for_is_named)
+{
+	struct scene s;
+
+	SCENE(&s, { 61, PHASE_EXECUTE_THROTTLED, ACTIVITY_THROTTLED, 1 },
+	      { 10, PHASE_DECODE, ACTIVITY_THROTTLED, 0 },
+	      { 29, PHASE_ENCODE, ACTIVITY_RUNNING, TEXT_NONE });
+	s.names[1].name = (char *)"/serving/model";
+	s.t.quotas[0] = (struct quota){ .name = 0, .quota_ns = 1, .period_ns = 1 };
+	s.t.quotas[1] = (struct quota){ .name = 1, .quota_ns = 20000000, .period_ns = 100000000 };
+	s.t.n_quotas = 2;
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 1);
+	CHECK(strstr(
+		s.advice.texts[0],
+		"71 % of the requests' time they are throttled: cgroup /serving/model has a quota of 20 % of a CPU, 20.0 ms per 100 ms. A higher quota "
+		"(cpu.max, or cpu.cfs_quota_us) or fewer threads"));
+}
+
+TEST(a_sentence_with_a_long_cgroup_is_complete)
+{
+	char path[700];
+	struct scene s;
+
+	memset(path, 'x', sizeof(path));
+	path[sizeof(path) - 1] = 0;
+	SCENE(&s, { 100, PHASE_EXECUTE_THROTTLED, ACTIVITY_THROTTLED, 1 });
+	s.names[1].name = path;
+	s.t.quotas[0] =
+		(struct quota){ .name = 1, .quota_ns = UINT64_MAX - 1, .period_ns = UINT64_MAX };
+	s.t.n_quotas = 1;
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 1);
+	CHECK(strstr(s.advice.texts[0], "cgroup …xxx"));
+	CHECK(strstr(s.advice.texts[0], "would shorten it."));
+}
+
 TEST(each_kind_of_waiting_has_its_sentence)
 {
 	static const struct {
@@ -106,6 +143,8 @@ TEST(each_kind_of_waiting_has_its_sentence)
 		{ { 100, PHASE_READ, ACTIVITY_BLOCKED, 1 }, "the rest of them is awaited" },
 		{ { 100, PHASE_WRITE, ACTIVITY_BLOCKED, 1 }, "their answer waits for the socket" },
 		{ { 100, PHASE_READ, ACTIVITY_RUNNABLE, TEXT_NONE }, "wait for a CPU" },
+		{ { 100, PHASE_QUEUE, ACTIVITY_THROTTLED, TEXT_NONE },
+		  "they are throttled: cgroup unknown has a quota of unknown" },
 		{ { 100, PHASE_EXECUTE_RUNNING, ACTIVITY_RUNNING, TEXT_NONE }, NULL },
 	};
 

@@ -127,6 +127,35 @@ TEST(the_verdict_names_the_phase_the_cause_and_the_thread)
 	CHECK(!slowest_verdict(&s.request));
 }
 
+TEST(the_verdict_names_the_cgroup_whose_quota_is_used_up)
+{
+	Tfprofd__RequestQuota quotas[2], *list[] = { &quotas[0], &quotas[1] };
+	struct sample s;
+
+	sample_init(&s);
+	s.names[1] = (char *)"/serving/model";
+	for (unsigned i = 0; i < ARRAY_SIZE(quotas); i++) {
+		quotas[i] = (Tfprofd__RequestQuota)TFPROFD__REQUEST_QUOTA__INIT;
+		quotas[i].name = i + 1;
+		quotas[i].quota_ns = 20 * MS * i;
+		quotas[i].period_ns = 100 * MS;
+	}
+	s.request.quotas = list;
+	s.request.n_quotas = ARRAY_SIZE(quotas);
+	expect_verdict(
+		&s, TFPROFD__PHASE__PHASE_EXECUTE_THROTTLED, 61 * MS, 61 * MS,
+		TFPROFD__ACTIVITY__ACTIVITY_THROTTLED, 1, 2, 0,
+		"61 % execute: throttled by the quota of cgroup /serving/model (20 % of a CPU, 20.0 ms per 100 ms), thread worker/12");
+	expect_verdict(&s, TFPROFD__PHASE__PHASE_EXECUTE_THROTTLED, 61 * MS, 61 * MS,
+		       TFPROFD__ACTIVITY__ACTIVITY_THROTTLED, 1, 0, 0,
+		       "61 % execute: throttled, thread worker/12");
+	s.request.n_quotas = 0;
+	expect_verdict(
+		&s, TFPROFD__PHASE__PHASE_DECODE, 61 * MS, 61 * MS,
+		TFPROFD__ACTIVITY__ACTIVITY_THROTTLED, 1, 2, 0,
+		"61 % decode: throttled by the quota of cgroup /serving/model (unknown), thread worker/12");
+}
+
 TEST(the_verdict_has_the_size_of_the_awaited_batch)
 {
 	Tfprofd__RequestBatch short_wait = TFPROFD__REQUEST_BATCH__INIT,
@@ -308,6 +337,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 {
 	Tfprofd__RequestRun run = TFPROFD__REQUEST_RUN__INIT, *runs[] = { &run };
 	Tfprofd__RequestBatch batch = TFPROFD__REQUEST_BATCH__INIT, *batches[] = { &batch };
+	Tfprofd__RequestQuota quota = TFPROFD__REQUEST_QUOTA__INIT, *quotas[] = { &quota };
 	struct sample s;
 	size_t size;
 	char *text;
@@ -333,6 +363,10 @@ TEST(a_line_of_json_is_one_line_with_everything)
 	s.request.n_runs = 1;
 	s.request.batches = batches;
 	s.request.n_batches = 1;
+	quota.name = 2;
+	quota.quota_ns = 5;
+	s.request.quotas = quotas;
+	s.request.n_quotas = 1;
 	add_piece(&s, 100 * MS, TFPROFD__PHASE__PHASE_EXECUTE_BLOCKED,
 		  TFPROFD__ACTIVITY__ACTIVITY_BLOCKED, 1, 1, 2);
 	request_json(&json, NULL, &s.request);
@@ -342,7 +376,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 		"{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"read_start_ns\":null,"
 		"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
 		"\"reset\":false,\"no_arrival\":false,\"phases\":{\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
-		"\"execute_runnable\":0,\"execute_blocked\":0,\"execute\":0,\"encode\":0,\"write\":0,\"unknown\":0},\"cause\":null,"
+		"\"execute_runnable\":0,\"execute_throttled\":0,\"execute_blocked\":0,\"execute\":0,\"encode\":0,\"write\":0,\"unknown\":0},\"cause\":null,"
 		"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
 		"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"
 		"\"local_port\":null,\"peer_port\":null,\"stream\":3,\"bytes_in\":0,\"bytes_out\":0,"
@@ -350,6 +384,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 		"\"runs\":[{\"tid\":13,\"start_ns\":1,\"end_ns\":2,\"id\":null,\"whole\":true}],\"runs_left_out\":0,"
 		"\"batches\":[{\"batch\":4,\"queued_ns\":null,\"start_ns\":null,\"end_ns\":null,\"tasks\":null,\"rows\":null,"
 		"\"padded_rows\":null}],\"batches_left_out\":0,"
+		"\"quotas\":[{\"cgroup\":\"a/MatMul:MatMul\",\"quota_ns\":5,\"period_ns\":null}],"
 		"\"critical_path\":[{\"start_ns\":1000,\"end_ns\":100001000,\"phase\":\"execute_blocked\",\"activity\":\"blocked\","
 		"\"thread\":{\"tid\":12,\"name\":\"worker\"},\"name\":\"futex\",\"by\":{\"tid\":13,\"name\":\"holder\"}}]}\n");
 	free(text);

@@ -469,6 +469,122 @@ TEST(time_off_the_cpu_is_split_into_blocked_and_runnable)
 	timeline_free(t);
 }
 
+static struct record_quota *quota(uint64_t time, uint32_t cgroup, uint64_t quota_ns)
+{
+	struct record_quota *r = add(time, 0, RECORD_QUOTA, sizeof(*r));
+
+	r->cgroup = cgroup;
+	r->quota_ns = quota_ns;
+	r->period_ns = 100;
+	return r;
+}
+
+static const char *cgroup_of(const struct timeline *t, const struct span *s)
+{
+	CHECK_EQ(s->kind, SPAN_THROTTLED);
+	return s->quota < 0 ? "none" : t->names[t->quotas[s->quota].name].name;
+}
+
+TEST(a_throttled_thread_waits_for_the_quota_of_its_cgroup)
+{
+	const uint16_t left = SWITCH_OUT | SWITCH_PREEMPTED;
+	struct record_quota *r;
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	/* Another CPU's record of the cgroup comes a little later, and one of a change. */
+	switched(2000, 1, 0, left | SWITCH_THROTTLED, 7, -1);
+	r = quota(2001, 7, 20);
+	memcpy(r->names, "inner", 6);
+	memcpy(r->names[1], "outer", 6);
+	quota(2002, 7, 30);
+	switched(2300, 0, 1, SWITCH_IN, 0, -1);
+	switched(2400, 1, 9, left, 0, -1);
+	switched(2450, 9, 1, SWITCH_IN, 0, -1);
+	/* Its cgroup is unknown. */
+	switched(2500, 1, 9, left | SWITCH_THROTTLED, 0, -1);
+	switched(2600, 9, 1, SWITCH_IN, 0, -1);
+	/* Before 6.18 a woken thread may have to wait as well. */
+	switched(2700, 1, 9, left | SWITCH_THROTTLED, 8, -1);
+	r = quota(2700, 8, 1);
+	memset(r->names, 'x', sizeof(r->names));
+	r->is_deeper = 1;
+	switched(2800, 9, 1, SWITCH_IN, 0, -1);
+	switched(2900, 1, 9, SWITCH_OUT, 1, 202);
+	woken(3000, 1, 2, 202);
+	((struct record *)records[n_records - 1])->site = WAKE_THROTTLED;
+	switched(3100, 9, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(t->n_quotas, 2);
+	CHECK_EQ(t->quotas[0].quota_ns, 30);
+	CHECK_EQ(t->quotas[0].period_ns, 100);
+	CHECK_STR(cgroup_of(t, expect(t, "throttled", 0, 2000, 2300)), "/outer/inner");
+	CHECK_EQ(expect(t, "preempted", 0, 2400, 2450)->kind, SPAN_RUNNABLE);
+	CHECK_STR(cgroup_of(t, expect(t, "throttled", 1, 2500, 2600)), "none");
+	CHECK_EQ(strlen(cgroup_of(t, expect(t, "throttled", 2, 2700, 2800))),
+		 strlen("…") + RECORD_CGROUP_NAMES * RECORD_CGROUP_NAME_SIZE);
+	expect(t, "futex", 0, 2900, 3000);
+	CHECK_EQ(expect(t, "throttled", 3, 3000, 3100)->quota, 1);
+	CHECK_STR(t->names[t->slices[0].reason].name, "throttled");
+	timeline_free(t);
+}
+
+TEST(throttled_threads_wait_for_a_cpu_when_another_one_of_their_cgroup_and_cpu_runs_again)
+{
+	const uint16_t left = SWITCH_OUT | SWITCH_PREEMPTED | SWITCH_THROTTLED;
+	struct record_switch *other;
+	struct timeline *t;
+
+	for (uint32_t tid = 1; tid <= 4; tid++)
+		switched(1500, 9, tid, SWITCH_IN, 0, -1);
+	quota(1500, 7, 20);
+	quota(1500, 8, 20);
+	switched(2000, 1, 2, left, 7, -1);
+	switched(2010, 2, 4, left, 7, -1);
+	switched(2020, 4, 0, left, 7, -1);
+	/* Of another cgroup, and on another CPU. */
+	switched(2030, 3, 0, left, 8, -1);
+	other = add(2040, 5, RECORD_SWITCH, sizeof(*other));
+	other->flags = left;
+	other->cgroup = 7;
+	other->cpu = 0;
+	switched(3000, 0, 2, SWITCH_IN, 0, -1);
+	switched(3150, 2, 8, left, 7, -1);
+	switched(3200, 8, 1, SWITCH_IN, 0, -1);
+	switched(3300, 1, 3, SWITCH_IN, 0, -1);
+	switched(4000, 3, 2, SWITCH_IN, 0, -1);
+	t = run();
+	expect(t, "throttled", 0, 2000, 3000);
+	expect(t, "throttled", 1, 2010, 3000);
+	/* It was throttled again, after that renewal. */
+	expect(t, "throttled", 2, 3150, 4000);
+	CHECK_EQ(expect(t, "runqueue", 0, 3000, 3200)->kind, SPAN_RUNNABLE);
+	CHECK_EQ(t->threads[expect(t, "runqueue", 0, 3000, 3200)->cpu_user].tid, 2);
+	expect(t, "throttled", 3, 2030, 3300);
+	/* They still wait at the end of the window. */
+	expect(t, "throttled", 4, 2020, 3000);
+	expect(t, "runqueue", 1, 3000, t->end_ns);
+	expect(t, "throttled", 5, 2040, t->end_ns);
+	timeline_free(t);
+}
+
+TEST(a_target_cannot_fill_the_table_of_quotas)
+{
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	for (uint32_t i = 1; i <= TIMELINE_QUOTAS_MAX; i++)
+		quota(1500, i, 20);
+	quota(1600, TIMELINE_QUOTAS_MAX + 1, 20);
+	switched(2000, 1, 0, SWITCH_OUT | SWITCH_PREEMPTED | SWITCH_THROTTLED,
+		 TIMELINE_QUOTAS_MAX + 1, -1);
+	switched(2300, 0, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(t->n_quotas, TIMELINE_QUOTAS_MAX);
+	CHECK_STR(cgroup_of(t, expect(t, "throttled", 0, 2000, 2300)), "none");
+	timeline_free(t);
+}
+
 TEST(a_wait_for_a_cpu_names_the_thread_that_had_it_longest)
 {
 	struct timeline *t;

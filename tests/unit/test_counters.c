@@ -141,7 +141,7 @@ TEST(queue_lengths_come_from_critical_paths_and_tasks_of_batches)
 	space_free(space);
 }
 
-TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_that_wait_alone_too)
+TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_waiting_and_throttled_ones_too)
 {
 	struct cpu_slice slices[] = {
 		{ .start_ns = START + 100, .end_ns = START + 600 },
@@ -156,11 +156,16 @@ TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_th
 				  .end_ns = START + 500,
 				  .kind = SPAN_BLOCKED,
 				  .thread = 1,
-				  .waker = -1 } };
+				  .waker = -1 },
+				{ .start_ns = START + 600,
+				  .end_ns = START + 700,
+				  .kind = SPAN_THROTTLED,
+				  .quota = -1 } };
 	static const struct expected runnable[] = {
 		{ 0, 0 }, { 100, 1 }, { 200, 2 }, { 400, 1 }, { 600, 0 }
 	};
 	static const struct expected waiting[] = { { 0, 0 }, { 200, 1 }, { 300, 0 } };
+	static const struct expected throttled[] = { { 0, 0 }, { 600, 1 }, { 700, 0 } };
 	struct timeline t = timeline(NULL, 0);
 	size_t at = 0;
 	XSpace *space;
@@ -174,6 +179,8 @@ TEST(threads_that_run_or_wait_for_a_cpu_are_counted_from_level_2_on_and_those_th
 		      ARRAY_SIZE(runnable));
 	check_samples(find_plane(space, "/host:CPU"), "threads waiting for a CPU", "threads",
 		      waiting, ARRAY_SIZE(waiting));
+	check_samples(find_plane(space, "/host:CPU"), "throttled threads", "threads", throttled,
+		      ARRAY_SIZE(throttled));
 	space_free(space);
 	space = export_at(&t, 1);
 	CHECK(!sample(find_plane(space, "/host:CPU"), "runnable threads", &at));

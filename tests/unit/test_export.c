@@ -256,6 +256,30 @@ TEST(operations_are_named_scope_op_type_and_off_cpu_time_in_them_is_not_an_opera
 	space_free(space);
 }
 
+TEST(a_throttled_thread_shows_the_cgroup_and_its_quota)
+{
+	struct span throttled[ARRAY_SIZE(spans)];
+	struct timeline t = sample();
+	const XEvent *event;
+	const XPlane *host;
+	XSpace *space;
+
+	memcpy(throttled, spans, sizeof(throttled));
+	throttled[2].kind = SPAN_THROTTLED;
+	throttled[2].quota = 0;
+	t.spans = throttled;
+	t.quotas[0] = (struct quota){ .name = NAME_FUTEX, .quota_ns = 50, .period_ns = 100 };
+	t.n_quotas = 1;
+	space = export_at(&t, 2);
+	host = find_plane(space, "/host:CPU");
+	event = host->lines[0]->events[2];
+	CHECK_STR(event_name(host, event), "throttled");
+	CHECK_EQ(event->n_stats, 2);
+	CHECK_STR(stat_text(host, event, "cgroup"), "futex");
+	CHECK_STR(stat_text(host, event, "quota"), "50 % of a CPU, 50 ns per 100 ns");
+	space_free(space);
+}
+
 TEST(each_level_shows_what_is_documented)
 {
 	struct timeline t = sample();

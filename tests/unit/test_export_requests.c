@@ -302,6 +302,32 @@ TEST(from_level_two_on_phases_contain_what_the_threads_waited_for)
 	space_free(space);
 }
 
+TEST(a_throttled_piece_names_the_cgroup_and_its_quota)
+{
+	struct segment throttled[ARRAY_SIZE(segments)];
+	struct timeline t = sample();
+	const XEvent *event;
+	const XPlane *host;
+	XSpace *space;
+
+	memcpy(throttled, segments, sizeof(throttled));
+	throttled[4].activity = ACTIVITY_THROTTLED;
+	throttled[4].by = -1;
+	t.segments = throttled;
+	t.quotas[0] =
+		(struct quota){ .name = NAME_FUTEX, .quota_ns = 20000000, .period_ns = 100000000 };
+	t.n_quotas = 1;
+	space = export_at(&t, 2);
+	host = find_plane(space, "/host:CPU");
+	event = find_event(host, host->lines[0], "throttled");
+	check_event(host, event, "throttled", 6000, 7000);
+	CHECK_STR(stat_text(host, event, "thread"), "pool/73");
+	CHECK_STR(stat_text(host, event, "cgroup"), "futex");
+	CHECK_STR(stat_text(host, event, "quota"), "20 % of a CPU, 20.0 ms per 100 ms");
+	CHECK(!find_event(host, host->lines[0], "blocked: futex"));
+	space_free(space);
+}
+
 TEST(at_level_three_phases_also_contain_the_operations)
 {
 	struct timeline t = sample();

@@ -166,6 +166,25 @@ TEST(the_last_statement_that_later_records_refer_to_is_kept)
 	lead_in_free(l);
 }
 
+TEST(the_last_quota_of_each_cgroup_is_kept)
+{
+	struct lead_in *l;
+
+	CHECK_EQ(lead_in_new(MIB, &l), 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		struct record_quota quota = {
+			.head = { .time = i + 1, .kind = RECORD_QUOTA, .size8 = sizeof(quota) / 8 },
+			.quota_ns = i + 1,
+			.period_ns = 100,
+			.cgroup = 1 + i % 2
+		};
+
+		CHECK_EQ(lead_in_add(l, &quota.head), 0);
+	}
+	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_quota));
+	lead_in_free(l);
+}
+
 TEST(the_statements_of_a_connection_are_dropped_with_it)
 {
 	struct record_field field;

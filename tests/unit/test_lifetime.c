@@ -24,10 +24,11 @@ static bool may_allocate(void)
 #undef calloc
 #undef realloc
 
-static const char *const phases[PHASE_COUNT] = { "read",    "decode",   "queue",   "batch",
-						 "running", "runnable", "blocked", "execute",
-						 "encode",  "write",    "unknown" };
-static const char *const activities[] = { "unknown", "running", "runnable", "blocked", "waiting" };
+static const char *const phases[PHASE_COUNT] = { "read",    "decode",   "queue",     "batch",
+						 "running", "runnable", "throttled", "blocked",
+						 "execute", "encode",   "write",     "unknown" };
+static const char *const activities[] = { "unknown", "running", "runnable",
+					  "blocked", "waiting", "throttled" };
 
 enum { THREADS = 8 };
 
@@ -101,6 +102,16 @@ static void runnable(struct timeline *t, uint32_t thread, uint64_t from, uint64_
 				   .cpu_user = hog });
 }
 
+static void throttled(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to,
+		      int64_t quota)
+{
+	add_span(t, (struct span){ .kind = SPAN_THROTTLED,
+				   .thread = thread,
+				   .start_ns = from,
+				   .end_ns = to,
+				   .quota = quota });
+}
+
 /* A batch, its span with that context, and one task. */
 static void batch(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to, uint64_t context,
 		  uint64_t queued, uint64_t of_run)
@@ -155,7 +166,7 @@ static bool is_exact(const struct timeline *t, const struct request *r)
 		const struct segment *s = &t->segments[r->first_segment + i];
 
 		if (s->start_ns != at || s->end_ns <= s->start_ns || s->phase >= PHASE_COUNT ||
-		    s->activity > ACTIVITY_WAITING)
+		    s->activity > ACTIVITY_THROTTLED)
 			return false;
 		if ((s->thread != THREAD_NONE && s->thread >= t->n_threads) || s->by < -1 ||
 		    s->by >= (int32_t)t->n_threads)
@@ -285,6 +296,27 @@ TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
 		t,
 		"100 queue waiting t0|110 read unknown t0|120 unknown unknown t1|200 execute unknown t1|400 batch waiting t3|"
 		"450 execute unknown t3|700 execute unknown t1|800 encode unknown t1|900 write unknown t1");
+}
+
+TEST(throttled_time_is_a_phase_of_execution_and_names_the_cgroup)
+{
+	struct timeline *t = scene_new();
+
+	request(t);
+	t->quotas[0] = (struct quota){ .name = 5 };
+	t->quotas[1] = (struct quota){ .name = TEXT_NONE };
+	t->n_quotas = 2;
+	run(t, 1, 200, 800, 1, 1);
+	throttled(t, 1, 115, 150, 0);
+	throttled(t, 1, 300, 400, 0);
+	throttled(t, 1, 500, 550, 1);
+	throttled(t, 1, 600, 610, 2);
+	throttled(t, 1, 850, 870, -1);
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 queue throttled t1 n5|150 decode running t1|200 running running t1|"
+		"300 throttled throttled t1 n5|400 running running t1|500 throttled throttled t1|550 running running t1|600 throttled throttled t1|"
+		"610 running running t1|800 encode running t1|850 encode throttled t1|870 encode running t1|900 write running t1");
 }
 
 TEST(of_concurrent_batches_the_one_that_ends_last_counts)
@@ -583,6 +615,27 @@ TEST(running_segments_name_the_innermost_operation)
 		"200 running running t1|300 running running t1 n11|350 running running t1 n12|400 blocked blocked t1 n5|"
 		"420 running running t1 n12|450 running running t1 n11|600 running running t1|610 running running t1 n13|"
 		"700 running running t1");
+}
+
+TEST(work_that_waits_for_a_throttled_thread_is_throttled)
+{
+	struct timeline *t = scene_new();
+
+	/* Thread 3 has other work until 350, and is throttled before it takes this work up. */
+	request(t);
+	t->quotas[0] = (struct quota){ .name = 5 };
+	t->n_quotas = 1;
+	run(t, 1, 200, 800, 1, 1);
+	blocked(t, 1, 300, 700, 9, 3);
+	throttled(t, 3, 250, 320, 0);
+	piece(t, 3, 330, 350, 7);
+	throttled(t, 3, 360, 450, 0);
+	runnable(t, 3, 450, 470, -1);
+	piece(t, 3, 500, 700, 1);
+	check_execution(
+		t,
+		"200 running running t1|300 throttled throttled t3 n5|320 queue waiting t3|360 throttled throttled t3 n5|450 queue waiting t3|"
+		"500 running running t3|700 running running t1");
 }
 
 TEST(of_two_parallel_operations_the_one_that_ends_last_counts_once)
@@ -1044,8 +1097,8 @@ static void random_spans(struct timeline *t, uint64_t n, uint64_t span, bool ord
 
 		s.end_ns = s.start_ns + random_below(random_below(3) ? span / 8 + 1 : span);
 		if (random_below(3))
-			s.kind = random_below(2) ? SPAN_BLOCKED : SPAN_RUNNABLE;
-		if (orderly && (s.kind == SPAN_BLOCKED || s.kind == SPAN_RUNNABLE)) {
+			s.kind = (uint8_t)(SPAN_BLOCKED + random_below(3));
+		if (orderly && s.kind >= SPAN_BLOCKED && s.kind <= SPAN_THROTTLED) {
 			s.start_ns = free_from[s.thread] + random_below(3) * random_below(20);
 			s.end_ns = free_from[s.thread] = s.start_ns + random_below(50);
 		}

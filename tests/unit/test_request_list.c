@@ -252,6 +252,40 @@ TEST(everything_known_about_a_request_is_listed)
 	forget();
 }
 
+TEST(a_request_lists_the_quotas_of_the_cgroups_that_it_names)
+{
+	struct segment segments[] = {
+		piece(1, 9, PHASE_EXECUTE_THROTTLED, ACTIVITY_THROTTLED, 1, 1, -1),
+		piece(9, 10, PHASE_EXECUTE_THROTTLED, ACTIVITY_THROTTLED, 1, TEXT_NONE, -1),
+	};
+	struct request requests[] = { plain_request(1, 9), plain_request(2, 9) };
+	struct timeline t = { .requests = requests,
+			      .n_requests = 2,
+			      .segments = segments,
+			      .n_segments = 2,
+			      .threads = threads,
+			      .n_threads = 3,
+			      .names = names,
+			      .n_names = 2,
+			      .quotas = { { .name = 0, .quota_ns = 1, .period_ns = 2 },
+					  { .name = TEXT_NONE },
+					  { .name = 1, .quota_ns = 20, .period_ns = 100 } },
+			      .n_quotas = 3 };
+	const Tfprofd__Request *m;
+
+	requests[0].n_segments = 2;
+	requests[0].phases[PHASE_EXECUTE_THROTTLED] = 9;
+	tell(&t, (struct request_list_options){ .all = true });
+	m = told.requests[0];
+	CHECK_EQ(m->cause->activity, TFPROFD__ACTIVITY__ACTIVITY_THROTTLED);
+	CHECK_EQ(m->n_quotas, 1);
+	CHECK_EQ(m->quotas[0]->name, m->cause->name);
+	CHECK_EQ(m->quotas[0]->quota_ns, 20);
+	CHECK_EQ(m->quotas[0]->period_ns, 100);
+	CHECK_EQ(told.requests[1]->n_quotas, 0);
+	forget();
+}
+
 TEST(the_runs_of_each_request_are_its_own)
 {
 	struct request requests[] = { plain_request(1, 9), plain_request(2, 9),

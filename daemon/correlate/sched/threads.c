@@ -8,10 +8,12 @@
 #include "daemon/correlate/runtime/memory.h"
 #include "daemon/correlate/runtime/nesting.h"
 #include "daemon/correlate/runtime/verbs.h"
+#include "daemon/correlate/sched/quotas.h"
 #include "lib/proc/syscall_name.h"
 
 /* task_struct.__state: an uninterruptible sleep, which disks and page faults are. */
 #define TASK_UNINTERRUPTIBLE 2
+#define THROTTLED_NAME "throttled"
 /* 32 bytes each. */
 #define SLICES_MAX (8u << 20)
 
@@ -56,20 +58,6 @@ static void end_off_span(struct correlator *c, struct thread_cpu *s, uint64_t ti
 	s->off_span = NO_SPAN;
 }
 
-void threads_end(struct correlator *c, uint64_t time)
-{
-	for (uint32_t i = 0; i < c->t->n_threads; i++) {
-		struct thread_cpu *s = &thread_state(c, i)->cpu;
-
-		if (s->off_span != NO_SPAN)
-			c->t->spans[s->off_span].flags |= SPAN_TRUNCATED_END;
-		end_off_span(c, s, time);
-		if (s->known && s->on_cpu)
-			add_slice(c, i, time, c->sched.unknown_name);
-		s->on_cpu = false;
-	}
-}
-
 static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind kind,
 			   uint64_t time, uint32_t name)
 {
@@ -80,6 +68,38 @@ static void off_span_begin(struct correlator *c, uint32_t thread, enum span_kind
 		return;
 	c->t->spans[index].name = name;
 	s->off_span = index;
+}
+
+/* If the thread was throttled, and its quota has been renewed since: from then on it waited for a
+ * CPU. */
+static void wait_after_quota(struct correlator *c, uint32_t thread, uint64_t now)
+{
+	struct thread_cpu *s = &thread_state(c, thread)->cpu;
+	uint64_t renewed_ns;
+
+	if (s->off_span == NO_SPAN || c->t->spans[s->off_span].kind != SPAN_THROTTLED ||
+	    s->quota < 0)
+		return;
+	renewed_ns = quotas_renewed_ns(c, s->quota, s->number, s->renewals);
+	if (!renewed_ns || renewed_ns >= now)
+		return;
+	end_off_span(c, s, renewed_ns);
+	off_span_begin(c, thread, SPAN_RUNNABLE, renewed_ns, c->sched.runnable_name);
+}
+
+void threads_end(struct correlator *c, uint64_t time)
+{
+	for (uint32_t i = 0; i < c->t->n_threads; i++) {
+		struct thread_cpu *s = &thread_state(c, i)->cpu;
+
+		wait_after_quota(c, i, time);
+		if (s->off_span != NO_SPAN)
+			c->t->spans[s->off_span].flags |= SPAN_TRUNCATED_END;
+		end_off_span(c, s, time);
+		if (s->known && s->on_cpu)
+			add_slice(c, i, time, c->sched.unknown_name);
+		s->on_cpu = false;
+	}
 }
 
 /* The first record of a thread shows where it was since the window opened. */
@@ -104,6 +124,8 @@ static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 {
 	const char *call = syscall_name(r->syscall);
 
+	if (r->flags & SWITCH_THROTTLED)
+		return correlator_name(c, THROTTLED_NAME);
 	if (r->flags & SWITCH_PREEMPTED)
 		return c->sched.preempted_name;
 	if (call)
@@ -148,6 +170,52 @@ static void had_cpu_longest(struct correlator *c, uint32_t thread, uint16_t cpu,
 			cpus_longest(&c->sched.cpus, cpu, c->t->spans[span].start_ns, now));
 }
 
+/* The thread waits until its cgroup may use the CPU again. */
+static void throttled_begin(struct correlator *c, uint32_t thread, uint64_t time)
+{
+	struct thread_cpu *s = &thread_state(c, thread)->cpu;
+
+	off_span_begin(c, thread, SPAN_THROTTLED, time, correlator_name(c, THROTTLED_NAME));
+	if (s->off_span != NO_SPAN)
+		c->t->spans[s->off_span].quota = s->quota;
+	s->renewals = s->quota < 0 ? 0 : quotas_renewals(c, s->quota, s->number);
+}
+
+/* The thread gets a CPU. */
+static void off_end(struct correlator *c, uint32_t thread, const struct record_switch *r)
+{
+	struct thread_cpu *s = &thread_state(c, thread)->cpu;
+	uint64_t now = r->head.time;
+
+	wait_after_quota(c, thread, now);
+	had_cpu_longest(c, thread, r->cpu, now);
+	/* It is the first one that runs again. */
+	if (s->off_span != NO_SPAN && c->t->spans[s->off_span].kind == SPAN_THROTTLED &&
+	    s->quota >= 0 && r->cpu == s->number)
+		quotas_renew(c, s->quota, r->cpu, now);
+	end_off_span(c, s, now);
+}
+
+/* The thread has left its CPU. */
+static void off_begin(struct correlator *c, uint32_t thread, const struct record_switch *r,
+		      uint32_t reason)
+{
+	struct thread_cpu *s = &thread_state(c, thread)->cpu;
+	uint64_t now = r->head.time;
+
+	if (r->flags & SWITCH_THROTTLED) {
+		s->quota = quotas_get(c, r->cgroup);
+		throttled_begin(c, thread, now);
+	} else if (r->flags & SWITCH_PREEMPTED) {
+		off_span_begin(c, thread, SPAN_RUNNABLE, now, reason);
+		had_cpu(c, thread, r->next_tid);
+	} else {
+		/* A preempted thread had not finished its work. */
+		s->left_ns = now;
+		off_span_begin(c, thread, SPAN_BLOCKED, now, reason);
+	}
+}
+
 void threads_on_switch(struct correlator *c, const struct record_switch *r)
 {
 	uint64_t now = r->head.time;
@@ -160,7 +228,6 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 	}
 	if (r->flags & SWITCH_OUT) {
 		uint32_t reason = reason_of(c, r);
-		bool preempted = r->flags & SWITCH_PREEMPTED;
 
 		thread = thread_table_get(c, r->head.tid);
 		if (c->error)
@@ -170,23 +237,16 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 			add_slice(c, thread, now, reason);
 		end_off_span(c, &thread_state(c, thread)->cpu, now);
 		thread_state(c, thread)->cpu.on_cpu = false;
-		/* A preempted thread had not finished its work. */
-		if (!preempted)
-			thread_state(c, thread)->cpu.left_ns = now;
 		thread_state(c, thread)->cpu.waker = -1;
 		thread_state(c, thread)->cpu.blocked_in = r->syscall;
-		off_span_begin(c, thread, preempted ? SPAN_RUNNABLE : SPAN_BLOCKED, now,
-			       preempted ? c->sched.preempted_name : reason);
-		if (preempted)
-			had_cpu(c, thread, r->next_tid);
+		off_begin(c, thread, r, reason);
 	}
 	if (r->flags & SWITCH_IN) {
 		thread = thread_table_get(c, r->next_tid);
 		if (c->error)
 			return;
 		thread_was(c, thread, false, r->cpu);
-		had_cpu_longest(c, thread, r->cpu, now);
-		end_off_span(c, &thread_state(c, thread)->cpu, now);
+		off_end(c, thread, r);
 		thread_state(c, thread)->cpu.on_cpu = true;
 		thread_state(c, thread)->cpu.number = r->cpu;
 		thread_state(c, thread)->cpu.since_ns = now;
@@ -216,7 +276,10 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 	s->waker = waker;
 	c->t->spans[s->off_span].waker = waker;
 	end_off_span(c, s, r->head.time);
-	off_span_begin(c, thread, SPAN_RUNNABLE, r->head.time, c->sched.runnable_name);
+	if (r->head.site & WAKE_THROTTLED)
+		throttled_begin(c, thread, r->head.time);
+	else
+		off_span_begin(c, thread, SPAN_RUNNABLE, r->head.time, c->sched.runnable_name);
 }
 
 static void set_name(struct thread *t, const struct record_thread *r)

@@ -20,12 +20,14 @@ struct thread_cpu {
 	int32_t waker;      /* index of the thread that woke it for this time, or the next one, on
 			       a CPU; -1: unknown */
 	int32_t blocked_in; /* the system call that it waits in, -1: unknown */
+	int64_t quota;      /* that it last waited for: index into quotas, -1: unknown */
+	uint64_t renewals;  /* of the quota on the CPU, when the thread was throttled */
 	uint64_t off_span;  /* the open off-CPU span, NO_SPAN: none */
 	uint64_t left_ns;   /* when it last left a CPU, 0: never in the window */
 };
 
 #define THREAD_CPU_UNKNOWN                                                                         \
-	((struct thread_cpu){ .waker = -1, .blocked_in = -1, .off_span = NO_SPAN })
+	((struct thread_cpu){ .waker = -1, .blocked_in = -1, .quota = -1, .off_span = NO_SPAN })
 
 struct sched {
 	struct cpus cpus;

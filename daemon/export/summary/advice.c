@@ -3,14 +3,27 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/macro.h"
+#include "lib/base/quota.h"
 
 #define REQUESTS_MIN 20
 /* Share of the requests' time, percent: a smaller one is not mentioned. */
 #define SHARE_MIN 25
+/* Of a longer path of a cgroup, the end is shown. */
+#define CGROUP_SHOWN 100
 
-enum wait { WAIT_CPU, WAIT_QUEUE, WAIT_BATCH, WAIT_BLOCKED, WAIT_READ, WAIT_WRITE, WAIT_COUNT };
+enum wait {
+	WAIT_CPU,
+	WAIT_QUOTA,
+	WAIT_QUEUE,
+	WAIT_BATCH,
+	WAIT_BLOCKED,
+	WAIT_READ,
+	WAIT_WRITE,
+	WAIT_COUNT
+};
 
 struct shares {
 	const struct timeline *timeline;
@@ -18,12 +31,15 @@ struct shares {
 	uint64_t waits_ns[WAIT_COUNT];
 	uint32_t blocked_in; /* the name of what it is blocked in for the longest time; TEXT_NONE */
 	uint64_t blocked_in_ns;
+	uint64_t quotas_ns[TIMELINE_QUOTAS_MAX]; /* throttled, by quota */
 };
 
 static enum wait wait_of(const struct segment *s)
 {
 	if (s->activity == ACTIVITY_RUNNABLE)
 		return WAIT_CPU;
+	if (s->activity == ACTIVITY_THROTTLED)
+		return WAIT_QUOTA;
 	if (s->phase == PHASE_BATCH)
 		return WAIT_BATCH;
 	/* What the thread that will take it up does until then. */
@@ -47,6 +63,18 @@ static void find_blocked(struct shares *shares, const uint64_t *blocked_ns)
 		}
 }
 
+/* The quota that was waited for the longest; NULL: unknown. */
+static const struct quota *find_quota(const struct shares *shares)
+{
+	const struct timeline *t = shares->timeline;
+	uint32_t most = 0;
+
+	for (uint32_t i = 1; i < t->n_quotas; i++)
+		if (shares->quotas_ns[i] > shares->quotas_ns[most])
+			most = i;
+	return shares->quotas_ns[most] ? &t->quotas[most] : NULL;
+}
+
 static void sum_up(struct shares *shares, uint64_t *blocked_ns)
 {
 	const struct timeline *t = shares->timeline;
@@ -61,12 +89,16 @@ static void sum_up(struct shares *shares, uint64_t *blocked_ns)
 		for (uint64_t k = q->first_segment; k < q->first_segment + q->n_segments; k++) {
 			const struct segment *s = &t->segments[k];
 			enum wait wait = wait_of(s);
+			const struct quota *quota;
 
 			if (wait == WAIT_COUNT)
 				continue;
 			shares->waits_ns[wait] += s->end_ns - s->start_ns;
 			if (wait == WAIT_BLOCKED && s->name < t->n_names)
 				blocked_ns[s->name] += s->end_ns - s->start_ns;
+			quota = wait == WAIT_QUOTA ? timeline_quota(t, s->name) : NULL;
+			if (quota)
+				shares->quotas_ns[quota - t->quotas] += s->end_ns - s->start_ns;
 		}
 	}
 }
@@ -94,6 +126,24 @@ static double tasks_per_batch(const struct timeline *t)
 	return t->n_batches ? (double)t->n_batch_tasks / t->n_batches : 0;
 }
 
+static void write_throttled(const struct shares *shares, unsigned percent,
+			    char text[static ADVICE_TEXT])
+{
+	const struct quota *quota = find_quota(shares);
+	const char *path = quota && quota->name < shares->timeline->n_names
+				   ? shares->timeline->names[quota->name].name
+				   : "";
+	size_t skipped = strlen(path) > CGROUP_SHOWN ? strlen(path) - CGROUP_SHOWN : 0;
+	char limit[QUOTA_TEXT];
+
+	snprintf(
+		text, ADVICE_TEXT,
+		"%u %% of the requests' time they are throttled: cgroup %s%s has a quota of %s. A higher quota (cpu.max, or cpu.cfs_quota_us) or fewer "
+		"threads in the server's pools would shorten it.",
+		percent, skipped ? "…" : "", *path ? path + skipped : "unknown",
+		quota_text(quota ? quota->quota_ns : 0, quota ? quota->period_ns : 0, limit));
+}
+
 static void write_sentence(const struct shares *shares, enum wait wait, unsigned percent,
 			   char text[static ADVICE_TEXT])
 {
@@ -109,6 +159,9 @@ static void write_sentence(const struct shares *shares, enum wait wait, unsigned
 			"%u %% of the requests' time they wait for a CPU: on average %.1f threads wanted one, and they ran on %u. Fewer threads in the server's pools "
 			"(such as inter_op_parallelism_threads), fewer requests at a time or more CPUs would shorten it.",
 			percent, wanted, cpus);
+		break;
+	case WAIT_QUOTA:
+		write_throttled(shares, percent, text);
 		break;
 	case WAIT_QUEUE:
 		snprintf(

@@ -22,7 +22,7 @@
 
 /* The protocol has the timeline's numbers (of phases: lib/proto/phase.c). */
 _Static_assert((int)TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE == ACTIVITY_RUNNABLE &&
-		       (int)TFPROFD__ACTIVITY__ACTIVITY_WAITING == ACTIVITY_WAITING,
+		       (int)TFPROFD__ACTIVITY__ACTIVITY_THROTTLED == ACTIVITY_THROTTLED,
 	       "");
 _Static_assert((int)TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED == ATTRIBUTION_INFERRED, "");
 _Static_assert((int)TFPROFD__PROTOCOL__PROTOCOL_HTTP2 == PROTOCOL_HTTP2 &&
@@ -57,6 +57,7 @@ struct builder {
 	Tfprofd__RequestBatch **batch_list;
 	Tfprofd__RequestSegment **segment_list;
 	char **names;
+	Tfprofd__RequestQuota quotas[TIMELINE_QUOTAS_MAX], *quota_list[TIMELINE_QUOTAS_MAX];
 	Tfprofd__RequestCause cause;
 	Tfprofd__Request request;
 	uint8_t *message; /* the message that is being filled */
@@ -188,6 +189,23 @@ static uint32_t reference_name(struct builder *b, uint32_t name)
 	b->names[m->n_names] = b->t->names[name].name;
 	b->used_names[m->n_names++] = name;
 	return b->name_slots[name] = (uint32_t)m->n_names;
+}
+
+/* Those whose cgroups the request names. */
+static void fill_quotas(struct builder *b)
+{
+	for (uint32_t i = 0; i < b->t->n_quotas; i++) {
+		const struct quota *quota = &b->t->quotas[i];
+		Tfprofd__RequestQuota *shown = &b->quotas[i];
+
+		*shown = (Tfprofd__RequestQuota)TFPROFD__REQUEST_QUOTA__INIT;
+		shown->name = quota->name < b->t->n_names ? b->name_slots[quota->name] : 0;
+		shown->quota_ns = quota->quota_ns;
+		shown->period_ns = quota->period_ns;
+		if (shown->name)
+			b->quota_list[b->request.n_quotas++] = shown;
+	}
+	b->request.quotas = b->quota_list;
 }
 
 static void forget_names(struct builder *b)
@@ -435,6 +453,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	fill_path(b, r);
 	fill_runs(b, index);
 	fill_batches(b, index);
+	fill_quotas(b);
 	forget_names(b);
 }
 

@@ -156,6 +156,7 @@ int summary_make(const struct timeline *t, struct summary *ret)
 		.window_ns = t->end_ns - t->start_ns,
 		.running_ns = t->running_ns,
 		.runnable_ns = t->runnable_ns,
+		.throttled_ns = t->throttled_ns,
 		.blocked_ns = t->blocked_ns,
 		.n_lost_names = t->n_lost_names,
 	};

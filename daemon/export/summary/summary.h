@@ -29,7 +29,7 @@ struct summary {
 	uint64_t n_ops;
 	struct summary_op top_ops[SUMMARY_OPS_MAX]; /* by self time, the largest first */
 	unsigned int n_top_ops;
-	uint64_t running_ns, runnable_ns, blocked_ns;
+	uint64_t running_ns, runnable_ns, throttled_ns, blocked_ns;
 	uint64_t n_lost_names;
 	struct memory_use memory[ALLOCATOR_COUNT];
 	struct request_summary requests;

@@ -21,6 +21,7 @@ enum counter {
 	COUNTER_BATCH_QUEUE,
 	COUNTER_RUNNABLE,
 	COUNTER_WAITING,
+	COUNTER_THROTTLED,
 	COUNTER_MEMORY,
 	/* of the first allocator, and so on */ COUNTER_COUNT = COUNTER_MEMORY + ALLOCATOR_COUNT
 };
@@ -36,6 +37,7 @@ static const struct {
 	[COUNTER_BATCH_QUEUE] = { "tasks in batch queues", 1, STAT_TASKS },
 	[COUNTER_RUNNABLE] = { "runnable threads", 2, STAT_THREADS },
 	[COUNTER_WAITING] = { "threads waiting for a CPU", 2, STAT_THREADS },
+	[COUNTER_THROTTLED] = { "throttled threads", 2, STAT_THREADS },
 	[COUNTER_MEMORY + ALLOCATOR_CPU] = { "allocated: cpu", 1, STAT_BYTES },
 	[COUNTER_MEMORY + ALLOCATOR_BFC] = { "allocated: BFC", 1, STAT_BYTES },
 };
@@ -122,15 +124,16 @@ static int add_tasks(struct changes *c)
 	return r;
 }
 
-static int add_threads(struct changes *c, bool running)
+static int add_threads(struct changes *c, enum counter counter)
 {
+	enum span_kind kind = counter == COUNTER_THROTTLED ? SPAN_THROTTLED : SPAN_RUNNABLE;
 	const struct timeline *t = c->timeline;
 	int r = 0;
 
-	for (uint64_t i = 0; running && i < t->n_slices && r >= 0; i++)
+	for (uint64_t i = 0; counter == COUNTER_RUNNABLE && i < t->n_slices && r >= 0; i++)
 		r = changes_add(c, t->slices[i].start_ns, t->slices[i].end_ns);
 	for (uint64_t i = 0; i < t->n_spans && r >= 0; i++)
-		if (t->spans[i].kind == SPAN_RUNNABLE)
+		if (t->spans[i].kind == kind)
 			r = changes_add(c, t->spans[i].start_ns, t->spans[i].end_ns);
 	return r;
 }
@@ -163,7 +166,8 @@ static int collect(struct changes *c, enum counter counter)
 		return add_tasks(c);
 	case COUNTER_RUNNABLE:
 	case COUNTER_WAITING:
-		return add_threads(c, counter == COUNTER_RUNNABLE);
+	case COUNTER_THROTTLED:
+		return add_threads(c, counter);
 	default:
 		return add_memory(c, (enum allocator)(counter - COUNTER_MEMORY));
 	}

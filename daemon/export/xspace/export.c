@@ -44,6 +44,8 @@ static enum form span_form(const struct span *s)
 		return FORM_BLOCKED;
 	case SPAN_RUNNABLE:
 		return FORM_RUNNABLE;
+	case SPAN_THROTTLED:
+		return FORM_THROTTLED;
 	case SPAN_EXECUTOR:
 		return s->flags & SPAN_END_NOT_SEEN ? FORM_END_NOT_SEEN : FORM_PLAIN;
 	default:
@@ -159,6 +161,8 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 		stats_add_thread(w, stats, STAT_WAKER, s->waker);
 	if (s->kind == SPAN_RUNNABLE)
 		stats_add_thread(w, stats, STAT_WAKER, s->cpu_user);
+	if (s->kind == SPAN_THROTTLED && s->quota >= 0 && s->quota < w->timeline->n_quotas)
+		stats_add_quota(w, stats, &w->timeline->quotas[s->quota]);
 	stats_add_truncated(w, stats, s->flags & SPAN_TRUNCATED_START,
 			    s->flags & SPAN_TRUNCATED_END);
 	if (s->flags & SPAN_END_NOT_SEEN && s->kind != SPAN_EXECUTOR)

@@ -255,10 +255,11 @@ static int write_segment(struct writer *w, const struct segment *s)
 	static const enum form forms[] = { [ACTIVITY_UNKNOWN] = FORM_EXECUTING,
 					   [ACTIVITY_RUNNING] = FORM_RUNNING,
 					   [ACTIVITY_RUNNABLE] = FORM_RUNNABLE,
-					   [ACTIVITY_BLOCKED] = FORM_BLOCKED };
+					   [ACTIVITY_BLOCKED] = FORM_BLOCKED,
+					   [ACTIVITY_THROTTLED] = FORM_THROTTLED };
 	struct stats stats;
 
-	if (s->activity >= ARRAY_SIZE(forms) ||
+	if (s->activity >= ARRAY_SIZE(forms) || s->activity == ACTIVITY_WAITING ||
 	    (s->activity == ACTIVITY_UNKNOWN && s->name == TEXT_NONE))
 		return 0;
 	stats.n = 0;
@@ -266,6 +267,8 @@ static int write_segment(struct writer *w, const struct segment *s)
 			 s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
 	stats_add_thread(w, &stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER,
 			 s->by);
+	if (s->activity == ACTIVITY_THROTTLED)
+		stats_add_quota(w, &stats, timeline_quota(w->timeline, s->name));
 	return writer_event(w, writer_form(w, s->name, forms[s->activity]), s->start_ns, s->end_ns,
 			    &stats);
 }

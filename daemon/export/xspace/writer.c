@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/macro.h"
+#include "lib/base/quota.h"
 
 /* The same on every line: viewers need one small base, and no event at time 0, which they take for
  * "not set". */
@@ -30,6 +31,8 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_WAKER] = "waker",
 	[STAT_REASON] = "reason",
 	[STAT_ON_CPU] = "on_cpu",
+	[STAT_CGROUP] = "cgroup",
+	[STAT_QUOTA] = "quota",
 	[STAT_THREAD] = "thread",
 	[STAT_TID] = "tid",
 	[STAT_PID] = "pid",
@@ -306,6 +309,9 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 	case FORM_RUNNABLE:
 		(void)xspace_event_name(w->xspace, "waiting for a CPU", NULL, id);
 		break;
+	case FORM_THROTTLED:
+		(void)xspace_event_name(w->xspace, "throttled", NULL, id);
+		break;
 	case FORM_RUNNING:
 	case FORM_EXECUTING:
 		/* A space behind the colon: the name of an operation has none. */
@@ -355,6 +361,18 @@ void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int
 	if (!*id)
 		writer_title(&w->timeline->threads[thread], title, sizeof(title));
 	stats_add(w, stats, stat, XSPACE_STRING, writer_string(w, id, title));
+}
+
+void stats_add_quota(struct writer *w, struct stats *stats, const struct quota *quota)
+{
+	const struct timeline *t = w->timeline;
+	char text[QUOTA_TEXT];
+
+	if (!quota || quota->name >= t->n_names)
+		return;
+	stats_add(w, stats, STAT_CGROUP, XSPACE_STRING,
+		  writer_string(w, &w->ids.reasons[quota->name], t->names[quota->name].name));
+	stats_add_text(w, stats, STAT_QUOTA, quota_text(quota->quota_ns, quota->period_ns, text));
 }
 
 /* Contexts above the range of int64 are the only integers that readers accept as uint64. */

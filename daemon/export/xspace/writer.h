@@ -36,6 +36,8 @@ enum stat {
 	STAT_WAKER,
 	STAT_REASON,
 	STAT_ON_CPU,
+	STAT_CGROUP,
+	STAT_QUOTA,
 	STAT_THREAD,
 	STAT_TID,
 	STAT_PID,
@@ -88,6 +90,7 @@ enum form {
 			    */
 	FORM_BLOCKED,
 	FORM_RUNNABLE,
+	FORM_THROTTLED,
 	FORM_RUNNING,   /* on a request's critical path */
 	FORM_EXECUTING, /* the same, if it is unknown whether the thread ran */
 	FORM_COUNT,
@@ -175,6 +178,8 @@ void stats_add_int(struct writer *w, struct stats *stats, enum stat stat, int64_
 void stats_add_text(struct writer *w, struct stats *stats, enum stat stat, const char *text);
 /* Adds nothing for a thread that is not in the timeline. */
 void stats_add_thread(struct writer *w, struct stats *stats, enum stat stat, int64_t thread);
+/* The cgroup and its quota; adds nothing for NULL. */
+void stats_add_quota(struct writer *w, struct stats *stats, const struct quota *quota);
 /* stat is STAT_PRODUCER or STAT_CONSUMER; adds nothing for context 0. */
 void stats_add_context(struct writer *w, struct stats *stats, enum context_type type,
 		       enum stat stat, uint64_t context);
