@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Records what tests/golden/check replays beside logs: a native server that starts in the window, with its lifecycle, allocations and requests of
-batches, and a Python server with spans. Beside each recording are the client's log and the server's, which the replay must agree with.
+batches, and a Python server with spans. Beside each recording are the client's log and the server's, which the replay must agree with. And a native
+server whose cgroup has a quota, without logs.
 usage: build/venv/bin/python tests/golden/record.py [NAME]...    as root, after `make all servers`; then `make golden`"""
 import contextlib
 import json
@@ -17,6 +18,7 @@ sys.path.insert(0, str(GOLDEN.parent / "e2e"))
 import harness
 import test_lifecycle
 import test_stripped
+import test_throttled
 
 # Nothing of where it was made is to be in a recording.
 MODELS = pathlib.Path("/srv/models")
@@ -96,7 +98,25 @@ def record_spans(stack, directory, log, truth):
             "port": server.port}, exchanges
 
 
-RECORDINGS = {"startup": record_startup, "spans": record_spans}
+def record_throttled(stack, directory, log, _):
+    daemon = harness.Daemon()
+    stack.callback(daemon.stop)
+    group = test_throttled.Cgroup("serving")
+    stack.callback(group.stop)
+    with models("half_plus_two") as directories:
+        server = serve(stack, "native", directories)
+        harness.wait_target(daemon, server.pid)
+        harness.read_files(daemon, server)
+        group.add(server)
+        group.limit(2)
+        capture = begin(daemon, directory, [server.pid])
+        load(stack, server, True, log, "half_plus_two", 60, 100)
+        end(daemon, capture)
+        server.stop()
+    return None, []
+
+
+RECORDINGS = {"startup": record_startup, "spans": record_spans, "throttled": record_throttled}
 
 
 def main():
@@ -104,10 +124,11 @@ def main():
         with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as temporary:
             directory = pathlib.Path(temporary)
             case, exchanges = RECORDINGS[name](stack, directory, directory / "client", directory / "truth")
-            truth = [json.loads(line) for line in (directory / "truth").read_text().splitlines()]
             subprocess.run([harness.PYTHON, GOLDEN / "neutral.py", directory / "a.tfp", GOLDEN / f"{name}.tfp"], check=True)
-            lines = [{"case": case}, *({"client": e} for e in exchanges), *({"server": t} for t in truth)]
-            (GOLDEN / f"{name}.log.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            if case:
+                truth = [json.loads(line) for line in (directory / "truth").read_text().splitlines()]
+                lines = [{"case": case}, *({"client": e} for e in exchanges), *({"server": t} for t in truth)]
+                (GOLDEN / f"{name}.log.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
             print(f"{name}: {(GOLDEN / f'{name}.tfp').stat().st_size} bytes, {len(exchanges)} requests")
 
 
