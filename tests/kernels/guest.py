@@ -18,6 +18,7 @@ import harness
 import test_lifecycle
 import test_reference
 import test_requests
+import test_throttled
 from test_modes import Fixture as OneProgram
 
 OK, LOSS, HOST = 0, 6, 7
@@ -290,6 +291,33 @@ class TensorFlow(Guest):
             self.assertGreater(sum("tf_op" in e.stats for e in events), 0.9 * len(events))
             self.assertTrue(xspace.events("MemoryDeallocation"))
         self.assertEqual(load.finish()["errors"], 0)
+
+    def test_threads_whose_quota_is_used_up_are_throttled(self):
+        group = self.start(test_throttled.Cgroup)
+        # The group goes before the server does.
+        self.addCleanup(lambda: (group.root / "cgroup.procs").write_text(str(self.server.pid)))
+        group.add(self.server)
+        load = self.start(harness.Load, self.server, model="layered", clients=2)
+        runs = lambda: self.capture(self.daemon, self.server, "--level", 1, duration="500ms", status=None)[0]["runs"]
+        harness.wait_until(runs, 60, "the server has work")
+        _, xspace = self.capture(self.daemon, self.server)
+        self.assertEqual(xspace.events("throttled"), [])
+        before = group.throttled()
+        group.limit(test_throttled.QUOTA_MS)
+        found, xspace = self.capture(self.daemon, self.server, duration="3s")
+        times, spent = (b - a for a, b in zip(before, group.throttled()))
+        group.limit(None)
+        self.assertEqual(load.finish()["errors"], 0)
+        events = xspace.events("throttled")
+        seen = sum(e.duration_ps for e in events) / 1000
+        named = [e for e in events if e.stats.get("cgroup")]
+        print(f"     {len(events)} throttled events of {seen / 1e6:.0f} ms, {len(named)} with a cgroup; by the kernel {times} stops of {spent / 1e6:.0f} ms")
+        self.assertGreater(times, 5)
+        self.assertGreater(found["throttled_ns"], 0)
+        self.assertEqual({(e.stats["cgroup"], e.stats["quota"]) for e in named}, {(group.path, "20 % of a CPU, 20.0 ms per 100 ms")})
+        self.assertGreater(len(named), len(events) / 2)
+        # The kernel counts a stop of a CPU once, however many threads wait; some of the time is before and after the window.
+        self.assertGreater(seen, 0.5 * spent)
 
     def test_zz_requests_are_the_clients_and_nothing_is_left(self):
         self.wait_for_detaching()

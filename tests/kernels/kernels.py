@@ -90,6 +90,7 @@ def write_document(results):
               "* requests at sockets;",
               "* the system clock set forward and back by an hour within a window;",
               "* a target, the broker and the front killed in the middle of a capture, with nothing left attached;",
+              "* threads whose cgroup (of version 2) has used up its quota are throttled, and no others;",
               "* the service of systemd, installed: it starts, captures, restarts, reloads and stops;",
               "* captures of a real TensorFlow server, with allocations and the recorder:", "",
               "| kernel | ops compared with the in-process profiler | different | requests compared with the logs of clients and server | wrong |",
