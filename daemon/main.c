@@ -85,7 +85,7 @@ static void raise_files(void)
 
 static int run(struct front_options *front, bool foreground)
 {
-	struct roles_options options = { .line = -1, .clients = -1 };
+	struct roles_options options = { .line = -1, .clients = -1, .snapshots = -1 };
 	const struct config *config = front->config;
 	struct listeners listeners;
 	struct notify notify;
@@ -133,6 +133,12 @@ static int run(struct front_options *front, bool foreground)
 	if (r < 0)
 		return EXIT_FAILURE;
 	options.state = state_open(config->state, &options.user);
+	if (config->n_triggers) {
+		options.snapshots =
+			state_open_snapshots(config->snapshots.directory, &options.user);
+		if (options.snapshots < 0)
+			return EXIT_FAILURE;
+	}
 	front->cache = state_open_cache(config->state, &front->user);
 	options.front = *front;
 	r = supervisor_run(&options);

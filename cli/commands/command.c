@@ -10,9 +10,10 @@
 #define NAMES_MAX_BYTES 128
 
 static const struct command *const commands[] = {
-	&command_capture, &command_plan,   &command_targets,  &command_status,
-	&command_stop,    &command_replay, &command_snapshot, &command_lifecycle,
-	&command_doctor,  &command_audit,  &command_help,     &command_version,
+	&command_capture,   &command_plan,   &command_targets,  &command_status,
+	&command_stop,      &command_replay, &command_snapshot, &command_snapshots,
+	&command_lifecycle, &command_doctor, &command_audit,    &command_help,
+	&command_version,
 };
 
 static void print_commands(void)

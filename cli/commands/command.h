@@ -15,8 +15,8 @@ struct command {
 };
 
 extern const struct command command_audit, command_capture, command_doctor, command_help,
-	command_lifecycle, command_plan, command_replay, command_snapshot, command_status,
-	command_stop, command_targets, command_version;
+	command_lifecycle, command_plan, command_replay, command_snapshot, command_snapshots,
+	command_status, command_stop, command_targets, command_version;
 
 /* What precedes the command. */
 extern const struct syntax command_global_syntax;

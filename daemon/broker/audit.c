@@ -518,6 +518,23 @@ static void on_running(struct audit *a, const struct audit_asked *asked,
 	}
 }
 
+void audit_snapshot(struct audit *a, pid_t pid, const char *file, uint64_t bytes)
+{
+	const struct client daemon = {};
+	struct target target;
+	struct line l;
+
+	pthread_mutex_lock(&a->lock);
+	begin_line(&l, AUDIT_ALLOW, AUDIT_SNAPSHOT);
+	add_client(&l, &daemon);
+	read_target(pid, &target);
+	add_target(&l, &target);
+	add(&l, "reason", file);
+	add_number(&l, "bytes", bytes);
+	end_line(a, &l, AUDIT_ALLOW);
+	pthread_mutex_unlock(&a->lock);
+}
+
 void audit_answer(struct audit *a, const struct audit_asked *asked,
 		  const struct broker_message *answer)
 {

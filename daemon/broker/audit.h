@@ -44,6 +44,9 @@ void audit_answer(struct audit *a, const struct audit_asked *asked,
 void audit_lost_target(struct audit *a, uint32_t capture, pid_t pid, const char *reason);
 /* What a capture that is about to end has delivered. */
 void audit_count(struct audit *a, uint32_t capture, const struct capture_counts *counts);
+/* A trigger's snapshot was kept, in the file of this name; pid: the process that met its condition.
+ */
+void audit_snapshot(struct audit *a, pid_t pid, const char *file, uint64_t bytes);
 /* Writes the lines that the front reports: those that wait in the socket. They are limited per user
  * and kind. */
 void audit_read_notes(struct audit *a, int socket);

@@ -349,6 +349,7 @@ static int start_captures(struct broker *b, const struct broker_options *options
 					     .state = options->state,
 					     .user_ring_bytes = options->user_ring_bytes,
 					     .audit = b->audit,
+					     .snapshots = options->snapshots,
 					     .sideband = b->sideband,
 					     .bpf = *bpf,
 					     .client = get_peer,
@@ -428,7 +429,9 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	r = files_new(options->prover, options->state, &b->files);
 	if (r < 0)
 		return r;
-	r = sandbox_broker((int[]){ options->state, files_directory(b->files) }, 2);
+	r = sandbox_broker(
+		(int[]){ options->state, files_directory(b->files), options->snapshots.directory },
+		3);
 	if (r < 0)
 		return r;
 	repair_processes(b->mode, options->state);

@@ -12,6 +12,7 @@
 #include "daemon/broker/authority.h"
 #include "daemon/broker/listener.h"
 #include "daemon/broker/message.h"
+#include "daemon/broker/snapshots.h"
 #include "daemon/sandbox/user.h"
 #include "lib/base/share.h"
 
@@ -47,6 +48,8 @@ struct broker_options {
 	/* The state directory, where the broker writes the audit log, and the verifier's log of
 	 * refused programs. */
 	int state;
+	/* Their files; the directory is owned by whom the broker becomes. */
+	struct snapshots_options snapshots;
 	/* Report a process as soon as it maps its runtime. */
 	bool reports_early;
 	/* Files that the broker opens for the front on SIGHUP, by enum broker_reload; "": none.

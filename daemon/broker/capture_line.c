@@ -21,6 +21,7 @@
 struct capture_line {
 	struct capture_line_options options;
 	struct captures *captures;
+	struct snapshots *snapshots;
 	/* Of the captures: random, so that those of an earlier broker are unknown to this one. */
 	uint32_t first_id;
 	struct doctor doctor;
@@ -57,6 +58,41 @@ static int on_end(struct capture_line *l, const struct broker_message *m)
 	return captures_end(l->captures, m);
 }
 
+/* The user of all processes of a capture of the daemon's own, who may have what it recorded; -1:
+ * there is no such user. */
+static uid_t reader_of(struct capture_line *l, uint32_t id)
+{
+	pid_t pids[RECORD_MAX_TARGETS], again[RECORD_MAX_TARGETS];
+	uint32_t client;
+	uid_t uid = (uid_t)-1;
+	bool is_root;
+	unsigned n;
+
+	if (captures_client(l->captures, id, &client, &is_root) < 0 || client != BROKER_DAEMON)
+		return (uid_t)-1;
+	n = captures_pids(l->captures, id, pids);
+	for (unsigned i = 0; i < n; i++) {
+		struct broker_message m = { .id = client, .pid = (uint32_t)pids[i] };
+
+		if (!pids[i] || l->options.may(&m, l->options.data) < 0 || (i && m.uid != uid))
+			return (uid_t)-1;
+		uid = m.uid;
+	}
+	/* The owners were read by process id. */
+	captures_pids(l->captures, id, again);
+	return memcmp(pids, again, n * sizeof(pids[0])) ? (uid_t)-1 : uid;
+}
+
+static int on_snapshot_end(struct capture_line *l, struct broker_message *m)
+{
+	uid_t reader = m->count ? reader_of(l, m->id) : (uid_t)-1;
+	int r = snapshots_end(l->snapshots, m, reader);
+
+	if (r == 0 && m->count)
+		audit_snapshot(l->options.audit, (pid_t)m->pid, m->name, m->start);
+	return r;
+}
+
 static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_fds,
 		    unsigned *ret_n_fds)
 {
@@ -84,6 +120,11 @@ static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_f
 		return doctor_calibrate(&l->doctor, m);
 	case BROKER_PREFLIGHT:
 		return doctor_preflight(&l->doctor, m);
+	case BROKER_SNAPSHOT:
+		*ret_n_fds = 1;
+		return snapshots_begin(l->snapshots, m, &ret_fds[0]);
+	case BROKER_SNAPSHOT_END:
+		return on_snapshot_end(l, m);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -223,6 +264,8 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	if (l->wake >= 0 && getrandom(&l->first_id, sizeof(l->first_id), 0) != sizeof(l->first_id))
 		l->wake = safe_close(l->wake);
 	r = l->wake < 0 ? -errno : captures_new(&captures, &l->captures);
+	if (r >= 0)
+		r = snapshots_new(&options->snapshots, &l->snapshots);
 	if (r >= 0) {
 		l->doctor = (struct doctor){ .mode = options->mode,
 					     .sideband = options->sideband,
@@ -231,6 +274,7 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 		r = -pthread_create(&l->thread, NULL, run, l);
 	}
 	if (r < 0) {
+		snapshots_free(l->snapshots);
 		captures_free(l->captures);
 		safe_close(l->wake);
 		pthread_mutex_destroy(&l->lock);
@@ -248,6 +292,7 @@ struct capture_line *capture_line_free(struct capture_line *l)
 	shutdown(l->options.socket, SHUT_RDWR);
 	pthread_join(l->thread, NULL);
 	captures_free(l->captures);
+	snapshots_free(l->snapshots);
 	close(l->options.socket);
 	close(l->wake);
 	pthread_mutex_destroy(&l->lock);

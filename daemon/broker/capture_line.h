@@ -8,6 +8,7 @@
 #include "daemon/broker/audit.h"
 #include "daemon/broker/captures.h"
 #include "daemon/broker/doctor/doctor.h"
+#include "daemon/broker/snapshots.h"
 
 struct capture_line;
 
@@ -17,6 +18,7 @@ struct capture_line_options {
 	int state; /* as captures_new(), like the next */
 	uint64_t user_ring_bytes;
 	struct audit *audit; /* borrowed */
+	struct snapshots_options snapshots;
 	bool sideband;
 	struct bpf_facts bpf;
 	/* Called in the line's thread: as clients_peer(). */

@@ -64,13 +64,6 @@ static struct capture *capture_get(struct captures *s, uint32_t id)
 	return id < BROKER_MAX_CAPTURES && s->captures[id].attachment ? &s->captures[id] : NULL;
 }
 
-static int pidfd_of(pid_t pid)
-{
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
 static bool pidfd_ended(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -240,6 +233,15 @@ int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client,
 	return 0;
 }
 
+unsigned captures_pids(const struct captures *s, uint32_t id, pid_t ret[static RECORD_MAX_TARGETS])
+{
+	const struct attach_target *t = s->captures[id].targets;
+
+	for (unsigned i = 0; i < s->captures[id].n_targets; i++)
+		ret[i] = t[i].is_gone || pidfd_ended(t[i].pidfd) ? 0 : t[i].pid;
+	return s->captures[id].n_targets;
+}
+
 void captures_revoke(struct captures *s, uint32_t id)
 {
 	end_capture(s, &s->captures[id]);
@@ -303,9 +305,9 @@ int captures_target(struct captures *s, struct broker_message *m)
 		return FAIL(m, -E2BIG, "more than %d processes in one capture", RECORD_MAX_TARGETS);
 	/* The descriptor first: from now on the process id cannot be reused for another process
 	 * unnoticed. */
-	pidfd = pidfd_of((pid_t)m->pid);
+	pidfd = (int)syscall(SYS_pidfd_open, m->pid, 0);
 	if (pidfd < 0)
-		return pidfd == -ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : pidfd;
+		return errno == ESRCH ? FAIL(m, -ESRCH, "no process %u", m->pid) : -errno;
 	alive_ns = loop_now();
 	r = decide(s, c, (pid_t)m->pid, &kinds, m->text, sizeof(m->text));
 	/* The facts were read by process id: they are this process's only if the descriptor still

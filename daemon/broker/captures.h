@@ -42,6 +42,9 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 /* The client of a capture, and whether the capture has what only root may have. -EINVAL: there is
  * no such capture, or its client has gone. */
 int captures_client(const struct captures *s, uint32_t id, uint32_t *ret_client, bool *ret_is_root);
+/* The processes of such a capture; 0 in place of one that has ended, or is another program. Returns
+ * their number. */
+unsigned captures_pids(const struct captures *s, uint32_t id, pid_t ret[static RECORD_MAX_TARGETS]);
 /* Its client has gone, or is not root any more: detaches everything. The front still has to end it.
  */
 void captures_revoke(struct captures *s, uint32_t id);

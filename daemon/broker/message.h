@@ -82,6 +82,12 @@ enum broker_request {
 	/* In: index of a finding, from 0, pid. out: finding, pid: 0 if it is about the host;
 	 * -ENOENT: no more. */
 	BROKER_PREFLIGHT,
+	/* In: index of a trigger, pid. Out: fd, to write its snapshot to. -EALREADY: too soon after
+	 * its last one. */
+	BROKER_SNAPSHOT,
+	/* In: count: 1 if what was begun is complete, 0: it is forgotten; id of the capture that it
+	 * is of. Out: name of the file, start: its size. */
+	BROKER_SNAPSHOT_END,
 };
 
 /* The front has two lines to the broker, each with one request at a time. */

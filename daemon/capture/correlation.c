@@ -46,6 +46,11 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 	return correlator_note_loss(((struct correlation *)data)->correlator, from, to);
 }
 
+static int on_recall(const struct record *record, void *data)
+{
+	return correlator_recall(((struct correlation *)data)->correlator, record);
+}
+
 static int on_record(const struct record *record, void *data)
 {
 	return correlator_feed(((struct correlation *)data)->correlator, record);
@@ -64,6 +69,7 @@ int correlation_new(const struct request_filter *filter, correlator_finished_fn 
 					.layout = on_layout,
 					.shed = on_shed,
 					.loss = on_loss,
+					.recall = on_recall,
 					.record = on_record,
 					.data = c };
 	*ret = c;

@@ -123,6 +123,12 @@ void recording_feed(struct journal *j, const struct record *record)
 		journal_abandon(j, -EINVAL);
 }
 
+void recording_recall(struct journal *j, const struct record *record)
+{
+	if (j && journal_add_recalled(j, record) == -EINVAL)
+		journal_abandon(j, -EINVAL);
+}
+
 static int on_begin(uint64_t start_ns, void *data)
 {
 	const struct recording *r = data;
@@ -170,8 +176,10 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 	return 0;
 }
 
+typedef void (*feed_fn)(struct journal *j, const struct record *record);
+
 /* What the object points to besides its names stays out of the file. */
-static void feed_object(const struct recording *r, const struct record_object *object)
+static void feed_object(const struct recording *r, feed_fn pass, const struct record_object *object)
 {
 	const struct pack_set *set =
 		object->head.target < r->n_targets ? r->sets[object->head.target] : NULL;
@@ -185,18 +193,26 @@ static void feed_object(const struct recording *r, const struct record_object *o
 				  r->is_known[object->head.target][named]
 					  ? &r->layouts[object->head.target][named]
 					  : NULL);
-	recording_feed(r->journal, &copy.head);
+	pass(r->journal, &copy.head);
+}
+
+static int feed(const struct recording *r, feed_fn pass, const struct record *record)
+{
+	if (record->kind == RECORD_OBJECT)
+		feed_object(r, pass, (const void *)record);
+	else
+		pass(r->journal, record);
+	return 0;
+}
+
+static int on_recall(const struct record *record, void *data)
+{
+	return feed(data, recording_recall, record);
 }
 
 static int on_record(const struct record *record, void *data)
 {
-	struct recording *r = data;
-
-	if (record->kind == RECORD_OBJECT)
-		feed_object(r, (const void *)record);
-	else
-		recording_feed(r->journal, record);
-	return 0;
+	return feed(data, recording_feed, record);
 }
 
 /* An error stays in the journal. */
@@ -208,6 +224,7 @@ const struct record_sink *recording_init(struct recording *r, struct journal *jo
 					   .layout = on_layout,
 					   .shed = on_shed,
 					   .loss = on_loss,
+					   .recall = on_recall,
 					   .record = on_record,
 					   .data = r },
 				 .journal = journal,
@@ -248,6 +265,21 @@ void recording_add_module(struct journal *j, const void *bytes, size_t size)
 {
 	if (j)
 		journal_add(j, JOURNAL_MODULE, bytes, size);
+}
+
+void recording_add_note(struct journal *j, const struct recording_note *note,
+			uint64_t start_unix_ns, uint64_t duration_ns)
+{
+	Tfprofd__RecordingSnapshot m = TFPROFD__RECORDING_SNAPSHOT__INIT;
+
+	m.trigger = (char *)note->trigger;
+	m.reason = (char *)note->reason;
+	m.pid = (uint32_t)note->pid;
+	m.process = (char *)note->process;
+	m.start_unix_ns = start_unix_ns;
+	m.duration_ns = duration_ns;
+	if (j)
+		add_message(j, JOURNAL_SNAPSHOT, &m.base);
 }
 
 int recording_end(struct journal *j, const struct result_facts *facts,

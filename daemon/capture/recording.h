@@ -10,6 +10,7 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/result.h"
 #include "daemon/correlate/correlate.h"
+#include "daemon/plan/trigger_rule.h"
 #include "daemon/record/journal.h"
 #include "daemon/record/sink.h"
 
@@ -40,9 +41,20 @@ void recording_set_layout(struct journal *j, unsigned target, unsigned row,
 void recording_shed(struct journal *j, enum probe_kind kind, uint64_t time, const char *text);
 void recording_loss(struct journal *j, uint64_t from, uint64_t to);
 void recording_feed(struct journal *j, const struct record *record);
+/* As correlator_recall(). */
+void recording_recall(struct journal *j, const struct record *record);
 void recording_add_startup(struct journal *j, const struct startup_track *track);
 /* One XLA module, as it is in its file. */
 void recording_add_module(struct journal *j, const void *bytes, size_t size);
+/* What a snapshot was made for, by a trigger. */
+struct recording_note {
+	char trigger[TRIGGER_NAME_SIZE];
+	char reason[TRIGGER_REASON_SIZE];
+	pid_t pid;
+	char process[16];
+};
+void recording_add_note(struct journal *j, const struct recording_note *note,
+			uint64_t start_unix_ns, uint64_t duration_ns);
 /* What result_make() receives; the journal may be finished. 0, or the first error: -ENOMEM,
  * -ENOBUFS (no room for more). */
 int recording_end(struct journal *j, const struct result_facts *facts,

@@ -172,8 +172,11 @@ static int read_loss(struct replaying *p, const struct journal_section *s)
 	return r;
 }
 
+typedef int (*feed_fn)(struct correlator *c, const struct record *record);
+
 /* The correlator gets a copy with this program's site number. */
-static int feed(struct replaying *p, const struct record *record, size_t size, uint64_t offset)
+static int feed(struct replaying *p, feed_fn pass, const struct record *record, size_t size,
+		uint64_t offset)
 {
 	const struct recorded_rows *known =
 		record->target < p->n_targets ? &p->rows[record->target] : NULL;
@@ -198,17 +201,17 @@ static int feed(struct replaying *p, const struct record *record, size_t size, u
 					   known->rows[record->site]->symbol);
 		copy->site = (uint8_t)known->numbers[record->site];
 	}
-	return correlator_feed(p->correlator, copy);
+	return pass(p->correlator, copy);
 }
 
-static int read_records(struct replaying *p, const struct journal_section *s)
+static int read_records(struct replaying *p, feed_fn fn, const struct journal_section *s)
 {
 	const struct record *record;
 	size_t at = 0, size;
 	int r;
 
 	while ((r = journal_next_record(&p->reader, s, &at, &record, &size)) > 0) {
-		r = feed(p, record, size, s->offset + at - size);
+		r = feed(p, fn, record, size, s->offset + at - size);
 		if (r < 0)
 			return r;
 	}
@@ -361,13 +364,17 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 	case JOURNAL_LOSS:
 		return read_loss(p, s);
 	case JOURNAL_RECORDS:
-		return read_records(p, s);
+		return read_records(p, correlator_feed, s);
+	case JOURNAL_RECALLED:
+		return read_records(p, correlator_recall, s);
 	case JOURNAL_RESULT:
 		return read_result(p, s);
 	case JOURNAL_STARTUP:
 		return read_startup(p, s);
 	case JOURNAL_MODULE:
 		return read_module(p, s);
+	case JOURNAL_SNAPSHOT:
+		return 0;
 	default:
 		p->replay->plan = s->bytes;
 		p->replay->plan_size = s->size;

@@ -388,11 +388,11 @@ static void begin_recording(struct capture *c)
 		result_warn(&c->result, "There is no recording: %s.", explain_recording(r));
 }
 
-static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
+static void on_finished(const struct finished_request *request, void *data)
 {
 	struct capture *c = data;
 
-	live_add(&c->live, process, latency_ns);
+	live_add(&c->live, request->process, request->end_ns - request->start_ns);
 }
 
 int capture_run(struct capture *c, struct session **ret, char *text, size_t size)

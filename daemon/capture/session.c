@@ -535,6 +535,11 @@ pid_t session_target_pid(const struct session *s, unsigned target)
 	return s->targets[target].prepared->target.pid;
 }
 
+uint32_t session_id(const struct session *s)
+{
+	return s->id;
+}
+
 unsigned session_n_targets(const struct session *s)
 {
 	return s->n_targets;

@@ -90,6 +90,9 @@ pid_t session_target_pid(const struct session *s, unsigned target);
 bool session_target_left_out(const struct session *s, unsigned target);
 /* The number of targets that are not left out. */
 unsigned session_n_captured(const struct session *s);
+/* The broker's id of the capture; any other number is none. */
+#define SESSION_NO_ID UINT32_MAX
+uint32_t session_id(const struct session *s);
 /* Whether all targets have ended; whether this one has. */
 bool session_targets_ended(const struct session *s);
 bool session_target_ended(const struct session *s, unsigned target);

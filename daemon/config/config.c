@@ -51,6 +51,8 @@ static int read_all(struct config *config, int argc, char *argv[], const char *p
 	}
 	if (r == 0) {
 		r = config_check(config, text);
+		if (r == 0)
+			r = config_triggers_finish(config, text);
 		if (r < 0)
 			snprintf(ret_text, text_size, "%s%s%s", config->file,
 				 *config->file ? ": " : "", text);
@@ -119,6 +121,12 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 			restart(key->name, data);
 		memcpy(now, was, key->size);
 	}
+	/* The broker has their names since its start. */
+	if (config->n_triggers != old->n_triggers ||
+	    memcmp(config->triggers, old->triggers, old->n_triggers * sizeof(old->triggers[0])))
+		restart("[trigger]", data);
+	memcpy(config->triggers, old->triggers, sizeof(config->triggers));
+	config->n_triggers = old->n_triggers;
 	*ret = config;
 	return 0;
 }

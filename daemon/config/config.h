@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/plan/trigger_rule.h"
 #include "daemon/timeline/filter.h"
 
 #define CONFIG_TARGETS_MAX 256
@@ -70,6 +71,15 @@ struct config {
 		uint64_t bytes;
 		double max_overhead; /* percent */
 	} recorder;
+
+	struct config_snapshots {
+		char directory[PATH_MAX]; /* "": none */
+		uint64_t interval_ns;     /* between two of one trigger */
+		unsigned keep;
+		uint64_t bytes;
+	} snapshots;
+	struct trigger_rule triggers[TRIGGERS_MAX];
+	unsigned n_triggers;
 
 	struct config_target targets[CONFIG_TARGETS_MAX];
 	unsigned n_targets;

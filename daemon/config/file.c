@@ -11,6 +11,7 @@
 #define DAEMON_SECTION "daemon"
 #define TARGET_SECTION "target "
 #define ACCESS_SECTION "access "
+#define TRIGGER_SECTION "trigger "
 
 struct parser {
 	FILE *file;
@@ -20,6 +21,7 @@ struct parser {
 	/* Whose section is being read, NULL: none. */
 	struct config_target *target;
 	struct access_rule *access;
+	struct trigger_rule *trigger;
 	bool in_daemon;
 	unsigned seen; /* keys of the section */
 	bool is_seen[CONFIG_KEYS_MAX];
@@ -44,10 +46,18 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct parser *p, int e
 	va_end(ap);
 }
 
-/* [target GLOB] or [access NAME]. */
-static void begin_named(struct parser *p, const char *name, const char *end, bool is_access)
+enum section { SECTION_TARGET, SECTION_ACCESS, SECTION_TRIGGER };
+
+/* [target GLOB], [access NAME] or [trigger NAME]. */
+static void begin_named(struct parser *p, const char *name, const char *end, enum section section)
 {
+	static const char *const nameless[] = {
+		[SECTION_TARGET] = "the section has no process pattern: use [target GLOB]",
+		[SECTION_ACCESS] = "the section has no name: use [access NAME]",
+		[SECTION_TRIGGER] = "the section has no name: use [trigger NAME]",
+	};
 	char text[CONFIG_TEXT];
+	size_t size;
 	int r;
 
 	for (; *name == ' '; name++)
@@ -55,15 +65,16 @@ static void begin_named(struct parser *p, const char *name, const char *end, boo
 	while (end > name && end[-1] == ' ')
 		end--;
 	if (end == name) {
-		refuse(p, -EINVAL,
-		       is_access ? "the section has no name: use [access NAME]"
-				 : "the section has no process pattern: use [target GLOB]");
+		refuse(p, -EINVAL, "%s", nameless[section]);
 		return;
 	}
-	if (is_access)
-		r = config_access_add(p->config, name, (size_t)(end - name), &p->access, text);
+	size = (size_t)(end - name);
+	if (section == SECTION_ACCESS)
+		r = config_access_add(p->config, name, size, &p->access, text);
+	else if (section == SECTION_TRIGGER)
+		r = config_trigger_add(p->config, name, size, &p->trigger, text);
 	else
-		r = config_target_add(p->config, name, (size_t)(end - name), &p->target, text);
+		r = config_target_add(p->config, name, size, &p->target, text);
 	if (r < 0)
 		refuse(p, r, "%s", text);
 }
@@ -76,18 +87,21 @@ static void begin_section(struct parser *p, const char *line)
 
 	p->target = NULL;
 	p->access = NULL;
+	p->trigger = NULL;
 	p->seen = 0;
 	p->in_daemon = end && (size_t)(end - name) == strlen(DAEMON_SECTION) &&
 		       !strncmp(name, DAEMON_SECTION, strlen(DAEMON_SECTION));
 	if (p->in_daemon)
 		return;
 	if (end && !strncmp(name, TARGET_SECTION, strlen(TARGET_SECTION)))
-		begin_named(p, name + strlen(TARGET_SECTION), end, false);
+		begin_named(p, name + strlen(TARGET_SECTION), end, SECTION_TARGET);
 	else if (end && !strncmp(name, ACCESS_SECTION, strlen(ACCESS_SECTION)))
-		begin_named(p, name + strlen(ACCESS_SECTION), end, true);
+		begin_named(p, name + strlen(ACCESS_SECTION), end, SECTION_ACCESS);
+	else if (end && !strncmp(name, TRIGGER_SECTION, strlen(TRIGGER_SECTION)))
+		begin_named(p, name + strlen(TRIGGER_SECTION), end, SECTION_TRIGGER);
 	else
 		refuse(p, -EINVAL,
-		       "unknown section '%.40s': use [daemon], [target GLOB] or [access NAME]",
+		       "unknown section '%.40s': use [daemon], [target GLOB], [access NAME] or [trigger NAME]",
 		       line);
 }
 
@@ -145,6 +159,8 @@ static int on_key(void *data, const char *section, const char *name, const char 
 		r = config_target_take(p->target, &p->seen, name, value, text);
 	} else if (p->access) {
 		r = config_access_take(p->access, &p->seen, name, value, text);
+	} else if (p->trigger) {
+		r = config_trigger_take(p->trigger, &p->seen, name, value, text);
 	} else {
 		snprintf(text, sizeof(text), "'%.40s' is outside a section", name);
 		r = -EINVAL;

@@ -17,6 +17,8 @@
 #define MIB (1ull << 20)
 #define RECORDER_BYTES_MAX (4096 * MIB)
 #define RECORDER_LAST_MAX_NS (600 * SECOND)
+#define SNAPSHOTS_MAX 10000
+#define SNAPSHOTS_BYTES_MAX (1024 * 1024 * MIB)
 #define CONNECTIONS_MAX (BROKER_MAX_CLIENTS - BROKER_SPARE_CLIENTS)
 
 #define REFUSE(text, ...) (snprintf((text), CONFIG_TEXT, __VA_ARGS__), -EINVAL)
@@ -278,6 +280,40 @@ static int take_bytes(const struct config_key *key, struct config *config, const
 	return 0;
 }
 
+static int take_interval(const struct config_key *key, struct config *config, const char *value,
+			 char text[static CONFIG_TEXT])
+{
+	if (duration_parse(value, &config->snapshots.interval_ns) < 0 ||
+	    config->snapshots.interval_ns < SECOND)
+		return REFUSE(text, "invalid duration '%.40s': use 30s, 10m or 1h; at least 1s",
+			      value);
+	return 0;
+}
+
+static int take_keep(const struct config_key *key, struct config *config, const char *value,
+		     char text[static CONFIG_TEXT])
+{
+	uint64_t number;
+
+	if (number_parse(value, 1, SNAPSHOTS_MAX, &number) < 0)
+		return REFUSE(text, "invalid number of snapshots '%.40s': use 1 to %d", value,
+			      SNAPSHOTS_MAX);
+	config->snapshots.keep = (unsigned)number;
+	return 0;
+}
+
+static int take_snapshots_size(const struct config_key *key, struct config *config,
+			       const char *value, char text[static CONFIG_TEXT])
+{
+	uint64_t number;
+
+	if (number_parse(value, 1, SNAPSHOTS_BYTES_MAX / MIB, &number) < 0)
+		return REFUSE(text, "invalid number of MiB '%.40s': use 1 to %llu", value,
+			      SNAPSHOTS_BYTES_MAX / MIB);
+	config->snapshots.bytes = number * MIB;
+	return 0;
+}
+
 static int take_percent(const struct config_key *key, struct config *config, const char *value,
 			char text[static CONFIG_TEXT])
 {
@@ -355,6 +391,14 @@ const struct config_key config_keys[] = {
 	    "Share of the processes' CPU time that the recorder's probes may cost; above it the recorder disables some kinds of probes (default: 1)"),
 	KEY("recorder-clients", NULL, take_bool, recorder_clients, false,
 	    "Let clients start the recorder, which outlives their connection (default: no)"),
+	KEY("snapshot-directory", "DIR", take_path, snapshots.directory, false,
+	    "Directory for the snapshots of triggers, which are sections [trigger NAME] of the file (default: none)"),
+	KEY("snapshot-interval", "TIME", take_interval, snapshots.interval_ns, false,
+	    "Shortest time between two snapshots of one trigger (default: 60s)"),
+	KEY("snapshots-keep", "N", take_keep, snapshots.keep, false,
+	    "Snapshots that are kept there; the oldest is removed (default: 20)"),
+	KEY("snapshots-size", "MIB", take_snapshots_size, snapshots.bytes, false,
+	    "Likewise: their total size, in MiB (default: 1024)"),
 	KEY("captures-user", "USER", take_text, captures_user, true,
 	    "User as whom the recorder and the watch of starting processes capture: root captures every process (default: root)"),
 	KEY("lifecycle", NULL, take_bool, lifecycle, false,
@@ -379,7 +423,8 @@ void config_set_defaults(struct config *config)
 		.max_connections_per_user = 64,
 		.max_targets_per_user = 128,
 		.ring_bytes_per_user = 768 * MIB,
-		.recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 }
+		.recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 },
+		.snapshots = { .interval_ns = 60 * SECOND, .keep = 20, .bytes = 1024 * MIB },
 	};
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the configuration: those of [daemon], each of which is also a flag, and those of
- * sections for targets and for access. */
+ * sections for targets, for access and for triggers. */
 #pragma once
 
 #include <stdbool.h>
@@ -53,6 +53,13 @@ int config_access_take(struct access_rule *rule, unsigned *seen, const char *nam
 		       const char *value, char text[static CONFIG_TEXT]);
 int config_access_add(struct config *config, const char *name, size_t size,
 		      struct access_rule **ret, char text[static CONFIG_TEXT]);
+/* The same for a section [trigger NAME]. -EINVAL. */
+int config_trigger_take(struct trigger_rule *rule, unsigned *seen, const char *name,
+			const char *value, char text[static CONFIG_TEXT]);
+int config_trigger_add(struct config *config, const char *name, size_t size,
+		       struct trigger_rule **ret, char text[static CONFIG_TEXT]);
+/* Once all is read: completes the sections, or refuses them. -EINVAL. */
+int config_triggers_finish(struct config *config, char text[static CONFIG_TEXT]);
 /* Finds the numbers of the users and groups. -EINVAL. */
 int config_access_resolve(struct config *config, char text[static CONFIG_TEXT]);
 

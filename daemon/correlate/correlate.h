@@ -53,9 +53,22 @@ int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);
 void correlator_set_filter(struct correlator *c, const struct request_filter *filter);
 /* Requests that have finished so far and pass the filter. */
 uint64_t correlator_n_finished(const struct correlator *c);
-/* Called for each of them as it finishes, with the number of its target. */
-typedef void (*correlator_finished_fn)(uint32_t process, uint64_t latency_ns, void *data);
+/* Such a request: whole, and with its times. */
+struct finished_request {
+	uint32_t process; /* the number of its target */
+	uint64_t start_ns, end_ns;
+	uint64_t read_ns;        /* the call that read its first byte began; start_ns without one */
+	const char *model;       /* NULL: unknown; valid during the call */
+	int status, grpc_status; /* -1: unknown */
+};
+
+/* Called for each of them as it finishes. */
+typedef void (*correlator_finished_fn)(const struct finished_request *request, void *data);
 void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data);
+/* Requests at the sockets of a target that are in progress. */
+uint32_t correlator_n_open(const struct correlator *c, unsigned target);
+/* When the first of all these began; UINT64_MAX: there is none. */
+uint64_t correlator_oldest_open(struct correlator *c);
 struct correlator *correlator_free(struct correlator *c);
 
 /* Takes the next record, which is not needed afterwards. -ENOMEM, which every later call returns,

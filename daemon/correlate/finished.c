@@ -6,12 +6,20 @@
 void finished_add(struct correlator *c, const struct request *q)
 {
 	struct finished *f = &c->finished;
+	struct finished_request request = { .process = q->process,
+					    .start_ns = q->start_ns,
+					    .end_ns = q->end_ns,
+					    .read_ns = q->read_start_ns ?: q->start_ns,
+					    .status = q->status,
+					    .grpc_status = q->grpc_status };
 
 	if (q->flags & REQUEST_NOT_WHOLE || !request_filter_passes(&f->filter, c->t, q))
 		return;
 	f->n++;
+	if (q->model < c->t->n_texts)
+		request.model = c->t->texts[q->model];
 	if (f->fn)
-		f->fn(q->process, q->end_ns - q->start_ns, f->data);
+		f->fn(&request, f->data);
 }
 
 const struct request_filter *finished_filter(const struct correlator *c)

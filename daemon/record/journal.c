@@ -166,9 +166,9 @@ int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size
 }
 
 /* Such a section lies in one block, so that its head can be completed later. */
-static int open_records(struct journal *j)
+static int open_records(struct journal *j, uint32_t kind)
 {
-	const struct journal_section_head head = { .kind = JOURNAL_RECORDS };
+	const struct journal_section_head head = { .kind = kind };
 
 	/* Blocks are filled in multiples of 8, and the head is one, too. */
 	struct journal_section_head *open = (void *)(j->last->bytes + j->last->used);
@@ -179,7 +179,7 @@ static int open_records(struct journal *j)
 	return r;
 }
 
-int journal_add_record(struct journal *j, const struct record *record)
+static int add_record(struct journal *j, uint32_t kind, const struct record *record)
 {
 	size_t size = store_record_size(record);
 	int r = 0;
@@ -188,6 +188,8 @@ int journal_add_record(struct journal *j, const struct record *record)
 		return j->error;
 	if (!size || size % 8 || size > RECORD_BYTES_MAX)
 		return -EINVAL;
+	if (j->open && j->open->kind != kind)
+		close_records(j);
 	if (JOURNAL_BLOCK_BYTES - j->last->used < size + (j->open ? 0 : sizeof(*j->open))) {
 		close_records(j);
 		r = block_add(j);
@@ -195,10 +197,20 @@ int journal_add_record(struct journal *j, const struct record *record)
 	if (r < 0)
 		return journal_abandon(j, r);
 	if (!j->open)
-		open_records(j);
+		open_records(j, kind);
 	j->open->size += (uint32_t)size;
 	j->n_records++;
 	return put(j, record, size);
+}
+
+int journal_add_record(struct journal *j, const struct record *record)
+{
+	return add_record(j, JOURNAL_RECORDS, record);
+}
+
+int journal_add_recalled(struct journal *j, const struct record *record)
+{
+	return add_record(j, JOURNAL_RECALLED, record);
 }
 
 int journal_finish(struct journal *j)
@@ -308,8 +320,8 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 			return read_end(reader, ret);
 		reader->n_sections++;
 		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) ||
-		    head.kind == JOURNAL_LOSS ||
-		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_STARTUP))
+		    head.kind == JOURNAL_LOSS || head.kind == JOURNAL_RECALLED ||
+		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_SNAPSHOT))
 			return 1;
 		if (!(head.kind & JOURNAL_OPTIONAL)) {
 			journal_bad(

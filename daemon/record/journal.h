@@ -19,18 +19,20 @@
 /* Kinds are append-only. A reader skips an unknown optional kind, and refuses a file with any other
  * unknown kind. */
 enum journal_kind {
-	JOURNAL_HEAD = 1,    /* RecordingHead of lib/proto/recording.proto; the first one */
-	JOURNAL_TARGET = 2,  /* RecordingTarget: gets the next number from 0 */
-	JOURNAL_LAYOUT = 3,  /* RecordingLayout */
-	JOURNAL_SHED = 4,    /* RecordingShed */
-	JOURNAL_RECORDS = 5, /* records of include/record.h, one after the other */
-	JOURNAL_RESULT = 6,  /* RecordingResult */
-	JOURNAL_END = 7,     /* struct journal_end; the last one */
-	JOURNAL_LOSS = 8,    /* RecordingLoss */
+	JOURNAL_HEAD = 1,     /* RecordingHead of lib/proto/recording.proto; the first one */
+	JOURNAL_TARGET = 2,   /* RecordingTarget: gets the next number from 0 */
+	JOURNAL_LAYOUT = 3,   /* RecordingLayout */
+	JOURNAL_SHED = 4,     /* RecordingShed */
+	JOURNAL_RECORDS = 5,  /* records of include/record.h, one after the other */
+	JOURNAL_RESULT = 6,   /* RecordingResult */
+	JOURNAL_END = 7,      /* struct journal_end; the last one */
+	JOURNAL_LOSS = 8,     /* RecordingLoss */
+	JOURNAL_RECALLED = 9, /* as JOURNAL_RECORDS: from before the window, referred to in it */
 	JOURNAL_OPTIONAL = 1 << 16,
-	JOURNAL_PLAN,    /* PlanReply of lib/proto/control.proto */
-	JOURNAL_MODULE,  /* xla.HloProto, as XLA wrote it */
-	JOURNAL_STARTUP, /* RecordingStartup */
+	JOURNAL_PLAN,     /* PlanReply of lib/proto/control.proto */
+	JOURNAL_MODULE,   /* xla.HloProto, as XLA wrote it */
+	JOURNAL_STARTUP,  /* RecordingStartup */
+	JOURNAL_SNAPSHOT, /* RecordingSnapshot */
 };
 
 /* The start of the file; all numbers in it are in the machine's byte order, which is little-endian
@@ -82,6 +84,8 @@ int journal_add(struct journal *j, uint32_t kind, const void *bytes, size_t size
 /* Adds a record of a known kind and of that kind's size. Otherwise -EINVAL, and the record is not
  * kept. */
 int journal_add_record(struct journal *j, const struct record *record);
+/* The same for a record from before the window. */
+int journal_add_recalled(struct journal *j, const struct record *record);
 /* Sets this as the first error: what was written so far is then useless, and its memory is freed.
  * Returns it. */
 int journal_abandon(struct journal *j, int error);

@@ -50,6 +50,11 @@ int sinks_loss(const struct record_sinks *sinks, uint64_t from, uint64_t to, uin
 	return CALL_EACH(sinks, loss, from, to, n);
 }
 
+int sinks_recall(const struct record_sinks *sinks, const struct record *record)
+{
+	return CALL_EACH(sinks, recall, record);
+}
+
 int sinks_record(const struct record_sinks *sinks, const struct record *record)
 {
 	return CALL_EACH(sinks, record, record);

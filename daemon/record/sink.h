@@ -27,6 +27,8 @@ struct record_sink {
 	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
 	/* Records of that time were lost; n: how many, as far as known. */
 	int (*loss)(uint64_t from, uint64_t to, uint64_t n, void *data);
+	/* Before the first record: one from before the window that later ones refer to. */
+	int (*recall)(const struct record *record, void *data);
 	int (*record)(const struct record *record, void *data);
 	void *data;
 };
@@ -48,4 +50,5 @@ int sinks_layout(const struct record_sinks *sinks, unsigned target, unsigned nam
 int sinks_shed(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time,
 	       const char *text);
 int sinks_loss(const struct record_sinks *sinks, uint64_t from, uint64_t to, uint64_t n);
+int sinks_recall(const struct record_sinks *sinks, const struct record *record);
 int sinks_record(const struct record_sinks *sinks, const struct record *record);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/capture/correlation.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/history.h"
 #include "daemon/recorder/lead_in.h"
@@ -203,11 +204,11 @@ struct flight_view *flight_view_free(struct flight_view *view)
 struct reading {
 	const struct flight_view *view;
 	uint64_t from, to;
+	const struct record_sinks *sinks;
 	struct lead_in *lead_in;
-	bool began; /* the lead-in was fed */
+	bool began; /* the lead-in was passed on */
 	struct rebase *rebase;
 	unsigned n_sheds; /* that were passed on */
-	struct correlator *correlator;
 	uint64_t records;
 };
 
@@ -221,21 +222,27 @@ static int report_sheds(struct reading *reading, uint64_t time)
 	     reading->n_sheds++) {
 		const struct shed *shed = &c->sheds[reading->n_sheds];
 
-		r = correlator_shed(reading->correlator, shed->kind, MAX(shed->time, reading->from),
-				    shed->text);
+		r = sinks_shed(reading->sinks, shed->kind, MAX(shed->time, reading->from),
+			       shed->text);
 	}
 	return r;
+}
+
+static int on_lead_in(const struct record *record, void *data)
+{
+	return sinks_recall(((struct reading *)data)->sinks, record);
 }
 
 static int begin(struct reading *reading)
 {
 	reading->began = true;
-	return lead_in_feed(reading->lead_in, reading->correlator);
+	return lead_in_read(reading->lead_in, on_lead_in, reading);
 }
 
 static int on_reading(const struct record *record, void *data)
 {
 	struct reading *reading = data;
+	struct record_headers copy;
 	int r = 0;
 
 	if (record->time < reading->from)
@@ -249,43 +256,39 @@ static int on_reading(const struct record *record, void *data)
 	if (r < 0)
 		return r;
 	reading->records++;
-	return rebase_feed(reading->rebase, reading->correlator, record);
+	record = rebase_record(reading->rebase, record, &copy);
+	return record ? sinks_record(reading->sinks, record) : -ENOMEM;
 }
 
-static int feed_context(struct reading *reading, struct flight_facts *facts)
+static int read_context(struct reading *reading, struct flight_facts *facts)
 {
 	const struct context *c = &reading->view->context;
-	int r = 0;
+	int r = sinks_begin(reading->sinks, reading->from);
 
 	for (unsigned i = 0; i < c->n_targets && r >= 0; i++) {
-		r = correlator_add_target(reading->correlator, &c->targets[i]);
+		r = sinks_target(reading->sinks, &c->targets[i]);
 		for (unsigned k = 0; k < RECORD_LAYOUTS && r >= 0; k++)
 			if (c->layouts[i][k].type_offset)
-				r = correlator_set_layout(reading->correlator, i, k,
-							  &c->layouts[i][k]);
+				r = sinks_layout(reading->sinks, i, k, &c->layouts[i][k]);
 	}
 	for (unsigned i = 0; i < c->n_losses && r >= 0; i++) {
 		if (c->losses[i].to < reading->from || c->losses[i].from > reading->to)
 			continue;
 		facts->dropped += c->losses[i].n;
-		r = correlator_note_loss(reading->correlator, c->losses[i].from, c->losses[i].to);
+		r = sinks_loss(reading->sinks, c->losses[i].from, c->losses[i].to, c->losses[i].n);
 	}
 	return r < 0 ? r : report_sheds(reading, reading->from);
 }
 
-static int read_all(struct reading *reading, const struct request_filter *filter,
-		    struct flight_facts *facts)
+static int read_all(struct reading *reading, struct flight_facts *facts)
 {
 	int r = lead_in_copy(reading->view->lead_in, &reading->lead_in);
 
 	if (r == 0)
 		r = rebase_new(&reading->rebase);
-	if (r == 0)
-		r = correlator_new(reading->from, &reading->correlator);
 	if (r < 0)
 		return r;
-	correlator_set_filter(reading->correlator, filter);
-	r = feed_context(reading, facts);
+	r = read_context(reading, facts);
 	if (r >= 0)
 		r = history_view_read(reading->view->history, on_reading, reading);
 	if (r >= 0 && !reading->began)
@@ -293,23 +296,37 @@ static int read_all(struct reading *reading, const struct request_filter *filter
 	return r < 0 ? r : report_sheds(reading, reading->to);
 }
 
-int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to,
-			  uint64_t from_unix_ns, const struct request_filter *filter,
-			  struct flight_facts *ret_facts, struct timeline **ret)
+int flight_view_read(const struct flight_view *view, uint64_t from, uint64_t to,
+		     const struct record_sinks *sinks, struct flight_facts *ret_facts)
 {
-	struct reading reading = { .view = view, .from = from, .to = to };
+	struct reading reading = { .view = view, .from = from, .to = to, .sinks = sinks };
 	struct flight_facts facts = {};
-	int r = read_all(&reading, filter, &facts);
+	int r = read_all(&reading, &facts);
 
-	if (r >= 0)
-		r = correlator_finish(reading.correlator, to, from_unix_ns, ret);
 	if (r >= 0) {
 		facts.records = reading.records;
 		facts.lead_in_is_incomplete = lead_in_is_incomplete(reading.lead_in);
 		*ret_facts = facts;
 	}
-	correlator_free(reading.correlator);
 	rebase_free(reading.rebase);
 	lead_in_free(reading.lead_in);
+	return r;
+}
+
+int flight_view_correlate(const struct flight_view *view, uint64_t from, uint64_t to,
+			  uint64_t from_unix_ns, const struct request_filter *filter,
+			  struct flight_facts *ret_facts, struct timeline **ret)
+{
+	struct correlation *correlation;
+	struct record_sinks sinks = {};
+	int r = correlation_new(filter, NULL, NULL, &correlation);
+
+	if (r < 0)
+		return r;
+	sinks_add(&sinks, correlation_sink(correlation));
+	r = flight_view_read(view, from, to, &sinks, ret_facts);
+	if (r >= 0)
+		r = correlation_finish(correlation, to, from_unix_ns, ret);
+	correlation_free(correlation);
 	return r;
 }

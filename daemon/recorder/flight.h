@@ -39,6 +39,10 @@ struct flight_facts {
 	bool lead_in_is_incomplete;
 };
 
+/* Passes on what a capture of that time would have recorded. -ENOMEM, or the first error of the
+ * sinks. */
+int flight_view_read(const struct flight_view *view, uint64_t from, uint64_t to,
+		     const struct record_sinks *sinks, struct flight_facts *ret_facts);
 /*
  * Makes the timeline of a window, as a capture of that time would have. *ret is to be freed with
  * timeline_free(). It borrows the filter's strings. -ENOMEM.

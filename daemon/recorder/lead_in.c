@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/correlate.h"
 #include "daemon/record/store.h"
 #include "lib/base/array.h"
 #include "lib/base/macro.h"
@@ -316,14 +317,14 @@ int lead_in_copy(const struct lead_in *l, struct lead_in **ret)
 	return 0;
 }
 
-int lead_in_feed(struct lead_in *l, struct correlator *c)
+int lead_in_read(struct lead_in *l, lead_in_fn fn, void *data)
 {
 	int r = drop_superseded(l);
 
 	for (size_t at = 0; at < l->used && r >= 0;) {
 		const struct record *record = (const void *)(l->bytes + at);
 
-		r = correlator_recall(c, record);
+		r = fn(record, data);
 		at += store_record_size(record);
 	}
 	return r;
@@ -380,31 +381,31 @@ static struct base *base_get(struct rebase *rebase, const struct record_message 
 	return base;
 }
 
-int rebase_feed(struct rebase *rebase, struct correlator *c, const struct record *record)
+const struct record *rebase_record(struct rebase *rebase, const struct record *record,
+				   struct record_headers *copy)
 {
 	const struct record_message *m = (const void *)record;
 	unsigned direction;
-	struct record_headers copy;
 	struct base *base;
 
 	if (record->kind != RECORD_MESSAGE ||
 	    (m->protocol != MESSAGE_HTTP1 && !(m->part & (MESSAGE_LOST | MESSAGE_CLOSED))))
-		return correlator_feed(c, record);
+		return record;
 	base = base_get(rebase, m);
 	if (!base)
-		return -ENOMEM;
+		return NULL;
 	direction = m->direction & 1;
 	if (m->protocol != MESSAGE_HTTP1 || m->part & MESSAGE_LOST) {
 		base->is_known[direction] = false;
-		return correlator_feed(c, record);
+		return record;
 	}
 	if (!base->is_known[direction])
 		/* A message that continues from before the window is not counted. */
 		base->before[direction] = m->part & MESSAGE_FIRST ? m->ordinal - 1 : m->ordinal;
 	/* After a loss, and after the end, the programs start to count again. */
 	base->is_known[direction] = !(m->part & MESSAGE_CLOSED);
-	copy = (struct record_headers){};
-	memcpy(&copy, record, MIN(store_record_size(record), sizeof(copy)));
-	copy.message.ordinal -= base->before[direction];
-	return correlator_feed(c, &copy.message.head);
+	*copy = (struct record_headers){};
+	memcpy(copy, record, MIN(store_record_size(record), sizeof(*copy)));
+	copy->message.ordinal -= base->before[direction];
+	return &copy->message.head;
 }

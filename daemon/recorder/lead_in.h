@@ -2,15 +2,16 @@
 /*
  * Lets a window begin in the middle of a capture. Programs report some things once, when they first
  * see them, such as the name of an object, and later records refer to it; others are counted from
- * then on. A lead-in keeps earlier records that later ones refer to, and feeds a correlator what a
- * capture that begins at that moment would have received. Pure.
+ * then on. A lead-in keeps earlier records that later ones refer to, for a sink that is to get what
+ * a capture that begins at that moment would have received. Pure.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/correlate/correlate.h"
+#include "daemon/plan/packs.h"
+#include "include/record_types.h"
 
 struct lead_in;
 
@@ -34,8 +35,12 @@ struct rebase;
 int rebase_new(struct rebase **ret);
 struct rebase *rebase_free(struct rebase *rebase);
 
-/* Feeds what is kept, before the first record of the window; this uses up the lead-in. As
- * correlator_feed(). */
-int lead_in_feed(struct lead_in *l, struct correlator *c);
-/* Feeds a record of the window. */
-int rebase_feed(struct rebase *rebase, struct correlator *c, const struct record *record);
+/* Returns 0 or a negative errno to stop. */
+typedef int (*lead_in_fn)(const struct record *record, void *data);
+
+/* Passes on what is kept, before the first record of the window; this uses up the lead-in. -ENOMEM,
+ * or what fn returned. */
+int lead_in_read(struct lead_in *l, lead_in_fn fn, void *data);
+/* A record of the window as it is to be fed: the record itself, or *copy. NULL: out of memory. */
+const struct record *rebase_record(struct rebase *rebase, const struct record *record,
+				   struct record_headers *copy);

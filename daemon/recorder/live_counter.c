@@ -11,43 +11,90 @@
 #define RENEW_NS 10000000000ull
 /* A limit on records, too: memory grows with them. */
 #define RENEW_RECORDS 2000000
+/* Of what later records refer to, such as the tables of header fields. */
+#define LEAD_IN_BYTES (1u << 20)
+
+/* A correlator, from a time on. */
+struct generation {
+	struct live_counter *counter;
+	struct correlator *correlator; /* NULL: there is none */
+	struct rebase *rebase;
+	uint64_t since_ns;
+};
 
 struct live_counter {
 	struct record_sink sink;
 	struct live *live;
+	struct triggers *triggers; /* NULL: none */
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	bool is_shed[KIND_COUNT];
-	struct correlator *correlator;
-	struct rebase *rebase;
-	uint64_t renewed_ns, n_records;
+	struct lead_in *lead_in;
+	/* The latest, and the one before it, as long as a request that is older than the latest is
+	 * in progress. */
+	struct generation latest, before;
+	uint64_t n_records;
 };
 
-static void on_finished(uint32_t process, uint64_t latency_ns, void *data)
+/* A request belongs to the generation in which it was read. */
+static void on_finished(const struct finished_request *request, void *data)
 {
-	struct live_counter *counter = data;
+	const struct generation *g = data;
+	struct live_counter *counter = g->counter;
 
-	live_add(counter->live, process, latency_ns);
+	if (g == &counter->before ? request->read_ns >= counter->latest.since_ns
+				  : request->read_ns < g->since_ns)
+		return;
+	live_add(counter->live, request->process, request->end_ns - request->start_ns);
+	triggers_on_request(counter->triggers, request);
+}
+
+static void end_generation(struct generation *g)
+{
+	correlator_free(g->correlator);
+	rebase_free(g->rebase);
+	*g = (struct generation){ .counter = g->counter };
+}
+
+static int recall(const struct record *record, void *data)
+{
+	return correlator_recall(data, record);
+}
+
+static int recall_all(struct live_counter *counter)
+{
+	struct lead_in *copy = NULL;
+	int r = lead_in_copy(counter->lead_in, &copy);
+
+	if (r == 0)
+		r = lead_in_read(copy, recall, counter->latest.correlator);
+	lead_in_free(copy);
+	return r;
 }
 
 static int renew(struct live_counter *counter, uint64_t now)
 {
+	struct generation *g = &counter->latest;
 	int r;
 
-	counter->correlator = correlator_free(counter->correlator);
-	counter->rebase = rebase_free(counter->rebase);
-	r = correlator_new(now, &counter->correlator);
+	end_generation(&counter->before);
+	counter->before = *g;
+	if (counter->before.correlator)
+		correlator_on_finished(counter->before.correlator, on_finished, &counter->before);
+	*g = (struct generation){ .counter = counter, .since_ns = now };
+	r = correlator_new(now, &g->correlator);
 	if (r == 0)
-		r = rebase_new(&counter->rebase);
+		r = rebase_new(&g->rebase);
 	for (unsigned i = 0; i < counter->n_targets && r >= 0; i++)
-		r = correlator_add_target(counter->correlator, &counter->targets[i]);
+		r = correlator_add_target(g->correlator, &counter->targets[i]);
 	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
 		if (counter->is_shed[kind])
-			r = correlator_shed(counter->correlator, kind, now, "");
+			r = correlator_shed(g->correlator, kind, now, "");
+	if (r >= 0)
+		r = recall_all(counter);
 	if (r < 0)
 		return r;
-	correlator_on_finished(counter->correlator, on_finished, counter);
-	counter->renewed_ns = now;
+	correlator_on_finished(g->correlator, on_finished, g);
 	counter->n_records = 0;
 	return 0;
 }
@@ -57,11 +104,16 @@ static int on_target(const struct correlate_target *target, void *data)
 	struct live_counter *counter = data;
 	int r = counter->n_targets < RECORD_MAX_TARGETS ? 0 : -E2BIG;
 
-	if (r == 0 && counter->correlator)
-		r = correlator_add_target(counter->correlator, target);
+	if (r == 0)
+		r = lead_in_add_target(counter->lead_in, target->packs);
+	if (r == 0 && counter->latest.correlator)
+		r = correlator_add_target(counter->latest.correlator, target);
+	if (r == 0 && counter->before.correlator)
+		r = correlator_add_target(counter->before.correlator, target);
 	if (r < 0)
 		return r;
 	live_set_target(counter->live, counter->n_targets, (pid_t)target->pid);
+	triggers_add_target(counter->triggers, target);
 	counter->targets[counter->n_targets++] = *target;
 	return 0;
 }
@@ -71,14 +123,23 @@ static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *
 	struct live_counter *counter = data;
 
 	counter->is_shed[kind] = true;
-	return counter->correlator ? correlator_shed(counter->correlator, kind, time, text) : 0;
+	/* What is in progress there would not end any more. */
+	end_generation(&counter->before);
+	return counter->latest.correlator
+		       ? correlator_shed(counter->latest.correlator, kind, time, text)
+		       : 0;
 }
 
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 {
 	struct live_counter *counter = data;
+	int r = 0;
 
-	return counter->correlator ? correlator_note_loss(counter->correlator, from, to) : 0;
+	if (counter->before.correlator)
+		r = correlator_note_loss(counter->before.correlator, from, to);
+	return r == 0 && counter->latest.correlator
+		       ? correlator_note_loss(counter->latest.correlator, from, to)
+		       : r;
 }
 
 static bool is_of_memory(const struct live_counter *counter, const struct record *r)
@@ -91,33 +152,71 @@ static bool is_of_memory(const struct live_counter *counter, const struct record
 	return r->kind == RECORD_PROBE && row && row->work == WORK_ALLOC;
 }
 
+static int feed(struct generation *g, const struct record *record)
+{
+	struct record_headers copy;
+
+	record = rebase_record(g->rebase, record, &copy);
+	return record ? correlator_feed(g->correlator, record) : -ENOMEM;
+}
+
+/* The one before the latest, while there is one, has all that are in progress. */
+static void look_at_queue(struct live_counter *counter, const struct record *record)
+{
+	const struct generation *g =
+		counter->before.correlator ? &counter->before : &counter->latest;
+
+	if (counter->triggers && record->kind == RECORD_MESSAGE &&
+	    record->target < counter->n_targets)
+		triggers_on_queue(counter->triggers, record->target,
+				  correlator_n_open(g->correlator, record->target));
+}
+
 static int on_record(const struct record *record, void *data)
 {
 	struct live_counter *counter = data;
+	struct generation *before = &counter->before;
 	int r = 0;
 
-	if (!counter->correlator || record->time > counter->renewed_ns + RENEW_NS ||
+	if (!counter->latest.correlator || record->time > counter->latest.since_ns + RENEW_NS ||
 	    ++counter->n_records > RENEW_RECORDS)
 		r = renew(counter, record->time);
 	/* Names and allocations do not matter here. */
-	if (r == 0 && record->kind != RECORD_NAME && record->kind != RECORD_OBJECT &&
-	    !is_of_memory(counter, record))
-		r = rebase_feed(counter->rebase, counter->correlator, record);
+	if (r < 0 || record->kind == RECORD_NAME || record->kind == RECORD_OBJECT ||
+	    is_of_memory(counter, record))
+		return r;
+	r = lead_in_add(counter->lead_in, record);
+	if (r >= 0 && before->correlator) {
+		r = feed(before, record);
+		if (correlator_oldest_open(before->correlator) >= counter->latest.since_ns)
+			end_generation(before);
+	}
+	if (r >= 0)
+		r = feed(&counter->latest, record);
+	look_at_queue(counter, record);
 	return r;
 }
 
-int live_counter_new(struct live *live, struct live_counter **ret)
+int live_counter_new(struct live *live, struct triggers *triggers, struct live_counter **ret)
 {
 	struct live_counter *counter = calloc(1, sizeof(*counter));
+	int r;
 
 	if (!counter)
 		return -ENOMEM;
-	*counter = (struct live_counter){ .live = live };
+	*counter = (struct live_counter){ .live = live, .triggers = triggers };
+	counter->latest.counter = counter->before.counter = counter;
 	counter->sink = (struct record_sink){ .target = on_target,
 					      .shed = on_shed,
 					      .loss = on_loss,
 					      .record = on_record,
 					      .data = counter };
+	r = lead_in_new(LEAD_IN_BYTES, &counter->lead_in);
+	if (r < 0) {
+		free(counter);
+		return r;
+	}
+	triggers_begin(triggers);
 	*ret = counter;
 	return 0;
 }
@@ -126,8 +225,9 @@ struct live_counter *live_counter_free(struct live_counter *counter)
 {
 	if (!counter)
 		return NULL;
-	correlator_free(counter->correlator);
-	rebase_free(counter->rebase);
+	end_generation(&counter->before);
+	end_generation(&counter->latest);
+	lead_in_free(counter->lead_in);
 	free(counter);
 	return NULL;
 }

@@ -48,6 +48,7 @@ struct recorder {
 	struct snapshot *waiting; /* a list */
 
 	struct live live;
+	struct journal_budget recordings;
 	unsigned n_snapshots; /* that are not finished; of the loop's thread */
 	bool has_ended;       /* likewise: the recorder's thread has ended */
 
@@ -91,9 +92,7 @@ static struct snapshot *take_snapshot(struct recorder *r)
 	struct snapshot *s;
 
 	pthread_mutex_lock(&r->lock);
-	s = r->waiting;
-	if (s)
-		r->waiting = snapshot_next(s);
+	s = snapshots_take(&r->waiting);
 	pthread_mutex_unlock(&r->lock);
 	return s;
 }
@@ -146,6 +145,7 @@ static void answer_snapshot(struct recorder *r, struct snapshot *s, uint64_t unt
 			      on_snapshot_over, r);
 		return;
 	}
+	facts.capture = r->session ? session_id(r->session) : SESSION_NO_ID;
 	memcpy(facts.shed, r->shed, sizeof(facts.shed));
 	facts.n_shed = r->n_shed;
 	warnings = r->session ? session_warnings(r->session) : NULL;
@@ -248,7 +248,7 @@ static int open_session(struct recorder *r, struct beginning *b, const struct pr
 	int error = flight_new(r->options.bytes, r->options.last_ns, &b->flight);
 
 	if (error >= 0)
-		error = live_counter_new(&r->live, &b->counter);
+		error = live_counter_new(&r->live, r->options.triggers, &b->counter);
 	if (error < 0)
 		return error;
 	sinks_add(&options.sinks, live_counter_sink(b->counter));
@@ -525,6 +525,7 @@ int recorder_new(const struct recorder_options *options, struct recorder **ret)
 	if (!r)
 		return -ENOMEM;
 	r->options = *options;
+	r->recordings.max_bytes = CAPTURE_RECORDING_BYTES;
 	snprintf(r->hostname, sizeof(r->hostname), "%s", options->hostname);
 	pthread_mutex_init(&r->lock, NULL);
 	live_init(&r->live);
@@ -577,22 +578,17 @@ const struct recorder_options *recorder_get_options(const struct recorder *r)
 
 int recorder_snapshot(struct recorder *r, const struct snapshot_request *request)
 {
-	struct snapshot *s, *last;
+	struct snapshot *s;
 	int error;
 
 	if (r->n_snapshots >= SNAPSHOTS_MAX)
 		return -EBUSY;
-	error = snapshot_new(request, r->options.loop, r->hostname, &s);
+	error = snapshot_new(request, r->options.loop, r->hostname, &r->recordings, &s);
 	if (error < 0)
 		return error;
 	r->n_snapshots++;
 	pthread_mutex_lock(&r->lock);
-	for (last = r->waiting; last && snapshot_next(last); last = snapshot_next(last))
-		;
-	if (last)
-		snapshot_set_next(last, s);
-	else
-		r->waiting = s;
+	snapshots_add(&r->waiting, s);
 	if (!r->status.attached)
 		pthread_cond_signal(&r->changed);
 	pthread_mutex_unlock(&r->lock);

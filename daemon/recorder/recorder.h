@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "daemon/capture/capture.h"
+#include "daemon/capture/recording.h"
+#include "daemon/recorder/triggers.h"
 
 struct recorder;
 
@@ -26,6 +28,7 @@ struct recorder_options {
 	uint64_t last_ns;
 	/* Of records, and of what they refer to; a snapshot in progress may use as much again. */
 	uint64_t bytes;
+	struct triggers *triggers; /* borrowed; NULL: none */
 	/* Called in the loop's thread once it has ended, after recorder_end(). */
 	void (*ended)(struct recorder *recorder, void *data);
 	void *data;
@@ -58,6 +61,18 @@ void recorder_get_status(struct recorder *r, struct recorder_status *ret);
 bool recorder_get_live(struct recorder *r, pid_t pid, struct histogram *ret,
 		       uint64_t *ret_since_ns);
 const struct recorder_options *recorder_get_options(const struct recorder *r);
+
+/* A snapshot that becomes a recording, not a trace. */
+struct snapshot_keeping {
+	struct recording_note note;
+	/*
+	 * Called in the snapshot's thread with the whole recording. capture: the broker's id of the
+	 * recorder's session, or SESSION_NO_ID. Returns 0, or -errno with the reason in the
+	 * result's text. NULL: a trace is wanted.
+	 */
+	int (*keep)(struct capture_result *result, uint32_t capture, void *data);
+};
+
 struct snapshot_request {
 	/* All of a recording is one trace, so each of its processes must belong to this user. */
 	struct authority_peer who;
@@ -66,6 +81,7 @@ struct snapshot_request {
 	/* Which requests the result lists one by one. */
 	struct request_list_options requests;
 	struct export_extras extras; /* of the trace */
+	struct snapshot_keeping keeping;
 	/* Called once, in the loop's thread; anything moved out of the result must be zeroed. */
 	void (*done)(struct capture_result *result, void *data);
 	void *data;

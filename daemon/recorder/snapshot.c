@@ -16,6 +16,7 @@ struct snapshot {
 	struct snapshot_request request;
 	struct loop *loop;
 	const char *hostname;
+	struct journal_budget *budget;
 	char *path, *model; /* of the filter */
 	uint64_t asked_ns;
 	struct flight_view *view;
@@ -28,16 +29,18 @@ struct snapshot {
 };
 
 int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname,
-		 struct snapshot **ret)
+		 struct journal_budget *budget, struct snapshot **ret)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct request_filter *filter;
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct snapshot){
-		.request = *request, .loop = loop, .hostname = hostname, .asked_ns = loop_now()
-	};
+	*s = (struct snapshot){ .request = *request,
+				.loop = loop,
+				.hostname = hostname,
+				.budget = budget,
+				.asked_ns = loop_now() };
 	filter = &s->request.filter;
 	s->path = filter->path ? strdup(filter->path) : NULL;
 	s->model = filter->model ? strdup(filter->model) : NULL;
@@ -74,14 +77,20 @@ const struct authority_peer *snapshot_who(const struct snapshot *s)
 	return &s->request.who;
 }
 
-struct snapshot *snapshot_next(const struct snapshot *s)
+void snapshots_add(struct snapshot **list, struct snapshot *s)
 {
-	return s->next;
+	while (*list)
+		list = &(*list)->next;
+	*list = s;
 }
 
-void snapshot_set_next(struct snapshot *s, struct snapshot *next)
+struct snapshot *snapshots_take(struct snapshot **list)
 {
-	s->next = next;
+	struct snapshot *s = *list;
+
+	if (s)
+		*list = s->next;
+	return s;
 }
 
 void snapshot_warn(struct snapshot *s, const char *text, bool restates)
@@ -152,24 +161,9 @@ static struct drain_counts counts_of(const struct drain_counts *all,
 				      .flows_full = all->flows_full };
 }
 
-static int make(struct snapshot *s)
+/* What is known before the records are read; the result gets its warnings. */
+static void describe(struct snapshot *s, uint64_t from, uint64_t to)
 {
-	uint64_t to = s->facts.until_ns,
-		 from = MAX(s->facts.since_ns,
-			    s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
-	struct result_facts facts = { .start_ns = from,
-				      .stop_ns = to,
-				      .start_unix_ns =
-					      from + clock_steps_offset_at(&s->facts.clock, from),
-				      .detail = s->facts.detail,
-				      .hostname = s->hostname,
-				      .n_left_out = s->facts.n_left_out,
-				      .requests = s->request.requests,
-				      .extras = s->request.extras };
-	struct flight_facts kept;
-	struct timeline *timeline;
-	int r;
-
 	if (s->request.last_ns && to - from < s->request.last_ns) {
 		result_warn(
 			&s->result,
@@ -192,18 +186,104 @@ static int make(struct snapshot *s)
 	report_sheds(s, from, to);
 	s->result.overhead = s->facts.overhead;
 	s->result.max_overhead = s->facts.max_overhead;
-	r = flight_view_correlate(s->view, from, to, facts.start_unix_ns, &s->request.filter, &kept,
-				  &timeline);
-	if (r < 0)
-		return r;
-	if (kept.lead_in_is_incomplete)
+}
+
+static void note_kept(struct snapshot *s, const struct flight_facts *kept,
+		      struct result_facts *facts)
+{
+	if (kept->lead_in_is_incomplete)
 		result_warn(
 			&s->result,
 			"Names of operations and paths of requests may be missing: the recorder did not have enough memory for all of them.");
-	facts.counts = counts_of(&s->facts.counts, &kept);
-	r = result_make(timeline, &facts, &s->result);
+	facts->counts = counts_of(&s->facts.counts, kept);
+}
+
+/* The note follows the head of the recording. */
+struct noting {
+	struct record_sink sink;
+	struct snapshot *snapshot;
+	const struct result_facts *facts;
+};
+
+static int on_begin(uint64_t start_ns, void *data)
+{
+	const struct noting *n = data;
+
+	recording_add_note(n->snapshot->result.recording, &n->snapshot->request.keeping.note,
+			   n->facts->start_unix_ns, n->facts->stop_ns - n->facts->start_ns);
+	return 0;
+}
+
+static int record(struct snapshot *s, struct result_facts *facts)
+{
+	struct recording *recording = calloc(1, sizeof(*recording));
+	struct noting noting = { .snapshot = s, .facts = facts };
+	struct record_sinks sinks = {};
+	struct flight_facts kept;
+	int r = recording ? journal_new(s->budget, &s->result.recording) : -ENOMEM;
+
+	noting.sink = (struct record_sink){ .begin = on_begin, .data = &noting };
+	if (r >= 0) {
+		sinks_add(&sinks,
+			  recording_init(recording, s->result.recording, &s->request.filter));
+		sinks_add(&sinks, &noting.sink);
+		r = flight_view_read(s->view, facts->start_ns, facts->stop_ns, &sinks, &kept);
+	}
+	free(recording);
+	if (r < 0)
+		return r;
+	note_kept(s, &kept, facts);
+	s->result.window_ns = facts->stop_ns - facts->start_ns;
+	r = recording_end(s->result.recording, facts, &s->result);
+	return r < 0 ? r : journal_finish(s->result.recording);
+}
+
+/* The recorder goes on meanwhile; the budget is its own, and may end with it. */
+static int keep(struct snapshot *s, struct result_facts *facts)
+{
+	int r = record(s, facts);
+
+	s->view = flight_view_free(s->view);
+	if (r >= 0) {
+		r = s->request.keeping.keep(&s->result, s->facts.capture, s->request.data);
+		s->result.error = r;
+	}
+	s->result.recording = journal_free(s->result.recording);
+	return s->result.error ? 0 : r;
+}
+
+static int correlate(struct snapshot *s, struct result_facts *facts)
+{
+	struct flight_facts kept;
+	struct timeline *timeline;
+	int r = flight_view_correlate(s->view, facts->start_ns, facts->stop_ns,
+				      facts->start_unix_ns, &s->request.filter, &kept, &timeline);
+
+	if (r < 0)
+		return r;
+	note_kept(s, &kept, facts);
+	r = result_make(timeline, facts, &s->result);
 	timeline_free(timeline);
 	return r;
+}
+
+static int make(struct snapshot *s)
+{
+	uint64_t to = s->facts.until_ns,
+		 from = MAX(s->facts.since_ns,
+			    s->request.last_ns ? to - MIN(to, s->request.last_ns) : 0);
+	struct result_facts facts = { .start_ns = from,
+				      .stop_ns = to,
+				      .start_unix_ns =
+					      from + clock_steps_offset_at(&s->facts.clock, from),
+				      .detail = s->facts.detail,
+				      .hostname = s->hostname,
+				      .n_left_out = s->facts.n_left_out,
+				      .requests = s->request.requests,
+				      .extras = s->request.extras };
+
+	describe(s, from, to);
+	return s->request.keeping.keep ? keep(s, &facts) : correlate(s, &facts);
 }
 
 static void note_error(struct snapshot *s, int error, const char *text)

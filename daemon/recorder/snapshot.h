@@ -9,17 +9,18 @@
 
 struct snapshot;
 
-/* -ENOMEM. */
+/* budget: of recordings, borrowed. -ENOMEM. */
 int snapshot_new(const struct snapshot_request *request, struct loop *loop, const char *hostname,
-		 struct snapshot **ret);
+		 struct journal_budget *budget, struct snapshot **ret);
 /* For a snapshot that was not begun. */
 struct snapshot *snapshot_free(struct snapshot *s);
 
 /* When it was requested, CLOCK_MONOTONIC. */
 uint64_t snapshot_asked_ns(const struct snapshot *s);
 const struct authority_peer *snapshot_who(const struct snapshot *s);
-struct snapshot *snapshot_next(const struct snapshot *s);
-void snapshot_set_next(struct snapshot *s, struct snapshot *next);
+/* A list, NULL at first: adds the last one, takes the first one (NULL: none). */
+void snapshots_add(struct snapshot **list, struct snapshot *s);
+struct snapshot *snapshots_take(struct snapshot **list);
 
 /* Adds the text to the result's warnings. restates: see result_restate(). */
 void snapshot_warn(struct snapshot *s, const char *text, bool restates);
@@ -37,6 +38,7 @@ struct snapshot_facts {
 	bool has_failed;            /* it has ended because of an error */
 	struct drain_counts counts; /* since it began */
 	struct clock_steps clock;   /* likewise */
+	uint32_t capture;           /* as struct snapshot_keeping */
 };
 
 /* Begins: the snapshot takes ownership of the view. It delivers its result in the loop's thread,

@@ -10,6 +10,7 @@
 #include "daemon/rpc/host_header.h"
 #include "daemon/rpc/jobs.h"
 #include "daemon/rpc/status.h"
+#include "daemon/rpc/triggered.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
@@ -113,6 +114,31 @@ static void print_recorder(FILE *f, const struct service *s)
 		r.n_shed);
 }
 
+static void print_suppressed(FILE *f, const char *name, const char *reason, uint64_t n)
+{
+	fprintf(f, "tfprofd_snapshots_suppressed_total{trigger=\"%s\",reason=\"%s\"} %" PRIu64 "\n",
+		name, reason, n);
+}
+
+/* Names of triggers need no escapes. */
+static void print_triggers(FILE *f, const struct service *s)
+{
+	struct triggered_counts c;
+
+	if (!triggered_count(s->triggered, 0, &c))
+		return;
+	print_head(f, "snapshots_total", "counter", "Snapshots that triggers have kept.");
+	for (unsigned i = 0; triggered_count(s->triggered, i, &c); i++)
+		fprintf(f, "tfprofd_snapshots_total{trigger=\"%s\"} %" PRIu64 "\n", c.name, c.kept);
+	print_head(
+		f, "snapshots_suppressed_total", "counter",
+		"Snapshots that triggers have not kept: too soon after the last one, or failed.");
+	for (unsigned i = 0; triggered_count(s->triggered, i, &c); i++) {
+		print_suppressed(f, c.name, "interval", c.too_soon);
+		print_suppressed(f, c.name, "failed", c.failed);
+	}
+}
+
 static void print_histogram(FILE *f, const struct target *target, const struct histogram *h)
 {
 	uint64_t seen = 0;
@@ -172,6 +198,7 @@ static char *print_all(struct service *s)
 		     (double)(loop_now() - s->started_ns) / 1e9);
 	print_captures(f, s);
 	print_recorder(f, s);
+	print_triggers(f, s);
 	print_targets(f, s);
 	return fclose(f) ? NULL : text;
 }

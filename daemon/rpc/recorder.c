@@ -13,6 +13,7 @@
 #include "daemon/rpc/profiler.h"
 #include "daemon/rpc/reply.h"
 #include "daemon/rpc/requests_reply.h"
+#include "daemon/rpc/triggered.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
 #include "proto/profiler_service.pb-c.h"
@@ -53,6 +54,7 @@ static int start(struct service *s, const struct authority_peer *owner, unsigned
 					    .max_overhead = config->recorder.max_overhead,
 					    .last_ns = config->recorder.last_ns,
 					    .bytes = config->recorder.bytes,
+					    .triggers = triggered_rules(s->triggered),
 					    .ended = on_ended,
 					    .data = s };
 	int r = recorder_new(&options, &s->recorder);

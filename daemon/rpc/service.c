@@ -23,6 +23,7 @@
 #include "daemon/rpc/reflection.h"
 #include "daemon/rpc/settle.h"
 #include "daemon/rpc/status.h"
+#include "daemon/rpc/triggered.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -371,6 +372,8 @@ int service_new(const struct service_options *options, struct service **ret)
 	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
 	if (r >= 0)
+		r = triggered_new(s, &s->triggered);
+	if (r >= 0)
 		r = recorder_configure(s);
 	if (r >= 0 && options->metrics >= 0)
 		r = metrics_new(s, options->metrics, &s->metrics);
@@ -393,6 +396,7 @@ struct service *service_free(struct service *s)
 	metrics_free(s->metrics);
 	settle_free(s);
 	targets_free(s->targets);
+	triggered_free(s->triggered);
 	capture_shared_free(s->captures);
 	if (s->port_pids)
 		munmap(s->port_pids, PORTS_BYTES);

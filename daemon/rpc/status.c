@@ -159,6 +159,8 @@ const Tfprofd__StatusReply *status_new(struct service *s, const struct grpc_call
 	status->reply = (Tfprofd__StatusReply)TFPROFD__STATUS_REPLY__INIT;
 	status->reply.version = (char *)TFPROFD_VERSION;
 	status->reply.hostname = (char *)s->options.hostname;
+	if (s->options.config->n_triggers)
+		status->reply.snapshot_directory = (char *)s->options.config->snapshots.directory;
 	status->reply.uptime_ns = loop_now() - s->started_ns;
 	fill_targets(status, s, call, action);
 	fill_captures(status, s, grpc_call_peer(call));

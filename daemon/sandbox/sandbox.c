@@ -16,6 +16,8 @@
 #include "lib/base/macro.h"
 
 #define FRONT_FILES 4096
+/* Of a file that the front writes: as long as the longest recording. */
+#define FRONT_FILE_BYTES (512u << 20)
 
 /* What the front sees of the host's files: processes. */
 static const char *const shown[] = { "/proc", NULL };
@@ -130,6 +132,9 @@ int sandbox_front(struct sandbox_front *front)
 	r = limit(RLIMIT_NOFILE, FRONT_FILES);
 	if (r < 0)
 		log_debug("cannot set RLIMIT_NOFILE: %s", strerror(-r));
+	r = limit(RLIMIT_FSIZE, FRONT_FILE_BYTES);
+	if (r < 0)
+		log_debug("cannot set RLIMIT_FSIZE: %s", strerror(-r));
 	r = limit_memory();
 	if (r < 0)
 		log_debug("cannot set RLIMIT_DATA: %s", strerror(-r));

@@ -88,6 +88,11 @@ static struct broker_options broker_options(struct config *config)
 		.authority = &config->access,
 		.certificates = config->tls_users,
 		.reports_early = config->lifecycle,
+		.snapshots = { .rules = config->triggers,
+			       .n_rules = config->n_triggers,
+			       .interval_ns = config->snapshots.interval_ns,
+			       .keep = config->snapshots.keep,
+			       .bytes = config->snapshots.bytes },
 		.reload = { config->file, config->tls_certificate, config->tls_key,
 			    config->tls_client_ca, config->tls_revoked }
 	};
@@ -144,6 +149,7 @@ static void become_broker(const struct roles_options *options, const int sockets
 	broker.listeners = options->listeners->list;
 	broker.n_listeners = options->listeners->n;
 	broker.state = options->state;
+	broker.snapshots.directory = options->snapshots;
 	r = broker_run(&broker);
 	config_free(front.config);
 	end(r);
@@ -191,12 +197,15 @@ int roles_start_front(const struct roles_options *options, const struct broker_r
 	if (*ret_front == 0) {
 		close(options->lock);
 		safe_close(options->state);
+		safe_close(options->snapshots);
 		safe_close(options->notify);
 		close(options->clients);
 		close(broker->notes);
 		close(line[0]);
 		ignore_signals();
 		signal(SIGPIPE, SIG_IGN);
+		/* A file beyond its limit is an error of the call. */
+		signal(SIGXFSZ, SIG_IGN);
 		prefer_for_oom();
 		front.lines = broker->lines;
 		front.supervisor = line[1];

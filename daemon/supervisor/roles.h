@@ -11,9 +11,10 @@
 /* What they get; the supervisor owns it. */
 struct roles_options {
 	const struct listeners *listeners;
-	int notify; /* the service manager's socket, the supervisor's alone; -1: none */
-	int lock;   /* of the state directory: held as long as a broker lives */
-	int state;  /* the state directory; -1: it cannot be used */
+	int notify;    /* the service manager's socket, the supervisor's alone; -1: none */
+	int lock;      /* of the state directory: held as long as a broker lives */
+	int state;     /* the state directory; -1: it cannot be used */
+	int snapshots; /* the directory of triggers' snapshots, the broker's alone; -1: none */
 	/* The table of the front's clients, as clients_memory_new(). */
 	int clients;
 	struct sandbox_user user;   /* of the broker */

@@ -126,6 +126,60 @@ int state_open(const char *path, struct sandbox_user *broker)
 	return fd;
 }
 
+static bool is_empty(int directory)
+{
+	DIR *d = directory_list(directory);
+	const struct dirent *entry;
+	bool empty = d;
+
+	while (empty && (entry = readdir(d)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	if (d)
+		closedir(d);
+	return empty;
+}
+
+/* -EPERM: it is another user's. */
+static int take_directory(int fd, const struct sandbox_user *user)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return -EPERM;
+	if (st.st_uid == user->uid || (geteuid() && st.st_uid == geteuid()))
+		return 0;
+	if (st.st_uid || geteuid() || !is_empty(fd))
+		return -EPERM;
+	/* Names are no secret: who may read a file is a matter of that file. */
+	return fchown(fd, user->uid, user->gid) < 0 || fchmod(fd, 0755) < 0 ? -errno : 0;
+}
+
+int state_open_snapshots(const char *path, const struct sandbox_user *broker)
+{
+	int r = directory_make(path, 0755), fd;
+
+	if (r < 0)
+		return log_error_errno(
+			r, "cannot create the directory %s: %m; choose another snapshot-directory",
+			path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	r = fd < 0 ? -errno : take_directory(fd, broker);
+	if (r == 0)
+		return fd;
+	safe_close(fd);
+	if (r == -EPERM)
+		log_error(
+			"the directory %s must belong to user %u, and nobody else may write to it, or be empty and root's: choose another snapshot-directory",
+			path, broker->uid);
+	else
+		log_error_errno(
+			r, "cannot use the directory %s: %m; choose another snapshot-directory",
+			path);
+	return r;
+}
+
 int state_open_cache(const char *state, const struct sandbox_user *user)
 {
 	char path[600];

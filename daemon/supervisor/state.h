@@ -11,6 +11,10 @@ int state_lock(const char *path);
  * of others, the broker's user becomes root. Returns its descriptor; -1: it cannot be used, and the
  * log has the reason. */
 int state_open(const char *path, struct sandbox_user *broker);
+/* The directory of triggers' snapshots, which is created if it does not exist: it belongs to the
+ * broker's user, or is empty and root's, and then it becomes the broker's. Returns its descriptor;
+ * -errno: it cannot be used, and the log has the reason. */
+int state_open_snapshots(const char *path, const struct sandbox_user *broker);
 /*
  * A directory that the front, which owns nothing else, may write to. It is a cache: without it (-1)
  * the daemon is only slower. Other processes of the front's user cannot reach it: the state

@@ -27,7 +27,7 @@
 #include "lib/proc/maps.h"
 
 #define NOBODY 65534
-#define TYPES_MAX (BROKER_PREFLIGHT + 3)
+#define TYPES_MAX (BROKER_SNAPSHOT_END + 3)
 
 struct front {
 	struct proxy *proxy;

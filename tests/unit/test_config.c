@@ -406,10 +406,10 @@ TEST(an_error_in_the_file_is_reported_with_its_line)
 	expect_refused("[target a]\n\nlevl = 1\n", "3: unknown key 'levl' (did you mean 'level'?)");
 	expect_refused(
 		"\n[tenant a]\n",
-		"2: unknown section '[tenant a]': use [daemon], [target GLOB] or [access NAME]");
+		"2: unknown section '[tenant a]': use [daemon], [target GLOB], [access NAME] or [trigger NAME]");
 	expect_refused(
 		"[target]\nlevel = 1\n",
-		"1: unknown section '[target]': use [daemon], [target GLOB] or [access NAME]");
+		"1: unknown section '[target]': use [daemon], [target GLOB], [access NAME] or [trigger NAME]");
 	expect_refused("[target  ]\n", "1: the section has no process pattern: use [target GLOB]");
 	expect_refused("level = 1\n[target a]\n", "1: 'level' is outside a section");
 	expect_refused("[target a]\nlevel\n", "2: neither a section nor KEY = VALUE");
@@ -437,6 +437,94 @@ TEST(an_error_in_the_file_is_reported_with_its_line)
 	line[sizeof(line) - 1] = 0;
 	snprintf(text, sizeof(text), "[target a]\npath = %s\nlevel = 1\n", line);
 	expect_refused(text, "2: the line is longer than 198 bytes");
+}
+
+#define TRIGGERS "[daemon]\nrecorder = 1\nrecorder-last = 20s\nsnapshot-directory = /s\n"
+
+TEST(every_key_of_a_trigger_is_read_and_others_have_defaults)
+{
+	struct config *config;
+
+	CHECK_EQ(
+		read_text(
+			TRIGGERS
+			"snapshot-interval = 5m\nsnapshots-keep = 7\nsnapshots-size = 3\n"
+			"[trigger slow-1]\nmodel = m*\nlatency-above = 50ms\nrequests = 3\nwindow = 30s\n"
+			"last = 15s\n[trigger p99]\np99-above = 20ms\n"
+			"[trigger e]\nerror-rate-above = 5%\n[trigger l]\nlatency-above = 1s\n"
+			"[trigger q]\nqueue-above = 8\n",
+			&config),
+		0);
+	if (!config)
+		return;
+	CHECK_STR(config->snapshots.directory, "/s");
+	CHECK_EQ(config->snapshots.interval_ns, 300000000000);
+	CHECK_EQ(config->snapshots.keep, 7);
+	CHECK_EQ(config->snapshots.bytes, 3 << 20);
+	CHECK_EQ(config->n_triggers, 5);
+	CHECK_STR(config->triggers[0].name, "slow-1");
+	CHECK_STR(config->triggers[0].model, "m*");
+	CHECK_EQ(config->triggers[0].condition, TRIGGER_LATENCY);
+	CHECK_EQ(config->triggers[0].latency_ns, 50000000);
+	CHECK_EQ(config->triggers[0].requests, 3);
+	CHECK_EQ(config->triggers[0].window_ns, 30000000000);
+	CHECK_EQ(config->triggers[0].last_ns, 15000000000);
+	CHECK_EQ(config->triggers[1].condition, TRIGGER_P99);
+	CHECK_EQ(config->triggers[1].requests, 100);
+	CHECK_EQ(config->triggers[1].window_ns, 10000000000);
+	CHECK_EQ(config->triggers[1].last_ns, 10000000000);
+	CHECK_EQ(config->triggers[2].condition, TRIGGER_ERRORS);
+	CHECK(config->triggers[2].percent == 5);
+	CHECK_EQ(config->triggers[2].requests, 20);
+	CHECK_EQ(config->triggers[3].requests, 1);
+	CHECK_EQ(config->triggers[4].condition, TRIGGER_QUEUE);
+	CHECK_EQ(config->triggers[4].queue, 8);
+	config_free(config);
+}
+
+TEST(a_trigger_that_cannot_work_is_refused_with_what_to_do)
+{
+	expect_refused(
+		TRIGGERS "[trigger a]\n",
+		" [trigger a] has no condition: give latency-above, p99-above, error-rate-above or queue-above");
+	expect_refused(
+		"[daemon]\nsnapshot-directory = /s\n[trigger a]\nlatency-above = 1s\n",
+		" [trigger a] keeps what the flight recorder holds: turn it on with recorder = 1");
+	expect_refused(
+		"[daemon]\nrecorder = 1\n[trigger a]\nlatency-above = 1s\n",
+		" [trigger a] needs a place for its snapshots: name one with snapshot-directory");
+	expect_refused(
+		TRIGGERS "[trigger a]\nlatency-above = 1s\nlast = 21s\n",
+		" [trigger a]: last is longer than the recorder keeps: lower it, or raise recorder-last");
+	expect_refused(TRIGGERS "[trigger a]\nlatency-above = 1s\np99-above = 1s\n",
+		       "7: a section has one condition: add another [trigger NAME] for this one");
+	expect_refused(TRIGGERS "[trigger a]\nlatency-above = fast\n",
+		       "6: invalid duration 'fast': use 500ms, 2s, 1.5s or 1m");
+	expect_refused(TRIGGERS "[trigger a]\nerror-rate-above = 100\n",
+		       "6: invalid percentage '100': use 5%, 0.5 or 20%; above 0 and below 100");
+	expect_refused(TRIGGERS "[trigger a]\nwindow = 100ms\n",
+		       "6: invalid duration '100ms': use 1s, 30s or 1m; 1s to 10m");
+	expect_refused(TRIGGERS "[trigger a]\nrequests = 0\n",
+		       "6: invalid number of requests '0': use 1 to 1000000");
+	expect_refused(
+		TRIGGERS "[trigger a]\nqueue-above = 3\nwindow = 2s\n",
+		" [trigger a]: queue-above counts requests in progress, of all models: leave out requests, window and model");
+	expect_refused(TRIGGERS "[trigger a]\nlatency-abov = 1s\n",
+		       "6: unknown key 'latency-abov' (did you mean 'latency-above'?)");
+	expect_refused(TRIGGERS "[trigger ]\n", "5: the section has no name: use [trigger NAME]");
+	expect_refused(
+		TRIGGERS "[trigger a/b]\n",
+		"5: invalid name of a trigger: use up to 32 letters, digits, '-' and '_', of which names of files are made");
+	expect_refused(TRIGGERS "[trigger a]\n[trigger a]\n",
+		       "6: there are two sections [trigger a]");
+	expect_refused(
+		"[daemon]\nsnapshot-directory = /var/lib/tfprofd/s\n",
+		" snapshot-directory must be a directory of its own: neither state-dir, nor in it, nor around it");
+	expect_refused(
+		"[daemon]\nsnapshot-directory = /var/lib\n",
+		" snapshot-directory must be a directory of its own: neither state-dir, nor in it, nor around it");
+	expect_refused("[daemon]\nsnapshot-interval = 0.5s\n",
+		       "2: invalid duration '0.5s': use 30s, 10m or 1h; at least 1s");
 }
 
 TEST(a_missing_file_is_named)

@@ -6,8 +6,11 @@
  */
 #include "tests/unit/check.h"
 
+#include <errno.h>
 #include <stdarg.h>
 
+#include "daemon/capture/recording.h"
+#include "daemon/capture/replay.h"
 #include "daemon/export/summary/request_summary.h"
 #include "daemon/record/store.h"
 #include "daemon/recorder/flight.h"
@@ -784,12 +787,9 @@ static void check_paths(const struct trial *trial)
 	}
 }
 
-/* What a recorder that keeps so many bytes knows of a recording, and makes of a window. */
-static void trial_fly(struct trial *trial, uint64_t bytes)
+/* What a recorder that keeps so many bytes knows of a recording; NULL: it failed. */
+static struct flight_view *fly(const struct recorded *r, uint64_t bytes)
 {
-	const struct recorded *r = &trial->truth->recorded;
-	struct flight_facts facts = {};
-	struct request_filter all = {};
 	struct flight_view *view = NULL;
 	const struct record_sink *sink;
 	struct flight *flight = NULL;
@@ -807,6 +807,17 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 		error = flight_view_new(flight, &view);
 	/* The view is all that is needed from here on. */
 	flight_free(flight);
+	return view;
+}
+
+/* And what it makes of a window. */
+static void trial_fly(struct trial *trial, uint64_t bytes)
+{
+	struct flight_view *view = fly(&trial->truth->recorded, bytes);
+	struct flight_facts facts = {};
+	struct request_filter all = {};
+	int error = view ? 0 : -ENOMEM;
+
 	trial->d.start_ns = MAX(trial->d.start_ns, flight_view_oldest(view));
 	if (!error)
 		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all,
@@ -841,6 +852,111 @@ TEST(a_snapshot_equals_a_capture_of_its_window)
 			trial_done(&trial);
 		}
 	check_said(90);
+}
+
+static uint8_t *collect(struct journal *j, size_t *ret_size)
+{
+	uint8_t *file = malloc(journal_bytes(j));
+	const void *bytes;
+	void *owner;
+	size_t size;
+
+	*ret_size = 0;
+	while (journal_take(j, &bytes, &size, &owner)) {
+		memcpy(file + *ret_size, bytes, size);
+		*ret_size += size;
+		journal_release(owner);
+	}
+	return file;
+}
+
+/* A recording of a view's window, as a trigger keeps it. */
+static uint8_t *record_view(const struct flight_view *view, const struct result_facts *of,
+			    size_t *ret_size)
+{
+	static struct journal_budget budget = { .max_bytes = 256u << 20 };
+	const struct recording_note note = { .trigger = "slow", .reason = "why", .pid = 1 };
+	struct recording *recording = calloc(1, sizeof(*recording));
+	struct capture_result result = {};
+	struct record_sinks sinks = {};
+	struct request_filter all = {};
+	struct flight_facts kept;
+	struct journal *j = NULL;
+	uint8_t *file;
+
+	CHECK_EQ(journal_new(&budget, &j), 0);
+	sinks_add(&sinks, recording_init(recording, j, &all));
+	CHECK_EQ(flight_view_read(view, of->start_ns, of->stop_ns, &sinks, &kept), 0);
+	recording_add_note(j, &note, 1, 2);
+	CHECK_EQ(recording_end(j, of, &result), 0);
+	CHECK_EQ(journal_finish(j), 0);
+	file = collect(j, ret_size);
+	journal_free(j);
+	free(recording);
+	return file;
+}
+
+static bool is_same_trace(const struct exported *a, const struct exported *b)
+{
+	bool same = a->n_chunks == b->n_chunks && a->size == b->size;
+
+	for (size_t i = 0; same && i < a->n_chunks; i++)
+		same = a->chunks[i].iov_len == b->chunks[i].iov_len &&
+		       !memcmp(a->chunks[i].iov_base, b->chunks[i].iov_base, a->chunks[i].iov_len);
+	return same;
+}
+
+static bool is_same_list(const struct request_list *a, const struct request_list *b)
+{
+	bool same = a->n_messages == b->n_messages && a->n_messages;
+
+	for (size_t i = 0; same && i < a->n_messages; i++)
+		same = a->messages[i].size == b->messages[i].size &&
+		       !memcmp(a->messages[i].bytes, b->messages[i].bytes, a->messages[i].size);
+	return same;
+}
+
+TEST(a_recording_of_a_snapshot_replays_to_the_snapshot)
+{
+	for (size_t i = 0; i < N_TRUTHS; i++)
+		for (unsigned seed = 0; seed < 2; seed++) {
+			struct trial trial = trial_new(truth_get(i), "a recorded snapshot", seed);
+			struct flight_view *view =
+				fly(&trial.truth->recorded, seed ? 64 << 20 : 512 << 10);
+			struct result_facts facts = { .stop_ns = trial.d.stop_ns,
+						      .detail.level = 2,
+						      .requests.all = true,
+						      .hostname = "host" };
+			struct capture_result result = {};
+			struct request_filter all = {};
+			struct flight_facts kept;
+			struct replay again;
+			char error[256] = "";
+			uint8_t *file;
+			size_t size;
+
+			facts.start_ns = MAX(
+				choose_edge(&trial.truth->recorded, 0, trial.truth->recorded.n / 2),
+				flight_view_oldest(view));
+			CHECK_EQ(flight_view_correlate(view, facts.start_ns, facts.stop_ns, 0, &all,
+						       &kept, &trial.t),
+				 0);
+			CHECK_EQ(result_make(trial.t, &facts, &result), 0);
+			file = record_view(view, &facts, &size);
+			CHECK_EQ(replay_make(file, size, &facts.requests, &(struct replay_extras){},
+					     &again, error, sizeof(error)),
+				 0);
+			CHECK_STR(error, "");
+			if (!is_same_trace(&result.trace, &again.result.trace) ||
+			    !is_same_list(&result.requests, &again.result.requests))
+				wrong(&trial, "the replay is another one");
+			CHECK(result.trace.n_events > 100);
+			replay_done(&again);
+			result_done(&result);
+			flight_view_free(view);
+			free(file);
+			trial_done(&trial);
+		}
 }
 
 /* Of HTTP/1 the kernel counts messages: the next one shows that the record of one is missing. */

@@ -27,7 +27,7 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 
 	if (s->done)
 		return;
-	s->done = true;
+	requests_note_end(r, request);
 	q->end_ns = MAX(end, q->start_ns);
 	/* Records still arrive while the window closes. */
 	q->read_start_ns = MIN(q->read_start_ns, q->end_ns);

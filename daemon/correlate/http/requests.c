@@ -50,7 +50,28 @@ uint32_t requests_add(struct correlator *c, uint32_t connection, uint32_t proces
 					  .grpc_status = -1 };
 	r->states[r->n] = (struct request_state){ .connection = connection, .next = NO_REQUEST };
 	r->at_sockets[process] = true;
+	r->n_open[process]++;
 	return r->n++;
+}
+
+void requests_note_end(struct requests *r, uint32_t request)
+{
+	r->states[request].done = true;
+	r->n_open[r->list[request].process]--;
+}
+
+uint32_t correlator_n_open(const struct correlator *c, unsigned target)
+{
+	return c->requests.n_open[target];
+}
+
+uint64_t correlator_oldest_open(struct correlator *c)
+{
+	struct requests *r = &c->requests;
+
+	while (r->first_open < r->n && r->states[r->first_open].done)
+		r->first_open++;
+	return r->first_open < r->n ? r->list[r->first_open].start_ns : UINT64_MAX;
 }
 
 static uint64_t stream_key(uint32_t connection, uint32_t stream)
@@ -81,7 +102,9 @@ void requests_note_finished(struct correlator *c, uint64_t span)
 			     .end_ns = s->end_ns,
 			     .process = c->t->threads[s->thread].process,
 			     .path = TEXT_NONE,
-			     .model = TEXT_NONE };
+			     .model = TEXT_NONE,
+			     .status = -1,
+			     .grpc_status = -1 };
 
 	/* A mark within a request at a socket is part of that one. */
 	if (s->kind == SPAN_RUN && c->requests.at_sockets[q.process])

@@ -34,6 +34,8 @@ struct requests {
 	uint32_t n;
 	struct map of_stream;
 	bool at_sockets[RECORD_MAX_TARGETS]; /* by process: there are any */
+	uint32_t n_open[RECORD_MAX_TARGETS]; /* by process: those in progress */
+	uint32_t first_open;                 /* none before this one is */
 	uint64_t n_left_out;
 };
 
@@ -54,6 +56,8 @@ static inline uint32_t requests_count(const struct requests *r)
 
 /* A new request on that connection; NO_REQUEST: no room. */
 uint32_t requests_add(struct correlator *c, uint32_t connection, uint32_t process, uint64_t start);
+/* The request is in progress no more. */
+void requests_note_end(struct requests *r, uint32_t request);
 /* HTTP/2: the request has this stream of its connection. */
 void requests_set_stream(struct correlator *c, uint32_t request, uint32_t stream);
 /* The request of an HTTP/2 connection with this stream's number; NO_REQUEST. */

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Triggers: the recorder keeps what it holds when a condition of the configuration is met. As root."""
+import json
+import os
+import re
+import stat
+import subprocess
+import time
+import urllib.request
+
+import harness
+from test_delays import Client, Log, MS, Server, latency
+
+OK, NO_TARGET = 0, 4
+STALL_MS = 200
+OWNER, OTHER = 4242, 4243
+DAEMON = "[daemon]\nrecorder = 2\nrecorder-overhead = 100\nsnapshot-interval = 1h\n"
+SLOW = "[trigger slow]\nmodel = half_plus_*\nlatency-above = 150ms\nlast = 5s\n"
+
+
+class TestCase(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.directory.chmod(0o755)
+        self.snapshots = self.directory / "snapshots"
+
+    def write(self, text, directory=None):
+        config = self.directory / "tfprofd.ini"
+        config.write_text(text.replace("[daemon]\n", f"[daemon]\nsnapshot-directory = {directory or self.snapshots}\n", 1))
+        return config
+
+    def serve_with(self, text, *arguments, directory=None, **how):
+        self.daemon = self.start(harness.Daemon, "--config", self.write(text, directory), *arguments, **how)
+        return self.daemon
+
+    def begin(self, *options, models=("half_plus_two",)):
+        server = self.start(Server, self.directory, list(models), *options)
+        harness.wait_target(self.daemon, server.pid)
+
+        def is_recorded():
+            targets = harness.ctl(self.daemon, "status", "--json").json["targets"]
+            return any(t["pid"] == server.pid and t["measured"] for t in targets)
+        harness.wait_until(is_recorded, 10, "the recorder is attached")
+        return server
+
+    def names(self):
+        return sorted(os.listdir(self.snapshots))
+
+    def wait_kept(self, count, timeout=20):
+        harness.wait_until(lambda: len(self.names()) >= count, timeout, f"{count} snapshots")
+        return [self.snapshots / name for name in self.names()]
+
+    def wait_log(self, pattern):
+        return harness.wait_until(lambda: re.search(pattern, self.daemon.stderr()), 20, pattern)
+
+    def replay(self, path):
+        """The result of a replay, and its requests."""
+        requests = self.directory / "requests"
+        command = harness.ctl(None, "replay", path, "--json", "-o", self.directory / f"logdir-{path.stem}", "--requests", requests)
+        self.assertIn(command.status, (0, 6), command.stderr)
+        return command.json, [json.loads(line) for line in requests.read_text().splitlines()]
+
+    def metrics(self, port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return answer.read().decode()
+
+
+class Latency(TestCase):
+    def test_the_snapshot_holds_the_slow_request_of_the_client_s_log(self):
+        port = harness.free_port()
+        self.serve_with(DAEMON + SLOW, "--metrics-listen", f"127.0.0.1:{port}")
+        server = self.begin("--delay-decode", STALL_MS)
+        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=20)
+        path, = self.wait_kept(1)
+        self.assertRegex(path.name, rf"^\d{{8}}T\d{{6}}\.\d{{3}}Z-slow-{server.pid}\.tfp$")
+        # More of them follow, within the interval.
+        time.sleep(3)
+        log = Log(client.finish())
+        self.assertGreater(len([e for e in log.exchanges if latency(e) > STALL_MS * MS]), 1)
+        self.assertEqual(self.names(), [path.name])
+        result, requests = self.replay(path)
+        slowest = max(requests, key=lambda r: r["latency_ns"])
+        exchange = log.find(slowest)
+        self.assertGreaterEqual(slowest["latency_ns"], STALL_MS * MS)
+        self.assertLess(slowest["latency_ns"], latency(exchange))
+        self.assertGreater(latency(exchange), STALL_MS * MS)
+        self.assertEqual(result["requests"]["lost"], 0)
+        self.assertTrue(harness.XSpace(result["file"]).ops())
+        # The reason is the same in the log, in the list and in the recording.
+        reason = self.wait_log(rf"trigger slow: kept {re.escape(path.name)}, \d+ bytes, the last [\d.]+ m?s, of process {server.pid} "
+                               r"\(native_server\): (model half_plus_two: a request took 2\d\d ms, above 150 ms)")[1]
+        command = harness.ctl(self.daemon, "snapshots", "--json")
+        self.assertEqual(command.status, OK, command.stderr)
+        listed, = command.json["snapshots"]
+        self.assertEqual((listed["file"], listed["trigger"], listed["pid"], listed["process"], listed["reason"], listed["bytes"]),
+                         (path.name, "slow", server.pid, "native_server", reason, path.stat().st_size))
+        self.assertEqual(listed["duration_ns"], result["window_ns"])
+        self.assertIn(reason, harness.ctl(None, "snapshots", self.snapshots).stdout)
+        # So are the counts, and the audit log has the file.
+        text = self.metrics(port)
+        self.assertIn('tfprofd_snapshots_total{trigger="slow"} 1\n', text)
+        self.assertGreater(int(re.search(r'tfprofd_snapshots_suppressed_total\{trigger="slow",reason="interval"\} (\d+)', text)[1]), 0)
+        audit = (self.daemon.state / "audit.log").read_text()
+        self.assertRegex(audit, rf"verdict=allow action=snapshot client_uid=0 target_pid={server.pid} .*reason={re.escape(path.name)} bytes=\d+")
+
+    def test_the_oldest_snapshots_make_room(self):
+        self.serve_with(DAEMON.replace("1h", "1s") + "snapshots-keep = 2\n" + SLOW)
+        server = self.begin("--delay-decode", STALL_MS)
+        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=40)
+        first = self.wait_kept(1)[0].name
+        harness.wait_until(lambda: first not in self.names(), 30, "the first one is removed")
+        client.finish()
+        self.assertLessEqual(len(self.names()), 2)
+        self.assertGreaterEqual(len(self.names()), 1)
+
+
+class OtherConditions(TestCase):
+    def test_percentiles_queues_and_models_have_conditions_of_their_own(self):
+        self.serve_with(DAEMON + "[trigger p99]\np99-above = 100ms\nrequests = 20\nwindow = 30s\n[trigger queue]\nqueue-above = 3\n"
+                        "[trigger other]\nmodel = layered\nlatency-above = 1ms\n[trigger errors]\nerror-rate-above = 1%\n")
+        server = self.begin("--delay-decode", STALL_MS)
+        client = self.start(Client, self.directory, server, "half_plus_two", clients=8, rate=400)
+        paths = self.wait_kept(2)
+        time.sleep(1)
+        client.finish()
+        self.assertEqual({re.fullmatch(r".*Z-(\w+)-\d+\.tfp", name)[1] for name in self.names()}, {"p99", "queue"})
+        reasons = {s["trigger"]: s["reason"] for s in harness.ctl(self.daemon, "snapshots", "--json").json["snapshots"]}
+        self.assertRegex(reasons["p99"], r"^model half_plus_two: the 99th percentile of \d+ requests within 30\.0 s is above 100 ms, the slowest took 2\d\d ms$")
+        self.assertRegex(reasons["queue"], r"^[4-8] requests are in progress, above 3$")
+        for path in paths:
+            self.assertGreater(len(self.replay(path)[1]), 0)
+
+
+class Readers(TestCase):
+    def list_as(self, uid):
+        command = harness.run(harness.OUT / "tfprofctl", "snapshots", self.snapshots, "--json", user=uid)
+        self.assertEqual(command.status, OK, command.stderr)
+        return json.loads(command.stdout)["snapshots"]
+
+    def test_root_and_the_user_of_the_process_can_read_it_and_nobody_else(self):
+        # What the daemon captures as this user is of this user alone.
+        self.serve_with(DAEMON + f"captures-user = {OWNER}\n" + SLOW)
+        server = self.start(harness.NativeServer, prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
+                            arguments=("--delay-decode", STALL_MS))
+        harness.wait_target(self.daemon, server.pid)
+        load = self.start(harness.Load, server)
+        path, = self.wait_kept(1)
+        self.wait_log("trigger slow: kept")
+        load.finish()
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o640)
+        self.assertNotIn(path.stat().st_uid, (0, OWNER))
+        read = lambda uid: harness.run("cat", path, user=uid).status
+        self.assertEqual((harness.run("cat", path).status, read(OWNER), read(OTHER) != 0), (0, 0, True))
+        self.assertEqual(harness.run("sh", "-c", f"echo >> {path}", user=OWNER).status != 0, True)
+        (own,), (other,) = self.list_as(OWNER), self.list_as(OTHER)
+        self.assertEqual((own["readable"], own["trigger"], own["pid"]), (True, "slow", server.pid))
+        self.assertEqual((other["readable"], other.get("reason")), (False, None))
+
+    def test_with_processes_of_several_users_it_is_for_root(self):
+        self.serve_with(DAEMON + SLOW)
+        servers = [self.start(harness.NativeServer, prefix=["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"],
+                              arguments=("--delay-decode", STALL_MS)) for uid in (OWNER, OTHER)]
+        for server in servers:
+            harness.wait_target(self.daemon, server.pid)
+        harness.wait_until(lambda: harness.ctl(self.daemon, "status", "--json").json["recorder"]["processes"] >= 2, 10, "both are recorded")
+        load = self.start(harness.Load, servers[0])
+        path, = self.wait_kept(1)
+        load.finish()
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        for uid in (OWNER, OTHER):
+            self.assertNotEqual(harness.run("cat", path, user=uid).status, 0)
+
+
+class Faults(TestCase):
+    def test_without_space_there_is_one_message_and_nothing_is_left(self):
+        self.snapshots.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=0755", "none", self.snapshots], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.snapshots], check=True)
+        self.serve_with(DAEMON + SLOW)
+        server = self.begin("--delay-decode", STALL_MS)
+        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=40)
+        self.wait_log(rf"trigger slow: no snapshot of process {server.pid} \(native_server\): cannot write to snapshot-directory: "
+                      "No space left on device; the reason for one: model half_plus_two: a request took")
+        time.sleep(2)
+        client.finish()
+        self.assertEqual(self.daemon.stderr().count("no snapshot of"), 1)
+        self.assertEqual(self.names(), [])
+        self.assertEqual(os.statvfs(self.snapshots).f_bfree, os.statvfs(self.snapshots).f_blocks)
+
+    def start_fails(self, directory):
+        command = harness.run(harness.OUT / "tfprofd", "--config", self.write(DAEMON + SLOW, directory), "--foreground", "--no-listen",
+                              "--socket", self.directory / "s", "--state-dir", self.directory / "state", timeout=20)
+        self.assertEqual(command.status, 1, command.stderr)
+        return command.stderr
+
+    def test_a_directory_that_is_not_the_daemon_s_is_refused_at_the_start(self):
+        self.snapshots.mkdir(mode=0o755)
+        (self.snapshots / "mine").touch()
+        self.assertRegex(self.start_fails(self.snapshots), r"the directory \S+/snapshots must belong to user \d+, and nobody else may write to it, "
+                         "or be empty and root's: choose another snapshot-directory")
+        (self.snapshots / "mine").unlink()
+        self.snapshots.chmod(0o777)
+        self.assertIn("nobody else may write to it", self.start_fails(self.snapshots))
+        self.assertIn("Not a directory; choose another snapshot-directory", self.start_fails("/dev/null/x"))
+
+    def test_the_list_is_of_a_directory_or_of_a_daemon_with_triggers(self):
+        self.daemon = self.start(harness.Daemon)
+        command = harness.ctl(self.daemon, "snapshots")
+        self.assertEqual(command.status, NO_TARGET)
+        self.assertIn("the daemon has no triggers: add a section [trigger NAME]", command.stderr)
+        command = harness.ctl(None, "snapshots", self.directory / "none")
+        self.assertEqual(command.status, 1)
+        self.assertIn("No such file or directory", command.stderr)
+        (self.directory / "x.tfp").write_bytes(os.urandom(100))
+        command = harness.ctl(None, "snapshots", self.directory)
+        self.assertEqual(command.status, OK)
+        self.assertIn("not the snapshot of a trigger", command.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
