@@ -85,8 +85,8 @@ enum broker_request {
 	/* In: index of a trigger, pid. Out: fd, to write its snapshot to. -EALREADY: too soon after
 	 * its last one. */
 	BROKER_SNAPSHOT,
-	/* In: count: 1 if what was begun is complete, 0: it is forgotten; id of the capture that it
-	 * is of. Out: name of the file, start: its size. */
+	/* In: the same index, count: 1 if what was begun is complete, 0: it is forgotten; id of the
+	 * capture that it is of. Out: name of the file, start: its size. */
 	BROKER_SNAPSHOT_END,
 };
 

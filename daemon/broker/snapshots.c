@@ -265,11 +265,12 @@ static int name_file(const struct snapshots *s, struct broker_message *m)
 
 int snapshots_end(struct snapshots *s, struct broker_message *m, uid_t reader)
 {
-	int r = s->fd < 0 ? -EINVAL : 0, permitted = 0;
+	int r = s->fd < 0 || m->index != s->trigger ? -EINVAL : 0, permitted = 0;
 
-	m->index = s->trigger;
+	if (r < 0)
+		return r;
 	m->pid = (uint32_t)s->pid;
-	if (r == 0 && m->count && reader != (uid_t)-1 && reader != 0)
+	if (m->count && reader != (uid_t)-1 && reader != 0)
 		permitted = permit(s->fd, reader);
 	if (permitted < 0 && !s->warned_of_readers) {
 		log_warning_errno(
@@ -277,7 +278,7 @@ int snapshots_end(struct snapshots *s, struct broker_message *m, uid_t reader)
 			"snapshots are for root only, because snapshot-directory is on a file system without access lists: %m");
 		s->warned_of_readers = true;
 	}
-	if (r == 0 && m->count)
+	if (m->count)
 		r = name_file(s, m);
 	s->fd = safe_close(s->fd);
 	return r;

@@ -34,7 +34,7 @@ struct snapshots *snapshots_free(struct snapshots *s);
  * message's text.
  */
 int snapshots_begin(struct snapshots *s, struct broker_message *m, int *ret_fd);
-/* Ends what was begun: with m->count it gets its name, which is returned in the message; reader:
- * who may read it besides root, -1: nobody. Otherwise nothing of it stays. -errno with the reason
- * in the message's text; then nothing stays either. */
+/* Ends what was begun for the trigger m->index: with m->count it gets its name, which is returned
+ * in the message; reader: who may read it besides root, -1: nobody. Otherwise nothing of it stays.
+ * -errno with the reason in the message's text; then nothing stays either. */
 int snapshots_end(struct snapshots *s, struct broker_message *m, uid_t reader);

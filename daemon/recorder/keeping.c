@@ -64,9 +64,9 @@ int keeping_write(struct proxy *proxy, unsigned trigger, pid_t pid, uint32_t cap
 	}
 	written = write_journal(fds[0], result->recording);
 	close(fds[0]);
-	m = (struct broker_message){ .type = BROKER_SNAPSHOT_END,
-				     .id = capture,
-				     .count = written == 0 };
+	m = (struct broker_message){
+		.type = BROKER_SNAPSHOT_END, .index = trigger, .id = capture, .count = written == 0
+	};
 	r = proxy_call(proxy, &m, NULL, NULL);
 	if (written < 0) {
 		snprintf(result->text, sizeof(result->text),

@@ -17,9 +17,13 @@ struct triggered {
 	unsigned n;
 	uint64_t interval_ns;
 	struct triggers *triggers;
+	bool is_busy; /* one snapshot is made at a time */
 	struct {
 		struct triggered_counts counts;
 		uint64_t begun_ns; /* 0: never */
+		/* It fired while another one's was made. */
+		bool waits;
+		struct trigger_firing firing;
 	} states[TRIGGERS_MAX];
 };
 
@@ -39,6 +43,8 @@ static int keep(struct capture_result *result, uint32_t capture, void *data)
 	return keeping_write(job->proxy, job->firing.trigger, job->firing.pid, capture, result,
 			     &job->file);
 }
+
+static void begin_next(struct triggered *t);
 
 static void on_done(struct capture_result *result, void *data)
 {
@@ -63,6 +69,8 @@ static void on_done(struct capture_result *result, void *data)
 			 job->firing.process, job->firing.reason);
 	}
 	free(job);
+	t->is_busy = false;
+	begin_next(t);
 }
 
 static int begin(struct triggered *t, const struct trigger_firing *firing)
@@ -87,7 +95,30 @@ static int begin(struct triggered *t, const struct trigger_firing *firing)
 	r = recorder_snapshot(s->recorder, &request);
 	if (r < 0)
 		free(job);
+	else
+		t->is_busy = true;
 	return r;
+}
+
+static void begin_next(struct triggered *t)
+{
+	for (unsigned i = 0; i < t->n && !t->is_busy; i++) {
+		const struct trigger_firing *firing = &t->states[i].firing;
+		int r;
+
+		if (!t->states[i].waits)
+			continue;
+		t->states[i].waits = false;
+		if (!t->service->recorder || t->service->recorder_ends)
+			continue;
+		r = begin(t, firing);
+		if (r == 0)
+			continue;
+		t->states[i].counts.failed++;
+		log_warning("trigger %s: no snapshot of process %d (%s): %s", t->rules[i].name,
+			    firing->pid, firing->process,
+			    r == -EBUSY ? "too many snapshots are being made" : strerror(-r));
+	}
 }
 
 static void on_fired(const struct trigger_firing *firing, void *data)
@@ -95,23 +126,16 @@ static void on_fired(const struct trigger_firing *firing, void *data)
 	struct triggered *t = data;
 	struct triggered_counts *counts = &t->states[firing->trigger].counts;
 	uint64_t now = loop_now(), *begun = &t->states[firing->trigger].begun_ns;
-	int r;
 
 	/* The broker holds them to it, too. */
 	if (*begun && now - *begun < t->interval_ns) {
 		counts->too_soon++;
 		return;
 	}
-	if (!t->service->recorder || t->service->recorder_ends)
-		return;
 	*begun = now;
-	r = begin(t, firing);
-	if (r == 0)
-		return;
-	counts->failed++;
-	log_warning("trigger %s: no snapshot of process %d (%s): %s", counts->name, firing->pid,
-		    firing->process,
-		    r == -EBUSY ? "too many snapshots are being made" : strerror(-r));
+	t->states[firing->trigger].firing = *firing;
+	t->states[firing->trigger].waits = true;
+	begin_next(t);
 }
 
 int triggered_new(struct service *s, struct triggered **ret)

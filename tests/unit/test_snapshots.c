@@ -89,7 +89,9 @@ TEST(a_file_appears_whole_under_a_name_of_the_broker_and_is_readable_by_its_owne
 	CHECK_EQ(fcntl(fd, F_GETFL) & O_ACCMODE, O_WRONLY);
 	CHECK_EQ(write(fd, "12345", 5), 5);
 	CHECK_EQ(list(), 0);
-	m = (struct broker_message){ .count = 1, .index = 9, .pid = 1, .name = "/etc/x" };
+	m = (struct broker_message){ .count = 1, .index = 0, .pid = 1, .name = "/etc/x" };
+	CHECK_EQ(snapshots_end(s, &m, (uid_t)-1), -EINVAL);
+	m.index = 1;
 	CHECK_EQ(snapshots_end(s, &m, (uid_t)-1), 0);
 	CHECK_EQ(list(), 1);
 	CHECK_STR(found[0], m.name);
