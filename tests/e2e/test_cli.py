@@ -137,7 +137,7 @@ class BadUsage(CliTestCase):
         self.assertEqual(harness.run(CTL, "--version").stdout, version)
         self.assertEqual(harness.run(harness.OUT / "tfprofd", "--version").stdout, version.replace("ctl", "d"))
         self.assertEqual(self.help("help"), self.help("--help"))
-        self.assertEqual(self.commands(), ["capture", "plan", "targets", "status", "stop", "replay", "snapshot", "lifecycle",
+        self.assertEqual(self.commands(), ["capture", "plan", "targets", "status", "stop", "replay", "snapshot", "snapshots", "lifecycle",
                                            "doctor", "audit", "help", "version"])
         for name in self.commands():
             self.assertEqual(self.help("help", name), self.help(name, "--help"))

@@ -55,6 +55,11 @@ class HostileFront(harness.TestCase):
         print(f"     CHECK_SEED={seed}: probes at {len(changed)} of {len(sites)} sites")
         self.assertEqual((hostile.wait(10), hostile.line(r"(\d+) violations")[1]), (0, "0"), hostile.stdout() + hostile.stderr())
         self.assertTrue(changed)
+        # Of snapshots there are as many as root configured, under names that the broker made.
+        snapshots = os.listdir(directory / "snapshots")
+        self.assertIn(len(snapshots), (1, 2, 3))
+        for name in snapshots:
+            self.assertRegex(name, r"^\d{8}T\d{6}\.\d{3}Z-(slow|late)-\d+\.tfp$")
         self.assertLessEqual(changed, sites)
         answered, refused = map(int, hostile.line(r"(\d+) answered, (\d+) refused").groups())
         self.assertGreater(answered + refused, MESSAGES)

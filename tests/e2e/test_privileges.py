@@ -90,7 +90,7 @@ class Checks(test_lifecycle.Lifecycle):
         elif kind == "ns":
             self.assertEqual(own_namespaces(task), self.words(cell), which)
         elif kind == "limits":
-            want = {"half of the memory": HALF_OF_MEMORY, "as started": None}.get(cell, cell)
+            want = {"half of the memory": HALF_OF_MEMORY, "as started": None, "512 MiB": str(512 << 20)}.get(cell, cell)
             got = limits(task)[name]
             if want == HALF_OF_MEMORY:
                 self.assertTrue(all(abs(int(value) - want) < want / 20 for value in got), (which, got))

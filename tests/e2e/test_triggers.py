@@ -10,6 +10,7 @@ import time
 import urllib.request
 
 import harness
+import test_sockets
 from test_delays import Client, Log, MS, Server, latency
 
 OK, NO_TARGET = 0, 4
@@ -130,6 +131,25 @@ class OtherConditions(TestCase):
         self.assertRegex(reasons["queue"], r"^[4-8] requests are in progress, above 3$")
         for path in paths:
             self.assertGreater(len(self.replay(path)[1]), 0)
+
+
+    def test_answers_of_failures_are_counted_and_the_client_s_mistakes_are_not(self):
+        self.serve_with(DAEMON + "[trigger errors]\nerror-rate-above = 20%\nrequests = 10\n")
+        target = self.start(test_sockets.Target, self.directory)
+        listener, port = target.done("listen", "4")
+        harness.wait_target(self.daemon, target.pid)
+        harness.wait_until(lambda: any(t["pid"] == target.pid and t["measured"] for t in
+                                       harness.ctl(self.daemon, "status", "--json").json["targets"]), 10, "it is recorded")
+        connection = test_sockets.Connection(target, listener, port)
+        # Two of ten are not above a fifth: the third failure is.
+        for i, status in enumerate([200, 503] * 2 + [404] * 6 + [500, 200]):
+            connection.feed(test_sockets.request(f"/v1/models/m{i}:predict"))
+            connection.answer(test_sockets.answer(status))
+        path, = self.wait_kept(1)
+        self.wait_log(r"trigger errors: kept .*: model m10: 3 of 11 requests within 10\.0 s failed, above 20 %")
+        statuses = [r["status"] for r in sorted(self.replay(path)[1], key=lambda r: r["start_ns"])]
+        self.assertEqual(statuses[:11], [200, 503] * 2 + [404] * 6 + [500])
+        connection.close()
 
 
 class Readers(TestCase):

@@ -281,6 +281,11 @@ static void check_descriptor(struct front *f, const struct broker_message *m, in
 
 	if (fstat(fd, &st) < 0 || flags < 0)
 		violation(f, "a descriptor that is none", m->type);
+	/* A snapshot is written and not read. */
+	else if (m->type == BROKER_SNAPSHOT) {
+		if ((flags & O_ACCMODE) != O_WRONLY || write(fd, "x", 1) != 1)
+			violation(f, "a snapshot that cannot be written, or can be read", 0);
+	}
 	/* What may be written: a capture's rings and control words, a client's connection, a plan,
 	 * which is sealed. */
 	else if ((flags & O_ACCMODE) != O_RDONLY && m->type != BROKER_CAPTURE &&
@@ -392,6 +397,17 @@ static void play(struct front *f, const struct sockaddr_un *address, uid_t user,
 	_exit(f->violations > 0);
 }
 
+/* Where the broker keeps snapshots; it can write nowhere else. */
+static int make_snapshots(const char *state)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%.200s/snapshots", state);
+	if (mkdir(path, 0755) < 0 || chown(path, NOBODY, NOBODY) < 0)
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 static int listen_at(const char *state, struct sockaddr_un *ret)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -406,6 +422,7 @@ static int listen_at(const char *state, struct sockaddr_un *ret)
 
 int main(int argc, char *argv[])
 {
+	static const struct trigger_rule rules[] = { { .name = "slow" }, { .name = "late" } };
 	int quick[2], captures[2], events[2], prover[2], status = 0;
 	struct listener listener = { .kind = LISTENER_CLEAR };
 	struct authority authority = {};
@@ -466,7 +483,12 @@ int main(int argc, char *argv[])
 					   .user_ring_bytes = UINT64_MAX,
 					   .authority = &authority,
 					   .certificates = "",
-					   .state = open(argv[1], O_RDONLY | O_DIRECTORY) };
+					   .state = open(argv[1], O_RDONLY | O_DIRECTORY),
+					   .snapshots = { .directory = make_snapshots(argv[1]),
+							  .rules = rules,
+							  .n_rules = ARRAY_SIZE(rules),
+							  .keep = 3,
+							  .bytes = 100 } };
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)
 		options.reload[i] = "";
 	broker_run(&options);

@@ -482,6 +482,35 @@ TEST(every_key_of_a_trigger_is_read_and_others_have_defaults)
 	config_free(config);
 }
 
+TEST(a_reload_keeps_the_triggers_and_names_them_if_they_have_changed)
+{
+	struct config *config, *again = NULL;
+	char *flags[] = { "tfprofd", "--config", path, NULL };
+	FILE *file;
+
+	write_file(TRIGGERS "[trigger a]\nlatency-above = 1s\n");
+	CHECK_EQ(read_flags(flags, &config), 0);
+	n_restarts = 0;
+	CHECK_EQ(config_renew(config, 3, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
+	CHECK_EQ(n_restarts, 0);
+	config_free(again);
+	file = fopen(path, "w");
+	fputs(TRIGGERS "[trigger a]\nlatency-above = 2s\n[trigger b]\nlatency-above = 1s\n", file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 3, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
+	CHECK_EQ(n_restarts, 1);
+	CHECK_STR(restarted, "[trigger]");
+	CHECK_EQ(again->n_triggers, 1);
+	CHECK_EQ(again->triggers[0].latency_ns, 1000000000);
+	config_free(again);
+	config_free(config);
+	unlink(path);
+}
+
 TEST(a_trigger_that_cannot_work_is_refused_with_what_to_do)
 {
 	expect_refused(
