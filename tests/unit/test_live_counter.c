@@ -2,6 +2,7 @@
 /* Requests of a recorder's session, counted as they finish, and passed on to triggers. */
 #include "daemon/recorder/live_counter.h"
 
+#include "daemon/correlate/http/http2.h"
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
 
@@ -103,6 +104,108 @@ TEST(a_request_that_takes_seconds_is_counted_while_others_come_and_go)
 	pass(43 * SECOND, 2, false, 200);
 	CHECK_EQ(count(&longest), 952);
 	end_counter();
+}
+
+/* Header fields that HTTP/2's tables hold since the first request. */
+static void ask2(uint64_t time, uint32_t stream)
+{
+	struct record_field path = {
+		.head = { .time = time, .tid = 5, .kind = RECORD_FIELD, .size8 = sizeof(path) / 8 },
+		.socket = 3,
+		.inode = 3,
+		.stream = stream,
+		.number = 1,
+		.inserted = 1,
+		.direction = MESSAGE_READ,
+		.name = FIELD_PATH,
+		.size = 21,
+		.text = "/v1/models/m1:predict"
+	};
+	struct record_headers h = { .message = { .head = { .time = time,
+							   .tid = 5,
+							   .kind = RECORD_MESSAGE,
+							   .size8 = sizeof(h) / 8 },
+						 .began = time - 10,
+						 .socket = 3,
+						 .inode = 3,
+						 .stream = stream,
+						 .protocol = MESSAGE_HTTP2,
+						 .direction = MESSAGE_READ,
+						 .type = FRAME_HEADERS,
+						 .part = MESSAGE_FIRST | MESSAGE_LAST |
+							 MESSAGE_SERVER },
+				    .inserted = 1,
+				    .method = 3,
+				    .n_references = 1,
+				    .references = { 1 } };
+
+	if (stream == 1)
+		CHECK_EQ(live_counter_sink(counter)->record(&path.head, counter), 0);
+	CHECK_EQ(live_counter_sink(counter)->record(&h.message.head, counter), 0);
+	h.message.head.time = time + 200 * MS;
+	h.message.direction = MESSAGE_WRITTEN;
+	h.inserted = h.method = h.n_references = 0;
+	h.status = 8;
+	CHECK_EQ(live_counter_sink(counter)->record(&h.message.head, counter), 0);
+}
+
+struct seen {
+	struct loop *loop;
+	unsigned n;
+	struct trigger_firing firing;
+};
+
+static void on_fired(const struct trigger_firing *firing, void *data)
+{
+	struct seen *seen = data;
+
+	seen->n++;
+	seen->firing = *firing;
+}
+
+static void stop(void *data)
+{
+	loop_exit(data, 0);
+}
+
+TEST(a_model_that_is_in_a_connection_s_tables_is_known_when_the_counter_has_begun_anew)
+{
+	const struct trigger_rule rules[] = {
+		{ .name = "other",
+		  .condition = TRIGGER_LATENCY,
+		  .latency_ns = SECOND,
+		  .requests = 1 },
+		{ .name = "slow",
+		  .model = "m1",
+		  .condition = TRIGGER_LATENCY,
+		  .latency_ns = 100 * MS,
+		  .requests = 2,
+		  .window_ns = 100 * SECOND },
+	};
+	struct seen seen = {};
+	struct triggers_options options = {
+		.rules = rules, .n = ARRAY_SIZE(rules), .fired = on_fired, .data = &seen
+	};
+	struct triggers *triggers;
+
+	CHECK_EQ(loop_new(&seen.loop), 0);
+	options.loop = seen.loop;
+	CHECK_EQ(triggers_new(&options, &triggers), 0);
+	begin_counter(triggers);
+	ask2(2 * SECOND, 1);
+	ask2(30 * SECOND, 3);
+	end_counter();
+	/* Behind what was posted. */
+	CHECK_EQ(loop_post(seen.loop, stop, seen.loop), 0);
+	CHECK_EQ(loop_run(seen.loop), 0);
+	CHECK_EQ(seen.n, 1);
+	CHECK_EQ(seen.firing.trigger, 1);
+	CHECK_EQ(seen.firing.pid, 77);
+	CHECK_STR(seen.firing.process, "server");
+	CHECK_STR(seen.firing.reason,
+		  "model m1: 2 requests within 100 s took longer than 100 ms, the slowest 200 ms");
+	triggers_free(triggers);
+	loop_free(seen.loop);
 }
 
 CHECK_MAIN()
