@@ -15,7 +15,7 @@ from test_delays import Client, Log, MS, Server, latency
 
 OK, NO_TARGET = 0, 4
 STALL_MS = 200
-OWNER, OTHER = 4242, 4243
+OWNER, OTHER, SERVICE = 4242, 4243, 4244
 DAEMON = "[daemon]\nrecorder = 2\nrecorder-overhead = 100\nsnapshot-interval = 1h\n"
 SLOW = "[trigger slow]\nmodel = half_plus_*\nlatency-above = 150ms\nlast = 5s\n"
 
@@ -181,6 +181,26 @@ class Readers(TestCase):
         (own,), (other,) = self.list_as(OWNER), self.list_as(OTHER)
         self.assertEqual((own["readable"], own["trigger"], own["pid"]), (True, "slow", server.pid))
         self.assertEqual((other["readable"], other.get("reason")), (False, None))
+
+    def test_a_daemon_of_the_service_s_user_has_no_need_of_CAP_CHOWN(self):
+        unit = (harness.ROOT / "packaging/systemd/tfprofd.service").read_text()
+        names = re.search(r"^AmbientCapabilities=(.*)$", unit, re.MULTILINE)[1].split()
+        self.assertNotIn("CAP_CHOWN", names)
+        allowed = ",".join(f"+{name[4:].lower()}" for name in names)
+        # The directory of its socket and its state is that of the service, and so is this one.
+        self.snapshots.mkdir()
+        os.chown(self.snapshots, SERVICE, SERVICE)
+        script = (f'umask 0077; chown {SERVICE} "$(dirname "$3")"; exec setpriv --reuid={SERVICE} --regid={SERVICE} --clear-groups --no-new-privs '
+                  f'--bounding-set=-all,{allowed} --inh-caps=-all,{allowed} --ambient-caps=-all,{allowed} "$@"')
+        self.serve_with(DAEMON + f"captures-user = {OWNER}\n" + SLOW, prefix=["bash", "-c", script, "sh"])
+        server = self.start(harness.NativeServer, prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
+                            arguments=("--delay-decode", STALL_MS))
+        harness.wait_target(self.daemon, server.pid)
+        load = self.start(harness.Load, server)
+        path, = self.wait_kept(1)
+        load.finish()
+        self.assertEqual(path.stat().st_uid, SERVICE)
+        self.assertEqual([self.may(uid, os.O_RDONLY, path) for uid in (OWNER, OTHER)], [True, False])
 
     def test_with_processes_of_several_users_it_is_for_root(self):
         self.serve_with(DAEMON + SLOW)
