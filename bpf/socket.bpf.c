@@ -21,14 +21,47 @@ struct {
 	__type(value, struct connection);
 } connections SEC(".maps");
 
+#define TCP_NAGLE_OFF 1
+#define TCP_NAGLE_CORK 2
+#define HOLDS_MAX 8192
+
+/* Sockets, by address, whose last write left bytes in them. */
+struct hold {
+	__u64 number; /* of the connection */
+	__u32 inode, until, bytes;
+	__u8 reason, target;
+	__u16 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, HOLDS_MAX);
+	__type(key, __u64);
+	__type(value, struct hold);
+} holds SEC(".maps");
+
+/* How many: packets are looked at only if there are any. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} n_holds SEC(".maps");
+
 /* The context's first word is the socket: the verifier allows no arithmetic on the pointer itself.
  */
-static __always_inline __u64 number_of(void *context)
+static __always_inline __u64 address_of(void *context)
 {
 	__u64 address = 0;
 
 	bpf_probe_read_kernel(&address, sizeof(address), context);
-	return socket_number(address);
+	return address;
+}
+
+static __always_inline __u64 number_of(void *context)
+{
+	return socket_number(address_of(context));
 }
 
 static __always_inline __u32 read_end(const struct tcp_sock *tp)
@@ -58,6 +91,111 @@ ENTRY settle_read(struct pass *p, struct connection *c, __u32 position)
 	pass_unseen(&unseen, f);
 	f->expected = position;
 	__sync_lock_test_and_set(&f->busy, 0);
+	return 0;
+}
+
+static __always_inline void count_holds(__u32 change)
+{
+	__u32 zero = 0, *n = bpf_map_lookup_elem(&n_holds, &zero);
+
+	if (n)
+		__sync_fetch_and_add(n, change);
+}
+
+static __always_inline __u8 held_by(struct tcp_sock *tp)
+{
+	__u32 end = tp->write_seq, bytes = end - tp->snd_nxt;
+	__u8 nagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
+
+	if ((__s32)(end - (tp->snd_una + tp->snd_wnd)) > 0)
+		return HELD_WINDOW;
+	if (tp->packets_out >= tp->snd_cwnd)
+		return HELD_CONGESTION;
+	if (bytes >= tp->mss_cache)
+		return HELD_UNKNOWN;
+	if (nagle & TCP_NAGLE_CORK)
+		return HELD_CORK;
+	return !(nagle & TCP_NAGLE_OFF) && tp->packets_out ? HELD_NAGLE : HELD_UNKNOWN;
+}
+
+/* Whether bytes of a call that has returned are still in its socket. */
+static __always_inline bool is_held(const struct connection *c, struct tcp_sock *tp, __u64 address)
+{
+	struct hold h = {};
+
+	if (tp->snd_nxt == tp->write_seq)
+		return false;
+	h.number = c->number;
+	h.inode = c->inode;
+	h.target = c->target;
+	h.until = tp->write_seq;
+	h.bytes = h.until - tp->snd_nxt;
+	h.reason = held_by(tp);
+	if (bpf_map_update_elem(&holds, &address, &h, BPF_NOEXIST) == 0)
+		count_holds(1);
+	else if (bpf_map_update_elem(&holds, &address, &h, BPF_EXIST))
+		return false;
+	/* They may have left before they could be seen to. */
+	if (tp->snd_nxt != h.until)
+		return true;
+	if (bpf_map_delete_elem(&holds, &address) == 0)
+		count_holds(-1);
+	return false;
+}
+
+static __always_inline void send_departure(const struct hold *h, bool discarded)
+{
+	struct record_departure *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+
+	if (!r)
+		return;
+	record_head(&r->head, bpf_ktime_get_ns(), 0, RECORD_DEPARTURE, sizeof(*r));
+	r->head.target = h->target;
+	r->socket = h->number;
+	r->inode = h->inode;
+	r->position = h->until;
+	r->bytes = h->bytes;
+	r->reason = h->reason;
+	r->discarded = discarded;
+	r->reserved = 0;
+	record_submit(r);
+}
+
+static __always_inline void hold_ends(__u64 address, bool discarded)
+{
+	struct hold *found = bpf_map_lookup_elem(&holds, &address), h;
+
+	if (!found)
+		return;
+	h = *found;
+	if (bpf_map_delete_elem(&holds, &address))
+		return;
+	count_holds(-1);
+	send_departure(&h, discarded);
+}
+
+/* A packet is given to its device. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_departure, struct sk_buff *skb)
+{
+	__u32 zero = 0, *n = bpf_map_lookup_elem(&n_holds, &zero), offset, sequence = 0, end;
+	const struct hold *h;
+	__u8 words = 0;
+	__u64 address;
+
+	if (!n || !*n || !window_open(bpf_ktime_get_ns()))
+		return 0;
+	address = (__u64)BPF_CORE_READ(skb, sk);
+	h = bpf_map_lookup_elem(&holds, &address);
+	if (!h)
+		return 0;
+	offset = skb->transport_header;
+	bpf_probe_read_kernel(&sequence, sizeof(sequence), skb->head + offset + 4);
+	bpf_probe_read_kernel(&words, sizeof(words), skb->head + offset + 12);
+	end = bpf_ntohl(sequence) + skb->len - (words >> 4) * 4 -
+	      (offset - (__u32)((__u64)BPF_CORE_READ(skb, data) - (__u64)BPF_CORE_READ(skb, head)));
+	if ((__s32)(end - h->until) >= 0)
+		hold_ends(address, false);
 	return 0;
 }
 
@@ -103,6 +241,8 @@ static __always_inline int on_passed(void *context, struct sock *sk, int bytes, 
 		if (!tp)
 			return 0;
 		end = direction == MESSAGE_READ ? read_end(tp) : tp->write_seq;
+		if (direction == MESSAGE_WRITTEN)
+			p->held = is_held(c, tp, address_of(context));
 		if (direction == MESSAGE_WRITTEN && c->flows[MESSAGE_READ].skip)
 			settle_read(p, c, read_end(tp));
 	}
@@ -174,6 +314,8 @@ int BPF_PROG(on_destroyed, struct sock *sk)
 
 	if (c)
 		close_connection(c);
+	if (c)
+		hold_ends(address_of(ctx), true);
 	return 0;
 }
 

@@ -62,6 +62,9 @@ enum record_kind {
 	RECORD_TEXT = 15, /* struct record_text: a probed function was entered with a string */
 	/* Struct record_quota: a cgroup that had used up its quota of CPU time. */
 	RECORD_QUOTA = 16,
+	RECORD_DEPARTURE =
+		/* Struct record_departure: bytes that a call left in the socket were sent. */
+	18,
 };
 
 /* The head of every record. 16 bytes. */
@@ -230,6 +233,8 @@ enum message_part {
 	/* Bytes were read in which no known message begins, possibly including messages: reported
 	 * once. */
 	MESSAGE_PASSED = 1 << 9,
+	/* TCP: when the call returned, bytes of it were in the socket and not sent yet. */
+	MESSAGE_HELD = 1 << 10,
 };
 
 /* The part of one message that a call passed: 64 bytes. */
@@ -306,6 +311,28 @@ struct record_ready {
 	__u32 position;
 	/* 1: later bytes that had arrived out of order may have become readable with it. */
 	__u32 more;
+};
+
+enum held_reason {
+	HELD_UNKNOWN,
+	/* Less than a segment: Nagle's algorithm awaits the peer's ACK of what was sent before. */
+	HELD_NAGLE,
+	HELD_CORK,       /* less than a segment: TCP_CORK, or MSG_MORE */
+	HELD_WINDOW,     /* the peer's receive window is full */
+	HELD_CONGESTION, /* the congestion window is full */
+	HELD_REASONS,
+};
+
+/* All bytes that calls had left in a socket were given to the network device, or discarded. */
+struct record_departure {
+	struct record head; /* .tid: 0 */
+	__u64 socket;
+	__u32 inode;
+	__u32 position; /* the sequence number behind them */
+	__u32 bytes;    /* so many were held by the last of these calls */
+	__u8 reason;    /* enum held_reason, at the end of that call */
+	__u8 discarded; /* the connection ended before */
+	__u16 reserved;
 };
 
 enum unseen {

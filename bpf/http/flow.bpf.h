@@ -116,6 +116,7 @@ struct pass {
 	__u32 until, found;
 	__u16 local_port, peer_port;
 	__u8 direction, server, accepted, unread, dead;
+	__u8 held;         /* bytes stayed in the socket */
 	__u8 answers_head; /* the other direction's last request asked for a head only */
 };
 
@@ -151,7 +152,8 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->local_port = p->local_port;
 	r->peer_port = p->peer_port;
 	r->part = part | (p->server ? MESSAGE_SERVER : 0) |
-		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (p->accepted ? MESSAGE_ACCEPTED : 0);
+		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (p->accepted ? MESSAGE_ACCEPTED : 0) |
+		  (p->held ? MESSAGE_HELD : 0);
 	r->status = f->status;
 	r->direction = p->direction;
 	r->protocol = f->protocol;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/report/text.h"
 #include "lib/base/macro.h"
 #include "lib/base/quota.h"
 
@@ -64,13 +65,37 @@ char *request_thread_text(const Tfprofd__Request *request, uint32_t reference)
 	return asprintf(&text, "%s/%u", thread->name, thread->tid) < 0 ? NULL : text;
 }
 
-static char *describe_waiting(const struct request_activity *activity)
+static const char *const held_reasons[] = {
+	[TFPROFD__HELD_REASON__HELD_UNKNOWN] = "",
+	[TFPROFD__HELD_REASON__HELD_NAGLE] =
+		" until the client's ACK of what was written before (Nagle's algorithm)",
+	[TFPROFD__HELD_REASON__HELD_CORK] = ", corked",
+	[TFPROFD__HELD_REASON__HELD_WINDOW] = ", as the client's receive window was full",
+	[TFPROFD__HELD_REASON__HELD_CONGESTION] = ", as the congestion window was full",
+};
+
+static char *describe_held(const Tfprofd__Request *request)
+{
+	char number[TEXT_NUMBER], *text;
+	size_t reason = (size_t)request->held_reason;
+
+	if (asprintf(&text, "the answer's last %s bytes stayed in the socket%s",
+		     text_count(request->held_bytes, number),
+		     reason < ARRAY_SIZE(held_reasons) ? held_reasons[reason] : "") < 0)
+		return NULL;
+	return text;
+}
+
+static char *describe_waiting(const Tfprofd__Request *request,
+			      const struct request_activity *activity)
 {
 	switch (activity->phase) {
 	case TFPROFD__PHASE__PHASE_BATCH:
 		return strdup("in a batch queue");
 	case TFPROFD__PHASE__PHASE_QUEUE:
 		return strdup("waiting for a thread");
+	case TFPROFD__PHASE__PHASE_SEND_HELD:
+		return describe_held(request);
 	default:
 		return strdup("waiting");
 	}
@@ -119,7 +144,7 @@ char *request_describe(const Tfprofd__Request *request, const struct request_act
 			     *by ? ", woken by " : "", by);
 		break;
 	case TFPROFD__ACTIVITY__ACTIVITY_WAITING:
-		return describe_waiting(activity);
+		return describe_waiting(request, activity);
 	case TFPROFD__ACTIVITY__ACTIVITY_THROTTLED:
 		return describe_throttled(request, activity->name);
 	default:

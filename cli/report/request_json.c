@@ -62,6 +62,27 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_object_end(json);
 }
 
+static void write_held(struct json *json, const Tfprofd__Request *r)
+{
+	static const char *const reasons[] = {
+		[TFPROFD__HELD_REASON__HELD_UNKNOWN] = "unknown",
+		[TFPROFD__HELD_REASON__HELD_NAGLE] = "nagle",
+		[TFPROFD__HELD_REASON__HELD_CORK] = "cork",
+		[TFPROFD__HELD_REASON__HELD_WINDOW] = "window",
+		[TFPROFD__HELD_REASON__HELD_CONGESTION] = "congestion",
+	};
+	size_t reason = (size_t)r->held_reason;
+
+	if (!r->held_bytes) {
+		json_string(json, "held", NULL);
+		return;
+	}
+	json_object_begin(json, "held");
+	json_string(json, "reason", reasons[reason < ARRAY_SIZE(reasons) ? reason : 0]);
+	json_number(json, "bytes", r->held_bytes);
+	json_object_end(json);
+}
+
 static void write_cause(struct json *json, const Tfprofd__Request *r)
 {
 	const Tfprofd__RequestCause *cause = r->cause;
@@ -197,6 +218,7 @@ void request_json(struct json *json, const char *key, const Tfprofd__Request *r)
 	json_object_begin(json, key);
 	json_number(json, "request", r->number);
 	write_times(json, r);
+	write_held(json, r);
 	write_cause(json, r);
 	write_identity(json, r);
 	write_runs(json, r);

@@ -25,7 +25,8 @@
 static bool has_thread(const struct record *r)
 {
 	return r->kind != RECORD_READY && r->kind != RECORD_NAME && r->kind != RECORD_OBJECT &&
-	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD && r->kind != RECORD_QUOTA;
+	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD && r->kind != RECORD_QUOTA &&
+	       r->kind != RECORD_DEPARTURE;
 }
 
 static void on_record(struct correlator *c, const struct record *r)
@@ -61,6 +62,7 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_MESSAGE:
 	case RECORD_FIELD:
 	case RECORD_READY:
+	case RECORD_DEPARTURE:
 	case RECORD_UNSEEN:
 		target = targets_current(&c->targets, r->target);
 		if (!sheds_has(&c->sheds, KIND_SOCKETS) && target && !target->has_handlers)
@@ -187,7 +189,7 @@ static bool is_event(const struct record *r)
 {
 	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH ||
 	       r->kind == RECORD_WAKE || r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD ||
-	       r->kind == RECORD_READY;
+	       r->kind == RECORD_READY || r->kind == RECORD_DEPARTURE;
 }
 
 int correlator_feed(struct correlator *c, const struct record *record)

@@ -93,6 +93,8 @@ static size_t size_of_kind(uint8_t kind)
 		return sizeof(struct record_unseen);
 	case RECORD_QUOTA:
 		return sizeof(struct record_quota);
+	case RECORD_DEPARTURE:
+		return sizeof(struct record_departure);
 	default:
 		return 0;
 	}

@@ -151,7 +151,8 @@ static void add_activity(struct path *p, enum phase phase, uint32_t thread, uint
 	uint64_t known = span_index_known_until(p->index);
 
 	if (p->at > known || thread == THREAD_NONE) {
-		s.activity = phase == PHASE_QUEUE ? ACTIVITY_WAITING : ACTIVITY_UNKNOWN;
+		s.activity = phase == PHASE_QUEUE || phase == PHASE_SEND_HELD ? ACTIVITY_WAITING
+									      : ACTIVITY_UNKNOWN;
 		if (thread != THREAD_NONE)
 			from = MAX(from, known);
 	} else if (!off || off->end_ns < p->at) {

@@ -109,7 +109,7 @@ static int collect_runs(struct lifetimes *l)
 	for (uint32_t i = 0; i < t->n_requests; i++)
 		if (t->requests[i].write_thread < t->n_threads && t->requests[i].write_start_ns)
 			l->finished[l->n_finished++] =
-				(struct finished){ t->requests[i].end_ns,
+				(struct finished){ t->requests[i].held_ns ?: t->requests[i].end_ns,
 						   t->requests[i].write_thread, i };
 	qsort(l->finished, l->n_finished, sizeof(l->finished[0]), compare_finished);
 	return 0;
@@ -181,7 +181,8 @@ static uint32_t known_thread(const struct lifetimes *l, uint32_t thread)
 
 static struct bounds bounds_of(const struct request *r)
 {
-	struct bounds b = { .start = r->start_ns, .end = r->end_ns, .write_start = r->end_ns };
+	uint64_t end = r->held_ns ? clamp(r->held_ns, r->start_ns, r->end_ns) : r->end_ns;
+	struct bounds b = { .start = r->start_ns, .end = end, .write_start = end };
 
 	b.handler = r->protocol == PROTOCOL_HANDLER || r->protocol == PROTOCOL_MARK;
 	b.write_known = r->write_start_ns && !b.handler;
@@ -303,6 +304,7 @@ static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
 	struct bounds b = bounds_of(r);
 	const struct span *first = NULL;
 
+	path_fill(p, PHASE_SEND_HELD, THREAD_NONE, b.end);
 	for (uint64_t i = l->runs_first[index]; i < l->runs_first[index + 1]; i++) {
 		const struct span *run = l->runs[i];
 		uint64_t from = clamp(run->start_ns, b.start, b.end),

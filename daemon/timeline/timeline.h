@@ -157,7 +157,9 @@ struct request {
 	uint64_t read_start_ns;  /* the call that read its first byte was entered */
 	uint64_t read_end_ns;    /* its last byte was read */
 	uint64_t write_start_ns; /* the call that sent its answer's first byte was entered */
-	uint64_t end_ns;         /* the call that sent the last one returned */
+	uint64_t held_ns;        /* the call that wrote the last one returned, and it was still in
+				    the socket; 0: it was not */
+	uint64_t end_ns;         /* that call returned, or it left the socket */
 	uint64_t connection;     /* a number, unique in the capture; 0: not at a socket */
 	uint64_t id;             /* PROTOCOL_MARK: as the server gave it */
 	uint64_t bytes_in, bytes_out;
@@ -179,7 +181,8 @@ struct request {
 	uint8_t protocol;               /* enum protocol */
 	uint8_t attribution;            /* enum attribution */
 	uint8_t flags;                  /* enum request_flag */
-	uint8_t reserved;
+	uint8_t held_reason;            /* enum held_reason, if it has left */
+	uint32_t held_bytes;            /* of the answer's end */
 };
 
 /* A piece of a request's critical path. */

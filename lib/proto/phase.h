@@ -14,7 +14,8 @@
  *   EXECUTE_BLOCKED    execution: the thread that it waits for is waiting for something else
  *   EXECUTE            execution, where the capture has no scheduler records
  *   ENCODE             from the end of its last run until its first byte is sent
- *   WRITE              from then until its last byte is sent
+ *   WRITE              from then until the call that writes its last byte returns
+ *   SEND_HELD          from then until that byte has left the socket, if it had not yet
  */
 #pragma once
 
@@ -32,6 +33,7 @@
 	X(EXECUTE, "execute", "execute (not divided)", EXECUTE, "execute")                         \
 	X(ENCODE, "encode", "encode", ENCODE, "encode")                                            \
 	X(WRITE, "write", "write", WRITE, "write")                                                 \
+	X(SEND_HELD, "send_held", "send held", SEND_HELD, "send held")                             \
 	X(UNKNOWN, "unknown", "unknown", UNKNOWN, "unknown")
 
 #define PHASE_ID(id, key, label, stage, stage_name) PHASE_##id,

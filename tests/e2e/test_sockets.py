@@ -87,14 +87,18 @@ class Child(Target):
 class Connection:
     """A connection to a target: client is this side's socket, fd the target's descriptor."""
 
-    def __init__(self, target, listener, where, family="4", accept="accept"):
+    def __init__(self, target, listener, where, family="4", accept="accept", room=None):
         self.target = target
         if family == "unix":
             self.client = socket.socket(socket.AF_UNIX)
             self.client.connect(where)
             self.port = 0
         else:
-            self.client = socket.create_connection(("127.0.0.1" if family == "4" else "::1", where), 10)
+            self.client = socket.socket(socket.AF_INET if family == "4" else socket.AF_INET6)
+            if room:
+                self.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+            self.client.settimeout(10)
+            self.client.connect(("127.0.0.1" if family == "4" else "::1", where))
             self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.port = self.client.getsockname()[1]
         self.client.settimeout(10)
@@ -882,6 +886,76 @@ class Others(Sockets):
             self.assertEqual(self.target.tell("read", fd, len(answer())), "0x" + answer().hex())
             self.expect("/between", pid=second.pid, bytes_in=len(request("/between")), bytes_out=len(answer()))
         self.check()
+
+
+class Held(Sockets):
+    """A request ends when the last byte of its answer has left the host's socket."""
+
+    def finish(self, connection, path, pieces, wait_s=0):
+        """The target writes the pieces of an answer by a call each; returns when the client had the last byte."""
+        connection.feed(request(path))
+        for piece in pieces:
+            self.assertEqual(self.target.done("write", connection.fd, piece.hex()), [len(piece)])
+        time.sleep(wait_s)
+        left = sum(map(len, pieces))
+        while left:
+            left -= len(connection.client.recv(left))
+        self.expect(path, bytes_out=sum(map(len, pieces)))
+        return time.monotonic_ns()
+
+    def check_end(self, path, received_ns, reason, held, at_least_ns):
+        r = next(r for r in self.requests if r["path"] == path)
+        self.assertLessEqual(r["end_ns"], received_ns)
+        self.assertLess(received_ns - r["end_ns"], 20_000_000, r)
+        self.assertEqual(r["held"], {"reason": reason, "bytes": held})
+        self.assertGreater(r["phases"]["send_held"], at_least_ns)
+        self.assertEqual(sum(r["phases"].values()), r["latency_ns"])
+
+    def test_a_body_that_is_written_after_its_head_waits_for_the_ack_of_the_head(self):
+        head, body = answer(body=b"x" * 46).split(b"\r\n\r\n")
+        received = {}
+        with self.capturing():
+            connection = self.connect()
+            self.target.done("nodelay", connection.fd, 0)
+            for i in range(8):
+                # The client's kernel acknowledges late, as it does on a connection that sends and receives by turns.
+                connection.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+                received[f"/held/{i}"] = self.finish(connection, f"/held/{i}", [head + b"\r\n\r\n", body])
+            self.target.done("nodelay", connection.fd, 1)
+            self.finish(connection, "/no-delay", [head + b"\r\n\r\n", body])
+        self.check()
+        for path, received_ns in received.items():
+            self.check_end(path, received_ns, "nagle", len(body), 20_000_000)
+        r = next(r for r in self.requests if r["path"] == "/no-delay")
+        self.assertEqual((r["held"], r["phases"]["send_held"]), (None, 0))
+
+    def test_an_answer_waits_for_a_client_that_reads_late(self):
+        data = answer(body=b"x" * 60000)
+        with self.capturing():
+            connection = self.connect(room=4096)
+            received_ns = self.finish(connection, "/late", [data], wait_s=0.05)
+            # Its end was held when the connection was closed, which does not discard it.
+            connection = self.connect(room=4096)
+            connection.feed(request("/closed"))
+            self.target.done("write", connection.fd, data.hex())
+            self.target.done("close", connection.fd)
+            time.sleep(0.05)
+            left = len(data)
+            while left:
+                left -= len(connection.client.recv(left))
+            self.expect("/closed", bytes_out=len(data))
+            # And this one is discarded with the connection.
+            connection = self.connect(room=4096)
+            connection.feed(request("/reset"))
+            self.target.done("write", connection.fd, data.hex())
+            connection.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.client.close()
+            self.target.tell("read", connection.fd, "1")
+            self.expect("/reset", bytes_out=len(data), reset=True)
+        self.check()
+        r = next(r for r in self.requests if r["path"] == "/late")
+        self.assertGreater(r["held"]["bytes"], 0)
+        self.check_end("/late", received_ns, "window", r["held"]["bytes"], 45_000_000)
 
 
 class Http1AtSystemCalls(Http1):

@@ -11,6 +11,7 @@
 #include "cli/report/json.c"
 #include "cli/report/request.c"
 #include "cli/report/request_json.c"
+#include "cli/report/text.c"
 #include "tests/unit/check.h"
 
 static char directory[64], path[128];

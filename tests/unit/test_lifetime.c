@@ -26,7 +26,8 @@ static bool may_allocate(void)
 
 static const char *const phases[PHASE_COUNT] = { "read",    "decode",   "queue",     "batch",
 						 "running", "runnable", "throttled", "blocked",
-						 "execute", "encode",   "write",     "unknown" };
+						 "execute", "encode",   "write",     "held",
+						 "unknown" };
 static const char *const activities[] = { "unknown", "running", "runnable",
 					  "blocked", "waiting", "throttled" };
 

@@ -472,6 +472,67 @@ TEST(an_answer_that_ends_with_its_connection_ends_with_its_last_bytes)
 	timeline_free(t);
 }
 
+static void departed(uint64_t time, uint64_t socket, uint32_t position, uint8_t reason,
+		     bool discarded)
+{
+	struct record_departure *r = add(time, 0, RECORD_DEPARTURE, sizeof(*r));
+
+	*r = (struct record_departure){ .head = r->head,
+					.socket = socket,
+					.inode = inode ?: (uint32_t)socket,
+					.position = position,
+					.bytes = 46,
+					.reason = reason,
+					.discarded = discarded };
+}
+
+/* An answer whose end is in the socket when its call returns. */
+static struct record_message *held(uint64_t time, uint32_t tid, uint64_t socket, uint32_t position)
+{
+	struct record_message *m = answered(time, tid, socket, 200);
+
+	m->part |= MESSAGE_HELD;
+	m->position = position;
+	return m;
+}
+
+TEST(an_answer_ends_when_its_last_byte_has_left_the_socket)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	held(2500, 1, 5, 100);
+	/* Pipelined, and of another connection. */
+	asked(3000, 1, 5, "POST /b");
+	held(3500, 1, 5, 200);
+	departed(3600, 6, 200, HELD_CORK, false);
+	departed(4000, 5, 150, HELD_NAGLE, false);
+	/* It was closed before its bytes left. */
+	message(4500, 1, 5, MESSAGE_WRITTEN, MESSAGE_CLOSED);
+	departed(5000, 5, 200, HELD_WINDOW, false);
+	asked(6000, 1, 7, "POST /reset");
+	held(6500, 1, 7, 100);
+	departed(7000, 7, 100, HELD_REASONS, true);
+	asked(8000, 1, 8, "POST /open");
+	held(8500, 1, 8, 100);
+	t = run();
+	CHECK_EQ(t->n_requests, 4);
+	CHECK_EQ(find(t, "/a")->held_ns, 2500);
+	CHECK_EQ(find(t, "/a")->end_ns, 4000);
+	CHECK_EQ(find(t, "/a")->held_reason, HELD_NAGLE);
+	CHECK_EQ(find(t, "/a")->held_bytes, 46);
+	CHECK_EQ(find(t, "/a")->phases[PHASE_SEND_HELD], 1500);
+	CHECK_EQ(find(t, "/b")->end_ns, 5000);
+	CHECK_EQ(find(t, "/b")->held_reason, HELD_WINDOW);
+	CHECK_EQ(find(t, "/b")->flags, REQUEST_NO_ARRIVAL);
+	CHECK_EQ(find(t, "/reset")->end_ns, 7000);
+	CHECK_EQ(find(t, "/reset")->held_reason, HELD_UNKNOWN);
+	CHECK(find(t, "/reset")->flags & REQUEST_RESET);
+	CHECK(find(t, "/open")->flags & REQUEST_TRUNCATED_END);
+	CHECK_EQ(find(t, "/open")->phases[PHASE_SEND_HELD], WINDOW_END - 8500);
+	timeline_free(t);
+}
+
 TEST(a_closed_connection_aborts_requests_in_progress)
 {
 	struct timeline *t;

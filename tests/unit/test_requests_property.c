@@ -1012,7 +1012,8 @@ static bool is_same_timeline(const struct timeline *a, const struct timeline *b)
 	/* Behind what is compared is nothing but padding. */
 	for (uint32_t i = 0; same && i < a->n_requests; i++)
 		same = !memcmp(&a->requests[i], &b->requests[i],
-			       offsetof(struct request, reserved));
+			       offsetof(struct request, held_bytes) +
+				       sizeof(a->requests[i].held_bytes));
 	for (uint32_t i = 0; same && i < a->n_threads; i++)
 		same = a->threads[i].tid == b->threads[i].tid &&
 		       !strncmp(a->threads[i].name, b->threads[i].name, sizeof(a->threads[i].name));

@@ -14,9 +14,10 @@ const struct program_facts program_facts[PROGRAM_COUNT] = { PROGRAMS(PROGRAM_ROW
 #undef PROGRAM_ROW
 
 /* Only the programs that follow sockets use these. */
-static const char *const socket_maps[] = { "calls",       "io_uring_reported", "listeners",
-					   "connections", "described",         "fresh",
-					   "windows" };
+static const char *const socket_maps[] = {
+	"calls", "io_uring_reported", "listeners", "connections", "described",
+	"fresh", "windows",           "holds",     "n_holds"
+};
 
 void programs_done(struct programs *p)
 {

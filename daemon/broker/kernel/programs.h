@@ -32,6 +32,8 @@
 	X(STATE, "on_state", KIND_SOCKETS, 17, .is_tracepoint = true, .with = PROGRAM_SENT)        \
 	X(DESTROYED, "on_destroyed", KIND_SOCKETS, 18, .is_tracepoint = true,                      \
 	  .with = PROGRAM_SENT)                                                                    \
+	X(DEPARTURE, "on_departure", KIND_SOCKETS, 20, .is_tracepoint = true, .is_extra = true,    \
+	  .with = PROGRAM_SENT, .needs = "net_dev_start_xmit", .unless = PROGRAM_COUNT)            \
 	X(IO_URING, "on_io_uring", KIND_SOCKETS, 19, .is_tracepoint = true, .is_extra = true,      \
 	  .with = PROGRAM_SENT, .needs = "io_uring_create", .unless = PROGRAM_COUNT)               \
 	X(SYS_ENTER, "on_sys_enter", KIND_SOCKETS, 6, .is_tracepoint = true, .needs = "sys_enter", \
@@ -79,7 +81,7 @@ struct programs {
 	int control, targets, counters, paths;
 	int rings[RECORD_CPU_RINGS], spare_ring;
 	unsigned n_rings;
-	int others[16]; /* maps that only the programs use */
+	int others[20]; /* maps that only the programs use */
 	unsigned kinds; /* whose programs are loaded */
 };
 

@@ -18,11 +18,23 @@ uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start)
 	return request;
 }
 
+/* The process has no more to do for it. */
+static void request_answered(struct correlator *c, uint32_t request)
+{
+	struct request_state *s = requests_state(&c->requests, request);
+
+	if (s->answered)
+		return;
+	s->answered = true;
+	connections_get(&c->connections, s->connection)->n_open--;
+	attribution_on_end(c, request);
+	http1_forget(c, s->connection, request);
+}
+
 void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags)
 {
 	struct requests *r = &c->requests;
 	struct request_state *s = requests_state(r, request);
-	struct connection *conn = connections_get(&c->connections, s->connection);
 	struct request *q = requests_get(r, request);
 
 	if (s->done)
@@ -33,11 +45,54 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 	q->read_start_ns = MIN(q->read_start_ns, q->end_ns);
 	q->read_end_ns = MIN(q->read_end_ns, q->end_ns);
 	q->write_start_ns = MIN(q->write_start_ns, q->end_ns);
+	q->held_ns = MIN(q->held_ns, q->end_ns);
 	q->flags |= (uint8_t)flags;
-	conn->n_open--;
-	attribution_on_end(c, request);
-	http1_forget(c, s->connection, request);
+	request_answered(c, request);
 	finished_add(c, q);
+}
+
+void request_sent(struct correlator *c, uint32_t request, const struct record_message *m,
+		  unsigned flags)
+{
+	struct request_state *s = requests_state(&c->requests, request);
+	struct connection *conn = connections_get(&c->connections, s->connection);
+
+	if (!(m->part & MESSAGE_HELD) || flags) {
+		request_end(c, request, m->head.time, flags);
+		return;
+	}
+	if (s->answered)
+		return;
+	requests_get(&c->requests, request)->held_ns = m->head.time;
+	s->held_until = m->position;
+	s->next_held = conn->first_held;
+	conn->first_held = request;
+	request_answered(c, request);
+}
+
+void connection_on_departure(struct correlator *c, const struct record_departure *d)
+{
+	struct requests *r = &c->requests;
+	uint64_t *found = map_get(&c->connections.of_socket, connections_socket_key(d->socket));
+	struct connection *conn = found ? &c->connections.list[*found] : NULL;
+	uint32_t *at;
+
+	if (!conn || conn->inode != d->inode)
+		return;
+	at = &conn->first_held;
+	while (*at != NO_REQUEST) {
+		uint32_t request = *at;
+		struct request *q = requests_get(r, request);
+
+		if (is_behind(d->position, requests_state(r, request)->held_until)) {
+			at = &requests_state(r, request)->next_held;
+			continue;
+		}
+		*at = requests_state(r, request)->next_held;
+		q->held_reason = d->reason < HELD_REASONS ? d->reason : HELD_UNKNOWN;
+		q->held_bytes = d->bytes;
+		request_end(c, request, d->head.time, d->discarded ? REQUEST_RESET : 0);
+	}
 }
 
 void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time,
@@ -48,7 +103,7 @@ void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t
 	for (uint32_t i = requests_count(r);
 	     i > 0 && connections_get(&c->connections, connection)->n_open; i--)
 		if (requests_state(r, i - 1)->connection == connection &&
-		    !requests_state(r, i - 1)->done)
+		    !requests_state(r, i - 1)->answered)
 			request_end(c, i - 1, time, flags);
 }
 
@@ -86,6 +141,7 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 					    .process = target,
 					    .fields = CONNECTION_FIELDS_NONE,
 					    .http1 = HTTP1_CONNECTION_NEW,
+					    .first_held = NO_REQUEST,
 					    .open = true };
 	return all->n++;
 }

@@ -30,6 +30,7 @@ struct connection {
 	uint32_t n_open;     /* requests that have not ended */
 	bool server, client, open;
 	uint8_t passed;                  /* enum passed */
+	uint32_t first_held;             /* request whose answer is in the socket; NO_REQUEST */
 	uint64_t last_ns;                /* when a message last passed */
 	struct connection_fields fields; /* fields.c */
 	struct http1_connection http1;   /* http1.c */
@@ -103,5 +104,10 @@ uint32_t request_add_unread(struct correlator *c, uint32_t connection,
 			    const struct record_message *m, uint8_t protocol, bool before);
 /* The request ends at that time; flags: enum request_flag, added to it. */
 void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags);
+/* The last byte of its answer was written: it ends, or, if that is still in the socket, once it has
+ * left. */
+void request_sent(struct correlator *c, uint32_t request, const struct record_message *m,
+		  unsigned flags);
+void connection_on_departure(struct correlator *c, const struct record_departure *d);
 /* The thread that read or wrote a message. */
 uint32_t message_thread(struct correlator *c, const struct record_message *m);

@@ -162,9 +162,12 @@ static void on_http1_written(struct correlator *c, uint32_t connection,
 		requests_get(r, request)->status = m->status;
 	requests_get(r, request)->bytes_out = m->bytes;
 	/* An answer that ends with the connection ended with its last bytes. */
-	if (m->part & MESSAGE_LAST)
-		request_end(c, request, m->part & MESSAGE_CLOSED ? m->began : m->head.time,
+	if (m->part & MESSAGE_LAST && m->part & MESSAGE_CLOSED)
+		request_end(c, request, m->began,
 			    requests_state(r, request)->answering ? 0 : REQUEST_LOST);
+	else if (m->part & MESSAGE_LAST)
+		request_sent(c, request, m,
+			     requests_state(r, request)->answering ? 0 : REQUEST_LOST);
 }
 
 void http1_on_message(struct correlator *c, uint32_t connection, const struct record_message *m)

@@ -72,5 +72,5 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 	if (read)
 		request_read(c, request, m);
 	else
-		request_end(c, request, m->head.time, 0);
+		request_sent(c, request, m, 0);
 }

@@ -48,7 +48,9 @@ uint32_t requests_add(struct correlator *c, uint32_t connection, uint32_t proces
 					  .version = TEXT_NONE,
 					  .status = -1,
 					  .grpc_status = -1 };
-	r->states[r->n] = (struct request_state){ .connection = connection, .next = NO_REQUEST };
+	r->states[r->n] = (struct request_state){ .connection = connection,
+						  .next = NO_REQUEST,
+						  .next_held = NO_REQUEST };
 	r->at_sockets[process] = true;
 	r->n_open[process]++;
 	return r->n++;

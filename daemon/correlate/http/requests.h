@@ -19,7 +19,10 @@ struct request_state {
 	uint32_t
 		next; /* http1.c: the next one of the connection that is not answered; NO_REQUEST */
 	uint32_t ordinal; /* http1.c: its number on the connection */
-	bool read, answering, done;
+	bool read, answering, answered, done;
+	/* connections.c: the next one of the connection whose answer is in the socket; and the
+	 * sequence number behind its answer. */
+	uint32_t next_held, held_until;
 	bool ambiguous;      /* the runs that seem to be its work may be another request's */
 	bool came_before;    /* its bytes may have come before the window */
 	uint32_t came_until; /* the sequence number behind those that came with its first one */

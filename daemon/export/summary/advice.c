@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "include/record_types.h"
 #include "lib/base/macro.h"
 #include "lib/base/quota.h"
 
@@ -22,6 +23,7 @@ enum wait {
 	WAIT_BLOCKED,
 	WAIT_READ,
 	WAIT_WRITE,
+	WAIT_SENT,
 	WAIT_COUNT
 };
 
@@ -32,6 +34,7 @@ struct shares {
 	uint32_t blocked_in; /* the name of what it is blocked in for the longest time; TEXT_NONE */
 	uint64_t blocked_in_ns;
 	uint64_t quotas_ns[TIMELINE_QUOTAS_MAX]; /* throttled, by quota */
+	uint64_t held_ns[HELD_REASONS];          /* in the socket, by reason */
 };
 
 static enum wait wait_of(const struct segment *s)
@@ -42,6 +45,8 @@ static enum wait wait_of(const struct segment *s)
 		return WAIT_QUOTA;
 	if (s->phase == PHASE_BATCH)
 		return WAIT_BATCH;
+	if (s->phase == PHASE_SEND_HELD)
+		return WAIT_SENT;
 	/* What the thread that will take it up does until then. */
 	if (s->phase == PHASE_QUEUE)
 		return WAIT_QUEUE;
@@ -94,6 +99,8 @@ static void sum_up(struct shares *shares, uint64_t *blocked_ns)
 			if (wait == WAIT_COUNT)
 				continue;
 			shares->waits_ns[wait] += s->end_ns - s->start_ns;
+			if (wait == WAIT_SENT)
+				shares->held_ns[q->held_reason] += s->end_ns - s->start_ns;
 			if (wait == WAIT_BLOCKED && s->name < t->n_names)
 				blocked_ns[s->name] += s->end_ns - s->start_ns;
 			quota = wait == WAIT_QUOTA ? timeline_quota(t, s->name) : NULL;
@@ -144,6 +151,29 @@ static void write_throttled(const struct shares *shares, unsigned percent,
 		quota_text(quota ? quota->quota_ns : 0, quota ? quota->period_ns : 0, limit));
 }
 
+static void write_held(const struct shares *shares, unsigned percent, char text[static ADVICE_TEXT])
+{
+	static const char *const advice[HELD_REASONS] = {
+		[HELD_UNKNOWN] = "the network device or the queue before it holds them up.",
+		[HELD_NAGLE] =
+			"it is less than a segment, and waits for the client's ACK of what was written before: write header and body in one call, or set TCP_NODELAY.",
+		[HELD_CORK] =
+			"TCP_CORK or MSG_MORE is set, and not taken back: end it with the answer.",
+		[HELD_WINDOW] =
+			"the clients' receive windows are full: they read slowly, or the answers are large.",
+		[HELD_CONGESTION] =
+			"the congestion window is full: the network is slow, or the answers are large.",
+	};
+	enum held_reason most = 0;
+
+	for (enum held_reason i = 1; i < HELD_REASONS; i++)
+		if (shares->held_ns[i] > shares->held_ns[most])
+			most = i;
+	snprintf(text, ADVICE_TEXT,
+		 "%u %% of the requests' time the end of their answer stays in the socket: %s",
+		 percent, advice[most]);
+}
+
 static void write_sentence(const struct shares *shares, enum wait wait, unsigned percent,
 			   char text[static ADVICE_TEXT])
 {
@@ -162,6 +192,9 @@ static void write_sentence(const struct shares *shares, enum wait wait, unsigned
 		break;
 	case WAIT_QUOTA:
 		write_throttled(shares, percent, text);
+		break;
+	case WAIT_SENT:
+		write_held(shares, percent, text);
 		break;
 	case WAIT_QUEUE:
 		snprintf(

@@ -21,13 +21,10 @@
 #define NAMES_ROOM (SEGMENTS_ROOM + 1)
 
 /* The protocol has the timeline's numbers (of phases: lib/proto/phase.c). */
-_Static_assert((int)TFPROFD__ACTIVITY__ACTIVITY_RUNNABLE == ACTIVITY_RUNNABLE &&
-		       (int)TFPROFD__ACTIVITY__ACTIVITY_THROTTLED == ACTIVITY_THROTTLED,
-	       "");
-_Static_assert((int)TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED == ATTRIBUTION_INFERRED, "");
-_Static_assert((int)TFPROFD__PROTOCOL__PROTOCOL_HTTP2 == PROTOCOL_HTTP2 &&
-		       (int)TFPROFD__PROTOCOL__PROTOCOL_HANDLER == PROTOCOL_HANDLER,
-	       "");
+#define SAME(theirs, own) _Static_assert((int)TFPROFD__##theirs == (int)(own), "")
+SAME(ACTIVITY__ACTIVITY_THROTTLED, ACTIVITY_THROTTLED);
+SAME(ATTRIBUTION__ATTRIBUTION_INFERRED, ATTRIBUTION_INFERRED);
+SAME(PROTOCOL__PROTOCOL_HANDLER, PROTOCOL_HANDLER);
 
 /* What each request has: entries first[i] … first[i + 1] of items are those of request i. */
 struct members {
@@ -437,6 +434,8 @@ static void fill_request(struct builder *b, uint32_t index)
 	m->version = text_of(b, r->version);
 	m->status = (uint32_t)(r->status + 1);
 	m->grpc_status = (uint32_t)(r->grpc_status + 1);
+	m->held_reason = (Tfprofd__HeldReason)r->held_reason;
+	m->held_bytes = r->held_bytes;
 	m->id = r->id;
 	m->attribution = (Tfprofd__Attribution)r->attribution;
 	m->cut_start = r->flags & REQUEST_TRUNCATED_START;
