@@ -19,6 +19,7 @@ static void begin_counter(struct triggers *triggers)
 						 .name = "server",
 						 .packs = pack_set_get(1) };
 
+	CHECK(target.packs);
 	memset(ordinals, 0, sizeof(ordinals));
 	live_init(&live);
 	live_begin(&live, SECOND);
