@@ -282,6 +282,9 @@ static int make(struct snapshot *s)
 				      .requests = s->request.requests,
 				      .extras = s->request.extras };
 
+	if (s->request.keeping.keep)
+		result_warn(&s->result, "Kept by the trigger %s: %s.",
+			    s->request.keeping.note.trigger, s->request.keeping.note.reason);
 	describe(s, from, to);
 	return s->request.keeping.keep ? keep(s, &facts) : correlate(s, &facts);
 }

@@ -91,6 +91,8 @@ class Latency(TestCase):
         # The reason is the same in the log, in the list and in the recording.
         reason = self.wait_log(rf"trigger slow: kept {re.escape(path.name)}, \d+ bytes, the last [\d.]+ m?s, of process {server.pid} "
                                r"\(native_server\): (model half_plus_two: a request took 2\d\d ms, above 150 ms)")[1]
+        self.assertIn(f"Kept by the trigger slow: {reason}.", result["warnings"])
+        self.assertIn(f"Kept by the trigger slow: {reason}.", harness.XSpace(result["file"]).warnings)
         command = harness.ctl(self.daemon, "snapshots", "--json")
         self.assertEqual(command.status, OK, command.stderr)
         listed, = command.json["snapshots"]
