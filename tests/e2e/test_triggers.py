@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -14,10 +15,12 @@ import test_sockets
 from test_delays import Client, Log, MS, Server, latency
 
 OK, NO_TARGET = 0, 4
-STALL_MS = 200
+STALL_MS = 400
+# Of a name that nothing else on this host has.
+MODEL = "canary_triggered"
 OWNER, OTHER, SERVICE = 4242, 4243, 4244
 DAEMON = "[daemon]\nrecorder = 2\nrecorder-overhead = 100\nsnapshot-interval = 1h\n"
-SLOW = "[trigger slow]\nmodel = half_plus_*\nlatency-above = 150ms\nlast = 5s\n"
+SLOW = "[trigger slow]\nmodel = canary_*\nlatency-above = 300ms\nlast = 5s\n"
 
 
 class TestCase(harness.TestCase):
@@ -25,6 +28,8 @@ class TestCase(harness.TestCase):
         super().setUp()
         self.directory.chmod(0o755)
         self.snapshots = self.directory / "snapshots"
+        self.model = self.directory / MODEL
+        shutil.copytree(harness.MODELS / "half_plus_two", self.model)
 
     def write(self, text, directory=None):
         config = self.directory / "tfprofd.ini"
@@ -35,8 +40,8 @@ class TestCase(harness.TestCase):
         self.daemon = self.start(harness.Daemon, "--config", self.write(text, directory), *arguments, **how)
         return self.daemon
 
-    def begin(self, *options, models=("half_plus_two",)):
-        server = self.start(Server, self.directory, list(models), *options)
+    def begin(self, *options):
+        server = self.start(Server, self.directory, [self.model], *options)
         harness.wait_target(self.daemon, server.pid)
 
         def is_recorded():
@@ -72,7 +77,7 @@ class Latency(TestCase):
         port = harness.free_port()
         self.serve_with(DAEMON + SLOW, "--metrics-listen", f"127.0.0.1:{port}")
         server = self.begin("--delay-decode", STALL_MS)
-        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=20)
+        client = self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
         path, = self.wait_kept(1)
         self.assertRegex(path.name, rf"^\d{{8}}T\d{{6}}\.\d{{3}}Z-slow-{server.pid}\.tfp$")
         # More of them follow, within the interval.
@@ -90,7 +95,7 @@ class Latency(TestCase):
         self.assertTrue(harness.XSpace(result["file"]).ops())
         # The reason is the same in the log, in the list and in the recording.
         reason = self.wait_log(rf"trigger slow: kept {re.escape(path.name)}, \d+ bytes, the last [\d.]+ m?s, of process {server.pid} "
-                               r"\(native_server\): (model half_plus_two: a request took 2\d\d ms, above 150 ms)")[1]
+                               r"\(native_server\): (model canary_triggered: a request took [4-9]\d\d ms, above 300 ms)")[1]
         self.assertIn(f"Kept by the trigger slow: {reason}.", result["warnings"])
         self.assertIn(f"Kept by the trigger slow: {reason}.", harness.XSpace(result["file"]).warnings)
         command = harness.ctl(self.daemon, "snapshots", "--json")
@@ -110,7 +115,7 @@ class Latency(TestCase):
     def test_the_oldest_snapshots_make_room(self):
         self.serve_with(DAEMON.replace("1h", "1s") + "snapshots-keep = 2\n" + SLOW)
         server = self.begin("--delay-decode", STALL_MS)
-        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=40)
+        client = self.start(Client, self.directory, server, MODEL, clients=1, rate=40)
         first = self.wait_kept(1)[0].name
         harness.wait_until(lambda: first not in self.names(), 30, "the first one is removed")
         client.finish()
@@ -120,23 +125,23 @@ class Latency(TestCase):
 
 class OtherConditions(TestCase):
     def test_percentiles_queues_and_models_have_conditions_of_their_own(self):
-        self.serve_with(DAEMON + "[trigger p99]\np99-above = 100ms\nrequests = 20\nwindow = 30s\n[trigger queue]\nqueue-above = 3\n"
+        self.serve_with(DAEMON + "[trigger p99]\nmodel = canary_triggered\np99-above = 200ms\nrequests = 20\nwindow = 30s\n[trigger queue]\nqueue-above = 3\n"
                         "[trigger other]\nmodel = layered\nlatency-above = 1ms\n[trigger errors]\nerror-rate-above = 1%\n")
         server = self.begin("--delay-decode", STALL_MS)
-        client = self.start(Client, self.directory, server, "half_plus_two", clients=8, rate=400)
+        client = self.start(Client, self.directory, server, MODEL, clients=8, rate=400)
         paths = self.wait_kept(2)
         time.sleep(1)
         client.finish()
         self.assertEqual({re.fullmatch(r".*Z-(\w+)-\d+\.tfp", name)[1] for name in self.names()}, {"p99", "queue"})
         reasons = {s["trigger"]: s["reason"] for s in harness.ctl(self.daemon, "snapshots", "--json").json["snapshots"]}
-        self.assertRegex(reasons["p99"], r"^model half_plus_two: the 99th percentile of \d+ requests within 30\.0 s is above 100 ms, the slowest took 2\d\d ms$")
-        self.assertRegex(reasons["queue"], r"^[4-8] requests are in progress, above 3$")
+        self.assertRegex(reasons["p99"], r"^model canary_triggered: the 99th percentile of \d+ requests within 30\.0 s is above 200 ms, the slowest took \S+ m?s$")
+        self.assertRegex(reasons["queue"], r"^\d+ requests are in progress, above 3$")
         for path in paths:
             self.assertGreater(len(self.replay(path)[1]), 0)
 
 
     def test_answers_of_failures_are_counted_and_the_client_s_mistakes_are_not(self):
-        self.serve_with(DAEMON + "[trigger errors]\nerror-rate-above = 20%\nrequests = 10\n")
+        self.serve_with(DAEMON + "[trigger errors]\nmodel = canary*\nerror-rate-above = 20%\nrequests = 10\n")
         target = self.start(test_sockets.Target, self.directory)
         listener, port = target.done("listen", "4")
         harness.wait_target(self.daemon, target.pid)
@@ -145,10 +150,10 @@ class OtherConditions(TestCase):
         connection = test_sockets.Connection(target, listener, port)
         # Two of ten are not above a fifth: the third failure is.
         for i, status in enumerate([200, 503] * 2 + [404] * 6 + [500, 200]):
-            connection.feed(test_sockets.request(f"/v1/models/m{i}:predict"))
+            connection.feed(test_sockets.request(f"/v1/models/canary{i}:predict"))
             connection.answer(test_sockets.answer(status))
         path, = self.wait_kept(1)
-        self.wait_log(r"trigger errors: kept .*: model m10: 3 of 11 requests within 10\.0 s failed, above 20 %")
+        self.wait_log(r"trigger errors: kept .*: model canary10: 3 of 11 requests within 10\.0 s failed, above 20 %")
         statuses = [r["status"] for r in sorted(self.replay(path)[1], key=lambda r: r["start_ns"])]
         self.assertEqual(statuses[:11], [200, 503] * 2 + [404] * 6 + [500])
         connection.close()
@@ -169,10 +174,10 @@ class Readers(TestCase):
     def test_root_and_the_user_of_the_process_can_read_it_and_nobody_else(self):
         # What the daemon captures as this user is of this user alone.
         self.serve_with(DAEMON + f"captures-user = {OWNER}\n" + SLOW)
-        server = self.start(harness.NativeServer, prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
+        server = self.start(harness.NativeServer, models=(self.model,), prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
                             arguments=("--delay-decode", STALL_MS))
         harness.wait_target(self.daemon, server.pid)
-        load = self.start(harness.Load, server)
+        load = self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
         path, = self.wait_kept(1)
         self.wait_log("trigger slow: kept")
         load.finish()
@@ -195,10 +200,10 @@ class Readers(TestCase):
         script = (f'umask 0077; chown {SERVICE} "$(dirname "$3")"; exec setpriv --reuid={SERVICE} --regid={SERVICE} --clear-groups --no-new-privs '
                   f'--bounding-set=-all,{allowed} --inh-caps=-all,{allowed} --ambient-caps=-all,{allowed} "$@"')
         self.serve_with(DAEMON + f"captures-user = {OWNER}\n" + SLOW, prefix=["bash", "-c", script, "sh"])
-        server = self.start(harness.NativeServer, prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
+        server = self.start(harness.NativeServer, models=(self.model,), prefix=["setpriv", "--reuid", OWNER, "--regid", OWNER, "--clear-groups"],
                             arguments=("--delay-decode", STALL_MS))
         harness.wait_target(self.daemon, server.pid)
-        load = self.start(harness.Load, server)
+        load = self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
         path, = self.wait_kept(1)
         load.finish()
         self.assertEqual(path.stat().st_uid, SERVICE)
@@ -206,12 +211,12 @@ class Readers(TestCase):
 
     def test_with_processes_of_several_users_it_is_for_root(self):
         self.serve_with(DAEMON + SLOW)
-        servers = [self.start(harness.NativeServer, prefix=["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"],
+        servers = [self.start(harness.NativeServer, models=(self.model,), prefix=["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"],
                               arguments=("--delay-decode", STALL_MS)) for uid in (OWNER, OTHER)]
         for server in servers:
             harness.wait_target(self.daemon, server.pid)
         harness.wait_until(lambda: harness.ctl(self.daemon, "status", "--json").json["recorder"]["processes"] >= 2, 10, "both are recorded")
-        load = self.start(harness.Load, servers[0])
+        load = self.start(Client, self.directory, servers[0], MODEL, clients=1, rate=20)
         path, = self.wait_kept(1)
         load.finish()
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
@@ -226,9 +231,9 @@ class Faults(TestCase):
         self.addCleanup(subprocess.run, ["umount", "-l", self.snapshots], check=True)
         self.serve_with(DAEMON + SLOW)
         server = self.begin("--delay-decode", STALL_MS)
-        client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=40)
+        client = self.start(Client, self.directory, server, MODEL, clients=1, rate=40)
         self.wait_log(rf"trigger slow: no snapshot of process {server.pid} \(native_server\): cannot write to snapshot-directory: "
-                      "No space left on device; the reason for one: model half_plus_two: a request took")
+                      "No space left on device; the reason for one: model canary_triggered: a request took")
         time.sleep(2)
         client.finish()
         self.assertEqual(self.daemon.stderr().count("no snapshot of"), 1)
