@@ -9,6 +9,7 @@
 #include "cli/report/text.h"
 #include "lib/base/duration.h"
 #include "lib/base/macro.h"
+#include "lib/elf/demangle.h"
 
 #define LINE_COLUMNS 120
 #define FUNCTION_COLUMNS_MIN 40

@@ -1,55 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report/symbol.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/macro.h"
 
-#define CXX_LIBRARY "libstdc++.so.6"
-#define DEMANGLE "__cxa_demangle"
-#define SYMBOL_MAX_BYTES 1024
-/*
- * A reference repeats an earlier part of the name, so that each can double the length of the
- * result. Names of real functions have few.
- */
-#define REFERENCES_MAX 12
 #define GAP "..."
 #define ANONYMOUS "(anonymous namespace)::"
-
-typedef char *(*demangle_fn)(const char *name, char *buffer, size_t *size, int *status);
-
-/* Loaded on first use, and never unloaded. */
-static demangle_fn find_demangler(void)
-{
-	void *library = dlopen(CXX_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	return library ? (demangle_fn)dlsym(library, DEMANGLE) : NULL;
-}
-
-/* An upper bound: S_, S0_, T_, T0_ …, and anything else that looks like them. */
-static unsigned int count_references(const char *symbol)
-{
-	unsigned int n = 0;
-
-	for (const char *p = symbol; *p; p++)
-		if (*p == 'S' || *p == 'T')
-			n += p[1 + strspn(p + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '_';
-	return n;
-}
-
-char *symbol_demangle(const char *symbol)
-{
-	demangle_fn demangle;
-	int status = 0;
-
-	if (strncmp(symbol, "_Z", 2) || strlen(symbol) > SYMBOL_MAX_BYTES ||
-	    count_references(symbol) > REFERENCES_MAX)
-		return NULL;
-	demangle = find_demangler();
-	return demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
-}
 
 /* The parenthesis that matches the last closing one; NULL: none. */
 static char *last_bracket(char *text, char **ret_close)

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readable names of C++ functions. */
+/* Names of functions for display. */
 #pragma once
 
 #include <stddef.h>
-
-/*
- * The demangled name, to be freed; NULL if it is not a mangled name, if the result could be too
- * long, or if libstdc++, which demangles, is not installed. The name is untrusted.
- */
-char *symbol_demangle(const char *symbol);
 
 /*
  * A copy of at most size bytes (at least 10), to be freed; NULL without memory. A longer name loses

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "lib/elf/demangle.c"
 #include "tests/unit/check.h"
 
 static void check_fit(const char *text, size_t size, const char *expected)
