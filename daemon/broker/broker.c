@@ -185,6 +185,8 @@ static int dispatch(struct broker *b, struct broker_message *m, int fd, int *ret
 		return on_open(b, m);
 	case BROKER_PLAN:
 		return files_plan(b->files, m, &ret_fds[0], ret_n_fds);
+	case BROKER_FUNCTIONS:
+		return files_functions(b->files, m, fd, &ret_fds[0], ret_n_fds);
 	case BROKER_CLOSE:
 		return files_close(b->files, m);
 	case BROKER_BIRTH:

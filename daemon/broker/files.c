@@ -20,6 +20,7 @@ struct files {
 		pid_t pid;
 		uid_t user;
 		struct planned *planned; /* NULL: not yet */
+		struct planned *named;   /* of BROKER_FUNCTIONS; NULL: not asked for */
 	} list[BROKER_MAX_FILES];
 };
 
@@ -83,7 +84,7 @@ static int open_file(struct files *s, struct broker_message *m)
 	}
 	f->pid = pid;
 	f->user = user;
-	f->planned = NULL;
+	f->planned = f->named = NULL;
 	m->id = s->first_id + (uint32_t)(f - s->list);
 	m->opened = (struct broker_file){ .device = st.st_dev,
 					  .inode = st.st_ino,
@@ -114,6 +115,32 @@ static int plan_file(struct files *s, struct broker_message *m, int *ret_fd, uns
 	return planned->plan ? 0 : planned->error;
 }
 
+static int name_functions(struct files *s, struct broker_message *m, int questions, int *ret_fd,
+			  unsigned *ret_n_fds)
+{
+	struct file *f = file_get(s, m->id);
+	int r = 0;
+
+	if (!f)
+		return -EINVAL;
+	if (questions >= 0) {
+		planned_unref(f->named);
+		f->named = NULL;
+		r = planner_ask(s->planner, f->fd, f->user, questions, &f->named);
+	}
+	if (r < 0 || !f->named)
+		return r < 0 ? r : -EINVAL;
+	if (!planned_is_done(f->named))
+		return -EINPROGRESS;
+	if (f->named->proof < 0) {
+		snprintf(m->text, sizeof(m->text), "%s", f->named->reason);
+		return f->named->error;
+	}
+	*ret_fd = f->named->proof;
+	*ret_n_fds = 1;
+	return 0;
+}
+
 static int close_file(struct files *s, const struct broker_message *m)
 {
 	struct file *f = file_get(s, m->id);
@@ -121,6 +148,7 @@ static int close_file(struct files *s, const struct broker_message *m)
 	if (!f)
 		return -EINVAL;
 	planned_unref(f->planned);
+	planned_unref(f->named);
 	f->fd = safe_close(f->fd);
 	return 0;
 }
@@ -162,6 +190,12 @@ int files_open(struct files *s, struct broker_message *m)
 int files_plan(struct files *s, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds)
 {
 	return LOCKED(s, plan_file(s, m, ret_fd, ret_n_fds));
+}
+
+int files_functions(struct files *s, struct broker_message *m, int questions, int *ret_fd,
+		    unsigned *ret_n_fds)
+{
+	return LOCKED(s, name_functions(s, m, questions, ret_fd, ret_n_fds));
 }
 
 int files_close(struct files *s, const struct broker_message *m)

@@ -21,6 +21,9 @@ struct files *files_free(struct files *files);
 int files_open(struct files *files, struct broker_message *m);
 /* *ret_fd stays the plan's. */
 int files_plan(struct files *files, struct broker_message *m, int *ret_fd, unsigned *ret_n_fds);
+/* BROKER_FUNCTIONS; questions: -1: none came. Likewise. */
+int files_functions(struct files *files, struct broker_message *m, int questions, int *ret_fd,
+		    unsigned *ret_n_fds);
 int files_close(struct files *files, const struct broker_message *m);
 /* BROKER_SITES. */
 int files_sites(struct files *files, struct captures *captures, struct broker_message *m);

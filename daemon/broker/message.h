@@ -43,6 +43,9 @@ enum broker_request {
 	/* In: id of a file, plan. out: fd of the plan (daemon/plan/proof.h), plan; -EINPROGRESS:
 	 * the file is being read, ask again soon. */
 	BROKER_PLAN,
+	/* In: id of a file, fd of questions (lib/elf/functions.h). Out: -EINPROGRESS, until the
+	 * same request without questions has fd: the answers. */
+	BROKER_FUNCTIONS,
 	/* In: id of a file. */
 	BROKER_CLOSE,
 	/* In: pid. out: birth. */

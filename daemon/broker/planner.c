@@ -32,6 +32,7 @@ struct entry {
 	enum state state;
 	unsigned references;
 	int file;
+	int questions; /* whose answers are wanted instead of a plan; -1: a plan is */
 	struct stat st;
 	uid_t user;
 	const struct pack_set *packs;
@@ -70,6 +71,7 @@ int planner_directory(const struct planner *p)
 static void drop(struct entry *e)
 {
 	safe_close(e->file);
+	safe_close(e->questions);
 	safe_close(e->line);
 	safe_close(e->new_stored);
 	safe_close(e->planned.proof);
@@ -110,7 +112,7 @@ static struct entry *find(struct planner *p, const struct stat *st, const struct
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		struct entry *e = &p->entries[i];
 
-		if (e->state != FREE && e->packs == set && e->brief == brief &&
+		if (e->state != FREE && e->questions < 0 && e->packs == set && e->brief == brief &&
 		    is_same_file(&e->st, st))
 			return e;
 	}
@@ -153,7 +155,8 @@ static void fail(struct entry *e, int error, const char *reason)
 
 static int begin(struct planner *p, struct entry *e)
 {
-	struct prover_request request = { .packs = e->packs->bits, .brief = e->brief };
+	struct prover_request request = { .packs = e->packs ? e->packs->bits : 0,
+					  .brief = e->brief };
 	int lines[2], fds[PROVER_FDS_MAX], r;
 	_cleanup_close_ int stored = -1;
 	unsigned n = PROVER_FDS;
@@ -168,7 +171,7 @@ static int begin(struct planner *p, struct entry *e)
 	fds[PROVER_PROOF] = e->planned.proof;
 	fds[PROVER_LINE] = lines[1];
 	request.fds = (1u << PROVER_FDS) - 1;
-	if (!e->brief) {
+	if (!e->brief && e->packs) {
 		stored = plan_store_open(p->store, &e->st, e->packs);
 		e->new_stored = plan_store_create(p->store);
 	}
@@ -179,6 +182,10 @@ static int begin(struct planner *p, struct entry *e)
 	if (e->new_stored >= 0) {
 		request.fds |= 1u << PROVER_NEW_STORED;
 		fds[n++] = e->new_stored;
+	}
+	if (e->questions >= 0) {
+		request.fds |= 1u << PROVER_QUESTIONS;
+		fds[n++] = e->questions;
 	}
 	r = channel_send(p->prover, &request, sizeof(request), fds, n);
 	close(lines[1]);
@@ -233,12 +240,37 @@ static bool is_outdated(const struct entry *e)
 	return e->state == DONE && lacked && e->was_given && !e->references;
 }
 
+/* A new entry for the file, which is read as soon as possible. */
+static int add_entry(struct planner *p, int fd, const struct stat *st, uid_t user,
+		     const struct entry *wanted, struct entry **ret)
+{
+	struct entry *e = find_room(p, user);
+
+	if (!e)
+		return -EBUSY;
+	*e = *wanted;
+	e->planned.proof = e->line = e->new_stored = -1;
+	e->state = WAITING;
+	e->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	e->st = *st;
+	e->user = user;
+	e->order = ++p->order;
+	if (e->file < 0) {
+		*e = (struct entry){};
+		return -EMFILE;
+	}
+	begin_waiting(p);
+	*ret = e;
+	return 0;
+}
+
 int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief,
 		struct planned **ret)
 {
 	const struct pack_set *set = pack_set_get(bits);
 	struct entry *e;
 	struct stat st;
+	int r;
 
 	if (!set)
 		return -ENOMEM;
@@ -250,24 +282,10 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
 		e = NULL;
 	}
 	if (!e) {
-		e = find_room(p, user);
-		if (!e)
-			return -EBUSY;
-		*e = (struct entry){ .planned.proof = -1,
-				     .state = WAITING,
-				     .file = fcntl(fd, F_DUPFD_CLOEXEC, 0),
-				     .st = st,
-				     .user = user,
-				     .packs = set,
-				     .brief = brief,
-				     .line = -1,
-				     .new_stored = -1,
-				     .order = ++p->order };
-		if (e->file < 0) {
-			*e = (struct entry){};
-			return -EMFILE;
-		}
-		begin_waiting(p);
+		r = add_entry(p, fd, &st, user,
+			      &(struct entry){ .questions = -1, .packs = set, .brief = brief }, &e);
+		if (r < 0)
+			return r;
 	}
 	e->used_ns = loop_now();
 	if (e->state != DONE)
@@ -279,6 +297,29 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
 	return 0;
 }
 
+int planner_ask(struct planner *p, int fd, uid_t user, int questions, struct planned **ret)
+{
+	struct entry wanted = { .questions = fcntl(questions, F_DUPFD_CLOEXEC, 0) }, *e;
+	struct stat st;
+	int r = wanted.questions < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+
+	if (r >= 0)
+		r = add_entry(p, fd, &st, user, &wanted, &e);
+	if (r < 0) {
+		safe_close(wanted.questions);
+		return r;
+	}
+	e->used_ns = loop_now();
+	e->references++;
+	*ret = &e->planned;
+	return 0;
+}
+
+bool planned_is_done(const struct planned *planned)
+{
+	return ((const struct entry *)planned)->state == DONE;
+}
+
 /* The process that reads the file has ended or has sent its answer: nothing else changes the proof
  * from now on. */
 static void finish(struct planner *p, struct entry *e, const struct prover_answer *answer)
@@ -286,7 +327,7 @@ static void finish(struct planner *p, struct entry *e, const struct prover_answe
 	/* With these the front would ask again for ever, or read the file each time. */
 	bool is_odd = answer->result == -EINPROGRESS || answer->result == -EBUSY ||
 		      answer->result == -EMFILE || answer->result == -ENFILE;
-	struct plan *plan;
+	struct plan *plan = NULL;
 	int r;
 
 	if (answer->result < 0) {
@@ -296,7 +337,8 @@ static void finish(struct planner *p, struct entry *e, const struct prover_answe
 	r = fcntl(e->planned.proof, F_ADD_SEALS,
 		  F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0
 		    ? -errno
-		    : proof_read_sites(e->planned.proof, e->packs, &plan);
+	    : e->packs ? proof_read_sites(e->planned.proof, e->packs, &plan)
+		       : 0;
 	if (r < 0) {
 		fail(e, r == -ENOMEM ? r : -EBADMSG, "what was read from it is malformed");
 		return;

@@ -24,7 +24,7 @@ struct planner;
 
 /* A plan that was made, or failed. */
 struct planned {
-	/* NULL: it failed. Without texts. */
+	/* NULL: it failed, or was not asked for. Without texts. */
 	const struct plan *plan;
 	int proof;  /* all of it (daemon/plan/proof.h), which cannot be changed any more */
 	int error;  /* of a failure */
@@ -45,6 +45,13 @@ struct planner *planner_free(struct planner *planner);
  */
 int planner_get(struct planner *planner, int fd, uid_t user, uint64_t packs, bool brief,
 		struct planned **ret);
+/*
+ * The names of the functions at places of a file (lib/elf/functions.h): the answers take the place
+ * of the proof, and there is no plan. They are not there until planned_is_done(). The caller has a
+ * reference. -EBUSY, -ENOMEM, -EMFILE.
+ */
+int planner_ask(struct planner *planner, int fd, uid_t user, int questions, struct planned **ret);
+bool planned_is_done(const struct planned *planned);
 void planned_unref(struct planned *planned);
 
 /* Sets what is to be waited for; returns how many entries, at most PLANNER_POLLS. */

@@ -15,6 +15,8 @@
 #include "daemon/sandbox/sandbox.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+#include "lib/elf/debug.h"
+#include "lib/elf/functions.h"
 #include "lib/elf/image.h"
 
 struct reading {
@@ -57,6 +59,22 @@ static int make_whole(const struct reading *w, const struct pack_set *set,
 		ret_answer->stored =
 			stored_write(w->fds[PROVER_NEW_STORED], &w->st, debug >= 0, *ret);
 	return r;
+}
+
+static int name_functions(const struct reading *w, const char **ret_reason)
+{
+	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
+	_cleanup_close_ int debug = -1;
+	int r = elf_image_open(w->fds[PROVER_FILE], &image, ret_reason);
+
+	if (r < 0)
+		return r;
+	debug = ask_for_debug_file(w, elf_image_build_id(image));
+	/* One that is not the file's is as none. */
+	if (debug >= 0)
+		elf_debug_open(image, debug, &debug_file, NULL);
+	return functions_answer(w->fds[PROVER_QUESTIONS], image, debug_file, w->fds[PROVER_PROOF],
+				ret_reason);
 }
 
 static int prove(struct reading *w, struct prover_answer *ret_answer, const char **ret_reason)
@@ -108,7 +126,8 @@ _Noreturn static void read_file(struct reading *w, pid_t prover)
 	setpriority(PRIO_PROCESS, 0, 10);
 	if (sandbox_reader() < 0)
 		_exit(EXIT_FAILURE);
-	answer.result = prove(w, &answer, &reason);
+	answer.result = w->fds[PROVER_QUESTIONS] >= 0 ? name_functions(w, &reason)
+						      : prove(w, &answer, &reason);
 	if (answer.result < 0)
 		snprintf(answer.text, sizeof(answer.text), "%s",
 			 reason ?: strerror(-answer.result));

@@ -58,8 +58,8 @@ struct proxy *proxy_free(struct proxy *p)
 	return NULL;
 }
 
-static int call(struct proxy *p, struct broker_message *m, int fd, int *ret_fds,
-		unsigned *ret_n_fds)
+int proxy_call_with(struct proxy *p, struct broker_message *m, int fd, int *ret_fds,
+		    unsigned *ret_n_fds)
 {
 	struct line *line = &p->lines[broker_line_of(m->type)];
 	int fds[BROKER_MAX_FDS], r;
@@ -89,14 +89,14 @@ static int call(struct proxy *p, struct broker_message *m, int fd, int *ret_fds,
 
 int proxy_call(struct proxy *p, struct broker_message *m, int *ret_fds, unsigned *ret_n_fds)
 {
-	return call(p, m, -1, ret_fds, ret_n_fds);
+	return proxy_call_with(p, m, -1, ret_fds, ret_n_fds);
 }
 
 int proxy_return(struct proxy *p, uint32_t client, int connection)
 {
 	struct broker_message m = { .type = BROKER_RETURN, .id = client };
 
-	return call(p, &m, connection, NULL, NULL);
+	return proxy_call_with(p, &m, connection, NULL, NULL);
 }
 
 int proxy_call_id(struct proxy *p, enum broker_request type, uint32_t id)

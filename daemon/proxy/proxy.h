@@ -26,6 +26,9 @@ struct proxy *proxy_free(struct proxy *proxy);
 int proxy_call(struct proxy *proxy, struct broker_message *message, int *ret_fds,
 	       unsigned *ret_n_fds);
 
+/* The same, and passes a descriptor, which is borrowed, with the request; -1: none. */
+int proxy_call_with(struct proxy *proxy, struct broker_message *message, int fd, int *ret_fds,
+		    unsigned *ret_n_fds);
 /* BROKER_RETURN: the connection of a client that an earlier broker accepted; borrowed. */
 int proxy_return(struct proxy *proxy, uint32_t client, int connection);
 /* proxy_call() for requests that consist of an id only. */

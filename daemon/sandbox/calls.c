@@ -112,12 +112,36 @@ static const uint16_t of_prover[] = {
 };
 
 static const uint16_t of_reader[] = {
-	SYS_read,           SYS_pread64,     SYS_write,   SYS_pwrite64,      SYS_lseek,
-	SYS_fstat,          SYS_newfstatat,  SYS_fcntl,   SYS_dup,           SYS_close,
-	SYS_fadvise64,      SYS_sendmsg,     SYS_recvmsg, SYS_munmap,        SYS_mremap,
-	SYS_madvise,        SYS_brk,         SYS_futex,   SYS_getrandom,     SYS_getpid,
-	SYS_gettid,         SYS_sched_yield, SYS_sysinfo, SYS_clock_gettime, SYS_rt_sigreturn,
-	SYS_rt_sigprocmask, SYS_exit_group,  SYS_exit,
+	SYS_read,
+	SYS_pread64,
+	SYS_write,
+	SYS_pwrite64,
+	SYS_lseek,
+	SYS_fstat,
+	SYS_newfstatat,
+	SYS_fcntl,
+	SYS_dup,
+	SYS_close,
+	SYS_fadvise64,
+	SYS_sendmsg,
+	SYS_recvmsg,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_madvise,
+	SYS_brk,
+	SYS_futex,
+	SYS_getrandom,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_sched_yield,
+	SYS_sysinfo,
+	SYS_clock_gettime,
+	SYS_rt_sigreturn,
+	SYS_rt_sigprocmask,
+	SYS_exit_group,
+	SYS_exit,
+	/* For the symbols that a stripped file has in compressed form. */
+	SYS_memfd_create,
 };
 
 static void allow_memory(struct filter *f)
