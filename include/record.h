@@ -62,9 +62,13 @@ enum record_kind {
 	RECORD_TEXT = 15, /* struct record_text: a probed function was entered with a string */
 	/* Struct record_quota: a cgroup that had used up its quota of CPU time. */
 	RECORD_QUOTA = 16,
+	/* Struct record_stack: what a thread of a target executed when its CPU was sampled. */
+	RECORD_STACK = 17,
 	RECORD_DEPARTURE =
 		/* Struct record_departure: bytes that a call left in the socket were sent. */
 	18,
+	/* Struct record_kernel_name: a function of the kernel that later stacks refer to. */
+	RECORD_KERNEL_NAME = 19,
 };
 
 /* The head of every record. 16 bytes. */
@@ -348,6 +352,30 @@ struct record_unseen {
 	__u32 reserved;
 };
 
+#define RECORD_USER_FRAMES 96
+#define RECORD_KERNEL_FRAMES 32
+
+/*
+ * A word for each frame follows, the innermost one first: the addresses of n_user frames, then for
+ * n_kernel frames record_kernel_name.number, 0: its name was not sent. An address is that of an
+ * instruction for the first frame, and for the others where the call returns to. Addresses of the
+ * kernel do not leave it.
+ */
+struct record_stack {
+	struct record head;
+	__u16 n_user, n_kernel;
+	__u32 cpu;
+};
+
+#define RECORD_KERNEL_NAME_SIZE 64
+
+struct record_kernel_name {
+	struct record head;
+	__u32 number; /* in the capture, from 1; several can have the same name */
+	__u32 reserved;
+	char name[RECORD_KERNEL_NAME_SIZE];
+};
+
 /* Losses by cause; one per CPU, mapped by the reader. 64 bytes. */
 struct record_counters {
 	__u64 records; /* submitted */
@@ -520,6 +548,10 @@ _Static_assert(sizeof(struct record_field) % 8 == 0, "field record");
 _Static_assert(sizeof(struct record_ready) == 32 && sizeof(struct record_unseen) == 32,
 	       "socket records");
 _Static_assert(sizeof(struct record_name) % 8 == 0, "name record");
+_Static_assert(sizeof(struct record_stack) == 24, "stack record");
+_Static_assert(24 + 8 * (RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES) <= 255 * 8,
+	       "the size of a stack record fits into its head");
+_Static_assert(sizeof(struct record_kernel_name) % 8 == 0, "kernel name record");
 _Static_assert(sizeof(struct record_object) % 8 == 0, "object record");
 _Static_assert(sizeof(struct record_counters) == 64, "counters");
 _Static_assert(sizeof(struct record_path) == 24, "path");

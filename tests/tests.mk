@@ -95,6 +95,11 @@ build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 build/fixtures/marking_cxx: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CXX) -x c++ $(FIXTURE_CXXFLAGS) -Wno-unused-parameter -fPIE -pie -o $@ $< -ldl
+# Functions with known shares of the CPU time.
+build/fixtures/shares: tests/fixtures/shares.c include/tfprof.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fno-omit-frame-pointer -fno-optimize-sibling-calls -fPIE -pie -o $@ $< -ldl -lpthread
+fixtures: build/fixtures/shares
 # Makes itself expensive to profile.
 build/fixtures/hostile: tests/fixtures/hostile.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'

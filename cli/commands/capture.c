@@ -28,8 +28,17 @@ static enum outcome ask_daemon(struct session *session, const struct arguments *
 {
 	const struct selection *selection = &a->selection;
 	Tfprofd__CaptureRequest request = TFPROFD__CAPTURE_REQUEST__INIT;
+	char *exports[EXPORT_COUNT];
 	Tfprofd__RequestFilter filter;
 
+	for (unsigned i = 0; i < answer->output.exports->n; i++)
+		exports[i] = (char *)answer->output.exports->list[i].format;
+	request.exports = exports;
+	request.n_exports = answer->output.exports->n;
+	request.stacks_hz = selection->stacks_hz;
+	/* They would be empty. */
+	if (!request.stacks_hz && request.n_exports)
+		request.stacks_hz = STACKS_HZ_DEFAULT;
 	request.n_pids = selection->n_pids;
 	request.pids = (uint32_t *)selection->pids;
 	request.duration_ns = answer->duration_ns;
@@ -104,16 +113,23 @@ static enum outcome capture(const struct arguments *a, struct run_directory *dir
 					     .request_options = &a->requests,
 					     .run = directory } };
 	struct session *session = NULL;
+	struct export_files exports;
 	enum outcome outcome;
 
-	if (request_reader_open(&answer.output.requests, &a->requests) < 0)
+	if (export_files_open(&exports, &a->output) < 0)
 		return OUTCOME_USAGE;
+	if (request_reader_open(&answer.output.requests, &a->requests) < 0) {
+		export_files_done(&exports);
+		return OUTCOME_USAGE;
+	}
+	answer.output.exports = &exports;
 	outcome = session_open(&a->daemon, &session);
 	if (outcome == OUTCOME_OK)
 		outcome = ask_daemon(session, a, &answer);
 	if (outcome == OUTCOME_OK)
 		outcome = write_result(&answer);
 	output_done(&answer.output);
+	export_files_done(&exports);
 	session_free(session);
 	return outcome;
 }
@@ -144,7 +160,7 @@ const struct command command_capture = {
 	.syntax = { .name = "tfprofctl capture",
 		    .accepts = ACCEPT_SELECTION | ACCEPT_OUTPUT | ACCEPT_FILTER | ACCEPT(DURATION) |
 			       ACCEPT(MAX_OVERHEAD) | ACCEPT(RECORD) | ACCEPT(EXPLAIN) |
-			       ACCEPT(REQUESTS_COUNT),
+			       ACCEPT(REQUESTS_COUNT) | ACCEPT(STACKS) | ACCEPT_STACKS,
 		    .description =
 			    "Capture what serving processes do, write it as a run for TensorBoard and print a summary.",
 		    .notes =

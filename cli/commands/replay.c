@@ -102,8 +102,21 @@ static enum outcome take_trace(struct output *output, const struct exported *tra
 	return outcome;
 }
 
+/* The formats beside the trace, in one piece each. */
+static int take_exports(struct export_files *exports, const struct capture_result *result)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < result->n_others && r >= 0; i++)
+		for (size_t k = 0; k < result->others[i].n_chunks && r >= 0; k++)
+			r = export_files_add(exports, i + 1, result->others[i].chunks[k].iov_base,
+					     result->others[i].chunks[k].iov_len);
+	return r;
+}
+
 static enum outcome write_output(const struct arguments *a, const struct replay *replay,
-				 const struct recording *recording, struct run_directory *run)
+				 const struct recording *recording, struct export_files *exports,
+				 struct run_directory *run)
 {
 	const struct selection selection = { .level = replay->facts.detail.level,
 					     .ops_at_entry = replay->facts.detail.ops_at_entry };
@@ -111,6 +124,7 @@ static enum outcome write_output(const struct arguments *a, const struct replay 
 	struct output output = { .options = &a->output,
 				 .selection = &selection,
 				 .request_options = &a->requests,
+				 .exports = exports,
 				 .run = run };
 	enum outcome outcome;
 	int r;
@@ -129,6 +143,8 @@ static enum outcome write_output(const struct arguments *a, const struct replay 
 	} else {
 		outcome = take_trace(&output, &replay->result.trace);
 	}
+	if (outcome == OUTCOME_OK && take_exports(exports, &replay->result) < 0)
+		outcome = OUTCOME_INTERNAL;
 	if (outcome == OUTCOME_OK)
 		outcome = output_write(&output, (time_t)(replay->facts.start_unix_ns / 1000000000),
 				       &file, NULL, NULL);
@@ -154,7 +170,8 @@ static enum outcome explain_file(const char *path, int error)
 	}
 }
 
-static enum outcome replay_file(const struct arguments *a, struct run_directory *run)
+static enum outcome replay_file(const struct arguments *a, struct export_files *exports,
+				struct run_directory *run)
 {
 	const struct request_list_options requests = { .all = a->requests.file != NULL,
 						       .slowest = a->requests.slowest };
@@ -172,10 +189,12 @@ static enum outcome replay_file(const struct arguments *a, struct run_directory 
 		extras.device_plane = &a->output.device_plane.on;
 	if (a->output.input_stages.is_given)
 		extras.input_stages = &a->output.input_stages.on;
+	for (unsigned i = 0; i < exports->n; i++)
+		extras.others[extras.n_others++] = exports->list[i].format;
 	r = replay_make(recording.bytes, recording.size, &requests, &extras, &replay, text,
 			sizeof(text));
 	if (r >= 0) {
-		outcome = write_output(a, &replay, &recording, run);
+		outcome = write_output(a, &replay, &recording, exports, run);
 		replay_done(&replay);
 	} else {
 		outcome_report("cannot replay %s: %s", a->operand, text);
@@ -188,11 +207,15 @@ static enum outcome replay_file(const struct arguments *a, struct run_directory 
 static enum outcome run(const struct arguments *a)
 {
 	struct run_directory *directory = NULL;
+	struct export_files exports;
 	enum outcome outcome;
 
+	if (export_files_open(&exports, &a->output) < 0)
+		return OUTCOME_USAGE;
 	outcome = output_prepare(&a->output, &directory);
 	if (outcome == OUTCOME_OK)
-		outcome = replay_file(a, directory);
+		outcome = replay_file(a, &exports, directory);
+	export_files_done(&exports);
 	run_directory_free(directory);
 	return outcome;
 }
@@ -201,7 +224,7 @@ const struct command command_replay = {
 	.name = "replay",
 	.summary = "Recreate a capture's output from a recording",
 	.syntax = { .name = "tfprofctl replay",
-		    .accepts = ACCEPT_OUTPUT | ACCEPT(EXPLAIN),
+		    .accepts = ACCEPT_OUTPUT | ACCEPT(EXPLAIN) | ACCEPT_STACKS,
 		    .operand = "FILE.tfp",
 		    .no_operand =
 			    "no recording: give the file that tfprofctl capture --record wrote",

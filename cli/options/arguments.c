@@ -18,6 +18,7 @@
 /* PID_MAX_LIMIT of a 64-bit kernel. */
 #define PID_MAX 4194304
 #define LEVEL_MAX 3
+#define STACKS_HZ_MAX 999
 #define SLOWEST_MAX 1000
 #define REQUESTS_MAX 1000000
 #define TEXT_MAX 4096
@@ -118,6 +119,16 @@ static int parse_count(const char *text, uint64_t max, const char *what, uint64_
 		return REFUSE("the number of %s must be 1 to %llu, not '%.80s'", what,
 			      (unsigned long long)max, text);
 	return 0;
+}
+
+static int set_stacks(void *field, const struct option_row *row, const char *text,
+		      char error[static OPTIONS_TEXT])
+{
+	uint64_t number = STACKS_HZ_DEFAULT;
+	int r = text ? parse_count(text, STACKS_HZ_MAX, "samples a second", &number, error) : 0;
+
+	*(uint32_t *)field = (uint32_t)number;
+	return r;
 }
 
 static int set_slowest(void *field, const struct option_row *row, const char *text,
@@ -240,6 +251,10 @@ static const struct option_entry {
 			      "Capture allocations (default: only at level 3)" },
 			    set_memory,
 			    FIELD(selection.memory) },
+	[OPTION_STACKS] = { { "stacks", 0, true, "HZ",
+			      "Sample what threads execute, HZ times a second on each CPU (default: not; without HZ: 99)" },
+			    set_stacks,
+			    FIELD(selection.stacks_hz) },
 	[OPTION_MAX_OVERHEAD] = { { "max-overhead", 'm', false, "PERCENT",
 				    "Budget for the probes, in percent of the processes' CPU time; above it, kinds of probes are disabled, "
 				    "the most expensive first and runs last (default: no limit)" },
@@ -254,6 +269,14 @@ static const struct option_entry {
 			      "Write a recording, from which tfprofctl replay recreates the output" },
 			    set_text,
 			    FIELD(record) },
+	[OPTION_FOLDED] = { { "folded", 0, false, "FILE",
+			      "Write the sampled stacks as text for flame graphs; turns --stacks on; replaces the file" },
+			    set_text,
+			    FIELD(output.exports[EXPORT_FOLDED]) },
+	[OPTION_PPROF] = { { "pprof", 0, false, "FILE",
+			     "Write the sampled stacks as a profile for pprof; turns --stacks on; replaces the file" },
+			   set_text,
+			   FIELD(output.exports[EXPORT_PPROF]) },
 	[OPTION_DEVICE_PLANE] = { { "device-plane", 0, true, "on|off",
 				    "Present the CPU as a device, too: HLO Op Profile, HLO Op Stats and Roofline Model then show operations, "
 				    "but Overview and Input Pipeline Analysis lose their steps (default: off; of a recording: as captured)" },

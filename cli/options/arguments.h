@@ -13,6 +13,8 @@
 #include "proto/control.pb-c.h"
 
 #define SELECTION_PIDS_MAX 256
+/* How often stacks are sampled unless it is given. */
+#define STACKS_HZ_DEFAULT 99
 /* Enough for the pids in a packed request. */
 #define SELECTION_PACKED_MAX (SELECTION_PIDS_MAX * 5 + 16)
 
@@ -32,9 +34,12 @@ enum option_id {
 	OPTION_OPS,
 	OPTION_SOCKETS,
 	OPTION_MEMORY,
+	OPTION_STACKS,
 	OPTION_MAX_OVERHEAD,
 	OPTION_LOGDIR,
 	OPTION_RECORD,
+	OPTION_FOLDED,
+	OPTION_PPROF,
 	OPTION_DEVICE_PLANE,
 	OPTION_INPUT_STAGES,
 	OPTION_EXPLAIN,
@@ -56,6 +61,8 @@ enum option_id {
 #define ACCEPT_OUTPUT                                                                              \
 	(ACCEPT(LOGDIR) | ACCEPT(DEVICE_PLANE) | ACCEPT(INPUT_STAGES) | ACCEPT(JSON) |             \
 	 ACCEPT(REQUESTS) | ACCEPT(SLOWEST))
+/* What is written of sampled stacks. */
+#define ACCEPT_STACKS (ACCEPT(FOLDED) | ACCEPT(PPROF))
 /* Which requests are selected. */
 #define ACCEPT_FILTER (ACCEPT(SLOWER_THAN) | ACCEPT(PATH) | ACCEPT(MODEL))
 
@@ -66,10 +73,19 @@ struct selection {
 	bool no_sockets;
 	Tfprofd__Memory memory;
 	bool ops_at_entry;
+	uint32_t stacks_hz; /* 0: not given */
+};
+
+/* The formats that are written to files of their own beside the trace. */
+enum export_format {
+	EXPORT_FOLDED,
+	EXPORT_PPROF,
+	EXPORT_COUNT,
 };
 
 struct output_options {
 	const char *logdir;
+	const char *exports[EXPORT_COUNT]; /* paths; NULL: not written */
 	bool explain;
 	bool json;
 	struct output_choice {

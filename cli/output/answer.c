@@ -99,6 +99,11 @@ static int on_reply(uint8_t *bytes, size_t size, void *data)
 		r = on_recording(answer, &reply->recording);
 	if (r >= 0 && reply->xspace.len)
 		r = on_xspace(answer, reply);
+	if (r >= 0 && reply->exported.len)
+		r = answer->output.exports
+			    ? export_files_add(answer->output.exports, reply->exported_number,
+					       reply->exported.data, reply->exported.len)
+			    : -EBADMSG;
 	if (reply->progress && answer->show_progress)
 		show_progress(reply->progress, answer->duration_ns, answer->count);
 	tfprofd__capture_reply__free_unpacked(reply, NULL);

@@ -76,7 +76,7 @@ static bool is_nothing(const struct request_options *o, const Tfprofd__CaptureRe
 {
 	if (request_report_has_any(result->requests))
 		return false;
-	return o->count || (!result->ops && !result->runs && !result->runs_cut);
+	return o->count || (!result->ops && !result->runs && !result->runs_cut && !result->n_hot);
 }
 
 enum outcome output_take_xspace(struct output *output, const void *bytes, size_t size)
@@ -121,6 +121,9 @@ enum outcome output_write(struct output *output, time_t time,
 		return OUTCOME_INTERNAL;
 	}
 	if (request_reader_commit(&output->requests, output->request_options) < 0)
+		return OUTCOME_INTERNAL;
+	if (output->exports && export_files_commit(output->exports, result->exported_bytes,
+						   result->n_exported_bytes) < 0)
 		return OUTCOME_INTERNAL;
 	report.requests_file = output->request_options->file;
 	if (commit)

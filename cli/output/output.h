@@ -9,6 +9,7 @@
 
 #include "cli/options/arguments.h"
 #include "cli/outcome.h"
+#include "cli/output/export_files.h"
 #include "cli/output/request_reader.h"
 #include "cli/output/run_directory.h"
 #include "proto/control.pb-c.h"
@@ -22,6 +23,7 @@ struct output {
 	struct run_directory *run;
 	uint64_t size;                  /* of the trace so far */
 	struct request_reader requests; /* opened and fed by the command */
+	struct export_files *exports;   /* likewise; NULL: none */
 	Tfprofd__CaptureReply *planned; /* the message with the plan, if the report needs it */
 	Tfprofd__CaptureReply *reply;   /* the message with the result */
 };

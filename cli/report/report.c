@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/report/hot_report.h"
 #include "cli/report/json.h"
 #include "cli/report/plan_report.h"
 #include "cli/report/request_report.h"
@@ -207,6 +208,7 @@ void report_print(FILE *file, const struct report *report)
 	print_probes(file, result);
 	request_report_print_tables(file, result->requests);
 	print_ops(file, result);
+	hot_report_print(file, result);
 	if (report->requests)
 		slowest_print(file, report->requests->slowest, report->requests->n_slowest);
 	print_advice_and_warnings(file, result);
@@ -316,6 +318,7 @@ void report_print_json(FILE *file, const struct report *report)
 	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL,
 		     report->requests ? report->requests->n_slowest : 0);
 	print_json_ops(&json, result);
+	hot_report_json(&json, result);
 	print_json_memory(&json, result);
 	json_array_begin(&json, "modules");
 	for (size_t i = 0; i < result->n_modules; i++)

@@ -266,7 +266,7 @@ unsigned authority_kinds(const struct authority_ceiling *ceiling)
 		kinds &= ~(1u << KIND_HANDOVER);
 	if (ceiling->max_level == 1)
 		kinds &= ~(1u << KIND_OPS | 1u << KIND_SWITCHES | 1u << KIND_EXECUTORS |
-			   1u << KIND_ITERATORS);
+			   1u << KIND_ITERATORS | 1u << KIND_STACKS);
 	if (ceiling->no_memory)
 		kinds &= ~(1u << KIND_MEMORY);
 	return kinds;

@@ -196,6 +196,8 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 {
 	int r = check_share(s, peer->holder, m);
 
+	if (r >= 0 && m->kinds & 1u << KIND_STACKS && (!m->count || m->count > STACKS_HZ_MAX))
+		return FAIL(m, -EINVAL, "stacks are sampled 1 to %d times a second", STACKS_HZ_MAX);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
@@ -203,8 +205,8 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 
 		if (c->is_used)
 			continue;
-		r = attachment_new(s->options.mode, m->kinds, s->programs, s->options.state,
-				   &c->attachment, m->text, sizeof(m->text));
+		r = attachment_new(s->options.mode, m->kinds, m->count, s->programs,
+				   s->options.state, &c->attachment, m->text, sizeof(m->text));
 		if (r < 0)
 			return r;
 		c->is_used = true;

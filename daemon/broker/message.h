@@ -56,9 +56,9 @@ enum broker_request {
 	BROKER_NOTIFY,
 	/* From here on they take time, and have a line of their own (broker_line_of()). */
 	/* In: id of the client, index: 1 if other users may get what is recorded, kinds: bits of
-	 * enum probe_kind, of those that have programs of their own. Out: id of the capture, kinds:
-	 * those that the kernel accepts, index: 1 if every system call becomes slower, fds:
-	 * control, counters, rings. */
+	 * enum probe_kind, of those that have programs of their own, count: how often KIND_STACKS
+	 * samples a CPU in a second. Out: id of the capture, kinds: those that the kernel accepts,
+	 * index: 1 if every system call becomes slower, fds: control, counters, rings. */
 	BROKER_CAPTURE,
 	/* In: id of the capture, pid. out: index of the target in the capture. */
 	BROKER_TARGET,

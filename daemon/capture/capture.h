@@ -99,6 +99,8 @@ struct capture_result {
 	int error;
 	char text[256]; /* the remedy for the error */
 	struct exported trace;
+	struct exported others[EXPORTS_MAX]; /* in the order of the request's extras */
+	unsigned n_others;
 	struct summary summary;
 	struct advice advice;
 	struct startups startups; /* how the processes started */

@@ -328,5 +328,6 @@ int recording_end(struct journal *j, const struct result_facts *facts,
 	m.counts = &counts;
 	m.device_plane = facts->extras.device_plane;
 	m.input_stages = facts->extras.input_stages;
+	m.stacks_hz = facts->detail.stacks_hz;
 	return add_message(j, JOURNAL_RESULT, &m.base);
 }

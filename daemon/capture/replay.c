@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/capture/recorded_rows.h"
+#include "daemon/capture/symbols.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/journal.h"
 #include "lib/base/macro.h"
@@ -20,6 +21,7 @@ struct replaying {
 	unsigned n_targets;
 	struct correlator *correlator;
 	bool has_result;
+	struct journal_section symbols; /* .size 0: none */
 	/* Buffer for a modified copy of one record. */
 	uint8_t *record;
 	size_t record_size;
@@ -247,16 +249,17 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	p->replay->hostname = strdup(m->hostname);
 	if (!p->replay->hostname)
 		return -ENOMEM;
-	*facts = (struct result_facts){
-		.start_ns = m->start_ns,
-		.stop_ns = m->stop_ns,
-		.start_unix_ns = m->start_unix_ns,
-		.detail = { .level = m->level, .ops_at_entry = m->ops_at_entry },
-		.hostname = p->replay->hostname,
-		.n_left_out = m->left_out,
-		.ended = m->ended,
-		.extras = { .device_plane = m->device_plane, .input_stages = m->input_stages }
-	};
+	*facts = (struct result_facts){ .start_ns = m->start_ns,
+					.stop_ns = m->stop_ns,
+					.start_unix_ns = m->start_unix_ns,
+					.detail = { .level = m->level,
+						    .ops_at_entry = m->ops_at_entry,
+						    .stacks_hz = m->stacks_hz },
+					.hostname = p->replay->hostname,
+					.n_left_out = m->left_out,
+					.ended = m->ended,
+					.extras = { .device_plane = m->device_plane,
+						    .input_stages = m->input_stages } };
 	facts->counts = (struct drain_counts){ .records = m->counts->records,
 					       .dropped = m->counts->dropped,
 					       .ring_full = m->counts->ring_full,
@@ -375,6 +378,9 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 		return read_module(p, s);
 	case JOURNAL_SNAPSHOT:
 		return 0;
+	case JOURNAL_SYMBOLS:
+		p->symbols = *s;
+		return 0;
 	default:
 		p->replay->plan = s->bytes;
 		p->replay->plan_size = s->size;
@@ -403,7 +409,15 @@ static int make(struct replaying *p)
 	r = correlator_finish(p->correlator, facts->stop_ns, facts->start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
-	r = result_make(timeline, facts, &p->replay->result);
+	if (p->symbols.size)
+		r = symbols_recall(timeline, p->symbols.bytes, p->symbols.size);
+	if (r == -EBADMSG)
+		r = journal_bad(&p->reader, p->symbols.offset,
+				"its names of functions are malformed");
+	if (r >= 0)
+		r = symbols_complete(timeline);
+	if (r >= 0)
+		r = result_make(timeline, facts, &p->replay->result);
 	timeline_free(timeline);
 	return r;
 }
@@ -422,6 +436,11 @@ int replay_make(const void *recording, size_t size, const struct request_list_op
 		ret->facts.extras.device_plane = *extras->device_plane;
 	if (extras->input_stages)
 		ret->facts.extras.input_stages = *extras->input_stages;
+	ret->facts.extras.n_others = extras->n_others;
+	for (unsigned i = 0; i < extras->n_others && r >= 0; i++) {
+		ret->facts.extras.others[i] = exporter_find(extras->others[i]);
+		r = ret->facts.extras.others[i] ? 0 : -EINVAL;
+	}
 	if (r >= 0)
 		r = make(&p);
 	if (r < 0) {

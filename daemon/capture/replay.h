@@ -22,6 +22,9 @@ struct replay {
 /* Additional content of the trace. */
 struct replay_extras {
 	const bool *device_plane, *input_stages;
+	/* Names of formats beside the trace. */
+	const char *others[EXPORTS_MAX];
+	unsigned n_others;
 };
 
 /*

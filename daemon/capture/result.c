@@ -126,6 +126,13 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 			"%llu of %llu allocations and deallocations were left out because the capture reached its memory limit: use a shorter window.",
 			(unsigned long long)timeline->n_memory_left_out,
 			(unsigned long long)(timeline->n_memory + timeline->n_memory_left_out));
+	if (timeline->stacks.n_left_out)
+		result_warn(
+			result,
+			"%llu of %llu sampled stacks were left out because the capture reached its memory limit: use a shorter window, or sample less often.",
+			(unsigned long long)timeline->stacks.n_left_out,
+			(unsigned long long)(timeline->stacks.n_samples +
+					     timeline->stacks.n_left_out));
 	if (timeline->n_paths_truncated)
 		result_warn(
 			result,
@@ -134,6 +141,18 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 	if (timeline->n_lost_names)
 		result_warn(result, "%llu operations are shown without their names.",
 			    (unsigned long long)timeline->n_lost_names);
+}
+
+static int make_others(const struct timeline *timeline, const struct export_options *options,
+		       struct capture_result *result)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < options->extras.n_others && r >= 0; i++) {
+		r = options->extras.others[i]->make(timeline, options, &result->others[i]);
+		result->n_others += r >= 0;
+	}
+	return r;
 }
 
 int result_make(struct timeline *timeline, const struct result_facts *facts,
@@ -150,10 +169,11 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 	const char *warning;
 	int r = 0;
 
+	timeline->stacks.hz = facts->detail.stacks_hz;
 	result->window_ns = facts->stop_ns - facts->start_ns;
 	result->records = facts->counts.records;
-	result->dropped =
-		facts->counts.dropped + timeline->n_spans_left_out + timeline->n_memory_left_out;
+	result->dropped = facts->counts.dropped + timeline->n_spans_left_out +
+			  timeline->n_memory_left_out + timeline->stacks.n_left_out;
 	result->ops_at_entry = timeline->ops_at_entry;
 	warn_of_counts(result, &facts->counts);
 	if (facts->n_left_out)
@@ -182,6 +202,8 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 	if (r >= 0)
 		r = exporter->make(timeline, &options, &result->trace);
 	if (r >= 0)
+		r = make_others(timeline, &options, result);
+	if (r >= 0)
 		r = summary_make(timeline, &result->summary);
 	/* Without scheduler records, or without knowing which threads work, it is unknown when
 	 * threads ran for what. */
@@ -200,6 +222,9 @@ void result_done(struct capture_result *result)
 	modules_done(&result->modules);
 	startups_done(&result->startups);
 	exported_done(&result->trace);
+	for (unsigned i = 0; i < result->n_others; i++)
+		exported_done(&result->others[i]);
+	result->n_others = 0;
 	summary_done(&result->summary);
 	request_list_done(&result->requests);
 	result->recording = journal_free(result->recording);

@@ -13,6 +13,7 @@
 #include "daemon/capture/hlo.h"
 #include "daemon/capture/result.h"
 #include "daemon/capture/sites.h"
+#include "daemon/capture/symbols.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
@@ -245,6 +246,11 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	r = correlation_finish(c->correlation, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
+	r = symbols_find(c->shared->proxy, timeline, c->result.recording);
+	if (r < 0) {
+		timeline_free(timeline);
+		return r;
+	}
 	correlated = loop_now();
 	r = result_make(timeline, &facts, &c->result);
 	log_debug(

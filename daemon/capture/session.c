@@ -20,6 +20,8 @@
 
 /* By then every program sees the window, unless this thread is delayed. */
 #define OPEN_AFTER_NS 100000
+/* The interrupt of a CPU, and a stack of about 20 frames (docs/cost.md). */
+#define SAMPLE_NS 10000
 /* Of a millisecond each, until the last records are complete. */
 #define FINISH_ROUNDS 200
 
@@ -131,7 +133,8 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	struct broker_message m = { .type = BROKER_CAPTURE,
 				    .id = s->options.client,
 				    .index = s->options.is_shared,
-				    .kinds = s->options.kinds };
+				    .kinds = s->options.kinds,
+				    .count = s->options.detail.stacks_hz };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
@@ -431,6 +434,8 @@ static void count_cost(struct session *s, const struct record *r)
 		s->cost_ns[KIND_SOCKETS] += s->options.forecast->calibration.call_ns;
 	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
 		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
+	else if (r->kind == RECORD_STACK)
+		s->cost_ns[KIND_STACKS] += SAMPLE_NS;
 	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t &&
 		 r->site < t->prepared->target.packs->n_rows)
 		s->cost_ns[probe_kind_of_row(t->prepared->target.packs->rows[r->site])] +=

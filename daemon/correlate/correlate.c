@@ -17,8 +17,10 @@
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/quotas.h"
+#include "daemon/correlate/sched/samples.h"
 #include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
+#include "daemon/timeline/sample_work.h"
 #include "lib/base/macro.h"
 
 /* Whether the record is about a thread of its own. */
@@ -26,7 +28,7 @@ static bool has_thread(const struct record *r)
 {
 	return r->kind != RECORD_READY && r->kind != RECORD_NAME && r->kind != RECORD_OBJECT &&
 	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD && r->kind != RECORD_QUOTA &&
-	       r->kind != RECORD_DEPARTURE;
+	       r->kind != RECORD_DEPARTURE && r->kind != RECORD_KERNEL_NAME;
 }
 
 static void on_record(struct correlator *c, const struct record *r)
@@ -67,6 +69,13 @@ static void on_record(struct correlator *c, const struct record *r)
 		target = targets_current(&c->targets, r->target);
 		if (!sheds_has(&c->sheds, KIND_SOCKETS) && target && !target->has_handlers)
 			messages_on_record(c, r);
+		break;
+	case RECORD_STACK:
+		if (!sheds_has(&c->sheds, KIND_STACKS))
+			samples_on_stack(c, (const void *)r);
+		break;
+	case RECORD_KERNEL_NAME:
+		samples_on_kernel_name(c, (const void *)r);
 		break;
 	case RECORD_FOREIGN:
 		threads_on_foreign(c, (const void *)r);
@@ -153,7 +162,7 @@ static void apply_sheds(struct correlator *c, uint64_t now)
 			threads_end(c, at);
 		else if (kind == KIND_SOCKETS)
 			messages_end(c, at);
-		else
+		else if (kind != KIND_STACKS)
 			verbs_shed(c, kind, at);
 	}
 }
@@ -172,6 +181,7 @@ struct correlator *correlator_free(struct correlator *c)
 	objects_done(&c->objects);
 	batches_done(&c->batches);
 	runs_done(&c->runs);
+	samples_done(&c->samples);
 	threads_done(&c->sched);
 	quotas_done(&c->quotas);
 	thread_table_done(&c->threads);
@@ -189,7 +199,7 @@ static bool is_event(const struct record *r)
 {
 	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH ||
 	       r->kind == RECORD_WAKE || r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD ||
-	       r->kind == RECORD_READY || r->kind == RECORD_DEPARTURE;
+	       r->kind == RECORD_READY || r->kind == RECORD_DEPARTURE || r->kind == RECORD_STACK;
 }
 
 int correlator_feed(struct correlator *c, const struct record *record)
@@ -226,6 +236,7 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		verbs_close(c);
 		labels_truncate(c, end_ns);
 		threads_end(c, end_ns);
+		samples_finish(c);
 	}
 	if (!c->error)
 		messages_close(c);
@@ -248,6 +259,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		c->error = lifetime_make(t);
 	if (!c->error)
 		c->error = timeline_assign_lanes(t);
+	if (!c->error)
+		c->error = sample_work_find(t);
 	if (c->error)
 		return c->error;
 	t->names = names_take(&c->names, &t->n_names);

@@ -23,6 +23,7 @@
 #include "daemon/correlate/runtime/objects.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/sched/quotas.h"
+#include "daemon/correlate/sched/samples.h"
 #include "daemon/correlate/sheds.h"
 #include "daemon/correlate/spans.h"
 #include "daemon/correlate/targets.h"
@@ -48,6 +49,7 @@ struct correlator {
 	struct thread_table threads;
 	struct sched sched;
 	struct quotas quotas;
+	struct samples samples;
 	/* The runtime's functions. */
 	struct runs runs;
 	struct batches batches;

@@ -3,10 +3,14 @@
 
 #include <string.h>
 
+#include "daemon/export/stacks/folded.h"
+#include "daemon/export/stacks/pprof.h"
 #include "daemon/export/xspace/export.h"
 
 const struct exporter *const exporters[] = {
 	&xspace_exporter,
+	&folded_exporter,
+	&pprof_exporter,
 	NULL,
 };
 

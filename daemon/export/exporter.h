@@ -16,9 +16,15 @@ struct exporter;
 struct modules;
 struct startups;
 
+/* Formats of one capture beside the trace. */
+#define EXPORTS_MAX 4
+
 /* What a client requests of a trace. */
 struct export_extras {
 	const struct exporter *exporter; /* of which format; NULL: the first of the list */
+	/* Other formats of the same capture. */
+	const struct exporter *others[EXPORTS_MAX];
+	unsigned n_others;
 	bool device_plane; /* the CPU is presented as a device, and a warning reports that */
 	bool input_stages; /* the phases of requests before they run are shown as input stages, and
 			      as operations */

@@ -35,6 +35,7 @@ const char *probe_kind_name(enum probe_kind kind)
 		[KIND_MEMORY] = "allocations",
 		[KIND_LABELS] = "the server's own spans",
 		[KIND_ITERATORS] = "iterators",
+		[KIND_STACKS] = "sampled stacks",
 		[KIND_STARTUP] = "loads",
 	};
 
@@ -45,6 +46,7 @@ unsigned detail_program_kinds(const struct detail *detail)
 {
 	/* Runs alone do not need to know when threads ran. */
 	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) |
+	       (detail->stacks_hz ? 1u << KIND_STACKS : 0) |
 	       (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
 }
 

@@ -19,6 +19,7 @@ enum probe_kind {
 	KIND_MEMORY,
 	KIND_LABELS,
 	KIND_ITERATORS,
+	KIND_STACKS, /* samples of what threads execute: not a probe of a pack */
 	/* How a process starts; no capture has them. */
 	KIND_STARTUP,
 	KIND_COUNT,
@@ -39,12 +40,16 @@ enum memory_choice {
 	MEMORY_OFF,
 };
 
+#define STACKS_HZ_MAX 999
+
 /* How much a capture records. */
 struct detail {
 	unsigned level;  /* as host_tracer_level: 1 to 3 */
 	bool no_sockets; /* requests are not looked for at sockets */
 	enum memory_choice memory;
 	bool startup; /* its purpose is how processes start */
+	/* How often each CPU is sampled for what threads execute; 0: never. */
+	unsigned stacks_hz;
 	/* One probe per operation: it ends where the next one starts, or the executor returns. */
 	bool ops_at_entry;
 };

@@ -321,7 +321,7 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 		reader->n_sections++;
 		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) ||
 		    head.kind == JOURNAL_LOSS || head.kind == JOURNAL_RECALLED ||
-		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_SNAPSHOT))
+		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_SYMBOLS))
 			return 1;
 		if (!(head.kind & JOURNAL_OPTIONAL)) {
 			journal_bad(

@@ -33,6 +33,7 @@ enum journal_kind {
 	JOURNAL_MODULE,   /* xla.HloProto, as XLA wrote it */
 	JOURNAL_STARTUP,  /* RecordingStartup */
 	JOURNAL_SNAPSHOT, /* RecordingSnapshot */
+	JOURNAL_SYMBOLS,  /* RecordingSymbols */
 };
 
 /* The start of the file; all numbers in it are in the machine's byte order, which is little-endian

@@ -95,6 +95,10 @@ static size_t size_of_kind(uint8_t kind)
 		return sizeof(struct record_quota);
 	case RECORD_DEPARTURE:
 		return sizeof(struct record_departure);
+	case RECORD_STACK:
+		return sizeof(struct record_stack);
+	case RECORD_KERNEL_NAME:
+		return sizeof(struct record_kernel_name);
 	default:
 		return 0;
 	}

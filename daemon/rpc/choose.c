@@ -59,6 +59,9 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 		snprintf(overhead, sizeof(overhead), " %.4g %% of the processes' CPU time;",
 			 ceiling->max_overhead);
 	}
+	/* What threads execute belongs to level 2. */
+	if (ceiling->max_level == 1)
+		request->detail.stacks_hz = 0;
 	if (ceiling->no_memory)
 		request->detail.memory = MEMORY_OFF;
 	if (*level || *overhead || (ceiling->no_memory && has_memory)) {

@@ -23,7 +23,14 @@
 #define PROGRESS_NS 200000000ull
 
 /* Fields of CaptureReply. */
-enum { RECORDING_FIELD = 20, XSPACE_FIELD = 21, XSPACE_BYTES_FIELD = 22 };
+enum {
+	RECORDING_FIELD = 20,
+	XSPACE_FIELD = 21,
+	XSPACE_BYTES_FIELD = 22,
+	EXPORTED_FIELD = 23,
+	EXPORTED_BYTES_FIELD = 24,
+	EXPORTED_NUMBER_FIELD = 25,
+};
 
 void control_list_targets(struct grpc_call *call, const uint8_t *message, size_t size, void *data)
 {
@@ -117,6 +124,21 @@ static int send_recording(struct job *job, struct capture_result *result, uint64
 	return r;
 }
 
+static int send_traces(struct job *job, struct capture_result *result)
+{
+	int r = reply_send_trace(
+		job->call, &result->trace,
+		&(struct piece_fields){ .bytes = XSPACE_FIELD, .total = XSPACE_BYTES_FIELD });
+
+	for (unsigned i = 0; i < result->n_others && r >= 0; i++)
+		r = reply_send_trace(job->call, &result->others[i],
+				     &(struct piece_fields){ .bytes = EXPORTED_FIELD,
+							     .total = EXPORTED_BYTES_FIELD,
+							     .number = EXPORTED_NUMBER_FIELD,
+							     .number_value = i + 1 });
+	return r;
+}
+
 void control_answer(struct job *job, struct capture_result *result)
 {
 	Tfprofd__CaptureReply outer = TFPROFD__CAPTURE_REPLY__INIT;
@@ -131,7 +153,7 @@ void control_answer(struct job *job, struct capture_result *result)
 	result_reply_fill(&reply, result, job->service->options.hostname);
 	reply.message.recording_bytes = recording;
 	if (r >= 0)
-		r = reply_send_trace(job->call, &result->trace, XSPACE_FIELD, XSPACE_BYTES_FIELD);
+		r = send_traces(job, result);
 	outer.result = &reply.message;
 	if (r >= 0)
 		r = reply_message(&outer.base, &body);
@@ -162,6 +184,29 @@ int control_choose_format(struct grpc_call *call, const char *name, const struct
 		return 0;
 	grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "unknown trace format '%.40s'", name);
 	return -EINVAL;
+}
+
+/* What is sampled, and the formats beside the trace; on failure the call is answered. */
+static int read_stacks(struct grpc_call *call, const Tfprofd__CaptureRequest *m,
+		       struct capture_request *request)
+{
+	struct export_extras *extras = &request->extras;
+	int r = 0;
+
+	request->detail.stacks_hz = m->stacks_hz;
+	if (m->stacks_hz > STACKS_HZ_MAX) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+			       "stacks are sampled at most %d times a second", STACKS_HZ_MAX);
+		return -EINVAL;
+	}
+	if (m->n_exports > EXPORTS_MAX) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "at most %d formats beside the trace",
+			       EXPORTS_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < m->n_exports && r >= 0; i++)
+		r = control_choose_format(call, m->exports[i], &extras->others[extras->n_others++]);
+	return r;
 }
 
 static void send_plan(struct job *job, const struct capture_plan *plan)
@@ -270,6 +315,8 @@ void control_capture(struct grpc_call *call, const uint8_t *message, size_t size
 		r = check_level(call, m->level);
 		if (r >= 0)
 			r = control_choose_format(call, m->format, &request.extras.exporter);
+		if (r >= 0)
+			r = read_stacks(call, m, &request);
 		if (r >= 0)
 			r = requests_reply_check(call, m->filter, m->slowest, &request.filter);
 		if (r >= 0)

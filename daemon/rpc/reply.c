@@ -148,18 +148,22 @@ static void release_shared(void *data)
 }
 
 static int send_piece(struct grpc_call *call, struct shared *shared, const struct iovec *chunk,
-		      unsigned field, unsigned total)
+		      const struct piece_fields *fields)
 {
 	struct grpc_body *body;
-	uint8_t head[32];
+	uint8_t head[48];
 	size_t n;
 	int r = grpc_body_new(&body);
 
 	if (r < 0)
 		return r;
-	n = put_varint(head, total << 3);
+	n = put_varint(head, fields->total << 3);
 	n += put_varint(head + n, shared->trace.size);
-	n += put_field(head + n, field, chunk->iov_len);
+	if (fields->number) {
+		n += put_varint(head + n, fields->number << 3);
+		n += put_varint(head + n, fields->number_value);
+	}
+	n += put_field(head + n, fields->bytes, chunk->iov_len);
 	r = grpc_body_add_copy(body, head, n);
 	if (r >= 0) {
 		shared->n_holds++;
@@ -174,7 +178,8 @@ static int send_piece(struct grpc_call *call, struct shared *shared, const struc
 	return grpc_call_send(call, body);
 }
 
-int reply_send_trace(struct grpc_call *call, struct exported *trace, unsigned field, unsigned total)
+int reply_send_trace(struct grpc_call *call, struct exported *trace,
+		     const struct piece_fields *fields)
 {
 	struct shared *shared = malloc(sizeof(*shared));
 	int r = 0;
@@ -186,7 +191,7 @@ int reply_send_trace(struct grpc_call *call, struct exported *trace, unsigned fi
 	*shared = (struct shared){ .trace = *trace, .n_holds = 1 };
 	*trace = (struct exported){};
 	for (size_t i = 0; i < shared->trace.n_chunks && r >= 0; i++)
-		r = send_piece(call, shared, &shared->trace.chunks[i], field, total);
+		r = send_piece(call, shared, &shared->trace.chunks[i], fields);
 	release_shared(shared);
 	return r;
 }

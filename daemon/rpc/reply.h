@@ -26,13 +26,17 @@ int reply_bytes(unsigned field, const void *bytes, size_t size, void (*release)(
 int reply_trace(struct exported *trace, unsigned outer, unsigned field, const void *prefix,
 		size_t prefix_size, struct grpc_body **ret);
 
-/*
- * Sends a trace in pieces: each is a message with one piece as the bytes field field, and with the
- * total size as the number total. The call takes ownership of its memory, on failure too: -ENOMEM,
- * -ECANCELED.
- */
-int reply_send_trace(struct grpc_call *call, struct exported *trace, unsigned field,
-		     unsigned total);
+/* The fields of the message that a piece of a trace is sent in. */
+struct piece_fields {
+	unsigned bytes, total; /* the piece, and the size of the whole */
+	unsigned number;       /* 0: none */
+	uint64_t number_value;
+};
+
+/* Sends a trace in pieces, each in a message. The call takes ownership of its memory, on failure
+ * too: -ENOMEM, -ECANCELED. */
+int reply_send_trace(struct grpc_call *call, struct exported *trace,
+		     const struct piece_fields *fields);
 
 /* Answers a call with a message, or with an error if there is no memory for it. */
 void reply_answer(struct grpc_call *call, const ProtobufCMessage *message);

@@ -64,6 +64,33 @@ static void fill_memory(struct result_reply *reply, const struct summary *s)
 	}
 }
 
+static void fill_hot(struct result_reply *reply, const struct hot_places *hot)
+{
+	for (unsigned i = 0; i < hot->n; i++) {
+		const struct hot_place *from = &hot->list[i];
+		Tfprofd__HotPlace *to = reply->hot_list[i] = &reply->hot[i];
+
+		*to = (Tfprofd__HotPlace)TFPROFD__HOT_PLACE__INIT;
+		to->kind = (Tfprofd__HotKind)from->kind;
+		to->name = from->name;
+		to->samples = from->samples;
+		for (unsigned k = 0; k < from->n_functions; k++) {
+			Tfprofd__HotFunction *f = reply->hot_function_list[i][k] =
+				&reply->hot_functions[i][k];
+
+			*f = (Tfprofd__HotFunction)TFPROFD__HOT_FUNCTION__INIT;
+			f->name = from->functions[k].name;
+			f->file = from->functions[k].file;
+			f->self = from->functions[k].self;
+			f->total = from->functions[k].total;
+		}
+		to->functions = reply->hot_function_list[i];
+		to->n_functions = from->n_functions;
+	}
+	reply->message.hot = reply->hot_list;
+	reply->message.n_hot = hot->n;
+}
+
 void result_reply_fill(struct result_reply *reply, const struct capture_result *result,
 		       const char *hostname)
 {
@@ -96,8 +123,13 @@ void result_reply_fill(struct result_reply *reply, const struct capture_result *
 	fill_sheds(reply, result);
 	fill_ops(reply, s);
 	fill_memory(reply, s);
+	fill_hot(reply, &s->hot);
 	requests_reply_fill(&reply->requests, result);
 	m->requests = &reply->requests.message;
+	for (unsigned i = 0; i < result->n_others; i++)
+		reply->exported_bytes[i] = result->others[i].size;
+	m->exported_bytes = reply->exported_bytes;
+	m->n_exported_bytes = result->n_others;
 	for (unsigned i = 0; i < result->modules.n; i++)
 		reply->modules[i] = (char *)result->modules.list[i].name;
 	m->modules = reply->modules;

@@ -12,6 +12,10 @@ struct result_reply {
 	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *op_list[SUMMARY_OPS_MAX];
 	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
 	Tfprofd__MemorySummary memory[ALLOCATOR_COUNT], *memory_list[ALLOCATOR_COUNT];
+	Tfprofd__HotPlace hot[HOT_PLACES_MAX], *hot_list[HOT_PLACES_MAX];
+	Tfprofd__HotFunction hot_functions[HOT_PLACES_MAX][HOT_FUNCTIONS_MAX];
+	Tfprofd__HotFunction *hot_function_list[HOT_PLACES_MAX][HOT_FUNCTIONS_MAX];
+	uint64_t exported_bytes[EXPORTS_MAX];
 	char *advice[ADVICE_MAX];
 	char *modules[MODULES_MAX];
 	struct requests_reply requests;

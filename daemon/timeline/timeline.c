@@ -55,6 +55,7 @@ struct timeline *timeline_free(struct timeline *t)
 	for (uint32_t i = 0; i < t->n_texts; i++)
 		free(t->texts[i]);
 	free(t->texts);
+	stacks_done(&t->stacks);
 	free(t->threads);
 	free(t->processes);
 	free(t);

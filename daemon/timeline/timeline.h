@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/timeline/stacks.h"
 #include "lib/proto/phase.h"
 
 enum span_kind {
@@ -304,6 +305,7 @@ struct timeline {
 	uint32_t n_gaps;
 	struct quota quotas[TIMELINE_QUOTAS_MAX]; /* of the cgroups that used them up */
 	uint32_t n_quotas;
+	struct stacks stacks;
 	bool ops_at_entry; /* operations end where the next one starts, or where their executor ends
 			    */
 	char **warnings;   /* one sentence each: losses, missing symbols, truncated targets */

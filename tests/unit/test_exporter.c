@@ -23,7 +23,8 @@ TEST(each_format_has_a_name_of_its_own_and_makes_a_trace_of_any_timeline)
 		for (size_t i = 0; i < trace.n_chunks; i++)
 			size += trace.chunks[i].iov_len;
 		CHECK_EQ(size, trace.size);
-		CHECK(size > 0);
+		/* A text without lines is one of no stacks. */
+		CHECK_EQ(size > 0, strcmp((*e)->name, "folded") != 0);
 		exported_done(&trace);
 		CHECK_EQ(trace.n_chunks, 0);
 		exported_done(&trace);

@@ -36,7 +36,7 @@ static void judge_programs(struct doctor *d, struct findings *ret)
 	char reason[128] = "";
 
 	if (!d->programs_loaded)
-		d->programs_loaded = attachment_new(d->mode, PROGRAM_KINDS, d->programs, -1, &a,
+		d->programs_loaded = attachment_new(d->mode, PROGRAM_KINDS, 0, d->programs, -1, &a,
 						    reason, sizeof(reason)) >= 0;
 	attachment_free(a);
 	if (programs_refused(d->programs, &verdicts))

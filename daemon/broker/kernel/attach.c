@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/kernel/cpu_samples.h"
 #include "daemon/broker/kernel/empty_program.h"
 #include "daemon/broker/kernel/perf_uprobe.h"
 #include "daemon/broker/kernel/program_cache.h"
@@ -37,7 +38,8 @@ struct detached {
 
 struct attachment {
 	enum attach_mode mode;
-	bool tracepoints; /* they are attached */
+	unsigned stacks_hz;
+	bool tracepoints; /* they are attached, and so are the samples of CPUs */
 	/* Number of targets whose listening sockets were looked up. */
 	unsigned n_listeners_found;
 	struct programs bpf;
@@ -69,8 +71,9 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, int state,
-		   struct attachment **ret, char *ret_reason, size_t size)
+int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
+		   struct program_cache *cache, int state, struct attachment **ret,
+		   char *ret_reason, size_t size)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 	int r;
@@ -80,6 +83,7 @@ int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *
 		return -ENOMEM;
 	}
 	a->mode = mode;
+	a->stacks_hz = stacks_hz;
 	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds,
 			  &a->bpf, ret_reason, size);
 	if (r < 0) {
@@ -441,6 +445,30 @@ static bool is_out_of_room(int error)
 	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
+static int sample_cpu(struct attachment *a, int cpu)
+{
+	struct attached link = { .event = -1, .kind = KIND_STACKS };
+
+	link.fd = cpu_samples_link(a->bpf.programs[PROGRAM_SAMPLE], cpu, a->stacks_hz, &link.event);
+	/* An offline CPU. */
+	if (link.fd < 0)
+		return link.fd == -ENODEV ? 0 : link.fd;
+	return add_link(a, link);
+}
+
+/* Samples every CPU, or none. */
+static int sample_cpus(struct attachment *a, struct refused *refused)
+{
+	long n = sysconf(_SC_NPROCESSORS_CONF);
+	int r = 0;
+
+	if (a->bpf.programs[PROGRAM_SAMPLE] < 0 || a->shed[KIND_STACKS])
+		return 0;
+	for (int cpu = 0; cpu < n && r >= 0; cpu++)
+		r = sample_cpu(a, cpu);
+	return r < 0 && !is_out_of_room(r) ? leave_out(a, KIND_STACKS, r, refused) : r;
+}
+
 /* Goes without the optional tracepoints that the kernel refuses. */
 static int attach_tracepoints(struct attachment *a, struct refused *refused)
 {
@@ -456,6 +484,8 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 		if (r < 0 && !is_out_of_room(r) && f->kind != KIND_COUNT)
 			r = f->is_extra ? 0 : leave_out(a, f->kind, r, refused);
 	}
+	if (r >= 0)
+		r = sample_cpus(a, refused);
 	a->tracepoints = r >= 0;
 	return r;
 }
@@ -497,7 +527,7 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 		return 0;
 	r = attach_tracepoints(a, ret_refused);
 	if (r < 0)
-		*ret_reason = "the kernel refused a tracepoint";
+		*ret_reason = "the kernel refused a tracepoint, or the samples of a CPU";
 	return r;
 }
 

@@ -23,9 +23,11 @@ struct program_cache;
 int attach_mode_find(void);
 
 /* Loads the programs, including those of the kinds (bits, as programs_load()); nothing is attached.
- * state: the directory for site_log.h, -1: none. Errors and ret_reason as programs_load(). */
-int attachment_new(enum attach_mode mode, unsigned kinds, struct program_cache *cache, int state,
-		   struct attachment **ret, char *ret_reason, size_t size);
+ * stacks_hz: how often KIND_STACKS samples a CPU. state: the directory for site_log.h, -1: none.
+ * Errors and ret_reason as programs_load(). */
+int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
+		   struct program_cache *cache, int state, struct attachment **ret,
+		   char *ret_reason, size_t size);
 /* The kinds that the kernel accepts. */
 unsigned attachment_kinds(const struct attachment *a);
 /* Whether sockets are followed at system calls, as the kernel has no tracepoints at sockets. */

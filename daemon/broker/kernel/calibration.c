@@ -536,7 +536,8 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache,
 	r = start_child(&child);
 	if (r >= 0) {
 		reason = "";
-		r = attachment_new(mode, PROGRAM_KINDS, cache, -1, &a, ret_reason, size);
+		r = attachment_new(mode, PROGRAM_KINDS & ~KIND_BIT(KIND_STACKS), 0, cache, -1, &a,
+				   ret_reason, size);
 		if (r >= 0)
 			r = measure(a, &child, &measured, &reason);
 		end_child(&child);

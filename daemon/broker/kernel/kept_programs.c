@@ -330,7 +330,7 @@ int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs 
 
 	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
 		fds[i] = -1;
-		if (!sockets && program_map_is_for_sockets(c->maps[i].name))
+		if (!program_map_is_of_kinds(c->maps[i].name, kinds))
 			continue;
 		r = fds[i] = make_map(&c->maps[i], c->btf);
 		if (r >= 0)

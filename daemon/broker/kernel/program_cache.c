@@ -94,8 +94,8 @@ static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *sk
 					  there[i]);
 	}
 	bpf_object__for_each_map (map, skel->obj)
-		if (r >= 0 && program_map_is_for_sockets(bpf_map__name(map)))
-			r = bpf_map__set_autocreate(map, kinds & KIND_BIT(KIND_SOCKETS));
+		if (r >= 0 && !program_map_is_of_kinds(bpf_map__name(map), kinds))
+			r = bpf_map__set_autocreate(map, false);
 	return r;
 }
 

@@ -13,10 +13,17 @@
 const struct program_facts program_facts[PROGRAM_COUNT] = { PROGRAMS(PROGRAM_ROW) };
 #undef PROGRAM_ROW
 
-/* Only the programs that follow sockets use these. */
-static const char *const socket_maps[] = {
-	"calls", "io_uring_reported", "listeners", "connections", "described",
-	"fresh", "windows",           "holds",     "n_holds"
+/* Maps that only the programs of one kind use. */
+static const struct {
+	const char *name;
+	enum probe_kind kind;
+} maps_of_kinds[] = {
+	{ "calls", KIND_SOCKETS },       { "io_uring_reported", KIND_SOCKETS },
+	{ "listeners", KIND_SOCKETS },   { "connections", KIND_SOCKETS },
+	{ "described", KIND_SOCKETS },   { "fresh", KIND_SOCKETS },
+	{ "windows", KIND_SOCKETS },     { "holds", KIND_SOCKETS },
+	{ "n_holds", KIND_SOCKETS },     { "samples", KIND_STACKS },
+	{ "kernel_names", KIND_STACKS }, { "kernel_count", KIND_STACKS },
 };
 
 void programs_done(struct programs *p)
@@ -69,12 +76,12 @@ int programs_take_map(struct programs *p, const char *name, int fd)
 	return 0;
 }
 
-bool program_map_is_for_sockets(const char *name)
+bool program_map_is_of_kinds(const char *name, unsigned kinds)
 {
-	for (unsigned i = 0; i < ARRAY_SIZE(socket_maps); i++)
-		if (!strcmp(name, socket_maps[i]))
-			return true;
-	return false;
+	for (unsigned i = 0; i < ARRAY_SIZE(maps_of_kinds); i++)
+		if (!strcmp(name, maps_of_kinds[i].name))
+			return kinds & KIND_BIT(maps_of_kinds[i].kind);
+	return true;
 }
 
 bool program_is_of_kinds(enum program program, unsigned kinds)

@@ -44,7 +44,8 @@
 	X(DATA_READY, "on_data_ready", KIND_SOCKETS, 8, .is_tracepoint = true, .is_extra = true,   \
 	  .needs = "sk_data_ready", .unless = PROGRAM_COUNT)                                       \
 	X(SEGMENT, "on_segment", KIND_SOCKETS, 9, .is_tracepoint = true, .is_extra = true,         \
-	  .needs = "tcp_probe", .unless = PROGRAM_DATA_READY)
+	  .needs = "tcp_probe", .unless = PROGRAM_DATA_READY)                                      \
+	X(SAMPLE, "on_sample", KIND_STACKS, 21)
 
 enum program {
 #define PROGRAM_ID(id, ...) PROGRAM_##id,
@@ -74,14 +75,14 @@ extern const struct program_facts program_facts[PROGRAM_COUNT];
 
 /* Kinds as a bit mask: those that have programs of their own. */
 #define KIND_BIT(kind) (1u << (kind))
-#define PROGRAM_KINDS (KIND_BIT(KIND_SWITCHES) | KIND_BIT(KIND_SOCKETS))
+#define PROGRAM_KINDS (KIND_BIT(KIND_SWITCHES) | KIND_BIT(KIND_SOCKETS) | KIND_BIT(KIND_STACKS))
 
 struct programs {
 	int programs[PROGRAM_COUNT];
 	int control, targets, counters, paths;
 	int rings[RECORD_CPU_RINGS], spare_ring;
 	unsigned n_rings;
-	int others[20]; /* maps that only the programs use */
+	int others[24]; /* maps that only the programs use */
 	unsigned kinds; /* whose programs are loaded */
 };
 
@@ -90,8 +91,8 @@ void programs_init(struct programs *p);
 void programs_done(struct programs *p);
 /* Puts a map where its users look for it; the set then owns the descriptor. -E2BIG. */
 int programs_take_map(struct programs *p, const char *name, int fd);
-/* Whether only the programs that follow sockets use the map. */
-bool program_map_is_for_sockets(const char *name);
+/* Whether a capture of these kinds includes the map: others have no program that uses it. */
+bool program_map_is_of_kinds(const char *name, unsigned kinds);
 /* All of them, in the order in which they are loaded. */
 void programs_load_order(enum program ret[PROGRAM_COUNT]);
 /* Whether a capture of these kinds includes the program. */

@@ -76,7 +76,10 @@ void verbs_on_record(struct correlator *c, const struct record *record)
 /* Notes when the thread did the first thing after it entered its top frame. */
 void verbs_note_next(struct correlator *c, const struct record *r)
 {
-	uint32_t thread = r->kind == RECORD_WAKE ? THREAD_NONE : thread_table_find(c, r->tid);
+	/* Others caused the record; the thread did nothing. */
+	bool is_passive =
+		r->kind == RECORD_WAKE || r->kind == RECORD_STACK || r->kind == RECORD_KERNEL_NAME;
+	uint32_t thread = is_passive ? THREAD_NONE : thread_table_find(c, r->tid);
 	struct frame *f =
 		thread == THREAD_NONE ? NULL : frames_top(&thread_state(c, thread)->frames);
 

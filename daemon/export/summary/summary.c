@@ -168,6 +168,8 @@ int summary_make(const struct timeline *t, struct summary *ret)
 	r = summarise_ops(t, &s);
 	if (r >= 0)
 		r = request_summary_make(t, &s.requests);
+	if (r >= 0)
+		r = hot_places_make(t, &s.hot);
 	if (r < 0)
 		return r;
 	*ret = s;
@@ -180,5 +182,6 @@ void summary_done(struct summary *s)
 	for (unsigned int i = 0; i < s->n_top_ops; i++)
 		free(s->top_ops[i].name);
 	request_summary_done(&s->requests);
+	hot_places_done(&s->hot);
 	*s = (struct summary){};
 }

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "daemon/export/summary/hot_functions.h"
 #include "daemon/export/summary/memory_use.h"
 #include "daemon/export/summary/request_summary.h"
 #include "daemon/timeline/timeline.h"
@@ -33,6 +34,7 @@ struct summary {
 	uint64_t n_lost_names;
 	struct memory_use memory[ALLOCATOR_COUNT];
 	struct request_summary requests;
+	struct hot_places hot; /* of sampled stacks */
 };
 
 /* Summarizes a timeline; summary_done() frees what ret holds, which does not refer to the timeline.

@@ -12,6 +12,7 @@
 #include "daemon/export/xspace/lanes.h"
 #include "daemon/export/xspace/memory.h"
 #include "daemon/export/xspace/metadata.h"
+#include "daemon/export/xspace/samples.h"
 #include "daemon/export/xspace/startups.h"
 #include "daemon/export/xspace/writer.h"
 #include "lib/base/macro.h"
@@ -385,6 +386,8 @@ static int write_host(struct writer *w, const struct startups *startups)
 		r = counters_write(w);
 	if (r >= 0)
 		r = memory_write(w);
+	if (r >= 0)
+		r = samples_write(w);
 	if (r >= 0)
 		r = startups_write(w, startups);
 	return r < 0 ? r : xspace_plane_end(w->xspace);

@@ -75,6 +75,7 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_CATEGORY] = "hlo_category",
 	[STAT_PROGRAM] = "program_id",
 	[STAT_SYMBOL] = "symbol_id",
+	[STAT_STACK] = "stack",
 };
 
 void writer_done(struct writer *w)
