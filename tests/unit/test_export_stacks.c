@@ -62,7 +62,7 @@ static size_t export_as(const char *format, const struct timeline *t, uint8_t *r
 	struct exported e = {};
 	size_t size = 0;
 
-	CHECK_EQ(exporter_find(format)->make(t, &(struct export_options){}, &e), 0);
+	CHECK_EQ(exporter_find(format)->make(t, &(struct export_options){ .level = 2 }, &e), 0);
 	for (size_t i = 0; i < e.n_chunks && size + e.chunks[i].iov_len < BYTES_MAX; i++) {
 		memcpy(ret + size, e.chunks[i].iov_base, e.chunks[i].iov_len);
 		size += e.chunks[i].iov_len;
@@ -133,6 +133,27 @@ TEST(a_profile_has_each_sample_with_its_functions_and_labels)
 	CHECK_STR(p->string_table[function->name], "f(a; b)");
 	perftools__profiles__profile__free_unpacked(p, NULL);
 	stacks_done(&t.stacks);
+}
+
+TEST(a_stack_of_any_length_fits_into_the_trace)
+{
+	static uint8_t bytes[BYTES_MAX];
+	char name[512];
+	struct timeline t;
+	uint32_t list[7];
+
+	/* The text of the sixth function ends near the end of the room. */
+	for (unsigned size = 200; size < 300; size++) {
+		fill(&t);
+		for (unsigned i = 0; i < 7; i++) {
+			memset(name, 'a' + (char)i, sizeof(name));
+			name[i == 5 ? size : 350] = 0;
+			list[i] = frame_of(&t.stacks, 0x9000 + i, name, "long");
+		}
+		CHECK_EQ(stacks_add(&t.stacks, 1000, 0, list, 7), 0);
+		CHECK(export_as("xspace", &t, bytes) > 0);
+		stacks_done(&t.stacks);
+	}
 }
 
 TEST(hot_functions_count_a_recursive_function_once)

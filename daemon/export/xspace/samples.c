@@ -15,6 +15,8 @@
 #define NAME_SIZE 1024
 /* Of the text of a stack; the outermost frames of a longer one are left out. */
 #define STACK_TEXT 2048
+#define CALLED_BY " < "
+#define LEFT_OUT CALLED_BY "..."
 
 /* What the open plane has of each function and stack; 0: nothing yet. */
 struct texts {
@@ -32,12 +34,13 @@ static void describe(const struct stacks *s, const struct stack *stack,
 		const char *name = stack_function_at(s, stack, i)->name;
 		size_t size = strlen(name);
 
-		if (length + size + sizeof(" < ") + sizeof("...") >= STACK_TEXT) {
-			strcpy(text + length, " < ...");
+		/* There is always room for what the next one may leave. */
+		if (length + strlen(CALLED_BY) + size + sizeof(LEFT_OUT) > STACK_TEXT) {
+			strcpy(text + length, LEFT_OUT);
 			return;
 		}
 		length += (size_t)snprintf(text + length, STACK_TEXT - length, "%s%s",
-					   i ? " < " : "", name);
+					   i ? CALLED_BY : "", name);
 	}
 }
 
