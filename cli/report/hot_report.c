@@ -85,6 +85,38 @@ void hot_report_print(FILE *file, const Tfprofd__CaptureResult *result)
 	}
 }
 
+void hot_report_request(FILE *file, const Tfprofd__Request *request)
+{
+	char number[TEXT_NUMBER];
+
+	for (size_t i = 0; i < request->n_hot; i++) {
+		const Tfprofd__HotFunction *f = request->hot[i];
+		_cleanup_free_ char *name = symbol_fit(f->name, NAME_COLUMNS);
+		char text[PERCENT_TEXT];
+
+		percent(f->self, request->samples, text);
+		fprintf(file, "%s%s %% ", i ? ", " : "   functions by samples: ", text);
+		text_write(file, name ?: f->name);
+	}
+	if (request->n_hot)
+		fprintf(file, " (%s sample%s)\n", text_count(request->samples, number),
+			text_plural(request->samples));
+}
+
+void hot_functions_json(struct json *json, Tfprofd__HotFunction *const *functions, size_t n)
+{
+	json_array_begin(json, "functions");
+	for (size_t i = 0; i < n; i++) {
+		json_object_begin(json, NULL);
+		json_string(json, "name", functions[i]->name);
+		json_string(json, "file", functions[i]->file);
+		json_number(json, "self", functions[i]->self);
+		json_number(json, "total", functions[i]->total);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 void hot_report_json(struct json *json, const Tfprofd__CaptureResult *result)
 {
 	if (!result->n_hot)
@@ -97,16 +129,7 @@ void hot_report_json(struct json *json, const Tfprofd__CaptureResult *result)
 		json_string(json, "of", kind_of(place));
 		json_string(json, "name", place->name);
 		json_number(json, "samples", place->samples);
-		json_array_begin(json, "functions");
-		for (size_t k = 0; k < place->n_functions; k++) {
-			json_object_begin(json, NULL);
-			json_string(json, "name", place->functions[k]->name);
-			json_string(json, "file", place->functions[k]->file);
-			json_number(json, "self", place->functions[k]->self);
-			json_number(json, "total", place->functions[k]->total);
-			json_object_end(json);
-		}
-		json_array_end(json);
+		hot_functions_json(json, place->functions, place->n_functions);
 		json_object_end(json);
 	}
 	json_array_end(json);

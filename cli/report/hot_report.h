@@ -9,5 +9,9 @@
 
 /* A table; nothing if nothing was sampled. */
 void hot_report_print(FILE *file, const Tfprofd__CaptureResult *result);
+/* What the threads of one request executed, as a line; nothing if none was sampled. */
+void hot_report_request(FILE *file, const Tfprofd__Request *request);
+/* A list of functions as the array "functions". */
+void hot_functions_json(struct json *json, Tfprofd__HotFunction *const *functions, size_t n);
 /* As the array "hot"; nothing if nothing was sampled. */
 void hot_report_json(struct json *json, const Tfprofd__CaptureResult *result);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report/request_json.h"
 
+#include "cli/report/hot_report.h"
 #include "cli/report/request.h"
 #include "lib/base/macro.h"
 
@@ -225,5 +226,9 @@ void request_json(struct json *json, const char *key, const Tfprofd__Request *r)
 	write_batches(json, r);
 	write_quotas(json, r);
 	write_path(json, r);
+	if (r->samples) {
+		json_number(json, "samples", r->samples);
+		hot_functions_json(json, r->hot, r->n_hot);
+	}
 	json_object_end(json);
 }

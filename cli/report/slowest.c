@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/report/hot_report.h"
 #include "cli/report/request.h"
 #include "cli/report/request_json.h"
 #include "cli/report/text.h"
@@ -331,6 +332,7 @@ void slowest_print(FILE *file, Tfprofd__Request *const *requests, size_t n)
 			fputc('\n', file);
 		}
 		print_path(file, requests[i]);
+		hot_report_request(file, requests[i]);
 	}
 }
 

@@ -21,7 +21,7 @@
 /* By then every program sees the window, unless this thread is delayed. */
 #define OPEN_AFTER_NS 100000
 /* The interrupt of a CPU, and a stack of about 20 frames (docs/cost.md). */
-#define SAMPLE_NS 10000
+#define SAMPLE_NS 15000
 /* Of a millisecond each, until the last records are complete. */
 #define FINISH_ROUNDS 200
 

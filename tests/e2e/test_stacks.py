@@ -159,6 +159,19 @@ class Stacks(harness.TestCase):
         checker = check_xspace.Checker(path.read_bytes())
         self.assertTrue(checker.run(), checker.broken)
 
+    def test_a_request_has_the_functions_that_worked_for_it(self):
+        command = self.capture("--stacks=999", "--slowest", "5", level="2")
+        self.assertEqual(command.status, OK, command.stderr)
+        self.assertEqual(len(command.json["slowest"]), 5)
+        for request in command.json["slowest"]:
+            self.assertGreater(request["samples"], 0)
+            self.assertLessEqual(sum(f["self"] for f in request["functions"]), request["samples"])
+            self.assertIn("half", [f["name"] for f in request["functions"]])
+        text = harness.ctl(self.daemon, "capture", "--pid", self.program.pid, "--duration", "1s", "-o", self.directory / "logdir",
+                           "--stacks=999", "--slowest", "1")
+        self.assertRegex(text.stdout, r"functions by samples: .*\bhalf\b.* samples?\)")
+        self.assertRegex(text.stdout, r"Functions by samples:\n.*\n.*all [\d,]+ samples +half +shares")
+
     def test_nothing_is_sampled_unless_it_is_asked_for(self):
         command = self.capture("--record", self.recording, level="2")
         self.assertEqual(command.status, OK, command.stderr)

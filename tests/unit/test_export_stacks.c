@@ -179,4 +179,20 @@ TEST(hot_functions_count_a_recursive_function_once)
 	stacks_done(&t.stacks);
 }
 
+TEST(the_functions_of_some_samples_are_those_of_no_other)
+{
+	struct hot_function hot[HOT_FUNCTIONS_MAX];
+	struct timeline t;
+
+	fill(&t);
+	CHECK_EQ(hot_functions_of(&t.stacks, (uint64_t[]){ 2, 3 }, 2, hot), 2);
+	CHECK_STR(hot[0].name, "main");
+	CHECK_EQ(hot[0].self, 1);
+	CHECK_EQ(hot[0].total, 2);
+	CHECK_STR(hot[1].name, "f(a; b)");
+	CHECK_EQ(hot[1].total, 1);
+	CHECK_EQ(hot_functions_of(&t.stacks, NULL, 0, hot), 0);
+	stacks_done(&t.stacks);
+}
+
 CHECK_MAIN()

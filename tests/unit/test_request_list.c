@@ -19,6 +19,7 @@ static bool allocation_fails(void)
 #define malloc(size) (allocation_fails() ? NULL : malloc(size))
 #define calloc(n, size) (allocation_fails() ? NULL : calloc(n, size))
 #define reallocarray(p, n, size) (allocation_fails() ? NULL : reallocarray(p, n, size))
+#include "daemon/export/summary/members.c"
 #include "daemon/export/summary/request_list.c"
 #include "lib/base/array.c"
 #undef malloc
@@ -507,7 +508,7 @@ TEST(every_allocation_that_fails_gives_enomem)
 	} while (r && n < 100);
 	allocations_left = -1;
 	CHECK_EQ(r, 0);
-	CHECK_EQ(n, 14 + 4 + 3 + 1);
+	CHECK_EQ(n, 14 + 6 + 3 + 1);
 	request_list_done(&list);
 }
 

@@ -10,6 +10,8 @@
 /* Types of operations that are distinguished. */
 #define TYPES_MAX 1024
 #define PLACE_NONE UINT32_MAX
+/* Innermost functions of one request's samples that are counted. */
+#define OWN_MAX 256
 
 struct type {
 	const char *name;
@@ -226,4 +228,55 @@ int hot_places_make(const struct timeline *t, struct hot_places *ret)
 	if (r < 0)
 		hot_places_done(ret);
 	return r;
+}
+
+/* In how many of the samples the function is anywhere. */
+static uint64_t count_anywhere(const struct stacks *s, const uint64_t *samples, uint64_t n,
+			       uint32_t function)
+{
+	uint64_t found = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct stack *stack = &s->stacks[s->samples[samples[i]].stack];
+		uint32_t k = 0;
+
+		while (k < stack->n && s->frames[s->lists[stack->first + k]].function != function)
+			k++;
+		found += k < stack->n;
+	}
+	return found;
+}
+
+unsigned hot_functions_of(const struct stacks *s, const uint64_t *samples, uint64_t n,
+			  struct hot_function ret[HOT_FUNCTIONS_MAX])
+{
+	uint32_t functions[OWN_MAX], n_functions = 0, chosen = 0;
+	uint64_t self[OWN_MAX] = {};
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct stack *stack = &s->stacks[s->samples[samples[i]].stack];
+		uint32_t function = s->frames[s->lists[stack->first]].function, k = 0;
+
+		while (k < n_functions && functions[k] != function)
+			k++;
+		if (k == OWN_MAX)
+			continue;
+		if (k == n_functions)
+			functions[n_functions++] = function;
+		self[k]++;
+	}
+	for (; chosen < MIN(n_functions, (uint32_t)HOT_FUNCTIONS_MAX); chosen++) {
+		uint32_t most = 0;
+
+		for (uint32_t k = 1; k < n_functions; k++)
+			if (self[k] > self[most])
+				most = k;
+		ret[chosen] = (struct hot_function){ .name = s->functions[functions[most]].name,
+						     .file = s->functions[functions[most]].file,
+						     .self = self[most],
+						     .total = count_anywhere(s, samples, n,
+									     functions[most]) };
+		self[most] = 0;
+	}
+	return chosen;
 }

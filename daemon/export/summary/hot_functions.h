@@ -34,3 +34,8 @@ struct hot_places {
 /* Without samples there is no place. -ENOMEM. */
 int hot_places_make(const struct timeline *t, struct hot_places *ret);
 void hot_places_done(struct hot_places *hot);
+
+/* The functions of some samples, by their numbers, with most self samples first; their texts are
+ * the timeline's. Functions that come after many others are not counted. Returns how many. */
+unsigned hot_functions_of(const struct stacks *s, const uint64_t *samples, uint64_t n,
+			  struct hot_function ret[HOT_FUNCTIONS_MAX]);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/export/summary/hot_functions.h"
+#include "daemon/export/summary/members.h"
 #include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -26,12 +28,6 @@ SAME(ACTIVITY__ACTIVITY_THROTTLED, ACTIVITY_THROTTLED);
 SAME(ATTRIBUTION__ATTRIBUTION_INFERRED, ATTRIBUTION_INFERRED);
 SAME(PROTOCOL__PROTOCOL_HANDLER, PROTOCOL_HANDLER);
 
-/* What each request has: entries first[i] … first[i + 1] of items are those of request i. */
-struct members {
-	uint64_t *first;
-	uint64_t *items;
-};
-
 /* A piece of a critical path, or several. */
 struct piece {
 	struct segment segment;
@@ -40,7 +36,7 @@ struct piece {
 
 struct builder {
 	const struct timeline *t;
-	struct members runs, tasks;
+	struct members runs, tasks, samples;
 	struct piece *pieces; /* as many as the longest critical path has */
 	/* References of the request at hand, by index + 1; zeros: none yet. */
 	uint32_t *thread_slots, *name_slots;
@@ -56,18 +52,13 @@ struct builder {
 	char **names;
 	Tfprofd__RequestQuota quotas[TIMELINE_QUOTAS_MAX], *quota_list[TIMELINE_QUOTAS_MAX];
 	Tfprofd__RequestCause cause;
+	Tfprofd__HotFunction hot[HOT_FUNCTIONS_MAX], *hot_list[HOT_FUNCTIONS_MAX];
 	Tfprofd__Request request;
 	uint8_t *message; /* the message that is being filled */
 	size_t message_size, message_room;
 	uint64_t bytes; /* of all */
 	struct request_list *list;
 };
-
-static void members_done(struct members *m)
-{
-	free(m->first);
-	free(m->items);
-}
 
 static void builder_done(struct builder *b)
 {
@@ -78,12 +69,10 @@ static void builder_done(struct builder *b)
 
 	members_done(&b->runs);
 	members_done(&b->tasks);
+	members_done(&b->samples);
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
 		free(memory[i]);
 }
-
-/* The request, as index + 1, that an item belongs to; 0: none. */
-typedef uint32_t (*owner_fn)(const struct timeline *t, uint64_t item);
 
 static uint32_t owner_of_span(const struct timeline *t, uint64_t item)
 {
@@ -95,35 +84,9 @@ static uint32_t owner_of_task(const struct timeline *t, uint64_t item)
 	return t->batch_tasks[item].request;
 }
 
-static int members_make(const struct timeline *t, uint64_t n_items, owner_fn owner,
-			struct members *ret)
+static uint32_t owner_of_sample(const struct timeline *t, uint64_t item)
 {
-	uint64_t n = 0, *first = calloc((size_t)t->n_requests + 2, sizeof(*first));
-
-	ret->first = first;
-	if (!first)
-		return -ENOMEM;
-	/* Counts are one place to the right, so that filling moves every start to its place. */
-	for (uint64_t i = 0; i < n_items; i++) {
-		uint32_t request = owner(t, i);
-
-		if (request && request <= t->n_requests) {
-			first[request + 1]++;
-			n++;
-		}
-	}
-	ret->items = malloc((n + 1) * sizeof(*ret->items));
-	if (!ret->items)
-		return -ENOMEM;
-	for (uint32_t i = 1; i <= t->n_requests + 1; i++)
-		first[i] += first[i - 1];
-	for (uint64_t i = 0; i < n_items; i++) {
-		uint32_t request = owner(t, i);
-
-		if (request && request <= t->n_requests)
-			ret->items[first[request]++] = i;
-	}
-	return 0;
+	return t->stacks.samples[item].request;
 }
 
 static int builder_init(struct builder *b, const struct timeline *t, struct request_list *list)
@@ -153,7 +116,9 @@ static int builder_init(struct builder *b, const struct timeline *t, struct requ
 	    !b->run_list || !b->batches || !b->batch_list || !b->segments || !b->segment_list)
 		return -ENOMEM;
 	r = members_make(t, t->n_spans, owner_of_span, &b->runs);
-	return r < 0 ? r : members_make(t, t->n_batch_tasks, owner_of_task, &b->tasks);
+	if (r >= 0)
+		r = members_make(t, t->n_batch_tasks, owner_of_task, &b->tasks);
+	return r < 0 ? r : members_make(t, t->stacks.n_samples, owner_of_sample, &b->samples);
 }
 
 /* Index + 1 of a thread in the request's list of threads. */
@@ -400,6 +365,25 @@ static void fill_batches(struct builder *b, uint32_t index)
 	b->request.batches_left_out = n - shown;
 }
 
+static void fill_hot(struct builder *b, uint32_t index)
+{
+	uint64_t first = b->samples.first[index], n = b->samples.first[index + 1] - first;
+	struct hot_function hot[HOT_FUNCTIONS_MAX];
+
+	b->request.samples = n;
+	b->request.n_hot = hot_functions_of(&b->t->stacks, b->samples.items + first, n, hot);
+	b->request.hot = b->hot_list;
+	for (size_t i = 0; i < b->request.n_hot; i++) {
+		Tfprofd__HotFunction *m = b->hot_list[i] = &b->hot[i];
+
+		*m = (Tfprofd__HotFunction)TFPROFD__HOT_FUNCTION__INIT;
+		m->name = hot[i].name;
+		m->file = hot[i].file;
+		m->self = hot[i].self;
+		m->total = hot[i].total;
+	}
+}
+
 static char *text_of(const struct builder *b, uint32_t text)
 {
 	return text < b->t->n_texts ? b->t->texts[text] : (char *)"";
@@ -453,6 +437,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	fill_runs(b, index);
 	fill_batches(b, index);
 	fill_quotas(b);
+	fill_hot(b, index);
 	forget_names(b);
 }
 
