@@ -7,7 +7,7 @@
 
 #define PERCENT_TEXT 16
 #define NAME_COLUMNS 90
-#define ROWS_MAX 128
+#define HOT_ROWS_MAX 128
 
 static const char *const kinds[] = { "all", "phase", "op" };
 
@@ -68,18 +68,18 @@ void hot_report_print(FILE *file, const Tfprofd__CaptureResult *result)
 						      { "of", false },
 						      { "function", false },
 						      { "file", false } };
-	const char *cells[ROWS_MAX][ARRAY_SIZE(columns)];
-	struct hot_row rows[ROWS_MAX] = {};
-	char *wheres[ROWS_MAX] = {};
+	const char *cells[HOT_ROWS_MAX][ARRAY_SIZE(columns)];
+	struct hot_row rows[HOT_ROWS_MAX] = {};
+	char *wheres[HOT_ROWS_MAX] = {};
 	size_t n = 0;
 
-	for (size_t i = 0; i < MIN(result->n_hot, (size_t)ROWS_MAX); i++)
-		n += fill_place(result->hot[i], rows + n, cells + n, &wheres[i], ROWS_MAX - n);
+	for (size_t i = 0; i < MIN(result->n_hot, (size_t)HOT_ROWS_MAX); i++)
+		n += fill_place(result->hot[i], rows + n, cells + n, &wheres[i], HOT_ROWS_MAX - n);
 	if (n) {
 		fputs("\nFunctions by samples:\n", file);
 		text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
 	}
-	for (size_t i = 0; i < ROWS_MAX; i++) {
+	for (size_t i = 0; i < HOT_ROWS_MAX; i++) {
 		free(rows[i].name);
 		free(wheres[i]);
 	}

@@ -8,9 +8,11 @@
 
 #include "cli/output/new_file.c"
 #include "cli/output/request_file.c"
+#include "cli/report/hot_report.c"
 #include "cli/report/json.c"
 #include "cli/report/request.c"
 #include "cli/report/request_json.c"
+#include "cli/report/symbol.c"
 #include "cli/report/text.c"
 #include "tests/unit/check.h"
 

@@ -2,10 +2,12 @@
 /* The slowest requests as text and as JSON. */
 #include <stdlib.h>
 
+#include "cli/report/hot_report.c"
 #include "cli/report/json.c"
 #include "cli/report/request.c"
 #include "cli/report/request_json.c"
 #include "cli/report/slowest.c"
+#include "cli/report/symbol.c"
 #include "cli/report/text.c"
 #include "tests/unit/check.h"
 
