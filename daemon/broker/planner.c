@@ -402,7 +402,9 @@ int planner_work(struct planner *p)
 
 		if (e->state == RUNNING)
 			read_line(p, e);
-		if (e->state == DONE && !e->references && now - e->used_ns > KEEP_NS)
+		/* Answers are for one capture only. */
+		if (e->state == DONE && !e->references &&
+		    (e->questions >= 0 || now - e->used_ns > KEEP_NS))
 			drop(e);
 	}
 	begin_waiting(p);
