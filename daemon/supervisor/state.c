@@ -152,12 +152,12 @@ static int take_directory(int fd, const struct sandbox_user *user)
 		return 0;
 	if (st.st_uid || geteuid() || !is_empty(fd))
 		return -EPERM;
-	/* Names are no secret: who may read a file is a matter of that file. */
-	return fchown(fd, user->uid, user->gid) < 0 || fchmod(fd, 0755) < 0 ? -errno : 0;
+	return fchown(fd, user->uid, user->gid) < 0 ? -errno : 0;
 }
 
 int state_open_snapshots(const char *path, const struct sandbox_user *broker)
 {
+	bool is_new = access(path, F_OK) < 0;
 	int r = directory_make(path, 0755), fd;
 
 	if (r < 0)
@@ -165,7 +165,8 @@ int state_open_snapshots(const char *path, const struct sandbox_user *broker)
 			r, "cannot create the directory %s: %m; choose another snapshot-directory",
 			path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	r = fd < 0 ? -errno : take_directory(fd, broker);
+	/* Whatever the umask is: names are no secret, and who may read a file is a matter of it. */
+	r = fd < 0 || (is_new && fchmod(fd, 0755) < 0) ? -errno : take_directory(fd, broker);
 	if (r == 0)
 		return fd;
 	safe_close(fd);

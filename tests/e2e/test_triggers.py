@@ -194,9 +194,11 @@ class Readers(TestCase):
         names = re.search(r"^AmbientCapabilities=(.*)$", unit, re.MULTILINE)[1].split()
         self.assertNotIn("CAP_CHOWN", names)
         allowed = ",".join(f"+{name[4:].lower()}" for name in names)
-        # The directory of its socket and its state is that of the service, and so is this one.
-        self.snapshots.mkdir()
-        os.chown(self.snapshots, SERVICE, SERVICE)
+        # It makes the directory itself, in one of its own, as that of its socket and its state is.
+        logs = self.directory / "logs"
+        logs.mkdir()
+        os.chown(logs, SERVICE, SERVICE)
+        self.snapshots = logs / "snapshots"
         script = (f'umask 0077; chown {SERVICE} "$(dirname "$3")"; exec setpriv --reuid={SERVICE} --regid={SERVICE} --clear-groups --no-new-privs '
                   f'--bounding-set=-all,{allowed} --inh-caps=-all,{allowed} --ambient-caps=-all,{allowed} "$@"')
         self.serve_with(DAEMON + f"captures-user = {OWNER}\n" + SLOW, prefix=["bash", "-c", script, "sh"])
@@ -206,7 +208,7 @@ class Readers(TestCase):
         load = self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
         path, = self.wait_kept(1)
         load.finish()
-        self.assertEqual(path.stat().st_uid, SERVICE)
+        self.assertEqual((path.stat().st_uid, stat.S_IMODE(self.snapshots.stat().st_mode)), (SERVICE, 0o755))
         self.assertEqual([self.may(uid, os.O_RDONLY, path) for uid in (OWNER, OTHER)], [True, False])
 
     def test_with_processes_of_several_users_it_is_for_root(self):
