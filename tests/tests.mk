@@ -264,9 +264,10 @@ CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
 E2E_BESIDE := audit.py batches.py browser.py config.py diagnostics.py grpc.py \
-	modes.py mutations.py options.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
-	sockets.py sources.py stripped.py supervisor.py usdt.py usdt_header.py
-E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
+	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
+	sources.py stripped.py supervisor.py usdt.py usdt_header.py
+E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says \
+	options.py+.Filters+.Sockets+Address sockets.py+.Http+.Others+.Held cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))

@@ -23,6 +23,7 @@ struct thread_state {
 	struct thread_labels labels;  /* runtime/labels.c */
 	struct allocation allocation; /* runtime/memory.c */
 	struct thread_cpu cpu;        /* sched/threads.c */
+	uint64_t passed_ns;           /* http/connections.c: a call of it at a socket ended */
 };
 
 struct thread_table {

@@ -146,12 +146,35 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 	return all->n++;
 }
 
+/*
+ * When the call that read these bytes began. Where the kernel does not report that, the call counts
+ * from when its thread got the CPU or ended its call before, whichever was later; without records
+ * of the scheduler, from its end.
+ */
+static uint64_t read_began(struct correlator *c, const struct record_message *m)
+{
+	uint32_t thread = m->began < m->head.time ? THREAD_NONE : message_thread(c, m);
+	const struct thread_state *s =
+		thread == THREAD_NONE || c->error ? NULL : thread_state(c, thread);
+	uint64_t since = s ? threads_on_cpu_ns(&s->cpu) : 0;
+
+	return since ? MIN(MAX(since, s->passed_ns), m->began) : m->began;
+}
+
+void connection_note_call(struct correlator *c, const struct record_message *m)
+{
+	uint32_t thread = thread_table_find(c, m->head.tid);
+
+	if (thread != THREAD_NONE && !(m->part & MESSAGE_CLOSED))
+		thread_state(c, thread)->passed_ns = m->head.time;
+}
+
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
 		   uint32_t first_position, uint8_t protocol)
 {
 	struct request_state *s = requests_state(&c->requests, request);
 	struct request *q = requests_get(&c->requests, request);
-	uint64_t arrival;
+	uint64_t began = read_began(c, m), arrival;
 
 	s->since_ns = m->head.time;
 	arrival = m->local_port ? arrivals_find(c, m->socket, first_position, &s->since_ns,
@@ -160,11 +183,11 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
-	q->read_start_ns = m->began;
+	q->read_start_ns = began;
 	/* It cannot have come after it was read. */
 	if (arrival && arrival <= m->head.time) {
 		q->start_ns = arrival;
-		q->read_start_ns = MAX(m->began, arrival);
+		q->read_start_ns = MAX(began, arrival);
 	} else {
 		q->start_ns = q->read_start_ns = m->head.time;
 		q->flags |= REQUEST_NO_ARRIVAL;

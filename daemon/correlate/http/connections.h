@@ -90,6 +90,8 @@ void connection_close(struct correlator *c, uint32_t connection, uint64_t time, 
 /* A new request; NO_REQUEST: no room. */
 uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start);
 /* Its first bytes were read; first_position: the sequence number of the first one. */
+/* The record of a call at a socket has been handled. */
+void connection_note_call(struct correlator *c, const struct record_message *m);
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
 		   uint32_t first_position, uint8_t protocol);
 /* Its last byte was read. */

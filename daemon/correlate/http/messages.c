@@ -53,9 +53,10 @@ static void on_field(struct correlator *c, const struct record_field *r)
 
 void messages_on_record(struct correlator *c, const struct record *r)
 {
-	if (r->kind == RECORD_MESSAGE)
+	if (r->kind == RECORD_MESSAGE) {
 		on_message(c, (const void *)r);
-	else if (r->kind == RECORD_FIELD)
+		connection_note_call(c, (const void *)r);
+	} else if (r->kind == RECORD_FIELD)
 		on_field(c, (const void *)r);
 	else if (r->kind == RECORD_READY)
 		arrivals_on_ready(c, (const void *)r);

@@ -38,6 +38,12 @@ struct sched {
 
 void threads_init(struct correlator *c);
 void threads_done(struct sched *s);
+/* Since when the thread has its CPU, 0: unknown, or it has none. */
+static inline uint64_t threads_on_cpu_ns(const struct thread_cpu *cpu)
+{
+	return cpu->known && cpu->on_cpu ? cpu->since_ns : 0;
+}
+
 /* When the thread last left a CPU of its own will, 0: never in the window. */
 static inline uint64_t threads_left_ns(const struct thread_cpu *cpu)
 {
