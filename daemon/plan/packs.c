@@ -95,7 +95,8 @@ const struct pack_set *pack_set_get(uint64_t bits)
 	struct made *made;
 	int r = 0;
 
-	bits |= packs_everywhere();
+	/* The front chooses them: a set of packs that do not exist must not be another one. */
+	bits = (bits | packs_everywhere()) & UINT64_MAX >> (64 - (ARRAY_SIZE(packs) - 1));
 	pthread_mutex_lock(&lock);
 	for (made = all; made && made->set.bits != bits; made = made->next)
 		;

@@ -35,8 +35,8 @@ static inline uint64_t op_number_object(unsigned named, uint64_t number)
 	return UINT64_C(0xff) << 48 | (uint64_t)named << 32 | (uint32_t)number;
 }
 
-/* The set of these packs, and of those that are in every set. bits: by index in packs. NULL: no
- * memory, or too many rows. May be called from any thread. */
+/* The set of these packs, and of those that are in every set. bits: by index in packs; bits
+ * of none are ignored. NULL: no memory, or too many rows. May be called from any thread. */
 const struct pack_set *pack_set_get(uint64_t bits);
 /* Adds a pack to an empty set, or to one with others. -E2BIG: too many rows. */
 int pack_set_add(struct pack_set *set, const struct pack *pack);
