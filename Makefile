@@ -76,7 +76,7 @@ help:
 	@echo "make format   format the C sources       make golden   accept the current output of replays as expected"
 	@echo "make kernels  the important tests on Debian's kernels in an emulator; writes docs/kernels.md"
 	@echo "make analyze  static analysis by gcc and clang-tidy (part of make long)"
-	@echo "make fuzz     fuzzers of every parser of untrusted input (SECONDS=60 each)"
+	@echo "make fuzz     fuzzers of every parser of untrusted input (SECONDS=60 of CPU time each)"
 	@echo "make bench    measurements                 make install | uninstall | clean"
 
 $(OUT)/tfprofd: $(OBJ)/daemon/main.o $(OUT)/libtfprofd.a $(OUT)/libcommon.a

@@ -381,7 +381,8 @@ bench: deps
 	$(MAKE) all servers $(OUT)/bench/empty_probe $(OUT)/sites/probe_sites build/sites/libstarts.so
 	$(PYTHON) tests/bench/run.py
 
-# The fuzzers of tests/fuzz, by libFuzzer with sanitizers: SECONDS each. They begin with the inputs that earlier runs found (tests/fuzz/corpus).
+# The fuzzers of tests/fuzz, by libFuzzer with sanitizers: SECONDS of CPU time each. They begin with the inputs that earlier runs found
+# (tests/fuzz/corpus).
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 FUZZ_BUILD = $(MAKE) CC=$(CLANG) VARIANT=fuzz SAN=fuzzer-no-link,address,undefined
