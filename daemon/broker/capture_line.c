@@ -93,8 +93,8 @@ static int on_snapshot_end(struct capture_line *l, struct broker_message *m)
 	return r;
 }
 
-static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_fds,
-		    unsigned *ret_n_fds)
+static int answer_request(struct capture_line *l, struct broker_message *m, int *ret_fds,
+			  unsigned *ret_n_fds)
 {
 	switch (m->type) {
 	case BROKER_CAPTURE:
@@ -130,7 +130,7 @@ static int dispatch(struct capture_line *l, struct broker_message *m, int *ret_f
 	}
 }
 
-static int serve_request(struct capture_line *l)
+static int serve_capture_request(struct capture_line *l)
 {
 	int fds[BROKER_MAX_FDS], r;
 	struct audit_asked asked;
@@ -144,7 +144,7 @@ static int serve_request(struct capture_line *l)
 	if (m.type != BROKER_CAPTURE)
 		m.id -= l->first_id;
 	asked = (struct audit_asked){ m.type, m.id, m.pid, m.kind };
-	m.result = dispatch(l, &m, fds, &n_fds);
+	m.result = answer_request(l, &m, fds, &n_fds);
 	audit_answer(l->options.audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
@@ -222,7 +222,7 @@ static void *run(void *data)
 		else if (p[0].revents)
 			serve_reports(l);
 		else if (p[1].revents)
-			r = serve_request(l);
+			r = serve_capture_request(l);
 	}
 	if (r != -EPIPE)
 		log_error_errno(r, "cannot serve captures any more: %m");
@@ -231,7 +231,7 @@ static void *run(void *data)
 	return NULL;
 }
 
-static int may(struct broker_message *m, void *data)
+static int may_profile(struct broker_message *m, void *data)
 {
 	struct capture_line *l = data;
 
@@ -251,7 +251,7 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	struct captures_options captures = { .mode = options->mode,
 					     .state = options->state,
 					     .user_ring_bytes = options->user_ring_bytes,
-					     .may = may,
+					     .may = may_profile,
 					     .lost = on_lost,
 					     .data = l };
 	int r;

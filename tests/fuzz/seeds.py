@@ -151,7 +151,44 @@ def of_code():
             yield b"\x3f" + data[at:at + 256]
 
 
+MESSAGE, CONNECT, CLOSE, PROVER, PROCESS, SIDEBAND, NOTE, TIME, RULES, BROKER, KERNEL = range(11)
+REQUESTS = re.findall(r"^\tBROKER_(\w+),$", (ROOT / "daemon/broker/message.h").read_text().split("};")[0], re.M)
+
+
+def message(request, id=0, pid=0, index=0, file=0, kinds=0, count=0, kind=0, start=0, end=0, value=b"", fds=()):
+    """In the form that fuzz_broker.c reads."""
+    return struct.pack("<BBBBBBBBBBHHB", MESSAGE, REQUESTS.index(request), len(fds) << 3, id, pid, index, file, kinds, count, kind, start, end,
+                       len(value)) + value + bytes(fds)
+
+
+def of_broker():
+    client = bytes([CONNECT, 0]) + message("ACCEPT", index=0)
+    capture = client + message("CAPTURE")
+    planned = message("OPEN", pid=2, start=0, end=1) + message("PLAN", value=b"\xff" * 8)
+    # A site of each of the first rows, most of them good ones.
+    proof = bytes([PROVER, 0, 0, 40, 15]) + b"".join(bytes([0x30 if row % 9 == 0 else 0, row, row]) for row in range(40)) + b"\0"
+    sites = planned + proof + message("PLAN", value=b"\xff" * 8) + message("SITES", index=1, value=b"\xff" * 5)
+    attached = capture + message("TARGET", pid=0) + message("TARGET", pid=2) + sites + message("ATTACH")
+    changes = [bytes([PROCESS, 2, 4, SIDEBAND, 3, 2, 0]), bytes([PROCESS, 2, 1, SIDEBAND, 1, 2, 0]), bytes([PROCESS, 2, 5]), bytes([RULES, 5, 0]), bytes([RULES, 0, 39]),
+               bytes([CLOSE, 0, 2]), bytes([TIME, 200, 0]), bytes([KERNEL, 8, 0, 2, 0, 4, 0, 0, 0]), message("CLIENT_GONE")]
+    yield b"\0" + attached + message("NAME_THREADS") + message("SHED", kind=2) + message("FORGET") + message("END")
+    for change in changes:
+        yield b"\0" + attached + change + message("ATTACH") + message("TARGET", pid=4) + message("MODULE", index=1) + message("END")
+    counter = bytes([PROVER, 0, 24, 20, 15]) + b"".join(bytes([0x88, row, 1, 0]) for row in range(20)) + b"\0"
+    yield b"\0" + capture + message("TARGET", pid=2) + planned + counter + planned + message("SITES", value=b"\xff" * 5) + message("ATTACH")
+    yield b"\0" + client + bytes([BROKER]) + message("RETURN", fds=b"\0") + message("PEER") + message("CAPTURE") + message("MAY", pid=1)
+    yield b"\0" + bytes([CONNECT, 1]) + message("ACCEPT", index=1) + message("CERTIFY", value=b"root\0") + capture[2:] + bytes([RULES, 64, 0])
+    yield b"\0" + bytes([CONNECT, 2]) + message("ACCEPT", index=2) + message("CAPTURE") + message("UNLISTEN", index=2) + message("LISTEN", index=2)
+    yield b"\x08" + message("CAPTURE", id=255) + message("TARGET", pid=2) + message("PREFLIGHT", pid=2) + message("CALIBRATE") + message("MODE")
+    yield (b"\x08" + message("CAPTURE", id=255) + message("TARGET", pid=2) + message("SNAPSHOT", index=1, pid=2, count=9) +
+           message("SNAPSHOT_END", index=1, count=1) + message("SNAPSHOT", index=0))
+    yield b"\0" + planned + message("FUNCTIONS", fds=b"\0") + bytes([PROVER, 0, 0, 0, 0, 0, PROVER, 0, 0, 0, 0, 0]) + message("FUNCTIONS")
+    yield b"\0" + client + message("MAPS", pid=2) + message("BIRTH", pid=2) + message("NOTIFY") + message("CLOSE") + bytes([NOTE, 1, 1, 0, 0, 3]) + b"a\nb"
+    yield b"\0" + planned + bytes([PROVER, 0, 2]) + bytes([PROVER, 0, 1, 5]) + message("PLAN", value=b"\xff" * 8) + message("CLOSE")
+
+
 SEEDS = {
+    "broker": of_broker,
     "recording": lambda: (shortened(r) for r in recordings()),
     "records": of_records,
     "elf": of_elf,
