@@ -312,10 +312,10 @@ int BPF_PROG(on_destroyed, struct sock *sk)
 {
 	struct connection *c = bpf_sk_storage_get(&connections, sk, NULL, 0);
 
-	if (c)
+	if (c) {
 		close_connection(c);
-	if (c)
 		hold_ends(address_of(ctx), true);
+	}
 	return 0;
 }
 

@@ -211,16 +211,12 @@ static void print_json(const char *path, const struct entry *entries, size_t n)
 static enum outcome ask_daemon(const struct arguments *a, char **ret)
 {
 	_cleanup_free_ uint8_t *message = NULL;
-	struct session *session = NULL;
 	Tfprofd__StatusReply *reply;
 	enum outcome outcome;
 	size_t size = 0;
 
-	outcome = session_open_running(&a->daemon, &session);
-	if (outcome == OUTCOME_OK)
-		outcome = session_call(session, "/tfprofd.Control/Status", "", 0, ANSWER_NS,
-				       &message, &size);
-	session_free(session);
+	outcome = session_ask_running(&a->daemon, "/tfprofd.Control/Status", ANSWER_NS, &message,
+				      &size);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	reply = tfprofd__status_reply__unpack(NULL, size, message);

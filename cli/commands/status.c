@@ -166,17 +166,12 @@ static Tfprofd__StatusReply *decode(const uint8_t *message, size_t size)
 static enum outcome run(const struct arguments *a)
 {
 	_cleanup_free_ uint8_t *message = NULL;
-	struct session *session = NULL;
 	Tfprofd__StatusReply *reply;
 	enum outcome outcome;
 	size_t size = 0;
 
-	outcome = session_open_running(&a->daemon, &session);
-	/* The request has no field. */
-	if (outcome == OUTCOME_OK)
-		outcome = session_call(session, "/tfprofd.Control/Status", "", 0, ANSWER_NS,
-				       &message, &size);
-	session_free(session);
+	outcome = session_ask_running(&a->daemon, "/tfprofd.Control/Status", ANSWER_NS, &message,
+				      &size);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	reply = decode(message, size);

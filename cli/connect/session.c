@@ -321,3 +321,15 @@ enum outcome session_stream(struct session *session, const char *path, const voi
 		return OUTCOME_INTERNAL;
 	return explain_call(session, r, status, text);
 }
+
+enum outcome session_ask_running(const struct daemon_address *address, const char *path,
+				 uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size)
+{
+	struct session *session = NULL;
+	enum outcome outcome = session_open_running(address, &session);
+
+	if (outcome == OUTCOME_OK)
+		outcome = session_call(session, path, "", 0, timeout_ns, ret_message, ret_size);
+	session_free(session);
+	return outcome;
+}

@@ -34,6 +34,9 @@ bool session_is_private(const struct session *session);
 enum outcome session_call(struct session *session, const char *path, const void *request,
 			  size_t size, uint64_t timeout_ns, uint8_t **ret_message,
 			  size_t *ret_size);
+/* One call of a running daemon, in a session of its own; the request has no field. */
+enum outcome session_ask_running(const struct daemon_address *address, const char *path,
+				 uint64_t timeout_ns, uint8_t **ret_message, size_t *ret_size);
 /* If message() returns a negative value, it has explained why. */
 enum outcome session_stream(struct session *session, const char *path, const void *request,
 			    size_t size, uint64_t timeout_ns, grpc_message_fn message, void *data);

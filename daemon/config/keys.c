@@ -446,15 +446,18 @@ int config_refuse_key(const char *key, const char *const *names, size_t n_names,
 	return REFUSE(text, "unknown key '%.40s'", key);
 }
 
-int config_section_key(const char *key, const char *const *names, size_t n_names, unsigned *seen,
-		       char text[static CONFIG_TEXT])
+int config_section_key(const char *key, const void *rows, size_t n_rows, size_t row_size,
+		       unsigned *seen, char text[static CONFIG_TEXT])
 {
+	const char *names[32];
 	size_t i = 0;
 
-	while (i < n_names && strcmp(names[i], key))
+	for (size_t k = 0; k < n_rows; k++)
+		memcpy(&names[k], (const char *)rows + k * row_size, sizeof(names[k]));
+	while (i < n_rows && strcmp(names[i], key))
 		i++;
-	if (i == n_names)
-		return config_refuse_key(key, names, n_names, text);
+	if (i == n_rows)
+		return config_refuse_key(key, names, n_rows, text);
 	if (*seen & 1u << i)
 		return REFUSE(text, "'%s' is given twice", key);
 	*seen |= 1u << i;

@@ -30,10 +30,11 @@ int config_key_find(const char *name);
 /* Refuses a key that is not one of the names: text then contains the nearest one. -EINVAL. */
 int config_refuse_key(const char *key, const char *const *names, size_t n_names,
 		      char text[static CONFIG_TEXT]);
-/* The index of a key of a section among the names; seen: a bit for each that the section has had.
- * -EINVAL: it is unknown, or given twice. */
-int config_section_key(const char *key, const char *const *names, size_t n_names, unsigned *seen,
-		       char text[static CONFIG_TEXT]);
+/* The index of a key of a section in a table of at most 32 rows, each of which begins with its name
+ * and has this size; seen: a bit for each that the section has had. -EINVAL: it is unknown, or
+ * given twice. */
+int config_section_key(const char *key, const void *rows, size_t n_rows, size_t row_size,
+		       unsigned *seen, char text[static CONFIG_TEXT]);
 /* "yes" or "no"; -EINVAL, with the reason in text. */
 int config_take_bool(const char *value, bool *ret, char text[static CONFIG_TEXT]);
 int config_take_level(const char *value, uint32_t *ret, char text[static CONFIG_TEXT]);

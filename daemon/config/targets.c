@@ -103,12 +103,8 @@ static const struct {
 int config_target_take(struct config_target *target, unsigned *seen, const char *name,
 		       const char *value, char text[static CONFIG_TEXT])
 {
-	const char *names[ARRAY_SIZE(keys)];
-	int i;
+	int i = config_section_key(name, keys, ARRAY_SIZE(keys), sizeof(keys[0]), seen, text);
 
-	for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
-		names[k] = keys[k].name;
-	i = config_section_key(name, names, ARRAY_SIZE(keys), seen, text);
 	return i < 0 ? i : keys[i].take(target, value, text);
 }
 

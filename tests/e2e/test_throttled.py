@@ -46,7 +46,7 @@ class Cgroup:
         if self.unified:
             (self.outer / "cgroup.subtree_control").write_text("+cpu")
         self.inner.mkdir()
-        # What else runs on the machine is no part of what is tested.
+        # Other programs on the machine are not under test.
         weight, most = ("cpu.weight", 10000) if self.unified else ("cpu.shares", 262144)
         (self.outer / weight).write_text(str(most))
         self.path = f"/{self.outer.name}"
