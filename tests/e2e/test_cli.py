@@ -241,6 +241,7 @@ class WithDaemon(Served):
                              preexec_fn=lambda: os.dup2(slave, 2))
         # Held open, so that what was shown can be read after the process has ended.
         self.addCleanup(os.close, slave)
+        self.slave = slave
         return process, terminal
 
     def await_shown(self, terminal, pattern, timeout=20):
@@ -394,7 +395,9 @@ class WithDaemon(Served):
     def test_progress_is_shown_on_a_terminal_only(self):
         process, terminal = self.begin_on_terminal("--pid", self.server.pid, "--duration", "1s", "--json")
         stdout, _ = process.communicate(timeout=60)
-        shown = os.read(terminal, 1 << 20).decode()
+        # What was written before arrives before.
+        os.write(self.slave, b"|")
+        shown = self.await_shown(terminal, r"\|").removesuffix("|")
         self.assertEqual(process.returncode, OK, shown)
         self.assertRegex(shown, r"\r\x1b\[K[\d.]+ m?s of 1.00 s, [\d,]+ events, 0 lost")
         self.assertTrue(shown.endswith("\r\x1b[K"), shown)
