@@ -40,7 +40,7 @@ HARDENING := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protec
 HARDENING += -ftrivial-auto-var-init=$(if $(findstring clang,$(CC)),pattern,zero)
 ALL_CFLAGS := -std=gnu11 $(WARNINGS) $(HARDENING) $(CFLAGS)
 LDFLAGS += -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
-LDLIBS := -lbpf -lelf -lz -llzma -lprotobuf-c -lnghttp2 -lZydis -lcap -linih -lssl -lcrypto -lmicrohttpd -lpthread -l:libsupc++.a
+LDLIBS := -lbpf -lelf -lz -llzma -lprotobuf-c -lnghttp2 -lZydis -lcap -linih -lssl -lcrypto -lmicrohttpd -lm -lpthread -l:libsupc++.a
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SAN)

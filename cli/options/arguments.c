@@ -256,8 +256,8 @@ static const struct option_entry {
 			    set_stacks,
 			    FIELD(selection.stacks_hz) },
 	[OPTION_MAX_OVERHEAD] = { { "max-overhead", 'm', false, "PERCENT",
-				    "Budget for the probes, in percent of the processes' CPU time; above it, kinds of probes are disabled, "
-				    "the most expensive first and runs last (default: no limit)" },
+				    "Budget for the probes, in percent of the processes' CPU time; above it, ops are sampled and other "
+				    "kinds of probes disabled, the most expensive first and runs last (default: no limit)" },
 				  set_percent,
 				  FIELD(max_overhead) },
 	[OPTION_LOGDIR] = { { "logdir", 'o', false, "LOGDIR",

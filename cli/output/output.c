@@ -139,7 +139,9 @@ enum outcome output_write(struct output *output, time_t time,
 		report_print(stdout, &report);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	return result->dropped || result->cut || result->n_shed ? OUTCOME_LOSS : OUTCOME_OK;
+	return result->dropped || result->cut || result->n_shed || result->op_sampling
+		       ? OUTCOME_LOSS
+		       : OUTCOME_OK;
 }
 
 void output_done(struct output *output)

@@ -84,6 +84,22 @@ static void print_loss(FILE *file, const Tfprofd__CaptureResult *result)
 	fputs(result->cut ? "; a process or the window ended early\n" : "\n", file);
 }
 
+static void print_sampling(FILE *file, const Tfprofd__CaptureResult *result)
+{
+	const Tfprofd__OpSampling *s = result->op_sampling;
+	char seen[DURATION_TEXT], window[DURATION_TEXT], within[TEXT_NUMBER], longer[TEXT_NUMBER];
+
+	if (!s)
+		return;
+	fprintf(file, "  sampled  operations, in %u slice%s: %s of %s\n", s->slices,
+		text_plural(s->slices), duration_text(s->seen_ns, seen),
+		duration_text(result->window_ns, window));
+	fprintf(file,
+		"           all operations of %s request%s are known; %s longer than a slice\n",
+		text_count(s->requests_within, within), text_plural(s->requests_within),
+		text_count(s->requests_longer, longer));
+}
+
 static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 {
 	char at[DURATION_TEXT];
@@ -106,40 +122,66 @@ static void print_probes(FILE *file, const Tfprofd__CaptureResult *result)
 			fprintf(file, ", after %s, when the probe overhead was %.1f %%\n",
 				duration_text(shed->at_ns, at), shed->overhead);
 	}
+	print_sampling(file, result);
 	if (result->ops_at_entry)
 		fputs("  ends     an operation is shown to end where the next one starts, or where its executor returns\n",
 		      file);
 }
 
-/* One row: self, %, total, count, type, operation. */
+/* One row: self, its error, %, total, count, type, operation. */
 struct op_row {
-	char self[DURATION_TEXT], percent[PERCENT_TEXT], total[DURATION_TEXT], count[TEXT_NUMBER];
+	char self[DURATION_TEXT], error[PERCENT_TEXT + 4], percent[PERCENT_TEXT];
+	char total[DURATION_TEXT], count[TEXT_NUMBER];
 };
+
+/* Half of the 95 % confidence interval, as a share of what it is of. */
+static const char *error_text(const Tfprofd__OpSummary *op, char text[static PERCENT_TEXT + 4])
+{
+	char percent[PERCENT_TEXT];
+
+	if (!op->estimate || !op->self_ns)
+		return "-";
+	sprintf(text, "± %s", percent_text(op->estimate->self_error_ns, op->self_ns, percent));
+	return text;
+}
 
 static void print_ops(FILE *file, const Tfprofd__CaptureResult *result)
 {
 	static const struct text_column columns[] = { { "self", true },  { "% of work", true },
 						      { "total", true }, { "count", true },
 						      { "type", false }, { "operation", false } };
-	const char *cells[OPS_SHOWN][ARRAY_SIZE(columns)];
+	static const struct text_column estimate_column = { "estimate %", true };
+	const bool is_estimate = result->n_top_ops && result->top_ops[0]->estimate;
+	struct text_column shown[ARRAY_SIZE(columns) + 1];
+	const char *cells[OPS_SHOWN * ARRAY_SIZE(shown)];
 	struct op_row rows[OPS_SHOWN];
-	size_t n = MIN(result->n_top_ops, (size_t)OPS_SHOWN);
+	size_t n = MIN(result->n_top_ops, (size_t)OPS_SHOWN), n_columns = 0, cell = 0;
 
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		shown[n_columns++] = columns[i];
+		if (!i && is_estimate)
+			shown[n_columns++] = estimate_column;
+	}
 	for (size_t i = 0; i < n; i++) {
 		const Tfprofd__OpSummary *op = result->top_ops[i];
 		struct op_row *row = &rows[i];
 
-		cells[i][0] = duration_text(op->self_ns, row->self);
-		cells[i][1] = percent_text(op->self_ns, work_ns(result), row->percent);
-		cells[i][2] = duration_text(op->total_ns, row->total);
-		cells[i][3] = text_count(op->count, row->count);
-		cells[i][4] = *op->type ? op->type : "-";
-		cells[i][5] = op->name;
+		cells[cell++] = duration_text(op->self_ns, row->self);
+		if (is_estimate)
+			cells[cell++] = error_text(op, row->error);
+		cells[cell++] = percent_text(op->self_ns, work_ns(result), row->percent);
+		cells[cell++] = duration_text(op->total_ns, row->total);
+		cells[cell++] = text_count(op->count, row->count);
+		cells[cell++] = *op->type ? op->type : "-";
+		cells[cell++] = op->name;
 	}
-	if (n) {
-		fputs("\nOperations by self time:\n", file);
-		text_table(file, columns, ARRAY_SIZE(columns), &cells[0][0], n);
-	}
+	if (!n)
+		return;
+	fputs(is_estimate
+		      ? "\nOperations by self time, estimated for the window (95 % confidence):\n"
+		      : "\nOperations by self time:\n",
+	      file);
+	text_table(file, shown, n_columns, cells, n);
 }
 
 static void print_memory(FILE *file, const Tfprofd__CaptureResult *result)
@@ -243,9 +285,28 @@ static void print_json_ops(struct json *json, const Tfprofd__CaptureResult *resu
 		json_number(json, "count", op->count);
 		json_number(json, "total_ns", op->total_ns);
 		json_number(json, "self_ns", op->self_ns);
+		if (op->estimate) {
+			json_number(json, "seen", op->estimate->seen);
+			json_number(json, "self_error_ns", op->estimate->self_error_ns);
+			json_number(json, "mean_ns", op->estimate->mean_ns);
+			json_number(json, "mean_error_ns", op->estimate->mean_error_ns);
+		}
 		json_object_end(json);
 	}
 	json_array_end(json);
+}
+
+/* Nothing if operations were recorded in the whole window. */
+static void print_json_sampling(struct json *json, const Tfprofd__OpSampling *s)
+{
+	if (!s)
+		return;
+	json_object_begin(json, "op_sampling");
+	json_number(json, "slices", s->slices);
+	json_number(json, "seen_ns", s->seen_ns);
+	json_number(json, "requests_within", s->requests_within);
+	json_number(json, "requests_longer", s->requests_longer);
+	json_object_end(json);
 }
 
 static void print_json_memory(struct json *json, const Tfprofd__CaptureResult *result)
@@ -317,6 +378,7 @@ void report_print_json(FILE *file, const struct report *report)
 	json_string(&json, "requests_file", report->requests_file);
 	slowest_json(&json, "slowest", report->requests ? report->requests->slowest : NULL,
 		     report->requests ? report->requests->n_slowest : 0);
+	print_json_sampling(&json, result->op_sampling);
 	print_json_ops(&json, result);
 	hot_report_json(&json, result);
 	print_json_memory(&json, result);

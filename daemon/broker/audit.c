@@ -50,6 +50,7 @@ struct running {
 	pid_t pids[RECORD_MAX_TARGETS];
 	unsigned n_pids;
 	uint64_t begun_ns;
+	unsigned shed; /* kinds of probes that it has a line about; a bit each */
 	struct capture_counts counts;
 };
 
@@ -510,7 +511,10 @@ static void on_running(struct audit *a, const struct audit_asked *asked,
 	} else if (asked->type == BROKER_ATTACH && answer->result == 0 && !c->attached) {
 		c->attached = true;
 		write_capture(a, asked->id, AUDIT_START, NULL, "", false);
-	} else if (asked->type == BROKER_SHED && answer->result == 0) {
+	} else if (asked->type == BROKER_SHED && answer->result == 0 &&
+		   !(c->shed & 1u << asked->kind)) {
+		/* Again and again if operations are sampled. */
+		c->shed |= 1u << asked->kind;
 		write_capture(a, asked->id, AUDIT_SHED, NULL,
 			      probe_kind_name((enum probe_kind)asked->kind), false);
 	} else if (asked->type == BROKER_END && answer->result == 0) {

@@ -111,6 +111,8 @@ static int answer_request(struct capture_line *l, struct broker_message *m, int 
 		return captures_name_threads(l->captures, m);
 	case BROKER_SHED:
 		return captures_shed(l->captures, m);
+	case BROKER_RESUME:
+		return captures_resume(l->captures, m);
 	case BROKER_MODULE:
 		*ret_n_fds = 1;
 		return captures_module(l->captures, m, &ret_fds[0]);

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/broker/detacher.h"
 #include "daemon/broker/identity.h"
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/modules.h"
@@ -28,7 +28,9 @@ struct capture {
 	uint32_t client;               /* who started it: its id */
 	uid_t uid, holder;             /* its user, and whose share it has, from the start */
 	bool shows_all_users;
-	unsigned kinds; /* that have programs of their own */
+	unsigned kinds;   /* that have programs of their own */
+	unsigned resumes; /* that may be attached again after they were shed; a bit each */
+	struct detacher detacher;
 	struct attach_target {
 		pid_t pid;
 		int pidfd;
@@ -41,7 +43,7 @@ struct capture {
 		unsigned kinds, used;
 	} targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
-	/* Files with sites that are not attached yet. */
+	/* Files with sites that are not attached yet, or may be attached again. */
 	int *files;
 	size_t n_files, files_size;
 };
@@ -50,7 +52,6 @@ struct captures {
 	struct captures_options options;
 	struct program_cache *programs;
 	struct capture captures[BROKER_MAX_CAPTURES];
-	unsigned detaching; /* threads that detach */
 };
 
 #define FAIL(m, error, ...)                                                                        \
@@ -71,44 +72,6 @@ static bool pidfd_ended(int pidfd)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Exactly one of attachment and links is set. */
-struct detach {
-	struct attachment *attachment;
-	struct detached *links;
-	unsigned *running;
-};
-
-static void *detach_thread(void *data)
-{
-	struct detach *d = data;
-
-	attachment_free(d->attachment);
-	detached_free(d->links);
-	__atomic_sub_fetch(d->running, 1, __ATOMIC_RELEASE);
-	free(d);
-	return NULL;
-}
-
-/* Detaching waits for the kernel: it is done in a thread of its own, so that no request waits for
- * it. */
-static void detach(struct captures *s, struct attachment *attachment, struct detached *links)
-{
-	struct detach *d = malloc(sizeof(*d));
-	pthread_t thread;
-
-	if (!d) {
-		attachment_free(attachment);
-		detached_free(links);
-		return;
-	}
-	*d = (struct detach){ .attachment = attachment, .links = links, .running = &s->detaching };
-	__atomic_add_fetch(&s->detaching, 1, __ATOMIC_RELAXED);
-	if (pthread_create(&thread, NULL, detach_thread, d) == 0)
-		pthread_detach(thread);
-	else
-		detach_thread(d);
-}
-
 static void close_files(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_files; i++)
@@ -123,7 +86,7 @@ static void end_capture(struct captures *s, struct capture *c)
 {
 	close_files(c);
 	if (c->attachment)
-		detach(s, c->attachment, NULL);
+		detacher_take(&c->detacher, c->attachment, NULL);
 	c->attachment = NULL;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		close(c->targets[i].pidfd);
@@ -151,8 +114,8 @@ struct captures *captures_free(struct captures *s)
 		return NULL;
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		end_capture(s, &s->captures[i]);
-	while (__atomic_load_n(&s->detaching, __ATOMIC_ACQUIRE))
-		poll(NULL, 0, 1);
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		detacher_wait(&s->captures[i].detacher);
 	program_cache_free(s->programs);
 	free(s);
 	return NULL;
@@ -214,6 +177,7 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 		c->uid = peer->uid;
 		c->holder = peer->holder;
 		c->kinds = m->kinds;
+		c->resumes = m->kind;
 		c->shows_all_users = m->id != BROKER_DAEMON && !m->index && peer->is_root;
 		if (c->shows_all_users)
 			attachment_show_all_users(c->attachment);
@@ -284,7 +248,7 @@ static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
 
 	attachment_forget(c->attachment, pid, watch, &links);
 	if (links)
-		detach(s, NULL, links);
+		detacher_take(&c->detacher, NULL, links);
 }
 
 static void forget_target(struct captures *s, struct capture *c, struct attach_target *t,
@@ -497,9 +461,10 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	/* A process id that was reused must not be attached to: its sites are left out. */
 	check_capture(s, c);
 	r = attachment_attach(c->attachment, &refused, &reason);
-	close_files(c);
+	if (!c->resumes)
+		close_files(c);
 	for (unsigned i = 0; i < refused.n_links; i++)
-		detach(s, NULL, refused.links[i]);
+		detacher_take(&c->detacher, NULL, refused.links[i]);
 	m->index = 0;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		for (unsigned k = 0; k < refused.n; k++)
@@ -543,8 +508,27 @@ int captures_shed(struct captures *s, const struct broker_message *m)
 		return -EINVAL;
 	r = attachment_shed(c->attachment, (enum probe_kind)m->kind, &links);
 	if (r >= 0)
-		detach(s, NULL, links);
+		detacher_take(&c->detacher, NULL, links);
 	return r;
+}
+
+int captures_resume(struct captures *s, struct broker_message *m)
+{
+	struct capture *c = capture_get(s, m->id);
+	struct detached *links;
+	int r;
+
+	if (!c || m->kind >= KIND_COUNT || !(c->resumes & 1u << m->kind))
+		return -EINVAL;
+	/* Both probes at one place would record everything twice. */
+	if (detacher_is_busy(&c->detacher))
+		return -EAGAIN;
+	/* As before captures_attach(). */
+	check_capture(s, c);
+	r = attachment_resume(c->attachment, (enum probe_kind)m->kind, &links);
+	if (links)
+		detacher_take(&c->detacher, NULL, links);
+	return r < 0 ? FAIL(m, host_error(r), "cannot attach again (%s)", strerror(-r)) : 0;
 }
 
 int captures_module(struct captures *s, struct broker_message *m, int *ret_fd)

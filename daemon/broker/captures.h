@@ -55,6 +55,7 @@ int captures_attach(struct captures *s, struct broker_message *m);
 int captures_forget(struct captures *s, const struct broker_message *m);
 int captures_name_threads(struct captures *s, const struct broker_message *m);
 int captures_shed(struct captures *s, const struct broker_message *m);
+int captures_resume(struct captures *s, struct broker_message *m);
 /* *ret_fd: the file that was opened. */
 int captures_module(struct captures *s, struct broker_message *m, int *ret_fd);
 int captures_end(struct captures *s, const struct broker_message *m);

@@ -57,8 +57,9 @@ enum broker_request {
 	/* From here on they take time, and have a line of their own (broker_line_of()). */
 	/* In: id of the client, index: 1 if other users may get what is recorded, kinds: bits of
 	 * enum probe_kind, of those that have programs of their own, count: how often KIND_STACKS
-	 * samples a CPU in a second. Out: id of the capture, kinds: those that the kernel accepts,
-	 * index: 1 if every system call becomes slower, fds: control, counters, rings. */
+	 * samples a CPU in a second, kind: bits of those that BROKER_RESUME may attach again. Out:
+	 * id of the capture, kinds: those that the kernel accepts, index: 1 if every system call
+	 * becomes slower, fds: control, counters, rings. */
 	BROKER_CAPTURE,
 	/* In: id of the capture, pid. out: index of the target in the capture. */
 	BROKER_TARGET,
@@ -75,6 +76,9 @@ enum broker_request {
 	BROKER_NAME_THREADS,
 	/* In: id of the capture, kind: detaches everything of this kind, soon. */
 	BROKER_SHED,
+	/* In: id of the capture, kind: attaches what was shed. -EAGAIN: it is still being
+	 * detached. */
+	BROKER_RESUME,
 	/* In: id of the capture, index, name, "": the first. out: name of the next module that XLA
 	 * wrote, fd; -ENODATA, -ENOENT: none. */
 	BROKER_MODULE,

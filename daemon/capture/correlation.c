@@ -41,6 +41,11 @@ static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *
 	return correlator_shed(((struct correlation *)data)->correlator, kind, time, text);
 }
 
+static int on_resume(enum probe_kind kind, uint64_t time, void *data)
+{
+	return correlator_resume(((struct correlation *)data)->correlator, kind, time);
+}
+
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 {
 	return correlator_note_loss(((struct correlation *)data)->correlator, from, to);
@@ -68,6 +73,7 @@ int correlation_new(const struct request_filter *filter, correlator_finished_fn 
 					.target = on_target,
 					.layout = on_layout,
 					.shed = on_shed,
+					.resume = on_resume,
 					.loss = on_loss,
 					.recall = on_recall,
 					.record = on_record,

@@ -170,6 +170,16 @@ static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *
 	return 0;
 }
 
+static int on_resume(enum probe_kind kind, uint64_t time, void *data)
+{
+	Tfprofd__RecordingResumed m = TFPROFD__RECORDING_RESUMED__INIT;
+
+	m.kind = (char *)probe_kind_name(kind);
+	m.time_ns = time;
+	add_message(((struct recording *)data)->journal, JOURNAL_RESUMED, &m.base);
+	return 0;
+}
+
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 {
 	recording_loss(((struct recording *)data)->journal, from, to);
@@ -223,6 +233,7 @@ const struct record_sink *recording_init(struct recording *r, struct journal *jo
 					   .target = on_target,
 					   .layout = on_layout,
 					   .shed = on_shed,
+					   .resume = on_resume,
 					   .loss = on_loss,
 					   .recall = on_recall,
 					   .record = on_record,

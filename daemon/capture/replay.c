@@ -162,6 +162,23 @@ static int read_shed(struct replaying *p, const struct journal_section *s)
 	return r;
 }
 
+static int read_resumed(struct replaying *p, const struct journal_section *s)
+{
+	Tfprofd__RecordingResumed *m = tfprofd__recording_resumed__unpack(NULL, s->size, s->bytes);
+	enum probe_kind kind;
+	int r;
+
+	if (!m || !find_kind(m->kind, &kind))
+		r = -EINVAL;
+	else
+		r = correlator_resume(p->correlator, kind, m->time_ns);
+	if (m)
+		tfprofd__recording_resumed__free_unpacked(m, NULL);
+	return r == -EINVAL
+		       ? journal_bad(&p->reader, s->offset, "what it enables again is malformed")
+		       : r;
+}
+
 static int read_loss(struct replaying *p, const struct journal_section *s)
 {
 	Tfprofd__RecordingLoss *m = tfprofd__recording_loss__unpack(NULL, s->size, s->bytes);
@@ -364,6 +381,8 @@ static int read_section(struct replaying *p, const struct journal_section *s)
 		return read_layout(p, s);
 	case JOURNAL_SHED:
 		return read_shed(p, s);
+	case JOURNAL_RESUMED:
+		return read_resumed(p, s);
 	case JOURNAL_LOSS:
 		return read_loss(p, s);
 	case JOURNAL_RECORDS:

@@ -95,6 +95,24 @@ static void warn_of_counts(struct capture_result *result, const struct drain_cou
 			(unsigned long long)counts->read_failed);
 }
 
+static void warn_of_sampling(struct capture_result *result)
+{
+	struct op_sampling *sampling = &result->summary.sampling;
+
+	/* They were disabled for good, which is reported already. */
+	for (unsigned i = 0; i < result->n_shed; i++)
+		if (result->shed[i].kind == KIND_OPS)
+			*sampling = (struct op_sampling){};
+	if (sampling->n_slices)
+		result_restate(
+			result,
+			"Operations were sampled, to keep the budget of %.4g %%: %u slices, %.3f s of %.3f s. The trace, and TensorBoard's tables of operations, have only these: what tfprofctl prints of operations is an estimate for the whole window. All operations of %llu requests are known; %llu requests are longer than a slice.",
+			result->max_overhead, sampling->n_slices, (double)sampling->seen_ns / 1e9,
+			(double)result->window_ns / 1e9,
+			(unsigned long long)sampling->n_requests_within,
+			(unsigned long long)sampling->n_requests_longer);
+}
+
 static void warn_of_timeline(struct capture_result *result, const struct result_facts *facts,
 			     const struct timeline *timeline)
 {
@@ -155,6 +173,15 @@ static int make_others(const struct timeline *timeline, const struct export_opti
 	return r;
 }
 
+/* Whether it was recorded all the time what threads worked for. */
+static bool threads_are_known(const struct capture_result *result, const struct timeline *timeline)
+{
+	for (uint32_t i = 0; i < timeline->n_gaps; i++)
+		if (timeline->gaps[i].of == GAP_OF_EXECUTORS)
+			return false;
+	return !result->n_shed;
+}
+
 int result_make(struct timeline *timeline, const struct result_facts *facts,
 		struct capture_result *result)
 {
@@ -180,6 +207,10 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 		result_warn(result, "%u more processes were left out: a capture is limited to %d.",
 			    facts->n_left_out, RECORD_MAX_TARGETS);
 	warn_of_timeline(result, facts, timeline);
+	r = summary_make(timeline, &result->summary);
+	if (r < 0)
+		return r;
+	warn_of_sampling(result);
 	r = request_list_make(timeline, &facts->requests, &result->requests);
 	if (r >= 0 && result->requests.n_left_out)
 		result_warn(
@@ -197,17 +228,15 @@ int result_make(struct timeline *timeline, const struct result_facts *facts,
 		result_warn(result, "%s", warning);
 	/* If threads, or requests, were not seen for a part of the window, shares of the time are
 	 * meaningless. */
-	if (!result->n_shed && !timeline->n_spans_left_out)
+	if (threads_are_known(result, timeline) && !timeline->n_spans_left_out)
 		advice_make(timeline, &result->advice);
 	if (r >= 0)
 		r = exporter->make(timeline, &options, &result->trace);
 	if (r >= 0)
 		r = make_others(timeline, &options, result);
-	if (r >= 0)
-		r = summary_make(timeline, &result->summary);
 	/* Without scheduler records, or without knowing which threads work, it is unknown when
 	 * threads ran for what. */
-	if (facts->detail.level < 2 || result->n_shed)
+	if (facts->detail.level < 2 || !threads_are_known(result, timeline))
 		result->summary.running_ns = result->summary.runnable_ns =
 			result->summary.throttled_ns = result->summary.blocked_ns = 0;
 	return r;

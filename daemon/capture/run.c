@@ -133,11 +133,21 @@ static void note_targets(struct capture *c, struct session *s)
 		live_set_target(&c->live, i, session_target_pid(s, i));
 }
 
+/* The kinds that are sampled if they exceed the budget; a bit each. */
+static unsigned sampled_kinds(const struct capture *c)
+{
+	/* Perf events are attached one by one, which takes longer than a slice. */
+	bool can = c->request.max_overhead > 0 && !c->result.plan.forecast.perf_events;
+
+	return can ? 1u << KIND_OPS | 1u << KIND_EXECUTORS : 0;
+}
+
 /* Keeps the window open for its time; returns when it actually closed. */
 static uint64_t watch_window(struct capture *c, struct session *s, uint64_t start, uint64_t stop,
 			     uint64_t cpu_before, int *ret_error)
 {
-	struct budget budget = { .max_percent = c->request.max_overhead };
+	struct budget budget = { .max_percent = c->request.max_overhead,
+				 .may_sample = sampled_kinds(c) };
 	struct drain_counts counts = {};
 	uint64_t now;
 
@@ -416,6 +426,7 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 	if (r < 0 || c->request.plan_only)
 		return r;
 	prepared = loop_now();
+	options.sampled_kinds = sampled_kinds(c);
 	options.kinds = detail_program_kinds(&c->request.detail);
 	if (!capture_plan_follows_sockets(&c->result.plan))
 		options.kinds &= ~(1u << KIND_SOCKETS);

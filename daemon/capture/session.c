@@ -115,25 +115,13 @@ static int leave_out(struct session *s, unsigned kinds)
 	return r;
 }
 
-static void warn_of_calls(struct session *s)
-{
-	uint32_t ns = s->options.forecast->calibration.any_call_ns;
-	char more[32] = "longer";
-
-	if (ns)
-		snprintf(more, sizeof(more), "some %u ns longer", ns);
-	warnings_add(
-		&s->warnings,
-		"Each system call of every process took %s: the kernel has no tracepoints at sockets (Linux has them since 6.3). --sockets off does without.",
-		more);
-}
-
 static int open_capture(struct session *s, char *text, size_t text_size)
 {
 	struct broker_message m = { .type = BROKER_CAPTURE,
 				    .id = s->options.client,
 				    .index = s->options.is_shared,
 				    .kinds = s->options.kinds,
+				    .kind = s->options.sampled_kinds,
 				    .count = s->options.detail.stacks_hz };
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
@@ -146,7 +134,7 @@ static int open_capture(struct session *s, char *text, size_t text_size)
 	s->id = m.id;
 	s->open = true;
 	if (m.index)
-		warn_of_calls(s);
+		warnings_of_calls(&s->warnings, s->options.forecast);
 	r = leave_out(s, s->options.kinds & ~m.kinds);
 	if (r >= 0)
 		r = map_everything(s, fds, n);
@@ -174,6 +162,13 @@ int session_new(const struct session_options *options, struct session **ret, cha
 	return 0;
 }
 
+static int call_for_kind(struct session *s, uint32_t type, enum probe_kind kind)
+{
+	struct broker_message m = { .type = type, .id = s->id, .kind = kind };
+
+	return proxy_call(s->options.proxy, &m, NULL, NULL);
+}
+
 /* A target with more probes than a capture has room for goes without the kinds that have most. */
 static int make_room(struct session *s, const struct prepared *p)
 {
@@ -183,13 +178,11 @@ static int make_room(struct session *s, const struct prepared *p)
 
 	sites_count(p, &s->options.detail, counts);
 	while (r >= 0 && (kind = sites_excess(counts, s->refused_kinds, room)) < KIND_COUNT) {
-		struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
-
 		s->crowded[kind] = counts[kind];
 		r = leave_out(s, 1u << kind);
 		/* Of the other targets, too: half of a kind would show what is not so. */
 		if (r >= 0)
-			r = proxy_call(s->options.proxy, &m, NULL, NULL);
+			r = call_for_kind(s, BROKER_SHED, kind);
 	}
 	return r;
 }
@@ -403,12 +396,27 @@ void session_close(struct session *s, uint64_t stop)
 
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
-	struct broker_message m = { .type = BROKER_SHED, .id = s->id, .kind = kind };
 	/* Hits that arrive before the probes are gone do not count: some probes are detached before
 	 * others. */
 	int r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 
-	return r < 0 ? r : proxy_call(s->options.proxy, &m, NULL, NULL);
+	return r < 0 ? r : call_for_kind(s, BROKER_SHED, kind);
+}
+
+int session_resume(struct session *s, unsigned kinds)
+{
+	uint64_t now;
+	int r = 0;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+		if (kinds & 1u << kind)
+			r = call_for_kind(s, BROKER_RESUME, kind);
+	/* What the first of the probes recorded before the last one was there does not count. */
+	now = loop_now();
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+		if (kinds & 1u << kind)
+			r = sinks_resume(&s->options.sinks, kind, now);
+	return r;
 }
 
 /* Once enough objects show where their names are. */

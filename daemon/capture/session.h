@@ -26,6 +26,7 @@ struct session_options {
 	struct detail detail;
 	/* Bits of enum probe_kind: the wanted ones of those that have programs of their own. */
 	unsigned kinds;
+	unsigned sampled_kinds; /* bits of those for session_resume() */
 	/* Receive the records; must live as long as the session. */
 	struct record_sinks sinks;
 };
@@ -56,6 +57,9 @@ void session_close(struct session *s, uint64_t stop);
 /* Detaches the probes of a kind: nothing of it is recorded from now on. text: the reason, for the
  * trace. */
 int session_shed(struct session *s, enum probe_kind kind, const char *text);
+/* Attaches the probes of kinds that were shed, a bit each. -EAGAIN: something is still being
+ * detached; and other errors, after which these are not attached any more. */
+int session_resume(struct session *s, unsigned kinds);
 /* Bits of the wanted kinds that the kernel refuses: the session continues without them, and a
  * warning reports it. */
 unsigned session_refused_kinds(const struct session *s);

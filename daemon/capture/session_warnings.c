@@ -26,6 +26,19 @@ void warnings_restate(struct session_warnings *w, const char *text)
 	warnings_add(w, "%s", text);
 }
 
+void warnings_of_calls(struct session_warnings *warnings, const struct forecast *forecast)
+{
+	uint32_t ns = forecast->calibration.any_call_ns;
+	char more[32] = "longer";
+
+	if (ns)
+		snprintf(more, sizeof(more), "some %u ns longer", ns);
+	warnings_add(
+		warnings,
+		"Each system call of every process took %s: the kernel has no tracepoints at sockets (Linux has them since 6.3). --sockets off does without.",
+		more);
+}
+
 void warnings_done(struct session_warnings *w)
 {
 	for (unsigned i = 0; i < w->n; i++)

@@ -24,4 +24,6 @@ void warnings_restate(struct session_warnings *w, const char *text);
 /* Adds what the probes of a target miss, and which of them are expensive. */
 void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
 			const struct detail *detail, const struct forecast *forecast);
+/* The capture slows down every system call of the host. */
+void warnings_of_calls(struct session_warnings *warnings, const struct forecast *forecast);
 void warnings_done(struct session_warnings *w);

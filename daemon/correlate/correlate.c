@@ -21,6 +21,7 @@
 #include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
 #include "daemon/timeline/sample_work.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 /* Whether the record is about a thread of its own. */
@@ -124,23 +125,41 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
 	return 0;
 }
 
+static enum gap_of gap_of(enum probe_kind kind)
+{
+	return kind == KIND_OPS         ? GAP_OF_OPS
+	       : kind == KIND_EXECUTORS ? GAP_OF_EXECUTORS
+	       : kind == KIND_RUNS      ? GAP_OF_RUNS
+					: GAP_OF_OTHERS;
+}
+
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text)
 {
-	struct gap *gap = &c->t->gaps[c->t->n_gaps];
-
+	struct timeline *t = c->t;
+	int r = sheds_note(&c->sheds, kind, true, time);
 	char *copy;
 
-	if (c->t->n_gaps == TIMELINE_GAPS_MAX)
-		return 0;
+	if (r <= 0)
+		return r;
 	copy = strdup(text);
-	if (!copy)
-		return -ENOMEM;
-	if (!sheds_note(&c->sheds, kind, time)) {
+	if (!copy || array_reserve(&t->gaps, t->n_gaps, &c->gaps_size, sizeof(t->gaps[0]), 1) < 0) {
 		free(copy);
-		return 0;
+		return -ENOMEM;
 	}
-	*gap = (struct gap){ .start_ns = time, .text = copy };
-	c->t->n_gaps++;
+	t->gaps[t->n_gaps++] = (struct gap){ .start_ns = time, .text = copy, .of = gap_of(kind) };
+	return 0;
+}
+
+int correlator_resume(struct correlator *c, enum probe_kind kind, uint64_t time)
+{
+	int r = gap_of(kind) < GAP_OF_EXECUTORS ? -EINVAL
+						: sheds_note(&c->sheds, kind, false, time);
+
+	if (r <= 0)
+		return r;
+	for (uint32_t i = 0; i < c->t->n_gaps; i++)
+		if (c->t->gaps[i].of == gap_of(kind) && !c->t->gaps[i].end_ns)
+			c->t->gaps[i].end_ns = time;
 	return 0;
 }
 
@@ -154,16 +173,17 @@ int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to)
 /* Ends what was shed until that time. */
 static void apply_sheds(struct correlator *c, uint64_t now)
 {
-	enum probe_kind kind;
-	uint64_t at;
+	struct shed_change change;
 
-	while (sheds_pending(&c->sheds) && sheds_next(&c->sheds, now, &kind, &at)) {
-		if (kind == KIND_SWITCHES)
-			threads_end(c, at);
-		else if (kind == KIND_SOCKETS)
-			messages_end(c, at);
-		else if (kind != KIND_STACKS)
-			verbs_shed(c, kind, at);
+	while (sheds_pending(&c->sheds) && sheds_next(&c->sheds, now, &change)) {
+		if (!change.is_shed)
+			continue;
+		if (change.kind == KIND_SWITCHES)
+			threads_end(c, change.at_ns);
+		else if (change.kind == KIND_SOCKETS)
+			messages_end(c, change.at_ns);
+		else if (change.kind != KIND_STACKS)
+			verbs_shed(c, change.kind, change.at_ns);
 	}
 }
 
@@ -188,6 +208,7 @@ struct correlator *correlator_free(struct correlator *c)
 	texts_done(&c->texts);
 	names_done(&c->names);
 	losses_done(&c->losses);
+	sheds_done(&c->sheds);
 	timeline_free(c->t);
 	free(c);
 	return NULL;

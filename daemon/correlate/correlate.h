@@ -45,6 +45,9 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
  * into the timeline's gaps. -ENOMEM.
  */
 int correlator_shed(struct correlator *c, enum probe_kind kind, uint64_t time, const char *text);
+/* Operations or executors, which were shed, are recorded again from that time on: those that begin
+ * later are shown. -EINVAL: another kind; -ENOMEM. */
+int correlator_resume(struct correlator *c, enum probe_kind kind, uint64_t time);
 /* Records of that time were lost: the requests of that time are marked as lost. Times may overlap,
  * and come in any order. -ENOMEM. */
 int correlator_note_loss(struct correlator *c, uint64_t from, uint64_t to);

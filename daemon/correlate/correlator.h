@@ -40,6 +40,7 @@ struct correlator {
 	/* The capture. */
 	struct targets targets;
 	struct sheds sheds;
+	size_t gaps_size; /* for how many gaps the timeline has room */
 	struct losses losses;
 	struct finished finished;
 	/* What the timeline consists of. */

@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/sheds.h"
 
-bool sheds_note(struct sheds *s, enum probe_kind kind, uint64_t at_ns)
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/base/array.h"
+
+int sheds_note(struct sheds *s, enum probe_kind kind, bool is_shed, uint64_t at_ns)
 {
-	if (s->kinds[kind].noted)
-		return false;
-	s->kinds[kind].noted = true;
-	s->kinds[kind].at_ns = at_ns;
-	s->n_pending++;
-	return true;
+	if (s->is_shed[kind] == is_shed)
+		return 0;
+	if (!sheds_pending(s))
+		s->n = s->n_done = 0;
+	if (array_reserve(&s->changes, s->n, &s->allocated, sizeof(s->changes[0]), 1) < 0)
+		return -ENOMEM;
+	s->changes[s->n++] = (struct shed_change){ at_ns, kind, is_shed };
+	s->is_shed[kind] = is_shed;
+	return 1;
 }
 
-bool sheds_next(struct sheds *s, uint64_t now_ns, enum probe_kind *ret_kind, uint64_t *ret_at_ns)
+bool sheds_next(struct sheds *s, uint64_t now_ns, struct shed_change *ret)
 {
-	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
-		if (!s->kinds[kind].noted || s->kinds[kind].in_effect ||
-		    s->kinds[kind].at_ns > now_ns)
-			continue;
-		s->kinds[kind].in_effect = true;
-		s->n_pending--;
-		*ret_kind = kind;
-		*ret_at_ns = s->kinds[kind].at_ns;
-		return true;
-	}
-	return false;
+	if (!sheds_pending(s) || s->changes[s->n_done].at_ns > now_ns)
+		return false;
+	*ret = s->changes[s->n_done++];
+	s->in_effect[ret->kind] = ret->is_shed;
+	return true;
 }
 
 bool sheds_has(const struct sheds *s, enum probe_kind kind)
 {
-	return s->kinds[kind].in_effect;
+	return s->in_effect[kind];
+}
+
+void sheds_done(struct sheds *s)
+{
+	free(s->changes);
+	*s = (struct sheds){};
 }

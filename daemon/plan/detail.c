@@ -14,6 +14,10 @@ enum probe_kind probe_kind_of_row(const struct probe_row *row)
 		[WORK_LOAD] = KIND_STARTUP,    [WORK_WEIGHTS] = KIND_STARTUP,
 	};
 
+	/* While operations are not recorded, what they run on ends all the same, and another takes
+	 * its address: it must not get its name. */
+	if (row_is(row, VERB_FREE, WORK_OP))
+		return KIND_RUNS;
 	return row_is(row, VERB_ENQUEUE, WORK_OP) ? KIND_HANDOVER : kinds[row->work];
 }
 

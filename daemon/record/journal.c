@@ -320,7 +320,7 @@ int journal_next(struct journal_reader *reader, struct journal_section *ret)
 			return read_end(reader, ret);
 		reader->n_sections++;
 		if ((head.kind >= JOURNAL_HEAD && head.kind < JOURNAL_END) ||
-		    head.kind == JOURNAL_LOSS || head.kind == JOURNAL_RECALLED ||
+		    (head.kind >= JOURNAL_LOSS && head.kind <= JOURNAL_RESUMED) ||
 		    (head.kind >= JOURNAL_PLAN && head.kind <= JOURNAL_SYMBOLS))
 			return 1;
 		if (!(head.kind & JOURNAL_OPTIONAL)) {

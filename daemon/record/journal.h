@@ -28,6 +28,7 @@ enum journal_kind {
 	JOURNAL_END = 7,      /* struct journal_end; the last one */
 	JOURNAL_LOSS = 8,     /* RecordingLoss */
 	JOURNAL_RECALLED = 9, /* as JOURNAL_RECORDS: from before the window, referred to in it */
+	JOURNAL_RESUMED = 10, /* RecordingResumed */
 	JOURNAL_OPTIONAL = 1 << 16,
 	JOURNAL_PLAN,     /* PlanReply of lib/proto/control.proto */
 	JOURNAL_MODULE,   /* xla.HloProto, as XLA wrote it */

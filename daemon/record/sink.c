@@ -45,6 +45,11 @@ int sinks_shed(const struct record_sinks *sinks, enum probe_kind kind, uint64_t 
 	return CALL_EACH(sinks, shed, kind, time, text);
 }
 
+int sinks_resume(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time)
+{
+	return CALL_EACH(sinks, resume, kind, time);
+}
+
 int sinks_loss(const struct record_sinks *sinks, uint64_t from, uint64_t to, uint64_t n)
 {
 	return CALL_EACH(sinks, loss, from, to, n);

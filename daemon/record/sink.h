@@ -25,6 +25,8 @@ struct record_sink {
 		      void *data);
 	/* From that time on nothing of a kind is recorded; text: the reason. */
 	int (*shed)(enum probe_kind kind, uint64_t time, const char *text, void *data);
+	/* A kind that was shed is recorded again from that time on. */
+	int (*resume)(enum probe_kind kind, uint64_t time, void *data);
 	/* Records of that time were lost; n: how many, as far as known. */
 	int (*loss)(uint64_t from, uint64_t to, uint64_t n, void *data);
 	/* Before the first record: one from before the window that later ones refer to. */
@@ -49,6 +51,7 @@ int sinks_layout(const struct record_sinks *sinks, unsigned target, unsigned nam
 		 const struct record_layout *layout);
 int sinks_shed(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time,
 	       const char *text);
+int sinks_resume(const struct record_sinks *sinks, enum probe_kind kind, uint64_t time);
 int sinks_loss(const struct record_sinks *sinks, uint64_t from, uint64_t to, uint64_t n);
 int sinks_recall(const struct record_sinks *sinks, const struct record *record);
 int sinks_record(const struct record_sinks *sinks, const struct record *record);

@@ -26,6 +26,26 @@ static void fill_sheds(struct result_reply *reply, const struct capture_result *
 	m->shed = reply->shed_list;
 }
 
+static Tfprofd__OpEstimate *fill_estimate(Tfprofd__OpEstimate *m, const struct op_estimate *e)
+{
+	*m = (Tfprofd__OpEstimate)TFPROFD__OP_ESTIMATE__INIT;
+	m->seen = e->seen;
+	m->self_error_ns = (uint64_t)e->self_error_ns;
+	m->mean_ns = (uint64_t)e->mean_ns;
+	m->mean_error_ns = (uint64_t)e->mean_error_ns;
+	return m;
+}
+
+static Tfprofd__OpSampling *fill_sampling(Tfprofd__OpSampling *m, const struct op_sampling *s)
+{
+	*m = (Tfprofd__OpSampling)TFPROFD__OP_SAMPLING__INIT;
+	m->slices = s->n_slices;
+	m->seen_ns = s->seen_ns;
+	m->requests_within = s->n_requests_within;
+	m->requests_longer = s->n_requests_longer;
+	return m;
+}
+
 static void fill_ops(struct result_reply *reply, const struct summary *s)
 {
 	for (unsigned i = 0; i < s->n_top_ops; i++) {
@@ -37,7 +57,12 @@ static void fill_ops(struct result_reply *reply, const struct summary *s)
 		op->count = s->top_ops[i].count;
 		op->total_ns = s->top_ops[i].total_ns;
 		op->self_ns = s->top_ops[i].self_ns;
+		if (s->sampling.n_slices >= 2)
+			op->estimate =
+				fill_estimate(&reply->op_estimates[i], &s->top_ops[i].estimate);
 	}
+	if (s->sampling.n_slices)
+		reply->message.op_sampling = fill_sampling(&reply->op_sampling, &s->sampling);
 	reply->message.n_top_ops = s->n_top_ops;
 	reply->message.top_ops = reply->op_list;
 }

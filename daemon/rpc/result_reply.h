@@ -10,6 +10,8 @@
 struct result_reply {
 	Tfprofd__CaptureResult message;
 	Tfprofd__OpSummary ops[SUMMARY_OPS_MAX], *op_list[SUMMARY_OPS_MAX];
+	Tfprofd__OpEstimate op_estimates[SUMMARY_OPS_MAX];
+	Tfprofd__OpSampling op_sampling;
 	Tfprofd__Shed sheds[KIND_COUNT], *shed_list[KIND_COUNT];
 	Tfprofd__MemorySummary memory[ALLOCATOR_COUNT], *memory_list[ALLOCATOR_COUNT];
 	Tfprofd__HotPlace hot[HOT_PLACES_MAX], *hot_list[HOT_PLACES_MAX];

@@ -122,8 +122,10 @@ static void find_known_until(struct span_index *x)
 		x->known_until = MAX(x->known_until, t->slices[i].end_ns);
 	for (uint64_t i = 0; i < n_off; i++)
 		x->known_until = MAX(x->known_until, t->spans[x->off[i]].end_ns);
-	if (!t->n_gaps)
-		x->known_until = UINT64_MAX;
+	for (uint32_t i = 0; i < t->n_gaps; i++)
+		if (t->gaps[i].of < GAP_OF_EXECUTORS)
+			return;
+	x->known_until = UINT64_MAX;
 }
 
 static uint32_t context_index(const struct span_index *x, uint64_t context)

@@ -44,6 +44,7 @@ struct timeline *timeline_free(struct timeline *t)
 	free(t->warnings);
 	for (uint32_t i = 0; i < t->n_gaps; i++)
 		free(t->gaps[i].text);
+	free(t->gaps);
 	free(t->spans);
 	free(t->slices);
 	free(t->memory);

@@ -260,13 +260,21 @@ struct quota {
 
 #define TIMELINE_QUOTAS_MAX 64
 
-/* A kind of probes that was shed, and since when. */
-struct gap {
-	uint64_t start_ns;
-	char *text;
+/* The last two: threads, requests and curves are known all the same. */
+enum gap_of {
+	GAP_OF_OTHERS,
+	GAP_OF_RUNS,
+	GAP_OF_EXECUTORS,
+	GAP_OF_OPS,
 };
 
-#define TIMELINE_GAPS_MAX 8
+/* Time in which something was not recorded, to keep a budget or because the kernel refused it. */
+struct gap {
+	uint64_t start_ns;
+	uint64_t end_ns; /* 0: it lasts until the window's end */
+	char *text;
+	enum gap_of of;
+};
 
 struct timeline {
 	/* The actual window. */
@@ -301,7 +309,7 @@ struct timeline {
 	uint32_t n_lanes; /* of requests: those of one lane do not overlap */
 	uint64_t n_runs_exact, n_runs_inferred,
 		n_runs_orphaned; /* outermost runs, by attribution */
-	struct gap gaps[TIMELINE_GAPS_MAX];
+	struct gap *gaps;        /* by start */
 	uint32_t n_gaps;
 	struct quota quotas[TIMELINE_QUOTAS_MAX]; /* of the cgroups that used them up */
 	uint32_t n_quotas;

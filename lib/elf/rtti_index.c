@@ -200,8 +200,10 @@ static int on_typeinfo(uint64_t address, uint64_t value, void *data)
 	struct word word;
 	int r;
 
-	if (kind == KIND_OTHER || elf_words_get(indexer->rtti->words, address + 8, &word) < 0 ||
-	    !word.may_point || elf_image_locate(indexer->rtti->image, word.value, &name, &room) < 0)
+	/* A null pointer refers to no class, even where the file has bytes at address 0. */
+	if (!address || kind == KIND_OTHER ||
+	    elf_words_get(indexer->rtti->words, address + 8, &word) < 0 || !word.may_point ||
+	    elf_image_locate(indexer->rtti->image, word.value, &name, &room) < 0)
 		return 0;
 	r = add_class(indexer, address, name);
 	return r < 0 ? r : add_bases(indexer, address, kind);

@@ -28,6 +28,7 @@
 #define pthread_create(thread, attributes, function, data) ((void)(thread), (function)(data), 0)
 #define pthread_detach(thread) ((void)0)
 #include "daemon/broker/captures.c"
+#include "daemon/broker/detacher.c"
 #undef syscall
 #undef pthread_create
 #undef pthread_detach

@@ -255,6 +255,7 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache,
 struct attachment {
 	enum attach_mode mode;
 	unsigned kinds, n_targets;
+	bool shed[KIND_COUNT];
 	struct {
 		pid_t pid; /* 0: forgotten */
 		unsigned life;
@@ -369,41 +370,53 @@ int attachment_add_path(struct attachment *a, const struct record_path *path, ui
 	return fake.add;
 }
 
-/* Removes those that are attached, or wait, in a process, or all attached ones of a kind. */
-static int take_sites(struct attachment *a, pid_t pid, enum probe_kind kind, struct detached **ret)
+int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
 {
-	size_t n = 0;
-
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
+	a->shed[kind] = true;
 	for (size_t i = 0; i < a->n_sites; i++)
-		if (pid ? a->sites[i].site.pid != pid
-			: a->sites[i].site.kind != kind || !a->sites[i].attached)
-			a->sites[n++] = a->sites[i];
-	a->n_sites = n;
+		if (a->sites[i].site.kind == kind)
+			a->sites[i].attached = false;
 	return 0;
+}
+
+static void attach_site(struct host_site *s)
+{
+	struct stat st;
+
+	if (!s->attached && (fstat(s->site.file, &st) < 0 || st.st_ino != s->file.st_ino))
+		violation("the file of a site was closed");
+	s->attached = true;
+}
+
+int attachment_resume(struct attachment *a, enum probe_kind kind, struct detached **ret)
+{
+	*ret = NULL;
+	if (a->mode == ATTACH_PERF_EVENT)
+		return -EOPNOTSUPP;
+	a->shed[kind] = false;
+	for (size_t i = 0; i < a->n_sites; i++)
+		if (a->sites[i].site.kind == kind)
+			attach_site(&a->sites[i]);
+	check_attached(a);
+	return fake.attach ? attachment_shed(a, kind, ret) ?: fake.attach : 0;
 }
 
 int attachment_attach(struct attachment *a, struct refused *ret, const char **ret_reason)
 {
 	*ret = (struct refused){ .kinds = fake.refused_kinds & ((1u << KIND_COUNT) - 1) };
-	for (size_t i = 0; i < a->n_sites; i++) {
-		struct host_site *s = &a->sites[i];
-		struct stat st;
-
-		/* "borrowed until attachment_attach()" */
-		if (!s->attached && (fstat(s->site.file, &st) < 0 || st.st_ino != s->file.st_ino))
-			violation("the file of a site was closed");
-		s->attached = true;
-	}
+	for (size_t i = 0; i < a->n_sites; i++)
+		if (!a->shed[a->sites[i].site.kind])
+			attach_site(&a->sites[i]);
 	check_attached(a);
 	for (unsigned i = 0; i < a->n_targets; i++)
 		if (fake.refused_targets >> i & 1 && a->targets[i].pid)
 			ret->pids[ret->n++] = a->targets[i].pid;
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
 		if (ret->kinds >> kind & 1 &&
-		    take_sites(a, 0, kind, &ret->links[ret->n_links]) == 0)
+		    attachment_shed(a, kind, &ret->links[ret->n_links]) == 0)
 			ret->n_links++;
 	*ret_reason = fake.attach ? "refused" : NULL;
 	return fake.attach;
@@ -411,14 +424,18 @@ int attachment_attach(struct attachment *a, struct refused *ret, const char **re
 
 int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret)
 {
+	size_t n = 0;
+
 	if (!watch)
 		forget_pid(a, pid);
-	return take_sites(a, pid, KIND_COUNT, ret);
-}
-
-int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
-{
-	return take_sites(a, 0, kind, ret);
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_sites; i++)
+		if (a->sites[i].site.pid != pid)
+			a->sites[n++] = a->sites[i];
+	a->n_sites = n;
+	return 0;
 }
 
 struct detached *detached_free(struct detached *d)

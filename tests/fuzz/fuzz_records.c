@@ -75,7 +75,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (what >= 0xf0) {
 			fuzz_take(&in, 1);
-			if (what < 0xf4)
+			if (what == 0xf0)
+				correlator_resume(c, time & 1 ? KIND_OPS : KIND_EXECUTORS, time);
+			else if (what < 0xf4)
 				correlator_shed(c, what % KIND_COUNT, time, "shed");
 			else if (what < 0xf8)
 				correlator_note_loss(c, time - fuzz_take(&in, 2), time);

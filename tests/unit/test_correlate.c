@@ -135,6 +135,7 @@ static struct {
 	bool ops_at_entry;
 	uint64_t shed_ns; /* 0: nothing is shed */
 	enum probe_kind shed;
+	uint64_t resumed_ns; /* operations; 0: never */
 } how;
 
 static struct timeline *run(void)
@@ -153,6 +154,10 @@ static struct timeline *run(void)
 		if (how.shed_ns && records[i]->time >= how.shed_ns) {
 			CHECK_EQ(correlator_shed(c, how.shed, how.shed_ns, "too expensive"), 0);
 			how.shed_ns = 0;
+		}
+		if (how.resumed_ns && records[i]->time >= how.resumed_ns) {
+			CHECK_EQ(correlator_resume(c, KIND_OPS, how.resumed_ns), 0);
+			how.resumed_ns = 0;
 		}
 		CHECK_EQ(correlator_feed(c, records[i]), 0);
 	}
@@ -851,6 +856,34 @@ TEST(a_shed_kind_ends_there_and_the_others_continue)
 	CHECK_EQ(t->n_gaps, 1);
 	CHECK_EQ(t->gaps[0].start_ns, 2400);
 	CHECK_STR(t->gaps[0].text, "too expensive");
+	timeline_free(t);
+}
+
+TEST(operations_are_shown_again_after_a_pause)
+{
+	struct timeline *t;
+
+	how.shed = KIND_OPS;
+	how.shed_ns = 2400;
+	how.resumed_ns = 3000;
+	name(1500, 0xa0, "a", "Mul");
+	probe(1800, 1, S_RUN, 500, 0, 3);
+	probe2(1900, 1, S_WORK, 400, 1, 0xc1);
+	probe(2000, 1, S_OP, 300, 7, 0xa0);
+	probe(2500, 1, S_OP, 300, 8, 0xa0);  /* while some probes are being detached, ... */
+	probe(2950, 1, S_OP, 300, 9, 0xa0);  /* ... or attached again */
+	probe(3100, 1, S_OP_END, 290, 9, 0); /* its begin does not count */
+	probe(3200, 1, S_OP, 300, 10, 0xa0);
+	probe(3300, 1, S_OP_END, 290, 10, 0);
+	probe2(3400, 1, S_FINISH, 250, 1, 0xc1);
+	probe(3500, 1, S_RUN_END, 450, 0, 0);
+	t = run();
+	CHECK_EQ(expect(t, "a:Mul", 0, 2000, 2400)->flags, SPAN_TRUNCATED_END);
+	CHECK_EQ(expect(t, "a:Mul", 1, 3200, 3300)->flags, 0);
+	CHECK_EQ(t->n_ops, 2);
+	CHECK_EQ(t->n_gaps, 1);
+	CHECK(t->gaps[0].start_ns == 2400 && t->gaps[0].end_ns == 3000 &&
+	      t->gaps[0].of == GAP_OF_OPS);
 	timeline_free(t);
 }
 

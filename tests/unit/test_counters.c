@@ -193,8 +193,16 @@ TEST(curves_stop_where_a_kind_was_shed)
 	static const struct expected expected[] = { { 0, 0 }, { 100, 1 }, { 300, 2 }, { 400, 1 } };
 	struct timeline t = timeline(requests, ARRAY_SIZE(requests));
 	XSpace *space;
+	struct gap gaps[] = {
+		{ .start_ns = START + 200,
+		  .end_ns = START + 250,
+		  .text = (char *)"sampled",
+		  .of = GAP_OF_OPS },
+		{ .start_ns = START + 500, .text = (char *)"disabled" },
+	};
 
-	t.gaps[t.n_gaps++] = (struct gap){ .start_ns = START + 500, .text = (char *)"disabled" };
+	t.gaps = gaps;
+	t.n_gaps = ARRAY_SIZE(gaps);
 	space = export_at(&t, 1);
 	check_samples(find_plane(space, "/host:CPU"), "requests in flight", "requests", expected,
 		      ARRAY_SIZE(expected));

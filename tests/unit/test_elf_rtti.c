@@ -321,6 +321,27 @@ TEST(classes_derived_directly_or_not_are_found_in_each_form_of_file)
 	}
 }
 
+TEST(a_class_at_address_0_is_none)
+{
+	struct report report = {};
+	struct builder b;
+	uint64_t base;
+	int fd;
+
+	builder_begin(&b, FIXED);
+	base = add_root(&b, "4Base");
+	close(builder_end(&b));
+	/* The same bytes once more. */
+	memmove(&b.file.segments[1], &b.file.segments[0], 3 * sizeof(b.file.segments[0]));
+	b.file.segments[0] = (Elf64_Phdr){
+		.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = base - BASE, .p_filesz = 16
+	};
+	fd = write_file(&b.file);
+	CHECK_EQ(ask(fd, "4Base", false, &report), 0);
+	CHECK_STR(report.text, "4Base none 0 -1\n");
+	close(fd);
+}
+
 TEST(all_classes_are_listed_without_a_name)
 {
 	struct report report;

@@ -333,21 +333,27 @@ TEST(of_concurrent_batches_the_one_that_ends_last_counts)
 		"200 execute unknown t1|250 batch waiting t3|300 execute unknown t3|700 execute unknown t1");
 }
 
+/* The scheduler's probes were disabled. */
+static void gap(struct timeline *t)
+{
+	t->gaps = calloc(1, sizeof(t->gaps[0]));
+	CHECK(t->gaps != NULL);
+	t->n_gaps = 1;
+}
+
 TEST(time_after_the_last_scheduler_record_is_not_taken_for_running)
 {
 	struct timeline *t = scene_new();
 
 	request(t);
-	t->gaps[0].text = strdup("the scheduler probes were disabled");
-	t->n_gaps = 1;
+	gap(t);
 	run(t, 1, 200, 800, 1, 1);
 	blocked(t, 1, 300, 400, 4, -1);
 	check_execution(t,
 			"200 running running t1|300 blocked blocked t1 n4|400 execute unknown t1");
 	t = scene_new();
 	request(t);
-	t->gaps[0].text = strdup("the scheduler probes were disabled");
-	t->n_gaps = 1;
+	gap(t);
 	run(t, 1, 200, 300, 1, 1);
 	blocked(t, 1, 400, 500, 4, -1);
 	check_execution(
@@ -1159,8 +1165,7 @@ static struct timeline *random_timeline(void)
 			if (t->spans[i].kind >= SPAN_BLOCKED)
 				t->spans[i].kind = SPAN_OP;
 	if (!random_below(10)) {
-		t->gaps[0].text = strdup("a gap");
-		t->n_gaps = 1;
+		gap(t);
 	}
 	return t;
 }

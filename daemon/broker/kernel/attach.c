@@ -23,7 +23,7 @@
 
 /* What is attached: a link of many sites of one process, a perf event, or a tracepoint. */
 struct attached {
-	int fd; /* of the link; -1: none */
+	int fd; /* of the link */
 	/* The perf event that the link belongs to; -1: none. */
 	int event;
 	pid_t pid; /* 0: a tracepoint */
@@ -99,11 +99,10 @@ int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
 	return 0;
 }
 
-static void attached_done(struct attached *link)
+static void attached_done(const struct attached *link)
 {
-	safe_close(link->fd);
+	close(link->fd);
 	safe_close(link->event);
-	*link = (struct attached){ .fd = -1, .event = -1 };
 }
 
 /* Closes every n-th link, beginning with the first. */
@@ -251,15 +250,20 @@ static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_k
 		      struct detached **ret)
 {
 	struct detached *d = calloc(1, sizeof(*d) + a->n_links * sizeof(d->links[0]));
+	unsigned kept = 0;
 
 	if (!d)
 		return -ENOMEM;
-	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].fd >= 0 &&
-		    (by_pid ? a->links[i].pid == pid : a->links[i].kind == kind)) {
-			d->links[d->n++] = a->links[i];
-			a->links[i] = (struct attached){ .fd = -1, .event = -1 };
-		}
+	for (unsigned i = 0; i < a->n_links; i++) {
+		const struct attached *link = &a->links[i];
+		bool is_taken = by_pid ? link->pid == pid : link->kind == kind;
+
+		if (is_taken)
+			d->links[d->n++] = *link;
+		else
+			a->links[kept++] = *link;
+	}
+	a->n_links = kept;
 	d->log = site_log_ref(a->log);
 	*ret = d;
 	return 0;
@@ -269,13 +273,17 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 {
 	__u32 zero = 0;
 
-	unsigned n = a->n_attached;
+	unsigned n = 0, n_attached = 0;
 
-	/* Sites that are not attached yet take no room from others. */
-	for (unsigned i = a->n_attached; i < a->n_sites; i++)
-		if (a->sites[i].pid != pid)
-			a->sites[n++] = a->sites[i];
+	/* Its sites take no room from others, and are not attached again. */
+	for (unsigned i = 0; i < a->n_sites; i++) {
+		if (a->sites[i].pid == pid)
+			continue;
+		n_attached += i < a->n_attached;
+		a->sites[n++] = a->sites[i];
+	}
 	a->n_sites = n;
+	a->n_attached = n_attached;
 	if (watch)
 		return take_links(a, true, pid, KIND_COUNT, ret);
 	clear_target(a, pid);
@@ -314,8 +322,8 @@ static bool is_at_return(const struct attach_site *site)
 	return site->cookie & COOKIE_RETURN;
 }
 
-/* Makes one link for all new sites of one process, file and kind, at entries or at returns,
- * beginning with the site at first. */
+/* Makes one link for all sites of one process, file and kind, at entries or at returns, that are
+ * not done, beginning with the site at first. */
 static int attach_group(struct attachment *a, unsigned first, bool *done)
 {
 	const struct attach_site *site = &a->sites[first];
@@ -341,7 +349,9 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 		any_semaphore |= s->semaphore != 0;
 		cookies[n++] = s->cookie;
 	}
-	site_log_add(a->log, site->pid, site->file, offsets, semaphores, n);
+	/* The log has those that are attached again. */
+	if (first >= a->n_attached)
+		site_log_add(a->log, site->pid, site->file, offsets, semaphores, n);
 	/* The very file that the front has read, whatever its path refers to now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
 	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies,
@@ -421,8 +431,7 @@ static bool contains_process(const struct refused *refused, pid_t pid)
 static bool any_other(const struct attachment *a, const struct refused *refused)
 {
 	for (unsigned i = 0; i < a->n_links; i++)
-		if (a->links[i].fd >= 0 && a->links[i].pid &&
-		    !contains_process(refused, a->links[i].pid))
+		if (a->links[i].pid && !contains_process(refused, a->links[i].pid))
 			return true;
 	return false;
 }
@@ -490,6 +499,25 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 	return r;
 }
 
+int attachment_resume(struct attachment *a, enum probe_kind kind, struct detached **ret)
+{
+	_cleanup_free_ bool *done = calloc((size_t)a->n_sites + 1, sizeof(done[0]));
+	int r = done ? 0 : -ENOMEM;
+
+	*ret = NULL;
+	if (a->mode == ATTACH_PERF_EVENT)
+		return -EOPNOTSUPP;
+	if (done)
+		memset(done + a->n_attached, 1, a->n_sites - a->n_attached);
+	for (unsigned i = 0; i < a->n_attached && r >= 0; i++)
+		if (!done[i] && a->sites[i].kind == kind)
+			r = attach_group(a, i, done);
+	a->shed[kind] = r < 0;
+	if (r < 0)
+		take_links(a, false, 0, kind, ret);
+	return r;
+}
+
 int attachment_attach(struct attachment *a, struct refused *ret_refused, const char **ret_reason)
 {
 	_cleanup_free_ bool *done = calloc((size_t)a->n_sites + 1, sizeof(done[0]));
@@ -533,11 +561,7 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
 
 unsigned attachment_links(const struct attachment *a)
 {
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < a->n_links; i++)
-		n += a->links[i].fd >= 0;
-	return n;
+	return a->n_links;
 }
 
 int attachment_name_threads(struct attachment *a)

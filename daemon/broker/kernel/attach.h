@@ -53,7 +53,7 @@ int attachment_add_target(struct attachment *a, pid_t pid, uint64_t alive_ns);
 /* An instruction of a file, to be probed in one process. */
 struct attach_site {
 	pid_t pid;
-	int file; /* borrowed until attachment_attach() */
+	int file; /* borrowed until attachment_attach(), and for attachment_resume() */
 	uint64_t offset, cookie;
 	/* Offset of a counter that the kernel increments in the process while the probe is
 	 * attached; 0: none. */
@@ -95,9 +95,14 @@ int attachment_attach(struct attachment *a, struct refused *ret_refused, const c
  * attached to it is taken out. watch: its scheduling and threads are still recorded. -ENOMEM.
  */
 int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detached **ret);
-/* Takes out everything that is attached of a kind; nothing of this kind is attached again.
- * -ENOMEM. */
+/* Takes out everything that is attached of a kind, of which nothing is attached until
+ * attachment_resume(). -ENOMEM. */
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
+/*
+ * Attaches a kind again whose links have been freed since it was shed. If the kernel refuses some
+ * of it, the rest is taken out. *ret: NULL: nothing. -EOPNOTSUPP if probes are perf events.
+ */
+int attachment_resume(struct attachment *a, enum probe_kind kind, struct detached **ret);
 struct detached *detached_free(struct detached *d);
 
 unsigned attachment_links(const struct attachment *a);

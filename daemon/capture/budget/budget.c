@@ -10,6 +10,8 @@
 #define LONG_INTERVAL_NS 100000000ull
 /* Detaching takes at most this long, and until then the probes are still hit. */
 #define SETTLE_NS 100000000ull
+/* While some kinds are sampled, the others leave a part of the budget to them. */
+#define OTHERS_SHARE 0.75
 
 static void remember(struct budget *b, uint64_t now, uint64_t cpu_ns,
 		     const uint64_t cost_ns[KIND_COUNT])
@@ -39,7 +41,7 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 				   const uint64_t cost_ns[KIND_COUNT], double lost)
 {
 	struct budget_verdict verdict = {};
-	double cost[KIND_COUNT], all = 0, limit;
+	double cost[KIND_COUNT], all = 0, limit, interval;
 
 	if (!b->begun || now < b->ignore_until_ns) {
 		remember(b, now, cpu_ns, cost_ns);
@@ -49,7 +51,9 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 		return verdict;
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
 		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
-		all += cost[kind];
+		/* What slices cost is limited by their number. */
+		if (!(b->sampled & 1u << kind))
+			all += cost[kind];
 	}
 	/* The cost cannot exceed the CPU time: the next reading is more accurate. */
 	if (all > (double)(cpu_ns - b->cpu_ns) && now - b->at_ns < LONG_INTERVAL_NS)
@@ -57,18 +61,27 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 	/* Probes cannot use all of the time: a limit of 100 means no limit, whatever the
 	 * estimate. */
 	limit = b->max_percent >= 100 ? all : b->max_percent / 100 * (double)(cpu_ns - b->cpu_ns);
+	if (b->sampled)
+		limit *= OTHERS_SHARE;
 	verdict.overhead = 100 * all / (double)(cpu_ns - b->cpu_ns);
+	interval = (double)(now - b->at_ns);
 	remember(b, now, cpu_ns, cost_ns);
 	while (all > limit) {
 		enum probe_kind kind = most_expensive(b, cost);
 
 		if (kind == KIND_COUNT)
 			break;
-		verdict.kinds |= 1u << kind;
+		if (b->may_sample & 1u << kind) {
+			verdict.samples |= 1u << kind;
+			verdict.rate += cost[kind] / interval;
+		} else {
+			verdict.kinds |= 1u << kind;
+		}
 		b->shed[kind] = true;
 		all -= cost[kind];
 	}
-	if (verdict.kinds)
+	b->sampled |= verdict.samples;
+	if (verdict.kinds || verdict.samples)
 		b->ignore_until_ns = now + SETTLE_NS;
 	return verdict;
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/capture/budget/cost.h"
 
+#include <errno.h>
 #include <stdio.h>
+
+#include "lib/base/loop.h"
 
 /* Records that were lost per record that was seen: their probes were hit, too. */
 static double lost_of_seen(const struct drain_counts *counts)
@@ -52,6 +55,60 @@ static const char *describe(enum probe_kind kind, double overhead, double limit,
 	return text;
 }
 
+static int pause_kinds(struct session *s, unsigned kinds, double limit)
+{
+	char text[160];
+	int r = 0;
+
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++) {
+		if (!(kinds & 1u << kind))
+			continue;
+		snprintf(text, sizeof(text),
+			 "Not recorded here: %s, which are sampled to keep the budget of %.4g %%.",
+			 probe_kind_name(kind), limit);
+		r = session_shed(s, kind, text);
+	}
+	return r;
+}
+
+/* What the kinds cost until now; a bit each. */
+static double cost_of_kinds(const struct session *s, unsigned kinds)
+{
+	struct drain_counts counts;
+	double cost = 0;
+
+	session_count(s, &counts);
+	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+		if (kinds & 1u << kind)
+			cost += (double)session_cost_ns(s)[kind] * (1 + lost_of_seen(&counts));
+	return cost;
+}
+
+/* Begins or ends a slice, if it is time. */
+static void sample(struct session *s, struct budget *budget, uint64_t now)
+{
+	struct slices *slices = &budget->slices;
+	double cost = cost_of_kinds(s, budget->sampled);
+	double saved = budget->max_percent / 100 * (double)session_cpu_ns(s) -
+		       cost_of_kinds(s, UINT32_MAX);
+	int r;
+
+	switch (slices_check(slices, now, cost, saved)) {
+	case SLICES_STAY:
+		return;
+	case SLICES_PAUSE:
+		if (pause_kinds(s, budget->sampled, budget->max_percent) >= 0)
+			slices_changed(slices, now, cost);
+		return;
+	case SLICES_RESUME:
+		r = session_resume(s, budget->sampled);
+		if (r >= 0)
+			slices_changed(slices, loop_now(), cost);
+		else if (r != -EAGAIN)
+			slices->begun = false; /* there is no other one */
+	}
+}
+
 unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t start, uint64_t now,
 			  struct capture_shed *ret, unsigned max)
 {
@@ -72,5 +129,9 @@ unsigned cost_keep_budget(struct session *s, struct budget *budget, uint64_t sta
 			ret[n++] = (struct capture_shed){ .kind = kind,
 							  .at_ns = now - start,
 							  .overhead = verdict.overhead };
+	if (verdict.samples && pause_kinds(s, budget->sampled, budget->max_percent) >= 0)
+		slices_begin(&budget->slices, now, cost_of_kinds(s, budget->sampled), verdict.rate);
+	else if (budget->slices.begun)
+		sample(s, budget, now);
 	return n;
 }

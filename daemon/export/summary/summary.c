@@ -115,6 +115,62 @@ static int fill_op(const struct total *total, struct summary_op *ret)
 	return 0;
 }
 
+static uint64_t to_integer(double value)
+{
+	return (uint64_t)(value + 0.5);
+}
+
+/* Puts estimates into the table of operations, whose rows are made of these totals. */
+static int estimate_ops(const struct timeline *t, const struct op_slices *slices,
+			const struct total *totals, struct summary *s)
+{
+	_cleanup_free_ uint32_t *rows = malloc(((size_t)t->n_names + 1) * sizeof(rows[0]));
+	struct op_estimate estimates[SUMMARY_OPS_MAX];
+	int r;
+
+	if (!rows)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < t->n_names; i++)
+		for (rows[i] = 0;
+		     rows[i] < s->n_top_ops && strcmp(t->names[i].name, totals[rows[i]].name->name);
+		     rows[i]++)
+			;
+	r = op_estimates_make(t, slices, rows, s->n_top_ops, estimates);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < s->n_top_ops; i++) {
+		struct summary_op *op = &s->top_ops[i];
+
+		op->estimate = estimates[i];
+		op->count = to_integer(estimates[i].count);
+		op->total_ns = to_integer(estimates[i].total_ns);
+		op->self_ns = to_integer(estimates[i].self_ns);
+	}
+	return 0;
+}
+
+static int summarise_sampling(const struct timeline *t, const struct total *totals,
+			      struct summary *s)
+{
+	_cleanup_(op_slices_done) struct op_slices slices = {};
+	int r = op_slices_find(t, &slices);
+
+	if (r < 0 || !slices.is_part)
+		return r;
+	s->sampling = (struct op_sampling){ .n_slices = slices.n, .seen_ns = slices.seen_ns };
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		const struct request *q = &t->requests[i];
+
+		if (q->flags & REQUEST_NOT_WHOLE)
+			continue;
+		s->sampling.n_requests_within +=
+			op_slices_within(&slices, q->start_ns, q->end_ns) != OP_SLICE_NONE;
+		s->sampling.n_requests_longer += q->end_ns - q->start_ns > slices.longest_ns;
+	}
+	/* From one slice nothing follows for the rest. */
+	return slices.n >= 2 ? estimate_ops(t, &slices, totals, s) : 0;
+}
+
 static int summarise_ops(const struct timeline *t, struct summary *s)
 {
 	_cleanup_free_ struct total *totals = calloc((size_t)t->n_names + 1, sizeof(*totals));
@@ -147,7 +203,7 @@ static int summarise_ops(const struct timeline *t, struct summary *s)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return summarise_sampling(t, totals, s);
 }
 
 int summary_make(const struct timeline *t, struct summary *ret)

@@ -7,6 +7,7 @@
 
 #include "daemon/export/summary/hot_functions.h"
 #include "daemon/export/summary/memory_use.h"
+#include "daemon/export/summary/op_estimates.h"
 #include "daemon/export/summary/request_summary.h"
 #include "daemon/timeline/timeline.h"
 
@@ -18,6 +19,18 @@ struct summary_op {
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t self_ns; /* total_ns less operations nested in this one */
+	/* If operations were recorded in two slices or more; the three numbers above are its
+	 * estimates then. */
+	struct op_estimate estimate;
+};
+
+/* Operations were recorded in a part of the window only. */
+struct op_sampling {
+	uint32_t n_slices; /* 0: they were recorded in all of it */
+	uint64_t seen_ns;  /* all slices together */
+	/* Whole requests that lie in one slice, of which all operations were recorded, and those
+	 * that are longer than every slice. */
+	uint64_t n_requests_within, n_requests_longer;
 };
 
 struct summary {
@@ -27,7 +40,8 @@ struct summary {
 	double runs_per_second;    /* that ended in the window, whether or not they began in it */
 	/* Of the runs that began and ended in the window, nearest rank; 0: there is none. */
 	uint64_t run_p50_ns, run_p99_ns;
-	uint64_t n_ops;
+	uint64_t n_ops; /* that were recorded */
+	struct op_sampling sampling;
 	struct summary_op top_ops[SUMMARY_OPS_MAX]; /* by self time, the largest first */
 	unsigned int n_top_ops;
 	uint64_t running_ns, runnable_ns, throttled_ns, blocked_ns;

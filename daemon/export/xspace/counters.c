@@ -56,13 +56,15 @@ struct changes {
 	uint64_t until_ns;
 };
 
-/* Since when a kind of probes was shed: the curves stop there. */
+/* Since when a kind of probes other than executors and operations was shed: the curves stop there.
+ */
 static uint64_t known_until(const struct timeline *t)
 {
 	uint64_t until = t->end_ns;
 
 	for (uint32_t i = 0; i < t->n_gaps; i++)
-		until = MIN(until, t->gaps[i].start_ns);
+		if (t->gaps[i].of < GAP_OF_EXECUTORS)
+			until = MIN(until, t->gaps[i].start_ns);
 	return until;
 }
 

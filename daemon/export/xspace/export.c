@@ -348,7 +348,7 @@ static int write_thread(struct writer *w, const struct span *spans, uint64_t n_s
 	return r < 0 ? r : xspace_line_end(w->xspace);
 }
 
-/* Writes what was shed, and since when, on a line before those of the threads. */
+/* Writes what was not recorded, and when, on a line before those of the threads. */
 static int write_gaps(struct writer *w)
 {
 	const struct timeline *t = w->timeline;
@@ -363,7 +363,8 @@ static int write_gaps(struct writer *w)
 									.name = "not captured" });
 		(void)xspace_event_name(w->xspace, t->gaps[i].text, NULL, &name);
 		if (r >= 0)
-			r = writer_event(w, name, t->gaps[i].start_ns, t->end_ns, &stats);
+			r = writer_event(w, name, t->gaps[i].start_ns,
+					 t->gaps[i].end_ns ?: t->end_ns, &stats);
 	}
 	return r < 0 || !t->n_gaps ? r : xspace_line_end(w->xspace);
 }
