@@ -396,6 +396,8 @@ int attachment_resume(struct attachment *a, enum probe_kind kind, struct detache
 	*ret = NULL;
 	if (a->mode == ATTACH_PERF_EVENT)
 		return -EOPNOTSUPP;
+	if (!a->shed[kind])
+		return 0;
 	a->shed[kind] = false;
 	for (size_t i = 0; i < a->n_sites; i++)
 		if (a->sites[i].site.kind == kind)

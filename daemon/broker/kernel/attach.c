@@ -507,6 +507,8 @@ int attachment_resume(struct attachment *a, enum probe_kind kind, struct detache
 	*ret = NULL;
 	if (a->mode == ATTACH_PERF_EVENT)
 		return -EOPNOTSUPP;
+	if (!a->shed[kind])
+		return 0;
 	if (done)
 		memset(done + a->n_attached, 1, a->n_sites - a->n_attached);
 	for (unsigned i = 0; i < a->n_attached && r >= 0; i++)

@@ -100,7 +100,8 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret);
 /*
  * Attaches a kind again whose links have been freed since it was shed. If the kernel refuses some
- * of it, the rest is taken out. *ret: NULL: nothing. -EOPNOTSUPP if probes are perf events.
+ * of it, the rest is taken out. Does nothing if the kind was not shed. *ret: NULL: nothing.
+ * -EOPNOTSUPP if probes are perf events.
  */
 int attachment_resume(struct attachment *a, enum probe_kind kind, struct detached **ret);
 struct detached *detached_free(struct detached *d);

@@ -102,10 +102,13 @@ static void sample(struct session *s, struct budget *budget, uint64_t now)
 		return;
 	case SLICES_RESUME:
 		r = session_resume(s, budget->sampled);
-		if (r >= 0)
+		if (r >= 0) {
 			slices_changed(slices, loop_now(), cost);
-		else if (r != -EAGAIN)
-			slices->begun = false; /* there is no other one */
+		} else if (r != -EAGAIN) {
+			/* Some may be attached. There is no other slice. */
+			pause_kinds(s, budget->sampled, budget->max_percent);
+			slices->begun = false;
+		}
 	}
 }
 
