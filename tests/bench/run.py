@@ -6,7 +6,7 @@ Run by `make bench`, as root. What is compared is measured in one run, in turn, 
 not met, or something could not be measured.
 BENCH_SECONDS  of one measurement of throughput (2); less than 2 shortens the rest, too
 BENCH_ROUNDS   of every comparison (4)
-BENCH_ONLY     parts to run: idle, sites, attach, volume, pages, front, throughput, requests, stacks
+BENCH_ONLY     parts to run: idle, sites, attach, volume, pages, front, throughput, sampling, requests, stacks
 """
 import contextlib
 import json
@@ -25,6 +25,7 @@ import idle
 import pages
 import request_cost
 import result
+import sampling
 import settings
 import sites
 import stacks
@@ -39,6 +40,7 @@ PARTS = {
     "pages": ("Opening a capture of many events", pages.run),
     "front": ("Clients beside each other, and recording all the time", front.run),
     "throughput": ("What captures cost the server", throughput.run),
+    "sampling": ("What a capture costs that samples ops", sampling.run),
     "requests": ("What seeing requests costs", request_cost.run),
     "stacks": ("What sampled stacks cost", stacks.run),
 }

@@ -893,6 +893,8 @@ def skip_part(test, reason):
 def main():
     """Runs the tests of the calling file, or those whose names contain a word of the command line, without those whose names contain a word
     behind a "^" there; ends the process."""
+    # Under nohup it is ignored, and a program that is started keeps that.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     words = [word for word in sys.argv[1:] if word[0] != "^"]
     others = [word[1:] for word in sys.argv[1:] if word[0] == "^"]
     begun = time.monotonic()
