@@ -25,7 +25,9 @@ bool rtti_is_code(const struct rtti_slots *slots, const struct word *word)
 {
 	uint64_t offset;
 
-	if (!word->may_point || elf_image_code_offset(slots->image, word->value, &offset) < 0)
+	/* A file may have code at address 0, where its header is: a null pointer is no function. */
+	if (!word->may_point || !word->value ||
+	    elf_image_code_offset(slots->image, word->value, &offset) < 0)
 		return false;
 	for (size_t i = 0; i < slots->n_code; i++)
 		if (word->value >= slots->code[i]->sh_addr &&

@@ -342,6 +342,31 @@ TEST(a_class_at_address_0_is_none)
 	close(fd);
 }
 
+TEST(a_null_slot_is_no_function_where_code_begins_at_address_0)
+{
+	struct report report = {};
+	struct builder b;
+	uint64_t base;
+	int fd;
+
+	builder_begin(&b, FIXED);
+	base = add_root(&b, "4Base");
+	add_word(&b, 0);
+	add_pointer(&b, base);
+	/* The destructors of an abstract class. */
+	add_word(&b, 0);
+	add_word(&b, 0);
+	add_pointer(&b, code(3));
+	close(builder_end(&b));
+	memmove(&b.file.segments[1], &b.file.segments[0], 3 * sizeof(b.file.segments[0]));
+	b.file.segments[0] =
+		(Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = 1 };
+	fd = write_file(&b.file);
+	CHECK_EQ(ask(fd, "4Base", false, &report), 0);
+	CHECK_STR(report.text, "4Base table 3 -1\n");
+	close(fd);
+}
+
 TEST(all_classes_are_listed_without_a_name)
 {
 	struct report report;
