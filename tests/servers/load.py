@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends predict requests to a test server and checks the answers; prints one JSON object.
 
-Requests of a client follow one another on one connection; "started" on standard error means that they begin, SIGTERM
-ends them before their time. half_plus_two's values are compared; of the others, whose last op is a softmax, it is checked
+Requests of a client follow one another on one connection; "started" on standard error means that each client has its first answer,
+SIGTERM ends them before their time. half_plus_two's values are compared; of the others, whose last op is a softmax, it is checked
 that each row sums to one.
 """
 import argparse
@@ -117,6 +117,7 @@ class Load:
         self.latencies = []
         self.errors = 0
         self.first_error = None
+        self.waiting = options.clients
 
     def take(self):
         """Whether another request is to be sent."""
@@ -128,8 +129,14 @@ class Load:
             self.left -= 1
             return self.left >= 0
 
+    def note_first(self):
+        with self.lock:
+            self.waiting -= 1
+            if not self.waiting:
+                print("started", file=sys.stderr, flush=True)
+
     def run_client(self, client):
-        latencies, errors, good = [], 0, None
+        latencies, errors, good, is_first = [], 0, None, True
         while self.take():
             start = time.perf_counter()
             try:
@@ -145,6 +152,11 @@ class Load:
                 self.first_error = self.first_error or f"{type(e).__name__}: {e}"
                 if errors > 100:
                     break
+            if is_first:
+                self.note_first()
+                is_first = False
+        if is_first:
+            self.note_first()
         client.close()
         with self.lock:
             self.latencies += latencies
@@ -156,7 +168,6 @@ class Load:
     def run(self):
         make, address = (RestClient, self.options.rest) if self.options.rest else (GrpcClient, self.options.grpc)
         clients = [make(address, self.options.model, self.inputs) for _ in range(self.options.clients)]
-        print("started", file=sys.stderr, flush=True)
         start = time.monotonic()
         self.until = start + (self.options.duration or 0)
         threads = [threading.Thread(target=self.run_client, args=(client,)) for client in clients]
