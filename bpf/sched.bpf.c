@@ -9,6 +9,9 @@
 /* linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
+/* linux/sched/prio.h: real-time threads have lower ones. */
+#define MAX_RT_PRIO 100
+
 /* Threads of other processes whose names were sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -73,6 +76,15 @@ static __always_inline bool is_shown(const struct task_struct *task,
 	       BPF_CORE_READ(owner, suid.val) == user;
 }
 
+/* For how long a thread that leaves its CPU had it, UINT64_MAX: unknown. Only the fair scheduler
+ * notes when a thread got its CPU. */
+static __always_inline __u64 had_cpu_for(const struct task_struct *task)
+{
+	if (task->prio < MAX_RT_PRIO)
+		return ~0ULL;
+	return task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+}
+
 /* The id of the thread that has the CPU which a target's thread wants or left. Its name is sent
  * once; threads beyond the table stay nameless. */
 static __always_inline __u32 introduce(struct task_struct *task, const struct task_struct *target,
@@ -127,8 +139,12 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	r->next_tid = to;
 	r->cpu = cpu;
 	r->flags = flags;
-	r->state = state;
-	r->syscall = flags & SWITCH_OUT ? syscall_of(prev) : NO_SYSCALL;
+	if (flags & SWITCH_OUT) {
+		r->state = state;
+		r->syscall = syscall_of(prev);
+	} else {
+		r->had_ns = had_cpu_for(prev);
+	}
 	record_submit(r);
 	return 0;
 }

@@ -154,13 +154,22 @@ struct record_switch {
 	__u16 cpu;
 	__u16 flags;
 	union {
-		/* Of the thread that left, if it is a target's: TASK_* bits, 0 if runnable. */
-		__u32 state;
-		/* SWITCH_THROTTLED: .cgroup of a struct record_quota, 0: unknown. */
-		__u32 cgroup;
+		/* SWITCH_OUT: of the thread that left. */
+		struct {
+			union {
+				/* TASK_* bits, 0 if runnable. */
+				__u32 state;
+				/* SWITCH_THROTTLED: .cgroup of a struct record_quota, 0: unknown.
+				 */
+				__u32 cgroup;
+			};
+			/* The system call that it was in, -1: none. */
+			__s32 syscall;
+		};
+		/* Otherwise: for how long the thread that left had the CPU (ns). More than the time
+		 * since the CPU's last switch: unknown. */
+		__u64 had_ns;
 	};
-	/* The system call that it was in, -1: none. */
-	__s32 syscall;
 };
 
 enum record_wake_flag {

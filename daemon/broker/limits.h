@@ -2,9 +2,18 @@
 /* How much of everything the broker grants to one front, and the oldest supported kernel. */
 #pragma once
 
+#include <errno.h>
+#include <stdbool.h>
+
 /* What helps against -EMFILE. */
 #define FILES_REMEDY                                                                               \
 	"raise the daemon's RLIMIT_NOFILE (LimitNOFILE=, or ulimit -Hn), or end clients"
+
+/* Whether the host lacks what the kernel needs: the error states nothing about what was asked. */
+static inline bool is_out_of_room(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
 
 #define BROKER_MAX_CLIENTS 1024
 #define BROKER_MAX_LISTENERS 512

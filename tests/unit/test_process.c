@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@ static pid_t start_process(void)
 		unshare(CLONE_NEWUSER);
 		close(ready[0]);
 		close(ready[1]);
+		/* A test that ends early ends it, too. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
 		_exit(0);
 	}

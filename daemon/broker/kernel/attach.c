@@ -14,6 +14,7 @@
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/site_log.h"
 #include "daemon/broker/kernel/uprobe_multi.h"
+#include "daemon/broker/limits.h"
 #include "include/record_types.h"
 #include "lib/base/array.h"
 #include "lib/base/log.h"
@@ -447,11 +448,6 @@ static int leave_out(struct attachment *a, enum probe_kind kind, int error, stru
 	refused->n_links += r >= 0;
 	refused->kinds |= KIND_BIT(kind);
 	return r;
-}
-
-static bool is_out_of_room(int error)
-{
-	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
 static int sample_cpu(struct attachment *a, int cpu)

@@ -443,8 +443,14 @@ static bool agree(const struct samples *b)
 	return b->n >= 3 && b->value[b->n - 2] - b->value[1] <= SPREAD_MAX * median(b);
 }
 
-/* The additional time per call while sockets are followed, compared with before. 0: they are not
- * followed, or the difference is too small to measure. */
+/* Of a record without a probe. It is small compared with what is recorded, and may be lost in it:
+ * then a fraction of a probe's cost is assumed. */
+static uint32_t cost_of_record(const struct samples *batches, const struct broker_calibration *c)
+{
+	return cost(batches) ?: c->emulated_ns / 4;
+}
+
+/* The additional time per call while sockets are followed, compared with before. */
 static int measure_sockets(const struct attachment *a, const struct child *child,
 			   const struct measurement *before, struct broker_calibration *ret)
 {
@@ -460,7 +466,7 @@ static int measure_sockets(const struct attachment *a, const struct child *child
 		add_sample(&messages, with.message - before->message);
 	}
 	ret->any_call_ns = attachment_slows_every_call(a) ? (uint32_t)MAX(median(&calls), 1.0) : 0;
-	ret->call_ns = cost(&messages);
+	ret->call_ns = cost_of_record(&messages, ret);
 	return 0;
 }
 
@@ -491,9 +497,7 @@ static int measure_batches(struct attachment *a, const struct child *child,
 	ret->emulated_ns = cost(&emulated);
 	ret->stepped_ns = cost(&stepped);
 	ret->steady = agree(&emulated);
-	/* It is small compared with the switch itself, and may be lost in it: assume a fraction of
-	 * a probe's cost. */
-	ret->switch_ns = cost(&turns) ?: ret->emulated_ns / 4;
+	ret->switch_ns = cost_of_record(&turns, ret);
 	return ret->emulated_ns && ret->stepped_ns > ret->emulated_ns ? 0 : -EBUSY;
 }
 

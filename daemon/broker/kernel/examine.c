@@ -8,6 +8,7 @@
 
 #include "bpf/tfprofd.skel.h"
 #include "daemon/broker/kernel/libbpf_log.h"
+#include "daemon/broker/limits.h"
 #include "lib/base/macro.h"
 
 /* BPF_LOG_STATS of the kernel's verifier. */
@@ -66,8 +67,7 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 /* Whether the cause of the error is temporary and not in the program. */
 static bool is_temporary(int error)
 {
-	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN ||
-	       error == -EINTR;
+	return is_out_of_room(error) || error == -EAGAIN || error == -EINTR;
 }
 
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])

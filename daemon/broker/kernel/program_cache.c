@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include "bpf/tfprofd.skel.h"
@@ -145,6 +146,31 @@ unsigned programs_ring_count(void)
 	return (unsigned)MIN(MAX(libbpf_num_possible_cpus(), 1), RECORD_CPU_RINGS);
 }
 
+/* Of one load by libbpf: each program and map twice, and what libbpf opens to examine the kernel.
+ */
+#define LOAD_FILES (2 * (sizeof(struct programs) / sizeof(int)) + 8)
+
+/*
+ * libbpf takes a lack of descriptors for a feature that the kernel lacks, remembers that until the
+ * process ends, and fails with any error. Returns 0, or -EMFILE or -ENFILE if it would.
+ */
+static int find_room(void)
+{
+	int fds[LOAD_FILES], r = 0;
+	size_t n = 0;
+
+	while (n < LOAD_FILES && r >= 0) {
+		r = eventfd(0, EFD_CLOEXEC);
+		if (r >= 0)
+			fds[n++] = r;
+		else
+			r = -errno;
+	}
+	while (n)
+		safe_close(fds[--n]);
+	return r < 0 ? r : 0;
+}
+
 static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kinds,
 			  struct programs *ret)
 {
@@ -186,7 +212,7 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 	programs_init(ret);
 	if (kept_programs_serve(c->kept, attach_type, kinds)) {
 		r = kept_programs_load(c->kept, kinds, ret);
-		if (r < 0) {
+		if (r < 0 && !is_out_of_room(r)) {
 			/* The kept programs may be the cause: libbpf is tried again. */
 			log_debug("cannot load the kept programs: %s", strerror(-r));
 			programs_done(ret);
@@ -194,8 +220,14 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 			kept_programs_forget(c->kept);
 		}
 	}
-	if (!kept_programs_serve(c->kept, attach_type, kinds))
-		r = load_by_libbpf(c, attach_type, kinds, ret);
+	if (!kept_programs_serve(c->kept, attach_type, kinds)) {
+		r = find_room();
+		if (r >= 0)
+			r = load_by_libbpf(c, attach_type, kinds, ret);
+		/* Clients may have connected meanwhile. */
+		if (r < 0)
+			r = find_room() ?: r;
+	}
 	if (r < 0)
 		programs_done(ret);
 	ret->kinds = kinds;
@@ -280,7 +312,7 @@ static int load_or_examine(struct program_cache *c, int attach_type, unsigned ki
 
 	if (find_refused(c) == PROGRAM_COUNT) {
 		r = load(c, attach_type, kinds & ~c->refused_kinds, ret);
-		if (r >= 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE || c->refuses)
+		if (r >= 0 || is_out_of_room(r) || c->refuses)
 			return r;
 		if (examine(c, attach_type) < 0 || !c->refuses)
 			return r;

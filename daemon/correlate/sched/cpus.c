@@ -47,7 +47,14 @@ static int reserve(struct cpus *c, uint16_t cpu)
 	return c->stints[cpu] ? 0 : -ENOMEM;
 }
 
-int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to)
+static void add(struct cpu_stints *s, uint64_t end, uint32_t first, uint32_t last)
+{
+	s->list[s->n++ % CPU_STINTS] = (struct stint){ s->since_ns, end, first, last };
+	s->since_ns = end;
+}
+
+int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to,
+		uint64_t had)
 {
 	struct cpu_stints *s;
 	int r = reserve(c, cpu);
@@ -56,8 +63,16 @@ int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint3
 		return r;
 	s = c->stints[cpu];
 	/* Until the first switch that is seen, only who had it in the end is known. */
-	if (!s->known || now > s->since_ns)
-		s->list[s->n++ % CPU_STINTS] = (struct stint){ s->since_ns, now, s->tid, from };
+	if (!s->known) {
+		add(s, now, s->tid, from);
+	} else if (now > s->since_ns) {
+		/* An idle CPU's time is not noted. */
+		if (from && from != s->tid && had < now - s->since_ns) {
+			add(s, now - had, s->tid, s->tid);
+			s->tid = from;
+		}
+		add(s, now, s->tid, from);
+	}
 	s->since_ns = now;
 	s->tid = to;
 	s->known = true;

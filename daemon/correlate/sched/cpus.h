@@ -16,13 +16,18 @@ struct cpus {
 	uint32_t n;
 };
 
+#define CPU_HAD_UNKNOWN UINT64_MAX
+
 /*
- * At that time (ns) the CPU switched from one thread to another (ids, 0: idle). If the thread that
- * leaves is not the one that the CPU was last given to, unseen threads ran in between: half of that
- * time is counted for each of the two; if the wait began in between, all of it for the thread
- * that leaves, or if that was long ago, for the one that had the CPU for longer recently. -ENOMEM.
+ * At that time (ns) the CPU switched from one thread to another (ids, 0: idle). had: for how long
+ * the one that leaves had the CPU (ns); more than the time since the last switch: unknown. If the
+ * thread that leaves is not the one that the CPU was last given to, unseen threads ran in between.
+ * What the thread that leaves did not have is counted for the other one. If that is unknown, half
+ * of the time is counted for each; if the wait began in between, all of it for the thread that
+ * leaves, or if that was long ago, for the one that had the CPU for longer recently. -ENOMEM.
  */
-int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to);
+int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to,
+		uint64_t had);
 /* The thread that had the CPU for most of the time from start to end (ns); 0: idle, or unknown.
  * Only until the CPU's last switch. */
 uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64_t end);

@@ -220,7 +220,8 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 {
 	uint64_t now = r->head.time;
 	uint32_t thread;
-	int k = cpus_switch(&c->sched.cpus, r->cpu, now, r->head.tid, r->next_tid);
+	int k = cpus_switch(&c->sched.cpus, r->cpu, now, r->head.tid, r->next_tid,
+			    r->flags & SWITCH_OUT ? CPU_HAD_UNKNOWN : r->had_ns);
 
 	if (k < 0) {
 		c->error = k;
