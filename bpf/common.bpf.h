@@ -190,6 +190,12 @@ ENTRY spare_is_open(void)
 	return own <= REFUSALS_FEW || own <= all / 4;
 }
 
+/* Whether a map had no room for an entry. */
+static __always_inline bool is_full(long error)
+{
+	return error == -7 /* E2BIG */ || error == -12 /* ENOMEM */;
+}
+
 /* Atomic: a program on a tracepoint can interrupt one on a probe. */
 #define COUNT(cpu, field)                                                                          \
 	do {                                                                                       \

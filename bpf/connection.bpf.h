@@ -178,6 +178,18 @@ static __always_inline __u64 call_ends(__u64 now)
 	return ret;
 }
 
+static __always_inline void send_accepted(__u64 now, __u32 target, __u64 number)
+{
+	struct record_accepted *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
+
+	if (!r)
+		return;
+	record_head(&r->head, now, 0, RECORD_ACCEPTED, sizeof(*r));
+	r->head.target = (__u8)target;
+	r->socket = number;
+	record_submit(r);
+}
+
 static __always_inline void report_io_uring(__u64 now, __u32 tid, __u32 target)
 {
 	__u32 *reported = bpf_map_lookup_elem(&io_uring_reported, &target);

@@ -348,13 +348,13 @@ static __always_inline void introduce_object(const struct record_control *c, __u
 	struct record_layout layout;
 	__u64 key = object_key(object, cookie);
 	__u8 seen = 1;
-	int err;
+	long err;
 
 	if (bpf_map_lookup_elem(&objects, &key))
 		return;
 	/* -EEXIST: another CPU is sending it at this moment. */
 	err = bpf_map_update_elem(&objects, &key, &seen, BPF_NOEXIST);
-	if (err == -7 /* E2BIG */ || err == -12 /* ENOMEM */)
+	if (is_full(err))
 		COUNT(cpu, table_full);
 	else if (!err &&
 		 (read_layout(shared, &layout) ? send_name(object, &layout, cookie, now, cpu)

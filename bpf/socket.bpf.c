@@ -122,6 +122,7 @@ static __always_inline __u8 held_by(struct tcp_sock *tp)
 static __always_inline bool is_held(const struct connection *c, struct tcp_sock *tp, __u64 address)
 {
 	struct hold h = {};
+	long r;
 
 	if (tp->snd_nxt == tp->write_seq)
 		return false;
@@ -131,10 +132,14 @@ static __always_inline bool is_held(const struct connection *c, struct tcp_sock 
 	h.until = tp->write_seq;
 	h.bytes = h.until - tp->snd_nxt;
 	h.reason = held_by(tp);
-	if (bpf_map_update_elem(&holds, &address, &h, BPF_NOEXIST) == 0)
+	r = bpf_map_update_elem(&holds, &address, &h, BPF_NOEXIST);
+	if (!r) {
 		count_holds(1);
-	else if (bpf_map_update_elem(&holds, &address, &h, BPF_EXIST))
+	} else if (bpf_map_update_elem(&holds, &address, &h, BPF_EXIST)) {
+		if (is_full(r))
+			COUNT(bpf_get_smp_processor_id(), flows_full);
 		return false;
+	}
 	/* They may have left before they could be seen to. */
 	if (tp->snd_nxt != h.until)
 		return true;
@@ -278,6 +283,22 @@ int BPF_PROG(on_sending, const struct sock *sk)
 	return 0;
 }
 
+/* The current thread has a new connection. */
+SEC("fexit/inet_csk_accept")
+int BPF_PROG(on_accepted)
+{
+	__u64 now, address = 0;
+	int target = current_target();
+
+	if (target < 0)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!window_open(now) || bpf_get_func_ret(ctx, &address) || !address)
+		return 0;
+	send_accepted(now, (__u32)target, socket_number(address));
+	return 0;
+}
+
 SEC("tp_btf/io_uring_create")
 int BPF_PROG(on_io_uring)
 {
@@ -372,8 +393,9 @@ int BPF_PROG(on_state, struct sock *sk, int before, int state)
 }
 
 /* Bytes up to that sequence number can be read. */
-static __always_inline int send_ready(void *context, const struct serving_socket *listener,
-				      __u64 now, __u32 position, bool more)
+static __always_inline int send_ready(void *context, const struct sock *sk,
+				      const struct serving_socket *listener, __u64 now,
+				      __u32 position, bool more)
 {
 	struct record_ready *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 
@@ -384,6 +406,7 @@ static __always_inline int send_ready(void *context, const struct serving_socket
 	r->socket = number_of(context);
 	r->position = position;
 	r->more = more;
+	r->unaccepted = !sk->sk_socket;
 	record_submit(r);
 	return 0;
 }
@@ -394,7 +417,7 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 	__u64 now = bpf_ktime_get_ns();
 	const struct serving_socket *listener = served_by(sk, now);
 
-	return listener ? send_ready(ctx, listener, now,
+	return listener ? send_ready(ctx, sk, listener, now,
 				     BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), false)
 			: 0;
 }
@@ -421,7 +444,7 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	if ((__s32)(begin - next) > 0 ||
 	    (__s32)(end - (BPF_CORE_READ(segment, tcp_flags) & TCPHDR_FIN) - next) <= 0)
 		return 0;
-	return send_ready(ctx, listener, now, end,
+	return send_ready(ctx, sk, listener, now, end,
 			  BPF_CORE_READ(tp, out_of_order_queue.rb_node) != NULL);
 }
 

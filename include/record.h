@@ -69,6 +69,7 @@ enum record_kind {
 	18,
 	/* Struct record_kernel_name: a function of the kernel that later stacks refer to. */
 	RECORD_KERNEL_NAME = 19,
+	RECORD_ACCEPTED = 20, /* struct record_accepted: a target accepted a connection */
 };
 
 /* The head of every record. 16 bytes. */
@@ -323,7 +324,13 @@ struct record_ready {
 	/* The sequence number after the last byte that arrived. */
 	__u32 position;
 	/* 1: later bytes that had arrived out of order may have become readable with it. */
-	__u32 more;
+	__u16 more;
+	__u16 unaccepted; /* 1: the connection was not accepted yet */
+};
+
+struct record_accepted {
+	struct record head; /* .tid: 0 */
+	__u64 socket;
 };
 
 enum held_reason {
@@ -554,6 +561,7 @@ _Static_assert(sizeof(struct record_quota) == 808, "quota record");
 _Static_assert(sizeof(struct record_message) == 64, "message record");
 _Static_assert(sizeof(struct record_headers) == 104, "headers record");
 _Static_assert(sizeof(struct record_field) % 8 == 0, "field record");
+_Static_assert(sizeof(struct record_accepted) == 24, "accepted record");
 _Static_assert(sizeof(struct record_ready) == 32 && sizeof(struct record_unseen) == 32,
 	       "socket records");
 _Static_assert(sizeof(struct record_name) % 8 == 0, "name record");

@@ -267,7 +267,7 @@ E2E_BESIDE := audit.py batches.py browser.py config.py diagnostics.py grpc.py \
 	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sources.py stripped.py supervisor.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says \
-	options.py+.Filters+.Sockets+Address sockets.py+.Http+.Others+.Held cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
+	options.py+.Filters+.Sockets+Address sockets.py+.Http+.Others+.Held+.Accepting cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))

@@ -94,6 +94,8 @@ static char *describe_waiting(const Tfprofd__Request *request,
 		return strdup("in a batch queue");
 	case TFPROFD__PHASE__PHASE_QUEUE:
 		return strdup("waiting for a thread");
+	case TFPROFD__PHASE__PHASE_ACCEPT_QUEUE:
+		return strdup("its connection waits to be accepted");
 	case TFPROFD__PHASE__PHASE_SEND_HELD:
 		return describe_held(request);
 	default:

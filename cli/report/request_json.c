@@ -48,6 +48,7 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_number(json, "start_unix_ns", r->start_unix_ns);
 	json_number(json, "start_ns", r->start_ns);
 	json_number(json, "latency_ns", request_latency_ns(r));
+	optional_number(json, "accepted_ns", r->accepted_ns);
 	optional_number(json, "read_start_ns", r->read_start_ns);
 	optional_number(json, "read_end_ns", r->read_end_ns);
 	optional_number(json, "write_start_ns", r->write_start_ns);
@@ -57,6 +58,7 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_bool(json, "lost", r->lost);
 	json_bool(json, "reset", r->reset);
 	json_bool(json, "no_arrival", r->no_arrival);
+	json_bool(json, "unaccepted", r->unaccepted);
 	json_object_begin(json, "phases");
 	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		json_number(json, phase_texts[i].key, request_phase_ns(r, i));

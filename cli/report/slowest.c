@@ -164,6 +164,8 @@ static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 	fputs(attributions[(unsigned)r->attribution < ARRAY_SIZE(attributions) ? r->attribution
 									       : 0],
 	      file);
+	if (r->unaccepted && !r->accepted_ns)
+		fputs(", its connection was not accepted yet when it came", file);
 	if (!request_is_whole(r))
 		fprintf(file, "%s%s%s%s", r->cut_start ? ", began before the window" : "",
 			r->cut_end ? ", ended after the window" : "", r->reset ? ", aborted" : "",

@@ -87,7 +87,7 @@ static void warn_of_counts(struct capture_result *result, const struct drain_cou
 	if (counts->flows_full)
 		result_warn(
 			result,
-			"Some requests are missing: there were more connections, or threads in calls, than the tables hold.");
+			"Some requests are missing, or end too early: there were more connections, or threads in calls, than the tables hold.");
 	if (counts->read_failed)
 		result_warn(
 			result,

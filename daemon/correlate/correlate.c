@@ -27,9 +27,10 @@
 /* Whether the record is about a thread of its own. */
 static bool has_thread(const struct record *r)
 {
-	return r->kind != RECORD_READY && r->kind != RECORD_NAME && r->kind != RECORD_OBJECT &&
-	       r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD && r->kind != RECORD_QUOTA &&
-	       r->kind != RECORD_DEPARTURE && r->kind != RECORD_KERNEL_NAME;
+	return r->kind != RECORD_READY && r->kind != RECORD_ACCEPTED && r->kind != RECORD_NAME &&
+	       r->kind != RECORD_OBJECT && r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD &&
+	       r->kind != RECORD_QUOTA && r->kind != RECORD_DEPARTURE &&
+	       r->kind != RECORD_KERNEL_NAME;
 }
 
 static void on_record(struct correlator *c, const struct record *r)
@@ -65,6 +66,7 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_MESSAGE:
 	case RECORD_FIELD:
 	case RECORD_READY:
+	case RECORD_ACCEPTED:
 	case RECORD_DEPARTURE:
 	case RECORD_UNSEEN:
 		target = targets_current(&c->targets, r->target);
@@ -220,7 +222,8 @@ static bool is_event(const struct record *r)
 {
 	return r->kind == RECORD_PROBE || r->kind == RECORD_TEXT || r->kind == RECORD_SWITCH ||
 	       r->kind == RECORD_WAKE || r->kind == RECORD_MESSAGE || r->kind == RECORD_FIELD ||
-	       r->kind == RECORD_READY || r->kind == RECORD_DEPARTURE || r->kind == RECORD_STACK;
+	       r->kind == RECORD_READY || r->kind == RECORD_ACCEPTED ||
+	       r->kind == RECORD_DEPARTURE || r->kind == RECORD_STACK;
 }
 
 int correlator_feed(struct correlator *c, const struct record *record)

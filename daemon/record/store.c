@@ -89,6 +89,8 @@ static size_t size_of_kind(uint8_t kind)
 		return sizeof(struct record_field);
 	case RECORD_READY:
 		return sizeof(struct record_ready);
+	case RECORD_ACCEPTED:
+		return sizeof(struct record_accepted);
 	case RECORD_UNSEEN:
 		return sizeof(struct record_unseen);
 	case RECORD_QUOTA:

@@ -48,16 +48,20 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 	bool has_memory = request->detail.memory == MEMORY_ON ||
 			  (request->detail.memory == MEMORY_BY_LEVEL && request->detail.level >= 3);
 	char level[32] = "", overhead[64] = "";
+	bool asked = request->max_overhead > 0;
 
 	if (ceiling->max_level && request->detail.level > ceiling->max_level) {
 		request->detail.level = ceiling->max_level;
 		snprintf(level, sizeof(level), " level %u;", ceiling->max_level);
 	}
-	if (ceiling->max_overhead > 0 &&
+	/* 100 is no limit. */
+	if (ceiling->max_overhead > 0 && ceiling->max_overhead < 100 &&
 	    (request->max_overhead <= 0 || request->max_overhead > ceiling->max_overhead)) {
 		request->max_overhead = ceiling->max_overhead;
-		snprintf(overhead, sizeof(overhead), " %.4g %% of the processes' CPU time;",
-			 ceiling->max_overhead);
+		/* The result states the budget, and what it lacks for it. */
+		if (asked)
+			snprintf(overhead, sizeof(overhead), " %.4g %% of the processes' CPU time;",
+				 ceiling->max_overhead);
 	}
 	/* What threads execute belongs to level 2. */
 	if (ceiling->max_level == 1)

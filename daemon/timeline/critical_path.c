@@ -140,6 +140,12 @@ static void describe_wait(const struct path *p, const struct span *off, struct s
 		s->by = (int32_t)off->waker;
 }
 
+/* Whether no thread works on the request in this phase. */
+static bool is_wait(enum phase phase)
+{
+	return phase == PHASE_ACCEPT_QUEUE || phase == PHASE_QUEUE || phase == PHASE_SEND_HELD;
+}
+
 /*
  * Adds what the thread did up to the cursor: one activity, not before from; off: its last off-CPU
  * span before the cursor. For PHASE_EXECUTE the activity determines the phase.
@@ -151,8 +157,7 @@ static void add_activity(struct path *p, enum phase phase, uint32_t thread, uint
 	uint64_t known = span_index_known_until(p->index);
 
 	if (p->at > known || thread == THREAD_NONE) {
-		s.activity = phase == PHASE_QUEUE || phase == PHASE_SEND_HELD ? ACTIVITY_WAITING
-									      : ACTIVITY_UNKNOWN;
+		s.activity = is_wait(phase) ? ACTIVITY_WAITING : ACTIVITY_UNKNOWN;
 		if (thread != THREAD_NONE)
 			from = MAX(from, known);
 	} else if (!off || off->end_ns < p->at) {

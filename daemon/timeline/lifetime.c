@@ -247,7 +247,9 @@ static void fill_arrival(struct lifetimes *l, struct path *p, const struct reque
 	uint32_t thread = known_thread(l, r->read_thread);
 
 	path_fill(p, PHASE_READ, thread, read_start);
-	path_fill(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread, b->start);
+	path_fill(p, r->flags & REQUEST_NO_ARRIVAL ? PHASE_READ : PHASE_QUEUE, thread,
+		  clamp(r->accepted_ns, b->start, read_start));
+	path_fill(p, PHASE_ACCEPT_QUEUE, THREAD_NONE, b->start);
 }
 
 static void fill_without_run(struct lifetimes *l, struct path *p, const struct request *r,

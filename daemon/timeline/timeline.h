@@ -141,7 +141,8 @@ enum request_flag {
 	REQUEST_RESET = 1 << 3, /* the client, or the server, reset it */
 	REQUEST_NO_ARRIVAL =
 		1 << 4, /* when its first byte arrived is unknown: it begins where that was read */
-	REQUEST_FILTERED = 1 << 5, /* it does not pass the capture's filter */
+	REQUEST_FILTERED = 1 << 5,   /* it does not pass the capture's filter */
+	REQUEST_UNACCEPTED = 1 << 6, /* its first byte arrived before its connection was accepted */
 };
 
 /* It is not counted in percentiles. */
@@ -155,6 +156,7 @@ enum request_flag {
 /* A request, from its first byte to the last byte of its answer. Unknown times are 0. */
 struct request {
 	uint64_t start_ns;       /* its first byte arrived, or was read */
+	uint64_t accepted_ns;    /* REQUEST_UNACCEPTED: its connection was */
 	uint64_t read_start_ns;  /* the call that read its first byte was entered */
 	uint64_t read_end_ns;    /* its last byte was read */
 	uint64_t write_start_ns; /* the call that sent its answer's first byte was entered */

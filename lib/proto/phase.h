@@ -4,6 +4,7 @@
  * control.proto. The enum, the texts and everything that shows phases are generated from it or
  * iterate over it. Each moment of a request is in exactly one phase:
  *
+ *   ACCEPT_QUEUE       its first byte is there, and its connection is not accepted yet
  *   READ               from the time when its first byte is being read until its last byte is read
  *   DECODE             from then until its first run begins, on the thread of that run
  *   QUEUE              no thread works on it: its bytes wait to be read, or it waits for a thread
@@ -22,6 +23,7 @@
 /* Identifier as in control.proto, key in JSON, label for display, the stage that the phase is part
  * of, and the name of that stage. */
 #define PHASE_TABLE(X)                                                                             \
+	X(ACCEPT_QUEUE, "accept_queue", "accept queue", ACCEPT_QUEUE, "accept queue")              \
 	X(READ, "read", "read", READ, "read")                                                      \
 	X(DECODE, "decode", "decode", DECODE, "decode")                                            \
 	X(QUEUE, "queue", "queue wait", QUEUE, "queue wait")                                       \

@@ -372,10 +372,10 @@ class Daemon(Process):
 
     def roles(self):
         """{name: pid} of those that are there."""
-        try:
-            named = {name_of(pid).removeprefix("tfprofd-"): pid for pid in self.pids() if pid != self.pid}
-        except OSError:
-            named = {}  # one has just ended
+        named = {}
+        for pid in self.pids():
+            with contextlib.suppress(OSError):  # it has just ended
+                named[name_of(pid).removeprefix("tfprofd-")] = pid
         return {"supervisor": self.pid, **{name: named[name] for name in ROLES if name in named}}
 
     def wait_roles(self, replaced=(), timeout=5):

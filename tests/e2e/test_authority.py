@@ -280,7 +280,7 @@ class Ends(Authority):
         self.assertIn(self.owners.pid, [t["pid"] for t in json.loads(self.ctl([], "targets", "--json").stdout)["targets"]])
 
     def test_the_ceiling_of_the_daemon_is_for_everyone_but_root(self):
-        words = ("capture", "--pid", self.owners.pid, "-d", "100ms", "--memory=on", "--json")
+        words = ("capture", "--pid", self.owners.pid, "-d", "100ms", "--memory=on", "--max-overhead", "60", "--json")
         limited, free = self.ctl(as_user(OWNER), *words, "-o", self.logdir()), self.ctl([], *words, "-o", self.logdir())
         self.assertIn("The daemon's configuration limits your captures of these processes: 50 % of the processes' CPU time; no allocations.",
                       limited.json["warnings"])
@@ -347,7 +347,7 @@ class Reload(Authority):
 
     def test_a_capture_goes_on_as_long_as_its_client_may_have_it(self):
         sections = f"[access operators]\ngroups = {OPERATORS}\ntarget-users = {OWNER}\n"
-        self.begin_daemon(sections)
+        self.begin_daemon(sections, "--max-overhead", "100")
         before = harness.bpf_objects()
         # At level 2, the default.
         client = self.begin(as_user(OPERATOR, OPERATORS), self.owners.pid)
@@ -384,12 +384,17 @@ class Reload(Authority):
         self.begin_daemon("")
         on_tcp = self.start(Client, self.daemon.address, 0)
         words = ("capture", "--pid", self.owners.pid, "-d", "100ms", "--level", "2", "--memory=on", "--json")
+        # Nobody but root has more by default, and who asks for less has that.
+        for user, asked, budget in ((OWNER, (), 5), (OWNER, ("--max-overhead", "3"), 3), (0, (), None)):
+            command = self.ctl(as_user(user) if user else [], *words, *asked, "-o", self.logdir())
+            self.assertEqual(command.json["max_overhead_percent"], budget)
         self.assertFalse(self.limits(words))
+        words += "--max-overhead", "60"
         self.assertEqual(on_tcp.ask(), "True ['READY']")
         self.reload("[daemon]\ntcp-access = user\nmax-level = 1\nmax-overhead = 50\nmemory = no\n")
         self.assertEqual(self.limits(words), ["The daemon's configuration limits your captures of these processes: level 1; 50 % of the processes' CPU time; no allocations."])
         self.assertEqual(on_tcp.ask(), "False ['READY']")
-        self.reload("[daemon]\ntcp-access = no\n")
+        self.reload("[daemon]\ntcp-access = no\nmax-overhead = 100\n")
         self.assertFalse(self.limits(words))
         self.assertEqual(self.call([], "--daemon", self.daemon.address, "plan", "--pid", self.owners.pid).status, DENIED)
         self.reload("")

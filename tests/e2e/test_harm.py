@@ -123,7 +123,7 @@ class Kills(test_lifecycle.Lifecycle):
                 daemon = None
             daemon, begun_with = daemon or self.begin(options), options
             client = self.captures(daemon, number, choose.choice((1, 2, 3)))
-            pids = {**daemon.roles(), "client": client.pid}
+            pids = {**daemon.wait_roles(), "client": client.pid}
             time.sleep(delay)
             held = {key for key, holders in harness.bpf_holders().items() if holders & set(pids.values())}
             for name in whom:

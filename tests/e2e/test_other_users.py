@@ -139,7 +139,7 @@ class Neighbors(TestCase):
         self.hog = self.start(Own, self.files, OTHER, "hog", cpu, HOG)
 
     def serve_with(self, *arguments):
-        self.daemon = self.start(harness.Daemon, *arguments)
+        self.daemon = self.start(harness.Daemon, "--max-overhead", "100", *arguments)
         harness.wait_target(self.daemon, self.marking.pid)
 
     def check_hidden(self, directory, printed):

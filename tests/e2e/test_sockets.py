@@ -3,6 +3,7 @@
 """What a capture makes of bytes at the sockets of a process that reads and writes them in every way that there is: the right requests, no
 others, and nothing of what they carry. As root."""
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -27,6 +28,25 @@ CANARY = "CANARY"
 SECRETS = (b"x-secret: CANARY-header\r\nCookie: CANARY=1\r\n", b"CANARY-body.")
 ANSWER_S = 20
 SLOWER_CALLS = "^Each system call of every process took .*longer: "
+
+
+def sees_returns():
+    """Whether this machine lets BPF programs run where the kernel's function that accepts connections returns: tried with an empty one."""
+    if not harness.follows_at_sockets():
+        return True  # what system calls return is seen
+    types = subprocess.run(["bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux"], capture_output=True, text=True).stdout
+    function, = re.findall(r"^\[(\d+)\] FUNC 'inet_csk_accept'", types, re.M)
+    code = struct.pack("<BBhiBBhi", 0xb7, 0, 0, 0, 0x95, 0, 0, 0)
+    code_at, license_at = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
+    # union bpf_attr of linux/bpf.h, for BPF_PROG_LOAD of a BPF_PROG_TYPE_TRACING with expected_attach_type BPF_TRACE_FEXIT.
+    attr = bytearray(144)
+    struct.pack_into("<IIQQ", attr, 0, 26, 2, ctypes.addressof(code_at), ctypes.addressof(license_at))
+    struct.pack_into("<I", attr, 68, 25)
+    struct.pack_into("<I", attr, 108, int(function))
+    fd = ctypes.CDLL(None, use_errno=True).syscall(321, 5, (ctypes.c_char * len(attr)).from_buffer(attr), len(attr))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
 
 
 class Target(harness.Process):
@@ -963,6 +983,65 @@ class Held(Sockets):
         self.assertGreater(min(held.values()), 0)
         later = [self.check_end(path, received_ns, "window", held[path], 45_000_000) for path, received_ns in received.items()]
         self.assertLess(statistics.median(later), 20_000_000, later)
+
+
+class Accepting(Sockets):
+    """A request begins when its bytes are there, whether its connection is accepted or not."""
+
+    sees_accept = sees_returns()
+
+    def come(self, path):
+        """A client that has connected and sent a request; and when, at the latest."""
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        self.addCleanup(client.close)
+        client.sendall(request(path))
+        return client, time.monotonic_ns()
+
+    def serve(self, fd, client, path):
+        self.assertEqual(self.target.tell("read", fd, len(request(path))), "0x" + request(path).hex())
+        self.assertEqual(self.target.done("write", fd, answer().hex()), [len(answer())])
+        self.assertEqual(client.recv(4096), answer())
+        self.expect(path)
+
+    def test_a_connection_waits_to_be_accepted_and_then_to_be_read(self):
+        accepted = {}
+        with self.capturing():
+            clients = {f"/queued/{i}": self.come(f"/queued/{i}") for i in range(3)}
+            time.sleep(0.2)
+            fds = {}
+            for path in clients:
+                before = time.monotonic_ns()
+                fds[path], = self.target.done("accept4", self.listener)
+                accepted[path] = before, time.monotonic_ns()
+                time.sleep(0.02)
+            time.sleep(0.1)
+            for path, (client, _) in clients.items():
+                self.serve(fds[path], client, path)
+            # The same connection once more, and one that is accepted before its bytes come.
+            client.sendall(request("/again"))
+            self.serve(fds[path], client, "/again")
+            self.exchange(self.connect(), "/accepted")
+        self.check()
+        found = {r["path"]: r for r in self.requests}
+        for path, (_, sent_ns) in clients.items():
+            r, (before, after) = found[path], accepted[path]
+            self.assertLessEqual(r["start_ns"], sent_ns)
+            self.assertTrue(r["unaccepted"])
+            self.assertEqual(sum(r["phases"].values()), r["latency_ns"])
+            if self.sees_accept:
+                self.assertTrue(before <= r["accepted_ns"] <= after, (before, r["accepted_ns"], after))
+                self.assertEqual(r["phases"]["accept_queue"], r["accepted_ns"] - r["start_ns"])
+                self.assertGreater(r["phases"]["queue"], 100_000_000)
+            else:
+                self.assertIsNone(r["accepted_ns"])
+                self.assertEqual(r["phases"]["accept_queue"], 0)
+                self.assertGreater(r["phases"]["queue"], 300_000_000)
+        for path in ("/again", "/accepted"):
+            self.assertEqual((found[path]["unaccepted"], found[path]["accepted_ns"], found[path]["phases"]["accept_queue"]), (False, None, 0))
+
+
+class AtSystemCallsAccepting(Accepting):
+    programs, sees_exit, warned, sees_accept = harness.BUILD / "refused-sockets", False, (SLOWER_CALLS,), True
 
 
 class AtSystemCallsHttp1(Http1):

@@ -77,6 +77,37 @@ TEST(the_largest_share_of_time_comes_first_and_small_shares_are_omitted)
 	CHECK(strstr(s.advice.texts[1], "30 % of the requests' time they wait in a batch queue"));
 }
 
+TEST(connections_that_wait_to_be_accepted_are_distinguished_from_requests_that_wait_for_a_thread)
+{
+	struct scene s;
+
+	SCENE(&s, { 60, PHASE_ACCEPT_QUEUE, ACTIVITY_WAITING, TEXT_NONE },
+	      { 40, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE });
+	for (unsigned i = 0; i < N; i++) {
+		s.requests[i].flags = REQUEST_UNACCEPTED;
+		s.requests[i].accepted_ns = s.requests[i].start_ns + 60;
+	}
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 2);
+	CHECK(strstr(s.advice.texts[0],
+		     "60 % of the requests' time their connections wait to be accepted:"));
+	CHECK(strstr(s.advice.texts[1], "40 % of the requests' time no thread has taken them up"));
+	/* When they were accepted is unknown, and half of the wait is for another reason. */
+	SCENE(&s, { 60, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE },
+	      { 1, PHASE_READ, ACTIVITY_RUNNING, TEXT_NONE },
+	      { 39, PHASE_QUEUE, ACTIVITY_WAITING, TEXT_NONE });
+	for (unsigned i = 0; i < N; i++) {
+		s.requests[i].flags = REQUEST_UNACCEPTED;
+		s.requests[i].read_start_ns = s.requests[i].start_ns + 60;
+	}
+	advice_make(&s.t, &s.advice);
+	CHECK_EQ(s.advice.n, 2);
+	CHECK(strstr(
+		s.advice.texts[0],
+		"60 % of the requests' time their connections wait to be accepted, or, once they are, to be read:"));
+	CHECK(strstr(s.advice.texts[1], "39 % of the requests' time no thread has taken them up"));
+}
+
 TEST(the_system_call_that_blocks_longest_is_named)
 {
 	struct scene s;

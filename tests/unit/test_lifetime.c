@@ -24,10 +24,10 @@ static bool may_allocate(void)
 #undef calloc
 #undef realloc
 
-static const char *const phases[PHASE_COUNT] = { "read",    "decode",   "queue",     "batch",
-						 "running", "runnable", "throttled", "blocked",
-						 "execute", "encode",   "write",     "held",
-						 "unknown" };
+static const char *const phases[PHASE_COUNT] = { "accept",  "read",    "decode",   "queue",
+						 "batch",   "running", "runnable", "throttled",
+						 "blocked", "execute", "encode",   "write",
+						 "held",    "unknown" };
 static const char *const activities[] = { "unknown", "running", "runnable",
 					  "blocked", "waiting", "throttled" };
 
@@ -257,6 +257,29 @@ TEST(every_boundary_of_a_request_at_a_socket_starts_its_phase)
 		t,
 		"100 queue waiting t0|110 read running t0|120 queue blocked t1 n9 by0|150 decode running t1|200 running running t1|"
 		"500 unknown running t1|600 running running t1|800 encode running t1|900 write running t1");
+}
+
+TEST(a_request_waits_in_the_accept_queue_and_then_for_a_thread)
+{
+	struct timeline *t = scene_new();
+
+	request(t)->accepted_ns = 105;
+	run(t, 1, 200, 800, 1, 1);
+	blocked(t, 1, 50, 150, 9, 0);
+	check_all(
+		t,
+		"100 accept waiting|105 queue waiting t0|110 read running t0|120 queue blocked t1 n9 by0|150 decode running t1|200 running running t1|"
+		"800 encode running t1|900 write running t1");
+}
+
+TEST(an_accept_after_the_first_read_is_clamped)
+{
+	struct timeline *t = scene_new();
+
+	request(t)->accepted_ns = 115;
+	make(t);
+	CHECK_STR(story(t, 0, 0, 120), "100 accept waiting|110 read unknown t0");
+	timeline_free(t);
 }
 
 TEST(the_first_run_names_the_run_thread_and_a_request_without_runs_has_none)

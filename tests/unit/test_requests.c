@@ -42,6 +42,7 @@ static union {
 	struct record_headers headers;
 	struct record_field field;
 	struct record_ready ready;
+	struct record_accepted accepted;
 	struct record_unseen unseen;
 	struct record_probe2 probe;
 	struct record_wake wake;
@@ -182,12 +183,13 @@ static void answered2(uint64_t time, uint32_t tid, uint64_t socket, uint32_t str
 	frame(time, tid, socket, stream, MESSAGE_WRITTEN, DATA, MESSAGE_FIRST | MESSAGE_LAST);
 }
 
-static void ready(uint64_t time, uint64_t socket, uint32_t position)
+static struct record_ready *ready(uint64_t time, uint64_t socket, uint32_t position)
 {
 	struct record_ready *r = add(time, 0, RECORD_READY, sizeof(*r));
 
 	r->socket = socket;
 	r->position = position;
+	return r;
 }
 
 static void unseen(uint64_t time, uint8_t what)
@@ -888,6 +890,37 @@ TEST(bytes_that_arrive_while_the_call_waits_begin_the_request)
 	answered(2600, 1, 5, 200);
 	t = run();
 	expect_times(find(t, "/a"), 2400, 2400, 2500, 2590, 2600);
+	timeline_free(t);
+}
+
+static void accepted(uint64_t time, uint64_t socket)
+{
+	struct record_accepted *r = add(time, 0, RECORD_ACCEPTED, sizeof(*r));
+
+	r->socket = socket;
+}
+
+TEST(a_connection_is_accepted_between_the_arrival_of_its_bytes_and_their_reading)
+{
+	struct timeline *t;
+
+	/* A connection that the socket's number belonged to before. */
+	accepted(1900, 5);
+	ready(2000, 5, 100)->unaccepted = 1;
+	asked(2500, 1, 5, "POST /unknown")->position = 100;
+	accepted(2900, 6);
+	ready(3000, 6, 100);
+	asked(3100, 1, 6, "POST /before")->position = 100;
+	ready(3200, 7, 100)->unaccepted = 1;
+	accepted(3300, 7);
+	asked(3400, 1, 7, "POST /between")->position = 100;
+	t = run();
+	CHECK_EQ(find(t, "/unknown")->accepted_ns, 0);
+	CHECK(find(t, "/unknown")->flags & REQUEST_UNACCEPTED);
+	CHECK_EQ(find(t, "/before")->accepted_ns, 0);
+	CHECK(!(find(t, "/before")->flags & REQUEST_UNACCEPTED));
+	CHECK_EQ(find(t, "/between")->accepted_ns, 3300);
+	CHECK(find(t, "/between")->flags & REQUEST_UNACCEPTED);
 	timeline_free(t);
 }
 

@@ -379,7 +379,8 @@ static int attach_by_perf_event(struct attachment *a, const struct attach_site *
 
 static int attach_tracepoint(struct attachment *a, enum program program, enum probe_kind kind)
 {
-	int fd = bpf_link_create(a->bpf.programs[program], 0, BPF_TRACE_RAW_TP, NULL);
+	int fd = bpf_link_create(a->bpf.programs[program], 0,
+				 program_attach_type(&program_facts[program]), NULL);
 
 	return fd < 0 ? -errno
 		      : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });

@@ -26,11 +26,26 @@ static int shrink_rings(struct tfprofd_bpf *skel)
 	return r;
 }
 
+/* Not every kernel, and not every machine, lets programs run where its functions return. */
+static bool may_trace_returns(unsigned function)
+{
+	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
+				   { .code = BPF_JMP | BPF_EXIT } };
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FEXIT,
+		    .attach_btf_id = function);
+	int program = bpf_prog_load(BPF_PROG_TYPE_TRACING, "empty", "GPL", code, ARRAY_SIZE(code),
+				    &options);
+
+	safe_close(program);
+	return program >= 0;
+}
+
 bool program_is_supported(enum program program)
 {
-	const char *needs = program_facts[program].needs;
+	const struct program_facts *f = &program_facts[program];
+	int id = f->needs ? libbpf_find_vmlinux_btf_id(f->needs, program_attach_type(f)) : 0;
 
-	return !needs || libbpf_find_vmlinux_btf_id(needs, BPF_TRACE_RAW_TP) >= 0;
+	return id >= 0 && (!f->is_return || may_trace_returns((unsigned)id));
 }
 
 int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size,

@@ -90,7 +90,7 @@ static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *sk
 			   (i == f->with || there[f->with]);
 		if (there[i] && f->needs)
 			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) &&
-				   libbpf_find_vmlinux_btf_id(f->needs, BPF_TRACE_RAW_TP) >= 0;
+				   program_is_supported(i);
 		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name),
 					  there[i]);
 	}

@@ -84,6 +84,11 @@ bool program_map_is_of_kinds(const char *name, unsigned kinds)
 	return true;
 }
 
+enum bpf_attach_type program_attach_type(const struct program_facts *program)
+{
+	return program->is_return ? BPF_TRACE_FEXIT : BPF_TRACE_RAW_TP;
+}
+
 bool program_is_of_kinds(enum program program, unsigned kinds)
 {
 	return program_facts[program].kind == KIND_COUNT ||

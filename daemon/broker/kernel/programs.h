@@ -3,6 +3,7 @@
  * attached. */
 #pragma once
 
+#include <linux/bpf.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -45,6 +46,9 @@
 	  .needs = "sk_data_ready", .unless = PROGRAM_COUNT)                                       \
 	X(SEGMENT, "on_segment", KIND_SOCKETS, 9, .is_tracepoint = true, .is_extra = true,         \
 	  .needs = "tcp_probe", .unless = PROGRAM_DATA_READY)                                      \
+	X(ACCEPTED, "on_accepted", KIND_SOCKETS, 22, .is_tracepoint = true, .is_return = true,     \
+	  .is_extra = true, .with = PROGRAM_SENT, .needs = "inet_csk_accept",                      \
+	  .unless = PROGRAM_COUNT)                                                                 \
 	X(SAMPLE, "on_sample", KIND_STACKS, 21)
 
 enum program {
@@ -61,9 +65,10 @@ struct program_facts {
 	enum probe_kind kind;
 	unsigned load_rank;
 	bool is_tracepoint; /* attached to what its section name specifies */
+	bool is_return;     /* which is where a function of the kernel returns */
 	/* The other programs of its kind work without it. */
 	bool is_extra;
-	/* Its tracepoint, if not every kernel has it. */
+	/* Its tracepoint, or function, if not every kernel has it. */
 	const char *needs;
 	/* The program is not wanted if that one is loaded; PROGRAM_COUNT: always wanted. Only with
 	 * .needs. */
@@ -93,6 +98,8 @@ void programs_done(struct programs *p);
 int programs_take_map(struct programs *p, const char *name, int fd);
 /* Whether a capture of these kinds includes the map: others have no program that uses it. */
 bool program_map_is_of_kinds(const char *name, unsigned kinds);
+/* Of one that .is_tracepoint. */
+enum bpf_attach_type program_attach_type(const struct program_facts *program);
 /* All of them, in the order in which they are loaded. */
 void programs_load_order(enum program ret[PROGRAM_COUNT]);
 /* Whether a capture of these kinds includes the program. */

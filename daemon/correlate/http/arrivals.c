@@ -14,11 +14,12 @@
 
 struct socket_arrivals {
 	struct {
-		uint64_t time;
+		struct arrival arrival;
 		uint32_t position;
 		bool more;    /* bytes behind it may have come, too */
 	} entries[READY_MAX]; /* a ring */
 	unsigned n;           /* so far */
+	uint64_t accepted_ns;
 };
 
 static struct socket_arrivals *socket_get(struct correlator *c, uint64_t socket)
@@ -50,44 +51,60 @@ void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 	/* The same bytes can be reported more than once. */
 	if (a->n && a->entries[(a->n - 1) % READY_MAX].position == record->position)
 		return;
-	a->entries[a->n % READY_MAX].time = record->head.time;
+	a->entries[a->n % READY_MAX].arrival =
+		(struct arrival){ record->head.time, record->unaccepted };
 	a->entries[a->n % READY_MAX].position = record->position;
 	a->entries[a->n % READY_MAX].more = record->more;
 	a->n++;
 }
 
-uint64_t arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
-		       uint64_t *ret_since, uint32_t *ret_until)
+void arrivals_on_accepted(struct correlator *c, const struct record_accepted *record)
+{
+	struct socket_arrivals *a = socket_get(c, record->socket);
+
+	if (a)
+		a->accepted_ns = record->head.time;
+}
+
+uint64_t arrivals_accepted_ns(struct correlator *c, uint64_t socket)
+{
+	const struct socket_arrivals *a = socket_get(c, socket);
+
+	return a ? a->accepted_ns : 0;
+}
+
+struct arrival arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
+			     uint64_t *ret_since, uint32_t *ret_until)
 {
 	const struct socket_arrivals *a = socket_get(c, socket);
 	uint32_t most = POSITION_MAX;
-	uint64_t first = 0;
+	struct arrival first = {};
 	unsigned n;
 
 	*ret_since = c->start_ns;
 	if (!a)
-		return 0;
+		return first;
 	n = MIN(a->n, (unsigned)READY_MAX);
 	for (unsigned i = 1; i <= n; i++) {
-		uint64_t time = a->entries[(a->n - i) % READY_MAX].time;
+		struct arrival arrival = a->entries[(a->n - i) % READY_MAX].arrival;
 		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
 
 		/* The earliest entry beyond this position; those of an earlier connection are out
 		 * of order. */
 		if (!behind || behind > most) {
-			*ret_since = time;
+			*ret_since = arrival.time;
 			/* The byte may have come with these. */
-			return a->entries[(a->n - i) % READY_MAX].more ? 0 : first;
+			return a->entries[(a->n - i) % READY_MAX].more ? (struct arrival){} : first;
 		}
 		most = behind;
-		first = time;
+		first = arrival;
 		*ret_until = position + behind;
 	}
 	if (a->n <= READY_MAX)
 		return first;
 	/* If even the oldest entry is beyond it, an older one may have been overwritten. */
-	*ret_since = first;
-	return 0;
+	*ret_since = first.time;
+	return (struct arrival){};
 }
 
 bool arrivals_seen(const struct correlator *c)

@@ -20,12 +20,21 @@ struct arrivals {
 };
 
 void arrivals_on_ready(struct correlator *c, const struct record_ready *record);
+void arrivals_on_accepted(struct correlator *c, const struct record_accepted *record);
+
+struct arrival {
+	uint64_t time;   /* 0: unknown */
+	bool unaccepted; /* its connection was not accepted yet */
+};
+
 /*
- * When the byte at that sequence number came, 0: unknown. *ret_since: what was lost before that
+ * When the byte at that sequence number came. *ret_since: what was lost before that
  * time changes nothing about it. *ret_until: the number behind the last byte that came with it.
  */
-uint64_t arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
-		       uint64_t *ret_since, uint32_t *ret_until);
+struct arrival arrivals_find(struct correlator *c, uint64_t socket, uint32_t position,
+			     uint64_t *ret_since, uint32_t *ret_until);
+/* When a target last accepted a connection at that socket, 0: unknown. */
+uint64_t arrivals_accepted_ns(struct correlator *c, uint64_t socket);
 /* Whether bytes were seen coming to any socket. */
 bool arrivals_seen(const struct correlator *c);
 void arrivals_done(struct arrivals *a);

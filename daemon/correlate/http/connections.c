@@ -176,20 +176,25 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 {
 	struct request_state *s = requests_state(&c->requests, request);
 	struct request *q = requests_get(&c->requests, request);
-	uint64_t began = read_began(c, m), arrival;
+	uint64_t began = read_began(c, m), accepted;
+	struct arrival arrival = {};
 
 	s->since_ns = m->head.time;
-	arrival = m->local_port ? arrivals_find(c, m->socket, first_position, &s->since_ns,
-						&s->came_until)
-				: 0;
+	if (m->local_port)
+		arrival = arrivals_find(c, m->socket, first_position, &s->since_ns, &s->came_until);
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
 	q->read_start_ns = began;
 	/* It cannot have come after it was read. */
-	if (arrival && arrival <= m->head.time) {
-		q->start_ns = arrival;
-		q->read_start_ns = MAX(began, arrival);
+	if (arrival.time && arrival.time <= m->head.time) {
+		q->start_ns = arrival.time;
+		q->read_start_ns = MAX(began, arrival.time);
+		accepted = arrivals_accepted_ns(c, m->socket);
+		if (arrival.unaccepted)
+			q->flags |= REQUEST_UNACCEPTED;
+		if (arrival.unaccepted && accepted > arrival.time && accepted <= m->head.time)
+			q->accepted_ns = accepted;
 	} else {
 		q->start_ns = q->read_start_ns = m->head.time;
 		q->flags |= REQUEST_NO_ARRIVAL;

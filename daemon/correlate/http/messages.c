@@ -60,6 +60,8 @@ void messages_on_record(struct correlator *c, const struct record *r)
 		on_field(c, (const void *)r);
 	else if (r->kind == RECORD_READY)
 		arrivals_on_ready(c, (const void *)r);
+	else if (r->kind == RECORD_ACCEPTED)
+		arrivals_on_accepted(c, (const void *)r);
 	else if (r->kind == RECORD_DEPARTURE)
 		connection_on_departure(c, (const void *)r);
 	else if (r->kind == RECORD_UNSEEN)

@@ -18,6 +18,8 @@
 enum wait {
 	WAIT_CPU,
 	WAIT_QUOTA,
+	WAIT_ACCEPT,
+	WAIT_FIRST_READ, /* likewise, but it is unknown when the connection was accepted */
 	WAIT_QUEUE,
 	WAIT_BATCH,
 	WAIT_BLOCKED,
@@ -37,7 +39,7 @@ struct shares {
 	uint64_t held_ns[HELD_REASONS];          /* in the socket, by reason */
 };
 
-static enum wait wait_of(const struct segment *s)
+static enum wait wait_of(const struct request *q, const struct segment *s)
 {
 	if (s->activity == ACTIVITY_RUNNABLE)
 		return WAIT_CPU;
@@ -47,9 +49,14 @@ static enum wait wait_of(const struct segment *s)
 		return WAIT_BATCH;
 	if (s->phase == PHASE_SEND_HELD)
 		return WAIT_SENT;
+	if (s->phase == PHASE_ACCEPT_QUEUE)
+		return WAIT_ACCEPT;
 	/* What the thread that will take it up does until then. */
 	if (s->phase == PHASE_QUEUE)
-		return WAIT_QUEUE;
+		return q->flags & REQUEST_UNACCEPTED && !q->accepted_ns &&
+				       s->end_ns <= q->read_start_ns
+			       ? WAIT_FIRST_READ
+			       : WAIT_QUEUE;
 	if (s->activity != ACTIVITY_BLOCKED)
 		return WAIT_COUNT;
 	if (s->phase == PHASE_READ)
@@ -93,7 +100,7 @@ static void sum_up(struct shares *shares, uint64_t *blocked_ns)
 		shares->total_ns += q->end_ns - q->start_ns;
 		for (uint64_t k = q->first_segment; k < q->first_segment + q->n_segments; k++) {
 			const struct segment *s = &t->segments[k];
-			enum wait wait = wait_of(s);
+			enum wait wait = wait_of(q, s);
 			const struct quota *quota;
 
 			if (wait == WAIT_COUNT)
@@ -195,6 +202,14 @@ static void write_sentence(const struct shares *shares, enum wait wait, unsigned
 		break;
 	case WAIT_SENT:
 		write_held(shares, percent, text);
+		break;
+	case WAIT_ACCEPT:
+	case WAIT_FIRST_READ:
+		snprintf(
+			text, ADVICE_TEXT,
+			"%u %% of the requests' time their connections wait to be accepted%s: a thread that only accepts, more processes that do, or clients "
+			"that keep their connections would shorten it.",
+			percent, wait == WAIT_ACCEPT ? "" : ", or, once they are, to be read");
 		break;
 	case WAIT_QUEUE:
 		snprintf(

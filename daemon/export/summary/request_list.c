@@ -427,6 +427,8 @@ static void fill_request(struct builder *b, uint32_t index)
 	m->lost = r->flags & REQUEST_LOST;
 	m->reset = r->flags & REQUEST_RESET;
 	m->no_arrival = r->flags & REQUEST_NO_ARRIVAL;
+	m->unaccepted = r->flags & REQUEST_UNACCEPTED;
+	m->accepted_ns = r->accepted_ns;
 	m->threads = b->thread_list;
 	m->names = b->names;
 	m->read_thread = reference_thread(b, r->read_thread);

@@ -105,7 +105,8 @@ static int add_requests(struct changes *c, bool queued)
 			r = changes_add(c, q->start_ns, q->end_ns);
 		for (uint64_t k = q->first_segment;
 		     queued && k < q->first_segment + q->n_segments && r >= 0; k++)
-			if (t->segments[k].phase == PHASE_QUEUE)
+			if (t->segments[k].phase == PHASE_QUEUE ||
+			    t->segments[k].phase == PHASE_ACCEPT_QUEUE)
 				r = changes_add(c, t->segments[k].start_ns, t->segments[k].end_ns);
 	}
 	return r;

@@ -27,9 +27,8 @@
 
 /* The readers' category of a phase that is a stage of the input pipeline; NULL: it is not. */
 static const char *const input_categories[PHASE_COUNT] = {
-	[PHASE_READ] = "Read",
-	[PHASE_DECODE] = "Preprocessing",
-	[PHASE_QUEUE] = "Enqueue",
+	[PHASE_ACCEPT_QUEUE] = "Enqueue", [PHASE_READ] = "Read",
+	[PHASE_DECODE] = "Preprocessing", [PHASE_QUEUE] = "Enqueue",
 	[PHASE_BATCH] = "Enqueue",
 };
 
