@@ -90,7 +90,7 @@ class Discovery(Lifecycle):
 
     def daemon_for_owner(self):
         """A daemon, and an address of it at which clients are the owner."""
-        daemon = self.start(harness.Daemon)
+        daemon = self.start(harness.Daemon, "--max-overhead", "100")
         relay = UserRelay(("127.0.0.1", daemon.port), OWNER)
         self.addCleanup(relay.close)
         return daemon, f"127.0.0.1:{relay.port}"

@@ -230,13 +230,14 @@ class Leftovers(Lifecycle):
 
     def check_clean(self):
         self.assertEqual(harness.leftovers(self.before, daemon=self.daemon), [])
-        self.assertEqual(breakpoints(self.server.pid, "libtensorflow_framework.so.2"), 0)
+        # What the kernel leaves when it detaches for a process that is killed, the next broker removes.
+        harness.wait_until(lambda: not breakpoints(self.server.pid, "libtensorflow_framework.so.2"), 5, "no breakpoint is left")
 
     def check_load(self):
         """Requests went on being answered, and rightly."""
         time.sleep(0.3)
         result = self.load.finish()
-        self.assertEqual(result["errors"], 0)
+        self.assertEqual(result["errors"], 0, result)
         self.assertGreater(result["requests"], 100)
         self.assertTrue(self.server.running())
 

@@ -5,6 +5,8 @@
 
 /* Long enough for a stable rate, short enough to react at once. */
 #define INTERVAL_NS 20000000ull
+/* The CPU time of the targets in it: the kernel's figure can be a tick old. */
+#define INTERVAL_CPU_NS 5000000ull
 /* If records are read late, the counted hits can belong to a longer time than the measured CPU
  * time. */
 #define LONG_INTERVAL_NS 100000000ull
@@ -47,7 +49,7 @@ struct budget_verdict budget_check(struct budget *b, uint64_t now, uint64_t cpu_
 		remember(b, now, cpu_ns, cost_ns);
 		return verdict;
 	}
-	if (now - b->at_ns < INTERVAL_NS || cpu_ns <= b->cpu_ns)
+	if (now - b->at_ns < INTERVAL_NS || cpu_ns < b->cpu_ns + INTERVAL_CPU_NS)
 		return verdict;
 	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++) {
 		cost[kind] = (double)(cost_ns[kind] - b->cost_ns[kind]) * (1 + lost);
