@@ -300,6 +300,13 @@ static void fill_until_run(struct lifetimes *l, struct path *p, const struct req
 	fill_arrival(l, p, r, b, read_start);
 }
 
+/* Whether what lies between two runs is the request's, too: it has its thread for itself. */
+static bool is_own_work(const struct request *r, const struct span *run, const struct span *next)
+{
+	return r->attribution == ATTRIBUTION_EXACT && run->thread == next->thread &&
+	       (run->thread == r->read_thread || run->thread == r->write_thread);
+}
+
 static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
 {
 	struct request *r = &l->t->requests[index];
@@ -320,7 +327,8 @@ static void tell_request(struct lifetimes *l, struct path *p, uint32_t index)
 		if (!first)
 			fill_answer(l, p, r, &b, run->thread, to);
 		else
-			path_fill(p, PHASE_UNKNOWN, run->thread, to);
+			path_fill(p, is_own_work(r, run, first) ? PHASE_HANDLER : PHASE_UNKNOWN,
+				  run->thread, to);
 		path_execute(p, run, from);
 		if (!first || run->start_ns < first->start_ns)
 			first = run;

@@ -14,6 +14,7 @@
  *   EXECUTE_THROTTLED  execution: the cgroup of the thread that it waits for has used up its quota
  *   EXECUTE_BLOCKED    execution: the thread that it waits for is waiting for something else
  *   EXECUTE            execution, where the capture has no scheduler records
+ *   HANDLER            between two of its runs, on their thread: the handler's own work
  *   ENCODE             from the end of its last run until its first byte is sent
  *   WRITE              from then until the call that writes its last byte returns
  *   SEND_HELD          from then until that byte has left the socket, if it had not yet
@@ -33,6 +34,7 @@
 	X(EXECUTE_THROTTLED, "execute_throttled", "execute: throttled", EXECUTE, "execute")        \
 	X(EXECUTE_BLOCKED, "execute_blocked", "execute: blocked", EXECUTE, "execute")              \
 	X(EXECUTE, "execute", "execute (not divided)", EXECUTE, "execute")                         \
+	X(HANDLER, "handler", "handler", HANDLER, "handler")                                       \
 	X(ENCODE, "encode", "encode", ENCODE, "encode")                                            \
 	X(WRITE, "write", "write", WRITE, "write")                                                 \
 	X(SEND_HELD, "send_held", "send held", SEND_HELD, "send held")                             \

@@ -26,8 +26,8 @@ static bool may_allocate(void)
 
 static const char *const phases[PHASE_COUNT] = { "accept",  "read",    "decode",   "queue",
 						 "batch",   "running", "runnable", "throttled",
-						 "blocked", "execute", "encode",   "write",
-						 "held",    "unknown" };
+						 "blocked", "execute", "handler",  "encode",
+						 "write",   "held",    "unknown" };
 static const char *const activities[] = { "unknown", "running", "runnable",
 					  "blocked", "waiting", "throttled" };
 
@@ -257,6 +257,25 @@ TEST(every_boundary_of_a_request_at_a_socket_starts_its_phase)
 		t,
 		"100 queue waiting t0|110 read running t0|120 queue blocked t1 n9 by0|150 decode running t1|200 running running t1|"
 		"500 unknown running t1|600 running running t1|800 encode running t1|900 write running t1");
+}
+
+TEST(what_its_own_thread_does_between_two_runs_is_the_handlers_work)
+{
+	struct timeline *t = scene_new();
+
+	request(t)->attribution = ATTRIBUTION_EXACT;
+	run(t, 1, 200, 500, 1, 1);
+	run(t, 1, 600, 700, 2, 1);
+	/* On a thread that may have worked for others meanwhile. */
+	run(t, 2, 750, 780, 3, 1);
+	run(t, 2, 790, 800, 4, 1);
+	blocked(t, 1, 550, 580, 9, 0);
+	make(t);
+	CHECK_STR(
+		story(t, 0, 500, 800),
+		"500 handler running t1|550 handler blocked t1 n9 by0|580 handler running t1|600 running running t1|700 unknown running t1|"
+		"750 running running t2|780 unknown running t2|790 running running t2");
+	timeline_free(t);
 }
 
 TEST(a_request_waits_in_the_accept_queue_and_then_for_a_thread)
