@@ -76,7 +76,7 @@ static __always_inline bool is_shown(const struct task_struct *task,
 	       BPF_CORE_READ(owner, suid.val) == user;
 }
 
-/* For how long a thread that leaves its CPU had it, UINT64_MAX: unknown. Only the fair scheduler
+/* For how long the thread that leaves its CPU had it; UINT64_MAX: unknown. Only the fair scheduler
  * notes when a thread got its CPU. */
 static __always_inline __u64 had_cpu_for(const struct task_struct *task)
 {
@@ -143,7 +143,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		r->state = state;
 		r->syscall = syscall_of(prev);
 	} else {
-		r->had_ns = had_cpu_for(prev);
+		r->had_ns = from == RECORD_TID_OTHER_USER ? ~0ULL : had_cpu_for(prev);
 	}
 	record_submit(r);
 	return 0;

@@ -166,9 +166,10 @@ ENTRY on_accept(__u32 fd, __u32 target)
 	if (!c)
 		return 0;
 	c->established_ns = bpf_ktime_get_ns();
+	if (!c->local_port)
+		return 0;
 	send_accepted(c->established_ns, target, c->number);
-	if (c->local_port)
-		listener_add((struct sock *)key.sock, target);
+	listener_add((struct sock *)key.sock, target);
 	return 0;
 }
 

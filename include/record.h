@@ -167,8 +167,9 @@ struct record_switch {
 			/* The system call that it was in, -1: none. */
 			__s32 syscall;
 		};
-		/* Otherwise: for how long the thread that left had the CPU (ns). More than the time
-		 * since the CPU's last switch: unknown. */
+		/* Otherwise: for how long the thread that left had the CPU (ns). A value above the
+		 * time since the CPU's last switch states nothing: so it is for another user's
+		 * thread, and in older recordings. */
 		__u64 had_ns;
 	};
 };

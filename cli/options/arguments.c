@@ -257,7 +257,7 @@ static const struct option_entry {
 			    FIELD(selection.stacks_hz) },
 	[OPTION_MAX_OVERHEAD] = { { "max-overhead", 'm', false, "PERCENT",
 				    "Budget for the probes, in percent of the processes' CPU time; above it, ops are sampled and other "
-				    "kinds of probes disabled, the most expensive first and runs last (default: no limit)" },
+				    "kinds of probes disabled, the most expensive first and runs last (default: no limit for root, 5 for others)" },
 				  set_percent,
 				  FIELD(max_overhead) },
 	[OPTION_LOGDIR] = { { "logdir", 'o', false, "LOGDIR",

@@ -231,6 +231,8 @@ int authority_decide(const struct authority *a, const struct caller *caller,
 	    !(caller->kind == CALLER_PROCESS && may_ptrace(caller, p)))
 		return deny(a, caller, NULL, ret_text, text_size);
 	*ret = rule ? authority_lower(&rule->ceiling, &a->ceiling) : a->ceiling;
+	if (!(ret->max_overhead > 0))
+		ret->max_overhead = OVERHEAD_DEFAULT;
 	return 0;
 }
 

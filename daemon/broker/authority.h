@@ -17,9 +17,12 @@
 /* As many as the kernel nests. */
 #define NAMESPACES_MAX 33
 
+/* Of everyone but root, where neither the section nor the daemon has one: percent. */
+#define OVERHEAD_DEFAULT 5
+
 /* How much may be captured; a zero is no limit. */
 struct authority_ceiling {
-	double max_overhead; /* percent */
+	double max_overhead; /* percent; 100: no limit */
 	uint64_t max_duration_ns;
 	uint32_t max_level;
 	uint32_t no_memory; /* allocations are not captured */

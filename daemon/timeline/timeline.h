@@ -156,7 +156,7 @@ enum request_flag {
 /* A request, from its first byte to the last byte of its answer. Unknown times are 0. */
 struct request {
 	uint64_t start_ns;       /* its first byte arrived, or was read */
-	uint64_t accepted_ns;    /* REQUEST_UNACCEPTED: its connection was */
+	uint64_t accepted_ns;    /* REQUEST_UNACCEPTED: when its connection was accepted */
 	uint64_t read_start_ns;  /* the call that read its first byte was entered */
 	uint64_t read_end_ns;    /* its last byte was read */
 	uint64_t write_start_ns; /* the call that sent its answer's first byte was entered */

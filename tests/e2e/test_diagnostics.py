@@ -8,6 +8,7 @@ import test_delays
 
 OK = 0
 PERCENT_MIN = 20
+ATTEMPTS = 4
 # Fewer give no advice.
 REQUESTS_MIN = 20
 
@@ -45,8 +46,11 @@ class Advice(harness.TestCase):
         return notes
 
     def test_waits_for_a_thread_and_for_a_batch_and_truncated_requests_are_reported(self):
-        # More of them than threads that serve.
-        found, requests, rows = self.capture((), "batched_slow", clients=8, rate=2000)
+        # More of them than threads that serve, unless the machine lets the clients wait.
+        for _ in range(ATTEMPTS):
+            found, requests, rows = self.capture((), "batched_slow", clients=8, rate=2000)
+            if self.percent(found, "queue") > 2 * PERCENT_MIN:
+                break
         note, = self.check_rows(found, rows)
         told = {}
         for text in found["advice"]:

@@ -34,15 +34,17 @@ def sees_returns():
     """Whether this machine lets BPF programs run where the kernel's function that accepts connections returns: tried with an empty one."""
     if not harness.follows_at_sockets():
         return True  # what system calls return is seen
-    types = subprocess.run(["bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux"], capture_output=True, text=True).stdout
-    function, = re.findall(r"^\[(\d+)\] FUNC 'inet_csk_accept'", types, re.M)
+    types = subprocess.run([harness.BPFTOOL, "btf", "dump", "file", "/sys/kernel/btf/vmlinux"], capture_output=True, text=True).stdout
+    function = re.search(r"^\[(\d+)\] FUNC 'inet_csk_accept'", types, re.M)
+    if not function:
+        return False
     code = struct.pack("<BBhiBBhi", 0xb7, 0, 0, 0, 0x95, 0, 0, 0)
     code_at, license_at = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     # union bpf_attr of linux/bpf.h, for BPF_PROG_LOAD of a BPF_PROG_TYPE_TRACING with expected_attach_type BPF_TRACE_FEXIT.
     attr = bytearray(144)
     struct.pack_into("<IIQQ", attr, 0, 26, 2, ctypes.addressof(code_at), ctypes.addressof(license_at))
     struct.pack_into("<I", attr, 68, 25)
-    struct.pack_into("<I", attr, 108, int(function))
+    struct.pack_into("<I", attr, 108, int(function[1]))
     fd = ctypes.CDLL(None, use_errno=True).syscall(321, 5, (ctypes.c_char * len(attr)).from_buffer(attr), len(attr))
     if fd >= 0:
         os.close(fd)
@@ -988,7 +990,12 @@ class Held(Sockets):
 class Accepting(Sockets):
     """A request begins when its bytes are there, whether its connection is accepted or not."""
 
-    sees_accept = sees_returns()
+    sees_accept = None
+
+    def setUp(self):
+        super().setUp()
+        if self.sees_accept is None:
+            type(self).sees_accept = sees_returns()
 
     def come(self, path):
         """A client that has connected and sent a request; and when, at the latest."""

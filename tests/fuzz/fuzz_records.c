@@ -17,7 +17,7 @@
  * of the body as the input has. */
 static void take_record(struct fuzz_input *in, uint64_t *time, uint8_t *ret)
 {
-	struct record head = { .kind = (uint8_t)(fuzz_take(in, 1) % (RECORD_QUOTA + 2)) };
+	struct record head = { .kind = (uint8_t)(fuzz_take(in, 1) % (RECORD_ACCEPTED + 2)) };
 	size_t size, n;
 
 	head.tid = (uint32_t)fuzz_take(in, 1) % 8;

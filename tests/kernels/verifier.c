@@ -3,7 +3,8 @@
  * Loads each BPF program by itself, as root, and prints the verdict of the verifier, a line each:
  *   NAME ok INSTRUCTIONS EXAMINED STATES MICROSECONDS     instructions of the program, those that
  *                                                         the verifier went through
- *   NAME absent                                           this kernel has no such tracepoint
+ *   NAME absent                                           this kernel has no such place, or permits
+ *                                                         no program there
  *   NAME refused REASON
  * Ends with 1 when one is refused.
  */

@@ -230,6 +230,7 @@ TEST(a_ceiling_is_the_lower_one_of_the_section_and_of_the_daemon_and_none_for_ro
 	CHECK(c.no_memory);
 	CHECK_EQ(decide(&a, on_host(&a, BOB, 0, BOB), process(BOB), &c), 0);
 	CHECK_EQ(c.max_level, 2);
+	CHECK(c.max_overhead == 1.5);
 	CHECK(!c.no_memory && !c.max_duration_ns);
 	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
 	CHECK(!c.max_level && c.max_overhead == 0 && !c.no_memory);
@@ -238,6 +239,29 @@ TEST(a_ceiling_is_the_lower_one_of_the_section_and_of_the_daemon_and_none_for_ro
 			shifted(SHIFTED, own_pids, own_users, ALICE), &c),
 		 0);
 	CHECK_EQ(c.max_level, 2);
+}
+
+TEST(the_overhead_has_a_default_that_the_section_or_the_daemon_replaces)
+{
+	struct authority a = policy();
+	struct authority_ceiling c;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(a.rules); i++)
+		a.rules[i].ceiling.max_overhead = 0;
+	CHECK_EQ(decide(&a, on_host(&a, OPERATOR, 0, OPERATORS), serving(BOB), &c), 0);
+	CHECK(c.max_overhead == OVERHEAD_DEFAULT);
+	CHECK_EQ(decide(&a, on_host(&a, BOB, 0, BOB), process(BOB), &c), 0);
+	CHECK(c.max_overhead == OVERHEAD_DEFAULT);
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
+	CHECK(c.max_overhead == 0);
+	a.ceiling.max_overhead = 100;
+	CHECK_EQ(decide(&a, on_host(&a, BOB, 0, BOB), process(BOB), &c), 0);
+	CHECK(c.max_overhead == 100);
+	a.ceiling.max_overhead = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(a.rules); i++)
+		a.rules[i].ceiling.max_overhead = 20;
+	CHECK_EQ(decide(&a, on_host(&a, OPERATOR, 0, OPERATORS), serving(BOB), &c), 0);
+	CHECK(c.max_overhead == 20);
 }
 
 TEST(clients_on_TCP_get_what_is_configured_for_them)

@@ -49,6 +49,17 @@ TEST(nothing_is_shed_within_the_budget)
 	CHECK_EQ(sheds, 0);
 }
 
+TEST(a_verdict_waits_until_the_targets_have_used_enough_cpu_time)
+{
+	struct budget b = { .max_percent = 5 };
+	uint64_t cost[KIND_COUNT] = {};
+
+	budget_check(&b, 1 * MS, 1 * MS, cost, 0);
+	cost[KIND_OPS] = 1 * MS;
+	CHECK_EQ(budget_check(&b, 101 * MS, 5 * MS, cost, 0).kinds, 0);
+	CHECK_EQ(budget_check(&b, 201 * MS, 6 * MS, cost, 0).kinds, 1u << KIND_OPS);
+}
+
 TEST(the_most_expensive_kind_is_shed_first_and_runs_stay)
 {
 	struct budget b = { .max_percent = 5 };

@@ -534,6 +534,34 @@ TEST(a_throttled_thread_waits_for_the_quota_of_its_cgroup)
 	timeline_free(t);
 }
 
+/* The thread that is named for the wait between 2000 and 4000: 9 was given the CPU, and 8 left it.
+ */
+static uint32_t named_for(uint64_t had_ns, bool is_old)
+{
+	struct record_switch *r;
+	struct timeline *t;
+	uint32_t tid;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(2000, 1, 9, SWITCH_OUT | SWITCH_PREEMPTED, 0, -1);
+	switched(4000, 8, 1, SWITCH_IN, 0, -1);
+	r = (void *)&space[n_records - 1];
+	if (!is_old)
+		r->had_ns = had_ns;
+	t = run();
+	tid = t->threads[expect(t, "preempted", 0, 2000, 4000)->cpu_user].tid;
+	timeline_free(t);
+	return tid;
+}
+
+TEST(a_wait_for_a_cpu_names_the_thread_that_had_it_for_most_of_the_time)
+{
+	CHECK_EQ(named_for(300, false), 9);
+	CHECK_EQ(named_for(1500, false), 8);
+	/* Recordings of before have a state and a system call there. */
+	CHECK_EQ(named_for(0, true), named_for(UINT64_MAX, false));
+}
+
 TEST(throttled_threads_wait_for_a_cpu_when_another_one_of_their_cgroup_and_cpu_runs_again)
 {
 	const uint16_t left = SWITCH_OUT | SWITCH_PREEMPTED | SWITCH_THROTTLED;

@@ -57,16 +57,38 @@ TEST(a_thread_that_was_there_for_a_moment_is_not_the_one_that_had_the_cpu)
 	cpus_switch(&c, 0, 1 * ms, 1, 2, CPU_HAD_UNKNOWN);
 	cpus_switch(&c, 0, 9 * ms, 3, 1, ms / 10);
 	CHECK_EQ(cpus_longest(&c, 0, 1 * ms, 9 * ms), 2);
-	CHECK_EQ(cpus_longest(&c, 0, 8 * ms + ms / 2, 9 * ms), 2);
+	/* When the wait began, another thread may have had it. */
+	CHECK_EQ(cpus_longest(&c, 0, 8 * ms + ms / 2, 9 * ms), 0);
 	CHECK_EQ(cpus_longest(&c, 0, 9 * ms - ms / 10, 9 * ms), 3);
 	/* 3 had it for most of the time. */
 	cpus_switch(&c, 0, 10 * ms, 1, 2, CPU_HAD_UNKNOWN);
 	cpus_switch(&c, 0, 18 * ms, 3, 1, 5 * ms);
 	CHECK_EQ(cpus_longest(&c, 0, 10 * ms, 18 * ms), 3);
+	/* 2 has had it for long before. */
+	cpus_switch(&c, 0, 19 * ms, 1, 2, CPU_HAD_UNKNOWN);
+	cpus_switch(&c, 0, 19 * ms + ms / 2, 2, 1, CPU_HAD_UNKNOWN);
+	cpus_switch(&c, 0, 19 * ms + ms / 2, 1, 2, CPU_HAD_UNKNOWN);
+	cpus_switch(&c, 0, 20 * ms, 3, 1, ms / 100);
+	CHECK_EQ(cpus_longest(&c, 0, 20 * ms - ms / 10, 20 * ms), 2);
 	/* The CPU was idle in the end: it is not known for how long. */
 	cpus_switch(&c, 0, 20 * ms, 1, 2, CPU_HAD_UNKNOWN);
 	cpus_switch(&c, 0, 28 * ms, 0, 1, 0);
 	CHECK_EQ(cpus_longest(&c, 0, 27 * ms + ms / 2, 28 * ms), 0);
+	cpus_done(&c);
+}
+
+TEST(an_idle_cpu_is_not_what_a_thread_waited_for)
+{
+	const uint64_t ms = 1000000;
+	struct cpus c = { 0 };
+
+	/* It became idle a second ago; 3 had it for most of the wait, or for a moment of it. */
+	cpus_switch(&c, 0, 1 * ms, 1, 0, CPU_HAD_UNKNOWN);
+	cpus_switch(&c, 0, 1000 * ms, 3, 1, 5 * ms);
+	CHECK_EQ(cpus_longest(&c, 0, 992 * ms, 1000 * ms), 3);
+	cpus_switch(&c, 0, 1001 * ms, 1, 0, CPU_HAD_UNKNOWN);
+	cpus_switch(&c, 0, 2000 * ms, 3, 1, ms / 10);
+	CHECK_EQ(cpus_longest(&c, 0, 1992 * ms, 2000 * ms), 0);
 	cpus_done(&c);
 }
 

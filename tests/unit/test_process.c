@@ -26,10 +26,10 @@ static pid_t start_process(void)
 	child = fork();
 	if (child == 0) {
 		unshare(CLONE_NEWUSER);
-		close(ready[0]);
-		close(ready[1]);
 		/* A test that ends early ends it, too. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ready[0]);
+		close(ready[1]);
 		pause();
 		_exit(0);
 	}

@@ -557,8 +557,9 @@ static const char *const loss_names[] = { "single records lost", "bursts lost",
 
 static void choose_lost(bool *lost, const struct recorded *r, enum loss_kind kind)
 {
-	static const uint8_t kinds[] = { RECORD_MESSAGE, RECORD_FIELD, RECORD_READY,  RECORD_PROBE,
-					 RECORD_SWITCH,  RECORD_WAKE,  RECORD_MESSAGE };
+	static const uint8_t kinds[] = { RECORD_MESSAGE, RECORD_FIELD,   RECORD_READY,
+					 RECORD_PROBE,   RECORD_SWITCH,  RECORD_WAKE,
+					 RECORD_MESSAGE, RECORD_ACCEPTED };
 	uint8_t which = kinds[random_next(ARRAY_SIZE(kinds))];
 	unsigned n = 1 + (unsigned)random_next(3);
 	size_t from, length;

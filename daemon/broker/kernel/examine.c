@@ -26,7 +26,14 @@ static int shrink_rings(struct tfprofd_bpf *skel)
 	return r;
 }
 
-/* Not every kernel, and not every machine, lets programs run where its functions return. */
+/* Whether the cause of the error is temporary and not in the program. */
+static bool is_temporary(int error)
+{
+	return is_out_of_room(error) || error == -EAGAIN || error == -EINTR;
+}
+
+/* Not every kernel, and not every machine, lets programs run where its functions return. If that
+ * cannot be tried now, the load itself finds out. */
 static bool may_trace_returns(unsigned function)
 {
 	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
@@ -36,8 +43,10 @@ static bool may_trace_returns(unsigned function)
 	int program = bpf_prog_load(BPF_PROG_TYPE_TRACING, "empty", "GPL", code, ARRAY_SIZE(code),
 				    &options);
 
-	safe_close(program);
-	return program >= 0;
+	if (program < 0)
+		return is_temporary(-errno);
+	close(program);
+	return true;
 }
 
 bool program_is_supported(enum program program)
@@ -77,12 +86,6 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 		*ret_instructions = bpf_program__insn_cnt(p);
 	tfprofd_bpf__destroy(skel);
 	return r;
-}
-
-/* Whether the cause of the error is temporary and not in the program. */
-static bool is_temporary(int error)
-{
-	return is_out_of_room(error) || error == -EAGAIN || error == -EINTR;
 }
 
 int programs_examine(int attach_type, struct program_verdict ret[PROGRAM_COUNT])

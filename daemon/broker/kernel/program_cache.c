@@ -151,8 +151,9 @@ unsigned programs_ring_count(void)
 #define LOAD_FILES (2 * (sizeof(struct programs) / sizeof(int)) + 8)
 
 /*
- * libbpf takes a lack of descriptors for a feature that the kernel lacks, remembers that until the
- * process ends, and fails with any error. Returns 0, or -EMFILE or -ENFILE if it would.
+ * Without free descriptors libbpf concludes that the kernel lacks features, keeps that conclusion
+ * until the process ends, and the load fails with an error that states something else. Returns
+ * -EMFILE or -ENFILE if too few are free.
  */
 static int find_room(void)
 {

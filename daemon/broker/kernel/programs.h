@@ -65,7 +65,7 @@ struct program_facts {
 	enum probe_kind kind;
 	unsigned load_rank;
 	bool is_tracepoint; /* attached to what its section name specifies */
-	bool is_return;     /* which is where a function of the kernel returns */
+	bool is_return;     /* its section names a function, at whose return it runs */
 	/* The other programs of its kind work without it. */
 	bool is_extra;
 	/* Its tracepoint, or function, if not every kernel has it. */

@@ -14,9 +14,10 @@
 
 struct socket_arrivals {
 	struct {
-		struct arrival arrival;
+		uint64_t time;
 		uint32_t position;
-		bool more;    /* bytes behind it may have come, too */
+		bool more; /* bytes behind it may have come, too */
+		bool unaccepted;
 	} entries[READY_MAX]; /* a ring */
 	unsigned n;           /* so far */
 	uint64_t accepted_ns;
@@ -51,8 +52,8 @@ void arrivals_on_ready(struct correlator *c, const struct record_ready *record)
 	/* The same bytes can be reported more than once. */
 	if (a->n && a->entries[(a->n - 1) % READY_MAX].position == record->position)
 		return;
-	a->entries[a->n % READY_MAX].arrival =
-		(struct arrival){ record->head.time, record->unaccepted };
+	a->entries[a->n % READY_MAX].time = record->head.time;
+	a->entries[a->n % READY_MAX].unaccepted = record->unaccepted;
 	a->entries[a->n % READY_MAX].position = record->position;
 	a->entries[a->n % READY_MAX].more = record->more;
 	a->n++;
@@ -86,7 +87,8 @@ struct arrival arrivals_find(struct correlator *c, uint64_t socket, uint32_t pos
 		return first;
 	n = MIN(a->n, (unsigned)READY_MAX);
 	for (unsigned i = 1; i <= n; i++) {
-		struct arrival arrival = a->entries[(a->n - i) % READY_MAX].arrival;
+		struct arrival arrival = { a->entries[(a->n - i) % READY_MAX].time,
+					   a->entries[(a->n - i) % READY_MAX].unaccepted };
 		uint32_t behind = a->entries[(a->n - i) % READY_MAX].position - position;
 
 		/* The earliest entry beyond this position; those of an earlier connection are out

@@ -42,6 +42,7 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 	requests_note_end(r, request);
 	q->end_ns = MAX(end, q->start_ns);
 	/* Records still arrive while the window closes. */
+	q->accepted_ns = MIN(q->accepted_ns, q->end_ns);
 	q->read_start_ns = MIN(q->read_start_ns, q->end_ns);
 	q->read_end_ns = MIN(q->read_end_ns, q->end_ns);
 	q->write_start_ns = MIN(q->write_start_ns, q->end_ns);

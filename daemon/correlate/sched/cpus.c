@@ -10,6 +10,8 @@
 
 /* Threads seldom have a CPU for longer at a time if others wait for it. */
 #define LONG_NS 1000000
+/* In place of a thread's id: some thread that was not seen. */
+#define UNSEEN 0xfffffffeu
 
 struct stint {
 	uint64_t start_ns, end_ns;
@@ -66,9 +68,11 @@ int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint3
 	if (!s->known) {
 		add(s, now, s->tid, from);
 	} else if (now > s->since_ns) {
-		/* An idle CPU's time is not noted. */
-		if (from && from != s->tid && had < now - s->since_ns) {
-			add(s, now - had, s->tid, s->tid);
+		uint64_t gap = now - s->since_ns;
+
+		/* The two clocks differ a little. An idle CPU's time is not noted. */
+		if (from && had < gap - gap / 8) {
+			add(s, now - had, s->tid, UNSEEN);
 			s->tid = from;
 		}
 		add(s, now, s->tid, from);
@@ -104,9 +108,12 @@ static uint64_t certain_ns(const struct cpu_stints *s, uint32_t tid)
 
 /* Who had the CPU for the rest of a stint when a wait began within it, that long ago: the thread
  * that left it, which may have begun the wait. If it was long ago, of the two known threads the one
- * that recently had the CPU for longer. Nothing waits for an idle CPU. */
+ * that recently had the CPU for longer. Nothing waits for an idle CPU. If an unseen thread left it,
+ * the known one only if it recently had the CPU for as long. */
 static uint32_t likely(const struct cpu_stints *s, const struct stint *stint, uint64_t ns)
 {
+	if (stint->last == UNSEEN)
+		return stint->first && certain_ns(s, stint->first) >= ns ? stint->first : UNSEEN;
 	return ns > LONG_NS && stint->first && stint->first != stint->last &&
 			       certain_ns(s, stint->first) > certain_ns(s, stint->last)
 		       ? stint->first
@@ -129,6 +136,8 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 			continue;
 		if (stint->start_ns < start) {
 			n = give(shares, n, likely(s, stint, to - from), 2 * (to - from));
+		} else if (stint->last == UNSEEN) {
+			n = give(shares, n, stint->first ?: UNSEEN, 2 * (to - from));
 		} else {
 			n = give(shares, n, stint->last, to - from);
 			n = give(shares, n, stint->first, to - from);
@@ -137,7 +146,7 @@ uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64
 	for (uint32_t i = 1; i < n; i++)
 		if (shares[i].twice_ns > shares[best].twice_ns)
 			best = i;
-	return n ? shares[best].tid : 0;
+	return n && shares[best].tid != UNSEEN ? shares[best].tid : 0;
 }
 
 void cpus_done(struct cpus *c)

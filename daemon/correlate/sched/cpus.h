@@ -20,11 +20,14 @@ struct cpus {
 
 /*
  * At that time (ns) the CPU switched from one thread to another (ids, 0: idle). had: for how long
- * the one that leaves had the CPU (ns); more than the time since the last switch: unknown. If the
- * thread that leaves is not the one that the CPU was last given to, unseen threads ran in between.
- * What the thread that leaves did not have is counted for the other one. If that is unknown, half
- * of the time is counted for each; if the wait began in between, all of it for the thread that
- * leaves, or if that was long ago, for the one that had the CPU for longer recently. -ENOMEM.
+ * the one that leaves had the CPU (ns); more than the time since the last switch: unknown.
+ *
+ * If the thread that leaves is not the one that the CPU was last given to, or did not have it all
+ * the time, unseen threads ran in between. The time before it had the CPU counts for the thread
+ * that was given the CPU; if the wait began within that time, only if that thread recently had the
+ * CPU for as long, otherwise for no thread. If had is unknown, half of the time counts for each of
+ * the two; if the wait began within it, all of it for the thread that leaves, or if that was long
+ * ago, for the one that had the CPU for longer recently. -ENOMEM.
  */
 int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to,
 		uint64_t had);

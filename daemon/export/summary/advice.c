@@ -19,7 +19,7 @@ enum wait {
 	WAIT_CPU,
 	WAIT_QUOTA,
 	WAIT_ACCEPT,
-	WAIT_FIRST_READ, /* likewise, but it is unknown when the connection was accepted */
+	WAIT_FIRST_READ, /* for accept, and to be read: when it was accepted is unknown */
 	WAIT_QUEUE,
 	WAIT_BATCH,
 	WAIT_BLOCKED,
