@@ -4,6 +4,7 @@
 GUEST_RESULT names the file for what was found, which docs/kernels.md is made of. The host's settings change on the way, lockdown for good."""
 import collections
 import json
+import operator
 import os
 import pathlib
 import platform
@@ -131,11 +132,13 @@ class Fixtures(Guest):
         self.capture(daemon, target, duration="100ms")
         self.assert_nothing_left(daemon)
         pids = daemon.pids()
-        descriptors = [len(os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+        descriptors = lambda: [len(os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+        before = descriptors()
         for _ in range(CYCLES):
             self.capture(daemon, target, "--level", 1, duration="50ms")
         self.assert_nothing_left(daemon)
-        self.assertEqual([len(os.listdir(f"/proc/{pid}/fd")) for pid in pids], descriptors)
+        # Maps go after the programs.
+        harness.wait_until(lambda: all(map(operator.le, descriptors(), before)), DETACH_S, f"no more descriptors than {before}")
 
 
 class Clock(Guest):
