@@ -148,7 +148,7 @@ static __always_inline bool is_held(const struct connection *c, struct tcp_sock 
 	return false;
 }
 
-static __always_inline void send_departure(const struct hold *h, bool discarded)
+static __always_inline void send_departure(const struct hold *h, bool discarded, bool at_once)
 {
 	struct record_departure *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 
@@ -162,11 +162,12 @@ static __always_inline void send_departure(const struct hold *h, bool discarded)
 	r->bytes = h->bytes;
 	r->reason = h->reason;
 	r->discarded = discarded;
+	r->at_once = at_once;
 	r->reserved = 0;
 	record_submit(r);
 }
 
-static __always_inline void hold_ends(__u64 address, bool discarded)
+static __always_inline void hold_ends(__u64 address, bool discarded, bool at_once)
 {
 	struct hold *found = bpf_map_lookup_elem(&holds, &address), h;
 
@@ -176,14 +177,14 @@ static __always_inline void hold_ends(__u64 address, bool discarded)
 	if (bpf_map_delete_elem(&holds, &address))
 		return;
 	count_holds(-1);
-	send_departure(&h, discarded);
+	send_departure(&h, discarded, at_once);
 }
 
 /* A packet is given to its device. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_departure, struct sk_buff *skb)
 {
-	__u32 zero = 0, *n = bpf_map_lookup_elem(&n_holds, &zero), offset, sequence = 0, end;
+	__u32 zero = 0, *n = bpf_map_lookup_elem(&n_holds, &zero), offset, begin = 0, end;
 	const struct hold *h;
 	__u8 words = 0;
 	__u64 address;
@@ -195,12 +196,15 @@ int BPF_PROG(on_departure, struct sk_buff *skb)
 	if (!h)
 		return 0;
 	offset = skb->transport_header;
-	bpf_probe_read_kernel(&sequence, sizeof(sequence), skb->head + offset + 4);
+	bpf_probe_read_kernel(&begin, sizeof(begin), skb->head + offset + 4);
 	bpf_probe_read_kernel(&words, sizeof(words), skb->head + offset + 12);
-	end = bpf_ntohl(sequence) + skb->len - (words >> 4) * 4 -
+	begin = bpf_ntohl(begin);
+	end = begin + skb->len - (words >> 4) * 4 -
 	      (offset - (__u32)((__u64)BPF_CORE_READ(skb, data) - (__u64)BPF_CORE_READ(skb, head)));
+	/* What is before a packet has left. If that packet was not seen, it left while the hold was
+	 * made: the kernel updates snd_nxt after it has given a packet to the device. */
 	if ((__s32)(end - h->until) >= 0)
-		hold_ends(address, false);
+		hold_ends(address, false, (__s32)(begin - h->until) >= 0);
 	return 0;
 }
 
@@ -335,7 +339,7 @@ int BPF_PROG(on_destroyed, struct sock *sk)
 
 	if (c) {
 		close_connection(c);
-		hold_ends(address_of(ctx), true);
+		hold_ends(address_of(ctx), true, false);
 	}
 	return 0;
 }

@@ -353,7 +353,9 @@ struct record_departure {
 	__u32 bytes;    /* so many were held by the last of these calls */
 	__u8 reason;    /* enum held_reason, at the end of that call */
 	__u8 discarded; /* the connection ended before */
-	__u16 reserved;
+	/* They had left before, unseen: in the moment in which that call returned. */
+	__u8 at_once;
+	__u8 reserved;
 };
 
 enum unseen {

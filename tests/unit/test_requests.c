@@ -474,8 +474,8 @@ TEST(an_answer_that_ends_with_its_connection_ends_with_its_last_bytes)
 	timeline_free(t);
 }
 
-static void departed(uint64_t time, uint64_t socket, uint32_t position, uint8_t reason,
-		     bool discarded)
+static struct record_departure *departed(uint64_t time, uint64_t socket, uint32_t position,
+					 uint8_t reason, bool discarded)
 {
 	struct record_departure *r = add(time, 0, RECORD_DEPARTURE, sizeof(*r));
 
@@ -486,6 +486,7 @@ static void departed(uint64_t time, uint64_t socket, uint32_t position, uint8_t 
 					.bytes = 46,
 					.reason = reason,
 					.discarded = discarded };
+	return r;
 }
 
 /* An answer whose end is in the socket when its call returns. */
@@ -496,6 +497,22 @@ static struct record_message *held(uint64_t time, uint32_t tid, uint64_t socket,
 	m->part |= MESSAGE_HELD;
 	m->position = position;
 	return m;
+}
+
+TEST(an_answer_whose_end_left_unseen_ends_with_its_call)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	held(2500, 1, 5, 100);
+	/* Seen by a packet that came much later. */
+	departed(4000, 5, 100, HELD_NAGLE, false)->at_once = 1;
+	t = run();
+	CHECK_EQ(find(t, "/a")->end_ns, 2500);
+	CHECK_EQ(find(t, "/a")->held_bytes, 0);
+	CHECK_EQ(find(t, "/a")->phases[PHASE_SEND_HELD], 0);
+	CHECK_EQ(find(t, "/a")->flags, REQUEST_NO_ARRIVAL);
+	timeline_free(t);
 }
 
 TEST(an_answer_ends_when_its_last_byte_has_left_the_socket)

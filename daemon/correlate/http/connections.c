@@ -92,6 +92,10 @@ void connection_on_departure(struct correlator *c, const struct record_departure
 			continue;
 		}
 		*at = requests_state(r, request)->next_held;
+		if (d->at_once) {
+			request_end(c, request, q->held_ns, 0);
+			continue;
+		}
 		q->held_reason = d->reason < HELD_REASONS ? d->reason : HELD_UNKNOWN;
 		q->held_bytes = d->bytes;
 		request_end(c, request, d->head.time, d->discarded ? REQUEST_RESET : 0);
