@@ -7,16 +7,26 @@
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "lib/base/macro.h"
 
-int empty_program_load(enum attach_mode mode)
+static int load(enum bpf_prog_type type, enum bpf_attach_type attach_type, unsigned function)
 {
 	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
 				   { .code = BPF_JMP | BPF_EXIT } };
-	LIBBPF_OPTS(bpf_prog_load_opts, options,
-		    .expected_attach_type = mode == ATTACH_MULTI
-						    ? (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI
-						    : (enum bpf_attach_type)0);
-	int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", code, ARRAY_SIZE(code),
-				    &options);
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = attach_type,
+		    .attach_btf_id = function);
+	int program = bpf_prog_load(type, "empty", "GPL", code, ARRAY_SIZE(code), &options);
 
 	return program < 0 ? -errno : program;
+}
+
+int empty_program_load(enum attach_mode mode)
+{
+	return load(BPF_PROG_TYPE_KPROBE,
+		    mode == ATTACH_MULTI ? (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI
+					 : (enum bpf_attach_type)0,
+		    0);
+}
+
+int empty_program_load_at_return(unsigned function)
+{
+	return load(BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, function);
 }

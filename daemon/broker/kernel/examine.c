@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bpf/tfprofd.skel.h"
+#include "daemon/broker/kernel/empty_program.h"
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/limits.h"
 #include "lib/base/macro.h"
@@ -36,15 +37,10 @@ static bool is_temporary(int error)
  * cannot be tried now, the load itself finds out. */
 static bool may_trace_returns(unsigned function)
 {
-	struct bpf_insn code[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K },
-				   { .code = BPF_JMP | BPF_EXIT } };
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FEXIT,
-		    .attach_btf_id = function);
-	int program = bpf_prog_load(BPF_PROG_TYPE_TRACING, "empty", "GPL", code, ARRAY_SIZE(code),
-				    &options);
+	int program = empty_program_load_at_return(function);
 
 	if (program < 0)
-		return is_temporary(-errno);
+		return is_temporary(program);
 	close(program);
 	return true;
 }

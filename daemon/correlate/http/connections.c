@@ -176,12 +176,23 @@ void connection_note_call(struct correlator *c, const struct record_message *m)
 		thread_state(c, thread)->passed_ns = m->head.time;
 }
 
+/* Its first byte came before its connection was accepted. */
+static void note_accepted(struct correlator *c, struct request *q, const struct record_message *m)
+{
+	uint64_t accepted = arrivals_accepted_ns(c, m->socket);
+
+	q->flags |= REQUEST_UNACCEPTED;
+	/* An earlier time is that of another connection with this socket's number. */
+	if (accepted > q->start_ns && accepted <= m->head.time)
+		q->accepted_ns = accepted;
+}
+
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
 		   uint32_t first_position, uint8_t protocol)
 {
 	struct request_state *s = requests_state(&c->requests, request);
 	struct request *q = requests_get(&c->requests, request);
-	uint64_t began = read_began(c, m), accepted;
+	uint64_t began = read_began(c, m);
 	struct arrival arrival = {};
 
 	s->since_ns = m->head.time;
@@ -195,11 +206,8 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 	if (arrival.time && arrival.time <= m->head.time) {
 		q->start_ns = arrival.time;
 		q->read_start_ns = MAX(began, arrival.time);
-		accepted = arrivals_accepted_ns(c, m->socket);
 		if (arrival.unaccepted)
-			q->flags |= REQUEST_UNACCEPTED;
-		if (arrival.unaccepted && accepted > arrival.time && accepted <= m->head.time)
-			q->accepted_ns = accepted;
+			note_accepted(c, q, m);
 	} else {
 		q->start_ns = q->read_start_ns = m->head.time;
 		q->flags |= REQUEST_NO_ARRIVAL;
