@@ -79,6 +79,9 @@ struct {
 /* cpu / cpus_per_ring is the CPU's group; set before load. */
 extern const volatile __u32 cpus_per_ring, n_rings;
 
+/* A case for each group of CPUs. */
+#define EACH_RING(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
 #define RESERVE(n)                                                                                 \
 	case n:                                                                                    \
 		return bpf_ringbuf_reserve(&ring_##n, size, 0);
@@ -90,14 +93,7 @@ static __noinline void *ring_reserve(__u64 group, __u64 size)
 	/* The limit above must apply to the value that is switched on. */
 	asm volatile("" : "+r"(group));
 	switch (group) {
-		RESERVE(0)
-		RESERVE(1)
-		RESERVE(2)
-		RESERVE(3)
-		RESERVE(4)
-		RESERVE(5)
-		RESERVE(6)
-		RESERVE(7)
+		EACH_RING(RESERVE)
 	default:
 		return NULL;
 	}

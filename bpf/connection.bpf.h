@@ -263,15 +263,15 @@ static __always_inline void pass_unseen(struct pass *p, struct flow *f)
 }
 
 /* Goes through the bytes of one call; end is the sequence number behind them. */
-static __always_inline void follow(struct steps *s, struct connection *c, __u64 bytes, __u32 end)
+static __always_inline void follow_in(struct window *window, struct steps *s, struct connection *c,
+				      __u64 bytes, __u32 end)
 {
 	struct pass *p = &s->pass;
 	struct flow *f =
 		p->direction == MESSAGE_READ ? &c->flows[MESSAGE_READ] : &c->flows[MESSAGE_WRITTEN];
-	__u32 zero = 0;
 
 	s->flow = f;
-	s->window = bpf_map_lookup_elem(&windows, &zero);
+	s->window = window;
 	/* If two threads use one direction of a connection, the second is left out; the sequence
 	 * number shows that its bytes are missing. */
 	if (!s->window || __sync_lock_test_and_set(&f->busy, 1))
@@ -293,6 +293,13 @@ static __always_inline void follow(struct steps *s, struct connection *c, __u64 
 	}
 	f->last_ns = p->now;
 	__sync_lock_test_and_set(&f->busy, 0);
+}
+
+static __always_inline void follow(struct steps *s, struct connection *c, __u64 bytes, __u32 end)
+{
+	__u32 zero = 0;
+
+	follow_in(bpf_map_lookup_elem(&windows, &zero), s, c, bytes, end);
 }
 
 /* Both directions end with the connection, or this side's. */

@@ -4,7 +4,7 @@
  * link, which is attached and detached at once. The attach cookie identifies the probe, and
  * specifies what it reads.
  */
-#include "bpf/common.bpf.h"
+#include "bpf/argument.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -31,37 +31,6 @@ struct string_view {
 	__u64 size;
 	__u64 bytes;
 };
-
-/* Keeps the reads separate: the verifier refuses an address that is computed from the context. */
-#define ARGUMENT(number, field)                                                                    \
-	case number: {                                                                             \
-		__u64 word_ = regs->field;                                                         \
-		asm volatile("" : "+r"(word_));                                                    \
-		return word_;                                                                      \
-	}
-
-static __always_inline __u64 argument(const struct pt_regs *regs, __u64 number)
-{
-	switch (number) {
-		ARGUMENT(REGISTER_RDI, di)
-		ARGUMENT(REGISTER_RSI, si)
-		ARGUMENT(REGISTER_RDX, dx)
-		ARGUMENT(REGISTER_RCX, cx)
-		ARGUMENT(REGISTER_R8, r8)
-		ARGUMENT(REGISTER_R9, r9)
-		ARGUMENT(REGISTER_RAX, ax)
-		ARGUMENT(REGISTER_RBX, bx)
-		ARGUMENT(REGISTER_RBP, bp)
-		ARGUMENT(REGISTER_R10, r10)
-		ARGUMENT(REGISTER_R11, r11)
-		ARGUMENT(REGISTER_R12, r12)
-		ARGUMENT(REGISTER_R13, r13)
-		ARGUMENT(REGISTER_R14, r14)
-		ARGUMENT(REGISTER_R15, r15)
-	default:
-		return 0;
-	}
-}
 
 static __always_inline __u64 read_word(__u64 address, __u32 cpu)
 {

@@ -2,6 +2,7 @@
 /* When the targets' threads run, why they leave the CPU, what wakes them, and when they start and
  * end. */
 #include "bpf/common.bpf.h"
+#include "bpf/executed.bpf.h"
 #include "bpf/quota.bpf.h"
 
 #define FOREIGN_MAX 4096
@@ -204,6 +205,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
+	int target = target_index(task);
+
+	if (target >= 0)
+		executed_note(target, task->tgid);
 	return on_task(task, RECORD_EXEC);
 }
 

@@ -5,7 +5,7 @@
  * the socket: calls that use none are not slowed down. (bpf/syscall.bpf.c: without these
  * tracepoints.)
  */
-#include "bpf/connection.bpf.h"
+#include "bpf/plaintext.bpf.h"
 
 #define TCP_ESTABLISHED 1
 #define TCP_FIN_WAIT1 4
@@ -23,23 +23,6 @@ struct {
 
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
-#define HOLDS_MAX 8192
-
-/* Sockets, by address, whose last write left bytes in them. */
-struct hold {
-	__u64 number; /* of the connection */
-	__u32 inode, until, bytes;
-	__u8 reason, target;
-	__u16 reserved;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, HOLDS_MAX);
-	__type(key, __u64);
-	__type(value, struct hold);
-} holds SEC(".maps");
 
 /* How many: packets are looked at only if there are any. */
 struct {
@@ -49,19 +32,19 @@ struct {
 	__type(value, __u32);
 } n_holds SEC(".maps");
 
-/* The context's first word is the socket: the verifier allows no arithmetic on the pointer itself.
- */
-static __always_inline __u64 address_of(void *context)
+/* Of the socket to which the word at that place points, such as a context's first: the verifier
+ * allows no arithmetic on the pointer itself. */
+static __always_inline __u64 address_at(const void *place)
 {
 	__u64 address = 0;
 
-	bpf_probe_read_kernel(&address, sizeof(address), context);
+	bpf_probe_read_kernel(&address, sizeof(address), place);
 	return address;
 }
 
-static __always_inline __u64 number_of(void *context)
+static __always_inline __u64 number_at(const void *place)
 {
-	return socket_number(address_of(context));
+	return socket_number(address_at(place));
 }
 
 static __always_inline __u32 read_end(const struct tcp_sock *tp)
@@ -118,8 +101,9 @@ static __always_inline __u8 held_by(struct tcp_sock *tp)
 	return !(nagle & TCP_NAGLE_OFF) && tp->packets_out ? HELD_NAGLE : HELD_UNKNOWN;
 }
 
-/* Whether bytes of a call that has returned are still in its socket. */
-static __always_inline bool is_held(const struct connection *c, struct tcp_sock *tp, __u64 address)
+/* Whether bytes of a call that has returned are still in its socket. Not inlined, so that its use
+ * of the stack is not added to that of its caller's other calls. */
+static __noinline bool is_held(const struct connection *c, struct tcp_sock *tp, __u64 address)
 {
 	struct hold h = {};
 	long r;
@@ -208,8 +192,30 @@ int BPF_PROG(on_departure, struct sk_buff *skb)
 	return 0;
 }
 
-/* A call of the current thread has passed bytes. */
-static __always_inline int on_passed(void *context, struct sock *sk, int bytes, int flags,
+/* What is known of the socket's connection. Not inlined: as is_held(). */
+static __noinline struct connection *connection_of_socket(const void *place, struct sock *sk,
+							  int target)
+{
+	struct connection *c =
+		bpf_sk_storage_get(&connections, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!c) {
+		COUNT(bpf_get_smp_processor_id(), flows_full);
+		return NULL;
+	}
+	if (!c->number) {
+		if (!connection_learn(c, sk))
+			return NULL;
+		c->number = number_at(place);
+	}
+	c->target = (__u8)target;
+	if (!c->server)
+		c->server = is_server(sk);
+	return c;
+}
+
+/* A call of the current thread has passed bytes. place: where the socket's address is. */
+static __always_inline int on_passed(const void *place, struct sock *sk, int bytes, int flags,
 				     __u8 direction)
 {
 	struct task_struct *self = bpf_get_current_task_btf();
@@ -228,19 +234,9 @@ static __always_inline int on_passed(void *context, struct sock *sk, int bytes, 
 	p->began = direction == MESSAGE_WRITTEN ? call_ends(p->now) : p->now;
 	if (bytes <= 0 || flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))
 		return 0;
-	c = bpf_sk_storage_get(&connections, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!c) {
-		COUNT(bpf_get_smp_processor_id(), flows_full);
+	c = connection_of_socket(place, sk, target);
+	if (!c)
 		return 0;
-	}
-	if (!c->number) {
-		if (!connection_learn(c, sk))
-			return 0;
-		c->number = number_of(context);
-	}
-	c->target = (__u8)target;
-	if (!c->server)
-		c->server = is_server(sk);
 	p->tid = self->pid;
 	p->cpu = bpf_get_smp_processor_id();
 	p->target = target;
@@ -251,10 +247,12 @@ static __always_inline int on_passed(void *context, struct sock *sk, int bytes, 
 			return 0;
 		end = direction == MESSAGE_READ ? read_end(tp) : tp->write_seq;
 		if (direction == MESSAGE_WRITTEN)
-			p->held = is_held(c, tp, address_of(context));
+			p->held = is_held(c, tp, address_at(place));
 		if (direction == MESSAGE_WRITTEN && c->flows[MESSAGE_READ].skip)
 			settle_read(p, c, read_end(tp));
 	}
+	if (plain_passes(p, c, (struct pt_regs *)bpf_task_pt_regs(self), end, address_at(place)))
+		return 0;
 	find_bytes(p, (struct pt_regs *)bpf_task_pt_regs(self), flags & MSG_TRUNC, bytes);
 	follow(&s, c, bytes, end);
 	return 0;
@@ -272,10 +270,37 @@ int BPF_PROG(on_received, struct sock *sk, int bytes, int flags)
 	return on_passed(ctx, sk, bytes, flags, MESSAGE_READ);
 }
 
-/* Bytes are about to be copied into the socket. Without this tracepoint (before 6.16), and for Unix
- * sockets, a call counts from its end. */
-SEC("tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(on_sending, const struct sock *sk)
+/*
+ * The same on a kernel without these tracepoints (before 6.3), at the returns of its functions. A
+ * call that waits in one of them when the capture begins is not seen.
+ */
+SEC("fexit/tcp_sendmsg")
+int BPF_PROG(on_tcp_sent, struct sock *sk, struct msghdr *message, size_t size, int bytes)
+{
+	return on_passed(ctx, sk, bytes, 0, MESSAGE_WRITTEN);
+}
+
+SEC("fexit/tcp_recvmsg")
+int BPF_PROG(on_tcp_received, struct sock *sk, struct msghdr *message, size_t size, int flags,
+	     int *length, int bytes)
+{
+	return on_passed(ctx, sk, bytes, flags, MESSAGE_READ);
+}
+
+SEC("fexit/unix_stream_sendmsg")
+int BPF_PROG(on_unix_sent, struct socket *socket, struct msghdr *message, size_t size, int bytes)
+{
+	return on_passed(&socket->sk, socket->sk, bytes, 0, MESSAGE_WRITTEN);
+}
+
+SEC("fexit/unix_stream_recvmsg")
+int BPF_PROG(on_unix_received, struct socket *socket, struct msghdr *message, size_t size,
+	     int flags, int bytes)
+{
+	return on_passed(&socket->sk, socket->sk, bytes, flags, MESSAGE_READ);
+}
+
+static __always_inline int begin_call(void)
 {
 	__u64 now;
 
@@ -285,6 +310,20 @@ int BPF_PROG(on_sending, const struct sock *sk)
 	if (window_open(now))
 		call_begins(now);
 	return 0;
+}
+
+/* Bytes are about to be copied into the socket. Without this tracepoint (before 6.16), and
+ * the function, and for Unix sockets, a call counts from its end. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(on_sending)
+{
+	return begin_call();
+}
+
+SEC("fentry/tcp_sendmsg")
+int BPF_PROG(on_tcp_sending)
+{
+	return begin_call();
 }
 
 /* The current thread has a new connection. */
@@ -328,7 +367,8 @@ static __always_inline void close_connection(struct connection *c)
 	p.tid = current_target() == c->target ? self->pid : 0;
 	p.cpu = bpf_get_smp_processor_id();
 	p.target = c->target;
-	connection_closes(&p, c);
+	if (!plain_closes(&p, c))
+		connection_closes(&p, c);
 }
 
 /* The socket is closed; also after the peer has ended the connection, or if it has no more use. */
@@ -339,7 +379,7 @@ int BPF_PROG(on_destroyed, struct sock *sk)
 
 	if (c) {
 		close_connection(c);
-		hold_ends(address_of(ctx), true, false);
+		hold_ends(address_at(ctx), true, false);
 	}
 	return 0;
 }
@@ -407,7 +447,7 @@ static __always_inline int send_ready(void *context, const struct sock *sk,
 		return 0;
 	record_head(&r->head, now, 0, RECORD_READY, sizeof(*r));
 	r->head.target = (__u8)listener->target;
-	r->socket = number_of(context);
+	r->socket = number_at(context);
 	r->position = position;
 	r->more = more;
 	r->unaccepted = !sk->sk_socket;

@@ -5,13 +5,15 @@
  * look at the targets.
  */
 #include "bpf/common.bpf.h"
+#include "bpf/executed.bpf.h"
+#include "bpf/interpreter.bpf.h"
 
 /* A target can be made to enter any function of the kernel, but from few places of it. */
 #define KERNEL_NAMES_MAX 8192
 
 struct stack_sample {
 	struct record_stack record;
-	__u64 frames[RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES];
+	__u64 frames[RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES + SCRIPT_FOUND];
 	/* As the kernel has them. */
 	__u64 kernel[RECORD_KERNEL_FRAMES];
 };
@@ -52,14 +54,7 @@ static __always_inline long ring_output(__u64 group, void *data, __u64 size)
 		return -1;
 	asm volatile("" : "+r"(group));
 	switch (group) {
-		OUTPUT(0)
-		OUTPUT(1)
-		OUTPUT(2)
-		OUTPUT(3)
-		OUTPUT(4)
-		OUTPUT(5)
-		OUTPUT(6)
-		OUTPUT(7)
+		EACH_RING(OUTPUT)
 	default:
 		return -1;
 	}
@@ -77,6 +72,8 @@ static __always_inline void record_output(__u32 cpu, void *data, __u64 size)
 	else
 		COUNT(cpu, records);
 }
+
+#include "bpf/stack_copy.bpf.h"
 
 /* The number of the function of the kernel at an address, whose name is sent the first time. 0:
  * there is no room for it. */
@@ -112,12 +109,11 @@ static __always_inline __u32 frames_of(long bytes, __u32 max)
 	return n < max ? n : max;
 }
 
-SEC("perf_event")
-int on_sample(struct bpf_perf_event_data *ctx)
+static __always_inline int sample(struct bpf_perf_event_data *ctx, bool with_scripts)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct task_struct *task;
-	__u32 zero = 0, cpu, n_user, n_kernel;
+	__u32 zero = 0, cpu, n_user, n_kernel, n_script = 0;
 	struct stack_sample *s;
 	int target;
 
@@ -143,12 +139,32 @@ int on_sample(struct bpf_perf_event_data *ctx)
 			break;
 		s->frames[at] = (__u32)number_of(s->kernel[i], now);
 	}
+	if (!has_executed(target, task->tgid))
+		send_stack_copy(task, cpu, n_kernel > 0, now);
+	s->record.script = 0;
+	if (with_scripts)
+		n_script = scripts_append((__u32)target, now, &s->frames[n_user + n_kernel],
+					  &s->record.script);
 	record_head(&s->record.head, now, task->pid, RECORD_STACK,
-		    sizeof(s->record) + (__u64)(n_user + n_kernel) * sizeof(__u64));
+		    sizeof(s->record) + (__u64)(n_user + n_kernel + n_script) * sizeof(__u64));
 	s->record.head.target = target;
 	s->record.n_user = n_user;
 	s->record.n_kernel = n_kernel;
 	s->record.cpu = cpu;
-	record_output(cpu, s, sizeof(s->record) + (__u64)(n_user + n_kernel) * sizeof(__u64));
+	record_output(cpu, s,
+		      sizeof(s->record) + (__u64)(n_user + n_kernel + n_script) * sizeof(__u64));
 	return 0;
+}
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	return sample(ctx, false);
+}
+
+/* The same, with the frames of interpreters. */
+SEC("?perf_event")
+int on_sample_scripts(struct bpf_perf_event_data *ctx)
+{
+	return sample(ctx, true);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The same as bpf/socket.bpf.c on a kernel without its tracepoints (before 6.3), by those of system
- * calls: every call of every process becomes slower.
+ * The same as bpf/socket.bpf.c on a kernel without its tracepoints (before 6.3) that lets no
+ * program run at its functions, by the tracepoints of system calls: every call of every process
+ * becomes slower.
  */
 #include "bpf/connection.bpf.h"
 

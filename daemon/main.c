@@ -133,7 +133,8 @@ static int run(struct front_options *front, bool foreground)
 	if (r < 0)
 		return EXIT_FAILURE;
 	options.state = state_open(config->state, &options.user);
-	if (config->n_triggers) {
+	/* Also without triggers: SIGHUP may bring some, and then it cannot be opened any more. */
+	if (*config->snapshots.directory) {
 		options.snapshots =
 			state_open_snapshots(config->snapshots.directory, &options.user);
 		if (options.snapshots < 0)

@@ -70,6 +70,9 @@ enum record_kind {
 	/* Struct record_kernel_name: a function of the kernel that later stacks refer to. */
 	RECORD_KERNEL_NAME = 19,
 	RECORD_ACCEPTED = 20, /* struct record_accepted: a target accepted a connection */
+	/* Struct record_script: a function of a script that later stacks refer to. */
+	RECORD_SCRIPT = 21,
+	RECORD_STACK_COPY = 128, /* struct record_stack_copy: before a stack; never kept */
 };
 
 /* The head of every record. 16 bytes. */
@@ -250,6 +253,8 @@ enum message_part {
 	MESSAGE_PASSED = 1 << 9,
 	/* TCP: when the call returned, bytes of it were in the socket and not sent yet. */
 	MESSAGE_HELD = 1 << 10,
+	/* The bytes were read where a library decrypts or encrypts them. */
+	MESSAGE_DECRYPTED = 1 << 11,
 };
 
 /* The part of one message that a call passed: 64 bytes. */
@@ -383,7 +388,8 @@ struct record_unseen {
 struct record_stack {
 	struct record head;
 	__u16 n_user, n_kernel;
-	__u32 cpu;
+	__u16 cpu;
+	__u16 script; /* include/record_script.h */
 };
 
 #define RECORD_KERNEL_NAME_SIZE 64
@@ -394,6 +400,9 @@ struct record_kernel_name {
 	__u32 reserved;
 	char name[RECORD_KERNEL_NAME_SIZE];
 };
+
+#include "include/record_script.h"
+#include "include/record_stack_copy.h"
 
 /* Losses by cause; one per CPU, mapped by the reader. 64 bytes. */
 struct record_counters {
@@ -488,6 +497,18 @@ enum record_action {
 	/* Value is the address of a NUL-terminated string: the argument and its offset, or what
 	 * that pointer points to. */
 	ACTION_TEXT_NUL = 6,
+	/* Value is the object of an encrypted connection, tag the address of decrypted bytes,
+	 * value2 that of their number, if it is not returned; offset2 is enum plain_action. Sends
+	 * no record of its own. */
+	ACTION_PLAIN = 7,
+};
+
+/* What a function of a library for encryption does with the bytes of its caller. */
+enum plain_action {
+	PLAIN_READ,
+	PLAIN_WRITE,
+	PLAIN_CLOSE, /* this side ends the connection */
+	PLAIN_FREE,  /* the object is free for another connection */
 };
 
 /* The general registers, by their numbers in machine code. The stack pointer holds no argument: its
@@ -569,7 +590,9 @@ _Static_assert(sizeof(struct record_ready) == 32 && sizeof(struct record_unseen)
 	       "socket records");
 _Static_assert(sizeof(struct record_name) % 8 == 0, "name record");
 _Static_assert(sizeof(struct record_stack) == 24, "stack record");
-_Static_assert(24 + 8 * (RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES) <= 255 * 8,
+_Static_assert(24 + 8 * (RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES + RECORD_SCRIPT_FRAMES +
+			 SCRIPT_RANGES) <=
+		       255 * 8,
 	       "the size of a stack record fits into its head");
 _Static_assert(sizeof(struct record_kernel_name) % 8 == 0, "kernel name record");
 _Static_assert(sizeof(struct record_object) % 8 == 0, "object record");

@@ -11,6 +11,9 @@ EXPORT void tfprof_begin_span(const char *text, unsigned long bytes);
 EXPORT void tfprof_end_span(void);
 EXPORT void tfprof_begin_request(uint64_t id);
 EXPORT void tfprof_end_request(void);
+EXPORT void tfprof_make_work(uint64_t id);
+EXPORT void tfprof_begin_work(uint64_t id);
+EXPORT void tfprof_end_work(uint64_t id);
 
 void tfprof_begin_span(const char *text, unsigned long bytes)
 {
@@ -30,4 +33,19 @@ void tfprof_begin_request(uint64_t id)
 void tfprof_end_request(void)
 {
 	TFPROF_PROBE(tfprof, request_end);
+}
+
+void tfprof_make_work(uint64_t id)
+{
+	tfprof_work_made(id);
+}
+
+void tfprof_begin_work(uint64_t id)
+{
+	tfprof_work_begin(id);
+}
+
+void tfprof_end_work(uint64_t id)
+{
+	tfprof_work_end(id);
 }

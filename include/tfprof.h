@@ -29,6 +29,15 @@
  *                                                are kept. The arguments are shown as they are;
  *                                                request_id=N and step_num=N are numbers that
  *                                                pages use, too. They nest, 16 deep.
+ *   tfprof_work_made(id)                         the thread that has read a request calls this,
+ *                                                before it reads the next one, for each piece of
+ *                                                work that it makes of it for any thread; id is a
+ *                                                number that no unfinished work has, such as the
+ *                                                address of a queue's entry
+ *   tfprof_work_begin(id), tfprof_work_end(id)   around what a thread does for that work. Work that
+ *                                                is made in between is of the same request. So
+ *                                                tfprofd knows the request of each run, whichever
+ *                                                threads read, run and write.
  *   TFPROF_ENABLED(provider, name)               whether a tool is attached; for arguments that
  *                                                are expensive to compute:
  *
@@ -308,6 +317,24 @@ static __attribute__((noinline, unused)) void tfprof_span_begin(const char *text
 static __attribute__((noinline, unused)) void tfprof_span_end(void)
 {
 	TFPROF_PROBE(tfprof, span_end);
+}
+
+static __attribute__((noinline, unused)) void tfprof_work_made(unsigned long long id)
+{
+	__asm__ __volatile__("" : "+r"(id));
+	TFPROF_PROBE(tfprof, work_made, id);
+}
+
+static __attribute__((noinline, unused)) void tfprof_work_begin(unsigned long long id)
+{
+	__asm__ __volatile__("" : "+r"(id));
+	TFPROF_PROBE(tfprof, work_begin, id);
+}
+
+static __attribute__((noinline, unused)) void tfprof_work_end(unsigned long long id)
+{
+	__asm__ __volatile__("" : "+r"(id));
+	TFPROF_PROBE(tfprof, work_end, id);
 }
 
 #endif

@@ -7,6 +7,9 @@
         ...
     with tfprof.request(17):
         ...
+    tfprof.work_made(id(item)); queue.put(item)     # on the thread that has read the request, before it reads the next one
+    with tfprof.work(id(item)):                     # on any thread
+        ...
 
 Each must end on the thread that it began on. Without libtfprof.so (beside this file, where the loader finds it, or named by TFPROF_LIBRARY)
 they do nothing; tfprof.available says which.
@@ -24,6 +27,8 @@ def _load():
                 library = ctypes.CDLL(str(name))
                 library.tfprof_begin_span.argtypes = [ctypes.c_char_p, ctypes.c_ulong]
                 library.tfprof_begin_request.argtypes = [ctypes.c_uint64]
+                for name in ("tfprof_make_work", "tfprof_begin_work", "tfprof_end_work"):
+                    getattr(library, name).argtypes = [ctypes.c_uint64]
                 return library
     return None
 
@@ -66,3 +71,21 @@ def request(number):
     finally:
         if _library:
             _library.tfprof_end_request()
+
+
+def work_made(number):
+    """The thread has made work of the request that it read last; the number is that of no unfinished work."""
+    if _library:
+        _library.tfprof_make_work(number)
+
+
+@contextlib.contextmanager
+def work(number):
+    """The thread does that work within."""
+    if _library:
+        _library.tfprof_begin_work(number)
+    try:
+        yield
+    finally:
+        if _library:
+            _library.tfprof_end_work(number)

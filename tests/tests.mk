@@ -100,10 +100,25 @@ build/fixtures/shares: tests/fixtures/shares.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fno-omit-frame-pointer -fno-optimize-sibling-calls -fPIE -pie -o $@ $< -ldl -lpthread
 fixtures: build/fixtures/shares
+# With the name, and names of objects, of an interpreter.
+build/fixtures/interpreter/python3.11: tests/fixtures/interpreter.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fno-omit-frame-pointer -rdynamic -fPIE -pie -o $@ $< -ldl
+fixtures: build/fixtures/interpreter/python3.11
+# Functions with known shares and callers, without frame pointers.
+build/fixtures/unframed: tests/fixtures/unframed.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fomit-frame-pointer -fno-optimize-sibling-calls -fPIE -pie -o $@ $< -ldl -lpthread
+fixtures: build/fixtures/unframed
 # Makes itself expensive to profile.
 build/fixtures/hostile: tests/fixtures/hostile.cc tests/fixtures/runtime.h build/fixtures/libtensorflow_framework.so.2
 	$(CXX) $(FIXTURE_CXXFLAGS) -fPIE -pie -o $@ $< build/fixtures/libtensorflow_framework.so.2 -lpthread '-Wl,-rpath,$$ORIGIN'
 fixtures: build/fixtures/hostile
+# Serves through OpenSSL's library.
+build/fixtures/encrypted: tests/fixtures/encrypted.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -D_GNU_SOURCE -fPIE -pie -o $@ $< -lssl -lcrypto -lpthread
+fixtures: build/fixtures/encrypted
 # Processes that have the pid of another one.
 build/fixtures/reuse: tests/fixtures/reuse.c
 	@mkdir -p $(@D)
@@ -227,8 +242,9 @@ endef
 $(eval $(call refused_rules,build/refused-switches,sched,-DREFUSE_SWITCHES))
 $(eval $(call refused_rules,build/refused-probe,probe,))
 $(eval $(call refused_rules,build/refused-sockets,socket,-DREFUSE_SOCKETS))
-fixtures: $(REFUSED:%=%/tfprofctl) build/fixtures/refuse_returns.so
-build/fixtures/refuse_returns.so: tests/fixtures/refuse_returns.c
+PRELOADED := build/fixtures/refuse_returns.so build/fixtures/skip_programs.so
+fixtures: $(REFUSED:%=%/tfprofctl) $(PRELOADED)
+$(PRELOADED): build/fixtures/%.so: tests/fixtures/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
 
@@ -263,7 +279,7 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := audit.py batches.py browser.py config.py diagnostics.py grpc.py \
+E2E_BESIDE := audit.py batches.py bench.py browser.py config.py diagnostics.py grpc.py \
 	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sources.py stripped.py supervisor.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says \
@@ -376,7 +392,7 @@ $(OUT)/bench/empty_probe: $(OBJ)/tests/bench/empty_probe.o $(OUT)/libtfprofd.a $
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# BENCH_SECONDS and BENCH_ROUNDS shorten or lengthen it; BENCH_ONLY names the parts to run.
+# BENCH_SECONDS, BENCH_ROUNDS, BENCH_PAIRS and BENCH_TIMES shorten or lengthen it; BENCH_ONLY names the parts to run (tests/bench/run.py --list).
 bench: deps
 	$(MAKE) all servers $(OUT)/bench/empty_probe $(OUT)/sites/probe_sites build/sites/libstarts.so
 	$(PYTHON) tests/bench/run.py

@@ -88,6 +88,8 @@ struct connection {
 	__u32 inode;
 	__u16 local_port, peer_port;
 	__u8 tcp, server, closed, target;
+	/* Of an encrypted one: key of what is known of its decrypted bytes; 0: nothing. */
+	__u64 plain;
 };
 
 /* The bytes of user memory that are copied at once. */
@@ -117,6 +119,7 @@ struct pass {
 	__u16 local_port, peer_port;
 	__u8 direction, server, accepted, unread, dead;
 	__u8 held;         /* bytes stayed in the socket */
+	__u8 decrypted;    /* by a library, not at the socket */
 	__u8 answers_head; /* the other direction's last request asked for a head only */
 };
 
@@ -153,7 +156,7 @@ static __always_inline void fill_message(struct record_message *r, const struct 
 	r->peer_port = p->peer_port;
 	r->part = part | (p->server ? MESSAGE_SERVER : 0) |
 		  (f->is_request ? MESSAGE_IS_REQUEST : 0) | (p->accepted ? MESSAGE_ACCEPTED : 0) |
-		  (p->held ? MESSAGE_HELD : 0);
+		  (p->held ? MESSAGE_HELD : 0) | (p->decrypted ? MESSAGE_DECRYPTED : 0);
 	r->status = f->status;
 	r->direction = p->direction;
 	r->protocol = f->protocol;

@@ -64,6 +64,10 @@ static void json_recorder(struct json *json, const Tfprofd__RecorderStatus *r)
 	for (size_t i = 0; i < r->n_given_up; i++)
 		json_string(json, NULL, r->given_up[i]);
 	json_array_end(json);
+	json_array_begin(json, "sampled");
+	for (size_t i = 0; i < r->n_sampled; i++)
+		json_string(json, NULL, r->sampled[i]);
+	json_array_end(json);
 	json_object_end(json);
 }
 
@@ -121,6 +125,8 @@ static void print_recorder(const Tfprofd__RecorderStatus *r)
 	       text_count(r->dropped, dropped), r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
 		printf("  disabled: %s\n", r->given_up[i]);
+	for (size_t i = 0; i < r->n_sampled; i++)
+		printf("  sampled: %s\n", r->sampled[i]);
 	if (r->left_out)
 		printf("  %u process%s left out\n", r->left_out, r->left_out == 1 ? "" : "es");
 }

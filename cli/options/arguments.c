@@ -244,7 +244,7 @@ static const struct option_entry {
 			 FIELD(selection.ops_at_entry) },
 	[OPTION_SOCKETS] = { { "sockets", 'S', false, "auto|off",
 			       "auto: observe requests at sockets unless the process's own functions report them; off: never: "
-			       "before Linux 6.3 this slows down every system call of the host a little (default: auto)" },
+			       "before Linux 6.3, without fexit, this slows down every system call of the host a little (default: auto)" },
 			     set_second,
 			     FIELD(selection.no_sockets) },
 	[OPTION_MEMORY] = { { "memory", 'M', true, "on|off",

@@ -219,12 +219,15 @@ int authority_decide(const struct authority *a, const struct caller *caller,
 {
 	const struct access_rule *rule;
 
-	*ret = (struct authority_ceiling){};
+	*ret = (struct authority_ceiling){ .no_decrypted = true };
 	if (caller->kind == CALLER_UNKNOWN || !sees(caller, p))
 		return deny(a, caller, NULL, ret_text, text_size);
-	if (has_host_authority(a, caller))
-		return 0;
 	rule = find_rule(a, caller, p);
+	/* Root may profile everything; that it reads this, too, has to be configured. */
+	if (has_host_authority(a, caller)) {
+		ret->no_decrypted = !rule || rule->denies || !rule->allows_decrypted;
+		return 0;
+	}
 	if (rule && rule->denies)
 		return deny(a, caller, rule, ret_text, text_size);
 	if (!rule && !is_own(a, caller, p) &&
@@ -233,6 +236,7 @@ int authority_decide(const struct authority *a, const struct caller *caller,
 	*ret = rule ? authority_lower(&rule->ceiling, &a->ceiling) : a->ceiling;
 	if (!(ret->max_overhead > 0))
 		ret->max_overhead = OVERHEAD_DEFAULT;
+	ret->no_decrypted = !rule || !rule->allows_decrypted;
 	return 0;
 }
 
@@ -257,6 +261,7 @@ struct authority_ceiling authority_lower(const struct authority_ceiling *a,
 		.max_duration_ns = LOWER(a->max_duration_ns, b->max_duration_ns),
 		.max_level = LOWER(a->max_level, b->max_level),
 		.no_memory = a->no_memory || b->no_memory,
+		.no_decrypted = a->no_decrypted || b->no_decrypted,
 	};
 }
 
@@ -271,5 +276,7 @@ unsigned authority_kinds(const struct authority_ceiling *ceiling)
 			   1u << KIND_ITERATORS | 1u << KIND_STACKS);
 	if (ceiling->no_memory)
 		kinds &= ~(1u << KIND_MEMORY);
+	if (ceiling->no_decrypted)
+		kinds &= ~(1u << KIND_DECRYPTED);
 	return kinds;
 }

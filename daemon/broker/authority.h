@@ -26,6 +26,8 @@ struct authority_ceiling {
 	uint64_t max_duration_ns;
 	uint32_t max_level;
 	uint32_t no_memory; /* allocations are not captured */
+	/* What a library decrypts is not read: for everyone, unless a section allows it. */
+	uint32_t no_decrypted;
 };
 
 struct id_list {
@@ -46,6 +48,7 @@ struct access_rule {
 	 * "": any. */
 	char executables[ACCESS_TEXT], cgroups[ACCESS_TEXT];
 	bool denies;
+	bool allows_decrypted;
 	struct authority_ceiling ceiling;
 };
 

@@ -469,14 +469,18 @@ static int watch_signals(void)
 /* The rules that the supervisor sent before the signal. */
 static void take_rules(struct broker *b)
 {
-	struct authority rules;
+	struct broker_rules rules;
 	ssize_t n;
 
 	while ((n = recv(b->notes, &rules, sizeof(rules), MSG_DONTWAIT | MSG_TRUNC)) > 0)
-		if (n == sizeof(rules) && authority_is_valid(&rules))
-			clients_renew(b->clients, &rules);
-		else
-			log_error("the rules of access remain unchanged: they cannot be used");
+		if (n == sizeof(rules) && authority_is_valid(&rules.access) &&
+		    trigger_names_are_valid(&rules.triggers)) {
+			clients_renew(b->clients, &rules.access);
+			capture_line_set_triggers(b->captures, &rules.triggers);
+		} else {
+			log_error(
+				"the rules of access and the triggers remain unchanged: they cannot be used");
+		}
 }
 
 static void on_signal(struct broker *b, int signals)

@@ -16,6 +16,12 @@
 #include "daemon/sandbox/user.h"
 #include "lib/base/share.h"
 
+/* What the supervisor has read on SIGHUP. */
+struct broker_rules {
+	struct authority access;
+	struct trigger_names triggers;
+};
+
 struct broker_options {
 	int requests; /* SOCK_SEQPACKET, owned by the broker */
 	int captures; /* likewise: its line for requests that take time */
@@ -30,7 +36,7 @@ struct broker_options {
 	const struct listener *listeners;
 	unsigned n_listeners;
 	/* Like requests: a byte, enum broker_state, for what the service manager is to be notified
-	 * of; and from there struct authority, before SIGHUP. */
+	 * of; and from there struct broker_rules, before SIGHUP. */
 	int notes;
 	/* Use perf events even if the kernel has links of many sites. */
 	bool perf_event_uprobes;

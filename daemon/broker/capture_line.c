@@ -34,8 +34,9 @@ struct capture_line {
 		bool exited; /* else it executed a program */
 	} reports[REPORTS_MAX];
 	unsigned n_reports;
-	bool check, check_clients;
-	bool is_idle; /* there is no capture; atomic */
+	bool check, check_clients, has_triggers;
+	struct trigger_names triggers; /* new ones */
+	bool is_idle;                  /* there is no capture; atomic */
 };
 
 static int on_capture(struct capture_line *l, struct broker_message *m, int *ret_fds,
@@ -183,12 +184,16 @@ static void serve_reports(struct capture_line *l)
 {
 	struct report reports[REPORTS_MAX];
 	unsigned n;
-	bool check, check_clients;
+	bool check, check_clients, has_triggers;
+	struct trigger_names triggers;
 	uint64_t ignored;
 
 	if (read(l->wake, &ignored, sizeof(ignored)) < 0)
 		return;
 	pthread_mutex_lock(&l->lock);
+	has_triggers = l->has_triggers;
+	triggers = l->triggers;
+	l->has_triggers = false;
 	n = l->n_reports;
 	memcpy(reports, l->reports, n * sizeof(reports[0]));
 	check = l->check;
@@ -196,6 +201,9 @@ static void serve_reports(struct capture_line *l)
 	check_clients = l->check_clients;
 	l->check = l->check_clients = false;
 	pthread_mutex_unlock(&l->lock);
+	/* It reads a directory: the main thread must not wait for that. */
+	if (has_triggers)
+		snapshots_set_triggers(l->snapshots, &triggers);
 	for (unsigned i = 0; i < n; i++)
 		if (reports[i].exited)
 			captures_exited(l->captures, reports[i].pid);
@@ -344,6 +352,15 @@ void capture_line_client_gone(struct capture_line *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->check_clients = true;
+	pthread_mutex_unlock(&l->lock);
+	wake(l);
+}
+
+void capture_line_set_triggers(struct capture_line *l, const struct trigger_names *triggers)
+{
+	pthread_mutex_lock(&l->lock);
+	l->triggers = *triggers;
+	l->has_triggers = true;
 	pthread_mutex_unlock(&l->lock);
 	wake(l);
 }

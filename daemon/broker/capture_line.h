@@ -42,5 +42,7 @@ void capture_line_executed(struct capture_line *line, pid_t pid);
 void capture_line_exited(struct capture_line *line, pid_t pid);
 /* Ends what captures attached whose clients have gone, or may not have them any more. */
 void capture_line_client_gone(struct capture_line *line);
+/* As snapshots_set_triggers(), before any request that is sent afterwards. */
+void capture_line_set_triggers(struct capture_line *line, const struct trigger_names *triggers);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */
 void capture_line_check(struct capture_line *line);

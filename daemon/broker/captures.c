@@ -11,6 +11,7 @@
 #include "daemon/broker/authority.h"
 #include "daemon/broker/detacher.h"
 #include "daemon/broker/identity.h"
+#include "daemon/broker/interpreter.h"
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/modules.h"
 #include "daemon/broker/process.h"
@@ -161,6 +162,9 @@ int captures_begin(struct captures *s, const struct authority_peer *peer, struct
 
 	if (r >= 0 && m->kinds & 1u << KIND_STACKS && (!m->count || m->count > STACKS_HZ_MAX))
 		return FAIL(m, -EINVAL, "stacks are sampled 1 to %d times a second", STACKS_HZ_MAX);
+	/* Whatever the front claims: without a client nobody looks at stacks. */
+	if (r >= 0 && m->kinds & 1u << KIND_STACKS && m->id == BROKER_DAEMON)
+		return FAIL(m, -EINVAL, "stacks are sampled for clients only");
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < BROKER_MAX_CAPTURES; i++) {
@@ -303,8 +307,11 @@ static int add_site(struct captures *s, struct capture *c, struct broker_message
 	struct attach_target *t = &c->targets[m->index];
 	struct record_path path;
 	struct attach_site site;
-	int r = site_check(file, planned, m->index, &site);
+	int r;
 
+	if (file->plan->packs->rows[planned->spec]->work == WORK_SCRIPT)
+		return interpreter_add(file, planned, c->attachment, m->index);
+	r = site_check(file, planned, m->index, &site);
 	if (r >= 0 && !(t->kinds >> site.kind & 1))
 		return FAIL(m, -EACCES, "%s may not be captured in process %d",
 			    probe_kind_name(site.kind), t->pid);
@@ -491,11 +498,14 @@ int captures_forget(struct captures *s, const struct broker_message *m)
 	return 0;
 }
 
-int captures_name_threads(struct captures *s, const struct broker_message *m)
+int captures_name_threads(struct captures *s, struct broker_message *m)
 {
 	struct capture *c = capture_get(s, m->id);
 
-	return c ? attachment_name_threads(c->attachment) : -EINVAL;
+	if (!c)
+		return -EINVAL;
+	m->count = (uint32_t)MIN(attachment_skipped(c->attachment), (uint64_t)UINT32_MAX);
+	return attachment_name_threads(c->attachment);
 }
 
 int captures_shed(struct captures *s, const struct broker_message *m)

@@ -53,7 +53,7 @@ int captures_target(struct captures *s, struct broker_message *m);
 int captures_sites(struct captures *s, struct broker_message *m, struct mapped_file *file);
 int captures_attach(struct captures *s, struct broker_message *m);
 int captures_forget(struct captures *s, const struct broker_message *m);
-int captures_name_threads(struct captures *s, const struct broker_message *m);
+int captures_name_threads(struct captures *s, struct broker_message *m);
 int captures_shed(struct captures *s, const struct broker_message *m);
 int captures_resume(struct captures *s, struct broker_message *m);
 /* *ret_fd: the file that was opened. */

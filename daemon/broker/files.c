@@ -19,6 +19,7 @@ struct files {
 		int fd; /* -1: free */
 		pid_t pid;
 		uid_t user;
+		uint64_t start, offset;  /* where a mapping of it begins, and in the file */
 		struct planned *planned; /* NULL: not yet */
 		struct planned *named;   /* of BROKER_FUNCTIONS; NULL: not asked for */
 	} list[BROKER_MAX_FILES];
@@ -74,7 +75,7 @@ static int open_file(struct files *s, struct broker_message *m)
 	r = identity_of_process(pid, &user);
 	if (r < 0)
 		return r;
-	f->fd = mappings_open(pid, m->start, m->end);
+	f->fd = mappings_open(pid, m->start, m->end, &f->offset);
 	if (f->fd < 0)
 		return f->fd;
 	if (fstat(f->fd, &st) < 0) {
@@ -84,6 +85,7 @@ static int open_file(struct files *s, struct broker_message *m)
 	}
 	f->pid = pid;
 	f->user = user;
+	f->start = m->start;
 	f->planned = f->named = NULL;
 	m->id = s->first_id + (uint32_t)(f - s->list);
 	m->opened = (struct broker_file){ .device = st.st_dev,
@@ -160,7 +162,11 @@ static int find_sites(struct files *s, struct captures *captures, struct broker_
 
 	if (!f || !f->planned || !f->planned->plan)
 		return -EINVAL;
-	file = (struct mapped_file){ .fd = f->fd, .pid = f->pid, .plan = f->planned->plan };
+	file = (struct mapped_file){ .fd = f->fd,
+				     .pid = f->pid,
+				     .start = f->start,
+				     .offset = f->offset,
+				     .plan = f->planned->plan };
 	for (unsigned i = 0; i < BROKER_MAX_FILES && file.n_versions < MAPPED_FILES_MAX; i++) {
 		const struct file *other = &s->list[i];
 

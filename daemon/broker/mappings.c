@@ -29,7 +29,7 @@ int mappings_list(pid_t pid, uid_t *ret_uid)
 }
 
 struct mapping_search {
-	uint64_t start, end;
+	uint64_t start, end, offset;
 	/* Any mapping at all: a process that has ended has none. */
 	bool any;
 };
@@ -39,10 +39,11 @@ static int is_mapping(const struct maps_entry *e, void *data)
 	struct mapping_search *search = data;
 
 	search->any = true;
+	search->offset = e->offset;
 	return e->start == search->start && e->end == search->end && e->executable;
 }
 
-int mappings_open(pid_t pid, uint64_t start, uint64_t end)
+int mappings_open(pid_t pid, uint64_t start, uint64_t end, uint64_t *ret_offset)
 {
 	struct mapping_search search = { .start = start, .end = end };
 	_cleanup_close_ int link = -1, maps = -1;
@@ -69,5 +70,8 @@ int mappings_open(pid_t pid, uint64_t start, uint64_t end)
 	/* Its owner may hold a lease on it, and a plain open would wait for the end of that
 	 * lease. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	*ret_offset = search.offset;
+	return fd;
 }

@@ -89,10 +89,10 @@ enum broker_request {
 	/* In: index of a finding, from 0, pid. out: finding, pid: 0 if it is about the host;
 	 * -ENOENT: no more. */
 	BROKER_PREFLIGHT,
-	/* In: index of a trigger, pid. Out: fd, to write its snapshot to. -EALREADY: too soon after
-	 * its last one. */
+	/* In: name of a trigger, pid. Out: fd, to write its snapshot to. -EALREADY: too soon after
+	 * its last one; -ENOENT: there is no such trigger any more. */
 	BROKER_SNAPSHOT,
-	/* In: the same index, count: 1 if what was begun is complete, 0: it is forgotten; id of the
+	/* In: the same name, count: 1 if what was begun is complete, 0: it is forgotten; id of the
 	 * capture that it is of. Out: name of the file, start: its size. */
 	BROKER_SNAPSHOT_END,
 };

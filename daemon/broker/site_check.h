@@ -15,6 +15,7 @@
 struct mapped_file {
 	int fd;
 	pid_t pid;
+	uint64_t start, offset; /* where a mapping of code begins, and its offset in the file */
 	const struct plan *plan;
 	struct code_ranges ranges;
 	bool has_seccomp; /* a filter restricts the system calls of the process */

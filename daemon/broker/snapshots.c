@@ -29,7 +29,7 @@ struct snapshots {
 	/* When the latest one of each trigger was begun; 0: never. */
 	uint64_t begun_ns[TRIGGERS_MAX];
 	int fd; /* of the one that is being made, -1: none */
-	unsigned trigger;
+	char trigger[TRIGGER_NAME_SIZE];
 	pid_t pid;
 	bool warned_of_readers;
 };
@@ -134,28 +134,74 @@ static void note_latest(struct snapshots *s, const struct kept *file)
 	const char *name;
 	size_t size = find_trigger(file->name, &name);
 
-	for (unsigned i = 0; i < s->options.n_rules; i++)
-		if (strlen(s->options.rules[i].name) == size &&
-		    !strncmp(s->options.rules[i].name, name, size) && file->age_ns < now)
+	for (unsigned i = 0; i < s->options.triggers.n; i++)
+		if (strlen(s->options.triggers.names[i]) == size &&
+		    !strncmp(s->options.triggers.names[i], name, size) && file->age_ns < now)
 			s->begun_ns[i] = MAX(s->begun_ns[i], now - file->age_ns);
+}
+
+static void note_all(struct snapshots *s)
+{
+	struct kept *files = NULL;
+	size_t n = 0;
+
+	if (s->options.directory >= 0 && list_files(s, &files, &n) == 0)
+		for (size_t i = 0; i < n; i++)
+			note_latest(s, &files[i]);
+	free(files);
+}
+
+static int find_name(const struct trigger_names *names, const char *name)
+{
+	for (unsigned i = 0; i < names->n; i++)
+		if (!strncmp(names->names[i], name, TRIGGER_NAME_SIZE))
+			return (int)i;
+	return -ENOENT;
+}
+
+bool trigger_names_are_valid(const struct trigger_names *names)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	if (names->n > TRIGGERS_MAX)
+		return false;
+	for (unsigned i = 0; i < names->n; i++) {
+		size_t size = strnlen(names->names[i], TRIGGER_NAME_SIZE);
+
+		if (!size || size == TRIGGER_NAME_SIZE ||
+		    strspn(names->names[i], letters) != size ||
+		    find_name(names, names->names[i]) != (int)i)
+			return false;
+	}
+	return true;
 }
 
 int snapshots_new(const struct snapshots_options *options, struct snapshots **ret)
 {
 	struct snapshots *s = calloc(1, sizeof(*s));
-	struct kept *files = NULL;
-	size_t n = 0;
 
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
 	s->fd = -1;
-	if (options->directory >= 0 && list_files(s, &files, &n) == 0)
-		for (size_t i = 0; i < n; i++)
-			note_latest(s, &files[i]);
-	free(files);
+	note_all(s);
 	*ret = s;
 	return 0;
+}
+
+void snapshots_set_triggers(struct snapshots *s, const struct trigger_names *triggers)
+{
+	uint64_t begun[TRIGGERS_MAX] = {};
+
+	for (unsigned i = 0; i < triggers->n; i++) {
+		int was = find_name(&s->options.triggers, triggers->names[i]);
+
+		begun[i] = was < 0 ? 0 : s->begun_ns[was];
+	}
+	memcpy(s->begun_ns, begun, sizeof(begun));
+	s->options.triggers = *triggers;
+	note_all(s);
 }
 
 struct snapshots *snapshots_free(struct snapshots *s)
@@ -168,12 +214,14 @@ struct snapshots *snapshots_free(struct snapshots *s)
 
 int snapshots_begin(struct snapshots *s, struct broker_message *m, int *ret_fd)
 {
+	int trigger = find_name(&s->options.triggers, m->name), error;
 	uint64_t now = loop_now(), *begun;
-	int error;
 
-	if (s->options.directory < 0 || m->index >= s->options.n_rules || m->pid > INT32_MAX)
+	if (s->options.directory < 0 || m->pid > INT32_MAX)
 		return -EINVAL;
-	begun = &s->begun_ns[m->index];
+	if (trigger < 0)
+		return FAIL(m, trigger, "the configuration does not have this trigger any more");
+	begun = &s->begun_ns[trigger];
 	if (*begun && now - *begun < s->options.interval_ns)
 		return FAIL(m, -EALREADY, "it is too soon after the last one (snapshot-interval)");
 	*begun = now;
@@ -184,7 +232,7 @@ int snapshots_begin(struct snapshots *s, struct broker_message *m, int *ret_fd)
 		error = errno;
 		return FAIL(m, -error, "cannot write to snapshot-directory: %s", strerror(error));
 	}
-	s->trigger = m->index;
+	memcpy(s->trigger, s->options.triggers.names[trigger], sizeof(s->trigger));
 	s->pid = (pid_t)m->pid;
 	*ret_fd = s->fd;
 	return 0;
@@ -236,8 +284,8 @@ static void file_name(const struct snapshots *s, char *ret, size_t size)
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
 	strftime(time, sizeof(time), "%Y%m%dT%H%M%S", &utc);
-	snprintf(ret, size, "%s.%03ldZ-%s-%d" SUFFIX, time, now.tv_nsec / 1000000,
-		 s->options.rules[s->trigger].name, s->pid);
+	snprintf(ret, size, "%s.%03ldZ-%s-%d" SUFFIX, time, now.tv_nsec / 1000000, s->trigger,
+		 s->pid);
 }
 
 static int name_file(const struct snapshots *s, struct broker_message *m)
@@ -265,7 +313,8 @@ static int name_file(const struct snapshots *s, struct broker_message *m)
 
 int snapshots_end(struct snapshots *s, struct broker_message *m, uid_t reader)
 {
-	int r = s->fd < 0 || m->index != s->trigger ? -EINVAL : 0, permitted = 0;
+	bool is_begun = s->fd >= 0 && !strncmp(m->name, s->trigger, sizeof(s->trigger));
+	int r = is_begun ? 0 : -EINVAL, permitted = 0;
 
 	if (r < 0)
 		return r;

@@ -25,9 +25,11 @@ struct drain {
 	struct ring *rings[RECORD_MAX_RINGS];
 	unsigned n_rings;
 	struct store *store;
+	struct unwinder *unwinder;
+	struct unwinder_counts stacks;
 	bool begun;    /* the window is open */
 	bool finished; /* the last record was read */
-	uint64_t records, refused, malformed;
+	uint64_t records, refused, malformed, copies;
 	uint64_t last_ns, late;
 	uint64_t settled_ns; /* records before that time were passed on */
 	/* When the counters were last read: a new loss happened after that time. */
@@ -36,8 +38,32 @@ struct drain {
 	int error;       /* the first one */
 };
 
+/* A record goes where those of its ring, or those that waited, are put in order. */
+static void keep(struct drain *d, unsigned stream, const void *record, size_t size)
+{
+	int r = store_add(d->store, stream, record, size);
+
+	if (r == -ENOBUFS) {
+		d->refused++;
+	} else if (r < 0) {
+		d->malformed++;
+	} else {
+		d->records++;
+		r = d->seen(record, d->data);
+		if (r < 0)
+			d->error = r;
+	}
+}
+
+static void on_stack(const struct record *record, size_t size, void *data)
+{
+	struct drain *d = data;
+
+	keep(d, d->n_rings, record, size);
+}
+
 int drain_new(int counters, const int *rings, unsigned n_rings, const struct record_sinks *sinks,
-	      drain_seen_fn seen, void *data, struct drain **ret)
+	      drain_seen_fn seen, void *data, struct proxy *proxy, struct drain **ret)
 {
 	struct drain *d;
 	int r = 0;
@@ -61,7 +87,9 @@ int drain_new(int counters, const int *rings, unsigned n_rings, const struct rec
 		d->n_rings += r >= 0;
 	}
 	if (r >= 0)
-		r = store_new(d->n_rings, STORE_BYTES_MAX, &d->store);
+		r = store_new(d->n_rings + 1, STORE_BYTES_MAX, &d->store);
+	if (r >= 0)
+		r = unwinder_new(proxy, on_stack, d, &d->unwinder);
 	if (r < 0) {
 		drain_free(d);
 		return r;
@@ -84,9 +112,15 @@ struct drain *drain_free(struct drain *d)
 	close_rings(d);
 	if (d->counters)
 		munmap((void *)d->counters, RECORD_MAX_CPUS * sizeof(*d->counters));
+	unwinder_free(d->unwinder);
 	store_free(d->store);
 	free(d);
 	return NULL;
+}
+
+void drain_set_target(struct drain *d, unsigned target, pid_t pid)
+{
+	unwinder_set_target(d->unwinder, target, pid);
 }
 
 void drain_begin(struct drain *d)
@@ -104,18 +138,16 @@ static int on_ring(const void *record, size_t size, void *data)
 {
 	struct stream *stream = data;
 	struct drain *d = stream->drain;
-	int r;
+	const struct record *head = record;
+	bool is_copy = size >= sizeof(*head) && head->kind == RECORD_STACK_COPY;
 
-	r = store_add(d->store, stream->index, record, size);
-	if (r == -ENOBUFS) {
-		d->refused++;
-	} else if (r < 0) {
-		d->malformed++;
+	if (is_copy || (size >= sizeof(*head) && head->kind == RECORD_STACK)) {
+		if (!unwinder_add(d->unwinder, record, size))
+			d->malformed++;
+		else
+			d->copies += is_copy;
 	} else {
-		d->records++;
-		r = d->seen(record, d->data);
-		if (r < 0)
-			d->error = r;
+		keep(d, stream->index, record, size);
 	}
 	return 0;
 }
@@ -163,14 +195,17 @@ int drain_read(struct drain *d)
 
 		whole &= ring_consume(d->rings[i], on_ring, &stream) == 0;
 	}
+	unwinder_work(d->unwinder);
 	check_for_loss(d);
 	/* A ring that waits for an incomplete record holds back later ones, and those that must be
 	 * ordered with them. */
 	if (whole) {
-		r = store_take(d->store, now - MIN(now, REORDER_NS), pass_on, d);
+		uint64_t settled = MIN(now - MIN(now, REORDER_NS), unwinder_oldest(d->unwinder));
+
+		r = store_take(d->store, settled, pass_on, d);
 		if (r < 0)
 			d->error = r;
-		d->settled_ns = now - MIN(now, REORDER_NS);
+		d->settled_ns = settled;
 	}
 	return d->error;
 }
@@ -181,7 +216,19 @@ bool drain_is_empty(const struct drain *d)
 
 	for (unsigned i = 0; i < d->n_rings; i++)
 		empty &= ring_is_empty(d->rings[i]);
-	return empty;
+	return empty && !drain_is_waiting(d);
+}
+
+bool drain_is_waiting(const struct drain *d)
+{
+	return unwinder_oldest(d->unwinder) != UINT64_MAX;
+}
+
+void drain_count_stacks(const struct drain *d, struct unwinder_counts *ret)
+{
+	*ret = d->stacks;
+	if (d->unwinder)
+		unwinder_count(d->unwinder, ret);
 }
 
 int drain_finish(struct drain *d)
@@ -192,11 +239,14 @@ int drain_finish(struct drain *d)
 	for (unsigned i = 0; i < d->n_rings; i++)
 		if (!ring_is_empty(d->rings[i]))
 			note_loss(d, d->last_ns, UINT64_MAX, 0);
+	unwinder_finish(d->unwinder);
+	drain_count_stacks(d, &d->stacks);
 	r = store_take(d->store, UINT64_MAX, pass_on, d);
 	if (r < 0)
 		d->error = r;
 	/* The following steps need memory, too. */
 	close_rings(d);
+	d->unwinder = unwinder_free(d->unwinder);
 	d->store = store_free(d->store);
 	return d->error;
 }
@@ -208,7 +258,7 @@ uint64_t drain_settled_ns(const struct drain *d)
 
 void drain_count(const struct drain *d, struct drain_counts *ret)
 {
-	uint64_t submitted = 0, seen = d->records + d->refused + d->malformed;
+	uint64_t submitted = 0, seen = d->records + d->refused + d->malformed + d->copies;
 
 	*ret = (struct drain_counts){ .records = d->records,
 				      .refused = d->refused,

@@ -73,7 +73,10 @@ int prepare_target(struct proxy *proxy, const struct target *target, struct prep
 	}
 	ret->target.n_files = ret->n_files;
 	for (unsigned i = 0; i < target->packs->n_rows && r >= 0; i++)
-		any |= target->packs->rows[i]->work != WORK_STREAM && prepared_has(ret, i);
+		any |= target->packs->rows[i]->work != WORK_STREAM &&
+		       target->packs->rows[i]->work != WORK_PLAIN &&
+		       target->packs->rows[i]->work != WORK_SCRIPT &&
+		       target->packs->rows[i]->work != WORK_CONTEXT && prepared_has(ret, i);
 	if (r >= 0 && !any) {
 		snprintf(
 			ret_text, text_size,
@@ -96,12 +99,12 @@ void prepared_done(struct prepared *p, struct proxy *proxy)
 }
 
 /* Without the addresses that a function returns, allocations and deallocations cannot be
- * matched. */
+ * matched, and without their number nothing is known of decrypted bytes. */
 static bool needs_return(const struct prepared *p, const struct plan_site *site)
 {
 	const struct probe_row *row = p->target.packs->rows[site->spec];
 
-	return row->work == WORK_ALLOC && row->verb != VERB_POINT;
+	return (row->work == WORK_ALLOC && row->verb != VERB_POINT) || row->work == WORK_PLAIN;
 }
 
 bool prepared_uses(const struct prepared *p, const struct plan_site *site)

@@ -11,8 +11,11 @@
  * entry of a table, from 1, else 0. */
 static inline const char *recorded_row_place(const struct probe_row *row, uint32_t *ret_slot)
 {
-	*ret_slot = row->usdt || row->symbol ? 0 : (row->table ? row->entry : row->slot) + 1u;
-	return row->usdt ?: row->symbol ?: row->table ? row->table->function : row->class_name;
+	*ret_slot = row->usdt || row->symbol || row->jump
+			    ? 0
+			    : (row->table ? row->entry : row->slot) + 1u;
+	return row->usdt
+		       ?: row->symbol ?: row->jump ?: row->table ? row->table->function : row->class_name;
 }
 
 struct recorded_rows {

@@ -329,6 +329,7 @@ int recording_end(struct journal *j, const struct result_facts *facts,
 	counts.records = facts->counts.records;
 	counts.dropped = facts->counts.dropped;
 	counts.ring_full = facts->counts.ring_full;
+	counts.skipped = facts->counts.skipped;
 	counts.refused = facts->counts.refused;
 	counts.malformed = facts->counts.malformed;
 	counts.unread = facts->counts.unread;

@@ -280,6 +280,7 @@ static int take_result(struct replaying *p, const Tfprofd__RecordingResult *m, u
 	facts->counts = (struct drain_counts){ .records = m->counts->records,
 					       .dropped = m->counts->dropped,
 					       .ring_full = m->counts->ring_full,
+					       .skipped = m->counts->skipped,
 					       .refused = m->counts->refused,
 					       .malformed = m->counts->malformed,
 					       .unread = m->counts->unread,

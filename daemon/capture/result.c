@@ -71,6 +71,11 @@ static void warn_of_counts(struct capture_result *result, const struct drain_cou
 			result,
 			"%llu of %llu records were lost because the capture reached its memory limit: use a shorter window or a lower level.",
 			(unsigned long long)counts->refused, all);
+	if (counts->skipped)
+		result_warn(
+			result,
+			"Up to %llu records are missing because the kernel skipped BPF programs: another thread, or an interrupt, was in the same one on that CPU.",
+			(unsigned long long)counts->skipped);
 	if (counts->late)
 		result_warn(
 			result,
@@ -103,7 +108,7 @@ static void warn_of_sampling(struct capture_result *result)
 	for (unsigned i = 0; i < result->n_shed; i++)
 		if (result->shed[i].kind == KIND_OPS)
 			*sampling = (struct op_sampling){};
-	if (sampling->n_slices)
+	if (sampling->is_part)
 		result_restate(
 			result,
 			"Operations were sampled, to keep the budget of %.4g %%: %u slices, %.3f s of %.3f s. The trace, and TensorBoard's tables of operations, have only these: what tfprofctl prints of operations is an estimate for the whole window. All operations of %llu requests are known; %llu requests are longer than a slice.",

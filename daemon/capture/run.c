@@ -133,13 +133,9 @@ static void note_targets(struct capture *c, struct session *s)
 		live_set_target(&c->live, i, session_target_pid(s, i));
 }
 
-/* The kinds that are sampled if they exceed the budget; a bit each. */
 static unsigned sampled_kinds(const struct capture *c)
 {
-	/* Perf events are attached one by one, which takes longer than a slice. */
-	bool can = c->request.max_overhead > 0 && !c->result.plan.forecast.perf_events;
-
-	return can ? 1u << KIND_OPS | 1u << KIND_EXECUTORS : 0;
+	return cost_sampled_kinds(c->request.max_overhead, &c->result.plan.forecast);
 }
 
 /* Keeps the window open for its time; returns when it actually closed. */
@@ -241,7 +237,7 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 				      .requests = c->request.requests,
 				      .extras = c->request.extras };
 	const struct session_warnings *warnings = session_warnings(s);
-	uint64_t began = loop_now(), correlated;
+	uint64_t began = loop_now(), correlated, named;
 	struct timeline *timeline;
 	int r;
 
@@ -256,19 +252,21 @@ static int make_result(struct capture *c, struct session *s, uint64_t start, uin
 	r = correlation_finish(c->correlation, stop, facts.start_unix_ns, &timeline);
 	if (r < 0)
 		return r;
+	correlated = loop_now();
 	r = symbols_find(c->shared->proxy, timeline, c->result.recording);
 	if (r < 0) {
 		timeline_free(timeline);
 		return r;
 	}
-	correlated = loop_now();
+	named = loop_now();
 	r = result_make(timeline, &facts, &c->result);
 	log_debug(
-		"%llu records, %llu spans: the last ones drained %llu ms after the window, timeline made in %llu ms, exported in %llu ms",
+		"%llu records, %llu spans: the last ones drained %llu ms after the window, timeline made in %llu ms, functions named in %llu ms, exported in %llu ms",
 		(unsigned long long)facts.counts.records, (unsigned long long)timeline->n_spans,
 		(unsigned long long)((began - stop) / 1000000),
 		(unsigned long long)((correlated - began) / 1000000),
-		(unsigned long long)((loop_now() - correlated) / 1000000));
+		(unsigned long long)((named - correlated) / 1000000),
+		(unsigned long long)((loop_now() - named) / 1000000));
 	timeline_free(timeline);
 	if (r == -EFBIG)
 		capture_fail(

@@ -45,6 +45,7 @@ struct session {
 	bool opened;            /* the window was opened */
 	uint64_t start_ns;      /* of the window */
 	unsigned refused_kinds; /* that the kernel refuses; a bit each */
+	uint32_t skipped;       /* as drain_counts */
 	unsigned
 		crowded[KIND_COUNT]; /* of these, how many probes are too many; 0: it is not that */
 	unsigned n_targets;
@@ -81,7 +82,8 @@ static int map_everything(struct session *s, const int *fds, unsigned n)
 		s->control = NULL;
 		return -errno;
 	}
-	return drain_new(fds[1], fds + 2, n - 2, &s->options.sinks, on_record, s, &s->drain);
+	return drain_new(fds[1], fds + 2, n - 2, &s->options.sinks, on_record, s, s->options.proxy,
+			 &s->drain);
 }
 
 static const char *describe_refused(const struct session *s, enum probe_kind kind, char *text,
@@ -264,6 +266,7 @@ static int new_target(struct session *s, const struct prepared *target, char *te
 	*t = (struct session_target){ .prepared = target };
 	layouts_init(&t->layouts, target->target.packs);
 	share_constant_layouts(s, s->n_targets - 1, target->target.packs);
+	drain_set_target(s->drain, s->n_targets - 1, target->target.pid);
 	t->pidfd = (int)syscall(SYS_pidfd_open, target->target.pid, 0);
 	t->added_ns = loop_now();
 	t->cpu_base_ns = t->cpu_ns = process_cpu_ns(target->target.pid);
@@ -396,8 +399,7 @@ void session_close(struct session *s, uint64_t stop)
 
 int session_shed(struct session *s, enum probe_kind kind, const char *text)
 {
-	/* Hits that arrive before the probes are gone do not count: some probes are detached before
-	 * others. */
+	/* Hits from now on do not count: some probes are detached before others. */
 	int r = sinks_shed(&s->options.sinks, kind, loop_now(), text);
 
 	return r < 0 ? r : call_for_kind(s, BROKER_SHED, kind);
@@ -470,12 +472,15 @@ uint64_t session_settled_ns(const struct session *s)
 
 int session_name_threads(struct session *s)
 {
-	int r = proxy_call_id(s->options.proxy, BROKER_NAME_THREADS, s->id);
+	struct broker_message m = { .type = BROKER_NAME_THREADS, .id = s->id };
+	int r = proxy_call(s->options.proxy, &m, NULL, NULL);
 
 	if (r == -EPIPE || is_orphaned(s))
 		return -EPIPE;
 	if (r < 0)
 		warnings_add(&s->warnings, "Names of threads are missing.");
+	else
+		s->skipped = m.count;
 	return 0;
 }
 
@@ -489,13 +494,14 @@ int session_finish(struct session *s)
 	end_capture(s);
 	/* A program that saw the window open may still be writing its record, and all later records
 	 * wait for it. */
-	for (int i = 0; i < FINISH_ROUNDS; i++) {
+	for (int i = 0; i < FINISH_ROUNDS || drain_is_waiting(s->drain); i++) {
 		drain_read(s->drain);
 		if (drain_is_empty(s->drain) && i > 0)
 			break;
 		poll(NULL, 0, 1);
 	}
 	r = drain_finish(s->drain);
+	warnings_of_stacks(&s->warnings, s->drain);
 	for (unsigned i = 0; i < s->n_targets; i++)
 		if (layouts_n_unknown(&s->targets[i].layouts))
 			warnings_add(
@@ -509,6 +515,8 @@ int session_finish(struct session *s)
 void session_count(const struct session *s, struct drain_counts *ret)
 {
 	drain_count(s->drain, ret);
+	ret->skipped = s->skipped;
+	ret->dropped += ret->skipped;
 }
 
 const uint64_t *session_cost_ns(const struct session *s)

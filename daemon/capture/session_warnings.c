@@ -35,8 +35,25 @@ void warnings_of_calls(struct session_warnings *warnings, const struct forecast 
 		snprintf(more, sizeof(more), "some %u ns longer", ns);
 	warnings_add(
 		warnings,
-		"Each system call of every process took %s: the kernel has no tracepoints at sockets (Linux has them since 6.3). --sockets off does without.",
+		"Each system call of every process took %s: the kernel has no tracepoints at sockets (Linux has them since 6.3) and lets no programs run at its functions. --sockets off does without.",
 		more);
+}
+
+void warnings_of_stacks(struct session_warnings *w, const struct drain *drain)
+{
+	struct unwinder_counts n;
+
+	drain_count_stacks(drain, &n);
+	if (n.plain)
+		warnings_add(
+			w,
+			"%llu of %llu stacks were followed by frame pointers only: of functions without them, callers are missing.",
+			(unsigned long long)n.plain, (unsigned long long)(n.plain + n.stacks));
+	if (n.cut > n.stacks / 100)
+		warnings_add(
+			w,
+			"%llu of %llu stacks are truncated: they show [truncated] in place of the outermost functions.",
+			(unsigned long long)n.cut, (unsigned long long)(n.plain + n.stacks));
 }
 
 void warnings_done(struct session_warnings *w)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "daemon/capture/budget/forecast.h"
+#include "daemon/capture/drain.h"
 #include "daemon/capture/prepare.h"
 
 #define SESSION_WARNINGS_MAX 32
@@ -26,4 +27,6 @@ void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
 			const struct detail *detail, const struct forecast *forecast);
 /* The capture slows down every system call of the host. */
 void warnings_of_calls(struct session_warnings *warnings, const struct forecast *forecast);
+/* Stacks of which callers are missing. */
+void warnings_of_stacks(struct session_warnings *w, const struct drain *drain);
 void warnings_done(struct session_warnings *w);

@@ -243,7 +243,7 @@ static int record_symbols(struct journal *j, const struct stacks *s)
 	m.targets = numbers;
 	m.functions = numbers + n + 1;
 	for (size_t i = 0; i < n; i++)
-		if (s->frames[i].process != STACK_KERNEL && s->frames[i].function != STACK_NONE) {
+		if (s->frames[i].process < STACK_SCRIPT && s->frames[i].function != STACK_NONE) {
 			m.addresses[m.n_addresses++] = s->frames[i].address;
 			m.targets[m.n_targets++] = s->frames[i].process;
 			m.functions[m.n_functions++] = s->frames[i].function;

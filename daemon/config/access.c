@@ -74,6 +74,11 @@ static int take_memory(struct access_rule *rule, const char *value, char *text)
 	return r;
 }
 
+static int take_decrypted(struct access_rule *rule, const char *value, char *text)
+{
+	return config_take_bool(value, &rule->allows_decrypted, text);
+}
+
 static int take_max_level(struct access_rule *rule, const char *value, char *text)
 {
 	return config_take_level(value, &rule->ceiling.max_level, text);
@@ -124,6 +129,7 @@ static const struct {
 	{ "max-overhead", take_max_overhead },
 	{ "max-duration", take_max_duration },
 	{ "memory", take_memory },
+	{ "decrypted-requests", take_decrypted },
 };
 
 int config_access_take(struct access_rule *rule, unsigned *seen, const char *name,

@@ -96,6 +96,7 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 		 char *ret_text, size_t text_size)
 {
 	struct config *config = malloc(sizeof(*config));
+	char text[CONFIG_TEXT];
 	int r = -ENOMEM;
 
 	if (config)
@@ -121,12 +122,12 @@ int config_renew(const struct config *old, int argc, char *argv[], int file_fd,
 			restart(key->name, data);
 		memcpy(now, was, key->size);
 	}
-	/* The broker has their names since its start. */
-	if (config->n_triggers != old->n_triggers ||
-	    memcmp(config->triggers, old->triggers, old->n_triggers * sizeof(old->triggers[0])))
+	/* They need the recorder and the directory that the daemon has since its start. */
+	if (config_triggers_finish(config, text) < 0) {
 		restart("[trigger]", data);
-	memcpy(config->triggers, old->triggers, sizeof(config->triggers));
-	config->n_triggers = old->n_triggers;
+		memcpy(config->triggers, old->triggers, sizeof(config->triggers));
+		config->n_triggers = old->n_triggers;
+	}
 	*ret = config;
 	return 0;
 }

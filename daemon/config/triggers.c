@@ -204,11 +204,12 @@ static int finish(const struct config *config, struct trigger_rule *rule, char *
 			text,
 			"[trigger %s]: queue-above counts requests in progress, of all models: leave out requests, window and model",
 			name);
-	if (!rule->requests)
+	/* Without them for a queue: what is complete is looked at again after SIGHUP. */
+	if (!rule->requests && rule->condition != TRIGGER_QUEUE)
 		rule->requests = rule->condition == TRIGGER_P99      ? P99_REQUESTS
 				 : rule->condition == TRIGGER_ERRORS ? ERRORS_REQUESTS
 								     : 1;
-	if (!rule->window_ns)
+	if (!rule->window_ns && rule->condition != TRIGGER_QUEUE)
 		rule->window_ns = WINDOW_NS;
 	if (!rule->last_ns)
 		rule->last_ns = MIN(LAST_NS, config->recorder.last_ns);

@@ -18,6 +18,7 @@
 #include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
+#include "daemon/correlate/sched/scripts.h"
 #include "daemon/correlate/sched/threads.h"
 #include "daemon/timeline/lifetime.h"
 #include "daemon/timeline/sample_work.h"
@@ -30,7 +31,7 @@ static bool has_thread(const struct record *r)
 	return r->kind != RECORD_READY && r->kind != RECORD_ACCEPTED && r->kind != RECORD_NAME &&
 	       r->kind != RECORD_OBJECT && r->kind != RECORD_UNSEEN && r->kind != RECORD_FIELD &&
 	       r->kind != RECORD_QUOTA && r->kind != RECORD_DEPARTURE &&
-	       r->kind != RECORD_KERNEL_NAME;
+	       r->kind != RECORD_KERNEL_NAME && r->kind != RECORD_SCRIPT;
 }
 
 static void on_record(struct correlator *c, const struct record *r)
@@ -79,6 +80,9 @@ static void on_record(struct correlator *c, const struct record *r)
 		break;
 	case RECORD_KERNEL_NAME:
 		samples_on_kernel_name(c, (const void *)r);
+		break;
+	case RECORD_SCRIPT:
+		scripts_on_script(c, (const void *)r);
 		break;
 	case RECORD_FOREIGN:
 		threads_on_foreign(c, (const void *)r);
@@ -183,7 +187,9 @@ static void apply_sheds(struct correlator *c, uint64_t now)
 		if (change.kind == KIND_SWITCHES)
 			threads_end(c, change.at_ns);
 		else if (change.kind == KIND_SOCKETS)
-			messages_end(c, change.at_ns);
+			messages_end(c, change.at_ns, false);
+		else if (change.kind == KIND_DECRYPTED)
+			messages_end(c, change.at_ns, true);
 		else if (change.kind != KIND_STACKS)
 			verbs_shed(c, change.kind, change.at_ns);
 	}
@@ -193,6 +199,7 @@ struct correlator *correlator_free(struct correlator *c)
 {
 	if (!c)
 		return NULL;
+	contexts_done(&c->contexts);
 	streams_done(&c->streams);
 	claims_done(&c->claims);
 	attribution_done(&c->attributions);
@@ -204,6 +211,7 @@ struct correlator *correlator_free(struct correlator *c)
 	batches_done(&c->batches);
 	runs_done(&c->runs);
 	samples_done(&c->samples);
+	scripts_done(&c->scripts);
 	threads_done(&c->sched);
 	quotas_done(&c->quotas);
 	thread_table_done(&c->threads);

@@ -11,6 +11,7 @@
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/finished.h"
 #include "daemon/correlate/http/arrivals.h"
@@ -24,6 +25,7 @@
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
+#include "daemon/correlate/sched/scripts.h"
 #include "daemon/correlate/sheds.h"
 #include "daemon/correlate/spans.h"
 #include "daemon/correlate/targets.h"
@@ -51,6 +53,7 @@ struct correlator {
 	struct sched sched;
 	struct quotas quotas;
 	struct samples samples;
+	struct scripts scripts;
 	/* The runtime's functions. */
 	struct runs runs;
 	struct batches batches;
@@ -67,6 +70,7 @@ struct correlator {
 	struct attributions attributions;
 	struct claims claims;
 	struct streams streams;
+	struct contexts contexts;
 };
 
 /* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps

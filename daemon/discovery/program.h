@@ -9,7 +9,7 @@
 #include "daemon/proxy/proxy.h"
 
 /* One for each kind that packs name. */
-#define BESIDE_MAX 2
+#define BESIDE_MAX 5
 
 struct process_program {
 	/* Packs, as bits; 0: it has no known runtime. */

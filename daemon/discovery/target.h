@@ -8,7 +8,7 @@
 
 #include "daemon/plan/model.h"
 
-#define TARGET_FILES_MAX 5
+#define TARGET_FILES_MAX 8
 
 struct target_file {
 	uint64_t start, end; /* of the executable mapping */

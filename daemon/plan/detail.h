@@ -22,6 +22,8 @@ enum probe_kind {
 	KIND_STACKS, /* samples of what threads execute: not a probe of a pack */
 	/* How a process starts; no capture has them. */
 	KIND_STARTUP,
+	KIND_DECRYPTED, /* requests on encrypted connections */
+	KIND_CONTEXTS,  /* which request a thread works for, by what threads hand one another */
 	KIND_COUNT,
 };
 
@@ -46,6 +48,8 @@ enum memory_choice {
 struct detail {
 	unsigned level;  /* as host_tracer_level: 1 to 3 */
 	bool no_sockets; /* requests are not looked for at sockets */
+	/* Also on encrypted connections, if the configuration allows that for every process. */
+	bool decrypted;
 	enum memory_choice memory;
 	bool startup; /* its purpose is how processes start */
 	/* How often each CPU is sampled for what threads execute; 0: never. */

@@ -64,6 +64,16 @@ enum work {
 	/* A model's variables are read (OPEN: text, the common prefix of their file names; tag: the
 	 * reader). */
 	WORK_WEIGHTS,
+	/* A library passes the bytes that it decrypts or encrypts for its caller (action:
+	 * ACTION_PLAIN, whose program sends what sockets send). */
+	WORK_PLAIN,
+	/* The evaluator of scripts: nothing is attached to it. Stacks that are sampled show the
+	 * functions of the script in its place. */
+	WORK_SCRIPT,
+	/* What a server's threads hand one another, to work for one request: an object or a number
+	 * (value; value2: 0, or what is equal for all of a process). ENQUEUE: it is made; OPEN,
+	 * CLOSE: the thread works on it. */
+	WORK_CONTEXT,
 	WORK_COUNT,
 };
 
@@ -97,6 +107,13 @@ struct probe_read {
 struct pack;
 struct table_path; /* of lib/elf/table.h */
 
+/* Objects of the file that a row needs. */
+enum row_object {
+	OBJECT_RUNTIME,   /* WORK_SCRIPT: where the interpreter has everything */
+	OBJECT_CODE_TYPE, /* WORK_SCRIPT: the type of objects with code */
+	ROW_OBJECTS,
+};
+
 /* A slack larger than the frames of any thread. */
 #define SLACK_ANY (1u << 24)
 
@@ -119,6 +136,15 @@ struct probe_row {
 	/* Likewise without a symbol: an entry of a table of functions, which is an API struct. */
 	const struct table_path *table;
 	uint16_t entry;
+	/* Besides, the file must export these. */
+	const char *objects[ROW_OBJECTS];
+	/*
+	 * The function that this exported function ends in, by a jump. All of a pack's rows that
+	 * have this are found in a file, or none. first_call: the probe is behind that function's
+	 * first call, and ARGUMENT_1 is what the call returned.
+	 */
+	const char *jump;
+	bool first_call;
 
 	enum verb verb;
 	enum work work;
@@ -138,7 +164,8 @@ struct probe_row {
 	/* OPEN: bytes above the stack pointer of the entry within which entries still belong to
 	 * what begins: the function itself returns earlier, and another row's entry ends it. */
 	uint32_t slack;
-	/* Of the pack: OPEN and CLOSE of one kind of run, or request, share it. */
+	/* Of the pack: OPEN and CLOSE of one kind of run, or request, share it. OPEN(PLAIN),
+	 * FREE(PLAIN): enum plain_action. */
 	uint8_t group;
 	/* The lowest level of the capture at which this probe is attached. */
 	uint8_t min_level;
@@ -189,6 +216,8 @@ struct pack {
 	const char *const *executables;
 	/* It makes no process a target: its rows are looked for in every target. */
 	bool everywhere;
+	/* Its files are mapped before those of a runtime: a new mapping of them is no news. */
+	bool mapped_first;
 	/* Slots in its rows are those of releases that begin with this. */
 	const char *slots_release;
 	const char *version_function; /* exported, returns a constant string; NULL: none */
@@ -204,6 +233,8 @@ struct pack {
 	struct chunk_tags chunk_tags;
 	/* The folder in a model's directory with the files of its variables; NULL: none. */
 	const char *weights_folder;
+	/* WORK_SCRIPT: of the interpreter's objects; NULL: it has no such row. */
+	const struct script_layout *script;
 };
 
 static inline bool row_is(const struct probe_row *row, enum verb verb, enum work work)

@@ -35,6 +35,16 @@ uint64_t packs_of_file(const char *base_name)
 	return bits;
 }
 
+bool packs_are_news(const char *base_name)
+{
+	uint64_t bits = packs_of_file(base_name);
+
+	for (unsigned i = 0; packs[i]; i++)
+		if (packs[i]->mapped_first)
+			bits &= ~(UINT64_C(1) << i);
+	return bits;
+}
+
 /* The packs that are in every set. */
 static uint64_t packs_everywhere(void)
 {

@@ -9,6 +9,9 @@ extern const struct pack *const packs[];
 
 /* The packs, as bits, whose library or program has this base name. */
 uint64_t packs_of_file(const char *base_name);
+/* Whether a process that maps a file with this base name may have become a target, or another
+ * one. */
+bool packs_are_news(const char *base_name);
 /* The packs that make a process a target. */
 uint64_t packs_of_runtimes(uint64_t bits);
 

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/jumps.h"
 #include "daemon/plan/tables.h"
 #include "include/record_types.h"
 #include "lib/base/macro.h"
 #include "lib/elf/debug.h"
+#include "lib/elf/lookup.h"
 #include "lib/elf/rtti.h"
 #include "lib/elf/unwind.h"
 #include "lib/elf/usdt.h"
@@ -71,8 +73,11 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	site->symbol = strdup(entry->symbol);
 	if (!site->symbol)
 		return -ENOMEM;
-	if (site_choose(code, size, argument_mask(row), &site->site) != SITE_REFUSED &&
-	    row->at_return && (site->site.stack_offset || site->site.may_repeat)) {
+	if (row->first_call)
+		site_choose_behind_call(code, size, &site->site);
+	else if (site_choose(code, size, argument_mask(row) | (row->at_return ? SITE_AT_RETURN : 0),
+			     &site->site) != SITE_REFUSED &&
+		 row->at_return && (site->site.stack_offset || site->site.may_repeat)) {
 		site->site.class = SITE_REFUSED;
 		site->site.reason = "the return address may not be where it was at the entry";
 	}
@@ -257,14 +262,89 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	return 0;
 }
 
+/* Finds the objects that rows need; what lacks one cannot be used. -errno of reading the file. */
+static int find_objects(struct plan *plan, const struct elf_image *image)
+{
+	for (unsigned i = 0; i < plan->n_sites; i++) {
+		struct plan_site *site = &plan->sites[i];
+		const struct probe_row *row = plan->packs->rows[site->spec];
+
+		for (unsigned k = 0; k < ROW_OBJECTS; k++) {
+			int r = row->objects[k]
+					? elf_lookup(image, row->objects[k], &site->objects[k])
+					: 0;
+
+			if (r == -ENOMEM)
+				return r;
+			if (r < 0) {
+				site->site.class = SITE_REFUSED;
+				site->site.reason = "the file does not export what belongs to it";
+			}
+		}
+	}
+	return 0;
+}
+
+/* The function that the row's exported function jumps to. -ENOENT: there is none with a site. */
+static int add_jump(struct plan *plan, const struct elf_image *image, unsigned spec)
+{
+	struct plan_site site = { .spec = spec, .source = SYMBOL_JUMP };
+	const char *name = plan->packs->rows[spec]->jump;
+	_cleanup_free_ char *symbol = NULL;
+	int r = jumps_find(image, name, &site.function, &site.size);
+
+	if (r == -EBADMSG || r == -EOPNOTSUPP)
+		return -ENOENT;
+	if (r < 0)
+		return r;
+	if (asprintf(&symbol, "%s, jump", name) < 0)
+		return -ENOMEM;
+	site.symbol = symbol;
+	r = plan_add(plan, image, &site);
+	if (r < 0)
+		return r;
+	return plan->sites[plan->n_sites - 1].site.class == SITE_REFUSED ? -ENOENT : 0;
+}
+
+/* All of a pack's, or none. */
+static int add_jumps(struct plan *plan, const struct elf_image *image)
+{
+	const struct pack_set *set = plan->packs;
+	const struct pack *of = NULL, *lacks = NULL;
+	unsigned first = 0;
+
+	for (unsigned i = 0; i < set->n_rows; i++) {
+		int r;
+
+		if (!set->rows[i]->jump || set->owners[i] == lacks)
+			continue;
+		if (set->owners[i] != of)
+			first = plan->n_sites;
+		of = set->owners[i];
+		r = add_jump(plan, image, i);
+		if (r < 0 && r != -ENOENT)
+			return r;
+		if (r >= 0)
+			continue;
+		lacks = of;
+		while (plan->n_sites > first)
+			free(plan->sites[--plan->n_sites].symbol);
+	}
+	return 0;
+}
+
 int plan_complete(struct plan *plan, const struct elf_image *image, const char **ret_reason)
 {
 	struct planner planner = { .plan = plan, .image = image };
 	int r = tables_add(plan, image, ret_reason);
 
+	if (r >= 0)
+		r = add_jumps(plan, image);
 	if (r >= 0 && has_static_probes(plan->packs))
 		r = elf_usdt_match(image, PACK_PROVIDER, NULL, on_static_probe, &planner,
 				   ret_reason);
+	if (r >= 0)
+		r = find_objects(plan, image);
 	if (r >= 0 && plan->n_sites)
 		qsort(plan->sites, plan->n_sites, sizeof(plan->sites[0]), by_spec);
 	return r;
@@ -394,9 +474,10 @@ uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsi
 		COOKIE_MAKE(site->spec, target, value, register_of(site, row->tag.argument),
 			    register_of(site, row->value2.argument), row->action,
 			    by_path ? 0 : row->value.offset,
-			    row->action == ACTION_OBJECT ? layout
-			    : by_path                    ? 0
-							 : row->value2.offset,
+			    row->action == ACTION_OBJECT  ? layout
+			    : row->action == ACTION_PLAIN ? row->group
+			    : by_path                     ? 0
+							  : row->value2.offset,
 			    site->site.stack_offset);
 
 	if (row->at_return)

@@ -29,6 +29,8 @@ struct plan_site {
 	uint64_t note; /* offset in the file of the note that declares it */
 	/* Of a class: the file is one of the builds whose slots the pack has. */
 	bool slot_known;
+	/* Virtual addresses of the row's objects. */
+	uint64_t objects[ROW_OBJECTS];
 	/* Class, instruction, where the arguments are; or why it is refused. */
 	struct site site;
 };
@@ -71,8 +73,8 @@ int plan_make(const struct pack_set *set, const char *build_id, struct plan **re
  */
 int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry);
 
-/* Adds what is searched for each time, and is in no stored plan: static probes, and the entries of
- * tables. Puts all sites in order. Errors as plan_new(). */
+/* Adds what is searched for each time, and is in no stored plan: static probes, entries of tables,
+ * and targets of jumps. Puts all sites in order. Errors as plan_new(). */
 int plan_complete(struct plan *plan, const struct elf_image *image, const char **ret_reason);
 
 /* Whether functions of this row were found. */

@@ -22,6 +22,7 @@ struct head {
 /* Texts are offsets into the last part; 0: none. */
 struct proved_site {
 	uint64_t function, size, offset, semaphore, note;
+	uint64_t objects[ROW_OBJECTS];
 	uint32_t spec, source, index, class;
 	uint32_t site_offset, stack_offset;
 	uint32_t symbol, text, reason;
@@ -76,6 +77,7 @@ static struct proved_site encode(const struct plan_site *s, struct texts *texts)
 				 .symbol = add_text(texts, s->symbol),
 				 .reason = add_text(texts, s->site.reason) };
 
+	memcpy(p.objects, s->objects, sizeof(p.objects));
 	if (refused)
 		return p;
 	p.text = add_text(texts, s->site.text);
@@ -134,7 +136,7 @@ int proof_write(int fd, const struct plan *plan)
 
 static bool is_sound(const struct proved_site *p, const struct pack_set *set)
 {
-	if (p->spec >= set->n_rows || p->source > SYMBOL_TABLE || p->class > SITE_REFUSED ||
+	if (p->spec >= set->n_rows || p->source > SYMBOL_JUMP || p->class > SITE_REFUSED ||
 	    p->may_repeat > 1 || p->slot_known > 1)
 		return false;
 	for (unsigned i = 0; i < SITE_ARGUMENTS; i++)
@@ -161,6 +163,7 @@ static void decode(const struct proved_site *p, struct plan_site *ret)
 					     .may_repeat = p->may_repeat,
 					     .length = p->length } };
 	memcpy(ret->site.argument_register, p->registers, sizeof(p->registers));
+	memcpy(ret->objects, p->objects, sizeof(ret->objects));
 }
 
 static int read_exactly(int fd, void *data, size_t size, uint64_t offset)

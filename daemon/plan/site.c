@@ -418,6 +418,8 @@ static void walk(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
 		const char *refusal;
 		bool reachable;
 
+		if (argument_mask & SITE_AT_RETURN && frame.depth)
+			break;
 		if (!decode(decoder, code, size, &in)) {
 			if (!refused.reason)
 				refused.reason = "the code is not a complete instruction";
@@ -483,6 +485,12 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 	*ret = found;
 }
 
+static bool init_decoder(ZydisDecoder *decoder)
+{
+	return ZYAN_SUCCESS(
+		ZydisDecoderInit(decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64));
+}
+
 enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask,
 			    struct site *ret)
 {
@@ -491,8 +499,7 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 	ZydisDecoder decoder;
 
 	size = MIN(size, UINT32_MAX);
-	if (ZYAN_FAILED(
-		    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
+	if (!init_decoder(&decoder)) {
 		*ret = (struct site){ .class = SITE_REFUSED,
 				      .reason = "no decoder for this machine" };
 		return ret->class;
@@ -507,4 +514,83 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 	find_branches(&decoder, code, size, &branches);
 	walk(&decoder, code, size, argument_mask, &branches, ret);
 	return ret->class;
+}
+
+static bool is_call(const struct instruction *in)
+{
+	return in->head.meta.category == ZYDIS_CATEGORY_CALL;
+}
+
+/* Walks to the site behind the first call. NULL, or why there is none. */
+static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
+				    struct site *ret)
+{
+	struct instruction in = { .offset = 0 };
+	struct frame frame = frame_at_entry();
+	struct branches branches;
+	bool called = false;
+
+	find_branches(decoder, code, size, &branches);
+	if (branches.unseen)
+		return "branches with unknown targets may lead to the instruction";
+	for (unsigned n = 0;
+	     n < WALK_INSTRUCTIONS_MAX && in.offset < MIN(size, branches.first_target);
+	     n++, in.offset += in.head.length) {
+		if (!decode(decoder, code, size, &in))
+			return "the code is not a complete instruction";
+		if (called && (is_emulated_push(&in) || is_emulated_branch(&in))) {
+			fill_site(ret, &in, SITE_EMULATED, &frame, false);
+			return NULL;
+		}
+		if (is_call(&in) && !called) {
+			/* The callee keeps the stack; of registers, only what it returned counts.
+			 */
+			memset(frame.held, NO_ARGUMENT, sizeof(frame.held));
+			frame.held[REGISTER_RAX] = 0;
+			called = true;
+			continue;
+		}
+		if (leaves_straight_line(&in))
+			break;
+		track_arguments(&in, &frame);
+		if ((called && !holds_arguments(&frame, SITE_RDI)) ||
+		    (writes_stack_pointer(&in) && !track_stack(&in, &frame.depth)))
+			break;
+	}
+	return "no emulated instruction follows the first call";
+}
+
+enum site_class site_choose_behind_call(const uint8_t *code, size_t size, struct site *ret)
+{
+	const char *reason = "no decoder for this machine";
+	ZydisDecoder decoder;
+
+	if (init_decoder(&decoder))
+		reason = walk_behind_call(&decoder, code, MIN(size, UINT32_MAX), ret);
+	if (reason)
+		*ret = (struct site){ .class = SITE_REFUSED, .reason = reason };
+	return ret->class;
+}
+
+bool site_find_jump(const uint8_t *code, size_t size, int64_t *ret)
+{
+	struct instruction in = { .offset = 0 };
+	ZydisDecoder decoder;
+
+	if (!init_decoder(&decoder))
+		return false;
+	for (unsigned n = 0; n < WALK_INSTRUCTIONS_MAX && in.offset < size; n++) {
+		if (!decode(&decoder, code, size, &in))
+			return false;
+		in.offset += in.head.length;
+		if (in.head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+			*ret = in.offset + in.head.raw.imm[0].value.s;
+			return in.head.raw.imm[0].is_relative &&
+			       (*ret < 0 || *ret >= (int64_t)size);
+		}
+		if (!is_call(&in) && in.head.meta.category != ZYDIS_CATEGORY_COND_BR &&
+		    leaves_straight_line(&in))
+			return false;
+	}
+	return false;
 }

@@ -50,6 +50,8 @@ enum {
 	SITE_R8 = 1 << 4,
 	SITE_R9 = 1 << 5,
 	SITE_ALL_ARGUMENTS = (1 << 6) - 1,
+	/* The stack pointer is as at the entry, so that a probe at the return can be placed. */
+	SITE_AT_RETURN = 1 << 6,
 };
 
 #define SITE_ARGUMENTS 6
@@ -87,3 +89,17 @@ struct site {
  */
 enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_mask,
 			    struct site *ret);
+
+/*
+ * The same for the first emulated instruction behind the function's first call, which the straight
+ * line from the entry leads to, where some register still holds what the call returned: that
+ * register is then argument_register[0]. No branch of the function may lead to between the call
+ * and the site.
+ */
+enum site_class site_choose_behind_call(const uint8_t *code, size_t size, struct site *ret);
+/*
+ * Where the function goes by the first jump of the straight line from its entry, past conditional
+ * branches that are not taken and calls: bytes from the entry. False: there is no direct jump out
+ * of the function there.
+ */
+bool site_find_jump(const uint8_t *code, size_t size, int64_t *ret);

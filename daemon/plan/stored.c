@@ -72,7 +72,8 @@ static int print_plan(FILE *f, const struct stat *st, bool has_debug, const stru
 		const struct plan_site *s = &plan->sites[i];
 
 		/* Searched for again, which is cheap. */
-		if (s->source == SYMBOL_USDT || s->source == SYMBOL_TABLE)
+		if (s->source == SYMBOL_USDT || s->source == SYMBOL_TABLE ||
+		    s->source == SYMBOL_JUMP)
 			continue;
 		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n') || !can_be_checked(s))
 			return -EINVAL;

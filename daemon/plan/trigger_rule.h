@@ -33,3 +33,9 @@ struct trigger_rule {
 	uint64_t window_ns;
 	uint64_t last_ns; /* how far back the snapshot reaches */
 };
+
+/* What the broker knows of the rules. */
+struct trigger_names {
+	uint32_t n;
+	char names[TRIGGERS_MAX][TRIGGER_NAME_SIZE];
+};

@@ -18,6 +18,7 @@
 #include "lib/elf/debug.h"
 #include "lib/elf/functions.h"
 #include "lib/elf/image.h"
+#include "lib/elf/unwind_rows.h"
 
 struct reading {
 	struct prover_request request;
@@ -61,7 +62,7 @@ static int make_whole(const struct reading *w, const struct pack_set *set,
 	return r;
 }
 
-static int name_functions(const struct reading *w, const char **ret_reason)
+static int answer_questions(const struct reading *w, const char **ret_reason)
 {
 	_cleanup_(elf_image_freep) struct elf_image *image = NULL, *debug_file = NULL;
 	_cleanup_close_ int debug = -1;
@@ -69,6 +70,9 @@ static int name_functions(const struct reading *w, const char **ret_reason)
 
 	if (r < 0)
 		return r;
+	if (unwind_rows_are_asked(w->fds[PROVER_QUESTIONS]))
+		return unwind_rows_answer(w->fds[PROVER_QUESTIONS], image, w->fds[PROVER_PROOF],
+					  ret_reason);
 	debug = ask_for_debug_file(w, elf_image_build_id(image));
 	/* One that is not the file's is as none. */
 	if (debug >= 0)
@@ -126,7 +130,7 @@ _Noreturn static void read_file(struct reading *w, pid_t prover)
 	setpriority(PRIO_PROCESS, 0, 10);
 	if (sandbox_reader() < 0)
 		_exit(EXIT_FAILURE);
-	answer.result = w->fds[PROVER_QUESTIONS] >= 0 ? name_functions(w, &reason)
+	answer.result = w->fds[PROVER_QUESTIONS] >= 0 ? answer_questions(w, &reason)
 						      : prove(w, &answer, &reason);
 	if (answer.result < 0)
 		snprintf(answer.text, sizeof(answer.text), "%s",

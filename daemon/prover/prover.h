@@ -22,8 +22,9 @@ enum prover_fd {
 	 * empty file for the new one. */
 	PROVER_STORED = PROVER_FDS,
 	PROVER_NEW_STORED,
-	/* Likewise: places in the file, whose functions are to be named instead of a plan
-	 * (lib/elf/functions.h); the answers replace the proof. */
+	/* Likewise: places in the file, whose functions are to be named, or whose unwind rows are
+	 * wanted, instead of a plan (lib/elf/functions.h, unwind_rows.h); the answers replace the
+	 * proof. */
 	PROVER_QUESTIONS,
 	PROVER_FDS_MAX,
 };

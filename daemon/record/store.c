@@ -101,6 +101,8 @@ static size_t size_of_kind(uint8_t kind)
 		return sizeof(struct record_stack);
 	case RECORD_KERNEL_NAME:
 		return sizeof(struct record_kernel_name);
+	case RECORD_SCRIPT:
+		return sizeof(struct record_script);
 	default:
 		return 0;
 	}

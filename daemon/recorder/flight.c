@@ -2,6 +2,7 @@
 #include "daemon/recorder/flight.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "daemon/correlate/correlate.h"
 #include "daemon/record/history.h"
 #include "daemon/recorder/lead_in.h"
+#include "lib/base/array.h"
 #include "lib/base/macro.h"
 
 #define LEAD_IN_SHARE 8
@@ -20,10 +22,11 @@ struct loss {
 	uint64_t from, to, n;
 };
 
-struct shed {
-	enum probe_kind kind;
+/* A kind was shed, or recorded again: by turns. */
+struct change {
 	uint64_t time;
-	char text[SHED_TEXT];
+	enum probe_kind kind;
+	bool is_shed;
 };
 
 /* What is kept besides the records. */
@@ -32,8 +35,10 @@ struct context {
 	struct record_layout layouts[RECORD_MAX_TARGETS]
 				    [RECORD_LAYOUTS]; /* type_offset 0: unknown */
 	unsigned n_targets;
-	struct shed sheds[KIND_COUNT];
-	unsigned n_sheds;
+	struct change *changes;
+	size_t n_changes, n_changes_allocated;
+	bool is_shed[KIND_COUNT]; /* after the last change */
+	char shed_texts[KIND_COUNT][SHED_TEXT];
 	struct loss losses[LOSSES_MAX];
 	unsigned n_losses;
 };
@@ -71,17 +76,39 @@ static int on_layout(unsigned target, unsigned named, const struct record_layout
 	return 0;
 }
 
+/* Without those from before the oldest record. */
+static int add_change(struct flight *f, enum probe_kind kind, uint64_t time, bool is_shed)
+{
+	struct context *c = &f->context;
+	uint64_t oldest = flight_oldest(f);
+	size_t gone = 0;
+
+	c->is_shed[kind] = is_shed;
+	while (gone < c->n_changes && c->changes[gone].time < oldest && oldest != UINT64_MAX)
+		gone++;
+	if (gone > 0) {
+		c->n_changes -= gone;
+		memmove(c->changes, c->changes + gone, c->n_changes * sizeof(c->changes[0]));
+	}
+	if (array_reserve(&c->changes, c->n_changes, &c->n_changes_allocated, sizeof(c->changes[0]),
+			  1) < 0)
+		return -ENOMEM;
+	c->changes[c->n_changes++] =
+		(struct change){ .time = time, .kind = kind, .is_shed = is_shed };
+	return 0;
+}
+
 static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
 {
 	struct flight *f = data;
-	struct shed *shed = &f->context.sheds[f->context.n_sheds];
 
-	if (f->context.n_sheds == KIND_COUNT)
-		return -E2BIG;
-	f->context.n_sheds++;
-	*shed = (struct shed){ .kind = kind, .time = time };
-	strncpy(shed->text, text, sizeof(shed->text) - 1);
-	return 0;
+	snprintf(f->context.shed_texts[kind], SHED_TEXT, "%s", text);
+	return add_change(f, kind, time, true);
+}
+
+static int on_resume(enum probe_kind kind, uint64_t time, void *data)
+{
+	return add_change(data, kind, time, false);
 }
 
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
@@ -125,6 +152,7 @@ int flight_new(uint64_t bytes, uint64_t last_ns, struct flight **ret)
 	f->sink = (struct record_sink){ .target = on_target,
 					.layout = on_layout,
 					.shed = on_shed,
+					.resume = on_resume,
 					.loss = on_loss,
 					.record = on_record,
 					.data = f };
@@ -146,6 +174,7 @@ struct flight *flight_free(struct flight *f)
 		return NULL;
 	history_free(f->history);
 	lead_in_free(f->lead_in);
+	free(f->context.changes);
 	free(f);
 	return NULL;
 }
@@ -165,6 +194,18 @@ uint64_t flight_oldest(const struct flight *f)
 	return history_oldest(f->history);
 }
 
+static int copy_context(const struct context *c, struct context *ret)
+{
+	size_t n = c->n_changes;
+
+	*ret = *c;
+	ret->changes = n ? malloc(n * sizeof(c->changes[0])) : NULL;
+	if (!ret->changes)
+		return n ? -ENOMEM : 0;
+	memcpy(ret->changes, c->changes, n * sizeof(c->changes[0]));
+	return 0;
+}
+
 int flight_view_new(const struct flight *f, struct flight_view **ret)
 {
 	struct flight_view *view = calloc(1, sizeof(*view));
@@ -172,9 +213,10 @@ int flight_view_new(const struct flight *f, struct flight_view **ret)
 
 	if (!view)
 		return -ENOMEM;
-	view->context = f->context;
+	r = copy_context(&f->context, &view->context);
 	view->oldest_ns = flight_oldest(f);
-	r = lead_in_copy(f->lead_in, &view->lead_in);
+	if (r == 0)
+		r = lead_in_copy(f->lead_in, &view->lead_in);
 	if (r == 0)
 		r = history_view_new(f->history, &view->history);
 	if (r < 0) {
@@ -196,6 +238,7 @@ struct flight_view *flight_view_free(struct flight_view *view)
 		return NULL;
 	history_view_free(view->history);
 	lead_in_free(view->lead_in);
+	free(view->context.changes);
 	free(view);
 	return NULL;
 }
@@ -208,22 +251,43 @@ struct reading {
 	struct lead_in *lead_in;
 	bool began; /* the lead-in was passed on */
 	struct rebase *rebase;
-	unsigned n_sheds; /* that were passed on */
+	size_t n_changes; /* that were passed on */
 	uint64_t records;
 };
 
-/* What was shed before that time. */
-static int report_sheds(struct reading *reading, uint64_t time)
+/* What was shed at the beginning, which the first change of a kind after it shows. */
+static int report_shed(struct reading *reading)
+{
+	const struct context *c = &reading->view->context;
+	bool is_shed[KIND_COUNT];
+	int r = 0;
+
+	memcpy(is_shed, c->is_shed, sizeof(is_shed));
+	while (reading->n_changes < c->n_changes &&
+	       c->changes[reading->n_changes].time <= reading->from)
+		reading->n_changes++;
+	for (size_t i = c->n_changes; i-- > reading->n_changes;)
+		is_shed[c->changes[i].kind] = !c->changes[i].is_shed;
+	for (enum probe_kind kind = 0; kind < KIND_COUNT && r >= 0; kind++)
+		if (is_shed[kind])
+			r = sinks_shed(reading->sinks, kind, reading->from, c->shed_texts[kind]);
+	return r;
+}
+
+/* What changed until that time. */
+static int report_changes(struct reading *reading, uint64_t time)
 {
 	const struct context *c = &reading->view->context;
 	int r = 0;
 
-	for (; r >= 0 && reading->n_sheds < c->n_sheds && c->sheds[reading->n_sheds].time <= time;
-	     reading->n_sheds++) {
-		const struct shed *shed = &c->sheds[reading->n_sheds];
+	for (; r >= 0 && reading->n_changes < c->n_changes &&
+	       c->changes[reading->n_changes].time <= time;
+	     reading->n_changes++) {
+		const struct change *change = &c->changes[reading->n_changes];
 
-		r = sinks_shed(reading->sinks, shed->kind, MAX(shed->time, reading->from),
-			       shed->text);
+		r = change->is_shed ? sinks_shed(reading->sinks, change->kind, change->time,
+						 c->shed_texts[change->kind])
+				    : sinks_resume(reading->sinks, change->kind, change->time);
 	}
 	return r;
 }
@@ -252,7 +316,7 @@ static int on_reading(const struct record *record, void *data)
 	/* The threads' names are recorded when a snapshot is requested. */
 	if (r < 0 || (record->time >= reading->to && record->kind != RECORD_THREAD))
 		return r;
-	r = report_sheds(reading, record->time);
+	r = report_changes(reading, record->time);
 	if (r < 0)
 		return r;
 	reading->records++;
@@ -277,7 +341,7 @@ static int read_context(struct reading *reading, struct flight_facts *facts)
 		facts->dropped += c->losses[i].n;
 		r = sinks_loss(reading->sinks, c->losses[i].from, c->losses[i].to, c->losses[i].n);
 	}
-	return r < 0 ? r : report_sheds(reading, reading->from);
+	return r < 0 ? r : report_shed(reading);
 }
 
 static int read_all(struct reading *reading, struct flight_facts *facts)
@@ -293,7 +357,7 @@ static int read_all(struct reading *reading, struct flight_facts *facts)
 		r = history_view_read(reading->view->history, on_reading, reading);
 	if (r >= 0 && !reading->began)
 		r = begin(reading);
-	return r < 0 ? r : report_sheds(reading, reading->to);
+	return r < 0 ? r : report_changes(reading, reading->to);
 }
 
 int flight_view_read(const struct flight_view *view, uint64_t from, uint64_t to,

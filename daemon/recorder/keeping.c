@@ -45,15 +45,14 @@ static int fail(struct capture_result *result, int error, const char *text)
 	return error;
 }
 
-int keeping_write(struct proxy *proxy, unsigned trigger, pid_t pid, uint32_t capture,
+int keeping_write(struct proxy *proxy, const char *trigger, pid_t pid, uint32_t capture,
 		  struct capture_result *result, struct kept_file *ret)
 {
-	struct broker_message m = { .type = BROKER_SNAPSHOT,
-				    .index = trigger,
-				    .pid = (uint32_t)pid };
+	struct broker_message m = { .type = BROKER_SNAPSHOT, .pid = (uint32_t)pid };
 	int fds[BROKER_MAX_FDS] = { -1 }, written, r;
 	unsigned n = 0;
 
+	snprintf(m.name, sizeof(m.name), "%s", trigger);
 	r = proxy_call(proxy, &m, fds, &n);
 	if (r == 0 && n != 1)
 		r = -EBADMSG;
@@ -64,9 +63,10 @@ int keeping_write(struct proxy *proxy, unsigned trigger, pid_t pid, uint32_t cap
 	}
 	written = write_journal(fds[0], result->recording);
 	close(fds[0]);
-	m = (struct broker_message){
-		.type = BROKER_SNAPSHOT_END, .index = trigger, .id = capture, .count = written == 0
-	};
+	m = (struct broker_message){ .type = BROKER_SNAPSHOT_END,
+				     .id = capture,
+				     .count = written == 0 };
+	snprintf(m.name, sizeof(m.name), "%s", trigger);
 	r = proxy_call(proxy, &m, NULL, NULL);
 	if (written < 0) {
 		snprintf(result->text, sizeof(result->text),

@@ -12,10 +12,10 @@ struct kept_file {
 };
 
 /*
- * Writes the result's recording, which is used up. trigger: the index of its rule; capture: the
+ * Writes the result's recording, which is used up. trigger: the name of its rule; capture: the
  * broker's id of what was recorded. One at a time. Waits for the broker, and for the disk: not for
  * the loop's thread. -EALREADY: the broker refuses another one so soon; otherwise -errno; each with
  * the reason in the result's text, and nothing is left behind.
  */
-int keeping_write(struct proxy *proxy, unsigned trigger, pid_t pid, uint32_t capture,
+int keeping_write(struct proxy *proxy, const char *trigger, pid_t pid, uint32_t capture,
 		  struct capture_result *result, struct kept_file *ret);

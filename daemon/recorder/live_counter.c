@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/capture/budget/cost.h"
 #include "daemon/correlate/correlate.h"
 #include "daemon/recorder/lead_in.h"
 #include "lib/base/macro.h"
@@ -122,12 +123,30 @@ static int on_shed(enum probe_kind kind, uint64_t time, const char *text, void *
 {
 	struct live_counter *counter = data;
 
+	int r = 0;
+
 	counter->is_shed[kind] = true;
-	/* What is in progress there would not end any more. */
-	end_generation(&counter->before);
-	return counter->latest.correlator
+	/* Without other kinds the requests that are in progress there would not end any more. */
+	if (!(SAMPLED_KINDS & 1u << kind))
+		end_generation(&counter->before);
+	if (counter->before.correlator)
+		r = correlator_shed(counter->before.correlator, kind, time, text);
+	return r == 0 && counter->latest.correlator
 		       ? correlator_shed(counter->latest.correlator, kind, time, text)
-		       : 0;
+		       : r;
+}
+
+static int on_resume(enum probe_kind kind, uint64_t time, void *data)
+{
+	struct live_counter *counter = data;
+	int r = 0;
+
+	counter->is_shed[kind] = false;
+	if (counter->before.correlator)
+		r = correlator_resume(counter->before.correlator, kind, time);
+	return r == 0 && counter->latest.correlator
+		       ? correlator_resume(counter->latest.correlator, kind, time)
+		       : r;
 }
 
 static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
@@ -166,8 +185,8 @@ static void look_at_queue(struct live_counter *counter, const struct record *rec
 	const struct generation *g =
 		counter->before.correlator ? &counter->before : &counter->latest;
 
-	if (counter->triggers && record->kind == RECORD_MESSAGE &&
-	    record->target < counter->n_targets)
+	if (record->kind == RECORD_MESSAGE && record->target < counter->n_targets &&
+	    triggers_count_queue(counter->triggers))
 		triggers_on_queue(counter->triggers, record->target,
 				  correlator_n_open(g->correlator, record->target));
 }
@@ -208,6 +227,7 @@ int live_counter_new(struct live *live, struct triggers *triggers, struct live_c
 	counter->latest.counter = counter->before.counter = counter;
 	counter->sink = (struct record_sink){ .target = on_target,
 					      .shed = on_shed,
+					      .resume = on_resume,
 					      .loss = on_loss,
 					      .record = on_record,
 					      .data = counter };

@@ -2,6 +2,7 @@
 #include "daemon/recorder/members.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
 void members_free(struct member **list)
@@ -30,6 +31,18 @@ int members_add(struct member **list, const struct target *target, bool keep)
 	m->target = *target;
 	*list = m;
 	return 0;
+}
+
+unsigned members_add_living(struct member **list, const struct member *members, unsigned *left_out)
+{
+	unsigned n_ended = 0;
+
+	for (const struct member *m = members; m; m = m->next)
+		if (kill(m->target.pid, 0) < 0 && errno != EPERM)
+			n_ended++;
+		else if (members_add(list, &m->target, true) < 0)
+			(*left_out)++;
+	return n_ended;
 }
 
 void recorded_add(struct recorded *recorded, const struct target *target)

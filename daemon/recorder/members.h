@@ -18,6 +18,9 @@ struct member {
 /* Appends the process, or replaces what was known about it; with keep, known files stay.
  * -ENOMEM. */
 int members_add(struct member **list, const struct target *target, bool keep);
+/* Appends those of members that are still alive, with their known files; *left_out grows by those
+ * for which there is no memory. Returns how many have ended. */
+unsigned members_add_living(struct member **list, const struct member *members, unsigned *left_out);
 void members_free(struct member **list);
 
 /* More than those of one session. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,7 +162,8 @@ static void note_status(struct recorder *r)
 	struct drain_counts counts = {};
 	struct recorder_status status = { .attached = r->session,
 					  .n_left_out = r->n_left_out + r->n_refused,
-					  .n_shed = r->n_shed };
+					  .n_shed = r->n_shed,
+					  .sampled_kinds = r->session ? r->budget.sampled : 0 };
 
 	if (r->session) {
 		session_count(r->session, &counts);
@@ -208,15 +208,11 @@ static void end_session(struct recorder *r)
 static unsigned restart_session(struct recorder *r)
 {
 	struct member *members = TAKE_PTR(r->members);
-	unsigned n_ended = 0;
+	unsigned n_ended;
 
 	end_session(r);
 	pthread_mutex_lock(&r->lock);
-	for (const struct member *m = members; m; m = m->next)
-		if (kill(m->target.pid, 0) < 0 && errno != EPERM)
-			n_ended++;
-		else if (members_add(&r->joining, &m->target, true) < 0)
-			r->n_left_out++;
+	n_ended = members_add_living(&r->joining, members, &r->n_left_out);
 	pthread_mutex_unlock(&r->lock);
 	members_free(&members);
 	return n_ended;
@@ -254,6 +250,7 @@ static int open_session(struct recorder *r, struct beginning *b, const struct pr
 	sinks_add(&options.sinks, live_counter_sink(b->counter));
 	sinks_add(&options.sinks, flight_sink(b->flight));
 	forecast_get(r->options.proxy, r->options.cache, &r->forecast);
+	options.sampled_kinds = cost_sampled_kinds(r->options.max_overhead, &r->forecast);
 	error = session_new(&options, &b->session, text, size);
 	if (error >= 0)
 		error = session_add(b->session, p, text, size);
@@ -290,7 +287,10 @@ static int begin(struct recorder *r, const struct target *target, char *text, si
 	r->n_prepared = 1;
 	r->start_ns = start;
 	r->cpu_before_ns = session_cpu_ns(r->session);
-	r->budget = (struct budget){ .max_percent = r->options.max_overhead };
+	r->budget = (struct budget){
+		.max_percent = r->options.max_overhead,
+		.may_sample = cost_sampled_kinds(r->options.max_overhead, &r->forecast),
+	};
 	r->n_shed = cost_add_refused(r->session, &r->budget, 0, r->shed, 0);
 	r->n_left_out = r->n_refused = 0;
 	r->has_failed = false;
@@ -408,7 +408,7 @@ static bool tables_are_full(const struct recorder *r)
 static void keep_budget(struct recorder *r, uint64_t now)
 {
 	struct capture_shed *shed = &r->shed[r->n_shed];
-	unsigned n;
+	unsigned n, sampled = r->budget.sampled;
 
 	if (!(r->options.max_overhead > 0))
 		return;
@@ -418,6 +418,10 @@ static void keep_budget(struct recorder *r, uint64_t now)
 		log_warning(
 			"the recorder disables %s: the probes cost %.1f %% of the CPU time; its budget is %.4g %%",
 			probe_kind_name(shed->kind), shed->overhead, r->options.max_overhead);
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (r->budget.sampled & ~sampled & 1u << kind)
+			log_info("the recorder samples %s, to keep its budget of %.4g %%",
+				 probe_kind_name(kind), r->options.max_overhead);
 }
 
 /* A snapshot waits until everything that happened before it was requested has been read. */

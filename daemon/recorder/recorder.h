@@ -54,6 +54,7 @@ struct recorder_status {
 	double overhead; /* percent of the targets' CPU time, since it attached */
 	unsigned n_shed;
 	enum probe_kind shed[KIND_COUNT];
+	unsigned sampled_kinds; /* a bit each */
 };
 
 void recorder_get_status(struct recorder *r, struct recorder_status *ret);

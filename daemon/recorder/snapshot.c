@@ -156,6 +156,7 @@ static struct drain_counts counts_of(const struct drain_counts *all,
 				      .ring_full = ring_full,
 				      .refused = kept->dropped - ring_full,
 				      .late = all->late,
+				      .skipped = all->skipped,
 				      .table_full = all->table_full,
 				      .read_failed = all->read_failed,
 				      .flows_full = all->flows_full };

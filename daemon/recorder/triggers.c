@@ -10,8 +10,10 @@
 
 struct triggers {
 	struct triggers_options options;
-	struct trigger_rule rules[TRIGGERS_MAX];
 	/* Of the recorder's thread. */
+	struct trigger_rule rules[TRIGGERS_MAX];
+	unsigned n;
+	bool count_queue;
 	struct correlate_target targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
 	struct trigger_state states[RECORD_MAX_TARGETS][TRIGGERS_MAX];
@@ -20,7 +22,19 @@ struct triggers {
 	struct trigger_firing waiting[TRIGGERS_MAX];
 	bool waits[TRIGGERS_MAX];
 	bool is_posted;
+	struct trigger_rule next[TRIGGERS_MAX]; /* rules that it has not taken yet */
+	unsigned n_next;
+	bool has_next; /* also read without it */
 };
+
+static void set_rules(struct triggers *t, const struct trigger_rule *rules, unsigned n)
+{
+	t->n = MIN(n, (unsigned)TRIGGERS_MAX);
+	memcpy(t->rules, rules, t->n * sizeof(t->rules[0]));
+	t->count_queue = false;
+	for (unsigned i = 0; i < t->n; i++)
+		t->count_queue |= t->rules[i].condition == TRIGGER_QUEUE;
+}
 
 int triggers_new(const struct triggers_options *options, struct triggers **ret)
 {
@@ -29,9 +43,9 @@ int triggers_new(const struct triggers_options *options, struct triggers **ret)
 	if (!t)
 		return -ENOMEM;
 	t->options = *options;
-	t->options.n = MIN(options->n, (unsigned)TRIGGERS_MAX);
-	memcpy(t->rules, options->rules, t->options.n * sizeof(t->rules[0]));
-	t->options.rules = t->rules;
+	t->options.rules = NULL;
+	if (options->n)
+		set_rules(t, options->rules, options->n);
 	pthread_mutex_init(&t->lock, NULL);
 	*ret = t;
 	return 0;
@@ -67,7 +81,7 @@ static void on_posted(void *data)
 
 	pthread_mutex_lock(&t->lock);
 	t->is_posted = false;
-	for (unsigned i = 0; i < t->options.n; i++) {
+	for (unsigned i = 0; i < TRIGGERS_MAX; i++) {
 		if (t->waits[i])
 			firings[n++] = t->waiting[i];
 		t->waits[i] = false;
@@ -77,37 +91,94 @@ static void on_posted(void *data)
 		t->options.fired(&firings[i], t->options.data);
 }
 
-static void fire(struct triggers *t, unsigned target, struct trigger_firing *firing)
+static void fire(struct triggers *t, unsigned target, unsigned rule, struct trigger_firing *firing)
 {
+	memcpy(firing->trigger, t->rules[rule].name, sizeof(firing->trigger));
 	firing->pid = (pid_t)t->targets[target].pid;
 	memcpy(firing->process, t->targets[target].name, sizeof(firing->process) - 1);
 	pthread_mutex_lock(&t->lock);
-	if (!t->waits[firing->trigger])
-		t->waiting[firing->trigger] = *firing;
-	t->waits[firing->trigger] = true;
+	if (!t->waits[rule])
+		t->waiting[rule] = *firing;
+	t->waits[rule] = true;
 	/* Without memory it waits for the next firing. */
 	if (!t->is_posted)
 		t->is_posted = loop_post(t->options.loop, on_posted, t) == 0;
 	pthread_mutex_unlock(&t->lock);
 }
 
+void triggers_set(struct triggers *t, const struct trigger_rule *rules, unsigned n)
+{
+	pthread_mutex_lock(&t->lock);
+	t->n_next = MIN(n, (unsigned)TRIGGERS_MAX);
+	if (t->n_next)
+		memcpy(t->next, rules, t->n_next * sizeof(t->next[0]));
+	__atomic_store_n(&t->has_next, true, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* The states of the target by the new rules. */
+static void carry_over(const struct triggers *t, struct trigger_state *states)
+{
+	struct trigger_state was[TRIGGERS_MAX];
+
+	memcpy(was, states, sizeof(was));
+	for (unsigned i = 0; i < TRIGGERS_MAX; i++) {
+		states[i] = (struct trigger_state){};
+		for (unsigned k = 0; i < t->n_next && k < t->n; k++)
+			if (!memcmp(&t->next[i], &t->rules[k], sizeof(t->rules[k])))
+				states[i] = was[k];
+	}
+}
+
+static bool is_next(const struct triggers *t, const char *name)
+{
+	for (unsigned i = 0; i < t->n_next; i++)
+		if (!strcmp(t->next[i].name, name))
+			return true;
+	return false;
+}
+
+/* What has fired by rules that are gone, and was not reported, is forgotten. */
+static void take_next(struct triggers *t)
+{
+	if (!__atomic_load_n(&t->has_next, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&t->lock);
+	for (unsigned i = 0; i < RECORD_MAX_TARGETS; i++)
+		carry_over(t, t->states[i]);
+	for (unsigned i = 0; i < TRIGGERS_MAX; i++)
+		t->waits[i] &= is_next(t, t->waiting[i].trigger);
+	set_rules(t, t->next, t->n_next);
+	t->has_next = false;
+	pthread_mutex_unlock(&t->lock);
+}
+
 void triggers_on_request(struct triggers *t, const struct finished_request *request)
 {
-	for (unsigned i = 0; t && i < t->options.n && request->process < t->n_targets; i++) {
-		struct trigger_firing firing = { .trigger = i };
+	if (t)
+		take_next(t);
+	for (unsigned i = 0; t && i < t->n && request->process < t->n_targets; i++) {
+		struct trigger_firing firing = {};
 
 		if (trigger_on_request(&t->rules[i], &t->states[request->process][i], request,
 				       firing.reason))
-			fire(t, request->process, &firing);
+			fire(t, request->process, i, &firing);
 	}
+}
+
+bool triggers_count_queue(struct triggers *t)
+{
+	if (t)
+		take_next(t);
+	return t && t->count_queue;
 }
 
 void triggers_on_queue(struct triggers *t, unsigned target, uint32_t n)
 {
-	for (unsigned i = 0; i < t->options.n && target < t->n_targets; i++) {
-		struct trigger_firing firing = { .trigger = i };
+	for (unsigned i = 0; i < t->n && target < t->n_targets; i++) {
+		struct trigger_firing firing = {};
 
 		if (trigger_on_queue(&t->rules[i], &t->states[target][i], n, firing.reason))
-			fire(t, target, &firing);
+			fire(t, target, i, &firing);
 	}
 }

@@ -68,6 +68,7 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 		request->detail.stacks_hz = 0;
 	if (ceiling->no_memory)
 		request->detail.memory = MEMORY_OFF;
+	request->detail.decrypted = !ceiling->no_decrypted;
 	if (*level || *overhead || (ceiling->no_memory && has_memory)) {
 		snprintf(
 			request->limits, sizeof(request->limits),
@@ -81,10 +82,14 @@ int choose_limit(struct service *s, struct grpc_call *call, struct capture_reque
 {
 	const struct peer *peer = grpc_call_peer(call);
 	struct authority_ceiling ceiling = {}, next;
+	bool any = false;
 
 	for (unsigned i = 0; peer && i < request->n_targets; i++)
-		if (choose_may(s, peer->client, request->targets[i]->pid, &next, NULL))
+		if (choose_may(s, peer->client, request->targets[i]->pid, &next, NULL)) {
 			ceiling = authority_lower(&ceiling, &next);
+			any = true;
+		}
+	ceiling.no_decrypted |= !any;
 	if (ceiling.max_duration_ns && request->duration_ns > ceiling.max_duration_ns) {
 		audit_report(s, call, AUDIT_DENY, AUDIT_CAPTURE, request->targets[0]->pid,
 			     "the duration is above max-duration");

@@ -93,7 +93,7 @@ struct service {
 	bool is_settled;                         /* the call that is being handled has waited */
 	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
 	unsigned n_canceled;
-	struct triggered *triggered;          /* of triggered.c; NULL: there are no triggers */
+	struct triggered *triggered;          /* of triggered.c */
 	struct recorder *recorder;            /* NULL: there is none */
 	uid_t recorder_uid;                   /* the user who started it */
 	struct authority_peer recorder_owner; /* the same */

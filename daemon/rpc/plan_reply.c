@@ -162,14 +162,20 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 		m->size = file->opened.size;
 		m->known = file->known;
 		t->file_list[f] = m;
-		for (unsigned i = 0; i < file->plan->n_sites; i++, n++) {
-			fill_probe(plan, p, f, &file->plan->sites[i], &t->probes[n]);
+		for (unsigned i = 0; i < file->plan->n_sites; i++) {
+			const struct plan_site *site = &file->plan->sites[i];
+
+			/* Not a probe. */
+			if (p->target.packs->rows[site->spec]->work == WORK_SCRIPT)
+				continue;
+			fill_probe(plan, p, f, site, &t->probes[n]);
 			t->probe_list[n] = &t->probes[n];
+			n++;
 		}
 	}
 	t->message.n_files = p->n_files;
 	t->message.files = t->file_list;
-	t->message.n_probes = n_probes;
+	t->message.n_probes = n;
 	t->message.probes = t->probe_list;
 	return add_missing(plan, p, t);
 }

@@ -61,7 +61,7 @@ static void fill_ops(struct result_reply *reply, const struct summary *s)
 			op->estimate =
 				fill_estimate(&reply->op_estimates[i], &s->top_ops[i].estimate);
 	}
-	if (s->sampling.n_slices)
+	if (s->sampling.is_part)
 		reply->message.op_sampling = fill_sampling(&reply->op_sampling, &s->sampling);
 	reply->message.n_top_ops = s->n_top_ops;
 	reply->message.top_ops = reply->op_list;

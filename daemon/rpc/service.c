@@ -428,6 +428,7 @@ static bool renew_peer(int fd, void *data, void *user)
 void service_set_config(struct service *s, const struct config *config)
 {
 	s->options.config = config;
+	triggered_set(s->triggered, config);
 	grpc_server_each(s->server, renew_peer, s);
 	/* Their clients may have more of them now. */
 	for (struct target *t = targets_next(s->targets, NULL); t; t = targets_next(s->targets, t))

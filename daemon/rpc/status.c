@@ -42,7 +42,7 @@ struct status {
 	Tfprofd__CaptureStatus captures[STATUS_CAPTURES_MAX], *capture_list[STATUS_CAPTURES_MAX];
 	uint32_t pids[STATUS_CAPTURES_MAX][RECORD_MAX_TARGETS];
 	Tfprofd__RecorderStatus recorder;
-	char *given_up[KIND_COUNT];
+	char *given_up[KIND_COUNT], *sampled[KIND_COUNT];
 };
 
 void status_fill_target(const struct target *target, Tfprofd__Target *ret, char address[static 32])
@@ -146,6 +146,10 @@ static void fill_recorder(struct status *status, const struct service *s)
 		status->given_up[i] = (char *)probe_kind_name(r.shed[i]);
 	m->n_given_up = r.n_shed;
 	m->given_up = status->given_up;
+	for (enum probe_kind kind = 0; kind < KIND_COUNT; kind++)
+		if (r.sampled_kinds & 1u << kind)
+			status->sampled[m->n_sampled++] = (char *)probe_kind_name(kind);
+	m->sampled = status->sampled;
 	status->reply.recorder = m;
 }
 
@@ -259,6 +263,8 @@ static void print_recorder(FILE *f, const Tfprofd__RecorderStatus *r)
 		r->dropped, r->overhead, r->max_overhead);
 	for (size_t i = 0; i < r->n_given_up; i++)
 		fprintf(f, "%s %s", i ? "," : ", disabled:", r->given_up[i]);
+	for (size_t i = 0; i < r->n_sampled; i++)
+		fprintf(f, "%s %s", i ? "," : ", sampled:", r->sampled[i]);
 	fputc('\n', f);
 }
 

@@ -6,10 +6,13 @@
 
 struct triggered;
 
-/* Without sections [trigger NAME] *ret is NULL. -ENOMEM. */
+/* -ENOMEM. */
 int triggered_new(struct service *s, struct triggered **ret);
 struct triggered *triggered_free(struct triggered *t);
-/* For the recorder; NULL: none. */
+/* The sections [trigger NAME] have been read again. What is counted of a name goes on, and so does
+ * its snapshot-interval. */
+void triggered_set(struct triggered *t, const struct config *config);
+/* For the recorder. */
 struct triggers *triggered_rules(const struct triggered *t);
 
 struct triggered_counts {
@@ -19,5 +22,5 @@ struct triggered_counts {
 	uint64_t too_soon, failed;
 };
 
-/* Those of the trigger with this index; false: there are no more. t: NULL: none. */
+/* Those of the trigger with this index; false: there are no more. */
 bool triggered_count(const struct triggered *t, unsigned index, struct triggered_counts *ret);

@@ -75,6 +75,20 @@ static pid_t start_prover(const struct sandbox_user *user, int socket)
 	_exit(prover_run(LINE, user) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+static struct trigger_names trigger_names(const struct config *config)
+{
+	struct trigger_names names = { .n = config->n_triggers };
+
+	for (unsigned i = 0; i < names.n; i++)
+		memcpy(names.names[i], config->triggers[i].name, sizeof(names.names[i]));
+	return names;
+}
+
+void roles_rules(const struct config *config, struct broker_rules *ret)
+{
+	*ret = (struct broker_rules){ config->access, trigger_names(config) };
+}
+
 /* What of it is configured. */
 static struct broker_options broker_options(struct config *config)
 {
@@ -88,8 +102,7 @@ static struct broker_options broker_options(struct config *config)
 		.authority = &config->access,
 		.certificates = config->tls_users,
 		.reports_early = config->lifecycle,
-		.snapshots = { .rules = config->triggers,
-			       .n_rules = config->n_triggers,
+		.snapshots = { .triggers = trigger_names(config),
 			       .interval_ns = config->snapshots.interval_ns,
 			       .keep = config->snapshots.keep,
 			       .bytes = config->snapshots.bytes },

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "daemon/broker/broker.h"
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
 
@@ -27,10 +28,12 @@ struct broker_role {
 	pid_t prover;             /* ends with it */
 	struct front_lines lines; /* the front's ends */
 	/* A message of one byte, enum broker_state, for each state that the broker reports; to the
-	 * broker: struct authority, before SIGHUP. */
+	 * broker: struct broker_rules, before SIGHUP. */
 	int notes;
 };
 
+/* What the broker decides by, of a configuration that was read again. */
+void roles_rules(const struct config *config, struct broker_rules *ret);
 /* -errno. */
 int roles_start_broker(const struct roles_options *options, struct broker_role *ret);
 /* ret_line: where the front waits for the lines of the next broker. Closes the broker's lines.

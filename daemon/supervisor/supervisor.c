@@ -69,11 +69,12 @@ static int start_all(struct supervisor *s)
 /* The broker decides by these rules from now on, and makes the front read the rest. */
 static void pass_reload_on(struct supervisor *s)
 {
-	const struct authority *rules = &s->options->front.config->access;
+	struct broker_rules rules;
 
 	if (!s->role.broker || !s->reload_pending)
 		return;
-	if (send(s->role.notes, rules, sizeof(*rules), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+	roles_rules(s->options->front.config, &rules);
+	if (send(s->role.notes, &rules, sizeof(rules), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		kill(s->role.broker, SIGHUP);
 		s->reload_pending = false;
 		s->reload_passed = true;

@@ -399,6 +399,8 @@ static int make_all(struct timeline *t, uint64_t segments_max)
 	free(TAKE_PTR(t->segments));
 	t->n_segments = 0;
 	t->n_paths_truncated = 0;
+	if (!t->n_requests)
+		return 0;
 	l.path = malloc(PATH_SEGMENTS_MAX * sizeof(l.path[0]));
 	r = l.path ? span_index_new(t, &l.index) : -ENOMEM;
 	if (r == 0)

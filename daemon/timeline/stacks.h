@@ -13,6 +13,8 @@
 
 /* The process of a frame in the kernel. */
 #define STACK_KERNEL UINT32_MAX
+/* That of a function of a script, whose address is a number of a capture. */
+#define STACK_SCRIPT (UINT32_MAX - 1)
 #define STACK_NONE UINT32_MAX
 /* As the file of functions of the kernel. */
 #define STACK_KERNEL_FILE "[kernel]"
@@ -20,6 +22,8 @@
 struct stack_function {
 	char *name; /* as in the source; of an unknown one the place */
 	char *file; /* its name without the directory; "": unknown */
+	/* Of a script: its first one, which .file ends with, after a colon; 0: of no script. */
+	uint32_t line;
 };
 
 /* A place in code. */

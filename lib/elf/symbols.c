@@ -489,6 +489,7 @@ const char *symbol_source_name(enum symbol_source source)
 		[SYMBOL_RTTI] = "RTTI",
 		[SYMBOL_USDT] = "USDT",
 		[SYMBOL_TABLE] = "function table",
+		[SYMBOL_JUMP] = "jump",
 	};
 
 	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "unknown";

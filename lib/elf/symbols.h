@@ -30,6 +30,7 @@ enum symbol_source {
 	SYMBOL_RTTI,       /* a slot of a C++ class's virtual table (rtti.h) */
 	SYMBOL_USDT,       /* a note of the file */
 	SYMBOL_TABLE,      /* an entry of a table of functions (table.h) */
+	SYMBOL_JUMP,       /* the target of an exported function's jump */
 };
 
 /* The source as text, such as ".dynsym"; never NULL. */

@@ -5,19 +5,7 @@
 #include <string.h>
 
 #include "lib/base/macro.h"
-
-/* Encodings of pointers (DW_EH_PE_…): the form in the low four bits, the base in the next three. */
-#define ENCODING_ABSOLUTE 0x00
-#define ENCODING_UDATA4 0x03
-#define ENCODING_SDATA4 0x0b
-#define ENCODING_SDATA8 0x0c
-#define ENCODING_UDATA8 0x04
-#define ENCODING_PC_RELATIVE 0x10
-#define ENCODING_DATA_RELATIVE 0x30
-#define ENCODING_OMITTED 0xff
-
-#define FORM(encoding) ((encoding)&0x0f)
-#define RELATION(encoding) ((encoding)&0x70)
+#include "lib/elf/unwind_bytes.h"
 
 /* Of a CIE up to its pointer encoding; real ones take 20 to 30. */
 #define CIE_BYTES_MAX 256
@@ -27,16 +15,6 @@ struct table_head {
 	uint8_t version, frame_encoding, count_encoding, entry_encoding;
 	int32_t frame;
 	uint32_t n_entries;
-};
-
-/* The start of code, and the place of its FDE, both relative to the table's head. */
-struct table_entry {
-	int32_t code, fde;
-};
-
-/* Bytes of a record that is decoded from its start. */
-struct cursor {
-	const uint8_t *at, *end;
 };
 
 static int read_at(const struct elf_image *image, uint64_t address, void *buffer, size_t size)
@@ -58,22 +36,51 @@ static const Elf64_Phdr *find_table(const struct elf_image *image)
 	return NULL;
 }
 
-/* The last entry whose code begins at or before the address. */
-static int search_table(const struct elf_image *image, const Elf64_Phdr *table, uint32_t n_entries,
-			uint64_t address, struct table_entry *ret)
+int elf_unwind_table(const struct elf_image *image, uint64_t *ret_address, uint32_t *ret_n)
 {
-	uint64_t first = table->p_vaddr + sizeof(struct table_head);
-	struct table_entry entry, best = { 0 };
+	const Elf64_Phdr *table = find_table(image);
+	struct table_head head;
+	int r;
+
+	if (!table)
+		return -ENOENT;
+	if (table->p_memsz < sizeof(head))
+		return -EBADMSG;
+	r = read_at(image, table->p_vaddr, &head, sizeof(head));
+	if (r < 0)
+		return r;
+	if (head.version != 1 || head.frame_encoding == ENCODING_OMITTED ||
+	    encoding_size(head.frame_encoding) != 4 || head.count_encoding != ENCODING_UDATA4 ||
+	    head.entry_encoding != (ENCODING_DATA_RELATIVE | ENCODING_SDATA4))
+		return -EOPNOTSUPP;
+	if (head.n_entries > (table->p_memsz - sizeof(head)) / sizeof(struct unwind_entry))
+		return -EBADMSG;
+	*ret_address = table->p_vaddr;
+	*ret_n = head.n_entries;
+	return 0;
+}
+
+int elf_unwind_entry(const struct elf_image *image, uint64_t table, uint32_t i,
+		     struct unwind_entry *ret)
+{
+	return read_at(image, table + sizeof(struct table_head) + (uint64_t)i * sizeof(*ret), ret,
+		       sizeof(*ret));
+}
+
+/* The last entry whose code begins at or before the address; ret_index may be NULL. */
+static int search_table(const struct elf_image *image, uint64_t table, uint32_t n_entries,
+			uint64_t address, uint32_t *ret_index, struct unwind_entry *ret)
+{
+	struct unwind_entry entry, best = { 0 };
 	uint32_t low = 0, high = n_entries;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		int r = read_at(image, first + (uint64_t)middle * sizeof(entry), &entry,
-				sizeof(entry));
+		int r = elf_unwind_entry(image, table, middle, &entry);
 
 		if (r < 0)
 			return r;
-		if (table->p_vaddr + (uint64_t)(int64_t)entry.code <= address) {
+		if (table + (uint64_t)(int64_t)entry.code <= address) {
 			best = entry;
 			low = middle + 1;
 		} else {
@@ -82,45 +89,18 @@ static int search_table(const struct elf_image *image, const Elf64_Phdr *table, 
 	}
 	if (low == 0)
 		return -ENOENT;
+	if (ret_index)
+		*ret_index = low - 1;
 	*ret = best;
 	return 0;
 }
 
-static bool skip_leb128(struct cursor *cursor)
+int elf_unwind_search(const struct elf_image *image, uint64_t table, uint32_t n, uint64_t address,
+		      uint32_t *ret)
 {
-	while (cursor->at < cursor->end)
-		if (!(*cursor->at++ & 0x80))
-			return true;
-	return false;
-}
+	struct unwind_entry ignored;
 
-/* The size of a pointer in one of the forms that compilers use; 0: another one. */
-static size_t form_size(uint8_t encoding)
-{
-	switch (FORM(encoding)) {
-	case ENCODING_UDATA4:
-	case ENCODING_SDATA4:
-		return 4;
-	case ENCODING_ABSOLUTE:
-	case ENCODING_UDATA8:
-	case ENCODING_SDATA8:
-		return 8;
-	default:
-		return 0;
-	}
-}
-
-static uint64_t decode(uint8_t encoding, const uint8_t *data)
-{
-	uint64_t wide;
-	uint32_t word;
-
-	if (form_size(encoding) == 8) {
-		memcpy(&wide, data, sizeof(wide));
-		return wide;
-	}
-	memcpy(&word, data, sizeof(word));
-	return FORM(encoding) == ENCODING_SDATA4 ? (uint64_t)(int64_t)(int32_t)word : word;
+	return search_table(image, table, n, address, ret, &ignored);
 }
 
 /* How the FDEs of a CIE encode their addresses: the 'R' of its augmentation, or as plain words. */
@@ -161,7 +141,7 @@ static int read_encoding(const struct elf_image *image, uint64_t address, uint8_
 	/* Code and data alignment, the return register (one byte below 128), the augmentation's
 	 * length. */
 	for (int i = 0; i < 4; i++)
-		if (!skip_leb128(&cursor))
+		if (!cursor_skip_leb128(&cursor))
 			return -EBADMSG;
 	for (size_t i = 1; i < length; i++) {
 		if (augmentation[i] == 'S' || augmentation[i] == 'B')
@@ -174,7 +154,7 @@ static int read_encoding(const struct elf_image *image, uint64_t address, uint8_
 		}
 		if (augmentation[i] == 'P') {
 			/* The personality routine: its encoding, then a pointer. */
-			size_t size = form_size(*cursor.at);
+			size_t size = encoding_size(*cursor.at);
 
 			if (!size)
 				return -EOPNOTSUPP;
@@ -211,7 +191,7 @@ static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *r
 	r = read_encoding(image, address + 4 - head[1], &encoding);
 	if (r < 0)
 		return r;
-	width = form_size(encoding);
+	width = encoding_size(encoding);
 	if (!width || encoding & 0x80 ||
 	    (RELATION(encoding) && RELATION(encoding) != ENCODING_PC_RELATIVE))
 		return -EOPNOTSUPP;
@@ -220,10 +200,10 @@ static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *r
 	r = read_at(image, address + sizeof(head), pointers, 2 * width);
 	if (r < 0)
 		return r;
-	start = decode(encoding, pointers);
+	start = encoding_decode(encoding, pointers);
 	if (RELATION(encoding) == ENCODING_PC_RELATIVE)
 		start += address + sizeof(head);
-	size = decode(encoding, pointers + width);
+	size = encoding_decode(encoding, pointers + width);
 	*ret_start = start;
 	*ret_size = size;
 	return 0;
@@ -232,32 +212,23 @@ static int read_fde(const struct elf_image *image, uint64_t address, uint64_t *r
 int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
 			uint64_t *ret_size)
 {
-	const Elf64_Phdr *table = find_table(image);
-	uint64_t start, size, offset;
-	struct table_entry entry;
-	struct table_head head;
+	uint64_t start, size, offset, table;
+	struct unwind_entry entry;
+	uint32_t n_entries;
 	int r;
 
-	if (!table || elf_image_code_offset(image, address, &offset) < 0)
+	if (elf_image_code_offset(image, address, &offset) < 0)
 		return -ENOENT;
-	if (table->p_memsz < sizeof(head))
-		return -EBADMSG;
-	r = read_at(image, table->p_vaddr, &head, sizeof(head));
+	r = elf_unwind_table(image, &table, &n_entries);
 	if (r < 0)
 		return r;
-	if (head.version != 1 || head.frame_encoding == ENCODING_OMITTED ||
-	    form_size(head.frame_encoding) != 4 || head.count_encoding != ENCODING_UDATA4 ||
-	    head.entry_encoding != (ENCODING_DATA_RELATIVE | ENCODING_SDATA4))
-		return -EOPNOTSUPP;
-	if (head.n_entries > (table->p_memsz - sizeof(head)) / sizeof(entry))
-		return -EBADMSG;
-	r = search_table(image, table, head.n_entries, address, &entry);
+	r = search_table(image, table, n_entries, address, NULL, &entry);
 	if (r < 0)
 		return r;
-	r = read_fde(image, table->p_vaddr + (uint64_t)(int64_t)entry.fde, &start, &size);
+	r = read_fde(image, table + (uint64_t)(int64_t)entry.fde, &start, &size);
 	if (r < 0)
 		return r;
-	if (start != table->p_vaddr + (uint64_t)(int64_t)entry.code || size == 0)
+	if (start != table + (uint64_t)(int64_t)entry.code || size == 0)
 		return -EBADMSG;
 	if (address - start >= size)
 		return -ENOENT;

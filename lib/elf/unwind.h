@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounds of functions from the unwind tables, which a stripped file still has. */
+/* The unwind tables, which a stripped file still has: where they are, and the bounds of functions
+ * by them. */
 #pragma once
 
 #include "lib/elf/image.h"
@@ -16,3 +17,18 @@
  */
 int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
 			uint64_t *ret_size);
+
+/* A row of .eh_frame_hdr: the start of code, and the place of its FDE, both relative to the
+ * table's address. */
+struct unwind_entry {
+	int32_t code, fde;
+};
+
+/* The virtual address of .eh_frame_hdr and the number of its entries, which are sorted by code.
+ * Errors as above. */
+int elf_unwind_table(const struct elf_image *image, uint64_t *ret_address, uint32_t *ret_n);
+int elf_unwind_entry(const struct elf_image *image, uint64_t table, uint32_t i,
+		     struct unwind_entry *ret);
+/* The index of the last entry whose code begins at or before the address. -ENOENT: none does. */
+int elf_unwind_search(const struct elf_image *image, uint64_t table, uint32_t n, uint64_t address,
+		      uint32_t *ret);

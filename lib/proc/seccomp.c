@@ -1,22 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/proc/seccomp.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
+
+/* -1: unknown; -ENOENT: the thread has ended. */
+static int mode_of(const char *path)
+{
+	char line[256];
+	FILE *f = fopen(path, "re");
+	int mode = f ? -1 : errno == ENOENT ? -ENOENT : -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "Seccomp: %d", &mode);
+	/* It ended while it was read. */
+	if (f && mode < 0 && ferror(f) && errno == ESRCH)
+		mode = -ENOENT;
+	if (f)
+		fclose(f);
+	return mode;
+}
 
 bool seccomp_filters(pid_t pid)
 {
-	char path[32] = "/proc/self/status", line[256];
-	bool filters = true;
-	FILE *f;
-	int mode;
+	char path[sizeof("/proc//task//status") + 2 * 11];
+	const struct dirent *entry;
+	bool filters = false;
+	unsigned n = 0;
+	DIR *tasks;
 
-	if (pid)
-		snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Seccomp: %d", &mode) == 1)
-			filters = mode != 0;
-	if (f)
-		fclose(f);
-	return filters;
+	if (!pid)
+		return mode_of("/proc/self/status") != 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && !filters && (entry = readdir(tasks))) {
+		int tid, mode;
+
+		if (sscanf(entry->d_name, "%d", &tid) != 1)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+		mode = mode_of(path);
+		filters = mode != 0 && mode != -ENOENT;
+		n += mode == 0;
+	}
+	if (tasks)
+		closedir(tasks);
+	return filters || !n;
 }

@@ -5,5 +5,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* pid 0: this process. Refers to its first thread; also true if it cannot be determined. */
+/* pid 0: this thread. Of a process: of any of its threads, which can have filters of their own;
+ * also true if it cannot be determined. */
 bool seccomp_filters(pid_t pid);

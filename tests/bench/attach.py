@@ -30,7 +30,7 @@ def capture(daemon, address):
 def measure(server):
     """{what: [seconds]} by round: the first capture of a fresh daemon, then a second one of the same server."""
     found = {"first": [], "second": [], "detach": []}
-    for _ in range(settings.ROUNDS):
+    for _ in range(settings.TIMES):
         daemon = harness.Daemon()
         try:
             address = harness.wait_target(daemon, server.pid)["address"]
@@ -48,9 +48,10 @@ def run(stack):
     server = harness.NativeServer(["layered"], http=False)
     stack.callback(server.stop)
     idle = measure(server)
-    results = [Result("attach, a fresh daemon", "s", idle["first"], ATTACH_COLD_S),
-               Result("attach, files seen before", "s", idle["second"], ATTACH_KNOWN_S),
-               Result("answer to the last probe and program gone", "s", idle["detach"], DETACH_S)]
+    times = {"interval": settings.USUAL["TIMES"]}
+    results = [Result("attach, a fresh daemon", "s", idle["first"], ATTACH_COLD_S, **times),
+               Result("attach, files seen before", "s", idle["second"], ATTACH_KNOWN_S, **times),
+               Result("answer to the last probe and program gone", "s", idle["detach"], DETACH_S, **times)]
     server.stop()
     server = client.LoadedServer(1)
     stack.callback(server.stop)
@@ -58,4 +59,4 @@ def run(stack):
     names = {"first": "attach, a fresh daemon, every CPU busy",
              "second": "attach, files seen before, every CPU busy",
              "detach": "answer to the last probe and program gone, every CPU busy"}
-    return results + [Result(names[which], "s", samples) for which, samples in busy.items()], {}
+    return results + [Result(names[which], "s", samples, **times) for which, samples in busy.items()], {}

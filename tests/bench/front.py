@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's front under clients: quick calls beside a capture and a large download, and what recording all the time costs."""
-import json
+"""The daemon's front under clients: quick calls beside a capture and a large download."""
 import math
 import pathlib
 import re
@@ -22,7 +21,6 @@ DOWNLOAD_MIB = 500
 DOWNLOAD_MIB_PER_S = 300
 EXTRA_MB = 16
 LEVEL = 3
-RECORDER_COST = 1   # percent
 
 
 def framed(message):
@@ -109,40 +107,6 @@ def measure_download(daemon, address):
     return monitor.finish(), size, size / 2**20 / seconds, memory.most(ended - seconds, ended) - idle - size
 
 
-def load(server, model, *arguments):
-    """(requests per second, CPU time of the server per request) of clients that wait for each answer."""
-    before = kernel.cpu_ns([server.pid])
-    out = subprocess.run([harness.BUILD / "servers/load_client", "--rest", f"127.0.0.1:{server.port}", "--model", model, *arguments,
-                          "--clients", "4", "--duration", str(2 * settings.SECONDS)], capture_output=True, text=True, check=True).stdout
-    found = json.loads(out)
-    return found["requests_per_s"], (kernel.cpu_ns([server.pid]) - before) / found["requests"]
-
-
-def measure_recorder(server, model, *arguments):
-    """(percent of throughput lost to a recorder at level 1 with its usual budget, percent of CPU time per request more, kinds of probes
-    disabled), each once per round."""
-    lost, added_cost, given_up = [], [], []
-    for number in range(settings.ROUNDS):
-        rates, costs = {}, {}
-        # What is measured first has no advantage over all rounds.
-        for records in (False, True) if number % 2 else (True, False):
-            options = ("--recorder", 1) if records else ()
-            daemon = harness.Daemon(*options)
-            try:
-                harness.wait_target(daemon, server.pid)
-                # Until the budget has decided.
-                load(server, model, *arguments)
-                rate, cost = load(server, model, *arguments)
-                if records:
-                    given_up.append(len(harness.ctl(daemon, "status", "--json").json["recorder"]["given_up"]))
-            finally:
-                daemon.stop()
-            rates[records], costs[records] = rate, cost
-        lost.append(100 * (1 - rates[True] / rates[False]))
-        added_cost.append(100 * (costs[True] / costs[False] - 1))
-    return lost, added_cost, given_up
-
-
 def run(stack):
     """Returns (results, raw figures)."""
     daemon = harness.Daemon("--max-duration", 600)
@@ -160,15 +124,4 @@ def run(stack):
                Result("downloaded", "MiB", [size / 2**20]),
                Result("download, first byte to last", "MiB/s", [rate], DOWNLOAD_MIB_PER_S, at_least=True),
                Result("memory beyond what is sent", "MB", [memory / 1e6], EXTRA_MB)]
-    server = harness.NativeServer(["half_plus_two", "layered"])
-    stack.callback(server.stop)
-    raw = {"latencies_ms": latencies[::100]}
-    for model, *arguments in (("half_plus_two",), ("layered", "--width", "64"), ("layered", "--width", "64", "--rate", "200")):
-        name = f"recorder at level 1, {' '.join([model, *arguments[2:]]).replace('--rate ', '')}"
-        load(server, model, *arguments)
-        lost, added_cost, given_up = measure_recorder(server, model, *arguments)
-        results += [Result(f"{name}: CPU time per request more", "%", added_cost, RECORDER_COST) if arguments[2:] else
-                    Result(f"{name}: throughput lost", "%", lost, RECORDER_COST),
-                    Result(f"{name}: kinds of probes disabled", "", given_up)]
-        raw[name] = {"lost": lost, "added_cost": added_cost}
-    return results, raw
+    return results, {"latencies_ms": latencies[::100]}

@@ -14,6 +14,7 @@ import settings
 from result import Result
 
 OPEN_S = 5
+EVENTS = int(1_080_000 * settings.SHARE)
 BYTES_PER_EVENT = 25
 TOOLS = {"overview_page": OPEN_S, "trace_viewer@": OPEN_S, "framework_op_stats": None, "input_pipeline_analyzer": None, "memory_profile": None}
 # In a process of its own, as the first one to look at the file; only the page's own time is counted.
@@ -60,9 +61,11 @@ def run(stack):
     results = []
     for name, options in (("level 2", ["--level", "2"]), ("level 3", ["--level", "3"])):
         _, events = capture(daemon, server, directory / f"first {name}", 500, *options)
-        file, events = capture(daemon, server, directory / name, int(500 * settings.EVENTS / events), *options)
+        file, events = capture(daemon, server, directory / name, int(500 * EVENTS / events), *options)
         results += [Result(f"{name}: events shown", "", [events]),
                     Result(f"{name}: size of the file, per event", "bytes", [file.stat().st_size / events], BYTES_PER_EVENT)]
         for tool, bar in TOOLS.items():
-            results.append(Result(f"{name}: {tool} opens", "s", [open_page(tool, file) for _ in range(settings.ROUNDS)], bar))
+            times = settings.TIMES if bar else settings.ROUNDS
+            results.append(Result(f"{name}: {tool} opens", "s", [open_page(tool, file) for _ in range(times)], bar,
+                                  interval=settings.USUAL["TIMES"] if bar else 0))
     return results, {}

@@ -5,14 +5,16 @@ import subprocess
 import time
 
 import harness
+import interval
 import kernel
 import settings
 from result import Result
 
 CLIENTS = 4
 CALLS = 200_000
-# Of one measurement with a capture at level 1 and one without, one after the other.
-PAIRS, PAIR_S = 40, 1
+TRACEPOINTS = {"sys_enter", "sys_exit"}
+# Of one measurement with a capture at level 1, and of one without.
+PAIR_S = settings.SECONDS / 2
 # Of level 1: percent of throughput, microseconds for each of a request's two messages; and percent of a system call of others.
 LOST, CALL_US, OTHERS = 5, 1.5, 2
 CAPTURES = {"level 1, not at sockets": ("--level", 1, "--sockets", "off"), "level 1": ("--level", 1),
@@ -58,20 +60,19 @@ def while_captured(daemon, server, arguments, seconds, function):
         kernel.wait_detached(daemon)
 
 
-def pairs(daemon, server, model):
-    """[(percent of throughput lost, microseconds of CPU time for a request more)] of level 1."""
-    found = []
-    for number in range(PAIRS):
-        def measure():
-            return load(server, model, PAIR_S)
-        # What is measured first has no advantage over all pairs.
-        if number % 2:
-            without = measure()
-        captured = while_captured(daemon, server, CAPTURES["level 1"], PAIR_S + 10, measure)
-        if not number % 2:
-            without = measure()
-        found.append((100 * (1 - captured[0] / without[0]), captured[2] - without[2]))
-    return found
+def measure_pairs(daemon, server, function):
+    """What the function returns, of level 1 and of no capture."""
+    return interval.take_pairs(settings.PAIRS, lambda captured: while_captured(
+        daemon, server, CAPTURES["level 1"], settings.SECONDS + 30, function) if captured else function())
+
+
+def programs_at_calls():
+    """Of the BPF programs of this host, those that run at every system call of every process."""
+    links = json.loads(harness.run(harness.BPFTOOL, "-j", "link", "show").stdout)
+    programs = json.loads(harness.run(harness.BPFTOOL, "-j", "prog", "show").stdout)
+    names = {p["id"]: p.get("name", "") for p in programs}
+    return [link["prog_id"] for link in links
+            if TRACEPOINTS & {link.get("tp_name"), link.get("tracepoint")} or names.get(link.get("prog_id"), "").removeprefix("on_") in TRACEPOINTS]
 
 
 def run(stack):
@@ -83,7 +84,7 @@ def run(stack):
     stack.callback(daemon.stop)
     harness.wait_target(daemon, server.pid)
     load(server, model, settings.SECONDS)
-    rates, latencies, calls = {}, {}, {}
+    rates, latencies = {}, {}
     for _ in range(settings.ROUNDS):
         for name, arguments in {"no capture": None, **CAPTURES}.items():
             def measure():
@@ -91,20 +92,22 @@ def run(stack):
             rate, p50, _ = while_captured(daemon, server, arguments, settings.SECONDS + 10, measure) if arguments else measure()
             rates.setdefault(name, []).append(rate)
             latencies.setdefault(name, []).append(p50)
-    others = []
-    for _ in range(PAIRS):
-        calls.setdefault("no capture", []).append(call_ns())
-        calls.setdefault("level 1", []).append(while_captured(daemon, server, CAPTURES["level 1"], 30, call_ns))
-        others.append(100 * (calls["level 1"][-1] / calls["no capture"][-1] - 1))
-    paired = pairs(daemon, server, model)
+    calls = measure_pairs(daemon, server, call_ns)
+    captured, plain = measure_pairs(daemon, server, lambda: load(server, model, PAIR_S))
+    programs = while_captured(daemon, server, CAPTURES["level 1"], 30, programs_at_calls)
+    costs = [[cost for _, _, cost in found] for found in (captured, plain)]
     results = [Result("requests, no capture", "1/s", rates["no capture"])]
     for name in CAPTURES:
         lost = [100 * (1 - rate / base) for rate, base in zip(rates[name], rates["no capture"])]
         longer = [p50 - base for p50, base in zip(latencies[name], latencies["no capture"])]
         results += [Result(f"{name}: throughput lost", "%", lost), Result(f"{name}: median latency longer by", "us", longer)]
-    results += [Result(f"level 1: throughput lost, {PAIRS} pairs", "%", [p[0] for p in paired], LOST, interval=True),
-                Result("level 1: CPU time of the server, for each of two messages", "us", [p[1] / 2 for p in paired], CALL_US,
-                       interval=True)]
-    results += [Result(f"a system call of another process, {name}", "ns", found) for name, found in calls.items()]
-    results += [Result("a system call of another process: longer by", "%", others, OTHERS, interval=True)]
-    return results, {"rates": rates, "latencies_us": latencies, "pairs": paired}
+    # A request takes so much more CPU time: so much less of the throughput is left when the CPUs are the limit.
+    pairs = {"interval": settings.USUAL["PAIRS"]}
+    results += [Result("level 1: throughput lost, by CPU time of a request", "%", interval.less(costs[1], costs[0]), LOST, **pairs),
+                Result("level 1: throughput lost, by requests answered", "%", interval.less([c[0] for c in captured], [p[0] for p in plain]),
+                       **pairs),
+                Result("level 1: CPU time for each of a request's two messages", "us", [(a - b) / 2 for a, b in zip(*costs)], CALL_US, **pairs),
+                Result("system call of another process, level 1", "ns", calls[0]), Result("system call of another process, no capture", "ns", calls[1]),
+                Result("system call of another process: longer by", "%", interval.more(*calls), OTHERS, **pairs),
+                Result("programs at sys_enter and sys_exit during a capture", "", [len(programs)], 0)]
+    return results, {"rates": rates, "latencies_us": latencies, "captured": captured, "plain": plain}

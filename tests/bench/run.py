@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures tfprofd against its bars, by real servers, and prints a table; everything goes to build/bench.json, too.
+"""Measures tfprofd against its bars, by real servers, and prints a table; everything goes to build/bench.json, too. What was measured with the usual
+settings, or longer, goes to tests/bench/results.json, which has the latest result of every part, and from there into README.md and docs/cost.md.
 
 Run by `make bench`, as root. What is compared is measured in one run, in turn, several rounds of it. It ends with 1 when a bar is
 not met, or something could not be measured.
 BENCH_SECONDS  of one measurement of throughput (2); less than 2 shortens the rest, too
-BENCH_ROUNDS   of every comparison (4)
-BENCH_ONLY     parts to run: idle, sites, attach, volume, pages, front, throughput, sampling, requests, stacks
+BENCH_ROUNDS   of what is for information (4)
+BENCH_PAIRS    of what is compared with a bar (40)
+BENCH_TIMES    repetitions of times that are compared with a bar (20)
+BENCH_ONLY     parts to run, by their names; --list prints them with the time that each takes
 """
 import contextlib
 import json
 import os
 import pathlib
-import platform
 import sys
 import time
 
@@ -23,40 +25,41 @@ import attach
 import front
 import idle
 import pages
+import recorder
 import request_cost
 import result
 import sampling
 import settings
 import sites
 import stacks
+import stored
+import tables
 import throughput
 import volume
 
+# With the minutes that each takes with the usual settings.
 PARTS = {
-    "idle": ("The daemon while nobody captures", idle.run),
-    "sites": ("Probes on functions that begin in different ways", sites.run),
-    "attach": ("Attaching and detaching", attach.run),
-    "volume": ("Captures of many events", volume.run),
-    "pages": ("Opening a capture of many events", pages.run),
-    "front": ("Clients beside each other, and recording all the time", front.run),
-    "throughput": ("What captures cost the server", throughput.run),
-    "sampling": ("What a capture costs that samples ops", sampling.run),
-    "requests": ("What seeing requests costs", request_cost.run),
-    "stacks": ("What sampled stacks cost", stacks.run),
+    "idle": ("The daemon while nobody captures", idle.run, 1),
+    "sites": ("Probes on functions that begin in different ways", sites.run, 1),
+    "attach": ("Attaching and detaching", attach.run, 4),
+    "volume": ("Captures of many events", volume.run, 8),
+    "pages": ("Opening a capture of many events", pages.run, 12),
+    "front": ("Clients beside each other", front.run, 2),
+    "throughput": ("What captures cost the server", throughput.run, 5),
+    "sampling": ("What a capture costs that samples ops", sampling.run, 70),
+    "requests": ("What seeing requests costs", request_cost.run, 6),
+    "stacks": ("What sampled stacks cost", stacks.run, 9),
+    "recorder-1": ("What it costs that the recorder is always on, at level 1", recorder.run(1), 60),
+    "recorder-2": ("What it costs that the recorder is always on, at level 2", recorder.run(2), 30),
 }
 OUTPUT = harness.BUILD / "bench.json"
 
 
-def machine():
-    return {"kernel": platform.release(), "cpus": os.cpu_count(), "load_average": os.getloadavg()[0],
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-
-
 def run_part(name):
     """One part as a dict, with an "error" when it failed to run."""
-    title, function = PARTS[name]
-    begun = time.monotonic()
-    print(f"\n== {title}", flush=True)
+    title, function, minutes = PARTS[name]
+    begun, host = time.monotonic(), stored.machine()
+    print(f"\n== {name}: {title}; with the usual settings about {minutes} min", flush=True)
     try:
         with contextlib.ExitStack() as stack:
             results, raw = function(stack)
@@ -64,6 +67,8 @@ def run_part(name):
         print(f"{name}: not measured: {type(e).__name__}: {e}", flush=True)
         return {"error": str(e)}
     result.print_table(f"{title} ({time.monotonic() - begun:.0f} s)", results)
+    if settings.IS_WHOLE:
+        stored.put(name, {**host, "title": title, "took_s": round(time.monotonic() - begun), "results": [stored.row(r) for r in results]})
     return {"results": [r.as_dict() for r in results], "raw": raw}
 
 
@@ -77,21 +82,34 @@ def summarise(parts):
     return missed + failed
 
 
+def write_tables():
+    """Returns what could not be done, as a list of sentences."""
+    try:
+        tables.write()
+        return []
+    except ValueError as e:
+        print(f"bench: {e}", flush=True)
+        return [str(e)]
+
+
 def main():
+    if "--list" in sys.argv[1:]:
+        print("\n".join(f"{name:12} {minutes:>4} min  {title}" for name, (title, _, minutes) in PARTS.items()))
+        return 0
     if os.geteuid() != 0:
         sys.exit("bench: needs root, as probes are attached to other processes")
     unknown = set(settings.ONLY) - set(PARTS)
     if unknown:
         sys.exit(f"bench: BENCH_ONLY names no part: {' '.join(unknown)}; there are {' '.join(PARTS)}")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    host = machine()
+    host = stored.machine()
     print(f"{host['cpus']} CPUs, Linux {host['kernel']}, load average {host['load_average']:.2f}"
           + ("; this machine is busy: trust no figure" if host["load_average"] > 0.5 else ""))
     begun = time.monotonic()
     parts = {name: run_part(name) for name in PARTS if not settings.ONLY or name in settings.ONLY}
-    bad = summarise(parts)
-    OUTPUT.write_text(json.dumps({"machine": host, "seconds": settings.SECONDS, "rounds": settings.ROUNDS,
-                                  "parts": parts}, indent=1) + "\n")
+    bad = summarise(parts) + (write_tables() if settings.IS_WHOLE else [])
+    OUTPUT.write_text(json.dumps({"machine": host, "seconds": settings.SECONDS, "rounds": settings.ROUNDS, "pairs": settings.PAIRS,
+                                  "times": settings.TIMES, "parts": parts}, indent=1) + "\n")
     print(f"took {time.monotonic() - begun:.0f} s; everything is in {OUTPUT.relative_to(harness.ROOT)}")
     return 1 if bad else 0
 

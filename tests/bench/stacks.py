@@ -7,6 +7,7 @@ import time
 
 import client
 import harness
+import interval
 import kernel
 import settings
 import throughput
@@ -23,7 +24,7 @@ MARGIN_S = 0.5
 def samplers():
     """{id: (nanoseconds, number of its runs)} of the BPF programs that sample."""
     programs = json.loads(harness.run(harness.BPFTOOL, "-j", "prog", "show").stdout)
-    return {p["id"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in programs if p.get("name") == "on_sample"}
+    return {p["id"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in programs if p.get("name", "").startswith("on_sample")}
 
 
 def captured(daemon, server, *arguments):
@@ -56,10 +57,13 @@ def run(stack):
     stack.callback(server.stop)
     harness.wait_target(daemon, server.pid)
     harness.read_files(daemon, server)
+    sampled, plain = interval.take_pairs(settings.PAIRS, lambda samples: captured(daemon, server, *([f"--stacks={HZ}"] if samples else ())))
+    lost = interval.less([p["cpu_us"] for p in plain], [s["cpu_us"] for s in sampled])
+    # The kernel's statistics cost something, too.
     stack.callback(STATISTICS.write_text, STATISTICS.read_text())
     STATISTICS.write_text("1")
-    rounds = [{"without": captured(daemon, server), "with": captured(daemon, server, f"--stacks={HZ}")} for _ in range(settings.ROUNDS)]
-    lost = [100 * (1 - r["without"]["cpu_us"] / r["with"]["cpu_us"]) for r in rounds]
-    return [Result(f"CPU time of the BPF program at {HZ} Hz", "%", [r["with"]["percent"] for r in rounds], BAR),
-            Result("the same for each interrupt", "us", [r["with"]["each_us"] for r in rounds]),
-            Result("lost by the server's CPU time", "%", lost)], rounds
+    programs = [captured(daemon, server, f"--stacks={HZ}") for _ in range(settings.TIMES)]
+    return [Result(f"stacks at {HZ} Hz: throughput lost, by CPU time of a run", "%", lost, BAR, interval=settings.USUAL["PAIRS"]),
+            Result(f"stacks at {HZ} Hz: BPF program, of the CPUs' time", "%", [p["percent"] for p in programs], BAR, interval=settings.USUAL["TIMES"]),
+            Result(f"stacks at {HZ} Hz: BPF program, for each interrupt", "us", [p["each_us"] for p in programs])], \
+        {"sampled": sampled, "plain": plain, "programs": programs}

@@ -93,7 +93,7 @@ def overload(daemon, server, stopped_s):
 def measure_answers(daemon, server, address, duration_ms):
     """{how it was asked for: [Answer]}, in turn."""
     found = {"TCP": [], "Unix socket": []}
-    for _ in range(settings.ROUNDS):
+    for _ in range(settings.TIMES):
         with client.profile(address, duration_ms, LEVEL) as answer:
             found["TCP"].append(answer.read())
         kernel.wait_detached(daemon)
@@ -133,7 +133,8 @@ def run(stack):
     # Each ring is mapped twice.
     full_s = rings / 2 / RECORD_BYTES / (first.result.records * 1e9 / first.result.window_ns)
     stopped_s = min(STOPPED_TIMES * full_s, STOPPED_S_MAX)
-    records, dropped, missing = client.attempt("overload", overload, daemon, server, stopped_s)
+    overloads = [client.attempt("overload", overload, daemon, server, stopped_s) for _ in range(settings.ROUNDS)]
+    records, dropped, missing = map(list, zip(*overloads))
 
     captures = [a.result for a in answers["Unix socket"]]
     rates = [c.ops * 1e9 / c.window_ns for c in captures]
@@ -143,12 +144,12 @@ def run(stack):
             Result("records captured", "1/s", [c.records * 1e9 / c.window_ns for c in captures]),
             Result("records lost", "", [c.dropped for c in captures], 0, value=max(c.dropped for c in captures)),
             Result("captures by TCP with a loss", "", [sum(a.lost for a in answers["TCP"])], 0),
-            *(Result(f"window's end to last byte, {how}", "s", [a.answer_s for a in both], ANSWER_S)
+            *(Result(f"window's end to last byte, {how}", "s", [a.answer_s for a in both], ANSWER_S, interval=settings.USUAL["TIMES"])
               for how, both in answers.items()),
             Result("window's end to last byte, server stops with the window", "s", paused),
-            Result("overload: records seen", "", [records]),
-            Result("overload: records lost", "", [dropped], 1, at_least=True),
-            Result("overload: records neither seen nor counted as lost", "", [abs(missing)], 0),
+            Result("overload: records seen", "", records),
+            Result("overload: records lost", "", dropped, 1, at_least=True, value=min(dropped)),
+            Result("overload: records neither seen nor counted as lost", "", missing, 0, value=max(map(abs, missing))),
             Result("peak memory of the front in a capture", "MB", [peak / 1e6]),
             Result("of it, rings", "MB", [rings / 1e6]),
             Result("of it, the encoded answer", "MB", [answer.size / 1e6]),

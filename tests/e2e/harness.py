@@ -294,19 +294,25 @@ class Load(Process):
             self.fail("no result")
 
 
+# Of a load that its test ends.
+LOAD_MAX_S = 600
+
+
 class LoadClient(Process):
     """Requests to a server by load_client, whose log has for each when it was sent and answered. rest: whether port
     is that of a REST API; prefix is put before its command, and arguments are more of its command line."""
 
     def __init__(self, port, rest, log, *arguments, prefix=()):
         self.log = pathlib.Path(log)
+        self.is_endless = not {"--count", "--duration"} & set(arguments)
         super().__init__("load_client", [*prefix, BUILD / "servers/load_client", "--rest" if rest else "--grpc",
-                                         f"127.0.0.1:{port}", "--log", log, "--wait-start", *arguments])
+                                         f"127.0.0.1:{port}", "--log", log, "--wait-start", *arguments,
+                                         *(["--duration", LOAD_MAX_S] if self.is_endless else [])])
         self.wait_ready(lambda: self.line("connected"))
 
     def finish(self, timeout=ANSWER_TIMEOUT_S):
         """Ends it, unless it does so by itself, and returns its log."""
-        if not {"--count", "--duration"} & set(self.argv):
+        if self.is_endless:
             self.send(signal.SIGTERM)
         if status := self.wait(timeout):
             self.fail(f"ended with {status}: {self.stdout()[-500:]}")
@@ -750,12 +756,6 @@ class XSpace:
     def ops(self):
         """{"scope/op:Type": [duration_ps, …]}, likewise."""
         return {name: [e.duration_ps for e in events] for name, events in self.op_events().items()}
-
-
-def follows_at_sockets():
-    """Whether this kernel has the tracepoints by which sockets are followed without those of system calls."""
-    with open("/sys/kernel/btf/vmlinux", "rb") as types:
-        return b"\0btf_trace_sock_send_length\0" in types.read()
 
 
 def bpf_objects():

@@ -226,7 +226,8 @@ class Lifetimes(harness.TestCase):
         self.connect(daemon, monitors, self.MONITORS_PER_PERIOD, "tensorflow.ProfilerService/Monitor")
 
     def test_ten_thousand_connections_leave_no_descriptor_and_no_memory(self):
-        daemon = self.start(harness.Daemon)
+        # A target of another test would have a port here, as long as it lives.
+        daemon = self.start(harness.Daemon, "--target-ports", "no")
         self.connect_many(daemon, self.CONNECTIONS)
         descriptors, memory = self.descriptors(daemon), [self.memory(daemon)]
         for _ in range(self.ROUNDS):

@@ -24,7 +24,7 @@ class Advice(harness.TestCase):
         server = self.start(harness.NativeServer, [model], prefix=prefix)
         harness.wait_target(self.daemon, server.pid)
         client = self.start(test_delays.Client, self.directory, server, model, *load, **how)
-        logdir = self.directory / "logdir"
+        logdir = self.directory / f"logdir-{server.pid}"
         command = harness.ctl_capture(self.daemon, [server.pid], logdir, "--level", "3", "--requests", self.directory / "requests")
         self.assertEqual(command.status, OK, command.stderr)
         with open(self.directory / "requests", encoding="utf-8") as lines:

@@ -389,7 +389,7 @@ class Plans(Discovery):
         """The daemon is started again with the same state."""
         state = self.directory / "state"
         if not state.exists():
-            shutil.copytree(daemon.state, state)
+            shutil.copytree(daemon.state, state, ignore=shutil.ignore_patterns("attached-*"))
             for path in (state / "cache", *(state / "cache").iterdir()):
                 shutil.copystat(daemon.state / path.relative_to(state), path)
                 os.chown(path, 65534, 65534)

@@ -71,7 +71,8 @@ class WithDaemon(DoctorTestCase):
         self.assertTrue(50 <= emulated < 100_000, emulated)
         self.assertGreater(stepped, 2 * emulated)
         self.assertTrue(50 <= switch < 100_000, switch)
-        self.assertTrue(500 <= message < 1_000_000, message)
+        # At least a quarter of a probe, which is assumed where the machine's noise hides it.
+        self.assertTrue(50 <= message < 1_000_000, message)
         self.assertEqual(harness.leftovers(self.before, daemon=self.daemon), [])
         self.assertEqual(len(self.daemon.pids()), 1 + len(harness.ROLES))
 
@@ -180,13 +181,22 @@ class Calibration(DoctorTestCase):
     def cost(self, daemon):
         return self.doctor(daemon=daemon)[1]["probe-cost"][1]
 
+    def measured(self, state=None):
+        """The cost that a new daemon reports, and the file in which it kept its measurement. It keeps none of a busy machine, and measures again
+        after a minute: a new one does at once."""
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        for _ in range(10):
+            daemon = self.start(harness.Daemon, *(["--state-dir", state] if state else []))
+            cost, kept = self.cost(daemon), (state or daemon.state) / "cache/calibration"
+            text = kept.read_text() if kept.exists() else ""
+            daemon.stop()
+            if text.startswith(boot):
+                return cost, text
+        self.fail("no measurement was kept")
+
     def test_the_cost_is_measured_once_per_boot(self):
-        daemon = harness.Daemon()
-        self.addCleanup(daemon.stop)
-        first = self.cost(daemon)
-        kept = daemon.state / "cache/calibration"
-        boot, links, emulated, stepped, *_ = kept.read_text().split()
-        self.assertEqual(boot, pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        first, text = self.measured()
+        boot, links, emulated, stepped, *_ = text.split()
         self.assertIn(f"{emulated} ns here, {stepped} ns", first)
         # What another daemon finds there it takes for true, and does not touch.
         state = self.directory / "state"
@@ -198,8 +208,8 @@ class Calibration(DoctorTestCase):
         self.assertEqual((state / "cache/calibration").read_text(), f"{boot} {links} 123 4567 89 1 7654 98 60000\n")
         # Of another boot it is worth nothing.
         (state / "cache/calibration").write_text(f"{'0' * 36} {links} 123 4567 89 1 7654 98 60000\n")
-        self.assertNotIn("123 ns here", self.cost(other))
-        self.assertIn(boot, (state / "cache/calibration").read_text())
+        other.stop()
+        self.assertNotIn("123 ns here", self.measured(state)[0])
 
     def test_a_missing_cache_is_reported(self):
         (self.directory / "state").mkdir()

@@ -99,7 +99,7 @@ class Modes(harness.TestCase):
         self.assertGreater(len(xspace.events("model_run")), 50)
         self.assertFalse(xspace.ops())
         plan = harness.ctl(daemon, "plan", "--pid", onnx.pid, "--level", 2, "--json").json["targets"][0]
-        self.assertEqual({p["kind"] for p in plan["probes"] if p["planted"]}, {"runs"})
+        self.assertEqual({p["kind"] for p in plan["probes"] if p["planted"]}, {"runs", "contexts of requests"})
         self.assertEqual(plan["not_shown"], [warning])
         # What has room is complete.
         command = harness.ctl_capture(daemon, [onnx.pid], self.directory / "one", "--level", 1, duration="500ms")

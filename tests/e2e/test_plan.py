@@ -134,9 +134,12 @@ class Plan(LivePlan):
             self.assertLess(probe["file"], len(target["files"]))
             self.assertTrue(probe["function_offset"] <= probe["offset"] < target["files"][probe["file"]]["size"])
             self.assertEqual(probe["cost_ns"], costs[probe["class"]])
-            self.assertNotIn("_Z", probe["function"])
-            self.assertEqual(probe["planted"], probe["kind"] not in ("hand-over of ops", "allocations", "loads"))
-        self.assertEqual({p["kind"] for p in target["probes"]}, {"runs", "executors", "ops", "hand-over of ops", "allocations", "iterators", "loads"})
+            # Functions of C have no other name.
+            self.assertNotIn("_Z", probe["function"] or "")
+            self.assertEqual(probe["planted"], probe["kind"] not in ("hand-over of ops", "allocations", "loads", "encrypted requests"))
+        # Of a library that not every build of the server loads.
+        self.assertEqual({p["kind"] for p in target["probes"]} - {"encrypted requests"},
+                         {"runs", "executors", "ops", "hand-over of ops", "allocations", "iterators", "loads"})
         for cost in plan["costs"]:
             self.assert_shape(cost, COST_KEYS)
         probes = {cost["unit"]: cost["probes"] for cost in plan["costs"]}

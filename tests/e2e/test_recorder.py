@@ -126,7 +126,7 @@ class Snapshots(TestCase):
         result = self.snapshot("--last", "500ms", status=LOSS)
         load.finish()
         self.assertTrue(any("had been disabled before" in w and "the recorder's budget is 3 %" in w for w in result["warnings"]), result["warnings"])
-        self.assertEqual(result["ops"], 0)
+        self.assertIn("op_sampling", result)
 
     def test_nothing_is_attached_when_the_daemon_has_ended(self):
         before = harness.bpf_objects()

@@ -98,9 +98,23 @@ class Refused(harness.TestCase):
     def test_a_capture_by_perf_events_without_return_probes_has_no_allocations(self):
         self.check_returns_refused("--probe-links", "perf-event")
 
+    def test_programs_that_the_kernel_has_skipped_count_as_lost_records(self):
+        daemon = self.start(harness.Daemon, prefix=self.preload("skip_programs"))
+        server = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
+        harness.wait_target(daemon, server.pid)
+        command = harness.ctl_capture(daemon, [server.pid], self.directory, duration="300ms")
+        self.assertEqual(command.status, LOSS, command.stderr)
+        self.assertGreater(command.json["dropped"], 5)
+        self.assertIn(f"Up to {command.json['dropped']} records are missing because the kernel skipped BPF programs: another thread, or an interrupt, "
+                      "was in the same one on that CPU.", command.json["warnings"])
+
+    @staticmethod
+    def preload(name):
+        return ["env", f"LD_PRELOAD={harness.BUILD / f'fixtures/{name}.so'}"]
+
     def check_returns_refused(self, *arguments):
         before = harness.bpf_objects()
-        daemon = self.start(harness.Daemon, *arguments, prefix=["env", f"LD_PRELOAD={harness.BUILD / 'fixtures/refuse_returns.so'}"])
+        daemon = self.start(harness.Daemon, *arguments, prefix=self.preload("refuse_returns"))
         server = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
         harness.wait_target(daemon, server.pid)
         command = harness.ctl_capture(daemon, [server.pid], self.directory, "--level", 3, duration="1s")

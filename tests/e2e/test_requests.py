@@ -260,7 +260,7 @@ def compare(case, truth):
     return figures
 
 
-class Requests(test_lifecycle.Lifecycle):
+class Comparison(test_lifecycle.Lifecycle):
     table = []
     maxDiff = None
 
@@ -290,7 +290,7 @@ class Requests(test_lifecycle.Lifecycle):
         self.addCleanup(client.stop)
         return client
 
-    def capture(self, case, pid, port):
+    def capture(self, case, pids, port):
         """Fills in what the client and the capture report about a case."""
         case.port = port
         path = self.directory / "requests.ndjson"
@@ -301,8 +301,9 @@ class Requests(test_lifecycle.Lifecycle):
         until = [] if case.rate else ["--requests-count", BUSY_REQUESTS_PYTHON if case.python else BUSY_REQUESTS]
         client = None if case.fresh else self.load(case, port)
         capture = harness.Process("capture", [
-            harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", pid, "--duration",
-            f"{seconds}s", "-o", self.directory / "log", "--requests", path, *until])
+            harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture",
+            *(argument for pid in pids for argument in ("--pid", pid)), "--duration", f"{seconds}s", "-o", self.directory / "log",
+            "--requests", path, *until])
         self.addCleanup(capture.stop)
         if case.fresh:
             # The window opens before it does.
@@ -317,10 +318,16 @@ class Requests(test_lifecycle.Lifecycle):
 
     def capture_each(self, server, cases):
         for case in cases:
-            self.capture(case, server.pid, server.port if case.rest else server.grpc_port)
+            self.capture(case, self.processes(server), server.port if case.rest else server.grpc_port)
+
+    @staticmethod
+    def processes(server):
+        """Those that serve, where the server is several."""
+        return getattr(server, "workers", None) or [server.pid]
 
     def run_cases(self, server, truth_path, cases, exact=False):
-        harness.wait_target(self.daemon, server.pid)
+        for pid in self.processes(server):
+            harness.wait_target(self.daemon, pid)
         self.capture_each(server, cases)
         calm = [case for case in cases if case.calm]
         for _ in range(TIMES_AGAIN):
@@ -331,9 +338,11 @@ class Requests(test_lifecycle.Lifecycle):
             cases = cases + calm
         self.assertEqual(server.stop(), 0)
         truth = {}
-        for line in truth_path.read_text().splitlines():
-            record = json.loads(line)
-            truth[record["id"]] = record
+        # Each process has a file of its own.
+        for path in truth_path.parent.glob(f"{truth_path.name}*"):
+            for line in path.read_text().splitlines():
+                record = json.loads(line)
+                truth[record["id"]] = record
         figures = [compare(case, truth) for case in cases]
         found = [self.judge(*pair, exact) for pair in zip(cases, figures)]
         self.assertEqual([problem for problems in found for problem in problems[:2]], [])
@@ -370,6 +379,8 @@ class Requests(test_lifecycle.Lifecycle):
         return [Case(label, rest, model, clients, rate // (1 + python), python, INFERRED_RIGHT * python, calm and clients <= 8)
                 for model in ("half_plus_two", "batched") for clients, rate in ((1, 200), (8, 400), (64, 0), (256, 0))]
 
+
+class Requests(Comparison):
     def native(self, *arguments):
         truth = self.directory / "truth"
         return truth, self.start(harness.NativeServer, ["half_plus_two", "batched", "batched_slow"],

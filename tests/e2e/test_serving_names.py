@@ -104,7 +104,7 @@ class Serving(harness.TestCase):
         server = self.start(harness.NativeServer, ["half_plus_two"])
         harness.wait_target(daemon, server.pid)
         plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--json").json
-        self.assertFalse([p for p in plan["targets"][0]["probes"] if re.search("RestApi|PredictionService|RecordModel", p["function"])])
+        self.assertFalse([p for p in plan["targets"][0]["probes"] if re.search("RestApi|PredictionService|RecordModel", p["symbol"])])
         self.assertFalse([cost for cost in plan["costs"] if cost["unit"] == "request"])
 
 

@@ -114,7 +114,8 @@ class Shares(harness.TestCase):
         self.serve()
         fixtures = {user: self.fixture(user) for user in (TAKER, OTHER, 0)}
         taken = [self.capture(TAKER, fixtures[TAKER].pid, "12s") for _ in range(12)]
-        refused = [self.finish(p) for p in taken if harness.wait_until(lambda p=p: self.state(p), 15, "it runs or is refused") == "refused"]
+        harness.wait_until(lambda: sum(p.poll() is not None for p in taken) >= 6 and self.running() == 6, 15, "six run, and the others are refused")
+        refused = [self.finish(p) for p in taken if p.poll() is not None]
         self.assertEqual(len(refused), 6, refused)
         for status, text in refused:
             self.assertEqual(status, INTERNAL)
@@ -144,12 +145,8 @@ class Shares(harness.TestCase):
         hog.communicate("")
         harness.wait_until(lambda: self.ask(TAKER, "status").returncode == OK, 5, "the user has connections again")
 
-    def state(self, process):
-        """running, refused, or None if it is not yet known."""
-        if process.poll() is not None:
-            return "refused"
-        uids = [c["uid"] for c in harness.ctl(self.daemon, "status", "--json").json["captures"]]
-        return "running" if uids.count(TAKER) == 6 else None
+    def running(self):
+        return [c["uid"] for c in harness.ctl(self.daemon, "status", "--json").json["captures"]].count(TAKER)
 
     def ask(self, user, *arguments):
         return subprocess.run([self.directory / "tfprofctl", "--daemon", self.daemon.address, *arguments], user=user, group=user, extra_groups=[],

@@ -3,7 +3,6 @@
 """What a capture makes of bytes at the sockets of a process that reads and writes them in every way that there is: the right requests, no
 others, and nothing of what they carry. As root."""
 import contextlib
-import ctypes
 import json
 import os
 import random
@@ -17,6 +16,7 @@ import time
 import unittest.mock
 
 import harness
+import kernel_features
 from test_lifecycle import Lifecycle
 
 FIXTURES = harness.BUILD / "fixtures"
@@ -28,27 +28,6 @@ CANARY = "CANARY"
 SECRETS = (b"x-secret: CANARY-header\r\nCookie: CANARY=1\r\n", b"CANARY-body.")
 ANSWER_S = 20
 SLOWER_CALLS = "^Each system call of every process took .*longer: "
-
-
-def sees_returns():
-    """Whether this machine lets BPF programs run where the kernel's function that accepts connections returns: tried with an empty one."""
-    if not harness.follows_at_sockets():
-        return True  # what system calls return is seen
-    types = subprocess.run([harness.BPFTOOL, "btf", "dump", "file", "/sys/kernel/btf/vmlinux"], capture_output=True, text=True).stdout
-    function = re.search(r"^\[(\d+)\] FUNC 'inet_csk_accept'", types, re.M)
-    if not function:
-        return False
-    code = struct.pack("<BBhiBBhi", 0xb7, 0, 0, 0, 0x95, 0, 0, 0)
-    code_at, license_at = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    # union bpf_attr of linux/bpf.h, for BPF_PROG_LOAD of a BPF_PROG_TYPE_TRACING with expected_attach_type BPF_TRACE_FEXIT.
-    attr = bytearray(144)
-    struct.pack_into("<IIQQ", attr, 0, 26, 2, ctypes.addressof(code_at), ctypes.addressof(license_at))
-    struct.pack_into("<I", attr, 68, 25)
-    struct.pack_into("<I", attr, 108, int(function[1]))
-    fd = ctypes.CDLL(None, use_errno=True).syscall(321, 5, (ctypes.c_char * len(attr)).from_buffer(attr), len(attr))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
 
 
 class Target(harness.Process):
@@ -184,9 +163,11 @@ class Sockets(Lifecycle):
 
     programs = harness.OUT
     # Whether the end of the process, too, closes its connections.
-    sees_exit = harness.follows_at_sockets()
+    sees_exit = kernel_features.follows_at_sockets()
+    # Whether a call of a socket can have begun before the capture.
+    sees_waiting = kernel_features.has_socket_tracepoints() or not kernel_features.follows_at_sockets()
     # In every capture.
-    warned = () if harness.follows_at_sockets() else (SLOWER_CALLS,)
+    warned = () if kernel_features.follows_at_sockets() else (SLOWER_CALLS,)
 
     def setUp(self):
         super().setUp()
@@ -298,14 +279,15 @@ class Http1(Sockets):
         self.assertEqual({r["connection"] for r in self.requests}, {self.requests[0]["connection"]})
         self.assertEqual([r["stream"] for r in self.requests], list(range(1, len(self.requests) + 1)))
 
-    def test_system_calls_are_followed_only_on_a_kernel_without_tracepoints_at_sockets(self):
+    def test_system_calls_are_followed_only_where_sockets_cannot_be(self):
         with self.capturing():
             self.exchange(self.connect(), "/seen")
             own, holders = set(self.daemon.pids()), harness.bpf_holders()
             programs = {entry.get("name") for key, entry in harness.bpf_objects().items() if holders.get(key, set()) & own}
         self.check()
-        at_sockets = not self.warned
-        self.assertEqual({"on_sent", "on_received"} <= programs, at_sockets)
+        at_sockets, by_tracepoints = not self.warned, kernel_features.has_socket_tracepoints()
+        self.assertEqual({"on_sent", "on_received"} <= programs, at_sockets and by_tracepoints)
+        self.assertEqual({"on_tcp_sent", "on_tcp_received", "on_unix_sent", "on_unix_received"} <= programs, at_sockets and not by_tracepoints)
         self.assertEqual(bool({"on_sys_enter", "on_sys_exit"} & programs), not at_sockets)
 
     def every_cut(self, name, asked, answered, **what):
@@ -479,6 +461,22 @@ class Http1(Sockets):
             connection.feed(request("/dup")[50:])
             connection.answer(answer())
             self.expect("/dup", bytes_in=len(request("/dup")), bytes_out=len(answer()))
+        self.check()
+
+    def test_a_read_that_waits_when_the_capture_begins(self):
+        connection = self.connect()
+        child = Child(self.directory, self.target)
+        print("read", connection.fd, len(request("/waited")), file=child.commands, flush=True)
+        with self.capturing(child):
+            connection.client.sendall(request("/waited"))
+            self.assertEqual(child.answers.readline(), f"0x{request('/waited').hex()}\n")
+            connection.target = child
+            connection.answer(answer())
+            if self.sees_waiting:
+                self.expect("/waited", pid=child.pid)
+            else:
+                self.expect(None, pid=child.pid, method=None, cut_start=True)
+            self.exchange(connection, "/next", pid=child.pid)
         self.check()
 
     def test_requests_have_their_threads_and_runs(self):
@@ -990,12 +988,8 @@ class Held(Sockets):
 class Accepting(Sockets):
     """A request begins when its bytes are there, whether its connection is accepted or not."""
 
-    sees_accept = None
-
-    def setUp(self):
-        super().setUp()
-        if self.sees_accept is None:
-            type(self).sees_accept = sees_returns()
+    # What system calls return is seen everywhere.
+    sees_accept = kernel_features.traces_functions() or not kernel_features.follows_at_sockets()
 
     def come(self, path):
         """A client that has connected and sent a request; and when, at the latest."""
@@ -1053,7 +1047,7 @@ class AtSystemCallsAccepting(Accepting):
 
 class AtSystemCallsHttp1(Http1):
     """By the programs that stand in for those at sockets, which this daemon's kernel refuses."""
-    programs, sees_exit, warned = harness.BUILD / "refused-sockets", False, (SLOWER_CALLS,)
+    programs, sees_exit, sees_waiting, warned = harness.BUILD / "refused-sockets", False, True, (SLOWER_CALLS,)
 
 
 class AtSystemCallsHttp2(Http2):

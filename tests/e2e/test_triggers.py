@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -224,6 +225,95 @@ class Readers(TestCase):
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         for uid in (OWNER, OTHER):
             self.assertFalse(self.may(uid, os.O_RDONLY, path))
+
+
+class Reload(TestCase):
+    """Sections [trigger NAME] that SIGHUP changes, while the client of one server goes on."""
+
+    NEVER = SLOW.replace("300ms", "60s")
+
+    def reload(self, text, *patterns, directory=None):
+        """After the log has lines that match, which it did not have before."""
+        before = len(self.daemon.stderr())
+        self.write(text, directory)
+        self.daemon.send(signal.SIGHUP)
+        harness.wait_until(lambda: all(re.search(p, self.daemon.stderr()[before:]) for p in patterns), 10, str(patterns))
+        return self.daemon.stderr()[before:]
+
+    def begin_slow(self, text, **options):
+        self.serve_with(text, **options)
+        server = self.begin("--delay-decode", STALL_MS)
+        self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
+
+    def stays(self, names, seconds=2.5):
+        time.sleep(seconds)
+        self.assertEqual(self.names(), names)
+
+    def test_a_changed_threshold_applies_and_the_count_and_the_interval_go_on(self):
+        port = harness.free_port()
+        daemon = DAEMON.replace("1h", "3s")
+        self.serve_with(daemon + self.NEVER, "--metrics-listen", f"127.0.0.1:{port}")
+        server = self.begin("--delay-decode", STALL_MS)
+        self.start(Client, self.directory, server, MODEL, clients=1, rate=20)
+        self.stays([])
+        self.reload(daemon + SLOW, "trigger slow: changed", "the configuration was reloaded")
+        path, = self.wait_kept(1)
+        # Within the interval, which the daemon counts from the snapshot and not from its own change.
+        self.reload(daemon + SLOW.replace("300ms", "299ms"), "trigger slow: changed")
+        harness.wait_until(lambda: 'tfprofd_snapshots_suppressed_total{trigger="slow",reason="interval"} 0' not in self.metrics(port), 3, "it is too soon")
+        self.assertEqual(self.names(), [path.name])
+        self.assertIn("above 299 ms", self.wait_kept(2) and self.wait_log(r"trigger slow: kept .*above 299 ms")[0])
+        self.reload(daemon + self.NEVER, "trigger slow: changed")
+        self.stays(self.names(), 4)
+        self.assertIn(f'tfprofd_snapshots_total{{trigger="slow"}} {len(self.names())}\n', self.metrics(port))
+
+    def test_a_file_with_an_error_keeps_the_old_triggers_and_has_one_line(self):
+        self.begin_slow(DAEMON + self.NEVER)
+        log = self.reload(DAEMON + SLOW.replace("300ms", "fast"), "remain unchanged")
+        self.assertEqual(log.count("\n"), 1, log)
+        self.assertRegex(log, r"tfprofd\.ini:\d+: invalid duration 'fast': use 500ms, 2s, 1.5s or 1m; the configuration and the certificate remain unchanged")
+        self.stays([])
+        # The same daemon takes the next one.
+        self.reload(DAEMON + SLOW, "trigger slow: changed")
+        self.wait_kept(1)
+
+    def test_triggers_come_and_go(self):
+        self.begin_slow(DAEMON)
+        self.assertEqual(harness.ctl(self.daemon, "snapshots").status, NO_TARGET)
+        self.reload(DAEMON + SLOW, "trigger slow: added")
+        self.wait_kept(1)
+        self.assertEqual(len(harness.ctl(self.daemon, "snapshots", "--json").json["snapshots"]), 1)
+        first = self.names()
+        self.reload(DAEMON + "[trigger fast]\nmodel = canary_*\nlatency-above = 300ms\n", "trigger fast: added", "trigger slow: removed")
+        self.wait_kept(2)
+        self.assertRegex(self.names()[1], r"Z-fast-\d+\.tfp$")
+        # One that returns is held to its interval.
+        self.reload(DAEMON + SLOW, "trigger slow: added", "trigger fast: removed")
+        self.stays([*first, self.names()[1]])
+
+    def test_another_directory_and_a_recorder_that_is_off_need_a_restart(self):
+        self.begin_slow(DAEMON + self.NEVER)
+        log = self.reload(DAEMON + SLOW, "'snapshot-directory' has changed: restart the daemon to apply it", directory=self.directory / "others")
+        self.assertIn("trigger slow: changed", log)
+        self.wait_kept(1)
+        self.assertFalse((self.directory / "others").exists())
+        self.daemon.stop()
+        # The first one's user has the other.
+        self.snapshots = self.directory / "second"
+        self.serve_with(DAEMON.replace("recorder = 2", "recorder = off"))
+        log = self.reload(DAEMON + SLOW, "the configuration was reloaded")
+        self.assertIn("'recorder' has changed: restart the daemon to apply it", log)
+        self.assertIn("'[trigger]' has changed: restart the daemon to apply it", log)
+        self.assertNotIn("added", log)
+
+    def test_the_next_broker_has_the_new_triggers(self):
+        self.begin_slow(DAEMON + self.NEVER)
+        self.reload(DAEMON + SLOW.replace("slow", "other").replace("300ms", "60s"), "trigger other: added")
+        os.kill(self.daemon.broker(), signal.SIGKILL)
+        self.wait_log("another broker serves")
+        self.reload(DAEMON + SLOW.replace("slow", "other"), "trigger other: changed")
+        path, = self.wait_kept(1, 30)
+        self.assertIn("-other-", path.name)
 
 
 class Faults(TestCase):

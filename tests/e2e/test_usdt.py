@@ -76,7 +76,8 @@ class Marks(harness.TestCase):
         harness.wait_target(daemon, server.pid)
         plan = harness.ctl(daemon, "plan", "--pid", server.pid, "--json").json
         probes = {p["symbol"].split()[0]: p for p in plan["targets"][0]["probes"] if p["source"] == "USDT"}
-        self.assertEqual(set(probes), {"tfprof:request_begin", "tfprof:request_end", "tfprof:span_begin", "tfprof:span_end"})
+        self.assertEqual(set(probes), {"tfprof:request_begin", "tfprof:request_end", "tfprof:span_begin", "tfprof:span_end",
+                                       "tfprof:work_made", "tfprof:work_begin", "tfprof:work_end"})
         self.assertEqual({(p["class"], p["kind"], p["planted"]) for name, p in probes.items() if "span" in name},
                          {("emulated", "the server's own spans", True)})
         logdir = self.directory / "logdir"

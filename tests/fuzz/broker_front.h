@@ -94,7 +94,7 @@ static struct front {
 
 /* The same for every input. */
 static int state, snapshots, clients, signals[2];
-static const struct trigger_rule triggers[] = { { .name = "a" }, { .name = "b-1" } };
+static const struct trigger_names triggers = { 2, { "a", "b-1" } };
 static char state_path[] = "/dev/shm/tfprofd-fuzz-XXXXXX";
 static struct listener listeners[LISTENERS];
 static bool listeners_changed;

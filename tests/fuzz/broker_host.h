@@ -171,10 +171,11 @@ int mappings_list(pid_t pid, uid_t *ret_uid)
 }
 
 /* Each process has mapped all files, at the addresses of their numbers. */
-int mappings_open(pid_t pid, uint64_t start, uint64_t end)
+int mappings_open(pid_t pid, uint64_t start, uint64_t end, uint64_t *ret_offset)
 {
 	if (!process_get(pid))
 		return -ESRCH;
+	*ret_offset = 0;
 	return start < FILES && end == start + 1 ? copy_of(fake.files[start]) : -EACCES;
 }
 
@@ -370,6 +371,14 @@ int attachment_add_path(struct attachment *a, const struct record_path *path, ui
 	return fake.add;
 }
 
+int attachment_add_interpreter(struct attachment *a, unsigned target,
+			       const struct record_interpreter *interpreter)
+{
+	if (target >= a->n_targets)
+		violation("an interpreter of no target");
+	return fake.add;
+}
+
 int attachment_shed(struct attachment *a, enum probe_kind kind, struct detached **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
@@ -449,6 +458,12 @@ struct detached *detached_free(struct detached *d)
 unsigned attachment_links(const struct attachment *a)
 {
 	return (unsigned)a->n_sites;
+}
+
+uint64_t attachment_skipped(const struct attachment *a)
+{
+	(void)a;
+	return 0;
 }
 
 int attachment_name_threads(struct attachment *a)

@@ -400,6 +400,7 @@ static void change_rules(struct fuzz_input *in)
 {
 	const unsigned what = (unsigned)fuzz_take(in, 1), rule = (unsigned)fuzz_take(in, 1);
 	const struct signalfd_siginfo hangup = { .ssi_signo = SIGHUP };
+	struct broker_rules next = { .access = rules, .triggers = triggers };
 	struct authority new = rules;
 
 	new.ceiling.max_level = what & 3;
@@ -416,7 +417,10 @@ static void change_rules(struct fuzz_input *in)
 	if (rule >> 5 & 1)
 		strcpy(new.rules[0].executables, "/serv* *");
 	fake.certificates_moved = what >> 6 & 1;
-	if (send(f.notes, &new, sizeof(new) - (what >> 7), MSG_NOSIGNAL) < 0 ||
+	next.access = new;
+	if (rule >> 6 & 1)
+		strcpy(next.triggers.names[0], rule >> 7 ? "/" : "c");
+	if (send(f.notes, &next, sizeof(next) - (what >> 7), MSG_NOSIGNAL) < 0 ||
 	    write(signals[1], &hangup, sizeof(hangup)) < 0)
 		abort();
 	on_signal(f.broker, signals[0]);
@@ -519,8 +523,7 @@ static void set_options(unsigned how)
 		.certificates = "certificates",
 		.state = state,
 		.snapshots = { .directory = snapshots,
-			       .rules = triggers,
-			       .n_rules = ARRAY_SIZE(triggers),
+			       .triggers = triggers,
 			       .interval_ns = 1000000000,
 			       .keep = 2,
 			       .bytes = 100 },

@@ -9,6 +9,7 @@
 #include "lib/elf/lookup.h"
 #include "lib/elf/rtti.h"
 #include "lib/elf/unwind.h"
+#include "lib/elf/unwind_rows.h"
 #include "lib/elf/usdt.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,6 +27,21 @@ static int on_site(const struct usdt_site *site, void *data)
 	return 0;
 }
 
+/* What it answers is what a reader accepts. */
+static void read_unwind_rows(const struct elf_image *image)
+{
+	static const uint64_t words[] = { UINT64_MAX, 0x1000 };
+	_cleanup_close_ int questions = fuzz_file((const uint8_t *)words, sizeof(words)),
+			    answers = memfd_create("fuzz", MFD_CLOEXEC);
+	struct unwind_rows rows = {};
+	const char *reason;
+
+	if (unwind_rows_answer(questions, image, answers, &reason) >= 0 &&
+	    unwind_rows_read(answers, &rows) < 0)
+		abort();
+	unwind_rows_done(&rows);
+}
+
 static void read_image(const struct elf_image *image)
 {
 	_cleanup_(elf_image_freep) struct elf_image *embedded = NULL;
@@ -37,6 +53,7 @@ static void read_image(const struct elf_image *image)
 	elf_usdt_match(image, NULL, NULL, on_site, NULL, NULL);
 	elf_lookup(image, "TF_Version", &address);
 	elf_function_bounds(image, 0x1000, &start, &size);
+	read_unwind_rows(image);
 	for (unsigned i = 0; packs[i]; i++)
 		version_read(image, packs[i], version, sizeof(version));
 	if (elf_rtti_open(image, &rtti, NULL) >= 0)

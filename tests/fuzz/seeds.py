@@ -169,7 +169,7 @@ def of_broker():
     proof = bytes([PROVER, 0, 0, 40, 15]) + b"".join(bytes([0x30 if row % 9 == 0 else 0, row, row]) for row in range(40)) + b"\0"
     sites = planned + proof + message("PLAN", value=b"\xff" * 8) + message("SITES", index=1, value=b"\xff" * 5)
     attached = capture + message("TARGET", pid=0) + message("TARGET", pid=2) + sites + message("ATTACH")
-    changes = [bytes([PROCESS, 2, 4, SIDEBAND, 3, 2, 0]), bytes([PROCESS, 2, 1, SIDEBAND, 1, 2, 0]), bytes([PROCESS, 2, 5]), bytes([RULES, 5, 0]), bytes([RULES, 0, 39]),
+    changes = [bytes([PROCESS, 2, 4, SIDEBAND, 3, 2, 0]), bytes([PROCESS, 2, 1, SIDEBAND, 1, 2, 0]), bytes([PROCESS, 2, 5]), bytes([RULES, 5, 0]), bytes([RULES, 0, 39]), bytes([RULES, 0, 64]),
                bytes([CLOSE, 0, 2]), bytes([TIME, 200, 0]), bytes([KERNEL, 8, 0, 2, 0, 4, 0, 0, 0]), message("CLIENT_GONE")]
     yield b"\0" + attached + message("NAME_THREADS") + message("SHED", kind=2) + message("FORGET") + message("END")
     for change in changes:
@@ -180,8 +180,8 @@ def of_broker():
     yield b"\0" + bytes([CONNECT, 1]) + message("ACCEPT", index=1) + message("CERTIFY", value=b"root\0") + capture[2:] + bytes([RULES, 64, 0])
     yield b"\0" + bytes([CONNECT, 2]) + message("ACCEPT", index=2) + message("CAPTURE") + message("UNLISTEN", index=2) + message("LISTEN", index=2)
     yield b"\x08" + message("CAPTURE", id=255) + message("TARGET", pid=2) + message("PREFLIGHT", pid=2) + message("CALIBRATE") + message("MODE")
-    yield (b"\x08" + message("CAPTURE", id=255) + message("TARGET", pid=2) + message("SNAPSHOT", index=1, pid=2, count=9) +
-           message("SNAPSHOT_END", index=1, count=1) + message("SNAPSHOT", index=0))
+    yield (b"\x08" + message("CAPTURE", id=255) + message("TARGET", pid=2) + message("SNAPSHOT", pid=2, count=9, value=b"b-1\0") +
+           message("SNAPSHOT_END", count=1, value=b"b-1\0") + message("SNAPSHOT", value=b"a\0"))
     yield b"\0" + planned + message("FUNCTIONS", fds=b"\0") + bytes([PROVER, 0, 0, 0, 0, 0, PROVER, 0, 0, 0, 0, 0]) + message("FUNCTIONS")
     yield b"\0" + client + message("MAPS", pid=2) + message("BIRTH", pid=2) + message("NOTIFY") + message("CLOSE") + bytes([NOTE, 1, 1, 0, 0, 3]) + b"a\nb"
     yield b"\0" + planned + bytes([PROVER, 0, 2]) + bytes([PROVER, 0, 1, 5]) + message("PLAN", value=b"\xff" * 8) + message("CLOSE")

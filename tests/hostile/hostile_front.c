@@ -315,6 +315,8 @@ static void send_random(struct front *f, long n)
 
 		for (size_t k = 0; k < sizeof(m.sites); k++)
 			bytes[k] = any(f) % 4 ? 0 : (uint8_t)any(f);
+		if ((type == BROKER_SNAPSHOT || type == BROKER_SNAPSHOT_END) && any(f) % 8)
+			strcpy(m.name, any(f) % 2 ? "slow" : "late");
 		/* The clients go on. */
 		if (type == BROKER_CLIENT_GONE && (m.id == f->user || m.id == f->nobody))
 			continue;
@@ -422,7 +424,6 @@ static int listen_at(const char *state, struct sockaddr_un *ret)
 
 int main(int argc, char *argv[])
 {
-	static const struct trigger_rule rules[] = { { .name = "slow" }, { .name = "late" } };
 	int quick[2], captures[2], events[2], prover[2], status = 0;
 	struct listener listener = { .kind = LISTENER_CLEAR };
 	struct authority authority = {};
@@ -485,8 +486,7 @@ int main(int argc, char *argv[])
 					   .certificates = "",
 					   .state = open(argv[1], O_RDONLY | O_DIRECTORY),
 					   .snapshots = { .directory = make_snapshots(argv[1]),
-							  .rules = rules,
-							  .n_rules = ARRAY_SIZE(rules),
+							  .triggers = { 2, { "slow", "late" } },
 							  .keep = 3,
 							  .bytes = 100 } };
 	for (unsigned i = 0; i < BROKER_RELOAD_COUNT; i++)

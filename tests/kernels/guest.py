@@ -16,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import harness
+import kernel_features
 import test_lifecycle
 import test_reference
 import test_requests
@@ -73,7 +74,7 @@ class Programs(Guest):
         # Of what can be done in two ways, one way may be absent; and what makes a time more exact.
         absent = {name for name, figures in programs.items() if not figures}
         self.assertLessEqual(absent, {"on_data_ready", "on_segment", "on_sent", "on_received", "on_sending"})
-        self.assertEqual(bool({"on_sent", "on_received"} & absent), not harness.follows_at_sockets())
+        self.assertEqual(bool({"on_sent", "on_received"} & absent), not kernel_features.has_socket_tracepoints())
         self.assertGreater(len(programs), 10)
         # One of the two reports when bytes arrived.
         self.assertTrue(programs["on_data_ready"] or programs["on_segment"])
@@ -111,7 +112,7 @@ class Fixtures(Guest):
             # Its executors have the functions of the runtime's, and not their fields; a thread of an emulated CPU may stop for long between its two records.
             known = ("which run an executor belongs to", "shown without their name", "arrived late", SLOWER_CALLS)
             self.assertEqual([w for w in xspace.errors + xspace.warnings if not any(k in w for k in known)], [])
-            self.assertEqual(len([w for w in xspace.warnings if SLOWER_CALLS in w]), not harness.follows_at_sockets())
+            self.assertEqual(len([w for w in xspace.warnings if SLOWER_CALLS in w]), not kernel_features.follows_at_sockets())
             self.assertTrue(xspace.events("SessionRun"))
             counts[level] = [bool(xspace.ops()), bool(xspace.events("waiting for a CPU"))]
             self.assertEqual(summary["shed"], [])

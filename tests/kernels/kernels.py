@@ -60,16 +60,23 @@ def arrival(found):
     return "`sk_data_ready`" if found["programs"]["on_data_ready"] else "`tcp_probe`, for segments in order"
 
 
+def passing(found):
+    for program, how in (("on_sent", "`sock_send_length`, `sock_recv_length`"), ("on_tcp_sent", "the returns of `tcp_sendmsg`, `tcp_recvmsg`")):
+        if found["programs"][program]:
+            return how
+    return "system calls"
+
+
 def missing(found):
     lost = []
     if "perf-event-probes" in found["doctor"]:
         lost.append("probes are not detached at once, but one after the other, after the answer, each after several grace periods of the kernel")
     if not found["programs"]["on_data_ready"]:
         lost.append("the arrival of out-of-order segments is not seen: a request that begins in one begins later, or where it is read (`no_arrival`)")
-    if not found["programs"]["on_sent"]:
+    if not found["programs"]["on_sent"] and not found["programs"]["on_tcp_sent"]:
         lost.append("system calls of every process become slower while requests are followed at sockets")
-    elif not found["programs"]["on_sending"]:
-        lost.append("a write that blocks in the first call of its answer begins too late")
+    elif not found["programs"]["on_sent"]:
+        lost.append("a request whose first bytes a call reads that waited already when the capture began is not seen")
     return "; ".join(lost) or "none"
 
 
@@ -81,8 +88,8 @@ def write_document(results):
         "`make kernels` boots each of these kernels in an emulator, tests tfprofd on it, and writes this page. An emulator gives no figures of cost, so this",
         "page has none. The oldest supported kernel is 6.1; nothing older was tested. The programs cannot be loaded on kernels before 5.17, which lack",
         "`bpf_loop()`.", "",
-        "| kernel | probes | arrivals are seen by | limitations |", "|---|---|---|---|"]
-    lines += [f"| {r['release']} | {attached(r)} | {arrival(r)} | {missing(r)} |" for r in results]
+        "| kernel | probes | arrivals are seen by | messages are seen by | limitations |", "|---|---|---|---|---|"]
+    lines += [f"| {r['release']} | {attached(r)} | {arrival(r)} | {passing(r)} | {missing(r)} |" for r in results]
     lines += ["", "On every kernel, these were tested:", "",
               "* the verifier accepts every program;",
               "* captures of a fixture at levels 1, 2 and 3, and 20 captures in a row;",

@@ -21,6 +21,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "include"))
 import tfprof
 
 
+def response_of(request, model, outputs):
+    response = predict_pb2.PredictResponse()
+    response.model_spec.name = request.model_spec.name
+    response.model_spec.version.value = model.version
+    response.model_spec.signature_name = "serving_default"
+    for name, value in outputs.items():
+        response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return response
+
+
+def note_served(truth, context, **run):
+    """context: of the call; run: its times and its thread."""
+    identity = dict(context.invocation_metadata()).get("x-request-id", 0)
+    truth.add(id=int(identity), protocol="http2", peer_port=int(context.peer().rsplit(":", 1)[1]), **run)
+
+
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self, models, truth, spans):
         self.models = models
@@ -47,17 +63,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 outputs, run = model.run(**inputs)
         except (TypeError, ValueError, tf.errors.OpError) as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(e))
-        response = predict_pb2.PredictResponse()
-        response.model_spec.name = request.model_spec.name
-        response.model_spec.version.value = model.version
-        response.model_spec.signature_name = "serving_default"
-        for name, value in outputs.items():
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
         if self.truth:
-            identity = dict(context.invocation_metadata()).get("x-request-id", 0)
-            self.truth.add(id=int(identity), protocol="http2", peer_port=int(context.peer().rsplit(":", 1)[1]),
-                           read_ns=read_ns, **run)
-        return response
+            note_served(self.truth, context, read_ns=read_ns, **run)
+        return response_of(request, model, outputs)
 
 
 def main():

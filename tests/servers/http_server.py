@@ -9,6 +9,7 @@ import argparse
 import http.server
 import json
 import re
+import ssl
 import sys
 import threading
 import time
@@ -27,6 +28,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def setup(self):
         self.accept_ns = self.server.accepted.pop(self.client_address)
+        if self.server.context:
+            self.request = self.server.context.wrap_socket(self.request, server_side=True)
         super().setup()
 
     def parse_request(self):
@@ -97,9 +100,10 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
 
-    def __init__(self, port, models, truth):
+    def __init__(self, port, models, truth, context):
         self.models = models
         self.truth = truth
+        self.context = context  # of TLS; None: without
         self.accepted = {}  # when, by the client's address, until its thread begins
         super().__init__(("127.0.0.1", port), Handler)
 
@@ -113,12 +117,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     parser.add_argument("--http10", action="store_true", help="HTTP/1.0: each connection ends with its answer")
+    parser.add_argument("--tls", nargs=2, metavar=("CERTIFICATE", "KEY"), help="serve encrypted connections")
     options = parser.parse_args()
     models = load_models("http_server", options)
     truth = Truth(options.truth) if options.truth else None
     Handler.protocol_version = "HTTP/1.0" if options.http10 else "HTTP/1.1"
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if options.tls else None
+    if context:
+        context.load_cert_chain(*options.tls)
     try:
-        server = Server(options.port, models, truth)
+        server = Server(options.port, models, truth, context)
     except OSError as e:
         sys.exit(f"http_server: {e}")
     threading.Thread(target=server.serve_forever, name="http_accept", daemon=True).start()

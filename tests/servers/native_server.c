@@ -5,6 +5,7 @@
  * by DirectSession, as in TensorFlow Serving.
  */
 #include <argp.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -33,6 +34,7 @@ struct options {
 	long port;      /* of REST; -1: none */
 	long grpc_port; /* -1: none */
 	bool async_rest;
+	const char *mark_work;
 	long pin; /* CPU, -1: any */
 	long answer_pad;
 	struct service_options service;
@@ -70,6 +72,7 @@ enum {
 	KEY_RELOAD,
 	KEY_GRPC_PORT,
 	KEY_ASYNC_REST,
+	KEY_MARK_WORK,
 	KEY_TRUTH,
 	KEY_DELAY_LOCK,
 	KEY_DELAY_DECODE,
@@ -90,6 +93,8 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "async-rest", KEY_ASYNC_REST, NULL, 0,
 	  "One thread reads all REST requests and writes all answers", 0 },
+	{ "mark-work", KEY_MARK_WORK, "LIBRARY", 0,
+	  "With --async-rest: that libtfprof.so marks what threads hand one another", 0 },
 	{ "grpc-port", KEY_GRPC_PORT, "PORT", 0,
 	  "Serve gRPC on 127.0.0.1:PORT; 0 takes a free one, which is printed", 0 },
 	{ "workers", 'w', "N", 0, "Threads that serve requests, of REST and of gRPC each (4)", 0 },
@@ -132,6 +137,9 @@ static error_t option_read(int key, char *argument, struct argp_state *state)
 		break;
 	case KEY_ASYNC_REST:
 		o->async_rest = true;
+		return 0;
+	case KEY_MARK_WORK:
+		o->mark_work = argument;
 		return 0;
 	case KEY_TRUTH:
 		o->service.truth = argument;
@@ -310,6 +318,25 @@ static bool self_load_stop(struct self_load *s)
 	return good;
 }
 
+static void *find_mark(void *library, const char *name)
+{
+	return library ? dlsym(library, name) : NULL;
+}
+
+static int async_start(const struct options *o, struct service *service, uint16_t port,
+		       struct rest_async **ret)
+{
+	static struct work_marks marks;
+	void *library = o->mark_work ? dlopen(o->mark_work, RTLD_NOW) : NULL;
+
+	*(void **)&marks.made = find_mark(library, "tfprof_make_work");
+	*(void **)&marks.begin = find_mark(library, "tfprof_begin_work");
+	*(void **)&marks.end = find_mark(library, "tfprof_end_work");
+	if (o->mark_work && !(marks.made && marks.begin && marks.end))
+		return -ENOENT;
+	return rest_async_new(service, port, (size_t)o->workers, o->mark_work ? &marks : NULL, ret);
+}
+
 static int fronts_start(struct fronts *f, const struct options *o, struct service *service)
 {
 	size_t workers = (size_t)o->workers;
@@ -318,7 +345,7 @@ static int fronts_start(struct fronts *f, const struct options *o, struct servic
 	if (o->port >= 0) {
 		uint16_t port = (uint16_t)o->port;
 
-		r = o->async_rest ? rest_async_new(service, port, workers, &f->async)
+		r = o->async_rest ? async_start(o, service, port, &f->async)
 				  : rest_new(service, port, workers, &f->rest);
 		if (r < 0) {
 			fprintf(stderr, "native_server: cannot serve on 127.0.0.1:%ld: %s\n",

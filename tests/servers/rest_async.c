@@ -57,6 +57,7 @@ struct rest_async {
 	pthread_t io;
 	struct workers workers;
 	bool has_io;
+	const struct work_marks *marks;
 };
 
 static void connection_free(struct rest_async *s, struct connection *c)
@@ -146,6 +147,8 @@ static int requests_read(struct rest_async *s, struct connection *c)
 		c->pending_n++;
 		c->working_n++;
 		buffer_consume(&c->input, q.status ? c->input.used : q.size);
+		if (s->marks)
+			s->marks->made((uintptr_t)p);
 		jobs_put(&s->todo, &p->job);
 	}
 	return 0;
@@ -277,7 +280,11 @@ static void *worker_run(void *argument)
 	while ((j = jobs_take(&s->todo))) {
 		struct pending *p = container_of(j, struct pending, job);
 
+		if (s->marks)
+			s->marks->begin((uintptr_t)p);
 		rest_answer(s->service, &p->request, &p->record, &p->answer);
+		if (s->marks)
+			s->marks->end((uintptr_t)p);
 		jobs_put(&s->done, &p->job);
 		eventfd_write(s->wake, 1);
 	}
@@ -298,7 +305,8 @@ static int epoll_open(struct rest_async *s)
 	return 0;
 }
 
-int rest_async_new(struct service *service, uint16_t port, size_t workers, struct rest_async **ret)
+int rest_async_new(struct service *service, uint16_t port, size_t workers,
+		   const struct work_marks *marks, struct rest_async **ret)
 {
 	struct rest_async *s = calloc(1, sizeof(*s));
 	int r;
@@ -306,6 +314,7 @@ int rest_async_new(struct service *service, uint16_t port, size_t workers, struc
 	if (!s)
 		return -ENOMEM;
 	s->service = service;
+	s->marks = marks;
 	s->listener = s->epoll = s->wake = -1;
 	jobs_init(&s->todo);
 	jobs_init(&s->done);

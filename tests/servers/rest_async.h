@@ -12,8 +12,16 @@
 
 struct rest_async;
 
-/* As those of rest.h. */
-int rest_async_new(struct service *service, uint16_t port, size_t workers, struct rest_async **ret);
+/* What marks the requests that threads hand one another: functions of libtfprof.so. */
+struct work_marks {
+	void (*made)(uint64_t id);
+	void (*begin)(uint64_t id);
+	void (*end)(uint64_t id);
+};
+
+/* As those of rest.h; marks: NULL for none. */
+int rest_async_new(struct service *service, uint16_t port, size_t workers,
+		   const struct work_marks *marks, struct rest_async **ret);
 struct rest_async *rest_async_free(struct rest_async *s);
 uint16_t rest_async_port(const struct rest_async *s);
 uint64_t rest_async_requests(const struct rest_async *s);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define RECORDS_MAX (1 << 19)
+#define RECORDS_MAX (1 << 21)
 
 struct truth {
 	FILE *out;

@@ -241,6 +241,36 @@ TEST(a_ceiling_is_the_lower_one_of_the_section_and_of_the_daemon_and_none_for_ro
 	CHECK_EQ(c.max_level, 2);
 }
 
+TEST(what_a_library_decrypts_is_read_only_where_a_section_allows_it)
+{
+	struct authority a = policy();
+	struct authority_ceiling c;
+
+	CHECK_EQ(decide(&a, on_host(&a, OPERATOR, 0, OPERATORS), serving(BOB), &c), 0);
+	CHECK(c.no_decrypted && !(authority_kinds(&c) & 1u << KIND_DECRYPTED));
+	CHECK_EQ(decide(&a, on_host(&a, BOB, 0, BOB), process(BOB), &c), 0);
+	CHECK(c.no_decrypted);
+	/* Also for root. */
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
+	CHECK(c.no_decrypted && !(authority_kinds(&c) & 1u << KIND_DECRYPTED));
+	a.rules[1].allows_decrypted = true;
+	CHECK_EQ(decide(&a, on_host(&a, OPERATOR, 0, OPERATORS), serving(BOB), &c), 0);
+	CHECK(!c.no_decrypted && authority_kinds(&c) & 1u << KIND_DECRYPTED);
+	/* The section is not about these. */
+	CHECK_EQ(decide(&a, on_host(&a, BOB, 0, BOB), process(BOB), &c), 0);
+	CHECK(c.no_decrypted);
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
+	CHECK(c.no_decrypted);
+	a.rules[1].user_ids = (struct id_list){ .ids = { 0 }, .n = 1 };
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
+	CHECK(!c.no_decrypted && !c.max_level && authority_kinds(&c) & 1u << KIND_DECRYPTED);
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), process(BOB), &c), 0);
+	CHECK(c.no_decrypted);
+	a.rules[1].denies = true;
+	CHECK_EQ(decide(&a, on_host(&a, 0, ALL_CAPS, 0), serving(BOB), &c), 0);
+	CHECK(c.no_decrypted);
+}
+
 TEST(the_overhead_has_a_default_that_the_section_or_the_daemon_replaces)
 {
 	struct authority a = policy();

@@ -255,13 +255,14 @@ TEST(sections_of_access_are_read_in_order_and_their_names_become_numbers)
 	const struct access_rule *rule;
 	struct config *config;
 
-	CHECK_EQ(read_text(
-			 "[access first]\nusers = root, 4711\ntarget-users = *\n"
-			 "executables = /usr/bin/a*  /opt/*\nallow = no\n"
-			 "[access second one]\ngroups = root\ncgroups = /serving/*\nmax-level = 1\n"
-			 "max-overhead = 2%\nmax-duration = 60\nmemory = no\n",
-			 &config),
-		 0);
+	CHECK_EQ(
+		read_text(
+			"[access first]\nusers = root, 4711\ntarget-users = *\n"
+			"executables = /usr/bin/a*  /opt/*\nallow = no\n"
+			"[access second one]\ngroups = root\ncgroups = /serving/*\nmax-level = 1\ndecrypted-requests = yes\n"
+			"max-overhead = 2%\nmax-duration = 60\nmemory = no\n",
+			&config),
+		0);
 	if (!config)
 		return;
 	CHECK_EQ(config->access.n_rules, 2);
@@ -273,7 +274,9 @@ TEST(sections_of_access_are_read_in_order_and_their_names_become_numbers)
 	CHECK_EQ(rule->user_ids.ids[1], 4711);
 	CHECK(rule->target_ids.any && rule->denies);
 	CHECK_STR(rule->executables, "/usr/bin/a* /opt/*");
+	CHECK(!rule->allows_decrypted);
 	rule = &config->access.rules[1];
+	CHECK(rule->allows_decrypted);
 	CHECK_STR(rule->name, "second one");
 	CHECK_EQ(rule->group_ids.n, 1);
 	CHECK_EQ(rule->ceiling.max_level, 1);
@@ -482,7 +485,7 @@ TEST(every_key_of_a_trigger_is_read_and_others_have_defaults)
 	config_free(config);
 }
 
-TEST(a_reload_keeps_the_triggers_and_names_them_if_they_have_changed)
+TEST(a_reload_takes_other_triggers_if_they_can_work_with_what_the_daemon_has_since_its_start)
 {
 	struct config *config, *again = NULL;
 	char *flags[] = { "tfprofd", "--config", path, NULL };
@@ -502,9 +505,21 @@ TEST(a_reload_keeps_the_triggers_and_names_them_if_they_have_changed)
 	CHECK_EQ(config_renew(config, 3, flags, open(path, O_RDONLY), note_restart, NULL, &again,
 			      error, sizeof(error)),
 		 0);
-	CHECK_EQ(n_restarts, 1);
+	CHECK_EQ(n_restarts, 0);
+	CHECK_EQ(again->n_triggers, 2);
+	CHECK_EQ(again->triggers[0].latency_ns, 2000000000);
+	config_free(again);
+	file = fopen(path, "w");
+	fputs("[daemon]\nrecorder = 1\nrecorder-last = 40s\nsnapshot-directory = /s\n[trigger q]\nqueue-above = 3\nlast = 30s\n",
+	      file);
+	fclose(file);
+	CHECK_EQ(config_renew(config, 3, flags, open(path, O_RDONLY), note_restart, NULL, &again,
+			      error, sizeof(error)),
+		 0);
+	CHECK_EQ(n_restarts, 2);
 	CHECK_STR(restarted, "[trigger]");
 	CHECK_EQ(again->n_triggers, 1);
+	CHECK_STR(again->triggers[0].name, "a");
 	CHECK_EQ(again->triggers[0].latency_ns, 1000000000);
 	config_free(again);
 	config_free(config);

@@ -2,7 +2,9 @@
 /* What a flight recorder keeps. That its snapshots equal captures is in
  * test_requests_property.c. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/record/history.h"
 #include "daemon/recorder/flight.h"
@@ -147,6 +149,69 @@ static uint64_t settled_bytes(struct lead_in *l)
 	bytes = lead_in_bytes(copy);
 	lead_in_free(copy);
 	return bytes;
+}
+
+static char changes[200];
+
+static int note_shed(enum probe_kind kind, uint64_t time, const char *text, void *data)
+{
+	size_t n = strlen(changes);
+
+	snprintf(changes + n, sizeof(changes) - n, " -%u@%llu(%s)", kind,
+		 (unsigned long long)(time / SECOND), text);
+	return 0;
+}
+
+static int note_resumed(enum probe_kind kind, uint64_t time, void *data)
+{
+	size_t n = strlen(changes);
+
+	snprintf(changes + n, sizeof(changes) - n, " +%u@%llu", kind,
+		 (unsigned long long)(time / SECOND));
+	return 0;
+}
+
+static const char *changes_of(const struct flight *f, uint64_t from, uint64_t to)
+{
+	const struct record_sink sink = { .shed = note_shed, .resume = note_resumed };
+	struct record_sinks sinks = {};
+	struct flight_facts facts;
+	struct flight_view *view;
+
+	changes[0] = 0;
+	sinks_add(&sinks, &sink);
+	CHECK_EQ(flight_view_new(f, &view), 0);
+	CHECK_EQ(flight_view_read(view, from * SECOND, to * SECOND, &sinks, &facts), 0);
+	flight_view_free(view);
+	return changes;
+}
+
+TEST(when_a_kind_was_not_recorded_is_known_for_every_part_of_what_is_kept)
+{
+	const struct record_sink *sink;
+	struct flight *f;
+
+	CHECK_EQ(flight_new(16 * MIB, 50 * SECOND, &f), 0);
+	sink = flight_sink(f);
+	for (uint64_t s = 1; s <= 1000; s++) {
+		struct record_switch r = switch_at(s * SECOND);
+
+		CHECK_EQ(sink->record(&r.head, sink->data), 0);
+		if (s % 10 == 2)
+			CHECK_EQ(sink->shed(1, s * SECOND, "a", sink->data), 0);
+		if (s % 10 == 8)
+			CHECK_EQ(sink->resume(1, s * SECOND, sink->data), 0);
+		if (s == 985)
+			CHECK_EQ(sink->shed(2, s * SECOND, "for good", sink->data), 0);
+	}
+	CHECK_STR(changes_of(f, 980, 1000), " -1@982(a) -2@985(for good) +1@988 -1@992(a) +1@998");
+	CHECK_STR(changes_of(f, 984, 987), " -1@984(a) -2@985(for good)");
+	CHECK_STR(changes_of(f, 989, 995), " -2@989(for good) -1@992(a)");
+	CHECK_STR(changes_of(f, 993, 999), " -1@993(a) -2@993(for good) +1@998");
+	CHECK_STR(changes_of(f, 999, 1000), " -2@999(for good)");
+	/* The earliest that is kept. */
+	CHECK_STR(changes_of(f, 955, 959), " -1@955(a) +1@958");
+	flight_free(f);
 }
 
 TEST(the_last_statement_that_later_records_refer_to_is_kept)

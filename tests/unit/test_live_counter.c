@@ -200,7 +200,7 @@ TEST(a_model_that_is_in_a_connection_s_tables_is_known_when_the_counter_has_begu
 	CHECK_EQ(loop_post(seen.loop, stop, seen.loop), 0);
 	CHECK_EQ(loop_run(seen.loop), 0);
 	CHECK_EQ(seen.n, 1);
-	CHECK_EQ(seen.firing.trigger, 1);
+	CHECK_STR(seen.firing.trigger, "slow");
 	CHECK_EQ(seen.firing.pid, 77);
 	CHECK_STR(seen.firing.process, "server");
 	CHECK_STR(seen.firing.reason,

@@ -10,7 +10,7 @@
 
 static const struct table_path table = { .function = "get_api", .n_steps = 1, .at_least = 8 };
 
-enum { REGISTERS, ONE_WORD, TWO_WORDS, TWO_STEPS, THREE_WORDS, VALUE2, TAG, OBJECT, TEXT };
+enum { REGISTERS, PLAIN, ONE_WORD, TWO_WORDS, TWO_STEPS, THREE_WORDS, VALUE2, TAG, OBJECT, TEXT };
 
 static const struct probe_row rows[] = {
 	[REGISTERS] = { .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .tag = { ARGUMENT_2 } },
@@ -27,6 +27,11 @@ static const struct probe_row rows[] = {
 	[TAG] = { .action = ACTION_READ, .value = { ARGUMENT_1 }, .tag = { ARGUMENT_2, 1, 32 } },
 	[OBJECT] = { .action = ACTION_OBJECT, .value = { ARGUMENT_1, 1, 32 } },
 	[TEXT] = { .action = ACTION_TEXT_NUL, .value = { ARGUMENT_1, 2, 8 } },
+	[PLAIN] = { .action = ACTION_PLAIN,
+		    .value = { ARGUMENT_1 },
+		    .tag = { ARGUMENT_2 },
+		    .value2 = { ARGUMENT_4 },
+		    .group = PLAIN_FREE },
 };
 static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_SIZE(rows) };
 
@@ -62,6 +67,10 @@ TEST(what_a_cookie_has_room_for_is_in_it)
 	CHECK_EQ(COOKIE_TAG(cookie), REGISTER_R10);
 	cookie = cookie_of(TWO_WORDS, &path);
 	CHECK(!(cookie & COOKIE_PATH) && cookie & COOKIE_DEREF_AGAIN);
+	cookie = cookie_of(PLAIN, &path);
+	CHECK(!(cookie & (COOKIE_PATH | COOKIE_DEREF | COOKIE_DEREF2 | COOKIE_RETURN)));
+	CHECK_EQ(COOKIE_VALUE2(cookie), REGISTER_R11);
+	CHECK_EQ(COOKIE_OFFSET2(cookie), PLAIN_FREE);
 }
 
 TEST(what_it_has_no_room_for_is_in_a_path)

@@ -128,6 +128,7 @@ static const struct result_facts facts = {
 		    .refused = 3,
 		    .malformed = 2,
 		    .unread = 1,
+		    .skipped = 9,
 		    .late = 6,
 		    .table_full = 7,
 		    .read_failed = 8 },

@@ -1083,6 +1083,47 @@ TEST(each_cause_of_missing_requests_has_one_warning)
 	timeline_free(t);
 }
 
+static void unseen_at(uint64_t time, uint64_t socket)
+{
+	struct record_unseen *r = add(time, 1, RECORD_UNSEEN, sizeof(*r));
+
+	r->head.site = UNSEEN_TLS;
+	r->socket = socket;
+	r->inode = inode ?: (uint32_t)socket;
+}
+
+/* A whole request whose bytes a library decrypted. */
+static void decrypted(uint64_t time, uint64_t socket)
+{
+	asked(time, 1, socket, "POST /a")->part |= MESSAGE_DECRYPTED;
+	answered(time + 50, 1, socket, 200)->part |= MESSAGE_DECRYPTED;
+}
+
+TEST(an_encrypted_connection_is_reported_unless_its_decrypted_bytes_were_seen)
+{
+	struct timeline *t;
+
+	unseen_at(2000, 5);
+	unseen_at(2000, 6);
+	t = run();
+	CHECK(warns(t, "requests on 2 of them were not read"));
+	CHECK(warns(t, "decrypted-requests in a section [access]"));
+	timeline_free(t);
+	unseen_at(2000, 5);
+	decrypted(2100, 5);
+	t = run();
+	CHECK_EQ(t->n_requests, 1);
+	CHECK_EQ(t->n_warnings, 0);
+	timeline_free(t);
+	/* The one without decrypted bytes. */
+	unseen_at(2000, 5);
+	unseen_at(2000, 6);
+	decrypted(2100, 5);
+	t = run();
+	CHECK(warns(t, "on 1 of 2 no request was read"));
+	timeline_free(t);
+}
+
 TEST(requests_end_where_their_probes_were_shed)
 {
 	struct timeline *t;

@@ -435,6 +435,20 @@ TEST(what_the_kernel_refuses_or_cannot_step_is_refused)
 	expect(cases, ARRAY_SIZE(cases));
 }
 
+TEST(a_probe_at_the_return_is_placed_before_the_stack_pointer_moves)
+{
+	/* sub $24,%rsp; js; ret */
+	static const uint8_t code[] = { 0x48, 0x83, 0xec, 0x18, 0x78, 0x00, 0xc3 };
+	struct site site;
+
+	CHECK_EQ(site_choose(code, sizeof(code), ALL, &site), SITE_EMULATED);
+	CHECK_EQ(site.offset, 4);
+	CHECK_EQ(site.stack_offset, 24);
+	CHECK_EQ(site_choose(code, sizeof(code), ALL | SITE_AT_RETURN, &site), SITE_SINGLE_STEPPED);
+	CHECK_EQ(site.offset, 0);
+	CHECK_EQ(site.stack_offset, 0);
+}
+
 TEST(the_search_for_a_site_stays_near_the_entry)
 {
 	uint8_t code[400];
@@ -450,6 +464,63 @@ TEST(the_search_for_a_site_stays_near_the_entry)
 	code[90] = 0x55;
 	CHECK_EQ(site_choose(code, sizeof(code), ALL, &site), SITE_EMULATED);
 	CHECK_EQ(site.offset, 90);
+}
+
+static const char *behind_call(const char *code, struct site *ret)
+{
+	_cleanup_free_ uint8_t *exact = NULL;
+	uint8_t bytes[256];
+	size_t size = read_hex(code, bytes, sizeof(bytes));
+
+	exact = malloc(size);
+	memcpy(exact, bytes, size);
+	site_choose_behind_call(exact, size, ret);
+	return ret->class == SITE_REFUSED ? ret->reason : ret->text;
+}
+
+TEST(behind_a_call_a_register_holds_what_it_returned)
+{
+	struct site site;
+
+	/* context_new_from_vars() of CPython 3.11: push, mov, push, push, call, mov, test, je. */
+	CHECK_STR(behind_call(
+			  "55 48 89 fd 53 51 e8 55 fe ff ff 48 89 c3 48 85 c0 74 11 48 83 45 00 01 "
+			  "48 89 c7 48 89 68 18 e8 7c 7f e6 ff 48 89 d8 5a 5b 5d c3",
+			  &site),
+		  "jz 0x0000000000000024");
+	CHECK_EQ(site.offset, 17);
+	CHECK_EQ(site.stack_offset, 24);
+	CHECK_EQ(site.argument_register[0], REGISTER_RAX);
+	/* It was moved: call, mov %rax, %rbx, xor %eax, %eax, nop. */
+	CHECK(strstr(behind_call("e8 00 01 00 00 48 89 c3 31 c0 90 c3", &site), "nop"));
+	CHECK_EQ(site.argument_register[0], REGISTER_RBX);
+	/* Lost before the nop; no call; a jump to between call and nop; one from elsewhere, maybe.
+	 */
+	CHECK(strstr(behind_call("e8 00 01 00 00 31 c0 90 c3", &site), "no emulated"));
+	CHECK(strstr(behind_call("50 90 c3", &site), "no emulated"));
+	CHECK(strstr(behind_call("e8 00 01 00 00 48 89 c3 90 eb fa", &site), "no emulated"));
+	CHECK(strstr(behind_call("e8 00 01 00 00 90 0f 84 00 01 00 00 c3", &site),
+		     "unknown targets"));
+}
+
+static int64_t jump_of(const char *code)
+{
+	uint8_t bytes[64];
+	size_t size = read_hex(code, bytes, sizeof(bytes));
+	int64_t to;
+
+	return site_find_jump(bytes, size, &to) ? to : 0;
+}
+
+TEST(a_jump_out_of_a_function_is_found)
+{
+	/* mov, jmp; and past a call and a conditional branch. */
+	CHECK_EQ(jump_of("48 89 fe e9 00 01 00 00"), 0x108);
+	CHECK_EQ(jump_of("56 e8 1a 00 00 00 48 85 c0 0f 84 29 6c e0 ff 59 e9 37 02 00 00"), 0x24c);
+	/* Within the function, through a register, none. */
+	CHECK_EQ(jump_of("eb 01 90 c3"), 0);
+	CHECK_EQ(jump_of("ff e0"), 0);
+	CHECK_EQ(jump_of("50 58 c3"), 0);
 }
 
 TEST(any_bytes_give_a_site_within_them)

@@ -97,6 +97,27 @@ TEST(a_slice_lasts_as_long_as_the_budget_pays_for_it)
 	CHECK(o.longest_ns > SLICE_NS + 20 * MS);
 }
 
+TEST(hours_without_load_pay_for_ten_slices)
+{
+	struct slices s = {};
+	uint64_t now = SLICE_NS, on_ns = 0;
+	double cost = 0, idle = 3600e9;
+
+	slices_begin(&s, now, 0, 0.2);
+	for (; on_ns < 100 * SLICE_NS; now += 20 * MS) {
+		double saved = 0.01 * (idle + (double)now) - cost;
+
+		if (slices_check(&s, now, cost, saved) != SLICES_STAY) {
+			if (s.is_on)
+				break;
+			slices_changed(&s, now, cost);
+		}
+		on_ns += s.is_on ? 20 * MS : 0;
+		cost += s.is_on ? 0.2 * 20 * (double)MS : 0;
+	}
+	CHECK(on_ns >= 5 * SLICE_NS && on_ns <= 16 * SLICE_NS);
+}
+
 TEST(there_is_no_slice_if_the_rest_uses_the_budget)
 {
 	CHECK_EQ(run(1, 30, 1, 20000, 5).n, 0);

@@ -66,6 +66,22 @@ TEST(samples_have_the_frames_of_the_kernel_before_those_of_the_thread)
 	timeline_free(t);
 }
 
+TEST(functions_that_are_missing_are_named_so)
+{
+	static const uint64_t user[] = { 0x1000, 0x2000, RECORD_FRAME_CUT };
+	const struct stacks *s;
+	struct timeline *t;
+
+	begin_with(&pack);
+	feed_stack(2000, 5, user, 3, NULL, 0);
+	t = finish();
+	s = &t->stacks;
+	CHECK_EQ(s->stacks[0].n, 3);
+	CHECK_STR(stack_function_at(s, &s->stacks[0], 2)->name, "[truncated]");
+	CHECK_STR(stack_function_at(s, &s->stacks[0], 2)->file, "");
+	timeline_free(t);
+}
+
 TEST(a_record_with_more_frames_than_bytes_is_ignored)
 {
 	static const uint64_t user[] = { 0x1000 };

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/kernel/counts.h"
 #include "daemon/broker/kernel/cpu_samples.h"
 #include "daemon/broker/kernel/empty_program.h"
+#include "daemon/broker/kernel/iterator.h"
 #include "daemon/broker/kernel/perf_uprobe.h"
 #include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/site_log.h"
@@ -177,9 +179,20 @@ bool attachment_slows_every_call(const struct attachment *a)
 	return a->bpf.programs[PROGRAM_SYS_EXIT] >= 0;
 }
 
+/* Another program of the process has it elsewhere. */
+static void forget_interpreter(struct attachment *a, pid_t pid)
+{
+	static const struct record_interpreter none;
+
+	for (__u32 i = 0; i < a->targets.n && a->bpf.interpreters >= 0; i++)
+		if (a->targets.pids[i] == (__u32)pid)
+			bpf_map_update_elem(a->bpf.interpreters, &i, &none, 0);
+}
+
 /* Id 0 is the idle task's: it is not used. */
 static void clear_target(struct attachment *a, pid_t pid)
 {
+	forget_interpreter(a, pid);
 	for (unsigned i = 0; i < a->targets.n; i++)
 		if (a->targets.pids[i] == (__u32)pid) {
 			a->targets.pids[i] = UINT32_MAX;
@@ -246,6 +259,16 @@ int attachment_add_path(struct attachment *a, const struct record_path *path, ui
 	return 0;
 }
 
+int attachment_add_interpreter(struct attachment *a, unsigned target,
+			       const struct record_interpreter *interpreter)
+{
+	__u32 index = target;
+
+	if (a->bpf.programs[PROGRAM_SAMPLE_SCRIPTS] < 0 || target >= a->targets.n)
+		return -EOPNOTSUPP;
+	return bpf_map_update_elem(a->bpf.interpreters, &index, interpreter, 0) < 0 ? -errno : 0;
+}
+
 /* Moves the chosen links to a list of their own; NULL: there are none. -ENOMEM. */
 static int take_links(struct attachment *a, bool by_pid, pid_t pid, enum probe_kind kind,
 		      struct detached **ret)
@@ -285,6 +308,7 @@ int attachment_forget(struct attachment *a, pid_t pid, bool watch, struct detach
 	}
 	a->n_sites = n;
 	a->n_attached = n_attached;
+	forget_interpreter(a, pid);
 	if (watch)
 		return take_links(a, true, pid, KIND_COUNT, ret);
 	clear_target(a, pid);
@@ -316,6 +340,12 @@ static int add_link(struct attachment *a, struct attached link)
 	}
 	a->links[a->n_links++] = link;
 	return 0;
+}
+
+/* The program for a site. */
+static int program_of(const struct attachment *a, const struct attach_site *site)
+{
+	return a->bpf.programs[site->kind == KIND_DECRYPTED ? PROGRAM_PLAINTEXT : PROGRAM_PROBE];
 }
 
 static bool is_at_return(const struct attach_site *site)
@@ -355,7 +385,7 @@ static int attach_group(struct attachment *a, unsigned first, bool *done)
 		site_log_add(a->log, site->pid, site->file, offsets, semaphores, n);
 	/* The very file that the front has read, whatever its path refers to now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", site->file);
-	link = uprobe_multi_link(a->bpf.programs[PROGRAM_PROBE], path, offsets, cookies,
+	link = uprobe_multi_link(program_of(a, site), path, offsets, cookies,
 				 any_semaphore ? semaphores : NULL, n, is_at_return(site),
 				 site->pid);
 	if (link < 0)
@@ -369,9 +399,8 @@ static int attach_by_perf_event(struct attachment *a, const struct attach_site *
 	struct attached link = { .event = -1, .pid = site->pid, .kind = site->kind };
 
 	site_log_add(a->log, site->pid, site->file, &site->offset, &site->semaphore, 1);
-	link.fd = perf_uprobe_link(a->bpf.programs[PROGRAM_PROBE], site->file, site->offset,
-				   site->cookie, site->semaphore, is_at_return(site), site->pid,
-				   &link.event);
+	link.fd = perf_uprobe_link(program_of(a, site), site->file, site->offset, site->cookie,
+				   site->semaphore, is_at_return(site), site->pid, &link.event);
 	if (link.fd < 0)
 		return link.fd == -ESRCH ? 0 : link.fd;
 	return add_link(a, link);
@@ -386,39 +415,14 @@ static int attach_tracepoint(struct attachment *a, enum program program, enum pr
 		      : add_link(a, (struct attached){ .fd = fd, .event = -1, .kind = kind });
 }
 
-/* Runs an iterator program; its results are in maps and rings. */
-static int iterate(int program, pid_t pid)
-{
-	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
-	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
-		    .iter_info_len = sizeof(info));
-	_cleanup_close_ int link = -1, iterator = -1;
-	char nothing[64];
-	ssize_t n;
-
-	link = bpf_link_create(program, 0, BPF_TRACE_ITER, pid ? &options : NULL);
-	/* Before 6.1 an iterator sees every process. */
-	if (link < 0 && pid && errno == EINVAL)
-		link = bpf_link_create(program, 0, BPF_TRACE_ITER, NULL);
-	if (link < 0)
-		return -errno;
-	iterator = bpf_iter_create(link);
-	if (iterator < 0)
-		return -errno;
-	do
-		n = read(iterator, nothing, sizeof(nothing));
-	while (n > 0 || (n < 0 && errno == EAGAIN));
-	return n < 0 ? -errno : 0;
-}
-
 /* Finds the listening sockets of the targets. */
 static void find_listeners(struct attachment *a)
 {
 	for (; a->n_listeners_found < a->targets.n && a->bpf.kinds & KIND_BIT(KIND_SOCKETS);
 	     a->n_listeners_found++)
 		if (a->targets.pids[a->n_listeners_found] != UINT32_MAX)
-			iterate(a->bpf.programs[PROGRAM_FIND_LISTENERS],
-				(pid_t)a->targets.pids[a->n_listeners_found]);
+			iterator_run(a->bpf.programs[PROGRAM_FIND_LISTENERS],
+				     (pid_t)a->targets.pids[a->n_listeners_found]);
 }
 
 static bool contains_process(const struct refused *refused, pid_t pid)
@@ -451,11 +455,18 @@ static int leave_out(struct attachment *a, enum probe_kind kind, int error, stru
 	return r;
 }
 
+static int sampler(const struct attachment *a)
+{
+	int with_scripts = a->bpf.programs[PROGRAM_SAMPLE_SCRIPTS];
+
+	return with_scripts >= 0 ? with_scripts : a->bpf.programs[PROGRAM_SAMPLE];
+}
+
 static int sample_cpu(struct attachment *a, int cpu)
 {
 	struct attached link = { .event = -1, .kind = KIND_STACKS };
 
-	link.fd = cpu_samples_link(a->bpf.programs[PROGRAM_SAMPLE], cpu, a->stacks_hz, &link.event);
+	link.fd = cpu_samples_link(sampler(a), cpu, a->stacks_hz, &link.event);
 	/* An offline CPU. */
 	if (link.fd < 0)
 		return link.fd == -ENODEV ? 0 : link.fd;
@@ -468,7 +479,7 @@ static int sample_cpus(struct attachment *a, struct refused *refused)
 	long n = sysconf(_SC_NPROCESSORS_CONF);
 	int r = 0;
 
-	if (a->bpf.programs[PROGRAM_SAMPLE] < 0 || a->shed[KIND_STACKS])
+	if (sampler(a) < 0 || a->shed[KIND_STACKS])
 		return 0;
 	for (int cpu = 0; cpu < n && r >= 0; cpu++)
 		r = sample_cpu(a, cpu);
@@ -483,7 +494,7 @@ static int attach_tracepoints(struct attachment *a, struct refused *refused)
 	for (enum program i = 0; i < PROGRAM_COUNT && r >= 0; i++) {
 		const struct program_facts *f = &program_facts[i];
 
-		if (!f->is_tracepoint || a->bpf.programs[i] < 0 ||
+		if (f->place == PLACE_NONE || a->bpf.programs[i] < 0 ||
 		    (f->kind != KIND_COUNT && a->shed[f->kind]))
 			continue;
 		r = attach_tracepoint(a, i, f->kind);
@@ -563,7 +574,12 @@ unsigned attachment_links(const struct attachment *a)
 	return a->n_links;
 }
 
+uint64_t attachment_skipped(const struct attachment *a)
+{
+	return counts_skipped(a->bpf.programs, PROGRAM_COUNT);
+}
+
 int attachment_name_threads(struct attachment *a)
 {
-	return iterate(a->bpf.programs[PROGRAM_NAME_THREADS], 0);
+	return iterator_run(a->bpf.programs[PROGRAM_NAME_THREADS], 0);
 }

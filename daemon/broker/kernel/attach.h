@@ -68,6 +68,10 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site);
  * cookie has a number already; -E2BIG beyond RECORD_PATHS, and what the kernel returns.
  */
 int attachment_add_path(struct attachment *a, const struct record_path *path, uint64_t *cookie);
+/* Samples of the target with this index show the functions of its interpreter's scripts. -errno of
+ * the kernel; -EOPNOTSUPP: stacks are not sampled, or without them. */
+int attachment_add_interpreter(struct attachment *a, unsigned target,
+			       const struct record_interpreter *interpreter);
 struct detached;
 /* Processes for which the kernel refused something. */
 struct refused {
@@ -107,5 +111,7 @@ int attachment_resume(struct attachment *a, enum probe_kind kind, struct detache
 struct detached *detached_free(struct detached *d);
 
 unsigned attachment_links(const struct attachment *a);
+/* counts_skipped() of its programs. */
+uint64_t attachment_skipped(const struct attachment *a);
 /* Puts a record of every living thread of the targets into the rings. */
 int attachment_name_threads(struct attachment *a);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/broker/kernel/counts.h"
 
+#include <bpf/bpf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,4 +43,18 @@ void counts_read(const int *fds, unsigned n_fds, struct capture_counts *ret)
 		add_counters(fds[COUNTERS], ret);
 	for (unsigned i = RINGS; i < n_fds; i++)
 		add_ring(fds[i], ret);
+}
+
+uint64_t counts_skipped(const int *programs, unsigned n)
+{
+	uint64_t ret = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct bpf_prog_info info = {};
+		uint32_t size = sizeof(info);
+
+		if (programs[i] >= 0 && bpf_obj_get_info_by_fd(programs[i], &info, &size) >= 0)
+			ret += info.recursion_misses;
+	}
+	return ret;
 }

@@ -11,3 +11,6 @@ struct capture_counts {
 
 /* fds: as attachment_fds(). What cannot be read counts as 0. */
 void counts_read(const int *fds, unsigned n_fds, struct capture_counts *ret);
+/* How often the kernel has skipped one of these programs, because the CPU was in it already:
+ * whatever process that was for. Negative descriptors are none. */
+uint64_t counts_skipped(const int *programs, unsigned n);

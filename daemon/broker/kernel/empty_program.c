@@ -26,7 +26,7 @@ int empty_program_load(enum attach_mode mode)
 		    0);
 }
 
-int empty_program_load_at_return(unsigned function)
+int empty_program_load_at_function(unsigned function, enum bpf_attach_type where)
 {
-	return load(BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, function);
+	return load(BPF_PROG_TYPE_TRACING, where, function);
 }

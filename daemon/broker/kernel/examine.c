@@ -33,11 +33,11 @@ static bool is_temporary(int error)
 	return is_out_of_room(error) || error == -EAGAIN || error == -EINTR;
 }
 
-/* Not every kernel, and not every machine, lets programs run where its functions return. If that
- * cannot be tried now, the load itself finds out. */
-static bool may_trace_returns(unsigned function)
+/* Not every kernel, and not every machine, lets programs run where its functions begin or return.
+ * If that cannot be tried now, the load itself finds out. */
+static bool may_trace(unsigned function, enum bpf_attach_type where)
 {
-	int program = empty_program_load_at_return(function);
+	int program = empty_program_load_at_function(function, where);
 
 	if (program < 0)
 		return is_temporary(program);
@@ -48,9 +48,10 @@ static bool may_trace_returns(unsigned function)
 bool program_is_supported(enum program program)
 {
 	const struct program_facts *f = &program_facts[program];
-	int id = f->needs ? libbpf_find_vmlinux_btf_id(f->needs, program_attach_type(f)) : 0;
+	enum bpf_attach_type where = program_attach_type(f);
+	int id = f->needs ? libbpf_find_vmlinux_btf_id(f->needs, where) : 0;
 
-	return id >= 0 && (!f->is_return || may_trace_returns((unsigned)id));
+	return id >= 0 && (where == BPF_TRACE_RAW_TP || may_trace((unsigned)id, where));
 }
 
 int program_load_alone(enum program program, int attach_type, char *ret_figures, size_t size,
@@ -63,9 +64,12 @@ int program_load_alone(enum program program, int attach_type, char *ret_figures,
 	if (!skel)
 		return -errno;
 	skel->rodata->n_rings = RECORD_CPU_RINGS;
-	if (attach_type)
+	if (attach_type) {
 		bpf_program__set_expected_attach_type(skel->progs.probe,
 						      (enum bpf_attach_type)attach_type);
+		bpf_program__set_expected_attach_type(skel->progs.on_plaintext,
+						      (enum bpf_attach_type)attach_type);
+	}
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
 		bpf_program__set_autoload(
 			bpf_object__find_program_by_name(skel->obj, program_facts[i].name),

@@ -11,7 +11,7 @@
 
 #include "lib/base/macro.h"
 
-#define MAPS_MAX 32
+#define MAPS_MAX 48
 #define SUBPROGRAMS_MAX 32
 
 #define LOADERS 4

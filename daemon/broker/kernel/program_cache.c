@@ -79,20 +79,19 @@ static int size_rings(struct tfprofd_bpf *skel, unsigned n)
 /* Leaves out programs that are not wanted, or that this kernel has nothing to attach to. */
 static int choose_programs(const struct program_cache *c, struct tfprofd_bpf *skel, unsigned kinds)
 {
-	bool there[PROGRAM_COUNT];
 	struct bpf_map *map;
+	uint32_t there = 0;
 	int r = 0;
 
 	for (enum program i = 0; i < PROGRAM_COUNT; i++) {
 		const struct program_facts *f = &program_facts[i];
+		bool is_there = program_is_of_kinds(i, kinds) && !c->verdicts[i].error &&
+				(!f->with || f->with & there) && !(f->unless & there) &&
+				(!f->needs || program_is_supported(i));
 
-		there[i] = program_is_of_kinds(i, kinds) && !c->verdicts[i].error &&
-			   (i == f->with || there[f->with]);
-		if (there[i] && f->needs)
-			there[i] = (f->unless == PROGRAM_COUNT || !there[f->unless]) &&
-				   program_is_supported(i);
+		there |= (uint32_t)is_there << i;
 		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, f->name),
-					  there[i]);
+					  is_there);
 	}
 	bpf_object__for_each_map (map, skel->obj)
 		if (r >= 0 && !program_map_is_of_kinds(bpf_map__name(map), kinds))
@@ -187,9 +186,12 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 	skel->rodata->n_rings = programs_ring_count();
 	skel->rodata->cpus_per_ring =
 		((unsigned)cpus + skel->rodata->n_rings - 1) / skel->rodata->n_rings;
-	if (attach_type)
+	if (attach_type) {
 		bpf_program__set_expected_attach_type(skel->progs.probe,
 						      (enum bpf_attach_type)attach_type);
+		bpf_program__set_expected_attach_type(skel->progs.on_plaintext,
+						      (enum bpf_attach_type)attach_type);
+	}
 	if (r >= 0)
 		r = size_rings(skel, skel->rodata->n_rings);
 	if (r >= 0)
@@ -257,25 +259,27 @@ static void report_refused(const struct program_cache *c)
 	safe_close(fd);
 }
 
-/* Whether a program does without this one what this one is for. */
-static bool has_substitute(const struct program_cache *c, enum program program)
+/* The programs that the kernel has a place for, and takes. */
+static uint32_t find_usable(const struct program_cache *c)
 {
+	uint32_t ret = 0;
+
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (program_facts[i].needs && program_facts[i].unless == program &&
-		    program_is_supported(i) && !c->verdicts[i].error)
-			return true;
-	return false;
+		ret |= (uint32_t)(!c->verdicts[i].error && program_is_supported(i)) << i;
+	return ret;
 }
 
-/* Whether the kernel refuses a program without which its kind has to be left out. */
-static bool is_missed(const struct program_cache *c, enum program program)
+/* Whether the kernel refuses a program without which its kind has to be left out: there is no other
+ * way to do the same, and this one is wanted. */
+static bool is_missed(const struct program_cache *c, enum program program, uint32_t usable)
 {
 	const struct program_facts *f = &program_facts[program];
-	bool is_substitute = f->needs && f->unless != PROGRAM_COUNT;
 
-	return c->verdicts[program].error && !c->verdicts[f->with].error && f->kind != KIND_COUNT &&
-	       !f->is_extra && !has_substitute(c, program) &&
-	       (!is_substitute || !program_is_supported(f->unless) || c->verdicts[f->unless].error);
+	for (enum program i = 0; i < PROGRAM_COUNT; i++)
+		if (usable & 1u << i && program_facts[i].unless & 1u << program)
+			return false;
+	return c->verdicts[program].error && f->kind != KIND_COUNT && !f->is_extra &&
+	       (!f->with || f->with & usable) && !(f->unless & usable);
 }
 
 /* Finds out which programs the kernel refuses, and which can be left out. */
@@ -283,13 +287,15 @@ static int examine(struct program_cache *c, int attach_type)
 {
 	struct program_verdict verdicts[PROGRAM_COUNT];
 	int r = programs_examine(attach_type, verdicts);
+	uint32_t usable;
 
 	if (r <= 0)
 		return r;
 	memcpy(c->verdicts, verdicts, sizeof(verdicts));
 	c->refuses = true;
+	usable = find_usable(c);
 	for (enum program i = 0; i < PROGRAM_COUNT; i++)
-		if (is_missed(c, i))
+		if (is_missed(c, i, usable))
 			c->refused_kinds |= KIND_BIT(program_facts[i].kind);
 	report_refused(c);
 	return 0;

@@ -18,12 +18,16 @@ static const struct {
 	const char *name;
 	enum probe_kind kind;
 } maps_of_kinds[] = {
-	{ "calls", KIND_SOCKETS },       { "io_uring_reported", KIND_SOCKETS },
-	{ "listeners", KIND_SOCKETS },   { "connections", KIND_SOCKETS },
-	{ "described", KIND_SOCKETS },   { "fresh", KIND_SOCKETS },
-	{ "windows", KIND_SOCKETS },     { "holds", KIND_SOCKETS },
-	{ "n_holds", KIND_SOCKETS },     { "samples", KIND_STACKS },
-	{ "kernel_names", KIND_STACKS }, { "kernel_count", KIND_STACKS },
+	{ "calls", KIND_SOCKETS },        { "io_uring_reported", KIND_SOCKETS },
+	{ "listeners", KIND_SOCKETS },    { "connections", KIND_SOCKETS },
+	{ "described", KIND_SOCKETS },    { "fresh", KIND_SOCKETS },
+	{ "windows", KIND_SOCKETS },      { "holds", KIND_SOCKETS },
+	{ "n_holds", KIND_SOCKETS },      { "samples", KIND_STACKS },
+	{ "plain_calls", KIND_SOCKETS },  { "plaintexts", KIND_SOCKETS },
+	{ "no_plaintext", KIND_SOCKETS }, { "kernel_names", KIND_STACKS },
+	{ "kernel_count", KIND_STACKS },  { "interpreters", KIND_STACKS },
+	{ "scripts", KIND_STACKS },       { "script_count", KIND_STACKS },
+	{ "script_walks", KIND_STACKS },  { "copies", KIND_STACKS },
 };
 
 void programs_done(struct programs *p)
@@ -40,6 +44,7 @@ void programs_done(struct programs *p)
 	safe_close(p->targets);
 	safe_close(p->counters);
 	safe_close(p->paths);
+	safe_close(p->interpreters);
 }
 
 void programs_init(struct programs *p)
@@ -58,6 +63,8 @@ int programs_take_map(struct programs *p, const char *name, int fd)
 		p->counters = fd;
 	else if (!strcmp(name, "paths"))
 		p->paths = fd;
+	else if (!strcmp(name, "interpreters"))
+		p->interpreters = fd;
 	else if (!strcmp(name, "spare_ring"))
 		p->spare_ring = fd;
 	else if (!strncmp(name, "ring_", 5) && p->n_rings < RECORD_CPU_RINGS)
@@ -86,7 +93,14 @@ bool program_map_is_of_kinds(const char *name, unsigned kinds)
 
 enum bpf_attach_type program_attach_type(const struct program_facts *program)
 {
-	return program->is_return ? BPF_TRACE_FEXIT : BPF_TRACE_RAW_TP;
+	switch (program->place) {
+	case PLACE_ENTRY:
+		return BPF_TRACE_FENTRY;
+	case PLACE_RETURN:
+		return BPF_TRACE_FEXIT;
+	default:
+		return BPF_TRACE_RAW_TP;
+	}
 }
 
 bool program_is_of_kinds(enum program program, unsigned kinds)

@@ -32,11 +32,12 @@ struct file_search {
 static int on_mapping(const struct maps_entry *e, void *data)
 {
 	struct file_search *search = data;
+	uint64_t ignored;
 	struct stat st;
 
 	if (!e->executable || !e->inode)
 		return 0;
-	search->fd = mappings_open(search->record->pid, e->start, e->end);
+	search->fd = mappings_open(search->record->pid, e->start, e->end, &ignored);
 	if (search->fd >= 0 && fstat(search->fd, &st) == 0 && st.st_dev == search->record->device &&
 	    st.st_ino == search->record->inode)
 		return 1;

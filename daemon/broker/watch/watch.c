@@ -130,7 +130,7 @@ static bool may_be_runtime(const char *name, uint64_t size)
 	const char *base = strrchr(name, '/');
 
 	base = base ? base + 1 : name;
-	return size >= PACK_BIG_CODE || packs_of_file(base);
+	return size >= PACK_BIG_CODE || packs_are_news(base);
 }
 
 void watch_event(struct watch *w, const struct sideband_event *e, uint64_t now)

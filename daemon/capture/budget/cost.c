@@ -25,6 +25,12 @@ double cost_of_probes(struct session *s, uint64_t cpu_before)
 				: 0;
 }
 
+unsigned cost_sampled_kinds(double max_percent, const struct forecast *forecast)
+{
+	/* Perf events are attached one by one, which takes longer than a slice. */
+	return max_percent > 0 && !forecast->perf_events ? SAMPLED_KINDS : 0;
+}
+
 static bool is_listed(const struct capture_shed *list, unsigned n, enum probe_kind kind)
 {
 	for (unsigned i = 0; i < n; i++)

@@ -6,6 +6,11 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/session.h"
 
+/* Kinds that can be sampled, a bit each. */
+#define SAMPLED_KINDS (1u << KIND_OPS | 1u << KIND_EXECUTORS)
+
+/* Those that are sampled if they exceed the budget in percent (0: there is none). */
+unsigned cost_sampled_kinds(double max_percent, const struct forecast *forecast);
 /*
  * Adds the kinds that the kernel refuses and that are not in the list of n yet, with that time
  * since the window began; the budget cannot shed them. Returns the new length of the list.

@@ -3,6 +3,9 @@
 
 /* Probes cost until they are detached: so much more than in the shortest slice, about. */
 #define DETACH_SHARE 0.5
+/* How many of the shortest slices the budget saves at most: hours without load do not pay for a
+ * long time in which nothing is saved. */
+#define SAVED_MAX 10
 
 /* xorshift64*: the distances only have to be independent of what the target does. */
 static double draw(struct slices *s)
@@ -29,15 +32,20 @@ void slices_begin(struct slices *s, uint64_t now_ns, double cost_ns, double rate
 	*s = (struct slices){ .begun = true,
 			      .changed_ns = now_ns,
 			      .rate = before + rate,
+			      .forgone_ns = s->forgone_ns,
 			      .random = s->begun ? s->random : now_ns | 1 };
 	s->wanted = 1 + draw(s);
 }
 
-enum slices_verdict slices_check(const struct slices *s, uint64_t now_ns, double cost_ns,
-				 double saved_ns)
+enum slices_verdict slices_check(struct slices *s, uint64_t now_ns, double cost_ns, double saved_ns)
 {
 	double each = rate_now(s, now_ns, cost_ns) * (double)SLICE_NS;
 
+	saved_ns -= s->forgone_ns;
+	if (saved_ns > SAVED_MAX * each) {
+		s->forgone_ns += saved_ns - SAVED_MAX * each;
+		saved_ns = SAVED_MAX * each;
+	}
 	if (now_ns - s->changed_ns < SLICE_NS)
 		return SLICES_STAY;
 	if (s->is_on)

@@ -20,6 +20,7 @@ struct slices {
 	double rate;         /* what the probes cost while attached, before there was a slice */
 	uint64_t on_ns;      /* the complete slices since then */
 	double base_ns;      /* the cost before these */
+	double forgone_ns;   /* what the budget has saved in vain */
 	double wanted;       /* what the budget must have saved for the next one; 1: its cost */
 	uint64_t random;
 };
@@ -35,6 +36,6 @@ enum slices_verdict {
 void slices_begin(struct slices *s, uint64_t now_ns, double cost_ns, double rate);
 /* saved_ns: what the budget allows until now less what was spent. The caller follows the verdict,
  * and then calls slices_changed(). */
-enum slices_verdict slices_check(const struct slices *s, uint64_t now_ns, double cost_ns,
+enum slices_verdict slices_check(struct slices *s, uint64_t now_ns, double cost_ns,
 				 double saved_ns);
 void slices_changed(struct slices *s, uint64_t now_ns, double cost_ns);

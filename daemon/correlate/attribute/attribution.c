@@ -3,15 +3,16 @@
  * Which request a run works for. The attribution is exact in two cases: a thread read one request,
  * did the run and wrote that request's answer (nesting); or a thread that has no unanswered request
  * of its own began an answer right after the run, so that the connection and stream it wrote to
- * identify the request. What streams.c finds has precedence. The attribution is inferred where the
- * thread was woken after the request was read and no other request waited for a run then. Where
- * several requests are possible, the run has none.
+ * identify the request. What streams.c and contexts.c find has precedence. The attribution is
+ * inferred where the thread was woken after the request was read and no other request waited for a
+ * run then. Where several requests are possible, the run has none.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/crossing.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
@@ -133,7 +134,7 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 		return;
 	add_run(c, thread, span);
 	streams_on_run(c, thread, span);
-	if (!t->n_read)
+	if (!contexts_on_run(c, thread, span) && !t->n_read)
 		infer(c, thread, t, span);
 	/* A thread that runs after reading one request works for that one, or for an unknown one:
 	 * no other run may get this request by inference. */
@@ -182,6 +183,7 @@ void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request
 	resolve(c, t);
 	t->is_reader = true;
 	add(t->read, &t->n_read, request, &t->overflow);
+	contexts_on_read(c, thread, request);
 	claims_wait(c, request);
 }
 
@@ -286,6 +288,7 @@ void attribution_close(struct correlator *c)
 	if (c->error || !requests_count(&c->requests))
 		return;
 	streams_close(c);
+	contexts_claim(c);
 	crossing_take_back(c);
 	drop_ambiguous(c);
 	conclude(c);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/nesting.h"
@@ -166,6 +167,11 @@ static uint32_t request_of(const struct correlator *c, const struct stream_objec
 					      : NO_REQUEST;
 }
 
+uint32_t streams_request(const struct correlator *c, uint32_t object)
+{
+	return request_of(c, &c->streams.objects[object]);
+}
+
 /* Whether no thread will answer any more. */
 static bool is_over(const struct correlator *c, const struct stream_object *o)
 {
@@ -234,6 +240,7 @@ void streams_point(struct correlator *c, const struct entry *e)
 				hand_over(c, t, object, r->probe.head.time,
 					  known && t->last_object == object + 1);
 		}
+		contexts_on_stream(c, e->thread, object);
 		s->objects[object].ended |= (r->value2 & bits->ends) != 0;
 	}
 	t->last_object = object == UNKNOWN ? 0 : object + 1;

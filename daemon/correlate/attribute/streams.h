@@ -31,6 +31,8 @@ void streams_on_written(struct correlator *c, uint32_t thread, uint32_t connecti
 			uint32_t stream);
 /* A thread entered an outermost run. */
 void streams_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+/* The request of the object with that index, as far as its connection is known; NO_REQUEST. */
+uint32_t streams_request(const struct correlator *c, uint32_t object);
 /* The window has closed: runs get their requests where those are known by the streams. */
 void streams_close(struct correlator *c);
 void streams_done(struct streams *s);

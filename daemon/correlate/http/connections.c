@@ -196,6 +196,7 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 	struct arrival arrival = {};
 
 	s->since_ns = m->head.time;
+	contexts_on_read(c, message_thread(c, m), request);
 	if (m->local_port)
 		arrival = arrivals_find(c, m->socket, first_position, &s->since_ns, &s->came_until);
 	q->protocol = protocol;

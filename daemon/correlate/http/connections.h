@@ -29,6 +29,8 @@ struct connection {
 	uint32_t n_requests; /* requests that were read */
 	uint32_t n_open;     /* requests that have not ended */
 	bool server, client, open;
+	/* Encrypted bytes were seen at its socket; decrypted ones were. */
+	bool encrypted, decrypted;
 	uint8_t passed;                  /* enum passed */
 	uint32_t first_held;             /* request whose answer is in the socket; NO_REQUEST */
 	uint64_t last_ns;                /* when a message last passed */

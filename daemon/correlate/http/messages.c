@@ -12,8 +12,17 @@
 
 static void on_unseen(struct correlator *c, const struct record_unseen *record)
 {
-	if (record->head.site <= UNSEEN_OTHER)
-		c->messages.n_unseen[record->head.site]++;
+	uint32_t at;
+
+	if (record->head.site > UNSEEN_OTHER)
+		return;
+	c->messages.n_unseen[record->head.site]++;
+	if (record->head.site != UNSEEN_TLS)
+		return;
+	at = connection_get(c, record->socket, record->inode, record->head.target,
+			    record->head.time);
+	if (at != NO_REQUEST)
+		connections_get(&c->connections, at)->encrypted = true;
 }
 
 static void on_message(struct correlator *c, const struct record_message *m)
@@ -23,6 +32,8 @@ static void on_message(struct correlator *c, const struct record_message *m)
 	if (at == NO_REQUEST)
 		return;
 	connections_get(&c->connections, at)->last_ns = m->head.time;
+	if (m->part & MESSAGE_DECRYPTED)
+		connections_get(&c->connections, at)->decrypted = true;
 	if (m->part & MESSAGE_LOST) {
 		fields_forget(connections_get(&c->connections, at), m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
@@ -94,13 +105,63 @@ void messages_note_unknown_role(struct correlator *c)
 	c->messages.n_unknown_role++;
 }
 
-void messages_end(struct correlator *c, uint64_t time)
+void messages_end(struct correlator *c, uint64_t time, bool decrypted)
 {
 	struct requests *r = &c->requests;
 
 	for (uint32_t i = 0; i < requests_count(r); i++)
-		if (!requests_state(r, i)->done)
+		if (!requests_state(r, i)->done &&
+		    (!decrypted ||
+		     connections_get(&c->connections, requests_state(r, i)->connection)->decrypted))
 			request_end(c, i, time, REQUEST_TRUNCATED_END);
+}
+
+/* Of a process. An object without a socket is that of one of the sockets with encrypted bytes. */
+struct encrypted {
+	uint64_t sockets, objects, decrypted;
+};
+
+/* Encrypted connections, and how many of them no decrypted bytes are known of. */
+static uint64_t count_encrypted(const struct correlator *c, uint64_t *ret_unseen)
+{
+	struct encrypted all[RECORD_MAX_TARGETS] = {};
+	uint64_t n = 0;
+
+	*ret_unseen = 0;
+	for (uint32_t i = 0; i < connections_count(&c->connections); i++) {
+		const struct connection *conn = connections_get(&c->connections, i);
+		struct encrypted *e = &all[conn->process % RECORD_MAX_TARGETS];
+
+		e->decrypted += conn->decrypted;
+		e->objects += conn->decrypted && conn->server && !conn->inode;
+		e->sockets += conn->encrypted && !conn->decrypted;
+	}
+	for (unsigned i = 0; i < RECORD_MAX_TARGETS; i++) {
+		uint64_t unseen = all[i].sockets - MIN(all[i].sockets, all[i].objects);
+
+		*ret_unseen += unseen;
+		n += unseen + all[i].decrypted;
+	}
+	return n;
+}
+
+static void warn_of_encrypted(struct correlator *c)
+{
+	uint64_t unseen, n = count_encrypted(c, &unseen);
+	int r = 0;
+
+	if (unseen && unseen == n)
+		r = timeline_warn(
+			c->t,
+			"Some connections are encrypted: requests on %llu of them were not read. Those of OpenSSL's library are, if decrypted-requests in a section [access] of the configuration allows it.",
+			(unsigned long long)unseen);
+	else if (unseen)
+		r = timeline_warn(
+			c->t,
+			"Some connections are encrypted: on %llu of %llu no request was read. There was none, or the library is not OpenSSL's.",
+			(unsigned long long)unseen, (unsigned long long)n);
+	if (r < 0)
+		c->error = -ENOMEM;
 }
 
 static void warn_of_unseen(struct correlator *c)
@@ -108,7 +169,6 @@ static void warn_of_unseen(struct correlator *c)
 	static const char *const texts[] = {
 		[UNSEEN_IO_URING] =
 			"A process uses io_uring: requests that pass through it are not seen.",
-		[UNSEEN_TLS] = "Some connections are encrypted: requests on them are not seen.",
 		[UNSEEN_OTHER] =
 			"Some connections use an unknown protocol: requests on them are not seen.",
 	};
@@ -116,8 +176,9 @@ static void warn_of_unseen(struct correlator *c)
 	uint64_t n_left_out = requests_left_out(&c->requests);
 
 	for (unsigned i = 0; i < ARRAY_SIZE(texts) && !c->error; i++)
-		if (m->n_unseen[i] && timeline_warn(c->t, "%s", texts[i]) < 0)
+		if (texts[i] && m->n_unseen[i] && timeline_warn(c->t, "%s", texts[i]) < 0)
 			c->error = -ENOMEM;
+	warn_of_encrypted(c);
 	if (n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.",
 					(unsigned long long)n_left_out, REQUESTS_MAX) < 0)
 		c->error = -ENOMEM;
@@ -133,7 +194,7 @@ void messages_close(struct correlator *c)
 {
 	struct requests *r = &c->requests;
 
-	messages_end(c, c->end_ns);
+	messages_end(c, c->end_ns, false);
 	mark_lost(r, &c->losses);
 	if (arrivals_seen(c))
 		mark_truncated(r);

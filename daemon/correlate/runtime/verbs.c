@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/runtime/verbs.h"
 
+#include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/runtime/batches.h"
 #include "daemon/correlate/runtime/handlers.h"
@@ -34,6 +35,10 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 			 [VERB_CLOSE] = memory_close,
 			 [VERB_FREE] = memory_free,
 			 [VERB_POINT] = memory_point },
+	[WORK_CONTEXT] = { [VERB_ENQUEUE] = contexts_enqueue,
+			   [VERB_FREE] = contexts_free,
+			   [VERB_OPEN] = contexts_open,
+			   [VERB_CLOSE] = contexts_close },
 };
 
 /* Whether the record is as long as what its row's action reads. */
@@ -77,8 +82,8 @@ void verbs_on_record(struct correlator *c, const struct record *record)
 void verbs_note_next(struct correlator *c, const struct record *r)
 {
 	/* Others caused the record; the thread did nothing. */
-	bool is_passive =
-		r->kind == RECORD_WAKE || r->kind == RECORD_STACK || r->kind == RECORD_KERNEL_NAME;
+	bool is_passive = r->kind == RECORD_WAKE || r->kind == RECORD_STACK ||
+			  r->kind == RECORD_KERNEL_NAME || r->kind == RECORD_SCRIPT;
 	uint32_t thread = is_passive ? THREAD_NONE : thread_table_find(c, r->tid);
 	struct frame *f =
 		thread == THREAD_NONE ? NULL : frames_top(&thread_state(c, thread)->frames);
@@ -125,6 +130,7 @@ void verbs_end_process(struct correlator *c, uint32_t process, uint64_t time)
 			nesting_truncate(c, frames, frames_count(frames) - 1, time);
 	}
 	labels_truncate_process(c, process, time);
+	contexts_end_process(c, process);
 }
 
 void verbs_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
@@ -138,4 +144,6 @@ void verbs_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
 	}
 	if (kind == KIND_LABELS)
 		labels_truncate(c, time);
+	if (kind == KIND_CONTEXTS)
+		contexts_forget(c);
 }

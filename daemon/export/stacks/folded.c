@@ -58,6 +58,12 @@ static void write_line(FILE *f, const struct stacks *s, const struct line *line)
 		write_name(f, function->name);
 		if (!strcmp(function->file, STACK_KERNEL_FILE))
 			fputs("_[k]", f);
+		/* Scripts have many functions of one name. */
+		if (function->line) {
+			fputs(" (", f);
+			write_name(f, function->file);
+			fputc(')', f);
+		}
 	}
 	fprintf(f, " %llu\n", (unsigned long long)line->count);
 }

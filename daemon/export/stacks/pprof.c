@@ -124,6 +124,17 @@ static void tables_done(struct tables *tables)
 	free(tables->line_list);
 }
 
+/* Of a script without the line, which is a field of its own. */
+static int64_t file_of(struct profile *p, const struct stack_function *f)
+{
+	_cleanup_free_ char *file = f->line ? strdup(f->file) : NULL;
+	char *colon = file ? strrchr(file, ':') : NULL;
+
+	if (colon)
+		*colon = 0;
+	return string(p, file ?: f->file);
+}
+
 static int tables_make(struct profile *p, struct tables *ret)
 {
 	const struct stacks *s = &p->t->stacks;
@@ -144,7 +155,8 @@ static int tables_make(struct profile *p, struct tables *ret)
 		*f = (Perftools__Profiles__Function)PERFTOOLS__PROFILES__FUNCTION__INIT;
 		f->id = i + 1;
 		f->name = f->system_name = string(p, s->functions[i].name);
-		f->filename = string(p, s->functions[i].file);
+		f->filename = file_of(p, &s->functions[i]);
+		f->start_line = s->functions[i].line;
 	}
 	for (size_t i = 0; i < s->n_frames; i++) {
 		Perftools__Profiles__Location *l = ret->location_list[i] = &ret->locations[i];
@@ -152,9 +164,10 @@ static int tables_make(struct profile *p, struct tables *ret)
 
 		*line = (Perftools__Profiles__Line)PERFTOOLS__PROFILES__LINE__INIT;
 		line->function_id = s->frames[i].function + 1;
+		line->line = s->functions[s->frames[i].function].line;
 		*l = (Perftools__Profiles__Location)PERFTOOLS__PROFILES__LOCATION__INIT;
 		l->id = i + 1;
-		l->address = s->frames[i].process == STACK_KERNEL ? 0 : s->frames[i].address;
+		l->address = s->frames[i].process >= STACK_SCRIPT ? 0 : s->frames[i].address;
 		l->n_line = 1;
 		l->line = &ret->line_list[i];
 	}

@@ -157,7 +157,9 @@ static int summarise_sampling(const struct timeline *t, const struct total *tota
 
 	if (r < 0 || !slices.is_part)
 		return r;
-	s->sampling = (struct op_sampling){ .n_slices = slices.n, .seen_ns = slices.seen_ns };
+	s->sampling = (struct op_sampling){ .is_part = true,
+					    .n_slices = slices.n,
+					    .seen_ns = slices.seen_ns };
 	for (uint32_t i = 0; i < t->n_requests; i++) {
 		const struct request *q = &t->requests[i];
 

@@ -26,8 +26,9 @@ struct summary_op {
 
 /* Operations were recorded in a part of the window only. */
 struct op_sampling {
-	uint32_t n_slices; /* 0: they were recorded in all of it */
-	uint64_t seen_ns;  /* all slices together */
+	bool is_part; /* else everything is zero */
+	uint32_t n_slices;
+	uint64_t seen_ns; /* all slices together */
 	/* Whole requests that lie in one slice, of which all operations were recorded, and those
 	 * that are longer than every slice. */
 	uint64_t n_requests_within, n_requests_longer;

@@ -30,6 +30,23 @@ static const struct probe_row rows[] = {
 	  .value2 = { ARGUMENT_2 },
 	  .min_level = 1 },
 	{ .usdt = "span_end", CLOSE(LABEL), .action = ACTION_ENTRY, .min_level = 1 },
+	/* Work (a number of 64 bits) that a thread makes for the request that it has read last, and
+	 * that any thread does. */
+	{ .usdt = "work_made",
+	  ENQUEUE(CONTEXT),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 1 },
+	{ .usdt = "work_begin",
+	  OPEN(CONTEXT),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 1 },
+	{ .usdt = "work_end",
+	  CLOSE(CONTEXT),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 1 },
 };
 
 /* Servers in languages without a preprocessor use the library. */

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that reads a request makes contexts, in which it or other threads work for that request,
+ * and these make further ones. So the request of a context is the one that its maker had read since
+ * it entered the context that it was in; or else the maker's own.
+ *
+ * A context works for one request only if no two requests were read where it was made. A context
+ * that outlives its request may serve others: where a run of a request's contexts begins after its
+ * answer, none of their runs is attributed.
+ */
+#include "daemon/correlate/attribute/contexts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/correlate/attribute/claims.h"
+#include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
+#include "lib/base/macro.h"
+
+/* 12 bytes each, and 40 in the map. */
+#define CONTEXTS_MAX (1u << 20)
+/* Kept until the window closes: 60 MB. */
+#define CONTEXT_RUNS_MAX (4u << 20)
+#define ENTERED_MAX 16
+
+/* A request: index + 1, or by the index + 1 of the object of its stream. Both 0: none. */
+struct context {
+	uint32_t request, stream;
+	bool own_stream; /* the stream is not its maker's */
+	bool several;    /* streams */
+};
+
+/* What a thread is in. */
+struct entered {
+	uint64_t key;
+	uint32_t context; /* index + 1; 0: unknown */
+	uint32_t request; /* that it has read in there, index + 1 */
+	bool several;     /* it has read others, too */
+	uint64_t since_ns;
+};
+
+struct thread_contexts {
+	struct entered in[ENTERED_MAX];
+	uint32_t n, n_deeper; /* those that in[] has no room for */
+	/* Outside of all contexts: the last request that it has read, index + 1; whether it had
+	 * read others before it made work, and not answered the last since; whether it has made
+	 * work since. Work that it makes then may be that of a request that is not seen. */
+	uint32_t request;
+	bool several, made;
+};
+
+struct context_run {
+	uint64_t span;     /* index */
+	uint64_t since_ns; /* when the thread entered the context */
+	uint32_t request, stream;
+};
+
+/* NULL: no memory. */
+static struct thread_contexts *thread_get(struct correlator *c, uint32_t thread)
+{
+	struct contexts *s = &c->contexts;
+	uint64_t from = s->threads_size;
+
+	while (thread >= s->threads_size) {
+		struct thread_contexts *threads = correlator_grow(
+			c, s->threads, &s->threads_size, s->threads_size, sizeof(*threads));
+
+		if (!threads)
+			return NULL;
+		s->threads = threads;
+		memset(threads + from, 0, (s->threads_size - from) * sizeof(*threads));
+		from = s->threads_size;
+	}
+	return &s->threads[thread];
+}
+
+static uint64_t key_of(const struct entry *e)
+{
+	return target_key(e->record->value, e->record->head.target);
+}
+
+/* Whether the record is of a context: what is equal for all of them is as before. */
+static bool is_context(struct correlator *c, const struct entry *e)
+{
+	uint8_t target = e->record->head.target;
+	uint64_t kind = e->row->usdt ? 0 : entry_values(e)->value2;
+
+	if (e->row->usdt)
+		return true;
+	if (!e->record->value || !kind)
+		return false;
+	if (!c->contexts.kind[target])
+		c->contexts.kind[target] = kind;
+	c->contexts.unusable[target] |= c->contexts.kind[target] != kind;
+	return c->contexts.kind[target] == kind;
+}
+
+static struct entered *innermost(struct thread_contexts *t)
+{
+	return t->n && !t->n_deeper ? &t->in[t->n - 1] : NULL;
+}
+
+/* For which request the thread works in there. */
+static struct context work_of(const struct correlator *c, const struct entered *in)
+{
+	struct context known = {};
+
+	if (in->several)
+		return known;
+	if (in->request)
+		return (struct context){ .request = in->request };
+	if (in->context)
+		known = c->contexts.list[in->context - 1];
+	return known.several ? (struct context){} : known;
+}
+
+/* The context at that address is this one from now on. */
+static void put(struct correlator *c, uint64_t key, struct context context)
+{
+	struct contexts *s = &c->contexts;
+	uint64_t *found = map_get(&s->at, key);
+	struct context *list;
+
+	if (found) {
+		s->list[*found] = context;
+		return;
+	}
+	/* Nothing is known of one that is not in the table. */
+	if (s->n == CONTEXTS_MAX) {
+		s->n_left_out++;
+		return;
+	}
+	list = correlator_grow(c, s->list, &s->size, s->n, sizeof(list[0]));
+	if (!list)
+		return;
+	s->list = list;
+	list[s->n] = context;
+	correlator_put(c, &s->at, key, s->n++);
+}
+
+void contexts_enqueue(struct correlator *c, const struct entry *e)
+{
+	struct thread_contexts *t = thread_get(c, e->thread);
+	struct context context = {};
+	const struct entered *in;
+
+	if (!t || !is_context(c, e))
+		return;
+	in = innermost(t);
+	if (in) {
+		context = work_of(c, in);
+		context.own_stream = false;
+	} else if (!t->n && e->row->usdt) {
+		context.request = t->several || t->made ? 0 : t->request;
+		t->made = true;
+	}
+	put(c, key_of(e), context);
+}
+
+void contexts_free(struct correlator *c, const struct entry *e)
+{
+	if (is_context(c, e))
+		put(c, key_of(e), (struct context){});
+}
+
+/* Records were lost, or what runs on the thread was exchanged in between. */
+static void misfit(struct correlator *c, struct thread_contexts *t, const struct entry *e)
+{
+	t->n = 0;
+	c->contexts.n_misfits[e->record->head.target]++;
+}
+
+void contexts_open(struct correlator *c, const struct entry *e)
+{
+	struct thread_contexts *t = thread_get(c, e->thread);
+	uint64_t *found;
+
+	if (!t || !is_context(c, e))
+		return;
+	if (t->n == ENTERED_MAX) {
+		t->n_deeper++;
+		return;
+	}
+	/* No context is entered twice: the end of the first time was not seen. */
+	for (uint32_t i = 0; i < t->n; i++)
+		if (t->in[i].key == key_of(e)) {
+			misfit(c, t, e);
+			break;
+		}
+	found = map_get(&c->contexts.at, key_of(e));
+	t->in[t->n++] = (struct entered){ .key = key_of(e),
+					  .context = found ? (uint32_t)*found + 1 : 0,
+					  .since_ns = e->record->head.time };
+}
+
+void contexts_close(struct correlator *c, const struct entry *e)
+{
+	struct thread_contexts *t = thread_get(c, e->thread);
+
+	if (!t || !is_context(c, e))
+		return;
+	if (t->n_deeper) {
+		t->n_deeper--;
+		return;
+	}
+	/* What was entered before the window ends. */
+	if (!t->n)
+		return;
+	if (t->in[t->n - 1].key == key_of(e)) {
+		t->n--;
+		return;
+	}
+	misfit(c, t, e);
+}
+
+void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request)
+{
+	struct thread_contexts *t = thread_get(c, thread);
+	struct entered *in = t ? innermost(t) : NULL;
+
+	if (in) {
+		in->several |= in->request && in->request != request + 1;
+		in->request = request + 1;
+	} else if (t && t->request != request + 1) {
+		t->several = t->request && (t->several || !t->made) &&
+			     !requests_state(&c->requests, t->request - 1)->answering;
+		t->request = request + 1;
+		t->made = false;
+	}
+}
+
+void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object)
+{
+	struct thread_contexts *t = thread_get(c, thread);
+	struct entered *in = t ? innermost(t) : NULL;
+	struct context *context;
+
+	if (!in || !in->context)
+		return;
+	context = &c->contexts.list[in->context - 1];
+	context->several |= context->own_stream && context->stream != object + 1;
+	context->own_stream = true;
+	context->stream = object + 1;
+}
+
+bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
+{
+	struct contexts *s = &c->contexts;
+	struct thread_contexts *t = thread_get(c, thread);
+	const struct entered *in = t ? innermost(t) : NULL;
+	struct context work = in ? work_of(c, in) : (struct context){};
+	struct context_run *runs;
+
+	if ((!work.request && !work.stream) || s->n_runs >= CONTEXT_RUNS_MAX)
+		return false;
+	runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
+	if (!runs)
+		return false;
+	s->runs = runs;
+	runs[s->n_runs++] = (struct context_run){ .span = span,
+						  .since_ns = in->since_ns,
+						  .request = work.request,
+						  .stream = work.stream };
+	if (work.request)
+		claims_stop_waiting(c, work.request - 1);
+	return true;
+}
+
+void contexts_forget(struct correlator *c)
+{
+	struct contexts *s = &c->contexts;
+
+	if (s->threads)
+		memset(s->threads, 0, s->threads_size * sizeof(s->threads[0]));
+	map_done(&s->at);
+	s->at = (struct map){};
+	s->n = 0;
+}
+
+void contexts_end_process(struct correlator *c, uint32_t process)
+{
+	if (process < RECORD_MAX_TARGETS && c->contexts.kind[process])
+		c->contexts.unusable[process] = true;
+}
+
+/* The request of a run; NO_REQUEST: unknown. */
+static uint32_t request_of(const struct correlator *c, const struct context_run *run)
+{
+	uint32_t process = c->t->threads[c->t->spans[run->span].thread].process;
+
+	if (process >= RECORD_MAX_TARGETS || c->contexts.unusable[process])
+		return NO_REQUEST;
+	return run->request ? run->request - 1 : streams_request(c, run->stream - 1);
+}
+
+/* What was made while records were lost is unknown. A request may be cut off before its run. */
+static bool is_claim(struct correlator *c, const struct context_run *run, uint32_t request)
+{
+	const struct request *q = requests_get(&c->requests, request);
+	uint64_t start = c->t->spans[run->span].start_ns;
+
+	return claims_can_be_of(c, run->span, request) && start <= q->end_ns &&
+	       !losses_within(&c->losses, MIN(q->read_start_ns, run->since_ns), start);
+}
+
+static void warn(struct correlator *c)
+{
+	struct contexts *s = &c->contexts;
+	int r = 0;
+
+	for (unsigned i = 0; i < RECORD_MAX_TARGETS && r >= 0; i++) {
+		if (s->n_misfits[i] && !losses_within(&c->losses, 0, UINT64_MAX))
+			s->unusable[i] = true;
+		if (s->unusable[i])
+			r = timeline_warn(
+				c->t,
+				"Process %u: its contexts are not used to find the requests of runs: they are not entered and left in order.",
+				c->t->processes[i].pid);
+	}
+	if (r >= 0 && s->n_left_out)
+		r = timeline_warn(
+			c->t,
+			"%llu contexts were left out: a capture holds %u. Runs in them have a request by inference only.",
+			(unsigned long long)s->n_left_out, CONTEXTS_MAX);
+	if (r < 0)
+		c->error = -ENOMEM;
+}
+
+/* Claims of other kinds on requests whose runs are known are inferred, or by the writer of an
+ * answer: what is known replaces them. */
+static void remove_others(struct correlator *c, const bool *known)
+{
+	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+		const struct span *s = &c->t->spans[i];
+
+		if (s->kind == SPAN_RUN && s->request && known[s->request - 1] &&
+		    (s->flags & SPAN_INFERRED ||
+		     requests_get(&c->requests, s->request - 1)->read_thread != s->thread))
+			claims_remove(c, i);
+	}
+}
+
+void contexts_claim(struct correlator *c)
+{
+	struct contexts *s = &c->contexts;
+	size_t n = (size_t)requests_count(&c->requests) + 1;
+	_cleanup_free_ bool *outlived = calloc(n, sizeof(outlived[0])),
+			    *known = calloc(n, sizeof(known[0]));
+
+	warn(c);
+	if (!outlived || !known)
+		c->error = -ENOMEM;
+	for (uint32_t i = 0; i < s->n_runs && !c->error; i++) {
+		uint32_t request = request_of(c, &s->runs[i]);
+		const struct request *q =
+			request == NO_REQUEST ? NULL : requests_get(&c->requests, request);
+
+		if (!q)
+			continue;
+		known[request] = true;
+		outlived[request] |=
+			c->t->spans[s->runs[i].span].start_ns > (q->write_start_ns ?: q->end_ns);
+	}
+	if (s->n_runs && !c->error)
+		remove_others(c, known);
+	for (uint32_t i = 0; i < s->n_runs && !c->error; i++) {
+		uint64_t span = s->runs[i].span;
+		uint32_t request = request_of(c, &s->runs[i]);
+
+		if (request == NO_REQUEST)
+			continue;
+		if (c->t->spans[span].request)
+			claims_remove(c, span);
+		if (outlived[request] || !is_claim(c, &s->runs[i], request))
+			continue;
+		claims_add(c, span, request, false);
+		claims_note_stream(c, request);
+	}
+}
+
+void contexts_done(struct contexts *s)
+{
+	free(s->list);
+	free(s->threads);
+	free(s->runs);
+	map_done(&s->at);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which request a run is of, by what threads hand one another: contexts of an interpreter, or work
+ * that the server marks. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "include/record_types.h"
+#include "lib/base/map.h"
+
+struct correlator;
+struct entry;
+
+/* Zeros at first. */
+struct contexts {
+	struct context *list;
+	struct thread_contexts *threads; /* beside the timeline's */
+	struct context_run *runs;
+	uint64_t size, threads_size, runs_size;
+	uint32_t n, n_runs;
+	struct map at; /* by address, or number */
+	uint64_t n_left_out;
+	/* By process. */
+	uint64_t kind[RECORD_MAX_TARGETS]; /* what is equal for all of its contexts */
+	uint32_t n_misfits[RECORD_MAX_TARGETS];
+	bool unusable[RECORD_MAX_TARGETS];
+};
+
+/* One is made, to work for the request that its maker works for. */
+void contexts_enqueue(struct correlator *c, const struct entry *e);
+/* One is made, to work for none. */
+void contexts_free(struct correlator *c, const struct entry *e);
+/* The thread begins to work in it, and ends that. */
+void contexts_open(struct correlator *c, const struct entry *e);
+void contexts_close(struct correlator *c, const struct entry *e);
+/* The thread read first, or last, bytes of a request. */
+void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request);
+/* The thread uses gRPC's object for a stream, with that index. */
+void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object);
+/* A thread entered an outermost run. Whether it works in a context with a request. */
+bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+/* Nothing is known any more of what was entered: the probes are gone. */
+void contexts_forget(struct correlator *c);
+/* The process has become another program. */
+void contexts_end_process(struct correlator *c, uint32_t process);
+/* The window has closed: runs get their requests. */
+void contexts_claim(struct correlator *c);
+void contexts_done(struct contexts *s);

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers in which one thread reads and writes and others run: the request of each run, compared with what servers and clients know. As root."""
+import re
+
+import harness
+import test_requests
+from test_requests import Case
+
+EXACT = 0.95
+
+
+class PythonServer(harness.Server):
+    def __init__(self, name, models=("half_plus_two",), keep=False, arguments=()):
+        argv = [harness.PYTHON, harness.SERVERS / f"{name}.py", *arguments, *(harness.MODELS / m for m in models)]
+        super().__init__(name, argv, (), False, keep)
+        # Of a server that forks them.
+        self.workers = [int(pid) for pid in re.findall(r"^worker (\d+)$", self.stdout(), re.M)]
+
+
+class EventLoops(test_requests.Comparison):
+    def judge(self, case, figures, exact):
+        problems = super().judge(case, figures, exact)
+        if figures.right["exact"] < EXACT * figures.whole:
+            problems.append(f"{case.label}, {case.clients} clients: only {figures.right['exact']} of {figures.whole} are exact")
+        return problems
+
+    def loads(self, label, rest, model="half_plus_two", python=True):
+        return [Case(label, rest, model, clients, rate, python) for clients, rate in ((1, 100), (8, 200), (64, 0), (256, 0))]
+
+    def python(self, name, rest, label, *arguments):
+        truth = self.directory / "truth"
+        server = self.start(PythonServer, name, arguments=["--truth", truth, *arguments])
+        server.grpc_port = server.port
+        self.run_cases(server, truth, self.loads(label, rest))
+
+    def test_asgi(self):
+        self.python("asgi_server", True, "ASGI, threads")
+
+    def test_asgi_inline(self):
+        self.python("asgi_server", True, "ASGI, loop's thread", "--inline")
+
+    def test_grpc_aio(self):
+        self.python("grpc_aio_server", False, "grpc.aio")
+
+    def test_prefork(self):
+        self.python("wsgi_server", True, "gunicorn")
+
+    def test_prefork_threads(self):
+        self.python("wsgi_server", True, "gunicorn, threads", "--worker-class", "gthread", "--threads", "4")
+
+    def test_queue_with_marks(self):
+        truth = self.directory / "truth"
+        server = self.start(harness.NativeServer, ["half_plus_two"],
+                            arguments=["--truth", truth, "--async-rest", "--mark-work", harness.OUT / "libtfprof.so"])
+        self.run_cases(server, truth, self.loads("queue with marks", True, python=False))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which request a run is of, by what threads hand one another. */
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+
+#include "daemon/correlate/correlate.h"
+#include "lib/base/macro.h"
+#include "tests/unit/packed.h"
+
+enum { S_RUN, S_RUN_END, S_MADE, S_EMPTY, S_ENTER, S_EXIT, S_WORK_MADE, S_WORK, S_WORK_END };
+
+static const struct probe_row rows[] = {
+	[S_RUN] = { OPEN(RUN), .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
+	[S_RUN_END] = { CLOSE(RUN), .group = 1 },
+	[S_MADE] = { ENQUEUE(CONTEXT), .action = ACTION_READ },
+	[S_EMPTY] = { FREE(CONTEXT), .action = ACTION_READ },
+	[S_ENTER] = { OPEN(CONTEXT), .action = ACTION_READ },
+	[S_EXIT] = { CLOSE(CONTEXT), .action = ACTION_READ },
+	[S_WORK_MADE] = { .usdt = "work_made", ENQUEUE(CONTEXT) },
+	[S_WORK] = { .usdt = "work_begin", OPEN(CONTEXT) },
+	[S_WORK_END] = { .usdt = "work_end", CLOSE(CONTEXT) },
+};
+static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_SIZE(rows) };
+
+#define RECORDS_MAX 256
+enum { LOOP = 1, WORKER, OTHER };
+enum { READER = 0x1000, TASK = 0x2000, CALL = 0x3000 };
+#define TYPE 0x948340
+
+static union {
+	struct record head;
+	struct record_message message;
+	struct record_probe2 probe;
+} space[RECORDS_MAX];
+static unsigned n_records;
+static uint64_t now, losses_from, losses_to;
+static uint32_t ordinals[16][2];
+
+static void *add(uint32_t tid, uint8_t kind, size_t size)
+{
+	struct record *r = &space[n_records++].head;
+
+	memset(r, 0, sizeof(space[0]));
+	now += 100;
+	*r = (struct record){ .time = now, .tid = tid, .kind = kind, .size8 = (uint8_t)(size / 8) };
+	return r;
+}
+
+static void begin(void)
+{
+	n_records = 0;
+	now = 1000;
+	losses_from = losses_to = 0;
+	memset(ordinals, 0, sizeof(ordinals));
+}
+
+static void part(uint32_t tid, uint32_t socket, uint8_t direction, unsigned parts)
+{
+	struct record_message *m = add(tid, RECORD_MESSAGE, sizeof(*m));
+
+	m->began = m->head.time - 10;
+	m->socket = m->inode = socket;
+	m->bytes = 100;
+	m->local_port = 8501;
+	m->peer_port = (uint16_t)(40000 + socket);
+	m->part = (uint16_t)(parts | MESSAGE_SERVER);
+	m->direction = direction;
+	m->protocol = MESSAGE_HTTP1;
+	ordinals[socket][direction] += (parts & MESSAGE_FIRST) != 0;
+	m->ordinal = ordinals[socket][direction];
+}
+
+static void reads(uint32_t tid, uint32_t socket)
+{
+	part(tid, socket, MESSAGE_READ, MESSAGE_FIRST | MESSAGE_LAST | MESSAGE_IS_REQUEST);
+}
+
+static void answers(uint32_t tid, uint32_t socket)
+{
+	part(tid, socket, MESSAGE_WRITTEN, MESSAGE_FIRST | MESSAGE_LAST);
+}
+
+static void does_as(uint32_t tid, uint8_t site, uint64_t value, uint64_t type)
+{
+	struct record_probe2 *r = add(tid, RECORD_PROBE, sizeof(*r));
+
+	r->probe.head.site = site;
+	r->probe.stack = 400;
+	r->probe.value = value;
+	r->value2 = type;
+}
+
+static void does(uint32_t tid, uint8_t site, uint64_t value)
+{
+	does_as(tid, site, value, TYPE);
+}
+
+static void runs(uint32_t tid)
+{
+	does(tid, S_RUN, 1);
+	space[n_records - 1].probe.probe.stack = 500;
+	does(tid, S_RUN_END, 0);
+}
+
+/* The loop reads a request in a callback, and makes a task of it. */
+static void reads_and_makes(uint32_t socket, uint64_t task)
+{
+	does(LOOP, S_ENTER, READER);
+	reads(LOOP, socket);
+	does(LOOP, S_MADE, task);
+	does(LOOP, S_EXIT, READER);
+}
+
+/* A step of the task hands a call to a worker. */
+static void calls(uint64_t task, uint64_t call)
+{
+	does(LOOP, S_ENTER, task);
+	does(LOOP, S_MADE, call);
+	does(LOOP, S_EXIT, task);
+}
+
+static void works(uint32_t tid, uint64_t call)
+{
+	does(tid, S_ENTER, call);
+	runs(tid);
+	does(tid, S_EXIT, call);
+}
+
+static struct timeline *run(void)
+{
+	const struct correlate_target target = { .pid = 77,
+						 .name = "server",
+						 .packs = set_of(&pack) };
+	struct correlator *c = NULL;
+	struct timeline *t = NULL;
+
+	CHECK_EQ(correlator_new(1000, &c), 0);
+	CHECK_EQ(correlator_add_target(c, &target), 0);
+	if (losses_to)
+		CHECK_EQ(correlator_note_loss(c, losses_from, losses_to), 0);
+	for (unsigned i = 0; i < n_records; i++)
+		CHECK_EQ(correlator_feed(c, &space[i].head), 0);
+	CHECK_EQ(correlator_finish(c, now + 1000, 5000000000, &t), 0);
+	correlator_free(c);
+	return t;
+}
+
+/* For each run, in order, the socket of its request; '-': it has none, '?': inferred. */
+static void check_runs_are_of(const char *wanted)
+{
+	struct timeline *t = run();
+	char found[64] = "";
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < t->n_spans && n + 1 < sizeof(found); i++) {
+		const struct span *s = &t->spans[i];
+
+		if (s->kind == SPAN_RUN)
+			found[n++] = !s->request ? '-'
+				     : s->flags & SPAN_INFERRED
+					     ? '?'
+					     : (char)('0' + t->requests[s->request - 1].peer_port -
+						      40000);
+	}
+	CHECK_STR(found, wanted);
+	timeline_free(t);
+}
+
+TEST(a_context_leads_from_the_worker_to_the_request)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	reads_and_makes(3, TASK + 2);
+	calls(TASK + 2, CALL + 2);
+	calls(TASK, CALL);
+	calls(TASK + 1, CALL + 1);
+	works(WORKER, CALL);
+	works(OTHER, CALL + 1);
+	works(WORKER, CALL + 2);
+	for (uint32_t i = 3; i > 0; i--)
+		answers(LOOP, i);
+	check_runs_are_of("132");
+}
+
+TEST(the_loop_itself_may_run)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	works(LOOP, TASK + 1);
+	works(LOOP, TASK);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("21");
+}
+
+TEST(an_address_that_is_used_again_is_a_new_context)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	answers(LOOP, 1);
+	reads_and_makes(2, TASK);
+	reads_and_makes(3, TASK + 1);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	does(OTHER, S_EMPTY, CALL);
+	works(OTHER, CALL);
+	answers(LOOP, 3);
+	answers(LOOP, 2);
+	check_runs_are_of("12-");
+}
+
+TEST(where_two_requests_were_read_a_context_has_none)
+{
+	begin();
+	does(LOOP, S_ENTER, READER);
+	reads(LOOP, 1);
+	reads(LOOP, 2);
+	does(LOOP, S_MADE, TASK);
+	does(LOOP, S_EXIT, READER);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("-");
+}
+
+TEST(contexts_that_outlive_their_request_have_none)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	calls(TASK, CALL);
+	reads_and_makes(2, TASK + 1);
+	works(WORKER, CALL);
+	answers(LOOP, 1);
+	calls(TASK, CALL + 1);
+	works(WORKER, CALL + 1);
+	answers(LOOP, 2);
+	check_runs_are_of("--");
+}
+
+TEST(contexts_of_a_process_that_leaves_others_than_it_entered_are_not_used)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	does(OTHER, S_ENTER, TASK);
+	does(OTHER, S_EXIT, TASK + 1);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("-");
+}
+
+TEST(what_is_of_another_type_is_no_context)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	does_as(OTHER, S_MADE, CALL + 5, TYPE + 1);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("-");
+}
+
+TEST(a_run_after_a_loss_has_no_request_by_its_context)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	losses_from = losses_to = now + 1;
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("-");
+}
+
+TEST(marked_work_is_of_the_request_that_was_read_last)
+{
+	begin();
+	reads(LOOP, 1);
+	does(LOOP, S_WORK_MADE, CALL);
+	reads(LOOP, 2);
+	does(LOOP, S_WORK_MADE, CALL + 1);
+	does(OTHER, S_WORK, CALL + 1);
+	/* Work that it makes is of the same request. */
+	does(OTHER, S_WORK_MADE, CALL + 2);
+	runs(OTHER);
+	does(OTHER, S_WORK_END, CALL + 1);
+	does(WORKER, S_WORK, CALL);
+	runs(WORKER);
+	does(WORKER, S_WORK_END, CALL);
+	does(WORKER, S_WORK, CALL + 2);
+	runs(WORKER);
+	does(WORKER, S_WORK_END, CALL + 2);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("212");
+}
+
+TEST(marked_work_that_was_made_after_two_requests_has_none)
+{
+	begin();
+	reads(LOOP, 1);
+	reads(LOOP, 2);
+	does(LOOP, S_WORK_MADE, CALL);
+	does(LOOP, S_WORK_MADE, CALL + 1);
+	reads(LOOP, 3);
+	does(LOOP, S_WORK_MADE, CALL + 2);
+	for (uint64_t i = 0; i < 3; i++) {
+		does(OTHER, S_WORK, CALL + i);
+		runs(OTHER);
+		does(OTHER, S_WORK_END, CALL + i);
+	}
+	for (uint32_t i = 1; i <= 3; i++)
+		answers(LOOP, i);
+	/* Nobody waits any more for work of those. */
+	reads(LOOP, 4);
+	does(LOOP, S_WORK_MADE, CALL + 3);
+	does(LOOP, S_WORK_MADE, CALL + 4);
+	for (uint64_t i = 3; i < 5; i++) {
+		does(OTHER, S_WORK, CALL + i);
+		runs(OTHER);
+		does(OTHER, S_WORK_END, CALL + i);
+	}
+	answers(LOOP, 4);
+	check_runs_are_of("---4-");
+}
+
+CHECK_MAIN()
