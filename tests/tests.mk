@@ -279,12 +279,12 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone.
-E2E_BESIDE := audit.py batches.py bench.py browser.py config.py diagnostics.py grpc.py \
-	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
+E2E_BESIDE := audit.py batches.py bench.py browser.py canaries.py config.py diagnostics.py grpc.py \
+	modes.py mutations.py onnxruntime.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sources.py stripped.py supervisor.py usdt.py usdt_header.py
-E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says \
+E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules \
 	options.py+.Filters+.Sockets+Address sockets.py+.Http+.Others+.Held+.Accepting cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
-	plan.py+.Answers+OpsAtEntry make.py+demo
+	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))
 E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
@@ -367,7 +367,8 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
-LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles harm.py+Kills+thousand hostile_target.py mutations.py+Mutations other_users.py+Reuse
+LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles event_loops.py harm.py+Kills+thousand hostile_target.py mutations.py+Mutations \
+	other_users.py+Reuse perf_record.py scripts.py stacks.py unwinding.py
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)

@@ -480,9 +480,23 @@ def ctl_targets(daemon):
     return {target["pid"]: target for target in (found["targets"] if isinstance(found, dict) else found)}
 
 
+def state_of(pid):
+    """What a process is doing, for the message of a test that failed."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        mapped = {pathlib.Path(words[5]).name for words in map(str.split, open(f"/proc/{pid}/maps")) if len(words) > 5 and "x" in words[1]}
+    except OSError as error:
+        return f"it has ended ({error.strerror})"
+    return " ".join(re.findall(r"^(?:Name|State|PPid):.*", status, re.M)) + f", {len(mapped)} files mapped: {', '.join(sorted(mapped)[:8])}"
+
+
 def wait_target(daemon, pid, timeout=10):
     """The daemon's entry for a process, once it has found it."""
-    return wait_until(lambda: ctl_targets(daemon).get(pid), timeout, f"tfprofd finds process {pid}")
+    try:
+        return wait_until(lambda: ctl_targets(daemon).get(pid), timeout, f"tfprofd finds process {pid}")
+    except HarnessError as error:
+        found = ", ".join(f"{target['pid']} ({target['name']})" for target in ctl_targets(daemon).values())
+        raise HarnessError(f"{error}; {state_of(pid)}; found: {found or 'none'}; the daemon's log ends with: {daemon.stderr()[-500:]}") from error
 
 
 def read_files(daemon, server):
