@@ -161,9 +161,14 @@ static int plan_file(struct front *f, uint32_t file)
 	}
 }
 
-static int begin(struct front *f, uint32_t client, uint32_t *ret)
+/* For every kind but one: no client may have decrypted requests. */
+#define ALLOWED (((1u << KIND_COUNT) - 1) & ~(1u << KIND_DECRYPTED))
+
+static int begin_with(struct front *f, uint32_t client, uint32_t kinds, uint32_t *ret)
 {
-	struct broker_message m = { .type = BROKER_CAPTURE, .id = client };
+	struct broker_message m = {
+		.type = BROKER_CAPTURE, .id = client, .kinds = kinds, .count = 99
+	};
 	int fds[BROKER_MAX_FDS], r;
 	unsigned n = 0;
 
@@ -172,6 +177,11 @@ static int begin(struct front *f, uint32_t client, uint32_t *ret)
 		close(fds[i]);
 	*ret = m.id;
 	return r;
+}
+
+static int begin(struct front *f, uint32_t client, uint32_t *ret)
+{
+	return begin_with(f, client, ALLOWED, ret);
 }
 
 static int add_target(struct front *f, uint32_t capture, pid_t pid)
@@ -216,6 +226,10 @@ static void send_crafted(struct front *f)
 	for (uint32_t id = 0; id < 64; id++)
 		if (id != f->nobody && id != f->user && begin(f, id + 7, &capture) >= 0)
 			violation(f, "a client that does not exist captures", id);
+	if (begin_with(f, f->user, 1u << KIND_DECRYPTED, &capture) >= 0 &&
+	    add_target(f, capture, f->own) >= 0)
+		violation(f, "the user may not read what is decrypted", f->own);
+	end(f, capture);
 	if (begin(f, f->user, &capture) < 0 || add_target(f, capture, f->own) < 0)
 		violation(f, "the user cannot capture", f->own);
 	if (add_target(f, capture, f->foreign) >= 0)
