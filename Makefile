@@ -75,6 +75,7 @@ help:
 	@echo "make long     tests that take an hour: kernels in an emulator, all random cases (SHARD=I/N: a part)"
 	@echo "make format   format the C sources       make golden   accept the current output of replays as expected"
 	@echo "make kernels  the important tests on Debian's kernels in an emulator; writes docs/kernels.md"
+	@echo "make releases tests of each runtime with several of its releases; writes docs/releases.md"
 	@echo "make analyze  static analysis by gcc and clang-tidy (part of make long)"
 	@echo "make fuzz     fuzzers of every parser of untrusted input (SECONDS=60 of CPU time each)"
 	@echo "make bench    measurements                 make install | uninstall | clean"

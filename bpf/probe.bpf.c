@@ -85,7 +85,8 @@ static __always_inline int send_probe(const struct pt_regs *regs, __u64 cookie, 
 
 	if (!r)
 		return 0;
-	fill_probe(r, regs, cookie, now, sizeof(*r), argument(regs, COOKIE_VALUE(cookie)),
+	fill_probe(r, regs, cookie, now, sizeof(*r),
+		   argument(regs, COOKIE_VALUE(cookie)) + COOKIE_OFFSET(cookie),
 		   argument(regs, COOKIE_TAG(cookie)));
 	record_submit(r);
 	return 0;
@@ -239,10 +240,21 @@ static __always_inline __u32 read_view(char *text, __u32 room, __u64 address, __
 	__u32 size;
 
 	bpf_probe_read_user(&view, sizeof(view), (void *)address);
-	if (form == NAME_STRING)
+	if (form != NAME_VIEW)
 		view = (struct string_view){ .size = view.bytes, .bytes = view.size };
 	size = view.size < room ? view.size : room;
 	return bpf_probe_read_user(text, size, (void *)view.bytes) ? 0 : view.size;
+}
+
+/* The number of an object whose name is an empty string. */
+static __always_inline __u32 read_number(char *text, __u64 object, __u64 name)
+{
+	__u64 size;
+
+	if (bpf_probe_read_user(&size, sizeof(size), (void *)(name + 8)) || size ||
+	    bpf_probe_read_user(text, sizeof(size), (void *)object))
+		return 0;
+	return RECORD_NAME_NUMBER;
 }
 
 /* One that a NUL ends: at the address, or where the word there points to. */
@@ -276,6 +288,8 @@ static __always_inline int send_name(__u64 object, const struct record_layout *l
 	} else {
 		r->name_size = read_view(r->name, sizeof(r->name), name, layout->form);
 		r->type_size = read_view(r->type, sizeof(r->type), type, layout->form);
+		if (layout->form == NAME_STRING_OR_NUMBER && !r->name_size)
+			r->name_size = read_number(r->name, object, name);
 	}
 	if (!r->name_size || !r->type_size)
 		COUNT(cpu, read_failed);

@@ -222,17 +222,22 @@ static __always_inline int on_passed(const void *place, struct sock *sk, int byt
 	struct steps s = {};
 	struct pass *p = &s.pass;
 	struct connection *c;
+	bool passed = bytes > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE));
 	struct tcp_sock *tp;
-	int target = current_target();
 	__u32 end = 0;
+	int target;
 
+	/* Of a call that writes, the begin must be forgotten all the same. */
+	if (!passed && direction == MESSAGE_READ)
+		return 0;
+	target = current_target();
 	if (target < 0)
 		return 0;
 	p->now = bpf_ktime_get_ns();
 	if (!window_open(p->now))
 		return 0;
 	p->began = direction == MESSAGE_WRITTEN ? call_ends(p->now) : p->now;
-	if (bytes <= 0 || flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))
+	if (!passed)
 		return 0;
 	c = connection_of_socket(place, sk, target);
 	if (!c)

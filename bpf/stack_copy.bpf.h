@@ -39,12 +39,20 @@ static __always_inline __u64 ring_held(__u64 group)
 	}
 }
 
-/* Page by page: a stack can end before that many bytes. */
-static __always_inline __u32 copy_bytes(struct stack_copy *c, __u64 from)
+static __always_inline struct stack_copy *copy_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&copies, &zero);
+}
+
+/* Page by page: a stack can end before that many bytes. Returns how many there were. */
+ENTRY copy_bytes(__u64 from)
 {
 	__u32 n = COPY_PAGE - (from & (COPY_PAGE - 1)), rest = COPY_PAGE - n;
+	struct stack_copy *c = copy_get();
 
-	if (n > COPY_PAGE || bpf_probe_read_user(c->bytes, n, (void *)from))
+	if (!c || n > COPY_PAGE || bpf_probe_read_user(c->bytes, n, (void *)from))
 		return 0;
 	for (int i = 1; i < RECORD_COPY_BYTES / COPY_PAGE; i++) {
 		if (n > RECORD_COPY_BYTES ||
@@ -56,6 +64,15 @@ static __always_inline __u32 copy_bytes(struct stack_copy *c, __u64 from)
 	    bpf_probe_read_user(c->bytes + n, rest, (void *)(from + n)))
 		return n;
 	return RECORD_COPY_BYTES;
+}
+
+ENTRY copy_output(__u32 cpu, __u32 n)
+{
+	struct stack_copy *c = copy_get();
+
+	if (c && n <= RECORD_COPY_BYTES)
+		record_output(cpu, c, sizeof(c->record) + n);
+	return 0;
 }
 
 /* At a breakpoint, as those of our own probes are, the thread has not executed the instruction, of
@@ -71,40 +88,34 @@ static __always_inline __u64 before_breakpoint(__u64 ip, __u64 trap)
 	return ip;
 }
 
-/* Just before the stack itself. */
-static __always_inline void send_stack_copy(struct task_struct *task, __u32 cpu, bool in_kernel,
-					    __u64 now)
+/* Of the current thread, just before the stack itself. */
+ENTRY send_stack_copy(__u32 cpu, bool in_kernel, __u64 now)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct stack_copy *c;
-	__u32 zero = 0, n;
-	__u64 size;
+	struct stack_copy *c = copy_get();
+	__u32 n;
 
-	if (ring_held(cpu / (cpus_per_ring ?: 1)) >= COPY_RING_BYTES)
-		return;
-	c = bpf_map_lookup_elem(&copies, &zero);
-	if (!c || BPF_CORE_READ(regs, cs) != USER_CODE_64)
-		return;
+	if (!c || ring_held(cpu / (cpus_per_ring ?: 1)) >= COPY_RING_BYTES ||
+	    BPF_CORE_READ(regs, cs) != USER_CODE_64)
+		return 0;
 	c->record.ip = BPF_CORE_READ(regs, ip);
 	if (in_kernel)
 		c->record.ip = before_breakpoint(c->record.ip, BPF_CORE_READ(regs, orig_ax));
 	c->record.sp = BPF_CORE_READ(regs, sp);
 	c->record.bp = BPF_CORE_READ(regs, bp);
 	if (c->record.sp % 8)
-		return;
+		return 0;
 	c->record.n_below = RECORD_COPY_BELOW;
-	n = copy_bytes(c, c->record.sp - RECORD_COPY_BELOW);
+	n = (__u32)copy_bytes(c->record.sp - RECORD_COPY_BELOW);
 	/* The page below can be one that the stack has not reached yet. */
 	if (n <= RECORD_COPY_BELOW) {
 		c->record.n_below = 0;
-		n = copy_bytes(c, c->record.sp);
+		n = (__u32)copy_bytes(c->record.sp);
 	}
 	if (!n)
-		return;
-	size = sizeof(c->record) + n;
-	if (size > sizeof(*c))
-		return;
+		return 0;
 	record_head(&c->record.head, now, task->pid, RECORD_STACK_COPY, 0);
 	c->record.n_bytes = n;
-	record_output(cpu, c, size);
+	return copy_output(cpu, n);
 }

@@ -102,6 +102,40 @@ __weak ENTRY number_of(__u64 address, __u64 now)
 	return number;
 }
 
+static __always_inline struct stack_sample *sample_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&samples, &zero);
+}
+
+/* Puts the numbers of the sample's frames in the kernel behind those of the user. */
+ENTRY sample_kernel_frames(__u32 n_user, __u32 n_kernel, __u64 now)
+{
+	struct stack_sample *s = sample_get();
+
+	for (__u32 i = 0; s && i < RECORD_KERNEL_FRAMES; i++) {
+		__u32 at = n_user + i;
+
+		/* The limit must apply to the value that is used. */
+		asm volatile("" : "+r"(at));
+		if (i >= n_kernel || at >= RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES)
+			break;
+		s->frames[at] = (__u32)number_of(s->kernel[i], now);
+	}
+	return 0;
+}
+
+/* With so many frames. */
+ENTRY sample_output(__u32 cpu, __u32 n)
+{
+	struct stack_sample *s = sample_get();
+
+	if (s && n <= sizeof(s->frames) / sizeof(s->frames[0]))
+		record_output(cpu, s, sizeof(s->record) + n * sizeof(s->frames[0]));
+	return 0;
+}
+
 static __always_inline __u32 frames_of(long bytes, __u32 max)
 {
 	__u32 n = bytes > 0 ? (__u32)bytes / sizeof(__u64) : 0;
@@ -113,7 +147,7 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, bool with_scr
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct task_struct *task;
-	__u32 zero = 0, cpu, n_user, n_kernel, n_script = 0;
+	__u32 cpu, n_user, n_kernel, n_script = 0;
 	struct stack_sample *s;
 	int target;
 
@@ -123,7 +157,7 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, bool with_scr
 	target = target_index(task);
 	if (target < 0)
 		return 0;
-	s = bpf_map_lookup_elem(&samples, &zero);
+	s = sample_get();
 	if (!s)
 		return 0;
 	cpu = bpf_get_smp_processor_id();
@@ -132,15 +166,9 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, bool with_scr
 		RECORD_USER_FRAMES);
 	n_kernel = frames_of(bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0),
 			     RECORD_KERNEL_FRAMES);
-	for (__u32 i = 0; i < RECORD_KERNEL_FRAMES; i++) {
-		__u32 at = n_user + i;
-
-		if (i >= n_kernel || at >= RECORD_USER_FRAMES + RECORD_KERNEL_FRAMES)
-			break;
-		s->frames[at] = (__u32)number_of(s->kernel[i], now);
-	}
+	sample_kernel_frames(n_user, n_kernel, now);
 	if (!has_executed(target, task->tgid))
-		send_stack_copy(task, cpu, n_kernel > 0, now);
+		send_stack_copy(cpu, n_kernel > 0, now);
 	s->record.script = 0;
 	if (with_scripts)
 		n_script = scripts_append((__u32)target, now, &s->frames[n_user + n_kernel],
@@ -151,9 +179,7 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, bool with_scr
 	s->record.n_user = n_user;
 	s->record.n_kernel = n_kernel;
 	s->record.cpu = cpu;
-	record_output(cpu, s,
-		      sizeof(s->record) + (__u64)(n_user + n_kernel + n_script) * sizeof(__u64));
-	return 0;
+	return sample_output(cpu, n_user + n_kernel + n_script);
 }
 
 SEC("perf_event")

@@ -85,7 +85,9 @@ static void raise_files(void)
 
 static int run(struct front_options *front, bool foreground)
 {
-	struct roles_options options = { .line = -1, .clients = -1, .snapshots = -1 };
+	struct roles_options options = {
+		.line = -1, .clients = -1, .snapshots = -1, .leaving = -1
+	};
 	const struct config *config = front->config;
 	struct listeners listeners;
 	struct notify notify;

@@ -112,10 +112,12 @@ struct record_text {
 	char text[RECORD_TEXT_SIZE];
 };
 
+#define RECORD_NAME_NUMBER 0xffffffffu
+
 struct record_name {
 	struct record head;
 	__u64 object;
-	/* As the object states it; may exceed RECORD_NAME_SIZE. */
+	/* May exceed RECORD_NAME_SIZE. RECORD_NAME_NUMBER: name holds a 64-bit number instead. */
 	__u32 name_size;
 	__u32 type_size;
 	char name[RECORD_NAME_SIZE];
@@ -418,14 +420,12 @@ struct record_counters {
 };
 
 enum record_name_form {
-	/* {bytes, pointer}: std::string_view, and TensorFlow's tstring. */
-	NAME_VIEW = 0,
-	/* {pointer, bytes}: std::string of libstdc++. */
-	NAME_STRING = 1,
-	/* The characters themselves, NUL-terminated. */
-	NAME_INLINE = 2,
-	/* A pointer to such characters. */
-	NAME_C_STRING = 3,
+	NAME_VIEW = 0,     /* {bytes, pointer}: std::string_view, and TensorFlow's tstring */
+	NAME_STRING = 1,   /* {pointer, bytes}: std::string of libstdc++ */
+	NAME_INLINE = 2,   /* the characters themselves, NUL-terminated */
+	NAME_C_STRING = 3, /* a pointer to such characters */
+	/* NAME_STRING; if it is empty, the 64-bit number at the start of what the steps lead to. */
+	NAME_STRING_OR_NUMBER = 4,
 };
 
 #define RECORD_STEPS 3
@@ -484,7 +484,7 @@ struct record_path {
 
 /* What a probe's entry does, in its cookie. */
 enum record_action {
-	ACTION_ENTRY = 0, /* value and tag are registers */
+	ACTION_ENTRY = 0, /* value and tag are registers; to value offset is added */
 	ACTION_READ = 1,  /* value and value2 may be behind pointers */
 	/* Value is a named object, whose name is sent before its first use. */
 	ACTION_OBJECT = 2,

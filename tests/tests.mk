@@ -2,7 +2,8 @@
 # The servers, models and Python environment that end-to-end tests, the demo and the benches use.
 VENV := build/venv/requirements.sha256
 PYTHON := build/venv/bin/python
-SERVERS := build/servers/native_server build/servers/load_client build/servers/hog
+TRITON_BACKEND := build/servers/triton/half_plus_two/libtriton_half_plus_two.so
+SERVERS := build/servers/native_server build/servers/onnx_server build/servers/load_client build/servers/hog $(TRITON_BACKEND)
 MODELS := build/models/stamp
 GEN_PYTHON := $(PROTOS:lib/proto/%.proto=$(GEN)/python/%_pb2.py)
 
@@ -24,6 +25,19 @@ build/servers/native_server: $(NATIVE_SRC) $(NATIVE_DEP) $(VENV)
 	done; \
 	$(CXX) -pie -o $@ $@.*.o -L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -lnghttp2 -lpthread \
 		"-Wl,-rpath,\$$ORIGIN/../../$$wheel"
+
+# The same server with ONNX Runtime's library for C, which it loads when it starts.
+ONNX_SRC := $(filter-out tests/servers/model.c,$(NATIVE_SRC)) tests/servers/onnx/model.c
+build/servers/onnx_server: $(ONNX_SRC) $(wildcard tests/servers/*.h) tests/servers/onnx/api.h lib/base/macro.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $(ONNX_SRC) -lnghttp2 -lpthread -ldl
+
+# A backend for Triton: what it calls is in the server that loads it.
+$(TRITON_BACKEND): tests/servers/triton/backend.c tests/servers/triton/api.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 # The load client knows no TensorFlow: what it shares with the server are messages.
 LOAD_SRC := $(wildcard tests/servers/load_*.c) $(addprefix tests/servers/,buffer.c predict_json.c predict_proto.c wire.c)
@@ -95,6 +109,11 @@ build/fixtures/marking: tests/fixtures/marking.c include/tfprof.h
 build/fixtures/marking_cxx: tests/fixtures/marking.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CXX) -x c++ $(FIXTURE_CXXFLAGS) -Wno-unused-parameter -fPIE -pie -o $@ $< -ldl
+# Counts the events that it makes.
+build/fixtures/counted: tests/fixtures/counted.c include/tfprof.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -fPIE -pie -o $@ $< -ldl -lpthread
+fixtures: build/fixtures/counted
 # Functions with known shares of the CPU time.
 build/fixtures/shares: tests/fixtures/shares.c include/tfprof.h
 	@mkdir -p $(@D)
@@ -242,11 +261,11 @@ endef
 $(eval $(call refused_rules,build/refused-switches,sched,-DREFUSE_SWITCHES))
 $(eval $(call refused_rules,build/refused-probe,probe,))
 $(eval $(call refused_rules,build/refused-sockets,socket,-DREFUSE_SOCKETS))
-PRELOADED := build/fixtures/refuse_returns.so build/fixtures/skip_programs.so
+PRELOADED := build/fixtures/refuse_returns.so build/fixtures/refuse_sockets.so build/fixtures/skip_programs.so
 fixtures: $(REFUSED:%=%/tfprofctl) $(PRELOADED)
-$(PRELOADED): build/fixtures/%.so: tests/fixtures/%.c
+$(PRELOADED): build/fixtures/%.so: tests/fixtures/%.c tests/fixtures/system_call.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(WARNINGS) -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
+	$(CC) -std=gnu11 $(WARNINGS) -I. -D_GNU_SOURCE -O2 -fPIC -shared -o $@ $< -ldl
 
 # A runtime that no release knows, and a daemon and a tfprofctl that do: with packs of their own beside the others.
 MACHINE_CFLAGS := -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fcf-protection=full
@@ -278,13 +297,17 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 # Recordings of captures, replayed.
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
-# files whose other tests run alone.
+# files whose other tests run alone. Recorders of other tests record their processes: none relies on a process without probes.
 E2E_BESIDE := audit.py batches.py bench.py browser.py canaries.py config.py diagnostics.py grpc.py \
-	modes.py mutations.py onnxruntime.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
-	sources.py stripped.py supervisor.py usdt.py usdt_header.py
+	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
+	sockets.py sources.py stripped.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules \
-	options.py+.Filters+.Sockets+Address sockets.py+.Http+.Others+.Held+.Accepting cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
-	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals
+	onnxruntime.py+.OnnxRuntime options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
+	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals encrypted_grpc.py+Captured lifecycle.py+Authorisation \
+	authority.py+Matrix+cannot_be_used+next_broker captures.py+.Limits+.Stop+XprofServer \
+	scripts.py+Hostile+Others stacks.py+BadUsage+replay+of_the_kernel+only_the_target+nothing_is triggers.py+Readers+.Reload+Faults \
+	supervisor.py+stay_connected+new_connections+keep_their_ports+last_reload+recorder_goes_on+again_and_again+stops_when_asked \
+	listeners.py+h2spec+older_TLS+after_SIGHUP+without_a_certificate+wrong_certificate+.Reload
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
 part_file = $(firstword $(subst +, ,$(1)))
 E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
@@ -367,8 +390,8 @@ check: deps
 	$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
-LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles event_loops.py harm.py+Kills+thousand hostile_target.py mutations.py+Mutations \
-	other_users.py+Reuse perf_record.py scripts.py stacks.py unwinding.py
+LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles discovery.py+storm_of encrypted_grpc.py event_loops.py harm.py+Kills+hundreds hostile_target.py \
+	load.py+each_record modes.py+256 mutations.py+Mutations onnxruntime.py+Harmless other_users.py+Reuse overview.py perf_record.py pytorch.py+Harmless requests.py sampling.py scripts.py stacks.py unwinding.py
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
@@ -379,6 +402,14 @@ long: deps
 kernels: deps
 	$(MAKE) -j$(shell nproc) all servers fixtures sites $(UNIT_BIN) $(KERNEL_PROGRAMS)
 	$(KERNELS)
+
+# Several releases of each runtime; writes docs/releases.md.
+.PHONY: releases
+releases: deps
+	$(MAKE) all servers
+	$(PYTHON) tests/releases/tensorflow.py
+	$(PYTHON) tests/releases/onnxruntime.py
+	$(PYTHON) tests/releases/triton.py
 
 # make bench
 $(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c

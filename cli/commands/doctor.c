@@ -119,7 +119,7 @@ static enum outcome outcome_of_finding(const char *severity, const char *code)
 		enum outcome outcome;
 	} of_process[] = {
 		{ "no-process", OUTCOME_NO_TARGET },    { "ended", OUTCOME_NO_TARGET },
-		{ "kernel-thread", OUTCOME_NO_TARGET }, { "no-runtime", OUTCOME_NO_TARGET },
+		{ "kernel-thread", OUTCOME_NO_TARGET }, { "no-program", OUTCOME_NO_TARGET },
 		{ "no-symbols", OUTCOME_NO_TARGET },    { "malformed", OUTCOME_HOST },
 		{ "architecture", OUTCOME_NO_TARGET },  { "not-permitted", OUTCOME_DENIED },
 		{ "unreadable", OUTCOME_DENIED },       { "socket-access", OUTCOME_DENIED },

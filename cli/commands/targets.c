@@ -28,6 +28,7 @@ static void print_json(const Tfprofd__ListTargetsResponse *response)
 		json_string(&json, "name", target->name);
 		json_string(&json, "runtime", target->runtime);
 		json_string(&json, "version", target->version);
+		json_string(&json, "knowledge", *target->knowledge ? target->knowledge : NULL);
 		json_string(&json, "address", *target->address ? target->address : NULL);
 		json_string(&json, "file", target->file);
 		json_object_end(&json);
@@ -40,8 +41,8 @@ static int print_table(const Tfprofd__ListTargetsResponse *response)
 {
 	static const struct text_column columns[] = { { "pid", true },      { "uid", true },
 						      { "name", false },    { "runtime", false },
-						      { "version", false }, { "address", false },
-						      { "file", false } };
+						      { "version", false }, { "knowledge", false },
+						      { "address", false }, { "file", false } };
 	struct numbers {
 		char pid[12], uid[12];
 	};
@@ -63,8 +64,9 @@ static int print_table(const Tfprofd__ListTargetsResponse *response)
 		row[2] = target->name;
 		row[3] = target->runtime;
 		row[4] = *target->version ? target->version : "-";
-		row[5] = *target->address ? target->address : "-";
-		row[6] = target->file;
+		row[5] = *target->knowledge ? target->knowledge : "not planned";
+		row[6] = *target->address ? target->address : "-";
+		row[7] = target->file;
 	}
 	text_table(stdout, columns, ARRAY_SIZE(columns), cells, response->n_targets);
 	return 0;
@@ -124,6 +126,8 @@ const struct command command_targets = {
 	.syntax = { .name = "tfprofctl targets",
 		    .accepts = ACCEPT(JSON),
 		    .description =
-			    "List the processes that you may profile, with the address to enter in TensorBoard." },
+			    "List the processes that you may profile, with the address to enter in TensorBoard.",
+		    .notes =
+			    "The column knowledge is how the functions of the runtime are known: exact (by symbols and structures), by RTTI (some by virtual tables), requests only (none where runs or operations begin), not planned (no capture or tfprofctl plan has read its files yet)." },
 	.run = run,
 };

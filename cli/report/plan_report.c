@@ -359,10 +359,12 @@ int plan_report_print(FILE *file, const Tfprofd__PlanReply *plan, const struct s
 		const Tfprofd__PlannedTarget *target = plan->targets[i];
 		size_t n_planted = count_planted(target);
 
-		write_line(file, "Process %u (%s): %s %s; %zu probe%s at level %u%s", target->pid,
-			   target->name, target->runtime, or_dash(target->version), n_planted,
-			   text_plural(n_planted), selection->level,
-			   selection->ops_at_entry ? ", one per operation" : "");
+		write_line(file, "Process %u (%s): %s %s; %s%s%zu probe%s at level %u%s",
+			   target->pid, target->name,
+			   *target->runtime ? target->runtime : "no known runtime",
+			   *target->runtime ? or_dash(target->version) : "", target->knowledge,
+			   *target->knowledge ? "; " : "", n_planted, text_plural(n_planted),
+			   selection->level, selection->ops_at_entry ? ", one per operation" : "");
 		r = print_files(file, target);
 		if (r >= 0)
 			r = print_planted(file, target);
@@ -430,6 +432,7 @@ static void print_json_target(struct json *json, const Tfprofd__PlannedTarget *t
 	json_string(json, "name", target->name);
 	json_string(json, "runtime", target->runtime);
 	json_string(json, "version", *target->version ? target->version : NULL);
+	json_string(json, "knowledge", *target->knowledge ? target->knowledge : NULL);
 	print_json_files(json, target);
 	json_array_begin(json, "probes");
 	for (size_t i = 0; i < target->n_probes; i++)

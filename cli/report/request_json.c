@@ -59,6 +59,7 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_bool(json, "reset", r->reset);
 	json_bool(json, "no_arrival", r->no_arrival);
 	json_bool(json, "unaccepted", r->unaccepted);
+	json_bool(json, "at_library", r->at_library);
 	json_object_begin(json, "phases");
 	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		json_number(json, phase_texts[i].key, request_phase_ns(r, i));
@@ -105,6 +106,15 @@ static void write_cause(struct json *json, const Tfprofd__Request *r)
 	json_object_end(json);
 }
 
+static void write_bytes(struct json *json, const char *key, const Tfprofd__Request *r,
+			uint64_t bytes)
+{
+	if (r->at_library)
+		json_string(json, key, NULL);
+	else
+		json_number(json, key, bytes);
+}
+
 static void write_identity(struct json *json, const Tfprofd__Request *r)
 {
 	static const char *const protocols[] = { "unknown", "http1", "http2", "mark", "handler" };
@@ -129,8 +139,8 @@ static void write_identity(struct json *json, const Tfprofd__Request *r)
 	optional_number(json, "local_port", r->local_port);
 	optional_number(json, "peer_port", r->peer_port);
 	optional_number(json, "stream", r->stream);
-	json_number(json, "bytes_in", r->bytes_in);
-	json_number(json, "bytes_out", r->bytes_out);
+	write_bytes(json, "bytes_in", r, r->bytes_in);
+	write_bytes(json, "bytes_out", r, r->bytes_out);
 	json_object_begin(json, "threads");
 	write_thread(json, "read", r, r->read_thread);
 	write_thread(json, "run", r, r->run_thread);
@@ -193,6 +203,29 @@ static void write_quotas(struct json *json, const Tfprofd__Request *r)
 	json_array_end(json);
 }
 
+static void write_hop(struct json *json, const char *key, const Tfprofd__RequestHop *hop)
+{
+	json_object_begin(json, key);
+	optional_number(json, "request", hop->request);
+	json_number(json, "pid", hop->pid);
+	json_number(json, "start_ns", hop->start_ns);
+	optional_number(json, "end_ns", hop->end_ns);
+	json_object_end(json);
+}
+
+static void write_hops(struct json *json, const Tfprofd__Request *r)
+{
+	json_array_begin(json, "calls");
+	for (size_t i = 0; i < r->n_calls; i++)
+		write_hop(json, NULL, r->calls[i]);
+	json_array_end(json);
+	json_number(json, "calls_left_out", r->calls_left_out);
+	if (r->called_by)
+		write_hop(json, "called_by", r->called_by);
+	else
+		json_string(json, "called_by", NULL);
+}
+
 static void write_path(struct json *json, const Tfprofd__Request *r)
 {
 	json_array_begin(json, "critical_path");
@@ -226,6 +259,7 @@ void request_json(struct json *json, const char *key, const Tfprofd__Request *r)
 	write_identity(json, r);
 	write_runs(json, r);
 	write_batches(json, r);
+	write_hops(json, r);
 	write_quotas(json, r);
 	write_path(json, r);
 	if (r->samples) {

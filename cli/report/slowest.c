@@ -166,11 +166,37 @@ static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 	      file);
 	if (r->unaccepted && !r->accepted_ns)
 		fputs(", its connection was not accepted yet when it came", file);
+	if (r->at_library)
+		fputs(", seen in gRPC's library", file);
+	if (r->called_by && r->called_by->request)
+		fprintf(file, ", sent by request %llu of process %u",
+			(unsigned long long)r->called_by->request, r->called_by->pid);
+	else if (r->called_by)
+		fprintf(file, ", sent by process %u", r->called_by->pid);
 	if (!request_is_whole(r))
 		fprintf(file, "%s%s%s%s", r->cut_start ? ", began before the window" : "",
 			r->cut_end ? ", ended after the window" : "", r->reset ? ", aborted" : "",
 			r->lost ? ", some of its records were lost" : "");
 	fputc('\n', file);
+}
+
+/* The requests that it sent to other processes. */
+static void print_calls(FILE *file, const Tfprofd__Request *r)
+{
+	char offset[DURATION_TEXT], duration[DURATION_TEXT];
+
+	for (size_t i = 0; i < r->n_calls; i++) {
+		const Tfprofd__RequestHop *call = r->calls[i];
+
+		duration_text(call->start_ns - MIN(r->start_ns, call->start_ns), offset);
+		duration_text(call->end_ns - MIN(call->start_ns, call->end_ns), duration);
+		fprintf(file, "   at %s it sent request %llu to process %u, %s%s\n", offset,
+			(unsigned long long)call->request, call->pid,
+			call->end_ns ? "answered after " : "the end of its answer was not seen",
+			call->end_ns ? duration : "");
+	}
+	if (r->calls_left_out)
+		fprintf(file, "   and %llu others\n", (unsigned long long)r->calls_left_out);
 }
 
 /* The end of the row that begins with the piece: one piece, or consecutive short ones. */
@@ -333,6 +359,7 @@ void slowest_print(FILE *file, Tfprofd__Request *const *requests, size_t n)
 			text_write(file, verdict);
 			fputc('\n', file);
 		}
+		print_calls(file, requests[i]);
 		print_path(file, requests[i]);
 		hot_report_request(file, requests[i]);
 	}

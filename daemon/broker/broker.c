@@ -40,6 +40,9 @@
 /* How often the processes of captures and the clients are checked, whatever the kernel reports of
  * them. */
 #define CHECK_NS 1000000000ull
+/* Descriptors of links are lower. */
+#define SOCKETS_FROM (16384 - 8)
+
 struct broker {
 	int requests, events;
 	const struct listener *listeners;
@@ -377,9 +380,32 @@ static int start_clients(struct broker *b, const struct broker_options *options)
 	return r < 0 ? log_error_errno(r, "cannot identify clients: %m") : 0;
 }
 
+/* Of a process that is killed the kernel closes the highest descriptor first, and those of links
+ * take up to a second together: by these sockets the others learn of the end before. */
+static void move_above_links(struct broker_options *o)
+{
+	int *const sockets[] = { &o->requests, &o->captures, &o->events, &o->prover, &o->notes };
+	struct rlimit files;
+
+	/* For the files, programs, maps and links of several captures. */
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	for (unsigned i = 0; i < ARRAY_SIZE(sockets); i++) {
+		int moved = fcntl(*sockets[i], F_DUPFD_CLOEXEC,
+				  (int)MIN(files.rlim_max / 2, SOCKETS_FROM));
+
+		if (moved < 0)
+			continue;
+		close(*sockets[i]);
+		*sockets[i] = moved;
+	}
+}
+
 static int broker_setup(struct broker *b, const struct broker_options *options)
 {
-	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY }, files;
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	struct bpf_facts bpf;
 	int r;
 
@@ -396,11 +422,6 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 	if (r < 0)
 		return r;
 	bpf_facts_find(&bpf);
-	/* For the files, programs, maps and links of several captures. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
 	/* Kernels before 5.11 charge BPF memory to this limit. */
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) < 0)
 		log_debug("cannot raise RLIMIT_MEMLOCK: %m");
@@ -436,7 +457,7 @@ static int broker_setup(struct broker *b, const struct broker_options *options)
 		3);
 	if (r < 0)
 		return r;
-	repair_processes(b->mode, options->state);
+	repair_processes(b->mode, options->state, options->predecessor);
 	r = start_captures(b, options, &bpf);
 	if (r < 0)
 		return log_error_errno(r, "cannot start: %m");
@@ -510,15 +531,17 @@ static void update_clients(struct broker *b, bool every)
 	pthread_mutex_unlock(&b->lock);
 }
 
-int broker_run(const struct broker_options *options)
+int broker_run(const struct broker_options *given)
 {
 	struct broker *b = calloc(1, sizeof(*b));
+	struct broker_options copy = *given, *const options = &copy;
 	_cleanup_close_ int signals = -1;
 	uint64_t checked = 0;
 	int r;
 
 	if (!b)
 		return -ENOMEM;
+	move_above_links(options);
 	signals = watch_signals();
 	r = signals < 0 ? signals : broker_setup(b, options);
 	while (r == 0) {

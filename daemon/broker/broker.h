@@ -54,6 +54,9 @@ struct broker_options {
 	/* The state directory, where the broker writes the audit log, and the verifier's log of
 	 * refused programs. */
 	int state;
+	/* pidfd of a broker that was killed and whose probes the kernel still detaches; -1: none;
+	 * owned. */
+	int predecessor;
 	/* Their files; the directory is owned by whom the broker becomes. */
 	struct snapshots_options snapshots;
 	/* Report a process as soon as it maps its runtime. */
@@ -74,4 +77,4 @@ int broker_check_host(char *ret_text, unsigned size);
  * end. On SIGHUP it decides by the rules that were sent, and makes the front read its configuration
  * again. Returns 0 or -errno.
  */
-int broker_run(const struct broker_options *options);
+int broker_run(const struct broker_options *given);

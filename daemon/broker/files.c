@@ -102,7 +102,9 @@ static int plan_file(struct files *s, struct broker_message *m, int *ret_fd, uns
 
 	if (!f)
 		return -EINVAL;
-	r = planner_get(s->planner, f->fd, f->user, m->plan.packs, m->plan.brief, &planned);
+	if (m->plan.wanted > PLAN_KNOWN)
+		return -EINVAL;
+	r = planner_get(s->planner, f->fd, f->user, m->plan.packs, m->plan.wanted, &planned);
 	if (r < 0)
 		return r;
 	planned_unref(f->planned);

@@ -127,8 +127,7 @@ struct broker_file {
 struct broker_plan {
 	/* In: the packs, as pack_set_get(). */
 	uint64_t packs;
-	/* In: only the release of the runtime is wanted, and no site. */
-	uint32_t brief;
+	uint32_t wanted; /* In: enum plan_wanted */
 	/* Out: the file was planned before. */
 	uint32_t known;
 };

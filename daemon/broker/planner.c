@@ -36,7 +36,7 @@ struct entry {
 	struct stat st;
 	uid_t user;
 	const struct pack_set *packs;
-	bool brief;
+	enum plan_wanted wanted;
 	bool was_given;
 	int line;       /* to the process that reads the file */
 	int new_stored; /* where it writes what is stored */
@@ -107,13 +107,13 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 }
 
 static struct entry *find(struct planner *p, const struct stat *st, const struct pack_set *set,
-			  bool brief)
+			  enum plan_wanted wanted)
 {
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		struct entry *e = &p->entries[i];
 
-		if (e->state != FREE && e->questions < 0 && e->packs == set && e->brief == brief &&
-		    is_same_file(&e->st, st))
+		if (e->state != FREE && e->questions < 0 && e->packs == set &&
+		    e->wanted == wanted && is_same_file(&e->st, st))
 			return e;
 	}
 	return NULL;
@@ -156,7 +156,7 @@ static void fail(struct entry *e, int error, const char *reason)
 static int begin(struct planner *p, struct entry *e)
 {
 	struct prover_request request = { .packs = e->packs ? e->packs->bits : 0,
-					  .brief = e->brief };
+					  .wanted = e->wanted };
 	int lines[2], fds[PROVER_FDS_MAX], r;
 	_cleanup_close_ int stored = -1;
 	unsigned n = PROVER_FDS;
@@ -171,10 +171,10 @@ static int begin(struct planner *p, struct entry *e)
 	fds[PROVER_PROOF] = e->planned.proof;
 	fds[PROVER_LINE] = lines[1];
 	request.fds = (1u << PROVER_FDS) - 1;
-	if (!e->brief && e->packs) {
+	if (e->wanted != PLAN_BRIEF && e->packs)
 		stored = plan_store_open(p->store, &e->st, e->packs);
+	if (e->wanted == PLAN_WHOLE && e->packs)
 		e->new_stored = plan_store_create(p->store);
-	}
 	if (stored >= 0) {
 		request.fds |= 1u << PROVER_STORED;
 		fds[n++] = stored;
@@ -264,7 +264,14 @@ static int add_entry(struct planner *p, int fd, const struct stat *st, uid_t use
 	return 0;
 }
 
-int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief,
+static bool is_stored(struct planner *p, const struct stat *st, const struct pack_set *set)
+{
+	_cleanup_close_ int fd = plan_store_open(p->store, st, set);
+
+	return fd >= 0;
+}
+
+int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, enum plan_wanted wanted,
 		struct planned **ret)
 {
 	const struct pack_set *set = pack_set_get(bits);
@@ -276,14 +283,20 @@ int planner_get(struct planner *p, int fd, uid_t user, uint64_t bits, bool brief
 		return -ENOMEM;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	e = find(p, &st, set, brief);
+	e = find(p, &st, set, wanted == PLAN_KNOWN ? PLAN_WHOLE : wanted);
+	if (wanted == PLAN_KNOWN && (!e || e->state != DONE)) {
+		e = find(p, &st, set, PLAN_KNOWN);
+		if (!e && !is_stored(p, &st, set))
+			return -ENODATA;
+	}
 	if (e && is_outdated(e)) {
 		drop(e);
 		e = NULL;
 	}
 	if (!e) {
 		r = add_entry(p, fd, &st, user,
-			      &(struct entry){ .questions = -1, .packs = set, .brief = brief }, &e);
+			      &(struct entry){ .questions = -1, .packs = set, .wanted = wanted },
+			      &e);
 		if (r < 0)
 			return r;
 	}

@@ -39,12 +39,12 @@ int planner_directory(const struct planner *p);
 struct planner *planner_free(struct planner *planner);
 
 /*
- * The plan of the packs (bits, as pack_set_get()) in a file; brief: only the release that it
- * states. user: whose process has mapped it. The caller has a reference, for planned_unref().
- * -EINPROGRESS: ask again soon; -EBUSY: too many files are waiting, -ENOMEM.
+ * The plan of the packs (bits, as pack_set_get()) in a file, or what else is wanted. user: whose
+ * process has mapped it. The caller has a reference, for planned_unref(). -EINPROGRESS: ask again
+ * soon; -ENODATA: no plan was made before; -EBUSY: too many files are waiting, -ENOMEM.
  */
-int planner_get(struct planner *planner, int fd, uid_t user, uint64_t packs, bool brief,
-		struct planned **ret);
+int planner_get(struct planner *planner, int fd, uid_t user, uint64_t packs,
+		enum plan_wanted wanted, struct planned **ret);
 /*
  * The names of the functions at places of a file (lib/elf/functions.h): the answers take the place
  * of the proof, and there is no plan. They are not there until planned_is_done(). The caller has a

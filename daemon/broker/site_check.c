@@ -4,22 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-static bool is_release(const struct mapped_file *file, const char *release)
-{
-	for (unsigned i = 0; i < file->n_versions; i++)
-		if (!strncmp(file->versions[i], release, strlen(release)))
-			return true;
-	return false;
-}
-
-/* In another release's virtual table the slot would be another function. */
 static bool is_that_function(const struct mapped_file *file, const struct plan_site *site)
 {
-	const struct pack_set *set = file->plan->packs;
-	const char *release = set->owners[site->spec]->slots_release;
+	bool is = plan_is_of_release(file->plan->packs, site, "");
 
-	return site->source != SYMBOL_RTTI || !release || site->slot_known ||
-	       set->rows[site->spec]->any_release || is_release(file, release);
+	for (unsigned i = 0; i < file->n_versions && !is; i++)
+		is = plan_is_of_release(file->plan->packs, site, file->versions[i]);
+	return is;
 }
 
 /*

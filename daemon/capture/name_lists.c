@@ -28,21 +28,76 @@ static int feed_name(const struct record_sinks *sinks, struct record_name *recor
 	return sinks_record(sinks, &record->head);
 }
 
+static struct record_name record_of(const struct pack_set *set, unsigned named, unsigned target,
+				    uint64_t time)
+{
+	return (struct record_name){
+		.head = { .time = time,
+			  .kind = RECORD_NAME,
+			  .site = (uint8_t)first_row(set, set->named[named]),
+			  .size8 = sizeof(struct record_name) / 8,
+			  .target = (uint8_t)target },
+	};
+}
+
 static int feed_list(const struct record_sinks *sinks, const struct plan *plan, unsigned target,
 		     unsigned named, uint64_t time)
 {
+	struct record_name record = record_of(plan->packs, named, target, time);
 	const struct plan_names *names = &plan->names[named];
-	struct record_name record = {
-		.head = { .time = time,
-			  .kind = RECORD_NAME,
-			  .site = (uint8_t)first_row(plan->packs, plan->packs->named[named]),
-			  .size8 = sizeof(record) / 8,
-			  .target = (uint8_t)target },
-	};
 	int r = 0;
 
 	for (uint32_t i = 0; i < names->n && r >= 0; i++)
 		r = feed_name(sinks, &record, op_number_object(named, i), names->texts[i]);
+	return r;
+}
+
+static bool is_named_by_symbol(const struct plan *plan, const struct pack *pack, uint32_t site)
+{
+	unsigned spec = plan->sites[site].spec;
+
+	return plan->packs->owners[spec] == pack &&
+	       row_is(plan->packs->rows[spec], VERB_OPEN, WORK_OP);
+}
+
+/* Sites of several files have the same numbers: then no operation has a name. */
+static bool are_in_several_files(const struct prepared *p, const struct pack *pack)
+{
+	unsigned n = 0;
+
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct plan *plan = p->files[f].plan;
+		uint32_t i = 0;
+
+		while (i < plan->n_sites && !is_named_by_symbol(plan, pack, i))
+			i++;
+		n += i < plan->n_sites;
+	}
+	return n > 1;
+}
+
+/* The names in the symbols of the file's operations. */
+static int feed_symbols(const struct record_sinks *sinks, const struct plan *plan, unsigned target,
+			unsigned named, uint64_t time)
+{
+	const struct pack *pack = plan->packs->named[named];
+	struct record_name record = record_of(plan->packs, named, target, time);
+	int r = 0;
+
+	for (uint32_t i = 0; i < plan->n_sites && r >= 0; i++) {
+		char text[TABLE_STRING_MAX + 1];
+		const char *name;
+		uint32_t size;
+
+		if (!is_named_by_symbol(plan, pack, i))
+			continue;
+		name = pack->names.in_symbol(plan->sites[i].symbol, &size);
+		if (!name || size >= sizeof(text))
+			continue;
+		memcpy(text, name, size);
+		text[size] = 0;
+		r = feed_name(sinks, &record, op_number_object(named, i), text);
+	}
 	return r;
 }
 
@@ -51,8 +106,15 @@ int name_lists_feed(const struct record_sinks *sinks, const struct prepared *p, 
 {
 	int r = 0;
 
-	for (unsigned f = 0; f < p->n_files; f++)
-		for (unsigned i = 0; i < p->files[f].plan->packs->n_named && r >= 0; i++)
-			r = feed_list(sinks, p->files[f].plan, target, i, time);
+	for (unsigned f = 0; f < p->n_files; f++) {
+		const struct plan *plan = p->files[f].plan;
+
+		for (unsigned i = 0; i < plan->packs->n_named && r >= 0; i++) {
+			r = feed_list(sinks, plan, target, i, time);
+			if (r >= 0 && plan->packs->named[i]->names.in_symbol &&
+			    !are_in_several_files(p, plan->packs->named[i]))
+				r = feed_symbols(sinks, plan, target, i, time);
+		}
+	}
 	return r;
 }

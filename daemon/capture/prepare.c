@@ -22,8 +22,8 @@ static int wait_for_plan(struct proxy *proxy, const struct pack_set *set,
 	int r;
 
 	for (;;) {
-		r = target_file_plan(proxy, &file->opened, set, false, &file->plan, &file->known,
-				     text, text_size);
+		r = target_file_plan(proxy, &file->opened, set, PLAN_WHOLE, &file->plan,
+				     &file->known, text, text_size);
 		if ((r != -EINPROGRESS && r != -EBUSY) || loop_now() > end)
 			return r == -EINPROGRESS ? -ETIMEDOUT : r;
 		poll(NULL, 0, ASK_AGAIN_MS);
@@ -56,7 +56,7 @@ static int prepare_file(struct proxy *proxy, const struct target *target,
 int prepare_target(struct proxy *proxy, const struct target *target, struct prepared *ret,
 		   char *ret_text, size_t text_size)
 {
-	bool any = false;
+	bool any = !pack_set_has_runtime(target->packs);
 	int r = 0;
 
 	*ret = (struct prepared){ .target = *target, .filtered = seccomp_filters(target->pid) };
@@ -109,15 +109,8 @@ static bool needs_return(const struct prepared *p, const struct plan_site *site)
 
 bool prepared_uses(const struct prepared *p, const struct plan_site *site)
 {
-	const char *release = p->target.packs->owners[site->spec]->slots_release;
-	const char *version = p->target.version;
-
-	if (site->site.class == SITE_REFUSED || (p->filtered && needs_return(p, site)))
-		return false;
-	/* In another release's table the slot would be another function. */
-	return site->source != SYMBOL_RTTI || !release || site->slot_known ||
-	       p->target.packs->rows[site->spec]->any_release ||
-	       !strncmp(version, release, strlen(release));
+	return site->site.class != SITE_REFUSED && !(p->filtered && needs_return(p, site)) &&
+	       plan_is_of_release(p->target.packs, site, p->target.version);
 }
 
 bool prepared_wants(const struct prepared *p, const struct plan_site *site,
@@ -144,10 +137,17 @@ bool prepared_does(const struct prepared *p, enum verb verb, enum work work)
 	return false;
 }
 
+bool prepared_lacks_ends(const struct prepared *p)
+{
+	return prepared_does(p, VERB_OPEN, WORK_OP) && !prepared_does(p, VERB_CLOSE, WORK_OP);
+}
+
 const char *prepared_refusal(const struct prepared *p, const struct plan_site *site)
 {
 	if (prepared_uses(p, site))
 		return NULL;
+	if (!row_is_of_release(p->target.packs->rows[site->spec], p->target.version))
+		return "this release does it in another way";
 	if (site->site.class != SITE_REFUSED && needs_return(p, site))
 		return "the process has a seccomp filter: on some kernels it kills processes that have a probe at the return of a function";
 	return site->site.reason ?: "its slot in a virtual table is known only for other releases";
@@ -163,6 +163,20 @@ static const char *refusal(const struct prepared *p, unsigned spec)
 	return NULL;
 }
 
+/* Whether one of the rows that stand for one another in different releases has a function; what
+ * none of them has is missing once, by the first. */
+static bool has_any(const struct prepared *p, unsigned spec)
+{
+	const struct pack_set *set = p->target.packs;
+
+	for (unsigned i = 0; i < set->n_rows; i++)
+		if (set->owners[i] == set->owners[spec] && set->rows[i]->lost &&
+		    !strcmp(set->rows[i]->lost, set->rows[spec]->lost) &&
+		    (i < spec || prepared_has(p, i)))
+			return true;
+	return false;
+}
+
 bool prepared_next_missing(const struct prepared *p, const struct detail *detail, unsigned *spec,
 			   char *ret_text, size_t text_size)
 {
@@ -171,7 +185,7 @@ bool prepared_next_missing(const struct prepared *p, const struct detail *detail
 	for (; *spec < set->n_rows; ++*spec) {
 		const struct probe_row *s = set->rows[*spec];
 
-		if (!s->lost || !probe_is_wanted(s, detail) || prepared_has(p, *spec))
+		if (!s->lost || !probe_is_wanted(s, detail) || has_any(p, *spec))
 			continue;
 		snprintf(ret_text, text_size, "Process %d: not shown: %s (%s).", p->target.pid,
 			 s->lost, refusal(p, *spec) ?: "no such function in this build");

@@ -48,6 +48,8 @@ const char *prepared_refusal(const struct prepared *p, const struct plan_site *s
 bool prepared_has(const struct prepared *p, unsigned spec);
 /* Whether a site of a row with this verb on this kind of work can be probed. */
 bool prepared_does(const struct prepared *p, enum verb verb, enum work work);
+/* Whether it has operations, and no function where they end. */
+bool prepared_lacks_ends(const struct prepared *p);
 /*
  * The next sentence about what will not be shown; *spec, 0 at first, is the position of the search.
  * False: there are no more.

@@ -49,7 +49,8 @@ static const struct probe_row *find(const Tfprofd__RecordingProbe *r, uint64_t *
 	return NULL;
 }
 
-int recorded_rows_find(Tfprofd__RecordingProbe **rows, size_t n, struct recorded_rows *ret)
+int recorded_rows_find(Tfprofd__RecordingProbe **rows, size_t n, bool any,
+		       struct recorded_rows *ret)
 {
 	const struct probe_row *found[ROWS_MAX] = {};
 	uint64_t bits = 0, bit = 0;
@@ -59,7 +60,7 @@ int recorded_rows_find(Tfprofd__RecordingProbe **rows, size_t n, struct recorded
 		found[i] = find(rows[i], &bit);
 		bits |= found[i] ? bit : 0;
 	}
-	if (!packs_of_runtimes(bits))
+	if (!any && !packs_of_runtimes(bits))
 		return -ENOENT;
 	ret->set = pack_set_get(bits);
 	if (!ret->set)

@@ -26,6 +26,7 @@ struct recorded_rows {
 	size_t n;
 };
 
-/* Rows of release 0.1 have a role instead of verb and work. -ENOENT: this version has none of them,
- * -ENOMEM. */
-int recorded_rows_find(Tfprofd__RecordingProbe **rows, size_t n, struct recorded_rows *ret);
+/* Rows of release 0.1 have a role instead of verb and work. any: also those of a process without a
+ * runtime. -ENOENT: this version has none of a runtime's, -ENOMEM. */
+int recorded_rows_find(Tfprofd__RecordingProbe **rows, size_t n, bool any,
+		       struct recorded_rows *ret);

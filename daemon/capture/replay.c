@@ -77,8 +77,8 @@ static int find_rows(struct replaying *p, const Tfprofd__RecordingTarget *m, uin
 
 	if (!m->n_rows && !pack)
 		return journal_bad(&p->reader, offset, "a process in it is malformed");
-	r = pack ? recorded_rows_find(pack->probes, pack->n_probes, ret)
-		 : recorded_rows_find(m->rows, m->n_rows, ret);
+	r = pack ? recorded_rows_find(pack->probes, pack->n_probes, false, ret)
+		 : recorded_rows_find(m->rows, m->n_rows, !*m->runtime, ret);
 	return r == -ENOENT ? unsupported(p, offset, "a process in it has the runtime",
 					  pack ? pack->name : m->runtime)
 			    : r;

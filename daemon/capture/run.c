@@ -427,7 +427,7 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 	options.sampled_kinds = sampled_kinds(c);
 	options.kinds = detail_program_kinds(&c->request.detail);
 	if (!capture_plan_follows_sockets(&c->result.plan))
-		options.kinds &= ~(1u << KIND_SOCKETS);
+		options.kinds &= ~(1u << KIND_SOCKETS | 1u << KIND_DECRYPTED);
 	begin_recording(c);
 	if (c->result.recording)
 		sinks_add(&options.sinks,

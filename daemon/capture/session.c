@@ -226,7 +226,7 @@ static int add_to_sinks(struct session *s, const struct session_target *t)
 
 	memcpy(target.name, of->name, sizeof(target.name));
 	target.has_handlers = prepared_does(t->prepared, VERB_OPEN, WORK_REQUEST);
-	target.ops_at_entry |= !prepared_does(t->prepared, VERB_CLOSE, WORK_OP);
+	target.ops_at_entry |= prepared_lacks_ends(t->prepared);
 	return sinks_target(&s->options.sinks, &target);
 }
 

@@ -62,11 +62,26 @@ void warnings_done(struct session_warnings *w)
 		free(w->texts[i]);
 }
 
+/* Of each pack whose operations the capture has. */
+static void remark_on_ops(struct session_warnings *w, const struct prepared *p,
+			  const struct detail *detail)
+{
+	const struct pack_set *set = p->target.packs;
+
+	for (unsigned i = 0; i < set->n_rows; i++)
+		if (set->owners[i]->ops_remark && row_is(set->rows[i], VERB_OPEN, WORK_OP) &&
+		    probe_is_wanted(set->rows[i], detail) && prepared_has(p, i))
+			warnings_restate(w, set->owners[i]->ops_remark);
+}
+
 void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
 			const struct detail *detail, const struct forecast *forecast)
 {
 	char text[256];
 
+	if (!pack_set_has_runtime(p->target.packs))
+		warnings_add(w, "Process %d (%s) has " PACKS_NO_RUNTIME ".", p->target.pid,
+			     p->target.name);
 	for (unsigned spec = 0; prepared_next_missing(p, detail, &spec, text, sizeof(text));)
 		warnings_add(w, "%s", text);
 	if (*p->not_read)
@@ -74,6 +89,7 @@ void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
 			w,
 			"Process %d: requests that its other libraries report are not shown: %s.",
 			p->target.pid, p->not_read);
+	remark_on_ops(w, p, detail);
 	for (unsigned f = 0; f < p->n_files; f++) {
 		const struct plan *plan = p->files[f].plan;
 		unsigned stepped = 0;

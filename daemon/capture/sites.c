@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The kind that a site is left out with: where there are no operations, nobody asks what their
+ * objects are called. */
+static enum probe_kind kind_of_site(const struct plan *plan, const struct plan_site *site)
+{
+	const struct probe_row *row = plan->packs->rows[site->spec];
+
+	return row_is(row, VERB_FREE, WORK_OP) ? KIND_OPS : probe_kind_of_row(row);
+}
+
 void sites_count(const struct prepared *p, const struct detail *detail, unsigned ret[KIND_COUNT])
 {
 	memset(ret, 0, KIND_COUNT * sizeof(ret[0]));
@@ -12,7 +21,7 @@ void sites_count(const struct prepared *p, const struct detail *detail, unsigned
 
 		for (unsigned i = 0; i < plan->n_sites; i++)
 			if (prepared_wants(p, &plan->sites[i], detail))
-				ret[probe_kind_of_row(plan->packs->rows[plan->sites[i].spec])]++;
+				ret[kind_of_site(plan, &plan->sites[i])]++;
 	}
 }
 
@@ -76,7 +85,7 @@ int sites_send(struct proxy *proxy, uint32_t capture, unsigned target, const str
 		const struct plan_site *site = &plan->sites[i];
 
 		if (!prepared_wants(p, site, detail) ||
-		    refused_kinds & 1u << probe_kind_of_row(plan->packs->rows[site->spec]))
+		    refused_kinds & 1u << kind_of_site(plan, site))
 			continue;
 		m.sites.words[i / 64] |= UINT64_C(1) << i % 64;
 		any = true;

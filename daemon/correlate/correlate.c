@@ -13,6 +13,7 @@
 #include "daemon/correlate/runtime/labels.h"
 #include "daemon/correlate/runtime/memory.h"
 #include "daemon/correlate/runtime/objects.h"
+#include "daemon/correlate/runtime/op_bounds.h"
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/verbs.h"
@@ -201,8 +202,11 @@ struct correlator *correlator_free(struct correlator *c)
 		return NULL;
 	contexts_done(&c->contexts);
 	streams_done(&c->streams);
+	answers_done(&c->answers);
+	models_done(&c->models);
 	claims_done(&c->claims);
 	attribution_done(&c->attributions);
+	hops_done(&c->hops);
 	arrivals_done(&c->arrivals);
 	requests_done(&c->requests);
 	connections_done(&c->connections);
@@ -245,6 +249,11 @@ int correlator_feed(struct correlator *c, const struct record *record)
 	return c->error;
 }
 
+uint64_t correlator_oldest_open(struct correlator *c)
+{
+	return MIN(requests_oldest_open(&c->requests), streams_oldest_open(c));
+}
+
 int correlator_recall(struct correlator *c, const struct record *record)
 {
 	if (!c->error) {
@@ -274,6 +283,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		messages_close(c);
 	if (!c->error)
 		ops_name(c);
+	if (!c->error)
+		op_bounds_apply(c);
 	if (!c->error)
 		memory_name_ops(c);
 	if (!c->error)

@@ -68,7 +68,8 @@ struct finished_request {
 /* Called for each of them as it finishes. */
 typedef void (*correlator_finished_fn)(const struct finished_request *request, void *data);
 void correlator_on_finished(struct correlator *c, correlator_finished_fn fn, void *data);
-/* Requests at the sockets of a target that are in progress. */
+/* Requests at the sockets of a target, and at its library if they are encrypted, that are in
+ * progress. */
 uint32_t correlator_n_open(const struct correlator *c, unsigned target);
 /* When the first of all these began; UINT64_MAX: there is none. */
 uint64_t correlator_oldest_open(struct correlator *c);

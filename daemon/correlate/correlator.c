@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
 		      size_t element)
@@ -19,6 +20,24 @@ void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_
 	}
 	*size = bigger;
 	return p;
+}
+
+void *correlator_element(struct correlator *c, void *array, uint64_t *size, uint64_t index,
+			 size_t element)
+{
+	uint8_t *list;
+
+	memcpy(&list, array, sizeof(list));
+	while (index >= *size) {
+		uint64_t from = *size;
+
+		list = correlator_grow(c, list, size, from, element);
+		if (!list)
+			return NULL;
+		memcpy(array, &list, sizeof(list));
+		memset(list + from * element, 0, (*size - from) * element);
+	}
+	return list + index * element;
 }
 
 void correlator_fail(struct correlator *c, int r)

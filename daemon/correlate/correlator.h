@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/correlate/attribute/answers.h"
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/contexts.h"
@@ -16,12 +17,15 @@
 #include "daemon/correlate/finished.h"
 #include "daemon/correlate/http/arrivals.h"
 #include "daemon/correlate/http/connections.h"
+#include "daemon/correlate/http/hops.h"
 #include "daemon/correlate/http/messages.h"
 #include "daemon/correlate/http/requests.h"
 #include "daemon/correlate/losses.h"
 #include "daemon/correlate/runtime/batches.h"
 #include "daemon/correlate/runtime/handlers.h"
+#include "daemon/correlate/runtime/models.h"
 #include "daemon/correlate/runtime/objects.h"
+#include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
@@ -58,7 +62,9 @@ struct correlator {
 	struct runs runs;
 	struct batches batches;
 	struct handlers handlers;
+	struct models models;
 	struct objects objects;
+	struct ops ops;
 	struct label_names label_names;
 	struct memory memory;
 	/* Sockets. */
@@ -66,10 +72,12 @@ struct correlator {
 	struct connections connections;
 	struct requests requests;
 	struct arrivals arrivals;
+	struct hops hops;
 	/* Which request a run works for. */
 	struct attributions attributions;
 	struct claims claims;
 	struct streams streams;
+	struct answers answers;
 	struct contexts contexts;
 };
 
@@ -91,6 +99,10 @@ static inline struct thread_state *thread_state(struct correlator *c, uint32_t t
 /* Makes room for need + 1 elements: if *size is not enough, it is doubled. NULL: no memory. */
 void *correlator_grow(struct correlator *c, void *array, uint64_t *size, uint64_t need,
 		      size_t element);
+/* The element with that index of an array, whose pointer is at this address; it grows as needed,
+ * by zeros. NULL: no memory. */
+void *correlator_element(struct correlator *c, void *array, uint64_t *size, uint64_t index,
+			 size_t element);
 /* Keeps the first error; r: 0 or -errno. */
 void correlator_fail(struct correlator *c, int r);
 /* Sets the value of a key; without memory the correlator fails. A new key may find no room. */

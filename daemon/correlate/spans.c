@@ -28,6 +28,7 @@ void spans_init(struct correlator *c)
 uint64_t spans_add(struct correlator *c, uint32_t thread, enum span_kind kind, uint64_t start_ns)
 {
 	struct span *spans;
+	uint8_t *kinds;
 
 	if (!shares_take(&c->spans.shares, c, thread, SPANS_MAX)) {
 		c->t->n_spans_left_out++;
@@ -37,6 +38,11 @@ uint64_t spans_add(struct correlator *c, uint32_t thread, enum span_kind kind, u
 	if (!spans)
 		return NO_SPAN;
 	c->t->spans = spans;
+	kinds = correlator_grow(c, c->t->kinds, &c->spans.kinds_size, c->t->n_spans, 1);
+	if (!kinds)
+		return NO_SPAN;
+	c->t->kinds = kinds;
+	kinds[c->t->n_spans] = (uint8_t)kind;
 	spans[c->t->n_spans] = (struct span){ .start_ns = start_ns,
 					      .end_ns = start_ns,
 					      .thread = thread,

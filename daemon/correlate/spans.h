@@ -23,7 +23,7 @@ struct shares {
 bool shares_take(struct shares *shares, const struct correlator *c, uint32_t thread, uint64_t max);
 
 struct spans {
-	uint64_t size;
+	uint64_t size, kinds_size;
 	struct shares shares;
 	uint64_t last_context; /* that was made */
 	uint32_t unknown_name;

@@ -7,6 +7,7 @@
 
 #include "daemon/correlate/correlator.h"
 #include "lib/base/hash.h"
+#include "lib/base/macro.h"
 
 /* A client can make up paths: those beyond this number are shown without their text. */
 #define TEXTS_MAX 65536
@@ -39,6 +40,22 @@ uint32_t texts_add(struct correlator *c, const char *text, size_t size)
 	}
 	list[c->t->n_texts] = copy;
 	return c->t->n_texts++;
+}
+
+uint32_t texts_add_record(struct correlator *c, const struct record_text *r)
+{
+	char text[RECORD_TEXT_SIZE + 3];
+	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
+
+	if (!size)
+		return TEXT_NONE;
+	for (size_t i = 0; i < size; i++)
+		text[i] = r->text[i] > ' ' && r->text[i] < 0x7f ? r->text[i] : '?';
+	if (r->size > RECORD_TEXT_SIZE) {
+		memcpy(text + size, "...", 3);
+		size += 3;
+	}
+	return texts_add(c, text, size);
 }
 
 const char *texts_get(const struct correlator *c, uint32_t text)

@@ -50,9 +50,9 @@ static int on_mapping(const struct maps_entry *e, void *data)
 /* What the prover could not read, holds nothing that is looked for; what the daemon lacks passes.
  */
 static int look_at(struct proxy *proxy, pid_t pid, const struct target_file *file,
-		   const struct pack_set *set, bool brief, struct plan **ret)
+		   const struct pack_set *set, enum plan_wanted wanted, struct plan **ret)
 {
-	int r = target_file_look(proxy, pid, file, set, brief, ret);
+	int r = target_file_look(proxy, pid, file, set, wanted, ret);
 
 	*ret = r < 0 ? NULL : *ret;
 	if (r == -EBUSY)
@@ -73,7 +73,7 @@ static int look_into_program(struct proxy *proxy, pid_t pid, struct process_prog
 
 		if (packs[i]->everywhere || program->runtimes & UINT64_C(1) << i || !set)
 			continue;
-		r = look_at(proxy, pid, &program->own, set, false, &plan);
+		r = look_at(proxy, pid, &program->own, set, PLAN_WHOLE, &plan);
 		found = plan && plan_holds_runtime(plan);
 		if (!found)
 			continue;
@@ -109,7 +109,7 @@ static int look_for_marks(struct proxy *proxy, pid_t pid, struct process_program
 
 	if (has_own(program) || program->n_files == TARGET_FILES_MAX || !program->own.inode)
 		return 0;
-	r = look_at(proxy, pid, &program->own, program->packs, false, &plan);
+	r = look_at(proxy, pid, &program->own, program->packs, PLAN_WHOLE, &plan);
 	if (!plan || !plan_has_marks(plan))
 		return r;
 	program->own.is_beside = true;
@@ -117,7 +117,7 @@ static int look_for_marks(struct proxy *proxy, pid_t pid, struct process_program
 	return 0;
 }
 
-int program_examine(struct proxy *proxy, pid_t pid, struct process_program *ret)
+int program_examine(struct proxy *proxy, pid_t pid, bool any, struct process_program *ret)
 {
 	struct broker_message m = { .type = BROKER_MAPS, .pid = (uint32_t)pid };
 	unsigned n_fds;
@@ -135,7 +135,7 @@ int program_examine(struct proxy *proxy, pid_t pid, struct process_program *ret)
 	ret->uid = m.uid;
 	if (ret->own_is_big && !has_own(ret))
 		r = look_into_program(proxy, pid, ret);
-	if (ret->runtimes)
+	if (ret->runtimes || any)
 		ret->packs = pack_set_get(ret->runtimes);
 	if (ret->packs && r >= 0) {
 		r = look_for_marks(proxy, pid, ret);
@@ -168,7 +168,7 @@ int program_read_version(struct proxy *proxy, pid_t pid, const struct process_pr
 
 		if (program->files[i].is_beside)
 			continue;
-		r = look_at(proxy, pid, &program->files[i], program->packs, true, &plan);
+		r = look_at(proxy, pid, &program->files[i], program->packs, PLAN_BRIEF, &plan);
 		if (plan && *plan->version &&
 		    (strncmp(plan->version, "build-id:", 9) || !strcmp(ret, "unknown")))
 			snprintf(ret, size, "%s", plan->version);

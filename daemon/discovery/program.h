@@ -28,9 +28,10 @@ struct process_program {
 	bool own_is_big;
 };
 
-/* Examines the mappings of a process. -EINPROGRESS: its files are being read, ask again soon;
- * -ESRCH, and others of the broker. */
-int program_examine(struct proxy *proxy, pid_t pid, struct process_program *ret);
+/* Examines the mappings of a process; any: one without a known runtime has packs, too, those that
+ * are in every set. -EINPROGRESS: its files are being read, ask again soon; -ESRCH, and others of
+ * the broker. */
+int program_examine(struct proxy *proxy, pid_t pid, bool any, struct process_program *ret);
 /* The name of its first thread. */
 void program_read_name(pid_t pid, char ret[16]);
 /* The release that one of the runtime's files states, or else the build-id of the last file that

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that can be profiled: it has code of a known runtime mapped. */
+/* A process that can be profiled: it has code of a known runtime mapped, or a client has named it.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +30,9 @@ struct target {
 	struct target_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	char version[96];
-	uint16_t port; /* its own port, 0: none */
+	unsigned knowledge; /* daemon/plan/knowledge.h */
+	unsigned asked_at;  /* target_files_planned() + 1 when the broker last had no plan of it */
+	uint16_t port;      /* its own port, 0: none */
 	/* The server's id of that port; set by the service, like the next. */
 	int listener;
 	unsigned listener_index;

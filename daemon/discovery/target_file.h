@@ -17,13 +17,15 @@ int target_file_open(struct proxy *proxy, pid_t pid, const struct target_file *f
 void target_file_close(struct proxy *proxy, const struct opened_file *file);
 
 /*
- * Its plan for a set of packs; brief: only the release that it states. *ret_known (may be NULL): it
- * was planned before. -EINPROGRESS: the file is being read, ask again soon; others as plan_new(),
- * with the reason in ret_text ("": none).
+ * Its plan for a set of packs, or what else is wanted. *ret_known (may be NULL): it was planned
+ * before; -ENODATA: it was not, and such a plan is wanted. -EINPROGRESS: the file is being read,
+ * ask again soon; others as plan_new(), with the reason in ret_text ("": none).
  */
 int target_file_plan(struct proxy *proxy, const struct opened_file *file,
-		     const struct pack_set *set, bool brief, struct plan **ret, bool *ret_known,
-		     char *ret_text, size_t text_size);
+		     const struct pack_set *set, enum plan_wanted wanted, struct plan **ret,
+		     bool *ret_known, char *ret_text, size_t text_size);
 /* The same for a file that is not opened yet. */
 int target_file_look(struct proxy *proxy, pid_t pid, const struct target_file *file,
-		     const struct pack_set *set, bool brief, struct plan **ret);
+		     const struct pack_set *set, enum plan_wanted wanted, struct plan **ret);
+/* How many whole plans this process has received: with each more files can be known. */
+unsigned target_files_planned(void);

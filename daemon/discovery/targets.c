@@ -9,6 +9,7 @@
 
 #include "daemon/discovery/program.h"
 #include "daemon/discovery/target_file.h"
+#include "daemon/plan/knowledge.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
@@ -286,6 +287,19 @@ static int check_share(const struct targets *t, uid_t user)
 	}
 }
 
+static struct target target_of(struct targets *t, pid_t pid, const struct process_program *program)
+{
+	struct target target = { .pid = pid,
+				 .uid = program->uid,
+				 .packs = program->packs,
+				 .n_files = program->n_files,
+				 .program = ++t->n_programs };
+
+	memcpy(target.files, program->files, sizeof(program->files));
+	program_read_name(pid, target.name);
+	return target;
+}
+
 static struct target *target_add(struct targets *t, pid_t pid,
 				 const struct process_program *program, const char *version,
 				 int *ret_error)
@@ -300,13 +314,8 @@ static struct target *target_add(struct targets *t, pid_t pid,
 		*ret_error = r;
 		return NULL;
 	}
-	*target = (struct target){ .pid = pid,
-				   .uid = program->uid,
-				   .packs = program->packs,
-				   .n_files = program->n_files,
-				   .table = t,
-				   .program = ++t->n_programs };
-	memcpy(target->files, program->files, sizeof(program->files));
+	*target = target_of(t, pid, program);
+	target->table = t;
 	target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (target->pidfd < 0) {
 		*ret_error = -errno;
@@ -320,7 +329,6 @@ static struct target *target_add(struct targets *t, pid_t pid,
 		return NULL;
 	}
 	target->used = true;
-	program_read_name(pid, target->name);
 	snprintf(target->version, sizeof(target->version), "%s", version);
 	if (t->options.added)
 		t->options.added(target, t->options.data);
@@ -363,8 +371,39 @@ static void target_change(struct target *known, const struct process_program *lo
 	known->uid = look->uid;
 	program_read_name(known->pid, known->name);
 	snprintf(known->version, sizeof(known->version), "%s", version);
+	known->knowledge = known->asked_at = 0;
 	if (t->options.changed)
 		t->options.changed(known, t->options.data);
+}
+
+/* From plans that were made before: this makes none. The broker is asked again only if it can know
+ * more: clients can list targets as often as they like. */
+static void learn_knowledge(struct targets *t, struct target *target)
+{
+	unsigned knowledge = 0, asked_at = target_files_planned() + 1;
+
+	if (target->asked_at == asked_at)
+		return;
+	for (unsigned i = 0; i < target->n_files && !target->knowledge; i++) {
+		_cleanup_(plan_unrefp) struct plan *plan = NULL;
+		int r;
+
+		if (target->files[i].is_beside)
+			continue;
+		r = target_file_look(t->options.proxy, target->pid, &target->files[i],
+				     target->packs, PLAN_KNOWN, &plan);
+		if (r == -EINPROGRESS || r == -EBUSY) {
+			examine_again(t, target->pid, target->uid);
+			return;
+		}
+		if (r < 0) {
+			target->asked_at = asked_at;
+			return;
+		}
+		knowledge |= knowledge_of_plan(plan, target->version);
+	}
+	target->asked_at = asked_at;
+	target->knowledge |= knowledge;
 }
 
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
@@ -372,11 +411,12 @@ struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
 	struct target *known = find(t, pid);
 	char version[sizeof(known->version)];
 	struct process_program look;
-	int r = program_examine(t->options.proxy, pid, &look);
+	int r = program_examine(t->options.proxy, pid, false, &look);
 
 	if (r >= 0 && is_unchanged(known, &look)) {
 		*ret_error = 0;
 		known->uid = look.uid;
+		learn_knowledge(t, known);
 		return known;
 	}
 	if (r >= 0 && look.packs)
@@ -388,11 +428,35 @@ struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error)
 		return NULL;
 	if (known && look.packs == known->packs && look.n_files >= known->n_files) {
 		target_change(known, &look, version);
+		learn_knowledge(t, known);
 		return known;
 	}
 	if (known)
 		target_remove(known);
-	return look.packs ? target_add(t, pid, &look, version, ret_error) : NULL;
+	known = look.packs ? target_add(t, pid, &look, version, ret_error) : NULL;
+	if (known)
+		learn_knowledge(t, known);
+	return known;
+}
+
+int targets_describe(struct targets *t, pid_t pid, struct target *ret)
+{
+	_cleanup_close_ int pidfd = -1;
+	struct process_program look;
+	int r = program_examine(t->options.proxy, pid, true, &look);
+
+	if (r < 0)
+		return r;
+	/* The id of a thread is none of a process. */
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return -ESRCH;
+	if (!look.n_mappings)
+		return -ENOEXEC;
+	if (!look.packs)
+		return -ENOMEM;
+	*ret = target_of(t, pid, &look);
+	return 0;
 }
 
 void targets_scan(struct targets *t)
@@ -404,6 +468,9 @@ void targets_scan(struct targets *t)
 
 	if (begun < t->asked_again) {
 		targets_examine_soon(t, 0);
+		for (unsigned i = 0; i < TARGETS_MAX && loop_now() - begun < LOOKS_NS; i++)
+			if (t->targets[i].used)
+				learn_knowledge(t, &t->targets[i]);
 		return;
 	}
 	proc = open_processes();

@@ -48,6 +48,12 @@ void targets_scan(struct targets *t);
  * could not be examined: -EDQUOT if its user has as many targets as it may have, -E2BIG if there is
  * no room for more; -EINPROGRESS: its files are being read, and it is examined again soon. */
 struct target *targets_examine(struct targets *t, pid_t pid, int *ret_error);
+/*
+ * Describes a process that is no target: one that has no known runtime, and is captured because a
+ * client named it. The table does not have it. -ENOEXEC: it executes no file; -EINPROGRESS: its
+ * files are being read, ask again soon; -ESRCH, and others of the broker.
+ */
+int targets_describe(struct targets *t, pid_t pid, struct target *ret);
 /* Whether files of any process that is this user's, or that root asks for, are being read. */
 bool targets_are_read(const struct targets *t, const struct authority_peer *who);
 /* The target after the given one (NULL: the first); NULL at the end. */

@@ -55,7 +55,8 @@ unsigned detail_program_kinds(const struct detail *detail)
 	/* Runs alone do not need to know when threads ran. */
 	return (detail->level >= 2 ? 1u << KIND_SWITCHES : 0) |
 	       (detail->stacks_hz ? 1u << KIND_STACKS : 0) |
-	       (detail->no_sockets ? 0 : 1u << KIND_SOCKETS);
+	       (detail->no_sockets ? 0 : 1u << KIND_SOCKETS) |
+	       (detail->decrypted && !detail->no_sockets ? 1u << KIND_DECRYPTED : 0);
 }
 
 bool probe_is_wanted(const struct probe_row *row, const struct detail *detail)

@@ -58,7 +58,7 @@ struct detail {
 	bool ops_at_entry;
 };
 
-/* The kinds without probes of a pack that the capture wants; a bit each. */
+/* The kinds with BPF programs of their own that the capture wants; a bit each. */
 unsigned detail_program_kinds(const struct detail *detail);
 /* Whether a capture attaches the probe. */
 bool probe_is_wanted(const struct probe_row *row, const struct detail *detail);

@@ -24,6 +24,8 @@ enum verb {
 	VERB_ENQUEUE,
 	/* The object is destroyed: its address may be reused for another one. */
 	VERB_FREE,
+	/* This thread takes up what was handed over. */
+	VERB_DEQUEUE,
 	VERB_COUNT,
 };
 
@@ -32,9 +34,11 @@ enum verb {
 enum work {
 	WORK_NONE,
 	/* A handler of the server works on a request (OPEN: text, the path; CLOSE: text, the
-	 * model). */
+	 * model). POINT: a run in this function is for an HTTP/1 request that the thread has read
+	 * from this client (value: the first word of its struct sockaddr_in or sockaddr_in6). */
 	WORK_REQUEST,
-	/* One run of a graph or of a function (OPEN: value, its number). */
+	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
+	 * the thread's next run, which has of_peer. */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
@@ -45,10 +49,14 @@ enum work {
 	WORK_OP,
 	/* The combined work of several runs (value: the batch, except POINT without value2: rows
 	 * of the batch that the thread is processing; POINT with value2: its rows including
-	 * padding). */
+	 * padding). Where the batch is unknown until its work begins: ENQUEUE, DEQUEUE: value2, the
+	 * task, which FREE destroys; the tasks that a thread takes up are those of the batch that
+	 * it opens next, and OPEN and CLOSE have no value. */
 	WORK_BATCH,
 	/* An object for an HTTP/2 stream (value: the object; OPEN: value2, the stream's number;
-	 * tag: its connection's object; POINT: value2, enum stream_bit). */
+	 * tag: its connection's object; POINT: value2, enum stream_bit). Where the server has an
+	 * object for each answer (value): ENQUEUE: the thread's next run is to make it; DEQUEUE:
+	 * the function that is entered passes it to its stream. */
 	WORK_STREAM,
 	/* A stage of an input pipeline produces an element (tag: the stage; OPEN: text, its
 	 * name). */
@@ -82,6 +90,7 @@ enum work {
 #define POINT(kind) .verb = VERB_POINT, .work = WORK_##kind
 #define ENQUEUE(kind) .verb = VERB_ENQUEUE, .work = WORK_##kind
 #define FREE(kind) .verb = VERB_FREE, .work = WORK_##kind
+#define DEQUEUE(kind) .verb = VERB_DEQUEUE, .work = WORK_##kind
 
 /* Integer arguments in the order of the System V ABI. A function that returns a class by value has
  * its result's address first. */
@@ -151,6 +160,8 @@ struct probe_row {
 	bool async; /* OPEN(OP): it may finish on another thread */
 	/* OPEN(PIECE): the callback that ends its run, which it identifies by number only. */
 	bool last;
+	/* OPEN(RUN): its request is the one of POINT(REQUEST), or of ENQUEUE(STREAM). */
+	bool of_peer;
 
 	enum record_action action;
 	struct probe_read value, value2;
@@ -162,7 +173,8 @@ struct probe_row {
 	 */
 	bool at_return;
 	/* OPEN: bytes above the stack pointer of the entry within which entries still belong to
-	 * what begins: the function itself returns earlier, and another row's entry ends it. */
+	 * what begins: the function itself returns earlier, and another row's entry ends it.
+	 * POINT(OP): what began within these bytes has ended. */
 	uint32_t slack;
 	/* Of the pack: OPEN and CLOSE of one kind of run, or request, share it. OPEN(PLAIN),
 	 * FREE(PLAIN): enum plain_action. */
@@ -172,8 +184,13 @@ struct probe_row {
 	/* The name of the span that begins here, as the runtime's own profiler has it; at an end:
 	 * the name if its beginning was not seen. */
 	const char *event;
-	/* What is not shown if nothing matches; NULL: nothing is missing. */
+	/* What is not shown if nothing matches this row or one with the same text; NULL: nothing is
+	 * missing. */
 	const char *lost;
+	/* The row is only for releases that begin with one of these, or with except for all others;
+	 * NULL-terminated. NULL: for all. */
+	const char *const *releases;
+	bool except;
 };
 
 /*
@@ -196,16 +213,33 @@ struct pack_names {
 	 * then.
 	 */
 	const struct table_path *list;
+	/*
+	 * Each operation is a function with a symbol: the value of OPEN(OP) is the number of its
+	 * site in the plan. This finds the name in the symbol; of the fields above only is_name and
+	 * form, which is not NAME_VIEW, are needed then. NULL: the symbol has none.
+	 */
+	const char *(*in_symbol)(const char *symbol, uint32_t *ret_size);
 };
 
-/* The bits of POINT(STREAM) for the answer. */
+/* Whether the value of OPEN(OP) is a number rather than the operation's object. */
+static inline bool names_have_numbers(const struct pack_names *names)
+{
+	return names->list || names->in_symbol;
+}
+
+/* The bits of POINT(STREAM): for the answer, and for a request that is aborted. */
 struct stream_bits {
-	uint32_t begins, ends;
+	uint32_t begins, ends, aborts;
 };
 
 /* POINT(ALLOC): the tags of allocated and of freed memory. */
 struct chunk_tags {
 	uint32_t given, taken;
+};
+
+struct known_build {
+	const char *id; /* hexadecimal */
+	const char *release;
 };
 
 struct pack {
@@ -218,17 +252,22 @@ struct pack {
 	bool everywhere;
 	/* Its files are mapped before those of a runtime: a new mapping of them is no news. */
 	bool mapped_first;
-	/* Slots in its rows are those of releases that begin with this. */
-	const char *slots_release;
-	const char *version_function; /* exported, returns a constant string; NULL: none */
+	/* Slots in its rows are those of releases that begin with one of these, and of these
+	 * builds, whose files do not state their release; neither: of all. */
+	const char *const *slots_releases;
+	const struct known_build *builds; /* ends with a NULL */
+	const char *version_function;     /* exported, returns a constant string; NULL: none */
 	const struct probe_row *rows;
 	unsigned n_rows;
 	/* Operations that its own profiler shows only at level 3; NULL-terminated. */
 	const char *const *cheap_types;
 	struct pack_names names;
 	struct stream_bits stream_bits;
-	/* Operations end where the next one on their thread begins, or the run ends. */
+	/* Operations end where the next one on their thread begins at their height of the stack or
+	 * above, or the run ends. */
 	bool ops_end_at_next;
+	/* A sentence about its operations that each capture with them repeats; NULL: none. */
+	const char *ops_remark;
 	const char *stage_word; /* names of its stages begin with it */
 	struct chunk_tags chunk_tags;
 	/* The folder in a model's directory with the files of its variables; NULL: none. */

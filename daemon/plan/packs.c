@@ -45,6 +45,33 @@ bool packs_are_news(const char *base_name)
 	return bits;
 }
 
+static bool begins_with_any(const char *const *known, const char *release)
+{
+	while (*known && strncmp(release, *known, strlen(*known)))
+		known++;
+	return *known;
+}
+
+bool pack_has_slots(const struct pack *pack, const char *release)
+{
+	if (!pack->slots_releases)
+		return !pack->builds;
+	return begins_with_any(pack->slots_releases, release);
+}
+
+bool row_is_of_release(const struct probe_row *row, const char *release)
+{
+	return !row->releases || begins_with_any(row->releases, release) != row->except;
+}
+
+const char *pack_release_of_build(const struct pack *pack, const char *build_id)
+{
+	for (const struct known_build *b = pack->builds; b && b->id; b++)
+		if (!strcmp(b->id, build_id))
+			return b->release;
+	return NULL;
+}
+
 /* The packs that are in every set. */
 static uint64_t packs_everywhere(void)
 {
@@ -80,6 +107,11 @@ int pack_set_add(struct pack_set *set, const struct pack *pack)
 		snprintf(set->name + used, sizeof(set->name) - used, "%s%s", used ? ", " : "",
 			 pack->name);
 	return 0;
+}
+
+bool pack_set_has_runtime(const struct pack_set *set)
+{
+	return *set->name;
 }
 
 const struct probe_row *pack_set_row(const struct pack_set *set, unsigned number)

@@ -15,11 +15,18 @@ bool packs_are_news(const char *base_name);
 /* The packs that make a process a target. */
 uint64_t packs_of_runtimes(uint64_t bits);
 
+/* Whether the pack's slots are those of this release. */
+bool pack_has_slots(const struct pack *pack, const char *release);
+/* Whether the row is for this release. */
+bool row_is_of_release(const struct probe_row *row, const char *release);
+/* The release of a build that the pack knows; NULL: it does not. */
+const char *pack_release_of_build(const struct pack *pack, const char *build_id);
+
 /* The rows of the packs of one target, as its records number them. Sets are few, and are never
  * freed: equal ones are shared. */
 #define ROWS_MAX 256
 struct pack_set {
-	char name[64]; /* of the runtimes, for display */
+	char name[64]; /* of the runtimes, for display; "": there are none */
 	const struct probe_row *rows[ROWS_MAX];
 	const struct pack *owners[ROWS_MAX]; /* the pack of each row */
 	unsigned n_rows;
@@ -29,9 +36,9 @@ struct pack_set {
 };
 
 /*
- * Stands for the object of an operation that is a number (pack_names.list), of the pack with this
- * index among its target's named ones: an address where no object lies, and different from those of
- * other packs.
+ * Stands for the object of an operation that is a number (names_have_numbers()), of the pack with
+ * this index among its target's named ones: an address where no object lies, and different from
+ * those of other packs.
  */
 static inline uint64_t op_number_object(unsigned named, uint64_t number)
 {
@@ -43,6 +50,10 @@ static inline uint64_t op_number_object(unsigned named, uint64_t number)
 const struct pack_set *pack_set_get(uint64_t bits);
 /* Adds a pack to an empty set, or to one with others. -E2BIG: too many rows. */
 int pack_set_add(struct pack_set *set, const struct pack *pack);
+/* How a process without one is described. */
+#define PACKS_NO_RUNTIME "no known runtime: no operations are shown"
+/* Whether it has the pack of a runtime. */
+bool pack_set_has_runtime(const struct pack_set *set);
 /* The row with this number; NULL: none. */
 const struct probe_row *pack_set_row(const struct pack_set *set, unsigned number);
 /* The pack of the operations that the row's objects name: an index into named; -1: none. */

@@ -16,8 +16,6 @@
 #include "lib/elf/usdt.h"
 
 #define CODE_MAX (64u << 10)
-/* The prefix of the releases of packs that are build-ids. */
-#define BUILD_ID "build-id:"
 
 static uint64_t argument_mask(const struct probe_row *row)
 {
@@ -115,22 +113,14 @@ static int on_symbol(const struct symbol_match *match, void *data)
 					     .size = match->size });
 }
 
-/* Whether the pack's slots are those of exactly this build. */
-static bool is_known_build(const struct plan *plan, unsigned spec)
-{
-	const char *release = plan->packs->owners[spec]->slots_release;
-
-	return release && !strncmp(release, BUILD_ID, strlen(BUILD_ID)) &&
-	       !strcmp(release + strlen(BUILD_ID), plan->build_id);
-}
-
 static int on_class(const struct rtti_class *class, void *data)
 {
 	struct planner *p = data;
 	const struct probe_row *row = p->plan->packs->rows[p->spec];
 	struct plan_site site = { .spec = p->spec,
 				  .source = SYMBOL_RTTI,
-				  .slot_known = is_known_build(p->plan, p->spec) };
+				  .slot_known = pack_release_of_build(
+					  p->plan->packs->owners[p->spec], p->plan->build_id) };
 	uint32_t slot = row->slot_from_end ? class->n_slots - row->slot_from_end : row->slot;
 	_cleanup_free_ char *symbol = NULL;
 	uint64_t address, start;
@@ -417,6 +407,16 @@ bool plan_holds_runtime(const struct plan *plan)
 	return false;
 }
 
+bool plan_is_of_release(const struct pack_set *set, const struct plan_site *site,
+			const char *release)
+{
+	const struct probe_row *row = set->rows[site->spec];
+
+	return row_is_of_release(row, release) &&
+	       (site->source != SYMBOL_RTTI || site->slot_known || row->any_release ||
+		pack_has_slots(set->owners[site->spec], release));
+}
+
 bool plan_has_marks(const struct plan *plan)
 {
 	for (unsigned i = 0; i < plan->n_sites; i++)
@@ -435,6 +435,14 @@ static uint64_t register_of(const struct plan_site *site, uint8_t argument)
 static bool is_of_object(const struct probe_row *row)
 {
 	return row->action == ACTION_OBJECT || row->action == ACTION_OBJECT_FREE;
+}
+
+/* Whether the row's value is the number of the site. */
+static bool is_named_by_site(const struct pack *pack, const struct probe_row *row)
+{
+	_Static_assert(PLAN_SITES_MAX <= 1 << 12, "the cookie has room for a site's number");
+
+	return pack->names.in_symbol && row_is(row, VERB_OPEN, WORK_OP);
 }
 
 /* Whether the row reads more than the cookie can encode. */
@@ -470,10 +478,13 @@ uint64_t plan_cookie(const struct plan *plan, const struct plan_site *site, unsi
 	uint64_t value = row->at_return ? REGISTER_RAX : register_of(site, row->value.argument);
 	unsigned layout = (unsigned)MAX(pack_set_named(plan->packs, site->spec), 0);
 	bool by_path = needs_path(row);
+	uint64_t offset = by_path ? 0
+			  : is_named_by_site(plan->packs->owners[site->spec], row)
+				  ? (uint64_t)(site - plan->sites)
+				  : row->value.offset;
 	uint64_t cookie =
 		COOKIE_MAKE(site->spec, target, value, register_of(site, row->tag.argument),
-			    register_of(site, row->value2.argument), row->action,
-			    by_path ? 0 : row->value.offset,
+			    register_of(site, row->value2.argument), row->action, offset,
 			    row->action == ACTION_OBJECT  ? layout
 			    : row->action == ACTION_PLAIN ? row->group
 			    : by_path                     ? 0

@@ -15,6 +15,13 @@
 /* Of one list. */
 #define PLAN_NAMES_MAX 1024
 
+/* What is wanted of a file. */
+enum plan_wanted {
+	PLAN_WHOLE,
+	PLAN_BRIEF, /* only the release that it states, and no site */
+	PLAN_KNOWN, /* the plan only if it was made before */
+};
+
 struct plan_site {
 	unsigned spec;             /* number of the row in the set */
 	enum symbol_source source; /* how the function was found */
@@ -79,6 +86,11 @@ int plan_complete(struct plan *plan, const struct elf_image *image, const char *
 
 /* Whether functions of this row were found. */
 bool plan_finds(const struct plan *plan, unsigned spec);
+
+/* Whether the site is in the function that its row means, in a process of this release: in another
+ * release's virtual table the slot would be another function. */
+bool plan_is_of_release(const struct pack_set *set, const struct plan_site *site,
+			const char *release);
 
 /* Whether the file contains the runtime: runs or operations begin in it. */
 bool plan_holds_runtime(const struct plan *plan);

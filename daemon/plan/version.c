@@ -70,9 +70,13 @@ static int read_release(const struct elf_image *image, const char *function,
 
 int version_read(const struct elf_image *image, const struct pack *pack, char *ret, size_t size)
 {
+	const char *known = pack_release_of_build(pack, elf_image_build_id(image));
 	char release[VERSION_BYTES];
 
-	if (pack->version_function && read_release(image, pack->version_function, release) >= 0)
+	if (known)
+		snprintf(ret, size, "%s", known);
+	else if (pack->version_function &&
+		 read_release(image, pack->version_function, release) >= 0)
 		snprintf(ret, size, "%s", release);
 	else if (*elf_image_build_id(image))
 		snprintf(ret, size, "build-id:%s", elf_image_build_id(image));

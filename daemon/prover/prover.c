@@ -54,6 +54,9 @@ static int make_whole(const struct reading *w, const struct pack_set *set,
 	ret_answer->known = *ret != NULL;
 	if (*ret)
 		return 0;
+	*ret_reason = "it was not planned before";
+	if (w->request.wanted == PLAN_KNOWN)
+		return -ENODATA;
 	r = plan_new(w->fds[PROVER_FILE], debug, set, ret, ret_reason);
 	/* Without it the file is only read again. */
 	if (r >= 0 && w->fds[PROVER_NEW_STORED] >= 0)
@@ -95,8 +98,9 @@ static int prove(struct reading *w, struct prover_answer *ret_answer, const char
 		return -errno;
 	r = elf_image_open(w->fds[PROVER_FILE], &image, ret_reason);
 	if (r >= 0)
-		r = w->request.brief ? plan_make(set, elf_image_build_id(image), &plan)
-				     : make_whole(w, set, image, &plan, ret_answer, ret_reason);
+		r = w->request.wanted == PLAN_BRIEF
+			    ? plan_make(set, elf_image_build_id(image), &plan)
+			    : make_whole(w, set, image, &plan, ret_answer, ret_reason);
 	if (r < 0)
 		return r;
 	if (version_of_packs(image, set->bits, plan->version, sizeof(plan->version)) < 0)

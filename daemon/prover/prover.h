@@ -30,10 +30,9 @@ enum prover_fd {
 };
 
 struct prover_request {
-	uint64_t packs; /* bits, as pack_set_get() */
-	/* Only the release that the file states: the plan is empty. */
-	uint32_t brief;
-	uint32_t fds; /* a bit for each descriptor that is passed */
+	uint64_t packs;  /* bits, as pack_set_get() */
+	uint32_t wanted; /* enum plan_wanted */
+	uint32_t fds;    /* a bit for each descriptor that is passed */
 };
 
 enum prover_answer_type {

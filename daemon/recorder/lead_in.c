@@ -42,6 +42,7 @@ enum subject {
 	SUBJECT_PASSED,
 	SUBJECT_FOREIGN,
 	SUBJECT_UNSEEN,
+	SUBJECT_ENCRYPTED,
 	SUBJECT_EXEC,
 	SUBJECT_FIELDS,
 	SUBJECT_QUOTA
@@ -129,6 +130,17 @@ static struct statement read_field(const struct record_field *f)
 	return s;
 }
 
+/* Encrypted connections are counted; of others it matters that there are any. */
+static struct statement read_unseen(const struct record_unseen *r)
+{
+	if (r->head.site != UNSEEN_TLS)
+		return (struct statement){ .subject = mix(SUBJECT_UNSEEN, r->head.site,
+							  r->head.target) };
+	return (struct statement){ .subject = mix(SUBJECT_ENCRYPTED, r->socket, r->head.target),
+				   .socket = r->socket + 1,
+				   .inode = r->inode };
+}
+
 static struct statement read_statement(const struct lead_in *l, const struct record *r)
 {
 	struct statement s = {};
@@ -156,7 +168,7 @@ static struct statement read_statement(const struct lead_in *l, const struct rec
 		s.subject = mix(SUBJECT_EXEC, r->tid, 0);
 		break;
 	case RECORD_UNSEEN:
-		s.subject = mix(SUBJECT_UNSEEN, r->site, 0);
+		s = read_unseen((const void *)r);
 		break;
 	case RECORD_QUOTA:
 		s.subject = mix(SUBJECT_QUOTA,

@@ -161,14 +161,14 @@ static int on_loss(uint64_t from, uint64_t to, uint64_t n, void *data)
 		       : r;
 }
 
-static bool is_of_memory(const struct live_counter *counter, const struct record *r)
+static bool is_of(enum work work, const struct live_counter *counter, const struct record *r)
 {
 	const struct probe_row *row =
 		r->target < counter->n_targets
 			? pack_set_row(counter->targets[r->target].packs, r->site)
 			: NULL;
 
-	return r->kind == RECORD_PROBE && row && row->work == WORK_ALLOC;
+	return r->kind == RECORD_PROBE && row && row->work == work;
 }
 
 static int feed(struct generation *g, const struct record *record)
@@ -185,8 +185,8 @@ static void look_at_queue(struct live_counter *counter, const struct record *rec
 	const struct generation *g =
 		counter->before.correlator ? &counter->before : &counter->latest;
 
-	if (record->kind == RECORD_MESSAGE && record->target < counter->n_targets &&
-	    triggers_count_queue(counter->triggers))
+	if (record->target < counter->n_targets && triggers_count_queue(counter->triggers) &&
+	    (record->kind == RECORD_MESSAGE || is_of(WORK_STREAM, counter, record)))
 		triggers_on_queue(counter->triggers, record->target,
 				  correlator_n_open(g->correlator, record->target));
 }
@@ -202,7 +202,7 @@ static int on_record(const struct record *record, void *data)
 		r = renew(counter, record->time);
 	/* Names and allocations do not matter here. */
 	if (r < 0 || record->kind == RECORD_NAME || record->kind == RECORD_OBJECT ||
-	    is_of_memory(counter, record))
+	    is_of(WORK_ALLOC, counter, record))
 		return r;
 	r = lead_in_add(counter->lead_in, record);
 	if (r >= 0 && before->correlator) {

@@ -138,10 +138,39 @@ bool call_is_for_all(const struct grpc_call *call)
 	return port && !port->pid;
 }
 
-/* error: of targets_examine(); 0: no known runtime. */
+void choose_named(struct service *s, const struct grpc_call *call, unsigned number, pid_t pid,
+		  struct named *ret)
+{
+	struct broker_message m = { .type = BROKER_MAY, .pid = (uint32_t)pid };
+	const struct peer *peer = grpc_call_peer(call);
+	const struct target *target;
+
+	*ret = (struct named){ .reason = "the connection is closed" };
+	target = targets_examine(s->targets, pid, &ret->error);
+	if (!target && ret->error)
+		return;
+	/* Before its files are read: it may be of another user. */
+	m.id = peer ? peer->client : 0;
+	ret->error = peer ? proxy_call(s->options.proxy, &m, NULL, NULL) : -EACCES;
+	if (ret->error == -EACCES) {
+		ret->denied = true;
+		ret->uid = m.uid;
+		if (peer)
+			snprintf(ret->reason, sizeof(ret->reason), "%s",
+				 *m.text ? m.text : strerror(EACCES));
+	}
+	if (ret->error >= 0 && !target) {
+		ret->error = targets_describe(s->targets, pid, &s->unlisted[number]);
+		target = &s->unlisted[number];
+	}
+	if (ret->error >= 0)
+		ret->target = target;
+}
+
+/* error: of struct named. */
 static void answer_no_target(struct grpc_call *call, uint32_t pid, int error)
 {
-	if (error == -ESRCH || (!error && pid > INT32_MAX))
+	if (error == -ESRCH)
 		grpc_call_fail(call, GRPC_NOT_FOUND, "there is no process %u", pid);
 	else if (error == -EDQUOT)
 		grpc_call_fail(
@@ -153,21 +182,19 @@ static void answer_no_target(struct grpc_call *call, uint32_t pid, int error)
 			call, GRPC_RESOURCE_EXHAUSTED,
 			"process %u is not a target: the daemon keeps no more than %d of all users; end one of them",
 			pid, TARGETS_MAX);
-	else if (error)
+	else if (error == -ENOEXEC)
+		grpc_call_fail(call, GRPC_NOT_FOUND,
+			       "process %u executes no program: it is the kernel's, or has ended",
+			       pid);
+	else
 		grpc_call_fail(call, reply_status_of(error), "cannot examine process %u: %s%s", pid,
 			       strerror(-error), error == -EMFILE ? "; " FILES_REMEDY : "");
-	else
-		grpc_call_fail(
-			call, GRPC_NOT_FOUND,
-			"process %u has no known runtime mapped; `tfprofctl targets` lists the processes that do",
-			pid);
 }
 
 int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids,
 		   struct capture_request *request)
 {
 	const enum audit_action action = request->plan_only ? AUDIT_PLAN : AUDIT_CAPTURE;
-	const struct peer *peer = grpc_call_peer(call);
 	pid_t denied;
 
 	if (n_pids > RECORD_MAX_TARGETS) {
@@ -176,9 +203,7 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < n_pids; i++) {
-		char reason[CHOOSE_TEXT];
-		struct target *t;
-		int error = 0;
+		struct named named = { .error = -ESRCH };
 
 		for (unsigned k = 0; k < i; k++)
 			if (pids[k] == pids[i]) {
@@ -186,23 +211,23 @@ int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pi
 					       "process %u was named twice", pids[i]);
 				return -EINVAL;
 			}
-		t = pids[i] <= INT32_MAX ? targets_examine(s->targets, (pid_t)pids[i], &error)
-					 : NULL;
-		if (!t) {
-			audit_report(s, call, AUDIT_FAIL, action, audit_pid(pids[i]),
-				     "the process is not a target");
-			answer_no_target(call, pids[i], error);
-			return -ENOENT;
-		}
-		if (!peer || !choose_may(s, peer->client, t->pid, NULL, reason)) {
-			audit_report(s, call, AUDIT_DENY, action, t->pid,
-				     "the process belongs to user %u", t->uid);
+		if (pids[i] <= INT32_MAX)
+			choose_named(s, call, (unsigned)i, (pid_t)pids[i], &named);
+		if (named.denied) {
+			audit_report(s, call, AUDIT_DENY, action, (pid_t)pids[i],
+				     "the process belongs to user %u", named.uid);
 			grpc_call_fail(call, GRPC_PERMISSION_DENIED,
 				       "you may not profile process %u of user %u: %s", pids[i],
-				       t->uid, peer ? reason : "the connection is closed");
+				       named.uid, named.reason);
 			return -EACCES;
 		}
-		request->targets[request->n_targets++] = t;
+		if (!named.target) {
+			audit_report(s, call, AUDIT_FAIL, action, audit_pid(pids[i]),
+				     "the process is not a target");
+			answer_no_target(call, pids[i], named.error);
+			return -ENOENT;
+		}
+		request->targets[request->n_targets++] = named.target;
 	}
 	request->skip_ended = !n_pids;
 	if (!n_pids)

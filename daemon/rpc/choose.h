@@ -23,6 +23,20 @@ int choose_limit(struct service *s, struct grpc_call *call, struct capture_reque
 unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 			  const struct target **ret_targets, unsigned max, unsigned *ret_more,
 			  pid_t *ret_denied);
+/* A process that a client names. */
+struct named {
+	const struct target *target; /* NULL: there is none that it may profile */
+	/* If there is none: of targets_examine() or targets_describe(). */
+	int error;
+	/* It may not profile the process: the process's user, and the reason. */
+	bool denied;
+	uid_t uid;
+	char reason[CHOOSE_TEXT];
+};
+/* Finds the process, of a known runtime or none. number: of it in the call, below
+ * RECORD_MAX_TARGETS; the target is valid until the next such call. */
+void choose_named(struct service *s, const struct grpc_call *call, unsigned number, pid_t pid,
+		  struct named *ret);
 /* The targets that the request names, or all that the client may profile. On failure the call is
  * answered: -EINVAL, -ENOENT, -EACCES. */
 int choose_targets(struct service *s, struct grpc_call *call, const uint32_t *pids, size_t n_pids,

@@ -93,6 +93,8 @@ struct service {
 	bool is_settled;                         /* the call that is being handled has waited */
 	struct canceled canceled[CANCELED_KEPT]; /* of jobs.c: a ring */
 	unsigned n_canceled;
+	/* Of choose.c: processes without a known runtime that the call being handled names. */
+	struct target unlisted[RECORD_MAX_TARGETS];
 	struct triggered *triggered;          /* of triggered.c */
 	struct recorder *recorder;            /* NULL: there is none */
 	uid_t recorder_uid;                   /* the user who started it */

@@ -176,9 +176,13 @@ static void judge_plan(struct doctor *d, const struct capture_plan *plan)
 
 	for (unsigned f = 0; f < p->n_files; f++)
 		sites += p->files[f].plan->n_sites;
-	add(d, FINDING_OK, "target", "",
-	    "process %d (%s) runs %s %.64s: %u functions of it can be found", p->target.pid,
-	    p->target.name, p->target.packs->name, p->target.version, sites);
+	if (pack_set_has_runtime(p->target.packs))
+		add(d, FINDING_OK, "target", "",
+		    "process %d (%s) runs %s %.64s: %u functions of it can be found", p->target.pid,
+		    p->target.name, p->target.packs->name, p->target.version, sites);
+	else
+		add(d, FINDING_NOTE, "no-runtime", "", "process %d (%s) has " PACKS_NO_RUNTIME,
+		    p->target.pid, p->target.name);
 	while (prepared_next_missing(p, &plan->detail, &spec, text, sizeof(text)))
 		add(d, FINDING_WARNING, "not-shown",
 		    "use a build of the runtime that is not stripped, or install its debug symbols",
@@ -282,28 +286,25 @@ static bool answer_unplanned(struct job *job, const struct capture_result *resul
 static const struct target *find_target(struct doctor *d, struct service *s,
 					const struct grpc_call *call, pid_t pid)
 {
-	const struct peer *peer = grpc_call_peer(call);
-	char reason[CHOOSE_TEXT] = "";
-	struct target *t;
-	int error = 0;
+	struct named named;
 
-	t = targets_examine(s->targets, pid, &error);
-	if (t && peer && choose_may(s, peer->client, pid, NULL, reason)) {
+	choose_named(s, call, 0, pid, &named);
+	if (named.target) {
 		audit_report(s, call, AUDIT_ALLOW, AUDIT_DOCTOR, pid, "%s", "");
-		return t;
+		return named.target;
 	}
-	audit_report(s, call, t ? AUDIT_DENY : AUDIT_FAIL, AUDIT_DOCTOR, pid, "%s",
-		     t ? reason : "the process is not a target");
-	if (t)
-		add(d, FINDING_ERROR, "not-permitted", peer ? reason : "connect again",
-		    "you may not profile process %d of user %u", pid, t->uid);
-	else if (error)
-		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root",
-		    "cannot examine process %d: %s", pid, strerror(-error));
-	else
-		add(d, FINDING_ERROR, "no-runtime",
+	audit_report(s, call, named.denied ? AUDIT_DENY : AUDIT_FAIL, AUDIT_DOCTOR, pid, "%s",
+		     named.denied ? named.reason : "the process is not a target");
+	if (named.denied)
+		add(d, FINDING_ERROR, "not-permitted", named.reason,
+		    "you may not profile process %d of user %u", pid, named.uid);
+	else if (named.error == -ENOEXEC)
+		add(d, FINDING_ERROR, "no-program",
 		    "choose one of those that tfprofctl targets lists",
-		    "process %d has no known runtime mapped", pid);
+		    "process %d executes no program: it is the kernel's, or has ended", pid);
+	else
+		add(d, FINDING_ERROR, "unreadable", "run tfprofd as root",
+		    "cannot examine process %d: %s", pid, strerror(-named.error));
 	return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/capture/sites.h"
+#include "daemon/plan/knowledge.h"
 #include "lib/base/macro.h"
 
 /* The message and all that it points to, in one piece of memory for each count. */
@@ -29,8 +30,11 @@ static const struct unit {
 		bool other;
 	} entries[4];
 } units[] = {
-	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN } } },
-	{ "request", { { VERB_OPEN, WORK_REQUEST }, { VERB_CLOSE, WORK_REQUEST } } },
+	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN }, { VERB_POINT, WORK_RUN } } },
+	{ "request",
+	  { { VERB_OPEN, WORK_REQUEST },
+	    { VERB_CLOSE, WORK_REQUEST },
+	    { VERB_POINT, WORK_REQUEST } } },
 	{ "op", { { VERB_OPEN, WORK_OP }, { VERB_CLOSE, WORK_OP } } },
 	/* A run has at least one, and one for each function that it calls; it works in pieces. */
 	{ "executor",
@@ -38,7 +42,10 @@ static const struct unit {
 	    { VERB_CLOSE, WORK_PIECE },
 	    { VERB_OPEN, WORK_PIECE, true } } },
 	{ "executor piece", { { VERB_OPEN, WORK_PIECE } } },
-	{ "task of a batch", { { VERB_ENQUEUE, WORK_BATCH } } },
+	{ "task of a batch",
+	  { { VERB_ENQUEUE, WORK_BATCH },
+	    { VERB_DEQUEUE, WORK_BATCH },
+	    { VERB_FREE, WORK_BATCH } } },
 	{ "batch",
 	  { { VERB_OPEN, WORK_BATCH },
 	    { VERB_POINT, WORK_BATCH },
@@ -49,6 +56,15 @@ static const struct unit {
 	{ "deallocation", { { VERB_FREE, WORK_ALLOC } } },
 	/* A request at a socket has one of the first, and several of the second. */
 	{ "stream of gRPC", { { VERB_OPEN, WORK_STREAM }, { VERB_POINT, WORK_STREAM } } },
+	{ "answer to a stream", { { VERB_ENQUEUE, WORK_STREAM }, { VERB_DEQUEUE, WORK_STREAM } } },
+	/* Each task and callback of an event loop has one of the first, and one of the second
+	 * whenever it goes on. */
+	{ "new context", { { VERB_ENQUEUE, WORK_CONTEXT } } },
+	{ "step in a context", { { VERB_OPEN, WORK_CONTEXT }, { VERB_CLOSE, WORK_CONTEXT } } },
+	{ "span of the server's own", { { VERB_OPEN, WORK_LABEL }, { VERB_CLOSE, WORK_LABEL } } },
+	{ "step of an iterator", { { VERB_OPEN, WORK_STAGE }, { VERB_CLOSE, WORK_STAGE } } },
+	{ "call in a library that encrypts",
+	  { { VERB_OPEN, WORK_PLAIN }, { VERB_CLOSE, WORK_PLAIN } } },
 	/* Recorded without probes. */
 	{ SWITCH, {} },
 	{ MESSAGE, {} },
@@ -137,6 +153,7 @@ static int add_missing(const struct capture_plan *plan, const struct prepared *p
 static int fill_target(const struct capture_plan *plan, const struct prepared *p,
 		       struct planned_target *t)
 {
+	unsigned knowledge = KNOWLEDGE_PLANNED;
 	size_t n_probes = 0, n = 0;
 
 	for (unsigned f = 0; f < p->n_files; f++)
@@ -161,18 +178,21 @@ static int fill_target(const struct capture_plan *plan, const struct prepared *p
 		m->inode = file->opened.inode;
 		m->size = file->opened.size;
 		m->known = file->known;
+		knowledge |= knowledge_of_plan(file->plan, p->target.version);
 		t->file_list[f] = m;
 		for (unsigned i = 0; i < file->plan->n_sites; i++) {
 			const struct plan_site *site = &file->plan->sites[i];
+			const struct probe_row *row = p->target.packs->rows[site->spec];
 
-			/* Not a probe. */
-			if (p->target.packs->rows[site->spec]->work == WORK_SCRIPT)
+			/* Not a probe, or one of other releases. */
+			if (row->work == WORK_SCRIPT || !row_is_of_release(row, p->target.version))
 				continue;
 			fill_probe(plan, p, f, site, &t->probes[n]);
 			t->probe_list[n] = &t->probes[n];
 			n++;
 		}
 	}
+	t->message.knowledge = (char *)knowledge_name(knowledge);
 	t->message.n_files = p->n_files;
 	t->message.files = t->file_list;
 	t->message.n_probes = n;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/rpc/choose.h"
 #include "lib/base/macro.h"
 
 /* The longest time that a call waits. */
@@ -48,15 +49,15 @@ void settle_free(struct service *s)
 
 static bool is_settled(const struct settling *w)
 {
-	struct targets *t = w->service->targets;
-	int error = 0;
+	struct named named = {};
 
 	if (loop_now() >= w->until_ns)
 		return true;
-	for (size_t i = 0; i < w->n_pids && error != -EINPROGRESS; i++)
+	for (size_t i = 0; i < w->n_pids && named.error != -EINPROGRESS; i++)
 		if (w->pids[i] <= INT32_MAX)
-			targets_examine(t, (pid_t)w->pids[i], &error);
-	return w->n_pids ? error != -EINPROGRESS : !targets_are_read(t, &w->who);
+			choose_named(w->service, w->call, (unsigned)i, (pid_t)w->pids[i], &named);
+	return w->n_pids ? named.error != -EINPROGRESS
+			 : !targets_are_read(w->service->targets, &w->who);
 }
 
 static void on_timer(void *data)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/broker/authority.h"
+#include "daemon/plan/knowledge.h"
 #include "daemon/rpc/audit.h"
 #include "daemon/rpc/choose.h"
 #include "daemon/rpc/jobs.h"
@@ -56,6 +57,7 @@ void status_fill_target(const struct target *target, Tfprofd__Target *ret, char 
 	ret->name = (char *)target->name;
 	ret->runtime = (char *)target->packs->name;
 	ret->version = (char *)target->version;
+	ret->knowledge = (char *)knowledge_name(target->knowledge);
 	ret->file = (char *)target->files[0].path;
 	ret->address = address;
 }

@@ -157,6 +157,7 @@ static void become_broker(const struct roles_options *options, const int sockets
 	broker.events = sockets[EVENTS];
 	broker.prover = sockets[PROVER];
 	broker.notes = sockets[NOTES];
+	broker.predecessor = options->leaving;
 	broker.clients = options->clients;
 	broker.user = options->user;
 	broker.listeners = options->listeners->list;
@@ -212,6 +213,7 @@ int roles_start_front(const struct roles_options *options, const struct broker_r
 		safe_close(options->state);
 		safe_close(options->snapshots);
 		safe_close(options->notify);
+		safe_close(options->leaving);
 		close(options->clients);
 		close(broker->notes);
 		close(line[0]);

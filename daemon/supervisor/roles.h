@@ -21,6 +21,9 @@ struct roles_options {
 	struct sandbox_user user;   /* of the broker */
 	struct front_options front; /* without its lines */
 	int line;                   /* of roles_start_front(); -1: there is no front */
+	/* pidfd of a broker that was killed and whose probes the kernel still detaches; -1: none.
+	 */
+	int leaving;
 };
 
 struct broker_role {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -23,17 +24,23 @@
 /* More restarts within the time, and the daemon ends. */
 #define RESTARTS_MAX 10
 #define RESTARTS_NS 10000000000ull
+/* A broker that has closed its sockets ends within this time, unless it was killed with probes. */
+#define ENDS_MS 50
 
 struct supervisor {
 	struct roles_options *options;
 	struct broker_role role; /* a process that has ended is 0; .notes is -1 without a broker */
 	pid_t front;
+	/* A broker that was killed and whose probes the kernel still detaches: another one serves
+	 * beside it. 0: none. */
+	pid_t leaving;
 	int signals; /* signalfd */
 	bool stopping;
 	/* The broker has not heard of it; the broker has, and the front may have not. */
 	bool reload_pending, reload_passed;
 	/* Of the roles that have ended and are not replaced yet. */
 	bool any_killed, any_failed;
+	uint64_t closed_ns;              /* when the broker closed its sockets; 0: it serves */
 	uint64_t started_ns;             /* the latest start of a role */
 	uint64_t restarts[RESTARTS_MAX]; /* a ring: when */
 	unsigned n_restarts;
@@ -42,6 +49,7 @@ struct supervisor {
 static int start_broker(struct supervisor *s)
 {
 	s->started_ns = loop_now();
+	s->closed_ns = 0;
 	safe_close(s->role.notes);
 	s->role = (struct broker_role){ .notes = -1 };
 	return roles_start_broker(s->options, &s->role);
@@ -96,19 +104,27 @@ static int start_another_broker(struct supervisor *s)
 	return r;
 }
 
-static void note_end(struct supervisor *s, const char *role, int status)
+static bool has_failed(int status)
 {
-	bool failed = WIFEXITED(status) && WEXITSTATUS(status) != EXIT_SUCCESS;
+	return WIFEXITED(status) && WEXITSTATUS(status) != EXIT_SUCCESS;
+}
 
-	s->any_killed |= WIFSIGNALED(status);
-	s->any_failed |= failed;
+static void log_end(const char *role, int status)
+{
 	if (WIFSIGNALED(status))
 		log_error("the %s was ended by a signal: %s%s", role, strsignal(WTERMSIG(status)),
 			  WTERMSIG(status) == SIGSYS
 				  ? "; it made a system call that it may not make"
 				  : "");
-	else if (failed)
+	else if (has_failed(status))
 		log_error("the %s has failed", role);
+}
+
+static void note_end(struct supervisor *s, const char *role, int status)
+{
+	s->any_killed |= WIFSIGNALED(status);
+	s->any_failed |= has_failed(status);
+	log_end(role, status);
 }
 
 static bool has_ended(pid_t *role, int *ret_status)
@@ -126,8 +142,19 @@ static void reap_others(const struct supervisor *s)
 
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
 	       info.si_pid != s->role.prover && info.si_pid != s->role.broker &&
-	       info.si_pid != s->front)
+	       info.si_pid != s->leaving && info.si_pid != s->front)
 		waitpid(info.si_pid, NULL, 0);
+}
+
+/* The next one is to be started. */
+static void note_end_of_broker(struct supervisor *s)
+{
+	/* It may have ended before it read them. */
+	s->reload_pending |= s->reload_passed;
+	s->reload_passed = false;
+	s->closed_ns = 0;
+	if (s->role.prover)
+		kill(s->role.prover, SIGKILL);
 }
 
 /* The prover first: its end makes the broker end, which is then not the cause. */
@@ -139,17 +166,35 @@ static void reap(struct supervisor *s)
 		note_end(s, "prover", status);
 	if (has_ended(&s->role.broker, &status)) {
 		note_end(s, "broker", status);
-		/* It may have ended before it read them. */
-		s->reload_pending |= s->reload_passed;
-		s->reload_passed = false;
-		if (s->role.prover)
-			kill(s->role.prover, SIGKILL);
+		note_end_of_broker(s);
+	}
+	if (has_ended(&s->leaving, &status)) {
+		log_end("broker", status);
+		s->options->leaving = safe_close(s->options->leaving);
 	}
 	if (has_ended(&s->front, &status)) {
 		note_end(s, "front", status);
 		s->options->line = safe_close(s->options->line);
 	}
 	reap_others(s);
+}
+
+/* Does not wait for a killed broker until the kernel has detached its probes. */
+static void leave(struct supervisor *s)
+{
+	if (!s->role.broker || !s->closed_ns || s->leaving || s->stopping ||
+	    loop_now() - s->closed_ns < ENDS_MS * 1000000ull)
+		return;
+	s->options->leaving = pidfd_open(s->role.broker, 0);
+	/* There are never two that serve. */
+	if (s->options->leaving < 0 || kill(s->role.broker, SIGKILL) < 0) {
+		s->options->leaving = safe_close(s->options->leaving);
+		return;
+	}
+	s->leaving = s->role.broker;
+	s->role.broker = 0;
+	s->any_killed = true;
+	note_end_of_broker(s);
 }
 
 /* Whether a role may be started again now; false: what is wrong does not go away. */
@@ -226,8 +271,10 @@ static void on_note(struct supervisor *s)
 		s->reload_passed = false;
 	else if (n == 1)
 		notify_send(s->options->notify, state);
-	else if (n == 0 || errno != EAGAIN)
+	else if (n == 0 || errno == ECONNRESET) {
 		s->role.notes = safe_close(s->role.notes);
+		s->closed_ns = loop_now();
+	}
 }
 
 /* The broker ends by itself and detaches; what does not end is not waited for. */
@@ -276,7 +323,7 @@ int supervisor_run(struct roles_options *options)
 
 		if (s.reload_pending)
 			p[1].events |= POLLOUT;
-		if (poll(p, ARRAY_SIZE(p), -1) < 0)
+		if (poll(p, ARRAY_SIZE(p), s.closed_ns ? ENDS_MS + 1 : -1) < 0)
 			continue;
 		if (p[1].revents & POLLOUT)
 			pass_reload_on(&s);
@@ -284,10 +331,12 @@ int supervisor_run(struct roles_options *options)
 			on_note(&s);
 		if (p[0].revents)
 			on_signal(&s);
+		leave(&s);
 		r = restart(&s);
 	}
 	end_roles(&s);
 	safe_close(s.signals);
+	safe_close(options->leaving);
 	safe_close(options->clients);
 	safe_close(options->front.ports);
 	if (r > 0 && (s.any_failed || s.any_killed))

@@ -499,10 +499,20 @@ static void execute_unseen(struct path *p, uint32_t root, uint32_t thread, uint6
 	}
 }
 
+uint32_t path_batch_after(const struct span_index *index, const struct span *run,
+			  uint64_t before_ns)
+{
+	return run->flags & SPAN_HANDED_OVER
+		       ? span_index_latest_batch(index, span_index_root(index, run->context),
+						 before_ns)
+		       : INDEX_NONE;
+}
+
 void path_execute(struct path *p, const struct span *run, uint64_t from_ns)
 {
 	uint32_t root = span_index_root(p->index, run->context);
 	uint64_t known = span_index_known_until(p->index);
+	uint32_t batch;
 
 	if (p->at > known)
 		execute_unseen(p, root, run->thread, MAX(from_ns, known));
@@ -510,6 +520,11 @@ void path_execute(struct path *p, const struct span *run, uint64_t from_ns)
 	p->depth = 1;
 	p->thread = run->thread;
 	p->piece_start = from_ns;
+	batch = path_batch_after(p->index, run, p->at);
+	if (batch != INDEX_NONE && push_batch(p, batch)) {
+		p->thread = top(p)->thread;
+		p->piece_start = top(p)->start_ns;
+	}
 	while (p->depth && p->at > from_ns && take_step(p))
 		step(p);
 }

@@ -43,7 +43,11 @@ void path_begin(struct path *p, const struct span_index *index, struct segment *
 /* The phase lasted from that time on: adds its segments, with what the thread (THREAD_NONE:
  * unknown) did as the activity. */
 void path_fill(struct path *p, enum phase phase, uint32_t thread, uint64_t from_ns);
-/* The run lasted from that time on: follows what its thread waited for. */
+/* Of a run that hands its work over: the batch that does it, if one begins before that time: the
+ * last of them; INDEX_NONE. */
+uint32_t path_batch_after(const struct span_index *index, const struct span *run,
+			  uint64_t before_ns);
+/* The run, with such a batch, lasted from that time on: follows what its thread waited for. */
 void path_execute(struct path *p, const struct span *run, uint64_t from_ns);
 /* The path starts at that time: the rest is PHASE_UNKNOWN. */
 void path_end(struct path *p, uint64_t start_ns);

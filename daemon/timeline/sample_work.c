@@ -33,10 +33,10 @@ static int list_runs(struct search *s)
 {
 	int r = 0;
 
-	for (uint64_t i = 0; i < s->t->n_spans && r >= 0; i++) {
+	TIMELINE_EACH (s->t, i, 1 << SPAN_RUN) {
 		const struct span *span = &s->t->spans[i];
 
-		if (span->kind == SPAN_RUN && span->context && span->request)
+		if (span->context && span->request && r >= 0)
 			r = map_put(&s->request_of, span->context, span->request - 1);
 	}
 	return r;

@@ -46,10 +46,12 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->gaps[i].text);
 	free(t->gaps);
 	free(t->spans);
+	free(t->kinds);
 	free(t->slices);
 	free(t->memory);
 	free(t->requests);
 	free(t->segments);
+	free(t->hops);
 	free(t->batches);
 	free(t->batch_tasks);
 	free(t->handlers);
@@ -83,35 +85,72 @@ static int compare_slices(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* By thread, then start, longer first. Spans come almost in order of start, so sorting by thread is
- * most of the work. */
+/* Where the spans of a thread are put. */
+struct room {
+	uint64_t first, end; /* of those that are there */
+	bool disordered;
+};
+
+/* By thread. Spans come almost in order of start, so this is most of the work. */
+static void part_spans(const struct timeline *t, struct room *rooms, struct span *sorted,
+		       uint8_t *kinds)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		rooms[t->spans[i].thread].end++;
+	for (uint32_t i = 0; i < t->n_threads; i++) {
+		rooms[i].first = sum;
+		sum += rooms[i].end;
+		rooms[i].end = rooms[i].first;
+	}
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *s = &t->spans[i];
+		struct room *room = &rooms[s->thread];
+
+		if (room->end > room->first && compare_spans(&sorted[room->end - 1], s) > 0)
+			room->disordered = true;
+		kinds[room->end] = s->kind;
+		sorted[room->end++] = *s;
+	}
+}
+
+/* By thread, then start, longer first. */
 static int sort_spans(struct timeline *t)
 {
-	_cleanup_free_ uint64_t *at = calloc((size_t)t->n_threads + 1, sizeof(at[0]));
+	_cleanup_free_ struct room *rooms = calloc((size_t)t->n_threads + 1, sizeof(rooms[0]));
 	struct span *sorted = malloc(MAX(t->n_spans, 1u) * sizeof(sorted[0]));
+	uint8_t *kinds = malloc(MAX(t->n_spans, 1u));
 
-	if (!at || !sorted) {
+	if (!rooms || !sorted || !kinds) {
 		free(sorted);
+		free(kinds);
 		return -ENOMEM;
 	}
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		at[t->spans[i].thread + 1]++;
-	for (uint32_t i = 0; i < t->n_threads; i++)
-		at[i + 1] += at[i];
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		sorted[at[t->spans[i].thread]++] = t->spans[i];
+	part_spans(t, rooms, sorted, kinds);
 	free(t->spans);
+	free(t->kinds);
 	t->spans = sorted;
-	for (uint64_t first = 0, end; first < t->n_spans; first = end) {
-		bool ordered = true;
+	t->kinds = kinds;
+	for (uint32_t i = 0; i < t->n_threads; i++) {
+		const struct room *room = &rooms[i];
 
-		for (end = first + 1;
-		     end < t->n_spans && sorted[end].thread == sorted[first].thread; end++)
-			ordered &= compare_spans(&sorted[end - 1], &sorted[end]) <= 0;
-		if (!ordered)
-			qsort(sorted + first, end - first, sizeof(sorted[0]), compare_spans);
+		if (!room->disordered)
+			continue;
+		qsort(sorted + room->first, room->end - room->first, sizeof(sorted[0]),
+		      compare_spans);
+		for (uint64_t k = room->first; k < room->end; k++)
+			kinds[k] = sorted[k].kind;
 	}
 	return 0;
+}
+
+uint64_t timeline_next(const struct timeline *t, uint64_t from, unsigned kinds)
+{
+	while (from < t->n_spans &&
+	       !(kinds >> (t->kinds ? t->kinds[from] : t->spans[from].kind) & 1))
+		from++;
+	return from;
 }
 
 /* The sum of the time that threads spent off the CPU like this; NULL: it is no such span. */
@@ -189,8 +228,8 @@ static void measure_thread(struct timeline *t, uint64_t first, uint64_t end,
 
 static void count_runs(struct timeline *t)
 {
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_RUN && !(t->spans[i].flags & SPAN_INNER)) {
+	TIMELINE_EACH (t, i, 1 << SPAN_RUN)
+		if (!(t->spans[i].flags & SPAN_INNER)) {
 			if (t->spans[i].flags & SPAN_NOT_WHOLE)
 				t->n_runs_truncated++;
 			else

@@ -42,6 +42,10 @@ enum span_flag {
 	SPAN_STEP_READ = 1 << 7, /* its step was read at an offset known for some releases only */
 	SPAN_MARK = 1 << 8, /* of a run: not a run, but what the server itself marked as its work
 			       for a request */
+	SPAN_END_INFERRED = 1 << 9, /* of an operation, with SPAN_END_NOT_SEEN: its run, which is
+				       inferred, had ended then */
+	SPAN_HANDED_OVER = 1 << 10, /* of a run: it returns when its work is queued, which a batch
+				       does later */
 };
 
 /* Its duration is only a lower bound, or an upper bound. */
@@ -143,6 +147,8 @@ enum request_flag {
 		1 << 4, /* when its first byte arrived is unknown: it begins where that was read */
 	REQUEST_FILTERED = 1 << 5,   /* it does not pass the capture's filter */
 	REQUEST_UNACCEPTED = 1 << 6, /* its first byte arrived before its connection was accepted */
+	REQUEST_AT_LIBRARY = 1 << 7, /* its connection is encrypted: it was seen in gRPC's library,
+					and begins and ends there */
 };
 
 /* It is not counted in percentiles. */
@@ -159,6 +165,7 @@ struct request {
 	uint64_t accepted_ns;    /* REQUEST_UNACCEPTED: when its connection was accepted */
 	uint64_t read_start_ns;  /* the call that read its first byte was entered */
 	uint64_t read_end_ns;    /* its last byte was read */
+	uint64_t taken_ns;       /* REQUEST_AT_LIBRARY: the thread of its runs took it up */
 	uint64_t write_start_ns; /* the call that sent its answer's first byte was entered */
 	uint64_t held_ns;        /* the call that wrote the last one returned, and it was still in
 				    the socket; 0: it was not */
@@ -176,6 +183,10 @@ struct request {
 	uint32_t stream; /* HTTP/2; HTTP/1: which request of the connection since the window opened,
 			    from 1 */
 	uint32_t n_runs;
+	uint32_t first_call,
+		n_calls; /* index into hops: requests of other processes that it sent */
+	uint32_t hop;    /* index + 1: which of them it is itself; 0: its client is not
+			    captured */
 	uint32_t method, path, model, version; /* index into texts, TEXT_NONE */
 	int32_t status;                        /* HTTP's, -1: unknown */
 	int32_t grpc_status;                   /* -1 */
@@ -186,6 +197,16 @@ struct request {
 	uint8_t flags;                  /* enum request_flag */
 	uint8_t held_reason;            /* enum held_reason, if it has left */
 	uint32_t held_bytes;            /* of the answer's end */
+};
+
+/* A request of one process that another process sent: both are captured. */
+struct hop {
+	uint64_t start_ns; /* the call that sent its first byte was entered */
+	uint64_t end_ns;   /* the last byte of its answer was read; 0: it was not */
+	uint32_t process;  /* that sent it: index */
+	uint32_t caller;   /* the request of that process for which it was sent: index + 1; 0:
+			      unknown */
+	uint32_t callee;   /* the request that it is at the other process: index + 1 */
 };
 
 /* A piece of a request's critical path. */
@@ -285,6 +306,7 @@ struct timeline {
 	uint64_t start_unix_ns;
 
 	struct span *spans; /* sorted by (thread, start, longer first) */
+	uint8_t *kinds;     /* of each span; NULL: only the spans have them */
 	uint64_t n_spans;
 	struct cpu_slice *slices; /* sorted by (cpu, start) */
 	uint64_t n_slices;
@@ -300,6 +322,8 @@ struct timeline {
 	uint32_t n_requests;
 	struct segment *segments;
 	uint64_t n_segments;
+	struct hop *hops; /* by (caller, start); of each callee at most one */
+	uint32_t n_hops;
 	struct batch *batches; /* by start */
 	uint32_t n_batches;
 	struct batch_task *batch_tasks; /* by batch */
@@ -333,6 +357,14 @@ struct timeline {
 
 /* Puts spans and slices in order, and computes self times and sums. -ENOMEM. */
 int timeline_finish(struct timeline *t);
+/* The first span from that index on whose kind is in the set (bits 1 << enum span_kind); n_spans:
+ * none. */
+uint64_t timeline_next(const struct timeline *t, uint64_t from, unsigned kinds);
+/* For each span whose kind is in the set, as index i. Most spans are operations: who wants others
+ * does not read them. */
+#define TIMELINE_EACH(t, i, kinds)                                                                 \
+	for (uint64_t i = timeline_next(t, 0, kinds); i < (t)->n_spans;                            \
+	     i = timeline_next(t, i + 1, kinds))
 /*
  * Gives every request the lowest lane that is free when it starts, in order of start, and counts
  * the lanes; requests are in that order already. A filtered request has no lane. -ENOMEM.
@@ -341,6 +373,12 @@ int timeline_assign_lanes(struct timeline *t);
 /* Adds a sentence to the warnings; the text is copied. -ENOMEM. */
 __attribute__((format(printf, 2, 3))) int timeline_warn(struct timeline *t, const char *format,
 							...);
+/* The process with that index; 0: there is none. */
+static inline uint32_t timeline_pid(const struct timeline *t, uint32_t process)
+{
+	return process < t->n_processes ? t->processes[process].pid : 0;
+}
+
 /* The quota of the cgroup with this name (index into names), NULL: it has none. */
 const struct quota *timeline_quota(const struct timeline *t, uint32_t name);
 struct timeline *timeline_free(struct timeline *t);

@@ -15,7 +15,15 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool counting = false;
 const volatile __s32 target = 0;
 
-__u64 n_probes, n_switches, n_wakes, n_threads;
+__u64 n_probes, n_switches, n_wakes, n_threads, n_foreign;
+
+/* Threads of other processes that were counted, as many as in bpf/sched.bpf.c. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} foreign SEC(".maps");
 
 /* A tracepoint can interrupt a uprobe's program, so this has to be atomic. */
 #define COUNT(counter, condition)                                                                  \
@@ -31,10 +39,24 @@ int on_probe(struct pt_regs *regs)
 	return 0;
 }
 
+/* A thread that had a CPU before or after one of the process: tfprofd sends its name, once. */
+static void count_foreign(const struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	__u8 seen = 1;
+
+	COUNT(n_foreign, tid && task->tgid != target &&
+				 !bpf_map_update_elem(&foreign, &tid, &seen, BPF_NOEXIST));
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	COUNT(n_switches, prev->tgid == target || next->tgid == target);
+	if (!counting || (prev->tgid != target && next->tgid != target))
+		return 0;
+	__sync_fetch_and_add(&n_switches, 1);
+	count_foreign(prev);
+	count_foreign(next);
 	return 0;
 }
 

@@ -151,10 +151,11 @@ int main(int argc, char *argv[])
 	fflush(stdout);
 	sigwait(&signals, &number);
 	if (counting)
-		printf("probes %llu switches %llu wakes %llu threads %llu\n",
+		printf("probes %llu switches %llu wakes %llu threads %llu foreign %llu\n",
 		       (unsigned long long)e.skel->bss->n_probes,
 		       (unsigned long long)e.skel->bss->n_switches,
 		       (unsigned long long)e.skel->bss->n_wakes,
-		       (unsigned long long)e.skel->bss->n_threads);
+		       (unsigned long long)e.skel->bss->n_threads,
+		       (unsigned long long)e.skel->bss->n_foreign);
 	return 0;
 }

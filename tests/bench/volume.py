@@ -84,7 +84,7 @@ def overload(daemon, server, stopped_s):
         counter.stop()
     if answer.opened_ns > begun or answer.closed_ns < ended:
         raise client.TooBusy
-    made = sum(map(int, counter.line(r"probes (\d+) switches (\d+) wakes (\d+) threads (\d+)").groups()))
+    made = sum(map(int, counter.line(r"probes (\d+) switches (\d+) wakes (\d+) threads (\d+) foreign (\d+)").groups()))
     # Of its own, tfprofd sends the name of each operation and each thread.
     made += names_shown(answer) + threads
     return answer.result.records, answer.result.dropped, made - answer.result.records - answer.result.dropped

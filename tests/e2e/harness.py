@@ -58,6 +58,10 @@ class HarnessError(Exception):
     """Something that a test relies on did not work; names the log to read."""
 
 
+class Late(HarnessError):
+    """A daemon had no answer yet."""
+
+
 class Disturbed(AssertionError):
     """Two measurements of one time differ: other work on the machine can be the reason."""
 
@@ -265,9 +269,11 @@ class GrpcServer(Server):
 class HttpServer(Server):
     """The server in Python that has a thread for each connection."""
 
-    def __init__(self, models=("half_plus_two",), keep=False, arguments=()):
+    def __init__(self, models=("half_plus_two",), keep=False, arguments=(), prefix=(), profiler=False):
         argv = [PYTHON, SERVERS / "http_server.py", *arguments, *(MODELS / m for m in models)]
-        super().__init__("http_server", argv, (), False, keep)
+        super().__init__("http_server", argv, prefix, profiler, keep)
+
+    load_argv = NativeServer.load_argv
 
 
 def load_argv(where, model, clients):
@@ -475,7 +481,7 @@ def ctl_targets(daemon):
     """The daemon's targets, by pid."""
     command = ctl(daemon, "targets", "--json")
     if command.status:
-        raise HarnessError(f"tfprofctl targets ended with {command.status}: {command.stderr}")
+        raise (Late if "no answer within the time given" in command.stderr else HarnessError)(f"tfprofctl targets ended with {command.status}: {command.stderr}")
     found = command.json
     return {target["pid"]: target for target in (found["targets"] if isinstance(found, dict) else found)}
 
@@ -492,11 +498,22 @@ def state_of(pid):
 
 def wait_target(daemon, pid, timeout=10):
     """The daemon's entry for a process, once it has found it."""
+    def entry():
+        try:
+            return ctl_targets(daemon).get(pid)
+        except Late:
+            return None
     try:
-        return wait_until(lambda: ctl_targets(daemon).get(pid), timeout, f"tfprofd finds process {pid}")
+        return wait_until(entry, timeout, f"tfprofd finds process {pid}")
     except HarnessError as error:
         found = ", ".join(f"{target['pid']} ({target['name']})" for target in ctl_targets(daemon).values())
         raise HarnessError(f"{error}; {state_of(pid)}; found: {found or 'none'}; the daemon's log ends with: {daemon.stderr()[-500:]}") from error
+
+
+def wait_recorded(daemon, pid, timeout=15):
+    """Whatever else may be recorded on this host."""
+    wait_until(lambda: any(t["pid"] == pid and t["measured"] for t in ctl(daemon, "status", "--json").json["targets"]), timeout,
+               f"the recorder records process {pid}")
 
 
 def read_files(daemon, server):
@@ -790,6 +807,18 @@ def bpf_objects():
     return found
 
 
+def verified_instructions(daemon):
+    """{name: how many instructions the kernel's verifier went through} of the BPF programs that the daemon holds."""
+    names = {entry["id"]: entry.get("name") for (kind, *_), entry in bpf_objects().items() if kind == "prog"}
+    found = {}
+    for path in (path for pid in daemon.pids() for path in glob.glob(f"/proc/{pid}/fdinfo/*")):
+        with contextlib.suppress(OSError):
+            text = pathlib.Path(path).read_text()
+            if m := re.search(r"^prog_id:\s*(\d+)(?:\n.*)*?\nverified_insns:\s*(\d+)", text, re.MULTILINE):
+                found[names.get(int(m[1]))] = int(m[2])
+    return found
+
+
 def bpf_holders():
     """The living processes that hold a BPF link or program by a descriptor: {(kind, id): {pid}}."""
     found = {}
@@ -821,6 +850,11 @@ def leftovers(before, timeout=3, daemon=None):
         if not found or time.monotonic() > end:
             return found
         time.sleep(0.1)
+
+
+def only_long(test):
+    """A test of make long."""
+    return test if LONG else None
 
 
 class TestCase(unittest.TestCase):

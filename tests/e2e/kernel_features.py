@@ -41,3 +41,10 @@ def traces_functions():
 def follows_at_sockets():
     """Whether sockets are followed without the tracepoints of system calls."""
     return has_socket_tracepoints() or traces_functions()
+
+
+@functools.cache
+def is_emulated():
+    """Whether the guest's instructions are translated: programs, and all else, are slow then."""
+    with open("/proc/cpuinfo") as cpus:
+        return "QEMU TCG CPU" in cpus.read()

@@ -255,7 +255,7 @@ class WithDaemon(Served):
 
     def test_targets_shows_what_can_be_profiled_and_its_address(self):
         target = harness.ctl_targets(self.daemon)[self.server.pid]
-        self.assertEqual(set(target), {"pid", "uid", "name", "runtime", "version", "address", "file"})
+        self.assertEqual(set(target), {"pid", "uid", "name", "runtime", "version", "knowledge", "address", "file"})
         self.assertEqual((target["uid"], target["name"]), (0, "native_server"))
         self.assertTrue(target["runtime"] and target["version"] and target["file"])
         self.assertRegex(target["address"], r"^(localhost|127\.0\.0\.1):\d+$")
@@ -263,7 +263,7 @@ class WithDaemon(Served):
         command = harness.ctl(self.daemon, "targets")
         self.assertEqual((command.status, command.stderr), (OK, ""))
         heading, *rows = command.stdout.splitlines()
-        self.assertEqual(heading.split(), ["pid", "uid", "name", "runtime", "version", "address", "file"])
+        self.assertEqual(heading.split(), ["pid", "uid", "name", "runtime", "version", "knowledge", "address", "file"])
         row = next(row for row in rows if row.split()[0] == str(self.server.pid))
         for value in ("native_server", target["address"], target["file"]):
             self.assertIn(value, row)
@@ -336,9 +336,9 @@ class WithDaemon(Served):
         self.assert_ends(self.capture("--pid", self.server.pid, "--pid", 4194304), NO_TARGET, "4194304")
         self.assert_nothing_left()
 
-    def test_a_process_without_a_known_runtime_ends_with_4(self):
+    def test_a_process_without_a_known_runtime_and_without_requests_ends_with_5(self):
         process = self.start(harness.Process, "sleep", ["sleep", "60"])
-        self.assert_ends(self.capture("--pid", process.pid), NO_TARGET, f"{process.pid}.*runtime")
+        self.assert_ends(self.capture("--pid", process.pid, "--duration", "200ms"), NOTHING, f"{process.pid}.*no known runtime")
         self.assert_nothing_left()
 
     def test_windows_longer_than_the_daemon_allows_end_with_2(self):
@@ -749,7 +749,7 @@ class Answers(FakeTestCase):
             yield self.result(hostname="../" + ugly, warnings=[ugly], top_ops=[op])
 
         def targets(request, context):
-            return messages.ListTargetsResponse(targets=[messages.Target(pid=1, name=ugly, runtime=ugly, version=ugly,
+            return messages.ListTargetsResponse(targets=[messages.Target(pid=1, name=ugly, runtime=ugly, version=ugly, knowledge=ugly,
                                                                          file=ugly, address=ugly)])
         for command in ("capture", "targets"):
             shown = self.ask(command, capture=capture, targets=targets)

@@ -408,6 +408,24 @@ class Plans(Discovery):
         self.check(daemon, self.impostor, self.library)
         self.check_clean(daemon)
 
+    def test_how_a_runtime_is_known_is_what_a_plan_found_and_no_listing_makes_one(self):
+        daemon = self.start(harness.Daemon)
+        actor = self.actor(f"load={self.library}")
+        for _ in range(2):
+            self.assertIsNone(harness.wait_target(daemon, actor.pid, FOUND_S)["knowledge"])
+        # There may be some of other processes of the host.
+        self.assertFalse(list((daemon.state / "plans").glob(f"plan-*-{os.stat(self.library).st_ino:x}-*")))
+        harness.read_files(daemon, actor)
+        self.assertEqual(harness.ctl_targets(daemon)[actor.pid]["knowledge"], "exact")
+        daemon = self.again(daemon)
+        self.assertEqual(harness.wait_target(daemon, actor.pid, FOUND_S)["knowledge"], "exact")
+        daemon.stop()
+        self.plan_file(self.directory / "state", self.library).write_bytes(b"")
+        daemon = self.start(harness.Daemon, "--state-dir", self.directory / "state")
+        self.assertIsNone(harness.wait_target(daemon, actor.pid, FOUND_S)["knowledge"])
+        harness.read_files(daemon, actor)
+        self.assertEqual(harness.ctl_targets(daemon)[actor.pid]["knowledge"], "exact")
+
     def test_stored_plan_of_another_file_is_not_used(self):
         daemon = self.start(harness.Daemon)
         self.check(daemon, self.library, self.impostor)
@@ -566,6 +584,7 @@ class Storms(Discovery):
     def test_storm_of_programs_costs_little_and_a_capture_stays_complete(self):
         self.storm("spawn", by_target=False)
 
+    @harness.only_long
     def test_storm_of_programs_run_by_a_target_costs_little_and_a_capture_stays_complete(self):
         self.storm("spawn", by_target=True)
 

@@ -94,14 +94,20 @@ class WithDaemon(DoctorTestCase):
         for severity, _, _ in (f for code, f in found.items() if code == "not-shown"):
             self.assertEqual(severity, "warning")
 
-    def test_a_process_that_cannot_be_captured_is_explained(self):
+    def test_a_process_without_a_known_runtime_is_named_as_such(self):
         asleep = self.start(harness.Process, "sleep", ["sleep", "60"])
+        command, found = self.doctor("--pid", asleep.pid, daemon=self.daemon)
+        self.assertEqual(command.status, OK)
+        self.assertEqual(found["no-runtime"], ("note", f"process {asleep.pid} (sleep) has no known runtime: no operations are shown", None))
+        self.assertEqual(found["ready"][0], "ok")
+
+    def test_a_process_that_cannot_be_captured_is_explained(self):
         ended = subprocess.Popen(["true"])
         self.addCleanup(ended.wait)
         harness.wait_until(lambda: pathlib.Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 5,
                            "a process has ended")
         thread = next(int(t) for t in os.listdir(f"/proc/{self.server.pid}/task") if int(t) != self.server.pid)
-        for pid, code, status in ((asleep.pid, "no-runtime", NO_TARGET), (4194303, "no-process", NO_TARGET),
+        for pid, code, status in ((4194303, "no-process", NO_TARGET),
                                   (2, "kernel-thread", NO_TARGET), (ended.pid, "ended", NO_TARGET),
                                   (thread, "no-process", NO_TARGET)):
             command, found = self.doctor("--pid", pid, daemon=self.daemon)

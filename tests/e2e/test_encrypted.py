@@ -145,6 +145,11 @@ class Encrypted(Lifecycle):
         print(f"     {len(requests)} requests; the clients' median is {client / 1e6:.2f} ms, {median / 1e6:.3f} ms more than ours")
         self.assertLess(abs(median), max(ERROR_NS, ERROR_SHARE * client))
 
+    def forecast_probes(self, pid):
+        """Of a call in the library; 0: the forecast has none."""
+        plan = harness.ctl(self.daemon, "plan", "--pid", pid, "--level", 1, "--json").json
+        return {cost["unit"]: cost["probes"] for cost in plan["costs"]}.get("call in a library that encrypts", 0)
+
     def warnings(self):
         return [w for w in self.result.get("warnings", []) if "connections are encrypted" in w]
 
@@ -158,6 +163,8 @@ class Ways(Encrypted):
     def check_way(self, way, by_port=True):
         server = self.start(Server, self.certificate, self.key, way)
         process = self.capturing(server.pid, "--duration", "60s")
+        self.assertEqual(self.forecast_probes(server.pid), 2)
+        self.assertIn("on_plaintext", harness.verified_instructions(self.daemon))
         self.assertGreater(breakpoints(server.pid, LIBRARY), 0)
         log = self.load(server.port)
         requests = self.finish(process, server)
@@ -272,6 +279,9 @@ class NotAllowed(Encrypted):
         process = self.capturing(server.pid, "--duration", "60s")
         # No breakpoint is in the library.
         self.assertEqual(breakpoints(server.pid, LIBRARY), 0)
+        self.assertEqual(self.forecast_probes(server.pid), 0)
+        # Nor is the program for it loaded, beside those of sockets.
+        self.assertEqual({"on_sent", "on_plaintext"} & set(harness.verified_instructions(self.daemon)), {"on_sent"})
         self.load(server.port, 5)
         # There was no run either.
         self.assertEqual(self.finish(process, server, (NOTHING,)), [])

@@ -39,12 +39,14 @@ class EventLoops(test_requests.Comparison):
     def test_asgi(self):
         self.python("asgi_server", True, "ASGI, threads")
 
+    @harness.only_long
     def test_asgi_inline(self):
         self.python("asgi_server", True, "ASGI, loop's thread", "--inline")
 
     def test_grpc_aio(self):
         self.python("grpc_aio_server", False, "grpc.aio")
 
+    @harness.only_long
     def test_prefork(self):
         self.python("wsgi_server", True, "gunicorn")
 

@@ -54,7 +54,7 @@ class Grpc(harness.TestCase):
             self.assertIn("string session_id = 6;", text)
             self.assertIn("rpc Capture", self.grpcurl(*where, "describe", "tfprofd.Control.Capture"))
             found = json.loads(self.grpcurl(*where, "tensorflow.ProfilerService/Monitor"))
-            self.assertRegex(found["data"], r"^tfprofd on \S+: 0 processes to profile")
+            self.assertRegex(found["data"], r"^tfprofd on \S+: \d+ process(es)? to profile")
             found = json.loads(self.grpcurl(*where, "grpc.health.v1.Health/Check"))
             self.assertEqual(found, {"status": "SERVING"})
 

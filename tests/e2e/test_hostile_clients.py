@@ -96,10 +96,11 @@ class HostileClients(harness.TestCase):
         def attempt(_):
             times, failed, mib = self.attack(function)
             self.assertLessEqual(mib, MEMORY_MIB)
-            self.assertEqual(failed, [])
+            late = [error for error in failed if error.startswith("TimeoutError")]
+            self.assertEqual([error for error in failed if error not in late], [])
             self.assertEqual(self.daemon.pids(), self.roles)
-            if p99(times) > P99_S:
-                raise harness.Disturbed(f"p99 is {p99(times) * 1e3:.1f} ms")
+            if late or p99(times) > P99_S:
+                raise harness.Disturbed(f"p99 is {p99(times) * 1e3:.1f} ms, and {len(late)} calls have no answer in time")
         harness.retry_times(ATTEMPTS, attempt)
 
     def test_slow_headers(self):

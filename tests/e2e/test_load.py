@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tfprofd loses, and how soon it answers, when a server runs as many operations as it can."""
 
+import concurrent.futures
+import contextlib
 import os
 import re
 import signal
@@ -15,6 +17,22 @@ UNDISTURBED_MAX = 260_000   # of which a capture leaves well above the lower bou
 ANSWER_S = 15   # on however slow a machine, beside a server that takes every CPU; make bench holds the time to its bar
 ROWS = 64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024    # the more rows an op works on, the fewer ops run in a second
 OPS_PER_RUN = 268      # of the layered model, the cheap ones counted
+FIXTURES = harness.BUILD / "fixtures"
+MADE = r"made: begins (\d+) ends (\d+) span begins (\d+) span ends (\d+) threads (\d+)\n"
+# Requests of each of two threads, with some 270 bytes of records each; the rings hold 33 MB on two CPUs.
+COUNTED, COUNTED_OVERLOAD, COUNTED_ROUNDS = 5_000, 250_000, 9 if harness.LONG else 1
+
+
+@contextlib.contextmanager
+def stopped(*pids):
+    """Processes that do not run meanwhile."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def busy_server(rows):
@@ -101,6 +119,55 @@ class Load(harness.TestCase):
         self.assertTrue(lost and all(lost), f"what was lost, and of how much, is not stated: {warnings}")
         self.assertEqual(sum(int(m[1]) for m in lost), result["dropped"])
         self.assertEqual({int(m[2]) for m in lost}, {result["records"] + result["dropped"]})
+
+    def test_each_record_that_a_program_makes_is_shown_or_counted_as_lost(self):
+        """The truth is the program's own count, of each place that it passed and of each thread that it created. The front does not read while
+        it runs: the rings hold less than a third of what is made."""
+        program = self.counted(COUNTED_OVERLOAD)
+        for _ in range(COUNTED_ROUNDS):
+            made, result, _ = harness.retry_times(3, lambda _: self.capture_counted(program, paused=[self.daemon.front()]))
+            self.assertGreater(result["dropped"], made["all"] / 2)
+            self.assertGreater(result["records"], made["all"] / 10)
+            self.assertEqual(result["records"] + result["dropped"] - made["all"], 0, "unaccounted records")
+            self.assertIn(f"{result['dropped']} of {made['all']} records were lost", "\n".join(result["warnings"]))
+
+    def test_without_an_overload_as_much_of_each_kind_is_shown_as_a_program_makes(self):
+        made, result, xspace = harness.retry_times(3, lambda _: self.capture_counted(self.counted(COUNTED), paused=[]))
+        self.assertEqual((result["records"], result["dropped"], result["warnings"]), (made["all"], 0, []))
+        requests, spans = xspace.events("Request"), xspace.events("span part")
+        self.assertEqual((len(requests), len(spans)), (made["begins"], made["span begins"]))
+        self.assertEqual({"cut" in e.stats for e in requests + spans}, {False})
+
+    def counted(self, count):
+        program = self.start(harness.Process, "counted", [FIXTURES / "counted", FIXTURES / "libtensorflow_framework.so.2", count])
+        program.wait_ready(lambda: program.line("ready"))
+        self.prepared(program)
+        return program
+
+    def capture_counted(self, program, paused):
+        """(What the program states that it made within a capture, "all": records of it; the capture's result; its XSpace)"""
+        directory = self.directory / str(time.time_ns())
+        done = len(re.findall(MADE, program.stdout()))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            future = pool.submit(harness.ctl_capture, self.daemon, [program.pid], directory, "--level", "1", duration="5s")
+            time.sleep(1.5)
+            with stopped(*paused):
+                begun = time.time_ns()
+                program.send(signal.SIGUSR1)
+                harness.wait_until(lambda: len(re.findall(MADE, program.stdout())) > done, 60, "what the program made")
+                ended = time.time_ns()
+            command = future.result()
+        self.assertIn(command.status, (0, 6), command.stderr)
+        path, = harness.xspace_files(directory)
+        xspace = harness.XSpace(path)
+        window = xspace.plane_stats["Task Environment"]
+        if begun < window["profile_start_time"] or ended > window["profile_stop_time"]:
+            raise harness.Disturbed("the program did not run within the window")
+        kinds = "begins", "ends", "span begins", "span ends", "threads"
+        made = dict(zip(kinds, map(int, re.findall(MADE, program.stdout())[-1])))
+        # A thread begins and ends; the one that waits is named at the end of the window.
+        made["all"] = sum(made.values()) + made["threads"] + 1
+        return made, command.json, xspace
 
     def test_as_many_operations_as_two_cores_can_run_lose_nothing_or_are_reported(self):
         server = self.start(busy_server, 1)

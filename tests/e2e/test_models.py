@@ -280,7 +280,7 @@ class Pages(Compared):
 
     def test_an_encoder_on_the_python_server_which_marks_spans(self):
         requests = 20
-        self.compare(harness.GrpcServer, "encoder", requests, 16, alone=ALONE, are_long=True, arguments=["--spans"],
+        self.compare(harness.GrpcServer, "encoder", requests, 40, alone=ALONE, are_long=True, arguments=["--spans"],
                      environment=[f"TFPROF_LIBRARY={harness.OUT / 'libtfprof.so'}"])
         # None of them is an op, and none a step, since requests are seen.
         spans = self.ours.events("span handle")

@@ -50,6 +50,7 @@ class Modes(harness.TestCase):
             self.assertTrue(all(abs(len(times) / runs - round(len(times) / runs)) < 0.1 for times in found.ops().values()))
         self.assertEqual(harness.leftovers(before, timeout=15), [])
 
+    @harness.only_long
     def test_a_capture_has_room_for_256_perf_events_whose_cost_the_plan_reports_and_all_are_detached(self):
         before = harness.bpf_objects()
         daemon = self.start(harness.Daemon, "--probe-links", "perf-event")
@@ -95,7 +96,7 @@ class Modes(harness.TestCase):
         self.assertEqual([(s["kind"], s["refused"], s["at_ns"]) for s in command.json["shed"]], [("ops", True, 0)])
         xspace = harness.XSpace(harness.xspace_files(self.directory)[0])
         [warning] = [w for w in xspace.warnings if w.startswith("Not captured")]
-        self.assertRegex(warning, r"^Not captured: ops\. They need \d{3} probes, and a capture has room for 256 \(before Linux 6\.6\): use a later kernel, or level 1\.$")
+        self.assertRegex(warning, r"^Not captured: ops\. They need \d+ probes, and a capture has room for 256 \(before Linux 6\.6\): use a later kernel, or level 1\.$")
         self.assertGreater(len(xspace.events("model_run")), 50)
         self.assertFalse(xspace.ops())
         plan = harness.ctl(daemon, "plan", "--pid", onnx.pid, "--level", 2, "--json").json["targets"][0]

@@ -167,6 +167,7 @@ class Overview(harness.TestCase):
     def test_dialogs_capture_agrees_with_the_clients_measurements(self):
         self.compare(self.capture_by_dialog, with_board=True)
 
+    @harness.only_long
     def test_tfprofctls_capture_agrees_with_the_clients_measurements(self):
         self.compare(self.capture_by_tfprofctl)
 

@@ -175,6 +175,8 @@ class Reachable(Checks):
     def test_the_front_cannot_reach_the_host_s_files_by_any_of_its_descriptors(self):
         daemon = self.start(harness.Daemon)
         front = daemon.front()
+        # It answers once it is restricted.
+        harness.ctl_targets(daemon)
         self.assertFalse(os.path.exists(f"/proc/{front}/root/etc/shadow"))
         self.assertFalse(os.path.exists(f"/proc/{front}/root{harness.ROOT}"))
         cwd = os.readlink(f"/proc/{front}/cwd")

@@ -35,20 +35,13 @@ class TestCase(harness.TestCase):
         self.assertEqual(command.status, OK, command.stderr)
         return command.json["recorder"]
 
-    def wait_recorded(self, server):
-        """Whatever else may be recorded on this host."""
-        def is_recorded():
-            targets = harness.ctl(self.daemon, "status", "--json").json["targets"]
-            return any(t["pid"] == server.pid and t["measured"] for t in targets)
-        harness.wait_until(is_recorded, 10, "the recorder is attached")
-
 
 class Snapshots(TestCase):
     def test_a_stall_is_found_with_its_cause_five_seconds_later(self):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(Server, self.directory, ["half_plus_two"], "--delay-decode", STALL_MS)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         # One of twenty is delayed, and so is one of those that warm up.
         client = self.start(Client, self.directory, server, "half_plus_two", clients=1, rate=20)
         time.sleep(1.5)
@@ -79,7 +72,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         load = self.start(harness.Load, server, clients=2)
         running = subprocess.Popen([harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture", "--pid", str(server.pid),
                                     "-d", "3s", "--json", "-o", self.directory / "other"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -101,7 +94,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 1, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         load = self.start(harness.Load, server, count=50)
         load.finish()
         server.stop()
@@ -111,7 +104,7 @@ class Snapshots(TestCase):
         self.assertTrue(any("every process had ended" in w for w in result["warnings"]), result["warnings"])
         # Another one is recorded instead.
         server = self.start(harness.NativeServer, models=("half_plus_two",))
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         self.start(harness.Load, server, count=20).finish()
         self.assertGreaterEqual(self.snapshot()["requests"]["whole"], 15)
 
@@ -119,7 +112,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 3, "--recorder-overhead", 3)
         server = self.start(harness.NativeServer, models=("layered",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         load = self.start(harness.Load, server, model="layered", clients=2)
         harness.wait_until(lambda: self.recorder()["given_up"], 20, "it gives something up")
         time.sleep(1)
@@ -133,7 +126,7 @@ class Snapshots(TestCase):
         self.serve_with("--recorder", 2, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         self.assertNotEqual(harness.bpf_objects(), before)
         self.daemon.send(signal.SIGTERM)
         self.assertEqual(self.daemon.wait(20), 0)
@@ -151,7 +144,7 @@ class Refusals(TestCase):
         os.chmod(self.daemon.socket, 0o666)
         server = self.start(harness.NativeServer, models=("half_plus_two",), self_load=1, http=False)
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         command = harness.run(harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "snapshot", "-o", "/tmp/none", user=65534)
         self.assertEqual(command.status, DENIED, command.stderr)
         self.assertIn("which belongs to another user: run as root", command.stderr)
@@ -176,7 +169,7 @@ class XprofClient(TestCase):
         address, logdir = self.daemon.address, self.directory / "xprof"
         done = self.xprof("p.start_continuous_profiling(sys.argv[1], {})", address)
         self.assertEqual(done.status, 0, done.stderr)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         self.assertEqual((self.recorder()["level"], self.recorder()["configured"]), (1, False))
         time.sleep(1)
         for _ in range(2):
@@ -243,7 +236,7 @@ class XprofClient(TestCase):
         self.serve_with("--recorder", 1, *FREE)
         server = self.start(harness.NativeServer, models=("half_plus_two",))
         harness.wait_target(self.daemon, server.pid)
-        self.wait_recorded(server)
+        harness.wait_recorded(self.daemon, server.pid)
         load = self.start(harness.Load, server, clients=2)
         time.sleep(3)
         done = harness.run(harness.PYTHON, "-c", "import sys; from tensorflow.python.profiler import profiler_client as c; "

@@ -11,6 +11,8 @@ from test_modes import Fixture
 OK, LOSS, HOST = 0, 6, 7
 REASON = r"R\d invalid mem access"
 SWITCHES = ("on_switch", "on_waking", "on_wakeup_new")
+# Until the program's file is read: in an emulator, too.
+READ_S = 60
 
 
 class Refused(harness.TestCase):
@@ -20,7 +22,7 @@ class Refused(harness.TestCase):
         self.addCleanup(patch.stop)
         self.before = harness.bpf_objects()
         daemon, target = self.start(harness.Daemon, "--verbose", *arguments), self.start(Fixture)
-        harness.wait_target(daemon, target.pid)
+        harness.wait_target(daemon, target.pid, READ_S)
         return daemon, target
 
     def findings(self, daemon):
@@ -66,7 +68,7 @@ class Refused(harness.TestCase):
 
     def test_the_recorder_and_its_snapshots_report_it_too(self):
         daemon, target = self.start_refused("refused-switches", "--recorder", "2", "--recorder-overhead", "100")
-        harness.wait_until(lambda: harness.ctl(daemon, "status", "--json").json["recorder"]["processes"], 15, "it is recorded")
+        harness.wait_recorded(daemon, target.pid)
         harness.time.sleep(1)
         command = harness.ctl(daemon, "snapshot", "--last", "1s", "-o", self.directory / "snapshot", "--json")
         self.assertEqual(command.status, LOSS, command.stderr)
@@ -107,6 +109,17 @@ class Refused(harness.TestCase):
         self.assertGreater(command.json["dropped"], 5)
         self.assertIn(f"Up to {command.json['dropped']} records are missing because the kernel skipped BPF programs: another thread, or an interrupt, "
                       "was in the same one on that CPU.", command.json["warnings"])
+
+    def test_without_requests_at_sockets_there_are_no_decrypted_ones_and_the_rest_is_captured(self):
+        config = self.directory / "tfprofd.ini"
+        config.write_text("[access tests]\nusers = root\ntarget-users = *\ndecrypted-requests = yes\n")
+        daemon = self.start(harness.Daemon, "--config", config, prefix=self.preload("refuse_sockets"))
+        server = self.start(harness.NativeServer, ["half_plus_two"], self_load=1, http=False)
+        harness.wait_target(daemon, server.pid)
+        command = harness.ctl_capture(daemon, [server.pid], self.directory, duration="300ms")
+        self.assertEqual(command.status, LOSS, command.stderr)
+        self.assertEqual({(s["kind"], s["refused"]) for s in command.json["shed"]}, {("requests at sockets", True), ("encrypted requests", True)})
+        self.assertTrue(harness.XSpace(harness.xspace_files(self.directory)[0]).ops())
 
     @staticmethod
     def preload(name):

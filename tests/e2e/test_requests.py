@@ -374,10 +374,16 @@ class Comparison(test_lifecycle.Lifecycle):
             problems.append(f"{name} only {figures.whole} whole requests")
         return problems
 
+    @staticmethod
+    def in_long(*cases):
+        """Those of make long."""
+        return cases if harness.LONG else ()
+
     def matrix(self, label, rest, python=False, calm=False):
-        """1 and 8 clients with time to spare, 64 and 256 that always wait."""
+        """1 and 8 clients with time to spare, 64 (make long) and 256 that always wait."""
+        loads = (1, 200), (8, 400), *self.in_long((64, 0)), (256, 0)
         return [Case(label, rest, model, clients, rate // (1 + python), python, INFERRED_RIGHT * python, calm and clients <= 8)
-                for model in ("half_plus_two", "batched") for clients, rate in ((1, 200), (8, 400), (64, 0), (256, 0))]
+                for model in ("half_plus_two", "batched") for clients, rate in loads]
 
 
 class Requests(Comparison):
@@ -396,7 +402,7 @@ class Requests(Comparison):
         self.run_cases(server, truth, self.matrix("native gRPC", False, calm=True) + [
             Case("native gRPC, new", False, "batched", 8, 400, fresh=True),
             Case("native gRPC, shared", False, "half_plus_two", 64, 0, arguments=("--shared", 3)),
-            Case("native gRPC, shared", False, "batched", 256, 0, arguments=("--shared", 2)),
+            *self.in_long(Case("native gRPC, shared", False, "batched", 256, 0, arguments=("--shared", 2))),
             Case("native gRPC, shared", False, "batched", 8, 400, arguments=("--shared", 1))], exact=True)
 
     def test_native_async_rest(self):
@@ -409,8 +415,8 @@ class Requests(Comparison):
         server.grpc_port = server.port
         self.run_cases(server, truth, self.matrix("Python gRPC", False, python=True) + [
             Case("Python gRPC, shared", False, "half_plus_two", 8, 200, True, INFERRED_RIGHT, arguments=("--shared", 2)),
-            Case("Python gRPC, shared", False, "batched", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 3)),
-            Case("Python gRPC, shared", False, "half_plus_two", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 1)),
+            *self.in_long(Case("Python gRPC, shared", False, "batched", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 3)),
+                          Case("Python gRPC, shared", False, "half_plus_two", 64, 0, True, INFERRED_RIGHT, arguments=("--shared", 1))),
             Case("Python gRPC, shared", False, "batched", 256, 0, True, INFERRED_RIGHT, arguments=("--shared", 2)),
             Case("Python gRPC, new", False, "half_plus_two", 8, 100, True, INFERRED_RIGHT, fresh=True)])
 
@@ -421,7 +427,7 @@ class Requests(Comparison):
             cases = self.matrix(label, True, python=True)
             if arguments:
                 # A connection for each request: what batches do is the same.
-                cases = [dataclasses.replace(case, accepts_each=True) for case in cases[:5]]
+                cases = [dataclasses.replace(case, accepts_each=True) for case in cases if case.model == "half_plus_two" or case.clients == 1]
             self.run_cases(server, truth, cases)
 
 

@@ -31,6 +31,7 @@ class Sampled(test_plan.LivePlan):
         self.check_counts(sampled, before, rate.result())
         self.check_means(sampled, before, after)
 
+    @harness.only_long
     def test_a_recorder_samples_too(self):
         harness.retry_times(3, self.attempt_recorder)
 

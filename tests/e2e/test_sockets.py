@@ -5,6 +5,7 @@ others, and nothing of what they carry. As root."""
 import contextlib
 import json
 import os
+import pathlib
 import random
 import re
 import select
@@ -28,6 +29,8 @@ CANARY = "CANARY"
 SECRETS = (b"x-secret: CANARY-header\r\nCookie: CANARY=1\r\n", b"CANARY-body.")
 ANSWER_S = 20
 SLOWER_CALLS = "^Each system call of every process took .*longer: "
+SKIPPED = r"^Up to \d+ records are missing because the kernel skipped BPF programs: "
+READ = 0  # asm/unistd_64.h
 
 
 class Target(harness.Process):
@@ -250,7 +253,9 @@ class Sockets(Lifecycle):
                 times = [t for t in times if t or r["path"] not in unread]
                 self.assertEqual(times, sorted(times), r)
                 self.assertGreater(times[0], 0)
-        self.assertEqual([w for w in self.warnings if not any(re.search(text, w) for text in warnings)], [])
+        # In an emulator programs take so long that interrupts often meet them. What is missing then would be found above.
+        allowed = [*warnings, *([SKIPPED] if kernel_features.is_emulated() else [])]
+        self.assertEqual([w for w in self.warnings if not any(re.search(text, w) for text in allowed)], [])
         for text in warnings:
             self.assertTrue(any(re.search(text, w) for w in self.warnings), (text, self.warnings))
 
@@ -466,7 +471,9 @@ class Http1(Sockets):
     def test_a_read_that_waits_when_the_capture_begins(self):
         connection = self.connect()
         child = Child(self.directory, self.target)
-        print("read", connection.fd, len(request("/waited")), file=child.commands, flush=True)
+        print("read_waiting", connection.fd, len(request("/waited")), file=child.commands, flush=True)
+        harness.wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/syscall").read_text().startswith(f"{READ} {connection.fd:#x} "), 10,
+                           "the child waits in read()")
         with self.capturing(child):
             connection.client.sendall(request("/waited"))
             self.assertEqual(child.answers.readline(), f"0x{request('/waited').hex()}\n")

@@ -60,6 +60,7 @@ class Stripped(harness.TestCase):
         whole = self.start(harness.NativeServer, ["layered"], self_load=1, http=False)
         expected, warnings = self.ops(daemon, whole)
         self.assertEqual(warnings, [])
+        self.assertEqual(harness.ctl_targets(daemon)[whole.pid]["knowledge"], "exact")
         whole.stop()
         server = self.start(harness.NativeServer, ["layered"], self_load=1, http=False,
                             prefix=["env", f"LD_LIBRARY_PATH={self.stripped}"])
@@ -68,6 +69,7 @@ class Stripped(harness.TestCase):
         self.assertEqual(set(found), set(expected))
         for name, count in expected.items():
             self.assertAlmostEqual(found[name], count, delta=0.05, msg=name)
+        self.assertEqual(harness.ctl_targets(daemon)[server.pid]["knowledge"], "by RTTI")
         # What is missing is reported: executors have neither exported symbols nor virtual functions.
         self.assertTrue(any("executors" in w for w in warnings), warnings)
         self.assertFalse([w for w in warnings if re.search(r"\bops on CPU|ends of ops|session runs", w)])

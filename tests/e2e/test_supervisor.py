@@ -140,6 +140,27 @@ class Ends(test_lifecycle.Lifecycle):
             self.assertNotEqual(done.status, 0)
             self.assertIn("1 s", done.stderr)
 
+    def test_another_broker_serves_while_the_kernel_detaches_the_probes_of_the_killed_one(self):
+        # The kernel detaches perf events one after the other.
+        self.begin("--probe-links", "perf-event")
+        capture = self.start(harness.Process, "capture", [harness.OUT / "tfprofctl", "--daemon", f"unix:{self.daemon.socket}", "capture",
+                                                          "--pid", self.target.pid, "-d", "20s", "--level", 3, "-o", self.directory / "a"])
+        self.wait_window(self.daemon)
+        roles = self.daemon.roles()
+        held = {key for key, holders in harness.bpf_holders().items() if key[0] == "link" and roles["broker"] in holders}
+        begun = time.monotonic()
+        os.kill(roles["broker"], signal.SIGKILL)
+        self.assertIn(self.target.pid, harness.ctl_targets(self.daemon))
+        served = time.monotonic() - begun
+        left = held & set(harness.bpf_objects())
+        self.assertTrue(left)
+        self.assertEqual(harness.leftovers(self.before, 20, self.daemon), [])
+        print(f"     served again after {served:.2f} s, when {len(left)} of {len(held)} links were left; they were gone after {time.monotonic() - begun:.2f} s")
+        self.assertNotEqual(capture.wait(10), 0)
+        harness.wait_until(lambda: "the broker was ended by a signal" in self.daemon.stderr(), 5, "its end is logged")
+        harness.wait_until(lambda: not test_lifecycle.breakpoints(self.target.pid, test_lifecycle.LIBRARY.name), 20, "no breakpoint is left")
+        self.assertEqual(self.daemon.stop(), 0)
+
     def test_the_recorder_goes_on_after_the_broker_s_end(self):
         self.begin("--recorder", 2, "--recorder-overhead", 100)
         recorded = lambda: harness.ctl(self.daemon, "snapshot", "-o", self.directory / "before").status == 0

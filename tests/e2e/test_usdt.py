@@ -78,6 +78,13 @@ class Marks(harness.TestCase):
         probes = {p["symbol"].split()[0]: p for p in plan["targets"][0]["probes"] if p["source"] == "USDT"}
         self.assertEqual(set(probes), {"tfprof:request_begin", "tfprof:request_end", "tfprof:span_begin", "tfprof:span_end",
                                        "tfprof:work_made", "tfprof:work_begin", "tfprof:work_end"})
+        # The forecast has the spans, and the contexts, of which there are those of the event loop, too.
+        costs = {cost["unit"]: cost for cost in plan["costs"]}
+        contexts = [p for p in plan["targets"][0]["probes"] if p["kind"] == "contexts of requests"]
+        self.assertTrue({"USDT", "jump"} <= {p["source"] for p in contexts})
+        for unit, hits in (("new context", 1), ("step in a context", 2), ("span of the server's own", 2)):
+            self.assertEqual(costs[unit]["probes"], hits, unit)
+            self.assertGreaterEqual(costs[unit]["cost_ns"], hits * plan["calibration"]["emulated_ns"], unit)
         self.assertEqual({(p["class"], p["kind"], p["planted"]) for name, p in probes.items() if "span" in name},
                          {("emulated", "the server's own spans", True)})
         logdir = self.directory / "logdir"

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what tests/golden/check replays beside logs: a native server that starts in the window, with its lifecycle, allocations and requests of
 batches, and a Python server with spans. Beside each recording are the client's log and the server's, which the replay must agree with. And a native
-server whose cgroup has a quota, without logs.
+server whose cgroup has a quota, and Triton's, without logs.
 usage: build/venv/bin/python tests/golden/record.py [NAME]...    as root, after `make all servers`; then `make golden`"""
+import concurrent.futures
 import contextlib
 import json
 import pathlib
@@ -19,6 +20,7 @@ import harness
 import test_lifecycle
 import test_stripped
 import test_throttled
+import test_triton
 
 # Nothing of where it was made is to be in a recording.
 MODELS = pathlib.Path("/srv/models")
@@ -116,7 +118,24 @@ def record_throttled(stack, directory, log, _):
     return None, []
 
 
-RECORDINGS = {"startup": record_startup, "spans": record_spans, "throttled": record_throttled}
+def record_triton(stack, directory, log, _):
+    """Two requests at a time of an ensemble, one over HTTP and one over gRPC."""
+    daemon = harness.Daemon()
+    stack.callback(daemon.stop)
+    server = test_triton.Server(test_triton.WHEEL, directory)
+    stack.callback(server.stop)
+    harness.wait_target(daemon, server.pid)
+    harness.read_files(daemon, server)
+    capture = begin(daemon, directory, [server.pid])
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        clients = [pool.submit(test_triton.ask, kind, server, "ensemble", first, 12)
+                   for first, kind in ((1, test_triton.HttpClient), (101, test_triton.GrpcClient))]
+        exchanges = [exchange for client in clients for exchange in client.result()]
+    end(daemon, capture)
+    return None, exchanges
+
+
+RECORDINGS = {"startup": record_startup, "spans": record_spans, "throttled": record_throttled, "triton": record_triton}
 
 
 def main():

@@ -499,6 +499,7 @@ int main(int argc, char *argv[])
 					   .authority = &authority,
 					   .certificates = "",
 					   .state = open(argv[1], O_RDONLY | O_DIRECTORY),
+					   .predecessor = -1,
 					   .snapshots = { .directory = make_snapshots(argv[1]),
 							  .triggers = { 2, { "slow", "late" } },
 							  .keep = 3,

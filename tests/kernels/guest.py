@@ -261,7 +261,9 @@ class TensorFlow(Guest):
                  for address in (self.server.profiler_address, self.target["address"])]
         reference, ours = (harness.response_xspace(future.result(200)) for _, future in calls)
         self.assertEqual(load.finish()["errors"], 0)
-        self.assertEqual([w for w in ours.errors + ours.warnings if SLOWER_CALLS not in w], [])
+        # An emulated CPU takes long to attach: what both have of the window is compared.
+        known = (SLOWER_CALLS, "later than requested")
+        self.assertEqual([w for w in ours.errors + ours.warnings if not any(k in w for k in known)], [])
         edge = 500_000_000
         theirs, mine = test_reference.ops_by_name(reference), test_reference.ops_by_name(ours)
         total, missing, extra = 0, 0, 0

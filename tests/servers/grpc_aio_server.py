@@ -4,7 +4,7 @@
 the models' runs to a pool of threads.
 
 Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SIGTERM or SIGINT. Prints
-"listening on PORT" and "ready".
+"listening on PORT" and "ready"; with --tls as grpc_server.py.
 """
 import argparse
 import asyncio
@@ -12,7 +12,7 @@ import concurrent.futures
 import threading
 import time
 
-from grpc_server import note_served, response_of
+from grpc_server import add_ports, add_tls, note_served, response_of
 from serving import Truth, add_arguments, load_models, run_until_signal, tf
 import grpc
 from tensorflow_serving.apis import prediction_service_pb2_grpc
@@ -44,7 +44,7 @@ async def serve(options, models, truth, ready):
     stop = asyncio.Event()
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models, truth), server)
-    port = server.add_insecure_port(f"127.0.0.1:{options.port}")
+    port = add_ports(server, options)
     await server.start()
     ready.set_result((asyncio.get_running_loop(), stop, port))
     await stop.wait()
@@ -55,6 +55,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     parser.add_argument("--workers", type=int, default=4, metavar="N", help="threads that run models (4)")
+    add_tls(parser)
     options = parser.parse_args()
     models = load_models("grpc_aio_server", options)
     truth = Truth(options.truth) if options.truth else None

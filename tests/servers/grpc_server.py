@@ -3,7 +3,8 @@
 """A Python model server for tests: tensorflow.serving.PredictionService/Predict over gRPC on 127.0.0.1, a pool of threads.
 
 Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SIGTERM or SIGINT. Prints
-"listening on PORT" and "ready".
+"listening on PORT" and "ready"; with --tls, that port is the encrypted one, and before it
+"listening without encryption on PORT".
 """
 import argparse
 import concurrent.futures
@@ -35,6 +36,20 @@ def note_served(truth, context, **run):
     """context: of the call; run: its times and its thread."""
     identity = dict(context.invocation_metadata()).get("x-request-id", 0)
     truth.add(id=int(identity), protocol="http2", peer_port=int(context.peer().rsplit(":", 1)[1]), **run)
+
+
+def add_tls(parser):
+    parser.add_argument("--tls", nargs=2, metavar=("CERTIFICATE", "KEY"), help="serve encrypted connections, too")
+
+
+def add_ports(server, options):
+    """The port that run_until_signal() prints."""
+    port = server.add_insecure_port(f"127.0.0.1:{0 if options.tls else options.port}")
+    if not options.tls:
+        return port
+    print(f"listening without encryption on {port}", flush=True)
+    certificate, key = (pathlib.Path(name).read_bytes() for name in options.tls)
+    return server.add_secure_port(f"127.0.0.1:{options.port}", grpc.ssl_server_credentials([(key, certificate)]))
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -73,6 +88,7 @@ def main():
     add_arguments(parser)
     parser.add_argument("--workers", type=int, default=4, metavar="N", help="threads that serve requests (4)")
     parser.add_argument("--spans", action="store_true", help="mark what runs a model by include/tfprof.py, by a number of its own")
+    add_tls(parser)
     options = parser.parse_args()
     models = load_models("grpc_server", options)
     truth = Truth(options.truth) if options.truth else None
@@ -81,7 +97,7 @@ def main():
     server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models, truth, options.spans), server)
     try:
-        port = server.add_insecure_port(f"127.0.0.1:{options.port}")
+        port = add_ports(server, options)
     except RuntimeError as e:
         sys.exit(f"grpc_server: {e}")
     server.start()

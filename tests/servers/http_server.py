@@ -117,11 +117,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     parser.add_argument("--http10", action="store_true", help="HTTP/1.0: each connection ends with its answer")
+    parser.add_argument("--unbuffered", action="store_true", help="answers in two pieces, with Nagle's algorithm, as the library does by default")
     parser.add_argument("--tls", nargs=2, metavar=("CERTIFICATE", "KEY"), help="serve encrypted connections")
     options = parser.parse_args()
     models = load_models("http_server", options)
     truth = Truth(options.truth) if options.truth else None
     Handler.protocol_version = "HTTP/1.0" if options.http10 else "HTTP/1.1"
+    if options.unbuffered:
+        Handler.wbufsize, Handler.disable_nagle_algorithm = 0, False
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if options.tls else None
     if context:
         context.load_cert_chain(*options.tls)

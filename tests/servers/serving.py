@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Python test servers share: models, their command line, and the ground truth of who served which request."""
-import json
 import os
 import signal
 import sys
@@ -10,9 +9,9 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 import tensorflow as tf
 
+from truth import SIGNALS, Truth, run_until_signal
+
 VALUES_MAX = 65536
-RECORDS_MAX = 1 << 19
-SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 class Model:
@@ -39,30 +38,6 @@ class Model:
         return outputs, run
 
 
-class Truth:
-    """Kept in memory and written at the end, so that a profiler sees nothing of it. Times are CLOCK_MONOTONIC."""
-
-    def __init__(self, path):
-        self.path = path
-        self.records = []
-        self.left_out = 0
-
-    def add(self, **record):
-        """Completes the record of a request that is answered from here on."""
-        if len(self.records) >= RECORDS_MAX:
-            self.left_out += 1
-            return
-        record["done_ns"] = time.monotonic_ns()
-        self.records.append(record)
-
-    def write(self):
-        with open(self.path, "w") as out:
-            for record in self.records:
-                out.write(json.dumps(record) + "\n")
-        if self.left_out:
-            print(f"truth: {self.left_out} requests were not recorded", file=sys.stderr)
-
-
 def add_arguments(parser):
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--profiler-port", type=int, help="start TensorFlow's in-process profiler there")
@@ -83,8 +58,3 @@ def load_models(program, options):
     if options.profiler_port:
         tf.profiler.experimental.server.start(options.profiler_port)
     return {model.name: model for model in models}
-
-
-def run_until_signal(port):
-    print(f"listening on {port}\nready", flush=True)
-    signal.sigwait(SIGNALS)

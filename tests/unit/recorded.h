@@ -65,7 +65,7 @@ static inline bool recorded_add_target(struct recorded *r, const Tfprofd__Record
 
 	if (!m || r->n_targets == RECORD_MAX_TARGETS || m->pack >= head->n_packs)
 		return false;
-	if (recorded_rows_find(head->packs[m->pack]->probes, head->packs[m->pack]->n_probes,
+	if (recorded_rows_find(head->packs[m->pack]->probes, head->packs[m->pack]->n_probes, false,
 			       &r->rows[r->n_targets]) < 0)
 		return false;
 	*target = (struct correlate_target){ .pid = m->pid,

@@ -14,6 +14,7 @@
 #include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "lib/base/map.h"
+#include "lib/base/parallel.h"
 #include "lib/base/search.h"
 #include "lib/proc/maps.h"
 
@@ -177,6 +178,25 @@ TEST(an_array_grows_and_keeps_what_it_has)
 	CHECK_EQ(array_reserve(&list, n, &allocated, sizeof(list[0]), SIZE_MAX - n), -ENOMEM);
 	CHECK_EQ(list[999], 999);
 	free(list);
+}
+
+static void count_piece(unsigned i, void *counts)
+{
+	__atomic_fetch_add((unsigned *)counts + i, 1, __ATOMIC_RELAXED);
+}
+
+TEST(each_piece_of_work_is_done_once_however_many_threads_there_are)
+{
+	unsigned counts[100];
+
+	for (unsigned n_threads = 0; n_threads < 2 * PARALLEL_MAX; n_threads++) {
+		memset(counts, 0, sizeof(counts));
+		parallel_run(n_threads, ARRAY_SIZE(counts), count_piece, counts);
+		for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
+			CHECK_EQ(counts[i], 1);
+	}
+	parallel_run(4, 0, count_piece, counts);
+	CHECK_EQ(counts[0], 1);
 }
 
 TEST(a_binary_search_finds_the_first_that_is_not_before)

@@ -20,6 +20,9 @@ enum {
 	S_GRPC,
 	S_ANSWERED,
 	S_MARK,
+	S_HAND_OVER,
+	S_TAKE_UP,
+	S_TASK_GONE,
 	N_SITES
 };
 
@@ -39,6 +42,9 @@ static const struct probe_row probes[N_SITES] = {
 	[S_ANSWERED] = { CLOSE(REQUEST), .action = ACTION_TEXT, .group = 2, .event = "Answered" },
 	[S_MARK] = { OPEN(RUN), .usdt = "request_begin", .value = { ARGUMENT_1 },
 		     .event = "Request" },
+	[S_HAND_OVER] = { ENQUEUE(BATCH), .action = ACTION_READ, .value2 = { ARGUMENT_2 } },
+	[S_TAKE_UP] = { DEQUEUE(BATCH), .action = ACTION_READ, .value2 = { ARGUMENT_2 } },
+	[S_TASK_GONE] = { FREE(BATCH), .action = ACTION_READ, .value2 = { ARGUMENT_1 } },
 };
 
 TEST_PACK(probes, N_SITES);
@@ -317,6 +323,158 @@ TEST(a_batch_that_is_never_processed_is_not_reported)
 	CHECK_EQ(t->n_batch_tasks, 2);
 	CHECK_EQ(t->batch_tasks[0].queued_ns, 1300);
 	CHECK_EQ(t->batch_tasks[1].batch, UINT32_MAX);
+	timeline_free(t);
+}
+
+TEST(tasks_that_a_thread_takes_up_are_of_the_batch_that_it_begins_next)
+{
+	struct timeline *t;
+
+	begin();
+	for (unsigned i = 0; i < 4; i++) {
+		feed(1100 + i * 10, 1, S_RUN, 500, 0);
+		feed2(1102 + i * 10, 1, S_HAND_OVER, 400, 0, 0xa0 + i);
+		feed(1105 + i * 10, 1, S_RUN_END, 450, 0);
+	}
+	/* Two threads at the same time; one task was handed over before the window. */
+	feed2(1300, 8, S_TAKE_UP, 300, 0, 0xa0);
+	feed2(1301, 9, S_TAKE_UP, 300, 0, 0xa3);
+	feed2(1302, 8, S_TAKE_UP, 300, 0, 0xa2);
+	feed2(1303, 8, S_TAKE_UP, 300, 0, 0xaf);
+	feed(1310, 9, S_BATCH, 300, 0);
+	feed(1311, 8, S_BATCH, 300, 0);
+	feed(1320, 8, S_BATCH_END, 310, 0);
+	feed(1330, 9, S_BATCH_END, 310, 0);
+	/* Taken up for a batch that does not begin. */
+	feed2(1340, 9, S_TAKE_UP, 300, 0, 0xa1);
+	feed(1350, 9, S_BATCH_END, 310, 0);
+	/* A task at the address of one that is done, and one that is never taken up. */
+	feed2(1400, 1, S_HAND_OVER, 400, 0, 0xa0);
+	feed2(1401, 1, S_HAND_OVER, 400, 0, 0xa1);
+	feed2(1410, 9, S_TAKE_UP, 300, 0, 0xa0);
+	feed2(1411, 9, S_TAKE_UP, 300, 0, 0xa0);
+	feed(1420, 9, S_BATCH, 300, 0);
+	feed(1430, 9, S_BATCH_END, 310, 0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 3);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	CHECK_EQ(t->batches[0].end_ns, 1330);
+	CHECK_EQ(run_of_task(t, 0, 0), find(t, SPAN_RUN, 3)->context);
+	CHECK_EQ(find(t, SPAN_RUN, 3)->flags, SPAN_HANDED_OVER);
+	CHECK_EQ(t->batches[1].n_tasks, 2);
+	CHECK_EQ(t->batches[1].end_ns, 1320);
+	CHECK_EQ(run_of_task(t, 1, 0), find(t, SPAN_RUN, 0)->context);
+	CHECK_EQ(run_of_task(t, 1, 1), find(t, SPAN_RUN, 2)->context);
+	CHECK_EQ(t->batch_tasks[t->batches[1].first_task].queued_ns, 1102);
+	CHECK_EQ(t->batches[2].n_tasks, 1);
+	CHECK_EQ(run_of_task(t, 2, 0), 0);
+	CHECK_EQ(t->batch_tasks[t->batches[2].first_task].queued_ns, 1400);
+	timeline_free(t);
+}
+
+TEST(after_a_loss_a_piece_may_be_of_another_run_than_one_that_handed_its_work_over)
+{
+	struct timeline *t;
+
+	for (unsigned lost = 0; lost < 2; lost++) {
+		begin();
+		feed(1100, 1, S_RUN, 500, 0);
+		feed2(1101, 1, S_HAND_OVER, 450, 0, 0xe0);
+		feed2(1102, 1, S_START, 440, 0, 0xc0);
+		feed(1105, 1, S_RUN_END, 410, 0);
+		if (lost)
+			CHECK_EQ(correlator_note_loss(c, 1150, 1151), 0);
+		feed2(1220, 9, S_WORK, 250, 0, 0xc0);
+		t = finish();
+		CHECK_EQ(find(t, SPAN_EXECUTOR, 0)->context,
+			 lost ? 0 : find(t, SPAN_RUN, 0)->context);
+		timeline_free(t);
+	}
+}
+
+TEST(a_task_at_the_address_of_one_that_is_gone_or_may_be_is_not_linked_to_its_run)
+{
+	struct timeline *t;
+
+	begin();
+	for (unsigned i = 0; i < 3; i++)
+		feed2(1100 + i, 1, S_HAND_OVER, 400, 0, 0xa0 + i);
+	feed2(1200, 7, S_TASK_GONE, 400, 0, 0xa0);
+	feed2(1300, 8, S_TAKE_UP, 300, 0, 0xa0);
+	feed2(1301, 8, S_TAKE_UP, 300, 0, 0xa1);
+	feed(1310, 8, S_BATCH, 300, 0);
+	feed(1320, 8, S_BATCH_END, 310, 0);
+	/* In the end its address is that of a task again. */
+	feed2(1330, 1, S_HAND_OVER, 400, 0, 0xa0);
+	CHECK_EQ(correlator_note_loss(c, 1325, 1326), 0);
+	feed2(1400, 8, S_TAKE_UP, 300, 0, 0xa0);
+	feed2(1401, 8, S_TAKE_UP, 300, 0, 0xa2);
+	feed(1410, 8, S_BATCH, 300, 0);
+	feed(1420, 8, S_BATCH_END, 310, 0);
+	t = finish();
+	check_batches(t);
+	CHECK_EQ(t->n_batches, 2);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	CHECK_EQ(t->batch_tasks[t->batches[0].first_task].queued_ns, 1101);
+	CHECK_EQ(t->batches[1].n_tasks, 1);
+	CHECK_EQ(t->batch_tasks[t->batches[1].first_task].queued_ns, 1330);
+	timeline_free(t);
+}
+
+TEST(tasks_beyond_the_limit_are_reported)
+{
+	struct timeline *t;
+
+	begin();
+	/* One of two processes has half of the room. */
+	for (unsigned i = 0; i < (1 << 19) + 3; i++)
+		feed2(1100, 1, S_HAND_OVER, 400, 0, 0x1000 + i);
+	t = finish();
+	CHECK_EQ(t->n_warnings, 1);
+	CHECK(!strncmp(t->warnings[0], "3 tasks of batches were left out", 32));
+	timeline_free(t);
+}
+
+TEST(pieces_of_a_run_hand_over_its_tasks_on_any_thread_also_after_it_has_returned)
+{
+	const struct span *run;
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_RUN, 500, 0);
+	feed2(1101, 1, S_HAND_OVER, 450, 0, 0xe0);
+	feed2(1102, 1, S_START, 440, 0, 0xc0);
+	feed2(1103, 1, S_WORK, 430, 0, 0xc0);
+	/* Two tasks at once: the end mark of the first is not that of the run. */
+	feed2(1104, 1, S_HAND_OVER, 420, 0, 0xa0);
+	feed(1105, 1, S_RUN_END, 410, 0);
+	feed2(1106, 1, S_HAND_OVER, 420, 0, 0xa1);
+	feed(1107, 1, S_RUN_END, 410, 0);
+	feed(1110, 1, S_RUN, 500, 0);
+	feed(1120, 1, S_RUN_END, 450, 0);
+	feed2(1200, 9, S_TAKE_UP, 300, 0, 0xa0);
+	feed(1210, 9, S_BATCH, 300, 0);
+	feed2(1220, 9, S_WORK, 250, 0, 0xc0);
+	feed2(1221, 9, S_HAND_OVER, 240, 0, 0xa2);
+	feed(1230, 9, S_BATCH_END, 310, 0);
+	feed2(1240, 9, S_TAKE_UP, 300, 0, 0xa1);
+	feed2(1241, 9, S_TAKE_UP, 300, 0, 0xa2);
+	feed(1250, 9, S_BATCH, 300, 0);
+	feed(1260, 9, S_BATCH_END, 310, 0);
+	t = finish();
+	check_batches(t);
+	run = find(t, SPAN_RUN, 0);
+	CHECK_EQ(t->n_batches, 2);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	CHECK_EQ(t->batches[1].n_tasks, 2);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(t->batch_tasks[i].run, run->context);
+	CHECK_EQ(run->end_ns, 1107);
+	CHECK_EQ(run->flags, SPAN_HANDED_OVER);
+	CHECK_EQ(run->step, -1);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 1)->context, run->context);
+	CHECK_EQ(find(t, SPAN_EXECUTOR, 1)->step, -1);
 	timeline_free(t);
 }
 

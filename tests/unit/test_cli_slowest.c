@@ -261,6 +261,52 @@ TEST(short_pieces_are_combined)
 	free(text);
 }
 
+TEST(requests_that_pass_through_two_processes_name_each_other)
+{
+	Tfprofd__RequestHop calls[2], *list[] = { &calls[0], &calls[1] },
+				      sender = TFPROFD__REQUEST_HOP__INIT;
+	struct sample s;
+	char *text;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+	struct json json = { .file = file, .compact = true };
+
+	sample_init(&s);
+	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
+		calls[i] = (Tfprofd__RequestHop)TFPROFD__REQUEST_HOP__INIT;
+		calls[i].request = 18 + i;
+		calls[i].pid = 4243;
+		calls[i].start_ns = 1000 + 10 * MS * (i + 1);
+	}
+	calls[0].end_ns = 1000 + 15 * MS;
+	s.request.calls = list;
+	s.request.n_calls = ARRAY_SIZE(calls);
+	s.request.calls_left_out = 3;
+	s.request.called_by = &sender;
+	sender.pid = 99;
+	request_json(&json, NULL, &s.request);
+	fclose(file);
+	CHECK(strstr(
+		text,
+		"\"calls\":[{\"request\":18,\"pid\":4243,\"start_ns\":10001000,\"end_ns\":15001000},"
+		"{\"request\":19,\"pid\":4243,\"start_ns\":20001000,\"end_ns\":null}],\"calls_left_out\":3,"
+		"\"called_by\":{\"request\":null,\"pid\":99,\"start_ns\":0,\"end_ns\":null},"));
+	free(text);
+	text = printed(&s);
+	CHECK_STR(
+		text,
+		"\nThe slowest request:\n"
+		"\n1. 100 ms, request 17, sent by process 99\n"
+		"   at 10.0 ms it sent request 18 to process 4243, answered after 5.00 ms\n"
+		"   at 20.0 ms it sent request 19 to process 4243, the end of its answer was not seen\n"
+		"   and 3 others\n");
+	free(text);
+	sender.request = 12;
+	text = printed(&s);
+	CHECK(strstr(text, "request 17, sent by request 12 of process 99\n"));
+	free(text);
+}
+
 TEST(a_hog_across_phases_is_shown_with_its_total_share)
 {
 	struct sample s;
@@ -377,7 +423,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 		text,
 		"{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"accepted_ns\":null,\"read_start_ns\":null,"
 		"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
-		"\"reset\":false,\"no_arrival\":false,\"unaccepted\":false,\"phases\":{\"accept_queue\":0,\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
+		"\"reset\":false,\"no_arrival\":false,\"unaccepted\":false,\"at_library\":false,\"phases\":{\"accept_queue\":0,\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
 		"\"execute_runnable\":0,\"execute_throttled\":0,\"execute_blocked\":0,\"execute\":0,\"handler\":0,\"encode\":0,\"write\":0,\"send_held\":0,\"unknown\":0},\"held\":null,\"cause\":null,"
 		"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
 		"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"
@@ -385,7 +431,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 		"\"threads\":{\"read\":{\"tid\":12,\"name\":\"worker\"},\"run\":null,\"write\":null},"
 		"\"runs\":[{\"tid\":13,\"start_ns\":1,\"end_ns\":2,\"id\":null,\"whole\":true}],\"runs_left_out\":0,"
 		"\"batches\":[{\"batch\":4,\"queued_ns\":null,\"start_ns\":null,\"end_ns\":null,\"tasks\":null,\"rows\":null,"
-		"\"padded_rows\":null}],\"batches_left_out\":0,"
+		"\"padded_rows\":null}],\"batches_left_out\":0,\"calls\":[],\"calls_left_out\":0,\"called_by\":null,"
 		"\"quotas\":[{\"cgroup\":\"a/MatMul:MatMul\",\"quota_ns\":5,\"period_ns\":null}],"
 		"\"critical_path\":[{\"start_ns\":1000,\"end_ns\":100001000,\"phase\":\"execute_blocked\",\"activity\":\"blocked\","
 		"\"thread\":{\"tid\":12,\"name\":\"worker\"},\"name\":\"futex\",\"by\":{\"tid\":13,\"name\":\"holder\"}}]}\n");

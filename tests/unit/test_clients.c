@@ -90,19 +90,22 @@ static int connect_to(int listener)
 	return fd;
 }
 
-static struct sockaddr_un abstract_name(void)
+/* Another one for each listener: a child that ends later has the ones of its parent, too. */
+static struct sockaddr_un abstract_name(bool is_new)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	static pid_t number;
+	static unsigned n;
+	static pid_t pid;
 
-	number = number ?: getpid();
-	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "tfprofd-test-%d", number);
+	pid = pid ?: getpid();
+	n += is_new;
+	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "tfprofd-test-%d-%u", pid, n);
 	return address;
 }
 
 static int listen_unix(void)
 {
-	struct sockaddr_un address = abstract_name();
+	struct sockaddr_un address = abstract_name(true);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -112,7 +115,7 @@ static int listen_unix(void)
 
 static int connect_unix(void)
 {
-	struct sockaddr_un address = abstract_name();
+	struct sockaddr_un address = abstract_name(false);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);

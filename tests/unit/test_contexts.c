@@ -4,9 +4,8 @@
 
 #include <stdlib.h>
 
-#include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
-#include "tests/unit/packed.h"
+#include "tests/unit/played.h"
 
 enum { S_RUN, S_RUN_END, S_MADE, S_EMPTY, S_ENTER, S_EXIT, S_WORK_MADE, S_WORK, S_WORK_END };
 
@@ -129,21 +128,14 @@ static void works(uint32_t tid, uint64_t call)
 
 static struct timeline *run(void)
 {
-	const struct correlate_target target = { .pid = 77,
-						 .name = "server",
-						 .packs = set_of(&pack) };
-	struct correlator *c = NULL;
-	struct timeline *t = NULL;
-
-	CHECK_EQ(correlator_new(1000, &c), 0);
-	CHECK_EQ(correlator_add_target(c, &target), 0);
-	if (losses_to)
-		CHECK_EQ(correlator_note_loss(c, losses_from, losses_to), 0);
-	for (unsigned i = 0; i < n_records; i++)
-		CHECK_EQ(correlator_feed(c, &space[i].head), 0);
-	CHECK_EQ(correlator_finish(c, now + 1000, 5000000000, &t), 0);
-	correlator_free(c);
-	return t;
+	return play(&(struct played){ .pack = &pack,
+				      .n_targets = 1,
+				      .records = space,
+				      .size = sizeof(space[0]),
+				      .n = n_records,
+				      .losses_from = losses_from,
+				      .losses_to = losses_to,
+				      .end_ns = now + 1000 });
 }
 
 /* For each run, in order, the socket of its request; '-': it has none, '?': inferred. */

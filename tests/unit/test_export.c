@@ -232,6 +232,27 @@ TEST(pieces_without_an_observed_end_are_marked_by_a_common_name)
 	space_free(space);
 }
 
+TEST(an_operation_shows_whether_its_end_is_an_upper_bound_or_inferred)
+{
+	struct timeline t = sample();
+	struct span copies[ARRAY_SIZE(spans)];
+	const XPlane *host;
+	XSpace *space;
+
+	for (int inferred = 0; inferred < 2; inferred++) {
+		t.spans = memcpy(copies, spans, sizeof(spans));
+		for (uint64_t i = 0; i < t.n_spans; i++)
+			if (copies[i].name == NAME_MATMUL)
+				copies[i].flags |=
+					SPAN_END_NOT_SEEN | (inferred ? SPAN_END_INFERRED : 0);
+		space = export_at(&t, 2);
+		host = find_plane(space, "/host:CPU");
+		CHECK_STR(stat_text(host, host->lines[1]->events[2], "end"),
+			  inferred ? "inferred" : "not seen");
+		space_free(space);
+	}
+}
+
 TEST(operations_are_named_scope_op_type_and_off_cpu_time_in_them_is_not_an_operation)
 {
 	struct timeline t = sample();

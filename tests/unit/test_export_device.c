@@ -2,7 +2,17 @@
 /* The device plane: a timeline's operations in the form of a device, on request. */
 #include "tests/unit/exported.h"
 
-enum { NAME_RUN, NAME_MATMUL, NAME_ARG, NAME_LOST, NAME_COLONS, NAME_OTHER_TYPE, NAME_FUTEX };
+enum {
+	NAME_RUN,
+	NAME_MATMUL,
+	NAME_ARG,
+	NAME_LOST,
+	NAME_COLONS,
+	NAME_OTHER_TYPE,
+	NAME_FUTEX,
+	NAME_SPACE,
+	NAME_COLON
+};
 
 #define START 5000000
 
@@ -14,6 +24,8 @@ static struct span_name names[] = {
 	[NAME_COLONS] = { .name = (char *)"a\xff:b:Mystery", .display = (char *)"Mystery" },
 	[NAME_OTHER_TYPE] = { .name = (char *)"dense/MatMul:Relu", .display = (char *)"Relu" },
 	[NAME_FUTEX] = { .name = (char *)"futex" },
+	[NAME_SPACE] = { .name = (char *)"dense MatMul:my.op", .display = (char *)"my.op" },
+	[NAME_COLON] = { .name = (char *)"dense:MatMul:my.op", .display = (char *)"my.op" },
 };
 
 static struct thread threads[] = {
@@ -162,6 +174,39 @@ TEST(each_thread_has_a_line_with_its_operations_and_nothing_else)
 	space_free(space);
 }
 
+/* The name under which the host's line of a thread has its last operation. */
+static const char *host_name_at_the_end(const XSpace *space)
+{
+	const XPlane *host = find_plane(space, "/host:CPU");
+	const XLine *line = host->lines[0];
+
+	return event_name(host, line->events[line->n_events - 1]);
+}
+
+TEST(names_that_would_be_shown_alike_stay_two_operations_and_are_the_same_on_all_planes)
+{
+	struct timeline t = sample();
+	struct span copies[ARRAY_SIZE(spans)];
+	const char *found[2];
+
+	t.spans = memcpy(copies, spans, sizeof(spans));
+	for (int i = 0; i < 2; i++) {
+		XSpace *space;
+		const XPlane *device;
+		XEvent *last;
+
+		copies[5].name = i ? NAME_COLON : NAME_SPACE;
+		space = export_device(&t, 2);
+		device = find_plane(space, "/device:TPU:0");
+		last = device->lines[0]->events[2];
+		found[i] = i ? "dense_MatMul_8:_my_op" : "dense_MatMul:_my_op";
+		CHECK_STR(host_name_at_the_end(space), found[i]);
+		CHECK_STR(kind_text(device, last, "tf_op"), found[i]);
+		CHECK_STR(kind_text(device, last, "hlo_category"), "my.op");
+		space_free(space);
+	}
+}
+
 TEST(an_operation_has_a_category_a_program_and_a_symbol_and_no_invented_flops)
 {
 	struct timeline t = sample();
@@ -194,7 +239,7 @@ TEST(an_operation_has_a_category_a_program_and_a_symbol_and_no_invented_flops)
 	CHECK(!kind_stat(device, first[1], "tf_op"));
 	CHECK_STR(event_name(device, inner[0]), "a? b");
 	CHECK_STR(kind_text(device, inner[0], "hlo_category"), "Mystery");
-	CHECK_STR(kind_text(device, inner[0], "tf_op"), "a?:b:Mystery");
+	CHECK_STR(kind_text(device, inner[0], "tf_op"), "a__b:Mystery");
 	space_free(space);
 }
 

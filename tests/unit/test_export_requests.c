@@ -408,6 +408,41 @@ TEST(a_run_of_a_request_is_not_a_root_but_in_the_event_at_the_requests_arrow)
 	space_free(space);
 }
 
+TEST(an_arrow_leads_from_where_a_request_was_sent_to_the_request_elsewhere)
+{
+	struct hop hops[] = { { .start_ns = START + 3500, .caller = 1, .callee = 2 },
+			      { .start_ns = START + 4500, .caller = 1, .callee = 3 } };
+	struct timeline t = sample();
+	const XStat *out, *in;
+	const XPlane *host;
+	XSpace *space;
+
+	t.hops = hops;
+	t.n_hops = ARRAY_SIZE(hops);
+	requests[0].n_calls = 2;
+	requests[1].hop = 1;
+	space = export_at(&t, 1);
+	host = find_plane(space, "/host:CPU");
+	CHECK(has_int(host, host->lines[0]->events[0], "calls", 2));
+	CHECK_STR(stat_text(host, host->lines[1]->events[0], "sent_by"), "request 1 of process 70");
+	out = find_stat(host, find_event(host, host->lines[0], "request sent"), "flow");
+	in = find_stat(host, host->lines[1]->events[1], "flow");
+	CHECK(out && in && out->int64_value >> 2 == in->int64_value >> 2);
+	CHECK(out && in && (out->int64_value & 3) == 2 && (in->int64_value & 3) == 1);
+	check_event(host, find_event(host, host->lines[0], "request sent"), "request sent", 3500,
+		    3500);
+	CHECK(has_int(host, find_event(host, host->lines[0], "request sent"), "sent", 2));
+	space_free(space);
+	/* Where it is unknown for which request, none does. */
+	hops[0].caller = 0;
+	requests[0].first_call = requests[0].n_calls = 1;
+	space = export_at(&t, 1);
+	host = find_plane(space, "/host:CPU");
+	CHECK_STR(stat_text(host, host->lines[1]->events[0], "sent_by"), "process 70");
+	CHECK(!find_stat(host, host->lines[1]->events[1], "flow"));
+	space_free(space);
+}
+
 TEST(runs_of_a_process_without_requests_are_roots_except_in_batches)
 {
 	struct timeline t = sample();

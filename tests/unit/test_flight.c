@@ -275,6 +275,28 @@ TEST(the_statements_of_a_connection_are_dropped_with_it)
 	lead_in_free(l);
 }
 
+TEST(each_encrypted_connection_is_kept_until_its_socket_is_closed)
+{
+	struct record_message closed = closed_at(10, 5, 1);
+	struct lead_in *l;
+
+	CHECK_EQ(lead_in_new(MIB, &l), 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		struct record_unseen unseen = { .head = { .time = i + 1,
+							  .kind = RECORD_UNSEEN,
+							  .site = i < 4 ? UNSEEN_TLS : UNSEEN_OTHER,
+							  .size8 = sizeof(unseen) / 8 },
+						.socket = 5 + i % 2,
+						.inode = 1 };
+
+		CHECK_EQ(lead_in_add(l, &unseen.head), 0);
+	}
+	CHECK_EQ(settled_bytes(l), 3 * sizeof(struct record_unseen));
+	CHECK_EQ(lead_in_add(l, &closed.head), 0);
+	CHECK_EQ(settled_bytes(l), 2 * sizeof(struct record_unseen));
+	lead_in_free(l);
+}
+
 TEST(beyond_the_limit_the_oldest_is_dropped_and_this_is_reported)
 {
 	struct lead_in *l;

@@ -327,6 +327,66 @@ TEST(a_request_without_a_run_is_unknown_between_reading_and_writing)
 		"900 write running t1");
 }
 
+/* Read and answered by one thread. */
+static struct request *served(struct timeline *t, uint32_t thread)
+{
+	struct request *r = request(t);
+
+	r->read_thread = r->write_thread = thread;
+	return r;
+}
+
+TEST(a_request_without_a_run_is_its_threads_own_work_while_that_has_no_other_request)
+{
+	struct timeline *t = scene_new();
+	struct request *other;
+
+	served(t, 1);
+	/* One before, one after, and one of another thread. */
+	other = served(t, 1);
+	other->start_ns = other->read_start_ns = 10;
+	other->read_end_ns = 15;
+	other->write_start_ns = 50;
+	other->end_ns = 118;
+	other = served(t, 1);
+	other->start_ns = 200;
+	other->read_start_ns = 950;
+	other->read_end_ns = 960;
+	other->write_start_ns = 970;
+	other->end_ns = 980;
+	served(t, 2);
+	make(t);
+	CHECK_STR(
+		story(t, 0, 0, 1000),
+		"100 queue waiting t1|110 read unknown t1|120 handler unknown t1|900 write unknown t1");
+	CHECK_EQ(t->requests[3].phases[PHASE_HANDLER], 780);
+	timeline_free(t);
+}
+
+TEST(of_requests_that_a_thread_has_at_once_none_is_known_to_have_its_work)
+{
+	static const struct {
+		uint64_t read_ns, end_ns;
+	} others[] = { { 105, 1100 }, { 105, 500 }, { 300, 500 }, { 300, 1100 } };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+		struct timeline *t = scene_new();
+		struct request *other;
+
+		served(t, 1);
+		other = request(t);
+		other->read_thread = 1;
+		other->write_thread = 3;
+		other->read_start_ns = other->read_end_ns = others[i].read_ns;
+		other->end_ns = others[i].end_ns;
+		other->write_start_ns = MIN(other->write_start_ns, other->end_ns);
+		make(t);
+		CHECK_EQ(t->requests[0].phases[PHASE_HANDLER], 0);
+		CHECK_EQ(t->requests[0].phases[PHASE_UNKNOWN], 780);
+		timeline_free(t);
+	}
+}
+
 TEST(without_the_scheduler_execution_is_one_phase_but_for_batches)
 {
 	struct timeline *t = scene_new();
@@ -604,6 +664,52 @@ TEST(an_answer_that_another_thread_sends_waits_in_a_queue_until_then)
 	run(t, 1, 200, 500, 1, 1);
 	make(t);
 	CHECK_STR(story(t, 0, 500, 1000), "500 unknown unknown t1|900 write unknown t0");
+	timeline_free(t);
+}
+
+/* A request that gRPC's library has shown: 100 to 1000. */
+static struct request *library_request(struct timeline *t)
+{
+	struct request *r = request(t);
+
+	r->flags |= REQUEST_AT_LIBRARY | REQUEST_NO_ARRIVAL;
+	r->accepted_ns = r->read_start_ns = r->read_end_ns = r->write_start_ns = 0;
+	r->read_thread = r->write_thread = THREAD_NONE;
+	return r;
+}
+
+TEST(an_answer_that_another_thread_passes_to_the_library_waits_in_a_queue_until_then)
+{
+	struct timeline *t = scene_new();
+
+	/* Thread 1 makes it until 600, and then waits; thread 0, an event loop, is busy. */
+	library_request(t)->write_thread = 0;
+	run(t, 1, 200, 500, 1, 1);
+	blocked(t, 1, 600, 1200, 0, 0);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1|600 queue waiting t0");
+	timeline_free(t);
+	t = scene_new();
+	library_request(t)->write_thread = 0;
+	run(t, 1, 200, 500, 1, 1);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 unknown unknown t1");
+	timeline_free(t);
+	/* It passes it itself. */
+	t = scene_new();
+	library_request(t)->write_thread = 1;
+	run(t, 1, 200, 500, 1, 1);
+	blocked(t, 1, 1100, 1200, 0, 0);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 encode running t1");
+	timeline_free(t);
+	/* Without an answer, nobody is known to have made one. */
+	t = scene_new();
+	library_request(t)->flags |= REQUEST_RESET;
+	run(t, 1, 200, 500, 1, 1);
+	blocked(t, 1, 1100, 1200, 0, 0);
+	make(t);
+	CHECK_STR(story(t, 0, 500, 1000), "500 unknown running t1");
 	timeline_free(t);
 }
 
@@ -991,6 +1097,55 @@ TEST(work_after_a_batch_without_a_wake_up_waited_since_the_batchs_end)
 		"720 running running t1");
 }
 
+/* A run that hands its work over. */
+static void handed_over(struct timeline *t, uint32_t thread, uint64_t from, uint64_t to)
+{
+	run(t, thread, from, to, 1, 1);
+	t->spans[t->n_spans - 1].flags |= SPAN_HANDED_OVER;
+}
+
+TEST(work_that_goes_on_in_a_batch_after_its_run_returned_is_followed)
+{
+	struct timeline *t = scene_new();
+
+	served(t, 0);
+	handed_over(t, 0, 200, 210);
+	batch(t, 3, 400, 700, 5, 205, 1);
+	blocked(t, 0, 250, 890, 9, 3);
+	blocked(t, 3, 500, 600, 8, -1);
+	blocked(t, 3, 720, 1100, 8, -1);
+	check_all(
+		t,
+		"100 queue waiting t0|110 read running t0|120 decode running t0|200 running running t0|205 batch waiting t3|"
+		"400 running running t3|500 blocked blocked t3 n8|600 running running t3|700 encode running t3|"
+		"720 queue blocked t0 n9 by3|890 queue waiting t0|900 write running t0");
+}
+
+TEST(a_batch_in_progress_when_its_runs_answer_is_sent_is_execution_until_then)
+{
+	struct timeline *t = scene_new();
+
+	served(t, 0);
+	handed_over(t, 0, 200, 210);
+	batch(t, 3, 400, 1100, 5, 205, 1);
+	check_all(
+		t,
+		"100 queue waiting t0|110 read unknown t0|120 decode unknown t0|200 execute unknown t0|205 batch waiting t3|"
+		"400 execute unknown t3|900 write unknown t0");
+}
+
+TEST(work_that_was_handed_over_and_not_seen_again_is_unknown)
+{
+	struct timeline *t = scene_new();
+
+	served(t, 0);
+	handed_over(t, 0, 200, 210);
+	check_all(
+		t,
+		"100 queue waiting t0|110 read unknown t0|120 decode unknown t0|200 execute unknown t0|210 unknown unknown t0|"
+		"900 write unknown t0");
+}
+
 TEST(another_runs_batch_is_not_followed)
 {
 	struct timeline *t = scene_new();
@@ -1086,6 +1241,25 @@ TEST(the_result_is_reproducible)
 	CHECK_EQ(lifetime_make(t), 0);
 	CHECK_EQ(t->n_segments, n);
 	CHECK(is_exact(t, &t->requests[0]));
+	timeline_free(t);
+}
+
+TEST(segments_of_many_requests_are_in_their_order)
+{
+	struct timeline *t = scene_new();
+	uint64_t n = 0;
+
+	for (uint32_t i = 1; i <= 3 * PORTION_REQUESTS; i++) {
+		request(t);
+		run(t, 1, 200, 800, i, i);
+	}
+	make(t);
+	for (uint32_t i = 0; i < t->n_requests; i++) {
+		CHECK_EQ(t->requests[i].first_segment, n);
+		CHECK(is_exact(t, &t->requests[i]));
+		n += t->requests[i].n_segments;
+	}
+	CHECK_EQ(t->n_segments, n);
 	timeline_free(t);
 }
 
@@ -1185,7 +1359,7 @@ static struct timeline *random_timeline(void)
 							       : THREAD_NONE,
 				       .run_thread = THREAD_NONE,
 				       .protocol = (uint8_t)random_below(5),
-				       .flags = (uint8_t)random_below(64) };
+				       .flags = (uint8_t)random_below(256) };
 		if (random_below(3))
 			r->end_ns = r->start_ns + random_below(span);
 	}

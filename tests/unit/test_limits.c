@@ -13,12 +13,13 @@
 #include "lib/base/macro.h"
 #include "tests/unit/packed.h"
 
-enum { S_OP, S_OP_END, S_FREE, N_SITES };
+enum { S_OP, S_OP_END, S_FREE, S_STREAM, N_SITES };
 
 static const struct probe_row probes[N_SITES] = {
 	[S_OP] = { OPEN(OP), .action = ACTION_OBJECT },
 	[S_OP_END] = { CLOSE(OP) },
 	[S_FREE] = { FREE(OP) },
+	[S_STREAM] = { OPEN(STREAM), .action = ACTION_READ },
 };
 
 static bool any(const char *s, uint32_t size)
@@ -133,6 +134,52 @@ TEST(threads_are_limited)
 	CHECK_EQ(t->n_spans_left_out, 1000000 - 65535);
 	CHECK_EQ(t->n_spans, 1);
 	CHECK_EQ(t->spans[0].end_ns, 2000000);
+	timeline_free(t);
+}
+
+static void stream(struct correlator *c, uint64_t time, uint8_t target, uint32_t number)
+{
+	const struct record_probe2 r = { .probe = { .head = { .time = time,
+							      .tid = 1 + target,
+							      .kind = RECORD_PROBE,
+							      .site = S_STREAM,
+							      .size8 = sizeof(r) / 8,
+							      .target = target },
+						    .value = number % 64,
+						    .tag = 9 },
+					 .value2 = number };
+
+	if (correlator_feed(c, &r.probe.head) < 0)
+		CHECK(false);
+}
+
+TEST(streams_of_one_target_are_limited_and_what_is_left_out_is_counted)
+{
+	struct correlator *c = new_correlator();
+	const struct record_unseen unseen = { .head = { .time = 1500,
+							.kind = RECORD_UNSEEN,
+							.site = UNSEEN_TLS,
+							.size8 = sizeof(unseen) / 8,
+							.target = OTHER },
+					      .socket = 5,
+					      .inode = 5 };
+	struct timeline *t;
+	bool warned = false;
+
+	CHECK_EQ(correlator_feed(c, &unseen.head), 0);
+	for (uint32_t i = 0; i < REQUESTS_MAX; i++)
+		stream(c, 2000 + i, HOSTILE, 1 + 2 * i);
+	stream(c, 2000 + REQUESTS_MAX, OTHER, 1);
+	CHECK_EQ(correlator_n_open(c, HOSTILE), 0);
+	CHECK_EQ(correlator_n_open(c, OTHER), 1);
+	CHECK_EQ(correlator_oldest_open(c), 2000 + REQUESTS_MAX);
+	CHECK_EQ(correlator_finish(c, 3000000, 5000000000, &t), 0);
+	correlator_free(c);
+	CHECK_EQ(t->n_requests, 1);
+	for (uint32_t i = 0; i < t->n_warnings; i++)
+		warned |= strstr(t->warnings[i],
+				 "524288 streams of gRPC's library were left out") != NULL;
+	CHECK(warned);
 	timeline_free(t);
 }
 

@@ -15,4 +15,34 @@ TEST(bits_of_packs_that_do_not_exist_make_no_other_set)
 	CHECK_EQ(pack_set_get(UINT64_MAX)->bits, (UINT64_C(1) << n) - 1);
 }
 
+TEST(a_row_is_of_its_releases_or_of_all_others)
+{
+	static const char *const releases[] = { "2.12.", "2.16.", NULL };
+	static const struct probe_row only = { .releases = releases },
+				      except = { .releases = releases, .except = true }, any = {};
+
+	CHECK(row_is_of_release(&only, "2.16.2"));
+	CHECK(!row_is_of_release(&only, "2.1"));
+	CHECK(!row_is_of_release(&except, "2.12.0"));
+	CHECK(row_is_of_release(&except, "build-id:2.12"));
+	CHECK(row_is_of_release(&any, "2.12.0"));
+}
+
+TEST(slots_are_those_of_the_releases_and_builds_of_the_pack_only)
+{
+	static const char *const releases[] = { "2.21.", NULL };
+	static const struct known_build builds[] = { { "abc", "1.2.3" }, {} };
+	static const struct pack by_release = { .slots_releases = releases },
+				 by_build = { .builds = builds }, any = {};
+
+	CHECK(pack_has_slots(&by_release, "2.21.0"));
+	CHECK(!pack_has_slots(&by_release, "2.2"));
+	CHECK(!pack_has_slots(&by_build, "1.2.3"));
+	CHECK(pack_has_slots(&any, "1.2.3"));
+	CHECK_STR(pack_release_of_build(&by_build, "abc"), "1.2.3");
+	CHECK(!pack_release_of_build(&by_build, "ab"));
+	CHECK(!pack_release_of_build(&by_build, ""));
+	CHECK(!pack_release_of_build(&any, "abc"));
+}
+
 CHECK_MAIN()

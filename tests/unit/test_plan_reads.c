@@ -107,6 +107,33 @@ TEST(a_row_of_a_table_is_recorded_by_its_function_and_its_entry)
 	CHECK_EQ(slot, 3);
 }
 
+static const char *whole(const char *symbol, uint32_t *ret_size)
+{
+	*ret_size = (uint32_t)strlen(symbol);
+	return symbol;
+}
+
+TEST(the_number_of_its_site_is_in_the_cookie_of_an_operation_that_its_symbol_names)
+{
+	static const struct probe_row named[] = {
+		{ OPEN(OP), .action = ACTION_ENTRY },
+		{ POINT(OP), .action = ACTION_ENTRY },
+	};
+	static const struct pack by_symbol = { .name = "test",
+					       .rows = named,
+					       .n_rows = ARRAY_SIZE(named),
+					       .names = { .in_symbol = whole } };
+	struct plan_site sites[PLAN_SITES_MAX] = {};
+	const struct plan plan = { .packs = set_of(&by_symbol), .sites = sites };
+
+	sites[7].spec = 1;
+	CHECK_EQ(COOKIE_OFFSET(plan_cookie(&plan, &sites[7], 3)), 0);
+	CHECK_EQ(COOKIE_OFFSET(plan_cookie(&plan, &sites[8], 3)), 8);
+	CHECK_EQ(COOKIE_OFFSET(plan_cookie(&plan, &sites[PLAN_SITES_MAX - 1], 3)),
+		 PLAN_SITES_MAX - 1);
+	CHECK_EQ(COOKIE_VALUE(plan_cookie(&plan, &sites[8], 3)), REGISTER_NONE);
+}
+
 TEST(no_row_of_a_release_goes_through_words_at_a_mere_entry)
 {
 	for (unsigned i = 0; packs[i]; i++)

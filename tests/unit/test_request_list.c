@@ -308,6 +308,45 @@ TEST(the_runs_of_each_request_are_its_own)
 	forget();
 }
 
+TEST(a_request_lists_what_it_sent_and_by_what_it_was_sent)
+{
+	enum { N = REQUEST_CALLS_MAX + 2 };
+	struct request requests[N + 1];
+	struct process processes[] = { { .pid = 70 }, { .pid = 71 } };
+	struct hop hops[N];
+	struct timeline t = { .requests = requests,
+			      .n_requests = N + 1,
+			      .processes = processes,
+			      .n_processes = 2,
+			      .hops = hops,
+			      .n_hops = N };
+
+	requests[0] = plain_request(1, 9);
+	requests[0].first_call = 1;
+	requests[0].n_calls = N - 1;
+	for (uint32_t i = 0; i < N; i++) {
+		requests[i + 1] = plain_request(2, 3);
+		requests[i + 1].process = 1;
+		requests[i + 1].hop = i + 1;
+		hops[i] = (struct hop){
+			.start_ns = i, .end_ns = i + 5, .caller = i != 0, .callee = i + 2
+		};
+	}
+	tell(&t, (struct request_list_options){ .all = true });
+	CHECK_EQ(told.requests[0]->n_calls, REQUEST_CALLS_MAX);
+	CHECK_EQ(told.requests[0]->calls_left_out, 1);
+	CHECK(!told.requests[0]->called_by);
+	CHECK_EQ(told.requests[0]->calls[0]->request, 3);
+	CHECK_EQ(told.requests[0]->calls[0]->pid, 71);
+	CHECK_EQ(told.requests[0]->calls[0]->start_ns, 1);
+	CHECK_EQ(told.requests[0]->calls[0]->end_ns, 6);
+	CHECK_EQ(told.requests[1]->called_by->request, 0);
+	CHECK_EQ(told.requests[1]->called_by->pid, 70);
+	CHECK_EQ(told.requests[2]->called_by->request, 1);
+	CHECK_EQ(told.requests[2]->n_calls, 0);
+	forget();
+}
+
 TEST(each_request_lists_the_threads_that_it_refers_to)
 {
 	struct request requests[] = { plain_request(1, 9), plain_request(2, 9) };

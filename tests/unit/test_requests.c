@@ -3,19 +3,46 @@
  * request a run belongs to. */
 #include "tests/unit/check.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 #include "daemon/correlate/correlate.h"
 #include "lib/base/macro.h"
 #include "tests/unit/packed.h"
 
-enum { S_RUN, S_RUN_END, S_STREAM, S_OPERATIONS, N_SITES };
+enum {
+	S_RUN,
+	S_RUN_END,
+	S_STREAM,
+	S_OPERATIONS,
+	S_MARK,
+	S_MARK_END,
+	S_RUN_OF_PEER,
+	S_ASK,
+	S_ANSWER,
+	S_PEER,
+	S_MODEL,
+	S_TAKE_UP,
+	S_BATCH,
+	S_BATCH_END,
+	N_SITES
+};
 
 static const struct probe_row probes[N_SITES] = {
 	[S_RUN] = { OPEN(RUN), .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
 	[S_RUN_END] = { CLOSE(RUN), .group = 1 },
 	[S_STREAM] = { OPEN(STREAM), .action = ACTION_READ },
 	[S_OPERATIONS] = { POINT(STREAM), .action = ACTION_READ },
+	[S_MARK] = { OPEN(RUN), .usdt = "request_begin", .slack = SLACK_ANY, .group = 2 },
+	[S_MARK_END] = { CLOSE(RUN), .usdt = "request_end", .group = 2 },
+	[S_RUN_OF_PEER] = { OPEN(RUN), .of_peer = true, .group = 1, .event = "Infer" },
+	[S_ASK] = { ENQUEUE(STREAM), .value = { ARGUMENT_1 } },
+	[S_MODEL] = { POINT(RUN), .action = ACTION_TEXT_NUL, .value = { ARGUMENT_1 } },
+	[S_PEER] = { POINT(REQUEST), .value = { ARGUMENT_1 } },
+	[S_ANSWER] = { DEQUEUE(STREAM), .value = { ARGUMENT_1 } },
+	[S_TAKE_UP] = { DEQUEUE(BATCH), .action = ACTION_READ, .value2 = { ARGUMENT_2 } },
+	[S_BATCH] = { OPEN(BATCH), .event = "Batch" },
+	[S_BATCH_END] = { CLOSE(BATCH) },
 };
 
 static bool any(const char *s, uint32_t size)
@@ -29,7 +56,7 @@ static const struct pack pack = { .name = "test",
 				  .n_rows = N_SITES,
 				  .cheap_types = cheap,
 				  .names = { .is_name = any, .is_type = any, .type_distance = 16 },
-				  .stream_bits = { 1, 2 } };
+				  .stream_bits = { 1, 2, 64 } };
 
 #define WINDOW_START 1000
 #define WINDOW_END 900000
@@ -46,8 +73,10 @@ static union {
 	struct record_unseen unseen;
 	struct record_probe2 probe;
 	struct record_wake wake;
+	struct record_text text;
 } space[RECORDS_MAX];
 static unsigned n_records;
+static uint64_t n_finished; /* until the window closed */
 
 /* The connection, stream and thread of the next records. */
 static uint8_t target;
@@ -199,17 +228,22 @@ static void unseen(uint64_t time, uint8_t what)
 	r->head.site = what;
 }
 
-/* A run, known by its start. */
-static void ran(uint64_t start, uint64_t end, uint32_t tid)
+static void ran_at(uint8_t site, uint64_t start, uint64_t end, uint32_t tid)
 {
 	struct record_probe *r = add(start, tid, RECORD_PROBE, sizeof(*r));
 
-	r->head.site = S_RUN;
+	r->head.site = site;
 	r->stack = 500;
 	r->value = start;
 	r = add(end, tid, RECORD_PROBE, sizeof(*r));
 	r->head.site = S_RUN_END;
 	r->stack = 450;
+}
+
+/* A run, known by its start. */
+static void ran(uint64_t start, uint64_t end, uint32_t tid)
+{
+	ran_at(S_RUN, start, end, tid);
 }
 
 /* gRPC's library makes an object for a stream of a transport. */
@@ -225,7 +259,17 @@ static void stream_begins(uint64_t time, uint32_t tid, uint32_t transport, uint6
 	r->value2 = stream;
 }
 
-enum { SEND_HEADERS = 1, SEND_TRAILERS = 2, SEND_MESSAGE = 4, RECEIVE_MESSAGE = 16 };
+/* A row with a value. */
+static void valued(uint8_t site, uint64_t time, uint32_t tid, uint32_t stack, uint64_t value)
+{
+	struct record_probe *r = add(time, tid, RECORD_PROBE, sizeof(*r));
+
+	r->head.site = site;
+	r->stack = stack;
+	r->value = value;
+}
+
+enum { SEND_HEADERS = 1, SEND_TRAILERS = 2, SEND_MESSAGE = 4, RECEIVE_MESSAGE = 16, ABORT = 64 };
 
 static void stream_wants(uint64_t time, uint32_t tid, uint64_t object, uint64_t bits)
 {
@@ -262,6 +306,8 @@ static void woken(uint64_t time, uint32_t tid)
 }
 
 static uint64_t shed_ns; /* 0: nothing is shed */
+static enum probe_kind shed_kind = KIND_SOCKETS;
+static uint64_t lost_ns; /* a record was lost then; 0: none was */
 
 static int compare(const void *a, const void *b)
 {
@@ -308,16 +354,21 @@ static struct timeline *run(void)
 		CHECK_EQ(correlator_add_target(c, &targets[i]), 0);
 	for (unsigned i = 0; i < n_records; i++) {
 		if (shed_ns && space[order[i]].head.time >= shed_ns) {
-			CHECK_EQ(correlator_shed(c, KIND_SOCKETS, shed_ns, "too expensive"), 0);
+			CHECK_EQ(correlator_shed(c, shed_kind, shed_ns, "too expensive"), 0);
 			shed_ns = 0;
 		}
 		CHECK_EQ(correlator_feed(c, &space[order[i]].head), 0);
 	}
+	if (lost_ns)
+		CHECK_EQ(correlator_note_loss(c, lost_ns, lost_ns), 0);
+	n_finished = correlator_n_finished(c);
 	CHECK_EQ(correlator_finish(c, WINDOW_END, 5000000000, &t), 0);
 	correlator_free(c);
 	n_records = 0;
 	memset(ordinals, 0, sizeof(ordinals));
 	shed_ns = 0;
+	lost_ns = 0;
+	shed_kind = KIND_SOCKETS;
 	target = 0;
 	inode = 0;
 	server = true;
@@ -1124,6 +1175,194 @@ TEST(an_encrypted_connection_is_reported_unless_its_decrypted_bytes_were_seen)
 	timeline_free(t);
 }
 
+/* A request of a stream, as far as gRPC's library shows it. */
+static void served_encrypted(uint64_t time, uint32_t tid, uint32_t transport, uint64_t object,
+			     uint32_t stream)
+{
+	stream_begins(time, 4, transport, object, stream);
+	stream_wants(time + 10, tid, object, RECEIVE_MESSAGE);
+	ran(time + 30, time + 50, tid);
+	stream_wants(time + 60, tid, object, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+}
+
+TEST(encrypted_requests_are_those_of_the_librarys_streams)
+{
+	struct timeline *t;
+	struct request *q;
+
+	unseen_at(1990, 5);
+	served_encrypted(2000, 2, 9, 71, 1);
+	served_encrypted(2100, 3, 9, 73, 3);
+	t = run();
+	CHECK_EQ(t->n_requests, 2);
+	CHECK_EQ(n_finished, 2);
+	CHECK_EQ(t->n_warnings, 0);
+	q = &t->requests[1];
+	CHECK_EQ(q->start_ns, 2100);
+	CHECK_EQ(q->end_ns, 2160);
+	CHECK_EQ(q->stream, 3);
+	CHECK_EQ(q->connection, t->requests[0].connection);
+	CHECK_EQ(q->flags, REQUEST_AT_LIBRARY | REQUEST_NO_ARRIVAL);
+	CHECK_EQ(q->read_start_ns + q->read_end_ns + q->write_start_ns + q->bytes_in, 0);
+	CHECK_EQ(q->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(t->n_runs_exact, 2);
+	CHECK_EQ(t->threads[q->write_thread].tid, 3);
+	CHECK_EQ(q->phases[PHASE_QUEUE], 10);
+	CHECK_EQ(q->phases[PHASE_DECODE], 20);
+	CHECK_EQ(q->phases[PHASE_ENCODE], 10);
+	timeline_free(t);
+	/* Without encrypted connections a socket shows all there are. */
+	served_encrypted(2000, 2, 9, 71, 1);
+	t = run();
+	CHECK_EQ(t->n_requests, 0);
+	CHECK_EQ(n_finished, 0);
+	timeline_free(t);
+}
+
+TEST(a_request_that_a_socket_shows_is_not_shown_again_at_the_library)
+{
+	struct timeline *t;
+
+	/* Both connections have streams 1 and 3 at the same time. The thread that made the object
+	 * had read the request, or wrote the answer, or neither. */
+	for (unsigned known = 0; known < 3; known++) {
+		unseen_at(1990, 6);
+		for (uint32_t stream = 1; stream < 4; stream += 2) {
+			uint64_t time = 2000 + stream * 100;
+
+			asked2(time, known == 0 ? 4 : 1, 5, stream, "/plain");
+			stream_begins(time + 2, 4, 8, 80 + stream, stream);
+			stream_begins(time + 3, 4, 9, 90 + stream, stream);
+			stream_wants(time + 10, 2, 80 + stream, SEND_HEADERS | SEND_TRAILERS);
+			answered2(time + 20, known == 1 ? 2 : 1, 5, stream);
+			stream_wants(time + 30, 3, 90 + stream, SEND_HEADERS | SEND_TRAILERS);
+		}
+		t = run();
+		CHECK_EQ(t->n_requests, known < 2 ? 4 : 2);
+		for (uint32_t i = 0; i < t->n_requests; i++)
+			CHECK_EQ(t->requests[i].flags & REQUEST_AT_LIBRARY,
+				 i % 2 && known < 2 ? REQUEST_AT_LIBRARY : 0);
+		timeline_free(t);
+	}
+}
+
+TEST(an_encrypted_request_without_an_answer_is_aborted_or_truncated)
+{
+	struct timeline *t;
+
+	unseen_at(1990, 5);
+	stream_begins(2000, 4, 9, 71, 1);
+	stream_begins(2100, 4, 9, 71, 3);
+	stream_begins(2200, 4, 9, 73, 5);
+	stream_wants(2250, 4, 73, ABORT);
+	stream_wants(2260, 4, 73, ABORT);
+	t = run();
+	CHECK_EQ(t->n_requests, 3);
+	CHECK(t->requests[0].flags & REQUEST_RESET);
+	CHECK_EQ(t->requests[0].end_ns, 2100);
+	CHECK(t->requests[1].flags & REQUEST_TRUNCATED_END);
+	CHECK_EQ(t->requests[1].end_ns, WINDOW_END);
+	CHECK(t->requests[2].flags & REQUEST_RESET);
+	CHECK_EQ(t->requests[2].end_ns, 2250);
+	timeline_free(t);
+}
+
+TEST(of_more_transports_than_encrypted_connections_not_all_are_encrypted)
+{
+	struct timeline *t;
+
+	/* One was decrypted, and one is that of an object without a socket. */
+	for (uint64_t socket = 5; socket < 9; socket++)
+		unseen_at(1990, socket);
+	decrypted(1995, 6);
+	inode = 0;
+	asked(2000, 1, 0, "POST /a")->part |= MESSAGE_DECRYPTED;
+	for (uint32_t i = 1; i <= 3; i++)
+		served_encrypted(2000 + 100 * i, 2, 10 + i, 70 + i, 1);
+	t = run();
+	CHECK_EQ(t->n_requests, 4);
+	CHECK_EQ(t->requests[2].flags & REQUEST_AT_LIBRARY, REQUEST_AT_LIBRARY);
+	CHECK_EQ(t->requests[3].start_ns, 2200);
+	timeline_free(t);
+}
+
+TEST(many_plaintext_requests_that_a_thread_reads_at_once_are_counted_once)
+{
+	unseen_at(1990, 6);
+	for (uint32_t i = 0; i < 100; i++)
+		asked2(2000 + i, 4, 5, 1 + 2 * i, "/plain");
+	for (uint32_t i = 0; i < 100; i++)
+		stream_begins(2200 + i, 4, 9, 1000 + i, 1 + 2 * i);
+	/* Another thread writes what this one passes. */
+	for (uint32_t i = 0; i < 100; i++) {
+		stream_wants(3000 + 10 * i, 2, 1000 + i, SEND_HEADERS | SEND_TRAILERS);
+		answered2(3005 + 10 * i, 1, 5, 1 + 2 * i);
+	}
+	timeline_free(run());
+	CHECK_EQ(n_finished, 100);
+}
+
+TEST(a_mark_within_an_encrypted_request_is_not_counted_as_another_one)
+{
+	struct record_probe *r;
+
+	unseen_at(1990, 5);
+	stream_begins(2000, 4, 9, 71, 1);
+	r = add(2010, 2, RECORD_PROBE, sizeof(*r));
+	r->head.site = S_MARK;
+	r->stack = 500;
+	r = add(2020, 2, RECORD_PROBE, sizeof(*r));
+	r->head.site = S_MARK_END;
+	r->stack = 500;
+	stream_wants(2060, 2, 71, SEND_HEADERS | SEND_TRAILERS);
+	timeline_free(run());
+	CHECK_EQ(n_finished, 1);
+}
+
+TEST(encrypted_requests_end_where_sockets_or_streams_were_shed)
+{
+	static const enum probe_kind kinds[] = { KIND_SOCKETS, KIND_RUNS };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct timeline *t;
+
+		unseen_at(1990, 5);
+		unseen_at(1990, 6);
+		stream_begins(2000, 4, 9, 71, 1);
+		shed_ns = 3000;
+		shed_kind = kinds[i];
+		stream_wants(3500, 2, 71, SEND_HEADERS | SEND_TRAILERS);
+		/* Of a connection that a socket would have shown. */
+		served_encrypted(4000, 3, 10, 73, 1);
+		t = run();
+		CHECK_EQ(n_finished, 0);
+		CHECK_EQ(t->n_requests, 1);
+		CHECK(t->requests[0].flags & REQUEST_TRUNCATED_END);
+		CHECK_EQ(t->requests[0].end_ns, 3000);
+		timeline_free(t);
+	}
+}
+
+TEST(encrypted_requests_of_a_process_end_with_it)
+{
+	static const uint8_t kinds[] = { RECORD_EXIT, RECORD_EXEC };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct record_thread *r;
+		struct timeline *t;
+
+		unseen_at(1990, 5);
+		stream_begins(2000, 4, 9, 71, 1);
+		r = add(3000, 77, kinds[i], sizeof(*r));
+		r->pid = 77;
+		t = run();
+		CHECK_EQ(t->n_requests, 1);
+		CHECK(t->requests[0].flags & REQUEST_RESET);
+		CHECK_EQ(t->requests[0].end_ns, 3000);
+		timeline_free(t);
+	}
+}
+
 TEST(requests_end_where_their_probes_were_shed)
 {
 	struct timeline *t;
@@ -1222,6 +1461,94 @@ TEST(the_thread_that_passes_the_answer_to_the_stream_has_executed_its_runs)
 	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_EXACT);
 	CHECK_EQ(t->n_runs_orphaned, 0);
 	timeline_free(t);
+}
+
+TEST(a_run_is_of_the_stream_that_is_passed_the_answer_which_it_was_to_make)
+{
+	struct timeline *t;
+
+	/* One thread begins both runs, another passes both answers, in the other order. */
+	asked2(2000, 1, 5, 1, "/a");
+	asked2(2000, 1, 5, 3, "/b");
+	asked2(2000, 1, 5, 5, "/c");
+	for (unsigned i = 0; i < 3; i++)
+		stream_begins(2010 + i, 4, 9, 71 + 2 * i, 1 + 2 * i);
+	valued(S_ASK, 2100, 2, 600, 0xa1);
+	ran_at(S_RUN_OF_PEER, 2110, 2120, 2);
+	valued(S_ASK, 2130, 2, 600, 0xa2);
+	ran_at(S_RUN_OF_PEER, 2140, 2150, 2);
+	/* No object of an answer. */
+	ran_at(S_RUN_OF_PEER, 2160, 2170, 2);
+	valued(S_ANSWER, 2300, 3, 500, 0xa2);
+	stream_wants(2301, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+	answered2(2318, 3, 5, 3);
+	valued(S_ANSWER, 2340, 3, 500, 0xa1);
+	stream_wants(2341, 3, 71, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+	answered2(2358, 3, 5, 1);
+	/* After the function has returned; and an object that no run was to make. */
+	valued(S_ASK, 2420, 2, 600, 0xa1);
+	ran_at(S_RUN_OF_PEER, 2430, 2440, 2);
+	valued(S_ANSWER, 2450, 3, 300, 0xa1);
+	stream_wants(2451, 3, 75, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+	answered2(2470, 3, 5, 5);
+	t = run();
+	CHECK_STR(owner(t, 2110), "/a");
+	CHECK_STR(owner(t, 2140), "/b");
+	CHECK(!owner(t, 2160));
+	CHECK(!owner(t, 2430));
+	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
+	CHECK_EQ(find(t, "/c")->n_runs, 0);
+	timeline_free(t);
+}
+
+/* A thread begins a run which is to make that answer, for the stream of the object. */
+static void ran_to_answer(uint64_t time, uint64_t answer)
+{
+	asked2(time, 1, 5, 1, "/a");
+	asked2(time, 1, 5, 3, "/b");
+	stream_begins(time + 10, 4, 9, 71, 1);
+	stream_begins(time + 11, 4, 9, 73, 3);
+	valued(S_ASK, time + 100, 2, 600, answer);
+	ran_at(S_RUN_OF_PEER, time + 110, time + 120, 2);
+}
+
+TEST(an_answer_that_its_function_did_not_pass_is_not_that_of_a_later_stream)
+{
+	struct timeline *t;
+
+	for (unsigned returned = 0; returned < 2; returned++) {
+		ran_to_answer(2000, 0xa1);
+		valued(S_ANSWER, 2300, 3, 500, 0xa1);
+		if (returned)
+			valued(S_RUN_END, 2305, 3, 510, 0);
+		stream_wants(2310, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+		answered2(2330, 3, 5, 3);
+		t = run();
+		if (returned)
+			CHECK(!owner(t, 2110));
+		else
+			CHECK_STR(owner(t, 2110), "/b");
+		timeline_free(t);
+	}
+}
+
+TEST(a_request_during_which_a_record_was_lost_gets_no_run_by_its_answer)
+{
+	struct timeline *t;
+
+	for (unsigned late = 0; late < 2; late++) {
+		ran_to_answer(2000, 0xa1);
+		valued(S_ANSWER, 2300, 3, 500, 0xa1);
+		stream_wants(2310, 3, 71, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
+		answered2(2330, 3, 5, 1);
+		lost_ns = late ? 2400 : 2200;
+		t = run();
+		if (late)
+			CHECK_STR(owner(t, 2110), "/a");
+		else
+			CHECK(!owner(t, 2110));
+		timeline_free(t);
+	}
 }
 
 TEST(runs_before_a_thread_took_up_a_stream_do_not_belong_to_it)
@@ -1370,6 +1697,189 @@ TEST(a_transport_at_a_reused_address_is_another_connection)
 			CHECK(t->spans[i].request &&
 			      !strcmp(text_at(t, t->requests[t->spans[i].request - 1].path),
 				      t->threads[t->spans[i].thread].tid == 2 ? "/b" : "/c"));
+	timeline_free(t);
+}
+
+/* The server begins with the request of that socket, and runs it. */
+static void ran_for(uint64_t start, uint64_t end, uint32_t tid, uint64_t socket)
+{
+	uint32_t port = 40000 + (uint32_t)socket;
+
+	valued(S_PEER, start - 5, tid, 600, AF_INET | (uint64_t)htons((uint16_t)port) << 16);
+	ran_at(S_RUN_OF_PEER, start, end, tid);
+}
+
+TEST(a_run_is_of_the_request_that_its_thread_has_read_from_the_peer_at_hand)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2001, 1, 6, "POST /b");
+	ran_for(2110, 2120, 1, 6);
+	ran_for(2130, 2140, 1, 5);
+	/* Another one of that connection; a thread that has not read it. */
+	answered(2200, 1, 6, 200);
+	asked(2210, 1, 6, "POST /c");
+	ran_for(2220, 2230, 2, 6);
+	ran_for(2240, 2250, 1, 6);
+	answered(2300, 1, 5, 200);
+	answered(2310, 1, 6, 200);
+	t = run();
+	CHECK_STR(owner(t, 2110), "/b");
+	CHECK_STR(owner(t, 2130), "/a");
+	CHECK(!owner(t, 2220));
+	CHECK_STR(owner(t, 2240), "/c");
+	CHECK_EQ(find(t, "/b")->attribution, ATTRIBUTION_EXACT);
+	timeline_free(t);
+}
+
+TEST(a_run_in_a_batch_of_known_requests_is_not_inferred_to_be_of_another_one)
+{
+	struct timeline *t;
+
+	/* 0: the batch was not seen. */
+	for (unsigned batch = 0; batch < 2; batch++) {
+		asked(2000, 1, 5, "POST /a");
+		asked(2001, 1, 6, "POST /b");
+		waits(2010, 2);
+		ran_for(2110, 2120, 1, 5);
+		woken(2130, 2);
+		if (batch)
+			valued(S_BATCH, 2140, 2, 600, 0);
+		ran(2150, 2160, 2);
+		if (!batch)
+			ran_for(2170, 2180, 1, 6);
+		if (batch)
+			valued(S_BATCH_END, 2190, 2, 610, 0);
+		answered(2200, 1, 5, 200);
+		answered(2300, 1, 6, 200);
+		t = run();
+		CHECK_STR(owner(t, 2110), "/a");
+		CHECK(!owner(t, 2150));
+		if (!batch)
+			CHECK_STR(owner(t, 2170), "/b");
+		CHECK_EQ(find(t, "/b")->attribution, batch ? ATTRIBUTION_NONE : ATTRIBUTION_EXACT);
+		timeline_free(t);
+	}
+}
+
+/* The thread names a model. */
+static void named(uint64_t time, uint32_t tid, const char *model)
+{
+	struct record_text *r = add(time, tid, RECORD_TEXT, sizeof(*r));
+
+	r->probe.head.site = S_MODEL;
+	r->probe.stack = 580;
+	r->size = (uint32_t)strlen(model);
+	memcpy(r->text, model, r->size);
+}
+
+TEST(of_several_models_that_a_thread_names_or_after_an_inner_run_none_is_known)
+{
+	struct timeline *t;
+
+	for (unsigned i = 0; i < 4; i++)
+		asked(2000 + i, 1, 5 + i,
+		      (const char *[]){ "POST /a", "POST /b", "POST /c", "POST /d" }[i]);
+	named(2100, 1, "m");
+	named(2101, 1, "n");
+	ran_for(2110, 2120, 1, 5);
+	/* The same one twice. */
+	named(2200, 1, "m");
+	named(2201, 1, "m");
+	ran_for(2210, 2220, 1, 6);
+	valued(S_RUN, 2300, 1, 700, 1);
+	named(2301, 1, "m");
+	ran_for(2310, 2320, 1, 9);
+	valued(S_RUN_END, 2330, 1, 690, 0);
+	ran_for(2410, 2420, 1, 7);
+	t = run();
+	CHECK_EQ(find(t, "/a")->model, TEXT_NONE);
+	CHECK_STR(text_at(t, find(t, "/b")->model), "m");
+	CHECK_STR(owner(t, 2410), "/c");
+	CHECK_EQ(find(t, "/c")->model, TEXT_NONE);
+	timeline_free(t);
+}
+
+TEST(the_model_that_a_thread_names_is_that_of_its_next_runs_request)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2001, 1, 6, "POST /v2/models/m/infer");
+	asked(2002, 1, 7, "POST /c");
+	for (unsigned i = 0; i < 2; i++) {
+		named(2100 + 100 * i, 1, "named");
+		ran_for(2110 + 100 * i, 2120 + 100 * i, 1, 5 + i);
+	}
+	ran_for(2310, 2320, 1, 7);
+	t = run();
+	CHECK_STR(text_at(t, find(t, "/a")->model), "named");
+	CHECK_STR(text_at(t, find(t, "/v2/models/m/infer")->model), "m");
+	CHECK_EQ(find(t, "/c")->model, TEXT_NONE);
+	timeline_free(t);
+}
+
+TEST(a_run_for_a_peer_of_which_nothing_or_something_else_is_known_is_unattributed)
+{
+	struct timeline *t;
+
+	/* Pipelined: the first one is served first, the other one later. */
+	asked(2000, 1, 5, "POST /a");
+	asked(2000, 1, 5, "POST /b");
+	ran_for(2110, 2120, 1, 5);
+	answered(2200, 1, 5, 200);
+	ran_for(2210, 2220, 1, 5);
+	answered(2300, 1, 5, 200);
+	/* No peer; a second run; another peer; a request over HTTP/2. */
+	asked(2400, 3, 6, "POST /c");
+	ran_at(S_RUN_OF_PEER, 2410, 2420, 3);
+	ran_for(2430, 2440, 3, 9);
+	/* The server has answered without a run, and then begins another one. */
+	valued(S_PEER, 2441, 3, 400, AF_INET | (uint64_t)htons(40006) << 16);
+	ran_at(S_RUN_OF_PEER, 2442, 2443, 3);
+	ran_for(2450, 2460, 3, 6);
+	ran_for(2470, 2480, 3, 6);
+	asked2(2500, 4, 7, 1, "/d");
+	ran_for(2510, 2520, 4, 7);
+	t = run();
+	CHECK_STR(owner(t, 2110), "/a");
+	CHECK(!owner(t, 2210));
+	CHECK(!owner(t, 2410));
+	CHECK(!owner(t, 2430));
+	CHECK(!owner(t, 2442));
+	CHECK_STR(owner(t, 2450), "/c");
+	CHECK(!owner(t, 2470));
+	CHECK(!owner(t, 2510));
+	timeline_free(t);
+}
+
+TEST(of_two_peers_with_one_port_neither_is_known)
+{
+	struct timeline *t;
+
+	asked(2000, 1, 5, "POST /a");
+	asked(2001, 1, 6, "POST /b")->peer_port = 40005;
+	ran_for(2110, 2120, 1, 5);
+	answered(2125, 1, 6, 200);
+	ran_for(2130, 2140, 1, 5);
+	answered(2150, 1, 5, 200);
+	/* Both are done. */
+	asked(2200, 1, 6, "POST /c")->peer_port = 40005;
+	ran_for(2210, 2220, 1, 5);
+	/* Of three, also after that. */
+	asked(2300, 1, 5, "POST /d");
+	asked(2301, 1, 7, "POST /e")->peer_port = 40005;
+	answered(2310, 1, 5, 200);
+	answered(2311, 1, 6, 200);
+	answered(2312, 1, 7, 200);
+	asked(2320, 1, 5, "POST /f");
+	ran_for(2330, 2340, 1, 5);
+	t = run();
+	CHECK(!owner(t, 2110));
+	CHECK(!owner(t, 2130));
+	CHECK_STR(owner(t, 2210), "/c");
+	CHECK(!owner(t, 2330));
 	timeline_free(t);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a timeline computes itself: the lanes of its requests. */
+/* What a timeline computes itself: the order of its spans, and the lanes of its requests. */
 #include "daemon/timeline/timeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/macro.h"
 #include "tests/unit/check.h"
@@ -65,6 +66,55 @@ TEST(a_hundred_thousand_requests_at_once_have_a_lane_each_and_ten_at_a_time_have
 	for (uint32_t i = 10; i < MANY; i++)
 		CHECK_EQ(requests[i].lane, requests[i - 10].lane);
 	free(requests);
+}
+
+/* How many spans of these kinds are found, if each is where one that looks at all finds it. */
+static uint64_t count_found(const struct timeline *t, unsigned kinds)
+{
+	uint64_t n = 0, expected = 0;
+
+	TIMELINE_EACH (t, i, kinds) {
+		while (expected < i)
+			CHECK(!(kinds >> t->spans[expected++].kind & 1));
+		CHECK(kinds >> t->spans[i].kind & 1);
+		expected = i + 1;
+		n++;
+	}
+	while (expected < t->n_spans)
+		CHECK(!(kinds >> t->spans[expected++].kind & 1));
+	return n;
+}
+
+TEST(spans_are_sorted_by_thread_and_start_and_found_by_their_kinds)
+{
+	static const struct span spans[] = {
+		{ .thread = 2, .start_ns = 10, .end_ns = 90, .kind = SPAN_EXECUTOR },
+		{ .thread = 0, .start_ns = 11, .end_ns = 80, .kind = SPAN_RUN },
+		{ .thread = 2, .start_ns = 40, .end_ns = 50, .kind = SPAN_BLOCKED },
+		{ .thread = 2, .start_ns = 20, .end_ns = 30, .kind = SPAN_OP },
+		{ .thread = 0, .start_ns = 12, .end_ns = 20, .kind = SPAN_OP },
+		{ .thread = 2, .start_ns = 20, .end_ns = 35, .kind = SPAN_OP },
+	};
+	static const uint64_t starts[] = { 11, 12, 10, 20, 20, 40 };
+	struct timeline *t = calloc(1, sizeof(*t));
+
+	CHECK(t);
+	t->spans = malloc(sizeof(spans));
+	t->threads = calloc(3, sizeof(t->threads[0]));
+	CHECK(t->spans && t->threads);
+	memcpy(t->spans, spans, sizeof(spans));
+	t->n_spans = ARRAY_SIZE(spans);
+	t->n_threads = 3;
+	CHECK_EQ(count_found(t, 1 << SPAN_OP), 3);
+	CHECK_EQ(timeline_finish(t), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(starts); i++)
+		CHECK_EQ(t->spans[i].start_ns, starts[i]);
+	CHECK_EQ(t->spans[3].end_ns, 35); /* the longer one first */
+	CHECK_EQ(count_found(t, 1 << SPAN_OP), 3);
+	CHECK_EQ(count_found(t, 1 << SPAN_RUN | 1 << SPAN_BLOCKED), 2);
+	CHECK_EQ(count_found(t, 1 << SPAN_LABEL), 0);
+	CHECK_EQ(timeline_next(t, t->n_spans, ~0u), t->n_spans);
+	timeline_free(t);
 }
 
 CHECK_MAIN()

@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +20,9 @@
 #include "lib/base/array.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
+#include "lib/base/parallel.h"
 
-#define CLOSERS_MAX 16u
+#define CLOSERS 16
 
 /* What is attached: a link of many sites of one process, a perf event, or a tracepoint. */
 struct attached {
@@ -108,40 +108,16 @@ static void attached_done(const struct attached *link)
 	safe_close(link->event);
 }
 
-/* Closes every n-th link, beginning with the first. */
-struct closer {
-	struct attached *first, *end;
-	unsigned step;
-};
-
-static void *close_links(void *data)
+static void close_link(unsigned i, void *links)
 {
-	const struct closer *c = data;
-
-	for (struct attached *l = c->first; l < c->end; l += c->step)
-		attached_done(l);
-	return NULL;
+	attached_done((const struct attached *)links + i);
 }
 
 /* Closing a link waits for grace periods of the kernel; links that are closed in parallel wait for
  * the same ones. */
 static void links_done(struct attached *links, unsigned n)
 {
-	struct closer closers[CLOSERS_MAX];
-	pthread_t threads[CLOSERS_MAX];
-	unsigned step = MIN(n, CLOSERS_MAX);
-	bool started[CLOSERS_MAX];
-
-	for (unsigned i = 0; i < step; i++) {
-		closers[i] = (struct closer){ .first = links + i, .end = links + n, .step = step };
-		started[i] = i + 1 < step &&
-			     pthread_create(&threads[i], NULL, close_links, &closers[i]) == 0;
-		if (!started[i])
-			close_links(&closers[i]);
-	}
-	for (unsigned i = 0; i < step; i++)
-		if (started[i])
-			pthread_join(threads[i], NULL);
+	parallel_run(CLOSERS, n, close_link, links);
 }
 
 struct attachment *attachment_free(struct attachment *a)

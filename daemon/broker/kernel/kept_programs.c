@@ -5,11 +5,11 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "lib/base/macro.h"
+#include "lib/base/parallel.h"
 
 #define MAPS_MAX 48
 #define SUBPROGRAMS_MAX 32
@@ -279,67 +279,75 @@ static int make_program(const struct kept_programs *c, const struct kept_program
 	return fd < 0 ? -errno : fd;
 }
 
-/* The verifier takes most of the time: programs are loaded in parallel. */
+/* The kernel clears the memory of rings, and the verifier takes most of the time: maps, and then
+ * programs, are made in parallel. */
 struct loading {
 	const struct kept_programs *cache;
-	const int *fds; /* of the maps */
+	int fds[MAPS_MAX]; /* of the maps; -1: none */
 	struct programs *programs;
 	enum program order[PROGRAM_COUNT];
-	/* Next in the order that no thread has taken yet. */
-	unsigned next;
 	unsigned kinds;
+	int (*make)(struct loading *l, unsigned i);
 	int error;
 };
 
-static void *load_programs(void *data)
+static int make_nth_map(struct loading *l, unsigned i)
 {
-	struct loading *l = data;
-	unsigned i;
+	const struct kept_map *kept = &l->cache->maps[i];
 
-	while ((i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < PROGRAM_COUNT) {
-		const struct kept_program *kept = &l->cache->programs[l->order[i]];
-		int r = 0;
-
-		if (kept->there && program_is_of_kinds(l->order[i], l->kinds))
-			r = l->programs->programs[l->order[i]] = make_program(
-				l->cache, kept, program_facts[l->order[i]].name, l->fds);
-		if (r < 0)
-			__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
-	}
-	return NULL;
+	if (!program_map_is_of_kinds(kept->name, l->kinds))
+		return 0;
+	return l->fds[i] = make_map(kept, l->cache->btf);
 }
 
-static int load_all(struct loading *l)
+static int make_nth_program(struct loading *l, unsigned i)
 {
-	pthread_t threads[LOADERS - 1];
-	unsigned n = 0;
+	enum program program = l->order[i];
+	const struct kept_program *kept = &l->cache->programs[program];
 
-	while (n < ARRAY_SIZE(threads) && pthread_create(&threads[n], NULL, load_programs, l) == 0)
-		n++;
-	load_programs(l);
-	for (unsigned i = 0; i < n; i++)
-		pthread_join(threads[i], NULL);
+	if (!kept->there || !program_is_of_kinds(program, l->kinds))
+		return 0;
+	return l->programs->programs[program] =
+		       make_program(l->cache, kept, program_facts[program].name, l->fds);
+}
+
+static void make_one(unsigned i, void *data)
+{
+	struct loading *l = data;
+	int r = l->make(l, i);
+
+	if (r < 0)
+		__atomic_store_n(&l->error, r, __ATOMIC_RELAXED);
+}
+
+static int make_all(struct loading *l, int (*make)(struct loading *l, unsigned i), unsigned n)
+{
+	l->make = make;
+	parallel_run(LOADERS, n, make_one, l);
 	return l->error;
 }
 
 int kept_programs_load(struct kept_programs *c, unsigned kinds, struct programs *ret)
 {
 	bool sockets = kinds & KIND_BIT(KIND_SOCKETS);
-	int fds[MAPS_MAX], r = sockets ? renew_secret(c) : 0;
-	struct loading loading = { .cache = c, .fds = fds, .programs = ret, .kinds = kinds };
+	int r = sockets ? renew_secret(c) : 0;
+	struct loading loading = { .cache = c, .programs = ret, .kinds = kinds };
 
-	for (unsigned i = 0; i < c->n_maps && r >= 0; i++) {
-		fds[i] = -1;
-		if (!program_map_is_of_kinds(c->maps[i].name, kinds))
-			continue;
-		r = fds[i] = make_map(&c->maps[i], c->btf);
-		if (r >= 0)
-			r = programs_take_map(ret, c->maps[i].name, fds[i]);
+	memset(loading.fds, 0xff, sizeof(loading.fds));
+	if (r >= 0)
+		r = make_all(&loading, make_nth_map, c->n_maps);
+	/* Those that were made, too, if another failed. */
+	for (unsigned i = 0; i < c->n_maps; i++) {
+		int taken = loading.fds[i] < 0
+				    ? 0
+				    : programs_take_map(ret, c->maps[i].name, loading.fds[i]);
+
+		r = r < 0 ? r : taken;
 	}
 	if (r < 0)
 		return r;
 	programs_load_order(loading.order);
-	return load_all(&loading);
+	return make_all(&loading, make_nth_program, PROGRAM_COUNT);
 }
 
 bool kept_programs_serve(const struct kept_programs *c, int attach_type, unsigned kinds)

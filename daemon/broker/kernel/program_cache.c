@@ -311,6 +311,13 @@ static enum program find_refused(const struct program_cache *c)
 	return i;
 }
 
+/* Decrypted bytes are those of sockets that are followed. */
+static unsigned usable_kinds(const struct program_cache *c, unsigned kinds)
+{
+	kinds &= ~c->refused_kinds;
+	return kinds & KIND_BIT(KIND_SOCKETS) ? kinds : kinds & ~KIND_BIT(KIND_DECRYPTED);
+}
+
 static int load_or_examine(struct program_cache *c, int attach_type, unsigned kinds,
 			   struct programs *ret, char *ret_reason, size_t size)
 {
@@ -318,7 +325,7 @@ static int load_or_examine(struct program_cache *c, int attach_type, unsigned ki
 	int r;
 
 	if (find_refused(c) == PROGRAM_COUNT) {
-		r = load(c, attach_type, kinds & ~c->refused_kinds, ret);
+		r = load(c, attach_type, usable_kinds(c, kinds), ret);
 		if (r >= 0 || is_out_of_room(r) || c->refuses)
 			return r;
 		if (examine(c, attach_type) < 0 || !c->refuses)
@@ -326,7 +333,7 @@ static int load_or_examine(struct program_cache *c, int attach_type, unsigned ki
 	}
 	refused = find_refused(c);
 	if (refused == PROGRAM_COUNT)
-		return load(c, attach_type, kinds & ~c->refused_kinds, ret);
+		return load(c, attach_type, usable_kinds(c, kinds), ret);
 	snprintf(ret_reason, size, "the kernel refused the BPF program %s: %s",
 		 program_facts[refused].name, c->verdicts[refused].reason);
 	return c->verdicts[refused].error == -EPERM ? -EPERM : -EOPNOTSUPP;

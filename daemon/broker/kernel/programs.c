@@ -18,16 +18,16 @@ static const struct {
 	const char *name;
 	enum probe_kind kind;
 } maps_of_kinds[] = {
-	{ "calls", KIND_SOCKETS },        { "io_uring_reported", KIND_SOCKETS },
-	{ "listeners", KIND_SOCKETS },    { "connections", KIND_SOCKETS },
-	{ "described", KIND_SOCKETS },    { "fresh", KIND_SOCKETS },
-	{ "windows", KIND_SOCKETS },      { "holds", KIND_SOCKETS },
-	{ "n_holds", KIND_SOCKETS },      { "samples", KIND_STACKS },
-	{ "plain_calls", KIND_SOCKETS },  { "plaintexts", KIND_SOCKETS },
-	{ "no_plaintext", KIND_SOCKETS }, { "kernel_names", KIND_STACKS },
-	{ "kernel_count", KIND_STACKS },  { "interpreters", KIND_STACKS },
-	{ "scripts", KIND_STACKS },       { "script_count", KIND_STACKS },
-	{ "script_walks", KIND_STACKS },  { "copies", KIND_STACKS },
+	{ "calls", KIND_SOCKETS },          { "io_uring_reported", KIND_SOCKETS },
+	{ "listeners", KIND_SOCKETS },      { "connections", KIND_SOCKETS },
+	{ "described", KIND_SOCKETS },      { "fresh", KIND_SOCKETS },
+	{ "windows", KIND_SOCKETS },        { "holds", KIND_SOCKETS },
+	{ "n_holds", KIND_SOCKETS },        { "samples", KIND_STACKS },
+	{ "plain_calls", KIND_SOCKETS },    { "plaintexts", KIND_SOCKETS },
+	{ "no_plaintext", KIND_DECRYPTED }, { "kernel_names", KIND_STACKS },
+	{ "kernel_count", KIND_STACKS },    { "interpreters", KIND_STACKS },
+	{ "scripts", KIND_STACKS },         { "script_count", KIND_STACKS },
+	{ "script_walks", KIND_STACKS },    { "copies", KIND_STACKS },
 };
 
 void programs_done(struct programs *p)

@@ -60,7 +60,7 @@
 	  .needs = "inet_csk_accept", .with = AT_SOCKETS)                                          \
 	X(SAMPLE_SCRIPTS, "on_sample_scripts", KIND_STACKS, 28, .is_extra = true)                  \
 	X(SAMPLE, "on_sample", KIND_STACKS, 25, .unless = PROGRAM_BIT(SAMPLE_SCRIPTS))             \
-	X(PLAINTEXT, "on_plaintext", KIND_SOCKETS, 29, .is_extra = true)
+	X(PLAINTEXT, "on_plaintext", KIND_DECRYPTED, 29)
 
 enum program {
 #define PROGRAM_ID(id, ...) PROGRAM_##id,
@@ -103,7 +103,9 @@ extern const struct program_facts program_facts[PROGRAM_COUNT];
 
 /* Kinds as a bit mask: those that have programs of their own. */
 #define KIND_BIT(kind) (1u << (kind))
-#define PROGRAM_KINDS (KIND_BIT(KIND_SWITCHES) | KIND_BIT(KIND_SOCKETS) | KIND_BIT(KIND_STACKS))
+#define PROGRAM_KINDS                                                                              \
+	(KIND_BIT(KIND_SWITCHES) | KIND_BIT(KIND_SOCKETS) | KIND_BIT(KIND_STACKS) |                \
+	 KIND_BIT(KIND_DECRYPTED))
 
 struct programs {
 	int programs[PROGRAM_COUNT];

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,36 +96,50 @@ static void on_record(const struct site_record *record, void *data)
 	if (file < 0 || !record->n)
 		return;
 	r = probe_again(repair, record, file);
-	if (r < 0 && r != -ESRCH)
+	if (r >= 0)
+		repair->n_sites += record->n;
+	else if (r != -ESRCH)
 		log_warning_errno(r, "cannot remove probes that were left in process %d: %m",
 				  record->pid);
-	repair->n_sites += record->n;
 }
 
-static void repair_all(enum attach_mode mode, int directory)
-{
-	struct repair repair = { .mode = mode, .program = empty_program_load(mode) };
+struct repair_job {
+	enum attach_mode mode;
+	int directory, predecessor;
+};
 
-	site_log_take(directory, on_record, &repair);
+static void *repair_thread(void *data)
+{
+	_cleanup_free_ struct repair_job *job = data;
+	_cleanup_close_ int predecessor = job->predecessor;
+	struct repair repair = { .mode = job->mode, .program = empty_program_load(job->mode) };
+
+	/* What the kernel leaves is known once it has ended. */
+	while (predecessor >= 0 && poll(&(struct pollfd){ predecessor, POLLIN, 0 }, 1, -1) < 0 &&
+	       errno == EINTR)
+		;
+	site_log_take(job->directory, on_record, &repair);
 	safe_close(repair.program);
 	if (repair.n_sites)
 		log_info("%u probes that an earlier broker may have left were removed",
 			 repair.n_sites);
-}
-
-static void *repair_thread(void *data)
-{
-	repair_all(ATTACH_PERF_EVENT, (int)(intptr_t)data);
 	return NULL;
 }
 
-void repair_processes(enum attach_mode mode, int directory)
+void repair_processes(enum attach_mode mode, int directory, int predecessor)
 {
+	struct repair_job *job = malloc(sizeof(*job));
 	pthread_t thread;
 
 	site_log_claim(directory);
-	if (mode == ATTACH_MULTI)
-		repair_all(mode, directory);
-	else if (pthread_create(&thread, NULL, repair_thread, (void *)(intptr_t)directory) == 0)
+	if (job)
+		*job = (struct repair_job){ mode, directory, predecessor };
+	if (job && pthread_create(&thread, NULL, repair_thread, job) == 0) {
 		pthread_detach(thread);
+		return;
+	}
+	free(job);
+	safe_close(predecessor);
+	log_warning(
+		"cannot start a thread: probes that an earlier broker left stay until the next start");
 }

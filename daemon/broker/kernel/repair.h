@@ -5,7 +5,8 @@
 
 #include "daemon/broker/message.h"
 
-/* directory: the state directory, borrowed for good; -1: nothing is known. What cannot be removed
- * is logged. Perf events are removed one after the other, in a thread: that may take half a minute.
- */
-void repair_processes(enum attach_mode mode, int directory);
+/* Starts a thread: the kernel needs about 5 ms for each site, and for perf events up to half a
+ * minute. directory: the state directory, borrowed for good; -1: nothing is known. predecessor:
+ * pidfd of a broker that must end first; -1: it has ended; owned. What cannot be removed
+ * is logged. */
+void repair_processes(enum attach_mode mode, int directory, int predecessor);

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which request a run works for. The attribution is exact in two cases: a thread read one request,
- * did the run and wrote that request's answer (nesting); or a thread that has no unanswered request
- * of its own began an answer right after the run, so that the connection and stream it wrote to
- * identify the request. What streams.c and contexts.c find has precedence. The attribution is
- * inferred where the thread was woken after the request was read and no other request waited for a
- * run then. Where several requests are possible, the run has none.
+ * Which request a run works for. The attribution is exact in three cases: a thread read one
+ * request, did the run and wrote that request's answer (nesting); or a thread that has no
+ * unanswered request of its own began an answer right after the run, so that the connection and
+ * stream it wrote to identify the request; or the server has the client's address where it begins
+ * the run. What streams.c and contexts.c find has precedence. The attribution is inferred where the
+ * thread was woken after the request was read and no other request waited for a run then. Where
+ * several requests are possible, the run has none.
  */
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/correlate/attribute/answers.h"
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/crossing.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
 #define RUNS_MAX 32
@@ -36,31 +40,21 @@ struct thread_requests {
 	uint32_t woken_by; /* THREAD_NONE: unknown */
 	bool ran;          /* since then */
 	bool is_reader;    /* it has read requests */
+	/* Until then it may have worked for a request that it was not seen to read, or that nobody
+	 * waited for any more. */
+	uint64_t doubtful_until_ns;
+	/* Of the connection that a run within the function at that stack is for; 0: unknown. */
+	uint32_t peer_port, peer_stack;
 };
 
 /* NULL: no memory. */
 static struct thread_requests *thread_get(struct correlator *c, uint32_t thread)
 {
 	struct attributions *a = &c->attributions;
-	uint64_t from = a->threads_size;
 
-	while (thread >= a->threads_size) {
-		struct thread_habits *habits =
-			correlator_grow(c, a->habits, &a->habits_size, from, sizeof(*habits));
-		struct thread_requests *threads;
-
-		if (!habits)
-			return NULL;
-		a->habits = habits;
-		memset(habits + from, 0, (a->habits_size - from) * sizeof(*habits));
-		threads = correlator_grow(c, a->threads, &a->threads_size, from, sizeof(*threads));
-		if (!threads)
-			return NULL;
-		a->threads = threads;
-		memset(threads + from, 0, (a->threads_size - from) * sizeof(*threads));
-		from = a->threads_size;
-	}
-	return &a->threads[thread];
+	if (!correlator_element(c, &a->habits, &a->habits_size, thread, sizeof(*a->habits)))
+		return NULL;
+	return correlator_element(c, &a->threads, &a->threads_size, thread, sizeof(*a->threads));
 }
 
 static struct span *span_at(struct correlator *c, uint64_t index)
@@ -143,6 +137,81 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	t->ran = true;
 }
 
+static uint64_t peer_key(uint32_t thread, uint32_t port, uint32_t process)
+{
+	return target_key((uint64_t)thread << 16 | port, (uint8_t)process);
+}
+
+static bool is_unanswered(const struct requests *r, uint32_t request)
+{
+	return !requests_state(r, request)->answering && !requests_state(r, request)->done;
+}
+
+/* The connection with that peer has a request that the thread has read. */
+static void note_peer(struct correlator *c, uint32_t thread, uint32_t request)
+{
+	struct requests *r = &c->requests;
+	const struct request *q = requests_get(r, request);
+	uint64_t key = peer_key(thread, q->peer_port, q->process), value = request;
+	const uint64_t *found = map_get(&c->attributions.of_peer, key);
+	const uint32_t noted[] = { found ? (uint32_t)*found + 1 : 0,
+				   found ? (uint32_t)(*found >> 32) : 0 };
+	uint32_t n = 0;
+
+	/* Of three clients nothing is known any more. */
+	if (q->protocol != PROTOCOL_HTTP1 || (found && *found == NO_REQUEST))
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(noted); i++) {
+		if (!noted[i] || !is_unanswered(r, noted[i] - 1))
+			continue;
+		/* Pipelined: it is served after the one before it. */
+		if (requests_state(r, noted[i] - 1)->connection ==
+		    requests_state(r, request)->connection)
+			return;
+		/* Of two clients with that port on different hosts. */
+		value = n++ ? NO_REQUEST : (uint64_t)(request + 1) << 32 | (noted[i] - 1);
+	}
+	correlator_put(c, &c->attributions.of_peer, key, value);
+}
+
+void attribution_point(struct correlator *c, const struct entry *e)
+{
+	struct thread_requests *t = thread_get(c, e->thread);
+	struct sockaddr_in peer;
+
+	nesting_pass(c, e);
+	memcpy(&peer, &e->record->value, sizeof(e->record->value));
+	if (!t)
+		return;
+	t->peer_stack = e->record->stack;
+	t->peer_port = peer.sin_family == AF_INET || peer.sin_family == AF_INET6
+			       ? ntohs(peer.sin_port)
+			       : 0;
+}
+
+void attribution_on_run_of_peer(struct correlator *c, const struct entry *e, uint64_t span)
+{
+	struct thread_requests *t = thread_get(c, e->thread);
+	uint32_t process = e->record->head.target;
+	const uint64_t *found;
+
+	if (!t)
+		return;
+	found = t->peer_port && !stack_at_or_above(e->record->stack, t->peer_stack)
+			? map_get(&c->attributions.of_peer,
+				  peer_key(e->thread, t->peer_port, process))
+			: NULL;
+	t->peer_port = 0;
+	answers_on_run(c, e->thread, span);
+	models_on_run(c, e->thread, span);
+	if (span == NO_SPAN || !found || *found >= NO_REQUEST ||
+	    !claims_can_be_of(c, span, (uint32_t)*found))
+		return;
+	claims_remove_inferred(c, (uint32_t)*found);
+	if (!requests_get(&c->requests, (uint32_t)*found)->n_runs)
+		claims_add(c, span, (uint32_t)*found, false);
+}
+
 void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
 	struct thread_requests *t = thread_get(c, thread);
@@ -182,6 +251,7 @@ void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request
 		return;
 	resolve(c, t);
 	t->is_reader = true;
+	note_peer(c, thread, request);
 	add(t->read, &t->n_read, request, &t->overflow);
 	contexts_on_read(c, thread, request);
 	claims_wait(c, request);
@@ -214,6 +284,15 @@ static void note_writing(struct thread_habits *h, const struct thread_requests *
 		h->writes_others = true;
 }
 
+static void note_answer_of_other(struct correlator *c, struct thread_requests *t,
+				 const struct request *q)
+{
+	t->doubtful_until_ns = MAX(t->doubtful_until_ns, c->now);
+	/* It may have been read before the window. */
+	if (q->read_thread != THREAD_NONE)
+		c->attributions.divided[q->process] = true;
+}
+
 void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t request)
 {
 	struct thread_requests *t = thread_get(c, thread);
@@ -222,6 +301,7 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 	if (!t)
 		return;
 	if (requests_get(r, request)->read_thread != thread) {
+		note_answer_of_other(c, t, requests_get(r, request));
 		note_writing(&c->attributions.habits[thread], t, requests_get(r, request));
 		/* A thread that has yet to answer a request that it read may have worked for that
 		 * one. */
@@ -247,6 +327,9 @@ void attribution_on_end(struct correlator *c, uint32_t request)
 	struct thread_requests *t = thread == THREAD_NONE ? NULL : thread_get(c, thread);
 
 	claims_stop_waiting(c, request);
+	/* Its thread may go on with it. */
+	if (t && !requests_state(r, request)->answering && !c->end_ns)
+		t->doubtful_until_ns = UINT64_MAX;
 	for (uint32_t i = 0; t && i < t->n_read; i++)
 		if (t->read[i] == request) {
 			memmove(&t->read[i], &t->read[i + 1],
@@ -255,17 +338,49 @@ void attribution_on_end(struct correlator *c, uint32_t request)
 		}
 }
 
+void attribution_on_begin(struct correlator *c, uint32_t thread, uint32_t request)
+{
+	const struct thread_requests *t = thread_get(c, thread);
+
+	if (t && t->n_read)
+		c->attributions.divided[requests_get(&c->requests, request)->process] = true;
+}
+
+uint32_t attribution_of_thread(struct correlator *c, uint32_t thread)
+{
+	const struct thread_requests *t = thread_get(c, thread);
+
+	return t && t->n_read == 1 && is_unanswered(&c->requests, t->read[0]) ? t->read[0]
+									      : NO_REQUEST;
+}
+
+bool attribution_is_undivided(const struct correlator *c, uint32_t process, uint32_t thread,
+			      uint64_t since)
+{
+	return process < RECORD_MAX_TARGETS && !c->attributions.divided[process] &&
+	       thread < c->attributions.threads_size &&
+	       c->attributions.threads[thread].doubtful_until_ns <= since;
+}
+
+/* Since when lost records make it unknown whether the run, which has a request, is of that one. */
+static uint64_t known_since(const struct correlator *c, const struct span *run)
+{
+	const struct request *q = requests_get(&c->requests, run->request - 1);
+
+	return q->read_thread == run->thread && q->read_end_ns ? MIN(q->read_end_ns, run->start_ns)
+							       : run->start_ns;
+}
+
 /* Runs during which records were lost, and runs of ambiguous requests, have no request. */
 static void drop_ambiguous(struct correlator *c)
 {
 	struct requests *r = &c->requests;
 
-	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN) {
 		const struct span *s = span_at(c, i);
 
-		if (s->kind == SPAN_RUN && s->request &&
-		    (requests_state(r, s->request - 1)->ambiguous ||
-		     (losses_within(&c->losses, s->start_ns, s->end_ns))))
+		if (s->request && (requests_state(r, s->request - 1)->ambiguous ||
+				   losses_within(&c->losses, known_since(c, s), s->end_ns)))
 			claims_remove(c, i);
 	}
 }
@@ -273,6 +388,11 @@ static void drop_ambiguous(struct correlator *c)
 static void conclude(struct correlator *c)
 {
 	struct requests *r = &c->requests;
+
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN)
+		if (span_at(c, i)->request &&
+		    requests_get(r, span_at(c, i)->request - 1)->model == TEXT_NONE)
+			requests_get(r, span_at(c, i)->request - 1)->model = models_of_run(c, i);
 
 	for (uint32_t i = 0; i < requests_count(r); i++)
 		requests_get(r, i)->attribution = !requests_get(r, i)->n_runs ? ATTRIBUTION_NONE
@@ -304,4 +424,5 @@ void attribution_done(struct attributions *a)
 {
 	free(a->threads);
 	free(a->habits);
+	map_done(&a->of_peer);
 }

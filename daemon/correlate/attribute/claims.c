@@ -98,6 +98,15 @@ void claims_remove(struct correlator *c, uint64_t span)
 	requests_get(&c->requests, request)->n_runs--;
 }
 
+void claims_remove_inferred(struct correlator *c, uint32_t request)
+{
+	const struct claim *claim = claim_of(c, request);
+	const struct span *last = claim && claim->n_inferred ? span_at(c, claim->last_run) : NULL;
+
+	if (last && last->request == request + 1 && last->flags & SPAN_INFERRED)
+		claims_remove(c, claim->last_run);
+}
+
 void claims_add(struct correlator *c, uint64_t span, uint32_t request, bool inferred)
 {
 	struct claim *claim = claim_of(c, request);

@@ -27,6 +27,8 @@ void claims_add(struct correlator *c, uint64_t span, uint32_t request, bool infe
 bool claims_can_be_of(struct correlator *c, uint64_t span, uint32_t request);
 /* The run has no request any more. */
 void claims_remove(struct correlator *c, uint64_t span);
+/* The same, of the latest run of the request, if that is inferred. */
+void claims_remove_inferred(struct correlator *c, uint32_t request);
 /* Whether the run is the latest one that was added to its request. */
 bool claims_is_last(const struct correlator *c, uint64_t span);
 /* Whether some run of the request is inferred. */

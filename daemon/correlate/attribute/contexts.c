@@ -53,28 +53,16 @@ struct thread_contexts {
 };
 
 struct context_run {
-	uint64_t span;     /* index */
-	uint64_t since_ns; /* when the thread entered the context */
-	uint32_t request, stream;
+	uint64_t span; /* index */
+	struct context_work work;
 };
 
 /* NULL: no memory. */
 static struct thread_contexts *thread_get(struct correlator *c, uint32_t thread)
 {
 	struct contexts *s = &c->contexts;
-	uint64_t from = s->threads_size;
 
-	while (thread >= s->threads_size) {
-		struct thread_contexts *threads = correlator_grow(
-			c, s->threads, &s->threads_size, s->threads_size, sizeof(*threads));
-
-		if (!threads)
-			return NULL;
-		s->threads = threads;
-		memset(threads + from, 0, (s->threads_size - from) * sizeof(*threads));
-		from = s->threads_size;
-	}
-	return &s->threads[thread];
+	return correlator_element(c, &s->threads, &s->threads_size, thread, sizeof(*s->threads));
 }
 
 static uint64_t key_of(const struct entry *e)
@@ -246,12 +234,26 @@ void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object)
 	context->stream = object + 1;
 }
 
-bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
+struct context_work contexts_find(struct correlator *c, uint32_t thread)
 {
-	struct contexts *s = &c->contexts;
 	struct thread_contexts *t = thread_get(c, thread);
 	const struct entered *in = t ? innermost(t) : NULL;
 	struct context work = in ? work_of(c, in) : (struct context){};
+
+	return (struct context_work){ .since_ns = t && t->n ? t->in[t->n - 1].since_ns : 0,
+				      .request = work.request,
+				      .stream = work.stream };
+}
+
+bool contexts_seen(const struct correlator *c, uint32_t process)
+{
+	return c->contexts.kind[process];
+}
+
+bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
+{
+	struct contexts *s = &c->contexts;
+	struct context_work work = contexts_find(c, thread);
 	struct context_run *runs;
 
 	if ((!work.request && !work.stream) || s->n_runs >= CONTEXT_RUNS_MAX)
@@ -260,10 +262,7 @@ bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	if (!runs)
 		return false;
 	s->runs = runs;
-	runs[s->n_runs++] = (struct context_run){ .span = span,
-						  .since_ns = in->since_ns,
-						  .request = work.request,
-						  .stream = work.stream };
+	runs[s->n_runs++] = (struct context_run){ span, work };
 	if (work.request)
 		claims_stop_waiting(c, work.request - 1);
 	return true;
@@ -286,14 +285,20 @@ void contexts_end_process(struct correlator *c, uint32_t process)
 		c->contexts.unusable[process] = true;
 }
 
-/* The request of a run; NO_REQUEST: unknown. */
-static uint32_t request_of(const struct correlator *c, const struct context_run *run)
+uint32_t contexts_request(const struct correlator *c, const struct context_work *work,
+			  uint32_t process)
 {
-	uint32_t process = c->t->threads[c->t->spans[run->span].thread].process;
-
 	if (process >= RECORD_MAX_TARGETS || c->contexts.unusable[process])
 		return NO_REQUEST;
-	return run->request ? run->request - 1 : streams_request(c, run->stream - 1);
+	if (work->request)
+		return work->request - 1;
+	return work->stream ? streams_request(c, work->stream - 1) : NO_REQUEST;
+}
+
+static uint32_t request_of(const struct correlator *c, const struct context_run *run)
+{
+	return contexts_request(c, &run->work,
+				c->t->threads[c->t->spans[run->span].thread].process);
 }
 
 /* What was made while records were lost is unknown. A request may be cut off before its run. */
@@ -303,7 +308,8 @@ static bool is_claim(struct correlator *c, const struct context_run *run, uint32
 	uint64_t start = c->t->spans[run->span].start_ns;
 
 	return claims_can_be_of(c, run->span, request) && start <= q->end_ns &&
-	       !losses_within(&c->losses, MIN(q->read_start_ns, run->since_ns), start);
+	       !losses_within(&c->losses, MIN(q->read_start_ns ?: q->start_ns, run->work.since_ns),
+			      start);
 }
 
 static void warn(struct correlator *c)
@@ -333,36 +339,38 @@ static void warn(struct correlator *c)
  * answer: what is known replaces them. */
 static void remove_others(struct correlator *c, const bool *known)
 {
-	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN) {
 		const struct span *s = &c->t->spans[i];
 
-		if (s->kind == SPAN_RUN && s->request && known[s->request - 1] &&
+		if (s->request && known[s->request - 1] &&
 		    (s->flags & SPAN_INFERRED ||
 		     requests_get(&c->requests, s->request - 1)->read_thread != s->thread))
 			claims_remove(c, i);
 	}
 }
 
+void contexts_note_work(struct correlator *c, uint32_t request, uint64_t time)
+{
+	if (time > requests_answered_ns(requests_get(&c->requests, request)))
+		requests_state(&c->requests, request)->outlived = true;
+}
+
 void contexts_claim(struct correlator *c)
 {
 	struct contexts *s = &c->contexts;
 	size_t n = (size_t)requests_count(&c->requests) + 1;
-	_cleanup_free_ bool *outlived = calloc(n, sizeof(outlived[0])),
-			    *known = calloc(n, sizeof(known[0]));
+	_cleanup_free_ bool *known = calloc(n, sizeof(known[0]));
 
 	warn(c);
-	if (!outlived || !known)
+	if (!known)
 		c->error = -ENOMEM;
 	for (uint32_t i = 0; i < s->n_runs && !c->error; i++) {
 		uint32_t request = request_of(c, &s->runs[i]);
-		const struct request *q =
-			request == NO_REQUEST ? NULL : requests_get(&c->requests, request);
 
-		if (!q)
+		if (request == NO_REQUEST)
 			continue;
 		known[request] = true;
-		outlived[request] |=
-			c->t->spans[s->runs[i].span].start_ns > (q->write_start_ns ?: q->end_ns);
+		contexts_note_work(c, request, c->t->spans[s->runs[i].span].start_ns);
 	}
 	if (s->n_runs && !c->error)
 		remove_others(c, known);
@@ -374,7 +382,8 @@ void contexts_claim(struct correlator *c)
 			continue;
 		if (c->t->spans[span].request)
 			claims_remove(c, span);
-		if (outlived[request] || !is_claim(c, &s->runs[i], request))
+		if (requests_state(&c->requests, request)->outlived ||
+		    !is_claim(c, &s->runs[i], request))
 			continue;
 		claims_add(c, span, request, false);
 		claims_note_stream(c, request);

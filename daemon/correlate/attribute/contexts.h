@@ -40,6 +40,21 @@ void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request);
 void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object);
 /* A thread entered an outermost run. Whether it works in a context with a request. */
 bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+/* Whose context a thread works in: a request's, as index + 1, or that of a stream, by the index + 1
+ * of its object; both 0: unknown. */
+struct context_work {
+	uint64_t since_ns; /* the thread entered it; 0: it works in none */
+	uint32_t request, stream;
+};
+struct context_work contexts_find(struct correlator *c, uint32_t thread);
+/* The window has closed: the request, of that process; NO_REQUEST. */
+uint32_t contexts_request(const struct correlator *c, const struct context_work *work,
+			  uint32_t process);
+/* The window has closed: work in one of its contexts began at that time. A context that outlives
+ * its request works for others, too. */
+void contexts_note_work(struct correlator *c, uint32_t request, uint64_t time);
+/* Whether the process works in contexts. */
+bool contexts_seen(const struct correlator *c, uint32_t process);
 /* Nothing is known any more of what was entered: the probes are gone. */
 void contexts_forget(struct correlator *c);
 /* The process has become another program. */

@@ -230,8 +230,8 @@ static bool has_other_run(const struct crossing *x, uint32_t request)
 	return false;
 }
 
-/* Finds the runs without a request and the requests without a run. What began before the window is
- * listed by when it ends. */
+/* Finds the runs without a request and the requests at sockets without a run. What began before the
+ * window is listed by when it ends. */
 static void find_free(struct crossing *x)
 {
 	struct correlator *c = x->c;
@@ -244,7 +244,8 @@ static void find_free(struct crossing *x)
 			x->runs[x->n_runs++] = x->all[i];
 	qsort_r(x->runs, x->n_runs, sizeof(x->runs[0]), compare_runs, c->t->spans);
 	for (uint32_t i = 0; i < requests_count(r); i++)
-		if (!requests_get(r, i)->n_runs)
+		if (!requests_get(r, i)->n_runs &&
+		    !(requests_get(r, i)->flags & REQUEST_AT_LIBRARY))
 			x->requests[x->n_requests++] = i;
 	qsort_r(x->requests, x->n_requests, sizeof(x->requests[0]), compare_requests, r);
 }
@@ -333,9 +334,10 @@ static void take_back_all(struct crossing *x)
 			claims_remove(x->c, x->all[i].span);
 }
 
+/* Of a run. */
 static bool is_outermost(const struct span *s)
 {
-	return s->kind == SPAN_RUN && !(s->flags & SPAN_INNER);
+	return !(s->flags & SPAN_INNER);
 }
 
 static int collect(struct crossing *x)
@@ -345,7 +347,7 @@ static int collect(struct crossing *x)
 	_cleanup_free_ uint64_t *next = malloc(((size_t)c->t->n_threads + 1) * sizeof(next[0]));
 	uint64_t n = 0;
 
-	for (uint64_t i = 0; i < c->t->n_spans; i++)
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN)
 		n += is_outermost(&c->t->spans[i]);
 	x->all = malloc((n + 1) * sizeof(x->all[0]));
 	x->runs = malloc((n + 1) * sizeof(x->runs[0]));
@@ -354,13 +356,13 @@ static int collect(struct crossing *x)
 	if (!next || !x->all || !x->runs || !x->requests || !x->answers)
 		return -ENOMEM;
 	memset(next, 0xff, (size_t)c->t->n_threads * sizeof(next[0]));
-	x->n_all = n;
-	for (uint64_t i = c->t->n_spans; i > 0; i--) {
-		const struct span *s = &c->t->spans[i - 1];
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN)
+		if (is_outermost(&c->t->spans[i]))
+			x->all[x->n_all++].span = i;
+	for (uint64_t i = n; i > 0; i--) {
+		const struct span *s = &c->t->spans[x->all[i - 1].span];
 
-		if (!is_outermost(s))
-			continue;
-		x->all[--n] = (struct outermost){ .span = i - 1, .next_ns = next[s->thread] };
+		x->all[i - 1].next_ns = next[s->thread];
 		next[s->thread] = s->start_ns;
 	}
 	for (uint32_t i = 0; i < requests_count(r); i++)

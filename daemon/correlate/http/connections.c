@@ -2,11 +2,14 @@
 #include "daemon/correlate/http/connections.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/http/http2.h"
 #include "lib/base/macro.h"
+
+#define FRAME_HEAD_BYTES 9
 
 uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start)
 {
@@ -31,14 +34,11 @@ static void request_answered(struct correlator *c, uint32_t request)
 	http1_forget(c, s->connection, request);
 }
 
-void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags)
+void request_end_counted(struct correlator *c, uint32_t request, uint64_t end, unsigned flags)
 {
 	struct requests *r = &c->requests;
-	struct request_state *s = requests_state(r, request);
 	struct request *q = requests_get(r, request);
 
-	if (s->done)
-		return;
 	requests_note_end(r, request);
 	q->end_ns = MAX(end, q->start_ns);
 	/* Records still arrive while the window closes. */
@@ -49,9 +49,18 @@ void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned 
 	q->held_ns = MIN(q->held_ns, q->end_ns);
 	q->flags |= (uint8_t)flags;
 	request_answered(c, request);
+}
+
+void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags)
+{
+	struct request_state *s = requests_state(&c->requests, request);
+
+	if (s->done)
+		return;
+	request_end_counted(c, request, end, flags);
 	/* It turns out to be truncated when the window has closed. */
 	if (!s->came_before || !arrivals_seen(c))
-		finished_add(c, q);
+		finished_add(c, requests_get(&c->requests, request));
 }
 
 void request_sent(struct correlator *c, uint32_t request, const struct record_message *m,
@@ -124,12 +133,71 @@ void connection_close(struct correlator *c, uint32_t connection, uint64_t time, 
 	conn->open = false;
 }
 
+uint32_t connection_add(struct correlator *c, uint32_t process)
+{
+	struct connections *all = &c->connections;
+	struct connection *list;
+
+	if (all->n >= CONNECTIONS_MAX)
+		return NO_REQUEST;
+	list = correlator_grow(c, all->list, &all->size, all->n, sizeof(*list));
+	if (!list)
+		return NO_REQUEST;
+	all->list = list;
+	list[all->n] = (struct connection){ .process = process,
+					    .fields = CONNECTION_FIELDS_NONE,
+					    .http1 = HTTP1_CONNECTION_NEW,
+					    .first_held = NO_REQUEST,
+					    .open = true };
+	return all->n++;
+}
+
+void connection_note_encrypted(struct correlator *c, uint32_t connection)
+{
+	struct connection *conn = connections_get(&c->connections, connection);
+
+	if (!conn->encrypted && !conn->decrypted)
+		c->connections.n_encrypted[conn->process % RECORD_MAX_TARGETS]++;
+	conn->encrypted = true;
+}
+
+void connection_note_decrypted(struct correlator *c, uint32_t connection)
+{
+	struct connection *conn = connections_get(&c->connections, connection);
+
+	if (conn->encrypted && !conn->decrypted)
+		c->connections.n_encrypted[conn->process % RECORD_MAX_TARGETS]--;
+	conn->decrypted = true;
+}
+
+void connections_end(struct connections *c, uint64_t time)
+{
+	if (!c->until_ns)
+		c->until_ns = time;
+}
+
+void connections_count_encrypted(const struct connections *c,
+				 struct encrypted_connections ret[RECORD_MAX_TARGETS])
+{
+	memset(ret, 0, RECORD_MAX_TARGETS * sizeof(ret[0]));
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct connection *conn = &c->list[i];
+		struct encrypted_connections *e = &ret[conn->process % RECORD_MAX_TARGETS];
+
+		e->decrypted += conn->decrypted;
+		e->objects += conn->decrypted && conn->server && !conn->inode;
+		e->sockets += conn->encrypted && !conn->decrypted;
+		e->at_library += conn->at_library;
+	}
+}
+
 uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target,
 			uint64_t time)
 {
 	struct connections *all = &c->connections;
 	uint64_t *found = map_get(&all->of_socket, connections_socket_key(socket));
 	struct connection *conn;
+	uint32_t added;
 
 	if (found) {
 		conn = &all->list[*found];
@@ -137,20 +205,12 @@ uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, u
 			return (uint32_t)*found;
 		connection_close(c, (uint32_t)*found, MIN(conn->last_ns, time), REQUEST_LOST);
 	}
-	if (all->n >= CONNECTIONS_MAX)
+	added = connection_add(c, target);
+	if (added == NO_REQUEST)
 		return NO_REQUEST;
-	conn = correlator_grow(c, all->list, &all->size, all->n, sizeof(*conn));
-	if (!conn)
-		return NO_REQUEST;
-	all->list = conn;
-	correlator_put(c, &all->of_socket, connections_socket_key(socket), all->n);
-	conn[all->n] = (struct connection){ .inode = inode,
-					    .process = target,
-					    .fields = CONNECTION_FIELDS_NONE,
-					    .http1 = HTTP1_CONNECTION_NEW,
-					    .first_held = NO_REQUEST,
-					    .open = true };
-	return all->n++;
+	correlator_put(c, &all->of_socket, connections_socket_key(socket), added);
+	all->list[added].inode = inode;
+	return added;
 }
 
 /*
@@ -187,18 +247,27 @@ static void note_accepted(struct correlator *c, struct request *q, const struct 
 		q->accepted_ns = accepted;
 }
 
+uint32_t message_first_position(const struct record_message *m)
+{
+	return m->position - m->bytes - (m->protocol == MESSAGE_HTTP2 ? FRAME_HEAD_BYTES : 0);
+}
+
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
-		   uint32_t first_position, uint8_t protocol)
+		   uint8_t protocol)
 {
 	struct request_state *s = requests_state(&c->requests, request);
 	struct request *q = requests_get(&c->requests, request);
 	uint64_t began = read_began(c, m);
+	uint32_t thread = message_thread(c, m);
 	struct arrival arrival = {};
 
 	s->since_ns = m->head.time;
-	contexts_on_read(c, message_thread(c, m), request);
+	s->first_at = message_first_position(m);
+	s->has_first = !(m->part & MESSAGE_DECRYPTED);
+	attribution_on_begin(c, thread, request);
+	contexts_on_read(c, thread, request);
 	if (m->local_port)
-		arrival = arrivals_find(c, m->socket, first_position, &s->since_ns, &s->came_until);
+		arrival = arrivals_find(c, m->socket, s->first_at, &s->since_ns, &s->came_until);
 	q->protocol = protocol;
 	q->local_port = m->local_port;
 	q->peer_port = m->peer_port;
@@ -264,6 +333,7 @@ void request_answer(struct correlator *c, uint32_t request, const struct record_
 	if (c->error || requests_state(r, request)->answering)
 		return;
 	requests_state(r, request)->answering = true;
+	requests_state(r, request)->answer_at = message_first_position(m);
 	q->write_start_ns = MAX(m->began, q->start_ns);
 	/* The end of a body that was read unseen is noticed at the end of this call. */
 	q->read_end_ns = MIN(q->read_end_ns, q->write_start_ns);

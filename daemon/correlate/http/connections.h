@@ -31,6 +31,7 @@ struct connection {
 	bool server, client, open;
 	/* Encrypted bytes were seen at its socket; decrypted ones were. */
 	bool encrypted, decrypted;
+	bool at_library;                 /* it is one of gRPC's library; its socket is unknown */
 	uint8_t passed;                  /* enum passed */
 	uint32_t first_held;             /* request whose answer is in the socket; NO_REQUEST */
 	uint64_t last_ns;                /* when a message last passed */
@@ -45,6 +46,8 @@ struct connections {
 	uint64_t size;
 	uint32_t n;
 	struct map of_socket;
+	uint32_t n_encrypted[RECORD_MAX_TARGETS]; /* by process: those that are not decrypted */
+	uint64_t until_ns;
 };
 
 /* Valid until the next call of connection_get(). */
@@ -72,6 +75,29 @@ static inline uint64_t connections_socket_key(uint64_t socket)
 	return socket == UINT64_MAX ? 0 : socket;
 }
 
+/* Whether an encrypted connection of the process was seen that was not decrypted. */
+static inline bool connections_have_encrypted(const struct connections *c, uint32_t process)
+{
+	return process < RECORD_MAX_TARGETS && c->n_encrypted[process];
+}
+
+/* Until when sockets were observed; 0: they still are. */
+static inline uint64_t connections_until(const struct connections *c)
+{
+	return c->until_ns;
+}
+
+/* They are not after that time. The first call counts. */
+void connections_end(struct connections *c, uint64_t time);
+
+/* Of a process. An object without a socket is that of one of the sockets with encrypted bytes. */
+struct encrypted_connections {
+	uint64_t sockets, objects, decrypted, at_library;
+};
+
+/* By process. */
+void connections_count_encrypted(const struct connections *c,
+				 struct encrypted_connections ret[RECORD_MAX_TARGETS]);
 void connections_done(struct connections *c);
 
 /* Whether a count of messages or bytes is lower than another one; counts wrap. */
@@ -83,6 +109,12 @@ static inline bool is_behind(uint32_t number, uint32_t other)
 /* The connection of a socket, which is made when that is new: index; NO_REQUEST: no room. */
 uint32_t connection_get(struct correlator *c, uint64_t socket, uint32_t inode, uint8_t target,
 			uint64_t time);
+/* A connection of that process without a socket: index; NO_REQUEST: no room. */
+uint32_t connection_add(struct correlator *c, uint32_t process);
+/* Encrypted bytes were seen at its socket. */
+void connection_note_encrypted(struct correlator *c, uint32_t connection);
+/* Its decrypted bytes were seen. */
+void connection_note_decrypted(struct correlator *c, uint32_t connection);
 /* Ends all open requests of a connection; flags: enum request_flag, added to each. */
 void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t time,
 			     unsigned flags);
@@ -91,11 +123,13 @@ void connection_make_ambiguous(struct correlator *c, uint32_t connection);
 void connection_close(struct correlator *c, uint32_t connection, uint64_t time, unsigned flags);
 /* A new request; NO_REQUEST: no room. */
 uint32_t request_add(struct correlator *c, uint32_t connection, uint64_t start);
-/* Its first bytes were read; first_position: the sequence number of the first one. */
 /* The record of a call at a socket has been handled. */
 void connection_note_call(struct correlator *c, const struct record_message *m);
+/* Of the record of its first bytes: the sequence number of a message's first byte. */
+uint32_t message_first_position(const struct record_message *m);
+/* Its first bytes were read. */
 void request_begin(struct correlator *c, uint32_t request, const struct record_message *m,
-		   uint32_t first_position, uint8_t protocol);
+		   uint8_t protocol);
 /* Its last byte was read. */
 void request_read(struct correlator *c, uint32_t request, const struct record_message *m);
 /* The first byte of its answer was written. */
@@ -108,6 +142,9 @@ uint32_t request_add_unread(struct correlator *c, uint32_t connection,
 			    const struct record_message *m, uint8_t protocol, bool before);
 /* The request ends at that time; flags: enum request_flag, added to it. */
 void request_end(struct correlator *c, uint32_t request, uint64_t end, unsigned flags);
+/* The same, for one at the library: library_requests_point() has passed it to finished_add(), if it
+ * was answered. */
+void request_end_counted(struct correlator *c, uint32_t request, uint64_t end, unsigned flags);
 /* The last byte of its answer was written: it ends, or, if that is still in the socket, once it has
  * left. */
 void request_sent(struct correlator *c, uint32_t request, const struct record_message *m,

@@ -68,7 +68,7 @@ static void on_http1_read(struct correlator *c, uint32_t connection, const struc
 		if (request == NO_REQUEST)
 			return;
 		conn = connections_get(&c->connections, connection);
-		request_begin(c, request, m, m->position - m->bytes, PROTOCOL_HTTP1);
+		request_begin(c, request, m, PROTOCOL_HTTP1);
 		requests_get(r, request)->stream = ++conn->n_requests;
 		requests_state(r, request)->ordinal = m->ordinal;
 		conn->http1.reading = request;

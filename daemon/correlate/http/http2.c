@@ -5,8 +5,6 @@
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
 
-#define FRAME_HEAD_BYTES 9
-
 void http2_on_message(struct correlator *c, uint32_t connection, const struct record_message *m)
 {
 	struct requests *r = &c->requests;
@@ -52,8 +50,8 @@ void http2_on_message(struct correlator *c, uint32_t connection, const struct re
 			if (!conn->n_requests++)
 				conn->http2.first_stream = m->stream;
 			conn->http2.last_stream = m->stream;
-			request_begin(c, request, m, m->position - m->bytes - FRAME_HEAD_BYTES,
-				      PROTOCOL_HTTP2);
+			request_begin(c, request, m, PROTOCOL_HTTP2);
+			streams_on_read(c, message_thread(c, m), request);
 		}
 	}
 	if (m->type == FRAME_RST_STREAM) {

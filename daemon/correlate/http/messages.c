@@ -8,6 +8,8 @@
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/correlator.h"
+#include "daemon/correlate/http/hops.h"
+#include "daemon/correlate/http/library_requests.h"
 #include "lib/base/macro.h"
 
 static void on_unseen(struct correlator *c, const struct record_unseen *record)
@@ -22,7 +24,7 @@ static void on_unseen(struct correlator *c, const struct record_unseen *record)
 	at = connection_get(c, record->socket, record->inode, record->head.target,
 			    record->head.time);
 	if (at != NO_REQUEST)
-		connections_get(&c->connections, at)->encrypted = true;
+		connection_note_encrypted(c, at);
 }
 
 static void on_message(struct correlator *c, const struct record_message *m)
@@ -33,22 +35,26 @@ static void on_message(struct correlator *c, const struct record_message *m)
 		return;
 	connections_get(&c->connections, at)->last_ns = m->head.time;
 	if (m->part & MESSAGE_DECRYPTED)
-		connections_get(&c->connections, at)->decrypted = true;
+		connection_note_decrypted(c, at);
 	if (m->part & MESSAGE_LOST) {
 		fields_forget(connections_get(&c->connections, at), m->direction);
 		connection_end_requests(c, at, m->head.time, REQUEST_LOST);
 		http1_lose_count(connections_get(&c->connections, at));
+		hops_lose(c, at);
 		if (m->direction == MESSAGE_READ)
 			connections_get(&c->connections, at)->passed = PASSED_ANY;
 		return;
 	}
-	if (m->part & MESSAGE_PASSED)
+	if (m->part & MESSAGE_PASSED) {
 		connections_get(&c->connections, at)->passed =
 			MAX(connections_get(&c->connections, at)->passed, PASSED_FIRST);
-	else if (m->protocol == MESSAGE_HTTP1)
+	} else if (m->protocol == MESSAGE_HTTP1) {
 		http1_on_message(c, at, m);
-	else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED))
+		hops_on_message(c, at, m);
+	} else if (m->protocol == MESSAGE_HTTP2 && !(m->part & MESSAGE_CLOSED)) {
 		http2_on_message(c, at, m);
+		hops_on_message(c, at, m);
+	}
 	/* Closing in the middle of a request resets it. */
 	if (m->part & MESSAGE_CLOSED)
 		connection_close(c, at, m->head.time, REQUEST_RESET);
@@ -109,6 +115,8 @@ void messages_end(struct correlator *c, uint64_t time, bool decrypted)
 {
 	struct requests *r = &c->requests;
 
+	if (!decrypted)
+		connections_end(&c->connections, time);
 	for (uint32_t i = 0; i < requests_count(r); i++)
 		if (!requests_state(r, i)->done &&
 		    (!decrypted ||
@@ -116,31 +124,20 @@ void messages_end(struct correlator *c, uint64_t time, bool decrypted)
 			request_end(c, i, time, REQUEST_TRUNCATED_END);
 }
 
-/* Of a process. An object without a socket is that of one of the sockets with encrypted bytes. */
-struct encrypted {
-	uint64_t sockets, objects, decrypted;
-};
-
-/* Encrypted connections, and how many of them no decrypted bytes are known of. */
+/* Encrypted connections, and how many of them no request is known of. */
 static uint64_t count_encrypted(const struct correlator *c, uint64_t *ret_unseen)
 {
-	struct encrypted all[RECORD_MAX_TARGETS] = {};
+	struct encrypted_connections all[RECORD_MAX_TARGETS];
 	uint64_t n = 0;
 
 	*ret_unseen = 0;
-	for (uint32_t i = 0; i < connections_count(&c->connections); i++) {
-		const struct connection *conn = connections_get(&c->connections, i);
-		struct encrypted *e = &all[conn->process % RECORD_MAX_TARGETS];
-
-		e->decrypted += conn->decrypted;
-		e->objects += conn->decrypted && conn->server && !conn->inode;
-		e->sockets += conn->encrypted && !conn->decrypted;
-	}
+	connections_count_encrypted(&c->connections, all);
 	for (unsigned i = 0; i < RECORD_MAX_TARGETS; i++) {
-		uint64_t unseen = all[i].sockets - MIN(all[i].sockets, all[i].objects);
+		uint64_t objects = all[i].objects + all[i].at_library;
+		uint64_t unseen = all[i].sockets - MIN(all[i].sockets, objects);
 
 		*ret_unseen += unseen;
-		n += unseen + all[i].decrypted;
+		n += unseen + all[i].decrypted + all[i].at_library;
 	}
 	return n;
 }
@@ -158,7 +155,7 @@ static void warn_of_encrypted(struct correlator *c)
 	else if (unseen)
 		r = timeline_warn(
 			c->t,
-			"Some connections are encrypted: on %llu of %llu no request was read. There was none, or the library is not OpenSSL's.",
+			"Some connections are encrypted: on %llu of %llu no request was read. There was none, or the library is neither OpenSSL's nor gRPC's.",
 			(unsigned long long)unseen, (unsigned long long)n);
 	if (r < 0)
 		c->error = -ENOMEM;
@@ -182,6 +179,13 @@ static void warn_of_unseen(struct correlator *c)
 	if (n_left_out && timeline_warn(c->t, "%llu requests were left out: a capture holds %u.",
 					(unsigned long long)n_left_out, REQUESTS_MAX) < 0)
 		c->error = -ENOMEM;
+	n_left_out = streams_left_out(c);
+	if (n_left_out &&
+	    timeline_warn(
+		    c->t,
+		    "%llu streams of gRPC's library were left out: a capture holds %u. Runs of their requests are not known, and encrypted ones are not shown.",
+		    (unsigned long long)n_left_out, REQUESTS_MAX) < 0)
+		c->error = -ENOMEM;
 	if (m->n_unknown_role && !requests_count(&c->requests) &&
 	    timeline_warn(
 		    c->t,
@@ -198,7 +202,9 @@ void messages_close(struct correlator *c)
 	mark_lost(r, &c->losses);
 	if (arrivals_seen(c))
 		mark_truncated(r);
+	library_requests_add(c);
 	attribution_close(c);
+	hops_close(c);
 	warn_of_unseen(c);
 	requests_take(r, c->t);
 }

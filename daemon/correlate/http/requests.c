@@ -51,7 +51,7 @@ uint32_t requests_add(struct correlator *c, uint32_t connection, uint32_t proces
 	r->states[r->n] = (struct request_state){ .connection = connection,
 						  .next = NO_REQUEST,
 						  .next_held = NO_REQUEST };
-	r->at_sockets[process] = true;
+	r->any[process] = true;
 	r->n_open[process]++;
 	return r->n++;
 }
@@ -62,15 +62,24 @@ void requests_note_end(struct requests *r, uint32_t request)
 	r->n_open[r->list[request].process]--;
 }
 
+void requests_note_unread(struct requests *r, uint32_t process)
+{
+	r->any[process] = true;
+	r->n_open[process]++;
+}
+
+void requests_note_unread_end(struct requests *r, uint32_t process)
+{
+	r->n_open[process]--;
+}
+
 uint32_t correlator_n_open(const struct correlator *c, unsigned target)
 {
 	return c->requests.n_open[target];
 }
 
-uint64_t correlator_oldest_open(struct correlator *c)
+uint64_t requests_oldest_open(struct requests *r)
 {
-	struct requests *r = &c->requests;
-
 	while (r->first_open < r->n && r->states[r->first_open].done)
 		r->first_open++;
 	return r->first_open < r->n ? r->list[r->first_open].start_ns : UINT64_MAX;
@@ -108,8 +117,8 @@ void requests_note_finished(struct correlator *c, uint64_t span)
 			     .status = -1,
 			     .grpc_status = -1 };
 
-	/* A mark within a request at a socket is part of that one. */
-	if (s->kind == SPAN_RUN && c->requests.at_sockets[q.process])
+	/* A mark within a request at a socket, or at the library, is part of that one. */
+	if (s->kind == SPAN_RUN && c->requests.any[q.process])
 		return;
 	if (s->flags & SPAN_NOT_WHOLE)
 		return;

@@ -10,6 +10,7 @@
 #include "lib/base/map.h"
 
 #define DEPTH_MAX 64
+#define SERVING (1 << SPAN_RUN | 1 << SPAN_HANDLER)
 
 /* What encloses the span at hand, on one thread. */
 struct enclosing {
@@ -89,20 +90,22 @@ static int request_of_span(struct finish *f, struct span *s, const struct enclos
 	return r;
 }
 
-static int finish_thread(struct finish *f, uint64_t first, uint64_t end)
+/* The thread of the span at *at, which becomes the first such span of another thread. */
+static int finish_thread(struct finish *f, uint64_t *at)
 {
+	const struct timeline *t = f->t;
+	uint32_t thread = t->spans[*at].thread;
 	struct enclosing stack[DEPTH_MAX];
 	unsigned depth = 0;
 
-	for (uint64_t i = first; i < end; i++) {
-		struct span *s = &f->t->spans[i];
+	for (; *at < t->n_spans && t->spans[*at].thread == thread;
+	     *at = timeline_next(t, *at + 1, SERVING)) {
+		struct span *s = &t->spans[*at];
 		const struct enclosing *up;
 		bool mark = s->flags & SPAN_MARK;
 		uint32_t request;
 		int r;
 
-		if (s->kind != SPAN_RUN && s->kind != SPAN_HANDLER)
-			continue;
 		while (depth && stack[depth - 1].end_ns <= s->start_ns)
 			depth--;
 		up = depth ? &stack[depth - 1] : NULL;
@@ -161,11 +164,10 @@ static void mark_without_work(struct timeline *t)
 
 static void count(struct timeline *t)
 {
-	for (uint64_t i = 0; i < t->n_spans; i++) {
+	TIMELINE_EACH (t, i, 1 << SPAN_RUN) {
 		const struct span *s = &t->spans[i];
 
-		if (s->kind != SPAN_RUN || s->flags & SPAN_MARK ||
-		    (s->flags & SPAN_INNER && !s->request))
+		if (s->flags & SPAN_MARK || (s->flags & SPAN_INNER && !s->request))
 			continue;
 		if (!s->request)
 			t->n_runs_orphaned++;
@@ -184,6 +186,31 @@ static int compare_requests(const void *a, const void *b, void *list)
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+static int compare_hops(const void *a, const void *b)
+{
+	const struct hop *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->callee < y->callee ? -1 : x->callee > y->callee;
+}
+
+static void link_hops(struct timeline *t)
+{
+	if (t->n_hops)
+		qsort(t->hops, t->n_hops, sizeof(t->hops[0]), compare_hops);
+	for (uint32_t i = 0; i < t->n_hops; i++) {
+		const struct hop *hop = &t->hops[i];
+		struct request *caller = hop->caller ? &t->requests[hop->caller - 1] : NULL;
+
+		t->requests[hop->callee - 1].hop = i + 1;
+		if (caller && !caller->n_calls++)
+			caller->first_call = i;
+	}
 }
 
 /* Sorts by start. */
@@ -206,10 +233,16 @@ static int sort(struct timeline *t)
 	}
 	free(t->requests);
 	t->requests = sorted;
-	for (uint64_t i = 0; i < t->n_spans; i++)
+	/* No other span has a request. */
+	TIMELINE_EACH (t, i, SERVING)
 		t->spans[i].request = place[t->spans[i].request];
 	for (uint64_t i = 0; i < t->n_batch_tasks; i++)
 		t->batch_tasks[i].request = place[t->batch_tasks[i].request];
+	for (uint32_t i = 0; i < t->n_hops; i++) {
+		t->hops[i].caller = place[t->hops[i].caller];
+		t->hops[i].callee = place[t->hops[i].callee];
+	}
+	link_hops(t);
 	return 0;
 }
 
@@ -219,12 +252,8 @@ int requests_finish(struct timeline *t, const struct request_filter *filter,
 	struct finish f = { .t = t, .size = t->n_requests, .losses = losses };
 	int r = 0;
 
-	for (uint64_t first = 0, end; first < t->n_spans && r >= 0; first = end) {
-		for (end = first + 1;
-		     end < t->n_spans && t->spans[end].thread == t->spans[first].thread;)
-			end++;
-		r = finish_thread(&f, first, end);
-	}
+	for (uint64_t i = timeline_next(t, 0, SERVING); i < t->n_spans && r >= 0;)
+		r = finish_thread(&f, &i);
 	if (r >= 0) {
 		link_batches(&f);
 		mark_without_work(t);

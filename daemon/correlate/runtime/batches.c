@@ -10,8 +10,13 @@
 /* Together below 200 MB. */
 #define BATCHES_MAX (1u << 20)
 #define TASKS_MAX (4u << 20)
+/* Addresses of tasks; 64 bytes each. */
+#define HANDED_MAX (1u << 20)
 
 #define BATCH_NONE UINT32_MAX
+
+/* In place of an address: the batch that a thread takes up tasks for. */
+#define THREAD_KEY UINT64_C(0xff000000000000)
 
 enum batch_progress {
 	BATCH_OPEN, /* tasks are added to it */
@@ -24,9 +29,22 @@ struct batch_state {
 	enum batch_progress progress;
 };
 
+/* A task, until another one has its identity. */
+struct handed_task {
+	uint64_t queued_ns;
+	uint64_t run; /* as in batch_task */
+	bool taken;   /* by a thread, or it is gone */
+};
+
 static struct batch_state *state_of(struct correlator *c, uint32_t batch)
 {
 	return &c->batches.states[batch];
+}
+
+static uint64_t key_of(const struct entry *e)
+{
+	return e->record->value ? entry_key(e)
+				: target_key(THREAD_KEY | e->thread, e->record->head.target);
 }
 
 /* The batch that lives at that address, BATCH_NONE. */
@@ -89,6 +107,34 @@ static void add_task(struct correlator *c, uint64_t key, uint64_t time, uint64_t
 	c->t->batch_tasks = tasks;
 	tasks[c->t->n_batch_tasks++] =
 		(struct batch_task){ .queued_ns = time, .batch = batch, .run = run };
+}
+
+/* The task with that identity; NULL: none was handed over. */
+static struct handed_task *find_handed(struct correlator *c, const struct entry *e)
+{
+	const uint64_t *found = map_get(&c->batches.handed_at, entry_key2(e));
+
+	return found ? &c->batches.handed[*found] : NULL;
+}
+
+/* The same: a new one takes the place of one that was there. NULL: no room. */
+static struct handed_task *hand_over(struct correlator *c, const struct entry *e)
+{
+	struct batches *b = &c->batches;
+	struct handed_task *handed = find_handed(c, e);
+
+	if (handed)
+		return handed;
+	if (!shares_take(&b->handed_shares, c, e->thread, HANDED_MAX)) {
+		b->n_left_out++;
+		return NULL;
+	}
+	handed = correlator_grow(c, b->handed, &b->handed_size, b->n_handed, sizeof(handed[0]));
+	if (!handed)
+		return NULL;
+	b->handed = handed;
+	correlator_put(c, &b->handed_at, entry_key2(e), b->n_handed);
+	return &handed[b->n_handed++];
 }
 
 static uint32_t begin(struct correlator *c, uint64_t key, uint64_t span)
@@ -183,12 +229,42 @@ static int sort_tasks(struct timeline *t, const uint32_t *place_of)
 
 void batches_enqueue(struct correlator *c, const struct entry *e)
 {
-	uint64_t run;
+	struct handed_task *task;
+	uint64_t run, context;
 
 	nesting_pass(c, e);
 	run = runs_of_thread(c, entry_state(c, e));
-	add_task(c, entry_key(e), e->record->head.time,
-		 run == NO_SPAN ? 0 : c->t->spans[run].context);
+	context = run == NO_SPAN ? 0 : c->t->spans[run].context;
+	if (!e->row->value2.argument) {
+		add_task(c, key_of(e), e->record->head.time, context);
+		return;
+	}
+	if (run != NO_SPAN)
+		c->t->spans[run].flags |= SPAN_HANDED_OVER;
+	task = hand_over(c, e);
+	if (task)
+		*task = (struct handed_task){ .queued_ns = e->record->head.time, .run = context };
+}
+
+void batches_dequeue(struct correlator *c, const struct entry *e)
+{
+	struct handed_task *task = find_handed(c, e);
+
+	nesting_pass(c, e);
+	/* It was handed over before the window, or is none, or may be another one. */
+	if (!task || task->taken || losses_within(&c->losses, task->queued_ns, c->now))
+		return;
+	task->taken = true;
+	add_task(c, key_of(e), task->queued_ns, task->run);
+}
+
+void batches_free(struct correlator *c, const struct entry *e)
+{
+	struct handed_task *task = find_handed(c, e);
+
+	nesting_pass(c, e);
+	if (task)
+		task->taken = true;
 }
 
 void batches_open(struct correlator *c, const struct entry *e)
@@ -201,7 +277,7 @@ void batches_open(struct correlator *c, const struct entry *e)
 		return;
 	nesting_span(c, f)->context = spans_make_context(c);
 	f->tag = (uint32_t)e->record->value;
-	f->batch = begin(c, entry_key(e), f->span);
+	f->batch = begin(c, key_of(e), f->span);
 }
 
 void batches_point(struct correlator *c, const struct entry *e)
@@ -235,7 +311,7 @@ void batches_close(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
 	uint32_t at = frames_find(&s->frames, WORK_BATCH, (uint32_t)e->record->value);
-	uint32_t batch = end(c, entry_key(e));
+	uint32_t batch = end(c, key_of(e));
 	uint64_t index;
 
 	if (at != FRAME_NONE) {
@@ -248,6 +324,18 @@ void batches_close(struct correlator *c, const struct entry *e)
 	index = nesting_add_begun(c, e, SPAN_BATCH, name_of(e->pack));
 	if (index != NO_SPAN)
 		set_span(c, batch, index);
+}
+
+static void warn_of_left_out(struct correlator *c)
+{
+	uint64_t n = c->batches.n_left_out;
+
+	if (n &&
+	    timeline_warn(
+		    c->t,
+		    "%llu tasks of batches were left out: a capture holds those at %u addresses. Their batches are not shown in their requests.",
+		    (unsigned long long)n, HANDED_MAX) < 0)
+		c->error = -ENOMEM;
 }
 
 int batches_finish(struct correlator *c)
@@ -283,11 +371,14 @@ int batches_finish(struct correlator *c)
 	free(t->batches);
 	t->batches = batches;
 	t->n_batches = n_begun;
+	warn_of_left_out(c);
 	return sort_tasks(t, place_of);
 }
 
 void batches_done(struct batches *b)
 {
 	map_done(&b->at);
+	map_done(&b->handed_at);
 	free(b->states);
+	free(b->handed);
 }

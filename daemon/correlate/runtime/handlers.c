@@ -10,24 +10,6 @@
 
 #define HANDLERS_MAX (4u << 20)
 
-/* These are bytes of another program: a byte that is not a printable ASCII character becomes a
- * question mark. */
-static uint32_t text_of(struct correlator *c, const struct record_text *r)
-{
-	char text[RECORD_TEXT_SIZE + 3];
-	size_t size = MIN(r->size, (uint32_t)RECORD_TEXT_SIZE);
-
-	if (!size)
-		return TEXT_NONE;
-	for (size_t i = 0; i < size; i++)
-		text[i] = r->text[i] > ' ' && r->text[i] < 0x7f ? r->text[i] : '?';
-	if (r->size > RECORD_TEXT_SIZE) {
-		memcpy(text + size, "...", 3);
-		size += 3;
-	}
-	return texts_add(c, text, size);
-}
-
 static int64_t add(struct correlator *c)
 {
 	struct handler *handlers;
@@ -55,7 +37,7 @@ static void set_path(struct correlator *c, uint64_t span, const struct record_te
 	struct handler *handler = handler_of(c, &c->t->spans[span]);
 
 	if (handler)
-		handler->path = text_of(c, r);
+		handler->path = texts_add_record(c, r);
 }
 
 static void set_model(struct correlator *c, uint64_t span, const struct record_text *r)
@@ -66,7 +48,7 @@ static void set_model(struct correlator *c, uint64_t span, const struct record_t
 
 	if (!handler)
 		return;
-	handler->model = text_of(c, r);
+	handler->model = texts_add_record(c, r);
 	if (handler->model == TEXT_NONE)
 		return;
 	snprintf(name, sizeof(name), "%.100s (%s)", names_text(&c->names, t->spans[span].name),

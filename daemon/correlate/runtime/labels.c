@@ -19,11 +19,11 @@ bool labels_have_room(const struct correlator *c)
 
 uint32_t labels_add_name(struct correlator *c, const char *name, const char *shown)
 {
-	uint32_t index = 0;
+	uint32_t index = 0, before = names_count(&c->names);
 
 	if (names_add(&c->names, name, shown, false, false, &index) < 0)
 		c->error = -ENOMEM;
-	c->label_names.n += index + 1 == names_count(&c->names);
+	c->label_names.n += names_count(&c->names) - before;
 	return index;
 }
 

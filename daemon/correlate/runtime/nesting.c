@@ -15,6 +15,19 @@ void nesting_maybe_idle(struct thread_state *s)
 	s->maybe_idle = true;
 }
 
+/* When an operation without an end mark has ended: a nanosecond earlier for each one that it is
+ * inside of, which is less than a probe takes. TensorBoard's tables leave out what ends together
+ * with its parent. */
+static uint64_t end_at_next(struct correlator *c, const struct thread_state *s)
+{
+	uint32_t at = frames_count(&s->frames) - 1;
+	uint64_t end = c->now;
+
+	for (; at > 0 && frames_at(&s->frames, at - 1)->ends_at_next; at--)
+		end--;
+	return MAX(end, nesting_span(c, frames_top(&s->frames))->start_ns);
+}
+
 void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool truncated)
 {
 	struct frame *f = frames_top(&s->frames);
@@ -25,14 +38,14 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 		 * may have been idle, off CPU. */
 		end = s->maybe_idle && threads_left_ns(&s->cpu) > span->start_ns
 			      ? threads_left_ns(&s->cpu)
-			      : c->now;
+			      : end_at_next(c, s);
 		span->flags |= SPAN_END_NOT_SEEN;
 	} else if (!end && f->last_ns <= span->start_ns) {
 		/* Nothing was seen inside: it ended before the thread's next record, which is an
 		 * upper bound. */
 		end = f->next_ns;
 		span->flags |= SPAN_END_NOT_SEEN;
-	} else if (!end && !frame_is(f, WORK_PIECE)) {
+	} else if (!end && !frame_is(f, WORK_PIECE) && !(span->flags & SPAN_HANDED_OVER)) {
 		span->flags |= SPAN_END_NOT_SEEN; /* its own end mark is missing */
 	}
 	span->end_ns = end ?: MAX(f->last_ns, span->start_ns);
@@ -135,7 +148,7 @@ struct frame *nesting_push(struct correlator *c, const struct entry *e, enum spa
 
 void nesting_pass(struct correlator *c, const struct entry *e)
 {
-	nesting_return(c, entry_state(c, e), e->record->stack);
+	nesting_return(c, entry_state(c, e), e->record->stack + e->row->slack);
 	nesting_touch(entry_state(c, e), e->record->head.time);
 }
 

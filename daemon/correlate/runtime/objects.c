@@ -43,7 +43,8 @@ uint64_t objects_key(const struct correlator *c, const struct record *head, uint
 {
 	int named = named_of(c, head);
 
-	if (named >= 0 && targets_get(&c->targets, head->target)->packs->named[named]->names.list)
+	if (named >= 0 &&
+	    names_have_numbers(&targets_get(&c->targets, head->target)->packs->named[named]->names))
 		object = op_number_object((unsigned)named, object);
 	return target_key(object, head->target);
 }
@@ -84,6 +85,24 @@ static void add_object(struct correlator *c, const struct record *head, uint64_t
 		*bytes += strlen(text) + strlen(type_text) + NAME_EXTRA_BYTES;
 }
 
+/* Shown as "type_number". */
+static void add_numbered(struct correlator *c, const struct record_name *r)
+{
+	uint32_t type_size = MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE);
+	char text[RECORD_TYPE_SIZE + 24];
+	uint64_t number;
+
+	memcpy(&number, r->name, sizeof(number));
+	snprintf(text, sizeof(text), "%.*s_%llu", (int)type_size, r->type,
+		 (unsigned long long)number);
+	add_object(c, &r->head, r->object,
+		   &(struct words){ .name = text,
+				    .name_size = (uint32_t)strlen(text),
+				    .type = r->type,
+				    .type_size = type_size,
+				    .whole = true });
+}
+
 void objects_on_name(struct correlator *c, const struct record_name *r)
 {
 	const struct words w = { .name = r->name,
@@ -92,7 +111,11 @@ void objects_on_name(struct correlator *c, const struct record_name *r)
 				 .type_size = MIN(r->type_size, (uint32_t)RECORD_TYPE_SIZE),
 				 .whole = r->name_size <= RECORD_NAME_SIZE };
 
-	if (named_of(c, &r->head) >= 0)
+	if (named_of(c, &r->head) < 0)
+		return;
+	if (r->name_size == RECORD_NAME_NUMBER)
+		add_numbered(c, r);
+	else
 		add_object(c, &r->head, r->object, &w);
 }
 

@@ -3,7 +3,22 @@
 
 #include <errno.h>
 
+#include "daemon/correlate/runtime/nesting.h"
 #include "daemon/correlate/runtime/objects.h"
+
+static void note_unnamed(struct ops *ops, uint64_t span)
+{
+	if (!ops->unnamed_end)
+		ops->unnamed_first = span;
+	ops->unnamed_end = span + 1;
+}
+
+static void set_name(struct correlator *c, struct span *s, uint32_t name)
+{
+	s->name = name;
+	if (names_is_cheap(&c->names, name))
+		s->flags |= SPAN_CHEAP;
+}
 
 void ops_open(struct correlator *c, const struct entry *e)
 {
@@ -18,9 +33,14 @@ void ops_open(struct correlator *c, const struct entry *e)
 	/* The name may come a little later than the operation: until then the span has the object.
 	 */
 	name = names_of_object(&c->names, object, e->record->head.time);
-	nesting_span(c, f)->name = name;
-	if (name == NAME_NONE)
+	c->t->n_ops++;
+	if (name == NAME_NONE) {
+		nesting_span(c, f)->name = name;
 		nesting_span(c, f)->object = object;
+		note_unnamed(&c->ops, f->span);
+	} else {
+		set_name(c, nesting_span(c, f), name);
+	}
 	if (e->row->async)
 		nesting_span(c, f)->flags |= SPAN_ASYNC;
 }
@@ -68,20 +88,15 @@ void ops_name(struct correlator *c)
 		c->error = -ENOMEM;
 		return;
 	}
-	for (uint64_t i = 0; i < c->t->n_spans; i++) {
+	for (uint64_t i = c->ops.unnamed_first; i < c->ops.unnamed_end; i++) {
 		struct span *s = &c->t->spans[i];
+		uint32_t name;
 
-		if (s->kind != SPAN_OP)
+		if (s->kind != SPAN_OP || s->name != NAME_NONE)
 			continue;
-		if (s->name == NAME_NONE)
-			s->name = names_of_object(&c->names, s->object, s->start_ns);
+		name = names_of_object(&c->names, s->object, s->start_ns);
 		s->object = 0;
-		c->t->n_ops++;
-		if (s->name == NAME_NONE) {
-			s->name = lost;
-			c->t->n_lost_names++;
-		} else if (names_is_cheap(&c->names, s->name)) {
-			s->flags |= SPAN_CHEAP;
-		}
+		c->t->n_lost_names += name == NAME_NONE;
+		set_name(c, s, name == NAME_NONE ? lost : name);
 	}
 }

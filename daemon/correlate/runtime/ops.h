@@ -2,7 +2,16 @@
 /* Executions of operations. */
 #pragma once
 
-#include "daemon/correlate/runtime/nesting.h"
+#include <stdint.h>
+
+struct correlator;
+struct entry;
+
+/* Zeros at first. */
+struct ops {
+	/* Where the spans are whose names had not come yet. */
+	uint64_t unnamed_first, unnamed_end;
+};
 
 void ops_open(struct correlator *c, const struct entry *e);
 void ops_close(struct correlator *c, const struct entry *e);

@@ -59,6 +59,17 @@ static bool is_replaced(const struct thread_state *s, const struct entry *e)
 	return at != FRAME_NONE && stack_at_or_above(stack, frames_at(&s->frames, at)->stack);
 }
 
+/* Whether the thread processes a batch whose tasks are known one by one: what runs in it is of
+ * their requests, and of no other. */
+static bool is_in_batch(const struct thread_state *s)
+{
+	for (uint32_t i = 0; i < frames_count(&s->frames); i++)
+		if (frame_is(frames_at(&s->frames, i), WORK_BATCH) &&
+		    !frames_at(&s->frames, i)->row->value.argument)
+			return true;
+	return false;
+}
+
 static void set_number(struct span *span, int64_t number)
 {
 	*(span->flags & SPAN_MARK ? &span->request_id : &span->step) = number;
@@ -85,25 +96,39 @@ void runs_open(struct correlator *c, const struct entry *e)
 		nesting_span(c, f)->flags |= SPAN_MARK;
 	if (inner)
 		nesting_span(c, f)->flags |= SPAN_INNER;
-	else
+	if (e->row->of_peer)
+		attribution_on_run_of_peer(c, e, inner ? NO_SPAN : f->span);
+	else if (!inner && !is_in_batch(s))
 		attribution_on_run(c, e->thread, f->span);
 	nesting_span(c, f)->context = spans_make_context(c);
 	if (e->row->value.argument)
 		set_number(nesting_span(c, f), (int64_t)r->value);
 }
 
-/* Closes a run that began before the window. If another one has ended here since, records were lost
- * instead. */
-static void close_begun(struct correlator *c, const struct entry *e)
+/* The row of the runs that this one ends; NULL: none. */
+static const struct probe_row *open_row(const struct entry *e)
 {
 	const struct probe_row *open = NULL;
-	struct thread_state *s = entry_state(c, e);
-	uint64_t index;
 
 	for (unsigned i = 0; i < e->pack->n_rows; i++)
 		if (row_is(&e->pack->rows[i], VERB_OPEN, WORK_RUN) &&
 		    e->pack->rows[i].group == e->row->group)
 			open = &e->pack->rows[i];
+	return open;
+}
+
+/* Closes a run that began before the window. If another one has ended here since, records were lost
+ * instead. */
+static void close_begun(struct correlator *c, const struct entry *e)
+{
+	const struct probe_row *open = open_row(e);
+	struct thread_state *s = entry_state(c, e);
+	uint64_t index;
+
+	/* A run that begins for a peer hands its work over, also outside of runs: no operation is
+	 * of it. */
+	if (!open || !open->of_peer)
+		c->runs.begun_until_ns[e->record->head.target] = e->record->head.time;
 	/* An end mark is shared by several functions: alone, it is not the end of a run. */
 	if (s->run_closed || frames_count(&s->frames) || !open || !open->value.argument)
 		return;
@@ -125,6 +150,11 @@ void runs_close(struct correlator *c, const struct entry *e)
 		return;
 	}
 	span = frames_at(&s->frames, at)->span;
+	/* A part of its work is handed over. */
+	if (c->t->spans[span].flags & SPAN_HANDED_OVER && is_piece(frames_top(&s->frames))) {
+		nesting_pass(c, e);
+		return;
+	}
 	nesting_end(c, s, at, e->record->head.time);
 	s->run_closed = e->record->head.time;
 	if (e->row->usdt && !(c->t->spans[span].flags & SPAN_INNER))
@@ -140,6 +170,12 @@ static struct links *links_of(struct correlator *c, const struct entry *e)
 static bool shows_step(const struct span *s)
 {
 	return s->kind == SPAN_RUN && !(s->flags & SPAN_MARK);
+}
+
+/* Of a piece's start, or a piece. */
+static bool has_step(const struct entry *e)
+{
+	return e->row->value.argument || e->record->value;
 }
 
 /* The step of the pieces of a run, batch or mark; -1: unknown. */
@@ -174,18 +210,21 @@ void pieces_enqueue(struct correlator *c, const struct entry *e)
 	if (run == NO_SPAN)
 		return;
 	links_of(c, e)->n_starts++;
-	if (step_of(c, run) < 0)
+	if (step_of(c, run) < 0 && has_step(e))
 		set_step(c, run, (int64_t)e->record->value);
 	/* A step that several runs share identifies none of them. */
 	other = map_get(&c->runs.of_step, entry_key(e));
 	correlator_put(c, &c->runs.of_step, entry_key(e), other && *other != run ? NO_SPAN : run);
 }
 
-/* The address of an identity is reused by later runs: the run of a piece is one that has not ended.
- */
+/* The address of an identity is reused by later runs: the run of a piece is one that has not ended,
+ * or that hands its work over, if it is certain that no other one has the identity since. */
 static bool has_ended(const struct correlator *c, uint64_t run)
 {
-	return run != NO_SPAN && c->t->spans[run].end_ns != c->t->spans[run].start_ns;
+	const struct span *s = run == NO_SPAN ? NULL : &c->t->spans[run];
+
+	return s && s->end_ns != s->start_ns &&
+	       (!(s->flags & SPAN_HANDED_OVER) || losses_within(&c->losses, s->start_ns, c->now));
 }
 
 /* Identity and number must both agree: with a wrong layout one of them differs. */
@@ -224,8 +263,10 @@ void pieces_open(struct correlator *c, const struct entry *e)
 	f = nesting_push(c, e, e->row->last ? SPAN_DONE : SPAN_EXECUTOR);
 	if (!f)
 		return;
-	nesting_span(c, f)->step = (int64_t)e->record->value;
-	nesting_span(c, f)->flags |= SPAN_STEP_READ;
+	if (has_step(e)) {
+		nesting_span(c, f)->step = (int64_t)e->record->value;
+		nesting_span(c, f)->flags |= SPAN_STEP_READ;
+	}
 	if (!e->row->last)
 		link_piece(c, e, f);
 	else if (run && *run != NO_SPAN)
@@ -274,6 +315,11 @@ void runs_check_links(struct correlator *c)
 
 	for (unsigned i = 0; (target = targets_get(&c->targets, i)) && !c->error; i++)
 		check_links(c, i, target->pid);
+}
+
+uint64_t runs_begun_until_ns(const struct correlator *c, unsigned target)
+{
+	return c->runs.begun_until_ns[target];
 }
 
 void runs_done(struct runs *r)

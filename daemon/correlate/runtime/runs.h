@@ -21,6 +21,8 @@ struct runs {
 	struct map of_call, of_step; /* by the identity of an executor's start, by its step */
 	struct map step_of;          /* by span, of batches and marks */
 	struct links links[RECORD_MAX_TARGETS];
+	/* Of a process: until then, runs ended that began before the window. */
+	uint64_t begun_until_ns[RECORD_MAX_TARGETS];
 };
 
 void runs_open(struct correlator *c, const struct entry *e);
@@ -32,6 +34,8 @@ void pieces_close(struct correlator *c, const struct entry *e);
 /* The run, or batch, that the thread is working for: its own, or that of the piece whose work it
  * does; else a handler. NO_SPAN: none. */
 uint64_t runs_of_thread(struct correlator *c, const struct thread_state *s);
+/* Until when runs of a process ended that began before the window. */
+uint64_t runs_begun_until_ns(const struct correlator *c, unsigned target);
 /* The window has closed: where no piece of a target matched a run, the steps of that target are
  * removed. */
 void runs_check_links(struct correlator *c);

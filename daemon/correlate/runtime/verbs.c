@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/runtime/verbs.h"
 
+#include "daemon/correlate/attribute/answers.h"
 #include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/http/library_requests.h"
 #include "daemon/correlate/runtime/batches.h"
 #include "daemon/correlate/runtime/handlers.h"
 #include "daemon/correlate/runtime/labels.h"
 #include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/models.h"
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/stages.h"
@@ -15,8 +18,12 @@ typedef void (*verb_fn)(struct correlator *c, const struct entry *e);
 
 /* For other rows, a record only means that its thread was there. */
 static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
-	[WORK_REQUEST] = { [VERB_OPEN] = handlers_open, [VERB_CLOSE] = handlers_close },
-	[WORK_RUN] = { [VERB_OPEN] = runs_open, [VERB_CLOSE] = runs_close },
+	[WORK_REQUEST] = { [VERB_OPEN] = handlers_open,
+			   [VERB_CLOSE] = handlers_close,
+			   [VERB_POINT] = attribution_point },
+	[WORK_RUN] = { [VERB_OPEN] = runs_open,
+		       [VERB_CLOSE] = runs_close,
+		       [VERB_POINT] = models_point },
 	[WORK_PIECE] = { [VERB_ENQUEUE] = pieces_enqueue,
 			 [VERB_OPEN] = pieces_open,
 			 [VERB_CLOSE] = pieces_close },
@@ -25,10 +32,15 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 		      [VERB_ENQUEUE] = ops_enqueue,
 		      [VERB_FREE] = ops_free },
 	[WORK_BATCH] = { [VERB_ENQUEUE] = batches_enqueue,
+			 [VERB_DEQUEUE] = batches_dequeue,
 			 [VERB_OPEN] = batches_open,
 			 [VERB_POINT] = batches_point,
+			 [VERB_FREE] = batches_free,
 			 [VERB_CLOSE] = batches_close },
-	[WORK_STREAM] = { [VERB_OPEN] = streams_open, [VERB_POINT] = streams_point },
+	[WORK_STREAM] = { [VERB_OPEN] = streams_open,
+			  [VERB_POINT] = library_requests_point,
+			  [VERB_ENQUEUE] = answers_enqueue,
+			  [VERB_DEQUEUE] = answers_dequeue },
 	[WORK_STAGE] = { [VERB_OPEN] = stages_open, [VERB_CLOSE] = stages_close },
 	[WORK_LABEL] = { [VERB_OPEN] = labels_open, [VERB_CLOSE] = labels_close },
 	[WORK_ALLOC] = { [VERB_OPEN] = memory_open,
@@ -71,6 +83,7 @@ void verbs_on_record(struct correlator *c, const struct record *record)
 		return;
 	c->t->threads[e.thread].process = record->target;
 	nesting_busy(entry_state(c, &e));
+	answers_on_entry(c, e.thread, e.record->stack);
 	verb = verbs[e.row->work][e.row->verb];
 	if (verb)
 		verb(c, &e);
@@ -103,7 +116,7 @@ static void close_thread(struct correlator *c, struct thread_state *s)
 			      (f->last_ns > nesting_span(c, f)->start_ns || f->next_ns);
 
 		nesting_maybe_idle(s);
-		if (launch)
+		if (launch || nesting_span(c, f)->flags & SPAN_HANDED_OVER)
 			nesting_pop(c, s, 0, false);
 		else if (f->ends_at_next && threads_left_ns(&s->cpu) > nesting_span(c, f)->start_ns)
 			nesting_pop(c, s, 0, false);
@@ -142,6 +155,8 @@ void verbs_shed(struct correlator *c, enum probe_kind kind, uint64_t time)
 			if (probe_kind_of_row(frames_at(frames, at - 1)->row) == kind)
 				nesting_truncate(c, frames, at - 1, time);
 	}
+	if (kind == KIND_RUNS)
+		streams_end(c, time);
 	if (kind == KIND_LABELS)
 		labels_truncate(c, time);
 	if (kind == KIND_CONTEXTS)

@@ -294,6 +294,7 @@ static void end_process(struct correlator *c, unsigned target, const struct reco
 {
 	c->t->processes[target].ended = true;
 	memory_end_process(c, target, r->head.time);
+	streams_end_process(c, target, r->head.time);
 	if (r->head.kind == RECORD_EXEC) {
 		verbs_end_process(c, target, r->head.time);
 		targets_replace(&c->targets, target);

@@ -129,9 +129,8 @@ static double wanted_cpus(const struct timeline *t, unsigned *ret_cpus)
 		*ret_cpus += t->slices[i].cpu != last;
 		last = t->slices[i].cpu;
 	}
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_RUNNABLE)
-			wanted_ns += t->spans[i].end_ns - t->spans[i].start_ns;
+	TIMELINE_EACH (t, i, 1 << SPAN_RUNNABLE)
+		wanted_ns += t->spans[i].end_ns - t->spans[i].start_ns;
 	return t->end_ns > t->start_ns ? (double)wanted_ns / (double)(t->end_ns - t->start_ns) : 0;
 }
 

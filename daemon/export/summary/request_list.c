@@ -6,6 +6,7 @@
 
 #include "daemon/export/summary/hot_functions.h"
 #include "daemon/export/summary/members.h"
+#include "daemon/export/summary/request_hops.h"
 #include "lib/base/array.h"
 #include "lib/base/macro.h"
 #include "proto/control.pb-c.h"
@@ -52,6 +53,7 @@ struct builder {
 	char **names;
 	Tfprofd__RequestQuota quotas[TIMELINE_QUOTAS_MAX], *quota_list[TIMELINE_QUOTAS_MAX];
 	Tfprofd__RequestCause cause;
+	struct request_hops hops;
 	Tfprofd__HotFunction hot[HOT_FUNCTIONS_MAX], *hot_list[HOT_FUNCTIONS_MAX];
 	Tfprofd__Request request;
 	uint8_t *message; /* the message that is being filled */
@@ -404,7 +406,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	m->end_ns = r->end_ns;
 	m->phases = (uint64_t *)r->phases;
 	m->n_phases = PHASE_COUNT;
-	m->pid = r->process < b->t->n_processes ? b->t->processes[r->process].pid : 0;
+	m->pid = timeline_pid(b->t, r->process);
 	m->protocol = (Tfprofd__Protocol)r->protocol;
 	m->connection = r->connection;
 	m->stream = r->stream;
@@ -427,6 +429,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	m->lost = r->flags & REQUEST_LOST;
 	m->reset = r->flags & REQUEST_RESET;
 	m->no_arrival = r->flags & REQUEST_NO_ARRIVAL;
+	m->at_library = r->flags & REQUEST_AT_LIBRARY;
 	m->unaccepted = r->flags & REQUEST_UNACCEPTED;
 	m->accepted_ns = r->accepted_ns;
 	m->threads = b->thread_list;
@@ -438,6 +441,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	fill_path(b, r);
 	fill_runs(b, index);
 	fill_batches(b, index);
+	request_hops_fill(&b->hops, b->t, r, m);
 	fill_quotas(b);
 	fill_hot(b, index);
 	forget_names(b);

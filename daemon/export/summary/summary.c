@@ -43,10 +43,10 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	_cleanup_free_ uint64_t *durations = NULL;
 	uint64_t n_ended = 0, n = 0;
 
-	for (uint64_t i = 0; i < t->n_spans; i++) {
+	TIMELINE_EACH (t, i, 1 << SPAN_RUN) {
 		const struct span *run = &t->spans[i];
 
-		if (run->kind != SPAN_RUN || run->flags & SPAN_INNER)
+		if (run->flags & SPAN_INNER)
 			continue;
 		if (run->flags & SPAN_NOT_WHOLE)
 			s->n_runs_truncated++;
@@ -59,10 +59,10 @@ static int summarise_runs(const struct timeline *t, struct summary *s)
 	durations = malloc((s->n_runs + 1) * sizeof(*durations));
 	if (!durations)
 		return -ENOMEM;
-	for (uint64_t i = 0; i < t->n_spans; i++) {
+	TIMELINE_EACH (t, i, 1 << SPAN_RUN) {
 		const struct span *run = &t->spans[i];
 
-		if (run->kind == SPAN_RUN && !(run->flags & (SPAN_NOT_WHOLE | SPAN_INNER)))
+		if (!(run->flags & (SPAN_NOT_WHOLE | SPAN_INNER)))
 			durations[n++] = run->end_ns - run->start_ns;
 	}
 	qsort(durations, n, sizeof(*durations), compare_durations);
@@ -180,11 +180,9 @@ static int summarise_ops(const struct timeline *t, struct summary *s)
 
 	if (!totals)
 		return -ENOMEM;
-	for (uint64_t i = 0; i < t->n_spans; i++) {
+	TIMELINE_EACH (t, i, 1 << SPAN_OP) {
 		const struct span *op = &t->spans[i];
 
-		if (op->kind != SPAN_OP)
-			continue;
 		totals[op->name].count++;
 		totals[op->name].total_ns += op->end_ns - op->start_ns;
 		totals[op->name].self_ns += op->self_ns;

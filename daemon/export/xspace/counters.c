@@ -135,8 +135,8 @@ static int add_threads(struct changes *c, enum counter counter)
 
 	for (uint64_t i = 0; counter == COUNTER_RUNNABLE && i < t->n_slices && r >= 0; i++)
 		r = changes_add(c, t->slices[i].start_ns, t->slices[i].end_ns);
-	for (uint64_t i = 0; i < t->n_spans && r >= 0; i++)
-		if (t->spans[i].kind == kind)
+	TIMELINE_EACH (t, i, 1u << kind)
+		if (r >= 0)
 			r = changes_add(c, t->spans[i].start_ns, t->spans[i].end_ns);
 	return r;
 }

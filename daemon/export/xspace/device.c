@@ -62,7 +62,8 @@ static uint32_t op_kind(struct writer *w, const struct span *s, struct op_kind *
 	op_title(n->name, type, title, sizeof(title));
 	stats_add_text(w, &stats, STAT_CATEGORY, op_category(type));
 	stats_add_int(w, &stats, STAT_PROGRAM, PROGRAM_BASE + (int64_t)t->processes[process].pid);
-	(void)xspace_stat_name(w->xspace, n->name, &symbol);
+	(void)xspace_stat_name(w->xspace, n == &nameless ? "" : writer_shown(w, s->name).name,
+			       &symbol);
 	stats_add_int(w, &stats, STAT_SYMBOL, symbol);
 	if (type)
 		stats_add(w, &stats, STAT_TF_OP, XSPACE_STRING, symbol);

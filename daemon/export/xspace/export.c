@@ -138,6 +138,14 @@ static int64_t run_number(const struct span *s)
 										       : -1;
 }
 
+/* What is shown as the end of a span whose end was not seen. */
+static const char *end_text(const struct timeline *t, const struct span *s)
+{
+	if (s->flags & SPAN_END_INFERRED)
+		return "inferred";
+	return s->kind == SPAN_OP && t->ops_at_entry ? "next entry" : "not seen";
+}
+
 static void span_stats(struct writer *w, const struct span *s, const struct thread_line *line,
 		       struct stats *stats)
 {
@@ -167,9 +175,7 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 	stats_add_truncated(w, stats, s->flags & SPAN_TRUNCATED_START,
 			    s->flags & SPAN_TRUNCATED_END);
 	if (s->flags & SPAN_END_NOT_SEEN && s->kind != SPAN_EXECUTOR)
-		stats_add_text(w, stats, STAT_END,
-			       s->kind == SPAN_OP && w->timeline->ops_at_entry ? "next entry"
-									       : "not seen");
+		stats_add_text(w, stats, STAT_END, end_text(w->timeline, s));
 }
 
 static int thread_line_begin(struct writer *w, uint32_t index)
@@ -220,17 +226,17 @@ static int write_link(struct writer *w, const struct span *s, struct thread_line
 static int write_inputs(struct writer *w, struct thread_line *line, uint64_t before_ns)
 {
 	const struct batch *b = line->inputs;
-	struct stats stats;
+	struct stats *stats;
 	uint32_t name = 0;
 
 	if (!b || b->start_ns >= before_ns)
 		return 0;
 	line->inputs = NULL;
-	stats.n = 0;
-	stats_add_int(w, &stats, STAT_PADDED_SIZE, (int64_t)b->padded);
-	stats_add_int(w, &stats, STAT_PADDING, (int64_t)(b->padded - b->size));
+	stats = writer_stats(w);
+	stats_add_int(w, stats, STAT_PADDED_SIZE, (int64_t)b->padded);
+	stats_add_int(w, stats, STAT_PADDING, (int64_t)(b->padded - b->size));
 	(void)xspace_event_name(w->xspace, "ConcatInputTensors", NULL, &name);
-	return writer_event(w, name, b->start_ns, b->start_ns, &stats);
+	return writer_event(w, name, b->start_ns, b->start_ns, stats);
 }
 
 /* When the first request of a batch was answered, UINT64_MAX: none was within the window. */
@@ -303,12 +309,11 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 static int write_span(struct writer *w, const struct span *s, const struct span *next,
 		      struct thread_line *line)
 {
-	struct stats stats;
+	struct stats *stats;
 	int r = write_inputs(w, line, s->start_ns);
 
 	if (r < 0)
 		return r;
-	stats.n = 0; /* There are millions of spans: the rest of the struct is not cleared. */
 	if (s->kind == SPAN_BATCH && s->batch >= 0 && s->batch < w->timeline->n_batches)
 		return write_batch(w, s, next, line);
 	if (s->kind == SPAN_RUN) {
@@ -316,9 +321,10 @@ static int write_span(struct writer *w, const struct span *s, const struct span 
 		if (r < 0)
 			return r;
 	}
-	span_stats(w, s, line, &stats);
+	stats = writer_stats(w);
+	span_stats(w, s, line, stats);
 	return writer_event(w, writer_form(w, s->name, span_form(s)), s->start_ns, s->end_ns,
-			    &stats);
+			    stats);
 }
 
 /* Writes the line of one thread's spans, if any of them is shown. */
@@ -398,19 +404,18 @@ static int write_slice(struct writer *w, const struct cpu_slice *slice)
 {
 	const struct thread *thread = &w->timeline->threads[slice->thread];
 	uint32_t *id = &w->ids.threads[slice->thread];
-	struct stats stats;
+	struct stats *stats = writer_stats(w);
 	char name[sizeof(thread->name) + 1];
 
-	stats.n = 0;
 	if (!*id) {
 		snprintf(name, sizeof(name), "%.*s", (int)sizeof(thread->name), thread->name);
 		(void)xspace_event_name(w->xspace, name[0] ? name : "unnamed thread", NULL, id);
 	}
-	stats_add_int(w, &stats, STAT_TID, thread->tid);
-	stats_add_int(w, &stats, STAT_PID, w->timeline->processes[thread->process].pid);
-	stats_add_reason(w, &stats, slice->reason);
-	stats_add_thread(w, &stats, STAT_WAKER, slice->waker);
-	return writer_event(w, *id, slice->start_ns, slice->end_ns, &stats);
+	stats_add_int(w, stats, STAT_TID, thread->tid);
+	stats_add_int(w, stats, STAT_PID, w->timeline->processes[thread->process].pid);
+	stats_add_reason(w, stats, slice->reason);
+	stats_add_thread(w, stats, STAT_WAKER, slice->waker);
+	return writer_event(w, *id, slice->start_ns, slice->end_ns, stats);
 }
 
 static int write_sched(struct writer *w)

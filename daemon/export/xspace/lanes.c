@@ -145,6 +145,24 @@ static void stats_add_request_text(struct writer *w, struct stats *stats, enum s
 		stats_add_text(w, stats, stat, text);
 }
 
+static void hop_facts(struct writer *w, const struct request *q, struct stats *stats)
+{
+	const struct timeline *t = w->timeline;
+	const struct hop *hop = q->hop ? &t->hops[q->hop - 1] : NULL;
+	char text[80];
+
+	if (q->n_calls)
+		stats_add_int(w, stats, STAT_CALLS, q->n_calls);
+	if (!hop)
+		return;
+	if (hop->caller)
+		snprintf(text, sizeof(text), "request %u of process %u", hop->caller,
+			 timeline_pid(t, hop->process));
+	else
+		snprintf(text, sizeof(text), "process %u", timeline_pid(t, hop->process));
+	stats_add_text(w, stats, STAT_SENT_BY, text);
+}
+
 /* The facts of a request, which viewers show on a click. */
 static void request_facts(struct writer *w, const struct request *q, struct stats *stats)
 {
@@ -164,9 +182,11 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 	if (q->protocol == PROTOCOL_MARK)
 		stats_add(w, stats, STAT_REQUEST_ID,
 			  q->id > INT64_MAX ? XSPACE_UINT64 : XSPACE_INT64, q->id);
-	if (q->connection) {
+	if (q->connection && !(q->flags & REQUEST_AT_LIBRARY)) {
 		stats_add_int(w, stats, STAT_BYTES_IN, (int64_t)q->bytes_in);
 		stats_add_int(w, stats, STAT_BYTES_OUT, (int64_t)q->bytes_out);
+	}
+	if (q->connection) {
 		stats_add_int(w, stats, STAT_CONNECTION, (int64_t)q->connection);
 		stats_add_int(w, stats, STAT_STREAM, q->stream);
 	}
@@ -179,10 +199,13 @@ static void request_facts(struct writer *w, const struct request *q, struct stat
 	stats_add_text(w, stats, STAT_ATTRIBUTION,
 		       attributions[MIN(q->attribution, ATTRIBUTION_INFERRED)]);
 	stats_add_int(w, stats, STAT_RUNS, q->n_runs);
+	hop_facts(w, q, stats);
 	stats_add_truncated(w, stats, q->flags & REQUEST_TRUNCATED_START,
 			    q->flags & REQUEST_TRUNCATED_END);
 	if (q->flags & REQUEST_NO_ARRIVAL)
 		stats_add_text(w, stats, STAT_ARRIVAL, "not known");
+	if (q->flags & REQUEST_AT_LIBRARY)
+		stats_add_text(w, stats, STAT_SEEN, "in gRPC's library: encrypted at the socket");
 	if (q->flags & (REQUEST_LOST | REQUEST_RESET))
 		stats_add_text(w, stats, STAT_INCOMPLETE,
 			       q->flags & REQUEST_LOST ? "records were lost" : "broken off");
@@ -256,25 +279,25 @@ static int write_segment(struct writer *w, const struct segment *s)
 					   [ACTIVITY_RUNNABLE] = FORM_RUNNABLE,
 					   [ACTIVITY_BLOCKED] = FORM_BLOCKED,
 					   [ACTIVITY_THROTTLED] = FORM_THROTTLED };
-	struct stats stats;
+	struct stats *stats;
 
 	if (s->activity >= ARRAY_SIZE(forms) || s->activity == ACTIVITY_WAITING ||
 	    (s->activity == ACTIVITY_UNKNOWN && s->name == TEXT_NONE))
 		return 0;
-	stats.n = 0;
-	stats_add_thread(w, &stats, STAT_THREAD,
-			 s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
-	stats_add_thread(w, &stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER,
+	stats = writer_stats(w);
+	stats_add_thread(w, stats, STAT_THREAD, s->thread == THREAD_NONE ? -1 : (int64_t)s->thread);
+	stats_add_thread(w, stats, s->activity == ACTIVITY_RUNNABLE ? STAT_ON_CPU : STAT_WAKER,
 			 s->by);
 	if (s->activity == ACTIVITY_THROTTLED)
-		stats_add_quota(w, &stats, timeline_quota(w->timeline, s->name));
+		stats_add_quota(w, stats, timeline_quota(w->timeline, s->name));
 	return writer_event(w, writer_form(w, s->name, forms[s->activity]), s->start_ns, s->end_ns,
-			    &stats);
+			    stats);
 }
 
-/* The tasks of a request that were put into a batch, in order of time. */
-struct task_list {
-	uint64_t next, end;
+/* What a request does at one time: puts a task into a batch, sends a request to another process. */
+struct instants {
+	uint64_t next_task, tasks_end; /* in w->tasks */
+	uint32_t next_call, calls_end; /* in hops */
 	uint32_t request;
 };
 
@@ -294,32 +317,65 @@ static uint64_t task_size(const struct batch *b)
 	return b->size == b->n_tasks ? 1 : 0;
 }
 
-/* Writes the instants before that time at which tasks were put into a batch; readers know them by
- * this name. */
-static int write_tasks(struct writer *w, struct task_list *list, uint64_t before_ns)
+/* Readers know it by this name. */
+static int write_task(struct writer *w, const struct batch_task *task, uint64_t at)
+{
+	const struct timeline *t = w->timeline;
+	uint64_t context = lanes_batch_context(t, task->batch);
+	struct stats stats = { .n = 0 };
+	uint32_t name = 0;
+
+	if (!context)
+		return 0;
+	if (task_size(&t->batches[task->batch]))
+		stats_add_int(w, &stats, STAT_TASK_SIZE,
+			      (int64_t)task_size(&t->batches[task->batch]));
+	stats_add_context(w, &stats, CONTEXT_BATCH, STAT_PRODUCER, context);
+	(void)xspace_event_name(w->xspace, "ScheduleWithoutSplit", "put into a batch", &name);
+	return writer_event(w, name, at, at, &stats);
+}
+
+static int write_call(struct writer *w, uint32_t hop, uint64_t at)
+{
+	const struct timeline *t = w->timeline;
+	const struct request *callee = &t->requests[t->hops[hop].callee - 1];
+	struct stats stats = { .n = 0 };
+	uint32_t name = 0;
+
+	stats_add_int(w, &stats, STAT_PID, timeline_pid(t, callee->process));
+	stats_add_int(w, &stats, STAT_SENT, t->hops[hop].callee);
+	if (writer_shows_request(callee))
+		stats_add_hop_arrow(w, &stats, hop, true);
+	(void)xspace_event_name(w->xspace, "request sent", NULL, &name);
+	return writer_event(w, name, at, at, &stats);
+}
+
+/* Writes those before that time, in order. */
+static int write_instants(struct writer *w, struct instants *list, uint64_t before_ns)
 {
 	const struct timeline *t = w->timeline;
 	const struct request *q = &t->requests[list->request];
 	int r = 0;
 
-	for (; list->next < list->end && r >= 0; list->next++) {
-		const struct batch_task *task = &t->batch_tasks[w->tasks[list->next]];
-		uint64_t at = MIN(MAX(task->queued_ns, q->start_ns), q->end_ns);
-		uint64_t context = lanes_batch_context(t, task->batch);
-		struct stats stats = { .n = 0 };
-		uint32_t name = 0;
+	while (r >= 0) {
+		const struct batch_task *task = list->next_task < list->tasks_end
+							? &t->batch_tasks[w->tasks[list->next_task]]
+							: NULL;
+		bool calls = list->next_call < list->calls_end;
+		uint64_t task_ns =
+			task ? MIN(MAX(task->queued_ns, q->start_ns), q->end_ns) : UINT64_MAX;
+		uint64_t call_ns =
+			calls ? MIN(MAX(t->hops[list->next_call].start_ns, q->start_ns), q->end_ns)
+			      : UINT64_MAX;
 
-		if (at >= before_ns)
+		if (MIN(task_ns, call_ns) >= before_ns)
 			break;
-		if (!context)
-			continue;
-		if (task_size(&t->batches[task->batch]))
-			stats_add_int(w, &stats, STAT_TASK_SIZE,
-				      (int64_t)task_size(&t->batches[task->batch]));
-		stats_add_context(w, &stats, CONTEXT_BATCH, STAT_PRODUCER, context);
-		(void)xspace_event_name(w->xspace, "ScheduleWithoutSplit", "put into a batch",
-					&name);
-		r = writer_event(w, name, at, at, &stats);
+		if (task_ns <= call_ns) {
+			r = write_task(w, task, task_ns);
+			list->next_task++;
+		} else {
+			r = write_call(w, list->next_call++, call_ns);
+		}
 	}
 	return r;
 }
@@ -349,32 +405,44 @@ static uint32_t phase_name(struct writer *w, enum phase phase)
 	return id;
 }
 
-static int write_piece(struct writer *w, const struct piece *p, struct task_list *tasks)
+/* At the first phase of a request that another process sent. */
+static void add_arrow_of_sender(struct writer *w, const struct request *q, const struct piece *p,
+				struct stats *stats)
+{
+	const struct timeline *t = w->timeline;
+	uint32_t caller = q->hop ? t->hops[q->hop - 1].caller : 0;
+
+	if (p->start_ns == q->start_ns && caller && writer_shows_request(&t->requests[caller - 1]))
+		stats_add_hop_arrow(w, stats, q->hop - 1, false);
+}
+
+static int write_piece(struct writer *w, const struct piece *p, struct instants *instants)
 {
 	const struct timeline *t = w->timeline;
 	uint32_t *name = &w->ids.phases[p->phase];
-	struct stats stats;
+	struct stats *stats;
 	uint32_t thread = p->n ? t->segments[p->first].thread : THREAD_NONE;
-	int r = write_tasks(w, tasks, p->start_ns);
+	int r = write_instants(w, instants, p->start_ns);
 
 	for (uint64_t i = 1; i < p->n; i++)
 		if (t->segments[p->first + i].thread != thread)
 			thread = THREAD_NONE;
 	if (!*name)
 		*name = phase_name(w, p->phase);
-	stats.n = 0;
-	stats_add_thread(w, &stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
+	stats = writer_stats(w);
+	stats_add_thread(w, stats, STAT_THREAD, thread == THREAD_NONE ? -1 : (int64_t)thread);
 	if (w->extras.input_stages)
-		stage_stats(w, p->phase, &stats);
+		stage_stats(w, p->phase, stats);
+	add_arrow_of_sender(w, &t->requests[instants->request], p, stats);
 	if (r >= 0)
-		r = writer_event(w, *name, p->start_ns, p->end_ns, &stats);
+		r = writer_event(w, *name, p->start_ns, p->end_ns, stats);
 	for (uint64_t i = 0; i < p->n && w->level >= 2 && r >= 0; i++) {
 		const struct segment *s = &t->segments[p->first + i];
 		/* The threads' lines show which operations ran; here they would double the trace.
 		 */
 		bool shown = w->level >= 3 || s->phase != PHASE_EXECUTE_RUNNING;
 
-		r = write_tasks(w, tasks, s->start_ns);
+		r = write_instants(w, instants, s->start_ns);
 		if (r >= 0 && shown && s->end_ns > s->start_ns)
 			r = write_segment(w, s);
 	}
@@ -384,16 +452,18 @@ static int write_piece(struct writer *w, const struct piece *p, struct task_list
 static int write_request(struct writer *w, uint32_t index)
 {
 	const struct request *q = &w->timeline->requests[index];
-	struct task_list tasks = { .next = first_task(w, index + 1),
-				   .end = first_task(w, index + 2),
-				   .request = index };
+	struct instants instants = { .next_task = first_task(w, index + 1),
+				     .tasks_end = first_task(w, index + 2),
+				     .next_call = q->first_call,
+				     .calls_end = q->first_call + q->n_calls,
+				     .request = index };
 	struct piece piece = { .end_ns = q->start_ns, .first = q->first_segment };
 	int r = write_root(w, index);
 
 	while (r >= 0 && piece_next(w->timeline, q, &piece))
 		if (piece.end_ns > piece.start_ns)
-			r = write_piece(w, &piece, &tasks);
-	return r < 0 ? r : write_tasks(w, &tasks, UINT64_MAX);
+			r = write_piece(w, &piece, &instants);
+	return r < 0 ? r : write_instants(w, &instants, UINT64_MAX);
 }
 
 /* Requests by lane, in order of their start; at[lane] is where a lane ends. */

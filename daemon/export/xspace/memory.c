@@ -18,15 +18,16 @@
 /* Adds "scope/op" of "scope/op:Type". */
 static void add_op(struct writer *w, const struct memory_event *e, struct stats *stats)
 {
-	const struct timeline *t = w->timeline;
-	const struct span_name *n = e->op < t->n_names ? &t->names[e->op] : NULL;
-	const char *type = n ? op_type(n) : NULL;
+	struct span_name n;
+	const char *type;
 	char text[512];
 
-	if (!n)
+	if (e->op >= w->timeline->n_names)
 		return;
-	snprintf(text, sizeof(text), "%.*s",
-		 (int)(type ? type - 1 - n->name : (long)strlen(n->name)), n->name);
+	n = writer_shown(w, e->op);
+	type = op_type(&n);
+	snprintf(text, sizeof(text), "%.*s", (int)(type ? type - 1 - n.name : (long)strlen(n.name)),
+		 n.name);
 	stats_add_text(w, stats, STAT_TF_OP, text);
 }
 
@@ -51,20 +52,19 @@ static void add_allocator(struct writer *w, const struct memory_event *e, struct
 static int write_event(struct writer *w, const struct memory_event *e, uint32_t name,
 		       const struct curve *curve)
 {
-	struct stats stats;
+	struct stats *stats = writer_stats(w);
 
-	stats.n = 0;
-	add_allocator(w, e, &stats);
-	stats_add_int(w, &stats, STAT_IN_USE, (int64_t)curve->in_use);
-	stats_add_int(w, &stats, STAT_PEAK, (int64_t)curve->peak);
-	stats_add_int(w, &stats, STAT_REQUESTED, (int64_t)e->bytes);
-	stats_add_int(w, &stats, STAT_ALLOCATION, (int64_t)e->bytes);
+	add_allocator(w, e, stats);
+	stats_add_int(w, stats, STAT_IN_USE, (int64_t)curve->in_use);
+	stats_add_int(w, stats, STAT_PEAK, (int64_t)curve->peak);
+	stats_add_int(w, stats, STAT_REQUESTED, (int64_t)e->bytes);
+	stats_add_int(w, stats, STAT_ALLOCATION, (int64_t)e->bytes);
 	/* Readers identify blocks by their address alone, which two processes may share. */
-	stats_add_int(w, &stats, STAT_ADDRESS,
+	stats_add_int(w, stats, STAT_ADDRESS,
 		      (int64_t)(e->address | (uint64_t)w->timeline->threads[e->thread].process
 						     << PROCESS_SHIFT));
-	add_op(w, e, &stats);
-	return writer_event(w, name, e->at_ns, e->at_ns, &stats);
+	add_op(w, e, stats);
+	return writer_event(w, name, e->at_ns, e->at_ns, stats);
 }
 
 int memory_write(struct writer *w)

@@ -50,23 +50,22 @@ static int write_sample(struct writer *w, const struct stack_sample *sample, str
 	const struct stack *stack = &t->stacks.stacks[sample->stack];
 	uint32_t function = t->stacks.frames[t->stacks.lists[stack->first]].function;
 	char text[STACK_TEXT], name[NAME_SIZE];
-	struct stats stats;
+	struct stats *stats = writer_stats(w);
 
-	stats.n = 0;
 	if (!texts->functions[function]) {
 		snprintf(name, sizeof(name), NAME_FORM, t->stacks.functions[function].name);
 		(void)xspace_event_name(w->xspace, name, NULL, &texts->functions[function]);
 	}
 	if (!texts->stacks[sample->stack])
 		describe(&t->stacks, stack, text);
-	stats_add(w, &stats, STAT_STACK, XSPACE_STRING,
+	stats_add(w, stats, STAT_STACK, XSPACE_STRING,
 		  writer_string(w, &texts->stacks[sample->stack], text));
-	stats_add_thread(w, &stats, STAT_THREAD, sample->thread);
+	stats_add_thread(w, stats, STAT_THREAD, sample->thread);
 	if (sample->op != STACK_NONE)
-		stats_add_text(w, &stats, STAT_TF_OP, t->names[sample->op].name);
+		stats_add_text(w, stats, STAT_TF_OP, writer_shown(w, sample->op).name);
 	if (sample->request)
-		stats_add_int(w, &stats, STAT_REQUEST, sample->request);
-	return writer_event(w, texts->functions[function], sample->at_ns, sample->at_ns, &stats);
+		stats_add_int(w, stats, STAT_REQUEST, sample->request);
+	return writer_event(w, texts->functions[function], sample->at_ns, sample->at_ns, stats);
 }
 
 int samples_write(struct writer *w)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/export/xspace/op_name.h"
 #include "lib/base/macro.h"
 #include "lib/base/quota.h"
 
@@ -39,6 +40,9 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_REQUEST] = "request",
 	[STAT_REQUEST_ID] = "request_id",
 	[STAT_ATTRIBUTION] = "attribution",
+	[STAT_SENT_BY] = "sent_by",
+	[STAT_CALLS] = "calls",
+	[STAT_SENT] = "sent",
 	[STAT_RUNS] = "runs",
 	[STAT_PROTOCOL] = "protocol",
 	[STAT_METHOD] = "method",
@@ -52,6 +56,7 @@ static const char *const stat_names[STAT_COUNT] = {
 	[STAT_LOCAL_PORT] = "local_port",
 	[STAT_PEER_PORT] = "peer_port",
 	[STAT_ARRIVAL] = "arrival",
+	[STAT_SEEN] = "seen",
 	[STAT_INCOMPLETE] = "incomplete",
 	[STAT_ARGUMENTS] = "arguments",
 	[STAT_REQUESTS] = "requests",
@@ -81,6 +86,7 @@ static const char *const stat_names[STAT_COUNT] = {
 void writer_done(struct writer *w)
 {
 	xspace_free(w->xspace);
+	op_names_free(w->timeline, w->shown);
 	free(w->ids.forms);
 	free(w->ids.reasons);
 	free(w->ids.threads);
@@ -192,7 +198,9 @@ int writer_init(struct writer *w, const struct timeline *t, const struct export_
 	w->ids.thread_strings = calloc((size_t)t->n_threads + 1, sizeof(uint32_t));
 	if (!w->ids.forms || !w->ids.reasons || !w->ids.threads || !w->ids.thread_strings)
 		return -ENOMEM;
-	r = order_threads(w);
+	r = op_names_make(t, &w->shown);
+	if (r >= 0)
+		r = order_threads(w);
 	if (r >= 0)
 		r = index_requests(w);
 	return r < 0 ? r : xspace_new(options->max_bytes, &w->xspace);
@@ -286,22 +294,16 @@ const char *writer_long_title(const struct writer *w, const struct thread *threa
 
 /* Readers take none of these names for an operation: they also appear inside operations, whose
  * times must not change. */
-uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
+static void intern_form(struct writer *w, const struct span_name *n, const char *shown,
+			enum form form, uint32_t *id)
 {
-	const struct timeline *t = w->timeline;
-	static const struct span_name nameless = { .name = (char *)"" };
-	bool named = name < t->n_names;
-	const struct span_name *n = named ? &t->names[name] : &nameless;
-	uint32_t *id = &w->ids.forms[(size_t)(named ? name : t->n_names) * FORM_COUNT + form];
 	struct stats stats = { .n = 0 };
 	char words[128], display[128];
 
-	if (*id)
-		return *id;
 	switch (form) {
 	case FORM_END_NOT_SEEN:
 		stats_add_text(w, &stats, STAT_END, "not seen");
-		(void)xspace_event_kind(w->xspace, n->name, stats.list, stats.n, id);
+		(void)xspace_event_kind(w->xspace, shown, stats.list, stats.n, id);
 		break;
 	case FORM_BLOCKED:
 		snprintf(words, sizeof(words), "blocked: %.100s", n->name[0] ? n->name : "unknown");
@@ -324,10 +326,31 @@ uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
 		(void)xspace_event_name(w->xspace, words, n->display ? display : NULL, id);
 		break;
 	default:
-		(void)xspace_event_name(w->xspace, n->name, n->display, id);
+		(void)xspace_event_name(w->xspace, shown, n->display, id);
 		break;
 	}
+}
+
+uint32_t writer_form(struct writer *w, uint32_t name, enum form form)
+{
+	static const struct span_name nameless = { .name = (char *)"" };
+	const struct timeline *t = w->timeline;
+	bool named = name < t->n_names;
+	uint32_t *id = &w->ids.forms[(size_t)(named ? name : t->n_names) * FORM_COUNT + form];
+
+	if (!*id)
+		intern_form(w, named ? &t->names[name] : &nameless,
+			    named ? writer_shown(w, name).name : "", form, id);
 	return *id;
+}
+
+struct span_name writer_shown(const struct writer *w, uint32_t name)
+{
+	struct span_name shown = w->timeline->names[name];
+
+	if (w->shown[name])
+		shown.name = w->shown[name];
+	return shown;
 }
 
 void stats_add(struct writer *w, struct stats *stats, enum stat stat, enum xspace_value type,
@@ -398,9 +421,19 @@ void stats_add_truncated(struct writer *w, struct stats *stats, bool truncated_s
 }
 
 /* An arrow's id has 56 bits, above the two that identify the end of the arrow. */
-void stats_add_arrow(struct writer *w, struct stats *stats, uint32_t request, bool out)
+static void add_arrow(struct writer *w, struct stats *stats, uint64_t number, bool out)
 {
-	uint64_t id = (w->flow_salt + request + 1) & ((UINT64_C(1) << 56) - 1);
+	uint64_t id = (w->flow_salt + number) & ((UINT64_C(1) << 56) - 1);
 
 	stats_add_int(w, stats, STAT_FLOW, (int64_t)(id << 2 | (out ? 2 : 1)));
+}
+
+void stats_add_arrow(struct writer *w, struct stats *stats, uint32_t request, bool out)
+{
+	add_arrow(w, stats, (uint64_t)request + 1, out);
+}
+
+void stats_add_hop_arrow(struct writer *w, struct stats *stats, uint32_t hop, bool out)
+{
+	add_arrow(w, stats, (uint64_t)w->timeline->n_requests + hop + 1, out);
 }

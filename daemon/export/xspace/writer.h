@@ -44,6 +44,9 @@ enum stat {
 	STAT_REQUEST,
 	STAT_REQUEST_ID,
 	STAT_ATTRIBUTION,
+	STAT_SENT_BY,
+	STAT_CALLS,
+	STAT_SENT,
 	STAT_RUNS,
 	STAT_PROTOCOL,
 	STAT_METHOD,
@@ -57,6 +60,7 @@ enum stat {
 	STAT_LOCAL_PORT,
 	STAT_PEER_PORT,
 	STAT_ARRIVAL,
+	STAT_SEEN,
 	STAT_INCOMPLETE,
 	STAT_ARGUMENTS,
 	STAT_REQUESTS,
@@ -107,6 +111,12 @@ struct plane_ids {
 	uint32_t *thread_strings; /* by thread, "name/tid" */
 };
 
+/* The stats of one event as they are collected. */
+struct stats {
+	struct xspace_stat list[XSPACE_EVENT_STATS_MAX];
+	unsigned int n;
+};
+
 /* How many of those that are counted were captured only in part. */
 struct partial {
 	uint64_t n, all, n_start, n_end; /* n_start: the beginning is missing; n_end: the end is */
@@ -118,6 +128,7 @@ struct writer {
 	struct export_extras extras;
 	struct xspace *xspace;
 	struct plane_ids ids;
+	char **shown;       /* op_names_make() */
 	uint32_t *order;    /* display id of a thread's line */
 	bool *has_requests; /* by process: it has requests with known times */
 	bool *serves; /* by process: some of its requests are for its models, or marked by itself */
@@ -128,12 +139,7 @@ struct writer {
 	uint64_t flow_salt;                  /* keeps the arrows of several hosts' captures apart */
 	uint64_t last_offset, last_duration; /* on the open line */
 	uint64_t n_disordered;
-};
-
-/* The stats of one event as they are collected. */
-struct stats {
-	struct xspace_stat list[XSPACE_EVENT_STATS_MAX];
-	unsigned int n;
+	struct stats stats; /* of the event at hand */
 };
 
 /* Prepares for a timeline, which must outlive w. -ENOMEM; call writer_done() also after a failure.
@@ -148,6 +154,14 @@ bool counted_in_part(struct partial *p, bool no_start, bool no_end);
 bool writer_shows(const struct writer *w, const struct span *s);
 /* Whether a request has a place on a line. */
 bool writer_shows_request(const struct request *q);
+
+/* For the next event: no stats. A variable of the caller's would be cleared for each of millions of
+ * events, which takes longer than to write one. */
+static inline struct stats *writer_stats(struct writer *w)
+{
+	w->stats.n = 0;
+	return &w->stats;
+}
 
 int writer_plane_begin(struct writer *w, enum plane_id id, const char *name);
 /* timestamp_ns need not be given. */
@@ -168,6 +182,8 @@ int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t en
  */
 uint32_t writer_string(struct writer *w, uint32_t *cache, const char *text);
 uint32_t writer_form(struct writer *w, uint32_t name, enum form form);
+/* An entry of the timeline's names as it is shown, wherever readers look for an operation. */
+struct span_name writer_shown(const struct writer *w, uint32_t name);
 const char *writer_title(const struct thread *thread, char *buffer, size_t size);
 /* "name/tid", or "[pid] process name/tid" where there are several processes. */
 const char *writer_long_title(const struct writer *w, const struct thread *thread, char *buffer,
@@ -190,3 +206,5 @@ void stats_add_truncated(struct writer *w, struct stats *stats, bool truncated_s
 			 bool truncated_end);
 /* An end of the arrow from a request (index) to its runs. */
 void stats_add_arrow(struct writer *w, struct stats *stats, uint32_t request, bool out);
+/* The same, from a request's call to the request that it is elsewhere: index of the hop. */
+void stats_add_hop_arrow(struct writer *w, struct stats *stats, uint32_t hop, bool out);

@@ -2,4 +2,6 @@
 /* The names of the packs: each is pack_NAME, in NAME.c. */
 #pragma once
 
-#define PACKS(X) X(tensorflow) X(onnxruntime) X(grpc) X(marks) X(openssl) X(cpython) X(python)
+#define PACKS(X)                                                                                   \
+	X(tensorflow)                                                                              \
+	X(onnxruntime) X(pytorch) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python)

@@ -2,7 +2,9 @@
 /*
  * TensorFlow. Facts taken from the unmodified 2.21.0 CPU wheel (x86-64): the symbols of
  * libtensorflow_framework.so.2 and libtensorflow_cc.so.2, the argument registers and the offsets
- * by disassembly. tensorflow_model_server contains the same names.
+ * by disassembly. tensorflow_model_server contains the same names. What differs in the CPU wheels
+ * of 2.12.1, 2.15.1, 2.16.2, 2.18.1 and 2.20.0 was read in the same way, and is in rows of their
+ * own.
  *
  * No return probes but one: a C++ exception that crosses a probed frame would abort the process.
  * What begins at one entry ends at another one of the same thread:
@@ -44,6 +46,12 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_HANDLER, GROUP_INFERENCE };
 #define ARGS_CALL_FRAME 40
 #define STATE_STEP_ID 16
 #define STATE_CALL_FRAME 176
+/* A member before it has one word less there. */
+#define STATE_CALL_FRAME_2_16 168
+static const char *const release_2_16[] = { "2.16.", NULL };
+/* Its compiler inlined BFCAllocator::AddTraceMe() into a function that is not given the sizes. */
+static const char *const release_2_18[] = { "2.18.", NULL };
+static const char *const release_2_12[] = { "2.12.", NULL };
 
 /* ExecutorState<PropagatorState>, <SimplePropagatorState>, <OrderedPropagatorState> */
 #define EXECUTOR_STATE "_ZN10tensorflow12_GLOBAL__N_113ExecutorStateINS_*PropagatorStateEE"
@@ -70,14 +78,33 @@ enum { GROUP_SESSION = 1, GROUP_FUNCTION, GROUP_HANDLER, GROUP_INFERENCE };
  * there. */
 #define HANDLER_SLACK 1024
 
-/* In 2.21 it takes a std::align_val_t, in older releases an int. */
+/* In 2.21 it takes a std::align_val_t, in older releases an int. No exception crosses it: it calls
+ * only posix_memalign() or malloc(), which are C functions and throw none, whoever implements them.
+ */
 #define ALIGNED_MALLOC "_ZN3tsl4port13AlignedMallocEmSt11align_val_t"
+#define ALIGNED_MALLOC_INT "_ZN3tsl4port13AlignedMallocEmi"
+#define MALLOC_BEGINS(name)                                                                        \
+	.symbol = name, OPEN(ALLOC), .action = ACTION_ENTRY, .value = { ARGUMENT_1 },              \
+	.lost = "allocations"
+#define MALLOC_RETURNS(name)                                                                       \
+	.symbol = name, CLOSE(ALLOC), .action = ACTION_ENTRY, .at_return = true,                   \
+	.lost = "addresses of allocations"
 
 #define OP_ARGUMENTS                                                                               \
 	.action = ACTION_OBJECT, .value = { ARGUMENT_2 }, .tag = { ARGUMENT_3 }, .min_level = 2
-#define STATE_ARGUMENTS                                                                            \
+#define EXECUTOR_BEGINS(call_frame, ...)                                                           \
+	.symbol = EXECUTOR_STATE "7ProcessE*", OPEN(PIECE), STATE_ARGUMENTS(call_frame),           \
+	.event = "ExecutorState::Process", .lost = "executors", __VA_ARGS__
+#define EXECUTOR_ENDS(call_frame, ...)                                                             \
+	.symbol = EXECUTOR_STATE "6FinishEv", CLOSE(PIECE), STATE_ARGUMENTS(call_frame),           \
+	.lost = "ends of executors", __VA_ARGS__
+#define STATE_ARGUMENTS(call_frame)                                                                \
 	.action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_STEP_ID },                          \
-	.value2 = { ARGUMENT_1, 1, STATE_CALL_FRAME }, .tag = { ARGUMENT_1 }, .min_level = 2
+	.value2 = { ARGUMENT_1, 1, call_frame }, .tag = { ARGUMENT_1 }, .min_level = 2
+#define RUN_OF_EXECUTOR                                                                            \
+	ENQUEUE(PIECE), .action = ACTION_READ, .value = { ARGUMENT_2, 1, ARGS_STEP_ID },           \
+			.value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME }, .min_level = 2,              \
+			.lost = "which run an executor belongs to"
 
 static const struct probe_row rows[] = {
 	{ .symbol = "_ZN10tensorflow13DirectSession11RunInternalE*",
@@ -95,6 +122,15 @@ static const struct probe_row rows[] = {
 	  .group = GROUP_SESSION,
 	  .min_level = 1,
 	  .lost = "ends of session runs" },
+	/* In 2.12 RunInternal destroys its RunState in place, right after another local variable.
+	 */
+	{ .symbol = "_ZN3tsl19CancellationManagerD2Ev",
+	  CLOSE(RUN),
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_SESSION,
+	  .min_level = 1,
+	  .lost = "ends of session runs",
+	  .releases = release_2_12 },
 	{ .symbol = "_ZN10tensorflow19KernelAndDeviceFunc3RunE*",
 	  OPEN(RUN),
 	  .action = ACTION_ENTRY,
@@ -112,23 +148,15 @@ static const struct probe_row rows[] = {
 	  .lost = "ends of function runs" },
 
 	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl16RunAsyncInternalE*",
-	  ENQUEUE(PIECE),
-	  .action = ACTION_READ,
-	  .value = { ARGUMENT_2, 1, ARGS_STEP_ID },
-	  .value2 = { ARGUMENT_2, 1, ARGS_CALL_FRAME },
-	  .min_level = 2,
-	  .lost = "which run an executor belongs to",
+	  RUN_OF_EXECUTOR,
 	  .class_name = "N10tensorflow12_GLOBAL__N_112ExecutorImplE",
 	  .slot = 3 },
-	{ .symbol = EXECUTOR_STATE "7ProcessE*",
-	  OPEN(PIECE),
-	  STATE_ARGUMENTS,
-	  .event = "ExecutorState::Process",
-	  .lost = "executors" },
-	{ .symbol = EXECUTOR_STATE "6FinishEv",
-	  CLOSE(PIECE),
-	  STATE_ARGUMENTS,
-	  .lost = "ends of executors" },
+	/* The same in 2.12. */
+	{ .symbol = "_ZN10tensorflow12_GLOBAL__N_112ExecutorImpl8RunAsyncE*", RUN_OF_EXECUTOR },
+	{ EXECUTOR_BEGINS(STATE_CALL_FRAME, .releases = release_2_16, .except = true) },
+	{ EXECUTOR_BEGINS(STATE_CALL_FRAME_2_16, .releases = release_2_16) },
+	{ EXECUTOR_ENDS(STATE_CALL_FRAME, .releases = release_2_16, .except = true) },
+	{ EXECUTOR_ENDS(STATE_CALL_FRAME_2_16, .releases = release_2_16) },
 	/* The closure holds step_id first; it is reached through the pointer that std::_Any_data
 	   is. */
 	{ .symbol =
@@ -162,7 +190,13 @@ static const struct probe_row rows[] = {
 	  .lost = "asynchronous ops on CPU devices",
 	  .class_name = "N10tensorflow16ThreadPoolDeviceE",
 	  .slot = SLOT_COMPUTE_ASYNC },
-	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*", OPEN(OP), OP_ARGUMENTS },
+	/* In 2.12 it has no instruction that the kernel emulates, and no device of the CPU wheel
+	 * is without its own. */
+	{ .symbol = "_ZN10tensorflow6Device7ComputeEPNS_8OpKernel*",
+	  OPEN(OP),
+	  OP_ARGUMENTS,
+	  .releases = release_2_12,
+	  .except = true },
 	{ .symbol = "_ZN10tensorflow6Device12ComputeAsyncE*",
 	  OPEN(OP),
 	  .async = true,
@@ -232,6 +266,14 @@ static const struct probe_row rows[] = {
 	  POINT(BATCH),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_2 },
+	  .min_level = 2 },
+	/* Likewise: (costs, rows with padding, batch). */
+	{ .symbol = "_ZN10tensorflow7serving" BATCH_RESOURCE
+		    "*SplitBatchCosts*ERSt6vector*ElRNS0_5Batch*",
+	  POINT(BATCH),
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_3 },
+	  .value2 = { ARGUMENT_2 },
 	  .min_level = 2 },
 	/* (model, op, costs, rows with padding, batch): when the batch's tasks are notified that
 	 * they are done. */
@@ -324,21 +366,12 @@ static const struct probe_row rows[] = {
 	  .group = GROUP_INFERENCE,
 	  .min_level = 1 },
 
-	/*
-	 * Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) get from
-	 * malloc(). No exception crosses AlignedMalloc: it calls only posix_memalign() or malloc(),
-	 * which are C functions and throw none, whoever implements them.
-	 */
-	{ .symbol = ALIGNED_MALLOC,
-	  OPEN(ALLOC),
-	  .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 },
-	  .lost = "allocations" },
-	{ .symbol = ALIGNED_MALLOC,
-	  CLOSE(ALLOC),
-	  .action = ACTION_ENTRY,
-	  .at_return = true,
-	  .lost = "addresses of allocations" },
+	/* Memory that the CPU allocators (cpu, and oneDNN's for less than 256 KiB) get from
+	 * malloc(). */
+	{ MALLOC_BEGINS(ALIGNED_MALLOC) },
+	{ MALLOC_RETURNS(ALIGNED_MALLOC) },
+	{ MALLOC_BEGINS(ALIGNED_MALLOC_INT) },
+	{ MALLOC_RETURNS(ALIGNED_MALLOC_INT) },
 	{ .symbol = "_ZN3tsl4port11AlignedFreeEPv",
 	  FREE(ALLOC),
 	  .action = ACTION_ENTRY,
@@ -359,7 +392,9 @@ static const struct probe_row rows[] = {
 	  .value = { ARGUMENT_4 },
 	  .value2 = { ARGUMENT_6 },
 	  .tag = { ARGUMENT_2 },
-	  .lost = "allocations of the BFC allocator" },
+	  .lost = "allocations of the BFC allocator",
+	  .releases = release_2_18,
+	  .except = true },
 
 	/* Returns absl::Status by value: result, this. */
 	{ .symbol = "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextE*",
@@ -454,11 +489,13 @@ static const char *const cheap_types[] = { "_Arg",     "_Retval",   "_DeviceArg"
 					   "Shape",    "Reshape",   "Squeeze",    "ExpandDims",
 					   "Switch",   "Merge",     NULL };
 
+static const char *const slots_releases[] = { "2.21.", NULL };
+
 const struct pack pack_tensorflow = {
 	.name = "TensorFlow",
 	.files = files,
 	.executables = executables,
-	.slots_release = "2.21.",
+	.slots_releases = slots_releases,
 	.version_function = "TF_Version",
 	.rows = rows,
 	.n_rows = sizeof(rows) / sizeof(rows[0]),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which run made the answer that a thread passes to a stream, where the server has an object for
+ * each answer (the value of the rows). */
+#pragma once
+
+#include <stdint.h>
+
+#include "lib/base/map.h"
+
+struct correlator;
+struct entry;
+
+/* Zeros at first. */
+struct answers {
+	struct thread_answer *threads; /* beside the timeline's */
+	uint64_t threads_size;
+	struct map run_of; /* index of a span, by the answer's object */
+};
+
+/* The thread's next run is to make that answer. */
+void answers_enqueue(struct correlator *c, const struct entry *e);
+/* The thread passes that answer to its stream before this function returns. */
+void answers_dequeue(struct correlator *c, const struct entry *e);
+/* A thread entered a function, at that stack pointer: those that are not above it have returned. */
+void answers_on_entry(struct correlator *c, uint32_t thread, uint32_t stack);
+/* A thread entered an outermost run; NO_SPAN: an inner one. */
+void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+/* A thread passes an answer to a stream: the run that made it; NO_SPAN. */
+uint64_t answers_take(struct correlator *c, uint32_t thread);
+void answers_done(struct answers *a);

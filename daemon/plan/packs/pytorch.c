@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyTorch. Facts taken from Debian's libtorch 1.13.1 (x86-64), whose libraries export these
+ * functions and have no other symbols.
+ *
+ * Entries only: exceptions cross these frames. An operation ends where its thread enters another
+ * one at the same height of the stack or above, or wraps its result for Python. Where one has
+ * returned and the next one's caller lies deeper in the stack, it is shown inside the first.
+ *
+ * Eager mode has no run. TorchScript's interpreter calls operations past these functions: what is
+ * seen of them are only the operations that they call themselves.
+ */
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "daemon/plan/model.h"
+
+/* at::_ops::OPERATION_OVERLOAD::call(), which dispatches an operation and notifies its profiler. */
+#define OPERATIONS "_ZN2at4_ops"
+
+/* Python's function for an operation calls both. More than its own frame and those between. Less
+ * than an interpreter's frames: an operation that is written in Python goes on. */
+#define WRAP_SLACK 1024
+
+static const struct probe_row rows[] = {
+	{ .symbol = OPERATIONS "*4callE*",
+	  OPEN(OP),
+	  .action = ACTION_ENTRY,
+	  .min_level = 2,
+	  .lost = "ops" },
+	/* THPVariable_Wrap(at::TensorBase), for each tensor that Python gets from an operation. */
+	{ .symbol = "_Z16THPVariable_WrapN2at10TensorBaseE",
+	  POINT(OP),
+	  .slack = WRAP_SLACK,
+	  .action = ACTION_ENTRY,
+	  .min_level = 2 },
+};
+
+static bool is_name(const char *s, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+			return false;
+	return size > 0;
+}
+
+/* The class's name, which is the operation's and its overload's: its size and its characters. */
+static const char *name_in_symbol(const char *symbol, uint32_t *ret_size)
+{
+	const char *at = symbol + strlen(OPERATIONS);
+	uint32_t size = 0;
+
+	while (isdigit((unsigned char)*at) && size < 1000)
+		size = size * 10 + (uint32_t)(*at++ - '0');
+	if (size == 0 || strnlen(at, size) < size)
+		return NULL;
+	*ret_size = size;
+	return at;
+}
+
+static const char *const files[] = { "libtorch_cpu.so*", "libtorch_python.so*", NULL };
+
+/* Of Debian's packages: libtorch_cpu.so, libtorch_python.so. */
+static const struct known_build builds[] = {
+	{ "feaefbc559e74298c67a4aca95dd5e2c49a4c739", "1.13.1" },
+	{ "1d28f3f84a76a766e2f2b2a4eb7fd3fc870041f3", "1.13.1" },
+	{},
+};
+
+const struct pack pack_pytorch = {
+	.name = "PyTorch",
+	.files = files,
+	.builds = builds,
+	.ops_end_at_next = true,
+	.ops_remark =
+		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that.",
+	.rows = rows,
+	.n_rows = sizeof(rows) / sizeof(rows[0]),
+	.names = { .form = NAME_INLINE, .is_name = is_name, .in_symbol = name_in_symbol },
+};

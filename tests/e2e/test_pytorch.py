@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of PyTorch in eager mode, against its own profiler."""
+import itertools
+import json
+import re
+import statistics
+
+import harness
+import test_onnxruntime
+
+# Debian's package is for Debian's interpreter.
+PYTHON = "/usr/bin/python3"
+WINDOW_S = 2
+# What began or ended so near to an edge of the window may be missing on one of the two sides.
+EDGE_NS = 20_000_000
+# Between groups of operations a thread sleeps for longer.
+APART_NS = 3_000_000
+# When its profiler began is known to this.
+CLOCK_NS = 1_000_000
+# What Python gets from these is no tensor: a number, and an exception.
+NO_TENSOR = ("aten::item", "aten::matmul")
+
+
+def depths_of(ops):
+    """How many operations each is inside of."""
+    found, inside = [], []
+    for start, end, _ in ops:
+        while inside and inside[-1] <= start:
+            inside.pop()
+        found.append(len(inside))
+        inside.append(end)
+    return found
+
+
+def groups(ops):
+    """Operations as they follow one another without a pause."""
+    found = []
+    for op in ops:
+        if not found or op[0] - found[-1][-1][0] > APART_NS:
+            found.append([])
+        found[-1].append(op)
+    return found
+
+
+class PyTorch(harness.TestCase):
+    def capture(self):
+        daemon = self.start(harness.Daemon)
+        log = self.directory / "profile.json"
+        server = self.start(harness.Process, "torch", [PYTHON, harness.SERVERS / "torch_runs.py", log])
+        server.wait_ready(lambda: server.line("ready"))
+        target = harness.wait_target(daemon, server.pid)
+        self.assertEqual((target["runtime"], target["version"]), ("PyTorch", "1.13.1"))
+        harness.read_files(daemon, server)
+        xspace = harness.response_xspace(harness.profile(target["address"], duration_ms=WINDOW_S * 1000, level=2))
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(xspace.errors, [])
+        self.assertFalse([w for w in xspace.warnings if "not shown" in w or "lost" in w.lower() or "names" in w], xspace.warnings)
+        return xspace, json.loads(log.read_text())
+
+    def test_operations_are_those_of_its_own_profiler_in_its_order_and_never_shorter(self):
+        xspace, profile = self.capture()
+        begin, end = (xspace.plane_stats["Task Environment"][name] + sign * EDGE_NS
+                      for name, sign in (("profile_start_time", 1), ("profile_stop_time", -1)))
+        first = xspace.plane_stats["Task Environment"]["profile_start_time"]
+        # In TensorBoard's tables a type has no small letter in front.
+        shown = {f"{function}:_{function}" if function[0] != "_" else f"{function}:{function}": name for function, name in profile["names"].items()}
+        compared = wrong = early = inside = deeper = higher = 0
+        longer, seen = [], set()
+        for thread in profile["threads"]:
+            (line,) = [events for name, events in xspace.lines().items() if name.endswith(f"/{thread['thread']}")]
+            ours = groups(sorted(((first + e.start_ps // 1000, first + (e.start_ps + e.duration_ps) // 1000, e.name)
+                                  for e in line if re.fullmatch(r"[^:]*:\w+", e.name)), key=lambda op: (op[0], -op[1])))
+            to_ns = lambda us: thread["start_ns"] + int(us * 1000)
+            its = groups([(to_ns(op[2]), to_ns(op[3]), op[1], op[0]) for op in thread["operations"]])
+            its = [group for group in its if begin <= group[0][0] and group[-1][1] <= end]
+            pairs = [(group, mine) for group, mine in itertools.product(its, ours) if abs(group[0][0] - mine[0][0]) < CLOCK_NS]
+            self.assertGreater(len(pairs), 5)
+            # From the first common pause to the last one.
+            its, ours = (sum(both[both.index(first):both.index(last)], []) for both, first, last in zip((its, ours), pairs[0], pairs[-1]))
+            wrong += sum(shown.get(op[2]) != its_own[2] for op, its_own in itertools.zip_longest(ours, its, fillvalue=(0, 0, None)))
+            compared += len(its)
+            seen |= {op[2] for op in its}
+            depths = [(depth, op[3]) for depth, op in zip(depths_of(ours), its)]
+            outermost = [(depth, op[2]) for (depth, own), op in zip(depths, its) if own == 0]
+            inside += sum(depth > 0 and before not in NO_TENSOR for (_, before), (depth, _) in zip(outermost, outermost[1:]))
+            deeper += sum(depth > own for depth, own in depths)
+            higher += sum(depth < own for depth, own in depths)
+            early += sum(op[1] - op[0] < its_own[1] - its_own[0] for op, its_own in zip(ours, its))
+            longer += [op[1] - op[0] - (its_own[1] - its_own[0]) for op, its_own in zip(ours, its)]
+        print(f"     {compared} operations of {len(seen)} names on {len(profile['threads'])} threads, {wrong} wrong; one is longer than in the profiler by "
+              f"{statistics.median(longer):.0f} ns (median), {early} are shorter; {deeper} are shown inside one more than there, {higher} inside one less")
+        self.assertEqual((wrong, early, inside), (0, 0, 0))
+        # Which one an operation is inside of is inferred.
+        self.assertLess(higher, compared / 1000)
+        self.assertGreater(compared, 500)
+        self.assertLessEqual({"aten::linear", "aten::conv1d", "aten::sort", "aten::item", "aten::matmul", "aten::_softmax"}, seen)
+        for text in ("Operations end where the next one", "is inside of is inferred"):
+            self.assertTrue(any(text in w for w in xspace.warnings), xspace.warnings)
+        path = self.directory / "shown.xplane.pb"
+        path.write_bytes(xspace.proto.SerializeToString())
+        table = next(iter(harness.convert(path, "framework_op_stats")))["rows"]
+        self.assertLessEqual(seen, {shown.get(f"{row['c'][3]['v']}:{row['c'][2]['v']}") for row in table})
+
+
+class Harmless(test_onnxruntime.Harmless):
+    argv = (PYTHON, harness.SERVERS / "torch_answers.py")
+
+
+if __name__ == "__main__":
+    harness.main()
