@@ -16,6 +16,7 @@
 #include "daemon/correlate/runtime/op_bounds.h"
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
+#include "daemon/correlate/runtime/switches.h"
 #include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
@@ -91,8 +92,11 @@ static void on_record(struct correlator *c, const struct record *r)
 	case RECORD_THREAD:
 	case RECORD_EXIT:
 	case RECORD_EXEC:
+		threads_on_thread(c, (const void *)r);
+		break;
 	case RECORD_FORK:
 		threads_on_thread(c, (const void *)r);
+		switches_begin_thread(c, r->tid);
 		break;
 	}
 }

@@ -9,6 +9,7 @@
 #include "daemon/correlate/runtime/frames.h"
 #include "daemon/correlate/runtime/labels.h"
 #include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/switches.h"
 #include "daemon/correlate/sched/threads.h"
 #include "lib/base/map.h"
 
@@ -19,6 +20,7 @@ struct thread_state {
 	struct frames frames;         /* runtime/nesting.c and the kinds of work */
 	bool maybe_idle;              /* runtime/nesting.c: since its last record */
 	uint64_t run_closed;          /* runtime/runs.c: when a run last ended here; 0: none */
+	struct run_switch run_switch; /* runtime/switches.c */
 	bool handled;                 /* runtime/handlers.c: a handler began or ended here */
 	struct thread_labels labels;  /* runtime/labels.c */
 	struct allocation allocation; /* runtime/memory.c */

@@ -26,6 +26,9 @@ enum verb {
 	VERB_FREE,
 	/* This thread takes up what was handed over. */
 	VERB_DEQUEUE,
+	/* Bit 0 of the value: 0 while this thread does work of the kind, 1 while it does none, as
+	 * when it begins. May repeat what holds already. */
+	VERB_SWITCH,
 	VERB_COUNT,
 };
 
@@ -38,7 +41,8 @@ enum work {
 	 * from this client (value: the first word of its struct sockaddr_in or sockaddr_in6). */
 	WORK_REQUEST,
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
-	 * the thread's next run, which has of_peer. */
+	 * the thread's next run, which has of_peer. SWITCH: of one row, or several that share a
+	 * group. */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
@@ -91,6 +95,7 @@ enum work {
 #define ENQUEUE(kind) .verb = VERB_ENQUEUE, .work = WORK_##kind
 #define FREE(kind) .verb = VERB_FREE, .work = WORK_##kind
 #define DEQUEUE(kind) .verb = VERB_DEQUEUE, .work = WORK_##kind
+#define SWITCH(kind) .verb = VERB_SWITCH, .work = WORK_##kind
 
 /* Integer arguments in the order of the System V ABI. A function that returns a class by value has
  * its result's address first. */

@@ -7,6 +7,7 @@ import statistics
 
 import harness
 import test_onnxruntime
+import test_requests
 
 # Debian's package is for Debian's interpreter.
 PYTHON = "/usr/bin/python3"
@@ -104,6 +105,26 @@ class PyTorch(harness.TestCase):
 
 class Harmless(test_onnxruntime.Harmless):
     argv = (PYTHON, harness.SERVERS / "torch_answers.py")
+
+
+class Served(test_requests.Comparison):
+    """Which request each run is of, by what servers and clients know."""
+
+    def serve(self, way):
+        truth = self.directory / "truth"
+        server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", way, truth], (), False, False)
+        self.run_cases(server, truth, [
+            test_requests.Case(f"{way}, Python", True, "half_plus_two", clients, rate, True, right=1, fresh=fresh)
+            for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=True)
+
+    def test_blocks_without_gradients_are_the_runs_of_their_requests(self):
+        self.serve("no_grad")
+
+    def test_blocks_in_inference_mode_are_the_runs_of_their_requests(self):
+        self.serve("inference_mode")
+
+    def test_runs_of_torchscript_have_their_requests(self):
+        self.serve("TorchScript")
 
 
 if __name__ == "__main__":

@@ -1,71 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A Python model server for tests: one model of ONNX Runtime behind TensorFlow Serving's REST predict API, a thread for each connection.
+"""A Python model server for tests: one model of ONNX Runtime behind a REST API (rest.py).
 
-usage: onnx_http_server.py MODEL-FILE TRUTH-FILE
-
-Prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
-import http.server
-import json
-import signal
+usage: onnx_http_server.py MODEL-FILE TRUTH-FILE"""
 import sys
-import threading
-import time
 
 import numpy
 import onnxruntime
 
-from truth import SIGNALS, Truth, run_until_signal
-
-MODEL = "half_plus_two"
+import rest
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    ordinal = 0
-
-    def parse_request(self):
-        self.read_ns = time.monotonic_ns()
-        self.ordinal += 1
-        return super().parse_request()
-
-    def do_POST(self):
-        x = numpy.array(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"], numpy.float32)
-        start_ns = time.monotonic_ns()
-        (y,) = self.server.session.run(None, {"x": x})
-        end_ns = time.monotonic_ns()
-        body = json.dumps({"predictions": y.tolist()}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-        self.server.truth.add(id=int(self.headers["x-request-id"]), protocol="http1", peer_port=self.client_address[1], stream=self.ordinal,
-                              read_ns=self.read_ns, thread=threading.get_native_id(), run_start_ns=start_ns, run_end_ns=end_ns, model=MODEL)
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-
-def main():
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    server = Server(("127.0.0.1", 0), Handler)
+def load():
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
-    server.session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-    server.truth = Truth(sys.argv[2])
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    run_until_signal(server.server_address[1])
-    server.shutdown()
-    server.truth.write()
+    session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+    return lambda instances: session.run(None, {"x": numpy.array(instances, numpy.float32)})[0].tolist()
 
 
-main()
+rest.serve(load, sys.argv[2])

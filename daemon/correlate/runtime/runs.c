@@ -101,7 +101,7 @@ void runs_open(struct correlator *c, const struct entry *e)
 	else if (!inner && !is_in_batch(s))
 		attribution_on_run(c, e->thread, f->span);
 	nesting_span(c, f)->context = spans_make_context(c);
-	if (e->row->value.argument)
+	if (e->row->verb == VERB_OPEN && e->row->value.argument)
 		set_number(nesting_span(c, f), (int64_t)r->value);
 }
 

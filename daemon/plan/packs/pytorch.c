@@ -7,7 +7,9 @@
  * one at the same height of the stack or above, or wraps its result for Python. Where one has
  * returned and the next one's caller lies deeper in the stack, it is shown inside the first.
  *
- * Eager mode has no run. TorchScript's interpreter calls operations past these functions: what is
+ * In eager mode a run is a block without gradients: torch.no_grad() and torch.inference_mode() in
+ * Python, NoGradGuard and InferenceMode in C++, which leave it when an exception does. A program of
+ * TorchScript is a run of its own. Its interpreter calls operations past these functions: what is
  * seen of them are only the operations that they call themselves.
  */
 #include <ctype.h>
@@ -23,7 +25,43 @@
  * than an interpreter's frames: an operation that is written in Python goes on. */
 #define WRAP_SLACK 1024
 
+enum { GROUP_BLOCK = 1, GROUP_SCRIPT };
+
+/* The interpreter is entered and destroyed in one function, and has no copies but where it waits
+ * for a future. */
+#define SCRIPT_SLACK 64
+
+/* Bit 0 of both arguments is whether gradients are computed; a new thread computes them. */
+#define BLOCK                                                                                      \
+	SWITCH(RUN), .slack = SLACK_ANY, .action = ACTION_ENTRY, .value = { ARGUMENT_1 },          \
+		     .group = GROUP_BLOCK, .min_level = 1
+
 static const struct probe_row rows[] = {
+	/* c10::GradMode::set_enabled(bool) */
+	{ .symbol = "_ZN3c108GradMode11set_enabledEb",
+	  BLOCK,
+	  .event = "no_grad",
+	  .lost = "blocks without gradients" },
+	/* c10::AutogradState::set_tls_state(AutogradState), a class of four bits. */
+	{ .symbol = "_ZN3c1013AutogradState13set_tls_stateES0_",
+	  BLOCK,
+	  .event = "inference_mode",
+	  .lost = "blocks in inference mode" },
+	/* torch::jit::InterpreterState::run(Stack &), and its destructor. */
+	{ .symbol = "_ZN5torch3jit16InterpreterState3runE*",
+	  OPEN(RUN),
+	  .slack = SCRIPT_SLACK,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_SCRIPT,
+	  .min_level = 1,
+	  .event = "TorchScript",
+	  .lost = "runs of TorchScript" },
+	{ .symbol = "_ZN5torch3jit16InterpreterStateD1Ev",
+	  CLOSE(RUN),
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_SCRIPT,
+	  .min_level = 1,
+	  .lost = "ends of runs of TorchScript" },
 	{ .symbol = OPERATIONS "*4callE*",
 	  OPEN(OP),
 	  .action = ACTION_ENTRY,
@@ -59,12 +97,13 @@ static const char *name_in_symbol(const char *symbol, uint32_t *ret_size)
 	return at;
 }
 
-static const char *const files[] = { "libtorch_cpu.so*", "libtorch_python.so*", NULL };
+static const char *const files[] = { "libtorch_cpu.so*", "libtorch_python.so*", "libc10.so*", NULL };
 
-/* Of Debian's packages: libtorch_cpu.so, libtorch_python.so. */
+/* Of Debian's packages: libtorch_cpu.so, libtorch_python.so, libc10.so. */
 static const struct known_build builds[] = {
 	{ "feaefbc559e74298c67a4aca95dd5e2c49a4c739", "1.13.1" },
 	{ "1d28f3f84a76a766e2f2b2a4eb7fd3fc870041f3", "1.13.1" },
+	{ "d7a83fb67d8787eee6a24d42bd5b9d0dfa9540fa", "1.13.1" },
 	{},
 };
 
@@ -74,7 +113,7 @@ const struct pack pack_pytorch = {
 	.builds = builds,
 	.ops_end_at_next = true,
 	.ops_remark =
-		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that.",
+		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that. Operations that TorchScript's interpreter calls are not shown.",
 	.rows = rows,
 	.n_rows = sizeof(rows) / sizeof(rows[0]),
 	.names = { .form = NAME_INLINE, .is_name = is_name, .in_symbol = name_in_symbol },

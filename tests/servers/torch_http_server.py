@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A Python model server for tests: a model of PyTorch behind a REST API (rest.py).
+
+usage: torch_http_server.py WAY TRUTH-FILE
+WAY: no_grad (nested blocks), inference_mode, or TorchScript (in no block)"""
+import sys
+
+import torch
+
+import rest
+
+
+class HalfPlusTwo(torch.nn.Module):
+    def forward(self, x):
+        return x * 0.5 + 2
+
+
+def nested(x):
+    with torch.no_grad():
+        with torch.no_grad():
+            half = x * 0.5
+        # Within the outer one.
+        return half + 2
+
+
+def load():
+    torch.set_num_threads(1)
+    model = HalfPlusTwo().eval()
+    script = torch.jit.script(model)
+    # What an executor does at its first runs is not what it does later.
+    for _ in range(3):
+        script(torch.ones(1))
+
+    def in_inference_mode(instances):
+        with torch.inference_mode():
+            return model(torch.tensor(instances)).tolist()
+    return {"no_grad": lambda instances: nested(torch.tensor(instances)).tolist(), "inference_mode": in_inference_mode,
+            "TorchScript": lambda instances: script(torch.tensor(instances)).tolist()}[sys.argv[1]]
+
+
+rest.serve(load, sys.argv[2])
