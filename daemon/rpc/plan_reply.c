@@ -31,8 +31,8 @@ static const struct unit {
 	} entries[4];
 } units[] = {
 	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN }, { VERB_POINT, WORK_RUN } } },
-	/* Nested ones are counted, too. */
-	{ "end of a block that is a run", { { VERB_SWITCH, WORK_RUN } } },
+	/* Of nested ones, too. */
+	{ "start or end of a block", { { VERB_SWITCH, WORK_RUN } } },
 	{ "request",
 	  { { VERB_OPEN, WORK_REQUEST },
 	    { VERB_CLOSE, WORK_REQUEST },

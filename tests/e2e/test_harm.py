@@ -17,7 +17,7 @@ import harness
 import test_lifecycle
 
 # The first ones fill the allocator's arenas: more of them run at once than later, when memory is looked at after each so many.
-FIRST, FIRST_AT_ONCE, EACH, AT_ONCE = 320, 8, 50, 4
+FIRST, FIRST_AT_ONCE, EACH, AT_ONCE = 128, 8, 32, 4
 CYCLES = FIRST + EACH * (40 if harness.LONG else 5)
 # What a capture may leave in a process, by the median of what each so many left: allocators keep some of what they were given back.
 KEPT_BYTES = 4096

@@ -6,7 +6,9 @@
 
 enum { BLOCK, OTHER_BLOCK, OP };
 
-#define IN(row_event) SWITCH(RUN), .slack = SLACK_ANY, .group = 1, .action = ACTION_ENTRY, .value = { ARGUMENT_1 }, .event = row_event
+#define IN(row_event)                                                                              \
+	SWITCH(RUN), .slack = SLACK_ANY, .group = 1, .action = ACTION_ENTRY,                       \
+		     .value = { ARGUMENT_1 }, .event = row_event
 
 static const struct probe_row rows[] = {
 	[BLOCK] = { .symbol = "set_enabled", IN("block") },

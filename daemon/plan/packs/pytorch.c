@@ -97,7 +97,8 @@ static const char *name_in_symbol(const char *symbol, uint32_t *ret_size)
 	return at;
 }
 
-static const char *const files[] = { "libtorch_cpu.so*", "libtorch_python.so*", "libc10.so*", NULL };
+static const char *const files[] = { "libtorch_cpu.so*", "libtorch_python.so*", "libc10.so*",
+				     NULL };
 
 /* Of Debian's packages: libtorch_cpu.so, libtorch_python.so, libc10.so. */
 static const struct known_build builds[] = {
