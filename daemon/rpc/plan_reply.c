@@ -16,7 +16,7 @@ struct planned_target {
 	char **missing;
 };
 
-#define SWITCH "switch or wake-up of a thread"
+#define THREAD_SWITCH "switch or wake-up of a thread"
 #define MESSAGE "call that passes a message at a socket"
 #define ANY_CALL "system call of any process of this host"
 
@@ -68,7 +68,7 @@ static const struct unit {
 	{ "call in a library that encrypts",
 	  { { VERB_OPEN, WORK_PLAIN }, { VERB_CLOSE, WORK_PLAIN } } },
 	/* Recorded without probes. */
-	{ SWITCH, {} },
+	{ THREAD_SWITCH, {} },
 	{ MESSAGE, {} },
 	{ ANY_CALL, {} },
 };
@@ -232,7 +232,7 @@ static uint32_t cost_without_probes(const struct capture_plan *plan, const char 
 {
 	const struct broker_calibration *c = &plan->forecast.calibration;
 
-	if (!strcmp(unit, SWITCH))
+	if (!strcmp(unit, THREAD_SWITCH))
 		return plan->detail.level >= 2 ? c->switch_ns : 0;
 	if (!capture_plan_follows_sockets(plan))
 		return 0;

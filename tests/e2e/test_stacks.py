@@ -155,7 +155,7 @@ class Stacks(harness.TestCase):
         self.assertRegex(tags.stdout, r"thread:[^\n]*\n[^\n]* shares/\d+\n[^\n]* shares/\d+\n")
         # Each thread serves one marked request after the other. Samples that have all in common are one entry, with their number.
         raw = pprof("-raw")
-        entries = re.findall(r"^ +(\d+) +\d+: [\d ]+\n((?: {10,}.*\n)*)", raw.stdout, re.MULTILINE)
+        entries = re.findall(r"^ +(\d+) +\d+: [\d ]+\n((?: {16}.*\n)*)", raw.stdout, re.MULTILINE)
         self.assertEqual(sum(int(count) for count, _ in entries), hot["all"]["samples"], raw.stdout[:2000])
         for label in r"request:\[\d+", r"phase:\[[^]]+":
             labeled = sum(int(count) for count, labels in entries if re.search(label, labels))
@@ -183,7 +183,9 @@ class Stacks(harness.TestCase):
         for request in command.json["slowest"]:
             self.assertGreater(request["samples"], 0)
             self.assertLessEqual(sum(f["self"] for f in request["functions"]), request["samples"])
-            self.assertIn("half", [f["name"] for f in request["functions"]])
+            # Of one that the window truncates, any function may lie outside of it.
+            if not request["cut_start"] and not request["cut_end"]:
+                self.assertIn("half", [f["name"] for f in request["functions"]], request)
         text = harness.ctl(self.daemon, "capture", "--pid", self.program.pid, "--duration", "1s", "-o", self.directory / "logdir",
                            "--stacks=999", "--slowest", "1")
         self.assertRegex(text.stdout, r"functions by samples: .*\bhalf\b.* samples?\)")

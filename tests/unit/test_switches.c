@@ -83,9 +83,9 @@ TEST(an_outermost_block_is_a_run)
 	CHECK_EQ(n_runs(t), 2);
 	CHECK_EQ(run_at(t, 3000)->end_ns, 4000);
 	CHECK_EQ(run_at(t, 3000)->flags, 0);
-	CHECK_STR(t->names[run_at(t, 3000)->name].text, "block");
+	CHECK_STR(t->names[run_at(t, 3000)->name].name, "block");
 	CHECK_EQ(run_at(t, 5000)->end_ns, 6000);
-	CHECK_STR(t->names[run_at(t, 5000)->name].text, "other");
+	CHECK_STR(t->names[run_at(t, 5000)->name].name, "other");
 	timeline_free(t);
 }
 

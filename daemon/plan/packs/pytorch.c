@@ -114,7 +114,7 @@ const struct pack pack_pytorch = {
 	.builds = builds,
 	.ops_end_at_next = true,
 	.ops_remark =
-		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that. Operations that TorchScript's interpreter calls are not shown.",
+		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that. Operations that TorchScript's interpreter calls have no event.",
 	.rows = rows,
 	.n_rows = sizeof(rows) / sizeof(rows[0]),
 	.names = { .form = NAME_INLINE, .is_name = is_name, .in_symbol = name_in_symbol },
