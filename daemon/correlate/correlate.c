@@ -90,13 +90,16 @@ static void on_record(struct correlator *c, const struct record *r)
 		threads_on_foreign(c, (const void *)r);
 		break;
 	case RECORD_THREAD:
-	case RECORD_EXIT:
 	case RECORD_EXEC:
 		threads_on_thread(c, (const void *)r);
 		break;
 	case RECORD_FORK:
 		threads_on_thread(c, (const void *)r);
 		switches_begin_thread(c, r->tid);
+		break;
+	case RECORD_EXIT:
+		switches_end_thread(c, r->tid);
+		threads_on_thread(c, (const void *)r);
 		break;
 	}
 }

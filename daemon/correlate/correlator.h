@@ -27,6 +27,7 @@
 #include "daemon/correlate/runtime/objects.h"
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
+#include "daemon/correlate/runtime/switches.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
 #include "daemon/correlate/sched/scripts.h"
@@ -60,6 +61,7 @@ struct correlator {
 	struct scripts scripts;
 	/* The runtime's functions. */
 	struct runs runs;
+	struct switches switches;
 	struct batches batches;
 	struct handlers handlers;
 	struct models models;

@@ -41,8 +41,8 @@ enum work {
 	 * from this client (value: the first word of its struct sockaddr_in or sockaddr_in6). */
 	WORK_REQUEST,
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
-	 * the thread's next run, which has of_peer. SWITCH: of one row, or several that share a
-	 * group. */
+	 * the thread's next run, which has of_peer. SWITCH: a run is on; a
+	 * process has one such switch, with one row or several. */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
@@ -179,6 +179,7 @@ struct probe_row {
 	bool at_return;
 	/* OPEN: bytes above the stack pointer of the entry within which entries still belong to
 	 * what begins: the function itself returns earlier, and another row's entry ends it.
+	 * CLOSE(RUN): only a run ends whose slack ends within these bytes; 0: any.
 	 * POINT(OP): what began within these bytes has ended. */
 	uint32_t slack;
 	/* Of the pack: OPEN and CLOSE of one kind of run, or request, share it. OPEN(PLAIN),
@@ -271,6 +272,7 @@ struct pack {
 	/* Operations end where the next one on their thread begins at their height of the stack or
 	 * above, or the run ends. */
 	bool ops_end_at_next;
+	bool ops_outside_runs; /* some are in no run */
 	/* A sentence about its operations that each capture with them repeats; NULL: none. */
 	const char *ops_remark;
 	const char *stage_word; /* names of its stages begin with it */

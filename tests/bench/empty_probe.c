@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attaches the programs of empty.bpf.c to a process, at the same sites that tfprofd probes at a
- * level, until a signal ends it. With --count it prints at the end how often they ran on behalf of
+ * level in this release of the runtime, until a signal ends it. With --count it prints at the end how often they ran on behalf of
  * that process.
  */
 #include <bpf/bpf.h>
@@ -27,6 +27,7 @@ struct empty {
 	struct empty_bpf *skel;
 	pid_t pid;
 	unsigned level;
+	const char *release;
 	uint64_t inodes[FILES_MAX]; /* of the files that are done */
 	unsigned n_files, n_sites;
 };
@@ -48,6 +49,7 @@ static int attach_file(struct empty *e, int fd, const struct pack_set *set)
 	}
 	for (unsigned i = 0; i < plan->n_sites && n < SITES_MAX; i++)
 		if (plan->sites[i].site.class != SITE_REFUSED &&
+		    plan_is_of_release(set, &plan->sites[i], e->release) &&
 		    probe_is_wanted(set->rows[plan->sites[i].spec], &detail))
 			offsets[n++] = plan->sites[i].offset;
 	plan_unref(plan);
@@ -131,12 +133,13 @@ int main(int argc, char *argv[])
 	sigset_t signals;
 	int r, number;
 
-	if (argc != 3 + counting) {
-		fputs("Usage: empty_probe [--count] LEVEL PID\n", stderr);
+	if (argc != 4 + counting) {
+		fputs("Usage: empty_probe [--count] LEVEL PID RELEASE\n", stderr);
 		return 2;
 	}
 	e.level = (unsigned)strtoul(argv[1 + counting], NULL, 10);
 	e.pid = (pid_t)strtol(argv[2 + counting], NULL, 10);
+	e.release = argv[3 + counting];
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

@@ -100,14 +100,15 @@ def beside(name, argv, ready):
 
 def variants(daemon, server):
     """{name: function of the server that gives its runs per second}, nothing first."""
-    address = harness.wait_target(daemon, server.pid)["address"]
+    target = harness.wait_target(daemon, server.pid)
+    address = target["address"]
     found = {"nothing": nothing}
     for level in (1, 2, 3):
         found[f"tfprofd, level {level}"] = profiled(address, level, daemon.pids())
     found[ENTRY] = controlled(daemon, ops_at_entry=True)
     found[BUDGETED] = controlled(daemon, max_overhead=BUDGET)
     found[IN_PROCESS] = profiled(server.profiler_address, 3)
-    found[EMPTY] = beside("empty_probe", [harness.OUT / "bench/empty_probe", 2, server.pid],
+    found[EMPTY] = beside("empty_probe", [harness.OUT / "bench/empty_probe", 2, server.pid, target["version"]],
                           lambda p: p.line(r"attached \d+ sites"))
     if bpftrace.available():
         packages = harness.BUILD / "venv/lib"

@@ -68,7 +68,8 @@ def overload(daemon, server, stopped_s):
     server.send(signal.SIGSTOP)
     time.sleep(SETTLE_S)
     front, threads = kernel.front_of(daemon), len(os.listdir(f"/proc/{server.pid}/task"))
-    counter = harness.Process("empty_probe", [harness.OUT / "bench/empty_probe", "--count", 3, server.pid])
+    release = harness.wait_target(daemon, server.pid)["version"]
+    counter = harness.Process("empty_probe", [harness.OUT / "bench/empty_probe", "--count", 3, server.pid, release])
     try:
         counter.wait_ready(lambda: counter.line(r"attached \d+ sites"))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:

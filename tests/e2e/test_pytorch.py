@@ -110,12 +110,12 @@ class Harmless(test_onnxruntime.Harmless):
 class Served(test_requests.Comparison):
     """Which request each run is of, by what servers and clients know."""
 
-    def serve(self, way):
+    def serve(self, way, right=1):
         truth = self.directory / "truth"
         server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", way, truth], (), False, False)
         self.run_cases(server, truth, [
-            test_requests.Case(f"{way}, Python", True, "half_plus_two", clients, rate, True, right=1, fresh=fresh)
-            for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=True)
+            test_requests.Case(f"{way}, Python", True, "half_plus_two", clients, rate, True, right, fresh=fresh)
+            for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=right == 1)
 
     def test_blocks_without_gradients_are_the_runs_of_their_requests(self):
         self.serve("no_grad")
@@ -125,6 +125,9 @@ class Served(test_requests.Comparison):
 
     def test_runs_of_torchscript_have_their_requests(self):
         self.serve("TorchScript")
+
+    def test_threads_that_never_compute_gradients_again_have_no_wrong_request(self):
+        self.serve("off", 0)
 
 
 if __name__ == "__main__":

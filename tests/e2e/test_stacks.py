@@ -180,6 +180,7 @@ class Stacks(harness.TestCase):
         command = self.capture("--stacks=999", "--slowest", "5", level="2")
         self.assertEqual(command.status, OK, command.stderr)
         self.assertEqual(len(command.json["slowest"]), 5)
+        self.assertFalse(all(request["cut_start"] or request["cut_end"] for request in command.json["slowest"]))
         for request in command.json["slowest"]:
             self.assertGreater(request["samples"], 0)
             self.assertLessEqual(sum(f["self"] for f in request["functions"]), request["samples"])

@@ -3,7 +3,7 @@
 """A Python model server for tests: a model of PyTorch behind a REST API (rest.py).
 
 usage: torch_http_server.py WAY TRUTH-FILE
-WAY: no_grad (nested blocks), inference_mode, or TorchScript (in no block)"""
+WAY: no_grad (nested blocks), inference_mode, TorchScript (in no block), or off (no gradients from a thread's first request on)"""
 import sys
 
 import torch
@@ -35,7 +35,12 @@ def load():
     def in_inference_mode(instances):
         with torch.inference_mode():
             return model(torch.tensor(instances)).tolist()
-    return {"no_grad": lambda instances: nested(torch.tensor(instances)).tolist(), "inference_mode": in_inference_mode,
+
+    def off(instances):
+        torch.set_grad_enabled(False)
+        with torch.no_grad():
+            return model(torch.tensor(instances)).tolist()
+    return {"off": off, "no_grad": lambda instances: nested(torch.tensor(instances)).tolist(), "inference_mode": in_inference_mode,
             "TorchScript": lambda instances: script(torch.tensor(instances)).tolist()}[sys.argv[1]]
 
 

@@ -4,29 +4,34 @@
 #include "include/record_types.h"
 #include "tests/unit/fed.h"
 
-enum { BLOCK, OTHER_BLOCK, OP };
+enum { BLOCK, OTHER_BLOCK, OP, SCRIPT, SCRIPT_END, MARK, MARK_END };
 
-#define IN(row_event)                                                                              \
-	SWITCH(RUN), .slack = SLACK_ANY, .group = 1, .action = ACTION_ENTRY,                       \
-		     .value = { ARGUMENT_1 }, .event = row_event
+#define IN SWITCH(RUN), .slack = SLACK_ANY, .group = 1, .value = { ARGUMENT_1 }, .event = "block"
+#define THREAD 5
+#define SLACK 64
 
 static const struct probe_row rows[] = {
-	[BLOCK] = { .symbol = "set_enabled", IN("block") },
-	[OTHER_BLOCK] = { .symbol = "set_state", IN("other") },
-	[OP] = { .symbol = "compute", OPEN(OP), .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
+	[BLOCK] = { .symbol = "set_enabled", IN },
+	[OTHER_BLOCK] = { .symbol = "set_state", IN },
+	[OP] = { .symbol = "compute", OPEN(OP), .value = { ARGUMENT_1 } },
+	[SCRIPT] = { .symbol = "run", OPEN(RUN), .slack = SLACK, .group = 2, .event = "script" },
+	[SCRIPT_END] = { .symbol = "end", CLOSE(RUN), .slack = SLACK, .group = 2 },
+	[MARK] = { .usdt = "begin", OPEN(RUN), .slack = SLACK_ANY, .group = 3, .event = "mark" },
+	[MARK_END] = { .usdt = "end", CLOSE(RUN), .group = 3 },
 };
 
 static const struct pack pack = { .name = "test",
 				  .rows = rows,
-				  .n_rows = 3,
+				  .n_rows = sizeof(rows) / sizeof(rows[0]),
 				  .ops_end_at_next = true,
+				  .ops_outside_runs = true,
 				  .names = { .is_name = any, .is_type = any } };
 
-static void feed(uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
+static void feed_thread(uint32_t tid, uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
 {
 	const struct record_probe r = {
 		.head = { .time = time,
-			  .tid = 5,
+			  .tid = tid,
 			  .kind = RECORD_PROBE,
 			  .site = site,
 			  .size8 = sizeof(r) / 8 },
@@ -37,11 +42,35 @@ static void feed(uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
 }
 
-static void begin_thread(uint64_t time, uint8_t kind)
+static void feed(uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
+{
+	feed_thread(THREAD, time, site, stack, value);
+}
+
+static void feed_life(uint64_t time, uint8_t kind)
 {
 	const struct record_thread r = {
-		.head = { .time = time, .tid = 5, .kind = kind, .size8 = sizeof(r) / 8 },
+		.head = { .time = time, .tid = THREAD, .kind = kind, .size8 = sizeof(r) / 8 },
 		.pid = 77,
+	};
+
+	CHECK_EQ(correlator_feed(c, &r.head), 0);
+}
+
+/* The capture has seen another thread's switch: the probes are attached. */
+static void begin(void)
+{
+	begin_with(&pack);
+	feed_thread(THREAD + 1, 1100, BLOCK, 4096, 1);
+	/* Two targets have this pid, and the second one gets its threads. */
+	const struct record_probe r = {
+		.head = { .time = 1200,
+			  .tid = THREAD + 1,
+			  .kind = RECORD_PROBE,
+			  .site = BLOCK,
+			  .target = 1,
+			  .size8 = sizeof(r) / 8 },
+		.value = 1,
 	};
 
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
@@ -54,6 +83,17 @@ static const struct span *run_at(const struct timeline *t, uint64_t start)
 		if (t->spans[i].kind == SPAN_RUN && t->spans[i].start_ns == start)
 			return &t->spans[i];
 	return NULL;
+}
+
+static void check_run(const struct timeline *t, uint64_t start, uint64_t end, unsigned flags)
+{
+	const struct span *run = run_at(t, start);
+
+	CHECK(run);
+	if (!run)
+		return;
+	CHECK_EQ(run->end_ns, end);
+	CHECK_EQ(run->flags, flags);
 }
 
 static unsigned n_runs(const struct timeline *t)
@@ -69,7 +109,7 @@ TEST(an_outermost_block_is_a_run)
 {
 	struct timeline *t;
 
-	begin_with(&pack);
+	begin();
 	feed(2000, BLOCK, 4096, 1);
 	feed(3000, BLOCK, 4000, 0);
 	feed(3100, BLOCK, 3900, 0);
@@ -81,11 +121,9 @@ TEST(an_outermost_block_is_a_run)
 	feed(6000, OTHER_BLOCK, 4000, 0xfffffff5);
 	t = finish();
 	CHECK_EQ(n_runs(t), 2);
-	CHECK_EQ(run_at(t, 3000)->end_ns, 4000);
-	CHECK_EQ(run_at(t, 3000)->flags, 0);
+	check_run(t, 3000, 4000, 0);
 	CHECK_STR(t->names[run_at(t, 3000)->name].name, "block");
-	CHECK_EQ(run_at(t, 5000)->end_ns, 6000);
-	CHECK_STR(t->names[run_at(t, 5000)->name].name, "other");
+	check_run(t, 5000, 6000, 0);
 	timeline_free(t);
 }
 
@@ -93,14 +131,13 @@ TEST(what_a_thread_switched_before_the_window_is_unknown)
 {
 	struct timeline *t;
 
-	begin_with(&pack);
+	begin();
 	feed(2000, BLOCK, 4096, 0);
 	feed(2500, BLOCK, 4000, 0);
 	feed(3000, BLOCK, 4096, 1);
 	t = finish();
 	CHECK_EQ(n_runs(t), 1);
-	CHECK_EQ(run_at(t, 2000)->end_ns, 3000);
-	CHECK_EQ(run_at(t, 2000)->flags, SPAN_TRUNCATED_START);
+	check_run(t, 2000, 3000, SPAN_TRUNCATED_START);
 	timeline_free(t);
 }
 
@@ -108,7 +145,7 @@ TEST(a_thread_that_never_leaves_its_block_has_no_run)
 {
 	struct timeline *t;
 
-	begin_with(&pack);
+	begin();
 	for (uint64_t time = 2000; time < 9000; time += 100)
 		feed(time, BLOCK, 4096, 0);
 	t = finish();
@@ -120,17 +157,39 @@ TEST(a_new_thread_is_in_no_block)
 {
 	struct timeline *t;
 
-	begin_with(&pack);
-	begin_thread(1500, RECORD_FORK);
+	begin();
+	feed_life(1500, RECORD_FORK);
 	feed(2000, BLOCK, 4096, 0);
 	feed(3000, BLOCK, 4096, 1);
-	begin_thread(3500, RECORD_EXIT);
-	begin_thread(3600, RECORD_FORK);
+	feed(3200, BLOCK, 4096, 0);
+	feed_life(3500, RECORD_EXIT);
+	feed_life(3600, RECORD_FORK);
+	feed(3700, OP, 4096, 1);
 	feed(4000, BLOCK, 4096, 0);
+	/* Its end was not seen. */
+	feed_life(5000, RECORD_FORK);
+	feed(6000, BLOCK, 4096, 0);
 	t = finish();
-	CHECK_EQ(n_runs(t), 2);
-	CHECK_EQ(run_at(t, 2000)->flags, 0);
-	CHECK_EQ(run_at(t, 4000)->flags, SPAN_TRUNCATED_END);
+	CHECK_EQ(n_runs(t), 4);
+	check_run(t, 2000, 3000, 0);
+	check_run(t, 3200, 3500, SPAN_TRUNCATED_END);
+	check_run(t, 4000, 5000, SPAN_TRUNCATED_END);
+	check_run(t, 6000, 9000, SPAN_TRUNCATED_END);
+	timeline_free(t);
+}
+
+TEST(a_thread_that_is_older_than_the_probes_may_be_in_a_block)
+{
+	struct timeline *t;
+
+	begin_with(&pack);
+	feed_life(1500, RECORD_FORK);
+	feed(3000, BLOCK, 3900, 0);
+	feed(3100, BLOCK, 3900, 0);
+	feed(5000, BLOCK, 4096, 1);
+	t = finish();
+	CHECK_EQ(n_runs(t), 1);
+	check_run(t, 3000, 5000, SPAN_TRUNCATED_START);
 	timeline_free(t);
 }
 
@@ -138,7 +197,7 @@ TEST(after_a_loss_the_state_is_unknown)
 {
 	struct timeline *t;
 
-	begin_with(&pack);
+	begin();
 	feed(2000, BLOCK, 4096, 1);
 	feed(3000, BLOCK, 4096, 0);
 	CHECK_EQ(correlator_note_loss(c, 3500, 3600), 0);
@@ -148,10 +207,60 @@ TEST(after_a_loss_the_state_is_unknown)
 	feed(7000, BLOCK, 4096, 1);
 	t = finish();
 	CHECK_EQ(n_runs(t), 3);
-	CHECK_EQ(run_at(t, 3000)->end_ns, 3000);
-	CHECK_EQ(run_at(t, 3000)->flags, SPAN_TRUNCATED_END);
-	CHECK_EQ(run_at(t, 4000)->flags, SPAN_TRUNCATED_START);
-	CHECK_EQ(run_at(t, 6000)->flags, 0);
+	check_run(t, 3000, 3000, SPAN_TRUNCATED_END);
+	check_run(t, 4000, 5000, SPAN_TRUNCATED_START);
+	check_run(t, 6000, 7000, 0);
+	timeline_free(t);
+}
+
+TEST(a_block_around_marks_ends_where_the_first_begins)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 4096, 1);
+	feed(3000, BLOCK, 4096, 0);
+	feed(4000, MARK, 4096, 0);
+	feed(5000, MARK_END, 4000, 0);
+	feed(6000, MARK, 4096, 0);
+	feed(7000, MARK_END, 4000, 0);
+	t = finish();
+	CHECK_EQ(n_runs(t), 3);
+	check_run(t, 3000, 4000, SPAN_TRUNCATED_END);
+	check_run(t, 4000, 5000, SPAN_MARK);
+	check_run(t, 6000, 7000, SPAN_MARK);
+	timeline_free(t);
+}
+
+TEST(a_run_ends_only_with_an_end_at_its_own_height)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, SCRIPT, 8000, 0);
+	feed(2500, SCRIPT_END, 6000, 0);
+	feed(3000, SCRIPT, 7000, 0);
+	feed(3500, SCRIPT_END, 7000, 0);
+	feed(4000, SCRIPT_END, 8000, 0);
+	t = finish();
+	CHECK_EQ(n_runs(t), 2);
+	check_run(t, 2000, 4000, 0);
+	check_run(t, 3000, 3500, SPAN_INNER);
+	timeline_free(t);
+}
+
+TEST(of_a_block_that_was_found_the_runs_inside_are_shown_instead)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 8192, 0);
+	feed(3000, SCRIPT, 8000, 0);
+	feed(4000, SCRIPT_END, 8000, 0);
+	feed(5000, BLOCK, 8192, 1);
+	t = finish();
+	CHECK_EQ(n_runs(t), 1);
+	check_run(t, 3000, 4000, 0);
 	timeline_free(t);
 }
 

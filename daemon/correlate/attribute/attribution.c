@@ -222,6 +222,19 @@ void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_
 		add_run(c, thread, span);
 }
 
+void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span)
+{
+	struct thread_requests *t = thread_get(c, thread);
+
+	if (!t)
+		return;
+	add_run(c, thread, span);
+	contexts_on_run(c, thread, span);
+	if (t->n_read == 1)
+		claims_stop_waiting(c, t->read[0]);
+	t->ran = true;
+}
+
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time)
 {
 	struct thread_requests *t = thread_get(c, thread);

@@ -168,6 +168,7 @@ void contexts_open(struct correlator *c, const struct entry *e)
 
 	if (!t || !is_context(c, e))
 		return;
+	switches_interrupt(c, e->thread);
 	if (t->n == ENTERED_MAX) {
 		t->n_deeper++;
 		return;

@@ -264,6 +264,7 @@ void request_begin(struct correlator *c, uint32_t request, const struct record_m
 	s->since_ns = m->head.time;
 	s->first_at = message_first_position(m);
 	s->has_first = !(m->part & MESSAGE_DECRYPTED);
+	switches_interrupt(c, thread);
 	attribution_on_begin(c, thread, request);
 	contexts_on_read(c, thread, request);
 	if (m->local_port)

@@ -40,7 +40,8 @@ static bool find_targets(const struct correlator *c, struct bounds *b)
 
 	for (unsigned i = 0; (target = targets_get(&c->targets, i)); i++) {
 		b->lacks_ends[i] = target->packs && target->packs->n_named == 1 &&
-				   target->packs->named[0]->ops_end_at_next;
+				   target->packs->named[0]->ops_end_at_next &&
+				   !target->packs->named[0]->ops_outside_runs;
 		found |= b->lacks_ends[i];
 	}
 	return found;

@@ -5,6 +5,7 @@
 
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/runtime/nesting.h"
+#include "daemon/correlate/runtime/switches.h"
 
 /* Pieces of which one must be linked to its run, if any can be. */
 #define LINK_PROOFS 16
@@ -82,6 +83,9 @@ void runs_open(struct correlator *c, const struct entry *e)
 	struct frame *f;
 	bool inner;
 
+	/* Marks are of the server's requests: a block around several is none of one of them. */
+	if (e->row->usdt)
+		switches_interrupt(c, e->thread);
 	nesting_return(c, s, r->stack);
 	/* A run that outlives its function ends with its end mark, or where the thread's next run
 	 * begins. */
@@ -139,6 +143,13 @@ static void close_begun(struct correlator *c, const struct entry *e)
 	attribution_on_truncated_run(c, e->thread, index);
 }
 
+/* Nothing begins or ends. The row's slack is about runs. */
+static void pass(struct correlator *c, const struct entry *e)
+{
+	nesting_return(c, entry_state(c, e), e->record->stack);
+	nesting_touch(entry_state(c, e), e->record->head.time);
+}
+
 void runs_close(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
@@ -147,6 +158,11 @@ void runs_close(struct correlator *c, const struct entry *e)
 
 	if (at == FRAME_NONE) {
 		close_begun(c, e);
+		return;
+	}
+	if (e->row->slack && !stack_at_or_above(e->record->stack + e->row->slack,
+						frames_at(&s->frames, at)->stack)) {
+		pass(c, e);
 		return;
 	}
 	span = frames_at(&s->frames, at)->span;
@@ -159,6 +175,52 @@ void runs_close(struct correlator *c, const struct entry *e)
 	s->run_closed = e->record->head.time;
 	if (e->row->usdt && !(c->t->spans[span].flags & SPAN_INNER))
 		requests_note_finished(c, span);
+}
+
+/* A run of a switch that may have begun before it was seen. Runs inside of it are shown instead. */
+static void add_found(struct correlator *c, const struct entry *e, uint64_t since_ns)
+{
+	struct thread_state *s = entry_state(c, e);
+	uint64_t index;
+
+	pass(c, e);
+	if (s->run_closed > since_ns)
+		return;
+	index = nesting_add_begun(c, e, SPAN_RUN, e->row->event);
+	if (index == NO_SPAN)
+		return;
+	c->t->spans[index].start_ns = since_ns;
+	if (is_working(s))
+		c->t->spans[index].flags |= SPAN_INNER;
+	else if (!is_in_batch(s))
+		attribution_on_found_run(c, e->thread, index);
+	s->run_closed = e->record->head.time;
+}
+
+void runs_switch(struct correlator *c, const struct entry *e)
+{
+	struct thread_state *s = entry_state(c, e);
+	uint64_t since_ns;
+	uint32_t at;
+
+	switch (switches_change(c, e, &since_ns)) {
+	case SWITCH_BEGINS:
+		runs_open(c, e);
+		break;
+	case SWITCH_ENDS:
+		/* Without room there was none. */
+		at = switches_frame(&s->frames);
+		if (at != FRAME_NONE)
+			nesting_end(c, s, at, e->record->head.time);
+		s->run_closed = e->record->head.time;
+		break;
+	case SWITCH_ENDS_FOUND:
+		add_found(c, e, since_ns);
+		break;
+	case SWITCH_REPEATS:
+		pass(c, e);
+		break;
+	}
 }
 
 static struct links *links_of(struct correlator *c, const struct entry *e)

@@ -27,6 +27,7 @@ struct runs {
 
 void runs_open(struct correlator *c, const struct entry *e);
 void runs_close(struct correlator *c, const struct entry *e);
+void runs_switch(struct correlator *c, const struct entry *e);
 void pieces_enqueue(struct correlator *c, const struct entry *e);
 void pieces_open(struct correlator *c, const struct entry *e);
 void pieces_close(struct correlator *c, const struct entry *e);

@@ -274,7 +274,8 @@ void startup_feed(struct startup *s, const struct pack *pack, const struct probe
 			end_restore(s, record);
 		break;
 	case WORK_RUN:
-		on_run(s, record->tid, record->time, opens);
+		if (opens || row->verb == VERB_CLOSE)
+			on_run(s, record->tid, record->time, opens);
 		break;
 	case WORK_REQUEST:
 		if (opens)

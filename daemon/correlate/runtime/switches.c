@@ -1,94 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/correlate/runtime/switches.h"
 
-#include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/runtime/nesting.h"
-#include "daemon/correlate/runtime/runs.h"
 
 static void set(struct run_switch *s, int state, uint64_t time)
 {
-	*s = (struct run_switch){ .state = state, .changed_ns = time };
+	*s = (struct run_switch){ .state = state, .changed_ns = time, .seen_ns = time };
 }
 
-/* Neither begins nor ends anything. Its row's slack is about runs. */
-static void pass(struct correlator *c, const struct entry *e)
+uint32_t switches_frame(const struct frames *frames)
 {
-	nesting_return(c, entry_state(c, e), e->record->stack);
-	nesting_touch(entry_state(c, e), e->record->head.time);
+	for (uint32_t i = frames_count(frames); i > 0; i--)
+		if (frames_at(frames, i - 1)->row->verb == VERB_SWITCH)
+			return i - 1;
+	return FRAME_NONE;
 }
 
-/* A run whose beginning may be earlier than what was seen of it. */
-static void add_found(struct correlator *c, const struct entry *e, uint64_t start_ns)
+/* Nothing is known any more. A run that is on is truncated. */
+static void forget(struct correlator *c, struct thread_state *s, uint64_t time)
 {
-	uint64_t span;
+	uint32_t at = switches_frame(&s->frames);
 
-	pass(c, e);
-	span = nesting_add_begun(c, e, SPAN_RUN, e->row->event);
-	if (span == NO_SPAN)
-		return;
-	c->t->spans[span].start_ns = start_ns;
-	attribution_on_run(c, e->thread, span);
+	if (at != FRAME_NONE)
+		nesting_truncate(c, &s->frames, at, time);
+	set(&s->run_switch, SWITCH_UNKNOWN, time);
 }
 
-static void turn_on(struct correlator *c, const struct entry *e, struct run_switch *s)
-{
-	if (s->state == SWITCH_OFF) {
-		runs_open(c, e);
-		set(s, SWITCH_ON, e->record->head.time);
-		return;
-	}
-	pass(c, e);
-	if (s->state == SWITCH_UNKNOWN)
-		set(s, SWITCH_FOUND_ON, e->record->head.time);
-}
-
-static void turn_off(struct correlator *c, const struct entry *e, struct run_switch *s)
-{
-	if (s->state == SWITCH_ON)
-		runs_close(c, e);
-	else if (s->state == SWITCH_FOUND_ON)
-		add_found(c, e, s->changed_ns);
-	else
-		pass(c, e);
-	set(s, SWITCH_OFF, e->record->head.time);
-}
-
-/* Records were lost, perhaps an end, or a beginning. */
-static void lose(struct correlator *c, const struct entry *e, struct run_switch *s)
+enum switch_change switches_change(struct correlator *c, const struct entry *e, uint64_t *ret_since)
 {
 	struct thread_state *state = entry_state(c, e);
-	uint32_t at = frames_find_above(&state->frames, e->pack, e->row, e->record->stack);
+	struct run_switch *s = &state->run_switch;
+	uint64_t time = e->record->head.time;
+	bool is_on = !(e->record->value & 1);
+	int before;
 
-	if (s->state == SWITCH_ON && at != FRAME_NONE)
-		nesting_truncate(c, &state->frames, at, s->seen_ns);
-	set(s, SWITCH_UNKNOWN, 0);
+	c->switches.seen[e->record->head.target] = true;
+	if (losses_within(&c->losses, s->seen_ns, time))
+		forget(c, state, s->seen_ns);
+	before = s->state;
+	*ret_since = s->changed_ns;
+	s->seen_ns = time;
+	if (!is_on) {
+		set(s, SWITCH_OFF, time);
+		return before == SWITCH_ON         ? SWITCH_ENDS
+		       : before == SWITCH_FOUND_ON ? SWITCH_ENDS_FOUND
+						   : SWITCH_REPEATS;
+	}
+	if (before == SWITCH_OFF || before == SWITCH_UNKNOWN)
+		set(s, before == SWITCH_OFF ? SWITCH_ON : SWITCH_FOUND_ON, time);
+	return before == SWITCH_OFF ? SWITCH_BEGINS : SWITCH_REPEATS;
 }
 
-void switches_on_entry(struct correlator *c, const struct entry *e)
+void switches_interrupt(struct correlator *c, uint32_t thread)
 {
-	struct run_switch *s = &entry_state(c, e)->run_switch;
+	struct thread_state *s = thread_state(c, thread);
 
-	if (s->state != SWITCH_UNKNOWN &&
-	    losses_within(&c->losses, s->seen_ns, e->record->head.time))
-		lose(c, e, s);
-	if (e->record->value & 1)
-		turn_off(c, e, s);
-	else
-		turn_on(c, e, s);
-	s->seen_ns = e->record->head.time;
+	if (s->run_switch.state == SWITCH_ON || s->run_switch.state == SWITCH_FOUND_ON)
+		forget(c, s, c->now);
 }
 
 void switches_begin_thread(struct correlator *c, uint32_t tid)
 {
-	uint32_t thread = thread_table_find(c, tid);
+	uint32_t thread = thread_table_find(c, tid), process;
 
 	if (thread == THREAD_NONE)
 		return;
-	set(&thread_state(c, thread)->run_switch, SWITCH_OFF, c->now);
-	thread_state(c, thread)->run_switch.seen_ns = c->now;
+	/* Another thread may have had this id. */
+	switches_end_thread(c, tid);
+	process = c->t->threads[thread].process;
+	if (process < RECORD_MAX_TARGETS && c->switches.seen[process])
+		set(&thread_state(c, thread)->run_switch, SWITCH_OFF, c->now);
 }
 
-void switches_forget(struct correlator *c, uint32_t thread)
+void switches_end_thread(struct correlator *c, uint32_t tid)
 {
-	set(&thread_state(c, thread)->run_switch, SWITCH_UNKNOWN, 0);
+	uint32_t thread = thread_table_find(c, tid);
+
+	if (thread != THREAD_NONE)
+		forget(c, thread_state(c, thread), c->now);
 }

@@ -13,7 +13,6 @@
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/stages.h"
-#include "daemon/correlate/runtime/switches.h"
 
 typedef void (*verb_fn)(struct correlator *c, const struct entry *e);
 
@@ -25,7 +24,7 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 	[WORK_RUN] = { [VERB_OPEN] = runs_open,
 		       [VERB_CLOSE] = runs_close,
 		       [VERB_POINT] = models_point,
-		       [VERB_SWITCH] = switches_on_entry },
+		       [VERB_SWITCH] = runs_switch },
 	[WORK_PIECE] = { [VERB_ENQUEUE] = pieces_enqueue,
 			 [VERB_OPEN] = pieces_open,
 			 [VERB_CLOSE] = pieces_close },
@@ -144,7 +143,7 @@ void verbs_end_process(struct correlator *c, uint32_t process, uint64_t time)
 		while (c->t->threads[i].process == process && frames_count(frames))
 			nesting_truncate(c, frames, frames_count(frames) - 1, time);
 		if (c->t->threads[i].process == process)
-			switches_forget(c, i);
+			switches_interrupt(c, i);
 	}
 	labels_truncate_process(c, process, time);
 	contexts_end_process(c, process);

@@ -27,26 +27,21 @@
 
 enum { GROUP_BLOCK = 1, GROUP_SCRIPT };
 
-/* The interpreter is entered and destroyed in one function, and has no copies but where it waits
- * for a future. */
+/* The interpreter is entered and destroyed by one function. Copies of it, of programs that fork or
+ * wait, are destroyed deeper in the stack. */
 #define SCRIPT_SLACK 64
 
 /* Bit 0 of both arguments is whether gradients are computed; a new thread computes them. */
 #define BLOCK                                                                                      \
 	SWITCH(RUN), .slack = SLACK_ANY, .action = ACTION_ENTRY, .value = { ARGUMENT_1 },          \
-		     .group = GROUP_BLOCK, .min_level = 1
+		     .group = GROUP_BLOCK, .min_level = 1, .event = "no_grad",                     \
+		     .lost = "blocks without gradients"
 
 static const struct probe_row rows[] = {
 	/* c10::GradMode::set_enabled(bool) */
-	{ .symbol = "_ZN3c108GradMode11set_enabledEb",
-	  BLOCK,
-	  .event = "no_grad",
-	  .lost = "blocks without gradients" },
+	{ .symbol = "_ZN3c108GradMode11set_enabledEb", BLOCK },
 	/* c10::AutogradState::set_tls_state(AutogradState), a class of four bits. */
-	{ .symbol = "_ZN3c1013AutogradState13set_tls_stateES0_",
-	  BLOCK,
-	  .event = "inference_mode",
-	  .lost = "blocks in inference mode" },
+	{ .symbol = "_ZN3c1013AutogradState13set_tls_stateES0_", BLOCK },
 	/* torch::jit::InterpreterState::run(Stack &), and its destructor. */
 	{ .symbol = "_ZN5torch3jit16InterpreterState3runE*",
 	  OPEN(RUN),
@@ -58,6 +53,7 @@ static const struct probe_row rows[] = {
 	  .lost = "runs of TorchScript" },
 	{ .symbol = "_ZN5torch3jit16InterpreterStateD1Ev",
 	  CLOSE(RUN),
+	  .slack = SCRIPT_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_SCRIPT,
 	  .min_level = 1,
@@ -113,6 +109,7 @@ const struct pack pack_pytorch = {
 	.files = files,
 	.builds = builds,
 	.ops_end_at_next = true,
+	.ops_outside_runs = true,
 	.ops_remark =
 		"Which operation of PyTorch another one is inside of is inferred from the height of the stack: some are shown inside the one before them, whose own time is too short by that. Operations that TorchScript's interpreter calls have no event.",
 	.rows = rows,
