@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attaches the programs of empty.bpf.c to a process, at the same sites that tfprofd probes at a
- * level in this release of the runtime, until a signal ends it. With --count it prints at the end how often they ran on behalf of
- * that process.
+ * level in this release of the runtime, until a signal ends it. With --count it prints at the end
+ * how often they ran on behalf of that process.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -42,8 +42,8 @@ void attribution_point(struct correlator *c, const struct entry *e);
 void attribution_on_run_of_peer(struct correlator *c, const struct entry *e, uint64_t span);
 /* A thread left an outermost run that began before the window. */
 void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_t span);
-/* A thread left an outermost run that it was in when the run was first seen. Since then it has begun
- * no other work. */
+/* A thread left an outermost run that it was in when the run was first seen. Since then it has
+ * begun no other work. */
 void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span);
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time);
 /* A thread read the last byte of a request. */
