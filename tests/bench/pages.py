@@ -43,7 +43,7 @@ def capture(daemon, server, logdir, duration_ms, *options):
     """(the file, its events)"""
     command = harness.ctl_capture(daemon, [server.pid], logdir, *options, duration=f"{duration_ms}ms")
     if command.status:
-        raise harness.HarnessError(f"tfprofctl capture ended with {command.status}: {command.stderr}")
+        raise harness.HarnessError(f"tfprofctl capture ended with {command.status}: {command.stderr or command.json['warnings']}")
     kernel.wait_detached(daemon)
     file, = harness.xspace_files(logdir)
     space = harness.xplane_class().FromString(file.read_bytes())
