@@ -195,7 +195,17 @@ class Harmless(harness.TestCase):
         self.assertFalse([entry for entry in answers if int(entry[1]) < CYCLES or int(entry[2])])
 
 
-class Served(test_requests.Comparison):
+class Compared(test_requests.Comparison):
+    """Counts what is compared."""
+
+    def judge(self, case, figures, exact):
+        FIGURES.update(wrong_requests=sum(figures.wrong.values()))
+        if exact:
+            FIGURES.update(requests=figures.whole, right_requests=figures.right["exact"])
+        return super().judge(case, figures, exact)
+
+
+class Served(Compared):
     """Which request each run is of, by what servers and clients know."""
     packages = None
 
@@ -204,12 +214,6 @@ class Served(test_requests.Comparison):
         self.model = self.directory / "half_plus_two/1/model.onnx"
         self.model.parent.mkdir(parents=True)
         self.model.write_bytes(onnx_model.half_plus_two())
-
-    def judge(self, case, figures, exact):
-        FIGURES.update(wrong_requests=sum(figures.wrong.values()))
-        if exact:
-            FIGURES.update(requests=figures.whole, right_requests=figures.right["exact"])
-        return super().judge(case, figures, exact)
 
     def native(self, way, right, exact):
         truth = self.directory / "truth"

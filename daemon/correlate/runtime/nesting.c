@@ -40,6 +40,8 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 			      ? threads_left_ns(&s->cpu)
 			      : end_at_next(c, s);
 		span->flags |= SPAN_END_NOT_SEEN;
+		/* Another runtime of the process may have ends. */
+		c->t->ops_at_entry = true;
 	} else if (!end && f->last_ns <= span->start_ns) {
 		/* Nothing was seen inside: it ended before the thread's next record, which is an
 		 * upper bound. */
