@@ -348,7 +348,7 @@ class Changes(Discovery):
         self.assertEqual(len(xspace.warnings), 1, xspace.warnings)
         for actor in others:
             harness.wait_target(daemon, actor.pid)
-            self.assertFalse(any(str(actor.pid) in name for name in xspace.lines()), list(xspace.lines()))
+            self.assertFalse(any(re.search(rf"\b{actor.pid}\b", name) for name in xspace.lines()), list(xspace.lines()))
         self.check_clean(daemon)
 
 

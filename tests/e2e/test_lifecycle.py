@@ -482,7 +482,7 @@ class Authorisation(Lifecycle):
             address = self.relay(STRANGER, abstract=abstract)
             text = self.monitor(address)
             self.assertIn(str(self.own.pid), text)
-            self.assertNotIn(str(self.roots.pid), text)
+            self.assertNotRegex(text, rf"\b{self.roots.pid}\b")
             xspace = harness.response_xspace(harness.profile(address, duration_ms=300))
             self.assertEqual(xspace.errors, [])
             self.assertTrue(xspace.events("SessionRun"))
@@ -493,8 +493,8 @@ class Authorisation(Lifecycle):
         for abstract in (False, True):
             address = self.relay(OTHER, abstract=abstract)
             text = self.monitor(address)
-            self.assertNotIn(str(self.own.pid), text)
-            self.assertNotIn(str(self.roots.pid), text)
+            self.assertNotRegex(text, rf"\b{self.own.pid}\b")
+            self.assertNotRegex(text, rf"\b{self.roots.pid}\b")
             xspace = harness.response_xspace(harness.profile(address, duration_ms=200))
             self.assertEqual(xspace.events(), [])
             self.assertEqual(len(xspace.errors), 1)
@@ -511,7 +511,7 @@ class Authorisation(Lifecycle):
     def test_other_users_learn_nothing_about_a_process_at_its_own_port(self):
         for user, target in ((OTHER, self.own), (STRANGER, self.roots)):
             text = self.monitor(self.relay(user, self.ports[target.pid]))
-            self.assertNotIn(str(target.pid), text)
+            self.assertNotRegex(text, rf"\b{target.pid}\b")
 
     def test_a_pid_of_another_user_is_denied_and_captures_of_root_cannot_be_stopped(self):
         service = harness.profiler_service()
