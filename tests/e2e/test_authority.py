@@ -128,12 +128,15 @@ class Matrix(Authority):
         for process in cls.processes:
             cls.wait_target(process)
         # Each has its line in the audit log then. That of the process whose id was given out again may have one already.
-        for process in cls.processes:
-            harness.wait_recorded(cls.daemon, process.pid)
+        harness.wait_until(lambda: {process.pid for process in cls.processes} <= cls.recorded(), 10, "they are recorded")
 
     @classmethod
     def wait_target(cls, process):
         harness.wait_until(lambda: process.pid in cls.targets(OBSERVER), 10, f"tfprofd finds process {process.pid}")
+
+    @classmethod
+    def recorded(cls):
+        return {t["pid"] for t in json.loads(cls.ctl(OBSERVER, "status", "--json").stdout)["targets"] if t["measured"]}
 
     @classmethod
     def targets(cls, caller):
