@@ -41,8 +41,8 @@ enum work {
 	 * from this client (value: the first word of its struct sockaddr_in or sockaddr_in6). */
 	WORK_REQUEST,
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
-	 * the thread's next run, which has of_peer. SWITCH: a run is on; a
-	 * process has one such switch, with one row or several. */
+	 * the thread's next run, which has of_peer. SWITCH: a process has one switch, with one row
+	 * or several. */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's

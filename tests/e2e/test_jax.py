@@ -10,9 +10,8 @@ import test_requests
 
 PACKAGES = harness.BUILD / "jax"
 CPU = "JAX_PLATFORMS=cpu"
-# What the tests have compared so far, for tests/releases.
-FIGURE_NAMES = ("runs", "operations", "wrong_runs", "requests", "right_requests", "wrong_requests", "answers", "different")
-FIGURES = test_onnxruntime.FIGURES
+# For tests/releases.
+FIGURES, FIGURE_NAMES = test_onnxruntime.FIGURES, test_onnxruntime.FIGURE_NAMES
 WINDOW_S = 2
 # What began or ended so near to an edge of the window may be missing on one of the two sides.
 EDGE_NS = 20_000_000

@@ -35,6 +35,24 @@ static inline void begin_with(const struct pack *pack)
 	CHECK_EQ(correlator_add_target(c, &target), 0);
 }
 
+/* An entry into a probed function. */
+static inline void feed_probe(uint8_t target, uint64_t time, uint32_t tid, uint8_t site,
+			      uint32_t stack, uint64_t value)
+{
+	const struct record_probe r = {
+		.head = { .time = time,
+			  .tid = tid,
+			  .kind = RECORD_PROBE,
+			  .site = site,
+			  .target = target,
+			  .size8 = sizeof(r) / 8 },
+		.stack = stack,
+		.value = value,
+	};
+
+	CHECK_EQ(correlator_feed(c, &r.head), 0);
+}
+
 static inline struct timeline *finish(void)
 {
 	struct timeline *t = NULL;

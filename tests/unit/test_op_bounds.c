@@ -31,18 +31,7 @@ static const struct pack pack = { .name = "test",
 
 static void feed_to(uint8_t target, uint64_t time, uint32_t tid, uint8_t site)
 {
-	const struct record_probe r = {
-		.head = { .time = time,
-			  .tid = tid,
-			  .kind = RECORD_PROBE,
-			  .site = site,
-			  .target = target,
-			  .size8 = sizeof(r) / 8 },
-		.stack = 4096,
-		.value = 1,
-	};
-
-	CHECK_EQ(correlator_feed(c, &r.head), 0);
+	feed_probe(target, time, tid, site, 4096, 1);
 }
 
 static void feed(uint64_t time, uint32_t tid, uint8_t site)

@@ -27,24 +27,9 @@ static const struct pack pack = { .name = "test",
 				  .ops_outside_runs = true,
 				  .names = { .is_name = any, .is_type = any } };
 
-static void feed_thread(uint32_t tid, uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
-{
-	const struct record_probe r = {
-		.head = { .time = time,
-			  .tid = tid,
-			  .kind = RECORD_PROBE,
-			  .site = site,
-			  .size8 = sizeof(r) / 8 },
-		.stack = stack,
-		.value = value,
-	};
-
-	CHECK_EQ(correlator_feed(c, &r.head), 0);
-}
-
 static void feed(uint64_t time, uint8_t site, uint32_t stack, uint64_t value)
 {
-	feed_thread(THREAD, time, site, stack, value);
+	feed_probe(0, time, THREAD, site, stack, value);
 }
 
 static void feed_life(uint64_t time, uint8_t kind)
@@ -61,19 +46,9 @@ static void feed_life(uint64_t time, uint8_t kind)
 static void begin(void)
 {
 	begin_with(&pack);
-	feed_thread(THREAD + 1, 1100, BLOCK, 4096, 1);
 	/* Two targets have this pid, and the second one gets its threads. */
-	const struct record_probe r = {
-		.head = { .time = 1200,
-			  .tid = THREAD + 1,
-			  .kind = RECORD_PROBE,
-			  .site = BLOCK,
-			  .target = 1,
-			  .size8 = sizeof(r) / 8 },
-		.value = 1,
-	};
-
-	CHECK_EQ(correlator_feed(c, &r.head), 0);
+	for (uint8_t target = 0; target < 2; target++)
+		feed_probe(target, 1100 + target, THREAD + 1, BLOCK, 4096, 1);
 }
 
 /* The run that begins then; NULL: none. */

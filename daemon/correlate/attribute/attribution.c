@@ -120,6 +120,15 @@ static void add_run(struct correlator *c, uint32_t thread, uint64_t span)
 	t->runs[t->n_runs++] = span;
 }
 
+/* A thread that runs after reading one request works for that one, or for an unknown one: no other
+ * run may get this request by inference. */
+static void note_ran(struct correlator *c, struct thread_requests *t)
+{
+	if (t->n_read == 1)
+		claims_stop_waiting(c, t->read[0]);
+	t->ran = true;
+}
+
 void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
 	struct thread_requests *t = thread_get(c, thread);
@@ -130,11 +139,7 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 	streams_on_run(c, thread, span);
 	if (!contexts_on_run(c, thread, span) && !t->n_read)
 		infer(c, thread, t, span);
-	/* A thread that runs after reading one request works for that one, or for an unknown one:
-	 * no other run may get this request by inference. */
-	if (t->n_read == 1)
-		claims_stop_waiting(c, t->read[0]);
-	t->ran = true;
+	note_ran(c, t);
 }
 
 static uint64_t peer_key(uint32_t thread, uint32_t port, uint32_t process)
@@ -230,9 +235,7 @@ void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t sp
 		return;
 	add_run(c, thread, span);
 	contexts_on_run(c, thread, span);
-	if (t->n_read == 1)
-		claims_stop_waiting(c, t->read[0]);
-	t->ran = true;
+	note_ran(c, t);
 }
 
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time)

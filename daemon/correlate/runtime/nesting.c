@@ -40,7 +40,7 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 			      ? threads_left_ns(&s->cpu)
 			      : end_at_next(c, s);
 		span->flags |= SPAN_END_NOT_SEEN;
-		/* Another runtime of the process may have ends. */
+		/* Also where another runtime of the process has ends of its operations. */
 		c->t->ops_at_entry = true;
 	} else if (!end && f->last_ns <= span->start_ns) {
 		/* Nothing was seen inside: it ended before the thread's next record, which is an
@@ -150,7 +150,10 @@ struct frame *nesting_push(struct correlator *c, const struct entry *e, enum spa
 
 void nesting_pass(struct correlator *c, const struct entry *e)
 {
-	nesting_return(c, entry_state(c, e), e->record->stack + e->row->slack);
+	/* That of other rows is about what they begin or end. */
+	uint32_t slack = e->row->verb == VERB_POINT ? e->row->slack : 0;
+
+	nesting_return(c, entry_state(c, e), e->record->stack + slack);
 	nesting_touch(entry_state(c, e), e->record->head.time);
 }
 

@@ -143,13 +143,6 @@ static void close_begun(struct correlator *c, const struct entry *e)
 	attribution_on_truncated_run(c, e->thread, index);
 }
 
-/* Nothing begins or ends. The row's slack is about runs. */
-static void pass(struct correlator *c, const struct entry *e)
-{
-	nesting_return(c, entry_state(c, e), e->record->stack);
-	nesting_touch(entry_state(c, e), e->record->head.time);
-}
-
 void runs_close(struct correlator *c, const struct entry *e)
 {
 	struct thread_state *s = entry_state(c, e);
@@ -162,7 +155,7 @@ void runs_close(struct correlator *c, const struct entry *e)
 	}
 	if (e->row->slack && !stack_at_or_above(e->record->stack + e->row->slack,
 						frames_at(&s->frames, at)->stack)) {
-		pass(c, e);
+		nesting_pass(c, e);
 		return;
 	}
 	span = frames_at(&s->frames, at)->span;
@@ -183,7 +176,7 @@ static void add_found(struct correlator *c, const struct entry *e, uint64_t sinc
 	struct thread_state *s = entry_state(c, e);
 	uint64_t index;
 
-	pass(c, e);
+	nesting_pass(c, e);
 	if (s->run_closed > since_ns)
 		return;
 	index = nesting_add_begun(c, e, SPAN_RUN, e->row->event);
@@ -218,7 +211,7 @@ void runs_switch(struct correlator *c, const struct entry *e)
 		add_found(c, e, since_ns);
 		break;
 	case SWITCH_REPEATS:
-		pass(c, e);
+		nesting_pass(c, e);
 		break;
 	}
 }
