@@ -42,7 +42,8 @@ enum work {
 	WORK_REQUEST,
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
 	 * the thread's next run, which has of_peer. SWITCH: a process has one switch, with one row
-	 * or several. */
+	 * or several. ENQUEUE: the thread hands a run over, which begins elsewhere (value: its
+	 * object; OPEN: value2, the same). */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
@@ -154,10 +155,10 @@ struct probe_row {
 	const char *objects[ROW_OBJECTS];
 	/*
 	 * The function that this exported function ends in, by a jump. All of a pack's rows that
-	 * have this are found in a file, or none. first_call: the probe is behind that function's
-	 * first call, and ARGUMENT_1 is what the call returned.
+	 * have this are found in a file, or none.
 	 */
 	const char *jump;
+	/* The probe is behind the function's first call, and ARGUMENT_1 is what that returned. */
 	bool first_call;
 
 	enum verb verb;

@@ -72,7 +72,7 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	if (!site->symbol)
 		return -ENOMEM;
 	if (row->first_call)
-		site_choose_behind_call(code, size, &site->site);
+		site_choose_behind_call(code, size, argument_mask(row), &site->site);
 	else if (site_choose(code, size, argument_mask(row) | (row->at_return ? SITE_AT_RETURN : 0),
 			     &site->site) != SITE_REFUSED &&
 		 row->at_return && (site->site.stack_offset || site->site.may_repeat)) {

@@ -521,9 +521,14 @@ static bool is_call(const struct instruction *in)
 	return in->head.meta.category == ZYDIS_CATEGORY_CALL;
 }
 
+static bool is_conditional(const struct instruction *in)
+{
+	return in->head.meta.category == ZYDIS_CATEGORY_COND_BR;
+}
+
 /* Walks to the site behind the first call. NULL, or why there is none. */
 static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
-				    struct site *ret)
+				    uint64_t argument_mask, struct site *ret)
 {
 	struct instruction in = { .offset = 0 };
 	struct frame frame = frame_at_entry();
@@ -550,23 +555,26 @@ static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *
 			called = true;
 			continue;
 		}
-		if (leaves_straight_line(&in))
+		/* A branch that is taken passes the call by, too. */
+		if (leaves_straight_line(&in) && (called || !is_conditional(&in)))
 			break;
 		track_arguments(&in, &frame);
-		if ((called && !holds_arguments(&frame, SITE_RDI)) ||
+		if ((called && !holds_arguments(&frame, argument_mask)) ||
 		    (writes_stack_pointer(&in) && !track_stack(&in, &frame.depth)))
 			break;
 	}
 	return "no emulated instruction follows the first call";
 }
 
-enum site_class site_choose_behind_call(const uint8_t *code, size_t size, struct site *ret)
+enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t argument_mask,
+					struct site *ret)
 {
 	const char *reason = "no decoder for this machine";
 	ZydisDecoder decoder;
 
 	if (init_decoder(&decoder))
-		reason = walk_behind_call(&decoder, code, MIN(size, UINT32_MAX), ret);
+		reason =
+			walk_behind_call(&decoder, code, MIN(size, UINT32_MAX), argument_mask, ret);
 	if (reason)
 		*ret = (struct site){ .class = SITE_REFUSED, .reason = reason };
 	return ret->class;
@@ -588,8 +596,7 @@ bool site_find_jump(const uint8_t *code, size_t size, int64_t *ret)
 			return in.head.raw.imm[0].is_relative &&
 			       (*ret < 0 || *ret >= (int64_t)size);
 		}
-		if (!is_call(&in) && in.head.meta.category != ZYDIS_CATEGORY_COND_BR &&
-		    leaves_straight_line(&in))
+		if (!is_call(&in) && !is_conditional(&in) && leaves_straight_line(&in))
 			return false;
 	}
 	return false;

@@ -92,11 +92,12 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 
 /*
  * The same for the first emulated instruction behind the function's first call, which the straight
- * line from the entry leads to, where some register still holds what the call returned: that
- * register is then argument_register[0]. No branch of the function may lead to between the call
- * and the site.
+ * line from the entry leads to, past conditional branches that are not taken. With SITE_RDI, some
+ * register still holds there what the call returned: that register is then argument_register[0]. No
+ * branch of the function may lead to between its entry and the site.
  */
-enum site_class site_choose_behind_call(const uint8_t *code, size_t size, struct site *ret);
+enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t argument_mask,
+					struct site *ret);
 /*
  * Where the function goes by the first jump of the straight line from its entry, past conditional
  * branches that are not taken and calls: bytes from the entry. False: there is no direct jump out

@@ -30,7 +30,11 @@ static const struct unit {
 		bool other;
 	} entries[4];
 } units[] = {
-	{ "run", { { VERB_OPEN, WORK_RUN }, { VERB_CLOSE, WORK_RUN }, { VERB_POINT, WORK_RUN } } },
+	{ "run",
+	  { { VERB_OPEN, WORK_RUN },
+	    { VERB_CLOSE, WORK_RUN },
+	    { VERB_POINT, WORK_RUN },
+	    { VERB_ENQUEUE, WORK_RUN } } },
 	/* Of nested ones, too. */
 	{ "start or end of a block", { { VERB_SWITCH, WORK_RUN } } },
 	{ "request",

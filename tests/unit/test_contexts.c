@@ -7,7 +7,19 @@
 #include "lib/base/macro.h"
 #include "tests/unit/played.h"
 
-enum { S_RUN, S_RUN_END, S_MADE, S_EMPTY, S_ENTER, S_EXIT, S_WORK_MADE, S_WORK, S_WORK_END };
+enum {
+	S_RUN,
+	S_RUN_END,
+	S_MADE,
+	S_EMPTY,
+	S_ENTER,
+	S_EXIT,
+	S_WORK_MADE,
+	S_WORK,
+	S_WORK_END,
+	S_HAND_OVER,
+	S_HANDED_RUN
+};
 
 static const struct probe_row rows[] = {
 	[S_RUN] = { OPEN(RUN), .value = { ARGUMENT_1 }, .group = 1, .event = "Run" },
@@ -19,6 +31,9 @@ static const struct probe_row rows[] = {
 	[S_WORK_MADE] = { .usdt = "work_made", ENQUEUE(CONTEXT) },
 	[S_WORK] = { .usdt = "work_begin", OPEN(CONTEXT) },
 	[S_WORK_END] = { .usdt = "work_end", CLOSE(CONTEXT) },
+	[S_HAND_OVER] = { ENQUEUE(RUN), .action = ACTION_READ },
+	[S_HANDED_RUN] = { OPEN(RUN), .action = ACTION_READ, .value2 = { ARGUMENT_1 }, .group = 1,
+			   .event = "Run" },
 };
 static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_SIZE(rows) };
 
@@ -325,6 +340,85 @@ TEST(marked_work_that_was_made_after_two_requests_has_none)
 	}
 	answers(LOOP, 4);
 	check_runs_are_of("---4-");
+}
+
+enum { OBJECT = 0x4000 };
+
+/* A run that was handed over with that object. */
+static void runs_with(uint32_t tid, uint64_t object)
+{
+	does_as(tid, S_HANDED_RUN, 0, object);
+	space[n_records - 1].probe.probe.stack = 500;
+	does(tid, S_RUN_END, 0);
+}
+
+TEST(a_run_that_is_handed_over_is_of_its_makers_request)
+{
+	begin();
+	for (uint32_t i = 1; i <= 3; i++) {
+		reads(OTHER + i, i);
+		does(OTHER + i, S_HAND_OVER, OBJECT + i);
+	}
+	runs_with(WORKER, OBJECT + 3);
+	runs_with(WORKER, OBJECT + 1);
+	/* Of the runs with an object, only the next one was handed over. */
+	runs_with(WORKER, OBJECT + 1);
+	runs_with(WORKER, OBJECT + 2);
+	runs_with(WORKER, OBJECT + 4);
+	for (uint32_t i = 1; i <= 3; i++)
+		answers(OTHER + i, i);
+	check_runs_are_of("31-2-");
+}
+
+TEST(a_run_that_is_handed_over_in_a_context_is_of_that_ones_request)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	reads_and_makes(2, TASK + 1);
+	for (uint64_t i = 0; i < 2; i++) {
+		does(LOOP, S_ENTER, TASK + i);
+		does(LOOP, S_HAND_OVER, OBJECT + i);
+		does(LOOP, S_EXIT, TASK + i);
+	}
+	runs_with(WORKER, OBJECT + 1);
+	runs_with(OTHER, OBJECT);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("21");
+}
+
+TEST(a_run_that_is_handed_over_by_a_thread_that_serves_several_has_none)
+{
+	begin();
+	reads(LOOP, 1);
+	does(LOOP, S_HAND_OVER, OBJECT + 1);
+	reads(LOOP, 2);
+	does(LOOP, S_HAND_OVER, OBJECT + 2);
+	runs_with(WORKER, OBJECT + 1);
+	runs_with(WORKER, OBJECT + 2);
+	answers(LOOP, 1);
+	answers(LOOP, 2);
+	check_runs_are_of("--");
+	/* Another thread answers. */
+	begin();
+	reads(OTHER, 1);
+	does(OTHER, S_HAND_OVER, OBJECT);
+	reads(OTHER + 1, 2);
+	runs_with(WORKER, OBJECT);
+	answers(LOOP, 2);
+	answers(LOOP, 1);
+	check_runs_are_of("-");
+}
+
+TEST(a_run_after_a_loss_is_of_no_request_though_it_was_handed_over)
+{
+	begin();
+	reads(OTHER, 1);
+	does(OTHER, S_HAND_OVER, OBJECT);
+	losses_from = losses_to = now + 1;
+	runs_with(WORKER, OBJECT);
+	answers(OTHER, 1);
+	check_runs_are_of("-");
 }
 
 CHECK_MAIN()

@@ -466,7 +466,7 @@ TEST(the_search_for_a_site_stays_near_the_entry)
 	CHECK_EQ(site.offset, 90);
 }
 
-static const char *behind_call(const char *code, struct site *ret)
+static const char *behind_call_with(uint64_t mask, const char *code, struct site *ret)
 {
 	_cleanup_free_ uint8_t *exact = NULL;
 	uint8_t bytes[256];
@@ -474,8 +474,13 @@ static const char *behind_call(const char *code, struct site *ret)
 
 	exact = malloc(size);
 	memcpy(exact, bytes, size);
-	site_choose_behind_call(exact, size, ret);
+	site_choose_behind_call(exact, size, mask, ret);
 	return ret->class == SITE_REFUSED ? ret->reason : ret->text;
+}
+
+static const char *behind_call(const char *code, struct site *ret)
+{
+	return behind_call_with(SITE_RDI, code, ret);
 }
 
 TEST(behind_a_call_a_register_holds_what_it_returned)
@@ -501,6 +506,26 @@ TEST(behind_a_call_a_register_holds_what_it_returned)
 	CHECK(strstr(behind_call("e8 00 01 00 00 48 89 c3 90 eb fa", &site), "no emulated"));
 	CHECK(strstr(behind_call("e8 00 01 00 00 90 0f 84 00 01 00 00 c3", &site),
 		     "unknown targets"));
+}
+
+TEST(behind_a_call_a_site_needs_no_register_if_nothing_is_read)
+{
+	/* ov::InferRequest::infer() of OpenVINO 2026.4: push, push, push, sub, mov, mov, mov, xor,
+	 * test, je, mov, call, mov, sub, jne, add, pop, pop, pop, ret; and where je and jne lead.
+	 */
+	static const char code[] =
+		"41 54 55 53 48 81 ec b0 01 00 00 48 8b 3f 64 48 8b 04 25 28 00 00 00 48 89 84 24 "
+		"a8 01 00 00 31 c0 48 85 ff 74 25 48 8b 07 ff 50 10 48 8b 84 24 a8 01 00 00 64 48 "
+		"2b 04 25 28 00 00 00 75 0c 48 81 c4 b0 01 00 00 5b 5d 41 5c c3 0f 0b";
+	struct site site;
+
+	CHECK_STR(behind_call_with(0, code, &site), "jnz 0x000000000000004b");
+	CHECK_EQ(site.offset, 61);
+	CHECK_EQ(site.stack_offset, 0x1b0 + 24);
+	CHECK(strstr(behind_call(code, &site), "no emulated"));
+	/* je leads to between the call and the site. */
+	CHECK(strstr(behind_call_with(0, "48 85 ff 74 06 e8 00 01 00 00 90 90 c3", &site),
+		     "no emulated"));
 }
 
 static int64_t jump_of(const char *code)

@@ -129,16 +129,16 @@ static void note_ran(struct correlator *c, struct thread_requests *t)
 	t->ran = true;
 }
 
-void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span)
+void attribution_on_run(struct correlator *c, const struct entry *e, uint64_t span)
 {
-	struct thread_requests *t = thread_get(c, thread);
+	struct thread_requests *t = thread_get(c, e->thread);
 
 	if (!t)
 		return;
-	add_run(c, thread, span);
-	streams_on_run(c, thread, span);
-	if (!contexts_on_run(c, thread, span) && !t->n_read)
-		infer(c, thread, t, span);
+	add_run(c, e->thread, span);
+	streams_on_run(c, e->thread, span);
+	if (!contexts_on_run(c, e, span) && !t->n_read)
+		infer(c, e->thread, t, span);
 	note_ran(c, t);
 }
 
@@ -227,14 +227,14 @@ void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_
 		add_run(c, thread, span);
 }
 
-void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span)
+void attribution_on_found_run(struct correlator *c, const struct entry *e, uint64_t span)
 {
-	struct thread_requests *t = thread_get(c, thread);
+	struct thread_requests *t = thread_get(c, e->thread);
 
 	if (!t)
 		return;
-	add_run(c, thread, span);
-	contexts_on_run(c, thread, span);
+	add_run(c, e->thread, span);
+	contexts_on_run(c, e, span);
 	note_ran(c, t);
 }
 
@@ -376,6 +376,15 @@ bool attribution_is_undivided(const struct correlator *c, uint32_t process, uint
 	return process < RECORD_MAX_TARGETS && !c->attributions.divided[process] &&
 	       thread < c->attributions.threads_size &&
 	       c->attributions.threads[thread].doubtful_until_ns <= since;
+}
+
+bool attribution_is_of(const struct correlator *c, uint32_t request, uint32_t process,
+		       uint32_t thread, uint64_t since)
+{
+	const struct request *q = requests_get(&c->requests, request);
+
+	return attribution_is_undivided(c, process, thread, since) && q->read_thread == thread &&
+	       q->write_thread == thread;
 }
 
 /* Since when lost records make it unknown whether the run, which has a request, is of that one. */

@@ -35,7 +35,7 @@ struct attributions {
 };
 
 /* A thread entered an outermost run, the span with this index. */
-void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+void attribution_on_run(struct correlator *c, const struct entry *e, uint64_t span);
 /* A run within the function that is entered is for the request of the connection with that peer. */
 void attribution_point(struct correlator *c, const struct entry *e);
 /* A thread entered such a run (probe_row.of_peer); NO_SPAN: it is an inner one. */
@@ -44,7 +44,7 @@ void attribution_on_run_of_peer(struct correlator *c, const struct entry *e, uin
 void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_t span);
 /* A thread left an outermost run that it was in when the run was first seen. Since then it has
  * begun no other work. */
-void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span);
+void attribution_on_found_run(struct correlator *c, const struct entry *e, uint64_t span);
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time);
 /* A thread read the last byte of a request. */
 void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request);
@@ -60,6 +60,9 @@ uint32_t attribution_of_thread(struct correlator *c, uint32_t thread);
  * the thread has answered none since that time that it did not read. */
 bool attribution_is_undivided(const struct correlator *c, uint32_t process, uint32_t thread,
 			      uint64_t since);
+/* Likewise: whether the thread, which had read only this request by then, worked for it. */
+bool attribution_is_of(const struct correlator *c, uint32_t request, uint32_t process,
+		       uint32_t thread, uint64_t since);
 /* The window has closed: drops what is ambiguous. */
 void attribution_close(struct correlator *c);
 struct thread_habits attribution_habits(const struct correlator *c, uint32_t thread);

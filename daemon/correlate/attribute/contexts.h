@@ -17,9 +17,11 @@ struct contexts {
 	struct context *list;
 	struct thread_contexts *threads; /* beside the timeline's */
 	struct context_run *runs;
-	uint64_t size, threads_size, runs_size;
-	uint32_t n, n_runs;
-	struct map at; /* by address, or number */
+	struct hand_over *hand_overs;
+	uint64_t size, threads_size, runs_size, hand_overs_size;
+	uint32_t n, n_runs, n_hand_overs;
+	struct map at;           /* by address, or number */
+	struct map hand_over_of; /* by a run's object */
 	uint64_t n_left_out;
 	/* By process. */
 	uint64_t kind[RECORD_MAX_TARGETS]; /* what is equal for all of its contexts */
@@ -38,8 +40,11 @@ void contexts_close(struct correlator *c, const struct entry *e);
 void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request);
 /* The thread uses gRPC's object for a stream, with that index. */
 void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object);
-/* A thread entered an outermost run. Whether it works in a context with a request. */
-bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span);
+/* The thread hands a run over, for the request that it works for. */
+void contexts_hand_over(struct correlator *c, const struct entry *e);
+/* An outermost run was entered. Whether it was handed over for a request, or its thread works in a
+ * context with one. */
+bool contexts_on_run(struct correlator *c, const struct entry *e, uint64_t span);
 /* Whose context a thread works in: a request's, as index + 1, or that of a stream, by the index + 1
  * of its object; both 0: unknown. */
 struct context_work {

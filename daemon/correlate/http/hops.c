@@ -207,7 +207,6 @@ static bool is_within(const struct correlator *c, const struct call *call, uint3
 static uint32_t find_caller(const struct correlator *c, const struct call *call)
 {
 	uint32_t request = context_request(c, call);
-	const struct request *q;
 
 	if (request != NO_REQUEST)
 		return !requests_state(&c->requests, request)->outlived &&
@@ -215,11 +214,9 @@ static uint32_t find_caller(const struct correlator *c, const struct call *call)
 			       ? request
 			       : NO_REQUEST;
 	if (call->request == NO_REQUEST || call->http2 || call->moved ||
-	    contexts_seen(c, call->process) ||
-	    !attribution_is_undivided(c, call->process, call->thread, call->start_ns))
+	    contexts_seen(c, call->process))
 		return NO_REQUEST;
-	q = requests_get(&c->requests, call->request);
-	return q->read_thread == call->thread && q->write_thread == call->thread &&
+	return attribution_is_of(c, call->request, call->process, call->thread, call->start_ns) &&
 			       is_within(c, call, call->request)
 		       ? call->request
 		       : NO_REQUEST;

@@ -4,4 +4,5 @@
 
 #define PACKS(X)                                                                                   \
 	X(tensorflow)                                                                              \
-	X(onnxruntime) X(pytorch) X(jax) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python)
+	X(onnxruntime)                                                                             \
+	X(openvino) X(pytorch) X(jax) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python)

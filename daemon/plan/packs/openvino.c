@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OpenVINO on CPUs. Facts taken from the wheels 2026.0.0, 2026.2.1 and 2026.4.1 for Python 3.11
+ * (x86-64). What libopenvino exports has symbols; its CPU plugin has none: slots of virtual tables
+ * by breakpoints at all of them during inference, places in objects from a live process.
+ *
+ *   InferRequest::infer()                 on the thread that calls it, or
+ *   IAsyncInferRequest::start_async()     hands the request over to a stream's thread:
+ *     SyncInferRequest::infer(), of the plugin, which calls
+ *       ISyncInferRequest::convert_batched_tensors()
+ *       Node::execute()                   for each node of the graph
+ *     CPUStreamsExecutor::run()           the callback, only after start_async(), at the height
+ *                                         of the stack of SyncInferRequest::infer()
+ *
+ * Entries only: exceptions cross these frames. An operation ends where the thread's next one
+ * begins, or the run ends.
+ */
+#include <ctype.h>
+#include <stddef.h>
+
+#include "daemon/plan/model.h"
+
+enum { GROUP_INFER = 1 };
+
+/* More than the frame of SyncInferRequest::infer(), which is between beginning and end: 464 bytes.
+ */
+#define RUN_SLACK 1024
+/* SyncInferRequest: its request as start_async() has it. */
+#define SYNC_REQUEST 432
+
+/* Node: the destructor that frees its memory, and execute(), after which executeDynamicImpl()
+ * comes, which calls it. this, stream. */
+#define SLOT_DELETE 1
+#define SLOT_EXECUTE 42
+/* Node: its name, and its type, two std::string. */
+#define NODE_NAME 616
+#define STRING_BYTES 32
+
+#define NODE_CLASS "N2ov9intel_cpu4NodeE"
+
+static const struct probe_row rows[] = {
+	{ .symbol = "_ZN2ov17ISyncInferRequest23convert_batched_tensorsEv",
+	  OPEN(RUN),
+	  .slack = RUN_SLACK,
+	  .action = ACTION_READ,
+	  .value2 = { ARGUMENT_1, 1, SYNC_REQUEST },
+	  .group = GROUP_INFER,
+	  .min_level = 1,
+	  .event = "InferRequest::infer",
+	  .lost = "runs" },
+	{ .symbol = "_ZN2ov9threading18CPUStreamsExecutor3runESt8functionIFvvEE",
+	  CLOSE(RUN),
+	  .slack = RUN_SLACK,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_INFER,
+	  .min_level = 1,
+	  .lost = "ends of runs on other threads" },
+	{ .symbol = "_ZN2ov12InferRequest5inferEv",
+	  .first_call = true,
+	  CLOSE(RUN),
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_INFER,
+	  .min_level = 1,
+	  .lost = "ends of runs" },
+	{ .symbol = "_ZN2ov18IAsyncInferRequest11start_asyncEv",
+	  ENQUEUE(RUN),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 1,
+	  .lost = "the requests of runs on other threads" },
+	{ .class_name = NODE_CLASS,
+	  .derived = true,
+	  .slot = SLOT_EXECUTE,
+	  OPEN(OP),
+	  .action = ACTION_OBJECT,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2,
+	  .lost = "ops" },
+	/* A model that is compiled has its nodes where those of an unloaded one were. */
+	{ .class_name = NODE_CLASS,
+	  .derived = true,
+	  .slot = SLOT_DELETE,
+	  FREE(OP),
+	  .action = ACTION_OBJECT_FREE,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 2,
+	  .lost = "the unloading of models: a new op at an old one's address may get its name" },
+};
+
+/* Names of nodes are chosen by the model's author. */
+static bool is_name(const char *s, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		if (!isprint((unsigned char)s[i]))
+			return false;
+	return size > 0;
+}
+
+static bool is_type(const char *s, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+			return false;
+	return size > 0 && isalpha((unsigned char)s[0]);
+}
+
+static const char *const files[] = { "libopenvino.so*", "libopenvino_intel_cpu_plugin.so", NULL };
+
+/* Of each wheel: the library and the plugin. */
+static const struct known_build builds[] = {
+	{ "81114c07250393b0e1beef8029b05135dde396ca", "2026.0.0" },
+	{ "5544cb5e1e715cf1f6aa87a04435297f06cd72f4", "2026.0.0" },
+	{ "d53bee6d3a65b7ec8e62bc09539adce5208f63f6", "2026.2.1" },
+	{ "b71ed0e09398c96ee59ebbc1c2d8467de09a9d92", "2026.2.1" },
+	{ "1be8d853cd24ce4ab7b444b903a19e5673fd44dc", "2026.4.1" },
+	{ "41df6c862e5858d730c79104be218d407ead3697", "2026.4.1" },
+	{},
+};
+
+const struct pack pack_openvino = {
+	.name = "OpenVINO",
+	.files = files,
+	.builds = builds,
+	.ops_end_at_next = true,
+	.ops_outside_runs = true,
+	.rows = rows,
+	.n_rows = sizeof(rows) / sizeof(rows[0]),
+	.names = { .form = NAME_STRING,
+		   .type_distance = STRING_BYTES,
+		   .name_offset = NODE_NAME,
+		   .is_name = is_name,
+		   .is_type = is_type },
+};

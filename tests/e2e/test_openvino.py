@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and operations of OpenVINO on CPUs, against its own profile of nodes and the time at which a server began and ended each run."""
+import bisect
+import json
+import re
+
+import harness
+import test_onnxruntime
+import test_requests
+
+PACKAGES = harness.BUILD / "openvino"
+# For tests/releases.
+FIGURES, FIGURE_NAMES = test_onnxruntime.FIGURES, test_onnxruntime.FIGURE_NAMES
+WINDOW_S = 3
+# What began or ended so near to an edge of the window may be missing on one of the two sides.
+EDGE_NS = 20_000_000
+RUN = "InferRequest::infer"
+# The profile has means in whole microseconds.
+ROUNDING_US = 0.5
+
+
+def captured(xspace):
+    """Of each thread by its number: its runs, as (start, end, operations), these as (start, duration, name)."""
+    begin, found = xspace.plane_stats["Task Environment"]["profile_start_time"], {}
+    for name, line in xspace.lines().items():
+        operations = test_onnxruntime.operations(xspace, line)
+        starts, runs = [op[0] for op in operations], []
+        for e in (e for e in line if e.name == RUN and "cut" not in e.stats):
+            start, end = (begin + ps // 1000 for ps in (e.start_ps, e.start_ps + e.duration_ps))
+            runs.append((start, end, operations[bisect.bisect_left(starts, start):bisect.bisect_left(starts, end)]))
+        found[int(name.rpartition("/")[2]) if name.rpartition("/")[2].isdigit() else name] = sorted(runs)
+    return found
+
+
+def means(truth, begin, end):
+    """Of the nodes between the first and the last profile of the window: (between which times, {name: mean of the time in us})."""
+    first, *_, last = (p for p in truth["profiles"] if begin <= p[0] <= end)
+    n = last[1] - first[1]
+    return (first[0], last[0], n), [(name, (after * last[1] - before * first[1]) / n) for (name, _, before), (_, _, after) in zip(first[2], last[2])]
+
+
+class OpenVino(harness.TestCase):
+    packages = PACKAGES
+
+    def capture(self):
+        daemon, path = self.start(harness.Daemon), self.directory / "truth.json"
+        server = self.start(harness.Process, "openvino", [harness.PYTHON, harness.SERVERS / "openvino_runs.py", path],
+                            env={"PYTHONPATH": str(self.packages)})
+        server.wait_ready(lambda: server.line("ready"))
+        target = harness.wait_target(daemon, server.pid)
+        self.assertEqual(target["runtime"], "OpenVINO")
+        (info,) = self.packages.glob("openvino-*.dist-info")
+        self.assertEqual(f"openvino-{target['version']}.dist-info", info.name)
+        harness.read_files(daemon, server)
+        xspace = harness.response_xspace(harness.profile(target["address"], duration_ms=WINDOW_S * 1000, level=2))
+        self.assertEqual(server.stop(), 0, server.stderr()[-1000:])
+        self.assertEqual(xspace.errors, [])
+        self.assertFalse([w for w in xspace.warnings if "not shown" in w or "lost" in w.lower() or "names" in w], xspace.warnings)
+        return xspace, json.loads(path.read_text())
+
+    def test_runs_and_their_operations_are_those_of_its_own_profile(self):
+        xspace, truths = self.capture()
+        begin, end = (xspace.plane_stats["Task Environment"][name] + sign * EDGE_NS
+                      for name, sign in (("profile_start_time", 1), ("profile_stop_time", -1)))
+        threads = captured(xspace)
+        callers = {truth["thread"] for truth in truths if truth["way"] == "infer"}
+        n_runs = n_operations = wrong = outside = short = 0
+        names = set()
+        for truth in truths:
+            mine = threads.get(truth["thread"], []) if truth["way"] == "infer" else sorted(
+                run for number, runs in threads.items() if number not in callers for run in runs)
+            calls = [call for call in truth["runs"] if begin <= call[0] and call[1] <= end]
+            runs = [run for run in mine if calls[0][0] <= run[0] <= calls[-1][1]]
+            self.assertEqual(len(runs), len(calls), truth["way"])
+            outside += sum(not call[0] <= run[0] <= run[1] <= call[1] for run, call in zip(runs, calls))
+            expected = [f"{test_onnxruntime.shown(name)}:{kind}" for name, kind, _ in truth["profiles"][0][2]]
+            different = [run for run in runs if [op[2] for op in run[2]] != expected]
+            self.assertEqual([([op[2] for op in run[2]], expected) for run in different[:1]], [])
+            wrong += len(different)
+            (first, last, n), its_means = means(truth, begin, end)
+            between = [run for run in runs if first - EDGE_NS < run[0] and run[1] < last]
+            for at, (name, its_own) in enumerate(its_means):
+                own = [run[2][at][1] / 1000 for run in between[-n:]]
+                # An operation ends where the next one begins: its time is an upper bound.
+                short += sum(own) / len(own) < its_own - 2 * ROUNDING_US - 0.05 * its_own
+            n_runs, n_operations, names = n_runs + len(runs), n_operations + sum(len(run[2]) for run in runs), names | set(expected)
+        print(f"     {n_runs} runs, {n_operations} operations of {len(names)} names, {wrong} runs wrong, {outside} outside of their calls, "
+              f"{short} operations shorter on average than in the profile")
+        FIGURES.update(runs=n_runs, operations=n_operations, wrong_runs=wrong)
+        self.assertGreater(n_runs, 200)
+        self.assertEqual((wrong, outside, short), (0, 0, 0))
+        self.assertTrue(any("Operations end where the next one" in w for w in xspace.warnings), xspace.warnings)
+        path = self.directory / "shown.xplane.pb"
+        path.write_bytes(xspace.proto.SerializeToString())
+        table = next(iter(harness.convert(path, "framework_op_stats")))["rows"]
+        self.assertLessEqual({re.sub(r".*/", "", name) for name in names}, {re.sub(r".*/", "", f"{row['c'][3]['v']}:{row['c'][2]['v']}") for row in table})
+
+
+class Harmless(test_onnxruntime.Harmless):
+    packages = PACKAGES
+    argv = (harness.PYTHON, harness.SERVERS / "openvino_answers.py")
+
+
+class Served(test_onnxruntime.Compared):
+    packages = PACKAGES
+
+    def serve(self, way):
+        truth = self.directory / "truth"
+        server = self.start(harness.Server, "openvino_http_server", [harness.PYTHON, harness.SERVERS / "openvino_http_server.py", way, truth],
+                            ("env", f"PYTHONPATH={self.packages}"), False, False)
+        self.run_cases(server, truth, [test_requests.Case(way, True, "half_plus_two", clients, rate, True, right=1)
+                                       for clients, rate in ((1, 100), (8, 200), (64, 0))], exact=True)
+
+    def test_runs_on_the_thread_of_the_server_have_their_requests(self):
+        self.serve("infer")
+
+    def test_runs_on_threads_of_the_runtime_have_their_requests(self):
+        self.serve("start_async")
+
+
+if __name__ == "__main__":
+    harness.main()

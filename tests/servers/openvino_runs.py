@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs models in OpenVINO with its own profile of nodes (PERF_COUNT) in three threads until SIGTERM: two that run a model themselves, one that
+starts its model on a thread of the runtime. Then writes for each thread {thread, way, runs, profiles} to FILE, as JSON: of each run when it
+began and ended (ns), of each profile the time (ns), the number of runs until then, and [name, type, mean of the time in us] for each node that
+was executed.
+
+usage: openvino_runs.py FILE"""
+import json
+import signal
+import sys
+import threading
+import time
+
+import openvino
+
+import openvino_model
+
+PAUSE_S = 0.003
+RUNS_OF_PROFILE = 20
+
+going = threading.Event()
+
+
+def profile(request):
+    return [(node.node_name, node.node_type, node.real_time.total_seconds() * 1e6) for node in request.get_profiling_info()
+            if node.status == openvino.ProfilingInfo.Status.EXECUTED]
+
+
+def serve(request, value, way, result):
+    runs, profiles = [], []
+    while not going.is_set():
+        begin = time.time_ns()
+        if way == "start_async":
+            request.start_async({0: value})
+            request.wait()
+        else:
+            request.infer({0: value})
+        runs.append((begin, time.time_ns()))
+        # The first run is of the warm-up.
+        if len(runs) % RUNS_OF_PROFILE == 0:
+            profiles.append((time.time_ns(), len(runs) + 1, profile(request)))
+        time.sleep(PAUSE_S)
+    result.append({"thread": threading.get_native_id(), "way": way, "runs": runs, "profiles": profiles})
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda number, frame: going.set())
+    core, result, threads = openvino.Core(), [], []
+    for model, shape, way, streams in ((openvino_model.layers(), (64, 64), "infer", 1), (openvino_model.rows(), (5, 64), "infer", 2),
+                                       (openvino_model.image(), (1, 3, 32, 32), "start_async", 1)):
+        request = core.compile_model(model, "CPU", {"PERF_COUNT": "YES", "NUM_STREAMS": str(streams)}).create_infer_request()
+        value = openvino_model.values(*shape)
+        request.infer({0: value})
+        threads.append(threading.Thread(target=serve, args=(request, value, way, result)))
+    for thread in threads:
+        thread.start()
+    print("ready", flush=True)
+    for thread in threads:
+        thread.join()
+    with open(sys.argv[1], "w") as file:
+        json.dump(result, file)
+
+
+main()
