@@ -310,9 +310,8 @@ static __always_inline bool read_layout(const struct record_layout *shared,
 	ret->form = *(const volatile __u8 *)&shared->form;
 	for (int i = 0; i < RECORD_STEPS; i++)
 		ret->steps[i] = *(const volatile __u16 *)&shared->steps[i] & RECORD_STEP_MAX;
-	return ret->type_offset &&
-	       ret->type_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view) &&
-	       ret->name_offset <= RECORD_OBJECT_BYTES - sizeof(struct string_view);
+	return ret->type_offset && ret->type_offset <= RECORD_STEP_MAX &&
+	       ret->name_offset <= RECORD_STEP_MAX;
 }
 
 static __always_inline __u64 object_key(__u64 object, __u64 cookie)

@@ -12,8 +12,8 @@
 
 #define RECORD_MAX_TARGETS 16 /* processes in one capture */
 #define RECORD_COMM_SIZE 16   /* TASK_COMM_LEN */
-#define RECORD_NAME_SIZE                                                                           \
-	512 /* bytes of an object's name that are kept; longer ones are truncated and flagged */
+/* Bytes of an object's name that are kept; longer ones are truncated and flagged. */
+#define RECORD_NAME_SIZE 512
 #define RECORD_TYPE_SIZE 96  /* likewise its type */
 #define RECORD_CANDIDATES 10 /* string views examined while the layout is unknown */
 #define RECORD_CANDIDATE_SIZE 200

@@ -302,6 +302,7 @@ E2E_BESIDE := audit.py batches.py bench.py browser.py canaries.py config.py diag
 	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sockets.py sources.py stripped.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules jax.py+.Jax \
+	openvino.py+.OpenVino \
 	onnxruntime.py+.OnnxRuntime options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals encrypted_grpc.py+Captured lifecycle.py+Authorisation \
 	authority.py+Matrix+cannot_be_used+next_broker captures.py+.Limits+.Stop+XprofServer \
@@ -391,7 +392,7 @@ check: deps
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
 LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles discovery.py+storm_of encrypted_grpc.py event_loops.py harm.py+Kills+hundreds hostile_target.py jax.py+Harmless \
-	load.py+each_record modes.py+256 mutations.py+Mutations onnxruntime.py+Harmless other_users.py+Reuse overview.py perf_record.py pytorch.py+Harmless requests.py sampling.py scripts.py stacks.py unwinding.py
+	load.py+each_record modes.py+256 mutations.py+Mutations onnxruntime.py+Harmless openvino.py+Harmless other_users.py+Reuse overview.py perf_record.py pytorch.py+Harmless requests.py sampling.py scripts.py stacks.py unwinding.py
 long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
@@ -411,6 +412,7 @@ releases: deps
 	$(PYTHON) tests/releases/onnxruntime.py
 	$(PYTHON) tests/releases/triton.py
 	$(PYTHON) tests/releases/jax.py
+	$(PYTHON) tests/releases/openvino.py
 
 # make bench
 $(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -13,6 +13,7 @@
 #include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/contexts.h"
+#include "daemon/correlate/attribute/hand_overs.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/finished.h"
 #include "daemon/correlate/http/arrivals.h"
@@ -81,6 +82,7 @@ struct correlator {
 	struct streams streams;
 	struct answers answers;
 	struct contexts contexts;
+	struct hand_overs hand_overs;
 };
 
 /* A key for an address or a number of one target: user addresses have 47 bits, and the target keeps

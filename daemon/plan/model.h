@@ -164,6 +164,8 @@ struct probe_row {
 	enum verb verb;
 	enum work work;
 	bool async; /* OPEN(OP): it may finish on another thread */
+	/* OPEN(OP): the operation with this tag that another row's function has just begun. */
+	bool goes_on;
 	/* OPEN(PIECE): the callback that ends its run, which it identifies by number only. */
 	bool last;
 	/* OPEN(RUN): its request is the one of POINT(REQUEST), or of ENQUEUE(STREAM). */

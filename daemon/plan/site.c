@@ -474,8 +474,7 @@ static void find_branches(const ZydisDecoder *decoder, const uint8_t *code, size
 			found.to_entry |= target == 0 && head.meta.category != ZYDIS_CATEGORY_CALL;
 			if (target > 0 && target < size)
 				found.first_target = MIN(found.first_target, target);
-			/* To a part of the function that is elsewhere; without a condition it is a
-			 * call of another. */
+			/* To a part elsewhere; without a condition, to another function. */
 			found.unseen |=
 				target >= size && head.meta.category == ZYDIS_CATEGORY_COND_BR;
 		} else if (head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
@@ -528,7 +527,7 @@ static bool is_conditional(const struct instruction *in)
 
 /* Walks to the site behind the first call. NULL, or why there is none. */
 static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *code, size_t size,
-				    uint64_t argument_mask, struct site *ret)
+				    uint64_t mask, struct site *ret)
 {
 	struct instruction in = { .offset = 0 };
 	struct frame frame = frame_at_entry();
@@ -548,8 +547,7 @@ static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *
 			return NULL;
 		}
 		if (is_call(&in) && !called) {
-			/* The callee keeps the stack; of registers, only what it returned counts.
-			 */
+			/* The stack is as it was; of registers, only what it returned counts. */
 			memset(frame.held, NO_ARGUMENT, sizeof(frame.held));
 			frame.held[REGISTER_RAX] = 0;
 			called = true;
@@ -559,22 +557,21 @@ static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *
 		if (leaves_straight_line(&in) && (called || !is_conditional(&in)))
 			break;
 		track_arguments(&in, &frame);
-		if ((called && !holds_arguments(&frame, argument_mask)) ||
+		if ((called && !holds_arguments(&frame, mask)) ||
 		    (writes_stack_pointer(&in) && !track_stack(&in, &frame.depth)))
 			break;
 	}
 	return "no emulated instruction follows the first call";
 }
 
-enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t argument_mask,
+enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t mask,
 					struct site *ret)
 {
 	const char *reason = "no decoder for this machine";
 	ZydisDecoder decoder;
 
 	if (init_decoder(&decoder))
-		reason =
-			walk_behind_call(&decoder, code, MIN(size, UINT32_MAX), argument_mask, ret);
+		reason = walk_behind_call(&decoder, code, MIN(size, UINT32_MAX), mask, ret);
 	if (reason)
 		*ret = (struct site){ .class = SITE_REFUSED, .reason = reason };
 	return ret->class;

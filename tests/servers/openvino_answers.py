@@ -10,7 +10,7 @@ def load():
     # Not before the fork: it starts threads.
     import openvino
     import openvino_model
-    model = openvino.Core().compile_model(openvino_model.layers(), "CPU")
+    model = openvino.Core().compile_model(openvino_model.layer(), "CPU")
     value = openvino_model.values(64, 64)
     return lambda: model.create_infer_request().infer({0: value})[0].tobytes()
 

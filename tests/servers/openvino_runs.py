@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs models in OpenVINO with its own profile of nodes (PERF_COUNT) in three threads until SIGTERM: two that run a model themselves, one that
-starts its model on a thread of the runtime. Then writes for each thread {thread, way, runs, profiles} to FILE, as JSON: of each run when it
+"""Runs models in OpenVINO with its own profile of nodes (PERF_COUNT) in three threads until SIGTERM: one runs its model itself, one
+waits for a stream's thread, one starts its model on such a thread. Then writes for each thread {model, way, thread, runs, profiles} to FILE, as JSON: of each run when it
 began and ended (ns), of each profile the time (ns), the number of runs until then, and [name, type, mean of the time in us] for each node that
 was executed.
 
@@ -26,7 +26,7 @@ def profile(request):
             if node.status == openvino.ProfilingInfo.Status.EXECUTED]
 
 
-def serve(request, value, way, result):
+def serve(name, request, value, way, result):
     runs, profiles = [], []
     while not going.is_set():
         begin = time.time_ns()
@@ -40,18 +40,17 @@ def serve(request, value, way, result):
         if len(runs) % RUNS_OF_PROFILE == 0:
             profiles.append((time.time_ns(), len(runs) + 1, profile(request)))
         time.sleep(PAUSE_S)
-    result.append({"thread": threading.get_native_id(), "way": way, "runs": runs, "profiles": profiles})
+    result.append({"model": name, "way": way, "thread": threading.get_native_id(), "runs": runs, "profiles": profiles})
 
 
 def main():
     signal.signal(signal.SIGTERM, lambda number, frame: going.set())
     core, result, threads = openvino.Core(), [], []
-    for model, shape, way, streams in ((openvino_model.layers(), (64, 64), "infer", 1), (openvino_model.rows(), (5, 64), "infer", 2),
-                                       (openvino_model.image(), (1, 3, 32, 32), "start_async", 1)):
-        request = core.compile_model(model, "CPU", {"PERF_COUNT": "YES", "NUM_STREAMS": str(streams)}).create_infer_request()
+    for name, shape, way, streams in (("layer", (64, 64), "infer", 1), ("rows", (5, 64), "infer", 2), ("image", (1, 3, 32, 32), "start_async", 1)):
+        request = core.compile_model(getattr(openvino_model, name)(), "CPU", {"PERF_COUNT": "YES", "NUM_STREAMS": str(streams)}).create_infer_request()
         value = openvino_model.values(*shape)
         request.infer({0: value})
-        threads.append(threading.Thread(target=serve, args=(request, value, way, result)))
+        threads.append(threading.Thread(target=serve, args=(name, request, value, way, result)))
     for thread in threads:
         thread.start()
     print("ready", flush=True)

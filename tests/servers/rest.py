@@ -10,6 +10,8 @@ import time
 from truth import SIGNALS, Truth, run_until_signal
 
 MODEL = "half_plus_two"
+# .thread: that on which the model ran, if it is another one than the caller's.
+ran = threading.local()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,7 +38,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
         self.server.truth.add(id=int(self.headers["x-request-id"]), protocol="http1", peer_port=self.client_address[1], stream=self.ordinal,
-                              read_ns=self.read_ns, thread=threading.get_native_id(), run_start_ns=start_ns, run_end_ns=end_ns, model=MODEL)
+                              read_ns=self.read_ns, thread=getattr(ran, "thread", threading.get_native_id()), run_start_ns=start_ns, run_end_ns=end_ns, model=MODEL)
 
     def log_message(self, *_):
         pass

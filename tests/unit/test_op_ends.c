@@ -4,24 +4,40 @@
 #include "include/record_types.h"
 #include "tests/unit/fed.h"
 
-enum { OP, RESULT };
+enum { OP, RESULT, OUTER, INNER };
 
 #define SLACK 64
 
 static const struct probe_row rows[] = {
 	[OP] = { .symbol = "compute", OPEN(OP), .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
 	[RESULT] = { .symbol = "wrap", POINT(OP), .slack = SLACK, .action = ACTION_ENTRY },
+	[OUTER] = { .symbol = "execute_dynamic", OPEN(OP), .tag = { ARGUMENT_1 } },
+	[INNER] = { .symbol = "execute", OPEN(OP), .goes_on = true, .tag = { ARGUMENT_1 } },
 };
 
 static const struct pack pack = { .name = "test",
 				  .rows = rows,
-				  .n_rows = 2,
+				  .n_rows = 4,
 				  .ops_end_at_next = true,
 				  .names = { .is_name = any, .is_type = any } };
 
 static void feed(uint64_t time, uint8_t site, uint32_t stack)
 {
 	feed_probe(0, time, 5, site, stack, 1);
+}
+
+static void feed_tag(uint64_t time, uint8_t site, uint32_t stack, uint32_t tag)
+{
+	const struct record_probe r = { .head = { .time = time,
+						  .tid = 5,
+						  .kind = RECORD_PROBE,
+						  .site = site,
+						  .size8 = sizeof(r) / 8 },
+					.stack = stack,
+					.value = 1,
+					.tag = tag };
+
+	CHECK_EQ(correlator_feed(c, &r.head), 0);
 }
 
 static uint64_t end_of(const struct timeline *t, uint64_t start)
@@ -65,6 +81,33 @@ TEST(those_within_the_slack_of_a_point_have_ended_there)
 	CHECK_EQ(end_of(t, 2500), 2999);
 	CHECK_EQ(end_of(t, 4000), 4999);
 	CHECK_EQ(end_of(t, 2000), 6000);
+	timeline_free(t);
+}
+
+TEST(one_that_goes_on_in_another_function_is_one)
+{
+	struct timeline *t;
+
+	begin_with(&pack);
+	/* By a jump, and by a call. */
+	feed_tag(2000, OUTER, 4096, 7);
+	feed_tag(2100, INNER, 4096, 7);
+	feed_tag(3000, OUTER, 4096, 8);
+	feed_tag(3100, INNER, 4000, 8);
+	/* The same object again; another one within it; without the outer function, twice. */
+	feed_tag(4000, OUTER, 4096, 8);
+	feed_tag(4200, INNER, 4000, 9);
+	feed_tag(5000, INNER, 4096, 8);
+	feed_tag(6000, INNER, 4096, 8);
+	feed_tag(7000, OUTER, 4096, 8);
+	t = finish();
+	CHECK_EQ(t->n_ops, 7);
+	CHECK_EQ(end_of(t, 2000), 3000);
+	CHECK_EQ(end_of(t, 3000), 4000);
+	CHECK_EQ(end_of(t, 4000), 5000);
+	CHECK_EQ(end_of(t, 4200), 4999);
+	CHECK_EQ(end_of(t, 5000), 6000);
+	CHECK_EQ(end_of(t, 6000), 7000);
 	timeline_free(t);
 }
 

@@ -519,12 +519,12 @@ TEST(behind_a_call_a_site_needs_no_register_if_nothing_is_read)
 		"2b 04 25 28 00 00 00 75 0c 48 81 c4 b0 01 00 00 5b 5d 41 5c c3 0f 0b";
 	struct site site;
 
-	CHECK_STR(behind_call_with(0, code, &site), "jnz 0x000000000000004b");
+	CHECK_STR(behind_call_with(0, code, &site), "jnz 0x000000000000004B");
 	CHECK_EQ(site.offset, 61);
 	CHECK_EQ(site.stack_offset, 0x1b0 + 24);
 	CHECK(strstr(behind_call(code, &site), "no emulated"));
 	/* je leads to between the call and the site. */
-	CHECK(strstr(behind_call_with(0, "48 85 ff 74 06 e8 00 01 00 00 90 90 c3", &site),
+	CHECK(strstr(behind_call_with(0, "48 85 ff 74 05 e8 00 01 00 00 90 90 c3", &site),
 		     "no emulated"));
 }
 

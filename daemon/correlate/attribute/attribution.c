@@ -129,16 +129,19 @@ static void note_ran(struct correlator *c, struct thread_requests *t)
 	t->ran = true;
 }
 
-void attribution_on_run(struct correlator *c, const struct entry *e, uint64_t span)
+void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span, bool is_known)
 {
-	struct thread_requests *t = thread_get(c, e->thread);
+	struct thread_requests *t = thread_get(c, thread);
 
 	if (!t)
 		return;
-	add_run(c, e->thread, span);
-	streams_on_run(c, e->thread, span);
-	if (!contexts_on_run(c, e, span) && !t->n_read)
-		infer(c, e->thread, t, span);
+	c->attributions.habits[thread].is_worker = true;
+	if (!is_known) {
+		add_run(c, thread, span);
+		streams_on_run(c, thread, span);
+		if (!contexts_on_run(c, thread, span) && !t->n_read)
+			infer(c, thread, t, span);
+	}
 	note_ran(c, t);
 }
 
@@ -227,14 +230,14 @@ void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_
 		add_run(c, thread, span);
 }
 
-void attribution_on_found_run(struct correlator *c, const struct entry *e, uint64_t span)
+void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	struct thread_requests *t = thread_get(c, e->thread);
+	struct thread_requests *t = thread_get(c, thread);
 
 	if (!t)
 		return;
-	add_run(c, e->thread, span);
-	contexts_on_run(c, e, span);
+	add_run(c, thread, span);
+	contexts_on_run(c, thread, span);
 	note_ran(c, t);
 }
 

@@ -34,8 +34,9 @@ struct attributions {
 	bool divided[RECORD_MAX_TARGETS];
 };
 
-/* A thread entered an outermost run, the span with this index. */
-void attribution_on_run(struct correlator *c, const struct entry *e, uint64_t span);
+/* A thread entered an outermost run, the span with this index; is_known: hand_overs.h finds its
+ * request. */
+void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span, bool is_known);
 /* A run within the function that is entered is for the request of the connection with that peer. */
 void attribution_point(struct correlator *c, const struct entry *e);
 /* A thread entered such a run (probe_row.of_peer); NO_SPAN: it is an inner one. */
@@ -44,7 +45,7 @@ void attribution_on_run_of_peer(struct correlator *c, const struct entry *e, uin
 void attribution_on_truncated_run(struct correlator *c, uint32_t thread, uint64_t span);
 /* A thread left an outermost run that it was in when the run was first seen. Since then it has
  * begun no other work. */
-void attribution_on_found_run(struct correlator *c, const struct entry *e, uint64_t span);
+void attribution_on_found_run(struct correlator *c, uint32_t thread, uint64_t span);
 void attribution_on_wake(struct correlator *c, uint32_t thread, uint32_t waker, uint64_t time);
 /* A thread read the last byte of a request. */
 void attribution_on_read(struct correlator *c, uint32_t thread, uint32_t request);

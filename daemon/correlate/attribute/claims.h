@@ -33,8 +33,8 @@ void claims_remove_inferred(struct correlator *c, uint32_t request);
 bool claims_is_last(const struct correlator *c, uint64_t span);
 /* Whether some run of the request is inferred. */
 bool claims_has_inferred(const struct correlator *c, uint32_t request);
-/* The runs of the request are known by the object that gRPC's library has for its stream, or by
- * contexts. */
+/* The runs of the request are known by the object that gRPC's library has for its stream, by
+ * contexts, or as they were handed over. */
 void claims_note_stream(struct correlator *c, uint32_t request);
 bool claims_is_by_stream(const struct correlator *c, uint32_t request);
 /* The request was read, and waits for a run. */

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/correlate/attribute/attribution.h"
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/correlator.h"
@@ -26,8 +25,6 @@
 /* Kept until the window closes: 60 MB. */
 #define CONTEXT_RUNS_MAX (4u << 20)
 #define ENTERED_MAX 16
-/* Objects of runs that are handed over. */
-#define HAND_OVERS_MAX (1u << 16)
 
 /* A request: index + 1, or by the index + 1 of the object of its stream. Both 0: none. */
 struct context {
@@ -58,14 +55,6 @@ struct thread_contexts {
 struct context_run {
 	uint64_t span; /* index */
 	struct context_work work;
-	/* The thread that had read the request when it handed the run over, index + 1; 0: it worked
-	 * in a context. */
-	uint32_t reader;
-};
-
-struct hand_over {
-	struct context_work work; /* zeros: none, or the run has begun */
-	uint32_t reader;
 };
 
 /* NULL: no memory. */
@@ -262,77 +251,25 @@ bool contexts_seen(const struct correlator *c, uint32_t process)
 	return c->contexts.kind[process];
 }
 
-static bool is_known(const struct context_work *work)
+bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	return work->request || work->stream;
+	return contexts_add_run(c, contexts_find(c, thread), span);
 }
 
-/* The place for that of the run with the entry's object; NULL: no room. */
-static struct hand_over *hand_over_put(struct correlator *c, const struct entry *e)
+bool contexts_add_run(struct correlator *c, struct context_work work, uint64_t span)
 {
 	struct contexts *s = &c->contexts;
-	uint64_t *found = map_get(&s->hand_over_of, key_of(e));
-	struct hand_over *list;
-
-	if (found)
-		return &s->hand_overs[*found];
-	if (s->n_hand_overs == HAND_OVERS_MAX)
-		return NULL;
-	list = correlator_grow(c, s->hand_overs, &s->hand_overs_size, s->n_hand_overs,
-			       sizeof(list[0]));
-	if (!list)
-		return NULL;
-	s->hand_overs = list;
-	correlator_put(c, &s->hand_over_of, key_of(e), s->n_hand_overs);
-	return &list[s->n_hand_overs++];
-}
-
-void contexts_hand_over(struct correlator *c, const struct entry *e)
-{
-	struct hand_over h = { .work = contexts_find(c, e->thread) }, *place;
-	uint32_t request = h.work.since_ns ? NO_REQUEST : attribution_of_thread(c, e->thread);
-
-	nesting_pass(c, e);
-	place = hand_over_put(c, e);
-	if (!place)
-		return;
-	if (request != NO_REQUEST) {
-		h.reader = e->thread + 1;
-		h.work = (struct context_work){ .since_ns = c->now, .request = request + 1 };
-	}
-	*place = h;
-}
-
-/* What is known of who handed the run over; once: its object is used for other runs. */
-static struct hand_over take_over(struct correlator *c, const struct entry *e)
-{
-	uint64_t *found =
-		e->row->value2.argument ? map_get(&c->contexts.hand_over_of, entry_key2(e)) : NULL;
-	struct hand_over h = found ? c->contexts.hand_overs[*found] : (struct hand_over){};
-
-	if (found)
-		c->contexts.hand_overs[*found] = (struct hand_over){};
-	return h;
-}
-
-bool contexts_on_run(struct correlator *c, const struct entry *e, uint64_t span)
-{
-	struct contexts *s = &c->contexts;
-	struct hand_over h = take_over(c, e);
 	struct context_run *runs;
 
-	if (!is_known(&h.work))
-		h = (struct hand_over){ .work = contexts_find(c, e->thread) };
-
-	if (!is_known(&h.work) || s->n_runs >= CONTEXT_RUNS_MAX)
+	if ((!work.request && !work.stream) || s->n_runs >= CONTEXT_RUNS_MAX)
 		return false;
 	runs = correlator_grow(c, s->runs, &s->runs_size, s->n_runs, sizeof(runs[0]));
 	if (!runs)
 		return false;
 	s->runs = runs;
-	runs[s->n_runs++] = (struct context_run){ span, h.work, h.reader };
-	if (h.work.request)
-		claims_stop_waiting(c, h.work.request - 1);
+	runs[s->n_runs++] = (struct context_run){ span, work };
+	if (work.request)
+		claims_stop_waiting(c, work.request - 1);
 	return true;
 }
 
@@ -365,15 +302,8 @@ uint32_t contexts_request(const struct correlator *c, const struct context_work 
 
 static uint32_t request_of(const struct correlator *c, const struct context_run *run)
 {
-	uint32_t process = c->t->threads[c->t->spans[run->span].thread].process;
-	uint32_t request = run->work.request - 1;
-
-	if (!run->reader)
-		return contexts_request(c, &run->work, process);
-	return !contexts_seen(c, process) && attribution_is_of(c, request, process, run->reader - 1,
-							       run->work.since_ns)
-		       ? request
-		       : NO_REQUEST;
+	return contexts_request(c, &run->work,
+				c->t->threads[c->t->spans[run->span].thread].process);
 }
 
 /* What was made while records were lost is unknown. A request may be cut off before its run. */
@@ -471,6 +401,4 @@ void contexts_done(struct contexts *s)
 	free(s->threads);
 	free(s->runs);
 	map_done(&s->at);
-	free(s->hand_overs);
-	map_done(&s->hand_over_of);
 }

@@ -17,11 +17,9 @@ struct contexts {
 	struct context *list;
 	struct thread_contexts *threads; /* beside the timeline's */
 	struct context_run *runs;
-	struct hand_over *hand_overs;
-	uint64_t size, threads_size, runs_size, hand_overs_size;
-	uint32_t n, n_runs, n_hand_overs;
-	struct map at;           /* by address, or number */
-	struct map hand_over_of; /* by a run's object */
+	uint64_t size, threads_size, runs_size;
+	uint32_t n, n_runs;
+	struct map at; /* by address, or number */
 	uint64_t n_left_out;
 	/* By process. */
 	uint64_t kind[RECORD_MAX_TARGETS]; /* what is equal for all of its contexts */
@@ -40,11 +38,8 @@ void contexts_close(struct correlator *c, const struct entry *e);
 void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request);
 /* The thread uses gRPC's object for a stream, with that index. */
 void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object);
-/* The thread hands a run over, for the request that it works for. */
-void contexts_hand_over(struct correlator *c, const struct entry *e);
-/* An outermost run was entered. Whether it was handed over for a request, or its thread works in a
- * context with one. */
-bool contexts_on_run(struct correlator *c, const struct entry *e, uint64_t span);
+/* A thread entered an outermost run. Whether it works in a context with a request. */
+bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span);
 /* Whose context a thread works in: a request's, as index + 1, or that of a stream, by the index + 1
  * of its object; both 0: unknown. */
 struct context_work {
@@ -52,6 +47,8 @@ struct context_work {
 	uint32_t request, stream;
 };
 struct context_work contexts_find(struct correlator *c, uint32_t thread);
+/* The same for a run that was handed over: whose context that was done in. */
+bool contexts_add_run(struct correlator *c, struct context_work work, uint64_t span);
 /* The window has closed: the request, of that process; NO_REQUEST. */
 uint32_t contexts_request(const struct correlator *c, const struct context_work *work,
 			  uint32_t process);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/attribute/hand_overs.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/http/hops.h"
 #include "daemon/correlate/http/library_requests.h"
@@ -203,6 +204,7 @@ void messages_close(struct correlator *c)
 	if (arrivals_seen(c))
 		mark_truncated(r);
 	library_requests_add(c);
+	hand_overs_claim(c);
 	attribution_close(c);
 	hops_close(c);
 	warn_of_unseen(c);

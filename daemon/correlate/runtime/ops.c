@@ -20,12 +20,26 @@ static void set_name(struct correlator *c, struct span *s, uint32_t name)
 		s->flags |= SPAN_CHEAP;
 }
 
+/* Whether the entry is into a function that the one of the thread's operation calls for it. */
+static bool goes_on(struct correlator *c, const struct entry *e)
+{
+	const struct frame *f = frames_top(&entry_state(c, e)->frames);
+
+	return e->row->goes_on && f && frame_is(f, WORK_OP) && f->row != e->row &&
+	       f->pack == e->pack && f->tag == e->record->tag &&
+	       stack_at_or_above(f->stack, e->record->stack);
+}
+
 void ops_open(struct correlator *c, const struct entry *e)
 {
 	uint64_t object = objects_key(c, &e->record->head, e->record->value);
 	uint32_t name;
 	struct frame *f;
 
+	if (goes_on(c, e)) {
+		nesting_touch(entry_state(c, e), e->record->head.time);
+		return;
+	}
 	nesting_return(c, entry_state(c, e), e->record->stack);
 	f = nesting_push(c, e, SPAN_OP);
 	if (!f)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/correlate/attribute/attribution.h"
+#include "daemon/correlate/attribute/hand_overs.h"
 #include "daemon/correlate/runtime/nesting.h"
 #include "daemon/correlate/runtime/switches.h"
 
@@ -103,7 +104,7 @@ void runs_open(struct correlator *c, const struct entry *e)
 	if (e->row->of_peer)
 		attribution_on_run_of_peer(c, e, inner ? NO_SPAN : f->span);
 	else if (!inner && !is_in_batch(s))
-		attribution_on_run(c, e, f->span);
+		attribution_on_run(c, e->thread, f->span, hand_overs_on_run(c, e, f->span));
 	nesting_span(c, f)->context = spans_make_context(c);
 	if (e->row->verb == VERB_OPEN && e->row->value.argument)
 		set_number(nesting_span(c, f), (int64_t)r->value);
@@ -186,7 +187,7 @@ static void add_found(struct correlator *c, const struct entry *e, uint64_t sinc
 	if (is_working(s))
 		c->t->spans[index].flags |= SPAN_INNER;
 	else if (!is_in_batch(s))
-		attribution_on_found_run(c, e, index);
+		attribution_on_found_run(c, e->thread, index);
 	s->run_closed = e->record->head.time;
 }
 

@@ -3,6 +3,7 @@
 
 #include "daemon/correlate/attribute/answers.h"
 #include "daemon/correlate/attribute/contexts.h"
+#include "daemon/correlate/attribute/hand_overs.h"
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/http/library_requests.h"
 #include "daemon/correlate/runtime/batches.h"
@@ -25,7 +26,7 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 		       [VERB_CLOSE] = runs_close,
 		       [VERB_POINT] = models_point,
 		       [VERB_SWITCH] = runs_switch,
-		       [VERB_ENQUEUE] = contexts_hand_over },
+		       [VERB_ENQUEUE] = hand_overs_enqueue },
 	[WORK_PIECE] = { [VERB_ENQUEUE] = pieces_enqueue,
 			 [VERB_OPEN] = pieces_open,
 			 [VERB_CLOSE] = pieces_close },

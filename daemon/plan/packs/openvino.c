@@ -4,13 +4,14 @@
  * (x86-64). What libopenvino exports has symbols; its CPU plugin has none: slots of virtual tables
  * by breakpoints at all of them during inference, places in objects from a live process.
  *
- *   InferRequest::infer()                 on the thread that calls it, or
- *   IAsyncInferRequest::start_async()     hands the request over to a stream's thread:
+ *   InferRequest::infer()               with one stream, or
+ *   IAsyncInferRequest::infer()         with several: a stream's thread runs it, or
+ *   IAsyncInferRequest::start_async()   likewise, and later:
  *     SyncInferRequest::infer(), of the plugin, which calls
  *       ISyncInferRequest::convert_batched_tensors()
- *       Node::execute()                   for each node of the graph
- *     CPUStreamsExecutor::run()           the callback, only after start_async(), at the height
- *                                         of the stack of SyncInferRequest::infer()
+ *       Node::execute()                 for each node of the graph, or executeDynamicImpl()
+ *     std::promise::set_value()         at the end, on a stream's thread, or
+ *     CPUStreamsExecutor::run()         which hands that over after start_async()
  *
  * Entries only: exceptions cross these frames. An operation ends where the thread's next one
  * begins, or the run ends.
@@ -22,21 +23,26 @@
 
 enum { GROUP_INFER = 1 };
 
-/* More than the frame of SyncInferRequest::infer(), which is between beginning and end: 464 bytes.
- */
-#define RUN_SLACK 1024
+/* More than the frames between the beginning and InferRequest::infer(), 1,856 bytes; the other ends
+ * are not above that. */
+#define RUN_SLACK 16384
 /* SyncInferRequest: its request as start_async() has it. */
 #define SYNC_REQUEST 432
 
-/* Node: the destructor that frees its memory, and execute(), after which executeDynamicImpl()
- * comes, which calls it. this, stream. */
+/* Node: the destructor that frees its memory, execute(), and executeDynamicImpl(), for nodes with
+ * dynamic shapes, which calls execute() or has a copy of it. */
 #define SLOT_DELETE 1
 #define SLOT_EXECUTE 42
+#define SLOT_EXECUTE_DYNAMIC 43
 /* Node: its name, and its type, two std::string. */
 #define NODE_NAME 616
 #define STRING_BYTES 32
 
 #define NODE_CLASS "N2ov9intel_cpu4NodeE"
+/* What std::call_once() calls for std::promise::set_value(). */
+#define PROMISE_SET                                                                                \
+	"_ZZNSt9once_flag18_Prepare_executionC4IZSt9call_onceIMNSt13__future_base13_State_"        \
+	"baseV2EFvPSt8function*"
 
 static const struct probe_row rows[] = {
 	{ .symbol = "_ZN2ov17ISyncInferRequest23convert_batched_tensorsEv",
@@ -54,7 +60,14 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFER,
 	  .min_level = 1,
-	  .lost = "ends of runs on other threads" },
+	  .lost = "ends of runs" },
+	{ .symbol = PROMISE_SET,
+	  CLOSE(RUN),
+	  .slack = RUN_SLACK,
+	  .action = ACTION_ENTRY,
+	  .group = GROUP_INFER,
+	  .min_level = 1,
+	  .lost = "ends of runs" },
 	{ .symbol = "_ZN2ov12InferRequest5inferEv",
 	  .first_call = true,
 	  CLOSE(RUN),
@@ -68,12 +81,29 @@ static const struct probe_row rows[] = {
 	  .value = { ARGUMENT_1 },
 	  .min_level = 1,
 	  .lost = "the requests of runs on other threads" },
+	{ .symbol = "_ZN2ov18IAsyncInferRequest5inferEv",
+	  ENQUEUE(RUN),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_1 },
+	  .min_level = 1,
+	  .lost = "the requests of runs on other threads" },
 	{ .class_name = NODE_CLASS,
 	  .derived = true,
 	  .slot = SLOT_EXECUTE,
 	  OPEN(OP),
+	  .goes_on = true,
 	  .action = ACTION_OBJECT,
 	  .value = { ARGUMENT_1 },
+	  .tag = { ARGUMENT_1 },
+	  .min_level = 2,
+	  .lost = "ops" },
+	{ .class_name = NODE_CLASS,
+	  .derived = true,
+	  .slot = SLOT_EXECUTE_DYNAMIC,
+	  OPEN(OP),
+	  .action = ACTION_OBJECT,
+	  .value = { ARGUMENT_1 },
+	  .tag = { ARGUMENT_1 },
 	  .min_level = 2,
 	  .lost = "ops" },
 	/* A model that is compiled has its nodes where those of an unloaded one were. */
