@@ -302,7 +302,6 @@ E2E_BESIDE := audit.py batches.py bench.py browser.py canaries.py config.py diag
 	modes.py mutations.py packaging.py pages.py privileges.py refused.py replay.py request_pages.py serving_names.py \
 	sockets.py sources.py stripped.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules jax.py+.Jax \
-	openvino.py+.OpenVino \
 	onnxruntime.py+.OnnxRuntime options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals encrypted_grpc.py+Captured lifecycle.py+Authorisation \
 	authority.py+Matrix+cannot_be_used+next_broker captures.py+.Limits+.Stop+XprofServer \

@@ -43,7 +43,7 @@ enum work {
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
 	 * the thread's next run, which has of_peer. SWITCH: a process has one switch, with one row
 	 * or several. ENQUEUE: the thread hands a run over, which begins elsewhere (value: its
-	 * object; OPEN: value2, the same). */
+	 * object, or number; OPEN: value2, the same, or DEQUEUE before it: value). */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's

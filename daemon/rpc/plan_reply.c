@@ -28,13 +28,14 @@ static const struct unit {
 		enum work work;
 		/* The second of two kinds with the same verb. */
 		bool other;
-	} entries[4];
+	} entries[5];
 } units[] = {
 	{ "run",
 	  { { VERB_OPEN, WORK_RUN },
 	    { VERB_CLOSE, WORK_RUN },
 	    { VERB_POINT, WORK_RUN },
-	    { VERB_ENQUEUE, WORK_RUN } } },
+	    { VERB_ENQUEUE, WORK_RUN },
+	    { VERB_DEQUEUE, WORK_RUN } } },
 	/* Of nested ones, too. */
 	{ "start or end of a block", { { VERB_SWITCH, WORK_RUN } } },
 	{ "request",

@@ -120,15 +120,20 @@ class Harmless(test_onnxruntime.Harmless):
 
 
 class Served(test_onnxruntime.Compared):
-    """The server's program is a small one, which JAX runs on the thread that calls it."""
     packages = PACKAGES
 
-    def test_runs_of_a_server_in_python_have_their_requests(self):
+    def serve(self, way, *loads):
         truth = self.directory / "truth"
-        server = self.start(harness.Server, "jax_http_server", [harness.PYTHON, harness.SERVERS / "jax_http_server.py", truth],
+        server = self.start(harness.Server, "jax_http_server", [harness.PYTHON, harness.SERVERS / "jax_http_server.py", way, truth],
                             ("env", CPU, f"PYTHONPATH={self.packages}"), False, False)
-        self.run_cases(server, truth, [test_requests.Case("Python HTTP/1.1", True, "half_plus_two", clients, rate, True, right=1)
-                                       for clients, rate in ((1, 100), (8, 200), (64, 0))], exact=True)
+        self.run_cases(server, truth, [test_requests.Case(way, True, "half_plus_two", clients, rate, True, right=1) for clients, rate in loads], exact=True)
+
+    def test_runs_on_the_thread_of_the_server_have_their_requests(self):
+        self.serve("caller", (1, 100), (8, 200), (64, 0))
+
+    def test_runs_on_the_pool_have_their_requests(self):
+        # With more than 32 the client waits for its pool without letting go of Python, which the programs call.
+        self.serve("pool", (8, 200), (24, 0))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ enum {
 	S_WORK,
 	S_WORK_END,
 	S_HAND_OVER,
-	S_HANDED_RUN
+	S_HANDED_RUN,
+	S_TAKE,
 };
 
 static const struct probe_row rows[] = {
@@ -34,6 +35,7 @@ static const struct probe_row rows[] = {
 	[S_HAND_OVER] = { ENQUEUE(RUN), .action = ACTION_READ },
 	[S_HANDED_RUN] = { OPEN(RUN), .action = ACTION_READ, .value2 = { ARGUMENT_1 }, .group = 1,
 			   .event = "Run" },
+	[S_TAKE] = { DEQUEUE(RUN), .action = ACTION_READ },
 };
 static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_SIZE(rows) };
 
@@ -368,6 +370,25 @@ TEST(a_run_that_is_handed_over_is_of_its_makers_request)
 	for (uint32_t i = 1; i <= 3; i++)
 		answers(OTHER + i, i);
 	check_runs_are_of("31-2-");
+}
+
+TEST(a_run_that_a_thread_takes_up_is_its_next_one)
+{
+	begin();
+	reads(OTHER, 1);
+	does(OTHER, S_HAND_OVER, OBJECT);
+	/* The maker looks at the number, too, and runs nothing. */
+	does(OTHER, S_TAKE, OBJECT);
+	reads(OTHER + 1, 2);
+	does(OTHER + 1, S_HAND_OVER, OBJECT + 1);
+	does(WORKER, S_TAKE, OBJECT + 1);
+	runs(WORKER);
+	runs(WORKER);
+	does(WORKER, S_TAKE, OBJECT);
+	runs(WORKER);
+	answers(OTHER, 1);
+	answers(OTHER + 1, 2);
+	check_runs_are_of("2-1");
 }
 
 TEST(a_run_that_is_handed_over_in_a_context_is_of_that_ones_request)

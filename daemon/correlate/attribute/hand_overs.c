@@ -65,11 +65,41 @@ void hand_overs_enqueue(struct correlator *c, const struct entry *e)
 		place->request = attribution_of_thread(c, e->thread);
 }
 
+/* Of the thread; NULL: no memory. */
+static uint64_t *taken_of(struct correlator *c, uint32_t thread)
+{
+	struct hand_overs *h = &c->hand_overs;
+
+	return correlator_element(c, &h->taken, &h->taken_size, thread, sizeof(h->taken[0]));
+}
+
+void hand_overs_dequeue(struct correlator *c, const struct entry *e)
+{
+	uint64_t *taken = taken_of(c, e->thread);
+
+	nesting_pass(c, e);
+	if (taken)
+		*taken = entry_key(e);
+}
+
+/* The key of the run's object; 0: it has none. */
+static uint64_t key_of_run(struct correlator *c, const struct entry *e)
+{
+	uint64_t *taken = taken_of(c, e->thread), key;
+
+	if (e->row->value2.argument)
+		return entry_key2(e);
+	key = taken ? *taken : 0;
+	if (taken)
+		*taken = 0;
+	return key;
+}
+
 static struct hand_over take(struct correlator *c, const struct entry *e)
 {
 	static const struct hand_over none = { .request = NO_REQUEST };
 	struct hand_overs *h = &c->hand_overs;
-	uint64_t *found = e->row->value2.argument ? map_get(&h->at, entry_key2(e)) : NULL;
+	uint64_t key = key_of_run(c, e), *found = key ? map_get(&h->at, key) : NULL;
 	struct hand_over ret = found ? h->list[*found] : none;
 
 	if (found)
@@ -129,5 +159,6 @@ void hand_overs_done(struct hand_overs *h)
 {
 	free(h->list);
 	free(h->runs);
+	free(h->taken);
 	map_done(&h->at);
 }

@@ -6,7 +6,8 @@
  * CpuPjRtRawLoadedExecutable::Execute() makes a function that runs a program, on a thread of the
  * client's pool, or on the caller's. That function makes an ExecuteSession, executes the program's
  * thunks, waits for those on other threads, and restores the rounding mode when it is left:
- *   ScopedSetRound, ExecuteSession, ThunkExecutor::Execute(), ~ScopedSetRound
+ *   ScopedSetRound, RunId::ToInt(), ExecuteSession, ThunkExecutor::Execute(), ~ScopedSetRound
+ * The caller has given the run its number before: ExecutableRunOptions::set_run_id(number).
  *
  * Entries only: exceptions may cross these frames. A thunk is an operation; it ends where its
  * thread executes the next one, or the run ends.
@@ -37,6 +38,18 @@ static const struct probe_row rows[] = {
 	  .min_level = 1,
 	  .event = "ThunkExecutor::Execute",
 	  .lost = "runs" },
+	{ .symbol = "_ZN3xla20ExecutableRunOptions10set_run_idENS_5RunIdE",
+	  ENQUEUE(RUN),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_2 },
+	  .min_level = 1,
+	  .lost = "the requests of runs on other threads" },
+	{ .symbol = "_ZNK3xla5RunId5ToIntEv",
+	  DEQUEUE(RUN),
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_1, 1, 0 },
+	  .min_level = 1,
+	  .lost = "the requests of runs on other threads" },
 	/* tsl::port::ScopedSetRound::~ScopedSetRound(). Threads of a pool end with one, too. */
 	{ .symbol = "_ZN3tsl4port14ScopedSetRoundD1Ev",
 	  CLOSE(RUN),
