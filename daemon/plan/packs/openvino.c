@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenVINO on CPUs. Facts taken from the wheels 2026.0.0, 2026.2.1 and 2026.4.1 for Python 3.11
- * (x86-64). What libopenvino exports has symbols; its CPU plugin has none: slots of virtual tables
- * by breakpoints at all of them during inference, places in objects from a live process.
+ * OpenVINO on CPUs. Facts taken from the wheels 2026.0.0, 2026.2.1, 2026.4.0 and 2026.4.1 for
+ * Python 3.11 (x86-64). libopenvino.so exports what is needed of it; its CPU plugin has no symbols:
+ * slots of virtual tables by breakpoints at all of them during inference, places in objects from a
+ * live process.
  *
- *   InferRequest::infer()               with one stream, or
- *   IAsyncInferRequest::infer()         with several: a stream's thread runs it, or
- *   IAsyncInferRequest::start_async()   likewise, and later:
- *     SyncInferRequest::infer(), of the plugin, which calls
- *       ISyncInferRequest::convert_batched_tensors()
- *       Node::execute()                 for each node of the graph, or executeDynamicImpl()
- *     std::promise::set_value()         at the end, on a stream's thread, or
- *     CPUStreamsExecutor::run()         which hands that over after start_async()
+ * InferRequest::infer() runs a model on its own thread if the model has one stream. With several,
+ * IAsyncInferRequest::infer() lets a stream's thread run it, as IAsyncInferRequest::start_async()
+ * always does. There, SyncInferRequest::infer() of the plugin calls convert_batched_tensors(), and
+ * then each node's execute() or executeDynamicImpl(). At its end a stream's thread calls
+ * std::promise::set_value(), or after start_async() CPUStreamsExecutor::run() for the callback.
  *
  * Entries only: exceptions cross these frames. An operation ends where the thread's next one
  * begins, or the run ends.
@@ -26,7 +24,7 @@ enum { GROUP_INFER = 1 };
 /* More than the frames between the beginning and InferRequest::infer(), 1,856 bytes; the other ends
  * are not above that. */
 #define RUN_SLACK 16384
-/* SyncInferRequest: its request as start_async() has it. */
+/* SyncInferRequest: the IAsyncInferRequest that it is of. */
 #define SYNC_REQUEST 432
 
 /* Node: the destructor that frees its memory, execute(), and executeDynamicImpl(), for nodes with
@@ -142,6 +140,8 @@ static const struct known_build builds[] = {
 	{ "5544cb5e1e715cf1f6aa87a04435297f06cd72f4", "2026.0.0" },
 	{ "d53bee6d3a65b7ec8e62bc09539adce5208f63f6", "2026.2.1" },
 	{ "b71ed0e09398c96ee59ebbc1c2d8467de09a9d92", "2026.2.1" },
+	{ "224d4a4da3de46b7290b42e0c23782e588124dae", "2026.4.0" },
+	{ "bacff961fd28a7ac4760dbd3f440feee0049f3b3", "2026.4.0" },
 	{ "1be8d853cd24ce4ab7b444b903a19e5673fd44dc", "2026.4.1" },
 	{ "41df6c862e5858d730c79104be218d407ead3697", "2026.4.1" },
 	{},
