@@ -522,7 +522,7 @@ static bool is_call(const struct instruction *in)
 
 static bool is_conditional(const struct instruction *in)
 {
-	return in->head.meta.category == ZYDIS_CATEGORY_COND_BR;
+	return in->head.meta.category == ZYDIS_CATEGORY_COND_BR && !leaves_user_code(in);
 }
 
 /* Walks to the site behind the first call. NULL, or why there is none. */
@@ -553,7 +553,7 @@ static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *
 			called = true;
 			continue;
 		}
-		/* A branch that is taken passes the call by, too. */
+		/* A branch before the call that is taken also skips the site. */
 		if (leaves_straight_line(&in) && (called || !is_conditional(&in)))
 			break;
 		track_arguments(&in, &frame);

@@ -372,6 +372,37 @@ TEST(a_run_that_is_handed_over_is_of_its_makers_request)
 	check_runs_are_of("31-2-");
 }
 
+TEST(a_run_that_is_handed_over_again_before_it_begins_has_no_request)
+{
+	begin();
+	reads(OTHER, 1);
+	does(OTHER, S_HAND_OVER, OBJECT);
+	/* The runtime refuses this one. */
+	reads(OTHER + 1, 2);
+	does(OTHER + 1, S_HAND_OVER, OBJECT);
+	does(OTHER + 1, S_HAND_OVER, OBJECT);
+	runs_with(WORKER, OBJECT);
+	does(OTHER + 1, S_HAND_OVER, OBJECT);
+	runs_with(WORKER, OBJECT);
+	answers(OTHER, 1);
+	answers(OTHER + 1, 2);
+	check_runs_are_of("-2");
+}
+
+TEST(a_thread_that_serves_a_request_runs_for_that_one)
+{
+	begin();
+	reads(OTHER, 1);
+	/* It is cancelled. */
+	does(OTHER, S_HAND_OVER, OBJECT);
+	reads(OTHER + 1, 2);
+	runs_with(OTHER + 1, OBJECT);
+	answers(OTHER + 1, 2);
+	runs_with(WORKER, OBJECT);
+	answers(OTHER, 1);
+	check_runs_are_of("2-");
+}
+
 TEST(a_run_that_a_thread_takes_up_is_its_next_one)
 {
 	begin();

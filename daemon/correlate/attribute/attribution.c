@@ -4,9 +4,9 @@
  * request, did the run and wrote that request's answer (nesting); or a thread that has no
  * unanswered request of its own began an answer right after the run, so that the connection and
  * stream it wrote to identify the request; or the server has the client's address where it begins
- * the run. What streams.c and contexts.c find has precedence. The attribution is inferred where the
- * thread was woken after the request was read and no other request waited for a run then. Where
- * several requests are possible, the run has none.
+ * the run. What streams.c, contexts.c and hand_overs.c find has precedence. The attribution is
+ * inferred where the thread was woken after the request was read and no other request waited for a
+ * run then. Where several requests are possible, the run has none.
  */
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -34,8 +34,8 @@ struct attributions {
 	bool divided[RECORD_MAX_TARGETS];
 };
 
-/* A thread entered an outermost run, the span with this index; is_known: hand_overs.h finds its
- * request. */
+/* A thread entered an outermost run, the span with this index; is_known: hand_overs.c attributes
+ * it. */
 void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span, bool is_known);
 /* A run within the function that is entered is for the request of the connection with that peer. */
 void attribution_point(struct correlator *c, const struct entry *e);

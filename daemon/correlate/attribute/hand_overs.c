@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that hands a run over does so for the request of the context that it works in; or else,
- * where a process has a thread for each request, for the only one that it has read and not
- * answered. Both sides have the run's object, which is used for other runs later.
+ * A thread hands a run over for the request of the context that it works in. Outside of contexts,
+ * where a process has a thread for each request, it does so for the only request that it has read
+ * and not answered. Both threads know the run's object, which may be used for other runs later.
  */
 #include "daemon/correlate/attribute/hand_overs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/correlate/attribute/attribution.h"
@@ -13,120 +14,138 @@
 #include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/nesting.h"
+#include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
-/* Objects: 32 bytes each, and 40 in the map. */
-#define HAND_OVERS_MAX (1u << 18)
-/* Kept until the window closes: 100 MB. */
-#define HANDED_RUNS_MAX (4u << 20)
+/* Many more than wait at a time. One that takes another's place replaces it, and
+ * that run has no request by this. */
+#define HAND_OVERS 65536
+/* Kept until the window closes: 64 MiB. */
+#define TAKEN_RUNS_MAX (4u << 20)
 
 struct hand_over {
-	struct context_work work; /* since 0: of no context */
-	/* Otherwise: what its thread has read; NO_REQUEST: unknown, or the run has begun. */
-	uint32_t request, reader;
+	uint64_t key; /* of the run's object; 0: none */
+	/* All its fields are 0 outside of contexts, and where its request is unknown. */
+	struct context_work work;
+	uint32_t request; /* outside of contexts: that the thread has read; NO_REQUEST: unknown */
+	uint32_t reader;
 };
 
-struct handed_run {
+struct taken_run {
 	uint64_t span; /* index */
 	uint32_t request, reader;
 };
 
-/* The place for that of the run with the entry's object; NULL: no room. */
-static struct hand_over *place_of(struct correlator *c, const struct entry *e)
+/* NULL: no memory. */
+static struct hand_over *place_of(struct correlator *c, uint64_t key)
 {
 	struct hand_overs *h = &c->hand_overs;
-	uint64_t *found = map_get(&h->at, entry_key(e));
-	struct hand_over *list;
 
-	if (found)
-		return &h->list[*found];
-	if (h->n == HAND_OVERS_MAX)
-		return NULL;
-	list = correlator_grow(c, h->list, &h->size, h->n, sizeof(list[0]));
-	if (!list)
-		return NULL;
-	h->list = list;
-	correlator_put(c, &h->at, entry_key(e), h->n);
-	return &list[h->n++];
+	if (!h->table)
+		h->table = calloc(HAND_OVERS, sizeof(h->table[0]));
+	if (!h->table)
+		c->error = -ENOMEM;
+	return h->table ? &h->table[hash_number(0, key) % HAND_OVERS] : NULL;
+}
+
+static bool is_same(const struct hand_over *a, const struct hand_over *b)
+{
+	return a->reader == b->reader && a->request == b->request &&
+	       a->work.request == b->work.request && a->work.stream == b->work.stream;
 }
 
 void hand_overs_enqueue(struct correlator *c, const struct entry *e)
 {
-	struct hand_over *place;
+	struct hand_over now = { .key = entry_key(e),
+				 .work = contexts_find(c, e->thread),
+				 .request = NO_REQUEST,
+				 .reader = e->thread };
+	struct hand_over *place = place_of(c, now.key);
 
 	nesting_pass(c, e);
-	place = place_of(c, e);
 	if (!place)
 		return;
-	*place = (struct hand_over){ .work = contexts_find(c, e->thread),
-				     .request = NO_REQUEST,
-				     .reader = e->thread };
-	if (!place->work.since_ns)
-		place->request = attribution_of_thread(c, e->thread);
+	if (!now.work.since_ns)
+		now.request = attribution_of_thread(c, e->thread);
+	/* The one before it has not begun: it may have been refused, or this one may be. */
+	if (place->key == now.key && !is_same(place, &now)) {
+		now.work = (struct context_work){};
+		now.request = NO_REQUEST;
+	}
+	*place = now;
 }
 
 /* Of the thread; NULL: no memory. */
-static uint64_t *taken_of(struct correlator *c, uint32_t thread)
+static uint64_t *next_of(struct correlator *c, uint32_t thread)
 {
 	struct hand_overs *h = &c->hand_overs;
 
-	return correlator_element(c, &h->taken, &h->taken_size, thread, sizeof(h->taken[0]));
+	return correlator_element(c, &h->next, &h->next_size, thread, sizeof(h->next[0]));
 }
 
 void hand_overs_dequeue(struct correlator *c, const struct entry *e)
 {
-	uint64_t *taken = taken_of(c, e->thread);
+	uint64_t *next = next_of(c, e->thread);
 
 	nesting_pass(c, e);
-	if (taken)
-		*taken = entry_key(e);
+	if (next)
+		*next = entry_key(e);
 }
 
 /* The key of the run's object; 0: it has none. */
 static uint64_t key_of_run(struct correlator *c, const struct entry *e)
 {
-	uint64_t *taken = taken_of(c, e->thread), key;
+	uint64_t *next = next_of(c, e->thread), key;
 
 	if (e->row->value2.argument)
 		return entry_key2(e);
-	key = taken ? *taken : 0;
-	if (taken)
-		*taken = 0;
+	key = next ? *next : 0;
+	if (next)
+		*next = 0;
 	return key;
 }
 
 static struct hand_over take(struct correlator *c, const struct entry *e)
 {
-	static const struct hand_over none = { .request = NO_REQUEST };
-	struct hand_overs *h = &c->hand_overs;
-	uint64_t key = key_of_run(c, e), *found = key ? map_get(&h->at, key) : NULL;
-	struct hand_over ret = found ? h->list[*found] : none;
+	struct hand_over none = { .request = NO_REQUEST }, ret;
+	uint64_t key = key_of_run(c, e);
+	struct hand_over *place = key && c->hand_overs.table ? place_of(c, key) : NULL;
 
-	if (found)
-		h->list[*found] = none;
+	if (!place || place->key != key)
+		return none;
+	ret = *place;
+	*place = none;
 	return ret;
+}
+
+/* Whether the thread works for a request by itself: its runs are of that one. */
+static bool is_own(struct correlator *c, uint32_t thread)
+{
+	return contexts_find(c, thread).since_ns || attribution_of_thread(c, thread) != NO_REQUEST;
 }
 
 bool hand_overs_on_run(struct correlator *c, const struct entry *e, uint64_t span)
 {
 	struct hand_overs *h = &c->hand_overs;
 	struct hand_over over = take(c, e);
-	struct handed_run *runs;
+	struct taken_run *runs;
 
+	if (span == NO_SPAN || is_own(c, e->thread))
+		return false;
 	if (over.work.since_ns)
 		return contexts_add_run(c, over.work, span);
-	if (over.request == NO_REQUEST || h->n_runs == HANDED_RUNS_MAX)
+	if (over.request == NO_REQUEST || h->n_runs == TAKEN_RUNS_MAX)
 		return false;
 	runs = correlator_grow(c, h->runs, &h->runs_size, h->n_runs, sizeof(runs[0]));
 	if (!runs)
 		return false;
 	h->runs = runs;
-	runs[h->n_runs++] = (struct handed_run){ span, over.request, over.reader };
+	runs[h->n_runs++] = (struct taken_run){ span, over.request, over.reader };
 	claims_stop_waiting(c, over.request);
 	return true;
 }
 
-static bool is_claim(struct correlator *c, const struct handed_run *run)
+static bool is_claim(struct correlator *c, const struct taken_run *run)
 {
 	const struct request *q = requests_get(&c->requests, run->request);
 	uint64_t start = c->t->spans[run->span].start_ns;
@@ -143,7 +162,7 @@ void hand_overs_claim(struct correlator *c)
 	struct hand_overs *h = &c->hand_overs;
 
 	for (uint32_t i = 0; i < h->n_runs && !c->error; i++) {
-		const struct handed_run *run = &h->runs[i];
+		const struct taken_run *run = &h->runs[i];
 
 		if (c->t->spans[run->span].request)
 			claims_remove(c, run->span);
@@ -157,8 +176,7 @@ void hand_overs_claim(struct correlator *c)
 
 void hand_overs_done(struct hand_overs *h)
 {
-	free(h->list);
+	free(h->table);
 	free(h->runs);
-	free(h->taken);
-	map_done(&h->at);
+	free(h->next);
 }

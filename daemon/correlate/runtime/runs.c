@@ -82,7 +82,7 @@ void runs_open(struct correlator *c, const struct entry *e)
 	struct thread_state *s = entry_state(c, e);
 	const struct record_probe *r = e->record;
 	struct frame *f;
-	bool inner;
+	bool inner, counts, is_known;
 
 	/* Marks are of the server's requests: a block around several is none of one of them. */
 	if (e->row->usdt)
@@ -101,10 +101,12 @@ void runs_open(struct correlator *c, const struct entry *e)
 		nesting_span(c, f)->flags |= SPAN_MARK;
 	if (inner)
 		nesting_span(c, f)->flags |= SPAN_INNER;
+	counts = !inner && !is_in_batch(s);
+	is_known = hand_overs_on_run(c, e, counts ? f->span : NO_SPAN);
 	if (e->row->of_peer)
 		attribution_on_run_of_peer(c, e, inner ? NO_SPAN : f->span);
-	else if (!inner && !is_in_batch(s))
-		attribution_on_run(c, e->thread, f->span, hand_overs_on_run(c, e, f->span));
+	else if (counts)
+		attribution_on_run(c, e->thread, f->span, is_known);
 	nesting_span(c, f)->context = spans_make_context(c);
 	if (e->row->verb == VERB_OPEN && e->row->value.argument)
 		set_number(nesting_span(c, f), (int64_t)r->value);

@@ -23,7 +23,7 @@ enum { GROUP_INFER = 1 };
 
 /* More than the frames between the beginning and InferRequest::infer(), 1,856 bytes; the other ends
  * are not above that. */
-#define RUN_SLACK 16384
+#define RUN_SLACK 4096
 /* SyncInferRequest: the IAsyncInferRequest that it is of. */
 #define SYNC_REQUEST 432
 
@@ -42,6 +42,8 @@ enum { GROUP_INFER = 1 };
 	"_ZZNSt9once_flag18_Prepare_executionC4IZSt9call_onceIMNSt13__future_base13_State_"        \
 	"baseV2EFvPSt8function*"
 
+static const char *const known_releases[] = { "2026.", NULL };
+
 static const struct probe_row rows[] = {
 	{ .symbol = "_ZN2ov17ISyncInferRequest23convert_batched_tensorsEv",
 	  OPEN(RUN),
@@ -58,33 +60,36 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFER,
 	  .min_level = 1,
-	  .lost = "ends of runs" },
+	  .lost = "ends of runs that start_async() starts" },
 	{ .symbol = PROMISE_SET,
 	  CLOSE(RUN),
 	  .slack = RUN_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFER,
 	  .min_level = 1,
-	  .lost = "ends of runs" },
+	  .lost = "ends of runs on streams' threads" },
+	/* In another release, its first call may be another one. */
 	{ .symbol = "_ZN2ov12InferRequest5inferEv",
 	  .first_call = true,
+	  .releases = known_releases,
 	  CLOSE(RUN),
+	  .slack = RUN_SLACK,
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFER,
 	  .min_level = 1,
-	  .lost = "ends of runs" },
+	  .lost = "ends of runs that infer() does itself" },
 	{ .symbol = "_ZN2ov18IAsyncInferRequest11start_asyncEv",
 	  ENQUEUE(RUN),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 1,
-	  .lost = "the requests of runs on other threads" },
+	  .lost = "the requests of runs that start_async() starts" },
 	{ .symbol = "_ZN2ov18IAsyncInferRequest5inferEv",
 	  ENQUEUE(RUN),
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 1,
-	  .lost = "the requests of runs on other threads" },
+	  .lost = "the requests of runs that infer() lets a stream's thread do" },
 	{ .class_name = NODE_CLASS,
 	  .derived = true,
 	  .slot = SLOT_EXECUTE,
