@@ -26,6 +26,8 @@ struct endpoint {
 	int64_t dims[2]; /* -1: open */
 };
 
+_Thread_local uint32_t model_thread;
+
 struct model {
 	char *name;
 	char *version;

@@ -38,6 +38,9 @@ int model_input_shape(const struct model *m, int64_t rows, int64_t dims[2]);
  * of make_models.py. */
 bool model_is_batched(const struct model *m);
 
+/* Id of the thread that ran the caller's last model; 0: the caller itself. */
+extern _Thread_local uint32_t model_thread;
+
 /*
  * Runs the model; any number of threads may at once. The caller frees ret->values. Returns 0,
  * -EINVAL when the input does not fit or TensorFlow fails, -ENOMEM, -E2BIG when the answer is

@@ -168,6 +168,8 @@ int service_run(struct service *s, struct model *m, const struct tensor *input,
 	int r = model_run(m, input, error, error_size, &output);
 
 	record->run_end_ns = truth_now_ns();
+	if (model_thread)
+		record->thread = model_thread;
 	if (r < 0)
 		return r;
 	record->batched = model_is_batched(m) && output.dims[0];

@@ -12,11 +12,19 @@
 #include <string.h>
 
 #include "daemon/plan/model.h"
+#include "lib/elf/table.h"
 
 enum { GROUP_RUN = 1 };
 
+/* struct OrtApi, to which OrtGetApiBase()->GetApi() leads. Its entries keep their numbers;
+ * RunAsync() came with version 16 of the API. session, options of the run, ... */
+static const struct table_path api = { "OrtGetApiBase", .n_steps = 1, .steps = { 0 },
+				       .at_least = 261 };
+#define API_RUN_ASYNC 260
+
 /* IExecutionProvider::OnRunStart() and OnRunEnd(), which InferenceSession::RunImpl() calls on the
- * CPU provider at both ends of a run: after two slots of ~IExecutionProvider() and nine more. */
+ * CPU provider at both ends of a run: after two slots of ~IExecutionProvider() and nine more.
+ * result, this, options of the run. */
 #define SLOT_RUN_START 11
 #define SLOT_RUN_END 12
 /* Both are called at the same height of the stack. */
@@ -38,7 +46,8 @@ static const struct probe_row rows[] = {
 	  .slot = SLOT_RUN_START,
 	  OPEN(RUN),
 	  .slack = RUN_SLACK,
-	  .action = ACTION_ENTRY,
+	  .action = ACTION_READ,
+	  .value2 = { ARGUMENT_3 },
 	  .group = GROUP_RUN,
 	  .min_level = 1,
 	  .event = "model_run",
@@ -50,6 +59,15 @@ static const struct probe_row rows[] = {
 	  .group = GROUP_RUN,
 	  .min_level = 1,
 	  .lost = "ends of runs" },
+	/* Its run has the caller's options, if they are not NULL. A Python module has no such
+	 * table.
+	 */
+	{ .table = &api,
+	  .entry = API_RUN_ASYNC,
+	  ENQUEUE(RUN),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_2 },
+	  .min_level = 1 },
 	{ .class_name = "N11onnxruntime8OpKernelE",
 	  .derived = true,
 	  .slot = SLOT_COMPUTE,

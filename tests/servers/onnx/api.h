@@ -38,6 +38,7 @@ typedef void (*ort_callback)(void *data, void **outputs, size_t n_outputs, ort_s
 			      size_t, const char *const *, size_t, void **))
 #define ort_create_options ORT(10, ort_status (*)(void **))
 #define ort_set_intra_op_threads ORT(24, ort_status (*)(void *, int))
+#define ort_create_run_options ORT(39, ort_status (*)(void **))
 #define ort_create_tensor                                                                          \
 	ORT(49, ort_status (*)(const void *, void *, size_t, const int64_t *, size_t, int, void **))
 #define ort_tensor_data ORT(51, ort_status (*)(void *, void **))
@@ -45,6 +46,7 @@ typedef void (*ort_callback)(void *data, void **outputs, size_t n_outputs, ort_s
 #define ort_release_status ORT(93, void (*)(ort_status))
 #define ort_release_session ORT(95, void (*)(void *))
 #define ort_release_value ORT(96, void (*)(void *))
+#define ort_release_run_options ORT(97, void (*)(void *))
 #define ort_release_options ORT(100, void (*)(void *))
 #define ort_run_with_binding ORT(133, ort_status (*)(void *, const void *, const void *))
 #define ort_create_binding ORT(134, ort_status (*)(void *, void **))

@@ -2,7 +2,7 @@
 /*
  * The server's models, in ONNX Runtime instead of TensorFlow: …/NAME/VERSION/model.onnx, with one
  * input x and one output y of [N] floats. ONNX_LIBRARY is the runtime's library; ONNX_RUN=run,
- * binding or async chooses which function of its API runs the models.
+ * binding, async or async-options chooses which function of its API runs the models.
  */
 #include "tests/servers/model.h"
 
@@ -26,6 +26,8 @@ struct model {
 	char *name;
 	void *session;
 };
+
+_Thread_local uint32_t model_thread;
 
 static const char *const inputs[] = { "x" }, *const outputs[] = { "y" };
 static const void *const *ort_api;
@@ -130,6 +132,7 @@ struct waiting {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool done;
+	uint32_t thread;
 	ort_status status;
 };
 
@@ -141,16 +144,18 @@ static void on_done(void *data, void **values, size_t n_values, ort_status statu
 	(void)n_values;
 	pthread_mutex_lock(&w->lock);
 	w->status = status;
+	w->thread = (uint32_t)gettid();
 	w->done = true;
 	pthread_cond_signal(&w->changed);
 	pthread_mutex_unlock(&w->lock);
 }
 
-static ort_status run_async(struct model *m, const void *const *values, void **ret)
+static ort_status run_async(struct model *m, const void *options, const void *const *values,
+			    void **ret)
 {
-	struct waiting w = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, NULL };
+	struct waiting w = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0, NULL };
 	ort_status status =
-		ort_run_async(m->session, NULL, inputs, values, 1, outputs, 1, ret, on_done, &w);
+		ort_run_async(m->session, options, inputs, values, 1, outputs, 1, ret, on_done, &w);
 
 	if (status)
 		return status;
@@ -158,7 +163,20 @@ static ort_status run_async(struct model *m, const void *const *values, void **r
 	while (!w.done)
 		pthread_cond_wait(&w.changed, &w.lock);
 	pthread_mutex_unlock(&w.lock);
+	model_thread = w.thread;
 	return w.status;
+}
+
+static ort_status run_async_with_options(struct model *m, const void *const *values, void **ret)
+{
+	void *options = NULL;
+	ort_status status = ort_create_run_options(&options);
+
+	if (!status)
+		status = run_async(m, options, values, ret);
+	if (options)
+		ort_release_run_options(options);
+	return status;
 }
 
 static ort_status run_bound(struct model *m, const void *input, const void *output)
@@ -184,7 +202,9 @@ static ort_status run(struct model *m, const void *input, void **output)
 	if (!strcmp(way, "binding"))
 		return run_bound(m, input, *output);
 	if (!strcmp(way, "async"))
-		return run_async(m, &input, output);
+		return run_async(m, NULL, &input, output);
+	if (!strcmp(way, "async-options"))
+		return run_async_with_options(m, &input, output);
 	return ort_run(m->session, NULL, inputs, &input, 1, outputs, 1, output);
 }
 
