@@ -100,9 +100,11 @@ void warnings_of_probes(struct session_warnings *w, const struct prepared *p,
 		if (stepped)
 			warnings_add(
 				w,
-				"%u probes in %s cost %u times as much as others: their functions begin with an instruction that the kernel single-steps.",
-				stepped, p->target.files[f].path,
+				"%u %s in %s %s %u times as much as others: %s with an instruction that the kernel single-steps.",
+				stepped, stepped == 1 ? "probe" : "probes", p->target.files[f].path,
+				stepped == 1 ? "costs" : "cost",
 				forecast->calibration.stepped_ns /
-					MAX(forecast->calibration.emulated_ns, 1u));
+					MAX(forecast->calibration.emulated_ns, 1u),
+				stepped == 1 ? "its function begins" : "their functions begin");
 	}
 }
