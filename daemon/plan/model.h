@@ -42,8 +42,9 @@ enum work {
 	WORK_REQUEST,
 	/* One run of a graph or of a function (OPEN: value, its number). POINT: text, the model of
 	 * the thread's next run, which has of_peer. SWITCH: a process has one switch, with one row
-	 * or several. ENQUEUE: the thread hands a run over, which begins elsewhere (value: its
-	 * object, or number; OPEN: value2, the same, or DEQUEUE before it: value). */
+	 * or several. ENQUEUE: the thread hands a run over to another one (value: the run's object
+	 * or number). The other thread has the same in value2 of OPEN, or in value of DEQUEUE
+	 * before OPEN. */
 	WORK_RUN,
 	/* A part of a run on one thread (value: the run's number; value2: the run's identity, which
 	 * ENQUEUE and OPEN share; without one, OPEN finds the run by its number; tag: the piece's
@@ -164,7 +165,8 @@ struct probe_row {
 	enum verb verb;
 	enum work work;
 	bool async; /* OPEN(OP): it may finish on another thread */
-	/* OPEN(OP): the operation with this tag that another row's function has just begun. */
+	/* OPEN(OP): begins no operation if the function is entered inside one with the same tag
+	 * that another row began. */
 	bool goes_on;
 	/* OPEN(PIECE): the callback that ends its run, which it identifies by number only. */
 	bool last;

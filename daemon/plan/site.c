@@ -553,7 +553,7 @@ static const char *walk_behind_call(const ZydisDecoder *decoder, const uint8_t *
 			called = true;
 			continue;
 		}
-		/* A branch before the call that is taken also skips the site. */
+		/* A branch before the call that is taken skips the site, too. */
 		if (leaves_straight_line(&in) && (called || !is_conditional(&in)))
 			break;
 		track_arguments(&in, &frame);

@@ -91,10 +91,10 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
 			    struct site *ret);
 
 /*
- * The same for the first emulated instruction behind the function's first call, which the straight
- * line from the entry leads to, past conditional branches that are not taken. With SITE_RDI, some
- * register still holds there what the call returned: that register is then argument_register[0]. No
- * branch of the function may lead to between its entry and the site.
+ * The same for the first emulated instruction behind the function's first call. The straight line
+ * from the entry leads there; conditional branches before the call are not taken. With SITE_RDI, a
+ * register still holds the call's result there, and is argument_register[0]. No branch may have its
+ * target between the entry and the site.
  */
 enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t argument_mask,
 					struct site *ret);

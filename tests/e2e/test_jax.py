@@ -132,7 +132,7 @@ class Served(test_onnxruntime.Compared):
         self.serve("caller", (1, 100), (8, 200), (64, 0))
 
     def test_runs_on_the_pool_have_their_requests(self):
-        # With more than 32 the client waits for its pool without letting go of Python, which the programs call.
+        # With more than 32 clients JAX waits for its pool while it holds the GIL, which the programs' callbacks need.
         self.serve("pool", (8, 200), (24, 0))
 
 

@@ -17,7 +17,7 @@ EDGE_NS = 20_000_000
 RUN = "InferRequest::infer"
 # The profile has means in whole microseconds.
 ROUNDING_US = 0.5
-# It begins to count before the trap, which on a busy machine takes longer.
+# The profile's clock starts before the probe's trap, which takes longer on a busy machine.
 SHORT, TIMES = 0.05, 4
 
 
@@ -34,7 +34,7 @@ def captured(xspace):
 
 
 def means(truth, begin, end):
-    """Of the nodes between the first and the last profile of the window: the numbers of the runs, {name: mean of the time in us}, and its error."""
+    """Between the first and the last profile in the window: the range of the runs' numbers, {node: mean time in us}, the error of these means."""
     first, *_, last = (p for p in truth["profiles"] if begin <= p[0] <= end)
     n = last[1] - first[1]
     nodes = {name: (after * last[1] - before * first[1]) / n for (name, _, before), (_, _, after) in zip(first[2], last[2])}
@@ -62,7 +62,8 @@ class OpenVino(harness.TestCase):
         return xspace, json.loads(path.read_text())
 
     def compare(self, xspace, truths):
-        """Each call in the window is a run here, with the operations of its profile. What share of its time is missing here."""
+        """Checks that each call in the window is a run with the operations of its profile. Returns their names, and the share of the profile's time that
+        is missing here."""
         begin, end = (xspace.plane_stats["Task Environment"][name] + sign * EDGE_NS
                       for name, sign in (("profile_start_time", 1), ("profile_stop_time", -1)))
         all_runs = captured(xspace)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A Python model server for tests: a program of JAX behind a REST API (rest.py). WAY is where it runs: on the "caller"'s thread, as it is a small
-one, or on a thread of the client's "pool", as it calls Python.
+"""A Python model server for tests: a program of JAX behind a REST API (rest.py). WAY selects the program: "caller" is a small one, which JAX
+runs on the caller's thread; "pool" calls Python, and runs on a thread of the client's pool.
 
 usage: jax_http_server.py WAY TRUTH-FILE"""
 import sys

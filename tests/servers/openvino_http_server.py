@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Python model server for tests: OpenVINO behind a REST API (rest.py). WAY is where a request runs its model: "infer" on its own thread,
-"start_async" on a thread of the runtime that all share, "each" on one that its connection has.
+"""A Python model server for tests: OpenVINO behind a REST API (rest.py). WAY selects the thread that runs the model: "infer" the
+request's own, "start_async" one thread of the runtime for all connections, "each" a thread of the runtime for each connection.
 
 usage: openvino_http_server.py WAY TRUTH-FILE"""
 import pathlib
@@ -19,7 +19,7 @@ lock = threading.Lock()
 
 
 def cpu_ns():
-    """How long each thread has run."""
+    """CPU time of each thread, in ns."""
     return {int(path.parent.name): int(path.read_text().split()[0]) for path in pathlib.Path("/proc/self/task").glob("*/schedstat")}
 
 
@@ -28,7 +28,7 @@ def load():
     value = {0: numpy.ones(WARM_VALUES, numpy.float32)}
 
     def compiled():
-        """A model with a thread that runs it if it is started, and that thread: of the new ones, the one that works most for it."""
+        """A model with one stream, and the id of the stream's thread: the thread that used the most CPU time in the warm-up."""
         model = core.compile_model(openvino_model.half_plus_two(), "CPU", {"NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": "1"})
         request = model.create_infer_request()
         before = cpu_ns()

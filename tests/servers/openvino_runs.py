@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs models in OpenVINO with its own profile of nodes (PERF_COUNT) in three threads until SIGTERM: one runs its model itself, one
-waits for a stream's thread, one starts its model on such a thread. Then writes for each thread {model, way, thread, runs, profiles} to FILE, as JSON: of each run when it
-began and ended (ns), of each profile the time (ns), the number of runs until then, and [name, type, mean of the time in us] for each node that
-was executed.
+"""Runs models in OpenVINO in three threads until SIGTERM, with its own profile of nodes (PERF_COUNT): infer() on the caller's thread, infer() on a
+stream's thread, start_async(). Then writes {model, way, thread, runs, profiles} of each thread to FILE, as JSON. A run is [begin, end] in ns. A
+profile is [time in ns, number of runs so far, nodes]; a node that was executed is [name, type, mean time in us].
 
 usage: openvino_runs.py FILE"""
 import json
@@ -36,7 +35,7 @@ def serve(name, request, value, way, result):
         else:
             request.infer({0: value})
         runs.append((begin, time.time_ns()))
-        # The first run is of the warm-up.
+        # + 1: the warm-up's run.
         if len(runs) % RUNS_OF_PROFILE == 0:
             profiles.append((time.time_ns(), len(runs) + 1, profile(request)))
         time.sleep(PAUSE_S)
@@ -46,7 +45,7 @@ def serve(name, request, value, way, result):
 def main():
     signal.signal(signal.SIGTERM, lambda number, frame: going.set())
     core, result, threads = openvino.Core(), [], []
-    # So large that no node takes less than a microsecond, which the profile does not count as executed.
+    # Shapes large enough that each node takes at least 1 us: the profile counts shorter ones as not executed.
     for name, shape, way, streams in (("layer", (64, 64), "infer", 1), ("rows", (200, 64), "infer", 2), ("image", (1, 3, 32, 32), "start_async", 1)):
         request = core.compile_model(getattr(openvino_model, name)(), "CPU", {"PERF_COUNT": "YES", "NUM_STREAMS": str(streams)}).create_infer_request()
         value = openvino_model.values(*shape)

@@ -61,7 +61,7 @@ uint32_t attribution_of_thread(struct correlator *c, uint32_t thread);
  * the thread has answered none since that time that it did not read. */
 bool attribution_is_undivided(const struct correlator *c, uint32_t process, uint32_t thread,
 			      uint64_t since);
-/* Likewise: whether the thread, which had read only this request by then, worked for it. */
+/* The same, and the thread read and answered this request. It was the thread's only open one. */
 bool attribution_is_of(const struct correlator *c, uint32_t request, uint32_t process,
 		       uint32_t thread, uint64_t since);
 /* The window has closed: drops what is ambiguous. */

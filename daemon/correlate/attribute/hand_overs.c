@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread hands a run over for the request of the context that it works in. Outside of contexts,
- * where a process has a thread for each request, it does so for the only request that it has read
- * and not answered. Both threads know the run's object, which may be used for other runs later.
+ * A run that is handed to another thread belongs to the request of the context in which it was
+ * handed over. In a process without contexts, with a thread for each request, it belongs to the
+ * only request that the caller has read and not answered. The run's object identifies it on both
+ * threads; later runs may use the same object.
  */
 #include "daemon/correlate/attribute/hand_overs.h"
 
@@ -17,15 +18,16 @@
 #include "lib/base/hash.h"
 #include "lib/base/macro.h"
 
-/* Many more than wait at a time. One that takes another's place replaces it, and
- * that run has no request by this. */
+/* Slots of a hash table, many more than runs wait at a time. A hand-over whose slot is taken
+ * replaces the older one, whose run then gets no request from here. */
 #define HAND_OVERS 65536
 /* Kept until the window closes: 64 MiB. */
 #define TAKEN_RUNS_MAX (4u << 20)
 
 struct hand_over {
 	uint64_t key; /* of the run's object; 0: none */
-	/* All its fields are 0 outside of contexts, and where its request is unknown. */
+	/* since_ns is 0 outside of contexts, and if the object was handed over twice. request and
+	 * stream are 0 if the context's request is unknown. */
 	struct context_work work;
 	uint32_t request; /* outside of contexts: that the thread has read; NO_REQUEST: unknown */
 	uint32_t reader;
@@ -63,11 +65,12 @@ void hand_overs_enqueue(struct correlator *c, const struct entry *e)
 	struct hand_over *place = place_of(c, now.key);
 
 	nesting_pass(c, e);
-	if (!place)
+	if (!place || !e->record->value)
 		return;
 	if (!now.work.since_ns)
 		now.request = attribution_of_thread(c, e->thread);
-	/* The one before it has not begun: it may have been refused, or this one may be. */
+	/* No run has begun since the object was handed over before: the runtime may have refused
+	 * either call. */
 	if (place->key == now.key && !is_same(place, &now)) {
 		now.work = (struct context_work){};
 		now.request = NO_REQUEST;

@@ -20,7 +20,8 @@ static void set_name(struct correlator *c, struct span *s, uint32_t name)
 		s->flags |= SPAN_CHEAP;
 }
 
-/* Whether the entry is into a function that the one of the thread's operation calls for it. */
+/* Whether the entered function continues the thread's operation: the function that began it calls
+ * this one with the same tag. */
 static bool goes_on(struct correlator *c, const struct entry *e)
 {
 	const struct frame *f = frames_top(&entry_state(c, e)->frames);

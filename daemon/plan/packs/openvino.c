@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OpenVINO on CPUs. Facts taken from the wheels 2026.0.0, 2026.2.1, 2026.4.0 and 2026.4.1 for
- * Python 3.11 (x86-64). libopenvino.so exports what is needed of it; its CPU plugin has no symbols:
- * slots of virtual tables by breakpoints at all of them during inference, places in objects from a
- * live process.
+ * Python 3.11 (x86-64). libopenvino.so exports the functions used here. The CPU plugin has no
+ * symbols: slots were found with breakpoints at all virtual functions during inference, offsets of
+ * members in a live process.
  *
- * InferRequest::infer() runs a model on its own thread if the model has one stream. With several,
- * IAsyncInferRequest::infer() lets a stream's thread run it, as IAsyncInferRequest::start_async()
- * always does. There, SyncInferRequest::infer() of the plugin calls convert_batched_tensors(), and
- * then each node's execute() or executeDynamicImpl(). At its end a stream's thread calls
- * std::promise::set_value(), or after start_async() CPUStreamsExecutor::run() for the callback.
+ * InferRequest::infer() runs a model with one stream on the caller's thread. With several streams,
+ * IAsyncInferRequest::infer() hands the run to a stream's thread; start_async() always does. On
+ * either thread, SyncInferRequest::infer() of the plugin calls convert_batched_tensors(), then
+ * execute() or executeDynamicImpl() of each node. After a run, a stream's thread calls
+ * std::promise::set_value(); after start_async() it calls CPUStreamsExecutor::run() for the
+ * callback.
  *
  * Entries only: exceptions cross these frames. An operation ends where the thread's next one
  * begins, or the run ends.
@@ -77,7 +78,7 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .group = GROUP_INFER,
 	  .min_level = 1,
-	  .lost = "ends of runs that infer() does itself" },
+	  .lost = "ends of runs on the thread that calls infer()" },
 	{ .symbol = "_ZN2ov18IAsyncInferRequest11start_asyncEv",
 	  ENQUEUE(RUN),
 	  .action = ACTION_ENTRY,
@@ -89,7 +90,7 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_1 },
 	  .min_level = 1,
-	  .lost = "the requests of runs that infer() lets a stream's thread do" },
+	  .lost = "the requests of runs that infer() hands to a stream's thread" },
 	{ .class_name = NODE_CLASS,
 	  .derived = true,
 	  .slot = SLOT_EXECUTE,
