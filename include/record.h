@@ -431,7 +431,7 @@ enum record_name_form {
 #define RECORD_STEPS 3
 #define RECORD_STEP_MAX 4095
 /* Of a target: one for each runtime whose operations have names. */
-#define RECORD_LAYOUTS 4
+#define RECORD_LAYOUTS 8
 
 /* Where an object has its name and its type: after following the words at steps, each an offset
  * from what the previous one points to. */
