@@ -40,7 +40,7 @@ _Noreturn static void end(int result)
 	/* A build with sanitizers reports leaks. */
 	if (__lsan_do_leak_check)
 		__lsan_do_leak_check();
-	_exit(result == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+	_exit(result == 0 ? EXIT_SUCCESS : result == -ECHILD ? ROLES_LOST_PROVER : EXIT_FAILURE);
 }
 
 /* The broker requests their end. */

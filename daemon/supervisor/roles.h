@@ -9,6 +9,9 @@
 #include "daemon/front/front.h"
 #include "daemon/front/listeners.h"
 
+/* Exit status of a broker whose prover has ended before it. */
+#define ROLES_LOST_PROVER 3
+
 /* What they get; the supervisor owns it. */
 struct roles_options {
 	const struct listeners *listeners;

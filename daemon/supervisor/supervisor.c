@@ -40,6 +40,8 @@ struct supervisor {
 	bool reload_pending, reload_passed;
 	/* Of the roles that have ended and are not replaced yet. */
 	bool any_killed, any_failed;
+	/* The broker has ended because the prover had: how that one ended is still to be read. */
+	bool lost_prover;
 	uint64_t closed_ns;              /* when the broker closed its sockets; 0: it serves */
 	uint64_t started_ns;             /* the latest start of a role */
 	uint64_t restarts[RESTARTS_MAX]; /* a ring: when */
@@ -153,18 +155,20 @@ static void note_end_of_broker(struct supervisor *s)
 	s->reload_pending |= s->reload_passed;
 	s->reload_passed = false;
 	s->closed_ns = 0;
-	if (s->role.prover)
+	if (s->role.prover && !s->lost_prover)
 		kill(s->role.prover, SIGKILL);
 }
 
-/* The prover first: its end makes the broker end, which is then not the cause. */
+/* The prover first: its end makes the broker end, which is then not the cause. A broker can see
+ * that end, and end itself, before the kernel reports it here. */
 static void reap(struct supervisor *s)
 {
 	int status;
 
-	if (has_ended(&s->role.prover, &status) && s->role.broker)
+	if (has_ended(&s->role.prover, &status) && (s->role.broker || s->lost_prover))
 		note_end(s, "prover", status);
 	if (has_ended(&s->role.broker, &status)) {
+		s->lost_prover = WIFEXITED(status) && WEXITSTATUS(status) == ROLES_LOST_PROVER;
 		note_end(s, "broker", status);
 		note_end_of_broker(s);
 	}
@@ -233,7 +237,7 @@ static int restart(struct supervisor *s)
 	r = s->front ? start_another_broker(s) : start_all(s);
 	if (r < 0)
 		return log_error_errno(r, "cannot start them: %m");
-	s->any_killed = s->any_failed = false;
+	s->any_killed = s->any_failed = s->lost_prover = false;
 	return 0;
 }
 

@@ -82,6 +82,18 @@ class Ends(test_lifecycle.Lifecycle):
         denied = harness.run(harness.OUT / "tfprofctl", "--daemon", self.daemon.address, "plan", "--pid", self.target.pid, user=OTHER)
         self.assertEqual(denied.status, test_cli.DENIED, denied.stderr)
 
+    def test_a_prover_that_is_killed_soon_after_its_start_is_replaced_again_and_again(self):
+        roles = self.begin()
+        # On busy CPUs the kernel may report its broker's end before its own, if it has a low priority.
+        for number in range(2 * os.cpu_count()):
+            self.start(harness.Process, f"hog-{number}", [sys.executable, "-c", "while True: pass"])
+        # More would be too many restarts in a time.
+        for _ in range(9):
+            os.sched_setscheduler(roles["prover"], os.SCHED_IDLE, os.sched_param(0))
+            os.kill(roles["prover"], signal.SIGKILL)
+            roles = self.daemon.wait_roles(replaced=[roles["prover"], roles["broker"]])
+        self.assertEqual(harness.ctl_targets(self.daemon).keys() & {self.target.pid}, {self.target.pid})
+
     def test_new_connections_wait_while_the_front_is_replaced(self):
         self.begin()
         # Held up until there was a client.
