@@ -300,7 +300,7 @@ CHECK_GOLDEN := tests/golden/check
 # files whose other tests run alone. Recorders of other tests record their processes: none relies on a process without probes.
 E2E_BESIDE := any_server.py audit.py batches.py bench.py browser.py canaries.py config.py diagnostics.py grpc.py \
 	jax.py modes.py mutations.py onnxruntime.py packaging.py pages.py privileges.py pytorch.py refused.py replay.py request_pages.py serving_names.py \
-	sockets.py sources.py stripped.py tensorboard.py triton.py usdt.py usdt_header.py
+	sockets.py sources.py stripped.py triton.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules openvino.py+Harmless+Served \
 	options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
 	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals encrypted_grpc.py+Captured lifecycle.py+Authorisation+Targets \

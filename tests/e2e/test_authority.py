@@ -191,16 +191,17 @@ class Matrix(Authority):
             return command.status != DENIED and pid != KTHREADD
         return pid in {t["pid"] for t in json.loads(self.ctl(caller, "status", "--json").stdout)["targets"]}
 
-    def audited(self, user, call, since):
-        """The lines of the audit log about calls of a user since a time, without those about processes of other tests, which the recorder adds."""
-        known = {None, KTHREADD, *(process.pid for process in self.processes)}
+    def audited(self, user, call, pid, since):
+        """The lines of the audit log about calls of a user since a time, without those about processes of other tests, which the recorder adds, and
+        of earlier calls for another process."""
+        known = {pid} if call in NAMED else {None, KTHREADD, *(process.pid for process in self.processes)}
         return [line for line in self.audit_lines() if line["time"] >= since and (line.get("client_uid"), line["action"]) == (user, call)
                 and line.get("target_pid") in known and line["verdict"] in ("allow", "deny", "fail")]
 
     def wrong_line(self, user, call, pid, may, since):
         """What is wrong with the line of one call; None if nothing is."""
         try:
-            lines = harness.wait_until(lambda: self.audited(user, call, since), 5, "a line")
+            lines = harness.wait_until(lambda: self.audited(user, call, pid, since), 5, "a line")
         except harness.HarnessError:
             lines = []
         if call not in (*NAMED, "snapshot"):

@@ -4,11 +4,13 @@ import json
 import pathlib
 import signal
 import statistics
+import time
 
 import harness
 
 # Readers leave the first step and the last out.
 STEPS_LEFT_OUT = 2
+AFTER_S = 0.5
 FIXTURES = harness.BUILD / "fixtures"
 
 
@@ -62,6 +64,8 @@ class Marks(harness.TestCase):
             self.assertLessEqual(part.start_ps + part.duration_ps, e.start_ps + e.duration_ps)
             self.assertGreaterEqual(part.duration_ps / 1e9, 1)
         self.assertEqual(harness.leftovers(before, 5, daemon), [])
+        # Some more that nobody watches.
+        time.sleep(AFTER_S)
         server.send(signal.SIGTERM)
         server.wait(10)
         m = server.line(r"requests (\d+), watched (\d+)")
