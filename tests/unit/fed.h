@@ -36,8 +36,8 @@ static inline void begin_with(const struct pack *pack)
 }
 
 /* An entry into a probed function. */
-static inline void feed_probe(uint8_t target, uint64_t time, uint32_t tid, uint8_t site,
-			      uint32_t stack, uint64_t value)
+static inline void feed_tagged_probe(uint8_t target, uint64_t time, uint32_t tid, uint8_t site,
+				     uint32_t stack, uint64_t value, uint32_t tag)
 {
 	const struct record_probe r = {
 		.head = { .time = time,
@@ -47,10 +47,17 @@ static inline void feed_probe(uint8_t target, uint64_t time, uint32_t tid, uint8
 			  .target = target,
 			  .size8 = sizeof(r) / 8 },
 		.stack = stack,
+		.tag = tag,
 		.value = value,
 	};
 
 	CHECK_EQ(correlator_feed(c, &r.head), 0);
+}
+
+static inline void feed_probe(uint8_t target, uint64_t time, uint32_t tid, uint8_t site,
+			      uint32_t stack, uint64_t value)
+{
+	feed_tagged_probe(target, time, tid, site, stack, value, 0);
 }
 
 static inline struct timeline *finish(void)

@@ -28,16 +28,7 @@ static void feed(uint64_t time, uint8_t site, uint32_t stack)
 
 static void feed_tag(uint64_t time, uint8_t site, uint32_t stack, uint32_t tag)
 {
-	const struct record_probe r = { .head = { .time = time,
-						  .tid = 5,
-						  .kind = RECORD_PROBE,
-						  .site = site,
-						  .size8 = sizeof(r) / 8 },
-					.stack = stack,
-					.value = 1,
-					.tag = tag };
-
-	CHECK_EQ(correlator_feed(c, &r.head), 0);
+	feed_tagged_probe(0, time, 5, site, stack, 1, tag);
 }
 
 static uint64_t end_of(const struct timeline *t, uint64_t start)

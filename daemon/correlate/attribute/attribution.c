@@ -135,8 +135,9 @@ void attribution_on_run(struct correlator *c, uint32_t thread, uint64_t span, bo
 
 	if (!t)
 		return;
-	c->attributions.habits[thread].is_worker = true;
-	if (!is_known) {
+	if (is_known) {
+		c->attributions.habits[thread].is_worker = true;
+	} else {
 		add_run(c, thread, span);
 		streams_on_run(c, thread, span);
 		if (!contexts_on_run(c, thread, span) && !t->n_read)

@@ -47,7 +47,8 @@ struct context_work {
 	uint32_t request, stream;
 };
 struct context_work contexts_find(struct correlator *c, uint32_t thread);
-/* The same for a run that was handed over; work: the context in which the other thread did that. */
+/* As contexts_on_run(), for a run that was handed over; work: the context in which that was done.
+ */
 bool contexts_add_run(struct correlator *c, struct context_work work, uint64_t span);
 /* The window has closed: the request, of that process; NO_REQUEST. */
 uint32_t contexts_request(const struct correlator *c, const struct context_work *work,

@@ -98,10 +98,11 @@ void hand_overs_dequeue(struct correlator *c, const struct entry *e)
 /* The key of the run's object; 0: it has none. */
 static uint64_t key_of_run(struct correlator *c, const struct entry *e)
 {
-	uint64_t *next = next_of(c, e->thread), key;
+	uint64_t *next, key;
 
 	if (e->row->value2.argument)
 		return entry_key2(e);
+	next = next_of(c, e->thread);
 	key = next ? *next : 0;
 	if (next)
 		*next = 0;
@@ -133,7 +134,7 @@ bool hand_overs_on_run(struct correlator *c, const struct entry *e, uint64_t spa
 	struct hand_over over = take(c, e);
 	struct taken_run *runs;
 
-	if (span == NO_SPAN || is_own(c, e->thread))
+	if (!over.key || span == NO_SPAN || is_own(c, e->thread))
 		return false;
 	if (over.work.since_ns)
 		return contexts_add_run(c, over.work, span);
