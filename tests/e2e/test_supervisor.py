@@ -20,13 +20,19 @@ OTHER = 65534
 # A client whose connection stays: for each signal it lists the targets, and prints whether there are any and what has become of the connection
 # since it was made.
 CLIENT = """
-import signal, sys
+import signal, sys, threading
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 import grpc
-states = []
+states, connected = [], threading.Event()
 channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.enable_http_proxy", 0)])
-channel.subscribe(lambda state: states.append(state.name), try_to_connect=True)
+def note(state):
+    states.append(state.name)
+    if state.name == "READY":
+        connected.set()
+channel.subscribe(note, try_to_connect=True)
 listing = channel.unary_unary("/tfprofd.Control/ListTargets")
+# Calls may be answered before the state is told.
+connected.wait()
 print("ready", flush=True)
 while signal.sigwait([signal.SIGUSR1]):
     try:
