@@ -130,8 +130,11 @@ class Allocations(harness.TestCase):
             self.table.arm(site)
             try:
                 daemon = self.begin()
+                # It listens before each of its processes has begun.
+                daemon.wait_ready(lambda: harness.ctl(daemon, "status").status == 0)
             except harness.HarnessError as e:
                 # It has ended, and says why.
+                self.assertIn("before it was ready", str(e), what)
                 self.assertNotIn("ended by a signal", str(e), what)
                 self.assertIn("tfprofd", str(e), what)
             else:

@@ -29,6 +29,9 @@ MODEL = "half_plus_two"
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 WINDOW_S = "1500ms"
 PAUSE_S = 0.02
+# Who runs the servers: the recorder records those of this user only, however many others run beside this test.
+OWNER = 4720
+AS_OWNER = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"]
 
 
 def letters(count):
@@ -50,15 +53,17 @@ class Canaries(harness.TestCase):
         self.messages = predict_messages()  # which threads must not do at once
         self.metrics = harness.free_port()
         self.daemon = self.start(harness.Daemon, "--recorder", 2, "--recorder-overhead", 100, "--lifecycle", "--verbose",
-                                 "--metrics-listen", f"127.0.0.1:{self.metrics}")
+                                 "--captures-user", OWNER, "--metrics-listen", f"127.0.0.1:{self.metrics}")
         self.outputs = {}
+        # The servers write there.
+        self.directory.chmod(0o777)
         self.floats = array.array("f", self.planted["TENSOR"].encode())
         # At once, by threads that live as long as the servers do.
         pool = concurrent.futures.ThreadPoolExecutor(3)
         self.addCleanup(pool.shutdown)
         argument = ["--truth", self.directory / f"{self.planted['ARGUMENT']}.json"]
         with self.planted_environment():
-            begun = [pool.submit(self.start, kind, (MODEL,), arguments=[*more, *argument])
+            begun = [pool.submit(self.start, kind, (MODEL,), prefix=AS_OWNER, arguments=[*more, *argument])
                      for kind, more in ((harness.NativeServer, ["--grpc-port", 0]), (harness.GrpcServer, []), (harness.HttpServer, []))]
             self.servers = [one.result() for one in begun]
         self.native = self.servers[0]
