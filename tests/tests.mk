@@ -298,13 +298,13 @@ SAN_UNITS := $(UNIT_NAMES:%=build/san/tests/%)
 CHECK_GOLDEN := tests/golden/check
 # End-to-end tests that measure nothing, name the processes that they capture, and leave other daemons their ports: whole files, and parts of
 # files whose other tests run alone. Recorders of other tests record their processes: none relies on a process without probes.
-E2E_BESIDE := any_server.py audit.py batches.py bench.py browser.py canaries.py config.py diagnostics.py grpc.py \
+E2E_BESIDE := any_server.py audit.py batches.py bench.py browser.py canaries.py config.py diagnostics.py encrypted.py encrypted_grpc.py grpc.py \
 	jax.py modes.py mutations.py onnxruntime.py packaging.py pages.py privileges.py pytorch.py refused.py replay.py request_pages.py serving_names.py \
 	sockets.py sources.py stripped.py triton.py usdt.py usdt_header.py
 E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_of machine.py+own_log+plan_says models.py+.Modules openvino.py+Harmless+Served \
-	options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans \
-	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals encrypted_grpc.py+Captured lifecycle.py+Authorisation+Targets \
-	authority.py+Matrix+cannot_be_used+next_broker captures.py+.Limits+.Stop+XprofServer \
+	options.py+.Filters+.Sockets+Address cli.py+BadUsage+.Answers+Private+WithDaemon discovery.py+Plans+Changes+Places \
+	plan.py+.Answers+OpsAtEntry make.py+demo recorder.py+.Refusals lifecycle.py+Authorisation+Targets \
+	authority.py+Matrix+cannot_be_used+next_broker captures.py+.Limits+.Stop+XprofServer+Later+sanitizers+Windows \
 	scripts.py+Hostile+Others stacks.py+BadUsage+replay+of_the_kernel+only_the_target+nothing_is triggers.py+Readers+.Reload+Faults \
 	supervisor.py+stay_connected+new_connections+keep_their_ports+last_reload+recorder_goes_on+again_and_again+stops_when_asked \
 	listeners.py+h2spec+older_TLS+after_SIGHUP+without_a_certificate+wrong_certificate+.Reload

@@ -230,12 +230,18 @@ class Served(Compared):
     def test_bound_runs_of_a_server_in_c_have_their_requests(self):
         self.native("binding", 1, True)
 
-    def test_runs_of_a_server_in_python_have_their_requests(self):
+    def python(self, label, *arguments):
         truth = self.directory / "truth"
-        server = self.start(harness.Server, "onnx_http_server", [harness.PYTHON, harness.ROOT / "tests/servers/onnx_http_server.py", self.model, truth],
+        server = self.start(harness.Server, "onnx_http_server", [harness.PYTHON, harness.SERVERS / "onnx_http_server.py", self.model, truth, *arguments],
                             ("env", f"PYTHONPATH={self.packages or ''}"), False, False)
-        self.run_cases(server, truth, [test_requests.Case("Python HTTP/1.1", True, "half_plus_two", clients, rate, True, right=1)
+        self.run_cases(server, truth, [test_requests.Case(label, True, "half_plus_two", clients, rate, True, right=1)
                                        for clients, rate in ((8, 200), (64, 0))], exact=True)
+
+    def test_runs_of_a_server_in_python_have_their_requests(self):
+        self.python("Python HTTP/1.1")
+
+    def test_runs_on_threads_of_an_event_loop_have_their_requests(self):
+        self.python("ASGI, threads", "loop")
 
     def test_asynchronous_runs_of_a_server_in_c_have_no_wrong_request(self):
         self.native("async", 0, False)

@@ -10,7 +10,7 @@ import test_onnxruntime
 import test_requests
 
 # Debian's package is for Debian's interpreter.
-PYTHON = "/usr/bin/python3"
+PYTHON, PACKAGES = "/usr/bin/python3", "/usr/lib/python3/dist-packages"
 WINDOW_S = 2
 # What began or ended so near to an edge of the window may be missing on one of the two sides.
 EDGE_NS = 20_000_000
@@ -110,11 +110,11 @@ class Harmless(test_onnxruntime.Harmless):
 class Served(test_requests.Comparison):
     """Which request each run is of, by what servers and clients know."""
 
-    def serve(self, way, right=1):
+    def serve(self, way, right=1, label="Python", python=PYTHON, arguments=()):
         truth = self.directory / "truth"
-        server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", way, truth], (), False, False)
+        server = self.start(harness.Server, "torch_http_server", [python, harness.SERVERS / "torch_http_server.py", way, truth, *arguments], (), False, False)
         self.run_cases(server, truth, [
-            test_requests.Case(f"{way}, Python", True, "half_plus_two", clients, rate, True, right, fresh=fresh)
+            test_requests.Case(f"{way}, {label}", True, "half_plus_two", clients, rate, True, right, fresh=fresh)
             for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=right == 1)
 
     def test_blocks_without_gradients_are_the_runs_of_their_requests(self):
@@ -125,6 +125,10 @@ class Served(test_requests.Comparison):
 
     def test_runs_of_torchscript_have_their_requests(self):
         self.serve("TorchScript")
+
+    def test_blocks_on_threads_of_an_event_loop_are_the_runs_of_their_requests(self):
+        # Its packages are of the other interpreter.
+        self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=[PACKAGES])
 
     def test_threads_that_never_compute_gradients_again_have_no_wrong_request(self):
         self.serve("off", 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection; prints "listening on PORT" and "ready", and
-writes at SIGTERM or SIGINT who served which request."""
+"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection, or an event loop with a pool of threads (asgi.py);
+prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
 import http.server
 import json
 import signal
@@ -12,6 +12,15 @@ from truth import SIGNALS, Truth, run_until_signal
 MODEL = "half_plus_two"
 # .thread: that on which the model ran, if it is another one than the caller's.
 ran = threading.local()
+
+
+def predicted(predict, body):
+    """The answer, and what the ground truth says of the run."""
+    instances = json.loads(body)["instances"]
+    start_ns = time.monotonic_ns()
+    predictions = predict(instances)
+    return {"predictions": predictions}, {"thread": getattr(ran, "thread", threading.get_native_id()), "run_start_ns": start_ns,
+                                          "run_end_ns": time.monotonic_ns(), "model": MODEL}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,11 +35,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return super().parse_request()
 
     def do_POST(self):
-        instances = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-        start_ns = time.monotonic_ns()
-        predictions = self.server.predict(instances)
-        end_ns = time.monotonic_ns()
-        body = json.dumps({"predictions": predictions}).encode()
+        answer, run = predicted(self.server.predict, self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -38,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
         self.server.truth.add(id=int(self.headers["x-request-id"]), protocol="http1", peer_port=self.client_address[1], stream=self.ordinal,
-                              read_ns=self.read_ns, thread=getattr(ran, "thread", threading.get_native_id()), run_start_ns=start_ns, run_end_ns=end_ns, model=MODEL)
+                              read_ns=self.read_ns, **run)
 
     def log_message(self, *_):
         pass
@@ -49,11 +55,25 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
 
-def serve(load, truth):
+def serve_by_loop(predict, truth):
+    import asgi
+
+    def on_pool(_, body):
+        read_ns = time.monotonic_ns()
+        answer, run = predicted(predict, body)
+        return 200, answer, run | {"read_ns": read_ns}
+    asgi.serve(on_pool, Truth(truth))
+
+
+def serve(load, truth, loop=False):
     """load() makes the function that predicts: from instances to predictions, both lists. Signals are blocked in its threads, too."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    predict = load()
+    if loop:
+        serve_by_loop(predict, truth)
+        return
     server = Server(("127.0.0.1", 0), Handler)
-    server.predict = load()
+    server.predict = predict
     server.truth = Truth(truth)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     run_until_signal(server.server_address[1])
