@@ -68,6 +68,7 @@ static const struct unit {
 	 * whenever it goes on. */
 	{ "new context", { { VERB_ENQUEUE, WORK_CONTEXT } } },
 	{ "step in a context", { { VERB_OPEN, WORK_CONTEXT }, { VERB_CLOSE, WORK_CONTEXT } } },
+	{ "read of an event loop", { { VERB_POINT, WORK_CONTEXT } } },
 	{ "span of the server's own", { { VERB_OPEN, WORK_LABEL }, { VERB_CLOSE, WORK_LABEL } } },
 	{ "step of an iterator", { { VERB_OPEN, WORK_STAGE }, { VERB_CLOSE, WORK_STAGE } } },
 	{ "call in a library that encrypts",

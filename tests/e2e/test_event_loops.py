@@ -39,9 +39,13 @@ class EventLoops(test_requests.Comparison):
     def test_asgi(self):
         self.python("asgi_server", True, "ASGI, threads")
 
+    def test_asgi_uvloop(self):
+        self.python("asgi_server", True, "ASGI, uvloop", "--loop", "uvloop")
+
     @harness.only_long
     def test_asgi_inline(self):
         self.python("asgi_server", True, "ASGI, loop's thread", "--inline")
+        self.python("asgi_server", True, "uvloop's thread", "--inline", "--loop", "uvloop")
 
     def test_grpc_aio(self):
         self.python("grpc_aio_server", False, "grpc.aio")

@@ -265,10 +265,11 @@ class TensorFlow(Guest):
         known = (SLOWER_CALLS, "later than requested")
         self.assertEqual([w for w in ours.errors + ours.warnings if not any(k in w for k in known)], [])
         edge = 500_000_000
+        begin, end = max(at, ours.plane_stats["Task Environment"]["profile_start_time"]) + edge, at + 4 * 10**9 - edge
         theirs, mine = test_reference.ops_by_name(reference), test_reference.ops_by_name(ours)
         total, missing, extra = 0, 0, 0
         for name, events in theirs.items():
-            pairs, m, x = test_reference.pair(mine.get(name, []), events, at + edge, at + 4 * 10**9 - edge)
+            pairs, m, x = test_reference.pair(mine.get(name, []), events, begin, end)
             total, missing, extra = total + len(pairs) + m, missing + m, extra + x
         print(f"     {total} op events compared, {missing} missing, {extra} more")
         self.assertGreater(total, 500)

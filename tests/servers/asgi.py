@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Serving's REST predict API on 127.0.0.1 for models of any runtime: one event loop (uvicorn and Starlette) that hands the models' runs
-to a pool of threads. Prints "listening on PORT" and "ready", and ends with SIGTERM or SIGINT."""
+"""TensorFlow Serving's REST predict API on 127.0.0.1 for models of any runtime: one event loop (uvicorn and Starlette, with asyncio's own loop or
+with uvloop) that hands the models' runs to a pool of threads. Prints "listening on PORT" and "ready", and ends with SIGTERM or SIGINT."""
 import socket
 import threading
 
@@ -14,7 +14,11 @@ import uvicorn
 from truth import run_until_signal
 
 
-def serve(predict, truth, port=0, workers=4, inline=False):
+# By the loop.
+PARSERS = {"asyncio": "h11", "uvloop": "httptools"}
+
+
+def serve(predict, truth, port=0, workers=4, inline=False, loop="asyncio"):
     """predict(model, body), on one of so many threads or inline on the loop's: the status, what the answer is made of, and what the ground truth
     says of the run, or nothing. truth may be None."""
     limited = False
@@ -31,7 +35,7 @@ def serve(predict, truth, port=0, workers=4, inline=False):
         return JSONResponse(answer, status)
 
     app = Starlette(routes=[Route("/v1/models/{model}", on_predict, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, loop="asyncio", http="h11", lifespan="off", access_log=False, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, loop=loop, http=PARSERS[loop], lifespan="off", access_log=False, log_level="warning"))
     # asyncio sets TCP_NODELAY only where the protocol is given; else the end of each answer waits for an ACK.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", port))

@@ -18,6 +18,7 @@ def main():
     add_arguments(parser)
     parser.add_argument("--workers", type=int, default=4, metavar="N", help="threads that run models (4)")
     parser.add_argument("--inline", action="store_true", help="the loop's thread runs them")
+    parser.add_argument("--loop", choices=asgi.PARSERS, default="asyncio")
     options = parser.parse_args()
     models = load_models("asgi_server", options)
 
@@ -35,7 +36,7 @@ def main():
             return 400, {"error": str(e)}, {}
         return 200, {"predictions": outputs["y"].tolist()}, run | {"read_ns": read_ns}
 
-    asgi.serve(predict, Truth(options.truth) if options.truth else None, options.port, options.workers, options.inline)
+    asgi.serve(predict, Truth(options.truth) if options.truth else None, options.port, options.workers, options.inline, options.loop)
 
 
 if __name__ == "__main__":

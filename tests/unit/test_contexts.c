@@ -20,6 +20,7 @@ enum {
 	S_HAND_OVER,
 	S_HANDED_RUN,
 	S_TAKE,
+	S_READ,
 };
 
 static const struct probe_row rows[] = {
@@ -36,6 +37,7 @@ static const struct probe_row rows[] = {
 	[S_HANDED_RUN] = { OPEN(RUN), .action = ACTION_READ, .value2 = { ARGUMENT_1 }, .group = 1,
 			   .event = "Run" },
 	[S_TAKE] = { DEQUEUE(RUN), .action = ACTION_READ },
+	[S_READ] = { POINT(CONTEXT) },
 };
 static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_SIZE(rows) };
 
@@ -203,6 +205,66 @@ TEST(the_loop_itself_may_run)
 	answers(LOOP, 1);
 	answers(LOOP, 2);
 	check_runs_are_of("21");
+}
+
+/* A loop that passes to a callback, in its context, what was read before. */
+static void passes(uint64_t task)
+{
+	does(LOOP, S_READ, 0);
+	does(LOOP, S_ENTER, READER);
+	does(LOOP, S_MADE, task);
+	does(LOOP, S_EXIT, READER);
+}
+
+TEST(a_loop_that_reads_first_passes_its_request_to_the_context_that_it_enters_next)
+{
+	begin();
+	for (uint32_t i = 1; i <= 3; i++) {
+		reads(LOOP, i);
+		passes(TASK + i);
+	}
+	for (uint32_t i = 3; i > 0; i--)
+		works(WORKER, TASK + i);
+	for (uint32_t i = 1; i <= 3; i++)
+		answers(LOOP, i);
+	check_runs_are_of("321");
+}
+
+TEST(what_a_loop_has_read_is_passed_once_and_to_no_other_context)
+{
+	begin();
+	reads(LOOP, 1);
+	/* It does not say that this one is for what was read. */
+	does(LOOP, S_ENTER, READER);
+	does(LOOP, S_MADE, TASK);
+	does(LOOP, S_EXIT, READER);
+	/* Nothing was read since. */
+	passes(TASK + 1);
+	/* It was said before the next one was read. */
+	does(LOOP, S_READ, 0);
+	reads(LOOP, 2);
+	does(LOOP, S_ENTER, READER);
+	does(LOOP, S_MADE, TASK + 2);
+	does(LOOP, S_EXIT, READER);
+	/* Two were read. */
+	reads(LOOP, 3);
+	reads(LOOP, 4);
+	passes(TASK + 3);
+	reads(LOOP, 5);
+	passes(TASK + 4);
+	/* What is read within a context is of that one. */
+	does(LOOP, S_ENTER, READER);
+	reads(LOOP, 6);
+	does(LOOP, S_READ, 0);
+	does(LOOP, S_EXIT, READER);
+	does(LOOP, S_ENTER, READER);
+	does(LOOP, S_MADE, TASK + 5);
+	does(LOOP, S_EXIT, READER);
+	for (uint32_t i = 0; i <= 5; i++)
+		works(WORKER, TASK + i);
+	for (uint32_t i = 1; i <= 6; i++)
+		answers(LOOP, i);
+	check_runs_are_of("----5-");
 }
 
 TEST(an_address_that_is_used_again_is_a_new_context)

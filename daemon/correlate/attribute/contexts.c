@@ -2,7 +2,8 @@
 /*
  * A thread that reads a request makes contexts, in which it or other threads work for that request,
  * and these make further ones. So the request of a context is the one that its maker had read since
- * it entered the context that it was in; or else the maker's own.
+ * it entered the context that it was in; or else the maker's own. Some loops read before they enter
+ * the context (POINT): what was read counts as read in there.
  *
  * A context works for one request only if no two requests were read where it was made. A context
  * that outlives its request may serve others: where a run of a request's contexts begins after its
@@ -50,6 +51,11 @@ struct thread_contexts {
 	 * work since. Work that it makes then may be that of a request that is not seen. */
 	uint32_t request;
 	bool several, made;
+	/* Since it last entered a context from outside of all: the request that it has read, index
+	 * + 1; whether it has read others, too; whether the next context is for what it has read.
+	 */
+	uint32_t read;
+	bool read_several, read_for_next;
 };
 
 struct context_run {
@@ -154,6 +160,14 @@ void contexts_free(struct correlator *c, const struct entry *e)
 		put(c, key_of(e), (struct context){});
 }
 
+void contexts_point(struct correlator *c, const struct entry *e)
+{
+	struct thread_contexts *t = thread_get(c, e->thread);
+
+	if (t)
+		t->read_for_next = !t->n;
+}
+
 /* Records were lost, or what runs on the thread was exchanged in between. */
 static void misfit(struct correlator *c, struct thread_contexts *t, const struct entry *e)
 {
@@ -164,6 +178,7 @@ static void misfit(struct correlator *c, struct thread_contexts *t, const struct
 void contexts_open(struct correlator *c, const struct entry *e)
 {
 	struct thread_contexts *t = thread_get(c, e->thread);
+	struct entered *in;
 	uint64_t *found;
 
 	if (!t || !is_context(c, e))
@@ -180,9 +195,18 @@ void contexts_open(struct correlator *c, const struct entry *e)
 			break;
 		}
 	found = map_get(&c->contexts.at, key_of(e));
-	t->in[t->n++] = (struct entered){ .key = key_of(e),
-					  .context = found ? (uint32_t)*found + 1 : 0,
-					  .since_ns = e->record->head.time };
+	in = &t->in[t->n++];
+	*in = (struct entered){ .key = key_of(e),
+				.context = found ? (uint32_t)*found + 1 : 0,
+				.since_ns = e->record->head.time };
+	if (t->n > 1)
+		return;
+	if (t->read_for_next) {
+		in->request = t->read;
+		in->several = t->read_several;
+	}
+	t->read = 0;
+	t->read_several = t->read_for_next = false;
 }
 
 void contexts_close(struct correlator *c, const struct entry *e)
@@ -210,6 +234,11 @@ void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request)
 	struct thread_contexts *t = thread_get(c, thread);
 	struct entered *in = t ? innermost(t) : NULL;
 
+	if (t && !t->n) {
+		t->read_several |= t->read && t->read != request + 1;
+		t->read = request + 1;
+		t->read_for_next = false;
+	}
 	if (in) {
 		in->several |= in->request && in->request != request + 1;
 		in->request = request + 1;

@@ -31,6 +31,9 @@ struct contexts {
 void contexts_enqueue(struct correlator *c, const struct entry *e);
 /* One is made, to work for none. */
 void contexts_free(struct correlator *c, const struct entry *e);
+/* The context that the thread enters next, and is in no other one, works for the request that the
+ * thread has read since it last entered one so. */
+void contexts_point(struct correlator *c, const struct entry *e);
 /* The thread begins to work in it, and ends that. */
 void contexts_open(struct correlator *c, const struct entry *e);
 void contexts_close(struct correlator *c, const struct entry *e);

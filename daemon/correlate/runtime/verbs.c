@@ -53,6 +53,7 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 			 [VERB_POINT] = memory_point },
 	[WORK_CONTEXT] = { [VERB_ENQUEUE] = contexts_enqueue,
 			   [VERB_FREE] = contexts_free,
+			   [VERB_POINT] = contexts_point,
 			   [VERB_OPEN] = contexts_open,
 			   [VERB_CLOSE] = contexts_close },
 };

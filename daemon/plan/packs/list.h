@@ -5,4 +5,5 @@
 #define PACKS(X)                                                                                   \
 	X(tensorflow)                                                                              \
 	X(onnxruntime)                                                                             \
-	X(openvino) X(pytorch) X(jax) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python)
+	X(openvino)                                                                                \
+	X(pytorch) X(jax) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python) X(uvloop)
