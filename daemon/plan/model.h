@@ -86,8 +86,8 @@ enum work {
 	WORK_SCRIPT,
 	/* What a server's threads hand one another, to work for one request: an object or a number
 	 * (value; value2: 0, or what is equal for all of a process). ENQUEUE: it is made; OPEN,
-	 * CLOSE: the thread works on it. POINT: what the thread works on next is for the request
-	 * that it has read since it last worked on any. */
+	 * CLOSE: the thread works on it. POINT: if the thread works on none now, what it works on
+	 * next is for the request that it has read since it last did. */
 	WORK_CONTEXT,
 	WORK_COUNT,
 };

@@ -14,7 +14,7 @@ import uvicorn
 from truth import run_until_signal
 
 
-# By the loop.
+# Of HTTP, for each loop.
 PARSERS = {"asyncio": "h11", "uvloop": "httptools"}
 
 

@@ -260,11 +260,57 @@ TEST(what_a_loop_has_read_is_passed_once_and_to_no_other_context)
 	does(LOOP, S_ENTER, READER);
 	does(LOOP, S_MADE, TASK + 5);
 	does(LOOP, S_EXIT, READER);
-	for (uint32_t i = 0; i <= 5; i++)
+	does(LOOP, S_ENTER, READER);
+	reads(LOOP, 7);
+	does(LOOP, S_EXIT, READER);
+	passes(TASK + 6);
+	for (uint32_t i = 0; i <= 6; i++)
 		works(WORKER, TASK + i);
-	for (uint32_t i = 1; i <= 6; i++)
+	for (uint32_t i = 1; i <= 7; i++)
 		answers(LOOP, i);
-	check_runs_are_of("----5-");
+	check_runs_are_of("----5--");
+}
+
+TEST(what_was_read_in_a_context_that_was_not_seen_is_not_passed)
+{
+	begin();
+	/* It was entered before the window. */
+	reads(LOOP, 1);
+	does(LOOP, S_EXIT, READER);
+	passes(TASK);
+	works(WORKER, TASK);
+	answers(LOOP, 1);
+	check_runs_are_of("-");
+}
+
+TEST(tasks_within_another_context_are_of_what_their_own_was_made_for)
+{
+	begin();
+	reads(LOOP, 1);
+	passes(TASK + 1);
+	/* A connection has ended: nothing is entered for it. */
+	does(LOOP, S_READ, 0);
+	does(LOOP, S_ENTER, READER + 1);
+	calls(TASK + 1, CALL + 1);
+	does(LOOP, S_MADE, TASK + 2);
+	does(LOOP, S_EXIT, READER + 1);
+	works(WORKER, CALL + 1);
+	works(WORKER, TASK + 2);
+	answers(LOOP, 1);
+	check_runs_are_of("1-");
+}
+
+TEST(the_next_request_of_a_connection_may_be_served_in_a_context_of_the_one_before)
+{
+	begin();
+	reads_and_makes(1, TASK);
+	works(WORKER, TASK);
+	reads_and_makes(1, TASK + 1);
+	works(WORKER, TASK);
+	works(WORKER, TASK + 1);
+	answers(LOOP, 1);
+	answers(LOOP, 1);
+	check_runs_are_of("1-1");
 }
 
 TEST(an_address_that_is_used_again_is_a_new_context)

@@ -51,9 +51,9 @@ struct thread_contexts {
 	 * work since. Work that it makes then may be that of a request that is not seen. */
 	uint32_t request;
 	bool several, made;
-	/* Since it last entered a context from outside of all: the request that it has read, index
-	 * + 1; whether it has read others, too; whether the next context is for what it has read.
-	 */
+	/* Outside of all contexts, since it last entered one: the last request that it has read,
+	 * index + 1; whether it has read others, too; whether the next context is for what it has
+	 * read. */
 	uint32_t read;
 	bool read_several, read_for_next;
 };
@@ -168,10 +168,17 @@ void contexts_point(struct correlator *c, const struct entry *e)
 		t->read_for_next = !t->n;
 }
 
+static void forget_read(struct thread_contexts *t)
+{
+	t->read = 0;
+	t->read_several = t->read_for_next = false;
+}
+
 /* Records were lost, or what runs on the thread was exchanged in between. */
 static void misfit(struct correlator *c, struct thread_contexts *t, const struct entry *e)
 {
 	t->n = 0;
+	forget_read(t);
 	c->contexts.n_misfits[e->record->head.target]++;
 }
 
@@ -205,8 +212,7 @@ void contexts_open(struct correlator *c, const struct entry *e)
 		in->request = t->read;
 		in->several = t->read_several;
 	}
-	t->read = 0;
-	t->read_several = t->read_for_next = false;
+	forget_read(t);
 }
 
 void contexts_close(struct correlator *c, const struct entry *e)
@@ -219,9 +225,11 @@ void contexts_close(struct correlator *c, const struct entry *e)
 		t->n_deeper--;
 		return;
 	}
-	/* What was entered before the window ends. */
-	if (!t->n)
+	/* What was entered before the window ends. What was read since was read in there. */
+	if (!t->n) {
+		forget_read(t);
 		return;
+	}
 	if (t->in[t->n - 1].key == key_of(e)) {
 		t->n--;
 		return;
@@ -335,6 +343,18 @@ static uint32_t request_of(const struct correlator *c, const struct context_run 
 				c->t->threads[c->t->spans[run->span].thread].process);
 }
 
+/* A server may serve the next request of a connection of HTTP/1 in a context of the one before. */
+static bool may_be_of_next(const struct correlator *c, uint32_t request, uint64_t time)
+{
+	uint32_t next = requests_state(&c->requests, request)->next;
+	const struct request *q;
+
+	if (next == NO_REQUEST)
+		return false;
+	q = requests_get(&c->requests, next);
+	return (q->read_start_ns ?: q->start_ns) <= time;
+}
+
 /* What was made while records were lost is unknown. A request may be cut off before its run. */
 static bool is_claim(struct correlator *c, const struct context_run *run, uint32_t request)
 {
@@ -342,6 +362,7 @@ static bool is_claim(struct correlator *c, const struct context_run *run, uint32
 	uint64_t start = c->t->spans[run->span].start_ns;
 
 	return claims_can_be_of(c, run->span, request) && start <= q->end_ns &&
+	       !may_be_of_next(c, request, start) &&
 	       !losses_within(&c->losses, MIN(q->read_start_ns ?: q->start_ns, run->work.since_ns),
 			      start);
 }

@@ -31,8 +31,8 @@ struct contexts {
 void contexts_enqueue(struct correlator *c, const struct entry *e);
 /* One is made, to work for none. */
 void contexts_free(struct correlator *c, const struct entry *e);
-/* The context that the thread enters next, and is in no other one, works for the request that the
- * thread has read since it last entered one so. */
+/* If the thread is in no context: the next one that it enters works for the request that it has
+ * read, outside of all, since it last entered one; of several, for none. */
 void contexts_point(struct correlator *c, const struct entry *e);
 /* The thread begins to work in it, and ends that. */
 void contexts_open(struct correlator *c, const struct entry *e);

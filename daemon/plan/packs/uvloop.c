@@ -2,8 +2,8 @@
 /*
  * uvloop, an event loop of Python on libuv. libuv reads from a connection, and then calls one of
  * these two functions, which enters the connection's context and passes the bytes to the protocol
- * in there. asyncio's own loop reads in the context. Names are those of the wheels of 0.17.0 to
- * 0.23.0, which have symbols.
+ * in there. asyncio's own loop reads in the context. Names of 0.23.0, whose wheel has symbols, as
+ * those from 0.17.0 on have.
  */
 #include <stddef.h>
 
