@@ -43,6 +43,7 @@ static struct plan_site site_of_evaluator(void)
 
 	plan.packs = pack_set_get(UINT64_MAX);
 	file.plan = &plan;
+	CHECK(plan.packs);
 	while (plan.packs->rows[site.spec]->work != WORK_SCRIPT)
 		site.spec++;
 	return site;

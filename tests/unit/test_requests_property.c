@@ -819,6 +819,7 @@ static void trial_fly(struct trial *trial, uint64_t bytes)
 	struct request_filter all = {};
 	int error = view ? 0 : -ENOMEM;
 
+	CHECK(view);
 	trial->d.start_ns = MAX(trial->d.start_ns, flight_view_oldest(view));
 	if (!error)
 		error = flight_view_correlate(view, trial->d.start_ns, trial->d.stop_ns, 0, &all,
