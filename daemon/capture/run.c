@@ -2,7 +2,6 @@
 #include "daemon/capture/run.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -338,8 +337,7 @@ static int run_window(struct capture *c, struct session *s)
 
 void capture_post(struct capture *c, loop_fn callback)
 {
-	while (loop_post(c->shared->loop, callback, c) < 0)
-		poll(NULL, 0, 100);
+	loop_post_surely(c->shared->loop, callback, c);
 }
 
 static void on_planned(void *data)

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +39,7 @@ static void *lifecycle_thread(void *data)
 	struct lifecycles *l = data;
 
 	start_watch_run(&l->watch);
-	while (loop_post(l->options.loop, on_ended, l) < 0)
-		poll(NULL, 0, 100);
+	loop_post_surely(l->options.loop, on_ended, l);
 	return NULL;
 }
 

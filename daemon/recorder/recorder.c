@@ -2,7 +2,6 @@
 #include "daemon/recorder/recorder.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -516,8 +515,7 @@ static void *recorder_thread(void *data)
 	}
 	end_session(r);
 	serve_snapshots(r);
-	while (loop_post(r->options.loop, on_ended, r) < 0)
-		poll(NULL, 0, 100);
+	loop_post_surely(r->options.loop, on_ended, r);
 	return NULL;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,8 +110,7 @@ static void on_done(void *data)
 
 static void post_done(struct snapshot *s)
 {
-	while (loop_post(s->loop, on_done, s) < 0)
-		poll(NULL, 0, 100);
+	loop_post_surely(s->loop, on_done, s);
 }
 
 /* Only what was shed within the window is reported. */

@@ -213,7 +213,7 @@ static void *ask_thread(void *data)
 	a->is_ruled_out =
 		ask_broker(&a->doctor, options->proxy, a->pid <= INT32_MAX ? (pid_t)a->pid : 0);
 	forecast_get(options->proxy, options->cache, &a->forecast);
-	loop_post(options->loop, on_asked, a);
+	loop_post_surely(options->loop, on_asked, a);
 	return NULL;
 }
 

@@ -465,7 +465,7 @@ static void end_when_idle(void *data)
 	if (!capture_count(s->captures) && s->lifecycles)
 		lifecycles_end(s->lifecycles);
 	if (capture_count(s->captures) || s->recorder || s->lifecycles || s->n_doctors)
-		loop_post(s->options.loop, end_when_idle, s);
+		loop_post_surely(s->options.loop, end_when_idle, s);
 	else
 		loop_exit(s->options.loop, 0);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
@@ -264,6 +265,12 @@ int loop_post(struct loop *loop, loop_fn callback, void *data)
 		eventfd_write(loop->post_fd, 1);
 	pthread_mutex_unlock(&loop->post_lock);
 	return 0;
+}
+
+void loop_post_surely(struct loop *loop, loop_fn callback, void *data)
+{
+	while (loop_post(loop, callback, data) < 0)
+		poll(NULL, 0, 100);
 }
 
 static void run_posted(struct loop *loop)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event loop of one thread: file descriptors (epoll), timers and results of other threads. Only
- * loop_post() may be called from another thread. Any function here may be called from any callback
- * of the loop, also to free the source or timer that is being called, or one whose event is already
- * waiting: a freed source or timer is not called again.
+ * loop_post() and loop_post_surely() may be called from another thread. Any function here may be
+ * called from any callback of the loop, also to free the source or timer that is being called, or
+ * one whose event is already waiting: a freed source or timer is not called again.
  */
 #pragma once
 
@@ -69,3 +69,5 @@ struct loop_timer *loop_timer_free(struct loop_timer *timer);
  * The posting threads must end before loop_free(). -ENOMEM.
  */
 int loop_post(struct loop *loop, loop_fn callback, void *data);
+/* The same for what must happen: waits until there is memory. */
+void loop_post_surely(struct loop *loop, loop_fn callback, void *data);

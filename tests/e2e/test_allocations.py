@@ -75,7 +75,7 @@ class Allocations(harness.TestCase):
         """What clients ask for; the exit statuses."""
         out = self.directory / f"out-{number}"
         pid = self.server.pid
-        commands = (("targets",), ("plan", "--pid", pid), ("status",), ("snapshot", "-o", out / "snapshot"),
+        commands = (("doctor", "--pid", pid), ("targets",), ("plan", "--pid", pid), ("status",), ("snapshot", "-o", out / "snapshot"),
                     ("capture", "--pid", pid, "--level", 3, "--memory", "-d", "100ms", "--slowest", 3, "--requests", out / "requests.jsonl",
                      "--record", out / "recording.tfp", "-o", out / "logdir"))
         out.mkdir()
@@ -98,7 +98,7 @@ class Allocations(harness.TestCase):
         harness.wait_until(lambda: harness.ctl(daemon, "snapshot", "-o", self.directory / "early").status == 0, 10, "something is recorded")
         # What runs only now and then has run once.
         for number in range(2):
-            self.assertEqual(self.exercise(daemon, f"first-{number}"), [0] * 5, daemon.stderr()[-2000:])
+            self.assertEqual(self.exercise(daemon, f"first-{number}"), [0] * 6, daemon.stderr()[-2000:])
         sites = self.choose(self.table.seen())
         ends, fired = collections.Counter(), 0
         for number, site in enumerate(sites):

@@ -281,7 +281,7 @@ static void exit_loop(void *data)
 
 static void end(struct fixture *f)
 {
-	loop_post(f->loop, exit_loop, f);
+	loop_post_surely(f->loop, exit_loop, f);
 	pthread_join(f->thread, NULL);
 	grpc_server_free(f->server);
 	CHECK_EQ(f->n_peers, 0);
