@@ -309,14 +309,8 @@ E2E_BESIDE_PARTS := device_plane.py+Replayed+Live faults.py+written_whole+list_o
 	supervisor.py+stay_connected+new_connections+keep_their_ports+last_reload+recorder_goes_on+again_and_again+stops_when_asked \
 	listeners.py+h2spec+older_TLS+after_SIGHUP+without_a_certificate+wrong_certificate+.Reload
 E2E_FILES := $(patsubst tests/e2e/test_%,%,$(sort $(wildcard tests/e2e/test_*.py)))
-# End-to-end tests that measure no time and no cost, but use what the host has only once, or look at all of its processes.
-E2E_APART := allocations.py doctor.py event_loops.py hostile_front.py other_users.py reference.py startup.py tensorboard.py
-E2E_APART_REST := authority.py captures.py cli.py device_plane.py faults.py machine.py make.py openvino.py options.py scripts.py
 part_file = $(firstword $(subst +, ,$(1)))
-# Of a file with parts that run beside others, the rest.
-E2E_RESTS := $(subst +,+^,$(E2E_BESIDE_PARTS))
-E2E_APART += $(foreach rest,$(E2E_RESTS),$(if $(filter $(E2E_APART_REST),$(call part_file,$(rest))),$(rest)))
-E2E_ALONE := $(filter-out $(E2E_APART),$(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(E2E_RESTS))
+E2E_ALONE := $(filter-out $(E2E_BESIDE) $(foreach part,$(E2E_BESIDE_PARTS),$(call part_file,$(part))),$(E2E_FILES)) $(subst +,+^,$(E2E_BESIDE_PARTS))
 # Each as a file and words: "$(PYTHON) tests/e2e/test_cli.py BadUsage".
 e2e_commands = $(foreach test,$(1),"$(PYTHON) tests/e2e/test_$(subst +, ,$(test))")
 # What make test runs of them: each a file, with the words that choose its tests.
@@ -379,8 +373,7 @@ golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
 e2e: all servers fixtures sites sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
-	$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --apart $(call e2e_commands,$(E2E_APART)) \
-		--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
+	$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
 
 # The tests that a change most likely breaks, in minutes.
 test: deps
@@ -389,10 +382,9 @@ test: deps
 		--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_SHORT))
 
 # Everything except the long tests.
-CHECKS = --beside ./tests/lint $(GCC_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) \
-	--apart $(call e2e_commands,$(E2E_APART)) "$(KERNELS) --short" \
-	--spare "$(MAKE) -s clang" $(SAN_UNITS) "$(CHECK_GOLDEN) build/san/tfprofctl" "tests/fuzz/run --check $(CHECK_FUZZ_SECONDS) $(FUZZ_NAMES)" \
-	--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
+CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" "$(CHECK_GOLDEN) build/san/tfprofctl" \
+	"nice -n 19 tests/fuzz/run --check $(CHECK_FUZZ_SECONDS) $(FUZZ_NAMES)" \
+	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(RUN) 900 $(CHECKS)
