@@ -211,9 +211,7 @@ TEST(the_loop_itself_may_run)
 static void passes(uint64_t task)
 {
 	does(LOOP, S_READ, 0);
-	does(LOOP, S_ENTER, READER);
-	does(LOOP, S_MADE, task);
-	does(LOOP, S_EXIT, READER);
+	calls(READER, task);
 }
 
 TEST(a_loop_that_reads_first_passes_its_request_to_the_context_that_it_enters_next)
@@ -235,17 +233,13 @@ TEST(what_a_loop_has_read_is_passed_once_and_to_no_other_context)
 	begin();
 	reads(LOOP, 1);
 	/* It does not say that this one is for what was read. */
-	does(LOOP, S_ENTER, READER);
-	does(LOOP, S_MADE, TASK);
-	does(LOOP, S_EXIT, READER);
+	calls(READER, TASK);
 	/* Nothing was read since. */
 	passes(TASK + 1);
 	/* It was said before the next one was read. */
 	does(LOOP, S_READ, 0);
 	reads(LOOP, 2);
-	does(LOOP, S_ENTER, READER);
-	does(LOOP, S_MADE, TASK + 2);
-	does(LOOP, S_EXIT, READER);
+	calls(READER, TASK + 2);
 	/* Two were read. */
 	reads(LOOP, 3);
 	reads(LOOP, 4);
@@ -257,9 +251,7 @@ TEST(what_a_loop_has_read_is_passed_once_and_to_no_other_context)
 	reads(LOOP, 6);
 	does(LOOP, S_READ, 0);
 	does(LOOP, S_EXIT, READER);
-	does(LOOP, S_ENTER, READER);
-	does(LOOP, S_MADE, TASK + 5);
-	does(LOOP, S_EXIT, READER);
+	calls(READER, TASK + 5);
 	does(LOOP, S_ENTER, READER);
 	reads(LOOP, 7);
 	does(LOOP, S_EXIT, READER);
