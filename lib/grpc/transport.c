@@ -157,7 +157,7 @@ static int keep_names(struct grpc_transport *transport)
 		return -ENOMEM;
 	if (X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
 		size = BIO_get_mem_data(bio, &text);
-		r = keep_name(transport, "", text, (size_t)MAX(size, 0l));
+		r = keep_name(transport, "", text, (size_t)MAX(size, 0L));
 	}
 	BIO_free(bio);
 	return r < 0 ? r : keep_alternatives(transport, certificate);
