@@ -86,8 +86,10 @@ static int read_directory(const char *path, struct entry **ret, size_t *ret_n)
 	DIR *directory = fd < 0 ? NULL : directory_list(fd);
 	const struct dirent *item;
 	size_t allocated = 0;
-	int r = directory ? 0 : -errno;
+	int r = 0;
 
+	if (!directory)
+		return -errno;
 	while (r >= 0 && (item = readdir(directory))) {
 		r = array_reserve(ret, *ret_n, &allocated, sizeof(**ret), 1);
 		if (r >= 0)
@@ -95,8 +97,7 @@ static int read_directory(const char *path, struct entry **ret, size_t *ret_n)
 		if (r > 0)
 			++*ret_n;
 	}
-	if (directory)
-		closedir(directory);
+	closedir(directory);
 	if (r >= 0 && *ret_n)
 		qsort(*ret, *ret_n, sizeof(**ret), compare);
 	return MIN(r, 0);

@@ -328,7 +328,7 @@ enum outcome session_ask_running(const struct daemon_address *address, const cha
 	struct session *session = NULL;
 	enum outcome outcome = session_open_running(address, &session);
 
-	if (outcome == OUTCOME_OK)
+	if (session)
 		outcome = session_call(session, path, "", 0, timeout_ns, ret_message, ret_size);
 	session_free(session);
 	return outcome;

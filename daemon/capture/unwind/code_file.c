@@ -185,13 +185,14 @@ static int merge(struct unwind_rows *to, struct unwind_rows *from)
 	if (n_rows > ALL_ROWS_MAX)
 		return -E2BIG;
 	functions = calloc((size_t)to->n_functions + from->n_functions + 1, sizeof(functions[0]));
+	if (!functions)
+		return -ENOMEM;
 	rows = realloc(to->rows, (n_rows + 1) * sizeof(rows[0]));
-	if (rows)
-		to->rows = rows;
-	if (!rows || !functions) {
+	if (!rows) {
 		free(functions);
 		return -ENOMEM;
 	}
+	to->rows = rows;
 	memcpy(rows + to->n_rows, from->rows, from->n_rows * sizeof(rows[0]));
 	while (a < to->n_functions || b < from->n_functions) {
 		struct unwind_function f;
