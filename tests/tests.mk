@@ -3,7 +3,7 @@
 VENV := build/venv/requirements.sha256
 PYTHON := build/venv/bin/python
 TRITON_BACKEND := build/servers/triton/half_plus_two/libtriton_half_plus_two.so
-SERVERS := build/servers/native_server build/servers/onnx_server build/servers/load_client build/servers/hog $(TRITON_BACKEND)
+SERVERS := build/servers/native_server build/servers/onnx_server build/servers/torch_server build/servers/load_client build/servers/hog $(TRITON_BACKEND)
 MODELS := build/models/stamp
 GEN_PYTHON := $(PROTOS:lib/proto/%.proto=$(GEN)/python/%_pb2.py)
 
@@ -26,12 +26,20 @@ build/servers/native_server: $(NATIVE_SRC) $(NATIVE_DEP) $(VENV)
 	$(CXX) -pie -o $@ $@.*.o -L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -lnghttp2 -lpthread \
 		"-Wl,-rpath,\$$ORIGIN/../../$$wheel"
 
-# The same server with ONNX Runtime's library for C, which it loads when it starts.
-ONNX_SRC := $(filter-out tests/servers/model.c,$(NATIVE_SRC)) tests/servers/onnx/model.c
-build/servers/onnx_server: $(ONNX_SRC) $(wildcard tests/servers/*.h) tests/servers/onnx/api.h lib/base/macro.h
+# The same server with other runtimes: ONNX Runtime's library for C, which it loads when it starts, and PyTorch's for C++.
+OTHER_SRC := $(filter-out tests/servers/model.c,$(NATIVE_SRC)) tests/servers/runtimes/no_profiler.c
+OTHER_DEP := $(OTHER_SRC) $(wildcard tests/servers/*.h) lib/base/macro.h
+build/servers/onnx_server: tests/servers/runtimes/onnx.c tests/servers/runtimes/onnx_api.h $(OTHER_DEP)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $(ONNX_SRC) -lnghttp2 -lpthread -ldl
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $(OTHER_SRC) $< -lnghttp2 -lpthread -ldl
+build/servers/torch.o: tests/servers/runtimes/torch.cc tests/servers/model.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) -std=gnu++17 -Wall -Wextra -Werror -O2 -g -fPIE -I. -c -o $@ $<
+build/servers/torch_server: build/servers/torch.o $(OTHER_DEP)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIE -pie -I. -D_GNU_SOURCE -o $@ $(OTHER_SRC) $< -lnghttp2 -lpthread -ltorch_cpu -lc10 -lstdc++
 
 # A backend for Triton: what it calls is in the server that loads it.
 $(TRITON_BACKEND): tests/servers/triton/backend.c tests/servers/triton/api.h
@@ -366,19 +374,19 @@ sanitized:
 	$(MAKE) SAN=address,undefined all $(SAN_UNITS) fuzz_checks
 
 unit: $(UNIT_BIN) $(OUT)/tfprofctl
-	$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
+	@$(RUN) 300 --beside $(UNIT_BIN) "$(CHECK_GOLDEN) $(OUT)/tfprofctl"
 
 # After a change of the output: review the difference before committing it.
 golden: build/tfprofctl
 	$(CHECK_GOLDEN) --update build/tfprofctl
 
 e2e: all servers fixtures sites sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
-	$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
+	@$(RUN) 900 --beside $(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE))
 
 # The tests that a change most likely breaks, in minutes.
 test: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS)
-	$(RUN) 300 --beside ./tests/lint $(GCC_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" \
+	@$(RUN) 300 --beside ./tests/lint $(GCC_UNITS) "$(CHECK_GOLDEN) build/tfprofctl" \
 		--alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_SHORT))
 
 # Everything except the long tests.
@@ -387,7 +395,7 @@ CHECKS = --beside ./tests/lint "$(MAKE) -s clang" $(GCC_UNITS) $(SAN_UNITS) "$(C
 	$(call e2e_commands,$(E2E_BESIDE) $(E2E_BESIDE_PARTS)) --alone "$(CHECK_SITES)" $(call e2e_commands,$(E2E_ALONE)) "$(KERNELS) --short"
 check: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
-	$(RUN) 900 $(CHECKS)
+	@$(RUN) 900 $(CHECKS)
 
 # The long tests: all random cases with sanitizers, too, full counts, faults and mutations by the hundred, and all tests on Debian's kernels.
 LONG_E2E := allocations.py captures.py+thousand+sanitizers+cycles discovery.py+storm_of encrypted_grpc.py event_loops.py harm.py+Kills+hundreds hostile_target.py jax.py+Harmless \
@@ -396,7 +404,7 @@ long: export CHECK_LONG := 1
 long: deps
 	$(MAKE) -j$(shell nproc) $(TEST_PROGRAMS) sanitized $(GO_TOOLS) $(KERNEL_PROGRAMS)
 	$(FUZZ_BUILD) -j$(shell nproc) fuzzers
-	$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) "$(MAKE) -s analyze" --alone "tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)" $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
+	@$(RUN) 3600 --beside $(GCC_UNITS) $(SAN_UNITS) "$(MAKE) -s analyze" --alone "tests/fuzz/run $(SECONDS) $(FUZZ_NAMES)" $(call e2e_commands,$(LONG_E2E)) "$(KERNELS)"
 
 # Debian's kernels, in an emulator: all of tests/kernels, which writes docs/kernels.md. A short form is part of check.
 kernels: deps

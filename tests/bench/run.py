@@ -29,6 +29,7 @@ import pages
 import recorder
 import request_cost
 import result
+import runtimes
 import sampling
 import settings
 import sites
@@ -47,6 +48,7 @@ PARTS = {
     "pages": ("Opening a capture of many events", pages.run, 12),
     "front": ("Clients beside each other", front.run, 2),
     "throughput": ("What captures cost the server", throughput.run, 5),
+    "runtimes": ("What captures cost other runtimes, and their own profilers", runtimes.run, 8),
     "sampling": ("What a capture costs that samples ops", sampling.run, 70),
     "requests": ("What seeing requests costs", request_cost.run, 9),
     "latency": ("How far latencies are from the clients'", latency.run, 3),

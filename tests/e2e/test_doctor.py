@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -51,7 +52,10 @@ class WithDaemon(DoctorTestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.before = harness.bpf_objects()
-        cls.daemon = harness.Daemon()
+        state = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(state.cleanup)
+        # Where nothing is stored, it measures.
+        cls.daemon = harness.Daemon("--state-dir", state.name)
         cls.addClassCleanup(cls.daemon.stop)
         cls.server = harness.NativeServer(["half_plus_two"], http=False, self_load=1)
         cls.addClassCleanup(cls.server.stop)
@@ -187,13 +191,13 @@ class Calibration(DoctorTestCase):
     def cost(self, daemon):
         return self.doctor(daemon=daemon)[1]["probe-cost"][1]
 
-    def measured(self, state=None):
+    def measured(self, state):
         """The cost that a new daemon reports, and the file in which it kept its measurement. It keeps none of a busy machine, and measures again
         after a minute: a new one does at once."""
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         for _ in range(10):
-            daemon = self.start(harness.Daemon, *(["--state-dir", state] if state else []))
-            cost, kept = self.cost(daemon), (state or daemon.state) / "cache/calibration"
+            daemon = self.start(harness.Daemon, "--state-dir", state)
+            cost, kept = self.cost(daemon), state / "cache/calibration"
             text = kept.read_text() if kept.exists() else ""
             daemon.stop()
             if text.startswith(boot):
@@ -201,7 +205,7 @@ class Calibration(DoctorTestCase):
         self.fail("no measurement was kept")
 
     def test_the_cost_is_measured_once_per_boot(self):
-        first, text = self.measured()
+        first, text = self.measured(self.directory / "measured")
         boot, links, emulated, stepped, *_ = text.split()
         self.assertIn(f"{emulated} ns here, {stepped} ns", first)
         # What another daemon finds there it takes for true, and does not touch.

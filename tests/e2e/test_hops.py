@@ -9,26 +9,28 @@ import test_requests
 from test_requests import Case
 
 MODEL = "half_plus_two"
+# Between two network namespaces; addresses for examples (RFC 5737).
+LINK, NEAR, FAR = "tfprofd-hop", "198.51.100.1", "198.51.100.2"
 
 
 class Gateway(harness.Server):
     def __init__(self, name, backend, log):
         self.log = log
-        super().__init__(name, [harness.PYTHON, harness.SERVERS / f"{name}.py", backend.port, log], (), False, False)
+        super().__init__(name, [harness.PYTHON, harness.SERVERS / f"{name}.py", backend, log], (), False, False)
 
     def entries(self):
         return {entry["id"]: entry for entry in map(json.loads, self.log.read_text().splitlines())}
 
 
 class Hops(test_requests.Comparison):
-    def begin(self, gateway):
+    def begin(self, gateway, address="127.0.0.1", prefix=()):
         self.truth = self.directory / "truth"
-        self.backend = self.start(harness.NativeServer, [MODEL], arguments=["--truth", self.truth])
-        self.gateway = self.start(Gateway, gateway, self.backend, self.directory / "gateway.log")
+        self.backend = self.start(harness.NativeServer, [MODEL], prefix=prefix, arguments=["--truth", self.truth])
+        self.gateway = self.start(Gateway, gateway, f"{address}:{self.backend.port}", self.directory / "gateway.log")
         harness.wait_target(self.daemon, self.backend.pid)
 
-    def check(self, gateway, *loads):
-        self.begin(gateway)
+    def check(self, gateway, *loads, **backend):
+        self.begin(gateway, **backend)
         cases = [Case(gateway, True, MODEL, clients, rate, True) for clients, rate in loads]
         for case in cases:
             self.capture(case, [self.gateway.pid, self.backend.pid], self.gateway.port)
@@ -68,6 +70,17 @@ class Hops(test_requests.Comparison):
 
     def test_tasks_of_an_event_loop(self):
         self.check("asgi_gateway", (1, 100), (8, 200), (64, 0))
+
+    def test_a_server_in_a_network_namespace_of_its_own(self):
+        other = self.start(harness.Process, "namespace", ["unshare", "-n", "sh", "-c", "ip link set lo up && echo ready && exec sleep 600"])
+        other.wait_ready(lambda: other.line("ready"))
+        inside = ["nsenter", f"--target={other.pid}", "--net"]
+        # It ends with the namespace.
+        for command in (f"ip link add {LINK} type veth peer name {LINK} netns {other.pid}", f"ip addr add {NEAR}/30 dev {LINK}", f"ip link set {LINK} up"):
+            self.assertEqual(harness.run(*command.split()).status, 0)
+        for command in (f"ip addr add {FAR}/30 dev {LINK}", f"ip link set {LINK} up"):
+            self.assertEqual(harness.run(*inside, *command.split()).status, 0)
+        self.check("gateway", (8, 400), (64, 0), address=FAR, prefix=[*inside, "env", f"LISTEN_ADDRESS={FAR}"])
 
 
 if __name__ == "__main__":

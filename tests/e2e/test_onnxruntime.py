@@ -216,13 +216,8 @@ class Served(Compared):
         self.model.write_bytes(onnx_model.half_plus_two())
 
     def native(self, way, right, exact, ways=(True, False)):
-        truth = self.directory / "truth"
         (library,) = (self.packages or test_sources.package("onnxruntime").parent).glob("onnxruntime/capi/libonnxruntime.so.*")
-        server = self.start(harness.Server, "onnx_server", [harness.BUILD / "servers/onnx_server", "--port", 0, "--grpc-port", 0,
-                                                            "--truth", truth, self.model.parents[1]], ("env", f"ONNX_RUN={way}", f"ONNX_LIBRARY={library}"), False, False)
-        server.grpc_port = int(server.line(r"grpc on (\d+)")[1])
-        self.run_cases(server, truth, [test_requests.Case(f"{way}, {'REST' if rest else 'gRPC'}", rest, "half_plus_two", clients, rate, right=right)
-                                       for rest, clients, rate in ((True, 8, 400), (True, 64, 0), (False, 8, 400)) if rest in ways], exact)
+        self.serve_another("onnx", self.model.parents[1], way, (f"ONNX_RUN={way}", f"ONNX_LIBRARY={library}"), right, exact, ways)
 
     def test_runs_of_a_server_in_c_have_their_requests(self):
         self.native("run", 1, True)

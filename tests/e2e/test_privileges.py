@@ -172,11 +172,15 @@ class Roles(Checks):
 class Reachable(Checks):
     """What somebody who has taken over a role can reach of the host, tried by a process that the kernel restricts in the same way."""
 
+    @staticmethod
+    def front(daemon):
+        """Restricted: it answers only then."""
+        harness.ctl_targets(daemon)
+        return daemon.front()
+
     def test_the_front_cannot_reach_the_host_s_files_by_any_of_its_descriptors(self):
         daemon = self.start(harness.Daemon)
-        front = daemon.front()
-        # It answers once it is restricted.
-        harness.ctl_targets(daemon)
+        front = self.front(daemon)
         self.assertFalse(os.path.exists(f"/proc/{front}/root/etc/shadow"))
         self.assertFalse(os.path.exists(f"/proc/{front}/root{harness.ROOT}"))
         cwd = os.readlink(f"/proc/{front}/cwd")
@@ -200,25 +204,26 @@ class Reachable(Checks):
         passwd = self.directory / "passwd"
         passwd.write_text(pathlib.Path("/etc/passwd").read_text() + "tfprofd-front:x:4242:4243::/:/usr/sbin/nologin\n")
         daemon = self.start(harness.Daemon, prefix=["unshare", "-m", "sh", "-c", f'mount --bind {passwd} /etc/passwd && exec "$@"', "sh"])
-        found = status(pathlib.Path(f"/proc/{daemon.front()}"))
+        found = status(pathlib.Path(f"/proc/{self.front(daemon)}"))
         self.assertEqual((set(found["Uid"].split()), set(found["Gid"].split())), ({"4242"}, {"4243"}))
         self.assertEqual((daemon.state / "cache").stat().st_uid, 4242)
 
     def test_without_that_user_a_daemon_has_the_same_one_again(self):
         daemon = self.start(harness.Daemon)
-        before = status(pathlib.Path(f"/proc/{daemon.front()}"))["Uid"]
+        before = status(pathlib.Path(f"/proc/{self.front(daemon)}"))["Uid"]
         self.assertEqual((daemon.state / "cache").stat().st_uid, int(before.split()[0]))
         daemon.send(signal.SIGTERM)
         daemon.wait(10)
         again = self.start(harness.Process, "tfprofd", daemon.argv)
         again.wait_ready(daemon.answers, 10)
+        harness.ctl_targets(daemon)
         front = next(pid for pid in harness.group_members(again.pid) if harness.name_of(pid) == "tfprofd-front")
         self.assertEqual(status(pathlib.Path(f"/proc/{front}"))["Uid"], before)
 
     def test_where_namespaces_are_forbidden_landlock_keeps_the_front_from_files(self):
         prefix = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
         daemon = self.start(harness.Daemon, prefix=prefix)
-        front = daemon.front()
+        front = self.front(daemon)
         self.assertEqual(own_namespaces(pathlib.Path(f"/proc/{front}")), set())
         self.assertEqual(status(pathlib.Path(f"/proc/{front}"))["Seccomp"], "2")
         self.assertIn("cannot leave the host's file system", daemon.stderr())

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import statistics
+import subprocess
 
 import harness
 import test_onnxruntime
@@ -129,6 +130,21 @@ class Served(test_requests.Comparison):
     def test_blocks_on_threads_of_an_event_loop_are_the_runs_of_their_requests(self):
         # Its packages are of the other interpreter.
         self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=[PACKAGES])
+
+    def native(self, way):
+        model = self.directory / "half_plus_two/1/model.pt"
+        model.parent.mkdir(parents=True)
+        subprocess.run([PYTHON, harness.SERVERS / "torch_model.py", model], check=True)
+        self.serve_another("torch", model.parents[1], f"{way}, C++", [f"TORCH_RUN={way}"], 1, True)
+
+    def test_blocks_of_a_server_in_cpp_are_the_runs_of_their_requests(self):
+        self.native("no_grad")
+
+    def test_blocks_in_inference_mode_of_a_server_in_cpp_are_the_runs_of_their_requests(self):
+        self.native("inference_mode")
+
+    def test_runs_of_torchscript_in_a_server_in_cpp_have_their_requests(self):
+        self.native("TorchScript")
 
     def test_threads_that_never_compute_gradients_again_have_no_wrong_request(self):
         self.serve("off", 0)

@@ -325,6 +325,15 @@ class Comparison(test_lifecycle.Lifecycle):
         """Those that serve, where the server is several."""
         return getattr(server, "workers", None) or [server.pid]
 
+    def serve_another(self, runtime, model, label, environment, right, exact, ways=(True, False)):
+        """Compares the server in C with another runtime, by REST and by gRPC; model: the directory of its half_plus_two."""
+        truth = self.directory / "truth"
+        server = self.start(harness.Server, runtime, [harness.BUILD / f"servers/{runtime}_server", "--port", 0, "--grpc-port", 0, "--truth", truth, model],
+                            ("env", *environment), False, False)
+        server.grpc_port = int(server.line(r"grpc on (\d+)")[1])
+        self.run_cases(server, truth, [Case(f"{label}, {'REST' if rest else 'gRPC'}", rest, "half_plus_two", clients, rate, right=right)
+                                       for rest, clients, rate in ((True, 8, 400), (True, 64, 0), (False, 8, 400)) if rest in ways], exact)
+
     def run_cases(self, server, truth_path, cases, exact=False):
         for pid in self.processes(server):
             harness.wait_target(self.daemon, pid)

@@ -266,7 +266,8 @@ class Reload(TestCase):
     def test_a_file_with_an_error_keeps_the_old_triggers_and_has_one_line(self):
         self.begin_slow(DAEMON + self.NEVER)
         log = self.reload(DAEMON + SLOW.replace("300ms", "fast"), "remain unchanged")
-        self.assertEqual(log.count("\n"), 1, log)
+        # The recorder may have taken in the server meanwhile.
+        log, = (line for line in log.splitlines() if " audit: " not in line)
         self.assertRegex(log, r"tfprofd\.ini:\d+: invalid duration 'fast': use 500ms, 2s, 1.5s or 1m; the configuration and the certificate remain unchanged")
         self.stays([])
         # The same daemon takes the next one.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """As gateway.py, on one event loop (uvicorn): each request has a task, and a connection of its own to the backend.
 
-usage: asgi_gateway.py BACKEND-PORT LOG"""
+usage: asgi_gateway.py BACKEND LOG"""
 import asyncio
 import json
 import signal
@@ -13,7 +13,7 @@ import time
 
 import uvicorn
 
-BACKEND = "127.0.0.1", int(sys.argv[1])
+BACKEND = sys.argv[1].split(":")
 
 
 async def send_on(path, name, body):

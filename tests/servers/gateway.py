@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A gateway for tests, on 127.0.0.1: it sends each request to the server at BACKEND-PORT and answers what that answers, a thread for each connection,
+"""A gateway for tests, on 127.0.0.1: it sends each request to the server BACKEND, HOST:PORT, and answers what that answers, a thread for each connection,
 which has a connection of its own to the backend. Prints "listening on PORT" and "ready"; ends with SIGTERM.
 
-usage: gateway.py BACKEND-PORT LOG
+usage: gateway.py BACKEND LOG
 For each request the log has a line of JSON: its id (x-request-id), the port of the connection to the backend, and when it was sent there and
 answered."""
 import http.client
@@ -24,7 +24,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if not self.backend:
-            self.backend = http.client.HTTPConnection("127.0.0.1", self.server.backend_port)
+            self.backend = http.client.HTTPConnection(self.server.backend)
             self.backend.connect()
         sent = time.monotonic_ns()
         self.backend.request("POST", self.path, body, {"x-request-id": self.headers["x-request-id"], "Content-Type": "application/json"})
@@ -46,9 +46,9 @@ class Gateway(http.server.ThreadingHTTPServer):
     request_queue_size = 512
     daemon_threads = True
 
-    def __init__(self, backend_port, log):
+    def __init__(self, backend, log):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.backend_port = backend_port
+        self.backend = backend
         self.log = open(log, "w", encoding="utf-8")
         self.lock = threading.Lock()
 
@@ -58,7 +58,7 @@ class Gateway(http.server.ThreadingHTTPServer):
 
 
 def main():
-    gateway = Gateway(int(sys.argv[1]), sys.argv[2])
+    gateway = Gateway(sys.argv[1], sys.argv[2])
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=gateway.shutdown).start())
     print(f"listening on {gateway.server_address[1]}\nready", flush=True)
     gateway.serve_forever()

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/servers/listener.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "lib/base/macro.h"
 
 int listener_open(uint16_t port, uint16_t *ret_port)
 {
+	const char *where = getenv("LISTEN_ADDRESS") ?: "127.0.0.1";
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_port = htons(port),
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+				       .sin_addr.s_addr = inet_addr(where) };
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	socklen_t size = sizeof(address);
 	int one = 1;

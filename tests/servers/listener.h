@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A listening socket on 127.0.0.1, and the connections that it accepts. */
+/* A listening socket on 127.0.0.1, or on the address that LISTEN_ADDRESS in the environment is, and
+ * the connections that it accepts. */
 #pragma once
 
 #include <stdint.h>

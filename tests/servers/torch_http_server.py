@@ -11,11 +11,7 @@ sys.path += sys.argv[3:]
 import torch
 
 import rest
-
-
-class HalfPlusTwo(torch.nn.Module):
-    def forward(self, x):
-        return x * 0.5 + 2
+import torch_model
 
 
 def nested(x):
@@ -28,7 +24,7 @@ def nested(x):
 
 def load():
     torch.set_num_threads(1)
-    model = HalfPlusTwo().eval()
+    model = torch_model.HalfPlusTwo().eval()
     script = torch.jit.script(model)
     # What an executor does at its first runs is not what it does later.
     for _ in range(3):

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model for PyTorch."""
+"""Models for PyTorch.
+
+usage: torch_model.py FILE: writes HalfPlusTwo as TorchScript"""
+import sys
+
 import torch
 
 WIDTH, LAYERS = 16, 4
+
+
+class HalfPlusTwo(torch.nn.Module):
+    def forward(self, x):
+        return x * 0.5 + 2
 
 
 class Model(torch.nn.Module):
@@ -27,3 +36,7 @@ class Model(torch.nn.Module):
             pass
         values, _ = torch.sort(torch.softmax(x, -1))
         return values.sum().item() + values.max().item()
+
+
+if __name__ == "__main__":
+    torch.jit.script(HalfPlusTwo().eval()).save(sys.argv[1])

@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 #include "lib/base/macro.h"
-#include "tests/servers/onnx/api.h"
-#include "tests/servers/reference_profiler.h"
+#include "tests/servers/runtimes/onnx_api.h"
 
 #define VERSION "1"
 /* With one, the runtime has no pool for asynchronous runs. */
@@ -242,18 +241,4 @@ int model_run(struct model *m, const struct tensor *input, char *error, size_t e
 	}
 	*ret = (struct tensor){ .dims_n = 1, .dims = { input->dims[0] }, .values = values };
 	return 0;
-}
-
-/* It has none of TensorFlow's. */
-void reference_profiler_start(int port)
-{
-	(void)port;
-}
-
-void reference_profiler_stop(void)
-{
-}
-
-void reference_profiler_see_allocations(void)
-{
 }
