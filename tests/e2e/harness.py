@@ -216,7 +216,8 @@ class Process:
 
 
 class Server(Process):
-    """A test server; .port is where it serves and .address is HOST:PORT of its in-process profiler, None without."""
+    """A test server; .port is where it serves, .workers are the processes that it has forked for that, if any, and .profiler_address is HOST:PORT of its
+    in-process profiler, None without."""
 
     def __init__(self, name, argv, prefix, profiler, keep):
         self.profiler_address = None
@@ -227,6 +228,7 @@ class Server(Process):
         super().__init__(name, [*prefix, *argv], keep)
         self.wait_ready(lambda: self.line("ready"))
         self.port = int(m[1]) if (m := self.line(r"listening on (\d+)")) else None
+        self.workers = [int(pid) for pid in re.findall(r"^worker (\d+)$", self.stdout(), re.MULTILINE)]
 
 
 class NativeServer(Server):

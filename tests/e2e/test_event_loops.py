@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Servers in which one thread reads and writes and others run: the request of each run, compared with what servers and clients know. As root."""
-import re
-
 import harness
 import test_requests
 from test_requests import Case
@@ -16,8 +14,6 @@ class PythonServer(harness.Server):
     def __init__(self, name, models=("half_plus_two",), keep=False, arguments=()):
         argv = [harness.PYTHON, harness.SERVERS / f"{name}.py", *arguments, *(harness.MODELS / m for m in models)]
         super().__init__(name, argv, (), False, keep)
-        # Of a server that forks them.
-        self.workers = [int(pid) for pid in re.findall(r"^worker (\d+)$", self.stdout(), re.M)]
 
 
 class EventLoops(test_requests.Comparison):

@@ -14,23 +14,23 @@ LINK, NEAR, FAR = "tfprofd-hop", "198.51.100.1", "198.51.100.2"
 
 
 class Gateway(harness.Server):
-    def __init__(self, name, backend, log):
+    def __init__(self, name, backend, log, *arguments):
         self.log = log
-        super().__init__(name, [harness.PYTHON, harness.SERVERS / f"{name}.py", backend, log], (), False, False)
+        super().__init__(name, [harness.PYTHON, harness.SERVERS / f"{name}.py", backend, log, *arguments], (), False, False)
 
     def entries(self):
         return {entry["id"]: entry for entry in map(json.loads, self.log.read_text().splitlines())}
 
 
 class Hops(test_requests.Comparison):
-    def begin(self, gateway, address="127.0.0.1", prefix=()):
+    def begin(self, gateway, address="127.0.0.1", prefix=(), arguments=()):
         self.truth = self.directory / "truth"
         self.backend = self.start(harness.NativeServer, [MODEL], prefix=prefix, arguments=["--truth", self.truth])
-        self.gateway = self.start(Gateway, gateway, f"{address}:{self.backend.port}", self.directory / "gateway.log")
+        self.gateway = self.start(Gateway, gateway, f"{address}:{self.backend.port}", self.directory / "gateway.log", *arguments)
         harness.wait_target(self.daemon, self.backend.pid)
 
-    def check(self, gateway, *loads, **backend):
-        self.begin(gateway, **backend)
+    def check(self, gateway, *loads, **servers):
+        self.begin(gateway, **servers)
         cases = [Case(gateway, True, MODEL, clients, rate, True) for clients, rate in loads]
         for case in cases:
             self.capture(case, [self.gateway.pid, self.backend.pid], self.gateway.port)
@@ -70,6 +70,9 @@ class Hops(test_requests.Comparison):
 
     def test_tasks_of_an_event_loop(self):
         self.check("asgi_gateway", (1, 100), (8, 200), (64, 0))
+
+    def test_tasks_of_uvloop(self):
+        self.check("asgi_gateway", (1, 100), (8, 200), (64, 0), arguments=["uvloop"])
 
     def test_a_server_in_a_network_namespace_of_its_own(self):
         other = self.start(harness.Process, "namespace", ["unshare", "-n", "sh", "-c", "ip link set lo up && echo ready && exec sleep 600"])

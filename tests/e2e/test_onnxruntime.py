@@ -238,6 +238,9 @@ class Served(Compared):
     def test_runs_on_threads_of_an_event_loop_have_their_requests(self):
         self.python("ASGI, threads", "loop")
 
+    def test_runs_in_forked_workers_have_their_requests(self):
+        self.python("gunicorn", "workers")
+
     def test_asynchronous_runs_of_a_server_in_c_have_no_wrong_request(self):
         self.native("async", 0, False)
 

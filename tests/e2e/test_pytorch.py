@@ -129,7 +129,10 @@ class Served(test_requests.Comparison):
 
     def test_blocks_on_threads_of_an_event_loop_are_the_runs_of_their_requests(self):
         # Its packages are of the other interpreter.
-        self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=[PACKAGES])
+        self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=["loop", PACKAGES])
+
+    def test_blocks_in_forked_workers_are_the_runs_of_their_requests(self):
+        self.serve("no_grad", label="gunicorn", python=harness.PYTHON, arguments=["workers", PACKAGES])
 
     def native(self, way):
         model = self.directory / "half_plus_two/1/model.pt"

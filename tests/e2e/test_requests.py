@@ -323,7 +323,7 @@ class Comparison(test_lifecycle.Lifecycle):
     @staticmethod
     def processes(server):
         """Those that serve, where the server is several."""
-        return getattr(server, "workers", None) or [server.pid]
+        return server.workers or [server.pid]
 
     def serve_another(self, runtime, model, label, environment, right, exact, ways=(True, False)):
         """Compares the server in C with another runtime, by REST and by gRPC; model: the directory of its half_plus_two."""

@@ -18,6 +18,8 @@ import relay
 import test_lifecycle
 
 WINDOW_MS = 1000
+# Of windows that are to open at the same time; and how often that is tried.
+APART_MS, TIMES_AGAIN = 50, 3
 LAYERED_OPS = {f"layer_{i}/{name}:{kind}" for i in (0, 23) for name, kind in (
     ("matmul", "MatMul"), ("matmul/ReadVariableOp", "ReadVariableOp"), ("scale", "Mul"), ("bias_add", "BiasAdd"),
     ("relu", "Relu"), ("residual", "AddV2"))} | {"softmax:Softmax"}
@@ -178,11 +180,8 @@ class Dialog(Environment):
             tables = self.board.get_json("data", run=run, tag="trace_viewer@", hosts=host, host=host)["traceEvents"]
             self.assertTrue(any(host in e["args"]["name"] for e in tables if e.get("name") == "process_name"), scope)
 
-    def capture_both(self, *addresses):
-        """Captures the native server at the first address and that in Python at the second: (the run, its hosts in this order)."""
-        # A first capture reads more than a busy disk may give in the three seconds that TensorBoard leaves.
-        for address in addresses:
-            harness.profile(address, duration_ms=50)
+    def capture_at_once(self, addresses):
+        """(The run, its hosts in the order of the addresses, what was captured of each.)"""
         known = set(self.board.runs())
         self.pause_loads(signal.SIGCONT)
         status, message = self.board.capture(",".join(addresses), WINDOW_MS)
@@ -192,8 +191,20 @@ class Dialog(Environment):
         files = {f.name.removesuffix(".xplane.pb"): harness.XSpace(f) for f in harness.xspace_files(self.logdir) if f.parent.name == run}
         hosts = [address.replace(":", "_") for address in addresses]
         self.assertEqual(set(files), set(hosts))
-        native, python = (files[host] for host in hosts)
-        self.assertAlmostEqual((window(native)[0] - window(python)[0]) / 1e6, 0, delta=50, msg=(native.warnings, python.warnings))
+        return run, hosts, [files[host] for host in hosts]
+
+    def capture_both(self, *addresses):
+        """Captures the native server at the first address and that in Python at the second: (the run, its hosts in this order)."""
+        # A first capture reads more than a busy disk may give in the three seconds that TensorBoard leaves.
+        for address in addresses:
+            harness.profile(address, duration_ms=50)
+        # Again if the machine stood still when one of the windows was to open.
+        for _ in range(TIMES_AGAIN):
+            run, hosts, (native, python) = self.capture_at_once(addresses)
+            apart_ms = abs(window(native)[0] - window(python)[0]) / 1e6
+            if apart_ms < APART_MS:
+                break
+        self.assertLess(apart_ms, APART_MS, (native.warnings, python.warnings))
         self.assertEqual(expected_ops(NATIVE_SCOPE) - set(native.ops()), set())
         self.assertEqual(expected_ops(PYTHON_SCOPE) - set(python.ops()), set())
         # Nothing of the one is in the other's.

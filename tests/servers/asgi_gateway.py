@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """As gateway.py, on one event loop (uvicorn): each request has a task, and a connection of its own to the backend.
 
-usage: asgi_gateway.py BACKEND LOG"""
+usage: asgi_gateway.py BACKEND LOG [uvloop]"""
 import asyncio
 import json
 import signal
@@ -12,6 +12,8 @@ import threading
 import time
 
 import uvicorn
+
+from asgi import PARSERS
 
 BACKEND = sys.argv[1].split(":")
 
@@ -50,7 +52,8 @@ def main():
     ends = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ends.set())
     with open(sys.argv[2], "w", encoding="utf-8") as log:
-        server = uvicorn.Server(uvicorn.Config(make_app(log), loop="asyncio", http="h11", lifespan="off", access_log=False, log_level="warning"))
+        loop = (sys.argv[3:] or ["asyncio"])[0]
+        server = uvicorn.Server(uvicorn.Config(make_app(log), loop=loop, http=PARSERS[loop], lifespan="off", access_log=False, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         print(f"listening on {listener.getsockname()[1]}\nready", flush=True)

@@ -6,10 +6,8 @@ Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SI
 "listening on PORT" and "ready".
 """
 import argparse
-import json
-import time
 
-from serving import Truth, VALUES_MAX, add_arguments, load_models, tf
+from serving import Truth, add_arguments, load_models, predictor
 import asgi
 
 
@@ -20,22 +18,7 @@ def main():
     parser.add_argument("--inline", action="store_true", help="the loop's thread runs them")
     parser.add_argument("--loop", choices=asgi.PARSERS, default="asyncio")
     options = parser.parse_args()
-    models = load_models("asgi_server", options)
-
-    def predict(name, body):
-        read_ns = time.monotonic_ns()
-        model = models.get(name)
-        if model is None:
-            return 404, {"error": "no such model"}, {}
-        try:
-            instances = tf.constant(json.loads(body)["instances"], tf.float32)
-            if instances.shape.num_elements() > VALUES_MAX:
-                raise ValueError("the input is too large")
-            outputs, run = model.run(x=instances)
-        except (KeyError, TypeError, ValueError, tf.errors.OpError) as e:
-            return 400, {"error": str(e)}, {}
-        return 200, {"predictions": outputs["y"].tolist()}, run | {"read_ns": read_ns}
-
+    predict = predictor(load_models("asgi_server", options))
     asgi.serve(predict, Truth(options.truth) if options.truth else None, options.port, options.workers, options.inline, options.loop)
 
 

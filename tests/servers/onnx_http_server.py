@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python model server for tests: one model of ONNX Runtime behind a REST API (rest.py).
 
-usage: onnx_http_server.py MODEL-FILE TRUTH-FILE [loop]"""
+usage: onnx_http_server.py MODEL-FILE TRUTH-FILE [WAY]
+WAY: of rest.py"""
 import sys
 
 import numpy
@@ -18,4 +19,4 @@ def load():
     return lambda instances: session.run(None, {"x": numpy.array(instances, numpy.float32)})[0].tolist()
 
 
-rest.serve(load, sys.argv[2], loop=len(sys.argv) > 3)
+rest.serve(load, *sys.argv[2:])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection, or an event loop with a pool of threads (asgi.py);
-prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
+"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection, an event loop with a pool of threads (asgi.py), or
+forked processes (wsgi.py); prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
 import http.server
 import json
 import signal
@@ -55,22 +55,29 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
 
-def serve_by_loop(predict, truth):
-    import asgi
-
-    def on_pool(_, body):
+def predictor(predict):
+    """The function of asgi.py and wsgi.py for it."""
+    def from_body(_, body):
         read_ns = time.monotonic_ns()
         answer, run = predicted(predict, body)
         return 200, answer, run | {"read_ns": read_ns}
-    asgi.serve(on_pool, Truth(truth))
+    return from_body
 
 
-def serve(load, truth, loop=False):
-    """load() makes the function that predicts: from instances to predictions, both lists. Signals are blocked in its threads, too."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    predict = load()
-    if loop:
-        serve_by_loop(predict, truth)
+def serve(load, truth, way="threads"):
+    """load() makes the function that predicts: from instances to predictions, both lists. Signals are blocked in its threads, too.
+    way: a thread for each connection, a "loop" with a pool of threads, or forked "workers"."""
+    def load_blocked():
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        return load()
+    if way == "workers":
+        import wsgi
+        wsgi.serve(lambda: predictor(load_blocked()), truth)
+        return
+    predict = load_blocked()
+    if way == "loop":
+        import asgi
+        asgi.serve(predictor(predict), Truth(truth))
         return
     server = Server(("127.0.0.1", 0), Handler)
     server.predict = predict

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Python test servers share: models, their command line, and the ground truth of who served which request."""
+import json
 import os
 import signal
 import sys
@@ -58,3 +59,21 @@ def load_models(program, options):
     if options.profiler_port:
         tf.profiler.experimental.server.start(options.profiler_port)
     return {model.name: model for model in models}
+
+
+def predictor(models):
+    """The function of asgi.py and wsgi.py for them."""
+    def predict(name, body):
+        read_ns = time.monotonic_ns()
+        model = models.get(name)
+        if model is None:
+            return 404, {"error": "no such model"}, {}
+        try:
+            instances = tf.constant(json.loads(body)["instances"], tf.float32)
+            if instances.shape.num_elements() > VALUES_MAX:
+                raise ValueError("the input is too large")
+            outputs, run = model.run(x=instances)
+        except (KeyError, TypeError, ValueError, tf.errors.OpError) as e:
+            return 400, {"error": str(e)}, {}
+        return 200, {"predictions": outputs["y"].tolist()}, run | {"read_ns": read_ns}
+    return predict

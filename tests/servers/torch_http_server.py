@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python model server for tests: a model of PyTorch behind a REST API (rest.py).
 
-usage: torch_http_server.py WAY TRUTH-FILE [PACKAGES]
-WAY: no_grad (nested blocks), inference_mode, TorchScript (in no block), or off (no gradients from a thread's first request on)
-PACKAGES: serve by an event loop; PyTorch is in that directory, and the interpreter's own packages come first"""
+usage: torch_http_server.py RUN TRUTH-FILE [WAY PACKAGES]
+RUN: no_grad (nested blocks), inference_mode, TorchScript (in no block), or off (no gradients from a thread's first request on)
+WAY: of rest.py; PyTorch is in PACKAGES, and the interpreter's own packages come first"""
 import sys
 
-sys.path += sys.argv[3:]
+sys.path += sys.argv[4:]
 import torch
 
 import rest
@@ -42,4 +42,4 @@ def load():
             "TorchScript": lambda instances: script(torch.tensor(instances)).tolist()}[sys.argv[1]]
 
 
-rest.serve(load, sys.argv[2], loop=len(sys.argv) > 3)
+rest.serve(load, *sys.argv[2:4])
