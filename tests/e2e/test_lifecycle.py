@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that come and go, daemons that are killed, what stays behind, and who may profile whom."""
 
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -207,9 +208,11 @@ class Targets(Lifecycle):
         fixtures = [self.start(Fixture) for _ in range(2)]
         for fixture in fixtures:
             harness.wait_target(daemon, fixture.pid)
-        killer = threading.Timer(1, fixtures[0].send, [signal.SIGKILL])
-        killer.start()
-        command = harness.ctl_capture(daemon, [f.pid for f in fixtures], self.directory / "logs", duration="2s")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            capture = pool.submit(harness.ctl_capture, daemon, [f.pid for f in fixtures], self.directory / "logs", duration="2s")
+            self.wait_window(daemon)
+            fixtures[0].send(signal.SIGKILL)
+            command = capture.result()
         self.assertEqual(command.status, 6, command.stderr)
         self.assertAlmostEqual(command.json["window_ns"] / 1e9, 2, delta=0.1)
         xspace = harness.XSpace(harness.xspace_files(self.directory / "logs")[0])

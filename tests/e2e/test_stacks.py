@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import os
 import re
+import signal
 import struct
 
 import check_xspace
@@ -63,15 +64,18 @@ class Stacks(harness.TestCase):
     def capture(self, *arguments, duration="1s", level="1"):
         return harness.ctl_capture(self.daemon, [self.program.pid], self.directory / "logdir", "--level", level, *arguments, duration=duration)
 
-    def counted(self):
-        """The share of each function, by the program's own clock."""
-        self.program.stop()
-        counted = {name: int(ns) for name, ns in re.findall(r"^(\w+) (\d+)$", self.program.stdout(), re.MULTILINE)}
-        self.assertEqual(set(counted), set(FUNCTIONS), self.program.stderr())
-        return {name: ns / sum(counted.values()) for name, ns in counted.items()}
+    def count(self):
+        """The CPU time of each function until now, in ns, by the program's own clock."""
+        reports = lambda: re.findall("".join(rf"^{name} (\d+)\n" for name in FUNCTIONS), self.program.stdout(), re.MULTILINE)
+        before = len(reports())
+        self.program.send(signal.SIGUSR1)
+        harness.wait_until(lambda: len(reports()) > before, 5, "the program's report")
+        return [int(ns) for ns in reports()[-1]]
 
     def test_the_shares_of_functions_are_those_that_the_program_counted(self):
+        before = self.count()
         command = self.capture("--stacks=999", "--folded", self.folded, duration=DURATION)
+        taken = [ns - earlier for ns, earlier in zip(self.count(), before)]
         self.assertEqual(command.status, OK, command.stderr)
         seen, others, hidden = collections.Counter(), 0, 0
         for _, frames, count in folded(self.folded):
@@ -90,7 +94,7 @@ class Stacks(harness.TestCase):
         self.assertLess(hidden, samples / 100)
         # Reading the clock.
         self.assertLess(others, samples / 100, [line for line in folded(self.folded) if not set(FUNCTIONS) & set(line[1])])
-        counted = self.counted()
+        counted = {name: ns / sum(taken) for name, ns in zip(FUNCTIONS, taken)}
         print(f"     {samples} samples; " + ", ".join(f"{n}: {seen[n] / samples:.2%} of {counted[n]:.2%}" for n in FUNCTIONS))
         for name in FUNCTIONS:
             self.assertAlmostEqual(seen[name] / samples, counted[name], delta=POINTS)

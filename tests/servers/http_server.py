@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from serving import Truth, VALUES_MAX, add_arguments, load_models, run_until_signal, tf
+from serving import Truth, add_arguments, load_models, predict, run_until_signal
 
 BODY_MAX = 1 << 20
 PATH = re.compile(r"/v1/models/([^:/]+):predict")
@@ -65,17 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return 400, {"error": str(e)}, {}
         match = PATH.fullmatch(self.path)
-        model = self.server.models.get(match[1]) if match else None
-        if model is None:
-            return 404, {"error": "no such path or model"}, {}
-        try:
-            instances = tf.constant(json.loads(body)["instances"], tf.float32)
-            if instances.shape.num_elements() > VALUES_MAX:
-                raise ValueError("the input is too large")
-            outputs, run = model.run(x=instances)
-        except (KeyError, TypeError, ValueError, tf.errors.OpError) as e:
-            return 400, {"error": str(e)}, {}
-        return 200, {"predictions": outputs["y"].tolist()}, run
+        return predict(self.server.models, match and match[1], body)
 
     def do_POST(self):
         status, answer, run = self.predict()
