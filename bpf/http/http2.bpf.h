@@ -286,14 +286,18 @@ static __always_inline bool number_begin(struct flow *f, __u8 b, __u8 most)
 	return f->value < most;
 }
 
+/* Whether the field's name, as it is or in HPACK's Huffman code, is this one. */
+#define NAME_IS(f, plain, coded)                                                                   \
+	((f)->huffman ? (f)->name_bytes == sizeof(coded) - 1 && IS((f)->bytes_of_line, coded)      \
+		      : (f)->name_bytes == sizeof(plain) - 1 && IS((f)->bytes_of_line, plain))
+
+/* gRPC's C core does not use the static table for the name of a path. */
 static __always_inline void name_end(struct flow *f)
 {
-	/* The same in HPACK's Huffman code. */
-	bool is_coded = f->huffman && f->name_bytes == 8 &&
-			IS(f->bytes_of_line, "\x9a\xca\xc8\xb2\x12\x34\xda\x8f");
-	bool is_plain = !f->huffman && f->name_bytes == 11 && IS(f->bytes_of_line, "grpc-status");
-
-	f->name = is_coded || is_plain ? NAME_GRPC_STATUS : 0;
+	if (NAME_IS(f, "grpc-status", "\x9a\xca\xc8\xb2\x12\x34\xda\x8f"))
+		f->name = NAME_GRPC_STATUS;
+	else
+		f->name = NAME_IS(f, ":path", "\xb9\x58\xd3\x3f") ? STATIC_PATH : 0;
 	f->field = FIELD_VALUE_LENGTH;
 }
 
@@ -386,8 +390,9 @@ static __always_inline bool text_is_unwanted(const struct flow *f)
 		return false;
 	if (f->field == FIELD_VALUE_BYTES)
 		return !f->kept && field_wanted(f) < 0;
-	/* The lengths of grpc-status, in Huffman code and without. */
-	return f->field == FIELD_NAME_BYTES && !f->name_bytes && f->left != 8 && f->left != 11;
+	/* The lengths of grpc-status, in Huffman code and without, and of :path. */
+	return f->field == FIELD_NAME_BYTES && !f->name_bytes && f->left != 8 && f->left != 11 &&
+	       f->left != 4 && f->left != 5;
 }
 
 ENTRY field_byte(struct pass *p, struct flow *f, __u32 byte)

@@ -39,6 +39,7 @@ ensemble_scheduling {
          { model_name: "plain" model_version: -1 input_map { key: "x" value: "between" } output_map { key: "y" value: "y" } } ]
 }
 """
+PATHS = {"http1": "/v2/models/{}/infer", "http2": "/inference.GRPCInferenceService/ModelInfer"}
 CLIENTS, REQUESTS, WORK_US = 8, 40, 4000
 WINDOW_S = 10
 CYCLES = 200 if harness.LONG else 12
@@ -223,6 +224,7 @@ class Triton(test_lifecycle.Lifecycle):
         queue_ns = compute_ns = 0
         released_ns = []
         for request, number in pairs:
+            self.assertEqual(request["path"], PATHS[request["protocol"]].format(model))
             self.assertEqual(request["model"], model if request["batches"] or request["protocol"] == "http1" else None)
             without += not request["batches"]
             wrong += bool(request["batches"]) and (request["attribution"] != "exact" or len(request["batches"]) != len(truth[number]))
