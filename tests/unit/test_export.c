@@ -483,8 +483,9 @@ TEST(spans_out_of_order_are_left_out_and_counted_in_a_warning)
 	t.n_spans = ARRAY_SIZE(wrong);
 	space = export_at(&t, 2);
 	CHECK_EQ(find_plane(space, "/host:CPU")->lines[0]->n_events, 2);
-	CHECK_STR(space->warnings[space->n_warnings - 1],
-		  "1 events were out of order on their line and are not shown.");
+	CHECK_STR(
+		space->warnings[space->n_warnings - 1],
+		"1 events were out of order on their line, the first on \"worker?/71\" at 0.000 ms, and are not shown.");
 	space_free(space);
 }
 

@@ -296,8 +296,9 @@ TEST(events_out_of_order_are_counted_once)
 	space = export_device(&t, 3);
 	CHECK_EQ(find_plane(space, "/device:TPU:0")->lines[0]->n_events, 2);
 	CHECK(space->n_warnings == 2);
-	CHECK_STR(space->warnings[space->n_warnings - 1],
-		  "1 events were out of order on their line and are not shown.");
+	CHECK_STR(
+		space->warnings[space->n_warnings - 1],
+		"1 events were out of order on their line, the first on \"worker?/71\" at 0.001 ms, and are not shown.");
 	space_free(space);
 }
 

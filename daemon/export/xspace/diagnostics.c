@@ -45,9 +45,11 @@ int diagnostics_write(struct writer *w, const struct export_options *options)
 	if (options->extras.device_plane)
 		(void)xspace_warning(x, device_warning(t, w->level));
 	if (w->n_disordered) {
-		snprintf(text, sizeof(text),
-			 "%llu events were out of order on their line and are not shown.",
-			 (unsigned long long)w->n_disordered);
+		snprintf(
+			text, sizeof(text),
+			"%llu events were out of order on their line, the first on \"%s\" at %.3f ms, and are not shown.",
+			(unsigned long long)w->n_disordered, w->disordered,
+			(double)w->disordered_ns / 1e6);
 		(void)xspace_warning(x, text);
 	}
 	if (!xspace_n_events(x)) {

@@ -241,6 +241,7 @@ int writer_line_begin(struct writer *w, const struct xspace_line *line)
 	struct xspace_line based = *line;
 
 	based.timestamp_ns = BASE_NS;
+	snprintf(w->line, sizeof(w->line), "%s", line->name ?: "");
 	w->last_offset = 0;
 	w->last_duration = UINT64_MAX;
 	return xspace_line_begin(w->xspace, &based);
@@ -255,7 +256,10 @@ int writer_event(struct writer *w, uint32_t name, uint64_t start_ns, uint64_t en
 	uint64_t offset = (start - t->start_ns) * PS_PER_NS, duration = (end - start) * PS_PER_NS;
 
 	if (offset < w->last_offset || (offset == w->last_offset && duration > w->last_duration)) {
-		w->n_disordered++;
+		if (!w->n_disordered++) {
+			memcpy(w->disordered, w->line, sizeof(w->disordered));
+			w->disordered_ns = start - t->start_ns;
+		}
 		return 0;
 	}
 	w->last_offset = offset;

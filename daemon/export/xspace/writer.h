@@ -137,9 +137,12 @@ struct writer {
 	bool *path_models;             /* by text: a path that stands for a model's name */
 	uint32_t n_path_models;
 	uint64_t flow_salt;                  /* keeps the arrows of several hosts' captures apart */
-	uint64_t last_offset, last_duration; /* on the open line */
+	char line[64];                       /* the open one's name, cut off */
+	uint64_t last_offset, last_duration; /* on it */
 	uint64_t n_disordered;
-	struct stats stats; /* of the event at hand */
+	char disordered[64];    /* the line of the first of them */
+	uint64_t disordered_ns; /* and when that began, in the window */
+	struct stats stats;     /* of the event at hand */
 };
 
 /* Prepares for a timeline, which must outlive w. -ENOMEM; call writer_done() also after a failure.
