@@ -372,7 +372,7 @@ class Protocol(Environment):
         self.assertEqual(harness.leftovers(before, daemon=self.daemon), [])
 
     def test_two_captures_of_one_target_see_the_same_runs_where_they_overlap(self):
-        futures = [self.call(self.small_address, duration_ms=1000, session_id=f"overlap {i}") for i in range(2)]
+        futures = [self.call(self.small_address, duration_ms=2000, session_id=f"overlap {i}") for i in range(2)]
         found = [harness.response_xspace(future.result(60)) for future in futures]
         first = max(window(xspace)[0] for xspace in found) + 100_000_000
         last = min(window(xspace)[1] for xspace in found) - 100_000_000
