@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 import uvicorn
 
-from truth import run_until_signal
+from truth import run_until_signal, timed
 
 
 # Of HTTP, for each loop.
@@ -21,7 +21,7 @@ PARSERS = {"asyncio": "h11", "uvloop": "httptools"}
 def serve(predict, truth, port=0, workers=4, inline=False, loop="asyncio"):
     """predict(model, body), on one of so many threads or inline on the loop's: the status, what the answer is made of, and what the ground truth
     says of the run, or nothing. truth may be None."""
-    limited = False
+    limited, predict = False, timed(predict)
 
     async def on_predict(request):
         nonlocal limited

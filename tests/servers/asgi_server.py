@@ -6,8 +6,9 @@ Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SI
 "listening on PORT" and "ready".
 """
 import argparse
+import functools
 
-from serving import Truth, add_arguments, load_models, predictor
+from serving import Truth, add_arguments, load_models, predict
 import asgi
 
 
@@ -18,8 +19,8 @@ def main():
     parser.add_argument("--inline", action="store_true", help="the loop's thread runs them")
     parser.add_argument("--loop", choices=asgi.PARSERS, default="asyncio")
     options = parser.parse_args()
-    predict = predictor(load_models("asgi_server", options))
-    asgi.serve(predict, Truth(options.truth) if options.truth else None, options.port, options.workers, options.inline, options.loop)
+    models = load_models("asgi_server", options)
+    asgi.serve(functools.partial(predict, models), Truth(options.truth) if options.truth else None, options.port, options.workers, options.inline, options.loop)
 
 
 if __name__ == "__main__":

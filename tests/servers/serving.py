@@ -74,12 +74,3 @@ def predict(models, name, body):
     except (KeyError, TypeError, ValueError, tf.errors.OpError) as e:
         return 400, {"error": str(e)}, {}
     return 200, {"predictions": outputs["y"].tolist()}, run
-
-
-def predictor(models):
-    """predict() as asgi.py and wsgi.py call it."""
-    def timed(name, body):
-        read_ns = time.monotonic_ns()
-        status, answer, run = predict(models, name, body)
-        return status, answer, run and run | {"read_ns": read_ns}
-    return timed

@@ -33,6 +33,15 @@ class Truth:
             print(f"truth: {self.left_out} requests were not recorded", file=sys.stderr)
 
 
+def timed(predict):
+    """predict(model, body) of asgi.py and wsgi.py; the run, if there is one, has when it began to be read."""
+    def predict_timed(model, body):
+        read_ns = time.monotonic_ns()
+        status, answer, run = predict(model, body)
+        return status, answer, run and run | {"read_ns": read_ns}
+    return predict_timed
+
+
 def run_until_signal(port):
     print(f"listening on {port}\nready", flush=True)
     signal.sigwait(SIGNALS)

@@ -9,14 +9,14 @@ import signal
 
 import gunicorn.app.base
 
-from truth import SIGNALS, Truth
+from truth import SIGNALS, Truth, timed
 
 
 class Service:
     """Of one worker, which alone loads the runtime: not every one survives a fork."""
 
     def __init__(self, load, truth):
-        self.predict = load()
+        self.predict = timed(load())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         self.truth = Truth(f"{truth}.{os.getpid()}") if truth else None
 

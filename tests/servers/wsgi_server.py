@@ -5,6 +5,7 @@
 Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SIGTERM or SIGINT.
 """
 import argparse
+import functools
 
 import wsgi
 
@@ -23,7 +24,7 @@ def main():
     def load():
         # TensorFlow does not survive a fork.
         import serving
-        return serving.predictor(serving.load_models("wsgi_server", options))
+        return functools.partial(serving.predict, serving.load_models("wsgi_server", options))
 
     wsgi.serve(load, options.truth, options.port, options.workers, options.worker_class, options.threads)
 
