@@ -82,7 +82,9 @@ static int compare_slices(const void *a, const void *b)
 
 	if (x->cpu != y->cpu)
 		return (int)x->cpu - (int)y->cpu;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
 }
 
 /* Where the spans of a thread are put. */

@@ -308,7 +308,7 @@ struct timeline {
 	struct span *spans; /* sorted by (thread, start, longer first) */
 	uint8_t *kinds;     /* of each span; NULL: only the spans have them */
 	uint64_t n_spans;
-	struct cpu_slice *slices; /* sorted by (cpu, start) */
+	struct cpu_slice *slices; /* sorted by (cpu, start, -end) */
 	uint64_t n_slices;
 	struct memory_event *memory; /* by time */
 	uint64_t n_memory;

@@ -17,8 +17,8 @@ ERROR_CLIENTS = 1
 # Attributed exactly, of the requests with a run.
 EXACT = 0.99
 TOTAL = 1200
-# A snapshot's: longer than the client's requests and its end take.
-LAST_S = 5
+# How long connections are older than the snapshot of their requests.
+OLDER_S = 4
 
 
 class Server(harness.Server):
@@ -177,15 +177,19 @@ class Recorded(EncryptedGrpc):
         client, other = (self.start(Client, server.port, self.directory / f"log{i}", self.certificate, 4, "--count", 50, "--warm", 1)
                          for i, server in enumerate(servers))
         # That they are encrypted is known from their first bytes only.
-        time.sleep(LAST_S + 1)
+        time.sleep(OLDER_S + 1)
+        begun = time.monotonic()
         client.begin()
         log = client.finish()
         path = self.directory / "requests"
-        done = harness.ctl(daemon, "snapshot", "-o", self.directory / "logdir", "--last", f"{LAST_S}s", "--requests", path)
+        last_s = time.monotonic() - begun + 1
+        done = harness.ctl(daemon, "snapshot", "-o", self.directory / "logdir", "--last", f"{last_s:.3f}s", "--requests", path)
         self.assertIn(done.status, (test_encrypted.OK, test_encrypted.LOSS), done.stderr)
         servers[0].stop()
         self.read_truth()
-        self.check([r for r in map(json.loads, path.read_text().splitlines()) if r["pid"] == servers[0].pid], log)
+        requests = [r for r in map(json.loads, path.read_text().splitlines()) if r["pid"] == servers[0].pid]
+        self.assertGreater(len(requests), 0, (last_s, done.stdout, done.stderr))
+        self.check(requests, log)
 
 
 if __name__ == "__main__":

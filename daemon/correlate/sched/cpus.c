@@ -83,6 +83,11 @@ int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint3
 	return 0;
 }
 
+uint64_t cpus_switched_ns(const struct cpus *c, uint16_t cpu)
+{
+	return cpu < c->n && c->stints[cpu] ? c->stints[cpu]->since_ns : 0;
+}
+
 static uint32_t give(struct share *shares, uint32_t n, uint32_t tid, uint64_t ns)
 {
 	uint32_t i = 0;

@@ -31,6 +31,8 @@ struct cpus {
  */
 int cpus_switch(struct cpus *c, uint16_t cpu, uint64_t now, uint32_t from, uint32_t to,
 		uint64_t had);
+/* When the CPU last switched, 0: unknown. */
+uint64_t cpus_switched_ns(const struct cpus *c, uint16_t cpu);
 /* The thread that had the CPU for most of the time from start to end (ns); 0: idle, or unknown.
  * Only until the CPU's last switch. */
 uint32_t cpus_longest(const struct cpus *c, uint16_t cpu, uint64_t start, uint64_t end);

@@ -9,6 +9,7 @@
 #include "daemon/correlate/runtime/nesting.h"
 #include "daemon/correlate/runtime/verbs.h"
 #include "daemon/correlate/sched/quotas.h"
+#include "lib/base/macro.h"
 #include "lib/proc/syscall_name.h"
 
 /* task_struct.__state: an uninterruptible sleep, which disks and page faults are. */
@@ -102,8 +103,9 @@ void threads_end(struct correlator *c, uint64_t time)
 	}
 }
 
-/* The first record of a thread shows where it was since the window opened. */
-static void thread_was(struct correlator *c, uint32_t thread, bool on_cpu, uint16_t cpu)
+/* The first record of a thread shows where it was before. */
+static void thread_was(struct correlator *c, uint32_t thread, bool on_cpu, uint16_t cpu,
+		       uint64_t since)
 {
 	struct thread_cpu *s = &thread_state(c, thread)->cpu;
 
@@ -112,10 +114,10 @@ static void thread_was(struct correlator *c, uint32_t thread, bool on_cpu, uint1
 	s->known = true;
 	s->on_cpu = on_cpu;
 	s->number = cpu;
-	s->since_ns = c->start_ns;
+	s->since_ns = since;
 	if (on_cpu)
 		return;
-	off_span_begin(c, thread, SPAN_BLOCKED, c->start_ns, c->sched.unknown_name);
+	off_span_begin(c, thread, SPAN_BLOCKED, since, c->sched.unknown_name);
 	if (s->off_span != NO_SPAN)
 		c->t->spans[s->off_span].flags |= SPAN_TRUNCATED_START;
 }
@@ -184,11 +186,13 @@ static void throttled_begin(struct correlator *c, uint32_t thread, uint64_t time
 /* The thread gets a CPU. */
 static void off_end(struct correlator *c, uint32_t thread, const struct record_switch *r)
 {
-	struct thread_cpu *s = &thread_state(c, thread)->cpu;
 	uint64_t now = r->head.time;
+	struct thread_cpu *s;
 
 	wait_after_quota(c, thread, now);
 	had_cpu_longest(c, thread, r->cpu, now);
+	/* Threads may have been added. */
+	s = &thread_state(c, thread)->cpu;
 	/* It is the first one that runs again. */
 	if (s->off_span != NO_SPAN && c->t->spans[s->off_span].kind == SPAN_THROTTLED &&
 	    s->quota >= 0 && r->cpu == s->number)
@@ -219,6 +223,8 @@ static void off_begin(struct correlator *c, uint32_t thread, const struct record
 void threads_on_switch(struct correlator *c, const struct record_switch *r)
 {
 	uint64_t now = r->head.time;
+	/* Until then the CPU was another thread's, even if its switch to this one was not seen. */
+	uint64_t switched = MAX(c->start_ns, cpus_switched_ns(&c->sched.cpus, r->cpu));
 	uint32_t thread;
 	int k = cpus_switch(&c->sched.cpus, r->cpu, now, r->head.tid, r->next_tid,
 			    r->flags & SWITCH_OUT ? CPU_HAD_UNKNOWN : r->had_ns);
@@ -233,7 +239,7 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		thread = thread_table_get(c, r->head.tid);
 		if (c->error)
 			return;
-		thread_was(c, thread, true, r->cpu);
+		thread_was(c, thread, true, r->cpu, switched);
 		if (thread_state(c, thread)->cpu.on_cpu)
 			add_slice(c, thread, now, reason);
 		end_off_span(c, &thread_state(c, thread)->cpu, now);
@@ -246,7 +252,7 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		thread = thread_table_get(c, r->next_tid);
 		if (c->error)
 			return;
-		thread_was(c, thread, false, r->cpu);
+		thread_was(c, thread, false, r->cpu, c->start_ns);
 		off_end(c, thread, r);
 		thread_state(c, thread)->cpu.on_cpu = true;
 		thread_state(c, thread)->cpu.number = r->cpu;
@@ -270,7 +276,7 @@ void threads_on_wake(struct correlator *c, const struct record_wake *r)
 		nesting_woke(thread_state(c, found), r->head.time);
 	}
 	attribution_on_wake(c, thread, waker < 0 ? THREAD_NONE : (uint32_t)waker, r->head.time);
-	thread_was(c, thread, false, 0);
+	thread_was(c, thread, false, 0, c->start_ns);
 	s = &thread_state(c, thread)->cpu;
 	if (s->on_cpu || s->off_span == NO_SPAN || c->t->spans[s->off_span].kind != SPAN_BLOCKED)
 		return;
