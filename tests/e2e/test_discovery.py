@@ -136,14 +136,24 @@ class Discovery(Lifecycle):
             self.assertEqual(sum(address <= o < address + min(size, 64) for o in offsets), 1, name)
         self.assertEqual(len(offsets), len(functions))
 
-    def check_probes(self, daemon, pid, path, scope):
-        """Captures everything in a process, by breakpoints in the functions of the file that it has mapped, which is or was at path."""
-        channel, future = self.profile_call(harness.wait_target(daemon, pid, FOUND_S)["address"], duration_ms=1000, level=3)
+    def probed(self, daemon, address, pid, path, duration_ms):
+        """(what has changed in the process, or the file, during a window, its trace)."""
+        begun = time.monotonic()
+        channel, future = self.profile_call(address, duration_ms=duration_ms, level=3)
         # A connection that stays would keep a daemon from ending at once.
         with channel:
             self.wait_window(daemon)
             offsets = changed_offsets(pid, path)
+            in_time = time.monotonic() - begun < duration_ms / 1000
             xspace = harness.response_xspace(future.result(30))
+        if not in_time:
+            raise harness.Disturbed(f"the breakpoints were not read within a window of {duration_ms} ms")
+        return offsets, xspace
+
+    def check_probes(self, daemon, pid, path, scope):
+        """Captures everything in a process, by breakpoints in the functions of the file that it has mapped, which is or was at path."""
+        address = harness.wait_target(daemon, pid, FOUND_S)["address"]
+        offsets, xspace = harness.retry_times(3, lambda number: self.probed(daemon, address, pid, path, (number + 1) * 1000))
         self.assertEqual((xspace.errors, xspace.warnings), ([], []))
         self.check_ops(xspace, pid, scope)
         self.check_sites(offsets, path)
