@@ -60,6 +60,7 @@ static void write_times(struct json *json, const Tfprofd__Request *r)
 	json_bool(json, "no_arrival", r->no_arrival);
 	json_bool(json, "unaccepted", r->unaccepted);
 	json_bool(json, "at_library", r->at_library);
+	json_bool(json, "streaming", r->streaming);
 	json_object_begin(json, "phases");
 	for (unsigned i = 0; i < PHASE_COUNT; i++)
 		json_number(json, phase_texts[i].key, request_phase_ns(r, i));

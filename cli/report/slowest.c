@@ -168,6 +168,8 @@ static void print_head(FILE *file, const Tfprofd__Request *r, size_t rank)
 		fputs(", its connection was not accepted yet when it came", file);
 	if (r->at_library)
 		fputs(", seen in gRPC's library", file);
+	if (r->streaming)
+		fputs(", a stream of messages", file);
 	if (r->called_by && r->called_by->request)
 		fprintf(file, ", sent by request %llu of process %u",
 			(unsigned long long)r->called_by->request, r->called_by->pid);

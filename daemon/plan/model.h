@@ -62,7 +62,7 @@ enum work {
 	/* An object for an HTTP/2 stream (value: the object; OPEN: value2, the stream's number;
 	 * tag: its connection's object; POINT: value2, enum stream_bit). Where the server has an
 	 * object for each answer (value): ENQUEUE: the thread's next run is to make it; DEQUEUE:
-	 * the function that is entered passes it to its stream. */
+	 * the function that is entered passes it, or a message of it, to its stream. */
 	WORK_STREAM,
 	/* A stage of an input pipeline produces an element (tag: the stage; OPEN: text, its
 	 * name). */
@@ -239,9 +239,9 @@ static inline bool names_have_numbers(const struct pack_names *names)
 	return names->list || names->in_symbol;
 }
 
-/* The bits of POINT(STREAM): for the answer, and for a request that is aborted. */
+/* The bits of POINT(STREAM): an answer begins, ends, has a message; a request is aborted. */
 struct stream_bits {
-	uint32_t begins, ends, aborts;
+	uint32_t begins, ends, message, aborts;
 };
 
 /* POINT(ALLOC): the tags of allocated and of freed memory. */

@@ -55,6 +55,8 @@ struct bounds {
 	uint64_t start, end;
 	uint64_t write_start; /* end: unknown */
 	bool handler, write_known;
+	/* When messages of the request were read and written is unknown. */
+	bool streaming;
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -264,7 +266,8 @@ static struct bounds bounds_of(const struct request *r)
 	struct bounds b = { .start = r->start_ns, .end = end, .write_start = end };
 
 	b.handler = r->protocol == PROTOCOL_HANDLER || r->protocol == PROTOCOL_MARK;
-	b.write_known = r->write_start_ns && !b.handler;
+	b.streaming = r->flags & REQUEST_STREAMING;
+	b.write_known = r->write_start_ns && !b.handler && !b.streaming;
 	if (b.write_known)
 		b.write_start = clamp(r->write_start_ns, b.start, b.end);
 	return b;
@@ -302,7 +305,8 @@ static void fill_answer(struct lifetimes *l, struct path *p, const struct reques
 {
 	uint32_t writer = known_thread(l, r->write_thread);
 	/* At the library the answer was passed when the request ended, and is not written. */
-	bool passed = b->write_known || (r->flags & REQUEST_AT_LIBRARY && writer != THREAD_NONE);
+	bool passed = b->write_known ||
+		      (r->flags & REQUEST_AT_LIBRARY && !b->streaming && writer != THREAD_NONE);
 	bool known = passed || b->handler;
 
 	if (b->write_known)
@@ -321,7 +325,7 @@ static void fill_answer(struct lifetimes *l, struct path *p, const struct reques
 				  answer_made(l, thread, run_end, b->write_start));
 	}
 	/* The answer of a request that is truncated there had not begun. */
-	known |= (r->flags & REQUEST_TRUNCATED_END) != 0;
+	known |= r->flags & REQUEST_TRUNCATED_END && !b->streaming;
 	path_fill(p, known ? PHASE_ENCODE : PHASE_UNKNOWN, thread, run_end);
 }
 
@@ -373,10 +377,10 @@ static void fill_until_run(struct lifetimes *l, struct path *p, const struct req
 		path_fill(p, PHASE_DECODE, run->thread, b->start);
 		return;
 	}
-	if (r->taken_ns) {
+	if (r->taken_ns && !b->streaming) {
 		path_fill(p, PHASE_DECODE, run->thread, r->taken_ns);
 		path_fill(p, PHASE_QUEUE, run->thread, read_start);
-	} else if (!r->read_end_ns && !(r->flags & REQUEST_AT_LIBRARY)) {
+	} else if (b->streaming || (!r->read_end_ns && !(r->flags & REQUEST_AT_LIBRARY))) {
 		path_fill(p, PHASE_UNKNOWN, run->thread, read_start);
 	} else {
 		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);

@@ -149,6 +149,8 @@ enum request_flag {
 	REQUEST_UNACCEPTED = 1 << 6, /* its first byte arrived before its connection was accepted */
 	REQUEST_AT_LIBRARY = 1 << 7, /* its connection is encrypted: it was seen in gRPC's library,
 					and begins and ends there */
+	REQUEST_STREAMING = 1 << 8,  /* its runs made messages of its answer, between which others
+					were read */
 };
 
 /* It is not counted in percentiles. */
@@ -194,7 +196,7 @@ struct request {
 	uint16_t local_port, peer_port; /* 0: none */
 	uint8_t protocol;               /* enum protocol */
 	uint8_t attribution;            /* enum attribution */
-	uint8_t flags;                  /* enum request_flag */
+	uint16_t flags;                 /* enum request_flag */
 	uint8_t held_reason;            /* enum held_reason, if it has left */
 	uint32_t held_bytes;            /* of the answer's end */
 };

@@ -59,7 +59,7 @@ class Jax(harness.TestCase):
             runs = []
             operations = sorted((*times(e), e.name) for e in line if harness.OP_NAME.fullmatch(e.name) and "::" not in e.name)
             starts = [op[0] for op in operations]
-            for start, end in (times(e) for e in line if e.name == RUN and "cut" not in e.stats):
+            for start, end in sorted(times(e) for e in line if e.name == RUN and "cut" not in e.stats):
                 runs.append(Run(start, end, operations[bisect.bisect_left(starts, start):bisect.bisect_left(starts, end)]))
             found.append([run for run in runs if run.operations])
         return [runs for runs in found if runs]
@@ -76,13 +76,14 @@ class Jax(harness.TestCase):
         return [runs for runs in found if runs]
 
     def pairs(self, ours, theirs, begin, end):
-        """(a run of ours, one of theirs) that are the same. Its profile has no numbers of threads: a thread is the one on which the most runs
-        begin at the same times."""
+        """(a run of ours, one of theirs) that are the same: it is in the last of ours that had begun. Its profile has no numbers of threads: a
+        thread is the one on which the most runs begin at the same times."""
         distance = lambda mine, run: abs(mine.operations[0][0] - run.start)
+        last = lambda thread, run: thread[max(0, bisect.bisect_right(thread, run.start + CLOCK_NS, key=lambda mine: mine.start) - 1)]
         found = []
         for runs in theirs:
             runs = [run for run in runs if begin <= run.start and run.end <= end]
-            each = [[(min(thread, key=lambda mine, run=run: distance(mine, run)), run) for run in runs] for thread in ours]
+            each = [[(last(thread, run), run) for run in runs] for thread in ours]
             found += max(each, key=lambda pairs: sum(distance(*pair) < NEAR_NS for pair in pairs))
         return found
 

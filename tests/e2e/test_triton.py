@@ -5,6 +5,7 @@ import concurrent.futures
 import http.client
 import json
 import pathlib
+import queue
 import statistics
 import struct
 import tempfile
@@ -21,7 +22,10 @@ SERVERS = {"0.4.2": "2.39.0", "0.5.0": "2.41.0", "0.5.6": "2.44.0", "0.5.11": "2
 # What the tests have compared so far, for tests/releases.
 FIGURE_NAMES = ("server", "requests", "right", "wrong", "batches", "executions", "answers", "different")
 FIGURES = collections.Counter()
-MODELS = {"plain": "", "batched": "dynamic_batching { max_queue_delay_microseconds: 500 }"}
+MODELS = {"plain": "", "batched": "dynamic_batching { max_queue_delay_microseconds: 500 }",
+          # It answers each request with several messages.
+          "decoupled": "model_transaction_policy { decoupled: true }"}
+MESSAGES = 3
 CONFIG = """backend: "half_plus_two"
 max_batch_size: 8
 input {{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }}
@@ -105,6 +109,8 @@ class Server(harness.Process):
 
 
 class HttpClient:
+    requests = REQUESTS
+
     def __init__(self, server, model):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         self.connection.connect()
@@ -125,6 +131,8 @@ def field(number, value):
 
 
 class GrpcClient:
+    requests = REQUESTS
+
     def __init__(self, server, model):
         # Each with a connection of its own.
         self.channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options=[("grpc.use_local_subchannel_pool", 1)])
@@ -132,14 +140,52 @@ class GrpcClient:
         self.infer = self.channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         self.model = model.encode()
 
-    def ask(self, number):
+    def message(self, number):
         tensor = field(1, b"x") + field(2, b"FP32") + field(3, bytes([1, 1]))
-        answer = self.infer(field(1, self.model) + field(3, str(number).encode()) + field(5, tensor) + field(7, struct.pack("<f", number)), timeout=30)
+        return field(1, self.model) + field(3, str(number).encode()) + field(5, tensor) + field(7, struct.pack("<f", number))
+
+    def ask(self, number):
         # The last field is raw_output_contents.
-        return struct.unpack("<f", answer[-4:])[0]
+        return struct.unpack("<f", self.infer(self.message(number), timeout=30)[-4:])[0]
 
     def close(self):
         self.channel.close()
+
+
+class StreamClient(GrpcClient):
+    """What it asks are messages of one stream."""
+    requests = 1
+
+    def __init__(self, server, model):
+        super().__init__(server, model)
+        self.questions = queue.Queue()
+        self.answers = self.channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")(iter(self.questions.get, None))
+
+        def infer(message, timeout):
+            self.questions.put(message)
+            return [next(self.answers) for _ in range(MESSAGES if model == "decoupled" else 1)][-1]
+        self.infer = infer
+
+    def close(self):
+        self.questions.put(None)
+        if list(self.answers):
+            raise harness.HarnessError("a stream has more answers than questions")
+        super().close()
+
+
+class HastyClient(StreamClient):
+    """It does not wait for an answer before it asks again."""
+    asked = 0
+
+    def ask(self, number):
+        self.questions.put(self.message(number))
+        self.asked += 1
+        return number / 2 + 2
+
+    def close(self):
+        for _ in range(self.asked):
+            next(self.answers)
+        super().close()
 
 
 def ask(kind, server, model, first, count):
@@ -204,7 +250,7 @@ class Triton(test_lifecycle.Lifecycle):
         before = [server.counts(name) for name in composing]
         with concurrent.futures.ThreadPoolExecutor(2 * CLIENTS + 1) as pool:
             capture = pool.submit(harness.ctl_capture, daemon, [server.pid], directory / "log", "--requests", path, "--level", level,
-                                  "--requests-count", CLIENTS * REQUESTS * len(kinds), duration=f"{WINDOW_S}s")
+                                  "--requests-count", CLIENTS * sum(kind.requests for kind in kinds), duration=f"{WINDOW_S}s")
             self.wait_window(daemon)
             logs = [log.result() for log in [pool.submit(ask, kind, server, model, 1 + i * 1000, REQUESTS)
                                              for i, kind in enumerate(kinds * CLIENTS)]]
@@ -283,6 +329,34 @@ class Triton(test_lifecycle.Lifecycle):
 
     def test_without_batching_each_request_is_executed_alone(self):
         self.compare([HttpClient, GrpcClient], "plain", 1)
+
+    def streamed(self, kind, model):
+        """The requests of streams, of each of which every batch is one of what a client asked in its stream: of another one for each."""
+        summary, requests, logs, _, truth, _ = self.capture([kind], model, 2)
+        self.assertEqual([w for w in summary["warnings"] if "not shown" in w or "lost" in w.lower()], [])
+        self.assertEqual([(r["path"], r["attribution"]) for r in requests], [("/inference.GRPCInferenceService/ModelStreamInfer", "exact")] * CLIENTS)
+        for request in requests:
+            self.assertEqual(len(request["batches"]), len(request["runs"]))
+            self.assertEqual(sum(request["phases"].values()), request["latency_ns"])
+        batches = [[batch for number, _, _ in log for batch in truth[number]] for log in logs]
+        fits = [{client for client, of_client in enumerate(batches) if all(any(
+            own["start_ns"] <= begin and end <= own["end_ns"] and own["tasks"] == tasks for _, _, tasks, begin, end in of_client)
+            for own in request["batches"])} for request in requests]
+        self.assertTrue(all(fits), fits)
+        self.assertEqual(set().union(*fits), set(range(CLIENTS)))
+        n = sum(len(r["runs"]) for r in requests)
+        print(f"     {kind.__name__}, {model}: {n} runs of {CLIENTS * REQUESTS} have their stream, 0 wrong")
+        return n
+
+    def test_messages_of_a_stream_are_runs_of_its_request(self):
+        self.assertEqual(self.streamed(StreamClient, "batched"), CLIENTS * REQUESTS)
+
+    def test_a_message_of_a_stream_that_has_several_answers_is_one_run(self):
+        self.assertEqual(self.streamed(StreamClient, "decoupled"), CLIENTS * REQUESTS)
+
+    def test_messages_that_are_sent_at_once_are_runs_of_no_other_request(self):
+        # An answer that waits for the one before is passed by a thread that shows no run.
+        self.assertGreater(self.streamed(HastyClient, "batched"), 0)
 
     def test_answers_stay_right_while_captures_come_and_go(self):
         before = harness.bpf_objects()

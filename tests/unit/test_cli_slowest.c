@@ -423,7 +423,7 @@ TEST(a_line_of_json_is_one_line_with_everything)
 		text,
 		"{\"request\":17,\"start_unix_ns\":1700000000000000000,\"start_ns\":1000,\"latency_ns\":100000000,\"accepted_ns\":null,\"read_start_ns\":null,"
 		"\"read_end_ns\":1500,\"write_start_ns\":null,\"end_ns\":100001000,\"cut_start\":false,\"cut_end\":true,\"lost\":false,"
-		"\"reset\":false,\"no_arrival\":false,\"unaccepted\":false,\"at_library\":false,\"phases\":{\"accept_queue\":0,\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
+		"\"reset\":false,\"no_arrival\":false,\"unaccepted\":false,\"at_library\":false,\"streaming\":false,\"phases\":{\"accept_queue\":0,\"read\":0,\"decode\":7,\"queue\":0,\"batch\":0,\"execute_running\":0,"
 		"\"execute_runnable\":0,\"execute_throttled\":0,\"execute_blocked\":0,\"execute\":0,\"handler\":0,\"encode\":0,\"write\":0,\"send_held\":0,\"unknown\":0},\"held\":null,\"cause\":null,"
 		"\"attribution\":\"exact\",\"protocol\":\"unknown\",\"method\":null,\"path\":\"/\\u001b\\\"\\\\\\n\xef\xbf\xbd\","
 		"\"status\":200,\"grpc_status\":null,\"model\":null,\"version\":null,\"id\":null,\"pid\":0,\"connection\":5,"

@@ -26,7 +26,7 @@ static const struct pack pack = { .name = "test",
 				  .rows = probes,
 				  .n_rows = N_SITES,
 				  .names = { .is_name = any, .is_type = any, .type_distance = 16 },
-				  .stream_bits = { 1, 2, 64 } };
+				  .stream_bits = { 1, 2, 4, 64 } };
 
 static struct live live;
 static struct live_counter *counter;

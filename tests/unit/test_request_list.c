@@ -193,7 +193,7 @@ TEST(everything_known_about_a_request_is_listed)
 	r->peer_port = 40000;
 	r->protocol = PROTOCOL_HTTP1;
 	r->attribution = ATTRIBUTION_INFERRED;
-	r->flags = REQUEST_NO_ARRIVAL;
+	r->flags = REQUEST_NO_ARRIVAL | REQUEST_STREAMING;
 	tell(&t, (struct request_list_options){ .all = true });
 	CHECK_EQ(told.n_requests, 1);
 	m = told.requests[0];
@@ -222,6 +222,7 @@ TEST(everything_known_about_a_request_is_listed)
 	CHECK_EQ(m->protocol, TFPROFD__PROTOCOL__PROTOCOL_HTTP1);
 	CHECK_EQ(m->attribution, TFPROFD__ATTRIBUTION__ATTRIBUTION_INFERRED);
 	CHECK(m->no_arrival && !m->cut_start && !m->cut_end && !m->lost && !m->reset);
+	CHECK(m->streaming);
 	CHECK_EQ(m->n_threads, 3);
 	CHECK_EQ(m->threads[m->read_thread - 1]->tid, 10);
 	CHECK_EQ(m->threads[m->run_thread - 1]->tid, 11);

@@ -56,7 +56,7 @@ static const struct pack pack = { .name = "test",
 				  .n_rows = N_SITES,
 				  .cheap_types = cheap,
 				  .names = { .is_name = any, .is_type = any, .type_distance = 16 },
-				  .stream_bits = { 1, 2, 64 } };
+				  .stream_bits = { 1, 2, 4, 64 } };
 
 #define WINDOW_START 1000
 #define WINDOW_END 900000
@@ -1498,6 +1498,50 @@ TEST(a_run_is_of_the_stream_that_is_passed_the_answer_which_it_was_to_make)
 	CHECK(!owner(t, 2430));
 	CHECK_EQ(find(t, "/a")->attribution, ATTRIBUTION_EXACT);
 	CHECK_EQ(find(t, "/c")->n_runs, 0);
+	timeline_free(t);
+}
+
+/* A run makes a message of the answer to a stream: begins 10 ns, and is passed 100 ns, after that.
+ * One that it makes earlier is left to others, as the stream is busy. */
+static void answers_message(uint64_t time, uint64_t object, uint64_t bits)
+{
+	valued(S_ASK, time, 2, 600, 0xa1);
+	ran_at(S_RUN_OF_PEER, time + 10, time + 20, 2);
+	valued(S_ANSWER, time + 50, 3, 500, 0xa1);
+	valued(S_ANSWER, time + 100, 3, 500, 0xa1);
+	stream_wants(time + 101, 3, object, bits | SEND_MESSAGE);
+}
+
+TEST(runs_that_make_messages_of_an_answer_are_of_their_stream_while_it_is_read_and_answered)
+{
+	struct timeline *t;
+	const struct request *q;
+
+	field(2000, 5, 1, FIELD_PATH, "/stream");
+	headers(2000, 1, 5, 1, MESSAGE_READ)->method = STATIC_POST;
+	stream_begins(2010, 4, 9, 71, 1);
+	frame(2020, 1, 5, 1, MESSAGE_READ, DATA, MESSAGE_FIRST);
+	answers_message(2100, 71, SEND_HEADERS);
+	headers(2210, 3, 5, 1, MESSAGE_WRITTEN)->status = STATIC_200;
+	answers_message(2300, 71, 0);
+	frame(2500, 1, 5, 1, MESSAGE_READ, DATA, MESSAGE_LAST);
+	/* The last message comes after the last question, and a late one after the end. */
+	answers_message(2510, 71, 0);
+	stream_wants(2620, 3, 71, SEND_TRAILERS);
+	frame(2630, 3, 5, 1, MESSAGE_WRITTEN, DATA, MESSAGE_LAST);
+	answers_message(2700, 71, 0);
+	t = run();
+	q = find(t, "/stream");
+	CHECK_EQ(q->n_runs, 3);
+	CHECK_EQ(q->attribution, ATTRIBUTION_EXACT);
+	CHECK(q->flags & REQUEST_STREAMING);
+	CHECK_STR(owner(t, 2110), "/stream");
+	CHECK_STR(owner(t, 2310), "/stream");
+	CHECK_STR(owner(t, 2520), "/stream");
+	CHECK(!owner(t, 2710));
+	/* When a message was read, and when that of the answer was written, is unknown. */
+	CHECK_EQ(q->phases[PHASE_EXECUTE], 30);
+	CHECK_EQ(q->phases[PHASE_UNKNOWN], q->end_ns - q->start_ns - 30);
 	timeline_free(t);
 }
 

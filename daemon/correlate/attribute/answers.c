@@ -7,9 +7,9 @@
 #include "daemon/correlate/runtime/nesting.h"
 
 struct thread_answer {
-	uint64_t asked; /* key of the answer that its next run is to make; 0: none */
-	uint64_t run;   /* index + 1 of the span of the run whose answer it passes; 0: none */
-	uint32_t stack; /* within the function that was entered there */
+	uint64_t asked;  /* key of the answer that its next run is to make; 0: none */
+	uint64_t passes; /* key of the answer that it passes; 0: none */
+	uint32_t stack;  /* within the function that was entered there */
 };
 
 /* NULL: no memory. */
@@ -25,23 +25,23 @@ void answers_enqueue(struct correlator *c, const struct entry *e)
 	struct thread_answer *t = thread_get(c, e->thread);
 
 	nesting_pass(c, e);
-	if (t)
-		t->asked = entry_key(e);
+	if (!t)
+		return;
+	t->asked = entry_key(e);
+	/* The answer that had its address before is gone. */
+	if (map_get(&c->answers.run_of, t->asked))
+		correlator_put(c, &c->answers.run_of, t->asked, NO_SPAN);
 }
 
 void answers_dequeue(struct correlator *c, const struct entry *e)
 {
 	struct thread_answer *t = thread_get(c, e->thread);
-	const uint64_t *found = map_get(&c->answers.run_of, entry_key(e));
 
 	nesting_pass(c, e);
 	if (!t)
 		return;
-	t->run = found && *found != NO_SPAN ? *found + 1 : 0;
+	t->passes = entry_key(e);
 	t->stack = e->record->stack;
-	/* Another answer may have its address from now on. */
-	if (found)
-		correlator_put(c, &c->answers.run_of, entry_key(e), NO_SPAN);
 }
 
 void answers_on_entry(struct correlator *c, uint32_t thread, uint32_t stack)
@@ -49,7 +49,7 @@ void answers_on_entry(struct correlator *c, uint32_t thread, uint32_t stack)
 	struct answers *a = &c->answers;
 
 	if (thread < a->threads_size && stack_at_or_above(stack, a->threads[thread].stack))
-		a->threads[thread].run = 0;
+		a->threads[thread].passes = 0;
 }
 
 void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span)
@@ -65,11 +65,18 @@ void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 uint64_t answers_take(struct correlator *c, uint32_t thread)
 {
 	struct thread_answer *t = thread_get(c, thread);
-	uint64_t run = t && t->run ? t->run - 1 : NO_SPAN;
+	uint64_t key = t ? t->passes : 0;
+	const uint64_t *found = key ? map_get(&c->answers.run_of, key) : NULL;
+	uint64_t run = found ? *found : NO_SPAN;
 
 	if (t)
-		t->run = 0;
-	return run;
+		t->passes = 0;
+	if (run == NO_SPAN)
+		return NO_SPAN;
+	/* Its other messages are of the same run, and another answer may have its address soon. */
+	correlator_put(c, &c->answers.run_of, key, NO_SPAN);
+	/* Or has had it, if records were lost. */
+	return losses_within(&c->losses, c->t->spans[run].start_ns, c->now) ? NO_SPAN : run;
 }
 
 void answers_done(struct answers *a)

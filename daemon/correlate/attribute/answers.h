@@ -19,12 +19,13 @@ struct answers {
 
 /* The thread's next run is to make that answer. */
 void answers_enqueue(struct correlator *c, const struct entry *e);
-/* The thread passes that answer to its stream before this function returns. */
+/* The thread passes that answer, or a message of it, to its stream before this function returns, if
+ * the stream has no message before it. */
 void answers_dequeue(struct correlator *c, const struct entry *e);
 /* A thread entered a function, at that stack pointer: those that are not above it have returned. */
 void answers_on_entry(struct correlator *c, uint32_t thread, uint32_t stack);
 /* A thread entered an outermost run; NO_SPAN: an inner one. */
 void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span);
-/* A thread passes an answer to a stream: the run that made it; NO_SPAN. */
+/* A thread passes an answer to a stream: the run that made it, once; NO_SPAN. */
 uint64_t answers_take(struct correlator *c, uint32_t thread);
 void answers_done(struct answers *a);

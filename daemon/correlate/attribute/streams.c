@@ -56,6 +56,7 @@ struct stream_object {
 struct handed_run {
 	uint64_t span, time; /* the answer was passed then */
 	uint32_t object;
+	bool is_message;   /* it made one message of the answer, not all of it */
 	uint64_t taken_ns; /* the thread had taken the stream up then, before the run, and no other
 			      one since; 0: it had not */
 };
@@ -316,16 +317,18 @@ static void hand_over(struct correlator *c, const struct thread_streams *t, uint
 		      uint64_t time, uint64_t taken_ns)
 {
 	for (uint32_t i = 0; i < t->n_since; i++)
-		add_handed(c, (struct handed_run){ t->since[i], time, object, taken_ns });
+		add_handed(c, (struct handed_run){ t->since[i], time, object, false, taken_ns });
 }
 
-/* The object is passed the answer that this run made, whichever thread that was on. */
-static void hand_over_answer(struct correlator *c, const struct entry *e, uint32_t object)
+/* The object is passed the answer, or a message of it, that this run made, whichever thread that
+ * was on. */
+static void hand_over_answer(struct correlator *c, const struct entry *e, uint32_t object,
+			     bool is_message)
 {
 	uint64_t run = answers_take(c, e->thread);
 
 	if (run != NO_SPAN)
-		add_handed(c, (struct handed_run){ run, e->record->head.time, object,
+		add_handed(c, (struct handed_run){ run, e->record->head.time, object, is_message,
 						   c->t->spans[run].start_ns });
 }
 
@@ -347,9 +350,10 @@ uint32_t streams_point(struct correlator *c, const struct entry *e)
 	t->handed = 0;
 	if (object != UNKNOWN) {
 		taken = take(c, t, object, &alone);
+		if (r->value2 & (bits->begins | bits->message | bits->ends))
+			hand_over_answer(c, e, object, !(r->value2 & bits->ends));
 		if (r->value2 & (bits->begins | bits->ends)) {
 			t->handed = object + 1;
-			hand_over_answer(c, e, object);
 			if (alone && !t->overflow)
 				hand_over(c, t, object, r->probe.head.time,
 					  t->last_object == object + 1 ? taken : 0);
@@ -454,7 +458,11 @@ static uint32_t request_of_run(struct correlator *c, const struct handed_run *ru
 	uint32_t request = request_of(c, &c->streams.objects[run->object]);
 	const struct request *q = request == NO_REQUEST ? NULL : requests_get(r, request);
 
-	if (!q || !claims_can_be_of(c, run->span, request) || run->time > q->end_ns ||
+	if (!q || run->time > q->end_ns)
+		return NO_REQUEST;
+	if (run->is_message)
+		return claims_can_answer(c, run->span, request) ? request : NO_REQUEST;
+	if (!claims_can_be_of(c, run->span, request) ||
 	    (q->write_start_ns && run->time > q->write_start_ns))
 		return NO_REQUEST;
 	return run->taken_ns || (span->request == request + 1 && !(span->flags & SPAN_INFERRED))
@@ -559,6 +567,8 @@ void streams_close(struct correlator *c)
 			claims_add(c, s->runs[i].span, requests[i], false);
 			claims_note_stream(c, requests[i]);
 			note_taken(r, &s->runs[i], requests[i]);
+			if (s->runs[i].is_message)
+				requests_get(r, requests[i])->flags |= REQUEST_STREAMING;
 		}
 }
 

@@ -47,7 +47,7 @@ void request_end_counted(struct correlator *c, uint32_t request, uint64_t end, u
 	q->read_end_ns = MIN(q->read_end_ns, q->end_ns);
 	q->write_start_ns = MIN(q->write_start_ns, q->end_ns);
 	q->held_ns = MIN(q->held_ns, q->end_ns);
-	q->flags |= (uint8_t)flags;
+	q->flags |= (uint16_t)flags;
 	request_answered(c, request);
 }
 

@@ -430,6 +430,7 @@ static void fill_request(struct builder *b, uint32_t index)
 	m->reset = r->flags & REQUEST_RESET;
 	m->no_arrival = r->flags & REQUEST_NO_ARRIVAL;
 	m->at_library = r->flags & REQUEST_AT_LIBRARY;
+	m->streaming = r->flags & REQUEST_STREAMING;
 	m->unaccepted = r->flags & REQUEST_UNACCEPTED;
 	m->accepted_ns = r->accepted_ns;
 	m->threads = b->thread_list;

@@ -57,6 +57,9 @@ const struct pack pack_grpc = {
 	.rows = rows,
 	.n_rows = sizeof(rows) / sizeof(rows[0]),
 	/* grpc_transport_stream_op_batch: send_initial_metadata, send_trailing_metadata,
-	 * cancel_stream. */
-	.stream_bits = { .begins = 1u << 0, .ends = 1u << 1, .aborts = 1u << 6 },
+	 * send_message, cancel_stream. */
+	.stream_bits = { .begins = 1u << 0,
+			 .ends = 1u << 1,
+			 .message = 1u << 2,
+			 .aborts = 1u << 6 },
 };

@@ -69,6 +69,13 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .value = { ARGUMENT_3 },
 	  .min_level = 1 },
+	/* A message of a stream; one that has to wait for others is passed by another thread. */
+	{ .symbol =
+		  "_ZN6triton6server4grpc23ModelStreamInferHandler27StreamInferResponseCompleteE*",
+	  DEQUEUE(STREAM),
+	  .action = ACTION_ENTRY,
+	  .value = { ARGUMENT_3 },
+	  .min_level = 1 },
 	/* A unique_ptr is passed by reference: the request is what it points to. */
 	{ .symbol = CORE "16InferenceRequest3RunE*",
 	  ENQUEUE(BATCH),

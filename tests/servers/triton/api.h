@@ -13,6 +13,7 @@
 #define TRITON_CPU 0
 /* Flags of the last response, and of a request that is given back as a whole. */
 #define TRITON_FINAL 1
+#define TRITON_MORE 0
 #define TRITON_ALL 1
 
 void *TRITONBACKEND_RequestId(void *request, const char **id);
@@ -20,6 +21,12 @@ void *TRITONBACKEND_RequestInputByIndex(void *request, uint32_t index, void **in
 void *TRITONBACKEND_InputBuffer(void *input, uint32_t index, const void **buffer, uint64_t *bytes,
 				int *memory, int64_t *device);
 void *TRITONBACKEND_ResponseNew(void **response, void *request);
+/* Of a model whose answers have several messages. */
+void *TRITONBACKEND_ResponseFactoryNew(void **factory, void *request);
+void *TRITONBACKEND_ResponseFactoryDelete(void *factory);
+void *TRITONBACKEND_ResponseNewFromFactory(void **response, void *factory);
+void *TRITONBACKEND_ModelInstanceModel(void *instance, void **model);
+void *TRITONBACKEND_ModelName(void *model, const char **name);
 void *TRITONBACKEND_ResponseOutput(void *response, void **output, const char *name, int type,
 				   const int64_t *shape, uint32_t dimensions);
 void *TRITONBACKEND_OutputBuffer(void *output, void **buffer, uint64_t bytes, int *memory,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend of Triton: the answer to x is x / 2 + 2. A batch takes $TRITON_WORK_US. What it did is
+ * A backend of Triton: the answer to x is x / 2 + 2. A batch takes $TRITON_WORK_US. The model
+ * "decoupled" answers each request with several messages, which are the same. What it did is
  * in the file $TRITON_TRUTH when the server has ended, a line for each request: thread, batch,
  * requests of the batch, begin and end (CLOCK_MONOTONIC, ns), id of the request.
  */
@@ -14,6 +15,7 @@
 #include "tests/servers/triton/api.h"
 
 #define REQUESTS_MAX 64
+#define MESSAGES 3
 
 static uint64_t now_ns(void)
 {
@@ -39,11 +41,10 @@ static void work(void)
 	nanosleep(&t, NULL);
 }
 
-static void answer(void *request)
+static float result(void *request)
 {
 	const void *from;
-	void *input, *response, *output, *to;
-	const int64_t shape[] = { 1, 1 };
+	void *input;
 	uint64_t bytes;
 	int64_t device = 0;
 	int memory = TRITON_CPU;
@@ -52,13 +53,50 @@ static void answer(void *request)
 	must(TRITONBACKEND_RequestInputByIndex(request, 0, &input), "input");
 	must(TRITONBACKEND_InputBuffer(input, 0, &from, &bytes, &memory, &device), "its buffer");
 	memcpy(&x, from, sizeof(x));
-	x = x / 2 + 2;
-	must(TRITONBACKEND_ResponseNew(&response, request), "response");
+	return x / 2 + 2;
+}
+
+static void send_result(void *response, float y, uint32_t flags)
+{
+	const int64_t shape[] = { 1, 1 };
+	int64_t device = 0;
+	int memory = TRITON_CPU;
+	void *output, *to;
+
 	must(TRITONBACKEND_ResponseOutput(response, &output, "y", TRITON_FP32, shape, 2), "output");
-	memory = TRITON_CPU;
-	must(TRITONBACKEND_OutputBuffer(output, &to, sizeof(x), &memory, &device), "its buffer");
-	memcpy(to, &x, sizeof(x));
-	must(TRITONBACKEND_ResponseSend(response, TRITON_FINAL, NULL), "sending");
+	must(TRITONBACKEND_OutputBuffer(output, &to, sizeof(y), &memory, &device), "its buffer");
+	memcpy(to, &y, sizeof(y));
+	must(TRITONBACKEND_ResponseSend(response, flags, NULL), "sending");
+}
+
+static void answer(void *request)
+{
+	void *response;
+
+	must(TRITONBACKEND_ResponseNew(&response, request), "response");
+	send_result(response, result(request), TRITON_FINAL);
+}
+
+static void answer_in_messages(void *request)
+{
+	void *factory, *response;
+
+	must(TRITONBACKEND_ResponseFactoryNew(&factory, request), "responses");
+	for (int i = 1; i <= MESSAGES; i++) {
+		must(TRITONBACKEND_ResponseNewFromFactory(&response, factory), "response");
+		send_result(response, result(request), i < MESSAGES ? TRITON_MORE : TRITON_FINAL);
+	}
+	must(TRITONBACKEND_ResponseFactoryDelete(factory), "responses");
+}
+
+static bool is_decoupled(void *instance)
+{
+	const char *name;
+	void *model;
+
+	must(TRITONBACKEND_ModelInstanceModel(instance, &model), "model");
+	must(TRITONBACKEND_ModelName(model, &name), "its name");
+	return !strcmp(name, "decoupled");
 }
 
 void *TRITONBACKEND_ModelInstanceExecute(void *instance, void **requests, uint32_t n)
@@ -68,6 +106,7 @@ void *TRITONBACKEND_ModelInstanceExecute(void *instance, void **requests, uint32
 	char ids[REQUESTS_MAX][32] = {};
 	uint64_t begin = now_ns(), computed, end;
 	unsigned batch = atomic_fetch_add(&batches, 1);
+	bool decoupled = is_decoupled(instance);
 	FILE *file = truth;
 	const char *id;
 
@@ -81,7 +120,10 @@ void *TRITONBACKEND_ModelInstanceExecute(void *instance, void **requests, uint32
 		must(TRITONBACKEND_RequestId(requests[i], &id), "id");
 		if (i < REQUESTS_MAX)
 			snprintf(ids[i], sizeof(ids[i]), "%s", id);
-		answer(requests[i]);
+		if (decoupled)
+			answer_in_messages(requests[i]);
+		else
+			answer(requests[i]);
 	}
 	end = now_ns();
 	for (uint32_t i = 0; i < n; i++) {
