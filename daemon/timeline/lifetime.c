@@ -352,6 +352,11 @@ static void fill_without_run(struct lifetimes *l, struct path *p, const struct r
 		path_fill(p, PHASE_UNKNOWN, handler_thread(l, r), b->start);
 		return;
 	}
+	if (b->streaming) {
+		path_fill(p, PHASE_UNKNOWN, thread, read_start);
+		fill_arrival(l, p, r, b, read_start);
+		return;
+	}
 	/* Its bytes were still being read when the window closed. */
 	if (!r->read_end_ns && r->read_start_ns && !b->write_known &&
 	    r->flags & REQUEST_TRUNCATED_END)
@@ -397,7 +402,8 @@ static void fill_until_run(struct lifetimes *l, struct path *p, const struct req
 /* Whether what lies between two runs is the request's, too: it has its thread for itself. */
 static bool is_own_work(const struct request *r, const struct span *run, const struct span *next)
 {
-	return r->attribution == ATTRIBUTION_EXACT && run->thread == next->thread &&
+	return r->attribution == ATTRIBUTION_EXACT && !(r->flags & REQUEST_STREAMING) &&
+	       run->thread == next->thread &&
 	       (run->thread == r->read_thread || run->thread == r->write_thread);
 }
 

@@ -153,7 +153,7 @@ class Discovery(Lifecycle):
     def check_probes(self, daemon, pid, path, scope):
         """Captures everything in a process, by breakpoints in the functions of the file that it has mapped, which is or was at path."""
         address = harness.wait_target(daemon, pid, FOUND_S)["address"]
-        offsets, xspace = harness.retry_times(3, lambda number: self.probed(daemon, address, pid, path, (number + 1) * 1000))
+        offsets, xspace = harness.retry_times(3, lambda number: self.probed(daemon, address, pid, path, 2000 << number))
         self.assertEqual((xspace.errors, xspace.warnings), ([], []))
         self.check_ops(xspace, pid, scope)
         self.check_sites(offsets, path)

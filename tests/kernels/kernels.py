@@ -20,7 +20,7 @@ GUEST = f"{PYTHON} tests/kernels/guest.py"
 # Of requests at sockets, on the other kernels.
 SOCKETS = f"{PYTHON} tests/e2e/test_sockets.py calls_divide_them pipelined Others"
 # For all kernels together, whose guests run side by side: about 80 s and 27 minutes, and more where the machine is busy.
-SHORT_S, LONG_S = 480, 2700
+SHORT_S, LONG_S = 240, 2700
 # Of the unit tests, those that compute for long, or are given seconds: they do not touch the kernel.
 LONG_UNITS = ("elf_malformed", "elf_symbols", "elf_debug", "requests_property", "flight", "grpc", "loop")
 UNITS = "$(ls build/tests/test_* | grep -v -e '\\.d$'" + "".join(f" -e test_{name}$" for name in LONG_UNITS) + ")"

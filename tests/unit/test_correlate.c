@@ -792,7 +792,7 @@ TEST(a_record_of_an_unknown_kind_is_skipped)
 	add(2001, 99, 200, sizeof(struct record));
 	probe(2100, 1, S_RUN_END, 200, 0, 0);
 	t = run();
-
+	CHECK_EQ(t->n_threads, 1);
 	CHECK_EQ(t->n_spans, 1);
 	timeline_free(t);
 }

@@ -1518,13 +1518,20 @@ TEST(runs_that_make_messages_of_an_answer_are_of_their_stream_while_it_is_read_a
 	const struct request *q;
 
 	field(2000, 5, 1, FIELD_PATH, "/stream");
-	headers(2000, 1, 5, 1, MESSAGE_READ)->method = STATIC_POST;
+	headers(2000, 2, 5, 1, MESSAGE_READ)->method = STATIC_POST;
 	stream_begins(2010, 4, 9, 71, 1);
-	frame(2020, 1, 5, 1, MESSAGE_READ, DATA, MESSAGE_FIRST);
+	frame(2020, 2, 5, 1, MESSAGE_READ, DATA, MESSAGE_FIRST);
 	answers_message(2100, 71, SEND_HEADERS);
 	headers(2210, 3, 5, 1, MESSAGE_WRITTEN)->status = STATIC_200;
 	answers_message(2300, 71, 0);
-	frame(2500, 1, 5, 1, MESSAGE_READ, DATA, MESSAGE_LAST);
+	/* One waits for the stream, another one at its address has no run and is an error. */
+	valued(S_ASK, 2420, 2, 600, 0xa1);
+	ran_at(S_RUN_OF_PEER, 2430, 2440, 2);
+	valued(S_ANSWER, 2450, 3, 500, 0xa1);
+	valued(S_ASK, 2460, 2, 600, 0xa1);
+	valued(S_ANSWER, 2470, 3, 500, 0xa1);
+	stream_wants(2471, 3, 71, SEND_MESSAGE);
+	frame(2500, 2, 5, 1, MESSAGE_READ, DATA, MESSAGE_LAST);
 	/* The last message comes after the last question, and a late one after the end. */
 	answers_message(2510, 71, 0);
 	stream_wants(2620, 3, 71, SEND_TRAILERS);
@@ -1538,6 +1545,7 @@ TEST(runs_that_make_messages_of_an_answer_are_of_their_stream_while_it_is_read_a
 	CHECK_STR(owner(t, 2110), "/stream");
 	CHECK_STR(owner(t, 2310), "/stream");
 	CHECK_STR(owner(t, 2520), "/stream");
+	CHECK(!owner(t, 2430));
 	CHECK(!owner(t, 2710));
 	/* When a message was read, and when that of the answer was written, is unknown. */
 	CHECK_EQ(q->phases[PHASE_EXECUTE], 30);
@@ -1560,18 +1568,22 @@ TEST(an_answer_that_its_function_did_not_pass_is_not_that_of_a_later_stream)
 {
 	struct timeline *t;
 
-	for (unsigned returned = 0; returned < 2; returned++) {
+	enum { PASSES_IT, RETURNS, READS, N };
+
+	for (unsigned how = 0; how < N; how++) {
 		ran_to_answer(2000, 0xa1);
 		valued(S_ANSWER, 2300, 3, 500, 0xa1);
-		if (returned)
+		if (how == RETURNS)
 			valued(S_RUN_END, 2305, 3, 510, 0);
+		if (how == READS)
+			stream_wants(2305, 3, 71, RECEIVE_MESSAGE);
 		stream_wants(2310, 3, 73, SEND_HEADERS | SEND_MESSAGE | SEND_TRAILERS);
 		answered2(2330, 3, 5, 3);
 		t = run();
-		if (returned)
-			CHECK(!owner(t, 2110));
-		else
+		if (how == PASSES_IT)
 			CHECK_STR(owner(t, 2110), "/b");
+		else
+			CHECK(!owner(t, 2110));
 		timeline_free(t);
 	}
 }

@@ -62,21 +62,25 @@ void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 		t->asked = 0;
 }
 
-uint64_t answers_take(struct correlator *c, uint32_t thread)
+uint64_t answers_passed(struct correlator *c, uint32_t thread)
 {
 	struct thread_answer *t = thread_get(c, thread);
-	uint64_t key = t ? t->passes : 0;
-	const uint64_t *found = key ? map_get(&c->answers.run_of, key) : NULL;
-	uint64_t run = found ? *found : NO_SPAN;
+	uint64_t answer = t ? t->passes : 0;
 
 	if (t)
 		t->passes = 0;
-	if (run == NO_SPAN)
-		return NO_SPAN;
+	return answer;
+}
+
+uint64_t answers_take_run(struct correlator *c, uint64_t answer)
+{
+	const uint64_t *found = map_get(&c->answers.run_of, answer);
+	uint64_t run = found ? *found : NO_SPAN;
+
 	/* Its other messages are of the same run, and another answer may have its address soon. */
-	correlator_put(c, &c->answers.run_of, key, NO_SPAN);
-	/* Or has had it, if records were lost. */
-	return losses_within(&c->losses, c->t->spans[run].start_ns, c->now) ? NO_SPAN : run;
+	if (run != NO_SPAN)
+		correlator_put(c, &c->answers.run_of, answer, NO_SPAN);
+	return run;
 }
 
 void answers_done(struct answers *a)

@@ -26,6 +26,9 @@ void answers_dequeue(struct correlator *c, const struct entry *e);
 void answers_on_entry(struct correlator *c, uint32_t thread, uint32_t stack);
 /* A thread entered an outermost run; NO_SPAN: an inner one. */
 void answers_on_run(struct correlator *c, uint32_t thread, uint64_t span);
-/* A thread passes an answer to a stream: the run that made it, once; NO_SPAN. */
-uint64_t answers_take(struct correlator *c, uint32_t thread);
+/* A thread uses a stream: the answer that it passes, if this is the first thing that it does in the
+ * function which passes it; 0: none. */
+uint64_t answers_passed(struct correlator *c, uint32_t thread);
+/* The run that made the answer, once; NO_SPAN. */
+uint64_t answers_take_run(struct correlator *c, uint64_t answer);
 void answers_done(struct answers *a);

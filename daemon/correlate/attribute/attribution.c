@@ -418,11 +418,14 @@ static void conclude(struct correlator *c)
 {
 	struct requests *r = &c->requests;
 
-	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN)
-		if (span_at(c, i)->request &&
-		    requests_get(r, span_at(c, i)->request - 1)->model == TEXT_NONE)
-			requests_get(r, span_at(c, i)->request - 1)->model = models_of_run(c, i);
+	/* A stream may ask several models. */
+	TIMELINE_EACH (c->t, i, 1 << SPAN_RUN) {
+		struct request *q =
+			span_at(c, i)->request ? requests_get(r, span_at(c, i)->request - 1) : NULL;
 
+		if (q && q->model == TEXT_NONE && !(q->flags & REQUEST_STREAMING))
+			q->model = models_of_run(c, i);
+	}
 	for (uint32_t i = 0; i < requests_count(r); i++)
 		requests_get(r, i)->attribution = !requests_get(r, i)->n_runs ? ATTRIBUTION_NONE
 						  : claims_has_inferred(c, i) ? ATTRIBUTION_INFERRED

@@ -125,25 +125,12 @@ void claims_add(struct correlator *c, uint64_t span, uint32_t request, bool infe
 	claims_stop_waiting(c, request);
 }
 
-static bool is_of_process(const struct correlator *c, const struct span *s, const struct request *q)
-{
-	return q->process == c->t->threads[s->thread].process;
-}
-
-bool claims_can_answer(struct correlator *c, uint64_t span, uint32_t request)
-{
-	const struct request *q = requests_get(&c->requests, request);
-	const struct span *s = span_at(c, span);
-
-	return is_of_process(c, s, q) && q->start_ns <= s->start_ns && s->start_ns <= q->end_ns;
-}
-
 bool claims_can_be_of(struct correlator *c, uint64_t span, uint32_t request)
 {
 	const struct request *q = requests_get(&c->requests, request);
 	const struct span *s = span_at(c, span);
 
-	if (!is_of_process(c, s, q))
+	if (q->process != c->t->threads[s->thread].process)
 		return false;
 	return requests_state(&c->requests, request)->read && q->read_end_ns <= s->start_ns &&
 	       (!q->write_start_ns || s->start_ns <= q->write_start_ns);

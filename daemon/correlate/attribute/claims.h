@@ -25,8 +25,6 @@ struct claims {
 void claims_add(struct correlator *c, uint64_t span, uint32_t request, bool inferred);
 /* Whether it can be: the request was read before the run began, and its answer began after that. */
 bool claims_can_be_of(struct correlator *c, uint64_t span, uint32_t request);
-/* The same of one that made a message of a stream's answer: the stream may go on to be read. */
-bool claims_can_answer(struct correlator *c, uint64_t span, uint32_t request);
 /* The run has no request any more. */
 void claims_remove(struct correlator *c, uint64_t span);
 /* The same, of the latest run of the request, if that is inferred. */

@@ -46,7 +46,8 @@ struct stream_object {
 	uint64_t time; /* it was made */
 	uint64_t end_ns, aborted_ns, gone_ns;
 	uint32_t transport, stream, process;
-	bool open; /* of an encrypted connection, as far as known, and in progress */
+	bool open;      /* of an encrypted connection, as far as known, and in progress */
+	bool streaming; /* its answer has messages, each of an own run */
 	uint32_t end_thread;
 	uint32_t read;    /* request at a socket that its thread had read before: index + 1 */
 	uint32_t request; /* that was not read at a socket: index + 1 */
@@ -320,13 +321,14 @@ static void hand_over(struct correlator *c, const struct thread_streams *t, uint
 		add_handed(c, (struct handed_run){ t->since[i], time, object, false, taken_ns });
 }
 
-/* The object is passed the answer, or a message of it, that this run made, whichever thread that
- * was on. */
+/* The object is passed the answer, or a message of it, that a run made, whichever thread that was
+ * on. */
 static void hand_over_answer(struct correlator *c, const struct entry *e, uint32_t object,
-			     bool is_message)
+			     uint64_t answer, bool is_message)
 {
-	uint64_t run = answers_take(c, e->thread);
+	uint64_t run = answers_take_run(c, answer);
 
+	c->streams.objects[object].streaming |= is_message;
 	if (run != NO_SPAN)
 		add_handed(c, (struct handed_run){ run, e->record->head.time, object, is_message,
 						   c->t->spans[run].start_ns });
@@ -340,8 +342,8 @@ uint32_t streams_point(struct correlator *c, const struct entry *e)
 	uint64_t *found = map_get(&s->object_at, target_key(r->probe.value, r->probe.head.target));
 	uint32_t object = found ? (uint32_t)*found : UNKNOWN;
 	struct thread_streams *t = thread_get(c, e->thread);
+	uint64_t answer = answers_passed(c, e->thread), taken;
 	uint32_t answered = NO_STREAM;
-	uint64_t taken;
 	bool alone;
 
 	/* Requests that the process itself sends are part of its work. */
@@ -350,8 +352,8 @@ uint32_t streams_point(struct correlator *c, const struct entry *e)
 	t->handed = 0;
 	if (object != UNKNOWN) {
 		taken = take(c, t, object, &alone);
-		if (r->value2 & (bits->begins | bits->message | bits->ends))
-			hand_over_answer(c, e, object, !(r->value2 & bits->ends));
+		if (answer && r->value2 & (bits->begins | bits->message | bits->ends))
+			hand_over_answer(c, e, object, answer, !(r->value2 & bits->ends));
 		if (r->value2 & (bits->begins | bits->ends)) {
 			t->handed = object + 1;
 			if (alone && !t->overflow)
@@ -448,8 +450,8 @@ static void find_connections(struct correlator *c, uint32_t *transport_of, bool 
 
 /*
  * The request that a run worked for, NO_REQUEST: unknown. If its thread had not taken up the
- * stream, the thread must also have written the answer. An object whose end was lost may be of
- * another stream by then.
+ * stream, and it made no message of an answer, the thread must also have written the answer. An
+ * object whose end was lost may be of another stream by then.
  */
 static uint32_t request_of_run(struct correlator *c, const struct handed_run *run)
 {
@@ -460,8 +462,10 @@ static uint32_t request_of_run(struct correlator *c, const struct handed_run *ru
 
 	if (!q || run->time > q->end_ns)
 		return NO_REQUEST;
+	/* The stream goes on to be read when its answer has begun. */
 	if (run->is_message)
-		return claims_can_answer(c, run->span, request) ? request : NO_REQUEST;
+		return span->start_ns >= c->streams.objects[run->object].time ? request
+									      : NO_REQUEST;
 	if (!claims_can_be_of(c, run->span, request) ||
 	    (q->write_start_ns && run->time > q->write_start_ns))
 		return NO_REQUEST;
@@ -567,9 +571,10 @@ void streams_close(struct correlator *c)
 			claims_add(c, s->runs[i].span, requests[i], false);
 			claims_note_stream(c, requests[i]);
 			note_taken(r, &s->runs[i], requests[i]);
-			if (s->runs[i].is_message)
-				requests_get(r, requests[i])->flags |= REQUEST_STREAMING;
 		}
+	for (uint32_t i = 0; i < s->n_objects; i++)
+		if (s->objects[i].streaming && request_of(c, &s->objects[i]) != NO_REQUEST)
+			requests_get(r, request_of(c, &s->objects[i]))->flags |= REQUEST_STREAMING;
 }
 
 void streams_done(struct streams *s)
