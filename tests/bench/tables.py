@@ -22,9 +22,13 @@ def with_unit(value, unit):
     return f"{number(value)} {unit.replace('us', 'µs')}".rstrip()
 
 
+def bar_of(row):
+    return f"{'at least' if row['at_least'] else '≤'} {with_unit(row['bar'], row['unit'])}"
+
+
 def line(row):
     spread = f"{number(row['low'])} to {number(row['high'])}, {row['n']} {'samples' if row['interval'] else 'rounds'}" if row["n"] > 1 else ""
-    bar = "" if row["bar"] is None else f"{'at least' if row['at_least'] else '≤'} {with_unit(row['bar'], row['unit'])}"
+    bar = "" if row["bar"] is None else bar_of(row)
     verdict = {None: "", True: "met", False: "**not met**"}[row["met"]]
     return f"| {row['name']} | {with_unit(row['value'], row['unit'])} | {spread} | {bar} | {verdict} |"
 
@@ -33,13 +37,18 @@ def machine(found):
     return f"{found['date']}, Linux {found['kernel']}, {found['cpus']} × {found['cpu']}"
 
 
+def with_bars(rows, met):
+    return "; ".join(f"{row['name']}: {with_unit(row['value'], row['unit'])} ({bar_of(row)})" for row in rows if row["met"] is met)
+
+
 def of_readme(parts):
-    """What has a bar."""
-    rows = [line(row) for found in parts.values() for row in found["results"] if row["bar"] is not None]
+    """What has a bar, a line for each part."""
+    rows = [f"| {found['title']} | {with_bars(found['results'], True)} | {with_bars(found['results'], False)} |"
+            for found in parts.values() if any(row["bar"] is not None for row in found["results"])]
     if not rows:
         return "No result of `make bench` is stored."
     machines = sorted({machine(found) for found in parts.values()})
-    return "\n".join([HEAD, *rows, "", f"Measured: {'; '.join(machines)}."])
+    return "\n".join(["| | met | not met |\n|---|---|---|", *rows, "", f"Measured: {'; '.join(machines)}."])
 
 
 def of_cost(parts):
