@@ -55,8 +55,6 @@ struct bounds {
 	uint64_t start, end;
 	uint64_t write_start; /* end: unknown */
 	bool handler, write_known;
-	/* When messages of the request were read and written is unknown. */
-	bool streaming;
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -260,14 +258,19 @@ static uint32_t known_thread(const struct lifetimes *l, uint32_t thread)
 	return thread < l->t->n_threads ? thread : THREAD_NONE;
 }
 
+/* When its messages were read and written is unknown. */
+static bool is_streaming(const struct request *r)
+{
+	return r->flags & REQUEST_STREAMING;
+}
+
 static struct bounds bounds_of(const struct request *r)
 {
 	uint64_t end = r->held_ns ? clamp(r->held_ns, r->start_ns, r->end_ns) : r->end_ns;
 	struct bounds b = { .start = r->start_ns, .end = end, .write_start = end };
 
 	b.handler = r->protocol == PROTOCOL_HANDLER || r->protocol == PROTOCOL_MARK;
-	b.streaming = r->flags & REQUEST_STREAMING;
-	b.write_known = r->write_start_ns && !b.handler && !b.streaming;
+	b.write_known = r->write_start_ns && !b.handler && !is_streaming(r);
 	if (b.write_known)
 		b.write_start = clamp(r->write_start_ns, b.start, b.end);
 	return b;
@@ -306,7 +309,7 @@ static void fill_answer(struct lifetimes *l, struct path *p, const struct reques
 	uint32_t writer = known_thread(l, r->write_thread);
 	/* At the library the answer was passed when the request ended, and is not written. */
 	bool passed = b->write_known ||
-		      (r->flags & REQUEST_AT_LIBRARY && !b->streaming && writer != THREAD_NONE);
+		      (r->flags & REQUEST_AT_LIBRARY && !is_streaming(r) && writer != THREAD_NONE);
 	bool known = passed || b->handler;
 
 	if (b->write_known)
@@ -325,7 +328,7 @@ static void fill_answer(struct lifetimes *l, struct path *p, const struct reques
 				  answer_made(l, thread, run_end, b->write_start));
 	}
 	/* The answer of a request that is truncated there had not begun. */
-	known |= r->flags & REQUEST_TRUNCATED_END && !b->streaming;
+	known |= r->flags & REQUEST_TRUNCATED_END && !is_streaming(r);
 	path_fill(p, known ? PHASE_ENCODE : PHASE_UNKNOWN, thread, run_end);
 }
 
@@ -352,7 +355,7 @@ static void fill_without_run(struct lifetimes *l, struct path *p, const struct r
 		path_fill(p, PHASE_UNKNOWN, handler_thread(l, r), b->start);
 		return;
 	}
-	if (b->streaming) {
+	if (is_streaming(r)) {
 		path_fill(p, PHASE_UNKNOWN, thread, read_start);
 		fill_arrival(l, p, r, b, read_start);
 		return;
@@ -382,10 +385,10 @@ static void fill_until_run(struct lifetimes *l, struct path *p, const struct req
 		path_fill(p, PHASE_DECODE, run->thread, b->start);
 		return;
 	}
-	if (r->taken_ns && !b->streaming) {
+	if (r->taken_ns && !is_streaming(r)) {
 		path_fill(p, PHASE_DECODE, run->thread, r->taken_ns);
 		path_fill(p, PHASE_QUEUE, run->thread, read_start);
-	} else if (b->streaming || (!r->read_end_ns && !(r->flags & REQUEST_AT_LIBRARY))) {
+	} else if (is_streaming(r) || (!r->read_end_ns && !(r->flags & REQUEST_AT_LIBRARY))) {
 		path_fill(p, PHASE_UNKNOWN, run->thread, read_start);
 	} else {
 		taken = taken_up(l, (uint32_t)(r - l->t->requests), run, read_end, run_start);
@@ -402,7 +405,7 @@ static void fill_until_run(struct lifetimes *l, struct path *p, const struct req
 /* Whether what lies between two runs is the request's, too: it has its thread for itself. */
 static bool is_own_work(const struct request *r, const struct span *run, const struct span *next)
 {
-	return r->attribution == ATTRIBUTION_EXACT && !(r->flags & REQUEST_STREAMING) &&
+	return r->attribution == ATTRIBUTION_EXACT && !is_streaming(r) &&
 	       run->thread == next->thread &&
 	       (run->thread == r->read_thread || run->thread == r->write_thread);
 }

@@ -347,8 +347,8 @@ class Triton(test_lifecycle.Lifecycle):
             own["start_ns"] <= begin and end <= own["end_ns"] and own["tasks"] == tasks for _, _, tasks, begin, end in of_client)
             for own in request["batches"])} for request in requests]
         self.assertTrue(all(fits), fits)
-        # Clients whose requests are in the same batches are distinguished only where each has its own.
         n = sum(len(r["runs"]) for r in requests)
+        # Clients whose requests are in the same batches are distinguished only where each has its own.
         if n and "dynamic_batching" not in MODELS[model]:
             self.assertEqual(sorted(map(list, fits)), [[client] for client in range(CLIENTS)])
         print(f"     {kind.__name__}, {model}: {n} runs of {CLIENTS * REQUESTS} have their stream, 0 wrong")

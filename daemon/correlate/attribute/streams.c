@@ -572,9 +572,13 @@ void streams_close(struct correlator *c)
 			claims_note_stream(c, requests[i]);
 			note_taken(r, &s->runs[i], requests[i]);
 		}
-	for (uint32_t i = 0; i < s->n_objects; i++)
-		if (s->objects[i].streaming && request_of(c, &s->objects[i]) != NO_REQUEST)
-			requests_get(r, request_of(c, &s->objects[i]))->flags |= REQUEST_STREAMING;
+	for (uint32_t i = 0; i < s->n_objects; i++) {
+		uint32_t request =
+			s->objects[i].streaming ? request_of(c, &s->objects[i]) : NO_REQUEST;
+
+		if (request != NO_REQUEST)
+			requests_get(r, request)->flags |= REQUEST_STREAMING;
+	}
 }
 
 void streams_done(struct streams *s)
