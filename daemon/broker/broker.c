@@ -353,6 +353,7 @@ static int start_captures(struct broker *b, const struct broker_options *options
 					     .mode = b->mode,
 					     .state = options->state,
 					     .user_ring_bytes = options->user_ring_bytes,
+					     .keep_ns = options->keep_ns,
 					     .audit = b->audit,
 					     .snapshots = options->snapshots,
 					     .sideband = b->sideband,

@@ -43,6 +43,7 @@ struct broker_options {
 	/* Connections that users may hold. */
 	struct share connections;
 	uint64_t user_ring_bytes; /* of ring buffers, that one user's captures may hold */
+	uint64_t keep_ns;         /* as captures_new() */
 	/* Whom the broker becomes if it is root; the state directory belongs to this user. */
 	struct sandbox_user user;
 	/* Root configured the daemon to capture on its own. */

@@ -17,6 +17,8 @@
 #define REPORTS_MAX 256
 /* While the first thread of a target has ended, and others have not. */
 #define ENDING_MS 20
+/* While programs wait for a next capture. */
+#define DROP_MS 500
 
 struct capture_line {
 	struct capture_line_options options;
@@ -225,9 +227,10 @@ static void *run(void *data)
 				      { .fd = l->options.socket, .events = POLLIN } };
 
 		bool ending = captures_forget_ended(l->captures);
+		bool waiting = captures_drop_programs(l->captures);
 
 		__atomic_store_n(&l->is_idle, captures_are_none(l->captures), __ATOMIC_RELAXED);
-		if (poll(p, ARRAY_SIZE(p), ending ? ENDING_MS : -1) < 0)
+		if (poll(p, ARRAY_SIZE(p), ending ? ENDING_MS : waiting ? DROP_MS : -1) < 0)
 			r = errno == EINTR ? 0 : -errno;
 		else if (p[0].revents)
 			serve_reports(l);
@@ -261,6 +264,7 @@ int capture_line_new(const struct capture_line_options *options, struct capture_
 	struct captures_options captures = { .mode = options->mode,
 					     .state = options->state,
 					     .user_ring_bytes = options->user_ring_bytes,
+					     .keep_ns = options->keep_ns,
 					     .may = may_profile,
 					     .lost = on_lost,
 					     .data = l };

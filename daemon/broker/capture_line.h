@@ -16,7 +16,7 @@ struct capture_line_options {
 	int socket; /* owned */
 	enum attach_mode mode;
 	int state; /* as captures_new(), like the next */
-	uint64_t user_ring_bytes;
+	uint64_t user_ring_bytes, keep_ns;
 	struct audit *audit; /* borrowed */
 	struct snapshots_options snapshots;
 	bool sideband;

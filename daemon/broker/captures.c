@@ -82,12 +82,12 @@ static void close_files(struct capture *c)
 	c->n_files = c->files_size = 0;
 }
 
-/* Detaches everything. */
-static void end_capture(struct captures *s, struct capture *c)
+/* Detaches everything. ready_ns: as attachment_end(). */
+static void end_capture(struct capture *c, uint64_t ready_ns)
 {
 	close_files(c);
 	if (c->attachment)
-		detacher_take(&c->detacher, c->attachment, NULL);
+		detacher_end(&c->detacher, c->attachment, ready_ns);
 	c->attachment = NULL;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		close(c->targets[i].pidfd);
@@ -114,7 +114,7 @@ struct captures *captures_free(struct captures *s)
 	if (!s)
 		return NULL;
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-		end_capture(s, &s->captures[i]);
+		end_capture(&s->captures[i], 0);
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
 		detacher_wait(&s->captures[i].detacher);
 	program_cache_free(s->programs);
@@ -214,7 +214,7 @@ unsigned captures_pids(const struct captures *s, uint32_t id, pid_t ret[static R
 
 void captures_revoke(struct captures *s, uint32_t id)
 {
-	end_capture(s, &s->captures[id]);
+	end_capture(&s->captures[id], 0);
 }
 
 /* Whether the capture's client may profile the process now, and which kinds of probes may be
@@ -252,7 +252,7 @@ static void forget(struct captures *s, struct capture *c, pid_t pid, bool watch)
 
 	attachment_forget(c->attachment, pid, watch, &links);
 	if (links)
-		detacher_take(&c->detacher, NULL, links);
+		detacher_take(&c->detacher, links);
 }
 
 static void forget_target(struct captures *s, struct capture *c, struct attach_target *t,
@@ -440,6 +440,15 @@ bool captures_forget_ended(struct captures *s)
 	return more;
 }
 
+bool captures_drop_programs(struct captures *s)
+{
+	bool detaches = false;
+
+	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
+		detaches |= detacher_is_busy(&s->captures[i].detacher);
+	return programs_drop(s->programs, loop_now()) || detaches;
+}
+
 bool captures_are_none(const struct captures *s)
 {
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
@@ -471,7 +480,7 @@ int captures_attach(struct captures *s, struct broker_message *m)
 	if (!c->resumes)
 		close_files(c);
 	for (unsigned i = 0; i < refused.n_links; i++)
-		detacher_take(&c->detacher, NULL, refused.links[i]);
+		detacher_take(&c->detacher, refused.links[i]);
 	m->index = 0;
 	for (unsigned i = 0; i < c->n_targets; i++)
 		for (unsigned k = 0; k < refused.n; k++)
@@ -518,7 +527,7 @@ int captures_shed(struct captures *s, const struct broker_message *m)
 		return -EINVAL;
 	r = attachment_shed(c->attachment, (enum probe_kind)m->kind, &links);
 	if (r >= 0)
-		detacher_take(&c->detacher, NULL, links);
+		detacher_take(&c->detacher, links);
 	return r;
 }
 
@@ -537,7 +546,7 @@ int captures_resume(struct captures *s, struct broker_message *m)
 	check_capture(s, c);
 	r = attachment_resume(c->attachment, (enum probe_kind)m->kind, &links);
 	if (links)
-		detacher_take(&c->detacher, NULL, links);
+		detacher_take(&c->detacher, links);
 	return r < 0 ? FAIL(m, host_error(r), "cannot attach again (%s)", strerror(-r)) : 0;
 }
 
@@ -575,7 +584,7 @@ int captures_end(struct captures *s, const struct broker_message *m)
 
 	if (!c || !c->is_used)
 		return -EINVAL;
-	end_capture(s, c);
+	end_capture(c, c->client == BROKER_DAEMON ? 0 : s->options.keep_ns);
 	c->is_used = false;
 	return 0;
 }

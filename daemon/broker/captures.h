@@ -22,6 +22,8 @@ struct captures_options {
 	enum attach_mode mode;
 	int state;                /* the state directory, borrowed; -1: none */
 	uint64_t user_ring_bytes; /* of ring buffers, that one user may hold */
+	/* How long the programs of a next capture stay loaded after a client's. */
+	uint64_t keep_ns;
 	/* Decides as clients_may(): the message has the ids of client and process. */
 	int (*may)(struct broker_message *m, void *data);
 	/* A process is no longer captured, as the client of the capture may not profile it any
@@ -68,6 +70,9 @@ void captures_executed(struct captures *s, pid_t pid);
 void captures_exited(struct captures *s, pid_t pid);
 /* Detaches everything from those of these processes that have ended; true: some have not yet. */
 bool captures_forget_ended(struct captures *s);
+/* Unloads programs that have waited long enough for a next capture; true: some wait, or soon will.
+ */
+bool captures_drop_programs(struct captures *s);
 /* Whether there are none. */
 bool captures_are_none(const struct captures *s);
 /* Detaches everything from processes that the clients of their captures may no longer profile. */

@@ -6,38 +6,54 @@
 #include <stdlib.h>
 
 struct detach_job {
-	struct attachment *attachment;
+	struct attachment *attachment; /* NULL: links */
+	uint64_t ready_ns;
 	struct detached *links;
 	struct detacher *detacher;
 };
 
+static void do_job(const struct detach_job *job)
+{
+	if (job->attachment)
+		attachment_end(job->attachment, job->ready_ns);
+	else
+		detached_free(job->links);
+	__atomic_sub_fetch(&job->detacher->running, 1, __ATOMIC_RELEASE);
+}
+
 static void *work(void *data)
 {
-	struct detach_job *job = data;
-
-	attachment_free(job->attachment);
-	detached_free(job->links);
-	__atomic_sub_fetch(&job->detacher->running, 1, __ATOMIC_RELEASE);
-	free(job);
+	do_job(data);
+	free(data);
 	return NULL;
 }
 
-void detacher_take(struct detacher *d, struct attachment *attachment, struct detached *links)
+static void start(const struct detach_job *job)
 {
-	struct detach_job *job = malloc(sizeof(*job));
+	struct detach_job *copy = malloc(sizeof(*copy));
 	pthread_t thread;
 
-	if (!job) {
-		attachment_free(attachment);
-		detached_free(links);
-		return;
+	__atomic_add_fetch(&job->detacher->running, 1, __ATOMIC_RELAXED);
+	if (copy) {
+		*copy = *job;
+		if (pthread_create(&thread, NULL, work, copy) == 0) {
+			pthread_detach(thread);
+			return;
+		}
 	}
-	*job = (struct detach_job){ .attachment = attachment, .links = links, .detacher = d };
-	__atomic_add_fetch(&d->running, 1, __ATOMIC_RELAXED);
-	if (pthread_create(&thread, NULL, work, job) == 0)
-		pthread_detach(thread);
-	else
-		work(job);
+	free(copy);
+	do_job(job);
+}
+
+void detacher_take(struct detacher *d, struct detached *links)
+{
+	start(&(struct detach_job){ .links = links, .detacher = d });
+}
+
+void detacher_end(struct detacher *d, struct attachment *attachment, uint64_t ready_ns)
+{
+	start(&(struct detach_job){
+		.attachment = attachment, .ready_ns = ready_ns, .detacher = d });
 }
 
 bool detacher_is_busy(const struct detacher *d)

@@ -12,8 +12,10 @@ struct detacher {
 	unsigned running;
 };
 
-/* Frees one of the two; the other is NULL. The detacher must live until detacher_wait(). */
-void detacher_take(struct detacher *d, struct attachment *attachment, struct detached *links);
+/* Frees them. The detacher must live until detacher_wait(), also for detacher_end(). */
+void detacher_take(struct detacher *d, struct detached *links);
+/* As attachment_end(). */
+void detacher_end(struct detacher *d, struct attachment *attachment, uint64_t ready_ns);
 /* Whether something is not detached yet. */
 bool detacher_is_busy(const struct detacher *d);
 void detacher_wait(const struct detacher *d);

@@ -64,7 +64,7 @@ struct config {
 	unsigned max_captures, max_captures_per_user;
 	/* What clients of one user, other than root, may hold. */
 	unsigned max_connections, max_connections_per_user, max_targets_per_user;
-	uint64_t ring_bytes_per_user;
+	uint64_t ring_bytes_per_user, keep_programs_ns;
 	struct {
 		unsigned level; /* 0: off */
 		uint64_t last_ns;

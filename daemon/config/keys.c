@@ -17,6 +17,7 @@
 #define MIB (1ull << 20)
 #define RECORDER_BYTES_MAX (4096 * MIB)
 #define RECORDER_LAST_MAX_NS (600 * SECOND)
+#define KEEP_PROGRAMS_MAX_NS (3600 * SECOND)
 #define SNAPSHOTS_MAX 10000
 #define SNAPSHOTS_BYTES_MAX (1024 * 1024 * MIB)
 #define CONNECTIONS_MAX (BROKER_MAX_CLIENTS - BROKER_SPARE_CLIENTS)
@@ -280,6 +281,18 @@ static int take_bytes(const struct config_key *key, struct config *config, const
 	return 0;
 }
 
+static int take_keep_programs(const struct config_key *key, struct config *config,
+			      const char *value, char text[static CONFIG_TEXT])
+{
+	if (!strcmp(value, "no"))
+		config->keep_programs_ns = 0;
+	else if (duration_parse(value, &config->keep_programs_ns) < 0 ||
+		 config->keep_programs_ns > KEEP_PROGRAMS_MAX_NS)
+		return REFUSE(text, "invalid duration '%.40s': use 30s or 10m, at most 1h, or no",
+			      value);
+	return 0;
+}
+
 static int take_interval(const struct config_key *key, struct config *config, const char *value,
 			 char text[static CONFIG_TEXT])
 {
@@ -381,6 +394,8 @@ const struct config_key config_keys[] = {
 	    "Processes of one user other than root that are targets (default: 128)"),
 	KEY("ring-memory-per-user", "MIB", take_bytes, ring_bytes_per_user, false,
 	    "Maximal memory of the ring buffers of one user other than root, in MiB (default: 768)"),
+	KEY("keep-programs", "TIME|no", take_keep_programs, keep_programs_ns, false,
+	    "How long after a capture the BPF programs of the next one stay loaded, which then attaches sooner (default: 60s)"),
 	KEY("recorder", "off|1|2|3", take_recorder, recorder.level, false,
 	    "Continuously record every process at this level, for tfprofctl snapshot (default: off)"),
 	KEY("recorder-last", "TIME", take_recorder_last, recorder.last_ns, false,
@@ -424,6 +439,7 @@ void config_set_defaults(struct config *config)
 		.max_connections_per_user = 64,
 		.max_targets_per_user = 128,
 		.ring_bytes_per_user = 768 * MIB,
+		.keep_programs_ns = 60 * SECOND,
 		.recorder = { .last_ns = 30 * SECOND, .bytes = 64 * MIB, .max_overhead = 1 },
 		.snapshots = { .interval_ns = 60 * SECOND, .keep = 20, .bytes = 1024 * MIB },
 	};

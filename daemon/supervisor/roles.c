@@ -97,6 +97,7 @@ static struct broker_options broker_options(struct config *config)
 		.connections = { .all = config->max_connections,
 				 .per_user = config->max_connections_per_user },
 		.user_ring_bytes = config->ring_bytes_per_user,
+		.keep_ns = config->keep_programs_ns,
 		.captures_on_its_own =
 			config->recorder.level > 0 || config->lifecycle || config->recorder_clients,
 		.authority = &config->access,

@@ -11,6 +11,8 @@ import kernel
 
 
 ATTEMPTS = 3
+# Of start_server().
+OPS_PER_S, OPS_PER_S_MAX = 300_000, 380_000
 
 
 class TooBusy(Exception):
@@ -72,6 +74,10 @@ class Answer:
     @property
     def events(self):
         return sum(len(line.events) for plane in self.xspace.planes for line in plane.lines)
+
+    @property
+    def ops_per_s(self):
+        return self.result.ops * 1e9 / self.result.window_ns
 
     @property
     def lost(self):
@@ -172,6 +178,28 @@ class LoadedServer(harness.NativeServer):
         runs, seconds = re.findall(r"(\d+) runs in ([\d.]+) s", self.stdout())[-1]
         self.runs += int(runs)
         return int(runs), float(seconds)
+
+
+def start_server(stack, daemon):
+    """(A server that uses every CPU for as many operations a second as the bars are for, while it is captured without a loss; such a capture, of 500 ms).
+    It is held there by how many rows of input an operation works on. A machine that is too slow for it makes what it can."""
+    few, many, rows = 0, None, 1
+    while True:
+        server = LoadedServer(rows)
+        stack.callback(server.stop)
+        harness.wait_target(daemon, server.pid)
+        found = capture(daemon, server.pid, 500, 2)
+        kernel.wait_detached(daemon)
+        rate, lossless = found.ops_per_s, not found.result.dropped
+        if rate > OPS_PER_S_MAX or not lossless:
+            few = rows
+        else:
+            many = rows
+        next_rows = 2 * few if many is None else (few + many) // 2
+        if (lossless and OPS_PER_S <= rate <= OPS_PER_S_MAX) or next_rows in (few, rows):
+            return server, found
+        server.stop()
+        rows = next_rows
 
 
 class OpRate:

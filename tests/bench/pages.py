@@ -55,9 +55,7 @@ def run(stack):
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     daemon = harness.Daemon()
     stack.callback(daemon.stop)
-    server = client.LoadedServer(1)
-    stack.callback(server.stop)
-    harness.wait_target(daemon, server.pid)
+    server, _ = client.start_server(stack, daemon)
     results = []
     for name, options in (("level 2", ["--level", "2"]), ("level 3", ["--level", "3"])):
         _, events = capture(daemon, server, directory / f"first {name}", 500, *options)

@@ -12,7 +12,6 @@ import kernel
 import settings
 from result import Result
 
-OPS_PER_S = 300_000
 ANSWER_S = 0.5
 BYTES_PER_EVENT = 96
 LEVEL = 2
@@ -120,12 +119,9 @@ def run(stack):
     """Returns (results, raw figures)."""
     daemon = harness.Daemon()
     stack.callback(daemon.stop)
-    server = client.LoadedServer(1)
-    stack.callback(server.stop)
+    server, first = client.start_server(stack, daemon)
     address = harness.wait_target(daemon, server.pid)["address"]
-    first = client.capture(daemon, server.pid, 500, LEVEL)
     duration_ms = int(500 * settings.EVENTS / first.events)
-    kernel.wait_detached(daemon)
 
     answer, peak, rings = measure_memory(daemon, address, duration_ms)
     kernel.wait_detached(daemon)
@@ -138,10 +134,10 @@ def run(stack):
     records, dropped, missing = map(list, zip(*overloads))
 
     captures = [a.result for a in answers["Unix socket"]]
-    rates = [c.ops * 1e9 / c.window_ns for c in captures]
+    rates = [a.ops_per_s for a in answers["Unix socket"]]
     rest = (peak - rings - answer.size) / answer.events
     return [Result("events shown", "", [a.events for both in answers.values() for a in both]),
-            Result("operations captured", "1/s", rates, OPS_PER_S, at_least=True),
+            Result("operations captured", "1/s", rates, client.OPS_PER_S, at_least=True),
             Result("records captured", "1/s", [c.records * 1e9 / c.window_ns for c in captures]),
             Result("records lost", "", [c.dropped for c in captures], 0, value=max(c.dropped for c in captures)),
             Result("captures by TCP with a loss", "", [sum(a.lost for a in answers["TCP"])], 0),

@@ -336,8 +336,13 @@ ROLES = "broker", "front", "prover"
 SKIPPED = r"^Up to \d+ records are missing because the kernel skipped BPF programs: "
 
 
+# After a capture most tests look for what it has left behind.
+KEEP_PROGRAMS = "--keep-programs"
+
+
 class Daemon(Process):
-    """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path."""
+    """tfprofd with a socket, ports and state of its own. .address is host:port for every target, .socket a path.
+    It keeps no programs for a next capture, unless the arguments say so."""
 
     # Others' processes have some, too.
     TARGET_PORTS = 24
@@ -370,8 +375,8 @@ class Daemon(Process):
         self.target_ports = f"{first + 1}-{first + self.TARGET_PORTS}"
         try:
             super().__init__("tfprofd", [*prefix, OUT / "tfprofd", "--socket", self.socket, "--listen", self.address,
-                                         "--target-ports", self.target_ports, "--state-dir", self.state,
-                                         "--foreground", *arguments], keep)
+                                         "--target-ports", self.target_ports, "--state-dir", self.state, "--foreground",
+                                         *(() if KEEP_PROGRAMS in arguments else (KEEP_PROGRAMS, "no")), *arguments], keep)
         except OSError:
             shutil.rmtree(self.directory, ignore_errors=True)
             raise

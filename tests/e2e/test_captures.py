@@ -268,5 +268,65 @@ class Lifetimes(harness.TestCase):
             self.assertNotIn("Sanitizer", daemon.stderr())
 
 
+class KeptPrograms(TestCase):
+    KEPT_S = 4
+
+    def setUp(self):
+        harness.TestCase.setUp(self)
+        self.before = harness.bpf_objects()
+        self.serve_with(harness.KEEP_PROGRAMS, f"{self.KEPT_S}s")
+        self.server = self.start(harness.NativeServer, ["half_plus_two"])
+        harness.wait_target(self.daemon, self.server.pid)
+        harness.read_files(self.daemon, self.server)
+
+    def left(self, kind):
+        """The numbers of the daemon's BPF objects of a kind."""
+        return {int(re.search(r"'id': (\d+)", entry)[1]) for entry in harness.leftovers(self.before, 0, self.daemon) if entry.startswith(kind)}
+
+    def wait_kept(self, loaded):
+        """As many programs as a capture had, without anything attached."""
+        harness.wait_until(lambda: len(self.left("prog") - loaded) == len(loaded) and not self.left("link"), 10, "programs are kept")
+        self.assertEqual(self.left("prog") & loaded, set(), "programs of a capture were kept, with its records")
+        return self.left("prog")
+
+    def capture(self, *arguments, requests=20):
+        """The BPF programs that were loaded while it ran. It shows every request that was made meanwhile."""
+        running = self.begin(0, self.server.pid, "2s", *arguments)
+        harness.wait_until(lambda: self.left("link"), 10, "probes are attached")
+        loaded = self.left("prog")
+        time.sleep(0.3)
+        for _ in range(requests):
+            with OPENER.open(f"http://127.0.0.1:{self.server.port}/v1/models/half_plus_two:predict", b'{"instances": [1.0]}') as answer:
+                answer.read()
+        result = self.finish(running)
+        self.assertEqual((result["requests"]["whole"], result["dropped"]), (requests, 0))
+        return loaded
+
+    def test_the_next_capture_takes_what_was_kept_and_another_kind_of_capture_does_not(self):
+        kept = self.wait_kept(self.capture("--level", "2"))
+        second = self.capture("--level", "2")
+        self.assertEqual(second, kept)
+        kept = self.wait_kept(second)
+        other = self.capture("--level", "2", "--stacks")
+        self.assertEqual(other & kept, kept)
+        self.assertEqual(self.wait_kept(other - kept) & kept, set())
+
+    def test_they_are_unloaded_when_no_capture_comes_and_when_the_daemon_ends(self):
+        self.wait_kept(self.capture("--level", "1"))
+        begun = time.monotonic()
+        self.assertEqual(harness.leftovers(self.before, self.KEPT_S + 3, self.daemon), [])
+        self.assertGreater(time.monotonic() - begun, self.KEPT_S - 2)
+        self.wait_kept(self.capture("--level", "1"))
+        self.daemon.send(signal.SIGTERM)
+        self.assertEqual(self.daemon.wait(20), 0, self.daemon.stderr())
+        self.assertEqual(harness.leftovers(self.before), [])
+
+    def test_a_daemon_that_is_killed_leaves_none(self):
+        self.wait_kept(self.capture("--level", "1"))
+        for pid in self.daemon.pids():
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(harness.leftovers(self.before), [])
+
+
 if __name__ == "__main__":
     harness.main()

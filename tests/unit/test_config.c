@@ -103,6 +103,7 @@ static void check_daemon_keys(const struct config *c)
 	CHECK_EQ(c->max_connections_per_user, 10);
 	CHECK_EQ(c->max_targets_per_user, 20);
 	CHECK_EQ(c->ring_bytes_per_user, 64 << 20);
+	CHECK_EQ(c->keep_programs_ns, 5000000000);
 	CHECK_EQ(c->recorder.level, 1);
 	CHECK_EQ(c->recorder.last_ns, 60000000000);
 	CHECK_EQ(c->recorder.bytes, 5 << 20);
@@ -121,7 +122,7 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 			"metrics-listen = 127.0.0.1:90\nstate-dir = /st\n"
 			"probe-links = perf-event\nmax-duration = 7\nmax-captures = 3\nmax-captures-per-user = 2\nrecorder = 1\n"
 			"metrics-hosts = a,b\nmax-connections = 100\nmax-connections-per-user = 10\nmax-targets-per-user = 20\n"
-			"ring-memory-per-user = 64\n"
+			"ring-memory-per-user = 64\nkeep-programs = 5s\n"
 			"recorder-last = 1m\nrecorder-memory = 5\nrecorder-overhead = 0.5\nlifecycle = yes\nverbose = yes\n",
 			&config),
 		0);
@@ -139,8 +140,9 @@ TEST(every_key_of_the_daemon_can_be_given_in_the_file_and_as_a_flag)
 				  "--max-captures-per-user", "2", "--metrics-hosts", "a,b",
 				  "--max-connections", "100", "--max-connections-per-user", "10",
 				  "--max-targets-per-user", "20", "--ring-memory-per-user", "64",
-				  "--recorder", "1", "--recorder-last", "1m", "--recorder-memory",
-				  "5", "--recorder-overhead", "0.5", "--lifecycle", "--verbose"),
+				  "--keep-programs", "5s", "--recorder", "1", "--recorder-last",
+				  "1m", "--recorder-memory", "5", "--recorder-overhead", "0.5",
+				  "--lifecycle", "--verbose"),
 			    &config),
 		 0);
 	if (config)

@@ -19,6 +19,7 @@
 #include "include/record_types.h"
 #include "lib/base/array.h"
 #include "lib/base/log.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/parallel.h"
 
@@ -41,6 +42,7 @@ struct detached {
 
 struct attachment {
 	enum attach_mode mode;
+	struct program_cache *cache;
 	unsigned stacks_hz;
 	bool tracepoints; /* they are attached, and so are the samples of CPUs */
 	/* Number of targets whose listening sockets were looked up. */
@@ -74,6 +76,11 @@ int attach_mode_find(void)
 	return r == -EBADF || r == -EISDIR ? ATTACH_MULTI : ATTACH_PERF_EVENT;
 }
 
+static int expected_type(enum attach_mode mode)
+{
+	return mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0;
+}
+
 int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
 		   struct program_cache *cache, int state, struct attachment **ret,
 		   char *ret_reason, size_t size)
@@ -86,9 +93,9 @@ int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
 		return -ENOMEM;
 	}
 	a->mode = mode;
+	a->cache = cache;
 	a->stacks_hz = stacks_hz;
-	r = programs_load(cache, mode == ATTACH_MULTI ? ATTACH_TYPE_UPROBE_MULTI : 0, kinds,
-			  &a->bpf, ret_reason, size);
+	r = programs_load(cache, expected_type(mode), kinds, &a->bpf, ret_reason, size);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -131,6 +138,17 @@ struct attachment *attachment_free(struct attachment *a)
 	programs_done(&a->bpf);
 	free(a);
 	return NULL;
+}
+
+void attachment_end(struct attachment *a, uint64_t ready_ns)
+{
+	const int type = expected_type(a->mode);
+	struct program_cache *cache = a->cache;
+	const unsigned kinds = a->bpf.kinds;
+
+	attachment_free(a);
+	if (ready_ns)
+		programs_make_ready(cache, type, kinds, loop_now() + ready_ns);
 }
 
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])

@@ -27,6 +27,10 @@ struct program_cache {
 	unsigned refused_kinds;
 	struct program_verdict verdicts[PROGRAM_COUNT];
 	struct kept_programs *kept;
+	/* Loaded for the next capture. */
+	struct programs ready;
+	int ready_type;
+	uint64_t ready_until; /* 0: there are none */
 };
 
 int program_cache_new(int log_directory, struct program_cache **ret)
@@ -38,6 +42,7 @@ int program_cache_new(int log_directory, struct program_cache **ret)
 		return -ENOMEM;
 	}
 	c->log_directory = log_directory;
+	programs_init(&c->ready);
 	pthread_mutex_init(&c->lock, NULL);
 	*ret = c;
 	return 0;
@@ -47,6 +52,7 @@ struct program_cache *program_cache_free(struct program_cache *c)
 {
 	if (!c)
 		return NULL;
+	programs_done(&c->ready);
 	kept_programs_free(c->kept);
 	program_verdicts_done(c->verdicts);
 	pthread_mutex_destroy(&c->lock);
@@ -208,10 +214,21 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 	return r;
 }
 
+static bool is_ready(const struct program_cache *c, int attach_type, unsigned kinds)
+{
+	return c->ready_until && c->ready_type == attach_type && c->ready.kinds == kinds;
+}
+
 static int load(struct program_cache *c, int attach_type, unsigned kinds, struct programs *ret)
 {
 	int r = 0;
 
+	if (is_ready(c, attach_type, kinds)) {
+		*ret = c->ready;
+		programs_init(&c->ready);
+		c->ready_until = 0;
+		return 0;
+	}
 	programs_init(ret);
 	if (kept_programs_serve(c->kept, attach_type, kinds)) {
 		r = kept_programs_load(c->kept, kinds, ret);
@@ -358,6 +375,49 @@ int programs_load(struct program_cache *c, int attach_type, unsigned kinds, stru
 	}
 	snprintf(ret_reason, size, "the BPF programs cannot be loaded (%s)", strerror(-r));
 	return r == -EMFILE || r == -ENFILE ? r : -EOPNOTSUPP;
+}
+
+static void drop_ready(struct program_cache *c)
+{
+	programs_done(&c->ready);
+	programs_init(&c->ready);
+	c->ready_until = 0;
+}
+
+static bool load_ready(struct program_cache *c, int attach_type, unsigned kinds)
+{
+	drop_ready(c);
+	if (!kept_programs_serve(c->kept, attach_type, kinds))
+		return false;
+	if (kept_programs_load(c->kept, kinds, &c->ready) < 0) {
+		drop_ready(c);
+		return false;
+	}
+	c->ready.kinds = kinds;
+	c->ready_type = attach_type;
+	return true;
+}
+
+void programs_make_ready(struct program_cache *c, int attach_type, unsigned kinds,
+			 uint64_t until_ns)
+{
+	pthread_mutex_lock(&c->lock);
+	if (is_ready(c, attach_type, kinds) || load_ready(c, attach_type, kinds))
+		c->ready_until = until_ns;
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool programs_drop(struct program_cache *c, uint64_t now_ns)
+{
+	bool are_ready;
+
+	if (pthread_mutex_trylock(&c->lock))
+		return true;
+	if (c->ready_until && now_ns >= c->ready_until)
+		drop_ready(c);
+	are_ready = c->ready_until;
+	pthread_mutex_unlock(&c->lock);
+	return are_ready;
 }
 
 bool programs_refused(struct program_cache *c, const struct program_verdict **ret)

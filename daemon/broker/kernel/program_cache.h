@@ -27,6 +27,16 @@ struct program_cache *program_cache_free(struct program_cache *cache);
  */
 int programs_load(struct program_cache *cache, int attach_type, unsigned kinds,
 		  struct programs *ret, char *ret_reason, size_t size);
+/*
+ * Loads a set of programs that the next call of programs_load() with the same arguments takes,
+ * which then waits for no verifier. They are dropped at until_ns by programs_drop(). Nothing is
+ * loaded if libbpf would have to do it.
+ */
+void programs_make_ready(struct program_cache *cache, int attach_type, unsigned kinds,
+			 uint64_t until_ns);
+/* Whether there is such a set, or may be, after those that are too old have been dropped. Does not
+ * wait. */
+bool programs_drop(struct program_cache *cache, uint64_t now_ns);
 /* The ring buffers of each capture, of BROKER_RING_BYTES. */
 unsigned programs_ring_count(void);
 /* The kernel's verdict on each program, if it refused one of them: *ret is valid while the cache
