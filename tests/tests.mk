@@ -420,6 +420,7 @@ releases: deps
 	$(PYTHON) tests/releases/triton.py
 	$(PYTHON) tests/releases/jax.py
 	$(PYTHON) tests/releases/openvino.py
+	$(PYTHON) tests/releases/pytorch.py
 
 # make bench
 $(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -160,6 +160,13 @@ struct probe_row {
 	 * have this are found in a file, or none.
 	 */
 	const char *jump;
+	/*
+	 * For a function whose first argument is a class of a few bytes: the row is for builds that
+	 * pass it by address, and read the byte at this offset of it; with by_value, for those that
+	 * pass it in the register. 0: the row is for all.
+	 */
+	uint8_t class_byte;
+	bool by_value;
 	/* The probe is behind the function's first call, and ARGUMENT_1 is what that returned. */
 	bool first_call;
 

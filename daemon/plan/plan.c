@@ -57,6 +57,9 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	r = elf_image_read_code(image, entry->function, code, MIN(entry->size, CODE_MAX), &size);
 	if (r < 0)
 		return r;
+	if (row->class_byte && site_find_form(code, size, row->class_byte) !=
+				       (row->by_value ? FORM_VALUE : FORM_ADDRESS))
+		return 0;
 	if (plan->n_sites == plan->size) {
 		unsigned bigger = plan->size ? plan->size * 2 : 64;
 		struct plan_site *sites = realloc(plan->sites, bigger * sizeof(sites[0]));

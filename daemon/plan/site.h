@@ -98,6 +98,18 @@ enum site_class site_choose(const uint8_t *code, size_t size, uint64_t argument_
  */
 enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64_t argument_mask,
 					struct site *ret);
+/* How a function gets a class of a few bytes, its first argument. */
+enum site_class_form {
+	FORM_UNKNOWN,
+	FORM_VALUE,   /* in the register */
+	FORM_ADDRESS, /* the register has its address */
+};
+
+/*
+ * By the straight line from the entry, past calls and conditional branches that are not taken: the
+ * address if the byte at that offset from it is read, the value if only a part of the register is.
+ */
+enum site_class_form site_find_form(const uint8_t *code, size_t size, unsigned offset);
 /*
  * Where the function goes by the first jump of the straight line from its entry, past conditional
  * branches that are not taken and calls: bytes from the entry. False: there is no direct jump out

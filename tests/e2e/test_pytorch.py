@@ -2,6 +2,7 @@
 """Operations of PyTorch in eager mode, against its own profiler."""
 import itertools
 import json
+import pathlib
 import re
 import statistics
 import subprocess
@@ -12,6 +13,8 @@ import test_requests
 
 # Debian's package is for Debian's interpreter.
 PYTHON, PACKAGES = "/usr/bin/python3", "/usr/lib/python3/dist-packages"
+FIGURES = test_onnxruntime.FIGURES
+FIGURE_NAMES = "operations", "wrong_operations", "requests", "right_requests", "wrong_requests", "answers", "different"
 WINDOW_S = 2
 # What began or ended so near to an edge of the window may be missing on one of the two sides.
 EDGE_NS = 20_000_000
@@ -23,14 +26,14 @@ CLOCK_NS = 1_000_000
 NO_TENSOR = ("aten::item", "aten::matmul")
 
 
-def depths_of(ops):
-    """How many operations each is inside of."""
+def enclosing(ops):
+    """Of each operation the numbers of those that it is inside of, the innermost last."""
     found, inside = [], []
-    for start, end, _ in ops:
-        while inside and inside[-1] <= start:
+    for number, (start, _, _) in enumerate(ops):
+        while inside and ops[inside[-1]][1] <= start:
             inside.pop()
-        found.append(len(inside))
-        inside.append(end)
+        found.append(tuple(inside))
+        inside.append(number)
     return found
 
 
@@ -45,13 +48,20 @@ def groups(ops):
 
 
 class PyTorch(harness.TestCase):
+    packages = PACKAGES
+
+    def release(self):
+        # Debian's package says 1.13.0a0 of itself.
+        found = [path.stem.split("-")[1] for path in pathlib.Path(self.packages).glob("torch-*.dist-info")]
+        return found[0] if found else "1.13.1"
+
     def capture(self):
         daemon = self.start(harness.Daemon)
         log = self.directory / "profile.json"
-        server = self.start(harness.Process, "torch", [PYTHON, harness.SERVERS / "torch_runs.py", log])
-        server.wait_ready(lambda: server.line("ready"))
+        server = self.start(harness.Process, "torch", [PYTHON, harness.SERVERS / "torch_runs.py", log], env={"PYTHONPATH": str(self.packages)})
+        server.wait_ready(lambda: server.line("ready"), 60)
         target = harness.wait_target(daemon, server.pid)
-        self.assertEqual((target["runtime"], target["version"]), ("PyTorch", "1.13.1"))
+        self.assertEqual((target["runtime"], target["version"]), ("PyTorch", self.release()))
         harness.read_files(daemon, server)
         xspace = harness.response_xspace(harness.profile(target["address"], duration_ms=WINDOW_S * 1000, level=2))
         self.assertEqual(server.stop(), 0)
@@ -82,15 +92,17 @@ class PyTorch(harness.TestCase):
             wrong += sum(shown.get(op[2]) != its_own[2] for op, its_own in itertools.zip_longest(ours, its, fillvalue=(0, 0, None)))
             compared += len(its)
             seen |= {op[2] for op in its}
-            depths = [(depth, op[3]) for depth, op in zip(depths_of(ours), its)]
-            outermost = [(depth, op[2]) for (depth, own), op in zip(depths, its) if own == 0]
-            inside += sum(depth > 0 and before not in NO_TENSOR for (_, before), (depth, _) in zip(outermost, outermost[1:]))
+            outer = enclosing(ours)
+            depths = [(len(around), op[3]) for around, op in zip(outer, its)]
+            # What Python called is inside of another one only where that one gave it no tensor.
+            inside += sum(op[3] == 0 and around != () and its[around[0]][2] not in NO_TENSOR for around, op in zip(outer, its))
             deeper += sum(depth > own for depth, own in depths)
             higher += sum(depth < own for depth, own in depths)
             early += sum(op[1] - op[0] < its_own[1] - its_own[0] for op, its_own in zip(ours, its))
             longer += [op[1] - op[0] - (its_own[1] - its_own[0]) for op, its_own in zip(ours, its)]
         print(f"     {compared} operations of {len(seen)} names on {len(profile['threads'])} threads, {wrong} wrong; one is longer than in the profiler by "
               f"{statistics.median(longer):.0f} ns (median), {early} are shorter; {deeper} are shown inside one more than there, {higher} inside one less")
+        FIGURES.update(operations=compared, wrong_operations=wrong)
         self.assertEqual((wrong, early, inside), (0, 0, 0))
         # Which one an operation is inside of is inferred.
         self.assertLess(higher, compared / 1000)
@@ -105,15 +117,20 @@ class PyTorch(harness.TestCase):
 
 
 class Harmless(test_onnxruntime.Harmless):
+    packages = PACKAGES
     argv = (PYTHON, harness.SERVERS / "torch_answers.py")
 
 
-class Served(test_requests.Comparison):
+class Served(test_onnxruntime.Compared):
     """Which request each run is of, by what servers and clients know."""
+
+    packages = PACKAGES
 
     def serve(self, way, right=1, label="Python", python=PYTHON, arguments=()):
         truth = self.directory / "truth"
-        server = self.start(harness.Server, "torch_http_server", [python, harness.SERVERS / "torch_http_server.py", way, truth, *arguments], (), False, False)
+        # Another interpreter's own packages come first.
+        path = ("env", f"PYTHONPATH={self.packages}") if python == PYTHON else ()
+        server = self.start(harness.Server, "torch_http_server", [python, harness.SERVERS / "torch_http_server.py", way, truth, *arguments], path, False, False)
         self.run_cases(server, truth, [
             test_requests.Case(f"{way}, {label}", True, "half_plus_two", clients, rate, True, right, fresh=fresh)
             for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=right == 1)
@@ -129,11 +146,16 @@ class Served(test_requests.Comparison):
 
     def test_blocks_on_threads_of_an_event_loop_are_the_runs_of_their_requests(self):
         # Its packages are of the other interpreter.
-        self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=["loop", PACKAGES])
+        self.serve("inference_mode", label="ASGI", python=harness.PYTHON, arguments=["loop", self.packages])
 
     def test_blocks_in_forked_workers_are_the_runs_of_their_requests(self):
-        self.serve("no_grad", label="gunicorn", python=harness.PYTHON, arguments=["workers", PACKAGES])
+        self.serve("no_grad", label="gunicorn", python=harness.PYTHON, arguments=["workers", self.packages])
 
+    def test_threads_that_never_compute_gradients_again_have_no_wrong_request(self):
+        self.serve("off", 0)
+
+
+class ServedInCpp(test_requests.Comparison):
     def native(self, way):
         model = self.directory / "half_plus_two/1/model.pt"
         model.parent.mkdir(parents=True)
@@ -148,9 +170,6 @@ class Served(test_requests.Comparison):
 
     def test_runs_of_torchscript_in_a_server_in_cpp_have_their_requests(self):
         self.native("TorchScript")
-
-    def test_threads_that_never_compute_gradients_again_have_no_wrong_request(self):
-        self.serve("off", 0)
 
 
 if __name__ == "__main__":

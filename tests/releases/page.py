@@ -12,10 +12,11 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 
 def install(package, module, release, needs=()):
-    """A directory with that release, and of what it needs only these packages. Needs network the first time."""
+    """A directory with that release, and of what it needs only these packages; None: all. Needs network the first time."""
     directory = ROOT / f"build/releases/{package}-{release}"
     if not (directory / module).exists():
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", directory, f"{package}=={release}", *needs], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *(() if needs is None else ("--no-deps", *needs)), "--target", directory,
+                        f"{package}=={release}"], check=True)
     return directory
 
 
@@ -39,7 +40,7 @@ def write(section, text):
 
 
 def main(runtime, package, module, releases, cases, figures, names, text, needs={}):
-    """needs: by release, the packages that are installed with it. Runs the cases with each release, and writes a row of the runtime's table of the figures with these names for each. Ends with "N passed, N failed"."""
+    """needs: by release, the packages that are installed with it, as install(). Runs the cases with each release, and writes a row of the runtime's table of the figures with these names for each. Ends with "N passed, N failed"."""
     passed = failed = 0
     for release, packages in [(release, install(package, module, release, needs.get(release, ()))) for release in releases]:
         print(f"{runtime} {release}", flush=True)

@@ -569,4 +569,40 @@ TEST(any_bytes_give_a_site_within_them)
 	}
 }
 
+static enum site_class_form form(const char *code)
+{
+	_cleanup_free_ uint8_t *exact = NULL;
+	uint8_t bytes[256];
+	size_t size = read_hex(code, bytes, sizeof(bytes));
+
+	exact = malloc(size);
+	memcpy(exact, bytes, size);
+	return site_find_form(exact, size, 24);
+}
+
+TEST(a_class_is_passed_by_address_where_its_byte_is_read_and_by_value_where_a_part_of_the_register_is)
+{
+	/* c10::AutogradState::set_tls_state() of PyTorch 2.11.0: behind two calls and a branch the
+	 * byte is read through %rbx. */
+	CHECK_EQ(
+		form("55 53 48 89 fb 48 83 ec 18 48 8d 3d b8 2f 0d 00 e8 9b 23 ff ff 80 b8 00 00 00 00 00 "
+		     "0f 84 06 01 00 00 0f b6 6b 10 0f b6 6b 18 83 e5 01 c3"),
+		FORM_ADDRESS);
+	/* That of 2.9.1: push %rbx, mov %edi, %ebx. */
+	CHECK_EQ(form("53 89 fb 48 8d 3d 0e c4 0c 00 c3"), FORM_VALUE);
+	CHECK_EQ(form("40 88 7c 24 ff c3"), FORM_VALUE);
+	CHECK_EQ(form("0f b6 47 18 c3"), FORM_ADDRESS);
+	/* Another place, a wider field, an element of a table. */
+	CHECK_EQ(form("0f b6 47 10 c3"), FORM_UNKNOWN);
+	CHECK_EQ(form("48 8b 47 18 c3"), FORM_UNKNOWN);
+	CHECK_EQ(form("0f b6 44 07 18 c3"), FORM_UNKNOWN);
+	/* After a call %rdi is another value; so it is once it is written. */
+	CHECK_EQ(form("e8 00 01 00 00 0f b6 47 18 c3"), FORM_UNKNOWN);
+	CHECK_EQ(form("31 ff 0f b6 47 18 c3"), FORM_UNKNOWN);
+	/* Behind a jump or the function's end nothing counts. */
+	CHECK_EQ(form("eb 00 0f b6 47 18 c3"), FORM_UNKNOWN);
+	CHECK_EQ(form("c3 0f b6 47 18"), FORM_UNKNOWN);
+	CHECK_EQ(form("48 89"), FORM_UNKNOWN);
+}
+
 CHECK_MAIN()

@@ -116,6 +116,84 @@ TEST(what_a_thread_switched_before_the_window_is_unknown)
 	timeline_free(t);
 }
 
+/* The operation that begins then ends then, and no run is taken for one inside of another. */
+static void check_op(const struct timeline *t, uint64_t start, uint64_t end)
+{
+	unsigned found = 0;
+
+	for (uint64_t i = 0; i < t->n_spans; i++) {
+		const struct span *s = &t->spans[i];
+
+		CHECK(!(s->flags & SPAN_INNER));
+		if (s->kind != SPAN_OP || s->start_ns != start)
+			continue;
+		found++;
+		CHECK_EQ(s->end_ns, end);
+		CHECK(s->flags & SPAN_END_NOT_SEEN);
+	}
+	CHECK_EQ(found, 1);
+}
+
+TEST(operations_of_a_block_that_was_found_end_with_it)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 4096, 0);
+	/* The last one of a request gives Python no tensor. */
+	feed(2500, OP, 8000, 1);
+	feed(3000, BLOCK, 4096, 1);
+	feed(5000, BLOCK, 4096, 0);
+	feed(5500, OP, 7000, 1);
+	feed(6000, BLOCK, 4096, 1);
+	t = finish();
+	CHECK_EQ(n_runs(t), 2);
+	check_run(t, 2000, 3000, SPAN_TRUNCATED_START);
+	check_run(t, 5000, 6000, 0);
+	check_op(t, 2500, 3000);
+	check_op(t, 5500, 6000);
+	timeline_free(t);
+}
+
+TEST(an_operation_before_a_block_has_ended_where_one_inside_is_not_deeper_in_the_stack)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 4096, 1);
+	feed(2500, OP, 8000, 1);
+	feed(3000, BLOCK, 4096, 0);
+	/* It may be inside of the first. */
+	feed(3200, OP, 7000, 1);
+	feed(3400, OP, 8000, 1);
+	feed(4000, BLOCK, 4096, 1);
+	feed(5000, BLOCK, 4096, 0);
+	feed(6000, BLOCK, 4096, 1);
+	t = finish();
+	CHECK_EQ(n_runs(t), 2);
+	check_op(t, 2500, 3000);
+	check_op(t, 3200, 3400);
+	check_op(t, 3400, 4000);
+	timeline_free(t);
+}
+
+TEST(a_block_inside_of_an_operation_does_not_end_it)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 4096, 1);
+	feed(2500, OP, 8000, 1);
+	feed(3000, BLOCK, 4096, 0);
+	feed(3200, OP, 7000, 1);
+	feed(4000, BLOCK, 4096, 1);
+	feed(4500, OP, 8000, 1);
+	t = finish();
+	check_op(t, 2500, 4500);
+	check_op(t, 3200, 4000);
+	timeline_free(t);
+}
+
 TEST(a_thread_that_never_leaves_its_block_has_no_run)
 {
 	struct timeline *t;

@@ -60,11 +60,44 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 		f->last_ns = MAX(f->last_ns, end);
 }
 
+/*
+ * A run that is switched on and off is above every stack. Operations that were entered before it,
+ * not above this stack, have returned; the run did not begin inside of them, or it would have
+ * ended.
+ */
+static void end_before_switch(struct correlator *c, struct thread_state *s, uint32_t stack)
+{
+	const struct frame *run = frames_top(&s->frames), *f;
+	uint32_t n;
+
+	while (run && run->row->verb == VERB_SWITCH && (n = frames_count(&s->frames)) > 1 &&
+	       (f = frames_at(&s->frames, n - 2))->ends_at_next &&
+	       stack_at_or_above(stack, f->stack)) {
+		struct span *span = nesting_span(c, f);
+
+		span->end_ns = nesting_span(c, run)->start_ns;
+		span->flags |= SPAN_END_NOT_SEEN;
+		c->t->ops_at_entry = true;
+		frames_remove(&s->frames, n - 2);
+		run = frames_top(&s->frames);
+	}
+}
+
 void nesting_return(struct correlator *c, struct thread_state *s, uint32_t stack)
 {
 	struct frame *f;
 
 	while ((f = frames_top(&s->frames)) && stack_at_or_above(stack, f->stack))
+		nesting_pop(c, s, 0, false);
+	end_before_switch(c, s, stack);
+}
+
+void nesting_end_operations(struct correlator *c, struct thread_state *s, uint64_t since_ns)
+{
+	const struct frame *f;
+
+	while ((f = frames_top(&s->frames)) && f->ends_at_next &&
+	       nesting_span(c, f)->start_ns >= since_ns)
 		nesting_pop(c, s, 0, false);
 }
 
