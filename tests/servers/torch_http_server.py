@@ -32,7 +32,8 @@ def load():
 
     def in_inference_mode(instances):
         with torch.inference_mode():
-            return model(torch.tensor(instances)).tolist()
+            # The last operation gives Python no tensor.
+            return [value.item() for value in model(torch.tensor(instances))]
 
     def off(instances):
         torch.set_grad_enabled(False)
