@@ -82,7 +82,7 @@ static void close_files(struct capture *c)
 	c->n_files = c->files_size = 0;
 }
 
-/* Detaches everything. ready_ns: as attachment_end(). */
+/* Detaches everything. ready_ns: as detacher_end(). */
 static void end_capture(struct capture *c, uint64_t ready_ns)
 {
 	close_files(c);
@@ -442,11 +442,11 @@ bool captures_forget_ended(struct captures *s)
 
 bool captures_drop_programs(struct captures *s)
 {
-	bool detaches = false;
+	bool loads = false;
 
 	for (unsigned i = 0; i < BROKER_MAX_CAPTURES; i++)
-		detaches |= detacher_is_busy(&s->captures[i].detacher);
-	return programs_drop(s->programs, loop_now()) || detaches;
+		loads |= detacher_is_loading(&s->captures[i].detacher);
+	return programs_drop(s->programs, loop_now()) || loads;
 }
 
 bool captures_are_none(const struct captures *s)

@@ -277,10 +277,9 @@ enum site_class site_choose_behind_call(const uint8_t *code, size_t size, uint64
 static enum site_class_form form_by(const struct instruction *in, const struct frame *frame,
 				    unsigned offset)
 {
-	/* It reads nothing. */
-	if (in->head.mnemonic == ZYDIS_MNEMONIC_XOR &&
-	    in->operands[0].reg.value == in->operands[1].reg.value)
-		return FORM_UNKNOWN;
+	bool copies = in->head.mnemonic == ZYDIS_MNEMONIC_MOV ||
+		      in->head.mnemonic == ZYDIS_MNEMONIC_MOVZX;
+
 	for (size_t i = 0; i < in->head.operand_count_visible; i++) {
 		const ZydisDecodedOperand *o = &in->operands[i];
 		bool is_memory = o->type == ZYDIS_OPERAND_TYPE_MEMORY;
@@ -292,7 +291,8 @@ static enum site_class_form form_by(const struct instruction *in, const struct f
 		if (number >= REGISTER_COUNT || frame->held[number] != 0 ||
 		    !(o->actions & ZYDIS_OPERAND_ACTION_MASK_READ))
 			continue;
-		if (!is_memory && o->size < 64)
+		/* Others test bits of an address, too. */
+		if (!is_memory && o->size < 64 && copies)
 			return FORM_VALUE;
 		if (is_memory && o->size == 8 && o->mem.index == ZYDIS_REGISTER_NONE &&
 		    o->mem.disp.value == (int64_t)offset)

@@ -107,7 +107,8 @@ enum site_class_form {
 
 /*
  * By the straight line from the entry, past calls and conditional branches that are not taken: the
- * address if the byte at that offset from it is read, the value if only a part of the register is.
+ * address if the byte at that offset from it is read, the value if a part of the register is
+ * copied.
  */
 enum site_class_form site_find_form(const uint8_t *code, size_t size, unsigned offset);
 /*

@@ -39,6 +39,8 @@ static uint64_t pack_digest(const struct pack_set *set)
 		h = hash(h, &row->slot, sizeof(row->slot));
 		h = hash(h, &row->slot_from_end, sizeof(row->slot_from_end));
 		h = hash(h, &row->derived, sizeof(row->derived));
+		h = hash(h, &row->class_byte, sizeof(row->class_byte));
+		h = hash(h, &row->by_value, sizeof(row->by_value));
 	}
 	return h;
 }

@@ -17,6 +17,7 @@
 #include "daemon/broker/certificates.h"
 #include "daemon/broker/doctor/facts.h"
 #include "daemon/broker/kernel/attach.h"
+#include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/calibration.h"
 #include "daemon/broker/mappings.h"
 #include "daemon/broker/modules.h"
@@ -318,9 +319,14 @@ struct attachment *attachment_free(struct attachment *a)
 	return NULL;
 }
 
-void attachment_end(struct attachment *a, uint64_t ready_ns)
+struct attachment_form attachment_form(const struct attachment *a)
 {
-	attachment_free(a);
+	return (struct attachment_form){};
+}
+
+void programs_make_ready(struct program_cache *cache, int attach_type, unsigned kinds,
+			 uint64_t for_ns)
+{
 }
 
 bool programs_drop(struct program_cache *cache, uint64_t now_ns)

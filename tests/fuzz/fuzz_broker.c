@@ -521,6 +521,7 @@ static void set_options(unsigned how)
 		.authority = &rules,
 		.connections = { .all = 32, .per_user = how >> 2 & 1 ? 4 : 32 },
 		.captures_on_its_own = how >> 3 & 1,
+		.keep_ns = 1000000000,
 		.user_ring_bytes = how >> 4 & 1 ? (uint64_t)64 << 20 : UINT64_MAX,
 		.certificates = "certificates",
 		.state = state,

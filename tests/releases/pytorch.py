@@ -6,7 +6,7 @@ import sys
 import page
 import test_pytorch
 
-TEXT = """The wheels are those of PyPI, which are for GPUs of NVIDIA and some 3 GB with what they need; the models run on CPUs, with CPython 3.11. Ops are compared with
+TEXT = """The wheels are those of PyPI for CPython 3.11. They are for GPUs of NVIDIA, and take 3 to 5 GB with what they need; the models run on CPUs. Ops are compared with
 what the runtime's own profiler saw of the same threads: names and order. The servers are in Python: blocks in `no_grad` and `inference_mode`, and TorchScript;
 their requests are compared with the logs of clients and servers. Answers are those of forked workers during captures, compared bit by bit. `make check` runs the
 same with Debian's 1.13.1, and servers in C++.

@@ -6,6 +6,7 @@ file the names of all operations, by those of the functions that dispatch them, 
 usage: torch_runs.py FILE
 
 Runs with Debian's python3, which its package of PyTorch is for. The operations of a thread come in groups, between which it sleeps."""
+import contextlib
 import json
 import pathlib
 import signal
@@ -37,14 +38,19 @@ def operations(records):
 
 
 def work(convolves, result):
-    model, x = torch_model.Model(convolves).eval(), torch.ones(2, torch_model.WIDTH)
-    with torch.no_grad():
-        model(x)
+    model, x, one = torch_model.Model(convolves).eval(), torch.ones(2, torch_model.WIDTH), torch.ones(())
+    # One thread stays without gradients. Of the other each run is a block, behind an operation that gives Python no tensor.
+    always, each = (contextlib.nullcontext, torch.no_grad) if convolves else (torch.no_grad, contextlib.nullcontext)
+    with always():
+        with torch.no_grad():
+            model(x)
         torch.autograd._enable_profiler_legacy(profiler_legacy.profile().config())
         first_ns = time.time_ns()
         torch.empty(0)
         while not going.is_set():
-            model(x)
+            one.item()
+            with each():
+                model(x)
             time.sleep(PAUSE_S)
         (records,) = [records for records in torch.autograd._disable_profiler_legacy() if records]
     found = operations(records)

@@ -562,6 +562,7 @@ TEST(any_bytes_give_a_site_within_them)
 			code[i] = (uint8_t)(random >> 24);
 		}
 		size = random % (sizeof(code) + 1);
+		CHECK(site_find_form(code, size, 24) <= FORM_ADDRESS);
 		if (site_choose(code, size, random >> 8, &site) != SITE_REFUSED)
 			CHECK(site.offset + site.length <= size);
 		else
@@ -599,6 +600,10 @@ TEST(a_class_is_passed_by_address_where_its_byte_is_read_and_by_value_where_a_pa
 	/* After a call %rdi is another value; so it is once it is written. */
 	CHECK_EQ(form("e8 00 01 00 00 0f b6 47 18 c3"), FORM_UNKNOWN);
 	CHECK_EQ(form("31 ff 0f b6 47 18 c3"), FORM_UNKNOWN);
+	/* xor 0x18(%rdi), %al; and $7, %ecx of a copy of the address, and test $7, %dil. */
+	CHECK_EQ(form("32 47 18 c3"), FORM_ADDRESS);
+	CHECK_EQ(form("48 89 f9 83 e1 07 0f b6 47 18 c3"), FORM_ADDRESS);
+	CHECK_EQ(form("40 f6 c7 07 0f b6 47 18 c3"), FORM_ADDRESS);
 	/* Behind a jump or the function's end nothing counts. */
 	CHECK_EQ(form("eb 00 0f b6 47 18 c3"), FORM_UNKNOWN);
 	CHECK_EQ(form("c3 0f b6 47 18"), FORM_UNKNOWN);

@@ -162,8 +162,9 @@ TEST(an_operation_before_a_block_has_ended_where_one_inside_is_not_deeper_in_the
 	begin();
 	feed(2000, BLOCK, 4096, 1);
 	feed(2500, OP, 8000, 1);
+	feed(2600, OP, 7500, 1);
 	feed(3000, BLOCK, 4096, 0);
-	/* It may be inside of the first. */
+	/* It may be inside of those. */
 	feed(3200, OP, 7000, 1);
 	feed(3400, OP, 8000, 1);
 	feed(4000, BLOCK, 4096, 1);
@@ -172,8 +173,27 @@ TEST(an_operation_before_a_block_has_ended_where_one_inside_is_not_deeper_in_the
 	t = finish();
 	CHECK_EQ(n_runs(t), 2);
 	check_op(t, 2500, 3000);
+	check_op(t, 2600, 2999);
 	check_op(t, 3200, 3400);
 	check_op(t, 3400, 4000);
+	timeline_free(t);
+}
+
+TEST(after_a_loss_an_operation_before_a_block_may_have_gone_on)
+{
+	struct timeline *t;
+
+	begin();
+	feed(2000, BLOCK, 4096, 1);
+	feed(2500, OP, 8000, 1);
+	feed(3000, BLOCK, 4096, 0);
+	/* The block's end is lost. */
+	correlator_note_loss(c, 3300, 3500);
+	feed(5000, OP, 8000, 1);
+	t = finish();
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == SPAN_OP && t->spans[i].start_ns == 2500)
+			CHECK(t->spans[i].end_ns >= 5000);
 	timeline_free(t);
 }
 

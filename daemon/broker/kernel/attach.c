@@ -19,7 +19,6 @@
 #include "include/record_types.h"
 #include "lib/base/array.h"
 #include "lib/base/log.h"
-#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/parallel.h"
 
@@ -140,15 +139,11 @@ struct attachment *attachment_free(struct attachment *a)
 	return NULL;
 }
 
-void attachment_end(struct attachment *a, uint64_t ready_ns)
+struct attachment_form attachment_form(const struct attachment *a)
 {
-	const int type = expected_type(a->mode);
-	struct program_cache *cache = a->cache;
-	const unsigned kinds = a->bpf.kinds;
-
-	attachment_free(a);
-	if (ready_ns)
-		programs_make_ready(cache, type, kinds, loop_now() + ready_ns);
+	return (struct attachment_form){ .cache = a->cache,
+					 .attach_type = expected_type(a->mode),
+					 .kinds = a->bpf.kinds };
 }
 
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])

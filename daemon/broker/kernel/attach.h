@@ -34,9 +34,13 @@ unsigned attachment_kinds(const struct attachment *a);
 bool attachment_slows_every_call(const struct attachment *a);
 /* Detaches and unloads. */
 struct attachment *attachment_free(struct attachment *a);
-/* The same, and loads the programs of another attachment like this one, which are ready for that
- * time; 0: does not. */
-void attachment_end(struct attachment *a, uint64_t ready_ns);
+/* The arguments of programs_make_ready() for another attachment like this one. */
+struct attachment_form {
+	struct program_cache *cache;
+	int attach_type;
+	unsigned kinds;
+};
+struct attachment_form attachment_form(const struct attachment *a);
 
 /* Descriptors to map: control words, counters, rings, the last of which is the spare one; all owned
  * by the attachment. Returns their number, at most BROKER_MAX_FDS. */

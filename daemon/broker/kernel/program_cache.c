@@ -17,6 +17,7 @@
 #include "daemon/broker/kernel/libbpf_log.h"
 #include "daemon/broker/limits.h"
 #include "lib/base/log.h"
+#include "lib/base/loop.h"
 #include "lib/base/macro.h"
 
 struct program_cache {
@@ -214,6 +215,13 @@ static int load_by_libbpf(struct program_cache *c, int attach_type, unsigned kin
 	return r;
 }
 
+static void drop_ready(struct program_cache *c)
+{
+	programs_done(&c->ready);
+	programs_init(&c->ready);
+	c->ready_until = 0;
+}
+
 static bool is_ready(const struct program_cache *c, int attach_type, unsigned kinds)
 {
 	return c->ready_until && c->ready_type == attach_type && c->ready.kinds == kinds;
@@ -229,6 +237,8 @@ static int load(struct program_cache *c, int attach_type, unsigned kinds, struct
 		c->ready_until = 0;
 		return 0;
 	}
+	/* Its descriptors and rings may be what this one needs. */
+	drop_ready(c);
 	programs_init(ret);
 	if (kept_programs_serve(c->kept, attach_type, kinds)) {
 		r = kept_programs_load(c->kept, kinds, ret);
@@ -377,13 +387,6 @@ int programs_load(struct program_cache *c, int attach_type, unsigned kinds, stru
 	return r == -EMFILE || r == -ENFILE ? r : -EOPNOTSUPP;
 }
 
-static void drop_ready(struct program_cache *c)
-{
-	programs_done(&c->ready);
-	programs_init(&c->ready);
-	c->ready_until = 0;
-}
-
 static bool load_ready(struct program_cache *c, int attach_type, unsigned kinds)
 {
 	drop_ready(c);
@@ -398,12 +401,12 @@ static bool load_ready(struct program_cache *c, int attach_type, unsigned kinds)
 	return true;
 }
 
-void programs_make_ready(struct program_cache *c, int attach_type, unsigned kinds,
-			 uint64_t until_ns)
+void programs_make_ready(struct program_cache *c, int attach_type, unsigned kinds, uint64_t for_ns)
 {
-	pthread_mutex_lock(&c->lock);
+	if (pthread_mutex_trylock(&c->lock))
+		return;
 	if (is_ready(c, attach_type, kinds) || load_ready(c, attach_type, kinds))
-		c->ready_until = until_ns;
+		c->ready_until = loop_now() + for_ns;
 	pthread_mutex_unlock(&c->lock);
 }
 

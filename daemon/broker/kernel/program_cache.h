@@ -29,11 +29,12 @@ int programs_load(struct program_cache *cache, int attach_type, unsigned kinds,
 		  struct programs *ret, char *ret_reason, size_t size);
 /*
  * Loads a set of programs that the next call of programs_load() with the same arguments takes,
- * which then waits for no verifier. They are dropped at until_ns by programs_drop(). Nothing is
- * loaded if libbpf would have to do it.
+ * which then waits for no verifier. programs_drop() drops it after that time, and programs_load()
+ * with other arguments. Nothing is loaded if libbpf would have to do it, or another thread loads
+ * programs: the capture that waits for them waits for one load at most.
  */
 void programs_make_ready(struct program_cache *cache, int attach_type, unsigned kinds,
-			 uint64_t until_ns);
+			 uint64_t for_ns);
 /* Whether there is such a set, or may be, after those that are too old have been dropped. Does not
  * wait. */
 bool programs_drop(struct program_cache *cache, uint64_t now_ns);

@@ -15,17 +15,22 @@ void nesting_maybe_idle(struct thread_state *s)
 	s->maybe_idle = true;
 }
 
-/* When an operation without an end mark has ended: a nanosecond earlier for each one that it is
- * inside of, which is less than a probe takes. TensorBoard's tables leave out what ends together
- * with its parent. */
-static uint64_t end_at_next(struct correlator *c, const struct thread_state *s)
+/* When an operation without an end mark has ended, which had by then: a nanosecond earlier for each
+ * one that it is inside of, which is less than a probe takes. TensorBoard's tables leave out what
+ * ends together with its parent. */
+static uint64_t end_below(struct correlator *c, const struct thread_state *s, uint32_t at,
+			  uint64_t by)
 {
-	uint32_t at = frames_count(&s->frames) - 1;
-	uint64_t end = c->now;
+	uint64_t start = nesting_span(c, frames_at(&s->frames, at))->start_ns;
 
 	for (; at > 0 && frames_at(&s->frames, at - 1)->ends_at_next; at--)
-		end--;
-	return MAX(end, nesting_span(c, frames_top(&s->frames))->start_ns);
+		by--;
+	return MAX(by, start);
+}
+
+static uint64_t end_at_next(struct correlator *c, const struct thread_state *s)
+{
+	return end_below(c, s, frames_count(&s->frames) - 1, c->now);
 }
 
 void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, bool truncated)
@@ -74,10 +79,17 @@ static void end_before_switch(struct correlator *c, struct thread_state *s, uint
 	       (f = frames_at(&s->frames, n - 2))->ends_at_next &&
 	       stack_at_or_above(stack, f->stack)) {
 		struct span *span = nesting_span(c, f);
+		uint64_t began = nesting_span(c, run)->start_ns;
 
-		span->end_ns = nesting_span(c, run)->start_ns;
+		/* The run's end may be what was lost. */
+		if (losses_within(&c->losses, began, c->now))
+			return;
+		span->end_ns = end_below(c, s, n - 2, began);
 		span->flags |= SPAN_END_NOT_SEEN;
 		c->t->ops_at_entry = true;
+		if (n > 2)
+			frames_at(&s->frames, n - 3)->last_ns =
+				MAX(frames_at(&s->frames, n - 3)->last_ns, span->end_ns);
 		frames_remove(&s->frames, n - 2);
 		run = frames_top(&s->frames);
 	}
@@ -92,11 +104,12 @@ void nesting_return(struct correlator *c, struct thread_state *s, uint32_t stack
 	end_before_switch(c, s, stack);
 }
 
-void nesting_end_operations(struct correlator *c, struct thread_state *s, uint64_t since_ns)
+void nesting_end_operations(struct correlator *c, const struct entry *e, uint64_t since_ns)
 {
+	struct thread_state *s = entry_state(c, e);
 	const struct frame *f;
 
-	while ((f = frames_top(&s->frames)) && f->ends_at_next &&
+	while ((f = frames_top(&s->frames)) && f->ends_at_next && f->pack == e->pack &&
 	       nesting_span(c, f)->start_ns >= since_ns)
 		nesting_pop(c, s, 0, false);
 }

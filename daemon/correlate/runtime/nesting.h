@@ -56,8 +56,9 @@ void nesting_pop(struct correlator *c, struct thread_state *s, uint64_t end, boo
 /* Pops the frames that must have returned, since this entry's stack pointer is at or above theirs.
  */
 void nesting_return(struct correlator *c, struct thread_state *s, uint32_t stack);
-/* Ends the innermost operations without an end mark that began then or later. */
-void nesting_end_operations(struct correlator *c, struct thread_state *s, uint64_t since_ns);
+/* Ends the innermost operations of the entry's pack without an end mark that began then or later.
+ */
+void nesting_end_operations(struct correlator *c, const struct entry *e, uint64_t since_ns);
 /* Something happened inside the top frame. */
 void nesting_touch(struct thread_state *s, uint64_t time);
 /* The thread woke another one. */

@@ -180,7 +180,7 @@ static void add_found(struct correlator *c, const struct entry *e, uint64_t sinc
 	uint64_t index;
 
 	nesting_pass(c, e);
-	nesting_end_operations(c, s, since_ns);
+	nesting_end_operations(c, e, since_ns);
 	if (s->run_closed > since_ns)
 		return;
 	index = nesting_add_begun(c, e, SPAN_RUN, e->row->event);

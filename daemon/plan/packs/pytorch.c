@@ -33,13 +33,14 @@ enum { GROUP_BLOCK = 1, GROUP_SCRIPT };
 
 /* Bit 0 of what it gets is whether gradients are computed; a new thread computes them. */
 #define BLOCK                                                                                      \
-	SWITCH(RUN), .slack = SLACK_ANY, .group = GROUP_BLOCK, .min_level = 1, .event = "no_grad", \
-		     .lost = "blocks without gradients"
+	SWITCH(RUN), .slack = SLACK_ANY, .group = GROUP_BLOCK, .min_level = 1, .event = "no_grad"
 
 /* c10::AutogradState::set_tls_state(AutogradState), a class of four or five bits. From 2.10 on they
  * are behind another field, and the class is passed by address. */
 #define STATE_BITS 24
-#define STATE .symbol = "_ZN3c1013AutogradState13set_tls_stateES0_", BLOCK, .class_byte = STATE_BITS
+#define STATE                                                                                      \
+	.symbol = "_ZN3c1013AutogradState13set_tls_stateES0_", BLOCK, .class_byte = STATE_BITS,    \
+	.lost = "blocks in inference mode"
 
 #define INTERPRETER_POINTER "_ZN3c1013intrusive_ptrIN5torch3jit20InterpreterStateImplE*E"
 #define SCRIPT_END                                                                                 \
@@ -51,7 +52,8 @@ static const struct probe_row rows[] = {
 	{ .symbol = "_ZN3c108GradMode11set_enabledEb",
 	  BLOCK,
 	  .action = ACTION_ENTRY,
-	  .value = { ARGUMENT_1 } },
+	  .value = { ARGUMENT_1 },
+	  .lost = "blocks without gradients" },
 	{ STATE, .by_value = true, .action = ACTION_ENTRY, .value = { ARGUMENT_1 } },
 	{ STATE, .action = ACTION_READ, .value = { ARGUMENT_1, 1, STATE_BITS } },
 	/* torch::jit::InterpreterState::run(Stack &), and its destructor. */
