@@ -17,7 +17,6 @@
 #include "daemon/broker/certificates.h"
 #include "daemon/broker/doctor/facts.h"
 #include "daemon/broker/kernel/attach.h"
-#include "daemon/broker/kernel/program_cache.h"
 #include "daemon/broker/kernel/calibration.h"
 #include "daemon/broker/mappings.h"
 #include "daemon/broker/modules.h"
@@ -256,6 +255,7 @@ int calibration_measure(enum attach_mode mode, struct program_cache *cache,
 /* The kernel's part of a capture. */
 struct attachment {
 	enum attach_mode mode;
+	struct program_cache *cache;
 	unsigned kinds, n_targets;
 	bool shed[KIND_COUNT];
 	struct {
@@ -297,6 +297,7 @@ int attachment_new(enum attach_mode mode, unsigned kinds, unsigned stacks_hz,
 	if (!a)
 		return -ENOMEM;
 	a->mode = mode;
+	a->cache = cache;
 	a->kinds = kinds & fake.accepted_kinds;
 	*ret = a;
 	return 0;
@@ -319,19 +320,10 @@ struct attachment *attachment_free(struct attachment *a)
 	return NULL;
 }
 
+/* Nothing was loaded, so that nothing is made ready. */
 struct attachment_form attachment_form(const struct attachment *a)
 {
-	return (struct attachment_form){};
-}
-
-void programs_make_ready(struct program_cache *cache, int attach_type, unsigned kinds,
-			 uint64_t for_ns)
-{
-}
-
-bool programs_drop(struct program_cache *cache, uint64_t now_ns)
-{
-	return false;
+	return (struct attachment_form){ .cache = a->cache, .kinds = a->kinds };
 }
 
 unsigned attachment_fds(const struct attachment *a, int ret_fds[BROKER_MAX_FDS])
