@@ -144,8 +144,8 @@ class Served(test_onnxruntime.Compared):
     def test_runs_of_torchscript_have_their_requests(self):
         self.serve("TorchScript")
 
-    def test_as_many_runs_are_counted_as_requests_also_with_operations(self):
-        server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", "inference_mode", self.directory / "truth"],
+    def count(self, way):
+        server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", way, self.directory / "truth"],
                             ("env", f"PYTHONPATH={self.packages}"), False, False)
         harness.wait_target(self.daemon, server.pid)
         harness.read_files(self.daemon, server)
@@ -153,11 +153,17 @@ class Served(test_onnxruntime.Compared):
         found = harness.ctl_capture(self.daemon, [server.pid], self.directory / "l", "--level", 2, duration="1s").json
         log = client.finish()
         whole, cut = (found["requests"][name] for name in ("whole", "cut"))
-        print(f"     {whole} whole requests, {found['runs']} runs; the client made {len(log)} requests")
+        print(f"     {way}: {whole} whole requests, {found['runs']} whole runs; the client made {len(log)} requests")
         self.assertGreater(whole, 100)
-        # A run can be whole in a request that is not.
-        self.assertTrue(whole <= found["runs"] <= whole + cut, (whole, cut, found["runs"]))
+        # A run can be whole in a request that is not. Until a thread's state is known its run is truncated.
+        self.assertTrue(whole - 4 <= found["runs"] <= whole + cut, (whole, cut, found["runs"]))
         self.assertLessEqual(whole, len(log))
+
+    def test_as_many_blocks_are_counted_as_requests_also_with_operations(self):
+        self.count("inference_mode")
+
+    def test_as_many_runs_of_torchscript_are_counted_as_requests_also_with_operations(self):
+        self.count("TorchScript")
 
     def test_blocks_on_threads_of_an_event_loop_are_the_runs_of_their_requests(self):
         # Its packages are of the other interpreter.

@@ -109,16 +109,43 @@ static bool is_type(const char *s, uint32_t size)
 
 static const char *const files[] = { "onnxruntime_pybind11_state*.so", "libonnxruntime.so*", NULL };
 
-/* Of each wheel: the Python module (CPython 3.11) and the library for C. */
+/* Of each release: the library for C, and the Python module of the wheels for CPython 3.10 to 3.14,
+ * with and without a lock of the interpreter (those that there are). */
 static const struct known_build builds[] = {
-	{ "0762229a85f956fd8c5a6b6719d2991bef78df60", "1.23.2" },
 	{ "9bd3cf5aed1ede293e4fa8cca5bcad1b6dd6b803", "1.23.2" },
-	{ "8c793ffbec524a83618b654a30d6aab144ccc9c7", "1.27.0" },
+	{ "0eb270fa2341efa2dbcca1fb83e427a51e50bfb7", "1.23.2" },
+	{ "0762229a85f956fd8c5a6b6719d2991bef78df60", "1.23.2" },
+	{ "a767894a376411f5a9355fd364812bc07b2fdb79", "1.23.2" },
+	{ "d0a36b0d94a6142b0ca30ebf25787949c9eb919c", "1.23.2" },
+	{ "d57b72e9a66ca1daa9340317b3cc8e0a6be23e56", "1.23.2" },
 	{ "b3e9b115ab559dcae767dc1881c66e63280c538e", "1.27.0" },
-	{ "d7a06811431381149792afebc6a4ddc23901e794", "1.31.1" },
+	{ "8c793ffbec524a83618b654a30d6aab144ccc9c7", "1.27.0" },
+	{ "1375e3ec9c292541c02ea80c700753f8b00b4fc5", "1.27.0" },
+	{ "1dc61d15586e8d965093ee5d28328a49d2113307", "1.27.0" },
+	{ "b66857b4a32cc6576be4ac9699a2245f61c105e3", "1.27.0" },
+	{ "fb2a4204b21f25dd10ebd2f156ead1375926b381", "1.27.0" },
+	{ "318d4fa5c52e07b7414e3c4a5fa2a7542efff18d", "1.27.0" },
+	{ "4c64f60d7f2fbcc24bb1d2006fd6af8b82a0d5d4", "1.30.0" },
+	{ "7f7188ac944a6a018df9f77d2324d99c4e301e7b", "1.30.0" },
+	{ "ab7caab00ba6664a11f13d94744830c80423f8d7", "1.30.0" },
+	{ "6a51349c77811cbefc83b6fec3c2456b4ad7df9c", "1.30.0" },
+	{ "8668d7dca7960ecf894aa16a1c75e39450af5809", "1.30.0" },
+	{ "2b377f6296ca8fab1845c8557d4b6ef654929138", "1.30.0" },
+	{ "7885706f2290989b8f2999bb98a34b8678df12e7", "1.30.0" },
 	{ "9aa226819a18e9ec3a69a82fc7b4a547f31ac16f", "1.31.1" },
-	{ "eaa6189d5b71bd0dc3c7c8cbbf2b50691a31c4f6", "1.32.0" },
+	{ "d7a06811431381149792afebc6a4ddc23901e794", "1.31.1" },
+	{ "b827b1c0a9c849aac374d7286ac162029578d809", "1.31.1" },
+	{ "cc03e121a80023aba0621ba45af0e3d542707fd5", "1.31.1" },
+	{ "66e55aaf79d386f621a2d9219dcb550972b1c0e0", "1.31.1" },
+	{ "a684a804c10f9e823f4a37754e668d6d5a79b776", "1.31.1" },
+	{ "461a4f54757c07d0b5a4358bbb7e4b65f9b7bb98", "1.31.1" },
 	{ "24b020772edfb83932830b45372818cad4ec179e", "1.32.0" },
+	{ "eaa6189d5b71bd0dc3c7c8cbbf2b50691a31c4f6", "1.32.0" },
+	{ "c8707c66160ada817bb35d03ef722a99e0562794", "1.32.0" },
+	{ "34552766107492124c0412a422f0c81e9309b3a8", "1.32.0" },
+	{ "208214eb33b4be6ef7ec4aadbdef7fc2a7e91b82", "1.32.0" },
+	{ "5fed0fe6a95e339687821d97a82469cc037f9352", "1.32.0" },
+	{ "701ee884d7f9919cff380ce872b4117cd77e5ae9", "1.32.0" },
 	{},
 };
 

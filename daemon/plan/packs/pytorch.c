@@ -30,6 +30,8 @@ enum { GROUP_BLOCK = 1, GROUP_SCRIPT };
 /* The interpreter is entered and destroyed by one function. Copies of it, of programs that fork or
  * wait, are destroyed deeper in the stack. */
 #define SCRIPT_SLACK 64
+/* Where it is released, that function's frame can be in between. */
+#define RELEASE_FRAME 64
 
 /* Bit 0 of what it gets is whether gradients are computed; a new thread computes them. */
 #define BLOCK                                                                                      \
@@ -42,10 +44,9 @@ enum { GROUP_BLOCK = 1, GROUP_SCRIPT };
 	.symbol = "_ZN3c1013AutogradState13set_tls_stateES0_", BLOCK, .class_byte = STATE_BITS,    \
 	.lost = "blocks in inference mode"
 
-#define INTERPRETER_POINTER "_ZN3c1013intrusive_ptrIN5torch3jit20InterpreterStateImplE*E"
 #define SCRIPT_END                                                                                 \
-	CLOSE(RUN), .slack = SCRIPT_SLACK, .action = ACTION_ENTRY, .group = GROUP_SCRIPT,          \
-		    .min_level = 1, .lost = "ends of runs of TorchScript"
+	CLOSE(RUN), .slack = SCRIPT_SLACK + RELEASE_FRAME, .action = ACTION_ENTRY,                 \
+		    .group = GROUP_SCRIPT, .min_level = 1, .lost = "ends of runs of TorchScript"
 
 static const struct probe_row rows[] = {
 	/* c10::GradMode::set_enabled(bool) */
@@ -66,10 +67,10 @@ static const struct probe_row rows[] = {
 	  .event = "TorchScript",
 	  .lost = "runs of TorchScript" },
 	{ .symbol = "_ZN5torch3jit16InterpreterStateD1Ev", SCRIPT_END },
-	/* In wheels that is inlined, except for what releases the interpreter's only field:
-	 * c10::intrusive_ptr<InterpreterStateImpl>::reset_(), or reset_not_null_(). */
-	{ .symbol = INTERPRETER_POINTER "6reset_Ev", SCRIPT_END },
-	{ .symbol = INTERPRETER_POINTER "15reset_not_null_EPS3_", SCRIPT_END },
+	/* In wheels that is inlined, except for the end of what it has: a function that releases
+	 * any object ends in a jump to the destructor of InterpreterStateImpl that also frees it.
+	 */
+	{ .symbol = "_ZN5torch3jit20InterpreterStateImplD0Ev", SCRIPT_END },
 	{ .symbol = OPERATIONS "*4callE*",
 	  OPEN(OP),
 	  .action = ACTION_ENTRY,
