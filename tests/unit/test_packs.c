@@ -45,4 +45,19 @@ TEST(slots_are_those_of_the_releases_and_builds_of_the_pack_only)
 	CHECK(!pack_release_of_build(&any, "abc"));
 }
 
+/* A row that is not for a build has no site there: what finds functions otherwise expects one. */
+TEST(only_functions_with_symbols_are_told_apart_by_how_they_get_a_class)
+{
+	for (unsigned i = 0; packs[i]; i++)
+		for (unsigned k = 0; k < packs[i]->n_rows; k++) {
+			const struct probe_row *row = &packs[i]->rows[k];
+
+			if (row->class_byte)
+				CHECK(row->symbol && !row->usdt && !row->jump && !row->class_name &&
+				      !row->table);
+			else
+				CHECK(!row->by_value);
+		}
+}
+
 CHECK_MAIN()
