@@ -15,6 +15,6 @@ workers during captures, compared bit by bit.
 |---|---|---|---|---|---|---|---|---|
 """
 
-sys.exit(page.main("ONNX Runtime", "onnxruntime", "onnxruntime", ("1.23.2", "1.27.0", "1.30.0", "1.31.1", "1.32.0"),
+sys.exit(page.main("ONNX Runtime", "onnxruntime", "onnxruntime", ("1.23.2", "1.27.0", "1.31.1", "1.32.0"),
                    (test_onnxruntime.OnnxRuntime, test_onnxruntime.Served, test_onnxruntime.Harmless), test_onnxruntime.FIGURES,
                    test_onnxruntime.FIGURE_NAMES, TEXT))
