@@ -14,7 +14,6 @@
 #include "daemon/rpc/service.h"
 #include "lib/base/log.h"
 #include "lib/base/macro.h"
-#include "lib/proc/slice.h"
 
 _Static_assert(BROKER_RELOAD_KEY == BROKER_RELOAD_CERTIFICATE + PEM_KEY &&
 		       BROKER_RELOAD_CLIENT_CA == BROKER_RELOAD_CERTIFICATE + PEM_CLIENT_CA &&
@@ -243,11 +242,6 @@ int front_run(const struct front_options *options)
 	int r;
 
 	gethostname(hostname, sizeof(hostname) - 1);
-	/* This thread's turns are short, and clients wait for each of them. */
-	r = slice_shorten();
-	if (r < 0)
-		log_debug("cannot shorten the slice of the thread that serves clients: %s",
-			  strerror(-r));
 	r = sandbox_front(&sandbox);
 	if (r < 0)
 		return r;
