@@ -18,9 +18,10 @@ LOADED_S = 1
 def capture(daemon, address):
     """(seconds to attach, seconds from the answer until no probe and no program is left of it), when the daemon has loaded those of a next one"""
     with client.profile(address, WINDOW_MS, 2) as answer:
-        kernel.wait_attached(daemon)
+        # Before the first probe is attached every program is loaded.
+        ids = kernel.wait_attached(daemon)
         time.sleep(WINDOW_MS / 2000)
-        ids = kernel.held_ids(daemon)
+        ids |= kernel.attached_ids(daemon)
         found = answer.read()
     while any(kernel.id_exists(*i) for i in ids):
         if time.time_ns() - found.received_ns > 5e9:

@@ -58,10 +58,15 @@ def ring_bytes(pid):
     return sum(int(kb) * 1024 for kb in re.findall(mapping, text, re.MULTILINE))
 
 
+def attached_ids(daemon):
+    """As held_ids(), while probes are attached; else nothing."""
+    ids = held_ids(daemon)
+    return ids if any(kind == "link" for kind, _ in ids) else set()
+
+
 def wait_attached(daemon):
-    """Until probes are being attached."""
-    harness.wait_until(lambda: any(kind == "link" for kind, _ in held_ids(daemon)), harness.ANSWER_TIMEOUT_S,
-                       "probes are attached")
+    """Until probes are being attached: attached_ids() then."""
+    return harness.wait_until(lambda: attached_ids(daemon), harness.ANSWER_TIMEOUT_S, "probes are attached")
 
 
 def wait_detached(daemon):
