@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lib/base/macro.h"
+
 /* push_setup_xol_ops: 50…57, with at most the prefix 41. */
 bool instruction_is_push(const struct instruction *in)
 {
@@ -216,6 +218,16 @@ void frame_track(const struct instruction *in, struct frame *frame)
 		if (in->head.mnemonic == ZYDIS_MNEMONIC_XCHG)
 			frame->held[from] = before.held[to];
 	}
+}
+
+void frame_track_call(struct frame *frame)
+{
+	static const uint8_t lost[] = { REGISTER_RAX, REGISTER_RCX, REGISTER_RDX,
+					REGISTER_RSI, REGISTER_RDI, REGISTER_R8,
+					REGISTER_R9,  REGISTER_R10, REGISTER_R11 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lost); i++)
+		frame->held[lost[i]] = NO_ARGUMENT;
 }
 
 bool frame_track_stack(const struct instruction *in, int64_t *depth)

@@ -57,6 +57,8 @@ uint8_t frame_find(const struct frame *frame, unsigned argument);
 bool frame_holds(const struct frame *frame, uint64_t argument_mask);
 /* The effect of the instruction on the arguments in registers. */
 void frame_track(const struct instruction *in, struct frame *frame);
+/* The same of a call that returns: by the calling convention, some registers are as before. */
+void frame_track_call(struct frame *frame);
 /* Adds to *depth the number of bytes by which the instruction lowers the stack pointer; false if
  * that is not a constant. */
 bool frame_track_stack(const struct instruction *in, int64_t *depth);

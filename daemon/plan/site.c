@@ -72,7 +72,7 @@ static bool lowers_stack(const ZydisDecoder *decoder, const uint8_t *code, size_
 		if (!instruction_decode(decoder, code, size, &in))
 			return false;
 		/* What it calls leaves the stack as it was. */
-		if (in.head.meta.category == ZYDIS_CATEGORY_CALL || instruction_leaves_line(&in))
+		if (instruction_is_call(&in) || instruction_leaves_line(&in))
 			break;
 		/* and $-32, %rsp and the like: lower by an unknown number. */
 		if (instruction_writes_stack_pointer(&in) && !frame_track_stack(&in, &depth))
@@ -303,10 +303,8 @@ static enum site_class_form form_by(const struct instruction *in, const struct f
 
 enum site_class_form site_find_form(const uint8_t *code, size_t size, unsigned offset)
 {
-	static const uint8_t kept[] = { REGISTER_RBX, REGISTER_RBP, REGISTER_R12,
-					REGISTER_R13, REGISTER_R14, REGISTER_R15 };
 	struct instruction in = { .offset = 0 };
-	struct frame frame = frame_at_entry(), before;
+	struct frame frame = frame_at_entry();
 	enum site_class_form found;
 	ZydisDecoder decoder;
 
@@ -319,16 +317,12 @@ enum site_class_form site_find_form(const uint8_t *code, size_t size, unsigned o
 		found = form_by(&in, &frame, offset);
 		if (found != FORM_UNKNOWN)
 			return found;
-		before = frame;
-		if (instruction_is_call(&in)) {
-			memset(frame.held, NO_ARGUMENT, sizeof(frame.held));
-			for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-				frame.held[kept[i]] = before.held[kept[i]];
-		} else if (instruction_leaves_line(&in) && !is_conditional(&in)) {
+		if (instruction_is_call(&in))
+			frame_track_call(&frame);
+		else if (instruction_leaves_line(&in) && !is_conditional(&in))
 			break;
-		} else {
+		else
 			frame_track(&in, &frame);
-		}
 	}
 	return FORM_UNKNOWN;
 }

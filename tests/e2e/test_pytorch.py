@@ -126,12 +126,14 @@ class Served(test_onnxruntime.Compared):
 
     packages = PACKAGES
 
-    def serve(self, way, right=1, label="Python", python=PYTHON, arguments=()):
-        truth = self.directory / "truth"
+    def server(self, way, python=PYTHON, arguments=()):
+        self.truth = self.directory / "truth"
         # Another interpreter's own packages come first.
         path = ("env", f"PYTHONPATH={self.packages}") if python == PYTHON else ()
-        server = self.start(harness.Server, "torch_http_server", [python, harness.SERVERS / "torch_http_server.py", way, truth, *arguments], path, False, False)
-        self.run_cases(server, truth, [
+        return self.start(harness.Server, "torch_http_server", [python, harness.SERVERS / "torch_http_server.py", way, self.truth, *arguments], path, False, False)
+
+    def serve(self, way, right=1, label="Python", python=PYTHON, arguments=()):
+        self.run_cases(self.server(way, python, arguments), self.truth, [
             test_requests.Case(f"{way}, {label}", True, "half_plus_two", clients, rate, True, right, fresh=fresh)
             for clients, rate, fresh in ((8, 200, False), (64, 0, False), (8, 200, True))], exact=right == 1)
 
@@ -145,8 +147,7 @@ class Served(test_onnxruntime.Compared):
         self.serve("TorchScript")
 
     def count(self, way):
-        server = self.start(harness.Server, "torch_http_server", [PYTHON, harness.SERVERS / "torch_http_server.py", way, self.directory / "truth"],
-                            ("env", f"PYTHONPATH={self.packages}"), False, False)
+        server = self.server(way)
         harness.wait_target(self.daemon, server.pid)
         harness.read_files(self.daemon, server)
         client = self.start(harness.LoadClient, server.port, True, self.directory / "log", "--model", "half_plus_two", "--clients", 4)

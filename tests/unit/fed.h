@@ -68,3 +68,13 @@ static inline struct timeline *finish(void)
 	c = correlator_free(c);
 	return t;
 }
+
+/* What begins then; NULL: nothing of the kind. */
+static inline const struct span *span_at(const struct timeline *t, enum span_kind kind,
+					 uint64_t start)
+{
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		if (t->spans[i].kind == kind && t->spans[i].start_ns == start)
+			return &t->spans[i];
+	return NULL;
+}

@@ -42,10 +42,7 @@ static void feed(uint64_t time, uint32_t tid, uint8_t site)
 /* The operation that began then. */
 static const struct span *op_at(const struct timeline *t, uint64_t time)
 {
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_OP && t->spans[i].start_ns == time)
-			return &t->spans[i];
-	return NULL;
+	return span_at(t, SPAN_OP, time);
 }
 
 TEST(an_operation_ends_at_the_latest_with_the_runs_that_were_active)

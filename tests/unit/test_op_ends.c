@@ -33,10 +33,9 @@ static void feed_tag(uint64_t time, uint8_t site, uint32_t stack, uint32_t tag)
 
 static uint64_t end_of(const struct timeline *t, uint64_t start)
 {
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_OP && t->spans[i].start_ns == start)
-			return t->spans[i].end_ns;
-	return 0;
+	const struct span *op = span_at(t, SPAN_OP, start);
+
+	return op ? op->end_ns : 0;
 }
 
 TEST(one_inside_another_ends_a_nanosecond_before_it)

@@ -51,13 +51,9 @@ static void begin(void)
 		feed_probe(target, 1100 + target, THREAD + 1, BLOCK, 4096, 1);
 }
 
-/* The run that begins then; NULL: none. */
 static const struct span *run_at(const struct timeline *t, uint64_t start)
 {
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_RUN && t->spans[i].start_ns == start)
-			return &t->spans[i];
-	return NULL;
+	return span_at(t, SPAN_RUN, start);
 }
 
 static void check_run(const struct timeline *t, uint64_t start, uint64_t end, unsigned flags)
@@ -119,19 +115,18 @@ TEST(what_a_thread_switched_before_the_window_is_unknown)
 /* The operation that begins then ends then, and no run is taken for one inside of another. */
 static void check_op(const struct timeline *t, uint64_t start, uint64_t end)
 {
-	unsigned found = 0;
+	const struct span *op = span_at(t, SPAN_OP, start);
 
 	for (uint64_t i = 0; i < t->n_spans; i++) {
-		const struct span *s = &t->spans[i];
-
-		CHECK(!(s->flags & SPAN_INNER));
-		if (s->kind != SPAN_OP || s->start_ns != start)
-			continue;
-		found++;
-		CHECK_EQ(s->end_ns, end);
-		CHECK(s->flags & SPAN_END_NOT_SEEN);
+		CHECK(!(t->spans[i].flags & SPAN_INNER));
+		CHECK(t->spans[i].kind != SPAN_OP || t->spans[i].start_ns != start ||
+		      &t->spans[i] == op);
 	}
-	CHECK_EQ(found, 1);
+	CHECK(op);
+	if (!op)
+		return;
+	CHECK_EQ(op->end_ns, end);
+	CHECK(op->flags & SPAN_END_NOT_SEEN);
 }
 
 TEST(operations_of_a_block_that_was_found_end_with_it)
@@ -181,6 +176,7 @@ TEST(an_operation_before_a_block_has_ended_where_one_inside_is_not_deeper_in_the
 
 TEST(after_a_loss_an_operation_before_a_block_may_have_gone_on)
 {
+	const struct span *op;
 	struct timeline *t;
 
 	begin();
@@ -191,9 +187,8 @@ TEST(after_a_loss_an_operation_before_a_block_may_have_gone_on)
 	correlator_note_loss(c, 3300, 3500);
 	feed(5000, OP, 8000, 1);
 	t = finish();
-	for (uint64_t i = 0; i < t->n_spans; i++)
-		if (t->spans[i].kind == SPAN_OP && t->spans[i].start_ns == 2500)
-			CHECK(t->spans[i].end_ns >= 5000);
+	op = span_at(t, SPAN_OP, 2500);
+	CHECK(op && op->end_ns >= 5000);
 	timeline_free(t);
 }
 
