@@ -68,9 +68,13 @@ struct {
 } script_walks SEC(".maps");
 
 /* So many bytes of these objects are read. */
-#define SCRIPT_THREAD_BYTES 160
-#define SCRIPT_FRAME_BYTES 72
+#define SCRIPT_THREAD_BYTES 184
+#define SCRIPT_FRAME_BYTES 80
 #define SCRIPT_CODE_BYTES 136
+/* Frames that are looked at: some have no function, up to one for each that has, and one more. */
+#define SCRIPT_STEPS (2 * RECORD_SCRIPT_FRAMES + 1)
+/* Of an object's address, which may have marks in them. */
+#define SCRIPT_LOW_BITS 7ULL
 
 static __always_inline __u64 script_word(const struct script_walk *w, __u16 offset)
 {
@@ -178,7 +182,8 @@ static long script_next_frame(__u32 i, void *data)
 		w ? bpf_map_lookup_elem(&interpreters, &w->target) : NULL;
 	const struct script_layout *l;
 	__u64 code, previous, number;
-	__u8 is_entry;
+	bool has_function, is_entry;
+	__u8 kind;
 
 	if (!in)
 		return 1;
@@ -186,13 +191,29 @@ static long script_next_frame(__u32 i, void *data)
 	w->flags |= SCRIPT_UNREADABLE;
 	if (!script_read(w->words, SCRIPT_FRAME_BYTES, w->frame))
 		return 1;
-	code = script_word(w, l->frame_code);
+	code = script_word(w, l->frame_code) & ~SCRIPT_LOW_BITS;
 	previous = script_word(w, l->frame_previous);
-	is_entry = (__u8)script_half(w, l->frame_is_entry);
+	kind = (__u8)script_half(w, l->frame_kind);
+	has_function = l->entries != SCRIPT_ENTRIES_INSIDE || kind < SCRIPT_NO_FUNCTION;
+	if (!has_function && w->n)
+		w->found[(w->n - 1) % RECORD_SCRIPT_FRAMES] |= SCRIPT_IS_ENTRY;
+	if (!has_function || w->n >= RECORD_SCRIPT_FRAMES) {
+		w->flags &= ~SCRIPT_UNREADABLE;
+		w->frame = has_function ? w->frame : previous;
+		return has_function || !previous;
+	}
+	is_entry = l->entries == SCRIPT_ENTRIES_ALL ||
+		   (l->entries == SCRIPT_ENTRIES_MARKED && kind == 1);
 	if (!script_read(w->words, SCRIPT_CODE_BYTES, code) ||
 	    script_word(w, l->object_type) != in->code_type)
 		return 1;
 	w->flags &= ~SCRIPT_UNREADABLE;
+	w->frame = previous;
+	/* Code of the interpreter's own, which calls __init__(): its name is also its file, and it
+	 * has no line. */
+	if (script_word(w, l->code_name) == script_word(w, l->code_file) &&
+	    !script_half(w, l->code_line))
+		return previous == 0;
 	w->key = (struct script_key){ .code = code,
 				      .name = script_word(w, l->code_name),
 				      .file = script_word(w, l->code_file),
@@ -200,7 +221,6 @@ static long script_next_frame(__u32 i, void *data)
 				      .target = w->target };
 	number = (__u32)script_number();
 	w->found[w->n++ % RECORD_SCRIPT_FRAMES] = number | (is_entry ? SCRIPT_IS_ENTRY : 0);
-	w->frame = previous;
 	return previous == 0;
 }
 
@@ -211,7 +231,8 @@ static __always_inline void script_find(struct script_walk *w, const struct reco
 	const struct script_layout *l = &in->layout;
 	__u64 interpreter = 0;
 
-	if (script_read(&w->thread, sizeof(w->thread), in->runtime + l->runtime_current) &&
+	if (l->runtime_current &&
+	    script_read(&w->thread, sizeof(w->thread), in->runtime + l->runtime_current) &&
 	    w->thread)
 		script_is_thread(w, l);
 	if (!w->calls &&
@@ -219,7 +240,9 @@ static __always_inline void script_find(struct script_walk *w, const struct reco
 	    interpreter &&
 	    script_read(&w->thread, sizeof(w->thread), interpreter + l->interpreter_threads))
 		bpf_loop(SCRIPT_THREADS_MAX, script_next_thread, NULL, 0);
-	if (w->calls && !script_read(&w->frame, sizeof(w->frame), w->calls + l->calls_frame))
+	if (l->calls_frame == SCRIPT_DIRECT)
+		w->frame = w->calls;
+	else if (w->calls && !script_read(&w->frame, sizeof(w->frame), w->calls + l->calls_frame))
 		w->flags |= SCRIPT_UNREADABLE;
 }
 
@@ -240,13 +263,11 @@ __weak ENTRY scripts_walk(__u32 target, __u64 now)
 	w->n = w->flags = 0;
 	script_find(w, in);
 	if (w->frame)
-		bpf_loop(RECORD_SCRIPT_FRAMES, script_next_frame, NULL, 0);
-	n = w->n;
-	if (n >= RECORD_SCRIPT_FRAMES) {
-		n = RECORD_SCRIPT_FRAMES;
-		if (w->frame)
-			w->flags |= SCRIPT_TRUNCATED;
-	}
+		bpf_loop(SCRIPT_STEPS, script_next_frame, NULL, 0);
+	n = w->n < RECORD_SCRIPT_FRAMES ? w->n : RECORD_SCRIPT_FRAMES;
+	/* No interpreter has so many frames without a function in between. */
+	if (w->frame && !(w->flags & SCRIPT_UNREADABLE))
+		w->flags |= n == RECORD_SCRIPT_FRAMES ? SCRIPT_TRUNCATED : SCRIPT_UNREADABLE;
 	w->flags |= n;
 	if (!n)
 		return 0;

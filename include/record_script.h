@@ -46,17 +46,33 @@ struct record_script {
 
 #define SCRIPT_WORDS 32 /* of an object that are read at most; a power of 2 */
 
+/* Which frames the evaluator was entered for. */
+enum script_entries {
+	SCRIPT_ENTRIES_ALL,
+	/* Those whose kind is 1. */
+	SCRIPT_ENTRIES_MARKED,
+	/* Those inside of a frame without a function, whose kind is SCRIPT_NO_FUNCTION or more. */
+	SCRIPT_ENTRIES_INSIDE,
+};
+#define SCRIPT_NO_FUNCTION 3
+
+/* The frame is there, rather than what leads to it. */
+#define SCRIPT_DIRECT 0xffff
+
 /* Where an interpreter has its threads, frames and code: offsets in bytes, of words of 8 bytes
  * except where it is stated. */
 struct script_layout {
-	/* From the interpreter's runtime: the thread that holds its lock, and the interpreter. */
+	/* From the interpreter's runtime: the thread that holds its lock, 0: it has none there; and
+	 * the interpreter. */
 	__u16 runtime_current, runtime_interpreter;
 	__u16 interpreter_threads; /* the first one */
 	/* id: of the C library, the base of the segment FS. */
 	__u16 thread_next, thread_id, thread_calls;
-	__u16 calls_frame; /* the innermost frame */
+	__u16 calls_frame; /* the innermost frame; SCRIPT_DIRECT: thread_calls leads to it */
+	/* The low bits of the code's address are no part of it. */
 	__u16 frame_code, frame_previous;
-	__u16 frame_is_entry; /* 1 byte */
+	__u16 frame_kind; /* 1 byte */
+	__u16 entries;    /* enum script_entries */
 	__u16 object_type;
 	__u16 code_line; /* 4 bytes */
 	__u16 code_file, code_name;
@@ -73,7 +89,7 @@ struct record_interpreter {
 	__u64 evaluator, evaluator_end;
 	__u64 all_code, all_code_end; /* of its file */
 	struct script_layout layout;
-	__u16 reserved[2];
+	__u16 reserved;
 };
 
 _Static_assert(sizeof(struct record_script) == 224, "script record");

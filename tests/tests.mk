@@ -74,8 +74,14 @@ $(GO_TOOLS) &: tests/go/go.mod tests/go/go.sum tests/go/tools.go
 		GOBIN='$(CURDIR)/build/go/bin' go install $$(sed -n 's/^	_ "\(.*\)"$$/\1/p' tools.go)
 	@touch $(GO_TOOLS)
 
+# Another CPython than Debian's.
+CPYTHON := build/releases/cpython-3.12.3/bin/python3
+$(CPYTHON): tests/releases/pythons.py $(VENV)
+	$(PYTHON) $< 3.12.3
+	@touch $@
+
 .PHONY: servers
-servers: $(SERVERS) $(MODELS) $(GEN_PYTHON)
+servers: $(SERVERS) $(MODELS) $(GEN_PYTHON) $(CPYTHON)
 
 # A separate make after deps, which may have installed the tools that the rest needs.
 demo: deps
@@ -127,11 +133,11 @@ build/fixtures/shares: tests/fixtures/shares.c include/tfprof.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -I. -D_GNU_SOURCE -fno-omit-frame-pointer -fno-optimize-sibling-calls -fPIE -pie -o $@ $< -ldl -lpthread
 fixtures: build/fixtures/shares
-# With the name, and names of objects, of an interpreter.
-build/fixtures/interpreter/python3.11: tests/fixtures/interpreter.c
+# With the names, and names of objects, of interpreters.
+build/fixtures/interpreter/python3.%: tests/fixtures/interpreter.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fno-omit-frame-pointer -rdynamic -fPIE -pie -o $@ $< -ldl
-fixtures: build/fixtures/interpreter/python3.11
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -DRELEASE=3$* -fno-omit-frame-pointer -rdynamic -fPIE -pie -o $@ $< -ldl
+fixtures: build/fixtures/interpreter/python3.11 build/fixtures/interpreter/python3.12
 # Functions with known shares and callers, without frame pointers.
 build/fixtures/unframed: tests/fixtures/unframed.c
 	@mkdir -p $(@D)
@@ -421,6 +427,7 @@ releases: deps
 	$(PYTHON) tests/releases/jax.py
 	$(PYTHON) tests/releases/openvino.py
 	$(PYTHON) tests/releases/pytorch.py
+	$(PYTHON) tests/releases/cpython.py
 
 # make bench
 $(GEN)/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -4,10 +4,10 @@
 #include <errno.h>
 
 #include "lib/base/log.h"
+#include "lib/base/macro.h"
 
-/* What is added to addresses in the file, and the range of code that is mapped; -EINVAL: the
- * mapping is not one of its code. */
-static int find_bias(const struct mapped_file *file, uint64_t *ret, struct record_interpreter *in)
+/* What is added to addresses in the file; -EINVAL: the mapping is not one of its code. */
+static int find_bias(const struct mapped_file *file, uint64_t *ret)
 {
 	for (unsigned i = 0; i < file->ranges.n; i++) {
 		const struct code_range *r = &file->ranges.range[i];
@@ -15,12 +15,26 @@ static int find_bias(const struct mapped_file *file, uint64_t *ret, struct recor
 		/* A mapping begins with a whole page. */
 		if (file->offset < r->end && file->offset + 4096 > r->start) {
 			*ret = file->start - file->offset + r->start - r->address;
-			in->all_code = file->start - file->offset + r->start;
-			in->all_code_end = file->start - file->offset + r->end;
 			return 0;
 		}
 	}
 	return -EINVAL;
+}
+
+/* Where the evaluator is, and all code: from its first range to the last one. */
+static void place_code(const struct code_ranges *ranges, const struct plan_site *site,
+		       uint64_t bias, struct record_interpreter *in)
+{
+	in->all_code = UINT64_MAX;
+	for (unsigned i = 0; i < ranges->n; i++) {
+		const struct code_range *r = &ranges->range[i];
+
+		if (site->function >= r->start && site->function < r->end)
+			in->evaluator = bias + r->address + site->function - r->start;
+		in->all_code = MIN(in->all_code, bias + r->address);
+		in->all_code_end = MAX(in->all_code_end, bias + r->address + r->end - r->start);
+	}
+	in->evaluator_end = in->evaluator + site->size;
 }
 
 static bool is_data(const struct code_ranges *ranges, uint64_t address)
@@ -47,7 +61,7 @@ int interpreter_add(const struct mapped_file *file, const struct plan_site *site
 	    !code_ranges_contain(&file->ranges, site->function + site->size - 1) ||
 	    !is_data(&file->ranges, site->objects[OBJECT_RUNTIME]) ||
 	    !is_data(&file->ranges, site->objects[OBJECT_CODE_TYPE]) ||
-	    find_bias(file, &bias, &in) < 0) {
+	    find_bias(file, &bias) < 0) {
 		log_warning(
 			"process %d: the objects of %s are not in its file: stacks have no functions of scripts",
 			file->pid, pack->name);
@@ -55,8 +69,7 @@ int interpreter_add(const struct mapped_file *file, const struct plan_site *site
 	}
 	in.runtime = bias + site->objects[OBJECT_RUNTIME];
 	in.code_type = bias + site->objects[OBJECT_CODE_TYPE];
-	in.evaluator = file->start - file->offset + site->function;
-	in.evaluator_end = in.evaluator + site->size;
+	place_code(&file->ranges, site, bias, &in);
 	in.layout = *pack->script;
 	r = attachment_add_interpreter(attachment, target, &in);
 	return r == -EOPNOTSUPP ? 0 : r;

@@ -124,6 +124,7 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	c->result.max_overhead = request->max_overhead;
 	pthread_mutex_init(&c->lock, NULL);
 	live_init(&c->live);
+	c->request.n_asked = request->n_asked ?: request->n_targets;
 	for (unsigned i = 0; i < request->n_targets; i++)
 		c->targets[i] = *request->targets[i];
 	r = copy_filter(c);
@@ -146,6 +147,11 @@ bool capture_asks_for(const struct capture *c, pid_t pid)
 		if (c->targets[i].pid == pid)
 			return true;
 	return false;
+}
+
+bool capture_asks_for_parent(const struct capture *c, const struct target *target)
+{
+	return pack_set_works_for_parent(target->packs) && capture_asks_for(c, target->parent);
 }
 
 void capture_join(struct capture *c, const struct target *target)

@@ -56,6 +56,8 @@ struct capture_request {
 	uint32_t client; /* the broker's id of the client */
 	const struct target *targets[RECORD_MAX_TARGETS];
 	unsigned n_targets;
+	/* The first ones were asked for; 0: all. The others work for these. */
+	unsigned n_asked;
 	/* Targets beyond RECORD_MAX_TARGETS, which the result reports. */
 	unsigned n_left_out;
 	/* A target that has ended, or cannot be captured, is left out with a warning instead of
@@ -133,6 +135,8 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 		  struct capture **ret);
 /* Whether a process was named in the request. */
 bool capture_asks_for(const struct capture *c, pid_t pid);
+/* Whether it works for such a process. */
+bool capture_asks_for_parent(const struct capture *c, const struct target *target);
 /* A process that became a target within the window, or has mapped more files, joins the capture if
  * there is room. The target is copied. */
 void capture_join(struct capture *c, const struct target *target);

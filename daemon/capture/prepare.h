@@ -23,6 +23,7 @@ struct prepared {
 	struct prepared_file files[TARGET_FILES_MAX];
 	unsigned n_files;
 	bool filtered; /* a seccomp filter restricts its system calls */
+	bool is_child; /* it was not asked for: it works for one that was */
 	/* Why a file beside the runtime's is missing; "": none is. */
 	char not_read[160];
 };

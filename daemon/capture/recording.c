@@ -75,6 +75,9 @@ void recording_add_target(struct journal *j, const struct correlate_target *targ
 	m->message = (Tfprofd__RecordingTarget)TFPROFD__RECORDING_TARGET__INIT;
 	memcpy(name, target->name, sizeof(target->name));
 	m->message.pid = target->pid;
+	m->message.parent = target->parent;
+	m->message.own_pid = target->own_pid;
+	m->message.is_child = target->is_child;
 	m->message.name = name;
 	m->message.since_ns = target->since_ns;
 	m->message.ops_at_entry = target->ops_at_entry;

@@ -100,6 +100,9 @@ static int read_target(struct replaying *p, const struct journal_section *s)
 	if (r < 0)
 		return r;
 	target = (struct correlate_target){ .pid = m->pid,
+					    .parent = m->parent,
+					    .own_pid = m->own_pid,
+					    .is_child = m->is_child,
 					    .packs = p->rows[p->n_targets - 1].set,
 					    .since_ns = m->since_ns,
 					    .ops_at_entry = m->ops_at_entry,

@@ -127,7 +127,7 @@ static void warn_of_timeline(struct capture_result *result, const struct result_
 				result,
 				"Process %u (%s) ended, or executed another program, within the window.",
 				timeline->processes[i].pid, timeline->processes[i].name);
-			result->cut = true;
+			result->cut |= !timeline->processes[i].is_child;
 		}
 	if (timeline->ops_at_entry)
 		result_restate(

@@ -80,6 +80,7 @@ static int join(struct capture *c, struct session *s, const struct target *targe
 		r = prepare_target(c->shared->proxy, target, p, text, size);
 	if (r < 0)
 		return r;
+	p->is_child = capture_asks_for_parent(c, target);
 	c->n_prepared++;
 	r = session_add(s, p, text, size);
 	/* It ended meanwhile: another process may take its slot. */
@@ -347,11 +348,12 @@ static void on_planned(void *data)
 	c->request.planned(c, &c->result.plan, c->request.data);
 }
 
-/* If no process was named, one that cannot be captured does not prevent the capture of the
+/* A process that cannot be captured, and was not asked for, does not prevent the capture of the
  * others. */
-static bool may_be_left_out(const struct capture *c, int error, unsigned n_targets)
+static bool may_be_left_out(const struct capture *c, bool is_child, int error, unsigned n_targets)
 {
-	return error < 0 && error != -ENOMEM && c->request.skip_ended && n_targets > 1;
+	return error < 0 && error != -ENOMEM && n_targets > 1 &&
+	       (c->request.skip_ended || is_child);
 }
 
 static void warn_left_out(struct capture *c, const struct target *target, int error, char *text)
@@ -373,10 +375,12 @@ static int prepare(struct capture *c, char *text, size_t size)
 	for (unsigned i = 0; i < c->request.n_targets && r >= 0; i++) {
 		r = prepare_target(c->shared->proxy, &c->targets[i], &c->prepared[c->n_prepared],
 				   text, size);
-		if (may_be_left_out(c, r, c->n_prepared + c->request.n_targets - i)) {
+		if (may_be_left_out(c, i >= c->request.n_asked, r,
+				    c->n_prepared + c->request.n_targets - i)) {
 			warn_left_out(c, &c->targets[i], r, text);
 			r = 0;
 		} else {
+			c->prepared[c->n_prepared].is_child = i >= c->request.n_asked;
 			c->n_prepared += r >= 0;
 		}
 	}
@@ -438,7 +442,8 @@ int capture_run(struct capture *c, struct session **ret, char *text, size_t size
 	loaded = loop_now();
 	for (unsigned i = 0; i < c->n_prepared && r >= 0; i++) {
 		r = session_add(*ret, &c->prepared[i], text, size);
-		if (may_be_left_out(c, r, session_n_captured(*ret) + c->n_prepared - i)) {
+		if (may_be_left_out(c, c->prepared[i].is_child, r,
+				    session_n_captured(*ret) + c->n_prepared - i)) {
 			warn_left_out(c, &c->prepared[i].target, r, text);
 			r = 0;
 		}

@@ -39,15 +39,14 @@ struct session_target {
 
 struct session {
 	struct session_options options;
-	uint32_t id;            /* the broker's id of the capture */
-	unsigned generation;    /* of the broker */
-	bool open;              /* it exists at the broker */
-	bool opened;            /* the window was opened */
-	uint64_t start_ns;      /* of the window */
-	unsigned refused_kinds; /* that the kernel refuses; a bit each */
-	uint32_t skipped;       /* as drain_counts */
-	unsigned
-		crowded[KIND_COUNT]; /* of these, how many probes are too many; 0: it is not that */
+	uint32_t id;                  /* the broker's id of the capture */
+	unsigned generation;          /* of the broker */
+	bool open;                    /* it exists at the broker */
+	bool opened;                  /* the window was opened */
+	uint64_t start_ns;            /* of the window */
+	unsigned refused_kinds;       /* that the kernel refuses; a bit each */
+	uint32_t skipped;             /* as drain_counts */
+	unsigned crowded[KIND_COUNT]; /* of these, probes that are too many; 0: not that */
 	unsigned n_targets;
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
@@ -220,6 +219,9 @@ static int add_to_sinks(struct session *s, const struct session_target *t)
 {
 	const struct target *of = &t->prepared->target;
 	struct correlate_target target = { .pid = (uint32_t)of->pid,
+					   .parent = (uint32_t)of->parent,
+					   .own_pid = (uint32_t)of->own_pid,
+					   .is_child = t->prepared->is_child,
 					   .packs = of->packs,
 					   .ops_at_entry = s->options.detail.ops_at_entry,
 					   .since_ns = t->added_ns };
@@ -486,14 +488,11 @@ int session_name_threads(struct session *s)
 
 int session_finish(struct session *s)
 {
-	/* Until here the broker was alive, and nothing is missing. */
 	int orphaned = session_name_threads(s), r;
 
-	/* Nothing is recorded any more: detaching continues while the rest is read and the answer
-	 * is made. */
+	/* Nothing is recorded any more: detaching goes on while the answer is made. */
 	end_capture(s);
-	/* A program that saw the window open may still be writing its record, and all later records
-	 * wait for it. */
+	/* A program may still be writing its record, and all later ones wait for it. */
 	for (int i = 0; i < FINISH_ROUNDS || drain_is_waiting(s->drain); i++) {
 		drain_read(s->drain);
 		if (drain_is_empty(s->drain) && i > 0)
@@ -594,7 +593,8 @@ int session_next_module(struct session *s, unsigned target, char *name, char *re
 bool session_targets_ended(const struct session *s)
 {
 	for (unsigned i = 0; i < s->n_targets; i++)
-		if (!s->targets[i].left_out && !session_target_ended(s, i))
+		if (!s->targets[i].left_out && !s->targets[i].prepared->is_child &&
+		    !session_target_ended(s, i))
 			return false;
 	return true;
 }

@@ -133,6 +133,7 @@ int correlator_add_target(struct correlator *c, const struct correlate_target *t
 	if (r < 0)
 		return r;
 	process->pid = target->pid;
+	process->is_child = target->is_child;
 	memcpy(process->name, target->name, sizeof(process->name));
 	c->t->ops_at_entry |= target->ops_at_entry;
 	c->t->n_processes++;
@@ -221,6 +222,7 @@ struct correlator *correlator_free(struct correlator *c)
 	memory_done(&c->memory);
 	objects_done(&c->objects);
 	batches_done(&c->batches);
+	children_done(&c->children);
 	runs_done(&c->runs);
 	samples_done(&c->samples);
 	scripts_done(&c->scripts);
@@ -297,6 +299,8 @@ int correlator_finish(struct correlator *c, uint64_t end_ns, uint64_t start_unix
 		memory_name_ops(c);
 	if (!c->error)
 		runs_check_links(c);
+	if (!c->error)
+		children_finish(c);
 	for (uint32_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].process == UINT32_MAX)
 			t->threads[i].process = 0;

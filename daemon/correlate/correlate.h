@@ -25,12 +25,15 @@
 /* A process, by the index that the records number it with. */
 struct correlate_target {
 	uint32_t pid;
+	uint32_t parent;  /* its pid */
+	uint32_t own_pid; /* as the process itself has it: of its pid namespace */
 	char name[16];
 	const struct pack_set *packs;
 	uint64_t since_ns; /* it became a target: an earlier exec does not end it */
 	bool has_handlers; /* its requests are known from its own functions: its sockets are ignored
 			    */
 	bool ops_at_entry; /* the ends of operations are not recorded */
+	bool is_child;     /* it was not asked for: it works for its parent, which was */
 };
 
 struct correlator;

@@ -23,6 +23,7 @@
 #include "daemon/correlate/http/requests.h"
 #include "daemon/correlate/losses.h"
 #include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/children.h"
 #include "daemon/correlate/runtime/handlers.h"
 #include "daemon/correlate/runtime/models.h"
 #include "daemon/correlate/runtime/objects.h"
@@ -64,6 +65,7 @@ struct correlator {
 	struct runs runs;
 	struct switches switches;
 	struct batches batches;
+	struct children children;
 	struct handlers handlers;
 	struct models models;
 	struct objects objects;

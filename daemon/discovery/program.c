@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/discovery/program.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/discovery/target_file.h"
 #include "lib/base/macro.h"
+#include "lib/base/text_file.h"
 #include "lib/proc/maps.h"
+
+/* Of /proc/PID/status. */
+#define STATUS_BYTES_MAX 65536
 
 static struct target_file file_of(const struct maps_entry *e)
 {
@@ -18,6 +24,14 @@ static struct target_file file_of(const struct maps_entry *e)
 
 	snprintf(file.path, sizeof(file.path), "%s", e->path);
 	return file;
+}
+
+static bool has_file(const struct target_file *files, unsigned n, const struct maps_entry *e)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (files[i].device == e->device && files[i].inode == e->inode)
+			return true;
+	return false;
 }
 
 static int on_mapping(const struct maps_entry *e, void *data)
@@ -33,15 +47,14 @@ static int on_mapping(const struct maps_entry *e, void *data)
 		program->own_is_big = e->end - e->start >= PACK_BIG_CODE;
 	}
 	here = packs_of_file(base + 1);
-	if (here && !packs_of_runtimes(here) && program->n_beside < BESIDE_MAX)
+	/* The code of a file can be mapped in several pieces. */
+	if (here && !packs_of_runtimes(here) && program->n_beside < BESIDE_MAX &&
+	    !has_file(program->beside, program->n_beside, e))
 		program->beside[program->n_beside++] = file_of(e);
 	here = packs_of_runtimes(here);
-	if (!here || program->n_files == TARGET_FILES_MAX)
+	if (!here || program->n_files == TARGET_FILES_MAX ||
+	    has_file(program->files, program->n_files, e))
 		return 0;
-	/* A library can be mapped in several pieces. */
-	for (unsigned k = 0; k < program->n_files; k++)
-		if (program->files[k].device == e->device && program->files[k].inode == e->inode)
-			return 0;
 	program->runtimes |= here;
 	program->files[program->n_files++] = file_of(e);
 	return 0;
@@ -142,6 +155,29 @@ int program_examine(struct proxy *proxy, pid_t pid, bool any, struct process_pro
 		look_beside(ret);
 	}
 	return r;
+}
+
+/* The last number in the line of /proc/PID/status before which the key is; 0: there is none. */
+static pid_t last_number(const char *status, const char *key)
+{
+	const char *line = strstr(status, key), *end = line ? strchr(line + 1, '\n') : NULL;
+
+	while (end && isdigit((unsigned char)end[-1]))
+		end--;
+	return end ? (pid_t)strtol(end, NULL, 10) : 0;
+}
+
+void program_read_pids(pid_t pid, pid_t *ret_parent, pid_t *ret_own)
+{
+	_cleanup_free_ char *status = NULL;
+	char path[32];
+
+	*ret_parent = *ret_own = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (text_file_read(path, STATUS_BYTES_MAX, &status) < 0)
+		return;
+	*ret_parent = last_number(status, "\nPPid:");
+	*ret_own = last_number(status, "\nNSpid:");
 }
 
 void program_read_name(pid_t pid, char ret[16])

@@ -32,6 +32,8 @@ struct process_program {
  * are in every set. -EINPROGRESS: its files are being read, ask again soon; -ESRCH, and others of
  * the broker. */
 int program_examine(struct proxy *proxy, pid_t pid, bool any, struct process_program *ret);
+/* The pid of its parent, and its own in its own pid namespace; 0: unknown. */
+void program_read_pids(pid_t pid, pid_t *ret_parent, pid_t *ret_own);
 /* The name of its first thread. */
 void program_read_name(pid_t pid, char ret[16]);
 /* The release that one of the runtime's files states, or else the build-id of the last file that

@@ -22,6 +22,8 @@ struct target_file {
 
 struct target {
 	pid_t pid;
+	pid_t parent;
+	pid_t own_pid; /* as the process itself has it: of its pid namespace */
 	/* A distinct number for each program that a process has executed. */
 	uint32_t program;
 	uid_t uid; /* the user who may profile it besides root */

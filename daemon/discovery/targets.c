@@ -297,6 +297,7 @@ static struct target target_of(struct targets *t, pid_t pid, const struct proces
 
 	memcpy(target.files, program->files, sizeof(program->files));
 	program_read_name(pid, target.name);
+	program_read_pids(pid, &target.parent, &target.own_pid);
 	return target;
 }
 

@@ -13,7 +13,7 @@ enum probe_kind probe_kind_of_row(const struct probe_row *row)
 		[WORK_ALLOC] = KIND_MEMORY,     [WORK_RUNTIME] = KIND_STARTUP,
 		[WORK_LOAD] = KIND_STARTUP,     [WORK_WEIGHTS] = KIND_STARTUP,
 		[WORK_PLAIN] = KIND_DECRYPTED,  [WORK_SCRIPT] = KIND_STACKS,
-		[WORK_CONTEXT] = KIND_CONTEXTS,
+		[WORK_CONTEXT] = KIND_CONTEXTS, [WORK_CHILD] = KIND_RUNS,
 	};
 
 	/* While operations are not recorded, what they run on ends all the same, and another takes

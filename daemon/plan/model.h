@@ -89,6 +89,10 @@ enum work {
 	 * CLOSE: the thread works on it. POINT: if the thread works on none now, what it works on
 	 * next is for the request that it has read since it last did. */
 	WORK_CONTEXT,
+	/* Work for a thread of the parent process. ENQUEUE: the thread hands what it works for to a
+	 * child (low half of value2: the child's pid, as its parent has it). OPEN, CLOSE: the child
+	 * does that, one after the other. */
+	WORK_CHILD,
 	WORK_COUNT,
 };
 
@@ -128,6 +132,7 @@ struct table_path; /* of lib/elf/table.h */
 enum row_object {
 	OBJECT_RUNTIME,   /* WORK_SCRIPT: where the interpreter has everything */
 	OBJECT_CODE_TYPE, /* WORK_SCRIPT: the type of objects with code */
+	OBJECT_SINCE,     /* what the releases have that the row is for, and no earlier one */
 	ROW_OBJECTS,
 };
 
@@ -153,8 +158,12 @@ struct probe_row {
 	/* Likewise without a symbol: an entry of a table of functions, which is an API struct. */
 	const struct table_path *table;
 	uint16_t entry;
-	/* Besides, the file must export these. */
+	/* Besides, the file must export these, ... */
 	const char *objects[ROW_OBJECTS];
+	/* ... and this 64-bit constant, which without its low 16 bits is constant_is; 0: it exports
+	 * nothing of that name. */
+	const char *constant;
+	uint32_t constant_is;
 	/*
 	 * The function that this exported function ends in, by a jump. All of a pack's rows that
 	 * have this are found in a file, or none.
@@ -271,6 +280,8 @@ struct pack {
 	bool everywhere;
 	/* Its files are mapped before those of a runtime: a new mapping of them is no news. */
 	bool mapped_first;
+	/* Its process works for its parent: a capture of that one is of both. */
+	bool works_for_parent;
 	/* Slots in its rows are those of releases that begin with one of these, and of these
 	 * builds, whose files do not state their release; neither: of all. */
 	const char *const *slots_releases;

@@ -114,6 +114,14 @@ bool pack_set_has_runtime(const struct pack_set *set)
 	return *set->name;
 }
 
+bool pack_set_works_for_parent(const struct pack_set *set)
+{
+	for (unsigned i = 0; packs[i]; i++)
+		if (set->bits & UINT64_C(1) << i && packs[i]->works_for_parent)
+			return true;
+	return false;
+}
+
 const struct probe_row *pack_set_row(const struct pack_set *set, unsigned number)
 {
 	return number < set->n_rows ? set->rows[number] : NULL;

@@ -54,6 +54,8 @@ int pack_set_add(struct pack_set *set, const struct pack *pack);
 #define PACKS_NO_RUNTIME "no known runtime: no operations are shown"
 /* Whether it has the pack of a runtime. */
 bool pack_set_has_runtime(const struct pack_set *set);
+/* Whether its process works for its parent. */
+bool pack_set_works_for_parent(const struct pack_set *set);
 /* The row with this number; NULL: none. */
 const struct probe_row *pack_set_row(const struct pack_set *set, unsigned number);
 /* The pack of the operations that the row's objects name: an index into named; -1: none. */

@@ -255,6 +255,21 @@ static int on_static_probe(const struct usdt_site *site, void *data)
 	return 0;
 }
 
+/* 0: the file has the constant that the row is for; -ENOENT: it has not; -ENOMEM. */
+static int check_constant(const struct probe_row *row, const struct elf_image *image)
+{
+	uint64_t address, offset, room, value;
+	int r = elf_lookup(image, row->constant, &address);
+
+	if (!row->constant_is)
+		return r >= 0 ? -ENOENT : r == -ENOMEM ? r : 0;
+	if (r >= 0)
+		r = elf_image_locate(image, address, &offset, &room);
+	if (r >= 0)
+		r = elf_image_read(image, offset, &value, sizeof(value));
+	return r < 0 ? r : value >> 16 == row->constant_is ? 0 : -ENOENT;
+}
+
 /* Finds the objects that rows need; what lacks one cannot be used. -errno of reading the file. */
 static int find_objects(struct plan *plan, const struct elf_image *image)
 {
@@ -262,11 +277,13 @@ static int find_objects(struct plan *plan, const struct elf_image *image)
 		struct plan_site *site = &plan->sites[i];
 		const struct probe_row *row = plan->packs->rows[site->spec];
 
-		for (unsigned k = 0; k < ROW_OBJECTS; k++) {
-			int r = row->objects[k]
-					? elf_lookup(image, row->objects[k], &site->objects[k])
-					: 0;
+		for (unsigned k = 0; k <= ROW_OBJECTS; k++) {
+			int r = 0;
 
+			if (k == ROW_OBJECTS)
+				r = row->constant ? check_constant(row, image) : 0;
+			else if (row->objects[k])
+				r = elf_lookup(image, row->objects[k], &site->objects[k]);
 			if (r == -ENOMEM)
 				return r;
 			if (r < 0) {

@@ -41,6 +41,7 @@ static uint64_t pack_digest(const struct pack_set *set)
 		h = hash(h, &row->derived, sizeof(row->derived));
 		h = hash(h, &row->class_byte, sizeof(row->class_byte));
 		h = hash(h, &row->by_value, sizeof(row->by_value));
+		h = hash(h, &row->constant_is, sizeof(row->constant_is));
 	}
 	return h;
 }

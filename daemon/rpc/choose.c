@@ -78,6 +78,55 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 	}
 }
 
+/* Whether it works for one of those that the request asks for, and is not in it. */
+static bool works_for(const struct target *target, const struct capture_request *request)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < request->n_targets; i++) {
+		if (request->targets[i]->pid == target->pid)
+			return false;
+		found |= i < request->n_asked && request->targets[i]->pid == target->parent;
+	}
+	return found && pack_set_works_for_parent(target->packs);
+}
+
+static bool is_lower(const struct authority_ceiling *a, const struct authority_ceiling *b)
+{
+	struct authority_ceiling both = authority_lower(a, b);
+
+	return both.max_overhead < b->max_overhead || both.max_overhead > b->max_overhead ||
+	       both.max_duration_ns != b->max_duration_ns || both.max_level != b->max_level ||
+	       both.no_memory != b->no_memory || both.no_decrypted != b->no_decrypted;
+}
+
+/* Adds the targets that work for those that were asked for, unless they would limit the capture. */
+static void add_children(struct service *s, struct peer *peer,
+			 const struct authority_ceiling *ceiling, struct capture_request *request)
+{
+	struct authority_ceiling own;
+	unsigned n_limited = 0;
+	size_t used;
+
+	request->n_asked = request->n_targets;
+	for (struct target *t = targets_next(s->targets, NULL); t;
+	     t = targets_next(s->targets, t)) {
+		if (!works_for(t, request) || !choose_may(s, peer->client, t->pid, &own, NULL))
+			continue;
+		if (is_lower(&own, ceiling))
+			n_limited++;
+		else if (request->n_targets < RECORD_MAX_TARGETS)
+			request->targets[request->n_targets++] = t;
+		else
+			request->n_left_out++;
+	}
+	used = strlen(request->limits);
+	if (n_limited)
+		snprintf(request->limits + used, sizeof(request->limits) - used,
+			 "%s%u processes that work for these are left out: their limits are lower.",
+			 used ? " " : "", n_limited);
+}
+
 int choose_limit(struct service *s, struct grpc_call *call, struct capture_request *request)
 {
 	const struct peer *peer = grpc_call_peer(call);
@@ -100,6 +149,8 @@ int choose_limit(struct service *s, struct grpc_call *call, struct capture_reque
 		return -EINVAL;
 	}
 	lower(request, &ceiling);
+	if (any)
+		add_children(s, grpc_call_peer(call), &ceiling, request);
 	return 0;
 }
 
@@ -109,6 +160,7 @@ unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 {
 	const struct port *port = grpc_call_listener(call);
 	struct peer *peer = grpc_call_peer(call);
+	bool is_last = false;
 	unsigned n = 0;
 
 	*ret_more = 0;
@@ -117,9 +169,15 @@ unsigned choose_permitted(struct service *s, const struct grpc_call *call,
 		return 0;
 	if (!port->pid)
 		targets_scan(s->targets);
-	for (struct target *t = targets_next(s->targets, NULL); t;
+	/* Those that work for others come last. */
+	for (struct target *t = targets_next(s->targets, NULL); t || !is_last;
 	     t = targets_next(s->targets, t)) {
-		if (port->pid && port->pid != t->pid)
+		if (!t) {
+			is_last = true;
+			continue;
+		}
+		if ((port->pid && port->pid != t->pid) ||
+		    pack_set_works_for_parent(t->packs) != is_last)
 			continue;
 		if (!sees(s, peer, t))
 			*ret_denied = port->pid;

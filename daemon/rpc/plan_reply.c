@@ -58,6 +58,8 @@ static const struct unit {
 	    { VERB_POINT, WORK_BATCH },
 	    { VERB_POINT, WORK_BATCH, true },
 	    { VERB_CLOSE, WORK_BATCH } } },
+	{ "work of a child process",
+	  { { VERB_ENQUEUE, WORK_CHILD }, { VERB_OPEN, WORK_CHILD }, { VERB_CLOSE, WORK_CHILD } } },
 	{ "hand-over of ops", { { VERB_ENQUEUE, WORK_OP } } },
 	{ "allocation", { { VERB_OPEN, WORK_ALLOC }, { VERB_CLOSE, WORK_ALLOC } } },
 	{ "deallocation", { { VERB_FREE, WORK_ALLOC } } },

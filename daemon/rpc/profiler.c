@@ -114,7 +114,7 @@ void profiler_profile(struct grpc_call *call, const uint8_t *message, size_t siz
 	struct service *s = data;
 	struct capture_request request = { .detail.level = LEVEL_DEFAULT,
 					   .extras.exporter = exporter_find(PROFILER_FORMAT),
-					   .skip_ended = true };
+					   .skip_ended = call_is_for_all(call) };
 	struct job job = { .answer = profiler_answer,
 			   .answer_failure = profiler_answer_failure,
 			   .every_target = call_is_for_all(call) };

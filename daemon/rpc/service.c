@@ -204,7 +204,9 @@ static void on_target_changed(struct target *target, void *data)
 	struct service *s = data;
 
 	for (struct job *j = s->jobs; j; j = j->next)
-		if (j->capture && (j->every_target || capture_asks_for(j->capture, target->pid)) &&
+		if (j->capture &&
+		    (j->every_target || capture_asks_for(j->capture, target->pid) ||
+		     capture_asks_for_parent(j->capture, target)) &&
 		    choose_may(s, j->client, target->pid, NULL, NULL))
 			capture_join(j->capture, target);
 	if (s->lifecycles)
@@ -272,7 +274,8 @@ static void on_target_added(struct target *target, void *data)
 	on_target_changed(target, data);
 	log_info("found process %d (%s): %s, %s", target->pid, target->name, target->packs->name,
 		 target->version);
-	if (!may_have_port(s, target))
+	/* A capture of its parent is of it, too. */
+	if (pack_set_works_for_parent(target->packs) || !may_have_port(s, target))
 		return;
 	assign_port(s, target);
 }

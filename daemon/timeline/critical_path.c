@@ -397,13 +397,13 @@ static bool works_itself(const struct path *p, uint64_t at)
 }
 
 /* When the piece's thread had finished it, at that time at the latest: a piece whose end was not
- * seen may have ended when its thread began to wait. */
+ * seen may have ended when its thread began to wait, and one in a child ended then. */
 static uint64_t piece_done(const struct path *p, const struct span *piece, uint64_t at)
 {
 	uint64_t end = MIN(piece->end_ns, at);
 	const struct span *off = span_index_off_before(p->index, piece->thread, end);
 
-	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_NOT_SEEN))
+	if (piece->kind != SPAN_DONE && !(piece->flags & (SPAN_END_NOT_SEEN | SPAN_CHILD)))
 		return end;
 	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end &&
 			       off->start_ns > piece->start_ns

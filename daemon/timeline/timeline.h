@@ -46,6 +46,8 @@ enum span_flag {
 				       inferred, had ended then */
 	SPAN_HANDED_OVER = 1 << 10, /* of a run: it returns when its work is queued, which a batch
 				       does later */
+	SPAN_CHILD = 1 << 11, /* of a piece: a child of the process does it, and then waits for the
+				 thread that it works for; of a run or batch: it has such a piece */
 };
 
 /* Its duration is only a lower bound, or an upper bound. */
@@ -107,7 +109,8 @@ struct thread {
 struct process {
 	uint32_t pid;
 	char name[16];
-	bool ended; /* within the window */
+	bool ended;    /* within the window */
+	bool is_child; /* it was not asked for: it works for another one */
 };
 
 /* What the thread on a request's critical path did. */

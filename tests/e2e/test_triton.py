@@ -6,6 +6,7 @@ import http.client
 import json
 import pathlib
 import queue
+import shutil
 import statistics
 import struct
 import tempfile
@@ -26,7 +27,7 @@ MODELS = {"plain": "", "batched": "dynamic_batching { max_queue_delay_microsecon
           # It answers each request with several messages.
           "decoupled": "model_transaction_policy { decoupled: true }"}
 MESSAGES = 3
-CONFIG = """backend: "half_plus_two"
+CONFIG = """backend: "{}"
 max_batch_size: 8
 input {{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }}
 output {{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }}
@@ -61,17 +62,32 @@ class Server(harness.Process):
 
     def __init__(self, wheel, directory, work_us=WORK_US, is_traced=True):
         self.truth_path, self.trace_path = directory / "truth", directory / "trace"
-        for name, text in {**{name: CONFIG.format(batching) for name, batching in MODELS.items()}, "ensemble": ENSEMBLE}.items():
+        self.wheel = wheel
+        for name, text in self.models().items():
             (directory / "models" / name / "1").mkdir(parents=True)
             (directory / "models" / name / "config.pbtxt").write_text(text)
+        self.add_files(directory)
         self.port, self.grpc_port = harness.free_port(), harness.free_port()
         super().__init__("tritonserver", [wheel / "pytriton/tritonserver/bin/tritonserver", "--model-repository", directory / "models",
-                                          "--backend-directory", harness.BUILD / "servers/triton", "--http-port", self.port,
+                                          "--backend-directory", self.backends(directory), "--http-port", self.port,
                                           "--grpc-port", self.grpc_port, "--allow-metrics", 0, "--http-thread-count", 2,
                                           *(word for setting in (f"triton,file={self.trace_path}", "level=TIMESTAMPS", "rate=1", "count=-1")
                                             if is_traced for word in ("--trace-config", setting))],
                          env={"TRITON_TRUTH": str(self.truth_path), "TRITON_WORK_US": str(work_us)})
         self.wait_ready(self.answers)
+
+    def models(self):
+        """{name: configuration}"""
+        return {**{name: CONFIG.format("half_plus_two", batching) for name, batching in MODELS.items()}, "ensemble": ENSEMBLE}
+
+    def add_files(self, directory):
+        """Those of the models, and of their backend."""
+
+    def backends(self, directory):
+        return harness.BUILD / "servers/triton"
+
+    def children(self):
+        return []
 
     def get(self, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -102,10 +118,32 @@ class Server(harness.Process):
     def truth(self):
         """{id of a request: [(thread, number of its batch, requests of that, its begin, its end)]}, of each its batches in order."""
         found = collections.defaultdict(list)
-        for line in sorted(self.truth_path.read_text().splitlines(), key=lambda line: int(line.split()[3])):
+        lines = [line for path in self.truth_path.parent.glob("truth*") for line in path.read_text().splitlines()]
+        for line in sorted(lines, key=lambda line: int(line.split()[3])):
             *batch, number = map(int, line.split())
             found[number].append(tuple(batch))
         return found
+
+
+class PythonServer(Server):
+    """Its model is one of the Python backend, in two processes of their own."""
+
+    def models(self):
+        return {"scripted": CONFIG.format("python", MODELS["batched"])}
+
+    def add_files(self, directory):
+        shutil.copy(harness.SERVERS / "triton/model.py", directory / "models/scripted/1")
+        backend, wheel = self.backends(directory) / "python", self.wheel / "pytriton/tritonserver"
+        backend.mkdir(parents=True)
+        # For Debian's CPython, which has PyTorch.
+        for path in (wheel / "python_backend_stubs/3.11/triton_python_backend_stub", *(wheel / "backends/python").glob("*triton_python*")):
+            (backend / path.name).symlink_to(path)
+
+    def backends(self, directory):
+        return directory / "backends"
+
+    def children(self):
+        return [int(pid) for pid in pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 
 class HttpClient:
@@ -236,24 +274,26 @@ def in_order(request, traces):
 class Triton(test_lifecycle.Lifecycle):
     packages = WHEEL  # a directory with the wheel
 
-    def capture(self, kinds, model, level):
+    def capture(self, kinds, model, level, kind_of_server=Server):
         """What was captured while clients asked: (the capture's JSON, requests, clients' log, what the statistics grew by, truth)."""
         daemon = self.start(harness.Daemon)
         directory = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
-        server = self.start(Server, self.packages, directory)
+        server = self.start(kind_of_server, self.packages, directory)
         target = harness.wait_target(daemon, server.pid)
         (info,) = self.packages.glob("nvidia_pytriton-*.dist-info")
         release = SERVERS[info.name.removesuffix(".dist-info").partition("-")[2]]
         self.assertEqual((target["runtime"], target["version"]), ("Triton", release))
         FIGURES["server"] = release
         harness.read_files(daemon, server)
+        for child in server.children():
+            self.assertIn("Triton Python stub", harness.wait_target(daemon, child)["runtime"])
         for kind in kinds:
             ask(kind, server, model, 100_000, 4)
-        path = directory / "requests.ndjson"
+        path, self.logdir = directory / "requests.ndjson", directory / "log"
         composing = ["batched", "plain"] if model == "ensemble" else [model]
         before = [server.counts(name) for name in composing]
         with concurrent.futures.ThreadPoolExecutor(2 * CLIENTS + 1) as pool:
-            capture = pool.submit(harness.ctl_capture, daemon, [server.pid], directory / "log", "--requests", path, "--level", level,
+            capture = pool.submit(harness.ctl_capture, daemon, [server.pid], self.logdir, "--requests", path, "--level", level,
                                   "--requests-count", CLIENTS * sum(kind.requests for kind in kinds), duration=f"{WINDOW_S}s")
             self.wait_window(daemon)
             logs = [log.result() for log in [pool.submit(ask, kind, server, model, 1 + i * 1000, REQUESTS)
@@ -366,6 +406,40 @@ class Triton(test_lifecycle.Lifecycle):
     def test_a_message_of_a_stream_that_has_several_answers_is_one_run(self):
         n = self.streamed(StreamClient, "decoupled")
         self.assertEqual(n, CLIENTS * REQUESTS if FIGURES["server"] >= "2.49" else 0)
+
+    def test_batches_of_the_python_backend_are_executed_by_its_processes(self):
+        summary, requests, logs, (before, after), truth, _ = self.capture([HttpClient, GrpcClient], "scripted", 2, PythonServer)
+        self.assertEqual([w for w in summary["warnings"] if "lost" in w.lower()], [])
+        xspace = harness.XSpace(harness.xspace_files(self.logdir)[0])
+        first = xspace.plane_stats["Task Environment"]["profile_start_time"] - (time.time_ns() - time.monotonic_ns())
+        named = lambda name: [(line, first + e.start_ps // 1000, first + (e.start_ps + e.duration_ps) // 1000, e.stats)
+                              for line, events in xspace.lines().items() for e in events if e.name == name]
+        # Of the event in a batch that has the arrows to its pieces.
+        producers = {begin: stats["_p"] for _, begin, _, stats in named("process")}
+        # The trace has Unix time, whose distance is not known to the nanosecond now.
+        nearest = lambda ns: min(producers, key=lambda begin: abs(begin - ns))
+        late = statistics.median(nearest(batch["start_ns"]) - batch["start_ns"] for request in requests for batch in request["batches"])
+        pieces = [(line, begin - late, end - late, stats) for line, begin, end, stats in named("Stub::ProcessRequests")]
+        right = wrong = 0
+        executed = set()
+        for request, number in join(requests, logs):
+            (batch,), ((process, of_process, tasks, begin, end),) = request["batches"], truth[number]
+            ((_, piece_begin, _, stats),) = [p for p in pieces if p[0].endswith(f"/{process}") and p[1] <= begin and end <= p[2]]
+            producer = nearest(batch["start_ns"] + late)
+            # The process may notice later than its server that the batch is done.
+            fits = abs(producer - late - batch["start_ns"]) < 1000 and batch["start_ns"] <= piece_begin and end <= batch["end_ns"] and \
+                batch["tasks"] == tasks and producers[producer] == stats.get("_c")
+            right, wrong = right + fits, wrong + (not fits)
+            executed.add((process, of_process))
+        grew = after[0]["execution_count"] - before[0]["execution_count"]
+        ops = [(line, begin - late) for line, begin, _, _ in named("mul_Tensor:_mul_Tensor")]
+        inside = sum(any(p[0] == line and p[1] <= begin <= p[2] for p in pieces) for line, begin in ops)
+        print(f"     {right} of {len(requests)} requests have the work of their process, {wrong} wrong; {len(executed)} batches of {grew} by its statistics, in "
+              f"{len({process for process, _ in executed})} processes; {inside} of {len(ops)} operations in them")
+        FIGURES.update(requests=right + wrong, right=right, wrong=wrong, batches=len(executed), executions=grew)
+        self.assertEqual((right, wrong, len(executed)), (2 * CLIENTS * REQUESTS, 0, grew))
+        self.assertEqual(len({process for process, _ in executed}), 2)
+        self.assertEqual((inside, len(ops)), (len(ops), 2 * CLIENTS * REQUESTS))
 
     def test_answers_stay_right_while_captures_come_and_go(self):
         before = harness.bpf_objects()

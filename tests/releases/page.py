@@ -39,10 +39,11 @@ def write(section, text):
     PAGE.write_text(re.sub(pattern, lambda _: text, page, flags=re.DOTALL) if re.search(pattern, page, re.DOTALL) else f"{page}\n{text}")
 
 
-def main(runtime, package, module, releases, cases, figures, names, text, needs={}):
-    """needs: by release, the packages that are installed with it, as install(). Runs the cases with each release, and writes a row of the runtime's table of the figures with these names for each. Ends with "N passed, N failed"."""
+def main(runtime, package, module, releases, cases, figures, names, text, needs={}, get=None):
+    """needs: by release, the packages that are installed with it, as install(); get: what installs a release instead, and returns its directory. Runs the cases with each release, and writes a row of the runtime's table of the figures with these names for each. Ends with "N passed, N failed"."""
     passed = failed = 0
-    for release, packages in [(release, install(package, module, release, needs.get(release, ()))) for release in releases]:
+    get = get or (lambda release: install(package, module, release, needs.get(release, ())))
+    for release, packages in [(release, get(release)) for release in releases]:
         print(f"{runtime} {release}", flush=True)
         figures.clear()
         good, bad = run(cases, packages)

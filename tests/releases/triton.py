@@ -6,7 +6,7 @@ import sys
 import page
 import test_triton
 
-TEXT = """The server is that of wheels `nvidia-pytriton`, unmodified, with a backend in C. Requests over HTTP and gRPC, and their batches, are compared with what
+TEXT = """The server is that of wheels `nvidia-pytriton`, unmodified, with a backend in C and with the Python backend. Requests over HTTP and gRPC, and their batches, are compared with what
 the backend wrote down of each, with the order of times in the server's own trace, and in number and sums with its statistics (of ensembles, of each
 step). Answers are those during captures, each compared with the right one.
 

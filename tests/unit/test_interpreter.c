@@ -84,6 +84,26 @@ TEST(what_lies_outside_of_the_file_is_not_read)
 	CHECK_EQ(n_added, 0);
 }
 
+TEST(code_can_lie_in_two_pieces_at_unequal_distances)
+{
+	struct mapped_file split = file;
+	struct plan_site site = site_of_evaluator();
+
+	/* 0x10000 of the file is at 0x90000; the first piece is what was looked at. */
+	split.ranges.n = 2;
+	split.ranges.range[1] =
+		(struct code_range){ .start = 0x10000, .end = 0x12000, .address = 0x90000 };
+	site.function = 0x11000;
+	n_added = 0;
+	CHECK_EQ(interpreter_add(&split, &site, NULL, 3), 0);
+	CHECK_EQ(n_added, 1);
+	CHECK_EQ(added.evaluator, 0x7f0000091000);
+	CHECK_EQ(added.evaluator_end, 0x7f0000091200);
+	CHECK_EQ(added.all_code, 0x7f0000002000);
+	CHECK_EQ(added.all_code_end, 0x7f0000092000);
+	CHECK_EQ(added.runtime, 0x7f0000007010);
+}
+
 TEST(without_a_program_for_it_stacks_have_the_evaluator)
 {
 	struct plan_site site = site_of_evaluator();

@@ -18,6 +18,8 @@ static struct {
 	__u64 frames[RECORD_USER_FRAMES + RECORD_SCRIPT_FRAMES + SCRIPT_RANGES];
 } record;
 
+static uint64_t evaluator_end = EVALUATOR_END;
+
 static void feed_stack(const uint64_t *user, unsigned n_user, const uint64_t *scripts,
 		       unsigned n_scripts, unsigned flags)
 {
@@ -30,7 +32,7 @@ static void feed_stack(const uint64_t *user, unsigned n_user, const uint64_t *sc
 		record.frames[n++] = scripts[i];
 	if (n_scripts) {
 		record.frames[n++] = EVALUATOR;
-		record.frames[n++] = EVALUATOR_END;
+		record.frames[n++] = evaluator_end;
 		record.frames[n++] = CODE;
 		record.frames[n++] = CODE_END;
 	}
@@ -141,6 +143,26 @@ TEST(beyond_an_interpreter_that_cannot_be_followed_there_are_only_functions)
 	feed_stack(user + 3, 2, scripts, 2, 0);
 	t = finish();
 	check_frames(t, "inner <module> ");
+	timeline_free(t);
+}
+
+TEST(a_part_of_a_split_evaluator_is_the_function_that_it_evaluates)
+{
+	static const uint64_t user[] = { 0x1000, IN_CODE, 0x2001, 0x3001 };
+	static const uint64_t scripts[] = { 1, 2, 3 | SCRIPT_IS_ENTRY };
+	struct timeline *t;
+
+	evaluator_end = EVALUATOR + 300;
+	begin_scripts();
+	feed_stack(user, 4, scripts, 3, 0);
+	t = finish();
+	check_frames(t, "1000 inner outer <module> ");
+	timeline_free(t);
+	begin_scripts();
+	feed_stack(user + 1, 3, scripts, 3, 0);
+	t = finish();
+	evaluator_end = EVALUATOR_END;
+	check_frames(t, "inner outer <module> ");
 	timeline_free(t);
 }
 

@@ -251,10 +251,13 @@ int attachment_add_path(struct attachment *a, const struct record_path *path, ui
 int attachment_add_interpreter(struct attachment *a, unsigned target,
 			       const struct record_interpreter *interpreter)
 {
+	struct record_interpreter known = {};
 	__u32 index = target;
 
 	if (a->bpf.programs[PROGRAM_SAMPLE_SCRIPTS] < 0 || target >= a->targets.n)
 		return -EOPNOTSUPP;
+	if (bpf_map_lookup_elem(a->bpf.interpreters, &index, &known) == 0 && known.runtime)
+		return 0;
 	return bpf_map_update_elem(a->bpf.interpreters, &index, interpreter, 0) < 0 ? -errno : 0;
 }
 

@@ -75,8 +75,9 @@ int attachment_add_site(struct attachment *a, const struct attach_site *site);
  * cookie has a number already; -E2BIG beyond RECORD_PATHS, and what the kernel returns.
  */
 int attachment_add_path(struct attachment *a, const struct record_path *path, uint64_t *cookie);
-/* Samples of the target with this index show the functions of its interpreter's scripts. -errno of
- * the kernel; -EOPNOTSUPP: stacks are not sampled, or without them. */
+/* Samples of the target with this index show the functions of its interpreter's scripts. Of several
+ * the first one counts: the program's own comes before one in a library that it does not use.
+ * -errno of the kernel; -EOPNOTSUPP: stacks are not sampled, or without them. */
 int attachment_add_interpreter(struct attachment *a, unsigned target,
 			       const struct record_interpreter *interpreter);
 struct detached;

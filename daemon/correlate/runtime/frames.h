@@ -14,8 +14,8 @@ struct frame {
 	uint64_t last_ns; /* when something was last seen within it */
 	uint64_t next_ns; /* time of the thread's first record after the entry; 0: none yet */
 	union {
-		uint64_t run;   /* WORK_PIECE: index of the span of its run, or batch; UINT64_MAX:
-				   unknown, also for the other kinds */
+		uint64_t run;   /* WORK_PIECE, WORK_CHILD: index of the span of its run, or batch;
+				   UINT64_MAX: unknown, also for the other kinds */
 		uint32_t batch; /* WORK_BATCH: its number in the timeline, until that is sorted */
 	};
 	uint32_t stack; /* low half of the stack pointer at its entry */

@@ -11,9 +11,15 @@
 /* Pieces of which one must be linked to its run, if any can be. */
 #define LINK_PROOFS 16
 
-static bool is_piece(const struct frame *f)
+static bool is_executor(const struct frame *f)
 {
 	return frame_is(f, WORK_PIECE) && !f->row->last;
+}
+
+/* A child's work is one only where it is known of what. */
+static bool is_piece(const struct frame *f)
+{
+	return is_executor(f) || (frame_is(f, WORK_CHILD) && f->run != NO_SPAN);
 }
 
 /* The run, or batch, that the thread is working for: its own, or that of the piece that it
@@ -276,9 +282,7 @@ void pieces_enqueue(struct correlator *c, const struct entry *e)
 	correlator_put(c, &c->runs.of_step, entry_key(e), other && *other != run ? NO_SPAN : run);
 }
 
-/* The address of an identity is reused by later runs: the run of a piece is one that has not ended,
- * or that hands its work over, if it is certain that no other one has the identity since. */
-static bool has_ended(const struct correlator *c, uint64_t run)
+bool runs_has_ended(const struct correlator *c, uint64_t run)
 {
 	const struct span *s = run == NO_SPAN ? NULL : &c->t->spans[run];
 
@@ -297,7 +301,7 @@ static void link_piece(struct correlator *c, const struct entry *e, struct frame
 	uint64_t call = entry_values(e)->value2;
 	uint64_t *run = call ? map_get(&c->runs.of_call, entry_key2(e)) : NULL;
 
-	if (run && !has_ended(c, *run) && has_number(c, *run, e->record->value))
+	if (run && !runs_has_ended(c, *run) && has_number(c, *run, e->record->value))
 		f->run = *run;
 	links_of(c, e)->n_pieces++;
 	if (f->run == NO_SPAN)
@@ -317,7 +321,7 @@ void pieces_open(struct correlator *c, const struct entry *e)
 	nesting_return(c, s, e->record->stack);
 	/* A piece is entered from within another one only while that runs an operation. */
 	f = frames_top(&s->frames);
-	if (f && is_piece(f))
+	if (f && is_executor(f))
 		nesting_pop(c, s, 0, false);
 	f = nesting_push(c, e, e->row->last ? SPAN_DONE : SPAN_EXECUTOR);
 	if (!f)

@@ -2,6 +2,7 @@
 /* Runs and their pieces. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "include/record_types.h"
@@ -35,6 +36,9 @@ void pieces_close(struct correlator *c, const struct entry *e);
 /* The run, or batch, that the thread is working for: its own, or that of the piece whose work it
  * does; else a handler. NO_SPAN: none. */
 uint64_t runs_of_thread(struct correlator *c, const struct thread_state *s);
+/* Whether a run, or batch, has ended (false for NO_SPAN): pieces that begin later are of others.
+ * One that hands its work over has not ended as long as no record is lost. */
+bool runs_has_ended(const struct correlator *c, uint64_t run);
 /* Until when runs of a process ended that began before the window. */
 uint64_t runs_begun_until_ns(const struct correlator *c, unsigned target);
 /* The window has closed: where no piece of a target matched a run, the steps of that target are

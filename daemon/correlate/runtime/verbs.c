@@ -7,6 +7,7 @@
 #include "daemon/correlate/attribute/streams.h"
 #include "daemon/correlate/http/library_requests.h"
 #include "daemon/correlate/runtime/batches.h"
+#include "daemon/correlate/runtime/children.h"
 #include "daemon/correlate/runtime/handlers.h"
 #include "daemon/correlate/runtime/labels.h"
 #include "daemon/correlate/runtime/memory.h"
@@ -56,6 +57,9 @@ static const verb_fn verbs[WORK_COUNT][VERB_COUNT] = {
 			   [VERB_POINT] = contexts_point,
 			   [VERB_OPEN] = contexts_open,
 			   [VERB_CLOSE] = contexts_close },
+	[WORK_CHILD] = { [VERB_ENQUEUE] = children_enqueue,
+			 [VERB_OPEN] = children_open,
+			 [VERB_CLOSE] = children_close },
 };
 
 /* Whether the record is as long as what its row's action reads. */

@@ -13,6 +13,8 @@
 #define UNNAMED "[function of a script]"
 #define NOT_ASCII "[name that is not ASCII]"
 #define LEFT_OUT "..."
+/* Bytes: one with a case for each instruction has ten times as many. */
+#define WHOLE_EVALUATOR 4096
 #define NAME_SIZE (RECORD_SCRIPT_TEXT + sizeof(LEFT_OUT))
 
 unsigned scripts_words(const struct record_stack *r)
@@ -149,9 +151,17 @@ static int merge(struct stacks *s, uint32_t process, const struct native *native
 	return r;
 }
 
+/* The evaluator only begins what other functions go on with, each for an instruction of scripts, by
+ * tail calls: an interpreter has hundreds. */
+static bool is_split(const struct native *native)
+{
+	return native->ranges[1] - native->ranges[0] < WHOLE_EVALUATOR;
+}
+
 /*
  * An interpreter without frame pointers ends what can be followed: beyond the first frame in it
- * there is anything. The functions of the script are its callers.
+ * there is anything. The functions of the script are its callers. Where the evaluator is split,
+ * that frame can be one of its parts: it is the script's function.
  */
 static int put_inside(struct stacks *s, uint32_t process, const struct native *native,
 		      uint32_t *list, uint32_t *n)
@@ -159,8 +169,11 @@ static int put_inside(struct stacks *s, uint32_t process, const struct native *n
 	int r = 0;
 
 	for (unsigned i = 0; i < native->n && !evaluates(native, i) && r >= 0; i++) {
-		r = add(s, process, address_of(native, i), list, n);
-		if (is_of_interpreter(native, i))
+		bool is_last = is_of_interpreter(native, i);
+
+		if (!is_last || !is_split(native))
+			r = add(s, process, address_of(native, i), list, n);
+		if (is_last)
 			break;
 	}
 	return r;

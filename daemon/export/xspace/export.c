@@ -174,7 +174,7 @@ static void span_stats(struct writer *w, const struct span *s, const struct thre
 		stats_add_quota(w, stats, &w->timeline->quotas[s->quota]);
 	stats_add_truncated(w, stats, s->flags & SPAN_TRUNCATED_START,
 			    s->flags & SPAN_TRUNCATED_END);
-	if (s->flags & SPAN_END_NOT_SEEN && s->kind != SPAN_EXECUTOR)
+	if (s->flags & SPAN_END_NOT_SEEN && (s->kind != SPAN_EXECUTOR || s->flags & SPAN_CHILD))
 		stats_add_text(w, stats, STAT_END, end_text(w->timeline, s));
 }
 
@@ -300,8 +300,10 @@ static int write_batch(struct writer *w, const struct span *s, const struct span
 	r = writer_event(w, processing, s->start_ns, MIN(s->end_ns, answer), &stats);
 	if (r < 0)
 		return r;
-	/* Readers show no step without an event in it. */
+	/* Readers show no step without an event in it. It has the arrow to the piece in a child. */
 	stats.n = 0;
+	if (s->flags & SPAN_CHILD)
+		stats_add_context(w, &stats, CONTEXT_EXECUTOR, STAT_PRODUCER, s->context);
 	(void)xspace_event_name(w->xspace, "process", NULL, &work);
 	return writer_event(w, work, s->start_ns, MIN(s->end_ns, answer), &stats);
 }

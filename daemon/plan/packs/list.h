@@ -6,4 +6,11 @@
 	X(tensorflow)                                                                              \
 	X(onnxruntime)                                                                             \
 	X(openvino)                                                                                \
-	X(pytorch) X(jax) X(triton) X(grpc) X(marks) X(openssl) X(cpython) X(python) X(uvloop)
+	X(pytorch)                                                                                 \
+	X(jax)                                                                                     \
+	X(triton)                                                                                  \
+	X(triton_python)                                                                           \
+	X(grpc)                                                                                    \
+	X(marks)                                                                                   \
+	X(openssl)                                                                                 \
+	X(python) X(uvloop) X(cpython310) X(cpython311) X(cpython312) X(cpython313) X(cpython314)

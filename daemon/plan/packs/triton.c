@@ -36,6 +36,13 @@ enum { GROUP_INFER = 1 };
 			ARGUMENT_2, 3, EVHTP_REQUEST_CONNECTION, { EVHTP_CONNECTION_ADDRESS, 0 }   \
 		}
 
+#define INSTANCE "_ZN6triton7backend6python18ModelInstanceState"
+#define INSTANCE_STUB 0x90
+#define STUB_PID 4
+#define TO_STUB                                                                                    \
+	ENQUEUE(CHILD), .action = ACTION_READ, .min_level = 1,                                     \
+			.value2 = { ARGUMENT_1, 2, INSTANCE_STUB, { STUB_PID } }
+
 static const struct probe_row rows[] = {
 	{ .symbol = "TRITONSERVER_ServerInferAsync",
 	  OPEN(RUN),
@@ -121,6 +128,14 @@ static const struct probe_row rows[] = {
 	  .action = ACTION_ENTRY,
 	  .min_level = 1,
 	  .lost = "ends of batches" },
+	/*
+	 * The Python backend (libtriton_python.so): the thread of a model instance hands the batch
+	 * to the instance's stub process, a child of the server (triton_python.c), and waits for
+	 * it. ModelInstanceState has a StubLauncher, which has the stub's pid. What is read is
+	 * accepted only if it is the pid of a child that does such work.
+	 */
+	{ .symbol = INSTANCE "15ProcessRequestsE*", TO_STUB },
+	{ .symbol = INSTANCE "24ProcessRequestsDecoupledE*", TO_STUB },
 	/* Of a request that no batch had, too: another one may have its address. */
 	{ .symbol = CORE "16InferenceRequestD2Ev",
 	  FREE(BATCH),
@@ -130,22 +145,27 @@ static const struct probe_row rows[] = {
 };
 
 /* Wheels put a hash into the library's name. */
-static const char *const files[] = { "libtritonserver*.so*", NULL };
+static const char *const files[] = { "libtritonserver*.so*", "libtriton_python.so", NULL };
 
 static const char *const executables[] = { "tritonserver", NULL };
 
-/* Of each wheel: the program and the library. */
+/* Of each wheel: the program, the library, and the Python backend. */
 static const struct known_build builds[] = {
 	{ "e059fc1cb55411ac92ebe735a2f8dfb8179f0a8b", "2.39.0" },
 	{ "f202a9d12d651eecc74b8a18a7f94ac5012ffb42", "2.39.0" },
+	{ "3e5af2577059a3cb8a3bab4045fcc5c290a92cf1", "2.39.0" },
 	{ "14c55efa85376d606cbc13e05d34fc319ba5a2e2", "2.41.0" },
 	{ "b68f7742366bddbb6643e48546f152e28b7ef4d9", "2.41.0" },
+	{ "df1f7f7326ee13cfe243cba22e6b24785f193266", "2.41.0" },
 	{ "003d785968931806cb81026d7e240dd62762d9e3", "2.44.0" },
 	{ "b0114552d7005af43e91adad65192e336d93ecd0", "2.44.0" },
+	{ "70188ff933cf85d2e2215f3a825f6623f47d267b", "2.44.0" },
 	{ "c9f89b1438bf3fa845fcbe8f45a59758c80c3b9d", "2.49.0" },
 	{ "cebbde72c871aff188f2fbb0b84cbe0d34dfa4f3", "2.49.0" },
+	{ "c463e0a414f7d2e66aedca2ac04c876a06171eae", "2.49.0" },
 	{ "a916d4ee7823ea3c17b3789d705e3b4455dacfc5", "2.51.0" },
 	{ "4e7b621d4c7a09594f65fcbbf5f0d0b5be7607cb", "2.51.0" },
+	{ "d4c11c7dfb7e5f054acf67ed7c433122c62126ce", "2.51.0" },
 	{},
 };
 
