@@ -397,18 +397,26 @@ static bool works_itself(const struct path *p, uint64_t at)
 }
 
 /* When the piece's thread had finished it, at that time at the latest: a piece whose end was not
- * seen may have ended when its thread began to wait, and one in a child ended then. */
+ * seen may have ended when its thread began to wait. */
 static uint64_t piece_done(const struct path *p, const struct span *piece, uint64_t at)
 {
 	uint64_t end = MIN(piece->end_ns, at);
 	const struct span *off = span_index_off_before(p->index, piece->thread, end);
 
-	if (piece->kind != SPAN_DONE && !(piece->flags & (SPAN_END_NOT_SEEN | SPAN_CHILD)))
+	if (piece->kind != SPAN_DONE && !(piece->flags & SPAN_END_NOT_SEEN))
 		return end;
 	return off && off->kind == SPAN_BLOCKED && off->end_ns >= end &&
 			       off->start_ns > piece->start_ns
 		       ? off->start_ns
 		       : end;
+}
+
+/* Whether a child has answered: it wakes the thread that waits for it, and its piece goes on until
+ * that has taken the answer. */
+static bool has_answered(const struct span *piece, const struct span *wait)
+{
+	return piece && piece->flags & SPAN_CHILD && wait && wait->kind == SPAN_BLOCKED &&
+	       wait->waker == piece->thread && wait->end_ns > piece->start_ns;
 }
 
 /*
@@ -427,7 +435,8 @@ static bool follow_others(struct path *p, const struct span *off)
 	uint64_t moment = MAX(piece_end, batch_end);
 
 	/* It waited, and was woken. */
-	if (before && before->kind == SPAN_BLOCKED && before->end_ns >= off->start_ns)
+	if ((before && before->kind == SPAN_BLOCKED && before->end_ns >= off->start_ns) ||
+	    has_answered(piece, before))
 		return false;
 	if (p->thread != top(p)->thread || moment <= MAX(off->start_ns, top(p)->start_ns) ||
 	    works_itself(p, off->start_ns))

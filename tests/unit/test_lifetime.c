@@ -1033,6 +1033,31 @@ TEST(a_batch_that_is_processed_while_its_runs_thread_waits_for_a_cpu_is_executio
 		"700 running running t1");
 }
 
+TEST(a_batch_that_a_child_executes_goes_on_there_until_that_has_answered)
+{
+	struct timeline *t = scene_new();
+
+	/* Thread 4 is another process's: it wakes thread 3 with the answer, and waits until that is
+	 * taken. Thread 3 is preempted before that. */
+	request(t);
+	run(t, 1, 200, 250, 1, 1);
+	t->spans[t->n_spans - 1].flags = SPAN_HANDED_OVER;
+	blocked(t, 3, 10, 300, 9, 1);
+	batch(t, 3, 310, 790, 50, 250, 1);
+	blocked(t, 3, 350, 600, 9, 4);
+	runnable(t, 3, 620, 700, 7);
+	blocked(t, 4, 10, 345, 9, 3);
+	piece(t, 4, 360, 760, 50);
+	t->spans[t->n_spans - 1].flags = SPAN_CHILD;
+	op(t, 4, 370, 580, 14);
+	blocked(t, 4, 605, 750, 9, 3);
+	check_execution(
+		t,
+		"200 running running t1|250 batch waiting t3|310 running running t3|345 running running t4|"
+		"370 running running t4 n14|580 running running t4|600 running running t3|620 runnable runnable t3 by7|"
+		"700 running running t3|790 encode running t3");
+}
+
 TEST(a_task_waits_in_its_batch_and_the_batchs_own_work_is_execution)
 {
 	struct timeline *t = scene_new();
