@@ -2,11 +2,14 @@
 """Requests, batches and queues of Triton, against its own statistics and what a backend and clients wrote down."""
 import collections
 import concurrent.futures
+import contextlib
 import http.client
 import json
+import os
 import pathlib
 import queue
 import shutil
+import signal
 import statistics
 import struct
 import tempfile
@@ -440,6 +443,47 @@ class Triton(test_lifecycle.Lifecycle):
         self.assertEqual((right, wrong, len(executed)), (2 * CLIENTS * REQUESTS, 0, grew))
         self.assertEqual(len({process for process, _ in executed}), 2)
         self.assertEqual((inside, len(ops)), (len(ops), 2 * CLIENTS * REQUESTS))
+
+    def test_a_capture_of_the_server_is_also_of_its_processes_and_goes_on_when_one_ends(self):
+        daemon, server = self.start(harness.Daemon), self.start(PythonServer, self.packages, self.directory)
+        address = harness.wait_target(daemon, server.pid)["address"]
+        children = server.children()
+        for child in children:
+            self.assertIn("Triton Python stub", harness.wait_target(daemon, child)["runtime"])
+        harness.read_files(daemon, server)
+        recording, again, ended = self.directory / "a.tfp", self.directory / "again", threading.Event()
+        executed = lambda xspace: {name.rpartition("/")[2] for name, events in xspace.lines().items() for e in events
+                                   if e.name == "Stub::ProcessRequests" and e.stats.get("_c")}
+
+        def ask_on():
+            """Without the process of its instance the server answers some requests with an error."""
+            while not ended.is_set():
+                with contextlib.suppress(KeyError):
+                    ask(HttpClient, server, "scripted", 1, 10)
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            clients = [pool.submit(ask_on) for _ in range(4)]
+            try:
+                at_port = harness.response_xspace(harness.profile(address, duration_ms=500, level=1))
+                capture = pool.submit(harness.ctl_capture, daemon, [server.pid], self.directory / "log", "--record", recording, duration="2s")
+                self.wait_window(daemon)
+                os.kill(children[0], signal.SIGKILL)
+                command = capture.result()
+            finally:
+                ended.set()
+            for client in clients:
+                client.result()
+        # It would wait for the process that it lacks.
+        server.send(signal.SIGKILL)
+        self.assertEqual(at_port.errors, [])
+        self.assertEqual(executed(at_port), set(map(str, children)))
+        self.assertEqual(command.status, 0, command.stderr)
+        self.assertTrue(any(f"Process {children[0]} " in w and "ended" in w for w in command.json["warnings"]), command.json["warnings"])
+        shown = harness.xspace_files(self.directory / "log")[0]
+        self.assertIn(str(children[1]), executed(harness.XSpace(shown)))
+        replay = harness.run(harness.OUT / "tfprofctl", "replay", recording, "-o", again, "--json")
+        self.assertEqual(replay.status, 0, replay.stderr)
+        self.assertEqual(harness.xspace_files(again)[0].read_bytes(), shown.read_bytes())
 
     def test_answers_stay_right_while_captures_come_and_go(self):
         before = harness.bpf_objects()

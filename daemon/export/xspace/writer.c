@@ -214,6 +214,8 @@ bool writer_shows(const struct writer *w, const struct span *s)
 	case SPAN_HANDLER:
 	case SPAN_LABEL:
 		return true;
+	case SPAN_EXECUTOR:
+		return w->level >= 2 || s->flags & SPAN_CHILD;
 	case SPAN_SCHEDULE:
 		return w->level >= 3;
 	case SPAN_OP:
