@@ -62,6 +62,7 @@ LATE_NS = 2_000_000
 
 class Server(harness.Process):
     """Triton's server with a backend of the tests, and what that wrote down."""
+    environment = {}
 
     def __init__(self, wheel, directory, work_us=WORK_US, is_traced=True):
         self.truth_path, self.trace_path = directory / "truth", directory / "trace"
@@ -76,7 +77,7 @@ class Server(harness.Process):
                                           "--grpc-port", self.grpc_port, "--allow-metrics", 0, "--http-thread-count", 2,
                                           *(word for setting in (f"triton,file={self.trace_path}", "level=TIMESTAMPS", "rate=1", "count=-1")
                                             if is_traced for word in ("--trace-config", setting))],
-                         env={"TRITON_TRUTH": str(self.truth_path), "TRITON_WORK_US": str(work_us)})
+                         env={"TRITON_TRUTH": str(self.truth_path), "TRITON_WORK_US": str(work_us), **self.environment})
         self.wait_ready(self.answers)
 
     def models(self):
@@ -130,6 +131,8 @@ class Server(harness.Process):
 
 class PythonServer(Server):
     """Its model is one of the Python backend, in two processes of their own."""
+    # They look for the interpreter's packages by the python3 there.
+    environment = {"PATH": "/usr/bin:/bin"}
 
     def models(self):
         return {"scripted": CONFIG.format("python", MODELS["batched"])}
