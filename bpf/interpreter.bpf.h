@@ -265,15 +265,13 @@ __weak ENTRY scripts_walk(__u32 target, __u64 now)
 	if (w->frame)
 		bpf_loop(SCRIPT_STEPS, script_next_frame, NULL, 0);
 	n = w->n;
-	/* The limit must apply to the value that is used. */
-	asm volatile("" : "+r"(n));
-	if (n > RECORD_SCRIPT_FRAMES)
-		n = RECORD_SCRIPT_FRAMES;
 	/* No interpreter has so many frames without a function in between. */
 	if (w->frame && !(w->flags & SCRIPT_UNREADABLE))
 		w->flags |= n == RECORD_SCRIPT_FRAMES ? SCRIPT_TRUNCATED : SCRIPT_UNREADABLE;
 	w->flags |= n;
-	if (!n)
+	/* The limit must apply to the value that is used. */
+	asm volatile("" : "+r"(n));
+	if (!n || n > RECORD_SCRIPT_FRAMES)
 		return 0;
 	w->found[n] = in->evaluator;
 	w->found[n + 1] = in->evaluator_end;
