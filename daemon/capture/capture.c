@@ -151,7 +151,21 @@ bool capture_asks_for(const struct capture *c, pid_t pid)
 
 bool capture_asks_for_parent(const struct capture *c, const struct target *target)
 {
-	return pack_set_works_for_parent(target->packs) && capture_asks_for(c, target->parent);
+	bool found = false;
+
+	if (c->request.skip_ended || !pack_set_works_for_parent(target->packs))
+		return false;
+	for (unsigned i = 0; i < c->request.n_asked; i++) {
+		if (c->targets[i].pid == target->pid)
+			return false;
+		found |= c->targets[i].pid == target->parent;
+	}
+	return found;
+}
+
+const struct capture_request *capture_get_request(const struct capture *c)
+{
+	return &c->request;
 }
 
 void capture_join(struct capture *c, const struct target *target)

@@ -69,7 +69,7 @@ struct capture_request {
 	/* Percent of the targets' CPU time that the probes may cost; 0: no limit. */
 	double max_overhead;
 	/* What the configuration did not grant, for the result's warnings; "": nothing. */
-	char limits[200];
+	char limits[256];
 	bool record;                  /* keep the raw records for a replay */
 	struct request_filter filter; /* its strings are copied */
 	/* Which requests the result lists one by one. */
@@ -135,7 +135,9 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 		  struct capture **ret);
 /* Whether a process was named in the request. */
 bool capture_asks_for(const struct capture *c, pid_t pid);
-/* Whether it works for such a process. */
+/* What it was started with; its pointers are not valid any more. */
+const struct capture_request *capture_get_request(const struct capture *c);
+/* Whether it works for one that was asked for, and was not asked for itself. */
 bool capture_asks_for_parent(const struct capture *c, const struct target *target);
 /* A process that became a target within the window, or has mapped more files, joins the capture if
  * there is room. The target is copied. */

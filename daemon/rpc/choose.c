@@ -42,11 +42,16 @@ static bool sees(struct service *s, struct peer *peer, const struct target *targ
 	return seen->may;
 }
 
+static bool has_memory(const struct detail *detail)
+{
+	return detail->memory == MEMORY_ON ||
+	       (detail->memory == MEMORY_BY_LEVEL && detail->level >= 3);
+}
+
 /* Lowers the request, and states what is lower than requested. */
 static void lower(struct capture_request *request, const struct authority_ceiling *ceiling)
 {
-	bool has_memory = request->detail.memory == MEMORY_ON ||
-			  (request->detail.memory == MEMORY_BY_LEVEL && request->detail.level >= 3);
+	bool had_memory = has_memory(&request->detail);
 	char level[32] = "", overhead[64] = "";
 	bool asked = request->max_overhead > 0;
 
@@ -69,7 +74,7 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 	if (ceiling->no_memory)
 		request->detail.memory = MEMORY_OFF;
 	request->detail.decrypted = !ceiling->no_decrypted;
-	if (*level || *overhead || (ceiling->no_memory && has_memory)) {
+	if (*level || *overhead || (ceiling->no_memory && had_memory)) {
 		snprintf(
 			request->limits, sizeof(request->limits),
 			"The daemon's configuration limits your captures of these processes:%s%s%s",
@@ -91,29 +96,35 @@ static bool works_for(const struct target *target, const struct capture_request 
 	return found && pack_set_works_for_parent(target->packs);
 }
 
-static bool is_lower(const struct authority_ceiling *a, const struct authority_ceiling *b)
+bool choose_grants(const struct authority_ceiling *ceiling, const struct capture_request *request)
 {
-	struct authority_ceiling both = authority_lower(a, b);
+	bool is_limited = ceiling->max_overhead > 0 && ceiling->max_overhead < 100;
+	const struct detail *detail = &request->detail;
 
-	return both.max_overhead < b->max_overhead || both.max_overhead > b->max_overhead ||
-	       both.max_duration_ns != b->max_duration_ns || both.max_level != b->max_level ||
-	       both.no_memory != b->no_memory || both.no_decrypted != b->no_decrypted;
+	return (!ceiling->max_level || detail->level <= ceiling->max_level) &&
+	       (!ceiling->max_duration_ns || request->duration_ns <= ceiling->max_duration_ns) &&
+	       (!is_limited ||
+		(request->max_overhead > 0 && request->max_overhead <= ceiling->max_overhead)) &&
+	       !(ceiling->no_memory && has_memory(detail)) &&
+	       !(ceiling->no_decrypted && detail->decrypted && !detail->no_sockets);
 }
 
 /* Adds the targets that work for those that were asked for, unless they would limit the capture. */
-static void add_children(struct service *s, struct peer *peer,
-			 const struct authority_ceiling *ceiling, struct capture_request *request)
+static void add_children(struct service *s, struct peer *peer, struct capture_request *request)
 {
 	struct authority_ceiling own;
 	unsigned n_limited = 0;
 	size_t used;
 
 	request->n_asked = request->n_targets;
+	/* Then all were. */
+	if (request->skip_ended)
+		return;
 	for (struct target *t = targets_next(s->targets, NULL); t;
 	     t = targets_next(s->targets, t)) {
 		if (!works_for(t, request) || !choose_may(s, peer->client, t->pid, &own, NULL))
 			continue;
-		if (is_lower(&own, ceiling))
+		if (!choose_grants(&own, request))
 			n_limited++;
 		else if (request->n_targets < RECORD_MAX_TARGETS)
 			request->targets[request->n_targets++] = t;
@@ -122,9 +133,11 @@ static void add_children(struct service *s, struct peer *peer,
 	}
 	used = strlen(request->limits);
 	if (n_limited)
-		snprintf(request->limits + used, sizeof(request->limits) - used,
-			 "%s%u processes that work for these are left out: their limits are lower.",
-			 used ? " " : "", n_limited);
+		snprintf(
+			request->limits + used, sizeof(request->limits) - used,
+			"%s%u process%s that work%s for these %s left out: the limits are lower there.",
+			used ? " " : "", n_limited, n_limited == 1 ? "" : "es",
+			n_limited == 1 ? "s" : "", n_limited == 1 ? "is" : "are");
 }
 
 int choose_limit(struct service *s, struct grpc_call *call, struct capture_request *request)
@@ -150,7 +163,7 @@ int choose_limit(struct service *s, struct grpc_call *call, struct capture_reque
 	}
 	lower(request, &ceiling);
 	if (any)
-		add_children(s, grpc_call_peer(call), &ceiling, request);
+		add_children(s, grpc_call_peer(call), request);
 	return 0;
 }
 

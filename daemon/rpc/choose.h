@@ -15,6 +15,8 @@ bool choose_may(struct service *s, uint32_t client, pid_t pid,
 /* Lowers the request to what the client may have of its targets, and notes it for the result. On
  * failure the call is answered: -EINVAL. */
 int choose_limit(struct service *s, struct grpc_call *call, struct capture_request *request);
+/* Whether the client may have all that the request asks for, of a process with this ceiling. */
+bool choose_grants(const struct authority_ceiling *ceiling, const struct capture_request *request);
 /*
  * Lists the targets of the listener, one or all, that the client may profile; at most max.
  * *ret_denied: the process of a listener for one, if the client may not profile it, else 0;

@@ -197,6 +197,16 @@ static int serve(struct service *s, unsigned index, pid_t pid, int *ret_id)
 	return r;
 }
 
+static bool may_join(struct service *s, const struct job *j, const struct target *target)
+{
+	bool is_asked = j->every_target || capture_asks_for(j->capture, target->pid);
+	struct authority_ceiling own;
+
+	return (is_asked || capture_asks_for_parent(j->capture, target)) &&
+	       choose_may(s, j->client, target->pid, &own, NULL) &&
+	       (is_asked || choose_grants(&own, capture_get_request(j->capture)));
+}
+
 /* Captures of all processes add it if their client may profile it; captures of this process add its
  * new files. */
 static void on_target_changed(struct target *target, void *data)
@@ -204,10 +214,7 @@ static void on_target_changed(struct target *target, void *data)
 	struct service *s = data;
 
 	for (struct job *j = s->jobs; j; j = j->next)
-		if (j->capture &&
-		    (j->every_target || capture_asks_for(j->capture, target->pid) ||
-		     capture_asks_for_parent(j->capture, target)) &&
-		    choose_may(s, j->client, target->pid, NULL, NULL))
+		if (j->capture && may_join(s, j, target))
 			capture_join(j->capture, target);
 	if (s->lifecycles)
 		lifecycles_add(s->lifecycles, target);

@@ -160,8 +160,77 @@ TEST(after_a_loss_nothing_is_certain)
 	CHECK_EQ(correlator_note_loss(c, 1112, 1115), 0);
 	feed_probe(CHILD, 1120, 5, S_DO, 500, 0);
 	feed_probe(CHILD, 1130, 5, S_DONE, 600, 0);
+	/* The next one may be what was lost, the one after it is not. */
+	hand(SERVER, 1140, 1, 88);
+	feed_probe(CHILD, 1150, 5, S_DO, 500, 0);
+	feed_probe(CHILD, 1160, 5, S_DONE, 600, 0);
+	feed_probe(SERVER, 1170, 1, S_BATCH_END, 420, 0xb0);
+	feed_probe(SERVER, 1180, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1190, 1, 88);
+	feed_probe(CHILD, 1200, 5, S_DO, 500, 0);
 	t = finish();
 	CHECK_EQ(piece_at(t, 1120)->context, 0);
+	CHECK_EQ(piece_at(t, 1150)->context, 0);
+	CHECK_EQ(piece_at(t, 1200)->context, batch_at(t, 1180));
+	timeline_free(t);
+}
+
+TEST(a_lost_begin_is_not_counted_for_ever)
+{
+	struct timeline *t;
+
+	begin();
+	feed_probe(SERVER, 1100, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1110, 1, 88);
+	CHECK_EQ(correlator_note_loss(c, 1112, 1115), 0);
+	feed_probe(SERVER, 1120, 1, S_BATCH_END, 420, 0xb0);
+	feed_probe(SERVER, 1130, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1140, 1, 88);
+	feed_probe(CHILD, 1150, 5, S_DO, 500, 0);
+	feed_probe(SERVER, 1160, 1, S_BATCH_END, 420, 0xb0);
+	feed_probe(SERVER, 1170, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1180, 1, 88);
+	feed_probe(CHILD, 1190, 5, S_DO, 500, 0);
+	t = finish();
+	CHECK_EQ(piece_at(t, 1150)->context, 0);
+	CHECK_EQ(piece_at(t, 1190)->context, batch_at(t, 1170));
+	timeline_free(t);
+}
+
+TEST(what_a_child_was_handed_before_it_was_a_target_is_not_counted)
+{
+	const struct correlate_target late = {
+		.pid = 91, .parent = 77, .own_pid = 91, .packs = set_of(&pack)
+	};
+	struct timeline *t;
+
+	begin();
+	feed_probe(SERVER, 1100, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1110, 1, 91);
+	feed_probe(SERVER, 1120, 1, S_BATCH_END, 420, 0xb0);
+	CHECK_EQ(correlator_add_target(c, &late), 0);
+	feed_probe(SERVER, 1130, 1, S_BATCH, 400, 0xb0);
+	hand(SERVER, 1140, 1, 91);
+	feed_probe(OTHER_CHILD + 1, 1150, 9, S_DO, 500, 0);
+	t = finish();
+	CHECK_EQ(piece_at(t, 1150)->context, batch_at(t, 1130));
+	timeline_free(t);
+}
+
+TEST(a_server_that_is_a_target_again_has_another_number)
+{
+	const struct correlate_target again = {
+		.pid = 77, .parent = 1, .own_pid = 77, .packs = set_of(&pack)
+	};
+	struct timeline *t;
+
+	begin();
+	CHECK_EQ(correlator_add_target(c, &again), 0);
+	feed_probe(OTHER_CHILD + 1, 1100, 1, S_BATCH, 400, 0xb0);
+	hand(OTHER_CHILD + 1, 1110, 1, 88);
+	feed_probe(CHILD, 1120, 5, S_DO, 500, 0);
+	t = finish();
+	CHECK_EQ(piece_at(t, 1120)->context, batch_at(t, 1100));
 	timeline_free(t);
 }
 

@@ -11,7 +11,8 @@
 #define CHILDREN_MAX 4096
 
 struct child {
-	uint64_t span;      /* what it was handed last; NO_SPAN: unknown */
+	uint64_t span; /* what it was handed last; NO_SPAN: unknown */
+	uint64_t handed_ns;
 	uint32_t n_waiting; /* that it was handed, and has not taken up */
 };
 
@@ -44,18 +45,51 @@ static struct child *find_or_add(struct correlator *c, uint64_t key)
 	return &list[s->n++];
 }
 
+/* The number of the target that is this process now; -1: none. One that has become a target again
+ * has another number. */
+static int number_of(const struct correlator *c, uint32_t pid)
+{
+	const struct correlate_target *t;
+	int found = -1;
+
+	for (unsigned i = 0; (t = targets_get(&c->targets, i)); i++)
+		if (t->pid == pid && targets_current(&c->targets, i))
+			found = (int)i;
+	return found;
+}
+
+/* Whether a target is a child with that pid of the target with that number. */
+static bool is_seen(const struct correlator *c, uint32_t pid, unsigned parent)
+{
+	uint32_t of = targets_get(&c->targets, parent)->pid;
+	const struct correlate_target *t;
+
+	for (unsigned i = 0; (t = targets_get(&c->targets, i)); i++)
+		if (t->own_pid == pid && t->parent == of && targets_current(&c->targets, i))
+			return true;
+	return false;
+}
+
 void children_enqueue(struct correlator *c, const struct entry *e)
 {
 	uint32_t pid = (uint32_t)entry_values(e)->value2;
+	unsigned parent = e->record->head.target;
 	struct child *child;
+	bool is_first;
 
 	nesting_pass(c, e);
-	child = find_or_add(c, key_of(pid, e->record->head.target));
+	/* What it does before it is a target is not seen. */
+	child = is_seen(c, pid, parent) ? find_or_add(c, key_of(pid, parent)) : NULL;
 	if (!child)
 		return;
 	/* Its parent may no longer wait for what it has not taken up: until it has, nothing is
 	 * certain. */
-	child->span = child->n_waiting ? NO_SPAN : runs_of_thread(c, entry_state(c, e));
+	is_first = !child->n_waiting;
+	/* It may have taken up what was lost. */
+	if (losses_within(&c->losses, child->handed_ns, c->now))
+		child->n_waiting = 0;
+	child->span = is_first ? runs_of_thread(c, entry_state(c, e)) : NO_SPAN;
+	child->handed_ns = c->now;
 	child->n_waiting++;
 }
 
@@ -63,12 +97,9 @@ void children_enqueue(struct correlator *c, const struct entry *e)
 static struct child *child_of(struct correlator *c, const struct entry *e)
 {
 	const struct correlate_target *own = targets_get(&c->targets, e->record->head.target);
-	const struct correlate_target *parent;
+	int parent = own->parent ? number_of(c, own->parent) : -1;
 
-	for (unsigned i = 0; own->parent && (parent = targets_get(&c->targets, i)); i++)
-		if (parent->pid == own->parent && targets_current(&c->targets, i))
-			return find(c, key_of(own->own_pid, i));
-	return NULL;
+	return parent < 0 ? NULL : find(c, key_of(own->own_pid, (unsigned)parent));
 }
 
 /* What it takes up; NO_SPAN: unknown. With a loss in between it may be something else. */
