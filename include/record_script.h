@@ -69,7 +69,7 @@ struct script_layout {
 	/* id: of the C library, the base of the segment FS. */
 	__u16 thread_next, thread_id, thread_calls;
 	__u16 calls_frame; /* the innermost frame; SCRIPT_DIRECT: thread_calls leads to it */
-	/* The low bits of the code's address are no part of it. */
+	/* In the low bits of the code's address there can be marks. */
 	__u16 frame_code, frame_previous;
 	__u16 frame_kind; /* 1 byte */
 	__u16 entries;    /* enum script_entries */

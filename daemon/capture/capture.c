@@ -126,7 +126,8 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 	live_init(&c->live);
 	c->request.n_asked = request->n_asked ?: request->n_targets;
 	for (unsigned i = 0; i < request->n_targets; i++)
-		c->targets[i] = *request->targets[i];
+		c->request.targets[i] =
+			memcpy(&c->targets[i], request->targets[i], sizeof(c->targets[i]));
 	r = copy_filter(c);
 	if (r >= 0)
 		r = -pthread_create(&c->thread, NULL, capture_thread, c);
@@ -149,16 +150,16 @@ bool capture_asks_for(const struct capture *c, pid_t pid)
 	return false;
 }
 
-bool capture_asks_for_parent(const struct capture *c, const struct target *target)
+bool capture_request_has_parent(const struct capture_request *request, const struct target *target)
 {
 	bool found = false;
 
-	if (c->request.skip_ended || !pack_set_works_for_parent(target->packs))
+	if (request->skip_ended || !pack_set_works_for_parent(target->packs))
 		return false;
-	for (unsigned i = 0; i < c->request.n_asked; i++) {
-		if (c->targets[i].pid == target->pid)
+	for (unsigned i = 0; i < request->n_asked; i++) {
+		if (request->targets[i]->pid == target->pid)
 			return false;
-		found |= c->targets[i].pid == target->parent;
+		found |= request->targets[i]->pid == target->parent;
 	}
 	return found;
 }

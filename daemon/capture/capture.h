@@ -135,10 +135,11 @@ int capture_start(struct capture_shared *shared, const struct capture_request *r
 		  struct capture **ret);
 /* Whether a process was named in the request. */
 bool capture_asks_for(const struct capture *c, pid_t pid);
-/* What it was started with; its pointers are not valid any more. */
+/* What it was started with, and its copies of the targets. */
 const struct capture_request *capture_get_request(const struct capture *c);
-/* Whether it works for one that was asked for, and was not asked for itself. */
-bool capture_asks_for_parent(const struct capture *c, const struct target *target);
+/* Whether the target works for one that was asked for, and was not asked for itself. If all were
+ * (skip_ended), none works for others. */
+bool capture_request_has_parent(const struct capture_request *request, const struct target *target);
 /* A process that became a target within the window, or has mapped more files, joins the capture if
  * there is room. The target is copied. */
 void capture_join(struct capture *c, const struct target *target);

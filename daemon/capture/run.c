@@ -80,7 +80,7 @@ static int join(struct capture *c, struct session *s, const struct target *targe
 		r = prepare_target(c->shared->proxy, target, p, text, size);
 	if (r < 0)
 		return r;
-	p->is_child = capture_asks_for_parent(c, target);
+	p->is_child = capture_request_has_parent(&c->request, target);
 	c->n_prepared++;
 	r = session_add(s, p, text, size);
 	/* It ended meanwhile: another process may take its slot. */

@@ -270,26 +270,31 @@ static int check_constant(const struct probe_row *row, const struct elf_image *i
 	return r < 0 ? r : value >> 16 == row->constant_is ? 0 : -ENOENT;
 }
 
+/* Finds what the row needs besides its function. -ENOENT: the file lacks it; -ENOMEM. */
+static int find_needed(const struct probe_row *row, const struct elf_image *image,
+		       uint64_t ret[ROW_OBJECTS])
+{
+	for (unsigned k = 0; k < ROW_OBJECTS; k++) {
+		int r = row->objects[k] ? elf_lookup(image, row->objects[k], &ret[k]) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return row->constant ? check_constant(row, image) : 0;
+}
+
 /* Finds the objects that rows need; what lacks one cannot be used. -errno of reading the file. */
 static int find_objects(struct plan *plan, const struct elf_image *image)
 {
 	for (unsigned i = 0; i < plan->n_sites; i++) {
 		struct plan_site *site = &plan->sites[i];
-		const struct probe_row *row = plan->packs->rows[site->spec];
+		int r = find_needed(plan->packs->rows[site->spec], image, site->objects);
 
-		for (unsigned k = 0; k <= ROW_OBJECTS; k++) {
-			int r = 0;
-
-			if (k == ROW_OBJECTS)
-				r = row->constant ? check_constant(row, image) : 0;
-			else if (row->objects[k])
-				r = elf_lookup(image, row->objects[k], &site->objects[k]);
-			if (r == -ENOMEM)
-				return r;
-			if (r < 0) {
-				site->site.class = SITE_REFUSED;
-				site->site.reason = "the file does not export what belongs to it";
-			}
+		if (r == -ENOMEM)
+			return r;
+		if (r < 0) {
+			site->site.class = SITE_REFUSED;
+			site->site.reason = "the file does not export what belongs to it";
 		}
 	}
 	return 0;

@@ -83,19 +83,6 @@ static void lower(struct capture_request *request, const struct authority_ceilin
 	}
 }
 
-/* Whether it works for one of those that the request asks for, and is not in it. */
-static bool works_for(const struct target *target, const struct capture_request *request)
-{
-	bool found = false;
-
-	for (unsigned i = 0; i < request->n_targets; i++) {
-		if (request->targets[i]->pid == target->pid)
-			return false;
-		found |= i < request->n_asked && request->targets[i]->pid == target->parent;
-	}
-	return found && pack_set_works_for_parent(target->packs);
-}
-
 bool choose_grants(const struct authority_ceiling *ceiling, const struct capture_request *request)
 {
 	bool is_limited = ceiling->max_overhead > 0 && ceiling->max_overhead < 100;
@@ -117,12 +104,10 @@ static void add_children(struct service *s, struct peer *peer, struct capture_re
 	size_t used;
 
 	request->n_asked = request->n_targets;
-	/* Then all were. */
-	if (request->skip_ended)
-		return;
 	for (struct target *t = targets_next(s->targets, NULL); t;
 	     t = targets_next(s->targets, t)) {
-		if (!works_for(t, request) || !choose_may(s, peer->client, t->pid, &own, NULL))
+		if (!capture_request_has_parent(request, t) ||
+		    !choose_may(s, peer->client, t->pid, &own, NULL))
 			continue;
 		if (!choose_grants(&own, request))
 			n_limited++;

@@ -202,7 +202,7 @@ static bool may_join(struct service *s, const struct job *j, const struct target
 	bool is_asked = j->every_target || capture_asks_for(j->capture, target->pid);
 	struct authority_ceiling own;
 
-	return (is_asked || capture_asks_for_parent(j->capture, target)) &&
+	return (is_asked || capture_request_has_parent(capture_get_request(j->capture), target)) &&
 	       choose_may(s, j->client, target->pid, &own, NULL) &&
 	       (is_asked || choose_grants(&own, capture_get_request(j->capture)));
 }
