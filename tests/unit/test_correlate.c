@@ -489,6 +489,27 @@ TEST(a_thread_whose_switch_to_its_cpu_was_not_seen_has_it_since_the_last_switch_
 	timeline_free(t);
 }
 
+TEST(a_thread_that_does_something_has_a_cpu_though_its_switch_to_it_was_not_seen)
+{
+	const uint16_t left = SWITCH_OUT | SWITCH_PREEMPTED;
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(1600, 1, 9, left, 0, -1);
+	probe2(1700, 1, S_WORK, 300, 1, 2);
+	switched(1800, 1, 9, left, 0, -1);
+	/* The next one is only seen to leave its CPU. */
+	switched(2000, 1, 9, left, 0, -1);
+	switched(2100, 9, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(expect(t, "preempted", 0, 1600, 1700)->flags, SPAN_END_NOT_SEEN);
+	CHECK_EQ(expect(t, "preempted", 1, 1800, 2000)->flags, SPAN_END_NOT_SEEN);
+	CHECK_EQ(expect(t, "preempted", 2, 2000, 2100)->flags, 0);
+	CHECK_EQ(t->slices[1].start_ns, 1700);
+	CHECK_EQ(t->slices[1].end_ns, 1800);
+	timeline_free(t);
+}
+
 TEST(slices_of_a_cpu_that_begin_together_are_in_the_order_of_a_line)
 {
 	struct timeline *t;

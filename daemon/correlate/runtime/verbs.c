@@ -91,6 +91,7 @@ void verbs_on_record(struct correlator *c, const struct record *record)
 	if (c->error)
 		return;
 	c->t->threads[e.thread].process = record->target;
+	threads_on_seen(c, e.thread, record->time);
 	nesting_busy(entry_state(c, &e));
 	answers_on_entry(c, e.thread, e.record->stack);
 	verb = verbs[e.row->work][e.row->verb];

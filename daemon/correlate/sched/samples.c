@@ -50,6 +50,7 @@ void samples_on_stack(struct correlator *c, const struct record_stack *r)
 		return;
 	if (c->t->threads[thread].process == UINT32_MAX)
 		c->t->threads[thread].process = r->head.target;
+	threads_on_seen(c, thread, r->head.time);
 	scripts_count(c, r);
 	error = list_frames(s, r, frames, &n);
 	if (error >= 0)

@@ -200,6 +200,20 @@ static void off_end(struct correlator *c, uint32_t thread, const struct record_s
 	end_off_span(c, s, now);
 }
 
+void threads_on_seen(struct correlator *c, uint32_t thread, uint64_t time)
+{
+	struct thread_cpu *s = &thread_state(c, thread)->cpu;
+
+	if (s->on_cpu || s->off_span == NO_SPAN)
+		return;
+	wait_after_quota(c, thread, time);
+	if (s->off_span != NO_SPAN)
+		c->t->spans[s->off_span].flags |= SPAN_END_NOT_SEEN;
+	end_off_span(c, s, time);
+	s->on_cpu = true;
+	s->since_ns = time;
+}
+
 /* The thread has left its CPU. */
 static void off_begin(struct correlator *c, uint32_t thread, const struct record_switch *r,
 		      uint32_t reason)
@@ -240,9 +254,10 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		if (c->error)
 			return;
 		thread_was(c, thread, true, r->cpu, switched);
+		threads_on_seen(c, thread, now);
+		thread_state(c, thread)->cpu.number = r->cpu;
 		if (thread_state(c, thread)->cpu.on_cpu)
 			add_slice(c, thread, now, reason);
-		end_off_span(c, &thread_state(c, thread)->cpu, now);
 		thread_state(c, thread)->cpu.on_cpu = false;
 		thread_state(c, thread)->cpu.waker = -1;
 		thread_state(c, thread)->cpu.blocked_in = r->syscall;
