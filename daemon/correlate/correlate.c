@@ -18,6 +18,7 @@
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/switches.h"
 #include "daemon/correlate/runtime/verbs.h"
+#include "daemon/correlate/sched/processes.h"
 #include "daemon/correlate/sched/quotas.h"
 #include "daemon/correlate/sched/samples.h"
 #include "daemon/correlate/sched/scripts.h"
@@ -87,19 +88,19 @@ static void on_record(struct correlator *c, const struct record *r)
 		scripts_on_script(c, (const void *)r);
 		break;
 	case RECORD_FOREIGN:
-		threads_on_foreign(c, (const void *)r);
+		processes_on_foreign(c, (const void *)r);
 		break;
 	case RECORD_THREAD:
 	case RECORD_EXEC:
-		threads_on_thread(c, (const void *)r);
+		processes_on_thread(c, (const void *)r);
 		break;
 	case RECORD_FORK:
-		threads_on_thread(c, (const void *)r);
+		processes_on_thread(c, (const void *)r);
 		switches_begin_thread(c, r->tid);
 		break;
 	case RECORD_EXIT:
 		switches_end_thread(c, r->tid);
-		threads_on_thread(c, (const void *)r);
+		processes_on_thread(c, (const void *)r);
 		break;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When threads ran, why they left their CPU, which thread woke them; their names. */
+/* When threads ran, why they left their CPU, which thread woke them. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,11 +51,9 @@ static inline uint64_t threads_left_ns(const struct thread_cpu *cpu)
 }
 
 void threads_on_switch(struct correlator *c, const struct record_switch *record);
-/* The thread did something, or was sampled: it has a CPU. If its switch to that CPU was not seen, its
- * time off the CPU ends then, SPAN_END_NOT_SEEN. */
+/* The thread did something, or was sampled: it has a CPU. If its switch to that CPU was not seen,
+ * its time off the CPU ends then, SPAN_END_NOT_SEEN. */
 void threads_on_seen(struct correlator *c, uint32_t thread, uint64_t time);
 void threads_on_wake(struct correlator *c, const struct record_wake *record);
-void threads_on_thread(struct correlator *c, const struct record_thread *record);
-void threads_on_foreign(struct correlator *c, const struct record_thread *record);
 /* The scheduler's records end at that time: they were shed, or the window closes. */
 void threads_end(struct correlator *c, uint64_t time);

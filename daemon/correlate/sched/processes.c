@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/correlate/sched/processes.h"
+
+#include <string.h>
+
+#include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/correlator.h"
+#include "daemon/correlate/runtime/memory.h"
+#include "daemon/correlate/runtime/verbs.h"
+#include "daemon/correlate/targets.h"
+
+static void set_name(struct thread *t, const struct record_thread *r)
+{
+	memcpy(t->name, r->comm, sizeof(r->comm));
+	t->name[sizeof(r->comm) - 1] = 0;
+}
+
+/* A process has ended, or become another program. */
+static void end_process(struct correlator *c, unsigned target, const struct record_thread *r)
+{
+	c->t->processes[target].ended = true;
+	memory_end_process(c, target, r->head.time);
+	streams_end_process(c, target, r->head.time);
+	if (r->head.kind == RECORD_EXEC) {
+		verbs_end_process(c, target, r->head.time);
+		targets_replace(&c->targets, target);
+	}
+}
+
+void processes_on_thread(struct correlator *c, const struct record_thread *r)
+{
+	const struct correlate_target *target;
+	uint32_t thread;
+
+	for (unsigned i = 0; (target = targets_get(&c->targets, i)); i++) {
+		bool current = targets_current(&c->targets, i);
+
+		if (target->pid != r->pid ||
+		    (r->head.kind == RECORD_EXEC && r->head.time < target->since_ns))
+			continue;
+		thread = thread_table_get(c, r->head.tid);
+		if (c->error)
+			return;
+		/* Threads that no other target claims are still of that process. */
+		if (!current && c->t->threads[thread].process != UINT32_MAX)
+			continue;
+		c->t->threads[thread].process = i;
+		set_name(&c->t->threads[thread], r);
+		if (r->head.kind == RECORD_EXIT)
+			thread_table_ended(c, thread);
+		/* The thread group's first thread ends last. */
+		if (current && (r->head.kind == RECORD_EXEC ||
+				(r->head.kind == RECORD_EXIT && r->head.tid == r->pid)))
+			end_process(c, i, r);
+	}
+}
+
+void processes_on_foreign(struct correlator *c, const struct record_thread *r)
+{
+	uint32_t thread = thread_table_get(c, r->head.tid);
+	struct thread *t;
+
+	if (c->error)
+		return;
+	t = &c->t->threads[thread];
+	if (t->process != UINT32_MAX)
+		return;
+	t->foreign = true;
+	set_name(t, r);
+}
