@@ -27,6 +27,19 @@ def of_mean(samples):
     return mean - half, mean + half
 
 
+def of_sum(first, second):
+    """(lower end, upper end) of the interval of the sum of two means, of samples that have nothing to do with each other."""
+    mean = statistics.mean(first) + statistics.mean(second)
+    half = sum((of_mean(samples)[1] - statistics.mean(samples)) ** 2 for samples in (first, second)) ** 0.5
+    return mean - half, mean + half
+
+
+def of_size(samples):
+    """(lower end, upper end) of how far the mean is from zero."""
+    low, high = of_mean(samples)
+    return max(low, -high, 0), max(-low, high)
+
+
 def more(with_it, without):
     """Percent that each sample with it is more than the one without it beside it."""
     return [100 * (a / b - 1) for a, b in zip(with_it, without, strict=True)]

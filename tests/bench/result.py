@@ -11,7 +11,7 @@ import interval as intervals
 class Result:
     """A measured value: the median of its samples, or value when one is given. bar is the most that it may be, or, with
     at_least, the least; None: for information. With interval, which is the least number of samples for a verdict, the value is the
-    mean, the spread its 95 % confidence interval, and the whole of that has to be below the bar, or above it."""
+    mean, the spread its 95 % confidence interval, or known, and the whole of that has to be below the bar, or above it."""
     name: str
     unit: str
     samples: list
@@ -19,6 +19,7 @@ class Result:
     at_least: bool = False
     value: float | None = None
     interval: int = 0
+    known: tuple | None = None
 
     def __post_init__(self):
         if self.value is None:
@@ -28,7 +29,7 @@ class Result:
         """Of the interval; of all samples without one."""
         if not self.interval:
             return min(self.samples), max(self.samples)
-        return intervals.of_mean(self.samples)
+        return self.known or intervals.of_mean(self.samples)
 
     @property
     def met(self):

@@ -49,12 +49,12 @@ PARTS = {
     "front": ("Clients beside each other", front.run, 2),
     "throughput": ("What captures cost the server", throughput.run, 5),
     "runtimes": ("What captures cost other runtimes, and their own profilers", runtimes.run, 8),
-    "sampling": ("What a capture costs that samples ops", sampling.run, 70),
+    "sampling": ("What a capture costs that samples ops", sampling.run, 36),
     "requests": ("What seeing requests costs", request_cost.run, 9),
     "latency": ("How far latencies are from the clients'", latency.run, 3),
     "stacks": ("What sampled stacks cost", stacks.run, 9),
-    "recorder-1": ("What it costs that the recorder is always on, at level 1", recorder.run(1), 60),
-    "recorder-2": ("What it costs that the recorder is always on, at level 2", recorder.run(2), 30),
+    "recorder-1": ("What it costs that the recorder is always on, at level 1", recorder.run(1), 18),
+    "recorder-2": ("What it costs that the recorder is always on, at level 2", recorder.run(2), 9),
 }
 OUTPUT = harness.BUILD / "bench.json"
 
