@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "daemon/capture/budget/hits.h"
 #include "daemon/capture/drain.h"
 #include "daemon/capture/name_lists.h"
 #include "daemon/capture/session_warnings.h"
@@ -17,11 +18,10 @@
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/proc/cpu_time.h"
+#include "lib/proc/pidfd.h"
 
 /* By then every program sees the window, unless this thread is delayed. */
 #define OPEN_AFTER_NS 100000
-/* The interrupt of a CPU, and a stack of about 20 frames (docs/cost.md). */
-#define SAMPLE_NS 15000
 /* Of a millisecond each, until the last records are complete. */
 #define FINISH_ROUNDS 200
 
@@ -29,7 +29,6 @@ struct session_target {
 	const struct prepared *prepared;
 	int pidfd;
 	struct layouts layouts;
-	uint32_t *cost_ns; /* of a hit, by the pack's probes */
 	/* It was refused, or is a target again as another program. */
 	bool left_out;
 	uint64_t added_ns;
@@ -51,7 +50,7 @@ struct session {
 	struct session_target targets[RECORD_MAX_TARGETS];
 	struct record_control *control;
 	struct drain *drain;
-	uint64_t cost_ns[KIND_COUNT];
+	struct hits hits;
 	struct session_warnings warnings;
 };
 
@@ -153,6 +152,7 @@ int session_new(const struct session_options *options, struct session **ret, cha
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
+	s->hits.forecast = options->forecast;
 	s->generation = proxy_generation(options->proxy);
 	r = open_capture(s, ret_text, text_size);
 	if (r < 0) {
@@ -186,23 +186,6 @@ static int make_room(struct session *s, const struct prepared *p)
 			r = call_for_kind(s, BROKER_SHED, kind);
 	}
 	return r;
-}
-
-/* The cost of a hit of each probe: that of its most expensive site. */
-static int count_costs(struct session *s, struct session_target *t, const struct prepared *p)
-{
-	if (!t->cost_ns)
-		t->cost_ns = calloc(p->target.packs->n_rows, sizeof(t->cost_ns[0]));
-	if (!t->cost_ns)
-		return -ENOMEM;
-	for (unsigned f = 0; f < p->n_files; f++)
-		for (unsigned i = 0; i < p->files[f].plan->n_sites; i++) {
-			const struct plan_site *site = &p->files[f].plan->sites[i];
-			uint32_t *cost = &t->cost_ns[site->spec];
-
-			*cost = MAX(*cost, forecast_site(s->options.forecast, site));
-		}
-	return 0;
 }
 
 /* The layouts that packs know before the first object is used. */
@@ -292,7 +275,7 @@ int session_add(struct session *s, const struct prepared *target, char *ret_text
 	if (is_new)
 		r = new_target(s, target, ret_text, text_size);
 	if (r >= 0)
-		r = count_costs(s, &s->targets[index], target);
+		r = hits_add(&s->hits, index, target);
 	if (r >= 0)
 		r = make_room(s, target);
 	for (unsigned f = 0; f < target->n_files && r >= 0; f++)
@@ -323,10 +306,9 @@ struct session *session_free(struct session *s)
 	if (!s)
 		return NULL;
 	end_capture(s);
-	for (unsigned i = 0; i < s->n_targets; i++) {
+	for (unsigned i = 0; i < s->n_targets; i++)
 		safe_close(s->targets[i].pidfd);
-		free(s->targets[i].cost_ns);
-	}
+	hits_done(&s->hits);
 	drain_free(s->drain);
 	if (s->control)
 		munmap(s->control, (sizeof(*s->control) + page - 1) & ~(page - 1));
@@ -438,27 +420,11 @@ static int learn_layout(struct session *s, const struct record_object *o)
 	return r < 0 ? -ENOMEM : 0;
 }
 
-static void count_cost(struct session *s, const struct record *r)
-{
-	const struct session_target *t = r->target < s->n_targets ? &s->targets[r->target] : NULL;
-
-	if (r->kind == RECORD_MESSAGE)
-		s->cost_ns[KIND_SOCKETS] += s->options.forecast->calibration.call_ns;
-	else if (r->kind == RECORD_SWITCH || r->kind == RECORD_WAKE)
-		s->cost_ns[KIND_SWITCHES] += s->options.forecast->calibration.switch_ns;
-	else if (r->kind == RECORD_STACK)
-		s->cost_ns[KIND_STACKS] += SAMPLE_NS;
-	else if ((r->kind == RECORD_PROBE || r->kind == RECORD_TEXT) && t &&
-		 r->site < t->prepared->target.packs->n_rows)
-		s->cost_ns[probe_kind_of_row(t->prepared->target.packs->rows[r->site])] +=
-			t->cost_ns[r->site];
-}
-
 static int on_record(const struct record *record, void *data)
 {
 	struct session *s = data;
 
-	count_cost(s, record);
+	hits_count(&s->hits, record);
 	return record->kind == RECORD_OBJECT ? learn_layout(s, (const void *)record) : 0;
 }
 
@@ -520,7 +486,7 @@ void session_count(const struct session *s, struct drain_counts *ret)
 
 const uint64_t *session_cost_ns(const struct session *s)
 {
-	return s->cost_ns;
+	return s->hits.cost_ns;
 }
 
 uint64_t session_cpu_ns(struct session *s)
@@ -540,9 +506,7 @@ uint64_t session_cpu_ns(struct session *s)
 
 bool session_target_ended(const struct session *s, unsigned target)
 {
-	struct pollfd p = { .fd = s->targets[target].pidfd, .events = POLLIN };
-
-	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+	return pidfd_ended(s->targets[target].pidfd);
 }
 
 bool session_target_left_out(const struct session *s, unsigned target)

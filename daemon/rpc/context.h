@@ -108,6 +108,7 @@ struct service {
 	unsigned n_watchers;
 	struct reflection_files *reflection; /* of reflection.c; NULL: nobody has asked for them */
 	bool stopping;
+	struct loop_timer *ending; /* set while what still runs keeps the service from its end */
 	unsigned notes_unsent;
 	bool listener_used[BROKER_MAX_LISTENERS]; /* of single targets */
 	/* Of each such listener, the process that has or had it: also of an earlier front. Shared

@@ -60,6 +60,9 @@ static const struct grpc_method methods[] = {
 #define REQUEST_BYTES_MAX (64u << 10)
 #define BUFFERED_BYTES_MAX (16u << 20)
 
+/* From one look at what still runs to the next, once the service stops. */
+#define ENDING_STEP_NS 5000000
+
 /*
  * Whose time the client's calls take: its user's, or that of a host, because a client under TLS is
  * not known before it has presented its certificate. Root's calls on this host never wait.
@@ -342,6 +345,19 @@ static int watch_lifecycles(struct service *s)
 	return r;
 }
 
+static void end_when_idle(void *data)
+{
+	struct service *s = data;
+
+	/* Threads of captures that still detach use the loop and the lifecycles. */
+	if (!capture_count(s->captures) && s->lifecycles)
+		lifecycles_end(s->lifecycles);
+	if (capture_count(s->captures) || s->recorder || s->lifecycles || s->n_doctors)
+		loop_timer_set(s->ending, loop_now() + ENDING_STEP_NS);
+	else
+		loop_exit(s->options.loop, 0);
+}
+
 int service_new(const struct service_options *options, struct service **ret)
 {
 	struct grpc_server_options server = { .methods = methods,
@@ -380,6 +396,8 @@ int service_new(const struct service_options *options, struct service **ret)
 		r = capture_shared_new(options->loop, options->proxy, options->cache,
 				       options->hostname, &s->captures);
 	if (r >= 0)
+		r = loop_timer_new(options->loop, end_when_idle, s, &s->ending);
+	if (r >= 0)
 		r = targets_new(&targets, &s->targets);
 	if (r >= 0)
 		r = triggered_new(s, &s->triggered);
@@ -406,6 +424,7 @@ struct service *service_free(struct service *s)
 	metrics_free(s->metrics);
 	settle_free(s);
 	targets_free(s->targets);
+	loop_timer_free(s->ending);
 	triggered_free(s->triggered);
 	capture_shared_free(s->captures);
 	if (s->port_pids)
@@ -465,19 +484,6 @@ void service_renew(struct service *s)
 {
 	grpc_server_each(s->server, return_connection, s);
 	targets_renew(s->targets);
-}
-
-static void end_when_idle(void *data)
-{
-	struct service *s = data;
-
-	/* Threads of captures that still detach use the loop and the lifecycles. */
-	if (!capture_count(s->captures) && s->lifecycles)
-		lifecycles_end(s->lifecycles);
-	if (capture_count(s->captures) || s->recorder || s->lifecycles || s->n_doctors)
-		loop_post_surely(s->options.loop, end_when_idle, s);
-	else
-		loop_exit(s->options.loop, 0);
 }
 
 void service_stop(struct service *s)
