@@ -231,7 +231,7 @@ static int serve_request(struct broker *b)
 	audit_answer(b->audit, &asked, &m);
 	if (m.result < 0)
 		n_fds = 0;
-	r = channel_send(b->requests, &m, sizeof(m), fds, n_fds);
+	r = channel_answer(b->requests, &m, sizeof(m), fds, n_fds);
 	for (unsigned i = 0; answer_owns_fds(m.type) && i < n_fds; i++)
 		close(fds[i]);
 	return r;

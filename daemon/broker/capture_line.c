@@ -155,7 +155,7 @@ static int serve_capture_request(struct capture_line *l)
 		n_fds = 0;
 	if (m.type == BROKER_CAPTURE)
 		m.id += l->first_id;
-	r = channel_send(l->options.socket, &m, sizeof(m), fds, n_fds);
+	r = channel_answer(l->options.socket, &m, sizeof(m), fds, n_fds);
 	/* Those of a capture are its own. */
 	if (m.type == BROKER_MODULE && n_fds)
 		close(fds[0]);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -21,6 +20,7 @@
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
 #include "lib/base/share.h"
+#include "lib/proc/pidfd.h"
 #include "lib/proc/seccomp.h"
 
 struct capture {
@@ -64,13 +64,6 @@ struct captures {
 static struct capture *capture_get(struct captures *s, uint32_t id)
 {
 	return id < BROKER_MAX_CAPTURES && s->captures[id].attachment ? &s->captures[id] : NULL;
-}
-
-static bool pidfd_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
 }
 
 static void close_files(struct capture *c)
@@ -345,6 +338,8 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 	r = code_ranges_read(file->fd, &file->ranges);
 	if (r < 0)
 		return FAIL(m, r, "not an executable or library that can be probed");
+	if (c->n_files == BROKER_MAX_CAPTURE_FILES)
+		return -E2BIG;
 	if (array_reserve(&c->files, c->n_files, &c->files_size, sizeof(c->files[0]), 1) < 0)
 		return -ENOMEM;
 	/* The front may close the file meanwhile. */
@@ -374,7 +369,10 @@ static bool target_is_lost(const struct captures *s, const struct capture *c,
 		return true;
 	if (r == 0 && t->used & ~kinds)
 		r = -EACCES;
-	if (r == -EACCES)
+	/* Without a descriptor its facts cannot be read, for instance. */
+	if (r < 0 && r != -EACCES)
+		snprintf(text, sizeof(text), "who it is cannot be read: %s", strerror(-r));
+	if (r < 0)
 		s->options.lost((uint32_t)(c - s->captures), t->pid, text, s->options.data);
 	t->kinds = kinds;
 	return r < 0;

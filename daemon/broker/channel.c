@@ -12,7 +12,8 @@ union control {
 	struct cmsghdr align;
 };
 
-int channel_send(int socket, const void *data, size_t size, const int *fds, unsigned n_fds)
+static int send_message(int socket, const void *data, size_t size, const int *fds, unsigned n_fds,
+			int flags)
 {
 	struct iovec iov = { .iov_base = (void *)data, .iov_len = size };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -31,12 +32,24 @@ int channel_send(int socket, const void *data, size_t size, const int *fds, unsi
 		c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
 		memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
 	}
-	while (sendmsg(socket, &m, MSG_NOSIGNAL) < 0) {
+	while (sendmsg(socket, &m, MSG_NOSIGNAL | flags) < 0) {
 		if (errno == EINTR)
 			continue;
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	}
 	return 0;
+}
+
+int channel_send(int socket, const void *data, size_t size, const int *fds, unsigned n_fds)
+{
+	return send_message(socket, data, size, fds, n_fds, 0);
+}
+
+int channel_answer(int socket, const void *data, size_t size, const int *fds, unsigned n_fds)
+{
+	int r = send_message(socket, data, size, fds, n_fds, MSG_DONTWAIT);
+
+	return r == -EAGAIN ? -EPIPE : r;
 }
 
 int channel_receive(int socket, void *data, size_t size, int *ret_fds, unsigned max_fds,

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "daemon/broker/channel.h"
+#include "daemon/broker/limits.h"
 #include "daemon/broker/plan_store.h"
 #include "daemon/plan/proof.h"
 #include "daemon/prover/prover.h"
@@ -17,6 +18,7 @@
 #include "lib/base/log.h"
 #include "lib/base/loop.h"
 #include "lib/base/macro.h"
+#include "lib/base/share.h"
 #include "lib/elf/debug.h"
 
 #define ENTRIES_MAX 256
@@ -119,22 +121,29 @@ static struct entry *find(struct planner *p, const struct stat *st, const struct
 	return NULL;
 }
 
-/* A free entry, or the least recently used one that nobody refers to; NULL: there is none. */
+/* A free entry, or the least recently used one that nobody refers to; NULL: there is none, or the
+ * user has no more. */
 static struct entry *find_room(struct planner *p, uid_t user)
 {
+	const struct share share = { .all = ENTRIES_MAX, .per_user = BROKER_MAX_USER_PLANS };
 	struct entry *found = NULL;
-	unsigned pending = 0;
+	unsigned pending = 0, all = 0, own = 0;
 
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		struct entry *e = &p->entries[i];
 
 		pending += (e->state == WAITING || e->state == RUNNING) && e->user == user;
+		if (e->state != FREE && (e->state != DONE || e->references)) {
+			all++;
+			own += e->user == user;
+		}
 		if (e->state == FREE || (e->state == DONE && !e->references)) {
 			if (!found || e->used_ns < found->used_ns)
 				found = e;
 		}
 	}
-	if (!found || pending >= USER_PENDING_MAX)
+	if (!found || pending >= USER_PENDING_MAX ||
+	    share_grant(&share, user, all, own, 1) != SHARE_GRANTED)
 		return NULL;
 	if (found->state != FREE)
 		drop(found);
@@ -371,7 +380,7 @@ static void send_debug_file(struct entry *e, struct prover_answer *question)
 
 	question->text[sizeof(question->text) - 1] = 0;
 	answer.found = elf_debug_find(question->text, DEBUG_ROOT, &fd) >= 0;
-	channel_send(e->line, &answer, sizeof(answer), &fd, answer.found ? 1 : 0);
+	channel_answer(e->line, &answer, sizeof(answer), &fd, answer.found ? 1 : 0);
 }
 
 static void read_line(struct planner *p, struct entry *e)

@@ -136,8 +136,6 @@ static const uint16_t of_reader[] = {
 	SYS_sched_yield,
 	SYS_sysinfo,
 	SYS_clock_gettime,
-	SYS_rt_sigreturn,
-	SYS_rt_sigprocmask,
 	SYS_exit_group,
 	SYS_exit,
 	/* For the symbols that a stripped file has in compressed form. */
