@@ -7,15 +7,18 @@
 #include "lib/elf/table.h"
 #include "proto/recording.pb-c.h"
 
-/* The text by which a recording identifies a row: where its function is found; slot: of a class, or
- * entry of a table, from 1, else 0. */
+/* The text by which a recording identifies a row: where its function is found; slot: of a class,
+ * entry of a table, or word of an object, from 1, else 0. */
 static inline const char *recorded_row_place(const struct probe_row *row, uint32_t *ret_slot)
 {
 	*ret_slot = row->usdt || row->symbol || row->jump
 			    ? 0
-			    : (row->table ? row->entry : row->slot) + 1u;
+			    : (row->table || row->word_of ? row->entry : row->slot) + 1u;
 	return row->usdt
-		       ?: row->symbol ?: row->jump ?: row->table ? row->table->function : row->class_name;
+		       ?: row->symbol
+		       ?: row->jump
+		       ?: row->word_of
+		       ?: row->table ? row->table->function : row->class_name;
 }
 
 struct recorded_rows {

@@ -2,17 +2,21 @@
 #include "daemon/plan/jumps.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "daemon/plan/site.h"
 #include "lib/base/macro.h"
 #include "lib/elf/lookup.h"
 #include "lib/elf/unwind.h"
+#include "lib/elf/words.h"
 
 /* Of the exported function: it does little else than jump. */
 #define CODE_MAX 256
 
-int jumps_find(const struct elf_image *image, const char *name, uint64_t *ret_function,
-	       uint64_t *ret_size)
+/* Where the function is, in the file, that the exported one of this name jumps to, and its size in
+ * bytes. */
+static int find_jump(const struct elf_image *image, const char *name, uint64_t *ret_function,
+		     uint64_t *ret_size)
 {
 	uint64_t address, start, size, offset;
 	uint8_t code[CODE_MAX];
@@ -37,4 +41,90 @@ int jumps_find(const struct elf_image *image, const char *name, uint64_t *ret_fu
 	if (r >= 0)
 		r = elf_function_bounds(image, address, &start, ret_size);
 	return r < 0 || start == address ? r : -ENOENT;
+}
+
+/* The same of the function that a word of the exported object leads to. */
+static int find_by_word(const struct elf_image *image, const char *object, unsigned number,
+			uint64_t *ret_function, uint64_t *ret_size)
+{
+	_cleanup_(elf_words_freep) struct elf_words *words = NULL;
+	uint64_t address, start;
+	struct word word = {};
+	const char *reason;
+	int r;
+
+	r = elf_lookup(image, object, &address);
+	if (r >= 0)
+		r = elf_words_open(image, &words, &reason);
+	if (r >= 0)
+		r = elf_words_get(words, address + number * sizeof(uint64_t), &word);
+	if (r >= 0)
+		r = elf_image_code_offset(image, word.value, ret_function);
+	if (r >= 0)
+		r = elf_function_bounds(image, word.value, &start, ret_size);
+	if (r < 0)
+		return r;
+	return word.may_point && start == word.value ? 0 : -ENOENT;
+}
+
+/* -ENOENT: the file has no such function, or no site in it. */
+static int add_row(struct plan *plan, const struct elf_image *image, unsigned spec)
+{
+	const struct probe_row *row = plan->packs->rows[spec];
+	struct plan_site site = { .spec = spec, .source = row->jump ? SYMBOL_JUMP : SYMBOL_WORD };
+	_cleanup_free_ char *symbol = NULL;
+	int r;
+
+	r = row->jump ? find_jump(image, row->jump, &site.function, &site.size)
+		      : find_by_word(image, row->word_of, row->entry, &site.function, &site.size);
+	if (plan_lacks(r))
+		return -ENOENT;
+	if (r < 0)
+		return r;
+	if ((row->jump ? asprintf(&symbol, "%s, jump", row->jump)
+		       : asprintf(&symbol, "%s, word %u", row->word_of, row->entry)) < 0)
+		return -ENOMEM;
+	site.symbol = symbol;
+	r = plan_add(plan, image, &site);
+	if (r < 0 || plan->sites[plan->n_sites - 1].site.class != SITE_REFUSED)
+		return r;
+	free(plan->sites[--plan->n_sites].symbol);
+	return -ENOENT;
+}
+
+/* Whether the row after this one replaces it. */
+static bool is_replaced(const struct pack_set *set, unsigned row)
+{
+	return row + 1 < set->n_rows && set->owners[row + 1] == set->owners[row] &&
+	       set->rows[row + 1]->instead;
+}
+
+int jumps_add(struct plan *plan, const struct elf_image *image)
+{
+	const struct pack_set *set = plan->packs;
+	const struct pack *of = NULL, *lacks = NULL;
+	unsigned first = 0;
+	bool found = false;
+
+	for (unsigned i = 0; i < set->n_rows; i++) {
+		const struct probe_row *row = set->rows[i];
+		int r;
+
+		if (!(row->jump || row->word_of) || set->owners[i] == lacks ||
+		    (row->instead && found))
+			continue;
+		if (set->owners[i] != of)
+			first = plan->n_sites;
+		of = set->owners[i];
+		r = add_row(plan, image, i);
+		if (r < 0 && r != -ENOENT)
+			return r;
+		found = r >= 0;
+		if (found || is_replaced(set, i))
+			continue;
+		lacks = of;
+		while (plan->n_sites > first)
+			free(plan->sites[--plan->n_sites].symbol);
+	}
+	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions without a symbol that exported ones end in, by a jump. */
+/* Functions without a symbol to which something exported leads: a function that ends in a jump to
+ * them, or a word of an object. */
 #pragma once
 
-#include "lib/elf/image.h"
+#include "daemon/plan/plan.h"
 
-/* Where the function is, in the file, that the exported one of this name jumps to, and its size in
- * bytes. -ENOENT: there is none; other errors as in lib/elf/image.h. */
-int jumps_find(const struct elf_image *image, const char *name, uint64_t *ret_function,
-	       uint64_t *ret_size);
+/* Adds them as far as the packs of the plan ask for them: all of a pack's, or none. Errors as
+ * plan_new(). */
+int jumps_add(struct plan *plan, const struct elf_image *image);

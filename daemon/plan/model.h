@@ -165,10 +165,13 @@ struct probe_row {
 	const char *constant;
 	uint32_t constant_is;
 	/*
-	 * The function that this exported function ends in, by a jump. All of a pack's rows that
-	 * have this are found in a file, or none.
+	 * The function that this exported function ends in, by a jump; or that a word of this
+	 * exported object, number entry, leads to. All of a pack's rows that have one of these are
+	 * found in a file, or none. instead: only where the row before is not found, which this one
+	 * replaces.
 	 */
-	const char *jump;
+	const char *jump, *word_of;
+	bool instead;
 	/*
 	 * For a function whose first argument is a class of a few bytes: the row is for builds that
 	 * pass it by address, and read the byte at this offset of it; with by_value, for those that

@@ -60,13 +60,6 @@ struct plan {
 	char *texts; /* that symbols and reasons point into; NULL: the symbols are allocated */
 };
 
-/*
- * Plans the probes of a pack in an ELF file, which is read through its descriptor. debug: of its
- * separate debug file (lib/elf/debug.h), -1: none. ret_reason is a constant string. Errors as in
- * lib/elf/image.h. A file without any of the functions is not an error: the plan is then empty.
- */
-int plan_new(int fd, int debug, const struct pack_set *set, struct plan **ret,
-	     const char **ret_reason);
 struct plan *plan_ref(struct plan *plan);
 /* Releases one reference, from any thread. */
 struct plan *plan_unref(struct plan *plan);
@@ -80,9 +73,11 @@ int plan_make(const struct pack_set *set, const char *build_id, struct plan **re
  */
 int plan_add(struct plan *plan, const struct elf_image *image, const struct plan_site *entry);
 
-/* Adds what is searched for each time, and is in no stored plan: static probes, entries of tables,
- * and targets of jumps. Puts all sites in order. Errors as plan_new(). */
-int plan_complete(struct plan *plan, const struct elf_image *image, const char **ret_reason);
+/* Whether the error of a search means that the file does not have it, or not in a form that can be
+ * read. */
+bool plan_lacks(int error);
+/* Which arguments the row needs, a bit each. */
+uint64_t plan_arguments(const struct probe_row *row);
 
 /* Whether functions of this row were found. */
 bool plan_finds(const struct plan *plan, unsigned spec);

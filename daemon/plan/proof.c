@@ -136,7 +136,7 @@ int proof_write(int fd, const struct plan *plan)
 
 static bool is_sound(const struct proved_site *p, const struct pack_set *set)
 {
-	if (p->spec >= set->n_rows || p->source > SYMBOL_JUMP || p->class > SITE_REFUSED ||
+	if (p->spec >= set->n_rows || p->source > SYMBOL_WORD || p->class > SITE_REFUSED ||
 	    p->may_repeat > 1 || p->slot_known > 1)
 		return false;
 	for (unsigned i = 0; i < SITE_ARGUMENTS; i++)

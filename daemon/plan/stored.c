@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/plan/stored.h"
+#include "daemon/plan/search.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -76,7 +77,7 @@ static int print_plan(FILE *f, const struct stat *st, bool has_debug, const stru
 
 		/* Searched for again, which is cheap. */
 		if (s->source == SYMBOL_USDT || s->source == SYMBOL_TABLE ||
-		    s->source == SYMBOL_JUMP)
+		    s->source == SYMBOL_JUMP || s->source == SYMBOL_WORD)
 			continue;
 		if (strlen(s->symbol) > SYMBOL_MAX || strchr(s->symbol, '\n') || !can_be_checked(s))
 			return -EINVAL;

@@ -16,13 +16,6 @@ struct tables {
 	const char **ret_reason;
 };
 
-/* What the file does not have, or not in a form that leads to one table, is not there. */
-static bool is_absence(int error)
-{
-	return error == -ENOENT || error == -ENOTUNIQ || error == -E2BIG || error == -EBADMSG ||
-	       error == -EOPNOTSUPP;
-}
-
 /* Whether the file exports the function where the path begins; only then its data is read. */
 static int begin(struct tables *t, const struct table_path *path)
 {
@@ -33,7 +26,7 @@ static int begin(struct tables *t, const struct table_path *path)
 		return 0;
 	if (!t->words)
 		r = elf_words_open(t->image, &t->words, t->ret_reason);
-	t->is_unreadable = is_absence(r);
+	t->is_unreadable = plan_lacks(r);
 	return t->is_unreadable ? 0 : r < 0 ? r : 1;
 }
 
@@ -62,7 +55,7 @@ static int add_function(struct tables *t, unsigned spec)
 	if (r >= 0)
 		r = elf_function_bounds(t->image, address, &start, &site.size);
 	if (r < 0)
-		return is_absence(r) ? 0 : r;
+		return plan_lacks(r) ? 0 : r;
 	if (start != address || is_planned(t->plan, site.function))
 		return 0;
 	if (asprintf(&symbol, "%s, entry %u", row->table->function, row->entry) < 0)
@@ -77,7 +70,7 @@ static int add_names(struct tables *t, const struct table_path *path, struct pla
 	int r = elf_table_of_strings(t->image, t->words, path, &table);
 
 	if (r < 0)
-		return is_absence(r) ? 0 : r;
+		return plan_lacks(r) ? 0 : r;
 	ret->texts = calloc(MIN(table.n, PLAN_NAMES_MAX), sizeof(ret->texts[0]));
 	if (!ret->texts)
 		return -ENOMEM;

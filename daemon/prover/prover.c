@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/prover/prover.h"
+#include "daemon/plan/search.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -490,6 +490,7 @@ const char *symbol_source_name(enum symbol_source source)
 		[SYMBOL_USDT] = "USDT",
 		[SYMBOL_TABLE] = "function table",
 		[SYMBOL_JUMP] = "jump",
+		[SYMBOL_WORD] = "object",
 	};
 
 	return (size_t)source < ARRAY_SIZE(names) ? names[source] : "unknown";

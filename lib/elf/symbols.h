@@ -31,6 +31,7 @@ enum symbol_source {
 	SYMBOL_USDT,       /* a note of the file */
 	SYMBOL_TABLE,      /* an entry of a table of functions (table.h) */
 	SYMBOL_JUMP,       /* the target of an exported function's jump */
+	SYMBOL_WORD,       /* what a word of an exported object leads to */
 };
 
 /* The source as text, such as ".dynsym"; never NULL. */

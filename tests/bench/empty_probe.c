@@ -17,6 +17,7 @@
 #include "daemon/broker/kernel/uprobe_multi.h"
 #include "daemon/plan/detail.h"
 #include "daemon/plan/plan.h"
+#include "daemon/plan/search.h"
 #include "lib/base/macro.h"
 #include "lib/proc/maps.h"
 

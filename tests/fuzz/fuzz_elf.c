@@ -3,6 +3,7 @@
  * tables, code. */
 #include "daemon/plan/packs.h"
 #include "daemon/plan/plan.h"
+#include "daemon/plan/search.h"
 #include "daemon/plan/version.h"
 #include "lib/elf/debug.h"
 #include "lib/elf/image.h"

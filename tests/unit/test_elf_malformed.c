@@ -10,6 +10,7 @@
 
 #include "daemon/broker/kernel/code_range.h"
 #include "daemon/plan/plan.h"
+#include "daemon/plan/search.h"
 #include "daemon/plan/version.h"
 #include "lib/base/macro.h"
 #include "lib/elf/lookup.h"

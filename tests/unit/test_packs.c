@@ -53,8 +53,8 @@ TEST(only_functions_with_symbols_are_told_apart_by_how_they_get_a_class)
 			const struct probe_row *row = &packs[i]->rows[k];
 
 			if (row->class_byte)
-				CHECK(row->symbol && !row->usdt && !row->jump && !row->class_name &&
-				      !row->table);
+				CHECK(row->symbol && !row->usdt && !row->jump && !row->word_of &&
+				      !row->class_name && !row->table);
 			else
 				CHECK(!row->by_value);
 		}

@@ -13,6 +13,7 @@
 
 #include "daemon/broker/plan_store.h"
 #include "daemon/plan/proof.h"
+#include "daemon/plan/search.h"
 #include "daemon/plan/stored.h"
 #include "lib/base/macro.h"
 #include "tests/unit/elf_file.h"

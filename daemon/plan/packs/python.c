@@ -7,7 +7,8 @@
  *
  * All that is exported jumps to functions that the interpreter calls itself: context_enter() and
  * context_exit() (thread state, context), context_new_from_vars() and context_new_empty(), which
- * call the allocator first.
+ * call the allocator first. Of the latter, builds of 3.14 that uv installs have a part only in
+ * PyContext_New(); they are followed by what ends a context.
  */
 #include <stddef.h>
 
@@ -15,6 +16,8 @@
 
 /* From an object to its type. */
 #define OBJECT_TYPE 8
+/* The word of a type with what ends its objects: PyTypeObject.tp_dealloc. */
+#define TYPE_DEALLOC 6
 
 static const struct probe_row rows[] = {
 	{ .jump = "PyContext_Enter",
@@ -38,6 +41,15 @@ static const struct probe_row rows[] = {
 	  .min_level = 1 },
 	{ .jump = "PyContext_New",
 	  .first_call = true,
+	  FREE(CONTEXT),
+	  .action = ACTION_READ,
+	  .value = { ARGUMENT_1 },
+	  .value2 = { ARGUMENT_1, 1, OBJECT_TYPE },
+	  .min_level = 1 },
+	/* The end of each context. */
+	{ .word_of = "PyContext_Type",
+	  .entry = TYPE_DEALLOC,
+	  .instead = true,
 	  FREE(CONTEXT),
 	  .action = ACTION_READ,
 	  .value = { ARGUMENT_1 },
