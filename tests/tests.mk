@@ -3,7 +3,7 @@
 VENV := build/venv/requirements.sha256
 PYTHON := build/venv/bin/python
 TRITON_BACKEND := build/servers/triton/half_plus_two/libtriton_half_plus_two.so
-SERVERS := build/servers/native_server build/servers/onnx_server build/servers/torch_server build/servers/load_client build/servers/hog $(TRITON_BACKEND)
+SERVERS := build/servers/native_server build/servers/onnx_server build/servers/torch_server build/servers/load_client build/servers/hog build/servers/libmodel.so $(TRITON_BACKEND)
 MODELS := build/models/stamp
 GEN_PYTHON := $(PROTOS:lib/proto/%.proto=$(GEN)/python/%_pb2.py)
 
@@ -25,6 +25,15 @@ build/servers/native_server: $(NATIVE_SRC) $(NATIVE_DEP) $(VENV)
 	done; \
 	$(CXX) -pie -o $@ $@.*.o -L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -lnghttp2 -lpthread \
 		"-Wl,-rpath,\$$ORIGIN/../../$$wheel"
+
+# What runs models, for servers that are not in C.
+MODEL_SRC := $(addprefix tests/servers/,model.c wire.c buffer.c)
+build/servers/libmodel.so: $(MODEL_SRC) $(NATIVE_DEP) $(VENV)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)set -e; wheel=$$(echo build/venv/lib/python3*/site-packages/tensorflow); \
+	$(CC) -std=gnu11 $(WARNINGS) -O2 -g -fPIC -shared -I. -D_GNU_SOURCE -isystem $$wheel/include -o $@ $(MODEL_SRC) \
+		-L$$wheel -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 "-Wl,-rpath,\$$ORIGIN/../../$$wheel"
 
 # The same server with other runtimes: ONNX Runtime's library for C, which it loads when it starts, and PyTorch's for C++.
 OTHER_SRC := $(filter-out tests/servers/model.c,$(NATIVE_SRC)) tests/servers/runtimes/no_profiler.c

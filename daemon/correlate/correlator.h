@@ -15,6 +15,7 @@
 #include "daemon/correlate/attribute/contexts.h"
 #include "daemon/correlate/attribute/hand_overs.h"
 #include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/attribute/writers.h"
 #include "daemon/correlate/finished.h"
 #include "daemon/correlate/http/arrivals.h"
 #include "daemon/correlate/http/connections.h"
@@ -84,6 +85,7 @@ struct correlator {
 	struct streams streams;
 	struct answers answers;
 	struct contexts contexts;
+	struct writers writers;
 	struct hand_overs hand_overs;
 };
 

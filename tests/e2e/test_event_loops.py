@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Servers in which one thread reads and writes and others run: the request of each run, compared with what servers and clients know. As root."""
+import collections
+
 import harness
 import test_requests
 from test_requests import Case
 
 EXACT = 0.95
+# What the tests of interpreters have compared so far, for tests/releases.
+FIGURE_NAMES = ("requests", "right_requests", "wrong_requests")
+FIGURES = collections.Counter()
 # Clients, and requests per second: as many as they can with 0.
 LOADS = ((1, 100), (8, 200), (64, 0), (256, 0)) if harness.LONG else ((8, 200), (256, 0))
 
@@ -16,7 +21,7 @@ class PythonServer(harness.Server):
         super().__init__(name, argv, (), False, keep)
 
 
-class EventLoops(test_requests.Comparison):
+class Loops(test_requests.Comparison):
     def judge(self, case, figures, exact):
         problems = super().judge(case, figures, exact)
         if figures.right["exact"] < EXACT * figures.whole:
@@ -26,6 +31,8 @@ class EventLoops(test_requests.Comparison):
     def loads(self, label, rest, model="half_plus_two", python=True):
         return [Case(label, rest, model, clients, rate, python) for clients, rate in LOADS]
 
+
+class EventLoops(Loops):
     def python(self, name, rest, label, *arguments):
         truth = self.directory / "truth"
         server = self.start(PythonServer, name, arguments=["--truth", truth, *arguments])
@@ -43,6 +50,9 @@ class EventLoops(test_requests.Comparison):
         self.python("asgi_server", True, "ASGI, loop's thread", "--inline")
         self.python("asgi_server", True, "uvloop's thread", "--inline", "--loop", "uvloop")
 
+    def test_aiohttp(self):
+        self.python("aiohttp_server", True, "aiohttp")
+
     def test_grpc_aio(self):
         self.python("grpc_aio_server", False, "grpc.aio")
 
@@ -58,6 +68,28 @@ class EventLoops(test_requests.Comparison):
         server = self.start(harness.NativeServer, ["half_plus_two"],
                             arguments=["--truth", truth, "--async-rest", "--mark-work", harness.OUT / "libtfprof.so"])
         self.run_cases(server, truth, self.loads("queue with marks", True, python=False))
+
+
+class Interpreter(Loops):
+    """The standard library's event loop, of another CPython; others are tested by tests/releases/cpython.py."""
+    packages = harness.BUILD / "releases/cpython-3.12.3"
+
+    def judge(self, case, figures, exact):
+        FIGURES.update(requests=figures.whole, right_requests=figures.right["exact"], wrong_requests=sum(figures.wrong.values()))
+        return super().judge(case, figures, exact)
+
+    def serve(self, way):
+        truth = self.directory / "truth"
+        server = self.start(harness.Server, "c_http_server", [self.packages / "bin/python3", harness.SERVERS / "c_http_server.py",
+                                                              harness.BUILD / "servers/libmodel.so", harness.MODELS / "half_plus_two", truth, way],
+                            (), False, False)
+        self.run_cases(server, truth, self.loads(way, True))
+
+    def test_a_task_for_each_request(self):
+        self.serve("tasks")
+
+    def test_a_task_for_each_connection(self):
+        self.serve("streams")
 
 
 if __name__ == "__main__":

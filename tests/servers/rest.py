@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection, an event loop with a pool of threads (asgi.py), or
-forked processes (wsgi.py); prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
+"""TensorFlow Serving's REST predict API for one model of any runtime, a thread for each connection, an event loop with a pool of threads (asgi.py,
+tasks.py), or forked processes (wsgi.py); prints "listening on PORT" and "ready", and writes at SIGTERM or SIGINT who served which request."""
 import http.server
 import json
 import signal
@@ -62,7 +62,8 @@ def predictor(predict):
 
 def serve(load, truth, way="threads"):
     """load() makes the function that predicts: from instances to predictions, both lists. Signals are blocked in its threads, too.
-    way: a thread for each connection, a "loop" with a pool of threads, or forked "workers"."""
+    way: a thread for each connection, a "loop" with a pool of threads, the same with "tasks" of the standard library, or with "streams", which have one for each
+    connection, or forked "workers"."""
     def load_blocked():
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         return load()
@@ -74,6 +75,10 @@ def serve(load, truth, way="threads"):
     if way == "loop":
         import asgi
         asgi.serve(predictor(predict), Truth(truth))
+        return
+    if way in ("tasks", "streams"):
+        import tasks
+        tasks.serve(predictor(predict), Truth(truth), by_connection=way == "streams")
         return
     server = Server(("127.0.0.1", 0), Handler)
     server.predict = predict

@@ -43,7 +43,7 @@ static const struct pack pack = { .name = "test", .rows = rows, .n_rows = ARRAY_
 
 #define RECORDS_MAX 256
 enum { LOOP = 1, WORKER, OTHER };
-enum { READER = 0x1000, TASK = 0x2000, CALL = 0x3000 };
+enum { READER = 0x1000, TASK = 0x2000, CALL = 0x3000, OTHERS = 0x4000 };
 #define TYPE 0x948340
 
 static union {
@@ -303,6 +303,152 @@ TEST(the_next_request_of_a_connection_may_be_served_in_a_context_of_the_one_befo
 	answers(LOOP, 1);
 	answers(LOOP, 1);
 	check_runs_are_of("1-1");
+}
+
+/* What a connection's task does, in its own context or in one that it has made. */
+static void steps(uint64_t task, uint64_t in)
+{
+	does(LOOP, S_ENTER, task);
+	if (in)
+		does(LOOP, S_ENTER, in);
+}
+
+static void stops(uint64_t task, uint64_t in)
+{
+	if (in)
+		does(LOOP, S_EXIT, in);
+	does(LOOP, S_EXIT, task);
+}
+
+static void reads_only(uint32_t socket)
+{
+	does(LOOP, S_ENTER, READER + socket);
+	reads(LOOP, socket);
+	does(LOOP, S_EXIT, READER + socket);
+}
+
+static void answers_in(uint64_t task, uint64_t in, uint32_t socket)
+{
+	steps(task, in);
+	answers(LOOP, socket);
+	stops(task, in);
+}
+
+TEST(a_run_is_of_the_request_that_is_answered_in_a_context_made_for_it)
+{
+	begin();
+	for (uint32_t i = 1; i <= 2; i++) {
+		reads_only(i);
+		does(LOOP, S_ENTER, TASK + i);
+		does(LOOP, S_MADE, OTHERS + i);
+		does(LOOP, S_ENTER, OTHERS + i);
+		does(LOOP, S_MADE, CALL + i);
+		stops(TASK + i, OTHERS + i);
+	}
+	works(WORKER, CALL + 2);
+	works(OTHER, CALL + 1);
+	/* The loop's own thread. */
+	steps(TASK + 1, OTHERS + 1);
+	runs(LOOP);
+	stops(TASK + 1, OTHERS + 1);
+	for (uint32_t i = 1; i <= 2; i++)
+		answers_in(TASK + i, OTHERS + i, i);
+	check_runs_are_of("121");
+}
+
+TEST(a_run_is_of_the_request_that_is_answered_in_the_context_of_its_connection)
+{
+	begin();
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 1; i <= 2; i++) {
+			reads_only(i);
+			calls(TASK + i, CALL + i);
+		}
+		works(WORKER, CALL + 2);
+		works(OTHER, CALL + 1);
+		for (uint32_t i = 1; i <= 2; i++)
+			answers_in(TASK + i, 0, i);
+	}
+	/* It is made before anything was read. */
+	calls(TASK + 1, CALL + 1);
+	reads_only(1);
+	works(WORKER, CALL + 1);
+	answers_in(TASK + 1, 0, 1);
+	check_runs_are_of("22-11");
+}
+
+TEST(a_context_that_answers_several_connections_leads_to_no_request)
+{
+	begin();
+	for (uint32_t i = 1; i <= 2; i++)
+		reads_only(i);
+	for (uint32_t i = 1; i <= 2; i++)
+		calls(TASK, CALL + i);
+	works(WORKER, CALL + 2);
+	works(WORKER, CALL + 1);
+	for (uint32_t i = 1; i <= 2; i++)
+		answers_in(TASK, 0, i);
+	check_runs_are_of("--");
+}
+
+TEST(a_context_made_for_a_request_that_answers_another_one_leads_to_none)
+{
+	begin();
+	reads_only(1);
+	calls(TASK, OTHERS);
+	calls(OTHERS, CALL);
+	works(WORKER, CALL);
+	answers_in(OTHERS, 0, 1);
+	reads_only(1);
+	calls(OTHERS, CALL);
+	works(WORKER, CALL);
+	answers_in(OTHERS, 0, 1);
+	check_runs_are_of("--");
+}
+
+TEST(a_client_that_does_not_wait_for_its_answers_has_runs_only_by_their_contexts)
+{
+	begin();
+	reads_only(1);
+	reads_only(1);
+	calls(TASK, CALL);
+	works(WORKER, CALL);
+	answers_in(TASK, 0, 1);
+	answers_in(TASK, 0, 1);
+	check_runs_are_of("-");
+}
+
+/* Such as what empties a queue, set up when the first request came. */
+TEST(what_goes_on_after_the_answer_has_no_request)
+{
+	begin();
+	for (uint32_t by_connection = 0; by_connection < 2; by_connection++) {
+		uint64_t task = by_connection ? TASK + 8 : TASK, in = by_connection ? 0 : OTHERS;
+		uint64_t call = CALL + by_connection;
+
+		reads_only(1);
+		if (in)
+			calls(task, in);
+		calls(in ?: task, call);
+		works(WORKER, call);
+		answers_in(task, in, 1);
+		reads_only(1);
+		works(WORKER, call);
+		answers_in(task, in ? in + 1 : 0, 1);
+	}
+	check_runs_are_of("----");
+}
+
+TEST(a_context_whose_maker_has_ended_is_not_of_the_one_at_its_address)
+{
+	begin();
+	reads_only(1);
+	calls(TASK, OTHERS);
+	calls(OTHERS, CALL);
+	calls(TASK + 1, OTHERS);
+	works(WORKER, CALL);
+	answers_in(OTHERS, 0, 1);
+	check_runs_are_of("-");
 }
 
 TEST(an_address_that_is_used_again_is_a_new_context)

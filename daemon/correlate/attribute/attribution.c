@@ -320,6 +320,7 @@ void attribution_on_answer(struct correlator *c, uint32_t thread, uint32_t reque
 
 	if (!t)
 		return;
+	contexts_on_answer(c, thread, request);
 	if (requests_get(r, request)->read_thread != thread) {
 		note_answer_of_other(c, t, requests_get(r, request));
 		note_writing(&c->attributions.habits[thread], t, requests_get(r, request));

@@ -5,6 +5,9 @@
  * it entered the context that it was in; or else the maker's own. Some loops read before they enter
  * the context (POINT): what was read counts as read in there.
  *
+ * Where the thread reads in another context than those that lead to the work, the answer shows it
+ * (writers.c).
+ *
  * A context works for one request only if no two requests were read where it was made. A context
  * that outlives its request may serve others: where a run of a request's contexts begins after its
  * answer, none of their runs is attributed.
@@ -17,11 +20,12 @@
 
 #include "daemon/correlate/attribute/claims.h"
 #include "daemon/correlate/attribute/streams.h"
+#include "daemon/correlate/attribute/writers.h"
 #include "daemon/correlate/correlator.h"
 #include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
-/* 12 bytes each, and 40 in the map. */
+/* 12 bytes each, 40 in the map, and 32 in writers.c. */
 #define CONTEXTS_MAX (1u << 20)
 /* Kept until the window closes: 60 MB. */
 #define CONTEXT_RUNS_MAX (4u << 20)
@@ -40,6 +44,7 @@ struct entered {
 	uint32_t context; /* index + 1; 0: unknown */
 	uint32_t request; /* that it has read in there, index + 1 */
 	bool several;     /* it has read others, too */
+	bool marked;      /* by the server */
 	uint64_t since_ns;
 };
 
@@ -111,8 +116,9 @@ static struct context work_of(const struct correlator *c, const struct entered *
 	return known.several ? (struct context){} : known;
 }
 
-/* The context at that address is this one from now on. */
-static void put(struct correlator *c, uint64_t key, struct context context)
+/* The context at that address is this one from now on. Returns its number + 1; 0: it is not kept.
+ */
+static uint32_t put(struct correlator *c, uint64_t key, struct context context)
 {
 	struct contexts *s = &c->contexts;
 	uint64_t *found = map_get(&s->at, key);
@@ -120,19 +126,31 @@ static void put(struct correlator *c, uint64_t key, struct context context)
 
 	if (found) {
 		s->list[*found] = context;
-		return;
+		return (uint32_t)*found + 1;
 	}
 	/* Nothing is known of one that is not in the table. */
 	if (s->n == CONTEXTS_MAX) {
 		s->n_left_out++;
-		return;
+		return 0;
 	}
 	list = correlator_grow(c, s->list, &s->size, s->n, sizeof(list[0]));
 	if (!list)
-		return;
+		return 0;
 	s->list = list;
 	list[s->n] = context;
 	correlator_put(c, &s->at, key, s->n++);
+	return s->n;
+}
+
+/* The same of an interpreter's; maker: the number + 1 of the context in which it was made. */
+static uint32_t put_made(struct correlator *c, const struct entry *e, struct context context,
+			 uint32_t maker, uint64_t time)
+{
+	uint32_t number = put(c, key_of(e), context);
+
+	if (number && !e->row->usdt)
+		writers_made(c, number - 1, maker, time);
+	return number;
 }
 
 void contexts_enqueue(struct correlator *c, const struct entry *e)
@@ -151,13 +169,13 @@ void contexts_enqueue(struct correlator *c, const struct entry *e)
 		context.request = t->several || t->made ? 0 : t->request;
 		t->made = true;
 	}
-	put(c, key_of(e), context);
+	put_made(c, e, context, in ? in->context : 0, e->record->head.time);
 }
 
 void contexts_free(struct correlator *c, const struct entry *e)
 {
 	if (is_context(c, e))
-		put(c, key_of(e), (struct context){});
+		put_made(c, e, (struct context){}, 0, e->record->head.time);
 }
 
 void contexts_point(struct correlator *c, const struct entry *e)
@@ -204,7 +222,9 @@ void contexts_open(struct correlator *c, const struct entry *e)
 	found = map_get(&c->contexts.at, key_of(e));
 	in = &t->in[t->n++];
 	*in = (struct entered){ .key = key_of(e),
-				.context = found ? (uint32_t)*found + 1 : 0,
+				.context = found ? (uint32_t)*found + 1
+						 : put_made(c, e, (struct context){}, 0, 0),
+				.marked = e->row->usdt,
 				.since_ns = e->record->head.time };
 	if (t->n > 1)
 		return;
@@ -288,9 +308,31 @@ bool contexts_seen(const struct correlator *c, uint32_t process)
 	return c->contexts.kind[process];
 }
 
+/* The context, number + 1, that the thread works in, if that is an interpreter's; 0: none. */
+static uint32_t interpreters(struct correlator *c, uint32_t thread)
+{
+	struct thread_contexts *t = thread_get(c, thread);
+	const struct entered *in = t ? innermost(t) : NULL;
+
+	return in && !in->marked ? in->context : 0;
+}
+
 bool contexts_on_run(struct correlator *c, uint32_t thread, uint64_t span)
 {
-	return contexts_add_run(c, contexts_find(c, thread), span);
+	struct context_work work = contexts_find(c, thread);
+	uint32_t context = interpreters(c, thread);
+
+	if (context && !work.request && !work.stream)
+		writers_on_run(c, context - 1, work.since_ns, span);
+	return contexts_add_run(c, work, span);
+}
+
+void contexts_on_answer(struct correlator *c, uint32_t thread, uint32_t request)
+{
+	uint32_t context = interpreters(c, thread);
+
+	if (context)
+		writers_on_answer(c, context - 1, request);
 }
 
 bool contexts_add_run(struct correlator *c, struct context_work work, uint64_t span)
@@ -319,6 +361,13 @@ void contexts_forget(struct correlator *c)
 	map_done(&s->at);
 	s->at = (struct map){};
 	s->n = 0;
+	writers_forget(&c->writers);
+}
+
+void contexts_end_thread(struct correlator *c, uint32_t thread)
+{
+	if (thread < c->contexts.threads_size)
+		c->contexts.threads[thread] = (struct thread_contexts){};
 }
 
 void contexts_end_process(struct correlator *c, uint32_t process)
@@ -386,6 +435,11 @@ static void warn(struct correlator *c)
 			c->t,
 			"%llu contexts were left out: a capture holds %u. Runs in them have a request by inference only.",
 			(unsigned long long)s->n_left_out, CONTEXTS_MAX);
+	if (r >= 0 && writers_left_out(&c->writers))
+		r = timeline_warn(
+			c->t,
+			"%llu runs have a request by inference only: a capture holds %u runs of which only the context of the answer shows it.",
+			(unsigned long long)writers_left_out(&c->writers), WRITERS_RUNS_MAX);
 	if (r < 0)
 		c->error = -ENOMEM;
 }
@@ -410,6 +464,19 @@ void contexts_note_work(struct correlator *c, uint32_t request, uint64_t time)
 		requests_state(&c->requests, request)->outlived = true;
 }
 
+/* Runs that have a request by the context in which it was answered. */
+static void add_answered(struct correlator *c)
+{
+	struct answered_run run;
+	uint32_t at = 0;
+
+	while (writers_next(c, &at, &run))
+		contexts_add_run(c,
+				 (struct context_work){ .since_ns = run.since_ns,
+							.request = run.request + 1 },
+				 run.span);
+}
+
 void contexts_claim(struct correlator *c)
 {
 	struct contexts *s = &c->contexts;
@@ -417,6 +484,7 @@ void contexts_claim(struct correlator *c)
 	_cleanup_free_ bool *known = calloc(n, sizeof(known[0]));
 
 	warn(c);
+	add_answered(c);
 	if (!known)
 		c->error = -ENOMEM;
 	for (uint32_t i = 0; i < s->n_runs && !c->error; i++) {

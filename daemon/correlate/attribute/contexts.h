@@ -39,6 +39,8 @@ void contexts_open(struct correlator *c, const struct entry *e);
 void contexts_close(struct correlator *c, const struct entry *e);
 /* The thread read first, or last, bytes of a request. */
 void contexts_on_read(struct correlator *c, uint32_t thread, uint32_t request);
+/* The thread writes the first bytes of a request's answer. */
+void contexts_on_answer(struct correlator *c, uint32_t thread, uint32_t request);
 /* The thread uses gRPC's object for a stream, with that index. */
 void contexts_on_stream(struct correlator *c, uint32_t thread, uint32_t object);
 /* A thread entered an outermost run. Whether it works in a context with a request. */
@@ -63,6 +65,8 @@ void contexts_note_work(struct correlator *c, uint32_t request, uint64_t time);
 bool contexts_seen(const struct correlator *c, uint32_t process);
 /* Nothing is known any more of what was entered: the probes are gone. */
 void contexts_forget(struct correlator *c);
+/* The thread has ended: another one may get its number. */
+void contexts_end_thread(struct correlator *c, uint32_t thread);
 /* The process has become another program. */
 void contexts_end_process(struct correlator *c, uint32_t process);
 /* The window has closed: runs get their requests. */
