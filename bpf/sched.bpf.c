@@ -46,13 +46,15 @@ static __always_inline __s32 syscall_of(struct task_struct *task)
 
 static __always_inline void send_thread(struct task_struct *task, __u8 kind, __u64 now)
 {
+	/* It has been counted out by then. */
+	bool others = kind == RECORD_EXIT && BPF_CORE_READ(task, signal, live.counter) > 0;
 	struct record_thread *r = record_reserve(bpf_get_smp_processor_id(), sizeof(*r));
 
 	if (!r)
 		return;
 	record_head(&r->head, now, task->pid, kind, sizeof(*r));
 	r->pid = task->tgid;
-	r->reserved = 0;
+	r->exit = kind != RECORD_EXIT ? EXIT_UNKNOWN : others ? EXIT_OTHERS_LIVE : EXIT_LAST;
 	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), task->comm);
 	record_submit(r);
 }

@@ -210,6 +210,7 @@ struct correlator *correlator_free(struct correlator *c)
 	if (!c)
 		return NULL;
 	contexts_done(&c->contexts);
+	writers_done(&c->writers);
 	hand_overs_done(&c->hand_overs);
 	streams_done(&c->streams);
 	answers_done(&c->answers);

@@ -282,16 +282,20 @@ static uint32_t handler_thread(const struct lifetimes *l, const struct request *
 	return r->read_thread < l->t->n_threads ? r->read_thread : known_thread(l, r->run_thread);
 }
 
+/* Of a thread, from its run to the answer. */
+#define ANSWER_SPANS_MAX 64
+
 /* Until when the thread that did the run can have made the answer, which another thread sent: then
  * it blocked for something else. */
 static uint64_t answer_made(const struct lifetimes *l, uint32_t thread, uint64_t run_end,
 			    uint64_t write_start)
 {
 	const struct span *off;
+	uint64_t at = run_end;
 
 	/* This advances always, whatever the end of the span. */
-	for (uint64_t at = run_end; at < write_start;
-	     at = MAX(off->start_ns + 1, off->end_ns + 1)) {
+	for (unsigned i = 0; i < ANSWER_SPANS_MAX && at < write_start;
+	     i++, at = MAX(off->start_ns + 1, off->end_ns + 1)) {
 		off = span_index_off_after(l->index, thread, at);
 		if (!off || off->start_ns >= write_start)
 			break;

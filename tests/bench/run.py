@@ -49,7 +49,7 @@ PARTS = {
     "front": ("Clients beside each other", front.run, 2),
     "throughput": ("What captures cost the server", throughput.run, 5),
     "runtimes": ("What captures cost other runtimes, and their own profilers", runtimes.run, 8),
-    "sampling": ("What a capture costs that samples ops", sampling.run, 36),
+    "sampling": ("What a capture costs that samples ops", sampling.run, 44),
     "requests": ("What seeing requests costs", request_cost.run, 9),
     "latency": ("How far latencies are from the clients'", latency.run, 3),
     "stacks": ("What sampled stacks cost", stacks.run, 9),

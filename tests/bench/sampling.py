@@ -128,11 +128,17 @@ def busy_server(daemon):
 
 
 def means_off(sampled, exact):
-    """{op: percent by which its mean differs from that of the exact captures}, of those that matter."""
+    """{op: (percent by which its mean differs from that of the exact captures, its share of the time of all)}."""
     known = [{op["name"]: op["total_ns"] / op["count"] for op in capture["top_ops"]} for capture in exact]
     work = sum(op["self_ns"] for op in sampled["top_ops"])
-    return {op["name"]: 100 * (op["mean_ns"] / statistics.mean(means[op["name"]] for means in known) - 1) for op in sampled["top_ops"]
-            if op["self_ns"] >= SHARE * work and all(op["name"] in means for means in known)}
+    return {op["name"]: (100 * (op["mean_ns"] / statistics.mean(means[op["name"]] for means in known) - 1), op["self_ns"] / work)
+            for op in sampled["top_ops"] if all(op["name"] in means for means in known)}
+
+
+def that_matter(windows):
+    """{op: [percent by which its mean differs, by window]}, of those that have so much of the time of all windows."""
+    found = {op: [w["means"][op] for w in windows if op in w["means"]] for op in windows[0]["means"]}
+    return {op: [off for off, _ in each] for op, each in found.items() if sum(share for _, share in each) >= SHARE * len(windows)}
 
 
 def sampled_window(daemon, server):
@@ -179,13 +185,13 @@ def run(stack):
     server = busy_server(daemon)
     stack.callback(server.stop)
     windows = [sampled_window(daemon, server) for _ in range(settings.TIMES)]
-    with_it, without = interval.take_pairs(2 * settings.PAIRS, lambda captured: client.attempt("before a slice", before_a_slice, daemon, server, captured))
+    with_it, without = interval.take_pairs(4 * settings.PAIRS, lambda captured: client.attempt("before a slice", before_a_slice, daemon, server, captured))
     server.stop()
     longer, counted = left_out(daemon)
     name = f"budget of {BUDGET} %, {WINDOW_S:g} s"
     in_slices, others = [lost for window in windows for lost in window["lost"]], interval.less(without, with_it)
     total = statistics.mean(in_slices) + statistics.mean(others)
-    off = {op: [w["means"][op] for w in windows if op in w["means"]] for op in windows[0]["means"]}
+    off = that_matter(windows)
     means = {op: interval.of_size(samples) for op, samples in off.items()}
     worst = max(means, key=lambda op: means[op][1])
     least = settings.USUAL["PAIRS"]
@@ -197,7 +203,7 @@ def run(stack):
             Result(f"{name}: slices", "", [w["slices"] for w in windows]),
             Result(f"{name}: mean of an op off, the worst", "%", off[worst], MEANS, value=abs(statistics.mean(off[worst])),
                    interval=settings.USUAL["TIMES"], known=means[worst]),
-            Result(f"{name}: means of ops off, the worst of a window", "%", [max(map(abs, w["means"].values())) for w in windows]),
+            Result(f"{name}: means of ops off, the worst of a window", "%", [max(abs(w["means"][op][0]) for op in off if op in w["means"]) for w in windows]),
             Result("requests longer than a slice, by the client", "", [longer], 1, at_least=True),
             Result("of these not counted as left out, or too many", "", [abs(longer - counted)], 0)], \
         {"windows": windows, "before a slice": with_it, "without": without}

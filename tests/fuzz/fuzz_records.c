@@ -12,6 +12,8 @@
 
 #define START 1000000
 #define RECORDS_MAX 4096
+/* Of a record that states its size. */
+#define RECORD_BYTES_MAX (255 * 8)
 
 /* The next record: a head from a few bytes, so that threads and sites occur again, and then as much
  * of the body as the input has. */
@@ -30,6 +32,9 @@ static void take_record(struct fuzz_input *in, uint64_t *time, uint8_t *ret)
 		size = sizeof(struct record_probe2);
 	if (head.kind == RECORD_MESSAGE && !(fuzz_take(in, 1) & 1))
 		size = sizeof(struct record_headers);
+	/* It states itself how many frames it has. */
+	if (head.kind == RECORD_STACK)
+		size = MIN(size + 8 * (size_t)fuzz_take(in, 1), (size_t)RECORD_BYTES_MAX);
 	head.size8 = (uint8_t)(size / 8 > 255 ? 0 : size / 8);
 	memset(ret, 0, size);
 	memcpy(ret, &head, sizeof(head));
@@ -52,7 +57,7 @@ static void export(const struct timeline *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static _Alignas(8) uint8_t record[sizeof(struct record_object) + 8];
+	static _Alignas(8) uint8_t record[MAX(sizeof(struct record_object), RECORD_BYTES_MAX) + 8];
 	struct correlate_target target = { .pid = 10,
 					   .name = "server",
 					   .packs = pack_set_get(UINT64_MAX) };

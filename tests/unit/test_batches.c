@@ -222,6 +222,26 @@ TEST(pieces_within_a_mark_are_linked_to_it_by_their_step_whatever_its_request_id
 	timeline_free(t);
 }
 
+TEST(after_a_loss_a_batch_that_was_being_filled_may_be_another_one)
+{
+	struct timeline *t;
+
+	begin();
+	feed(1100, 1, S_RUN, 500, 0);
+	feed(1110, 2, S_RUN, 500, 0);
+	feed(1200, 1, S_ADD, 400, 0xb0);
+	/* It began and ended, among what was lost. */
+	CHECK_EQ(correlator_note_loss(c, 1250, 1300), 0);
+	feed(1310, 2, S_ADD, 400, 0xb0);
+	feed(1400, 9, S_BATCH, 300, 0xb0);
+	feed(1450, 9, S_BATCH_END, 320, 0xb0);
+	t = finish();
+	/* Of the first one nothing is known. */
+	CHECK_EQ(t->n_batches, 1);
+	CHECK_EQ(t->batches[0].n_tasks, 1);
+	timeline_free(t);
+}
+
 TEST(a_reused_address_is_another_batch)
 {
 	struct timeline *t;

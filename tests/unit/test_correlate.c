@@ -510,6 +510,56 @@ TEST(a_thread_that_does_something_has_a_cpu_though_its_switch_to_it_was_not_seen
 	timeline_free(t);
 }
 
+TEST(a_record_that_comes_late_ends_no_wait_that_began_after_it)
+{
+	const uint16_t left = SWITCH_OUT | SWITCH_PREEMPTED;
+	struct timeline *t;
+
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(1700, 1, 9, left, 0, -1);
+	probe2(1650, 1, S_WORK, 300, 1, 2);
+	switched(1900, 9, 1, SWITCH_IN, 0, -1);
+	t = run();
+	CHECK_EQ(expect(t, "preempted", 0, 1700, 1900)->flags, 0);
+	timeline_free(t);
+}
+
+TEST(a_thread_does_not_have_its_cpu_before_another_one_left_it)
+{
+	struct timeline *t;
+
+	/* Its end on one CPU, and its begin on the other one, were lost. */
+	switched(1500, 9, 1, SWITCH_IN, 0, -1);
+	switched(1600, 9, 2, SWITCH_IN, 0, -1);
+	((struct record_switch *)records[n_records - 1])->cpu = 2;
+	switched(1800, 2, 9, SWITCH_OUT, 1, 202);
+	((struct record_switch *)records[n_records - 1])->cpu = 2;
+	switched(2000, 1, 9, SWITCH_OUT, 1, 202);
+	((struct record_switch *)records[n_records - 1])->cpu = 2;
+	t = run();
+	CHECK_EQ(t->n_slices, 2);
+	CHECK_EQ(t->slices[1].start_ns, 1800);
+	CHECK_EQ(t->slices[1].cpu, 2);
+	timeline_free(t);
+}
+
+TEST(what_a_thread_is_inside_of_ends_with_it)
+{
+	struct record_thread *r;
+	struct timeline *t;
+
+	probe2(2000, 1, S_WORK, 300, 1, 2);
+	r = add(2500, 1, RECORD_EXIT, sizeof(*r));
+	r->pid = 77;
+	r = add(2600, 1, RECORD_FORK, sizeof(*r));
+	r->pid = 77;
+	probe2(3000, 1, S_WORK, 200, 3, 4);
+	t = run();
+	for (uint64_t i = 0; i < t->n_spans; i++)
+		CHECK(t->spans[i].start_ns >= 3000 || t->spans[i].end_ns <= 2500);
+	timeline_free(t);
+}
+
 TEST(slices_of_a_cpu_that_begin_together_are_in_the_order_of_a_line)
 {
 	struct timeline *t;
@@ -864,6 +914,27 @@ TEST(threads_get_their_last_name_and_ended_processes_are_marked)
 	CHECK_STR(t->threads[0].name, "0123456789abcde");
 	CHECK(t->processes[0].ended);
 	timeline_free(t);
+}
+
+TEST(a_process_ends_with_its_last_thread_whichever_that_is)
+{
+	for (unsigned last = 0; last < 2; last++) {
+		struct timeline *t;
+		struct record_thread *r;
+
+		probe(2000, 1, S_RUN, 500, 0, 1);
+		r = add(2500, 77, RECORD_EXIT, sizeof(*r));
+		r->pid = 77;
+		r->exit = EXIT_OTHERS_LIVE;
+		if (last) {
+			r = add(2600, 1, RECORD_EXIT, sizeof(*r));
+			r->pid = 77;
+			r->exit = EXIT_LAST;
+		}
+		t = run();
+		CHECK_EQ(t->processes[0].ended, last);
+		timeline_free(t);
+	}
 }
 
 TEST(without_end_probes_an_op_ends_where_the_next_one_starts_or_the_executor_returns)

@@ -2,6 +2,7 @@
 /* Functions of scripts in sampled stacks: where they go among the frames of native code. */
 #include "daemon/correlate/sched/scripts.h"
 #include "daemon/timeline/stacks.h"
+#include "lib/base/macro.h"
 #include "tests/unit/fed.h"
 
 TEST_PACK(NULL, 0);
@@ -15,7 +16,7 @@ TEST_PACK(NULL, 0);
 
 static struct {
 	struct record_stack head;
-	__u64 frames[RECORD_USER_FRAMES + RECORD_SCRIPT_FRAMES + SCRIPT_RANGES];
+	__u64 frames[255];
 } record;
 
 static uint64_t evaluator_end = EVALUATOR_END;
@@ -107,6 +108,21 @@ TEST(functions_that_one_call_of_the_evaluator_evaluates_take_its_place)
 	t = finish();
 	check_frames(t, "1000 inner 2000 outer <module> 3000 ");
 	CHECK_EQ(t->n_warnings, 0);
+	timeline_free(t);
+}
+
+/* As nothing but a recording can have it. */
+TEST(a_record_with_more_functions_than_there_can_be_is_no_sample)
+{
+	uint64_t scripts[RECORD_SCRIPT_FRAMES + 150];
+	struct timeline *t;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(scripts); i++)
+		scripts[i] = 1000 + i;
+	begin_scripts();
+	feed_stack(NULL, 0, scripts, ARRAY_SIZE(scripts), 0);
+	t = finish();
+	CHECK_EQ(t->stacks.n_samples, 0);
 	timeline_free(t);
 }
 

@@ -115,7 +115,12 @@ void connection_end_requests(struct correlator *c, uint32_t connection, uint64_t
 			     unsigned flags)
 {
 	struct requests *r = &c->requests;
+	uint32_t first;
 
+	/* From the oldest one of HTTP/1 on, each of which is found at once. */
+	while ((first = connections_get(&c->connections, connection)->http1.first) != NO_REQUEST &&
+	       !requests_state(r, first)->answered)
+		request_end(c, first, time, flags);
 	for (uint32_t i = requests_count(r);
 	     i > 0 && connections_get(&c->connections, connection)->n_open; i--)
 		if (requests_state(r, i - 1)->connection == connection &&
@@ -367,11 +372,14 @@ void connection_make_ambiguous(struct correlator *c, uint32_t connection)
 {
 	struct requests *r = &c->requests;
 
-	for (uint32_t i = 0; i < requests_count(r); i++)
+	struct connection *conn = connections_get(&c->connections, connection);
+
+	for (uint32_t i = conn->ambiguous_until; i < requests_count(r); i++)
 		if (requests_state(r, i)->connection == connection) {
 			requests_get(r, i)->flags |= REQUEST_LOST;
 			requests_state(r, i)->ambiguous = true;
 		}
+	conn->ambiguous_until = requests_count(r);
 }
 
 void connections_done(struct connections *c)

@@ -31,10 +31,11 @@ struct connection {
 	bool server, client, open;
 	/* Encrypted bytes were seen at its socket; decrypted ones were. */
 	bool encrypted, decrypted;
-	bool at_library;                 /* it is one of gRPC's library; its socket is unknown */
-	uint8_t passed;                  /* enum passed */
-	uint32_t first_held;             /* request whose answer is in the socket; NO_REQUEST */
-	uint64_t last_ns;                /* when a message last passed */
+	bool at_library;          /* it is one of gRPC's library; its socket is unknown */
+	uint8_t passed;           /* enum passed */
+	uint32_t ambiguous_until; /* requests before this index are, as far as they are its */
+	uint32_t first_held;      /* request whose answer is in the socket; NO_REQUEST */
+	uint64_t last_ns;         /* when a message last passed */
 	struct connection_fields fields; /* fields.c */
 	struct http1_connection http1;   /* http1.c */
 	struct http2_connection http2;   /* http2.c */

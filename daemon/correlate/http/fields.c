@@ -94,8 +94,10 @@ void fields_on_field(struct correlator *c, uint32_t connection, const struct rec
 		return;
 	text = text_of_field(c, r);
 	if (r->name == FIELD_REQUEST_LINE) {
-		if (r->direction == MESSAGE_READ)
+		if (r->direction == MESSAGE_READ) {
 			conn->fields.line = text;
+			conn->fields.line_ns = c->now;
+		}
 		return;
 	}
 	f = fields_get(c, conn, r->direction);
@@ -173,7 +175,9 @@ static void set_request_line(struct correlator *c, struct request *q, uint32_t l
 
 void fields_use_request_line(struct correlator *c, struct connection *conn, struct request *q)
 {
-	if (conn->fields.line != TEXT_NONE)
+	/* After a loss it may be that of another request. */
+	if (conn->fields.line != TEXT_NONE &&
+	    !losses_within(&c->losses, conn->fields.line_ns, c->now))
 		set_request_line(c, q, conn->fields.line);
 	conn->fields.line = TEXT_NONE;
 }

@@ -14,7 +14,8 @@ struct request;
 /* A connection's header tables, and the fields of the message that begins. */
 struct connection_fields {
 	struct fields *directions; /* HTTP/2: one for each direction; NULL: none yet */
-	uint32_t line; /* HTTP/1: the first line of the request that begins; TEXT_NONE */
+	uint32_t line;    /* HTTP/1: the first line of the request that begins; TEXT_NONE */
+	uint64_t line_ns; /* when that came */
 };
 
 #define CONNECTION_FIELDS_NONE ((struct connection_fields){ .line = UINT32_MAX })

@@ -25,7 +25,8 @@ enum batch_progress {
 
 /* Beside a batch of the timeline, which has its times only at the end. */
 struct batch_state {
-	uint64_t span; /* index, NO_SPAN: its processing was not seen */
+	uint64_t span;      /* index, NO_SPAN: its processing was not seen */
+	uint64_t queued_ns; /* when its last task was */
 	enum batch_progress progress;
 };
 
@@ -84,13 +85,18 @@ static uint32_t add(struct correlator *c, uint64_t key)
 	return t->n_batches++;
 }
 
-/* The batch that is being filled at that address: after one has begun, it is another one. */
+/* The batch that is being filled at that address. After one has begun, it is another one, and it
+ * may be after a loss. */
 static uint32_t find_open(struct correlator *c, uint64_t key)
 {
 	uint32_t batch = find(c, key);
 
-	return batch != BATCH_NONE && state_of(c, batch)->progress == BATCH_OPEN ? batch
-										 : add(c, key);
+	if (batch == BATCH_NONE || state_of(c, batch)->progress != BATCH_OPEN ||
+	    losses_within(&c->losses, state_of(c, batch)->queued_ns, c->now))
+		batch = add(c, key);
+	if (batch != BATCH_NONE)
+		state_of(c, batch)->queued_ns = c->now;
+	return batch;
 }
 
 static void add_task(struct correlator *c, uint64_t key, uint64_t time, uint64_t run)

@@ -100,7 +100,7 @@ void labels_close(struct correlator *c, const struct entry *e)
 		end_innermost(c, labels, e->record->head.time, false);
 }
 
-static void truncate_thread(struct correlator *c, uint32_t thread, uint64_t time)
+void labels_truncate_thread(struct correlator *c, uint32_t thread, uint64_t time)
 {
 	struct thread_labels *labels = &thread_state(c, thread)->labels;
 
@@ -111,12 +111,12 @@ static void truncate_thread(struct correlator *c, uint32_t thread, uint64_t time
 void labels_truncate(struct correlator *c, uint64_t time)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++)
-		truncate_thread(c, i, time);
+		labels_truncate_thread(c, i, time);
 }
 
 void labels_truncate_process(struct correlator *c, uint32_t process, uint64_t time)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++)
 		if (c->t->threads[i].process == process)
-			truncate_thread(c, i, time);
+			labels_truncate_thread(c, i, time);
 }

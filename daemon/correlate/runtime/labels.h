@@ -28,6 +28,7 @@ void labels_close(struct correlator *c, const struct entry *e);
 /* The labels that threads are inside of, of all threads or of those of one process, go on after
  * that time, unseen. */
 void labels_truncate(struct correlator *c, uint64_t time);
+void labels_truncate_thread(struct correlator *c, uint32_t thread, uint64_t time);
 void labels_truncate_process(struct correlator *c, uint32_t process, uint64_t time);
 /* Whether there is room for another name: a server can make names up, so their number is limited.
  */

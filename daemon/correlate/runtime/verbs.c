@@ -115,7 +115,7 @@ void verbs_note_next(struct correlator *c, const struct record *r)
 		f->next_ns = r->time;
 }
 
-static void close_thread(struct correlator *c, struct thread_state *s)
+static void close_thread(struct correlator *c, struct thread_state *s, uint64_t end)
 {
 	while (frames_count(&s->frames)) {
 		const struct frame *f = frames_top(&s->frames);
@@ -130,18 +130,24 @@ static void close_thread(struct correlator *c, struct thread_state *s)
 			nesting_pop(c, s, 0, false);
 		else if (f->ends_at_next && threads_left_ns(&s->cpu) > nesting_span(c, f)->start_ns)
 			nesting_pop(c, s, 0, false);
-		else if (piece && f->last_ns > nesting_span(c, f)->start_ns &&
-			 f->last_ns < c->end_ns)
+		else if (piece && f->last_ns > nesting_span(c, f)->start_ns && f->last_ns < end)
 			nesting_pop(c, s, 0, false);
 		else
-			nesting_pop(c, s, c->end_ns, true);
+			nesting_pop(c, s, end, true);
 	}
 }
 
 void verbs_close(struct correlator *c)
 {
 	for (uint32_t i = 0; i < c->t->n_threads; i++)
-		close_thread(c, thread_state(c, i));
+		close_thread(c, thread_state(c, i), c->end_ns);
+}
+
+void verbs_end_thread(struct correlator *c, uint32_t thread, uint64_t time)
+{
+	close_thread(c, thread_state(c, thread), time);
+	labels_truncate_thread(c, thread, time);
+	contexts_end_thread(c, thread);
 }
 
 void verbs_end_process(struct correlator *c, uint32_t process, uint64_t time)

@@ -18,6 +18,8 @@ static void set_name(struct thread *t, const struct record_thread *r)
 /* A process has ended, or become another program. */
 static void end_process(struct correlator *c, unsigned target, const struct record_thread *r)
 {
+	if (c->t->processes[target].ended && r->head.kind == RECORD_EXIT)
+		return;
 	c->t->processes[target].ended = true;
 	memory_end_process(c, target, r->head.time);
 	streams_end_process(c, target, r->head.time);
@@ -25,6 +27,14 @@ static void end_process(struct correlator *c, unsigned target, const struct reco
 		verbs_end_process(c, target, r->head.time);
 		targets_replace(&c->targets, target);
 	}
+}
+
+/* The last thread may be any. */
+static bool ends_process(const struct record_thread *r)
+{
+	if (r->head.kind != RECORD_EXIT)
+		return r->head.kind == RECORD_EXEC;
+	return r->exit == EXIT_UNKNOWN ? r->head.tid == r->pid : r->exit == EXIT_LAST;
 }
 
 void processes_on_thread(struct correlator *c, const struct record_thread *r)
@@ -46,11 +56,11 @@ void processes_on_thread(struct correlator *c, const struct record_thread *r)
 			continue;
 		c->t->threads[thread].process = i;
 		set_name(&c->t->threads[thread], r);
-		if (r->head.kind == RECORD_EXIT)
+		if (r->head.kind == RECORD_EXIT) {
+			verbs_end_thread(c, thread, r->head.time);
 			thread_table_ended(c, thread);
-		/* The thread group's first thread ends last. */
-		if (current && (r->head.kind == RECORD_EXEC ||
-				(r->head.kind == RECORD_EXIT && r->head.tid == r->pid)))
+		}
+		if (current && ends_process(r))
 			end_process(c, i, r);
 	}
 }

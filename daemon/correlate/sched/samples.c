@@ -19,6 +19,7 @@
 static bool is_whole(const struct record_stack *r)
 {
 	return r->n_user <= RECORD_USER_FRAMES && r->n_kernel <= RECORD_KERNEL_FRAMES &&
+	       SCRIPT_FRAMES(r->script) <= RECORD_SCRIPT_FRAMES &&
 	       sizeof(*r) + (r->n_user + r->n_kernel + scripts_words(r)) * sizeof(uint64_t) <=
 		       r->head.size8 * sizeof(uint64_t);
 }

@@ -120,6 +120,13 @@ static void thread_was(struct correlator *c, uint32_t thread, bool on_cpu, uint1
 		c->t->spans[s->off_span].flags |= SPAN_TRUNCATED_START;
 }
 
+/* Which CPU the thread has, and that it did not have it before that time. */
+static void has_since(struct thread_cpu *s, uint16_t cpu, uint64_t switched)
+{
+	s->number = cpu;
+	s->since_ns = MAX(s->since_ns, switched);
+}
+
 static uint32_t reason_of(struct correlator *c, const struct record_switch *r)
 {
 	const char *call = syscall_name(r->syscall);
@@ -202,7 +209,8 @@ void threads_on_seen(struct correlator *c, uint32_t thread, uint64_t time)
 {
 	struct thread_cpu *s = &thread_state(c, thread)->cpu;
 
-	if (s->on_cpu || s->off_span == NO_SPAN)
+	/* A record may come late: it is of before. */
+	if (s->on_cpu || s->off_span == NO_SPAN || time < c->t->spans[s->off_span].start_ns)
 		return;
 	wait_after_quota(c, thread, time);
 	if (s->off_span != NO_SPAN)
@@ -252,10 +260,11 @@ void threads_on_switch(struct correlator *c, const struct record_switch *r)
 		if (c->error)
 			return;
 		thread_was(c, thread, true, r->cpu, switched);
-		threads_on_seen(c, thread, now);
-		thread_state(c, thread)->cpu.number = r->cpu;
+		has_since(&thread_state(c, thread)->cpu, r->cpu, switched);
 		if (thread_state(c, thread)->cpu.on_cpu)
 			add_slice(c, thread, now, reason);
+		else
+			threads_on_seen(c, thread, now);
 		thread_state(c, thread)->cpu.on_cpu = false;
 		thread_state(c, thread)->cpu.waker = -1;
 		thread_state(c, thread)->cpu.blocked_in = r->syscall;
