@@ -45,6 +45,14 @@ static void take_record(struct fuzz_input *in, uint64_t *time, uint8_t *ret)
 	in->size -= n;
 }
 
+/* As a capture does by the symbols of files. */
+static void name_functions(struct stacks *s)
+{
+	for (size_t i = 0; i < s->n_frames; i++)
+		if (s->frames[i].function == STACK_NONE)
+			(void)stacks_function(s, "function", "", &s->frames[i].function);
+}
+
 static void export(const struct timeline *t)
 {
 	for (const struct exporter *const *e = exporters; *e; e++) {
@@ -93,8 +101,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		take_record(&in, &time, record);
 		correlator_feed(c, (const struct record *)record);
 	}
-	if (correlator_finish(c, time + 10, 5000000000, &timeline) >= 0)
+	if (correlator_finish(c, time + 10, 5000000000, &timeline) >= 0) {
+		name_functions(&timeline->stacks);
 		export(timeline);
+	}
 	timeline_free(timeline);
 	correlator_free(c);
 	return 0;
