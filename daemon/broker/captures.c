@@ -369,10 +369,9 @@ static bool target_is_lost(const struct captures *s, const struct capture *c,
 		return true;
 	if (r == 0 && t->used & ~kinds)
 		r = -EACCES;
-	/* Without a descriptor its facts cannot be read, for instance. */
-	if (r < 0 && r != -EACCES)
+	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
 		snprintf(text, sizeof(text), "who it is cannot be read: %s", strerror(-r));
-	if (r < 0)
+	if (r == -EACCES || r == -EMFILE || r == -ENFILE || r == -ENOMEM)
 		s->options.lost((uint32_t)(c - s->captures), t->pid, text, s->options.data);
 	t->kinds = kinds;
 	return r < 0;

@@ -8,10 +8,8 @@
 #include <sys/stat.h>
 
 #include "daemon/broker/identity.h"
-#include "daemon/broker/limits.h"
 #include "daemon/broker/mappings.h"
 #include "lib/base/macro.h"
-#include "lib/base/share.h"
 
 struct files {
 	pthread_mutex_t lock;
@@ -62,41 +60,21 @@ static struct file *file_get(struct files *s, uint32_t id)
 	return i < BROKER_MAX_FILES && s->list[i].fd >= 0 ? &s->list[i] : NULL;
 }
 
-/* A free place for a file of the user's; NULL: the user has no more, or all do. */
-static struct file *find_room(struct files *s, uid_t user)
-{
-	const struct share share = { .all = BROKER_MAX_FILES, .per_user = BROKER_MAX_USER_FILES };
-	struct file *found = NULL;
-	unsigned all = 0, own = 0;
-
-	for (struct file *f = s->list; f < s->list + BROKER_MAX_FILES; f++) {
-		all += f->fd >= 0;
-		own += f->fd >= 0 && f->user == user;
-		if (f->fd < 0 && !found)
-			found = f;
-	}
-	return share_grant(&share, user, all, own, 1) == SHARE_GRANTED ? found : NULL;
-}
-
 static int open_file(struct files *s, struct broker_message *m)
 {
 	pid_t pid = (pid_t)m->pid;
-	struct file *f;
+	struct file *f = s->list;
 	struct stat st;
 	uid_t user;
 	int r;
 
+	while (f < s->list + BROKER_MAX_FILES && f->fd >= 0)
+		f++;
+	if (f == s->list + BROKER_MAX_FILES)
+		return -EMFILE;
 	r = identity_of_process(pid, &user);
 	if (r < 0)
 		return r;
-	f = find_room(s, user);
-	if (!f) {
-		snprintf(
-			m->text, sizeof(m->text),
-			"processes of user %u hold all files that one user's may; wait for a capture to end",
-			user);
-		return -EBUSY;
-	}
 	f->fd = mappings_open(pid, m->start, m->end, &f->offset);
 	if (f->fd < 0)
 		return f->fd;

@@ -20,8 +20,7 @@ static inline bool is_out_of_room(int error)
 #define BROKER_MAX_FILES 512
 /* With sites in one capture; a front may name a file several times. */
 #define BROKER_MAX_CAPTURE_FILES 512
-/* Of one user's processes; and of these, with a plan that is in use. */
-#define BROKER_MAX_USER_FILES 256
+/* Files of one user's processes with a plan that is in use. */
 #define BROKER_MAX_USER_PLANS 128
 #define BROKER_MAX_CAPTURES 16
 /* Of one user besides root, whatever the front does. */

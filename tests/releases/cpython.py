@@ -11,8 +11,8 @@ import test_scripts
 
 TEXT = """The builds are those of python-build-standalone, which uv installs; besides, Debian's 3.11 is tested. A program counts the CPU time of its functions, by
 its threads' own clocks: the shares that sampled stacks show differ by so much at most. Another program makes functions, each with a file of its own, and frees
-them: those that stacks show, and how many have another one's file. Servers with a task of asyncio for each request, and for each connection, hand runs of TensorFlow's
-library for C to threads; their requests are compared with the logs of clients and servers.
+them: those that stacks show, and how many have another one's file. A server with a task of asyncio for each request hands runs of TensorFlow's library for C to
+threads; its requests are compared with the logs of clients and server. Of one with a task for each connection only wrong ones are counted.
 
 | release | samples | shares differ by | functions made | wrong | requests compared | with exactly their run | requests wrong |
 |---|---|---|---|---|---|---|---|

@@ -356,25 +356,17 @@ TEST(a_run_is_of_the_request_that_is_answered_in_a_context_made_for_it)
 	check_runs_are_of("121");
 }
 
-TEST(a_run_is_of_the_request_that_is_answered_in_the_context_of_its_connection)
+/* What its task does after an answer looks like what it does for the next request. */
+TEST(a_context_that_lasts_for_a_connection_leads_to_no_request)
 {
 	begin();
 	for (uint32_t round = 0; round < 2; round++) {
-		for (uint32_t i = 1; i <= 2; i++) {
-			reads_only(i);
-			calls(TASK + i, CALL + i);
-		}
-		works(WORKER, CALL + 2);
-		works(OTHER, CALL + 1);
-		for (uint32_t i = 1; i <= 2; i++)
-			answers_in(TASK + i, 0, i);
+		reads_only(1);
+		calls(TASK, CALL);
+		works(WORKER, CALL);
+		answers_in(TASK, 0, 1);
 	}
-	/* It is made before anything was read. */
-	calls(TASK + 1, CALL + 1);
-	reads_only(1);
-	works(WORKER, CALL + 1);
-	answers_in(TASK + 1, 0, 1);
-	check_runs_are_of("22-11");
+	check_runs_are_of("--");
 }
 
 TEST(a_context_that_answers_several_connections_leads_to_no_request)
@@ -422,21 +414,20 @@ TEST(a_client_that_does_not_wait_for_its_answers_has_runs_only_by_their_contexts
 TEST(what_goes_on_after_the_answer_has_no_request)
 {
 	begin();
-	for (uint32_t by_connection = 0; by_connection < 2; by_connection++) {
-		uint64_t task = by_connection ? TASK + 8 : TASK, in = by_connection ? 0 : OTHERS;
-		uint64_t call = CALL + by_connection;
-
-		reads_only(1);
-		if (in)
-			calls(task, in);
-		calls(in ?: task, call);
-		works(WORKER, call);
-		answers_in(task, in, 1);
-		reads_only(1);
-		works(WORKER, call);
-		answers_in(task, in ? in + 1 : 0, 1);
+	reads_only(1);
+	calls(TASK, OTHERS);
+	calls(OTHERS, OTHERS + 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		calls(OTHERS + 1, CALL + i);
+		works(WORKER, CALL + i);
 	}
-	check_runs_are_of("----");
+	answers_in(TASK, OTHERS, 1);
+	/* That it was made for the first one is known also when that one's context has ended. */
+	does(LOOP, S_EMPTY, OTHERS);
+	reads_only(2);
+	calls(OTHERS + 1, CALL);
+	works(WORKER, CALL);
+	check_runs_are_of("---");
 }
 
 TEST(a_context_whose_maker_has_ended_is_not_of_the_one_at_its_address)

@@ -11,18 +11,17 @@
 
 struct correlator;
 
-/* Runs that wait for an answer; 24 bytes each, and 16 for each context in which one waits. */
+/* Runs that wait for an answer; 24 bytes each, and 8 for each context in which one waits. */
 #define WRITERS_RUNS_MAX (1u << 20)
 
 /* Zeros at first. */
 struct writers {
-	struct lineage *contexts; /* by the number of the context */
-	struct writer *list;
+	uint32_t *numbers; /* by the number of the context */
+	struct lineage *list;
 	struct waiting_run *runs;
 	struct wait *waits;
-	struct past_answer *answers;
-	uint64_t contexts_size, size, runs_size, waits_size, answers_size;
-	uint32_t n, n_runs, n_waits, n_answers;
+	uint64_t numbers_size, size, runs_size, waits_size;
+	uint32_t n, n_runs, n_waits;
 	uint64_t n_left_out;
 };
 
@@ -40,7 +39,7 @@ struct answered_run {
 	uint32_t request;
 };
 bool writers_next(const struct correlator *c, uint32_t *at, struct answered_run *ret);
-/* Runs that wait for no answer, for lack of room. */
+/* Runs and contexts that were left out for lack of room. */
 uint64_t writers_left_out(const struct writers *w);
 /* No context is known any more. */
 void writers_forget(struct writers *w);

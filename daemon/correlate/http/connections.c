@@ -153,6 +153,7 @@ uint32_t connection_add(struct correlator *c, uint32_t process)
 					    .fields = CONNECTION_FIELDS_NONE,
 					    .http1 = HTTP1_CONNECTION_NEW,
 					    .first_held = NO_REQUEST,
+					    .ambiguous_until = requests_count(&c->requests),
 					    .open = true };
 	return all->n++;
 }

@@ -15,6 +15,7 @@
 #include "daemon/correlate/runtime/ops.h"
 #include "daemon/correlate/runtime/runs.h"
 #include "daemon/correlate/runtime/stages.h"
+#include "lib/base/macro.h"
 
 typedef void (*verb_fn)(struct correlator *c, const struct entry *e);
 
@@ -133,7 +134,7 @@ static void close_thread(struct correlator *c, struct thread_state *s, uint64_t 
 		else if (piece && f->last_ns > nesting_span(c, f)->start_ns && f->last_ns < end)
 			nesting_pop(c, s, 0, false);
 		else
-			nesting_pop(c, s, end, true);
+			nesting_pop(c, s, MAX(end, nesting_span(c, f)->start_ns), true);
 	}
 }
 
