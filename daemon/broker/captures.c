@@ -329,6 +329,7 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 {
 	const struct broker_sites chosen = m->sites;
 	struct capture *c = capture_get(s, m->id);
+	bool is_used = false;
 	int r;
 
 	if (!c || m->index >= c->n_targets || file->pid != c->targets[m->index].pid)
@@ -349,14 +350,17 @@ int captures_sites(struct captures *s, struct broker_message *m, struct mapped_f
 	c->files[c->n_files++] = file->fd;
 	file->has_seccomp = seccomp_filters(file->pid);
 	for (unsigned i = 0; i < PLAN_SITES_MAX && r >= 0; i++)
-		if (chosen.words[i / 64] & UINT64_C(1) << i % 64)
+		if (chosen.words[i / 64] & UINT64_C(1) << i % 64) {
 			r = i < file->plan->n_sites ? add_site(s, c, m, file, &file->plan->sites[i])
 						    : -EINVAL;
+			is_used |= r >= 0;
+		}
+	if (!is_used)
+		close(c->files[--c->n_files]);
 	return MIN(r, 0);
 }
 
-/* Whether a target has ended, or its client may not profile it any more: it became another program
- * by exec, or the rules are others. */
+/* Whether a target has ended, or its client may not profile it any more. */
 static bool target_is_lost(const struct captures *s, const struct capture *c,
 			   struct attach_target *t)
 {
@@ -369,9 +373,9 @@ static bool target_is_lost(const struct captures *s, const struct capture *c,
 		return true;
 	if (r == 0 && t->used & ~kinds)
 		r = -EACCES;
-	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+	if (r == -EMFILE || r == -ENFILE)
 		snprintf(text, sizeof(text), "who it is cannot be read: %s", strerror(-r));
-	if (r == -EACCES || r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+	if (r == -EACCES || r == -EMFILE || r == -ENFILE)
 		s->options.lost((uint32_t)(c - s->captures), t->pid, text, s->options.data);
 	t->kinds = kinds;
 	return r < 0;
