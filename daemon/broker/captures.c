@@ -368,8 +368,7 @@ static bool target_is_lost(const struct captures *s, const struct capture *c,
 	unsigned kinds = 0;
 	int r = decide(s, c, t->pid, &kinds, text, sizeof(text));
 
-	/* The facts were those of this process only if it has not ended since. */
-	if (pidfd_ended(t->pidfd))
+	if (pidfd_ended(t->pidfd)) /* they may be facts of another process */
 		return true;
 	if (r == 0 && t->used & ~kinds)
 		r = -EACCES;
