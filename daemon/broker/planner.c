@@ -136,10 +136,8 @@ static struct entry *find_room(struct planner *p, uid_t user)
 		if (e->state != FREE && (e->state != DONE || e->references)) {
 			all++;
 			own += e->user == user;
-		}
-		if (e->state == FREE || (e->state == DONE && !e->references)) {
-			if (!found || e->used_ns < found->used_ns)
-				found = e;
+		} else if (!found || e->used_ns < found->used_ns) {
+			found = e;
 		}
 	}
 	if (!found || pending >= USER_PENDING_MAX ||

@@ -18,7 +18,7 @@
 static int find_jump(const struct elf_image *image, const char *name, uint64_t *ret_function,
 		     uint64_t *ret_size)
 {
-	uint64_t address, start, size, offset;
+	uint64_t address, size, offset;
 	uint8_t code[CODE_MAX];
 	size_t n = 0;
 	int64_t to;
@@ -26,21 +26,14 @@ static int find_jump(const struct elf_image *image, const char *name, uint64_t *
 
 	r = elf_lookup(image, name, &address);
 	if (r >= 0)
-		r = elf_image_code_offset(image, address, &offset);
+		r = elf_function_at(image, address, &offset, &size);
 	if (r >= 0)
-		r = elf_function_bounds(image, address, &start, &size);
-	if (r >= 0)
-		r = elf_image_read_code(image, offset, code,
-					MIN(start + size - address, sizeof(code)), &n);
+		r = elf_image_read_code(image, offset, code, MIN(size, sizeof(code)), &n);
 	if (r < 0)
 		return r;
-	if (start != address || !site_find_jump(code, n, &to))
+	if (!site_find_jump(code, n, &to))
 		return -ENOENT;
-	address += (uint64_t)to;
-	r = elf_image_code_offset(image, address, ret_function);
-	if (r >= 0)
-		r = elf_function_bounds(image, address, &start, ret_size);
-	return r < 0 || start == address ? r : -ENOENT;
+	return elf_function_at(image, address + (uint64_t)to, ret_function, ret_size);
 }
 
 /* The same of the function that a word of the exported object leads to. */
@@ -48,9 +41,9 @@ static int find_by_word(const struct elf_image *image, const char *object, unsig
 			uint64_t *ret_function, uint64_t *ret_size)
 {
 	_cleanup_(elf_words_freep) struct elf_words *words = NULL;
-	uint64_t address, start;
 	struct word word = {};
 	const char *reason;
+	uint64_t address;
 	int r;
 
 	r = elf_lookup(image, object, &address);
@@ -58,13 +51,10 @@ static int find_by_word(const struct elf_image *image, const char *object, unsig
 		r = elf_words_open(image, &words, &reason);
 	if (r >= 0)
 		r = elf_words_get(words, address + number * sizeof(uint64_t), &word);
-	if (r >= 0)
-		r = elf_image_code_offset(image, word.value, ret_function);
-	if (r >= 0)
-		r = elf_function_bounds(image, word.value, &start, ret_size);
 	if (r < 0)
 		return r;
-	return word.may_point && start == word.value ? 0 : -ENOENT;
+	return word.may_point ? elf_function_at(image, word.value, ret_function, ret_size)
+			      : -ENOENT;
 }
 
 /* -ENOENT: the file has no such function, or no site in it. */

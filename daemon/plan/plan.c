@@ -86,6 +86,14 @@ int plan_add(struct plan *plan, const struct elf_image *image, const struct plan
 	return 0;
 }
 
+bool plan_has_function(const struct plan *plan, uint64_t function)
+{
+	for (unsigned i = 0; i < plan->n_sites; i++)
+		if (plan->sites[i].function == function)
+			return true;
+	return false;
+}
+
 bool plan_finds(const struct plan *plan, unsigned spec)
 {
 	for (unsigned i = 0; i < plan->n_sites; i++)

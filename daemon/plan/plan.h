@@ -79,6 +79,9 @@ bool plan_lacks(int error);
 /* Which arguments the row needs, a bit each. */
 uint64_t plan_arguments(const struct probe_row *row);
 
+/* Whether the function at that offset of the file is in it. */
+bool plan_has_function(const struct plan *plan, uint64_t function);
+
 /* Whether functions of this row were found. */
 bool plan_finds(const struct plan *plan, unsigned spec);
 

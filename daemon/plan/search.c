@@ -49,16 +49,13 @@ static int on_class(const struct rtti_class *class, void *data)
 					  p->plan->packs->owners[p->spec], p->plan->build_id) };
 	uint32_t slot = row->slot_from_end ? class->n_slots - row->slot_from_end : row->slot;
 	_cleanup_free_ char *symbol = NULL;
-	uint64_t address, start;
+	uint64_t address;
 
-	if (elf_rtti_slot(p->rtti, class, slot, &address) < 0 ||
-	    elf_image_code_offset(p->image, address, &site.function) < 0 ||
-	    elf_function_bounds(p->image, address, &start, &site.size) < 0 || start != address)
-		return 0;
 	/* Classes share the functions that they do not override. */
-	for (unsigned i = 0; i < p->plan->n_sites; i++)
-		if (p->plan->sites[i].function == site.function)
-			return 0;
+	if (elf_rtti_slot(p->rtti, class, slot, &address) < 0 ||
+	    elf_function_at(p->image, address, &site.function, &site.size) < 0 ||
+	    plan_has_function(p->plan, site.function))
+		return 0;
 	if (asprintf(&symbol, "%s, slot %u", class->name, slot) < 0)
 		return -ENOMEM;
 	site.symbol = symbol;

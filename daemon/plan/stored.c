@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/plan/stored.h"
-#include "daemon/plan/search.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/plan/search.h"
 #include "lib/base/macro.h"
 #include "lib/elf/image.h"
 #include "lib/elf/lookup.h"

@@ -30,20 +30,12 @@ static int begin(struct tables *t, const struct table_path *path)
 	return t->is_unreadable ? 0 : r < 0 ? r : 1;
 }
 
-static bool is_planned(const struct plan *plan, uint64_t function)
-{
-	for (unsigned i = 0; i < plan->n_sites; i++)
-		if (plan->sites[i].function == function)
-			return true;
-	return false;
-}
-
 static int add_function(struct tables *t, unsigned spec)
 {
 	const struct probe_row *row = t->plan->packs->rows[spec];
 	struct plan_site site = { .spec = spec, .source = SYMBOL_TABLE };
 	_cleanup_free_ char *symbol = NULL;
-	uint64_t address, start;
+	uint64_t address;
 	struct elf_table table;
 	int r;
 
@@ -51,12 +43,10 @@ static int add_function(struct tables *t, unsigned spec)
 	if (r >= 0)
 		r = elf_table_function(t->image, t->words, &table, row->entry, &address);
 	if (r >= 0)
-		r = elf_image_code_offset(t->image, address, &site.function);
-	if (r >= 0)
-		r = elf_function_bounds(t->image, address, &start, &site.size);
+		r = elf_function_at(t->image, address, &site.function, &site.size);
 	if (r < 0)
 		return plan_lacks(r) ? 0 : r;
-	if (start != address || is_planned(t->plan, site.function))
+	if (plan_has_function(t->plan, site.function))
 		return 0;
 	if (asprintf(&symbol, "%s, entry %u", row->table->function, row->entry) < 0)
 		return -ENOMEM;

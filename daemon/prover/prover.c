@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/prover/prover.h"
-#include "daemon/plan/search.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 
 #include "daemon/broker/channel.h"
 #include "daemon/plan/proof.h"
+#include "daemon/plan/search.h"
 #include "daemon/plan/stored.h"
 #include "daemon/plan/version.h"
 #include "daemon/sandbox/sandbox.h"

@@ -239,3 +239,14 @@ int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_
 	*ret_size = size;
 	return 0;
 }
+
+int elf_function_at(const struct elf_image *image, uint64_t address, uint64_t *ret_offset,
+		    uint64_t *ret_size)
+{
+	uint64_t start;
+	int r = elf_image_code_offset(image, address, ret_offset);
+
+	if (r >= 0)
+		r = elf_function_bounds(image, address, &start, ret_size);
+	return r < 0 || start == address ? r : -ENOENT;
+}

@@ -17,6 +17,10 @@
  */
 int elf_function_bounds(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
 			uint64_t *ret_size);
+/* Of the function that begins at that address: where it is in the file, and its size in bytes.
+ * Errors as elf_function_bounds(), and -ENOENT: it begins elsewhere, or is no code. */
+int elf_function_at(const struct elf_image *image, uint64_t address, uint64_t *ret_offset,
+		    uint64_t *ret_size);
 
 /* A row of .eh_frame_hdr: the start of code, and the place of its FDE, both relative to the
  * table's address. */

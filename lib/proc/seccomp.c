@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* A process with more threads is as one of which it is unknown: each takes about 20 us. */
+/* Of a process with more threads it is not determined: each takes about 20 us. */
 #define THREADS_MAX 2048
 
 /* -1: unknown; -ENOENT: the thread has ended. */

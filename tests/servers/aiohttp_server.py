@@ -7,16 +7,13 @@ Serves MODEL-DIRECTORY/VERSION (the highest) under the directory's name until SI
 """
 import argparse
 import asyncio
-import concurrent.futures
 import socket
-import threading
 
 from aiohttp import web
 
 from serving import Truth, add_arguments, load_models, predict
-from truth import run_until_signal, timed
-
-WORKERS = 4
+from tasks import new_loop, run_loop
+from truth import timed
 
 
 def application(models, truth):
@@ -39,18 +36,10 @@ def main():
     options = parser.parse_args()
     models, truth = load_models("aiohttp_server", options), Truth(options.truth) if options.truth else None
     listener = socket.create_server(("127.0.0.1", options.port), backlog=1024)
-    loop = asyncio.new_event_loop()
-    loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(WORKERS))
-    runner = web.AppRunner(application(models, truth), access_log=None)
+    loop, runner = new_loop(), web.AppRunner(application(models, truth), access_log=None)
     loop.run_until_complete(runner.setup())
     loop.run_until_complete(web.SockSite(runner, listener, backlog=1024).start())
-    thread = threading.Thread(target=loop.run_forever, name="aiohttp_loop")
-    thread.start()
-    run_until_signal(listener.getsockname()[1])
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    if truth:
-        truth.write()
+    run_loop(loop, "aiohttp_loop", listener.getsockname()[1], truth)
 
 
 if __name__ == "__main__":

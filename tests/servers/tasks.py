@@ -61,16 +61,28 @@ def reader_of(answers):
     return serve_connection
 
 
+def new_loop():
+    """A loop with a pool of threads."""
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(WORKERS))
+    return loop
+
+
+def run_loop(loop, name, port, truth):
+    """On a thread of that name, until a signal; then truth, which may be None, is written."""
+    thread = threading.Thread(target=loop.run_forever, name=name)
+    thread.start()
+    run_until_signal(port)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    if truth:
+        truth.write()
+
+
 def serve(predict, truth, by_connection=False):
     """predict and truth as of asgi.serve()."""
-    answers, loop = Answers(predict, truth), asyncio.new_event_loop()
-    loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(WORKERS))
+    answers, loop = Answers(predict, truth), new_loop()
     where = {"host": "127.0.0.1", "port": 0, "backlog": 1024}
     server = loop.run_until_complete(asyncio.start_server(reader_of(answers), **where) if by_connection
                                      else loop.create_server(lambda: Connection(answers), **where))
-    thread = threading.Thread(target=loop.run_forever, name="tasks_loop")
-    thread.start()
-    run_until_signal(server.sockets[0].getsockname()[1])
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    truth.write()
+    run_loop(loop, "tasks_loop", server.sockets[0].getsockname()[1], truth)

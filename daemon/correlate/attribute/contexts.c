@@ -25,7 +25,7 @@
 #include "daemon/correlate/runtime/nesting.h"
 #include "lib/base/macro.h"
 
-/* 12 bytes each, 40 in the map, and 32 in writers.c. */
+/* 12 bytes each, 40 in the map, and 4 in writers.c. */
 #define CONTEXTS_MAX (1u << 20)
 /* Kept until the window closes: 60 MB. */
 #define CONTEXT_RUNS_MAX (4u << 20)
@@ -438,7 +438,7 @@ static void warn(struct correlator *c)
 	if (r >= 0 && writers_left_out(&c->writers))
 		r = timeline_warn(
 			c->t,
-			"%llu runs have a request by inference only: a capture holds %u runs of which only the context of the answer shows it.",
+			"%llu runs have a request by inference only: a capture holds %u runs, and as many contexts, of which only the answer shows it.",
 			(unsigned long long)writers_left_out(&c->writers), WRITERS_RUNS_MAX);
 	if (r < 0)
 		c->error = -ENOMEM;

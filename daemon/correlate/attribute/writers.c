@@ -17,7 +17,7 @@
 
 #include "daemon/correlate/correlator.h"
 
-/* 32 bytes each. One is kept after its end: what was made in it goes on. */
+/* 24 bytes each. One is kept after its end: what was made in it goes on. */
 #define LINEAGES_MAX (1u << 20)
 /* A context, and those that it goes back to, that are looked at. */
 #define GENERATIONS_MAX 4
@@ -43,7 +43,7 @@ struct wait {
 	uint32_t next; /* of the context: index + 1 */
 };
 
-/* The index + 1 of the lineage of what has this number now; 0: it is not kept. */
+/* Where the index + 1 of the lineage is of what has this number now; 0 there: it is not kept. */
 static uint32_t *number_get(struct correlator *c, uint32_t context)
 {
 	struct writers *w = &c->writers;
@@ -61,10 +61,8 @@ void writers_made(struct correlator *c, uint32_t context, uint32_t maker, uint64
 	if (!number)
 		return;
 	*number = 0;
-	if (w->n == LINEAGES_MAX) {
-		w->n_left_out++;
+	if (w->n == LINEAGES_MAX)
 		return;
-	}
 	list = correlator_grow(c, w->list, &w->size, w->n, sizeof(list[0]));
 	if (!list)
 		return;
@@ -129,6 +127,7 @@ void writers_on_run(struct correlator *c, uint32_t context, uint64_t since, uint
 	struct lineage *at = lineage_of(c, context);
 	uint32_t run = at ? add_run(c, since, span) : NO_REQUEST;
 
+	c->writers.n_left_out += !at && c->writers.n == LINEAGES_MAX;
 	for (unsigned i = 0; i < GENERATIONS_MAX && at && run != NO_REQUEST; i++) {
 		if (at->request) {
 			settle(c, at, run);

@@ -39,7 +39,7 @@ struct answered_run {
 	uint32_t request;
 };
 bool writers_next(const struct correlator *c, uint32_t *at, struct answered_run *ret);
-/* Runs and contexts that were left out for lack of room. */
+/* Runs that were left out: for lack of room, for themselves or for their contexts. */
 uint64_t writers_left_out(const struct writers *w);
 /* No context is known any more. */
 void writers_forget(struct writers *w);
